@@ -1,0 +1,39 @@
+# One page of targets. `make` alone lists them. Every target sets up what it needs first.
+NODE := bin/node
+INSTALLED := node_modules/.package-lock.json
+TESTS ?= 'test/**/*.test.ts'
+
+.DEFAULT_GOAL := help
+.PHONY: help setup redis ingest-run ingest-test test lint typecheck coverage
+
+help: ## print the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
+
+$(INSTALLED): package-lock.json package.json
+	@command -v npm >/dev/null || { echo 'npm is needed and was not found: install Node.js 20 or newer with npm' >&2; exit 1; }
+	npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+setup: $(INSTALLED) redis ## install the dependencies and, where it is missing, a Redis server
+
+redis:
+	@bin/ensure-redis >/dev/null
+
+ingest-run: setup ## start a private Redis and the gateway; Ctrl-C ends both
+	@exec $(NODE) --disable-warning=ExperimentalWarning bin/ingest-run.ts
+
+ingest-test: setup typecheck lint test ## every test, the linter and the type check
+
+test: setup ## the tests alone; TESTS='test/http/*.test.ts' narrows them
+	$(NODE) --import tsx --enable-source-maps --test --test-concurrency=2 --test-timeout=180000 \
+	  --test-reporter=node-test-reporter --test-reporter-destination=stdout \
+	  --test-reporter=./test/support/closing-line.ts --test-reporter-destination=stdout $(TESTS)
+
+lint: $(INSTALLED) ## eslint, the layer table included
+	$(NODE) node_modules/eslint/bin/eslint.js --max-warnings 0 .
+
+typecheck: $(INSTALLED) ## the TypeScript compiler, strict, emitting nothing
+	$(NODE) node_modules/typescript/bin/tsc --project tsconfig.json
+
+coverage: setup ## the tests under c8; the report is in coverage/
+	$(NODE) node_modules/c8/bin/c8.js --reporter=text --reporter=html --include 'lib/**' --include 'bin/**' $(MAKE) test

@@ -1,0 +1,92 @@
+// Who may import whom, as one table, and the habits that a linter can hold.
+//
+// The layers come from the table LAYERS: a folder of lib may import what its row names and nothing else, so an
+// import across a layer is a lint error and not a matter of review. bin may import everything; nothing imports
+// bin, test or bench.
+import eslint from '@eslint/js';
+import tseslint from 'typescript-eslint';
+
+/** Folder of lib -> the folders and packages it may import. `types` allows `import type` only. */
+const LAYERS = {
+  ingest: { folders: [], types: [], packages: ['@sinclair/typebox', 'node:crypto', 'node:buffer'] },
+  http: { folders: [], types: [], packages: ['node:'] },
+  runtime: { folders: [], types: [], packages: ['node:', 'pino', 'prom-client', '@peculiar/x509', 'reflect-metadata'] },
+  gateway: { folders: ['ingest', 'http', 'runtime'], types: [], packages: ['node:', '@sinclair/typebox', 'jose'] },
+  consumer: { folders: ['ingest', 'runtime', 'http'], types: [], packages: ['node:', '@sinclair/typebox'] },
+  redis: { folders: ['ingest'], types: ['runtime'], packages: ['node:', 'redis'] },
+  sqlite: { folders: ['ingest'], types: ['runtime'], packages: ['node:'] },
+  postgres: { folders: ['ingest'], types: ['runtime'], packages: ['node:', 'pg'] },
+  report: { folders: [], types: [], packages: ['node:', '@sinclair/typebox'] },
+};
+
+/** The one file of lib/report that may name the linter it drives. */
+const REPORT_ENGINE = 'lib/report/eslint-engine.ts';
+
+const escaped = (name) => name.replace(/[.*+?^${}()|[\]\\/]/g, '\\$&');
+
+function layerRule(folder, { folders, types, packages }, extra = []) {
+  const allowedPackages = [...packages, ...extra].map((name) => (name.endsWith(':') ? name : `${escaped(name)}(/|$)`));
+  const patterns = [
+    {
+      regex: `^(\\.\\./)+(?!(${[folder, ...folders, ...types].map(escaped).join('|')})/)`,
+      message: `lib/${folder} may not import this folder: see the table in eslint.config.js.`,
+    },
+    {
+      regex: `^(?!\\.|${allowedPackages.join('|')})`,
+      message: `lib/${folder} may not import this package: see the table in eslint.config.js.`,
+    },
+  ];
+  if (types.length > 0) {
+    patterns.push({
+      regex: `^\\.\\./(${types.map(escaped).join('|')})/`,
+      allowTypeImports: true,
+      message: `lib/${folder} may import only types from here.`,
+    });
+  }
+  return { '@typescript-eslint/no-restricted-imports': ['error', { patterns }] };
+}
+
+const PROCESS_RULE = {
+  'no-restricted-properties': [
+    'error',
+    { object: 'process', property: 'env', message: 'Only bin and lib/runtime/env.ts read the environment.' },
+    { object: 'process', property: 'exit', message: 'Only bin ends the process.' },
+  ],
+};
+
+export default tseslint.config(
+  { ignores: ['node_modules/', 'coverage/', '.ingest/', 'bench/results/', 'test/**/fixtures/'] },
+  eslint.configs.recommended,
+  {
+    files: ['**/*.ts'],
+    extends: [tseslint.configs.recommendedTypeChecked],
+    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    rules: {
+      '@typescript-eslint/consistent-type-imports': ['error', { fixStyle: 'inline-type-imports' }],
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
+      '@typescript-eslint/switch-exhaustiveness-check': ['error', { considerDefaultExhaustiveForUnions: true }],
+      '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true, allowBoolean: true }],
+      'eqeqeq': ['error', 'always'],
+      'no-console': 'error',
+      'prefer-const': 'error',
+    },
+  },
+  { files: ['lib/**/*.ts'], ignores: ['lib/runtime/env.ts'], rules: PROCESS_RULE },
+  ...Object.entries(LAYERS).map(([folder, row]) => ({
+    files: [`lib/${folder}/**/*.ts`],
+    rules: layerRule(folder, row),
+  })),
+  {
+    files: [REPORT_ENGINE],
+    rules: layerRule('report', LAYERS.report, ['eslint', 'typescript-eslint', '@eslint/js']),
+  },
+  {
+    // node:test's describe and it return promises that nobody needs to await.
+    files: ['test/**/*.ts', 'bench/**/*.ts'],
+    rules: { '@typescript-eslint/no-floating-promises': 'off', '@typescript-eslint/require-await': 'off' },
+  },
+  {
+    files: ['**/*.js'],
+    languageOptions: { globals: { console: 'readonly', process: 'readonly' } },
+  },
+);
