@@ -1,0 +1,106 @@
+// The queue port: what the gateway (accepting side) and the consumer (reading side) ask of a queue, in words.
+//
+// An implementation holds events for RETENTION_MS and knows, for as long, which id belongs to which producer. Redis
+// Streams are the first one; a dispatcher in front of two queues would be another, which is why an outcome may be
+// 'shed'. test/contract/queue.ts is the suite that every implementation runs.
+
+/** How long the queue keeps an event and its id, in milliseconds (specification, "Limits": 24 hours). */
+export const RETENTION_MS = 24 * 60 * 60 * 1000;
+
+/**
+ * What became of one submission.
+ * - `accepted`: the queue has the event, and had not known the id.
+ * - `duplicate`: this producer's event of this id is there already; nothing was added and the first body stays.
+ * - `conflict`: another producer's event has this id; nothing was added.
+ * - `unavailable`: the queue refused or did not answer in time. It may have the event: the outcome is unknown, and the
+ *   same submission again is safe.
+ * - `shed`: kept for a dispatcher (RFC 014); no implementation gives it today.
+ */
+export type Outcome = 'accepted' | 'duplicate' | 'conflict' | 'unavailable' | 'shed';
+
+/** One event on its way to the queue. The queue keeps the reference until it has called `settle`. */
+export interface Submission {
+  readonly id: string;
+  readonly producer: string;
+  /** The body as it came: text whose UTF-8 form is the bytes that were sent. */
+  readonly text: string;
+  /** Called exactly once, never before `submit` has returned, and within the queue's time-out. Must not throw. */
+  settle(outcome: Outcome): void;
+}
+
+/** An event that the queue knows. `acceptedAtMs` is Unix time in milliseconds, by the queue's clock. */
+export interface QueuedEvent {
+  readonly text: string;
+  readonly acceptedAtMs: number;
+}
+
+/** `unknown` covers another producer's id: whoever asks learns nothing of it. */
+export type QueueLookup =
+  | { readonly kind: 'found'; readonly event: QueuedEvent }
+  | { readonly kind: 'unknown' }
+  | { readonly kind: 'unavailable' };
+
+/** Whether the queue can take events now; `reason` is for people (health answers, logs) and holds no secret. */
+export type QueueState = { readonly available: true } | { readonly available: false; readonly reason: string };
+
+/** The accepting side. */
+export interface Queue {
+  /**
+   * Takes one event. Noting the id and appending the event is one atomic step. Submissions made in one turn of the
+   * event loop may travel together; none waits on a timer for company. Keeps no submission past its time-out.
+   */
+  submit(submission: Submission): void;
+  /** Looks one event up by id, for the producer that sent it. Rejects never. */
+  find(id: string, producer: string): Promise<QueueLookup>;
+  /** What the last probe said. A probe older than its interval plus its time-out counts as a failed one. */
+  state(): QueueState;
+  /** Lets go of the connection once nothing is outstanding. Idempotent. */
+  close(): Promise<void>;
+}
+
+/**
+ * One entry as the reading side delivers it. `body` is whatever bytes stand there: an entry put on the queue by other
+ * hands can hold anything, or nothing (`undefined`), and must still be delivered.
+ */
+export interface Delivery {
+  /** The queue's own name of the entry; unique in the queue and ascending. */
+  readonly entry: string;
+  readonly producer: string;
+  readonly body: Buffer | undefined;
+  /** Unix time in milliseconds, by the queue's clock. */
+  readonly acceptedAtMs: number;
+}
+
+/** How far behind the group is. */
+export interface QueueLag {
+  /** Entries that the group has not acknowledged: not yet read, or read and pending. */
+  readonly events: number;
+  /** Age of the oldest of them in milliseconds, by the queue's clock; 0 when there is none. */
+  readonly oldestMs: number;
+}
+
+/** The reading side: one member of the consumer group `warehouse`. Every method rejects when the queue is not there. */
+export interface QueueReader {
+  /**
+   * Joins the group, making it (from the queue's beginning) where it is missing. Gives true when it had to be made.
+   * Safe when several replicas start at once.
+   */
+  join(): Promise<boolean>;
+  /** How many members of the group showed a sign of life within `withinMs`, this one included. */
+  members(withinMs: number): Promise<number>;
+  /**
+   * Up to `max` entries: those that a member took at least `idleMs` ago and never acknowledged come first, then new
+   * ones. Waits up to `waitMs` when there is nothing. Rejects with GroupVanished when the queue or group is gone.
+   */
+  read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]>;
+  /** Marks entries as done, for good. */
+  acknowledge(entries: readonly string[]): Promise<void>;
+  lag(): Promise<QueueLag>;
+  /** Leaves the group (pending entries stay for the others to claim) and lets go of the connection. Idempotent. */
+  close(): Promise<void>;
+}
+
+/** The stream or its group is not there any more; `join` makes it again. */
+export class GroupVanished extends Error {
+  override readonly name = 'GroupVanished';
+}

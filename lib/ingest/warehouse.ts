@@ -1,0 +1,65 @@
+// The warehouse port: one row per id for ever, and a quarantine for what cannot be one.
+//
+// The primary key decides which of two events with one id is the row; nothing else remembers. SQLite and PostgreSQL
+// implement it; test/contract/warehouse.ts is the suite that both run.
+//
+// Tables (names are part of the contract with those who query them):
+//   events(id primary key, type, producer, accepted_at, landed_at, body)
+//   events_quarantine(entry primary key, id, producer, reason, accepted_at, quarantined_at, body)
+
+/** One event to land. Times are Unix milliseconds; `text` is the body as it was accepted. */
+export interface LandingEvent {
+  readonly entry: string;
+  readonly id: string;
+  readonly type: string;
+  readonly producer: string;
+  readonly text: string;
+  readonly acceptedAtMs: number;
+}
+
+/**
+ * What became of each event of a batch, in the batch's order.
+ * - `landed`: this call made the row.
+ * - `duplicate`: the same producer's row was there already.
+ * - `conflict`: the row of this id belongs to another producer, so this event cannot land.
+ */
+export type Landing = 'landed' | 'duplicate' | 'conflict';
+
+/** One entry that cannot land. `id` is absent where none could be read. `body` is the raw bytes. */
+export interface QuarantinedEntry {
+  readonly entry: string;
+  readonly id?: string;
+  readonly producer: string;
+  readonly reason: string;
+  readonly acceptedAtMs: number;
+  readonly body: Buffer;
+}
+
+/** Where an event stands for the producer that sent it. */
+export type WarehouseLookup =
+  | { readonly kind: 'landed'; readonly text: string; readonly type: string; readonly acceptedAtMs: number; readonly landedAtMs: number }
+  | { readonly kind: 'rejected'; readonly body: Buffer; readonly reason: string; readonly acceptedAtMs: number; readonly rejectedAtMs: number }
+  | { readonly kind: 'unknown' }
+  | { readonly kind: 'unavailable' };
+
+/** The batch was refused for what it holds, not because the warehouse is away: halve it and try again. */
+export class BatchRefused extends Error {
+  override readonly name = 'BatchRefused';
+}
+
+export interface Warehouse {
+  /** Makes or migrates the schema. Safe when several processes do it at once. Rejects when the warehouse is away. */
+  prepare(): Promise<void>;
+  /**
+   * Writes a batch in one transaction. Rejects with BatchRefused when an event in it can never be stored, with
+   * anything else when the warehouse is away (nothing was written, or it is not known; the same batch again is safe).
+   */
+  land(batch: readonly LandingEvent[]): Promise<readonly Landing[]>;
+  /** Writes quarantine rows in one transaction; an entry that has one already is left alone. */
+  quarantine(entries: readonly QuarantinedEntry[]): Promise<void>;
+  /** A landed row wins over a quarantine row of the same id. Rejects never. */
+  find(id: string, producer: string): Promise<WarehouseLookup>;
+  /** Resolves when the warehouse can be written to, rejects when not. */
+  probe(): Promise<void>;
+  close(): Promise<void>;
+}
