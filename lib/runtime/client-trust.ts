@@ -3,7 +3,7 @@
 // OpenSSL judges a chain once, in the handshake. This judges the same things (signature up to a configured authority,
 // validity, revocation) whenever the trust material has changed, for connections that are open and for sessions that
 // were resumed. It fails closed: a chain that cannot be followed is not trusted.
-import { X509Certificate } from 'node:crypto';
+import { type X509Certificate } from 'node:crypto';
 
 /** A revocation list: which authority's it is (by fingerprint), and the serial numbers (upper-case hex, as node has them). */
 export interface Revocations {

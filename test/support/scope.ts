@@ -64,7 +64,7 @@ export async function eventually<T>(what: string, condition: () => T | Promise<T
   for (;;) {
     try {
       const value = await condition();
-      if (value !== undefined && value !== null && value !== false) return value as NonNullable<T>;
+      if (value !== undefined && value !== null && value !== false) return value;
       last = value;
     } catch (cause) {
       last = cause;
