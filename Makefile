@@ -4,7 +4,7 @@ INSTALLED := node_modules/.package-lock.json
 TESTS ?= 'test/**/*.test.ts'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup redis ingest-run ingest-test test lint typecheck coverage
+.PHONY: help setup redis postgres ingest-run ingest-test test lint typecheck coverage
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -14,10 +14,13 @@ $(INSTALLED): package-lock.json package.json
 	npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-setup: $(INSTALLED) redis ## install the dependencies and, where it is missing, a Redis server
+setup: $(INSTALLED) redis postgres ## install the dependencies and, where they are missing, Redis and PostgreSQL servers
 
 redis:
 	@bin/ensure-redis >/dev/null
+
+postgres:
+	@bin/ensure-postgres >/dev/null
 
 ingest-run: setup ## start a private Redis and the gateway; Ctrl-C ends both
 	@exec $(NODE) --disable-warning=ExperimentalWarning bin/ingest-run.ts
