@@ -1,0 +1,78 @@
+// Reads a request's body into one buffer, within a limit.
+//
+// Invariant: exactly one of the sink's methods is called, once: `bodyRead`, `bodyTooLarge` (at the first byte over the
+// limit; the rest is left unread) or `bodyAborted` (the client went away, or the caller gave the request up).
+// Listeners are three functions shared by all requests; what they need to know hangs on the request.
+import type { IncomingMessage } from 'node:http';
+
+/** Whoever waits for a body. `bytes` says how many came, as they come, for admission by size. */
+export interface BodySink {
+  bodyRead(body: Buffer): void;
+  bodyTooLarge(): void;
+  bodyAborted(): void;
+}
+
+interface Reading {
+  readonly sink: BodySink;
+  readonly bytesMax: number;
+  bytes: number;
+  // Fact: a small body arrives as one chunk. Choice: the list of chunks is made for the second one only.
+  first: Buffer | undefined;
+  rest: Buffer[] | undefined;
+}
+
+const READING = Symbol('reading');
+type Request = IncomingMessage & { [READING]?: Reading | undefined };
+
+/** True when the head says that the body is longer than `bytesMax`. */
+export function announcesMoreThan(request: IncomingMessage, bytesMax: number): boolean {
+  const length = request.headers['content-length'];
+  return length !== undefined && Number(length) > bytesMax;
+}
+
+export function readBody(request: IncomingMessage, bytesMax: number, sink: BodySink): void {
+  (request as Request)[READING] = { sink, bytesMax, bytes: 0, first: undefined, rest: undefined };
+  request.on('data', onData);
+  request.on('end', onEnd);
+  request.on('close', onClose);
+}
+
+/** Stops listening without a word to the sink. What still arrives is thrown away. */
+export function abandonBody(request: IncomingMessage): void {
+  take(request);
+  request.resume();
+}
+
+function take(request: Request): Reading | undefined {
+  const reading = request[READING];
+  if (reading === undefined) return undefined;
+  request[READING] = undefined;
+  request.off('data', onData);
+  return reading;
+}
+
+function onData(this: Request, chunk: Buffer): void {
+  const reading = this[READING];
+  if (reading === undefined) return;
+  reading.bytes += chunk.length;
+  if (reading.bytes > reading.bytesMax) {
+    abandonBody(this);
+    reading.sink.bodyTooLarge();
+  } else if (reading.first === undefined) {
+    reading.first = chunk;
+  } else {
+    (reading.rest ??= [reading.first]).push(chunk);
+  }
+}
+
+function onEnd(this: Request): void {
+  const reading = take(this);
+  if (reading === undefined) return;
+  reading.sink.bodyRead(reading.rest === undefined ? (reading.first ?? EMPTY) : Buffer.concat(reading.rest, reading.bytes));
+}
+
+function onClose(this: Request): void {
+  take(this)?.sink.bodyAborted();
+}
+
+const EMPTY = Buffer.alloc(0);

@@ -1,0 +1,58 @@
+// What the server knows of one TLS connection, and how a connection ends.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { TLSSocket } from 'node:tls';
+
+/** How long a connection that we close is still read from, so that the client gets to see our last answer. */
+const LINGER_MS = 1_000;
+
+const CONNECTION = Symbol('connection');
+
+/** Per-connection state. `owner` is the application's to use (an identity, say). */
+export class Connection<T> {
+  readonly socket: TLSSocket;
+  owner: T | undefined;
+  /** The latest exchange. Responses leave in order, so when this one has left, all have. */
+  request: IncomingMessage | undefined;
+  response: ServerResponse | undefined;
+  /** The parser gave up; nothing more is read from here. */
+  broken = false;
+  /** When a stopping server first saw nothing going on here. */
+  idleSinceMs: number | undefined;
+
+  constructor(socket: TLSSocket) {
+    this.socket = socket;
+    (socket as unknown as Record<symbol, unknown>)[CONNECTION] = this;
+  }
+
+  /** True while an answer is owed or on its way. */
+  get busy(): boolean {
+    return this.response !== undefined && !this.response.writableFinished && !this.response.destroyed;
+  }
+}
+
+/** The connection that a request came by. */
+export function connectionOf<T>(socket: unknown): Connection<T> | undefined {
+  return (socket as Record<symbol, Connection<T> | undefined>)[CONNECTION];
+}
+
+/**
+ * Makes the end of this connection a lingering one. Without it, closing while the client still sends resets the
+ * connection, and a reset can overtake the answer (RFC 9112, section 9.6).
+ */
+export function lingerAtEnd(socket: TLSSocket): void {
+  socket.destroySoon = () => linger(socket);
+}
+
+/** Ends our side, throws away what still comes, and lets go when the client has ended too or after a second. */
+export function linger(socket: TLSSocket): void {
+  if (socket.destroyed) return;
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+  const done = (): void => {
+    clearTimeout(timer);
+    socket.destroy();
+  };
+  socket.once('end', done);
+  socket.once('close', done);
+  socket.end();
+  socket.resume();
+}

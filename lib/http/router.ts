@@ -1,0 +1,89 @@
+// Finds the route of a request target. Two steps: the path in a map of fixed paths, then one list of prefixes that end
+// in a single parameter.
+//
+// What it assumes and enforces: fixed paths hold no parameter; a parameter is the whole rest of the path, non-empty
+// and without `/` as it stands (percent-encoded ones are fine, RFC 3986, section 2.2); prefixes end in `/` and none
+// begins another. A query is ignored. An absolute-form target (RFC 9112, section 3.2.2) counts by its path.
+
+/** What a route is found by. `M` is the caller's own description of a method (a handler, say). */
+export interface Route<M> {
+  /** The label of the route in metrics and in the API file: `/events/{id}`. */
+  readonly name: string;
+  /** The fixed path, or the prefix up to the parameter. */
+  readonly path: string;
+  readonly parameter: boolean;
+  readonly methods: ReadonlyMap<string, M>;
+  /** The value of an `Allow` header (RFC 9110, section 10.2.1). */
+  readonly allow: string;
+}
+
+/** The route of one request, and the parameter as it stood there (still percent-encoded), `''` where there is none. */
+export interface RouteMatch<M> {
+  readonly route: Route<M>;
+  readonly parameter: string;
+}
+
+/** `template` is `/fixed/path` or `/prefix/{name}`. HEAD is added where GET is. Throws on anything else: a bug. */
+export function route<M>(template: string, methods: Readonly<Record<string, M>>): Route<M> {
+  const match = /^((?:\/[a-z0-9-]+)+)(\/)?(\{[a-z]+\})?$/.exec(template);
+  if (match === null || (match[2] === undefined) !== (match[3] === undefined)) throw new Error(`no route: ${template}`);
+  const all = new Map(Object.entries(methods));
+  const get = all.get('GET');
+  if (get !== undefined) all.set('HEAD', get);
+  const parameter = match[3] !== undefined;
+  return {
+    name: template,
+    path: parameter ? `${match[1]}/` : template,
+    parameter,
+    methods: all,
+    allow: [...all.keys()].join(', '),
+  };
+}
+
+export class Router<M> {
+  readonly #fixed = new Map<string, RouteMatch<M>>();
+  readonly #prefixes: readonly Route<M>[];
+
+  constructor(routes: readonly Route<M>[]) {
+    for (const one of routes) {
+      if (!one.parameter) this.#fixed.set(one.path, { route: one, parameter: '' });
+    }
+    this.#prefixes = routes.filter((one) => one.parameter);
+    for (const one of this.#prefixes) {
+      if (this.#prefixes.some((other) => other !== one && other.path.startsWith(one.path))) {
+        throw new Error(`${one.path} begins another route`);
+      }
+    }
+  }
+
+  find(target: string): RouteMatch<M> | undefined {
+    const exact = this.#fixed.get(target);
+    if (exact !== undefined) return exact;
+    const path = pathOf(target);
+    const fixed = this.#fixed.get(path);
+    if (fixed !== undefined) return fixed;
+    for (const one of this.#prefixes) {
+      if (!path.startsWith(one.path)) continue;
+      const parameter = path.slice(one.path.length);
+      if (parameter !== '' && !parameter.includes('/')) return { route: one, parameter };
+    }
+    return undefined;
+  }
+}
+
+function pathOf(target: string): string {
+  let path = target;
+  if (!path.startsWith('/')) path = /^https?:\/\/[^/?#]*(\/[^?#]*)?/i.exec(path)?.[1] ?? path;
+  const query = path.indexOf('?');
+  return query === -1 ? path : path.slice(0, query);
+}
+
+/** A percent-encoded parameter as text; undefined when it is no valid UTF-8 or broken encoding. */
+export function decodeParameter(parameter: string): string | undefined {
+  if (!parameter.includes('%')) return parameter;
+  try {
+    return decodeURIComponent(parameter);
+  } catch {
+    return undefined;
+  }
+}

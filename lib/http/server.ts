@@ -1,0 +1,226 @@
+// An HTTPS server that answers everything it is asked, its own parser's errors included, and that can be stopped
+// without losing a request whose bytes got in.
+//
+// States: listening → draining → closed. Invariants: responses leave in the order of the requests of a connection; every
+// time-out and limit below is on; a connection is closed by us only when it owes no answer, or when its deadline came.
+//
+// Relies on node:http for framing (llhttp, strict), on `requireHostHeader: false` and the listeners here so that no
+// answer is written by node itself (it would lack X-Request-Id).
+import { createServer, type Server } from 'node:https';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { Server as TlsServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
+import { randomBytes } from 'node:crypto';
+import { Connection, connectionOf, linger } from './connection.ts';
+
+/** Why the parser gave a request up. `aborted`: the client's side of the connection is gone, nobody reads an answer. */
+export type ProtocolFault = 'malformed' | 'headersTooLarge' | 'timeout' | 'connect';
+
+/** All times in milliseconds. */
+export interface ServerLimits {
+  readonly handshakeTimeoutMs: number;
+  readonly headersTimeoutMs: number;
+  readonly requestTimeoutMs: number;
+  readonly idleTimeoutMs: number;
+  readonly headerBytesMax: number;
+  readonly connectionsMax: number;
+}
+
+export interface ServerHandlers<T> {
+  /** One request. `expectsContinue`: the body comes only after `response.writeContinue()`. */
+  request(connection: Connection<T>, request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void;
+  /** The head of a request could not be read: the whole response to write. */
+  protocolFault(fault: ProtocolFault): string;
+  /** The body of the latest request of the connection could not be read. It is answered through its response object. */
+  bodyFault(connection: Connection<T>, fault: ProtocolFault): void;
+  /** `reason` is one of HANDSHAKE_FAILURES. */
+  handshakeFailure(reason: string): void;
+}
+
+export const HANDSHAKE_FAILURES = ['timeout', 'reset', 'protocol', 'cipher', 'certificate', 'not_tls', 'limit', 'other'] as const;
+
+const CHECK_INTERVAL_MS = 250;
+/** While stopping: how long a connection with nothing going on may still bring a request. */
+const IDLE_GRACE_MS = 400;
+const IDLE_CHECK_MS = 50;
+
+export class HttpsServer<T> {
+  readonly #server: Server;
+  readonly #handlers: ServerHandlers<T>;
+  readonly #connections = new Set<Connection<T>>();
+  readonly #handshaking = new Set<Socket>();
+  #draining = false;
+
+  constructor(tls: SecureContextOptions, limits: ServerLimits, handlers: ServerHandlers<T>) {
+    this.#handlers = handlers;
+    this.#server = createServer({
+      ...tls,
+      minVersion: 'TLSv1.2',
+      // The certificate is asked for and judged by the application: a bad one gets an HTTP answer, no broken handshake.
+      requestCert: true,
+      rejectUnauthorized: false,
+      allowHalfOpen: true,
+      handshakeTimeout: limits.handshakeTimeoutMs,
+      headersTimeout: limits.headersTimeoutMs,
+      requestTimeout: limits.requestTimeoutMs,
+      keepAliveTimeout: limits.idleTimeoutMs,
+      maxHeaderSize: limits.headerBytesMax,
+      connectionsCheckingInterval: CHECK_INTERVAL_MS,
+      requireHostHeader: false,
+      noDelay: true,
+    });
+    this.#server.maxConnections = limits.connectionsMax;
+    this.#server.maxHeadersCount = 0; // Node would drop what is over without a word; headerBytesMax bounds it.
+    // A client that has sent its request and ended its side still gets its answer (RFC 9112, section 9.6).
+    Object.assign(this.#server, { httpAllowHalfOpen: true });
+    this.#listen();
+  }
+
+  get draining(): boolean {
+    return this.#draining;
+  }
+
+  get connections(): Iterable<Connection<T>> {
+    return this.#connections;
+  }
+
+  /** Binds. Rejects with the system's error (EADDRINUSE, EACCES, ENOTFOUND …). */
+  listen(host: string, port: number): Promise<AddressInfo> {
+    return new Promise((resolve, reject) => {
+      this.#server.once('error', reject);
+      this.#server.listen(port, host, () => {
+        this.#server.off('error', reject);
+        resolve(this.#server.address() as AddressInfo);
+      });
+    });
+  }
+
+  /**
+   * New handshakes use `tls` from now on. Sessions that were granted before cannot be resumed: a ticket carries the
+   * verdict of its first handshake, and who lost our trust must not come back by it.
+   */
+  replaceTls(tls: SecureContextOptions): void {
+    this.#server.setSecureContext({ minVersion: 'TLSv1.2', ...tls });
+    this.#server.setTicketKeys(randomBytes(48));
+  }
+
+  /**
+   * Stops listening, lets every exchange end (the application says `Connection: close` from now on), closes connections
+   * that bring nothing for a moment, and resolves when none is left.
+   */
+  async drain(): Promise<void> {
+    this.#draining = true;
+    const closed = new Promise<void>((resolve) => this.#server.once('close', resolve));
+    // Fact: https.Server's own close() first destroys idle connections, also those whose request has arrived and was
+    // not read yet. Choice: only stop listening, and close them below once they were seen idle after a look.
+    TlsServer.prototype.close.call(this.#server);
+    const timer = setInterval(() => this.#closeIdle(), IDLE_CHECK_MS);
+    await closed;
+    clearInterval(timer);
+  }
+
+  /** Ends what is left, at once. */
+  destroy(): void {
+    for (const connection of this.#connections) connection.socket.destroy();
+    for (const socket of this.#handshaking) socket.destroy();
+    this.#server.closeAllConnections();
+  }
+
+  #listen(): void {
+    const server = this.#server;
+    server.on('connection', (socket: Socket) => {
+      this.#handshaking.add(socket);
+      socket.once('close', () => this.#handshaking.delete(socket));
+    });
+    server.on('secureConnection', (socket: TLSSocket) => {
+      const connection = new Connection<T>(socket);
+      this.#connections.add(connection);
+      socket.once('close', () => this.#connections.delete(connection));
+    });
+    server.on('request', (request, response) => this.#request(request, response, false));
+    server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => this.#request(request, response, true));
+    server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => this.#request(request, response, false));
+    server.on('connect', (_request: IncomingMessage, socket: Socket) => {
+      const connection = connectionOf<T>(socket);
+      if (connection !== undefined) this.#answerRaw(connection, 'connect');
+    });
+    server.on('clientError', (error: NodeJS.ErrnoException, socket) => this.#clientError(error, socket as TLSSocket));
+    server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
+      this.#handlers.handshakeFailure(handshakeReason(error));
+      socket.destroy();
+    });
+    server.on('drop', () => this.#handlers.handshakeFailure('limit'));
+  }
+
+  #request(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
+    const connection = connectionOf<T>(request.socket);
+    if (connection === undefined) return;
+    connection.request = request;
+    connection.response = response;
+    connection.idleSinceMs = undefined;
+    this.#handlers.request(connection, request, response, expectsContinue);
+  }
+
+  #clientError(error: NodeJS.ErrnoException, socket: TLSSocket): void {
+    const connection = connectionOf<T>(socket);
+    if (connection === undefined || !socket.writable || error.code === 'ECONNRESET' || error.code === 'EPIPE') {
+      socket.destroy();
+      return;
+    }
+    if (connection.broken) return;
+    connection.broken = true;
+    const fault = faultOf(error);
+    const latest = connection.request;
+    if (connection.busy && latest !== undefined && !latest.complete) {
+      if (isEndOfInput(error)) socket.destroy();
+      else this.#handlers.bodyFault(connection, fault);
+    } else {
+      this.#answerRaw(connection, fault);
+    }
+  }
+
+  /** Answers what has no response object, after the answers that are owed before it. */
+  #answerRaw(connection: Connection<T>, fault: ProtocolFault): void {
+    connection.broken = true;
+    const write = (): void => {
+      if (!connection.socket.writable) return;
+      connection.socket.write(this.#handlers.protocolFault(fault));
+      linger(connection.socket);
+    };
+    if (connection.busy) connection.response?.once('close', write);
+    else write();
+  }
+
+  #closeIdle(): void {
+    const now = performance.now();
+    for (const connection of this.#connections) {
+      if (connection.busy) continue;
+      connection.idleSinceMs ??= now;
+      if (now - connection.idleSinceMs < IDLE_GRACE_MS) continue;
+      // A look at what has arrived comes between this timer and the check phase.
+      setImmediate(() => {
+        if (connection.idleSinceMs !== undefined && !connection.busy) connection.socket.destroySoon();
+      });
+    }
+  }
+}
+
+function faultOf(error: NodeJS.ErrnoException): ProtocolFault {
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'timeout';
+  return error.code === 'HPE_HEADER_OVERFLOW' ? 'headersTooLarge' : 'malformed';
+}
+
+/** The client ended its side in the middle of a body: it aborted. */
+function isEndOfInput(error: NodeJS.ErrnoException): boolean {
+  return error.code === 'HPE_INVALID_EOF_STATE';
+}
+
+function handshakeReason(error: NodeJS.ErrnoException): (typeof HANDSHAKE_FAILURES)[number] {
+  const code = error.code ?? '';
+  if (code === 'ERR_TLS_HANDSHAKE_TIMEOUT') return 'timeout';
+  if (code === 'ECONNRESET' || code === 'EPIPE') return 'reset';
+  if (code === 'ERR_SSL_HTTP_REQUEST' || code === 'ERR_SSL_WRONG_VERSION_NUMBER') return 'not_tls';
+  if (/PROTOCOL|VERSION/.test(code)) return 'protocol';
+  if (/CIPHER/.test(code)) return 'cipher';
+  return /CERT|UNKNOWN_CA/.test(code) ? 'certificate' : 'other';
+}

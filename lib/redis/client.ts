@@ -1,0 +1,168 @@
+// One supervised connection to a Redis 7.0 or newer (or Valkey) server.
+//
+// States: connecting → ready → (lost) → connecting …; closed ends it. Commands are sent only while ready and fail at
+// once otherwise: nothing is kept for later, because a later answer would be no answer for whoever waits (and the
+// memory would have no bound). Reconnecting never stops, with pauses of 50 to 500 ms.
+//
+// Relies on: node-redis reconnects by itself, but waits for ever for the answers to its greeting when the server is
+// frozen or the network drops packets. So a connection that does not get ready within CONNECT_TIMEOUT_MS, or that the
+// owner calls dead (`restart`), is thrown away whole and a new one made.
+import { createClient } from 'redis';
+import type { Log } from '../runtime/log.ts';
+
+/** How long one attempt to connect and greet may take. */
+export const CONNECT_TIMEOUT_MS = 2_000;
+const PAUSE_FIRST_MS = 50;
+const PAUSE_MAX_MS = 500;
+
+export type RedisReply = string | number | null | Buffer | readonly RedisReply[];
+export type RedisArgument = string | Buffer;
+
+export interface ConnectionOptions {
+  /** `redis://` or `rediss://`, with user, password and database as usual. */
+  readonly uri: string;
+  /** Shown by `CLIENT LIST`. */
+  readonly name: string;
+  readonly log: Log;
+  /** Bulk strings arrive as buffers instead of strings. */
+  readonly binary?: boolean;
+}
+
+// The generic parameters of node-redis' client carry its whole command table; this is the part that is used here.
+interface Client {
+  readonly isReady: boolean;
+  on(event: string, listener: (cause?: unknown) => void): unknown;
+  connect(): Promise<unknown>;
+  sendCommand(args: readonly RedisArgument[]): Promise<unknown>;
+  close(): Promise<void>;
+  destroy(): void;
+}
+
+export class RedisConnection {
+  readonly #options: ConnectionOptions;
+  #client: Client | undefined;
+  #watchdog: NodeJS.Timeout | undefined;
+  #closed = false;
+  #wasReady = false;
+  #lastError = 'not connected yet';
+
+  /** Called each time the connection gets ready, and each time it is lost. */
+  onReady: () => void = () => undefined;
+  onLost: (reason: string) => void = () => undefined;
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options;
+  }
+
+  get ready(): boolean {
+    return this.#client?.isReady ?? false;
+  }
+
+  /** Why the connection is not ready, in words that hold no secret. */
+  get lastError(): string {
+    return this.#lastError;
+  }
+
+  /** Begins to connect, and keeps at it. */
+  open(): void {
+    if (this.#closed || this.#client !== undefined) return;
+    const client = this.#create();
+    this.#client = client;
+    this.#armWatchdog();
+    client.connect().catch((cause: unknown) => this.#failed(client, cause));
+  }
+
+  /**
+   * Sends one command. Rejects at once while the connection is not ready; has no time-out of its own (the caller's
+   * deadline decides, and `restart` ends what never comes).
+   */
+  send(args: readonly RedisArgument[]): Promise<RedisReply> {
+    const client = this.#client;
+    if (client === undefined) return Promise.reject(new Error('the connection is closed'));
+    return client.sendCommand(args) as Promise<RedisReply>;
+  }
+
+  /** Throws the connection away, with what is outstanding on it, and makes a new one. */
+  restart(reason: string): void {
+    const client = this.#client;
+    if (client === undefined || this.#closed) return;
+    this.#client = undefined;
+    this.#lost(reason);
+    destroyed(client);
+    this.open();
+  }
+
+  /** Waits for outstanding answers, then closes. Idempotent. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#watchdog);
+    const client = this.#client;
+    this.#client = undefined;
+    if (client === undefined) return;
+    if (client.isReady) await client.close().catch(() => destroyed(client));
+    else destroyed(client);
+  }
+
+  #create(): Client {
+    const client = createClient({
+      url: this.#options.uri,
+      name: this.#options.name,
+      RESP: 2,
+      disableOfflineQueue: true,
+      maintNotifications: 'disabled',
+      // Fact: a time-out here is an AbortSignal and a timer for each command. The callers keep one timer for all.
+      commandOptions: this.#options.binary === true ? { timeout: 0, typeMapping: { 36: Buffer } } : { timeout: 0 },
+      socket: { connectTimeout: CONNECT_TIMEOUT_MS, reconnectStrategy: pauseMs },
+    }) as unknown as Client;
+    client.on('ready', () => {
+      if (client !== this.#client) return;
+      clearTimeout(this.#watchdog);
+      this.#wasReady = true;
+      this.#options.log.info('connected to the queue');
+      this.onReady();
+    });
+    client.on('error', (cause) => this.#failed(client, cause));
+    return client;
+  }
+
+  #failed(client: Client, cause: unknown): void {
+    if (client !== this.#client || this.#closed) return;
+    this.#lost(cause instanceof Error ? describe(cause) : 'unknown error');
+    this.#armWatchdog();
+  }
+
+  #lost(reason: string): void {
+    if (reason !== this.#lastError || this.#wasReady) {
+      this.#options.log.warn({ reason }, 'no connection to the queue; trying again until there is one');
+    }
+    this.#lastError = reason;
+    this.#wasReady = false;
+    this.onLost(reason);
+  }
+
+  #armWatchdog(): void {
+    clearTimeout(this.#watchdog);
+    this.#watchdog = setTimeout(() => {
+      if (!this.ready) this.restart('the server does not answer');
+    }, CONNECT_TIMEOUT_MS + PAUSE_MAX_MS);
+  }
+}
+
+/** Doubling pauses with jitter, so that many gateways do not come back in one step. */
+function pauseMs(retries: number): number {
+  const ceiling = Math.min(PAUSE_FIRST_MS * 2 ** retries, PAUSE_MAX_MS);
+  return ceiling / 2 + Math.random() * (ceiling / 2);
+}
+
+function describe(cause: Error): string {
+  const code = 'code' in cause ? String(cause.code) : undefined;
+  return cause.message !== '' ? cause.message : (code ?? cause.name);
+}
+
+function destroyed(client: Client): void {
+  try {
+    client.destroy();
+  } catch {
+    // Already closed: there is nothing left to let go of.
+  }
+}

@@ -1,0 +1,31 @@
+// A Lua script that the server knows by its SHA-1, sent whole only when the server has forgotten it.
+//
+// Why a script and not a function library: a script is named by its content, so gateways of two versions work on
+// one server side by side, and a server that comes back empty needs nothing loaded beforehand.
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import type { RedisArgument, RedisConnection, RedisReply } from './client.ts';
+
+export class Script {
+  readonly #text: string;
+  readonly #sha1: string;
+
+  /** `file` is a name in this folder. Throws when it cannot be read: that is a broken installation. */
+  constructor(file: string) {
+    this.#text = readFileSync(new URL(file, import.meta.url), 'utf8');
+    this.#sha1 = createHash('sha1').update(this.#text).digest('hex');
+  }
+
+  /** The beginning of a command for this script and one key; `run` fills the rest in. */
+  command(key: string): RedisArgument[] {
+    return ['EVALSHA', this.#sha1, '1', key];
+  }
+
+  /** Sends a command begun by `command`. After NOSCRIPT (nothing was run) it goes again with the text. */
+  run(connection: RedisConnection, command: RedisArgument[]): Promise<RedisReply> {
+    return connection.send(command).catch((cause: unknown) => {
+      if (!(cause instanceof Error) || !cause.message.startsWith('NOSCRIPT')) throw cause;
+      return connection.send(['EVAL', this.#text, ...command.slice(2)]);
+    });
+  }
+}

@@ -1,0 +1,264 @@
+// The accepting side of the queue on a Redis Stream.
+//
+// Way of a submission: pending (this turn of the event loop) → outstanding (sent, unanswered) → settled. Submissions of
+// one turn travel in one script call, which Redis runs as one atomic step.
+//
+// Invariants: every submission is settled once, within the time-out plus one timer's lateness. `accepted` and
+// `duplicate` are said only after Redis has answered so. While a call is overdue the queue counts as stalled and
+// refuses at once, so a frozen server makes at most one time-out's worth of submissions wait in memory.
+//
+// Not done here: Redis Cluster, and waiting for replicas.
+import { RETENTION_MS, type Outcome, type Queue, type QueueLookup, type QueueState, type Submission } from '../ingest/queue.ts';
+import type { Log } from '../runtime/log.ts';
+import type { RedisConnection, RedisReply } from './client.ts';
+import { bucketHash, indexField } from './id-index.ts';
+import { Script } from './script.ts';
+
+/** The stream's name; the consumer reads the same. */
+export const STREAM = 'ingest';
+
+/** How often the queue is asked whether it would take an event, and how long it may take to say so. */
+export const PROBE_INTERVAL_MS = 400;
+export const PROBE_TIMEOUT_MS = 600;
+/** After this long without any answer the connection is thrown away. */
+const STALL_MAX_MS = 3_000;
+
+// Fact: Redis runs one script at a time, at 10 to 15 µs for each event, and node-redis joins a call's arguments into
+// one string. Choice: a call is bounded in events and in characters; what is over goes in the next one, at once.
+const CALL_EVENTS_MAX = 256;
+const CALL_CHARACTERS_MAX = 1 << 20;
+
+const OUTCOMES: Readonly<Record<number, Outcome>> = { 0x30: 'accepted', 0x31: 'duplicate', 0x32: 'conflict' };
+
+/** One script call on its way. `settled` once its submissions have their outcome, answered or not. */
+interface Call {
+  readonly submissions: readonly Submission[];
+  readonly sentMs: number;
+  settled: boolean;
+}
+
+export interface StreamQueueOptions {
+  readonly connection: RedisConnection;
+  /** How long a submission waits for the queue's answer, in milliseconds. */
+  readonly enqueueTimeoutMs: number;
+  readonly log: Log;
+  readonly retentionMs?: number;
+  readonly stream?: string;
+  /** Called once for each answered call, with the time it took in seconds and how many events it carried. */
+  readonly onCall?: (seconds: number, events: number) => void;
+}
+
+export class StreamQueue implements Queue {
+  readonly #connection: RedisConnection;
+  readonly #timeoutMs: number;
+  readonly #log: Log;
+  readonly #retention: string;
+  readonly #retentionMs: number;
+  readonly #stream: string;
+  readonly #onCall: (seconds: number, events: number) => void;
+  readonly #accept = new Script('accept.lua');
+  readonly #find = new Script('find.lua');
+
+  #pending: Submission[] = [];
+  #flushScheduled = false;
+  readonly #outstanding: Call[] = [];
+  #deadline: NodeJS.Timeout | undefined;
+  #stalledSinceMs: number | undefined;
+
+  readonly #prober: NodeJS.Timeout;
+  #probing = false;
+  #probedMs = Number.NEGATIVE_INFINITY;
+  #reason: string | undefined = 'not asked yet';
+
+  constructor(options: StreamQueueOptions) {
+    this.#connection = options.connection;
+    this.#timeoutMs = options.enqueueTimeoutMs;
+    this.#log = options.log;
+    this.#retentionMs = options.retentionMs ?? RETENTION_MS;
+    this.#retention = String(this.#retentionMs);
+    this.#stream = options.stream ?? STREAM;
+    this.#onCall = options.onCall ?? (() => undefined);
+    this.#connection.onReady = () => void this.probe();
+    this.#connection.onLost = (reason) => {
+      this.#stalledSinceMs = undefined;
+      this.#says(reason);
+    };
+    this.#prober = setInterval(() => this.#supervise(), PROBE_INTERVAL_MS);
+  }
+
+  submit(submission: Submission): void {
+    this.#pending.push(submission);
+    if (this.#flushScheduled) return;
+    this.#flushScheduled = true;
+    // Fact: sockets that became readable together are read in one poll phase, and the check phase follows it.
+    // Choice: send there. The events of one turn share one call, and a lone event waits for nothing.
+    setImmediate(this.#flush);
+  }
+
+  async find(id: string, producer: string): Promise<QueueLookup> {
+    if (this.#stalledSinceMs !== undefined) return { kind: 'unavailable' };
+    const command = this.#find.command(this.#stream);
+    command.push(this.#retention, indexField(id), bucketHash(id), producer);
+    try {
+      const reply = await withTimeout(this.#find.run(this.#connection, command), this.#timeoutMs);
+      if (!Array.isArray(reply)) return { kind: 'unknown' };
+      const [entry, text] = reply as [string, string];
+      return { kind: 'found', event: { text, acceptedAtMs: Number.parseInt(entry, 10) } };
+    } catch (cause) {
+      this.#log.debug({ err: cause }, 'look-up failed');
+      return { kind: 'unavailable' };
+    }
+  }
+
+  state(): QueueState {
+    if (this.#reason !== undefined) return { available: false, reason: this.#reason };
+    if (performance.now() - this.#probedMs > PROBE_INTERVAL_MS + PROBE_TIMEOUT_MS) {
+      return { available: false, reason: 'the queue has not answered lately' };
+    }
+    return { available: true };
+  }
+
+  /** Asks the queue once whether it would take an event. A write that writes nothing: full and read-only are told too. */
+  async probe(): Promise<QueueState> {
+    if (this.#probing) return this.state();
+    this.#probing = true;
+    try {
+      const command = this.#accept.command(this.#stream);
+      command.push(this.#retention);
+      await withTimeout(this.#accept.run(this.#connection, command), PROBE_TIMEOUT_MS);
+      this.#probedMs = performance.now();
+      this.#says(undefined);
+    } catch (cause) {
+      this.#says(this.#connection.ready ? reasonOf(cause) : this.#connection.lastError);
+    } finally {
+      this.#probing = false;
+    }
+    return this.state();
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#prober);
+    await this.#connection.close();
+    clearTimeout(this.#deadline);
+    for (const call of this.#outstanding.splice(0)) settleAll(call, 'unavailable');
+  }
+
+  readonly #flush = (): void => {
+    this.#flushScheduled = false;
+    const submissions = this.#pending;
+    this.#pending = [];
+    if (!this.#connection.ready || this.#stalledSinceMs !== undefined) {
+      for (const submission of submissions) submission.settle('unavailable');
+      return;
+    }
+    for (let from = 0; from < submissions.length; ) from = this.#send(submissions, from);
+  };
+
+  /** Sends one call with the submissions from `from` on, as many as it may carry; gives where the next one begins. */
+  #send(submissions: readonly Submission[], from: number): number {
+    const command = this.#accept.command(this.#stream);
+    command.push(this.#retention);
+    let at = from;
+    for (let characters = 0; at < submissions.length && at - from < CALL_EVENTS_MAX; at += 1) {
+      const submission = submissions[at];
+      if (submission === undefined) break;
+      characters += submission.text.length;
+      if (characters > CALL_CHARACTERS_MAX && at > from) break;
+      command.push(indexField(submission.id), bucketHash(submission.id), submission.producer, submission.text);
+    }
+    const carried = from === 0 && at === submissions.length ? submissions : submissions.slice(from, at);
+    const call: Call = { submissions: carried, sentMs: performance.now(), settled: false };
+    this.#outstanding.push(call);
+    if (this.#deadline === undefined) this.#armDeadline(this.#timeoutMs);
+    this.#accept.run(this.#connection, command).then(
+      (reply) => this.#answered(call, reply),
+      (cause: unknown) => this.#refused(call, cause),
+    );
+    return at;
+  }
+
+  #answered(call: Call, reply: RedisReply): void {
+    this.#stalledSinceMs = undefined;
+    this.#remove(call);
+    if (call.settled) return;
+    this.#onCall((performance.now() - call.sentMs) / 1000, call.submissions.length);
+    if (typeof reply !== 'string' || reply.length !== call.submissions.length) {
+      this.#log.error({ events: call.submissions.length }, 'the queue gave an answer that is none');
+      settleAll(call, 'unavailable');
+      return;
+    }
+    call.settled = true;
+    for (let at = 0; at < call.submissions.length; at += 1) {
+      call.submissions[at]?.settle(OUTCOMES[reply.charCodeAt(at)] ?? 'unavailable');
+    }
+  }
+
+  #refused(call: Call, cause: unknown): void {
+    this.#remove(call);
+    if (this.#connection.ready) this.#says(reasonOf(cause));
+    settleAll(call, 'unavailable');
+  }
+
+  #remove(call: Call): void {
+    // Answers come in the order of the calls, so this is the first one, but for a call that went twice (NOSCRIPT).
+    if (this.#outstanding[0] === call) this.#outstanding.shift();
+    else {
+      const at = this.#outstanding.indexOf(call);
+      if (at !== -1) this.#outstanding.splice(at, 1);
+    }
+  }
+
+  // Fact: a timer for each request costs more than the check it stands for. Choice: one timer, set for the oldest
+  // call that still has its outcome to come.
+  #armDeadline(inMs: number): void {
+    this.#deadline = setTimeout(() => {
+      this.#deadline = undefined;
+      const now = performance.now();
+      for (const call of this.#outstanding) {
+        if (call.settled) continue;
+        const leftMs = call.sentMs + this.#timeoutMs - now;
+        if (leftMs > 0.5) {
+          this.#armDeadline(leftMs);
+          return;
+        }
+        this.#stalledSinceMs ??= now;
+        this.#says(`no answer within ${this.#timeoutMs} ms`);
+        settleAll(call, 'unavailable');
+      }
+    }, inMs);
+  }
+
+  #supervise(): void {
+    if (this.#stalledSinceMs !== undefined && performance.now() - this.#stalledSinceMs > STALL_MAX_MS) {
+      this.#connection.restart('the server does not answer');
+    }
+    void this.probe();
+  }
+
+  /** Notes what the queue is like now, and logs a change. `undefined` is good. */
+  #says(reason: string | undefined): void {
+    if (reason === this.#reason) return;
+    const before = this.#reason;
+    this.#reason = reason;
+    if (reason === undefined) this.#log.info('the queue takes events');
+    else if (before === undefined) this.#log.error({ reason }, 'the queue takes no events');
+  }
+}
+
+function settleAll(call: Call, outcome: Outcome): void {
+  if (call.settled) return;
+  call.settled = true;
+  for (const submission of call.submissions) submission.settle(outcome);
+}
+
+/** Redis' own words: they name no secret. A client's error for a lost connection says that. */
+function reasonOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : 'unknown error';
+}
+
+function withTimeout<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+    promise.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}

@@ -1,0 +1,140 @@
+// Makes certificates and revocation lists: for development, and for everything that tests and measures real TLS.
+//
+// Not for production: keys are made here and written as plain PEM.
+import 'reflect-metadata';
+import * as x509 from '@peculiar/x509';
+import { webcrypto } from 'node:crypto';
+
+x509.cryptoProvider.set(webcrypto);
+
+const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/** Certificate and key as PEM. `serial` is the certificate's serial number in hexadecimal. */
+export interface Issued {
+  readonly certificate: string;
+  readonly key: string;
+  readonly serial: string;
+}
+
+export interface IssueOptions {
+  readonly commonName: string;
+  readonly uris?: readonly string[];
+  readonly dnsNames?: readonly string[];
+  readonly addresses?: readonly string[];
+  readonly server?: boolean;
+  /** Makes an intermediate authority. */
+  readonly authority?: boolean;
+  readonly notBefore?: Date;
+  readonly notAfter?: Date;
+}
+
+export class CertificateAuthority {
+  /** PEM. */
+  readonly certificate: string;
+  readonly #certificate: x509.X509Certificate;
+  readonly #keys: webcrypto.CryptoKeyPair;
+
+  private constructor(certificate: x509.X509Certificate, keys: webcrypto.CryptoKeyPair) {
+    this.#certificate = certificate;
+    this.#keys = keys;
+    this.certificate = `${certificate.toString('pem')}\n`;
+  }
+
+  /** A new root, good for `days`. */
+  static async create(commonName: string, days = 3650): Promise<CertificateAuthority> {
+    const keys = await generateKeys();
+    const certificate = await x509.X509CertificateGenerator.createSelfSigned({
+      serialNumber: newSerial(),
+      name: `CN=${commonName}`,
+      notBefore: new Date(Date.now() - DAY_MS),
+      notAfter: new Date(Date.now() + days * DAY_MS),
+      signingAlgorithm: ALGORITHM,
+      keys,
+      extensions: authorityExtensions(),
+    });
+    return new CertificateAuthority(certificate, keys);
+  }
+
+  async issue(options: IssueOptions): Promise<Issued> {
+    const keys = await generateKeys();
+    const certificate = await this.#sign(options, keys);
+    return {
+      certificate: `${certificate.toString('pem')}\n`,
+      key: await pemOf(keys.privateKey),
+      serial: certificate.serialNumber,
+    };
+  }
+
+  /** An authority below this one. */
+  async intermediate(commonName: string): Promise<CertificateAuthority> {
+    const keys = await generateKeys();
+    return new CertificateAuthority(await this.#sign({ commonName, authority: true }, keys), keys);
+  }
+
+  /** A list that revokes these serials, as PEM. `nextUpdate` is when the next list is due. */
+  async revocationList(serials: readonly string[], nextUpdate = new Date(Date.now() + 30 * DAY_MS)): Promise<string> {
+    const list = await x509.X509CrlGenerator.create({
+      issuer: this.#certificate.subject,
+      thisUpdate: new Date(Date.now() - DAY_MS),
+      nextUpdate,
+      signingAlgorithm: ALGORITHM,
+      signingKey: this.#keys.privateKey,
+      entries: serials.map((serialNumber) => ({ serialNumber, revocationDate: new Date() })),
+    });
+    return `${list.toString('pem')}\n`;
+  }
+
+  #sign(options: IssueOptions, keys: webcrypto.CryptoKeyPair): Promise<x509.X509Certificate> {
+    return x509.X509CertificateGenerator.create({
+      serialNumber: newSerial(),
+      subject: `CN=${options.commonName}`,
+      issuer: this.#certificate.subject,
+      notBefore: options.notBefore ?? new Date(Date.now() - DAY_MS),
+      notAfter: options.notAfter ?? new Date(Date.now() + 365 * DAY_MS),
+      signingAlgorithm: ALGORITHM,
+      publicKey: keys.publicKey,
+      signingKey: this.#keys.privateKey,
+      extensions: options.authority === true ? authorityExtensions() : leafExtensions(options),
+    });
+  }
+}
+
+function authorityExtensions(): x509.Extension[] {
+  return [
+    new x509.BasicConstraintsExtension(true, undefined, true),
+    new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
+  ];
+}
+
+function leafExtensions(options: IssueOptions): x509.Extension[] {
+  const names: x509.JsonGeneralNames = [
+    ...(options.uris ?? []).map((value) => ({ type: 'url' as const, value })),
+    ...(options.dnsNames ?? []).map((value) => ({ type: 'dns' as const, value })),
+    ...(options.addresses ?? []).map((value) => ({ type: 'ip' as const, value })),
+  ];
+  const usage = options.server === true ? x509.ExtendedKeyUsage.serverAuth : x509.ExtendedKeyUsage.clientAuth;
+  return [
+    new x509.BasicConstraintsExtension(false, undefined, true),
+    new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+    new x509.ExtendedKeyUsageExtension([usage]),
+    ...(names.length === 0 ? [] : [new x509.SubjectAlternativeNameExtension(names)]),
+  ];
+}
+
+async function generateKeys(): Promise<webcrypto.CryptoKeyPair> {
+  return (await webcrypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify'])) as webcrypto.CryptoKeyPair;
+}
+
+async function pemOf(key: webcrypto.CryptoKey): Promise<string> {
+  const der = Buffer.from(await webcrypto.subtle.exportKey('pkcs8', key));
+  const lines = der.toString('base64').match(/.{1,64}/g) ?? [];
+  return `-----BEGIN PRIVATE KEY-----\n${lines.join('\n')}\n-----END PRIVATE KEY-----\n`;
+}
+
+/** 16 random bytes, positive (RFC 5280, section 4.1.2.2). */
+function newSerial(): string {
+  const bytes = Buffer.from(webcrypto.getRandomValues(new Uint8Array(16)));
+  bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x40;
+  return bytes.toString('hex');
+}

@@ -1,0 +1,83 @@
+// Development certificates in the state folder: an authority, a server on loopback names, one producer.
+//
+// They are made only when no TLS material is configured and the gateway listens on loopback, kept while they have a
+// week to live and carry the wanted audience, and made anew otherwise. Several processes may start at once: each
+// makes a folder of its own, and one rename wins.
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { X509Certificate } from 'node:crypto';
+import { join } from 'node:path';
+
+const WEEK_MS = 7 * 24 * 60 * 60 * 1000;
+
+/** Paths of PEM files. */
+export interface DevelopmentCertificates {
+  readonly clientCa: string;
+  readonly cert: string;
+  readonly key: string;
+  readonly producerCert: string;
+  readonly producerKey: string;
+}
+
+/** `audienceUri` is the URI name that the producer's certificate carries. Rejects when the folder cannot be written. */
+export async function developmentCertificates(stateDir: string, audienceUri: string): Promise<DevelopmentCertificates> {
+  const folder = join(stateDir, 'tls');
+  const files: DevelopmentCertificates = {
+    clientCa: join(folder, 'ca.pem'),
+    cert: join(folder, 'server.pem'),
+    key: join(folder, 'server-key.pem'),
+    producerCert: join(folder, 'producer.pem'),
+    producerKey: join(folder, 'producer-key.pem'),
+  };
+  if (await usable(files, audienceUri)) return files;
+  await mkdir(stateDir, { recursive: true });
+  const made = await mkdtemp(join(stateDir, 'tls-'));
+  try {
+    await make(made, audienceUri);
+    await rm(folder, { recursive: true, force: true });
+    await rename(made, folder);
+  } catch (cause) {
+    await rm(made, { recursive: true, force: true });
+    // Another process was quicker.
+    if (!(await usable(files, audienceUri))) throw cause;
+  }
+  return files;
+}
+
+async function usable(files: DevelopmentCertificates, audienceUri: string): Promise<boolean> {
+  try {
+    const [ca, cert, producer] = await Promise.all(
+      [files.clientCa, files.cert, files.producerCert].map(async (path) => new X509Certificate(await readFile(path))),
+    );
+    await Promise.all([readFile(files.key), readFile(files.producerKey)]);
+    const inAWeek = Date.now() + WEEK_MS;
+    return (
+      ca !== undefined && cert !== undefined && producer !== undefined &&
+      [ca, cert, producer].every((one) => Date.parse(one.validTo) > inAWeek && one.verify(ca.publicKey)) &&
+      (producer.subjectAltName ?? '').includes(`URI:${audienceUri}`)
+    );
+  } catch {
+    return false;
+  }
+}
+
+async function make(folder: string, audienceUri: string): Promise<void> {
+  // Loaded here: it takes a tenth of a second, and a configured gateway never needs it.
+  const { CertificateAuthority } = await import('./certificate-authority.ts');
+  const authority = await CertificateAuthority.create('ingest development authority');
+  const server = await authority.issue({
+    commonName: 'localhost',
+    dnsNames: ['localhost'],
+    addresses: ['127.0.0.1', '::1'],
+    server: true,
+  });
+  const producer = await authority.issue({
+    commonName: 'development producer',
+    uris: ['urn:ingest:producer:development', audienceUri],
+  });
+  const secret = { mode: 0o600 };
+  await writeFile(join(folder, 'ca.pem'), authority.certificate);
+  await writeFile(join(folder, 'server.pem'), server.certificate);
+  await writeFile(join(folder, 'server-key.pem'), server.key, secret);
+  await writeFile(join(folder, 'producer.pem'), producer.certificate);
+  await writeFile(join(folder, 'producer-key.pem'), producer.key, secret);
+}
