@@ -3,6 +3,7 @@ import { createReadStream, existsSync, readFileSync, statSync } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { isUtf8 } from 'node:buffer';
 import { join } from 'node:path';
+import { createSecureContext } from 'node:tls';
 import { parseArgs } from 'node:util';
 import { SingleBar } from 'cli-progress';
 import { errno, processEnvironment } from '../lib/runtime/env.ts';
@@ -121,15 +122,20 @@ function identity(paths: { cert?: string; key?: string; ca?: string; token?: str
   const given = paths.cert !== undefined || paths.key !== undefined;
   if (given && (paths.cert === undefined || paths.key === undefined)) throw new Error('--cert and --key are wanted together');
   const ca = paths.ca ?? (given ? undefined : join(folder, 'ca.pem'));
-  return {
-    cert: readPem('--cert', paths.cert ?? join(folder, 'producer.pem')),
-    key: readPem('--key', paths.key ?? join(folder, 'producer-key.pem')),
-    ca: ca === undefined ? undefined : readPem('--ca', ca),
-    token: paths.token === undefined ? undefined : readPem('--token', paths.token).trim(),
+  const pem = {
+    cert: readText('--cert', paths.cert ?? join(folder, 'producer.pem')),
+    key: readText('--key', paths.key ?? join(folder, 'producer-key.pem')),
+    ca: ca === undefined ? undefined : readText('--ca', ca),
   };
+  try {
+    createSecureContext({ cert: pem.cert, key: pem.key, ...(pem.ca === undefined ? {} : { ca: pem.ca }) });
+  } catch (cause) {
+    throw new Error(`--cert, --key, --ca: PEM files that belong together are wanted (${errno(cause)})`, { cause });
+  }
+  return { ...pem, token: paths.token === undefined ? undefined : readText('--token', paths.token).trim() };
 }
 
-function readPem(option: string, path: string): string {
+function readText(option: string, path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (cause) {
