@@ -1,12 +1,14 @@
 // Reads a request's body into one buffer, within a limit.
 //
-// Invariant: exactly one of the sink's methods is called, once: `bodyRead`, `bodyTooLarge` (at the first byte over the
-// limit; the rest is left unread) or `bodyAborted` (the client went away, or the caller gave the request up).
+// Invariant: exactly one of `bodyRead`, `bodyTooLarge` (at the first byte over the limit; the rest is left unread) and
+// `bodyAborted` (the client went away) is called, once, unless the caller abandons the body.
 // Listeners are three functions shared by all requests; what they need to know hangs on the request.
 import type { IncomingMessage } from 'node:http';
 
-/** Whoever waits for a body. `bytes` says how many came, as they come, for admission by size. */
+/** Whoever waits for a body. */
 export interface BodySink {
+  /** `bytes` more of a body that announced no length have come. Whoever wants no more abandons the body here. */
+  bodyGrows(bytes: number): void;
   bodyRead(body: Buffer): void;
   bodyTooLarge(): void;
   bodyAborted(): void;
@@ -15,6 +17,7 @@ export interface BodySink {
 interface Reading {
   readonly sink: BodySink;
   readonly bytesMax: number;
+  readonly unannounced: boolean;
   bytes: number;
   // Fact: a small body arrives as one chunk. Choice: the list of chunks is made for the second one only.
   first: Buffer | undefined;
@@ -31,7 +34,8 @@ export function announcesMoreThan(request: IncomingMessage, bytesMax: number): b
 }
 
 export function readBody(request: IncomingMessage, bytesMax: number, sink: BodySink): void {
-  (request as Request)[READING] = { sink, bytesMax, bytes: 0, first: undefined, rest: undefined };
+  const unannounced = request.headers['content-length'] === undefined;
+  (request as Request)[READING] = { sink, bytesMax, unannounced, bytes: 0, first: undefined, rest: undefined };
   request.on('data', onData);
   request.on('end', onEnd);
   request.on('close', onClose);
@@ -58,7 +62,10 @@ function onData(this: Request, chunk: Buffer): void {
   if (reading.bytes > reading.bytesMax) {
     abandonBody(this);
     reading.sink.bodyTooLarge();
-  } else if (reading.first === undefined) {
+    return;
+  }
+  if (reading.unannounced) reading.sink.bodyGrows(chunk.length);
+  if (reading.first === undefined) {
     reading.first = chunk;
   } else {
     (reading.rest ??= [reading.first]).push(chunk);

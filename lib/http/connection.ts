@@ -7,10 +7,21 @@ const LINGER_MS = 1_000;
 
 const CONNECTION = Symbol('connection');
 
-/** Per-connection state. `owner` is the application's to use (an identity, say). */
+/** An exchange whose request is still arriving. `bodyFault`: the rest of it cannot be read; answer and close. */
+export interface OpenExchange {
+  bodyFault(fault: ProtocolFault): void;
+}
+
+/** Why the parser gave a request up. */
+export type ProtocolFault = 'malformed' | 'headersTooLarge' | 'timeout' | 'connect';
+
+/** Per-connection state. `owner` and `exchange` are the application's to set. */
 export class Connection<T> {
   readonly socket: TLSSocket;
+  /** Who is at the other end, as far as that is known. */
   owner: T | undefined;
+  /** The latest exchange, for as long as its request may still be arriving. */
+  exchange: OpenExchange | undefined;
   /** The latest exchange. Responses leave in order, so when this one has left, all have. */
   request: IncomingMessage | undefined;
   response: ServerResponse | undefined;

@@ -11,10 +11,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { Server as TlsServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
 import { randomBytes } from 'node:crypto';
-import { Connection, connectionOf, linger } from './connection.ts';
-
-/** Why the parser gave a request up. `aborted`: the client's side of the connection is gone, nobody reads an answer. */
-export type ProtocolFault = 'malformed' | 'headersTooLarge' | 'timeout' | 'connect';
+import { Connection, connectionOf, linger, type ProtocolFault } from './connection.ts';
 
 /** All times in milliseconds. */
 export interface ServerLimits {
@@ -31,8 +28,6 @@ export interface ServerHandlers<T> {
   request(connection: Connection<T>, request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void;
   /** The head of a request could not be read: the whole response to write. */
   protocolFault(fault: ProtocolFault): string;
-  /** The body of the latest request of the connection could not be read. It is answered through its response object. */
-  bodyFault(connection: Connection<T>, fault: ProtocolFault): void;
   /** `reason` is one of HANDSHAKE_FAILURES. */
   handshakeFailure(reason: string): void;
 }
@@ -48,7 +43,7 @@ export class HttpsServer<T> {
   readonly #server: Server;
   readonly #handlers: ServerHandlers<T>;
   readonly #connections = new Set<Connection<T>>();
-  readonly #handshaking = new Set<Socket>();
+  readonly #sockets = new Set<Socket>();
   #draining = false;
 
   constructor(tls: SecureContextOptions, limits: ServerLimits, handlers: ServerHandlers<T>) {
@@ -122,15 +117,15 @@ export class HttpsServer<T> {
   /** Ends what is left, at once. */
   destroy(): void {
     for (const connection of this.#connections) connection.socket.destroy();
-    for (const socket of this.#handshaking) socket.destroy();
+    for (const socket of this.#sockets) socket.destroy();
     this.#server.closeAllConnections();
   }
 
   #listen(): void {
     const server = this.#server;
     server.on('connection', (socket: Socket) => {
-      this.#handshaking.add(socket);
-      socket.once('close', () => this.#handshaking.delete(socket));
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
     });
     server.on('secureConnection', (socket: TLSSocket) => {
       const connection = new Connection<T>(socket);
@@ -171,12 +166,9 @@ export class HttpsServer<T> {
     connection.broken = true;
     const fault = faultOf(error);
     const latest = connection.request;
-    if (connection.busy && latest !== undefined && !latest.complete) {
-      if (isEndOfInput(error)) socket.destroy();
-      else this.#handlers.bodyFault(connection, fault);
-    } else {
-      this.#answerRaw(connection, fault);
-    }
+    if (latest === undefined || latest.complete) this.#answerRaw(connection, fault);
+    else if (!connection.busy || isEndOfInput(error)) socket.destroy(); // Answered already, or nobody to answer.
+    else connection.exchange?.bodyFault(fault);
   }
 
   /** Answers what has no response object, after the answers that are owed before it. */

@@ -10,8 +10,7 @@ local time = redis.call('TIME')
 local oldest = time[1] * 1000 + math.floor(time[2] / 1000) - tonumber(ARGV[1])
 local hash = tonumber(ARGV[3])
 
-local stored = redis.call('GET', prefix .. 'levels')
-if not stored then return false end
+local stored = redis.call('GET', prefix .. 'levels') or '8,0' -- accept.lua's BITS_FIRST: it stores levels once they change
 for bits in string.gmatch(';' .. stored, ';(%d+),') do
   local entry = redis.call('HGET', prefix .. bits .. ':' .. hash % 2 ^ tonumber(bits), ARGV[2])
   if entry and tonumber(string.match(entry, '^%d+')) > oldest then

@@ -53,7 +53,7 @@ async function usable(files: DevelopmentCertificates, audienceUri: string): Prom
     return (
       ca !== undefined && cert !== undefined && producer !== undefined &&
       [ca, cert, producer].every((one) => Date.parse(one.validTo) > inAWeek && one.verify(ca.publicKey)) &&
-      (producer.subjectAltName ?? '').includes(`URI:${audienceUri}`)
+      (producer.subjectAltName ?? '').split(', ').includes(`URI:${audienceUri}`)
     );
   } catch {
     return false;

@@ -1,0 +1,221 @@
+// The gateway's process: start in order, stop in order, exit codes. The only place that names its adapters.
+import { Gateway } from '../lib/gateway/gateway.ts';
+import { readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts';
+import { audienceUri } from '../lib/gateway/producer-identity.ts';
+import { TokenVerifier } from '../lib/gateway/token-verifier.ts';
+import { RedisConnection } from '../lib/redis/client.ts';
+import { durabilityFaults } from '../lib/redis/durability.ts';
+import { StreamQueue } from '../lib/redis/stream-queue.ts';
+import { developmentCertificates } from '../lib/runtime/development-certificates.ts';
+import { errno, maskedUri, processEnvironment } from '../lib/runtime/env.ts';
+import { FileWatch } from '../lib/runtime/file-watch.ts';
+import { createLog, type Log } from '../lib/runtime/log.ts';
+import { configurationFailure, EXIT, modeOf, StartFailure, version } from '../lib/runtime/program.ts';
+import { onStopSignals } from '../lib/runtime/shutdown.ts';
+import { loadTlsMaterial, TlsMaterialError, watchTlsMaterial, type TlsFiles } from '../lib/runtime/tls-material.ts';
+
+const NAME = 'ingest-gateway';
+const QUEUE_START_MS = 5_000;
+/** How long a stopping gateway still listens after it has said that it is not ready. */
+const LAME_DUCK_MS = 200;
+
+const HELP = `${NAME}: takes events over mutual TLS and puts them on a Redis Stream.
+
+  ${NAME}            start, with the configuration in the environment
+  ${NAME} --check    look at the configuration and the files it names; start nothing; exit 0 or 2
+  ${NAME} --version  print the version
+  ${NAME} --help     print this
+
+Keys (the README has them all, with their meaning):
+  INGEST_QUEUE_URI       required     redis://[user:password@]host:port[/db], or rediss://
+  INGEST_GATEWAY_ADDR    127.0.0.1:8443
+  INGEST_TLS_CERT, INGEST_TLS_KEY, INGEST_TLS_CLIENT_CA, INGEST_TLS_CLIENT_CRL
+  INGEST_AUDIENCE        ingest-gateway
+  INGEST_TOKEN_JWKS, INGEST_TOKEN_ISSUER
+  INGEST_WAREHOUSE_URI   sqlite:<path> or postgres://…, for look-ups past the queue's 24 hours
+  INGEST_STATE_DIR       .ingest
+  INGEST_LOG_LEVEL       info         debug, info, warn, error
+
+Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 queue not there at start.
+`;
+
+process.title = NAME;
+process.exitCode = EXIT.fatal;
+await main(process.argv.slice(2)).catch((cause: unknown) => {
+  if (cause instanceof StartFailure) {
+    for (const line of cause.message.split('\n')) process.stderr.write(`${NAME}: ${line}\n`);
+    process.exit(cause.exitCode);
+  }
+  process.stderr.write(`${NAME}: ${cause instanceof Error ? (cause.stack ?? cause.message) : String(cause)}\n`);
+  process.exit(EXIT.fatal);
+});
+
+async function main(args: readonly string[]): Promise<void> {
+  const mode = modeOf(args);
+  if (mode === 'help' || mode === 'version') {
+    process.stdout.write(mode === 'help' ? HELP : `${version()}\n`);
+    process.exit(EXIT.clean);
+  }
+  const { config, report } = readGatewayConfig(processEnvironment());
+  if (config === undefined) {
+    for (const warning of report.warnings) process.stderr.write(`${NAME}: warning: ${warning}\n`);
+    throw configurationFailure(report);
+  }
+  if (mode === 'check') await check(config, report.warnings);
+  else await run(config, report.warnings);
+}
+
+async function check(config: GatewayConfig, warnings: readonly string[]): Promise<never> {
+  for (const warning of warnings) process.stderr.write(`${NAME}: warning: ${warning}\n`);
+  if (config.tls.kind === 'files') await tlsMaterial(config.tls);
+  await tokenVerifier(config);
+  process.stdout.write('the configuration is good\n');
+  process.exit(EXIT.clean);
+}
+
+async function run(config: GatewayConfig, warnings: readonly string[]): Promise<void> {
+  const log = createLog(NAME, config.logLevel);
+  endOnBugs(log);
+  for (const warning of warnings) log.warn(warning);
+  const files = await tlsFiles(config, log);
+  const material = await tlsMaterial(files);
+  const overdue = material.expiry.find(({ atMs }) => atMs < Date.now());
+  if (overdue !== undefined) log.warn({ file: overdue.file }, 'a TLS file has expired: producers will be refused');
+  const verifier = await tokenVerifier(config);
+
+  const connection = new RedisConnection({ uri: config.queueUri, name: NAME, log });
+  // Fixed below: the queue is made before the gateway whose metrics count its calls.
+  let onCall = (_seconds: number, _events: number): void => undefined;
+  const queue = new StreamQueue({
+    connection,
+    enqueueTimeoutMs: config.enqueueTimeoutMs,
+    log,
+    onCall: (seconds, events) => onCall(seconds, events),
+  });
+  await startQueue(config, connection, queue, log);
+
+  const gateway = new Gateway({ config, log, material, verifier, queue, warehouse: undefined });
+  onCall = (seconds, events) => gateway.metrics.enqueue.observe(seconds, events);
+  const address = await bind(config, gateway);
+
+  const tlsWatch = watchTlsMaterial({
+    files,
+    log,
+    onChange: (changed) => {
+      gateway.replaceTls(changed);
+      gateway.metrics.tlsReloads.value += 1;
+    },
+    onRefused: () => (gateway.metrics.tlsReloadFailures.value += 1),
+  });
+  const keyWatch = watchTokenKeys(verifier, gateway, log);
+  process.on('SIGHUP', () => {
+    log.info('SIGHUP: loading TLS material and token keys again');
+    void tlsWatch.now(true);
+    void keyWatch?.now(true);
+  });
+  onStopSignals({
+    deadlineMs: config.drainTimeoutMs,
+    exit: (code) => process.exit(code),
+    onSecondSignal: (signal) => log.warn({ signal }, 'second signal: ending at once'),
+    onDeadline: () => log.warn('the drain time-out is over: closing what is left'),
+    onFailure: (cause) => log.fatal({ err: cause }, 'stopping failed'),
+    stop: async (signal) => {
+      log.info({ signal }, 'stopping');
+      tlsWatch.stop();
+      keyWatch?.stop();
+      gateway.beginStop();
+      await new Promise((resolve) => setTimeout(resolve, Math.min(LAME_DUCK_MS, config.drainTimeoutMs / 4)));
+      await gateway.drain();
+      await queue.close();
+      log.info('stopped');
+    },
+  });
+  log.info(`listening on https://${address}`);
+}
+
+function endOnBugs(log: Log): void {
+  process.on('uncaughtException', (cause) => {
+    log.fatal({ err: cause }, 'uncaught error');
+    process.exit(EXIT.fatal);
+  });
+}
+
+async function tlsFiles(config: GatewayConfig, log: Log): Promise<TlsFiles> {
+  if (config.tls.kind === 'files') return config.tls;
+  try {
+    const made = await developmentCertificates(config.stateDir, audienceUri(config.audience));
+    log.warn({ folder: config.stateDir }, 'no TLS material is configured: using development certificates, which are not for production');
+    return { cert: made.cert, key: made.key, clientCa: made.clientCa };
+  } catch (cause) {
+    throw new StartFailure(
+      EXIT.configuration,
+      `INGEST_STATE_DIR=${JSON.stringify(config.stateDir)}: a folder that can be written is wanted for development certificates (${errno(cause)})`,
+    );
+  }
+}
+
+async function tlsMaterial(files: TlsFiles): Promise<Awaited<ReturnType<typeof loadTlsMaterial>>> {
+  try {
+    return await loadTlsMaterial(files);
+  } catch (cause) {
+    if (cause instanceof TlsMaterialError) throw new StartFailure(EXIT.configuration, cause.message);
+    throw cause;
+  }
+}
+
+async function tokenVerifier(config: GatewayConfig): Promise<TokenVerifier | undefined> {
+  if (config.tokenJwks === undefined) return undefined;
+  try {
+    return await TokenVerifier.create({ jwks: config.tokenJwks, issuer: config.tokenIssuer, audience: config.audience });
+  } catch (cause) {
+    throw new StartFailure(EXIT.configuration, cause instanceof Error ? cause.message : String(cause));
+  }
+}
+
+/** Connects, and asks until the queue would take an event. Throws a StartFailure when it does not in time. */
+async function startQueue(config: GatewayConfig, connection: RedisConnection, queue: StreamQueue, log: Log): Promise<void> {
+  connection.open();
+  const deadline = performance.now() + QUEUE_START_MS;
+  for (;;) {
+    const state = connection.ready ? await queue.probe() : undefined;
+    if (state?.available === true) break;
+    if (performance.now() > deadline) {
+      const reason = state?.available === false ? state.reason : connection.lastError;
+      throw new StartFailure(
+        EXIT.queue,
+        `INGEST_QUEUE_URI=${maskedUri(config.queueUri)}: the queue takes no events (${reason}); check that the server runs, is reachable and can be written to`,
+      );
+    }
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+  const faults = await durabilityFaults(connection);
+  for (const fault of faults) log.warn({ fault }, 'the queue may lose accepted events');
+  if (faults.length > 0 && config.queueDurability === 'require') {
+    throw new StartFailure(EXIT.queue, `INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
+  }
+}
+
+async function bind(config: GatewayConfig, gateway: Gateway): Promise<string> {
+  const { host, port } = config.address;
+  try {
+    return await gateway.listen(host, port);
+  } catch (cause) {
+    throw new StartFailure(
+      EXIT.bind,
+      `INGEST_GATEWAY_ADDR=${host}:${port}: cannot be bound (${errno(cause)}); see who owns the port, or choose another address`,
+    );
+  }
+}
+
+function watchTokenKeys(verifier: TokenVerifier | undefined, gateway: Gateway, log: Log): FileWatch | undefined {
+  if (verifier?.file === undefined) return undefined;
+  return new FileWatch([verifier.file], async () => {
+    try {
+      await verifier.reload();
+      gateway.forgetTokens();
+      log.info('token keys changed and are in use');
+    } catch (cause) {
+      log.error({ err: cause }, 'changed token keys refused; the last good ones stay');
+    }
+  });
+}

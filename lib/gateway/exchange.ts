@@ -1,0 +1,148 @@
+// One request and its answer. Whoever handles it ends it exactly once: with an answer, a refusal, or as aborted.
+//
+// Invariant: ending it counts it, in the same breath, so that at any moment requests = accepted + duplicate +
+// refused by code + aborted (+ the other answers, of look-ups and process endpoints).
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { CATALOGUE, type Refusal } from '../ingest/errors.ts';
+import type { EventFault } from '../ingest/event.ts';
+import { lingerAtEnd, type Connection, type OpenExchange, type ProtocolFault } from '../http/connection.ts';
+import { requestIdOf, respondWith, type Answer } from '../http/respond.ts';
+import { problem } from './answers.ts';
+import type { KnownProducer } from './authority.ts';
+import type { Cell } from '../runtime/instruments.ts';
+import type { GatewayMetrics } from '../runtime/metrics.ts';
+
+/** The status under which a request counts that its client gave up. No answer carries it. */
+export const ABORTED_STATUS = 499;
+
+/** An unread rest of at most this many bytes is thrown away and the connection kept; a longer one costs the connection. */
+const REST_BYTES_MAX = 65_536;
+
+const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']);
+
+/** What all exchanges share. */
+export interface ExchangeContext {
+  readonly metrics: GatewayMetrics;
+  /** True while the server stops: every answer ends its connection then. */
+  readonly draining: () => boolean;
+}
+
+const FAULTS: Readonly<Record<ProtocolFault, { readonly refusal: Refusal; readonly detail: string }>> = {
+  malformed: { refusal: 'invalidEvent', detail: 'the request is not well-formed HTTP' },
+  headersTooLarge: { refusal: 'headersTooLarge', detail: 'the header section is over the limit' },
+  timeout: { refusal: 'requestTimeout', detail: 'the request did not arrive in time' },
+  connect: { refusal: 'routeNotFound', detail: 'this is no proxy' },
+};
+
+export class Exchange implements OpenExchange {
+  readonly connection: Connection<KnownProducer>;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly requestId: string;
+  readonly #context: ExchangeContext;
+  readonly #routeName: string;
+  readonly #startMs = performance.now();
+  readonly #expectsContinue: boolean;
+  #ended = false;
+
+  constructor(
+    context: ExchangeContext,
+    connection: Connection<KnownProducer>,
+    request: IncomingMessage,
+    response: ServerResponse,
+    routeName: string,
+    expectsContinue: boolean,
+  ) {
+    this.#context = context;
+    this.connection = connection;
+    this.request = request;
+    this.response = response;
+    this.#routeName = routeName;
+    this.#expectsContinue = expectsContinue;
+    this.requestId = requestIdOf(request);
+    connection.exchange = this;
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  /** Lets a client that waits for it send the body (RFC 9110, section 10.1.1). */
+  continue(): void {
+    if (this.#expectsContinue) this.response.writeContinue();
+  }
+
+  answer(answer: Answer): void {
+    this.write(answer.status, answer.contentType, answer.body, answer.headers);
+  }
+
+  /** The same as `answer`, without an object for it. */
+  write(status: number, contentType: string, body: string, headers?: readonly string[]): void {
+    if (this.#ended) return;
+    this.#end(status);
+    respondWith(this.response, this.requestId, status, contentType, body, this.#context.draining(), headers);
+  }
+
+  refuse(refusal: Refusal, detail: string, errors?: readonly EventFault[], headers?: readonly string[]): void {
+    this.refuseWith(refusal, problem(refusal, detail, errors, headers));
+  }
+
+  /** `answer` must be made by `problem` from the same refusal. */
+  refuseWith(refusal: Refusal, answer: Answer): void {
+    if (this.#ended) return;
+    this.#end(answer.status);
+    this.#context.metrics.errors.cell({ code: CATALOGUE[refusal].code }).value += 1;
+    const close = this.#restCostsConnection(refusal);
+    if (close && !this.request.complete) lingerAtEnd(this.connection.socket);
+    respondWith(this.response, this.requestId, answer.status, answer.contentType, answer.body, close || this.#context.draining(), answer.headers);
+  }
+
+  /** The client is gone: there is nobody to answer. */
+  aborted(): void {
+    if (this.#ended) return;
+    this.#end(ABORTED_STATUS);
+    this.#context.metrics.aborted.value += 1;
+  }
+
+  bodyFault(fault: ProtocolFault): void {
+    const { refusal, detail } = FAULTS[fault];
+    this.refuse(refusal, detail);
+  }
+
+  #end(status: number): void {
+    this.#ended = true;
+    const { metrics } = this.#context;
+    countRequest(metrics, this.request.method ?? 'none', this.#routeName, status);
+    metrics.durations.distribution({ route: this.#routeName }).observe((performance.now() - this.#startMs) / 1000);
+  }
+
+  #restCostsConnection(refusal: Refusal): boolean {
+    if (this.request.complete) return false;
+    if (this.#expectsContinue || this.connection.broken || refusal === 'eventTooLarge') return true;
+    const length = this.request.headers['content-length'];
+    return length === undefined ? this.request.headers['transfer-encoding'] !== undefined : Number(length) > REST_BYTES_MAX;
+  }
+}
+
+/** Counts a request that had no exchange: its head could not be read. */
+export function countFault(metrics: GatewayMetrics, fault: ProtocolFault): Answer {
+  const { refusal, detail } = FAULTS[fault];
+  const answer = problem(refusal, detail);
+  countRequest(metrics, 'none', 'none', answer.status);
+  metrics.errors.cell({ code: CATALOGUE[refusal].code }).value += 1;
+  return answer;
+}
+
+const cells = new WeakMap<GatewayMetrics, Map<string, Cell>>();
+
+function countRequest(metrics: GatewayMetrics, method: string, route: string, status: number): void {
+  let known = cells.get(metrics);
+  if (known === undefined) cells.set(metrics, (known = new Map()));
+  const key = `${method} ${route} ${status}`;
+  let cell = known.get(key);
+  if (cell === undefined) {
+    cell = metrics.requests.cell({ method: METHODS.has(method) || method === 'none' ? method : 'other', route, status });
+    if (METHODS.has(method) || method === 'none') known.set(key, cell);
+  }
+  cell.value += 1;
+}

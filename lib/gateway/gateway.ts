@@ -1,0 +1,154 @@
+// The gateway as one object: the whole API on one screen, the server behind it, and how it stops.
+//
+// It knows ports, not adapters: bin hands it a queue and, perhaps, a warehouse.
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { ERROR_CODES } from '../ingest/errors.ts';
+import type { Queue } from '../ingest/queue.ts';
+import type { Warehouse } from '../ingest/warehouse.ts';
+import type { Connection } from '../http/connection.ts';
+import { rawResponse } from '../http/respond.ts';
+import { route, Router } from '../http/router.ts';
+import { HANDSHAKE_FAILURES, HttpsServer } from '../http/server.ts';
+import { STATUS_CODES } from 'node:http';
+import type { Log } from '../runtime/log.ts';
+import { gatewayMetrics, type GatewayMetrics } from '../runtime/metrics.ts';
+import type { TlsMaterial } from '../runtime/tls-material.ts';
+import { acceptEvent } from './accept-event.ts';
+import { Admission } from './admission.ts';
+import { Authority, type KnownProducer } from './authority.ts';
+import { HEADER_BYTES_MAX, HEADERS_MAX, type GatewayConfig } from './config.ts';
+import { countFault, Exchange, type ExchangeContext } from './exchange.ts';
+import { findEvent } from './find-event.ts';
+import { live, ready } from './health.ts';
+import type { TokenVerifier } from './token-verifier.ts';
+
+export interface GatewayParts {
+  readonly config: GatewayConfig;
+  readonly log: Log;
+  readonly material: TlsMaterial;
+  readonly verifier: TokenVerifier | undefined;
+  readonly queue: Queue;
+  readonly warehouse: Pick<Warehouse, 'find'> | undefined;
+}
+
+type Handler = (exchange: Exchange, parameter: string) => void | Promise<void>;
+
+export class Gateway {
+  readonly metrics: GatewayMetrics;
+  readonly #log: Log;
+  readonly #authority: Authority;
+  readonly #server: HttpsServer<KnownProducer>;
+  readonly #router: Router<Handler>;
+  readonly #context: ExchangeContext;
+  #material: TlsMaterial;
+  #stopping = false;
+
+  constructor(parts: GatewayParts) {
+    const { config, queue, warehouse } = parts;
+    this.#log = parts.log;
+    this.#material = parts.material;
+    this.#authority = new Authority(config.audience, parts.material.trust, parts.verifier);
+    const admission = new Admission(config.inFlightMax, config.inFlightBytesMax);
+    const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, {
+      eventsInFlight: () => admission.events,
+      connections: () => [...this.#server.connections].length,
+      certificateExpiry: () =>
+        this.#material.expiry.map(({ file, atMs }) => ({ file, seconds: Math.round((atMs - Date.now()) / 1000) })),
+    });
+    this.metrics = metrics;
+    this.#context = { metrics, draining: () => this.#stopping };
+    const accepting = { queue, authority: this.#authority, admission, metrics, bodyBytesMax: config.bodyBytesMax };
+    const finding = { queue, warehouse, authority: this.#authority };
+
+    this.#router = new Router<Handler>([
+      route('/events', { POST: (exchange) => acceptEvent(accepting, exchange) }),
+      route('/events/{id}', { GET: (exchange, id) => findEvent(finding, exchange, id) }),
+      route('/health/live', { GET: (exchange) => exchange.answer(live()) }),
+      route('/health/ready', { GET: (exchange) => exchange.answer(ready(queue, this.#stopping)) }),
+      route('/metrics', { GET: (exchange) => this.#scrape(exchange) }),
+    ]);
+
+    this.#server = new HttpsServer(parts.material.context, { ...config, headerBytesMax: HEADER_BYTES_MAX }, {
+      request: (connection, request, response, expectsContinue) =>
+        this.#handle(connection, request, response, expectsContinue),
+      protocolFault: (fault) => {
+        const answer = countFault(metrics, fault);
+        return rawResponse(randomUUID(), STATUS_CODES[answer.status] ?? '', answer);
+      },
+      handshakeFailure: (reason) => {
+        metrics.handshakes.cell({ reason }).value += 1;
+        this.#log.debug({ reason }, 'TLS handshake failed');
+      },
+    });
+  }
+
+  /** Binds, and gives the address as a URL's authority: `127.0.0.1:8443`, `[::1]:8443`. Rejects with the system's error. */
+  async listen(host: string, port: number): Promise<string> {
+    const bound = await this.#server.listen(host, port);
+    return `${bound.family === 'IPv6' ? `[${bound.address}]` : bound.address}:${bound.port}`;
+  }
+
+  /** Takes new TLS material into use; connections of clients that are not trusted any more are closed. */
+  replaceTls(material: TlsMaterial): void {
+    this.#material = material;
+    this.#server.replaceTls(material.context);
+    const closed = this.#authority.replaceTrust(material.trust, this.#server.connections);
+    if (closed > 0) this.#log.warn({ connections: closed }, 'closed connections of clients that are not trusted any more');
+  }
+
+  /** Judges all tokens anew. */
+  forgetTokens(): void {
+    this.#authority.forget(this.#server.connections);
+  }
+
+  /** Not ready from now on; answers end their connections. */
+  beginStop(): void {
+    this.#stopping = true;
+  }
+
+  /** Stops listening and resolves when every exchange has ended. */
+  drain(): Promise<void> {
+    this.#stopping = true;
+    return this.#server.drain();
+  }
+
+  /** Ends what is left. */
+  destroy(): void {
+    this.#server.destroy();
+  }
+
+  #handle(connection: Connection<KnownProducer>, request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
+    const match = this.#router.find(request.url ?? '');
+    const exchange = new Exchange(this.#context, connection, request, response, match?.route.name ?? 'none', expectsContinue);
+    if (request.rawHeaders.length > 2 * HEADERS_MAX) {
+      exchange.refuse('headersTooLarge', `at most ${HEADERS_MAX} header fields are wanted`);
+      return;
+    }
+    if (match === undefined) {
+      exchange.refuse('routeNotFound', 'there is nothing at this path');
+      return;
+    }
+    const handler = match.route.methods.get(request.method ?? '');
+    if (handler === undefined) {
+      exchange.refuse('methodNotAllowed', `${match.route.allow} is wanted here`, undefined, ['Allow', match.route.allow]);
+      return;
+    }
+    try {
+      const done = handler(exchange, match.parameter);
+      if (done !== undefined) done.catch((cause: unknown) => this.#bug(exchange, cause));
+    } catch (cause) {
+      this.#bug(exchange, cause);
+    }
+  }
+
+  async #scrape(exchange: Exchange): Promise<void> {
+    const { registry } = this.metrics;
+    exchange.answer({ status: 200, contentType: registry.contentType, body: await registry.metrics() });
+  }
+
+  #bug(exchange: Exchange, cause: unknown): void {
+    this.#log.error({ err: cause, requestId: exchange.requestId }, 'a handler failed');
+    exchange.refuse('internal', 'the gateway failed on this request');
+  }
+}

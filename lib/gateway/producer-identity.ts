@@ -1,0 +1,89 @@
+// Who a producer is, by its client certificate: name, audience, and whether we trust it.
+//
+// The verdict is made once for each connection and kept there, so a request compares a time and reads a field. It ends
+// when the certificate expires or the trust material changes.
+import type { X509Certificate } from 'node:crypto';
+import type { TLSSocket } from 'node:tls';
+import type { ClientTrust } from '../runtime/client-trust.ts';
+
+/** The URI name that carries the audience claim. */
+export const audienceUri = (audience: string): string => `${AUDIENCE_PREFIX}${audience}`;
+const AUDIENCE_PREFIX = 'urn:ingest:aud:';
+
+/** `untilMs`: Unix time at which the verdict has to be made anew. `detail` is public. */
+export type Verdict =
+  | { readonly kind: 'producer'; readonly producer: string; readonly untilMs: number }
+  | { readonly kind: 'unauthenticated'; readonly detail: string; readonly untilMs: number }
+  | { readonly kind: 'audienceMissing'; readonly detail: string; readonly untilMs: number }
+  /** It could not be found out now (a key server does not answer); asking again may help. */
+  | { readonly kind: 'unknown'; readonly detail: string; readonly untilMs: number };
+
+/** A certificate that is trusted, with the names in it. */
+export interface ClientIdentity {
+  readonly certificate: X509Certificate;
+  readonly producer: string;
+  readonly uris: readonly string[];
+  readonly untilMs: number;
+}
+
+const NEVER = Number.POSITIVE_INFINITY;
+
+export const unauthenticated = (detail: string, untilMs = NEVER): Verdict => ({ kind: 'unauthenticated', detail, untilMs });
+
+/** The identity behind a connection, or why there is none that counts. */
+export function clientIdentity(socket: TLSSocket, trust: ClientTrust, nowMs: number): ClientIdentity | Verdict {
+  const certificate = socket.getPeerX509Certificate();
+  if (certificate === undefined) return unauthenticated('a client certificate is required');
+  if (!socket.authorized) return unauthenticated(`the client certificate is not accepted (${authorizationError(socket)})`);
+  // Fact: OpenSSL says what it found in the first handshake of a session, also when that session is resumed an hour
+  // later. So what time and reloads can change is looked at here as well.
+  const distrust = trust.distrust(certificate, nowMs);
+  if (distrust !== undefined) return unauthenticated(`the client certificate is not accepted (${distrust})`);
+  const names = alternativeNames(certificate.subjectAltName ?? '');
+  const producer = producerName(names, certificate);
+  if (producer === undefined) return unauthenticated('the client certificate names no producer');
+  return { certificate, producer, uris: names.uris, untilMs: certificate.validToDate.getTime() };
+}
+
+/** The verdict where the audience claim is a name in the certificate. */
+export function certificateVerdict(identity: ClientIdentity, wantedUri: string): Verdict {
+  if (identity.uris.includes(wantedUri)) return { kind: 'producer', producer: identity.producer, untilMs: identity.untilMs };
+  return { kind: 'audienceMissing', detail: `the client certificate lacks the audience ${wantedUri}`, untilMs: identity.untilMs };
+}
+
+function authorizationError(socket: TLSSocket): string {
+  const error: unknown = socket.authorizationError;
+  return error instanceof Error ? error.message : String(error);
+}
+
+interface AlternativeNames {
+  readonly uris: readonly string[];
+  readonly dnsNames: readonly string[];
+}
+
+/**
+ * Reads node's text form of the subject alternative names: `kind:value` joined by `, `. A value with characters that
+ * could be mistaken for the form's own is a JSON string there, so a name cannot smuggle in another.
+ */
+export function alternativeNames(text: string): AlternativeNames {
+  const uris: string[] = [];
+  const dnsNames: string[] = [];
+  const entry = /(?:^|, )([^:,"]+):("(?:[^"\\]|\\.)*"|[^,"]*)(?=, |$)/y;
+  while (entry.lastIndex < text.length) {
+    const match = entry.exec(text);
+    if (match === null) break;
+    const [, kind, value = ''] = match;
+    if (kind !== 'URI' && kind !== 'DNS') continue;
+    (kind === 'URI' ? uris : dnsNames).push(value.startsWith('"') ? String(JSON.parse(value)) : value);
+  }
+  return { uris, dnsNames };
+}
+
+/** The first URI name that is no audience, else the first DNS name, else the common name. */
+function producerName(names: AlternativeNames, certificate: X509Certificate): string | undefined {
+  const named = names.uris.find((uri) => !uri.startsWith(AUDIENCE_PREFIX)) ?? names.dnsNames[0];
+  if (named !== undefined && named !== '') return named;
+  const common: unknown = certificate.toLegacyObject().subject?.CN;
+  const first: unknown = Array.isArray(common) ? common[0] : common;
+  return typeof first === 'string' && first !== '' ? first : undefined;
+}

@@ -1,0 +1,104 @@
+// Verifies the bearer token of a producer, where tokens are required.
+//
+// A token counts when a key of the JWKS signed it with an asymmetric algorithm, it has not expired, and it is bound to
+// the certificate of the connection that brings it: by `cnf.x5t#S256` (RFC 8705, section 3.1), or by a `sub` equal to
+// the certificate's SPIFFE id (JWT-SVID). Then its `aud` decides.
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { createLocalJWKSet, createRemoteJWKSet, errors, jwtVerify, type JSONWebKeySet, type JWTPayload, type JWTVerifyGetKey } from 'jose';
+import { unauthenticated, type ClientIdentity, type Verdict } from './producer-identity.ts';
+
+/** Symmetric ones and `none` are left out: a public key must never serve as a secret (RFC 8725, section 3.1). */
+const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'];
+const KEY_SERVER_TIMEOUT_MS = 2_000;
+/** A failure to get keys is asked about again after this long. */
+const UNKNOWN_FOR_MS = 500;
+const BEARER = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*) *$/i;
+
+export interface TokenVerifierOptions {
+  /** The path of a file, or an https URL. */
+  readonly jwks: string;
+  readonly issuer: string | undefined;
+  readonly audience: string;
+}
+
+export class TokenVerifier {
+  readonly #options: TokenVerifierOptions;
+  #keys: JWTVerifyGetKey;
+
+  private constructor(options: TokenVerifierOptions, keys: JWTVerifyGetKey) {
+    this.#options = options;
+    this.#keys = keys;
+  }
+
+  /** Rejects, with words for an operator, when the JWKS file cannot be used. A URL is asked when the first token comes. */
+  static async create(options: TokenVerifierOptions): Promise<TokenVerifier> {
+    return new TokenVerifier(options, await keysOf(options.jwks));
+  }
+
+  /** Takes a changed file into use. Rejects like `create`; the last good keys stay then. */
+  async reload(): Promise<void> {
+    this.#keys = await keysOf(this.#options.jwks);
+  }
+
+  /** The path to watch for changes; undefined for a URL (its keys are asked for again when an unknown one is named). */
+  get file(): string | undefined {
+    return isUrl(this.#options.jwks) ? undefined : this.#options.jwks;
+  }
+
+  /** Never rejects. `authorization` is the header as it came. */
+  async verify(authorization: string | undefined, identity: ClientIdentity, nowMs: number): Promise<Verdict> {
+    const token = BEARER.exec(authorization ?? '')?.[1];
+    if (token === undefined) return unauthenticated('a bearer token is required');
+    let payload: JWTPayload;
+    try {
+      ({ payload } = await jwtVerify(token, this.#keys, {
+        algorithms: ALGORITHMS,
+        requiredClaims: ['exp', 'aud'],
+        currentDate: new Date(nowMs),
+        ...(this.#options.issuer === undefined ? {} : { issuer: this.#options.issuer }),
+      }));
+    } catch (cause) {
+      return failure(cause, nowMs);
+    }
+    if (!isBound(payload, identity)) return unauthenticated('the token is not bound to the client certificate');
+    const untilMs = Math.min(identity.untilMs, (payload.exp ?? 0) * 1000);
+    const audiences = Array.isArray(payload.aud) ? payload.aud : [payload.aud];
+    if (audiences.includes(this.#options.audience)) return { kind: 'producer', producer: identity.producer, untilMs };
+    return { kind: 'audienceMissing', detail: `the token lacks the audience ${this.#options.audience}`, untilMs };
+  }
+}
+
+function failure(cause: unknown, nowMs: number): Verdict {
+  // A token that is only not valid yet may be asked about again; the others stay as wrong as they are.
+  if (cause instanceof errors.JWTExpired) return unauthenticated('the token has expired');
+  if (cause instanceof errors.JWTClaimValidationFailed) {
+    return unauthenticated(`the token's claim ${cause.claim} is not accepted`, cause.claim === 'nbf' ? nowMs : undefined);
+  }
+  if (cause instanceof errors.JWKSNoMatchingKey) return unauthenticated('no known key signed the token', nowMs + UNKNOWN_FOR_MS);
+  if (cause instanceof errors.JWKSTimeout || !(cause instanceof errors.JOSEError) || cause.code === 'ERR_JOSE_GENERIC') {
+    return { kind: 'unknown', detail: 'the token keys cannot be had now', untilMs: nowMs + UNKNOWN_FOR_MS };
+  }
+  return unauthenticated('the token is not valid');
+}
+
+function isBound(payload: JWTPayload, identity: ClientIdentity): boolean {
+  const confirmation = payload['cnf'];
+  if (confirmation !== undefined) {
+    const thumbprint = createHash('sha256').update(identity.certificate.raw).digest('base64url');
+    return typeof confirmation === 'object' && confirmation !== null && 'x5t#S256' in confirmation && confirmation['x5t#S256'] === thumbprint;
+  }
+  return payload.sub !== undefined && payload.sub.startsWith('spiffe://') && identity.uris.includes(payload.sub);
+}
+
+const isUrl = (jwks: string): boolean => jwks.startsWith('https://');
+
+async function keysOf(jwks: string): Promise<JWTVerifyGetKey> {
+  if (isUrl(jwks)) return createRemoteJWKSet(new URL(jwks), { timeoutDuration: KEY_SERVER_TIMEOUT_MS, cooldownDuration: 5_000 });
+  try {
+    return createLocalJWKSet(JSON.parse(await readFile(jwks, 'utf8')) as JSONWebKeySet);
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : 'unknown error';
+    throw new Error(`INGEST_TOKEN_JWKS=${JSON.stringify(jwks)}: a JSON Web Key Set (RFC 7517) is wanted (${why})`, { cause });
+  }
+}

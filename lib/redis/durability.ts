@@ -1,0 +1,27 @@
+// Whether a Redis server keeps what it is given: evicting keys or keeping nothing on disk would break a 202's promise.
+import type { RedisConnection } from './client.ts';
+
+/** What is wrong, in words for an operator; nothing when all is well or the server does not tell (managed ones). */
+export async function durabilityFaults(connection: RedisConnection): Promise<readonly string[]> {
+  const faults: string[] = [];
+  const memory = await info(connection, 'memory');
+  const policy = memory.get('maxmemory_policy');
+  if (policy !== undefined && policy !== 'noeviction') {
+    faults.push(`maxmemory-policy is ${policy}: Redis may drop accepted events; set it to noeviction`);
+  }
+  const persistence = await info(connection, 'persistence');
+  if (persistence.get('aof_enabled') === '0') {
+    faults.push('the append-only file is off: accepted events are lost with the server; set appendonly yes');
+  }
+  return faults;
+}
+
+async function info(connection: RedisConnection, section: string): Promise<Map<string, string>> {
+  const reply = await connection.send(['INFO', section]).catch(() => '');
+  const fields = new Map<string, string>();
+  for (const line of String(reply).split('\r\n')) {
+    const at = line.indexOf(':');
+    if (at > 0) fields.set(line.slice(0, at), line.slice(at + 1));
+  }
+  return fields;
+}

@@ -1,0 +1,53 @@
+// Notices that files say something else than before, by reading them.
+//
+// Fact: mounted secrets change by swapping a symbolic link two folders up, and editors replace files; neither shows
+// reliably as an event on the path. Choice: the few small files are read twice a second and compared by content.
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+
+const INTERVAL_MS = 500;
+
+export class FileWatch {
+  readonly #paths: readonly string[];
+  readonly #changed: () => Promise<void>;
+  readonly #timer: NodeJS.Timeout;
+  #digest: string | undefined;
+  #checking: Promise<void> = Promise.resolve();
+
+  /** `changed` runs after each change, and never twice at once. What it throws must be its own business: it must not. */
+  constructor(paths: readonly string[], changed: () => Promise<void>) {
+    this.#paths = paths;
+    this.#changed = changed;
+    void this.#look(false);
+    this.#timer = setInterval(() => void this.#look(false), INTERVAL_MS);
+    this.#timer.unref();
+  }
+
+  /** Looks now; with `force` the files count as changed whatever they say. */
+  now(force: boolean): Promise<void> {
+    return this.#look(force);
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  #look(force: boolean): Promise<void> {
+    this.#checking = this.#checking.then(async () => {
+      const digest = await digestOf(this.#paths);
+      const before = this.#digest;
+      this.#digest = digest;
+      if (force || (before !== undefined && before !== digest)) await this.#changed();
+    });
+    return this.#checking;
+  }
+}
+
+async function digestOf(paths: readonly string[]): Promise<string> {
+  const hash = createHash('sha256');
+  for (const path of paths) {
+    const content = await readFile(path).catch(() => undefined);
+    hash.update(content === undefined ? 'missing' : `${content.length}:`).update(content ?? '');
+  }
+  return hash.digest('hex');
+}

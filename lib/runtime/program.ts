@@ -1,0 +1,48 @@
+// What every program of the project has in common: flags, exit codes, and how it says that it cannot start.
+import { readFileSync } from 'node:fs';
+import type { EnvReport } from './env.ts';
+
+/** Specification, "Process exit codes". */
+export const EXIT = Object.freeze({ clean: 0, fatal: 1, configuration: 2, bind: 3, queue: 4 });
+
+/** Ends a start. `message` names the key and the remedy, a line for each problem. */
+export class StartFailure extends Error {
+  override readonly name = 'StartFailure';
+  readonly exitCode: number;
+
+  constructor(exitCode: number, message: string) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
+
+export type Mode = 'run' | 'check' | 'help' | 'version';
+
+const MODES: ReadonlyMap<string, Mode> = new Map([
+  ['--check', 'check'],
+  ['--help', 'help'],
+  ['-h', 'help'],
+  ['--version', 'version'],
+  ['-V', 'version'],
+]);
+
+/** The mode that the arguments ask for. Throws a StartFailure that names the argument that is none. */
+export function modeOf(args: readonly string[]): Mode {
+  let mode: Mode = 'run';
+  for (const arg of args) {
+    const asked = MODES.get(arg);
+    if (asked === undefined) throw new StartFailure(EXIT.configuration, `unknown argument ${arg}; --help lists what there is`);
+    if (mode === 'run' || asked === 'help') mode = asked;
+  }
+  return mode;
+}
+
+export function version(): string {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  return String((JSON.parse(text) as { version: unknown }).version);
+}
+
+/** The report as the message of a failed start. */
+export function configurationFailure(report: EnvReport): StartFailure {
+  return new StartFailure(EXIT.configuration, report.problems.join('\n'));
+}

@@ -1,0 +1,163 @@
+// Loads what TLS needs from PEM files, checks it as a whole, and keeps the running material the last good one.
+//
+// Invariant: material in use always holds every configured file. In particular a configured revocation list is part of
+// each reload: leaving it out would quietly admit the revoked again.
+import { X509Certificate } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { createSecureContext, type SecureContextOptions } from 'node:tls';
+import { ClientTrust, type Revocations } from './client-trust.ts';
+import { errno } from './env.ts';
+import { FileWatch } from './file-watch.ts';
+import type { Log } from './log.ts';
+
+/** Paths of PEM files. */
+export interface TlsFiles {
+  readonly cert: string;
+  readonly key: string;
+  readonly clientCa: string;
+  readonly clientCrl?: string;
+}
+
+export interface TlsMaterial {
+  readonly context: SecureContextOptions;
+  readonly trust: ClientTrust;
+  /** When each file expires, in Unix milliseconds; `crl` when its next update is due. */
+  readonly expiry: readonly { readonly file: 'cert' | 'client_ca' | 'crl'; readonly atMs: number }[];
+}
+
+/** A file that cannot be used: which key names it, and why. */
+export class TlsMaterialError extends Error {
+  override readonly name = 'TlsMaterialError';
+}
+
+/** Rejects with TlsMaterialError. */
+export async function loadTlsMaterial(files: TlsFiles): Promise<TlsMaterial> {
+  const [cert, key, ca, crl] = await Promise.all([
+    pem('INGEST_TLS_CERT', files.cert),
+    pem('INGEST_TLS_KEY', files.key),
+    pem('INGEST_TLS_CLIENT_CA', files.clientCa),
+    files.clientCrl === undefined ? undefined : pem('INGEST_TLS_CLIENT_CRL', files.clientCrl),
+  ]);
+  const own = certificates('INGEST_TLS_CERT', files.cert, cert);
+  const authorities = certificates('INGEST_TLS_CLIENT_CA', files.clientCa, ca);
+  const context: SecureContextOptions = { cert, key, ca, ...(crl === undefined ? {} : { crl }) };
+  try {
+    createSecureContext(context);
+  } catch (cause) {
+    const names = files.clientCrl === undefined ? '' : ', INGEST_TLS_CLIENT_CRL';
+    throw new TlsMaterialError(
+      `INGEST_TLS_CERT, INGEST_TLS_KEY, INGEST_TLS_CLIENT_CA${names}: the files do not work together (${reason(cause)})`,
+    );
+  }
+  const revocations = crl === undefined ? [] : await revocationsOf(files.clientCrl ?? '', crl, authorities);
+  const nextUpdates = revocations.flatMap((list) => list.nextUpdateMs ?? []);
+  return {
+    context,
+    trust: new ClientTrust(authorities, revocations),
+    expiry: [
+      { file: 'cert', atMs: earliest(own) },
+      { file: 'client_ca', atMs: earliest(authorities) },
+      ...(nextUpdates.length === 0 ? [] : [{ file: 'crl' as const, atMs: Math.min(...nextUpdates) }]),
+    ],
+  };
+}
+
+function earliest(list: readonly X509Certificate[]): number {
+  return Math.min(...list.map((one) => one.validToDate.getTime()));
+}
+
+async function pem(key: string, path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (cause) {
+    throw new TlsMaterialError(`${key}=${JSON.stringify(path)}: a readable PEM file is wanted (${errno(cause)})`);
+  }
+}
+
+function blocks(text: string, label: string): string[] {
+  return text.match(new RegExp(`-----BEGIN ${label}-----[\\s\\S]*?-----END ${label}-----`, 'g')) ?? [];
+}
+
+function certificates(key: string, path: string, text: string): X509Certificate[] {
+  try {
+    const found = blocks(text, '(?:TRUSTED |X509 )?CERTIFICATE').map((block) => new X509Certificate(block));
+    if (found.length > 0) return found;
+  } catch {
+    // Told below: the file holds something that is no certificate.
+  }
+  throw new TlsMaterialError(`${key}=${JSON.stringify(path)}: a PEM file with one certificate or more is wanted`);
+}
+
+async function revocationsOf(path: string, text: string, authorities: readonly X509Certificate[]): Promise<Revocations[]> {
+  const wrong = (why: string): TlsMaterialError => new TlsMaterialError(`INGEST_TLS_CLIENT_CRL=${JSON.stringify(path)}: ${why}`);
+  const found = blocks(text, 'X509 CRL');
+  if (found.length === 0) throw wrong('a PEM file with one revocation list or more is wanted');
+  // Loaded here: node:crypto does not read revocation lists, and only who configures one needs the library.
+  await import('reflect-metadata');
+  const x509 = await import('@peculiar/x509');
+  const lists: Revocations[] = [];
+  for (const block of found) {
+    try {
+      const list = new x509.X509Crl(block);
+      const issuer = await issuerOf(list, authorities, x509);
+      if (issuer === undefined) throw wrong('a list in it is signed by no certificate in INGEST_TLS_CLIENT_CA');
+      lists.push({
+        authority: issuer.fingerprint256,
+        serials: new Set(list.entries.map((entry) => normalSerial(entry.serialNumber))),
+        nextUpdateMs: list.nextUpdate?.getTime(),
+      });
+    } catch (cause) {
+      throw cause instanceof TlsMaterialError ? cause : wrong(`a list in it cannot be read (${reason(cause)})`);
+    }
+  }
+  return lists;
+}
+
+async function issuerOf(
+  list: import('@peculiar/x509').X509Crl,
+  authorities: readonly X509Certificate[],
+  x509: typeof import('@peculiar/x509'),
+): Promise<X509Certificate | undefined> {
+  for (const authority of authorities) {
+    const verified = await list.verify({ publicKey: new x509.X509Certificate(authority.raw) }).catch(() => false);
+    if (verified) return authority;
+  }
+  return undefined;
+}
+
+/** As node writes serial numbers: upper-case hexadecimal without leading zero bytes. */
+function normalSerial(serial: string): string {
+  const trimmed = serial.toUpperCase().replace(/^(00)+(?=..)/, '');
+  return trimmed.length % 2 === 0 ? trimmed : `0${trimmed}`;
+}
+
+function reason(cause: unknown): string {
+  return cause instanceof Error ? cause.message : 'unknown error';
+}
+
+export interface TlsWatchOptions {
+  readonly files: TlsFiles;
+  readonly log: Log;
+  /** New material is to be used from now on. */
+  readonly onChange: (material: TlsMaterial) => void;
+  /** Changed files were refused; the last good material stays. */
+  readonly onRefused: () => void;
+}
+
+/** Watches the files; `now(true)` loads them again at once (SIGHUP). */
+export function watchTlsMaterial(options: TlsWatchOptions): FileWatch {
+  const { files, log } = options;
+  const paths = [files.cert, files.key, files.clientCa, ...(files.clientCrl === undefined ? [] : [files.clientCrl])];
+  return new FileWatch(paths, async () => {
+    try {
+      const material = await loadTlsMaterial(files);
+      const overdue = material.expiry.find(({ atMs }) => atMs < Date.now());
+      if (overdue !== undefined) throw new TlsMaterialError(`the new ${overdue.file} has expired`);
+      options.onChange(material);
+      log.info({ expiry: material.expiry.map(({ file, atMs }) => ({ file, at: new Date(atMs).toISOString() })) }, 'TLS material changed and is in use');
+    } catch (cause) {
+      options.onRefused();
+      log.error({ reason: reason(cause) }, 'changed TLS material refused; the last good stays');
+    }
+  });
+}
