@@ -7,6 +7,7 @@ import { createSecureContext } from 'node:tls';
 import { parseArgs } from 'node:util';
 import { SingleBar } from 'cli-progress';
 import { errno, processEnvironment } from '../lib/runtime/env.ts';
+import { version } from '../lib/runtime/program.ts';
 import { GatewayClient, type ClientIdentity } from '../lib/send/gateway-client.ts';
 import { lines } from '../lib/send/lines.ts';
 import { sendAll, type Refusal, type Summary } from '../lib/send/sender.ts';
@@ -202,11 +203,6 @@ function told(summary: Summary, refusedFile: string): string {
   if (summary.refused.size > 0) told.push(`the refused events and their answers are in ${refusedFile}`);
   if (summary.interrupted > 0) told.push(`interrupted before an answer: ${summary.interrupted}; run again to send the rest`);
   return `${told.join('\n')}\n`;
-}
-
-function version(): string {
-  const file = readFileSync(new URL('../package.json', import.meta.url), 'utf8');
-  return (JSON.parse(file) as { version: string }).version;
 }
 
 const print = (text: string): void => void process.stdout.write(text);

@@ -1,6 +1,6 @@
 // The consumer's configuration: read once, every default here, every problem in one report.
 import { LOG_LEVELS, type LogLevel } from '../runtime/log.ts';
-import { EnvReader, type BindAddress, type Environment } from '../runtime/env.ts';
+import { EnvReader, type BindAddress, type Environment, type EnvReport } from '../runtime/env.ts';
 
 export interface ConsumerConfig {
   readonly queueUri: string;
@@ -18,14 +18,8 @@ export interface ConsumerConfig {
   readonly drainTimeoutMs: number;
 }
 
-/** `config` is there only without problems. */
-export interface ConsumerConfigReport {
-  readonly config: ConsumerConfig | undefined;
-  readonly problems: readonly string[];
-  readonly warnings: readonly string[];
-}
-
-export function readConsumerConfig(environment: Environment): ConsumerConfigReport {
+/** The configuration, or undefined when the report holds problems. */
+export function readConsumerConfig(environment: Environment): { config: ConsumerConfig | undefined; report: EnvReport } {
   const env = new EnvReader(environment);
   const queueUri = env.uri('INGEST_QUEUE_URI', ['redis:', 'rediss:'], true);
   const warehouseUri = env.uri('INGEST_WAREHOUSE_URI', ['sqlite:', 'postgres:', 'postgresql:'], true);
@@ -36,7 +30,7 @@ export function readConsumerConfig(environment: Environment): ConsumerConfigRepo
     replicasMax: env.integer('INGEST_CONSUMER_REPLICAS_MAX', 6, 1, 1_000),
     drainTimeoutMs: env.integer('INGEST_DRAIN_TIMEOUT_MS', 10_000, 1, 600_000),
   };
-  const { problems, warnings } = env.report();
-  const complete = problems.length === 0 && queueUri !== undefined && warehouseUri !== undefined;
-  return { config: complete ? Object.freeze({ queueUri, warehouseUri, ...rest }) : undefined, problems, warnings };
+  const report = env.report();
+  const complete = report.problems.length === 0 && queueUri !== undefined && warehouseUri !== undefined;
+  return { config: complete ? Object.freeze({ queueUri, warehouseUri, ...rest }) : undefined, report };
 }
