@@ -77,12 +77,13 @@ export async function startQueueServer({ durable = false } = {}): Promise<QueueS
   };
 }
 
-async function command(uri: string, parts: string[]): Promise<unknown> {
+/** One command to the server and database of `uri`, by a connection of its own. */
+export async function command(uri: string, parts: readonly string[]): Promise<unknown> {
   const client = createClient({ url: uri, RESP: 2, disableOfflineQueue: true, socket: { reconnectStrategy: false, connectTimeout: 2_000 } });
   client.on('error', () => undefined);
   await client.connect();
   try {
-    return await client.sendCommand(parts);
+    return await client.sendCommand([...parts]);
   } finally {
     client.destroy();
   }

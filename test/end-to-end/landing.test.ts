@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { githubEvents, ndjson } from '../support/github-events.ts';
+import { metricOf, Pipeline } from '../support/pipeline.ts';
+import { startPostgres, type PostgresServer } from '../support/postgres.ts';
+import { startQueueServer, type QueueServer } from '../support/queue-server.ts';
+import { until } from '../support/until.ts';
+import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
+
+const events = githubEvents();
+
+let redis: QueueServer;
+let postgres: PostgresServer;
+before(async () => {
+  [redis, postgres] = await Promise.all([startQueueServer(), startPostgres()]);
+});
+after(() => Promise.all([redis.stop(), postgres.stop()]));
+
+function describeLanding(name: string, database: number, openStore: () => Promise<WarehouseStore>): void {
+  describe(`the way of every GitHub webhook into ${name}`, () => {
+    let store: WarehouseStore;
+    let pipeline: Pipeline;
+    before(async () => {
+      store = await openStore();
+      pipeline = await Pipeline.start({ queueUri: `${redis.uri}/${database}`, warehouseUri: store.uri, replicas: 2 });
+      writeFileSync(join(pipeline.stateDir, 'events.ndjson'), ndjson(events));
+    });
+    after(async () => {
+      await pipeline.stop();
+      await store.close();
+    });
+
+    /** Every event is a row, once, with the bytes that were sent. */
+    async function assertLanded(): Promise<void> {
+      await until('every event has landed', 20_000, async () => (await store.count()) >= events.length);
+      const rows = await store.events();
+      assert.deepEqual(rows.map(({ id }) => id).sort(), events.map(({ id }) => id).sort());
+      const bodies = new Map(rows.map(({ id, body }) => [id, Buffer.from(body)]));
+      for (const { id, body } of events) assert.ok(bodies.get(id)?.equals(body), id);
+      assert.deepEqual(await store.quarantine(), []);
+    }
+
+    it('lands all that two senders send at once, once each and byte for byte', async () => {
+      const senders = [pipeline.send(['events.ndjson']), pipeline.send(['-'], ndjson(events.toReversed()))];
+      assert.deepEqual(await Promise.all(senders.map(({ ended }) => ended)), [0, 0], senders.map(({ output }) => output()).join('\n'));
+      const duplicates = senders.map(({ output }) => Number(/duplicate (\d+)/.exec(output())?.[1]));
+      assert.equal((duplicates[0] ?? 0) + (duplicates[1] ?? 0), events.length, 'each event was accepted once and repeated once');
+      await assertLanded();
+    });
+
+    it('changes nothing when the file is sent again, and again', async () => {
+      for (const round of [2, 3]) {
+        const sender = pipeline.send(['events.ndjson']);
+        assert.equal(await sender.ended, 0, sender.output());
+        assert.match(sender.output(), new RegExp(`accepted ${events.length}, of these duplicate ${events.length}`), `round ${round}`);
+      }
+      await assertLanded();
+    });
+
+    it('tells of an event that it was accepted and has landed', async () => {
+      const [first] = events;
+      const found = await pipeline.find(first?.id ?? '');
+      assert.equal(found.status, 200);
+      assert.equal(found.body['status'], 'landed');
+      assert.ok(Date.parse(String(found.body['acceptedAt'])) <= Date.parse(String(found.body['landedAt'])), found.text.slice(0, 200));
+      assert.ok(found.text.includes(first?.body.toString() ?? '-'), 'the event as it was sent');
+      assert.equal((await pipeline.find('never sent')).status, 404);
+    });
+
+    it('counts every event as landed or as a duplicate', async () => {
+      const sum = async (metric: string): Promise<number> => {
+        const values = await Promise.all(pipeline.replicas.map((replica) => metricOf(replica, metric)));
+        return values.reduce((total, value) => total + value);
+      };
+      assert.equal(await sum('ingest_landed_total'), events.length);
+      assert.equal(await sum('ingest_landing_delay_seconds_count'), events.length);
+      await until('the lag is seen to be 0', 5_000, async () => (await sum('ingest_queue_lag_events')) === 0);
+    });
+  });
+}
+
+describeLanding('SQLite', 0, async () => sqliteStore());
+describeLanding('PostgreSQL', 1, () => postgresStore(postgres));
