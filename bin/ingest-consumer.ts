@@ -114,7 +114,11 @@ async function run(config: ConsumerConfig, warnings: readonly string[]): Promise
 
   await startQueue(config, reader, stopped.signal, log);
   if (stopped.signal.aborted) return;
-  const address = await bind(config, endpoints);
+  const address = await bind(config, endpoints).catch(async (cause: unknown) => {
+    // Its place among the replicas is free at once.
+    await reader.close();
+    throw cause;
+  });
   watch.start();
   running = consumer.run();
   log.info({ replica: reader.name }, `listening on http://${address}`);
