@@ -10,7 +10,7 @@
 import type { PoolClient } from 'pg';
 
 /** Any constant: it only has to differ from other programs' advisory locks in the same database. */
-const LOCK_KEY = 0x1a6e57;
+export const LOCK_KEY = 0x1a6e57;
 
 const STEPS: readonly string[] = [
   `CREATE TABLE events (

@@ -72,8 +72,10 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     keepAlive: true,
     application_name: 'ingest',
   });
-  // A connection that breaks while nobody uses it is replaced at the next call, which tells if the server is away.
+  // A connection that breaks while nobody uses it is replaced at the next call, which tells if the server is away. One
+  // that breaks in use rejects its query, and raises the same error as an event, which would end the process.
   pool.on('error', () => undefined);
+  pool.on('connect', (client) => client.on('error', () => undefined));
   let closing: Promise<void> | undefined;
 
   return {

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import pg from 'pg';
+import { LOCK_KEY } from '../../lib/postgres/migrations.ts';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import { describeWarehouse } from '../contract/warehouse.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
 
 let server: PostgresServer;
 before(async () => {
@@ -62,6 +65,25 @@ describe('the PostgreSQL warehouse', () => {
     await writer.prepare();
     const event = { id: 'one', type: 't', producer: 'shop', body: Buffer.from('{}'), acceptedAtMs: 1 };
     assert.deepEqual(await writer.land([event]), ['landed']);
+  });
+
+  it('rejects, and the process lives, when the server goes away while the schema is being made', async (t) => {
+    const { uri, direct, link } = await linkedDatabase();
+    t.after(() => link.close());
+    const holder = new pg.Client({ connectionString: direct });
+    await holder.connect();
+    t.after(() => holder.end());
+    await holder.query('SELECT pg_advisory_lock($1)', [LOCK_KEY]);
+    const warehouse = createPostgresWarehouse({ uri, connectionsMax: 1 });
+    t.after(() => warehouse.close());
+    const preparing = assert.rejects(warehouse.prepare());
+    const waiting = `SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`;
+    await until('it waits for the lock', 5_000, async () => (await holder.query(waiting)).rowCount === 1);
+    link.cut();
+    await preparing;
+    link.mend();
+    await holder.query('SELECT pg_advisory_unlock($1)', [LOCK_KEY]);
+    await warehouse.prepare();
   });
 
   it('counts a server that only reads as away', async (t) => {
