@@ -2,7 +2,7 @@
 import { Gateway } from '../lib/gateway/gateway.ts';
 import { readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts';
 import { audienceUri } from '../lib/gateway/producer-identity.ts';
-import { TokenVerifier } from '../lib/gateway/token-verifier.ts';
+import type { TokenVerifier } from '../lib/gateway/token-verifier.ts';
 import { RedisConnection } from '../lib/redis/client.ts';
 import { durabilityFaults } from '../lib/redis/durability.ts';
 import { StreamQueue } from '../lib/redis/stream-queue.ts';
@@ -168,6 +168,8 @@ async function tlsMaterial(files: TlsFiles): Promise<Awaited<ReturnType<typeof l
 
 async function tokenVerifier(config: GatewayConfig): Promise<TokenVerifier | undefined> {
   if (config.tokenJwks === undefined) return undefined;
+  // Loaded here: only who requires tokens needs the library.
+  const { TokenVerifier } = await import('../lib/gateway/token-verifier.ts');
   try {
     return await TokenVerifier.create({ jwks: config.tokenJwks, issuer: config.tokenIssuer, audience: config.audience });
   } catch (cause) {

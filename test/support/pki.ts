@@ -1,0 +1,59 @@
+// Real certificates for tests: an authority, a server on loopback, producers of all kinds, as PEM files.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { CertificateAuthority, type Issued, type IssueOptions } from '../../lib/runtime/certificate-authority.ts';
+import { temporaryFolder } from './scope.ts';
+
+export const AUDIENCE_URI = 'urn:ingest:aud:ingest-gateway';
+
+export interface ClientCertificate {
+  readonly cert: string;
+  readonly key: string;
+  readonly serial: string;
+}
+
+export class Pki {
+  readonly folder: string;
+  readonly authority: CertificateAuthority;
+  readonly server: Issued;
+
+  private constructor(folder: string, authority: CertificateAuthority, server: Issued) {
+    this.folder = folder;
+    this.authority = authority;
+    this.server = server;
+  }
+
+  static async create(): Promise<Pki> {
+    const authority = await CertificateAuthority.create('test authority');
+    const server = await authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], addresses: ['127.0.0.1', '::1'], server: true });
+    const pki = new Pki(temporaryFolder('ingest-pki-'), authority, server);
+    pki.write('ca.pem', authority.certificate);
+    pki.write('server.pem', server.certificate);
+    pki.write('server-key.pem', server.key);
+    return pki;
+  }
+
+  path(name: string): string {
+    return join(this.folder, name);
+  }
+
+  write(name: string, content: string): string {
+    writeFileSync(this.path(name), content);
+    return this.path(name);
+  }
+
+  /** The environment of a gateway that uses these files. */
+  get environment(): Record<string, string> {
+    return {
+      INGEST_TLS_CERT: this.path('server.pem'),
+      INGEST_TLS_KEY: this.path('server-key.pem'),
+      INGEST_TLS_CLIENT_CA: this.path('ca.pem'),
+    };
+  }
+
+  /** A producer with the audience, named `urn:test:producer:<name>`; `options` override. */
+  async producer(name: string, options: Partial<IssueOptions> = {}): Promise<ClientCertificate> {
+    const issued = await this.authority.issue({ commonName: name, uris: [`urn:test:producer:${name}`, AUDIENCE_URI], ...options });
+    return { cert: issued.certificate, key: issued.key, serial: issued.serial };
+  }
+}

@@ -1,0 +1,140 @@
+// A real Redis server of a test's own: its port is free, its data in a temporary folder.
+import { execFileSync } from 'node:child_process';
+import { createServer } from 'node:net';
+import { createClient } from 'redis';
+import { atEnd, eventually, exited, start, temporaryFolder, type Child } from './scope.ts';
+
+const SERVER = execFileSync(new URL('../../bin/ensure-redis', import.meta.url).pathname, { encoding: 'utf8' }).trim();
+
+/** The kernel's choice of a port that nobody listens on. */
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() => (typeof address === 'object' && address !== null ? resolve(address.port) : reject(new Error('no port'))));
+    });
+  });
+}
+
+/** One entry of the stream. */
+export interface StreamEntry {
+  readonly entry: string;
+  readonly fields: Readonly<Record<string, string>>;
+}
+
+export class TestRedis {
+  readonly port: number;
+  readonly #folder: string;
+  readonly #args: readonly string[];
+  #child: Child | undefined;
+  #client: ReturnType<typeof createClient> | undefined;
+
+  private constructor(port: number, folder: string, args: readonly string[]) {
+    this.port = port;
+    this.#folder = folder;
+    this.#args = args;
+  }
+
+  /** `args` are added to the command line, e.g. `['--appendfsync', 'always']`. */
+  static async start(args: readonly string[] = []): Promise<TestRedis> {
+    const redis = new TestRedis(await freePort(), temporaryFolder('ingest-redis-'), args);
+    await redis.start();
+    atEnd(() => redis.#forget());
+    return redis;
+  }
+
+  get uri(): string {
+    return `redis://127.0.0.1:${this.port}`;
+  }
+
+  /** Starts the server (again) and waits until it answers. */
+  async start(extra: readonly string[] = []): Promise<void> {
+    this.launch(extra);
+    await eventually('Redis answers', async () => (await this.command('PING')) === 'PONG');
+  }
+
+  /** Starts the server (again) and does not wait. */
+  launch(extra: readonly string[] = []): void {
+    this.#child = start(SERVER, [
+      '--port', String(this.port),
+      '--bind', '127.0.0.1',
+      '--dir', this.#folder,
+      '--save', '',
+      '--appendonly', 'yes',
+      '--appendfsync', 'everysec',
+      '--maxmemory-policy', 'noeviction',
+      ...this.#args,
+      ...extra,
+    ]);
+    this.#child.stdout.resume();
+    this.#child.stderr.resume();
+  }
+
+  get pid(): number {
+    return this.#child?.pid ?? -1;
+  }
+
+  async signal(signal: NodeJS.Signals): Promise<void> {
+    const child = this.#child;
+    if (child === undefined) return;
+    child.kill(signal);
+    if (signal === 'SIGTERM' || signal === 'SIGKILL') {
+      await this.#forget();
+      await exited(child);
+    }
+  }
+
+  /** One command, with its reply as node-redis gives it. */
+  async command(...args: string[]): Promise<unknown> {
+    const client = await this.#connected();
+    return client.sendCommand(args);
+  }
+
+  /** The whole stream, in order. */
+  async entries(stream = 'ingest'): Promise<StreamEntry[]> {
+    const entries: StreamEntry[] = [];
+    for (let from = '-'; ; ) {
+      const page = (await this.command('XRANGE', stream, from, '+', 'COUNT', '500')) as [string, string[]][];
+      for (const [entry, list] of page) {
+        const fields: Record<string, string> = {};
+        for (let at = 0; at + 1 < list.length; at += 2) fields[list[at] ?? ''] = list[at + 1] ?? '';
+        entries.push({ entry, fields });
+      }
+      const last = page.at(-1);
+      if (last === undefined || page.length < 500) return entries;
+      from = `(${last[0]}`;
+    }
+  }
+
+  async length(stream = 'ingest'): Promise<number> {
+    return Number(await this.command('XLEN', stream));
+  }
+
+  async #connected(): Promise<ReturnType<typeof createClient>> {
+    if (this.#client?.isReady === true) return this.#client;
+    await this.#forget();
+    const client = createClient({
+      url: this.uri,
+      RESP: 2,
+      disableOfflineQueue: true,
+      maintNotifications: 'disabled',
+      socket: { reconnectStrategy: false, connectTimeout: 2_000 },
+    });
+    client.on('error', () => undefined);
+    await client.connect();
+    this.#client = client as never;
+    return client as never;
+  }
+
+  async #forget(): Promise<void> {
+    const client = this.#client;
+    this.#client = undefined;
+    try {
+      client?.destroy();
+    } catch {
+      // Closed already.
+    }
+  }
+}

@@ -1,0 +1,75 @@
+// What a test file starts, ended again: in reverse order after its tests, and also when the test process is on its way
+// out. Child processes are ended by their id.
+import { spawn, type ChildProcessByStdio } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { after } from 'node:test';
+
+export type Child = ChildProcessByStdio<null, Readable, Readable>;
+
+const children = new Set<Child>();
+process.on('exit', () => {
+  for (const child of children) child.kill('SIGKILL');
+});
+
+const endings: (() => Promise<void> | void)[] = [];
+after(async () => {
+  for (const ending of endings.splice(0).reverse()) await ending();
+});
+
+/** Runs `ending` after the tests of this file. */
+export function atEnd(ending: () => Promise<void> | void): void {
+  endings.push(ending);
+}
+
+/** A folder that is removed at the end. */
+export function temporaryFolder(name = 'ingest-test-'): string {
+  const folder = mkdtempSync(join(tmpdir(), name));
+  atEnd(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
+  return folder;
+}
+
+/** Starts a process that is killed at the end, at the latest. */
+export function start(command: string, args: readonly string[], env: NodeJS.ProcessEnv = process.env): Child {
+  const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  children.add(child);
+  const gone = exited(child).then(() => children.delete(child));
+  atEnd(async () => {
+    if (child.exitCode === null && child.signalCode === null) {
+      child.kill('SIGCONT');
+      child.kill('SIGKILL');
+    }
+    await gone;
+  });
+  return child;
+}
+
+/** How a process ended. */
+export function exited(child: Child): Promise<{ readonly code: number | null; readonly signal: string | null }> {
+  if (child.exitCode !== null || child.signalCode !== null) {
+    return Promise.resolve({ code: child.exitCode, signal: child.signalCode });
+  }
+  return new Promise((resolve) => {
+    child.once('exit', (code, signal) => resolve({ code, signal }));
+    child.once('error', () => resolve({ code: null, signal: 'not started' }));
+  });
+}
+
+/** Waits until `condition` gives something truthy, and gives that. Fails after `deadlineMs`, saying what was awaited. */
+export async function eventually<T>(what: string, condition: () => T | Promise<T>, deadlineMs = 20_000): Promise<NonNullable<T>> {
+  const end = performance.now() + deadlineMs;
+  let last: unknown;
+  for (;;) {
+    try {
+      const value = await condition();
+      if (value !== undefined && value !== null && value !== false) return value as NonNullable<T>;
+      last = value;
+    } catch (cause) {
+      last = cause;
+    }
+    if (performance.now() > end) throw new Error(`not within ${deadlineMs} ms: ${what} (last: ${String(last)})`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}

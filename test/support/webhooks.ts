@@ -1,0 +1,28 @@
+// Real input: every payload that the package @octokit/webhooks-examples holds (github.com and five GitHub Enterprise
+// versions), each as an event body.
+import { readdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+
+interface WebhookExample {
+  readonly name: string;
+  readonly examples: readonly { readonly action?: string }[];
+}
+
+/** `{id, type: "github.<name>[.<action>]", data}` for each of the 726 payloads (package version 7.6.1). */
+export function webhookEvents(): { readonly id: string; readonly body: string }[] {
+  const folder = dirname(createRequire(import.meta.url).resolve('@octokit/webhooks-examples/package.json'));
+  const events: { id: string; body: string }[] = [];
+  for (const version of readdirSync(folder, { withFileTypes: true })) {
+    if (!version.isDirectory()) continue;
+    const hooks = JSON.parse(readFileSync(join(folder, version.name, 'index.json'), 'utf8')) as WebhookExample[];
+    for (const { name, examples } of hooks) {
+      for (const [at, data] of examples.entries()) {
+        const id = `${version.name}/${name}/${at}`;
+        const type = `github.${name}${data.action === undefined ? '' : `.${data.action}`}`;
+        events.push({ id, body: JSON.stringify({ id, type, data }) });
+      }
+    }
+  }
+  return events;
+}
