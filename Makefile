@@ -14,7 +14,7 @@ $(INSTALLED): package-lock.json package.json
 	npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-setup: $(INSTALLED) redis postgres ## install the dependencies and, where they are missing, Redis and PostgreSQL servers
+setup: $(INSTALLED) redis ## install the dependencies and, where it is missing, a Redis server
 
 redis:
 	@bin/ensure-redis >/dev/null
@@ -27,12 +27,12 @@ ingest-run: setup ## start a private Redis and the gateway; Ctrl-C ends both
 
 ingest-test: setup typecheck lint test ## every test, the linter and the type check
 
-test: setup ## the tests alone; TESTS='test/http/*.test.ts' narrows them
+test: setup postgres ## the tests alone; TESTS='test/http/*.test.ts' narrows them
 	$(NODE) --import tsx --enable-source-maps --test --test-concurrency=2 --test-timeout=180000 \
 	  --test-reporter=node-test-reporter --test-reporter-destination=stdout \
 	  --test-reporter=./test/support/closing-line.ts --test-reporter-destination=stdout $(TESTS)
 
-chaos: setup ## kill processes at random under load; CHAOS_ROUNDS and CHAOS_SECONDS bound it, CHAOS_SEED repeats it
+chaos: setup postgres ## kill processes at random under load; CHAOS_ROUNDS and CHAOS_SECONDS bound it, CHAOS_SEED repeats it
 	CHAOS_ROUNDS=$${CHAOS_ROUNDS:-40} CHAOS_SECONDS=$${CHAOS_SECONDS:-300} $(NODE) --import tsx --enable-source-maps \
 	  --test --test-reporter=spec test/end-to-end/chaos.test.ts
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { GroupVanished, REPLICA_LEASE_MS, type Delivery, type QueueReader } from '../../lib/ingest/queue.ts';
-import { until } from '../support/until.ts';
+import { eventually } from '../support/scope.ts';
 
 /** One queue, as the suite needs it. */
 export interface QueueUnderTest {
@@ -82,10 +82,10 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       const entries = [await queue.put({ producer: 'shop', body: '1' }), await queue.put({ producer: 'shop', body: '2' })];
       assert.deepEqual(names(await dead.read(10, NEVER_MS, 0)), entries);
       assert.deepEqual(await living.read(10, NEVER_MS, 20), []);
-      const claimed = await until('the entries are claimed', 5_000, async () => {
+      const claimed = await eventually('the entries are claimed', async () => {
         const deliveries = await living.read(10, IDLE_MS, 20);
         return deliveries.length > 0 && deliveries;
-      });
+      }, 5_000);
       assert.deepEqual(names(claimed), entries);
       await living.acknowledge(names(claimed));
       assert.deepEqual(await living.lag(), { events: 0, oldestMs: 0 });
@@ -99,7 +99,7 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       await dead.read(25, NEVER_MS, 0);
       const fresh = await queue.put({ producer: 'shop', body: 'new' });
       const oldest = Date.now();
-      await until('the entries are stale', 5_000, () => Date.now() - oldest > IDLE_MS);
+      await eventually('the entries are stale', () => Date.now() - oldest > IDLE_MS, 5_000);
       const living = await open();
       const seen: string[] = [];
       while (seen.length < 26) {
@@ -116,10 +116,10 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       const entry = await queue.put({ producer: 'shop', body: '{}' });
       await dead.read(10, NEVER_MS, 0);
       await queue.drop(entry);
-      const claimed = await until('the entry is claimed', 5_000, async () => {
+      const claimed = await eventually('the entry is claimed', async () => {
         const deliveries = await living.read(10, IDLE_MS, 20);
         return deliveries.length > 0 && deliveries;
-      });
+      }, 5_000);
       assert.deepEqual(claimed.map(({ entry: at, dropped, body }) => ({ at, dropped, body })), [{ at: entry, dropped: true, body: undefined }]);
       await living.acknowledge([entry]);
       assert.deepEqual(await living.lag(), { events: 0, oldestMs: 0 });
@@ -185,10 +185,10 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       const [living, late] = [await open(), await open()];
       assert.equal(await living.register(1), true);
       const since = performance.now();
-      await until('the lease would have ended', REPLICA_LEASE_MS * 2, async () => {
+      await eventually('the lease would have ended', async () => {
         assert.equal(await late.register(1), false);
         return performance.now() - since > REPLICA_LEASE_MS + 500;
-      });
+      }, REPLICA_LEASE_MS * 2);
     });
 
     it('acknowledges nothing, and entries that are gone, without a fault', async () => {

@@ -7,8 +7,8 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Pipeline, type Found } from '../support/pipeline.ts';
 import { startPrivatePostgres, type PrivatePostgres } from '../support/postgres.ts';
-import { startQueueServer, type QueueServer } from '../support/queue-server.ts';
-import { until } from '../support/until.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
 import { postgresStore, type WarehouseStore } from '../support/warehouse-store.ts';
 
 const setting = (name: string, fallback: number): number => Number(process.env[name] ?? fallback);
@@ -34,18 +34,18 @@ function randomOf(seed: number): (below: number) => number {
 }
 
 describe(`chaos (CHAOS_SEED=${SEED})`, () => {
-  let redis: QueueServer;
+  let redis: TestRedis;
   let postgres: PrivatePostgres;
   let store: WarehouseStore;
   let pipeline: Pipeline;
   before(async () => {
-    [redis, postgres] = await Promise.all([startQueueServer({ durable: true }), startPrivatePostgres({ durable: true })]);
+    [redis, postgres] = await Promise.all([TestRedis.start(['--appendfsync', 'always']), startPrivatePostgres({ durable: true })]);
     store = await postgresStore(postgres);
     pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri, replicas: REPLICAS });
   });
   after(async () => {
     await pipeline.stop();
-    await Promise.all([redis.stop(), postgres.stop()]);
+    await postgres.stop();
   });
 
   it('every id that was answered 202 stands in the warehouse or in quarantine, once, and no other does', { timeout: (SECONDS + 120) * 1000 }, async (t) => {
@@ -83,11 +83,14 @@ describe(`chaos (CHAOS_SEED=${SEED})`, () => {
         await replica?.program.kill();
         await delay(pauseMs);
         await pipeline.startConsumer();
-      } else {
-        const server = victim === 'redis' ? redis : postgres;
-        await server.kill();
+      } else if (victim === 'redis') {
+        await redis.signal('SIGKILL');
         await delay(pauseMs);
-        await server.start();
+        await redis.start();
+      } else {
+        await postgres.kill();
+        await delay(pauseMs);
+        await postgres.start();
       }
     }
 
@@ -102,7 +105,7 @@ describe(`chaos (CHAOS_SEED=${SEED})`, () => {
         const before = accepted.size;
         await kill(victim);
         kills.push(victim);
-        await Promise.race([load, until(`events are accepted after the kill of ${victim}`, 20_000, () => accepted.size >= before + EVENTS_A_ROUND)]);
+        await Promise.race([load, eventually(`events are accepted after the kill of ${victim}`, () => accepted.size >= before + EVENTS_A_ROUND, 20_000)]);
       }
     } catch (cause) {
       failed = true;
@@ -116,9 +119,9 @@ describe(`chaos (CHAOS_SEED=${SEED})`, () => {
       const quarantined = (await store.quarantine()).map(({ id }) => id ?? '');
       return [...(await store.events()).map(({ id }) => id), ...quarantined].sort();
     };
-    await until('all has landed', 40_000, async () => (await stored()).length >= accepted.size);
+    await eventually('all has landed', async () => (await stored()).length >= accepted.size, 40_000);
     assert.deepEqual(await stored(), [...accepted].sort());
-    for (const { program } of pipeline.replicas) assert.ok(program.running(), program.output());
+    for (const { program } of pipeline.replicas) assert.ok(program.running, program.output);
     t.diagnostic(`${kills.length} kills, ${accepted.size} events accepted and landed once`);
   });
 });

@@ -3,15 +3,15 @@ import { renameSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import { metricOf, Pipeline, readiness, type Replica } from '../support/pipeline.ts';
 import { startPrivatePostgres, type PrivatePostgres } from '../support/postgres.ts';
-import { startQueueServer, type QueueServer } from '../support/queue-server.ts';
-import { until } from '../support/until.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
 import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
 
 const event = (id: string): string => JSON.stringify({ id, type: 'order.paid' });
 const HOUR_MS = 3_600_000;
 
 async function isReady(replica: Replica, wanted: boolean): Promise<void> {
-  await until(`readiness is ${wanted}`, 10_000, async () => ((await readiness(replica)).status === 200) === wanted);
+  await eventually(`readiness is ${wanted}`, async () => ((await readiness(replica)).status === 200) === wanted, 10_000);
 }
 
 async function postAll(pipeline: Pipeline, ids: readonly string[]): Promise<void> {
@@ -22,25 +22,21 @@ const idsFrom = (name: string, length: number): string[] => Array.from({ length 
 
 function describeWarehouseOutage(name: string, open: () => Promise<WarehouseStore>, away: () => Promise<void>, back: () => Promise<void>): void {
   describe(`while ${name} is away`, () => {
-    let redis: QueueServer;
+    let redis: TestRedis;
     let store: WarehouseStore;
     let pipeline: Pipeline;
     before(async () => {
-      redis = await startQueueServer();
+      redis = await TestRedis.start(['--appendonly', 'no']);
       store = await open();
       pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri, replicas: 2 });
     });
-    after(async () => {
-      await pipeline.stop();
-      await store.close();
-      await redis.stop();
-    });
+    after(() => pipeline.stop());
 
     it('events are accepted and found in the queue, nothing is lost, and all lands without a restart when it is back', async () => {
       const [replica] = pipeline.replicas;
       assert.ok(replica !== undefined);
       await postAll(pipeline, idsFrom('before', 5));
-      await until('the first have landed', 10_000, async () => (await store.count()) === 5);
+      await eventually('the first have landed', async () => (await store.count()) === 5, 10_000);
       await isReady(replica, true);
 
       await away();
@@ -51,16 +47,16 @@ function describeWarehouseOutage(name: string, open: () => Promise<WarehouseStor
       assert.deepEqual([found.status, found.body['status']], [200, 'accepted']);
       const unknown = await pipeline.find('never sent');
       assert.deepEqual([unknown.status, unknown.body['retryable']], [503, true], 'no false 404');
-      await until('the lag is seen', 5_000, async () => (await metricOf(replica, 'ingest_queue_lag_events')) === 20);
+      await eventually('the lag is seen', async () => (await metricOf(replica, 'ingest_queue_lag_events')) === 20, 5_000);
       assert.ok((await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) > 0);
 
       await back();
-      await until('all has landed', 20_000, async () => (await store.count()) === 25);
+      await eventually('all has landed', async () => (await store.count()) === 25, 20_000);
       assert.deepEqual(await store.quarantine(), []);
       await isReady(replica, true);
       assert.equal((await pipeline.find('during-0')).body['status'], 'landed');
       assert.equal((await pipeline.find('never sent')).status, 404);
-      for (const { program } of pipeline.replicas) assert.ok(program.running());
+      for (const { program } of pipeline.replicas) assert.ok(program.running);
     });
   });
 }
@@ -84,66 +80,62 @@ describeWarehouseOutage(
 );
 
 describe('a consumer whose queue has trouble', () => {
-  let redis: QueueServer;
+  let redis: TestRedis;
   let store: WarehouseStore;
   let pipeline: Pipeline;
   let replica: Replica;
   before(async () => {
-    redis = await startQueueServer();
+    redis = await TestRedis.start(['--appendonly', 'no']);
     store = sqliteStore();
     pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri });
     replica = pipeline.replicas[0] as Replica;
     await isReady(replica, true);
   });
-  after(async () => {
-    await pipeline.stop();
-    await store.close();
-    await redis.stop();
-  });
+  after(() => pipeline.stop());
 
   /** It goes on: one more event lands, and it has not been made busy meanwhile. */
   async function goesOn(id: string, rows: number): Promise<void> {
-    await until('the gateway accepts', 10_000, async () => (await pipeline.post(event(id)).catch(() => undefined))?.status === 202);
-    await until('the event lands', 10_000, async () => (await store.count()) === rows);
+    await eventually('the gateway accepts', async () => (await pipeline.post(event(id)).catch(() => undefined))?.status === 202, 10_000);
+    await eventually('the event lands', async () => (await store.count()) === rows, 10_000);
     await isReady(replica, true);
-    assert.ok(replica.program.running());
+    assert.ok(replica.program.running);
   }
 
   const vanished = (): Promise<number> => metricOf(replica, 'ingest_queue_group_vanished_total');
-  const errors = (): number => replica.program.log().filter((line) => line['level'] === 'error').length;
+  const errors = (): number => replica.program.lines.filter((line) => line.includes('"level":"error"')).length;
 
   it('makes a deleted stream again, loudly, and lands what comes', async () => {
     await postAll(pipeline, ['one']);
-    await until('it lands', 10_000, async () => (await store.count()) === 1);
+    await eventually('it lands', async () => (await store.count()) === 1, 10_000);
     await redis.command('DEL', 'ingest');
-    await until('it is told', 10_000, async () => (await vanished()) === 1);
+    await eventually('it is told', async () => (await vanished()) === 1, 10_000);
     await goesOn('two', 2);
-    assert.match(replica.program.output(), /"level":"error".*the stream or its consumer group is gone/);
+    assert.match(replica.program.output, /"level":"error".*the stream or its consumer group is gone/);
   });
 
   it('makes a deleted group again and lands once what the stream still holds', async () => {
     await redis.command('XGROUP', 'DESTROY', 'ingest', 'warehouse');
-    await until('it is told', 10_000, async () => (await vanished()) === 2);
+    await eventually('it is told', async () => (await vanished()) === 2, 10_000);
     await goesOn('three', 3);
     assert.ok((await metricOf(replica, 'ingest_consumer_duplicates_total')) >= 1, 'the stream was read again from its beginning');
   });
 
   it('goes on with a server that was restarted empty, without a spin', async () => {
     const before = errors();
-    await redis.kill();
+    await redis.signal('SIGKILL');
     await isReady(replica, false);
     await redis.start();
     await goesOn('four', 4);
     assert.ok((await vanished()) >= 3);
-    assert.ok(errors() - before < 20, replica.program.output());
+    assert.ok(errors() - before < 20, replica.program.output);
   });
 
   it('goes on after a server that was frozen', async () => {
-    redis.freeze();
+    await redis.signal('SIGSTOP');
     try {
       await isReady(replica, false);
     } finally {
-      redis.thaw();
+      await redis.signal('SIGCONT');
     }
     await goesOn('five', 5);
   });
@@ -155,12 +147,12 @@ describe('a consumer whose queue has trouble', () => {
       await isReady(replica, false);
       await redis.command('DEL', 'ingest');
       await redis.command('XADD', 'ingest', String(Date.now() - 21 * HOUR_MS), 'producer', 'shop', 'body', event('late'));
-      await until('the age is seen', 10_000, async () => (await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) >= 21 * 3_600);
-      await until('it is an error in the log', 5_000, () => /"level":"error".*about to leave the queue/.test(replica.program.output()));
+      await eventually('the age is seen', async () => (await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) >= 21 * 3_600, 10_000);
+      await eventually('it is an error in the log', () => /"level":"error".*about to leave the queue/.test(replica.program.output), 5_000);
     } finally {
       renameSync(to, from);
     }
-    await until('it lands in time', 15_000, async () => (await store.count()) === 6);
-    await until('the alarm ends', 10_000, async () => (await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) === 0);
+    await eventually('it lands in time', async () => (await store.count()) === 6, 15_000);
+    await eventually('the alarm ends', async () => (await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) === 0, 10_000);
   });
 });

@@ -2,16 +2,15 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { metricOf, Pipeline } from '../support/pipeline.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
-import { command, startQueueServer, type QueueServer } from '../support/queue-server.ts';
-import { until } from '../support/until.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
 import { postgresStore, sqliteStore, type StoredEntry, type WarehouseStore } from '../support/warehouse-store.ts';
 
-let redis: QueueServer;
 let postgres: PostgresServer;
 before(async () => {
-  [redis, postgres] = await Promise.all([startQueueServer(), startPostgres()]);
+  postgres = await startPostgres();
 });
-after(() => Promise.all([redis.stop(), postgres.stop()]));
+after(() => postgres.stop());
 
 const PRODUCER = 'urn:ingest:producer:development';
 const event = (id: string): string => JSON.stringify({ id, type: 'order.paid' });
@@ -48,7 +47,7 @@ const POISON: readonly Poison[] = [
 
 const entryOf = (at: number): string => `1-${2 * at + 2}`;
 
-function describePoison(name: string, database: number, openStore: () => Promise<WarehouseStore>): void {
+function describePoison(name: string, openStore: () => Promise<WarehouseStore>): void {
   describe(`poison on the way into ${name}`, () => {
     let store: WarehouseStore;
     let pipeline: Pipeline;
@@ -56,21 +55,18 @@ function describePoison(name: string, database: number, openStore: () => Promise
 
     before(async () => {
       store = await openStore();
-      const queueUri = `${redis.uri}/${database}`;
+      const redis = await TestRedis.start(['--appendonly', 'no']);
       // All of it waits for the consumer, to be read as one batch.
-      await command(queueUri, ['XADD', 'ingest', '1-1', 'producer', PRODUCER, 'body', event('good-0')]);
+      await redis.command('XADD', 'ingest', '1-1', 'producer', PRODUCER, 'body', event('good-0'));
       for (const [at, { members }] of POISON.entries()) {
-        await command(queueUri, ['XADD', 'ingest', entryOf(at), ...members]);
-        await command(queueUri, ['XADD', 'ingest', `1-${2 * at + 3}`, 'producer', PRODUCER, 'body', event(`good-${at + 1}`)]);
+        await redis.command('XADD', 'ingest', entryOf(at), ...members);
+        await redis.command('XADD', 'ingest', `1-${2 * at + 3}`, 'producer', PRODUCER, 'body', event(`good-${at + 1}`));
       }
-      pipeline = await Pipeline.start({ queueUri, warehouseUri: store.uri });
-      await until('all of it is in quarantine', 10_000, async () => (await store.count()) > POISON.length && (await store.quarantine()).length === POISON.length);
+      pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri });
+      await eventually('all of it is in quarantine', async () => (await store.count()) > POISON.length && (await store.quarantine()).length === POISON.length, 10_000);
       entries = new Map((await store.quarantine()).map((row) => [row.entry, row]));
     });
-    after(async () => {
-      await pipeline.stop();
-      await store.close();
-    });
+    after(() => pipeline.stop());
 
     it('ends in quarantine with its reason, its bytes and its producer, and nothing else does', () => {
       assert.deepEqual([...entries.keys()].sort(), POISON.map((_, at) => entryOf(at)).sort());
@@ -108,5 +104,5 @@ function describePoison(name: string, database: number, openStore: () => Promise
   });
 }
 
-describePoison('SQLite', 0, async () => sqliteStore());
-describePoison('PostgreSQL', 1, () => postgresStore(postgres));
+describePoison('SQLite', async () => sqliteStore());
+describePoison('PostgreSQL', () => postgresStore(postgres));

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { renameSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import { metricOf, Pipeline } from '../support/pipeline.ts';
-import { startQueueServer, type QueueServer } from '../support/queue-server.ts';
-import { until } from '../support/until.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
 import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
 
 const BATCH = 5;
@@ -15,11 +15,11 @@ interface Member {
 }
 
 describe('replicas of the consumer', () => {
-  let redis: QueueServer;
+  let redis: TestRedis;
   let store: SqliteStore;
   let pipeline: Pipeline;
   before(async () => {
-    redis = await startQueueServer();
+    redis = await TestRedis.start(['--appendonly', 'no']);
     store = sqliteStore();
     pipeline = await Pipeline.start({
       queueUri: redis.uri,
@@ -28,11 +28,7 @@ describe('replicas of the consumer', () => {
       env: { INGEST_CONSUMER_BATCH_MAX: String(BATCH) },
     });
   });
-  after(async () => {
-    await pipeline.stop();
-    await store.close();
-    await redis.stop();
-  });
+  after(() => pipeline.stop());
 
   async function members(): Promise<readonly Member[]> {
     const found = (await redis.command('XINFO', 'CONSUMERS', 'ingest', 'warehouse')) as unknown[][];
@@ -43,40 +39,40 @@ describe('replicas of the consumer', () => {
     const [frozen, dead] = pipeline.replicas;
     assert.ok(frozen !== undefined && dead !== undefined);
     await pipeline.post(event('first'));
-    await until('the warehouse is made', 10_000, async () => (await store.count()) === 1);
+    await eventually('the warehouse is made', async () => (await store.count()) === 1, 10_000);
 
     renameSync(store.folder, `${store.folder}-away`);
     for (let at = 0; at < 2 * BATCH; at += 1) assert.equal((await pipeline.post(event(`held-${at}`))).status, 202);
-    await until('both hold entries', 10_000, async () => (await members()).filter(({ pending }) => pending > 0).length === 2);
+    await eventually('both hold entries', async () => (await members()).filter(({ pending }) => pending > 0).length === 2, 10_000);
     frozen.program.signal('SIGSTOP');
     await dead.program.kill();
     renameSync(`${store.folder}-away`, store.folder);
     assert.equal(await store.count(), 1);
 
     const joined = await pipeline.startConsumer();
-    await until('the new one has landed all', 30_000, async () => (await store.count()) === 1 + 2 * BATCH);
+    await eventually('the new one has landed all', async () => (await store.count()) === 1 + 2 * BATCH, 30_000);
     assert.equal(await metricOf(joined, 'ingest_landed_total'), 2 * BATCH);
 
     frozen.program.signal('SIGCONT');
-    await until('the frozen one has written late', 15_000, async () => (await metricOf(frozen, 'ingest_consumer_duplicates_total')) > 0);
+    await eventually('the frozen one has written late', async () => (await metricOf(frozen, 'ingest_consumer_duplicates_total')) > 0, 15_000);
     assert.equal(await store.count(), 1 + 2 * BATCH);
     assert.deepEqual(await store.quarantine(), []);
-    await until('nothing is pending', 10_000, async () => (await members()).every(({ pending }) => pending === 0));
+    await eventually('nothing is pending', async () => (await members()).every(({ pending }) => pending === 0), 10_000);
 
     await pipeline.post(event('after'));
-    await until('events land', 10_000, async () => (await store.count()) === 2 + 2 * BATCH);
-    assert.ok(frozen.program.running() && joined.program.running());
+    await eventually('events land', async () => (await store.count()) === 2 + 2 * BATCH, 10_000);
+    assert.ok(frozen.program.running && joined.program.running);
   });
 
   it('are six at most: the seventh says which key lifts the limit, and starts when one has left', async () => {
     await Promise.all(Array.from({ length: 4 }, () => pipeline.startConsumer()));
     const seventh = pipeline.beginConsumer();
-    assert.equal(await seventh.ended, 5, seventh.output());
-    assert.match(seventh.output(), /INGEST_CONSUMER_REPLICAS_MAX=6: as many replicas run already/);
+    assert.equal(await seventh.ended, 5, seventh.output);
+    assert.match(seventh.output, /INGEST_CONSUMER_REPLICAS_MAX=6: as many replicas run already/);
 
     const lifted = await pipeline.startConsumer({ INGEST_CONSUMER_REPLICAS_MAX: '7' });
     lifted.program.signal('SIGTERM');
-    assert.equal(await lifted.program.ended, 0, lifted.program.output());
+    assert.equal(await lifted.program.ended, 0, lifted.program.output);
     const leaving = pipeline.replicas[2];
     leaving?.program.signal('SIGTERM');
     assert.equal(await leaving?.program.ended, 0);

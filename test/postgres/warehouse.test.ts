@@ -6,7 +6,7 @@ import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import { describeWarehouse } from '../contract/warehouse.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
-import { until } from '../support/until.ts';
+import { eventually } from '../support/scope.ts';
 
 let server: PostgresServer;
 before(async () => {
@@ -78,7 +78,7 @@ describe('the PostgreSQL warehouse', () => {
     t.after(() => warehouse.close());
     const preparing = assert.rejects(warehouse.prepare());
     const waiting = `SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`;
-    await until('it waits for the lock', 5_000, async () => (await holder.query(waiting)).rowCount === 1);
+    await eventually('it waits for the lock', async () => (await holder.query(waiting)).rowCount === 1, 5_000);
     link.cut();
     await preparing;
     link.mend();

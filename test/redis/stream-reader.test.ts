@@ -1,19 +1,18 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
+import { before, describe, it } from 'node:test';
 import { createLog } from '../../lib/runtime/log.ts';
 import { GROUP, StreamReader } from '../../lib/redis/stream-reader.ts';
 import { STREAM } from '../../lib/redis/stream-queue.ts';
 import { describeQueueReader } from '../contract/queue-reader.ts';
-import { startQueueServer, type QueueServer } from '../support/queue-server.ts';
-import { until } from '../support/until.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
 
 const log = createLog('test', 'error');
 
-let server: QueueServer;
+let server: TestRedis;
 before(async () => {
-  server = await startQueueServer();
+  server = await TestRedis.start(['--appendonly', 'no']);
 });
-after(() => server.stop());
 
 async function openReader(): Promise<StreamReader> {
   const reader = new StreamReader({ uri: server.uri, log: log.child({}, { level: 'silent' }) });
@@ -40,10 +39,10 @@ describe('the reader of a Redis Stream', () => {
     const [taken] = await reader.read(10, 3_600_000, 0);
     assert.equal(taken?.entry, '1-1');
     await server.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
-    const again = await until('it is read again', 5_000, async () => {
+    const again = await eventually('it is read again', async () => {
       const deliveries = await reader.read(10, 3_600_000, 20).catch(() => []);
       return deliveries.length > 0 && deliveries;
-    });
+    }, 5_000);
     assert.equal(again[0]?.entry, '1-1');
     await reader.acknowledge(['1-1']);
     assert.deepEqual(await reader.read(10, 3_600_000, 20), []);
@@ -54,16 +53,16 @@ describe('the reader of a Redis Stream', () => {
     const reader = await openReader();
     t.after(() => reader.close());
     await reader.join();
-    server.freeze();
+    await server.signal('SIGSTOP');
     try {
       const before = performance.now();
       await Promise.all([assert.rejects(reader.read(10, 3_600_000, 100)), assert.rejects(reader.acknowledge(['1-1']))]);
       assert.ok(performance.now() - before < 5_000, 'both had an end');
     } finally {
-      server.thaw();
+      await server.signal('SIGCONT');
     }
     await server.command('XADD', STREAM, '2-1', 'producer', 'shop', 'body', '{}');
-    await until('it reads again', 10_000, async () => (await reader.read(10, 3_600_000, 50).catch(() => [])).length > 0);
+    await eventually('it reads again', async () => (await reader.read(10, 3_600_000, 50).catch(() => [])).length > 0, 10_000);
   });
 
   it('leaves nothing of itself in the group when it closes, but keeps what is pending for others', async () => {

@@ -11,8 +11,8 @@ import { join } from 'node:path';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import { CertificateAuthority } from '../../lib/runtime/certificate-authority.ts';
-import { startProgram, type Program } from '../support/program.ts';
-import { until } from '../support/until.ts';
+import { Program } from '../support/program.ts';
+import { eventually } from '../support/scope.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ingest-send-'));
 const path = (name: string): string => join(folder, name);
@@ -69,7 +69,7 @@ after(() => {
 
 function send(input: string, ...args: string[]): Program {
   const tls = ['--cert', path('producer.pem'), '--key', path('producer-key.pem'), '--ca', path('ca.pem')];
-  return startProgram('ingest-send', { args: ['--url', url, ...tls, ...args], cwd: folder, input });
+  return new Program('ingest-send', { args: ['--url', url, ...tls, ...args], cwd: folder, input });
 }
 
 const event = (id: string): string => `{"id":"${id}","type":"t"}`;
@@ -79,10 +79,10 @@ describe('ingest-send', () => {
     const input = Array.from({ length: 40 }, (_, at) => ` ${event(String(at))}  `);
     answer = (response, _body, _tries) => accepted(response, arrivals.length % 4 === 0 ? { duplicate: true } : {});
     const program = send(input.join('\n'), '--concurrency', '4');
-    assert.equal(await program.ended, 0, program.output());
+    assert.equal(await program.ended, 0, program.output);
     assert.deepEqual(arrivals.map(({ body }) => body).sort(), input.sort());
     assert.ok(new Set(arrivals.map(({ socket }) => socket)).size <= 4, 'at most four connections');
-    assert.match(program.output(), /^accepted 40, of these duplicate 10; tried again 0 times$/m);
+    assert.match(program.output, /^accepted 40, of these duplicate 10; tried again 0 times$/m);
     assert.equal(existsSync(path('ingest-send.refused')), false);
   });
 
@@ -96,12 +96,12 @@ describe('ingest-send', () => {
       else accepted(response);
     };
     const program = send(['busy', 'shed', 'lost', 'bad', 'proxy', 'good'].map(event).join('\n'), '--refused', 'some.refused');
-    assert.equal(await program.ended, 1, program.output());
+    assert.equal(await program.ended, 1, program.output);
     const tries = (id: string): Arrival[] => arrivals.filter(({ body }) => body.includes(id));
     assert.deepEqual(['busy', 'shed', 'lost', 'bad', 'proxy', 'good'].map((id) => tries(id).length), [2, 2, 2, 1, 1, 1]);
     const [first, second] = tries('busy');
     assert.ok((second?.atMs ?? 0) - (first?.atMs ?? 0) >= 990, 'Retry-After: 1');
-    assert.match(program.output(), /^accepted 4, of these duplicate 0; tried again 3 times\nrefused 1 HTTP_503\nrefused 1 INVALID_EVENT$/m);
+    assert.match(program.output, /^accepted 4, of these duplicate 0; tried again 3 times\nrefused 1 HTTP_503\nrefused 1 INVALID_EVENT$/m);
     const refused = readFileSync(path('some.refused'), 'utf8').trim().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
     assert.deepEqual(refused.sort((a, b) => Number(a['line']) - Number(b['line'])), [
       { line: 4, code: 'INVALID_EVENT', status: 400, answer: { status: 400, code: 'INVALID_EVENT', retryable: false }, body: event('bad') },
@@ -116,27 +116,27 @@ describe('ingest-send', () => {
     assert.equal(arrivals.length, 4);
     const pauses = arrivals.slice(1).map(({ atMs }, at) => atMs - (arrivals[at]?.atMs ?? 0));
     for (const [at, minMs] of [50, 100, 200].entries()) assert.ok((pauses[at] ?? 0) >= minMs - 5, pauses.join(' '));
-    assert.match(program.output(), /^refused 1 QUEUE_UNAVAILABLE$/m);
+    assert.match(program.output, /^refused 1 QUEUE_UNAVAILABLE$/m);
   });
 
   it('sends its token', async () => {
     writeFileSync(path('token'), 'abc.def.ghi\n');
     const program = send(event('one'), '--token', path('token'));
-    assert.equal(await program.ended, 0, program.output());
+    assert.equal(await program.ended, 0, program.output);
     assert.equal(arrivals[0]?.authorization, 'Bearer abc.def.ghi');
   });
 
   it('ends on a signal while it waits, says what is left, and sends the rest in the next run', async () => {
     answer = (response, body) => (body.includes('slow') ? problem(response, 503, 'QUEUE_UNAVAILABLE', true, { 'Retry-After': '600' }) : accepted(response));
     const program = send([event('fine'), event('slow')].join('\n'));
-    await until('the slow one was asked', 10_000, () => arrivals.some(({ body }) => body.includes('slow')));
+    await eventually('the slow one was asked', () => arrivals.some(({ body }) => body.includes('slow')), 10_000);
     program.signal('SIGINT');
-    assert.equal(await program.ended, 130, program.output());
-    assert.match(program.output(), /interrupted before an answer: 1; run again/);
+    assert.equal(await program.ended, 130, program.output);
+    assert.match(program.output, /interrupted before an answer: 1; run again/);
     answer = (response, body) => accepted(response, body.includes('fine') ? { duplicate: true } : {});
     const again = send([event('fine'), event('slow')].join('\n'));
-    assert.equal(await again.ended, 0, again.output());
-    assert.match(again.output(), /accepted 2, of these duplicate 1/);
+    assert.equal(await again.ended, 0, again.output);
+    assert.match(again.output, /accepted 2, of these duplicate 1/);
   });
 
   it('does not reach a server that it does not trust, and says so', async () => {
@@ -158,9 +158,9 @@ describe('ingest-send', () => {
       send('', 'no-such-file.ndjson'),
       send('', 'a', 'b'),
     ];
-    assert.deepEqual(await Promise.all(programs.map(({ ended }) => ended)), programs.map(() => 2), programs.map((p) => p.output()).join(''));
+    assert.deepEqual(await Promise.all(programs.map(({ ended }) => ended)), programs.map(() => 2), programs.map((p) => p.output).join(''));
     const help = send('', '--help');
     assert.equal(await help.ended, 0);
-    assert.match(help.output(), /Retry-After/);
+    assert.match(help.output, /Retry-After/);
   });
 });

@@ -1,11 +1,11 @@
 // The whole way of an event as real processes: gateway and consumers on a queue and a warehouse, with development
 // certificates in a folder of their own, and a producer's requests.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { Agent, request } from 'node:https';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from './queue-server.ts';
-import { listening, startProgram, type Program } from './program.ts';
+import { Program } from './program.ts';
+import { freePort } from './redis.ts';
+import { temporaryFolder } from './scope.ts';
 
 export interface PipelineOptions {
   readonly queueUri: string;
@@ -45,7 +45,7 @@ export async function readiness({ url }: Replica): Promise<{ readonly status: nu
 }
 
 export class Pipeline {
-  readonly stateDir = mkdtempSync(join(tmpdir(), 'ingest-state-'));
+  readonly stateDir = temporaryFolder('ingest-state-');
   readonly replicas: Replica[] = [];
   readonly #options: PipelineOptions;
   readonly #started: Program[] = [];
@@ -82,7 +82,7 @@ export class Pipeline {
   async startGateway(): Promise<Program> {
     const { queueUri, warehouseUri, gatewayWarehouseUri = warehouseUri, env } = this.#options;
     this.#gateway = this.#track(
-      startProgram('ingest-gateway', {
+      new Program('ingest-gateway', {
         env: {
           INGEST_QUEUE_URI: queueUri,
           INGEST_GATEWAY_ADDR: `127.0.0.1:${this.#port}`,
@@ -92,13 +92,13 @@ export class Pipeline {
         },
       }),
     );
-    await listening(this.#gateway);
+    await this.#gateway.listening();
     return this.#gateway;
   }
 
   async startConsumer(env: Readonly<Record<string, string>> = {}): Promise<Replica> {
     const program = this.beginConsumer(env);
-    const replica = { program, url: await listening(program) };
+    const replica = { program, url: await program.listening() };
     this.replicas.push(replica);
     return replica;
   }
@@ -106,7 +106,7 @@ export class Pipeline {
   /** Starts one without waiting for it to listen: it may refuse to. */
   beginConsumer(env: Readonly<Record<string, string>> = {}): Program {
     return this.#track(
-      startProgram('ingest-consumer', {
+      new Program('ingest-consumer', {
         env: {
           INGEST_QUEUE_URI: this.#options.queueUri,
           INGEST_WAREHOUSE_URI: this.#options.warehouseUri,
@@ -121,7 +121,7 @@ export class Pipeline {
   /** Runs `ingest-send` with the development producer's certificate. */
   send(args: readonly string[], input?: Buffer | string): Program {
     return this.#track(
-      startProgram('ingest-send', {
+      new Program('ingest-send', {
         env: { INGEST_STATE_DIR: this.stateDir },
         args: ['--url', this.url, ...args],
         cwd: this.stateDir,
@@ -143,7 +143,6 @@ export class Pipeline {
   async stop(): Promise<void> {
     this.#agent?.destroy();
     await Promise.all(this.#started.map((program) => program.kill()));
-    rmSync(this.stateDir, { recursive: true, force: true });
   }
 
   #track(program: Program): Program {

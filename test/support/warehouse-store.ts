@@ -1,9 +1,8 @@
 // A warehouse of a test's own, and what stands in it, read past the adapters.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { PostgresServer } from './postgres.ts';
+import { temporaryFolder } from './scope.ts';
 
 export interface StoredEvent {
   readonly id: string;
@@ -25,7 +24,6 @@ export interface WarehouseStore {
   count(): Promise<number>;
   events(): Promise<readonly StoredEvent[]>;
   quarantine(): Promise<readonly StoredEntry[]>;
-  close(): Promise<void>;
 }
 
 const EVENTS = 'SELECT id, producer, body FROM events ORDER BY id';
@@ -38,7 +36,7 @@ export interface SqliteStore extends WarehouseStore {
 }
 
 export function sqliteStore(): SqliteStore {
-  const folder = mkdtempSync(join(tmpdir(), 'ingest-warehouse-'));
+  const folder = temporaryFolder('ingest-warehouse-');
   const path = join(folder, 'warehouse.db');
   const read = <Row>(sql: string): Row[] => {
     const database = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
@@ -61,7 +59,6 @@ export function sqliteStore(): SqliteStore {
     events: async () => read<StoredEvent>(EVENTS),
     quarantine: async () =>
       read<Omit<StoredEntry, 'body'> & { body: Uint8Array }>(QUARANTINE).map((row) => ({ ...row, body: Buffer.from(row.body) })),
-    close: async () => rmSync(folder, { recursive: true, force: true }),
   };
 }
 
@@ -78,6 +75,5 @@ export async function postgresStore(server: PostgresServer): Promise<WarehouseSt
     },
     events: () => server.query<StoredEvent & Record<string, unknown>>(uri, EVENTS),
     quarantine: () => server.query<StoredEntry & Record<string, unknown>>(uri, QUARANTINE),
-    close: async () => undefined,
   };
 }
