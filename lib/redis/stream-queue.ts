@@ -11,6 +11,7 @@
 import { RETENTION_MS, type Outcome, type Queue, type QueueLookup, type QueueState, type Submission } from '../ingest/queue.ts';
 import type { Log } from '../runtime/log.ts';
 import type { RedisConnection, RedisReply } from './client.ts';
+import { withTimeout } from './deadline.ts';
 import { bucketHash, indexField } from './id-index.ts';
 import { Script } from './script.ts';
 
@@ -254,11 +255,4 @@ function settleAll(call: Call, outcome: Outcome): void {
 /** Redis' own words: they name no secret. A client's error for a lost connection says that. */
 function reasonOf(cause: unknown): string {
   return cause instanceof Error ? cause.message : 'unknown error';
-}
-
-function withTimeout<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
-    promise.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
 }
