@@ -40,25 +40,25 @@ async function issuedBy(authority: CertificateAuthority, name: string, chain = '
 }
 
 describe('a certificate that does not authenticate gets 401 and adds nothing', () => {
-  const cases: Readonly<Record<string, () => Promise<ClientCertificate | undefined>>> = {
-    'no certificate': () => Promise.resolve(undefined),
-    'an authority nobody knows': async () => issuedBy(await CertificateAuthority.create('another authority'), 'stranger'),
-    'an unknown authority of the same name': async () => issuedBy(await CertificateAuthority.create('test authority'), 'stranger'),
-    'an expired certificate': () => pki.producer('expired', { notAfter: new Date(Date.now() - 60_000) }),
-    'a certificate that is not valid yet': () => pki.producer('early', { notBefore: new Date(Date.now() + DAY_MS) }),
-    'a revoked certificate': () => Promise.resolve(revoked),
-    'a certificate for servers': () => pki.producer('server', { server: true }),
-    'a certificate below a revoked intermediate': () => issuedBy(closed, 'closed'),
-    'a certificate below a revoked intermediate, sent with its chain': () => issuedBy(closed, 'closed', closed.certificate),
-    'a certificate that names nobody but the audience': () => pki.producer('', { uris: [AUDIENCE_URI] }),
+  const cases: Readonly<Record<string, readonly [why: string, () => Promise<ClientCertificate | undefined>]>> = {
+    'no certificate': ['a client certificate is required', () => Promise.resolve(undefined)],
+    'an authority nobody knows': ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', async () => issuedBy(await CertificateAuthority.create('another authority'), 'stranger')],
+    'an unknown authority of the same name': ['CERT_SIGNATURE_FAILURE', async () => issuedBy(await CertificateAuthority.create('test authority'), 'stranger')],
+    'an expired certificate': ['CERT_HAS_EXPIRED', () => pki.producer('expired', { notAfter: new Date(Date.now() - 60_000) })],
+    'a certificate that is not valid yet': ['CERT_NOT_YET_VALID', () => pki.producer('early', { notBefore: new Date(Date.now() + DAY_MS) })],
+    'a revoked certificate': ['CERT_REVOKED', () => Promise.resolve(revoked)],
+    'a certificate for servers': ['INVALID_PURPOSE', () => pki.producer('server', { server: true })],
+    'a certificate below a revoked intermediate': ['CERT_REVOKED', () => issuedBy(closed, 'closed')],
+    'a certificate below a revoked intermediate, sent with its chain': ['CERT_REVOKED', () => issuedBy(closed, 'closed', closed.certificate)],
+    'a certificate that names nobody but the audience': ['names no producer', () => pki.producer('', { uris: [AUDIENCE_URI] })],
   };
-  for (const [name, certificate] of Object.entries(cases)) {
+  for (const [name, [why, certificate]] of Object.entries(cases)) {
     it(name, async () => {
       const wrong = await certificate();
       await addsNothing(redis, async () => {
         const reply = await post(wrong);
         assertProblem(reply, 401, 'UNAUTHORIZED_PRODUCER');
-        console.error(name, reply.json?.['detail']);
+        assert.ok(String(reply.json?.['detail']).includes(why), reply.body);
         assertProblem(await gateway.client(wrong).find('identity'), 401, 'UNAUTHORIZED_PRODUCER');
       });
     });
