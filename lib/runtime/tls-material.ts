@@ -2,7 +2,7 @@
 //
 // Invariant: material in use always holds every configured file. In particular a configured revocation list is part of
 // each reload: leaving it out would quietly admit the revoked again.
-import { X509Certificate } from 'node:crypto';
+import { createHash, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { ClientTrust, type Revocations } from './client-trust.ts';
@@ -21,6 +21,8 @@ export interface TlsFiles {
 export interface TlsMaterial {
   readonly context: SecureContextOptions;
   readonly trust: ClientTrust;
+  /** Two materials with the same digest trust the same clients. */
+  readonly trustDigest: string;
   /** When each file expires, in Unix milliseconds; `crl` when its next update is due. */
   readonly expiry: readonly { readonly file: 'cert' | 'client_ca' | 'crl'; readonly atMs: number }[];
 }
@@ -55,6 +57,7 @@ export async function loadTlsMaterial(files: TlsFiles): Promise<TlsMaterial> {
   return {
     context,
     trust: new ClientTrust(authorities, revocations),
+    trustDigest: createHash('sha256').update(JSON.stringify([ca, crl])).digest('hex'),
     expiry: [
       { file: 'cert', atMs: earliest(own) },
       { file: 'client_ca', atMs: earliest(authorities) },
@@ -109,7 +112,7 @@ async function revocationsOf(path: string, text: string, authorities: readonly X
       const issuer = await issuerOf(list, authorities, x509);
       if (issuer === undefined) throw wrongList(path, 'a list in it is signed by no certificate in INGEST_TLS_CLIENT_CA');
       lists.push({
-        authority: issuer.fingerprint256,
+        authority: issuer,
         serials: new Set(list.entries.map((entry) => normalSerial(entry.serialNumber))),
         nextUpdateMs: list.nextUpdate?.getTime(),
       });

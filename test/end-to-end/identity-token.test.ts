@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { before, describe, it } from 'node:test';
+import type { JWTPayload } from 'jose';
 import { event, TestGateway, type Reply } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -36,7 +37,7 @@ function post(token: string | undefined, id = 'token', to: TestGateway = gateway
 }
 
 describe('a token that does not authenticate gets 401 and adds nothing', () => {
-  const bound = (): object => ({ ...boundTo(producer), aud: AUDIENCE, exp: inS(3600) });
+  const bound = (): JWTPayload => ({ ...boundTo(producer), aud: AUDIENCE, exp: inS(3600) });
   const cases: Readonly<Record<string, () => Promise<string | undefined> | string>> = {
     'no token': () => Promise.resolve(undefined),
     'no token at all, but the word': () => '',

@@ -15,7 +15,7 @@ export class Load {
   /** `connections` connections of `client` begin to post events whose ids begin with `prefix`. */
   constructor(client: TestClient, prefix: string, connections: number, pauseMs = 0) {
     this.#done = Promise.all(Array.from({ length: connections }, () => this.#work(client, prefix, pauseMs)));
-    atEnd(() => this.stop());
+    atEnd(async () => void (await this.stop()));
   }
 
   get sent(): number {

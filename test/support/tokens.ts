@@ -11,6 +11,8 @@ export function thumbprint(certificate: ClientCertificate): string {
 /** The claim that binds a token to a certificate. */
 export const boundTo = (certificate: ClientCertificate): JWTPayload => ({ cnf: { 'x5t#S256': thumbprint(certificate) } });
 
+type Claims = { readonly [Claim in keyof JWTPayload]: JWTPayload[Claim] | undefined };
+
 export class TokenIssuer {
   readonly kid: string | undefined;
   readonly jwk: JWK;
@@ -32,10 +34,10 @@ export class TokenIssuer {
   }
 
   /** A token for the gateway, good for an hour; `claims` override, `undefined` leaves one out. */
-  async token(claims: JWTPayload): Promise<string> {
+  async token(claims: Claims): Promise<string> {
     const nowS = Math.floor(Date.now() / 1000);
     const payload = { aud: 'ingest-gateway', exp: nowS + 3600, sub: 'producer', ...claims };
-    return new SignJWT(payload).setProtectedHeader({ alg: 'ES256', ...(this.kid === undefined ? {} : { kid: this.kid }) }).sign(this.#key);
+    return new SignJWT(payload as JWTPayload).setProtectedHeader({ alg: 'ES256', ...(this.kid === undefined ? {} : { kid: this.kid }) }).sign(this.#key);
   }
 }
 
