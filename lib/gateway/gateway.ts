@@ -97,8 +97,10 @@ export class Gateway {
 
   /** Takes new TLS material into use; connections of clients that are not trusted any more are closed. */
   replaceTls(material: TlsMaterial): void {
+    const trustChanged = material.trustDigest !== this.#material.trustDigest;
     this.#material = material;
-    this.#server.replaceTls(material.context);
+    this.#server.replaceTls(material.context, trustChanged);
+    if (!trustChanged) return;
     const closed = this.#authority.replaceTrust(material.trust, this.#server.connections);
     if (closed > 0) this.#log.warn({ connections: closed }, 'closed connections of clients that are not trusted any more');
   }

@@ -82,7 +82,8 @@ export class CertificateAuthority {
       signingKey: this.#keys.privateKey,
       entries: serials.map((serialNumber) => ({ serialNumber, revocationDate: new Date() })),
     });
-    return `${list.toString('pem')}\n`;
+    // The library writes the label "CRL"; OpenSSL reads "X509 CRL" only (RFC 7468, section 6).
+    return `${list.toString('pem').replaceAll(' CRL-----', ' X509 CRL-----')}\n`;
   }
 
   #sign(options: IssueOptions, keys: webcrypto.CryptoKeyPair): Promise<x509.X509Certificate> {
