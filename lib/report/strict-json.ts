@@ -35,20 +35,29 @@ export function jsonProblems(text: string, pointer: string): JsonProblem[] {
   return reader.problems;
 }
 
-/** Whether the decimal literal is exactly the double that it parses to, as far as integers go (see the header). */
+/**
+ * Whether the decimal literal is the double that it parses to, as far as integers go: the same number, or the shortest
+ * text for it, which is what programs write for integers that are too large to be exact.
+ */
 export function isExactNumber(literal: string): boolean {
   const value = Number(literal);
   if (!Number.isFinite(value)) return false;
   if (!Number.isInteger(value)) return true;
+  const given = integerOf(literal);
+  return given !== undefined && (given === BigInt(value) || given === integerOf(String(value)));
+}
+
+/** The integer that a decimal literal stands for; undefined when it is none. */
+function integerOf(literal: string): bigint | undefined {
   const [, sign = '', whole = '', fraction = '', exponent = '0'] =
     /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/u.exec(literal) ?? [];
   const digits = (whole + fraction).replace(/^0+/u, '');
-  if (digits === '') return value === 0;
-  const scale = Number(exponent) - fraction.length;
+  if (digits === '') return 0n;
   const significant = digits.replace(/0+$/u, '');
-  const power = scale + digits.length - significant.length;
-  if (power < 0 || power > 400) return false;
-  return BigInt(sign + significant) * 10n ** BigInt(power) === BigInt(value);
+  const power = Number(exponent) - fraction.length + digits.length - significant.length;
+  // A double has at most 309 digits before the point.
+  if (power < 0 || power > 400) return undefined;
+  return BigInt(sign + significant) * 10n ** BigInt(power);
 }
 
 class SyntaxStop extends Error {}
