@@ -7,6 +7,9 @@ import { byCodeUnits, pathFault } from './report-path.ts';
 import type { Diagnostic, ReportHeader } from './report-schema.ts';
 
 const MESSAGE_UNITS_MAX = 2000;
+/** An absolute path; what an Error says may name any folder of the machine. Its last name stays. */
+const ABSOLUTE_PATH = /(?<![\w./~-])(?:[A-Za-z]:)?[/\\](?:[^\s'"`:,;()<>/\\]+[/\\])+([^\s'"`:,;()<>/\\]*)/gu;
+
 const CRASHES_OF_A_RULE_MAX = 1000;
 
 /** Collects diagnostics of one scan. */
@@ -42,7 +45,7 @@ export class ScanDiagnostics {
   }
 
   private clean(text: string): string {
-    const line = oneLine(withoutRoots(text, this.roots));
+    const line = oneLine(withoutRoots(text, this.roots)).replaceAll('file://', '').replace(ABSOLUTE_PATH, '$1');
     return (line.length > MESSAGE_UNITS_MAX ? line.slice(0, MESSAGE_UNITS_MAX) : line || 'no message').toWellFormed();
   }
 }
