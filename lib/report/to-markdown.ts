@@ -69,7 +69,7 @@ function rowOf({ severity, ruleId, message, location, docsUrl }: Finding): strin
 /** One line in which nothing is markup. '@' is broken up so that it mentions nobody. */
 function escaped(text: string): string {
   return terminalText(text)
-    .replace(/[\\`*_[\]#|~$]/gu, '\\$&')
+    .replace(/[\\`*_[\]#|~$]|(?<=\])\(/gu, '\\$&')
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')
     .replaceAll('>', '&gt;')
