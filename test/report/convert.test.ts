@@ -114,8 +114,8 @@ describe('JUnit', () => {
     const parser = new SaxesParser();
     parser.on('error', (error) => assert.fail(error.message));
     parser.on('opentag', ({ name, attributes }) => {
-      if (name === 'testsuites') result.root = attributes as Record<string, string>;
-      if (name === 'testsuite') result.suites.push(attributes as Record<string, string>);
+      if (name === 'testsuites') result.root = attributes;
+      if (name === 'testsuite') result.suites.push(attributes);
       if (name === 'testcase') result.cases.push((attributes as Record<string, string>)['name'] ?? '');
       if (name === 'error') result.errors += 1;
       if (name === 'failure') result.failures += 1;
