@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ioFailure } from './failure.ts';
 import type { Finding } from './report-schema.ts';
+import { findingLine } from './report-writer.ts';
 
 const MEMORY_UNITS_MAX = 4 << 20;
 
@@ -18,7 +19,7 @@ export class FindingSpool {
 
   async add(findings: readonly Finding[]): Promise<void> {
     for (const finding of findings) {
-      const line = JSON.stringify(finding);
+      const line = findingLine(finding);
       this.lines.push(line);
       this.units += line.length;
     }
@@ -27,12 +28,16 @@ export class FindingSpool {
 
   /** Everything that was added, in batches; may be called again. */
   async *findings(): AsyncGenerator<readonly Finding[]> {
-    if (this.file !== undefined) {
+    for await (const lines of this.findingLines()) yield lines.map((line) => JSON.parse(line) as Finding);
+  }
+
+  /** The same as the lines of a document. */
+  async *findingLines(): AsyncGenerator<readonly string[]> {
+    if (this.file === undefined) yield this.lines;
+    else {
       await this.spill();
       yield* this.fromDisk();
-      return;
     }
-    yield this.lines.map((line) => JSON.parse(line) as Finding);
   }
 
   async close(): Promise<void> {
@@ -55,12 +60,12 @@ export class FindingSpool {
     }
   }
 
-  private async *fromDisk(): AsyncGenerator<readonly Finding[]> {
+  private async *fromDisk(): AsyncGenerator<readonly string[]> {
     let rest = '';
     for await (const chunk of createReadStream(join(this.folder ?? '', 'findings'), { encoding: 'utf8', highWaterMark: 1 << 18 })) {
       const lines = (rest + (chunk as string)).split('\n');
       rest = lines.pop() ?? '';
-      yield lines.map((line) => JSON.parse(line) as Finding);
+      yield lines;
     }
   }
 }

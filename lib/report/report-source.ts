@@ -11,6 +11,8 @@ export interface ReportSource {
   header: ReportHeader;
   /** Findings in document order, in batches of any size. */
   findings: () => AsyncIterable<readonly Finding[]>;
+  /** The findings as lines of a document, where they are at hand as such. */
+  findingLines?: () => AsyncIterable<readonly string[]>;
 }
 
 /** What an input must be besides well-formed. */

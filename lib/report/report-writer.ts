@@ -16,9 +16,9 @@ export async function writeReport(report: ReportSource, sink: TextSink): Promise
   await sink(headerText(report.header));
   let batch = '';
   let separator = '\n';
-  for await (const findings of report.findings()) {
-    for (const finding of findings) {
-      batch += separator + findingLine(finding);
+  for await (const lines of report.findingLines?.() ?? linesOf(report)) {
+    for (const line of lines) {
+      batch += separator + line;
       separator = ',\n';
       if (batch.length < BATCH_UNITS) continue;
       await sink(batch);
@@ -26,6 +26,10 @@ export async function writeReport(report: ReportSource, sink: TextSink): Promise
     }
   }
   await sink(`${batch}${separator === '\n' ? '' : '\n'}]\n}\n`);
+}
+
+async function* linesOf(report: ReportSource): AsyncGenerator<readonly string[]> {
+  for await (const findings of report.findings()) yield findings.map(findingLine);
 }
 
 /** Everything up to the opening bracket of `findings`, two members' worth of indentation kept small for diffs. */

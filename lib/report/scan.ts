@@ -5,6 +5,7 @@
 // The quiet filter comes last: it changes what is listed, never a count of the baseline, the gate or the exit code.
 import { realpath } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { type Baseline, readBaseline } from './baseline.ts';
 import type { ByteSource } from './byte-source.ts';
 import { errnoOf, ioFailure, ReportFailure, throwIfInterrupted } from './failure.ts';
@@ -87,6 +88,8 @@ export async function scan(options: ScanOptions): Promise<ScanOutcome> {
   const run = new ScanRun(options, root, engine, baseline);
   try {
     for (const [index, file] of files.entries()) {
+      // Linting never waits for anything, so a signal would not be heard without a turn of the event loop.
+      await setImmediate();
       throwIfInterrupted(options.signal);
       await run.take(file);
       options.progress?.(index + 1, files.length, run.found);
@@ -182,7 +185,7 @@ class ScanRun {
       return;
     }
     const { path } = file;
-    const source = file.fault === undefined ? await readSource(file.absolute) : { fault: file.fault };
+    const source = file.fault === undefined ? readSource(file.absolute) : { fault: file.fault };
     const text = 'text' in source ? source.text : '';
     const messages = 'text' in source ? await this.lint(file, text) : [this.unparsed(path, `the file cannot be read: ${source.fault}`)];
     const factsOf = (ruleId: string) => this.engine.factsOf(ruleId);
@@ -242,6 +245,6 @@ class ScanRun {
       },
     };
     const { spool, tally } = this;
-    return { report: { header, findings: () => spool.findings() }, errors: tally.bySeverity.error, notes, close: () => spool.close() };
+    return { report: { header, findings: () => spool.findings(), findingLines: () => spool.findingLines() }, errors: tally.bySeverity.error, notes, close: () => spool.close() };
   }
 }
