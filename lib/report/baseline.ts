@@ -1,7 +1,7 @@
 // A baseline: an earlier report whose findings are known and do not count as new. It is refused rather than guessed at,
 // because a baseline that is wrongly empty turns every finding new, and one that is wrongly full hides them.
 //
-// Memory: one entry of some 200 bytes for each of its findings. It is read, never written and never removed.
+// Memory: one small entry for each of its findings. It is read, never written and never removed.
 import { hash } from 'node:crypto';
 import { type ByteSource } from './byte-source.ts';
 import { ReportFailure } from './failure.ts';

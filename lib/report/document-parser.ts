@@ -4,6 +4,7 @@
 //
 // Memory: one value and one chunk. It knows nothing of the schema beyond the name `findings`.
 import { JsonWindow, MAX_DEPTH, MAX_VALUE_BYTES } from './json-window.ts';
+import { countNames } from './name-count.ts';
 import { jsonProblems, pointerToken } from './strict-json.ts';
 
 /** Something wrong with the text. `pointer` is '' for the document itself. */
@@ -239,20 +240,4 @@ export class DocumentParser {
     this.memberName = name;
     this.state = 'colon';
   }
-}
-
-/** Members of all objects in a parsed value. A text with more names than this has a name twice. */
-function countNames(value: unknown): number {
-  if (typeof value !== 'object' || value === null) return 0;
-  let count = 0;
-  if (Array.isArray(value)) {
-    for (const element of value) count += countNames(element);
-    return count;
-  }
-  const members = value as Record<string, unknown>;
-  for (const name of Object.keys(members)) {
-    const member = members[name];
-    count += typeof member === 'object' ? 1 + countNames(member) : 1;
-  }
-  return count;
 }

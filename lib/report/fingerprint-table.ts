@@ -1,8 +1,8 @@
 // Counts the occurrences of fingerprints in a stream of findings, and remembers to which (rule, scope, path) each
 // belongs, without keeping a string.
 //
-// Fact: a Map with a million fingerprints of 64 characters takes some 170 MB. Choice: an open-addressing table in typed
-// arrays, 28 bytes a slot, keyed by 128 bits: two pieces of each half of a fingerprint of 64 hex digits, which are
+// Fact: a Map from a million fingerprints of 64 characters to counts takes 141 MB. Choice: an open-addressing table in
+// typed arrays, 28 bytes a slot, keyed by 128 bits: two pieces of each half of a fingerprint of 64 hex digits, which are
 // SHA-256 already, and SHA-256 for any other text. Measured effect: a million entries in 59 MB.
 //
 // Limit: two fingerprints that agree in those 128 bits count as one.

@@ -5,6 +5,7 @@ import { exitFlags, GATE_OPTIONS, gateFrom, inputSource, OUTPUT_OPTIONS, parseCo
 import { planOutput, writeOutput } from './command-output.ts';
 import { reportExitCode } from './exit-code.ts';
 import { ReportFailure } from './failure.ts';
+import { isGlob } from './glob-pattern.ts';
 import { note, type ProgramIo } from './program-io.ts';
 import { ProgressLine } from './progress-line.ts';
 import { scan, type ScanOptions } from './scan.ts';
@@ -65,8 +66,8 @@ function scanOptions(values: ScanValues, paths: readonly string[], io: ProgramIo
     root: resolve(io.cwd, values.root ?? '.'),
     cwd: io.cwd,
     paths,
-    include: values.include ?? [],
-    exclude: values.exclude ?? [],
+    include: (values.include ?? []).flatMap(withFolder),
+    exclude: (values.exclude ?? []).flatMap(withFolder),
     extensions: extensionsOf(values.ext ?? []),
     profile: profile ?? null,
     config: config === undefined ? undefined : resolve(io.cwd, config),
@@ -76,6 +77,13 @@ function scanOptions(values: ScanValues, paths: readonly string[], io: ProgramIo
     snippets: values['no-snippets'] !== true,
     signal: io.signal,
   };
+}
+
+/** A plain name without an ending may be a folder, and then means what is in it. */
+function withFolder(pattern: string): string[] {
+  if (pattern === '') throw new ReportFailure('usage', '--include and --exclude need a pattern');
+  const name = pattern.split('/').at(-1) ?? '';
+  return isGlob(pattern) || name === '' || name.includes('.') ? [pattern] : [pattern, `${pattern}/**`];
 }
 
 function extensionsOf(lists: readonly string[]): string[] {

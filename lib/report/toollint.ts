@@ -10,7 +10,7 @@ export { type FailureCode, Interrupted, ReportFailure } from './failure.ts';
 export { gate } from './gate-report.ts';
 export { BUILT_IN_GATES, chosenGate, type GateCondition, type GateConfig } from './gate-config.ts';
 export { writeWhole } from './output-file.ts';
-export { isReport, reportJsonSchema, type Finding, type Report, type ReportHeader } from './report-schema.ts';
+export { isReport, reportJsonSchema as schema, type Finding, type Report, type ReportHeader } from './report-schema.ts';
 export { openReport, type ReportSource } from './report-source.ts';
 export { type TextSink, writeReport } from './report-writer.ts';
 export { scan, type ScanOptions, type ScanOutcome } from './scan.ts';

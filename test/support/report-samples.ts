@@ -1,6 +1,8 @@
 // Reports for tests: a valid one with something in every member, and ways to make others from it.
+import assert from 'node:assert/strict';
 import { fingerprintOf } from '../../lib/report/fingerprint.ts';
 import type { Finding, Report, Severity } from '../../lib/report/report-schema.ts';
+import { memorySource, validate } from '../../lib/report/toollint.ts';
 
 /** What a sample finding differs in. */
 export interface FindingSketch {
@@ -109,4 +111,10 @@ export function fullReport(): Report {
     report.selection = { quiet: false, baseline: { newIssues: 2, unchanged: 0, fixed: 0 } };
     report.gate = { status: 'failed', name: 'strict', message: 'errors 1 > 0 (fail)' };
   });
+}
+
+/** Nothing is wrong with the report, and nothing could be better. */
+export async function assertSound(report: Report): Promise<void> {
+  const { schema, consistency, problems } = await validate(memorySource(JSON.stringify(report), 'scan'), { advice: true });
+  assert.deepEqual([schema, consistency, problems], ['valid', 'valid', []]);
 }
