@@ -212,22 +212,26 @@ export class StreamQueue implements Queue {
   // Fact: a timer for each request costs more than the check it stands for. Choice: one timer, set for the oldest
   // call that still has its outcome to come.
   #armDeadline(inMs: number): void {
-    this.#deadline = setTimeout(() => {
-      this.#deadline = undefined;
-      const now = performance.now();
-      for (const call of this.#outstanding) {
-        if (call.settled) continue;
-        const leftMs = call.sentMs + this.#timeoutMs - now;
-        if (leftMs > 0.5) {
-          this.#armDeadline(leftMs);
-          return;
-        }
-        this.#stalledSinceMs ??= now;
-        this.#says(`no answer within ${this.#timeoutMs} ms`);
-        settleAll(call, 'unavailable');
-      }
-    }, inMs);
+    // Fact: after a turn that was held up (a burst of handshakes, a collection), timers run before sockets are read, and
+    // an answer that came in time would count as late. Choice: what has arrived is read before a call is given up.
+    this.#deadline = setTimeout(() => setImmediate(this.#expire), inMs);
   }
+
+  readonly #expire = (): void => {
+    this.#deadline = undefined;
+    const now = performance.now();
+    for (const call of this.#outstanding) {
+      if (call.settled) continue;
+      const leftMs = call.sentMs + this.#timeoutMs - now;
+      if (leftMs > 0.5) {
+        this.#armDeadline(leftMs);
+        return;
+      }
+      this.#stalledSinceMs ??= now;
+      this.#says(`no answer within ${this.#timeoutMs} ms`);
+      settleAll(call, 'unavailable');
+    }
+  };
 
   #supervise(): void {
     if (this.#stalledSinceMs !== undefined && performance.now() - this.#stalledSinceMs > STALL_MAX_MS) {
