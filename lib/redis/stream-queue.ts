@@ -127,8 +127,11 @@ export class StreamQueue implements Queue {
       command.push(this.#retention);
       await withTimeout(this.#accept.run(this.#connection, command), PROBE_TIMEOUT_MS);
       this.#probedMs = performance.now();
+      this.#stalledSinceMs = undefined;
       this.#says(undefined);
     } catch (cause) {
+      // A server that froze while nobody sends has to be noticed too: its connection may be dead for good.
+      if (cause instanceof NoAnswer) this.#stalledSinceMs ??= performance.now() - PROBE_TIMEOUT_MS;
       this.#says(this.#connection.ready ? reasonOf(cause) : this.#connection.lastError);
     } finally {
       this.#probing = false;
@@ -195,7 +198,10 @@ export class StreamQueue implements Queue {
 
   #refused(call: Call, cause: unknown): void {
     this.#remove(call);
-    if (this.#connection.ready) this.#says(reasonOf(cause));
+    if (this.#connection.ready) {
+      this.#stalledSinceMs = undefined; // No is an answer, too.
+      this.#says(reasonOf(cause));
+    }
     settleAll(call, 'unavailable');
   }
 
@@ -256,9 +262,11 @@ function reasonOf(cause: unknown): string {
   return cause instanceof Error ? cause.message : 'unknown error';
 }
 
+class NoAnswer extends Error {}
+
 function withTimeout<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+    const timer = setTimeout(() => reject(new NoAnswer(`no answer within ${timeoutMs} ms`)), timeoutMs);
     promise.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }
