@@ -80,7 +80,7 @@ export class Exchange implements OpenExchange {
   write(status: number, contentType: string, body: string, headers?: readonly string[]): void {
     if (this.#ended) return;
     this.#end(status);
-    respondWith(this.response, this.requestId, status, contentType, body, this.#context.draining(), headers);
+    respondWith(this.response, this.requestId, status, contentType, body, this.#endsConnection(), headers);
   }
 
   refuse(refusal: Refusal, detail: string, errors?: readonly EventFault[], headers?: readonly string[]): void {
@@ -94,7 +94,7 @@ export class Exchange implements OpenExchange {
     this.#context.metrics.errors.cell({ code: CATALOGUE[refusal].code }).value += 1;
     const close = this.#restCostsConnection(refusal);
     if (close && !this.request.complete) lingerAtEnd(this.connection.socket);
-    respondWith(this.response, this.requestId, answer.status, answer.contentType, answer.body, close || this.#context.draining(), answer.headers);
+    respondWith(this.response, this.requestId, answer.status, answer.contentType, answer.body, close || this.#endsConnection(), answer.headers);
   }
 
   /** The client is gone: there is nobody to answer. */
@@ -114,6 +114,11 @@ export class Exchange implements OpenExchange {
     const { metrics } = this.#context;
     countRequest(metrics, this.request.method ?? 'none', this.#routeName, status);
     metrics.durations.distribution({ route: this.#routeName }).observe((performance.now() - this.#startMs) / 1000);
+  }
+
+  // Fact: node drops what was pipelined behind an answer that says close. Choice: the latest request's answer says it.
+  #endsConnection(): boolean {
+    return this.#context.draining() && this.connection.response === this.response;
   }
 
   #restCostsConnection(refusal: Refusal): boolean {
