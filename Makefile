@@ -30,8 +30,7 @@ ingest-test: setup typecheck report test ## every test, the type check, and the 
 
 test: setup postgres ## the tests alone; TESTS='test/http/*.test.ts' narrows them
 	$(NODE) --import tsx --enable-source-maps --test --test-concurrency=2 --test-timeout=180000 \
-	  --test-reporter=node-test-reporter --test-reporter-destination=stdout \
-	  --test-reporter=./test/support/closing-line.ts --test-reporter-destination=stdout $(TESTS)
+	  --test-reporter=./test/support/reporter.ts $(TESTS)
 
 chaos: setup postgres ## kill processes at random under load; CHAOS_ROUNDS and CHAOS_SECONDS bound it, CHAOS_SEED repeats it
 	CHAOS_ROUNDS=$${CHAOS_ROUNDS:-40} CHAOS_SECONDS=$${CHAOS_SECONDS:-300} $(NODE) --import tsx --enable-source-maps \
