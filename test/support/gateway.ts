@@ -2,7 +2,7 @@
 import { Agent, request as httpsRequest } from 'node:https';
 import type { IncomingHttpHeaders } from 'node:http';
 import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls';
-import { Pki, type ClientCertificate } from './pki.ts';
+import { type Pki, type ClientCertificate } from './pki.ts';
 import type { TestRedis } from './redis.ts';
 import { atEnd, eventually, exited, start, temporaryFolder, type Child, type StartOptions } from './scope.ts';
 
@@ -203,7 +203,7 @@ export class RawConnection {
   constructor(socket: TLSSocket) {
     this.socket = socket;
     socket.on('data', (chunk: Buffer) => (this.received += chunk.toString('latin1')));
-    socket.on('error', (error) => (this.error = error));
+    socket.on('error', (error: Error) => (this.error = error));
     socket.on('end', () => (this.ended = true));
     socket.on('close', () => (this.closed = true));
     atEnd(() => {
