@@ -8,6 +8,7 @@ export class Load {
   readonly errors: Error[] = [];
   /** The ids that were answered 202. */
   readonly accepted: string[] = [];
+  slowestMs = 0;
   #stopped = false;
   #sent = 0;
   readonly #done: Promise<unknown>;
@@ -43,8 +44,10 @@ export class Load {
   async #work(client: TestClient, prefix: string, pauseMs: number): Promise<void> {
     while (!this.#stopped) {
       const id = `${prefix}-${this.#sent++}`;
+      const start = performance.now();
       try {
         const reply = await client.post(event(id));
+        this.slowestMs = Math.max(this.slowestMs, performance.now() - start);
         this.replies.push(reply);
         if (reply.status === 202) this.accepted.push(id);
       } catch (cause) {
