@@ -2,6 +2,7 @@
 //
 // Invariant: material in use always holds every configured file. In particular a configured revocation list is part of
 // each reload: leaving it out would quietly admit the revoked again.
+import type * as PeculiarX509 from '@peculiar/x509';
 import { createHash, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
@@ -124,9 +125,9 @@ async function revocationsOf(path: string, text: string, authorities: readonly X
 }
 
 async function issuerOf(
-  list: import('@peculiar/x509').X509Crl,
+  list: PeculiarX509.X509Crl,
   authorities: readonly X509Certificate[],
-  x509: typeof import('@peculiar/x509'),
+  x509: typeof PeculiarX509,
 ): Promise<X509Certificate | undefined> {
   for (const authority of authorities) {
     const verified = await list.verify({ publicKey: new x509.X509Certificate(authority.raw) }).catch(() => false);

@@ -1,0 +1,174 @@
+// Everything a measurement needs around it: certificates, a Redis for each run, servers in processes of their own, and the
+// end of all of it. Only loopback, free ports, temporary folders.
+import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { CertificateAuthority } from '../lib/runtime/certificate-authority.ts';
+
+export const ROOT = resolve(import.meta.dirname, '..');
+export const NODE = process.execPath;
+
+/** Paths of PEM files. */
+export interface BenchCertificates {
+  readonly ca: string;
+  readonly cert: string;
+  readonly key: string;
+  readonly clientCert: string;
+  readonly clientKey: string;
+}
+
+export interface RunningServer {
+  readonly name: string;
+  readonly pid: number;
+  readonly port: number;
+  /** Ends it in order and waits until it is gone. */
+  stop(): Promise<void>;
+}
+
+const running = new Set<ChildProcess>();
+process.on('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+});
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130));
+
+export class BenchEnvironment {
+  readonly folder: string;
+  readonly certificates: BenchCertificates;
+
+  private constructor(folder: string, certificates: BenchCertificates) {
+    this.folder = folder;
+    this.certificates = certificates;
+    process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+  }
+
+  static async create(): Promise<BenchEnvironment> {
+    const folder = mkdtempSync(join(tmpdir(), 'ingest-bench-'));
+    const authority = await CertificateAuthority.create('bench authority');
+    const server = await authority.issue({ commonName: 'localhost', addresses: ['127.0.0.1'], dnsNames: ['localhost'], server: true });
+    const client = await authority.issue({ commonName: 'bench', uris: ['urn:bench:producer', 'urn:ingest:aud:ingest-gateway'] });
+    const write = (name: string, content: string): string => {
+      const path = join(folder, name);
+      writeFileSync(path, content);
+      return path;
+    };
+    return new BenchEnvironment(folder, {
+      ca: write('ca.pem', authority.certificate),
+      cert: write('server.pem', server.certificate),
+      key: write('server-key.pem', server.key),
+      clientCert: write('client.pem', client.certificate),
+      clientKey: write('client-key.pem', client.key),
+    });
+  }
+
+  /** A Redis with an empty folder of its own. */
+  async redis(appendfsync: 'everysec' | 'always' = 'everysec'): Promise<RunningServer> {
+    const binary = execFileSync(join(ROOT, 'bin/ensure-redis'), { encoding: 'utf8' }).trim();
+    const port = await freePort();
+    const dir = mkdtempSync(join(this.folder, 'redis-'));
+    const child = start(binary, [
+      '--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--save', '', '--appendonly', 'yes',
+      '--appendfsync', appendfsync, '--maxmemory-policy', 'noeviction', '--auto-aof-rewrite-percentage', '0',
+    ], process.env);
+    await lineOf(child, /Ready to accept connections/);
+    return server('redis', child, port, () => rmSync(dir, { recursive: true, force: true }));
+  }
+
+  /** The gateway by its own launcher. */
+  async gateway(redis: RunningServer, env: Readonly<Record<string, string>> = {}): Promise<RunningServer> {
+    const child = start(join(ROOT, 'bin/ingest-gateway'), [], {
+      ...process.env,
+      INGEST_QUEUE_URI: `redis://127.0.0.1:${redis.port}`,
+      INGEST_GATEWAY_ADDR: '127.0.0.1:0',
+      INGEST_STATE_DIR: this.folder,
+      INGEST_TLS_CERT: this.certificates.cert,
+      INGEST_TLS_KEY: this.certificates.key,
+      INGEST_TLS_CLIENT_CA: this.certificates.ca,
+      ...env,
+    });
+    const line = await lineOf(child, /listening on https:\/\//);
+    return server('gateway', child, Number(/:(\d+)"/.exec(line)?.[1]));
+  }
+
+  /** A peer written in TypeScript: a file of bench/peers. */
+  async peer(file: string, env: Readonly<Record<string, string>> = {}): Promise<RunningServer> {
+    const { ca, cert, key } = this.certificates;
+    const child = start(NODE, ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/peers', file)], {
+      ...process.env, PORT: '0', CA: ca, CERT: cert, KEY: key, ...env,
+    });
+    const line = await lineOf(child, /listening on \d+/);
+    return server(file, child, Number(/listening on (\d+)/.exec(line)?.[1]));
+  }
+
+  /** Another program, on a port that its configuration got from `freePort`; it listens when its port answers. */
+  async program(name: string, command: string, args: readonly string[], port: number): Promise<RunningServer> {
+    const child = start(command, args, process.env);
+    child.stdout?.resume();
+    await portOpen(port);
+    return server(name, child, port);
+  }
+}
+
+function start(command: string, args: readonly string[], env: NodeJS.ProcessEnv): ChildProcess {
+  const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  running.add(child);
+  child.once('exit', () => running.delete(child));
+  return child;
+}
+
+function server(name: string, child: ChildProcess, port: number, after?: () => void): RunningServer {
+  return {
+    name,
+    pid: child.pid ?? -1,
+    port,
+    stop: async () => {
+      if (child.exitCode === null && child.signalCode === null) {
+        const gone = new Promise((done) => child.once('exit', done));
+        child.kill('SIGTERM');
+        const timer = setTimeout(() => child.kill('SIGKILL'), 10_000);
+        await gone;
+        clearTimeout(timer);
+      }
+      after?.();
+    },
+  };
+}
+
+function lineOf(child: ChildProcess, pattern: RegExp): Promise<string> {
+  return new Promise((found, failed) => {
+    child.once('exit', (code) => failed(new Error(`${child.spawnfile} ended with ${code} before it was ready`)));
+    if (child.stdout === null) return;
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      if (pattern.test(line)) found(line);
+    });
+  });
+}
+
+export function freePort(): Promise<number> {
+  return new Promise((found, failed) => {
+    const probe = createServer();
+    probe.once('error', failed);
+    probe.listen(0, '127.0.0.1', () => {
+      const address = probe.address();
+      probe.close(() => (typeof address === 'object' && address !== null ? found(address.port) : failed(new Error('no free port'))));
+    });
+  });
+}
+
+async function portOpen(port: number): Promise<void> {
+  const { connect } = await import('node:net');
+  for (let tries = 0; tries < 200; tries += 1) {
+    const open = await new Promise<boolean>((done) => {
+      const socket = connect(port, '127.0.0.1', () => {
+        socket.destroy();
+        done(true);
+      });
+      socket.once('error', () => done(false));
+    });
+    if (open) return;
+    await new Promise((done) => setTimeout(done, 25));
+  }
+  throw new Error(`nothing listens on port ${port}`);
+}

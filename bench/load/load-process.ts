@@ -1,0 +1,37 @@
+// Runs a load generator as a process of its own, and calls back where its measured part begins and ends.
+import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { NODE, ROOT, type BenchCertificates } from '../bench-environment.ts';
+import type { LoadOptions, LoadResult } from './options.ts';
+
+export type LoadKind = 'raw-client.ts' | 'open-loop.ts';
+
+export function runLoad(
+  kind: LoadKind,
+  certificates: BenchCertificates,
+  options: Omit<LoadOptions, 'caPath' | 'certPath' | 'keyPath'>,
+  marks: { readonly warm: () => void; readonly done: () => void },
+): Promise<LoadResult> {
+  const full: LoadOptions = { ...options, caPath: certificates.ca, certPath: certificates.clientCert, keyPath: certificates.clientKey };
+  return new Promise((resolve, reject) => {
+    const child = spawn(NODE, ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/load', kind), JSON.stringify(full)], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const limit = setTimeout(() => child.kill('SIGKILL'), options.warmupMs + options.durationMs + 60_000);
+    let output = '';
+    const complaints: string[] = [];
+    child.stdout.setEncoding('utf8').on('data', (chunk: string) => (output += chunk));
+    createInterface({ input: child.stderr }).on('line', (line) => {
+      if (line === 'warm') marks.warm();
+      else if (line === 'done') marks.done();
+      else complaints.push(line);
+    });
+    child.once('error', reject);
+    child.once('close', (code) => {
+      clearTimeout(limit);
+      if (code === 0) resolve(JSON.parse(output) as LoadResult);
+      else reject(new Error(`the load generator ended with ${code}: ${complaints.join('\n')}`));
+    });
+  });
+}

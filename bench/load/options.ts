@@ -1,0 +1,30 @@
+// What a load generator process is told, and what it tells back. Both travel as JSON.
+
+/** Times in milliseconds. Exactly one of `durationMs` and `requests` bounds a run. */
+export interface LoadOptions {
+  readonly port: number;
+  readonly caPath: string;
+  readonly certPath: string;
+  readonly keyPath: string;
+  readonly connections: number;
+  readonly durationMs: number;
+  /** Sent but not counted, before the measured part. */
+  readonly warmupMs: number;
+  readonly bodyBytes: number;
+  /** `new`: every id is new. `repeated`: 16 ids all the time. `invalid`: bodies that the envelope's schema refuses. */
+  readonly ids: 'new' | 'repeated' | 'invalid';
+}
+
+export interface LoadResult {
+  /** Answers in the measured part, by status; `0` counts connections that broke. */
+  readonly statuses: Readonly<Record<string, number>>;
+  /** Length of the measured part. */
+  readonly elapsedMs: number;
+  /** Milliseconds; percentiles of the measured part. */
+  readonly latency: { readonly p50: number; readonly p90: number; readonly p99: number; readonly p999: number; readonly max: number };
+  /** For the curve: percentile and milliseconds. */
+  readonly curve: readonly (readonly [number, number])[];
+  /** Unix milliseconds between which the measured part ran. */
+  readonly fromMs: number;
+  readonly toMs: number;
+}

@@ -1,0 +1,138 @@
+// `make ingest-run`: a private Redis unless INGEST_QUEUE_URI is set, then the gateway, with lines to try it out.
+//
+// Ctrl-C, SIGTERM or the end of any part ends all of them, the gateway first: it still needs the queue to drain. The
+// parts run in process groups of their own, so that a terminal's Ctrl-C reaches this process alone, and Redis is ended
+// last.
+import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+
+const root = resolve(import.meta.dirname, '..');
+const stateDir = resolve(process.env['INGEST_STATE_DIR'] ?? '.ingest');
+const READY_MS = 10_000;
+
+/** In the order in which they are ended. */
+const parts: { readonly name: string; readonly child: ChildProcess }[] = [];
+let stopping = false;
+let exitCode = 0;
+
+process.on('SIGINT', () => void stop());
+process.on('SIGTERM', () => void stop());
+process.on('exit', () => {
+  for (const { child } of parts) child.kill('SIGKILL');
+});
+
+try {
+  await main();
+} catch (cause) {
+  process.stderr.write(`ingest-run: ${cause instanceof Error ? cause.message : String(cause)}\n`);
+  exitCode = exitCode === 0 ? 1 : exitCode;
+  await stop();
+}
+
+async function main(): Promise<void> {
+  mkdirSync(stateDir, { recursive: true });
+  const queueUri = process.env['INGEST_QUEUE_URI'] ?? (process.env['INGEST_QUEUE_URI_FILE'] === undefined ? await startRedis() : undefined);
+  const env = { ...process.env, INGEST_STATE_DIR: stateDir, ...(queueUri === undefined ? {} : { INGEST_QUEUE_URI: queueUri }) };
+  const gateway = startPart('ingest-gateway', join(root, 'bin/ingest-gateway'), [], env);
+  const address = await listening(gateway);
+  printTrial(address);
+}
+
+function startPart(name: string, command: string, args: readonly string[], env: NodeJS.ProcessEnv): ChildProcess {
+  const child = spawn(command, args, { env, detached: true, stdio: ['ignore', 'pipe', 'inherit'] });
+  parts.unshift({ name, child });
+  child.once('exit', (code, signal) => {
+    if (stopping) return;
+    exitCode = code ?? 1;
+    process.stderr.write(`ingest-run: ${name} ended (${signal ?? code}); ending the rest\n`);
+    void stop();
+  });
+  return child;
+}
+
+/** Passes the log on, and resolves with the address once it says that it listens. */
+function listening(child: ChildProcess): Promise<string> {
+  return new Promise((found, failed) => {
+    child.once('exit', () => failed(new Error('the gateway did not start')));
+    if (child.stdout === null) return;
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      process.stdout.write(`${line}\n`);
+      const address = /listening on (https:\/\/[^"]+)/.exec(line)?.[1];
+      if (address !== undefined) found(address);
+    });
+  });
+}
+
+async function startRedis(): Promise<string> {
+  const server = execFileSync(join(root, 'bin/ensure-redis'), { encoding: 'utf8' }).trim();
+  const data = join(stateDir, 'redis');
+  mkdirSync(data, { recursive: true });
+  const port = await freePort();
+  const child = startPart('redis', server, [
+    '--bind', '127.0.0.1', '--port', String(port), '--dir', data, '--save', '',
+    '--appendonly', 'yes', '--appendfsync', 'everysec', '--maxmemory-policy', 'noeviction', '--loglevel', 'warning',
+  ], process.env);
+  child.stdout?.resume();
+  await answering(server.replace(/-server$/, '-cli'), port);
+  process.stdout.write(`ingest-run: Redis on 127.0.0.1:${port}, its data in ${data}\n`);
+  return `redis://127.0.0.1:${port}`;
+}
+
+/** Waits until the server has loaded its data. */
+async function answering(cli: string, port: number): Promise<void> {
+  const deadline = performance.now() + READY_MS;
+  for (;;) {
+    try {
+      const answer = execFileSync(cli, ['-p', String(port), 'PING'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+      if (answer.trim() === 'PONG') return;
+    } catch {
+      // Not there yet.
+    }
+    if (performance.now() > deadline || stopping) throw new Error('Redis does not answer');
+    await new Promise((done) => setTimeout(done, 50));
+  }
+}
+
+function freePort(): Promise<number> {
+  return new Promise((found, failed) => {
+    const server = createServer();
+    server.once('error', failed);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() => (typeof address === 'object' && address !== null ? found(address.port) : failed(new Error('no free port'))));
+    });
+  });
+}
+
+function printTrial(address: string): void {
+  const tls = join(stateDir, 'tls');
+  const quoted = (text: string): string => (/^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+  const development = process.env['INGEST_TLS_CERT'] === undefined;
+  const identity = development
+    ? `--cacert ${quoted(join(tls, 'ca.pem'))} --cert ${quoted(join(tls, 'producer.pem'))} --key ${quoted(join(tls, 'producer-key.pem'))}`
+    : '--cacert CA.pem --cert PRODUCER.pem --key PRODUCER-KEY.pem';
+  process.stdout.write(
+    `\nSend an event:\n  curl ${identity} -H 'Content-Type: application/json' -d '{"id":"first","type":"example.created","data":{"n":1}}' ${address}/events\n` +
+      `\nSee where it stands:\n  curl ${identity} ${address}/events/first\n\nCtrl-C ends everything.\n\n`,
+  );
+}
+
+/** Ends the parts one after the other, each with time to stop in order. */
+async function stop(): Promise<void> {
+  if (stopping) {
+    process.exit(130);
+  }
+  stopping = true;
+  for (const { child } of parts) {
+    if (child.exitCode !== null || child.signalCode !== null) continue;
+    const gone = new Promise((done) => child.once('exit', done));
+    child.kill('SIGTERM');
+    const timer = setTimeout(() => child.kill('SIGKILL'), 15_000);
+    await gone;
+    clearTimeout(timer);
+  }
+  process.exit(exitCode);
+}
