@@ -110,12 +110,17 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       const others = await Promise.all([open(), open()]);
       const racing = others.map((one, at) => Array.from({ length: 100 }, (_, n) => [one, new Recorded(`raced-${n}`, `p${at}`)] as const));
       const [, bodies] = await added(async () => {
-        for (let n = 0; n < 100; n += 1) for (const side of racing) side[n]?.[0].submit(side[n][1]);
+        for (let n = 0; n < 100; n += 1) {
+          for (const side of racing) {
+            const [one, submission] = side[n] ?? assert.fail();
+            one.submit(submission);
+          }
+        }
         await Promise.all(racing.flat().map(([, { outcome }]) => outcome));
       });
       assert.equal(bodies.length, 100);
       for (let n = 0; n < 100; n += 1) {
-        const outcomes = await Promise.all(racing.map((side) => side[n]?.[1].outcome ?? 'none'));
+        const outcomes = await Promise.all(racing.map((side) => (side[n] ?? assert.fail())[1].outcome));
         assert.deepEqual([...outcomes].sort(), ['accepted', 'conflict']);
       }
     });

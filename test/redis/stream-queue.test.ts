@@ -49,7 +49,7 @@ queueContract('a Redis Stream', async () => {
 
 /** The index' levels, current first: how many bits each has. */
 async function levels(stream: string): Promise<number[]> {
-  const stored = String((await redis.command('GET', `{${stream}}:levels`)) ?? '8,0');
+  const stored = ((await redis.command('GET', `{${stream}}:levels`)) as string | null) ?? '8,0';
   return stored.split(';').map((level) => Number.parseInt(level, 10));
 }
 
