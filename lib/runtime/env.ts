@@ -165,17 +165,19 @@ export function errno(cause: unknown): string {
 
 /** The value as a person may see it: passwords and tokens in URIs are masked, and so is a URI that cannot be read. */
 export function shown(key: string, value: string): string {
-  if (!key.endsWith('_URI')) return JSON.stringify(value);
-  if (!URL.canParse(value)) return value.startsWith('sqlite:') ? JSON.stringify(value) : '"***"';
-  return JSON.stringify(maskedUri(value));
+  return JSON.stringify(key.endsWith('_URI') ? maskedUri(value) : value);
 }
 
-/** A URI without its password and query; `redis://user:***@host:6379/0`. */
+/** A URI without its password, query and fragment; `redis://user:***@host:6379/0`. `sqlite:<path>` holds no secret. */
 export function maskedUri(value: string): string {
-  if (!URL.canParse(value)) return '***';
+  if (value.startsWith('sqlite:')) return value;
+  // Without an authority (`redis:user:password@host`, its slashes forgotten) nobody can tell what is the password.
+  if (!URL.canParse(value) || new URL(value).host === '') return '***';
   const url = new URL(value);
   if (url.password !== '') url.password = '***';
   if (url.search !== '') url.search = '?***';
+  // A `#` in a password that was not percent-encoded makes a fragment of its rest.
+  if (url.hash !== '') url.hash = '#***';
   return url.href;
 }
 
