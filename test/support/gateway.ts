@@ -130,6 +130,16 @@ export class TestGateway extends TestProcess {
   }
 }
 
+/** A request that was not answered. `sent` is false where there was no connection to send it on. */
+export class RequestFailed extends Error {
+  readonly sent: boolean;
+
+  constructor(message: string, sent: boolean) {
+    super(message);
+    this.sent = sent;
+  }
+}
+
 export class TestClient {
   readonly #port: number;
   readonly #agent: Agent;
@@ -170,7 +180,13 @@ export class TestClient {
           });
         },
       );
-      request.on('error', reject);
+      // TLS stands: from here on the request's bytes can get in.
+      let sent = false;
+      request.on('socket', (socket) => {
+        if (request.reusedSocket) sent = true;
+        else socket.once('secureConnect', () => (sent = true));
+      });
+      request.on('error', (error) => reject(new RequestFailed(error.message, sent)));
       request.end(ask.body);
     });
   }
