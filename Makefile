@@ -22,7 +22,7 @@ redis:
 postgres:
 	@bin/ensure-postgres >/dev/null
 
-ingest-run: setup ## start a private Redis and the gateway; Ctrl-C ends both
+ingest-run: setup ## start a private Redis, a consumer with a SQLite warehouse, and the gateway; Ctrl-C ends all
 	@exec $(NODE) --disable-warning=ExperimentalWarning bin/ingest-run.ts
 
 # report lints everything under the rules of lint, with a stricter verdict, so lint is not run a second time.
