@@ -185,9 +185,10 @@ function unknownKeys(environment: Environment): string[] {
   const warnings: string[] = [];
   for (const key of Object.keys(environment)) {
     if (!key.startsWith(PREFIX) || KNOWN_KEYS.includes(key)) continue;
-    const nearest = KNOWN_KEYS.map((known) => ({ known, distance: editDistance(key, known) }))
-      .sort((a, b) => a.distance - b.distance)[0];
-    warnings.push(`${key} is not a known key${nearest === undefined ? '' : `; the nearest one is ${nearest.known}`}`);
+    const distances = KNOWN_KEYS.map((known) => editDistance(key, known));
+    const least = Math.min(...distances);
+    const nearest = KNOWN_KEYS.filter((_, at) => distances[at] === least);
+    warnings.push(`${key} is not a known key; the nearest one is ${nearest.join(' or ')}`);
   }
   return warnings;
 }
