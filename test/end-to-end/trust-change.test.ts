@@ -127,6 +127,28 @@ describe('under load', () => {
     assert.equal((await askRaw(stays, postText(event('left-in')))).status, 202);
   });
 
+  it('a producer below an intermediate that only it has stays while the authorities do, and may come again when they have changed', async () => {
+    const pki = await Pki.create();
+    const department = await pki.authority.intermediate('department');
+    const gateway = await startGateway(pki);
+    const issued = await department.issue({ commonName: 'member', uris: ['urn:test:producer:member', AUDIENCE_URI] });
+    const certificate = { cert: issued.certificate + department.certificate, key: issued.key, serial: '' };
+    const member = await gateway.socket(certificate);
+    assert.equal((await askRaw(member, postText(event('member-1')))).status, 202);
+    const renewed = await pki.authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], addresses: ['127.0.0.1'], server: true });
+    await change(gateway, () => {
+      pki.write('server.pem', renewed.certificate);
+      pki.write('server-key.pem', renewed.key);
+    });
+    assert.equal((await askRaw(member, postText(event('member-2')))).status, 202);
+    const second = await CertificateAuthority.create('second authority');
+    await change(gateway, () => pki.write('ca.pem', pki.authority.certificate + second.certificate));
+    assert.equal((await gateway.client(certificate).post(event('member-3'))).status, 202);
+    await change(gateway, () => pki.write('ca.pem', second.certificate));
+    await eventually('the connection is closed', () => member.closed);
+    await addsNothing(redis, async () => assertProblem(await gateway.client(certificate).post(event('member-4')), 401, 'UNAUTHORIZED_PRODUCER'));
+  });
+
   it('a revoked intermediate puts out the producers below it', async () => {
     const pki = await Pki.create();
     const department = await pki.authority.intermediate('department');
