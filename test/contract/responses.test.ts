@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { OTHER_PATHS, PATHS, scopeOf, UNREADABLE } from '../support/api-file.ts';
-import { event, TestGateway, type Ask, type RawConnection, type TestClient } from '../support/gateway.ts';
+import { event, PATIENT, TestGateway, type Ask, type RawConnection, type TestClient } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
@@ -29,6 +29,7 @@ before(async () => {
   [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
   producer = await pki.producer('one');
   gateway = await TestGateway.start(redis, pki, {
+    ...PATIENT,
     INGEST_BODY_BYTES_MAX: String(BODY_BYTES_MAX),
     INGEST_IN_FLIGHT_MAX: '1',
   });

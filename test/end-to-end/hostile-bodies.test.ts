@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import fc from 'fast-check';
-import { event, TestGateway, type Reply, type TestClient } from '../support/gateway.ts';
+import { event, PATIENT, TestGateway, type Reply, type TestClient } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd } from '../support/scope.ts';
@@ -16,7 +16,7 @@ let client: TestClient;
 before(async () => {
   let pki: Pki;
   [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-  [gateway, producer] = await Promise.all([TestGateway.start(redis, pki), pki.producer('one')]);
+  [gateway, producer] = await Promise.all([TestGateway.start(redis, pki, PATIENT), pki.producer('one')]);
   client = gateway.client(producer);
   atEnd(() => assertAlive(gateway));
 });
@@ -153,7 +153,7 @@ describe('for any input', () => {
 
   it('any valid id survives POST and GET unchanged', async () => {
     // A database of its own: no id has been used before.
-    const fresh = await TestGateway.start(redis, gateway.pki, { INGEST_QUEUE_URI: `${redis.uri}/1` });
+    const fresh = await TestGateway.start(redis, gateway.pki, { ...PATIENT, INGEST_QUEUE_URI: `${redis.uri}/1` });
     const client = fresh.client(producer);
     await fc.assert(
       fc.asyncProperty(fc.oneof(validId, fc.string({ minLength: 1, maxLength: 256, unit: 'grapheme-ascii' })), async (id) => {

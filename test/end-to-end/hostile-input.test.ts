@@ -20,6 +20,7 @@ before(async () => {
   [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
   producer = await pki.producer('one');
   gateway = await TestGateway.start(redis, pki, {
+    INGEST_ENQUEUE_TIMEOUT_MS: '1000',
     INGEST_HEADERS_TIMEOUT_MS: '700',
     INGEST_REQUEST_TIMEOUT_MS: '1200',
     INGEST_BODY_BYTES_MAX: String(BODY_BYTES_MAX),

@@ -120,6 +120,7 @@ async function mixedLoad(gateway: TestGateway, tally: Tally): Promise<number> {
 describe('/metrics', () => {
   it('adds up to what was sent, in every scrape of a mixed load', async () => {
     const gateway = await TestGateway.start(redis, pki, {
+      INGEST_ENQUEUE_TIMEOUT_MS: '1500',
       INGEST_BODY_BYTES_MAX: '4096',
       INGEST_IN_FLIGHT_MAX: '8',
       INGEST_HEADERS_TIMEOUT_MS: '1000',

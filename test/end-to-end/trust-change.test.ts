@@ -5,7 +5,7 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { before, describe, it } from 'node:test';
 import { CertificateAuthority } from '../../lib/runtime/certificate-authority.ts';
-import { event, TestGateway, type RawConnection } from '../support/gateway.ts';
+import { event, PATIENT, TestGateway, type RawConnection } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
 import { AUDIENCE_URI, Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -22,7 +22,7 @@ before(async () => {
 });
 
 async function startGateway(pki: Pki, env: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
-  const gateway = await TestGateway.start(redis, pki, env);
+  const gateway = await TestGateway.start(redis, pki, { ...PATIENT, ...env });
   atEnd(() => assertAlive(gateway));
   return gateway;
 }
