@@ -8,7 +8,7 @@ import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Bench } from './bench.ts';
 import { ROOT } from './bench-environment.ts';
-import type { BenchCase } from './bench-case.ts';
+import type { BenchCase, Run } from './bench-case.ts';
 import { CASES } from './cases.ts';
 import { machine } from './machine.ts';
 import type { Sample } from './measure.ts';
@@ -55,19 +55,28 @@ async function runCase(benchCase: BenchCase): Promise<CaseSamples> {
   const caseRounds = Math.min(rounds, benchCase.roundsMax ?? rounds);
   for (let round = 0; round < caseRounds; round += 1) {
     for (const run of round % 2 === 0 ? runs : [...runs].reverse()) {
-      progress.show(`${benchCase.name} ${round + 1}/${caseRounds}: ${run.label}`);
-      const sample = await run.execute().catch((cause: unknown) => failed(run.label, cause));
+      const step = `${benchCase.name} ${round + 1}/${caseRounds}: ${run.label}`;
+      progress.show(step);
+      let sample = await execute(benchCase, round, run);
+      // On a shared machine a pause of the whole process voids a run. It is told, and the run has one more chance.
+      if (sample.void !== undefined) {
+        progress.show(`${step}, again (${sample.void})`);
+        sample = await execute(benchCase, round, run);
+      }
       samples.get(run.label)?.push(sample);
-      note({ kind: 'sample', case: benchCase.name, round, ...sample });
     }
   }
   return { benchCase, samples };
 }
 
-/** A run that broke down is void; the others go on. */
-function failed(label: string, cause: unknown): Sample {
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  return { label, figures: {}, statuses: {}, curve: [], notes: [], void: reason };
+/** A run that breaks down is void; the others go on. */
+async function execute(benchCase: BenchCase, round: number, run: Run): Promise<Sample> {
+  const sample = await run.execute().catch((cause: unknown): Sample => {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    return { label: run.label, figures: {}, statuses: {}, curve: [], notes: [], void: reason };
+  });
+  note({ kind: 'sample', case: benchCase.name, round, ...sample });
+  return sample;
 }
 
 function printTwoNumbers({ labels }: CaseSummary): void {
