@@ -4,7 +4,7 @@ INSTALLED := node_modules/.package-lock.json
 TESTS ?= 'test/**/*.test.ts'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup redis ingest-run ingest-test test lint typecheck coverage
+.PHONY: help setup redis postgres ingest-run ingest-test test lint report typecheck coverage chaos
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -19,18 +19,29 @@ setup: $(INSTALLED) redis ## install the dependencies and, where it is missing, 
 redis:
 	@bin/ensure-redis >/dev/null
 
+postgres:
+	@bin/ensure-postgres >/dev/null
+
 ingest-run: setup ## start a private Redis and the gateway; Ctrl-C ends both
 	@exec $(NODE) --disable-warning=ExperimentalWarning bin/ingest-run.ts
 
-ingest-test: setup typecheck lint test ## every test, the linter and the type check
+# report lints everything under the rules of lint, with a stricter verdict, so lint is not run a second time.
+ingest-test: setup typecheck report test ## every test, the type check, and the linter as `report` runs it
 
-test: setup ## the tests alone; TESTS='test/http/*.test.ts' narrows them
+test: setup postgres ## the tests alone; TESTS='test/http/*.test.ts' narrows them
 	$(NODE) --import tsx --enable-source-maps --test --test-concurrency=2 --test-timeout=180000 \
 	  --test-reporter=node-test-reporter --test-reporter-destination=stdout \
 	  --test-reporter=./test/support/closing-line.ts --test-reporter-destination=stdout $(TESTS)
 
+chaos: setup postgres ## kill processes at random under load; CHAOS_ROUNDS and CHAOS_SECONDS bound it, CHAOS_SEED repeats it
+	CHAOS_ROUNDS=$${CHAOS_ROUNDS:-40} CHAOS_SECONDS=$${CHAOS_SECONDS:-300} $(NODE) --import tsx --enable-source-maps \
+	  --test --test-reporter=spec test/end-to-end/chaos.test.ts
+
 lint: $(INSTALLED) ## eslint, the layer table included
 	$(NODE) node_modules/eslint/bin/eslint.js --max-warnings 0 .
+
+report: $(INSTALLED) ## this repository under toollint: nothing known, nothing allowed
+	@bin/toollint scan --baseline .ci/report-baseline.json --gate strict --format pretty
 
 typecheck: $(INSTALLED) ## the TypeScript compiler, strict, emitting nothing
 	$(NODE) node_modules/typescript/bin/tsc --project tsconfig.json

@@ -13,6 +13,7 @@ const LAYERS = {
   runtime: { folders: [], types: [], packages: ['node:', 'pino', 'prom-client', '@peculiar/x509', 'reflect-metadata'] },
   gateway: { folders: ['ingest', 'http', 'runtime'], types: [], packages: ['node:', '@sinclair/typebox', 'jose'] },
   consumer: { folders: ['ingest', 'runtime', 'http'], types: [], packages: ['node:', '@sinclair/typebox'] },
+  send: { folders: ['runtime'], types: [], packages: ['node:'] },
   redis: { folders: ['ingest'], types: ['runtime'], packages: ['node:', 'redis'] },
   sqlite: { folders: ['ingest'], types: ['runtime'], packages: ['node:'] },
   postgres: { folders: ['ingest'], types: ['runtime'], packages: ['node:', 'pg'] },

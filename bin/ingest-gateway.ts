@@ -13,6 +13,7 @@ import { createLog, type Log } from '../lib/runtime/log.ts';
 import { configurationFailure, EXIT, modeOf, StartFailure, version } from '../lib/runtime/program.ts';
 import { onStopSignals } from '../lib/runtime/shutdown.ts';
 import { loadTlsMaterial, TlsMaterialError, watchTlsMaterial, type TlsFiles } from '../lib/runtime/tls-material.ts';
+import { openWarehouse } from './warehouse-adapter.ts';
 
 const NAME = 'ingest-gateway';
 const QUEUE_START_MS = 5_000;
@@ -94,7 +95,8 @@ async function run(config: GatewayConfig, warnings: readonly string[]): Promise<
   });
   await startQueue(config, connection, queue, log);
 
-  const gateway = new Gateway({ config, log, material, verifier, queue, warehouse: undefined });
+  const warehouse = config.warehouseUri === undefined ? undefined : openWarehouse(config.warehouseUri, 'gateway');
+  const gateway = new Gateway({ config, log, material, verifier, queue, warehouse });
   onCall = (seconds, events) => gateway.metrics.enqueue.observe(seconds, events);
   const address = await bind(config, gateway);
 
@@ -127,6 +129,7 @@ async function run(config: GatewayConfig, warnings: readonly string[]): Promise<
       await new Promise((resolve) => setTimeout(resolve, Math.min(LAME_DUCK_MS, config.drainTimeoutMs / 4)));
       await gateway.drain();
       await queue.close();
+      await warehouse?.close();
       log.info('stopped');
     },
   });

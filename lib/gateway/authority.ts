@@ -44,7 +44,7 @@ export class Authority {
     for (const connection of connections) {
       connection.owner = undefined;
       const certificate = connection.socket.authorized ? connection.socket.getPeerX509Certificate() : undefined;
-      if (certificate === undefined || trust.distrust(certificate, now) === undefined) continue;
+      if (certificate === undefined || trust.judge(certificate, connection.current, now).trusted) continue;
       connection.socket.destroy();
       closed += 1;
     }
@@ -61,7 +61,7 @@ export class Authority {
   }
 
   #judgeAnew(connection: Connection<KnownProducer>, request: IncomingMessage, now: number): Verdict | Promise<Verdict> {
-    const identity = clientIdentity(connection.socket, this.#trust, now);
+    const identity = clientIdentity(connection.socket, this.#trust, connection.current, now);
     if ('kind' in identity) {
       connection.owner = { identity: undefined, token: this.#tokenOf(request), verdict: identity };
       return identity;

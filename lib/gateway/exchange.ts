@@ -3,13 +3,13 @@
 // Invariant: ending it counts it, in the same breath, so that at any moment requests = accepted + duplicate +
 // refused by code + aborted (+ the other answers, of look-ups and process endpoints).
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { CATALOGUE, type Refusal } from '../ingest/errors.ts';
+import type { Refusal } from '../ingest/errors.ts';
 import type { EventFault } from '../ingest/event.ts';
 import { lingerAtEnd, type Connection, type OpenExchange, type ProtocolFault } from '../http/connection.ts';
 import { requestIdOf, respondWith, type Answer } from '../http/respond.ts';
 import { problem } from './answers.ts';
 import type { KnownProducer } from './authority.ts';
-import type { Cell } from '../runtime/instruments.ts';
+import { NO_ROUTE, type RefusalMeter, type RouteMeter } from './request-meter.ts';
 import type { GatewayMetrics } from '../runtime/metrics.ts';
 
 /** The status under which a request counts that its client gave up. No answer carries it. */
@@ -18,11 +18,10 @@ export const ABORTED_STATUS = 499;
 /** An unread rest of at most this many bytes is thrown away and the connection kept; a longer one costs the connection. */
 const REST_BYTES_MAX = 65_536;
 
-const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']);
-
 /** What all exchanges share. */
 export interface ExchangeContext {
   readonly metrics: GatewayMetrics;
+  readonly refusals: RefusalMeter;
   /** True while the server stops: every answer ends its connection then. */
   readonly draining: () => boolean;
 }
@@ -40,7 +39,7 @@ export class Exchange implements OpenExchange {
   readonly response: ServerResponse;
   readonly requestId: string;
   readonly #context: ExchangeContext;
-  readonly #routeName: string;
+  readonly #meter: RouteMeter;
   readonly #startMs = performance.now();
   readonly #expectsContinue: boolean;
   #ended = false;
@@ -50,14 +49,14 @@ export class Exchange implements OpenExchange {
     connection: Connection<KnownProducer>,
     request: IncomingMessage,
     response: ServerResponse,
-    routeName: string,
+    meter: RouteMeter,
     expectsContinue: boolean,
   ) {
     this.#context = context;
     this.connection = connection;
     this.request = request;
     this.response = response;
-    this.#routeName = routeName;
+    this.#meter = meter;
     this.#expectsContinue = expectsContinue;
     this.requestId = requestIdOf(request);
     connection.exchange = this;
@@ -91,7 +90,7 @@ export class Exchange implements OpenExchange {
   refuseWith(refusal: Refusal, answer: Answer): void {
     if (this.#ended) return;
     this.#end(answer.status);
-    this.#context.metrics.errors.cell({ code: CATALOGUE[refusal].code }).value += 1;
+    this.#context.refusals.refused(refusal);
     const close = this.#restCostsConnection(refusal);
     if (close && !this.request.complete) lingerAtEnd(this.connection.socket);
     respondWith(this.response, this.requestId, answer.status, answer.contentType, answer.body, close || this.#context.draining(), answer.headers);
@@ -111,9 +110,7 @@ export class Exchange implements OpenExchange {
 
   #end(status: number): void {
     this.#ended = true;
-    const { metrics } = this.#context;
-    countRequest(metrics, this.request.method ?? 'none', this.#routeName, status);
-    metrics.durations.distribution({ route: this.#routeName }).observe((performance.now() - this.#startMs) / 1000);
+    this.#meter.ended(this.request.method ?? NO_ROUTE, status, this.#startMs);
   }
 
   #restCostsConnection(refusal: Refusal): boolean {
@@ -124,25 +121,11 @@ export class Exchange implements OpenExchange {
   }
 }
 
-/** Counts a request that had no exchange: its head could not be read. */
-export function countFault(metrics: GatewayMetrics, fault: ProtocolFault): Answer {
+/** Counts a request that had no exchange, because its head could not be read, and gives the answer to it. */
+export function headFault(context: ExchangeContext, meter: RouteMeter, fault: ProtocolFault): Answer {
   const { refusal, detail } = FAULTS[fault];
   const answer = problem(refusal, detail);
-  countRequest(metrics, 'none', 'none', answer.status);
-  metrics.errors.cell({ code: CATALOGUE[refusal].code }).value += 1;
+  meter.ended(NO_ROUTE, answer.status, performance.now());
+  context.refusals.refused(refusal);
   return answer;
-}
-
-const cells = new WeakMap<GatewayMetrics, Map<string, Cell>>();
-
-function countRequest(metrics: GatewayMetrics, method: string, route: string, status: number): void {
-  let known = cells.get(metrics);
-  if (known === undefined) cells.set(metrics, (known = new Map()));
-  const key = `${method} ${route} ${status}`;
-  let cell = known.get(key);
-  if (cell === undefined) {
-    cell = metrics.requests.cell({ method: METHODS.has(method) || method === 'none' ? method : 'other', route, status });
-    if (METHODS.has(method) || method === 'none') known.set(key, cell);
-  }
-  cell.value += 1;
 }

@@ -8,7 +8,7 @@ import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import type { Connection } from '../http/connection.ts';
 import { rawResponse } from '../http/respond.ts';
-import { route, Router } from '../http/router.ts';
+import { route, Router, type Route } from '../http/router.ts';
 import { HANDSHAKE_FAILURES, HttpsServer } from '../http/server.ts';
 import { STATUS_CODES } from 'node:http';
 import type { Log } from '../runtime/log.ts';
@@ -18,9 +18,10 @@ import { acceptEvent } from './accept-event.ts';
 import { Admission } from './admission.ts';
 import { Authority, type KnownProducer } from './authority.ts';
 import { HEADER_BYTES_MAX, HEADERS_MAX, type GatewayConfig } from './config.ts';
-import { countFault, Exchange, type ExchangeContext } from './exchange.ts';
+import { Exchange, headFault, type ExchangeContext } from './exchange.ts';
 import { findEvent } from './find-event.ts';
 import { live, ready } from './health.ts';
+import { NO_ROUTE, RefusalMeter, RouteMeter } from './request-meter.ts';
 import type { TokenVerifier } from './token-verifier.ts';
 
 export interface GatewayParts {
@@ -41,6 +42,8 @@ export class Gateway {
   readonly #server: HttpsServer<KnownProducer>;
   readonly #router: Router<Handler>;
   readonly #context: ExchangeContext;
+  readonly #meters: ReadonlyMap<Route<Handler>, RouteMeter>;
+  readonly #noRoute: RouteMeter;
   #material: TlsMaterial;
   #stopping = false;
 
@@ -57,23 +60,26 @@ export class Gateway {
         this.#material.expiry.map(({ file, atMs }) => ({ file, seconds: Math.round((atMs - Date.now()) / 1000) })),
     });
     this.metrics = metrics;
-    this.#context = { metrics, draining: () => this.#stopping };
+    this.#context = { metrics, refusals: new RefusalMeter(metrics), draining: () => this.#stopping };
     const accepting = { queue, authority: this.#authority, admission, metrics, bodyBytesMax: config.bodyBytesMax };
     const finding = { queue, warehouse, authority: this.#authority };
 
-    this.#router = new Router<Handler>([
-      route('/events', { POST: (exchange) => acceptEvent(accepting, exchange) }),
-      route('/events/{id}', { GET: (exchange, id) => findEvent(finding, exchange, id) }),
-      route('/health/live', { GET: (exchange) => exchange.answer(live()) }),
-      route('/health/ready', { GET: (exchange) => exchange.answer(ready(queue, this.#stopping)) }),
-      route('/metrics', { GET: (exchange) => this.#scrape(exchange) }),
-    ]);
+    const routes = [
+      route<Handler>('/events', { POST: (exchange) => acceptEvent(accepting, exchange) }),
+      route<Handler>('/events/{id}', { GET: (exchange, id) => findEvent(finding, exchange, id) }),
+      route<Handler>('/health/live', { GET: (exchange) => exchange.answer(live()) }),
+      route<Handler>('/health/ready', { GET: (exchange) => exchange.answer(ready(queue, this.#stopping)) }),
+      route<Handler>('/metrics', { GET: (exchange) => this.#scrape(exchange) }),
+    ];
+    this.#router = new Router(routes);
+    this.#meters = new Map(routes.map((one) => [one, new RouteMeter(metrics, one.name)]));
+    this.#noRoute = new RouteMeter(metrics, NO_ROUTE);
 
     this.#server = new HttpsServer(parts.material.context, { ...config, headerBytesMax: HEADER_BYTES_MAX }, {
       request: (connection, request, response, expectsContinue) =>
         this.#handle(connection, request, response, expectsContinue),
       protocolFault: (fault) => {
-        const answer = countFault(metrics, fault);
+        const answer = headFault(this.#context, this.#noRoute, fault);
         return rawResponse(randomUUID(), STATUS_CODES[answer.status] ?? '', answer);
       },
       handshakeFailure: (reason) => {
@@ -91,8 +97,10 @@ export class Gateway {
 
   /** Takes new TLS material into use; connections of clients that are not trusted any more are closed. */
   replaceTls(material: TlsMaterial): void {
+    const trustChanged = material.trustDigest !== this.#material.trustDigest;
     this.#material = material;
-    this.#server.replaceTls(material.context);
+    this.#server.replaceTls(material.context, trustChanged);
+    if (!trustChanged) return;
     const closed = this.#authority.replaceTrust(material.trust, this.#server.connections);
     if (closed > 0) this.#log.warn({ connections: closed }, 'closed connections of clients that are not trusted any more');
   }
@@ -120,7 +128,8 @@ export class Gateway {
 
   #handle(connection: Connection<KnownProducer>, request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     const match = this.#router.find(request.url ?? '');
-    const exchange = new Exchange(this.#context, connection, request, response, match?.route.name ?? 'none', expectsContinue);
+    const meter = match === undefined ? this.#noRoute : (this.#meters.get(match.route) ?? this.#noRoute);
+    const exchange = new Exchange(this.#context, connection, request, response, meter, expectsContinue);
     if (request.rawHeaders.length > 2 * HEADERS_MAX) {
       exchange.refuse('headersTooLarge', `at most ${HEADERS_MAX} header fields are wanted`);
       return;

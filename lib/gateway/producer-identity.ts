@@ -1,7 +1,7 @@
 // Who a producer is, by its client certificate: name, audience, and whether we trust it.
 //
 // The verdict is made once for each connection and kept there, so a request compares a time and reads a field. It ends
-// when the certificate expires or the trust material changes.
+// when the certificate, one above it or a revocation list expires, or the trust material changes.
 import type { X509Certificate } from 'node:crypto';
 import type { TLSSocket } from 'node:tls';
 import type { ClientTrust } from '../runtime/client-trust.ts';
@@ -30,19 +30,19 @@ const NEVER = Number.POSITIVE_INFINITY;
 
 export const unauthenticated = (detail: string, untilMs = NEVER): Verdict => ({ kind: 'unauthenticated', detail, untilMs });
 
-/** The identity behind a connection, or why there is none that counts. */
-export function clientIdentity(socket: TLSSocket, trust: ClientTrust, nowMs: number): ClientIdentity | Verdict {
+/** The identity behind a connection, or why there is none that counts. `vouched`: its handshake was under `trust`. */
+export function clientIdentity(socket: TLSSocket, trust: ClientTrust, vouched: boolean, nowMs: number): ClientIdentity | Verdict {
   const certificate = socket.getPeerX509Certificate();
   if (certificate === undefined) return unauthenticated('a client certificate is required');
   if (!socket.authorized) return unauthenticated(`the client certificate is not accepted (${authorizationError(socket)})`);
   // Fact: OpenSSL says what it found in the first handshake of a session, also when that session is resumed an hour
   // later. So what time and reloads can change is looked at here as well.
-  const distrust = trust.distrust(certificate, nowMs);
-  if (distrust !== undefined) return unauthenticated(`the client certificate is not accepted (${distrust})`);
+  const verdict = trust.judge(certificate, vouched, nowMs);
+  if (!verdict.trusted) return unauthenticated(`the client certificate is not accepted (${verdict.why})`);
   const names = alternativeNames(certificate.subjectAltName ?? '');
   const producer = producerName(names, certificate);
   if (producer === undefined) return unauthenticated('the client certificate names no producer');
-  return { certificate, producer, uris: names.uris, untilMs: certificate.validToDate.getTime() };
+  return { certificate, producer, uris: names.uris, untilMs: verdict.untilMs };
 }
 
 /** The verdict where the audience claim is a name in the certificate. */

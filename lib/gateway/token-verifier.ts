@@ -52,12 +52,7 @@ export class TokenVerifier {
     if (token === undefined) return unauthenticated('a bearer token is required');
     let payload: JWTPayload;
     try {
-      ({ payload } = await jwtVerify(token, this.#keys, {
-        algorithms: ALGORITHMS,
-        requiredClaims: ['exp', 'aud'],
-        currentDate: new Date(nowMs),
-        ...(this.#options.issuer === undefined ? {} : { issuer: this.#options.issuer }),
-      }));
+      payload = await this.#payloadOf(token, nowMs);
     } catch (cause) {
       return failure(cause, nowMs);
     }
@@ -66,6 +61,29 @@ export class TokenVerifier {
     const audiences = Array.isArray(payload.aud) ? payload.aud : [payload.aud];
     if (audiences.includes(this.#options.audience)) return { kind: 'producer', producer: identity.producer, untilMs };
     return { kind: 'audienceMissing', detail: `the token lacks the audience ${this.#options.audience}`, untilMs };
+  }
+
+  async #payloadOf(token: string, nowMs: number): Promise<JWTPayload> {
+    const options = {
+      algorithms: ALGORITHMS,
+      requiredClaims: ['exp', 'aud'],
+      currentDate: new Date(nowMs),
+      ...(this.#options.issuer === undefined ? {} : { issuer: this.#options.issuer }),
+    };
+    try {
+      return (await jwtVerify(token, this.#keys, options)).payload;
+    } catch (cause) {
+      if (!(cause instanceof errors.JWKSMultipleMatchingKeys)) throw cause;
+      // The token names no key and several would do, as while keys without ids are rotated: each is tried.
+      for await (const key of cause) {
+        try {
+          return (await jwtVerify(token, key, options)).payload;
+        } catch (failed) {
+          if (!(failed instanceof errors.JWSSignatureVerificationFailed)) throw failed;
+        }
+      }
+      throw new errors.JWSSignatureVerificationFailed();
+    }
   }
 }
 

@@ -27,6 +27,8 @@ export class Connection<T> {
   response: ServerResponse | undefined;
   /** The parser gave up; nothing more is read from here. */
   broken = false;
+  /** Its handshake judged the client by the trust that is in use now. */
+  current = false;
   /** When a stopping server first saw nothing going on here. */
   idleSinceMs: number | undefined;
 

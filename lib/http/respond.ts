@@ -41,15 +41,17 @@ export function respondWith(
   extra?: readonly string[],
 ): boolean {
   if (response.headersSent || response.destroyed) return false;
+  const bytes = Buffer.byteLength(body);
   const headers = [
     'Content-Type', contentType,
-    'Content-Length', String(Buffer.byteLength(body)),
+    'Content-Length', String(bytes),
     'X-Request-Id', requestId,
   ];
   if (extra !== undefined) headers.push(...extra);
   if (close) headers.push('Connection', 'close');
   response.writeHead(status, headers);
-  response.end(body);
+  // Fact: the socket writes a latin1 string as it is, and measures and encodes a utf8 one. Nearly all bodies are ASCII.
+  response.end(body, bytes === body.length ? 'latin1' : 'utf8');
   return true;
 }
 

@@ -44,6 +44,8 @@ export class HttpsServer<T> {
   readonly #handlers: ServerHandlers<T>;
   readonly #connections = new Set<Connection<T>>();
   readonly #sockets = new Set<Socket>();
+  /** The remote ends whose handshake began under the trust that is in use now. */
+  readonly #handshaking = new Set<string>();
   #draining = false;
 
   constructor(tls: SecureContextOptions, limits: ServerLimits, handlers: ServerHandlers<T>) {
@@ -92,9 +94,14 @@ export class HttpsServer<T> {
 
   /**
    * New handshakes use `tls` from now on. Sessions that were granted before cannot be resumed: a ticket carries the
-   * verdict of its first handshake, and who lost our trust must not come back by it.
+   * verdict of its first handshake, and who lost our trust must not come back by it. `trustChanged`: what was found
+   * of clients until now does not count any more, in handshakes that are under way neither.
    */
-  replaceTls(tls: SecureContextOptions): void {
+  replaceTls(tls: SecureContextOptions, trustChanged: boolean): void {
+    if (trustChanged) {
+      this.#handshaking.clear();
+      for (const connection of this.#connections) connection.current = false;
+    }
     this.#server.setSecureContext({ minVersion: 'TLSv1.2', ...tls });
     this.#server.setTicketKeys(randomBytes(48));
   }
@@ -124,11 +131,17 @@ export class HttpsServer<T> {
   #listen(): void {
     const server = this.#server;
     server.on('connection', (socket: Socket) => {
+      const end = remoteEnd(socket);
       this.#sockets.add(socket);
-      socket.once('close', () => this.#sockets.delete(socket));
+      this.#handshaking.add(end);
+      socket.once('close', () => {
+        this.#sockets.delete(socket);
+        this.#handshaking.delete(end);
+      });
     });
     server.on('secureConnection', (socket: TLSSocket) => {
       const connection = new Connection<T>(socket);
+      connection.current = this.#handshaking.delete(remoteEnd(socket));
       this.#connections.add(connection);
       socket.once('close', () => this.#connections.delete(connection));
     });
@@ -196,6 +209,8 @@ export class HttpsServer<T> {
     }
   }
 }
+
+const remoteEnd = (socket: Socket): string => `${socket.remoteAddress} ${socket.remotePort}`;
 
 function faultOf(error: NodeJS.ErrnoException): ProtocolFault {
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'timeout';

@@ -2,7 +2,7 @@
 //
 // An implementation holds events for RETENTION_MS and knows, for as long, which id belongs to which producer. Redis
 // Streams are the first one; a dispatcher in front of two queues would be another, which is why an outcome may be
-// 'shed'. test/contract/queue.ts is the suite that every implementation runs.
+// 'shed'. test/contract/queue.ts and test/contract/queue-reader.ts are the suites that every implementation runs.
 
 /** How long the queue keeps an event and its id, in milliseconds (specification, "Limits": 24 hours). */
 export const RETENTION_MS = 24 * 60 * 60 * 1000;
@@ -59,46 +59,62 @@ export interface Queue {
 }
 
 /**
- * One entry as the reading side delivers it. `body` is whatever bytes stand there: an entry put on the queue by other
- * hands can hold anything, or nothing (`undefined`), and must still be delivered.
+ * One entry as the reading side delivers it, whatever stands there: an entry put on the queue by other hands can hold
+ * anything, or nothing, and must still be delivered.
  */
 export interface Delivery {
   /** The queue's own name of the entry; unique in the queue and ascending. */
   readonly entry: string;
-  readonly producer: string;
+  /** `undefined`: the entry names none, or one that is not UTF-8. */
+  readonly producer: string | undefined;
+  /** `undefined`: the entry has none. */
   readonly body: Buffer | undefined;
-  /** Unix time in milliseconds, by the queue's clock. */
+  /** The queue dropped the entry (past retention, or deleted by hand) after a member had taken it: only its name is left. */
+  readonly dropped: boolean;
+  /** Unix time in milliseconds, by the queue's clock, 0 to TIME_MS_MAX. */
   readonly acceptedAtMs: number;
 }
 
 /** How far behind the group is. */
 export interface QueueLag {
-  /** Entries that the group has not acknowledged: not yet read, or read and pending. */
+  /** Entries that the group has not acknowledged: not yet read, or read and pending. An upper bound after deletions by hand. */
   readonly events: number;
   /** Age of the oldest of them in milliseconds, by the queue's clock; 0 when there is none. */
   readonly oldestMs: number;
 }
 
-/** The reading side: one member of the consumer group `warehouse`. Every method rejects when the queue is not there. */
+/**
+ * The reading side: one member of the consumer group `warehouse`, a replica. Every method rejects when the queue is not
+ * there, within a time-out of the implementation's own; none waits for it to come back.
+ */
 export interface QueueReader {
+  /**
+   * Counts this process as a replica, from now until `close` (its sign of life is renewed by itself). False, and not
+   * counted, where `replicasMax` others are counted. Atomic. One that gives no sign of life for REPLICA_LEASE_MS is
+   * not counted any more, and is again when it comes back.
+   */
+  register(replicasMax: number): Promise<boolean>;
   /**
    * Joins the group, making it (from the queue's beginning) where it is missing. Gives true when it had to be made.
    * Safe when several replicas start at once.
    */
   join(): Promise<boolean>;
-  /** How many members of the group showed a sign of life within `withinMs`, this one included. */
-  members(withinMs: number): Promise<number>;
   /**
    * Up to `max` entries: those that a member took at least `idleMs` ago and never acknowledged come first, then new
    * ones. Waits up to `waitMs` when there is nothing. Rejects with GroupVanished when the queue or group is gone.
+   * Call it only when the entries of the call before are acknowledged or given up.
    */
   read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]>;
   /** Marks entries as done, for good. */
   acknowledge(entries: readonly string[]): Promise<void>;
+  /** Rejects with GroupVanished as `read` does. */
   lag(): Promise<QueueLag>;
   /** Leaves the group (pending entries stay for the others to claim) and lets go of the connection. Idempotent. */
   close(): Promise<void>;
 }
+
+/** How long a replica counts without a sign of life, in milliseconds. */
+export const REPLICA_LEASE_MS = 5_000;
 
 /** The stream or its group is not there any more; `join` makes it again. */
 export class GroupVanished extends Error {

@@ -7,15 +7,20 @@
 //   events(id primary key, type, producer, accepted_at, landed_at, body)
 //   events_quarantine(entry primary key, id, producer, reason, accepted_at, quarantined_at, body)
 
-/** One event to land. Times are Unix milliseconds; `text` is the body as it was accepted. */
+/**
+ * One event to land. It has passed parseEvent, so `body` is valid UTF-8; it is stored byte for byte. Times are Unix
+ * milliseconds, 0 to TIME_MS_MAX.
+ */
 export interface LandingEvent {
-  readonly entry: string;
   readonly id: string;
   readonly type: string;
   readonly producer: string;
-  readonly text: string;
+  readonly body: Buffer;
   readonly acceptedAtMs: number;
 }
+
+/** The last time that a JavaScript Date can hold, and that both PostgreSQL and SQLite keep. */
+export const TIME_MS_MAX = 8.64e15;
 
 /**
  * What became of each event of a batch, in the batch's order.
@@ -25,7 +30,10 @@ export interface LandingEvent {
  */
 export type Landing = 'landed' | 'duplicate' | 'conflict';
 
-/** One entry that cannot land. `id` is absent where none could be read. `body` is the raw bytes. */
+/**
+ * One entry that cannot land. `id` is absent where none could be read. `body` is the raw bytes. The quarantine takes
+ * anything: a NUL in `producer`, which text columns refuse, is kept in the form of storableText.
+ */
 export interface QuarantinedEntry {
   readonly entry: string;
   readonly id?: string;
@@ -33,6 +41,14 @@ export interface QuarantinedEntry {
   readonly reason: string;
   readonly acceptedAtMs: number;
   readonly body: Buffer;
+}
+
+/**
+ * A name as a text column can hold it: a NUL becomes the two characters `\0`, and a backslash becomes two of them,
+ * so that no two names become one. Only the quarantine stores names this way.
+ */
+export function storableText(name: string): string {
+  return name.includes('\0') || name.includes('\\') ? name.replaceAll('\\', '\\\\').replaceAll('\0', '\\0') : name;
 }
 
 /** Where an event stands for the producer that sent it. */

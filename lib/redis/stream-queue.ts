@@ -11,6 +11,7 @@
 import { RETENTION_MS, type Outcome, type Queue, type QueueLookup, type QueueState, type Submission } from '../ingest/queue.ts';
 import type { Log } from '../runtime/log.ts';
 import type { RedisConnection, RedisReply } from './client.ts';
+import { withTimeout } from './deadline.ts';
 import { bucketHash, indexField } from './id-index.ts';
 import { Script } from './script.ts';
 
@@ -211,22 +212,26 @@ export class StreamQueue implements Queue {
   // Fact: a timer for each request costs more than the check it stands for. Choice: one timer, set for the oldest
   // call that still has its outcome to come.
   #armDeadline(inMs: number): void {
-    this.#deadline = setTimeout(() => {
-      this.#deadline = undefined;
-      const now = performance.now();
-      for (const call of this.#outstanding) {
-        if (call.settled) continue;
-        const leftMs = call.sentMs + this.#timeoutMs - now;
-        if (leftMs > 0.5) {
-          this.#armDeadline(leftMs);
-          return;
-        }
-        this.#stalledSinceMs ??= now;
-        this.#says(`no answer within ${this.#timeoutMs} ms`);
-        settleAll(call, 'unavailable');
-      }
-    }, inMs);
+    // Fact: after a turn that was held up (a burst of handshakes, a collection), timers run before sockets are read, and
+    // an answer that came in time would count as late. Choice: what has arrived is read before a call is given up.
+    this.#deadline = setTimeout(() => setImmediate(this.#expire), inMs);
   }
+
+  readonly #expire = (): void => {
+    this.#deadline = undefined;
+    const now = performance.now();
+    for (const call of this.#outstanding) {
+      if (call.settled) continue;
+      const leftMs = call.sentMs + this.#timeoutMs - now;
+      if (leftMs > 0.5) {
+        this.#armDeadline(leftMs);
+        return;
+      }
+      this.#stalledSinceMs ??= now;
+      this.#says(`no answer within ${this.#timeoutMs} ms`);
+      settleAll(call, 'unavailable');
+    }
+  };
 
   #supervise(): void {
     if (this.#stalledSinceMs !== undefined && performance.now() - this.#stalledSinceMs > STALL_MAX_MS) {
@@ -254,11 +259,4 @@ function settleAll(call: Call, outcome: Outcome): void {
 /** Redis' own words: they name no secret. A client's error for a lost connection says that. */
 function reasonOf(cause: unknown): string {
   return cause instanceof Error ? cause.message : 'unknown error';
-}
-
-function withTimeout<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
-    promise.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
 }

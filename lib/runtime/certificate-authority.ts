@@ -82,7 +82,8 @@ export class CertificateAuthority {
       signingKey: this.#keys.privateKey,
       entries: serials.map((serialNumber) => ({ serialNumber, revocationDate: new Date() })),
     });
-    return `${list.toString('pem')}\n`;
+    // The library writes the label "CRL"; OpenSSL reads "X509 CRL" only (RFC 7468, section 6).
+    return `${list.toString('pem').replaceAll(' CRL-----', ' X509 CRL-----')}\n`;
   }
 
   #sign(options: IssueOptions, keys: webcrypto.CryptoKeyPair): Promise<x509.X509Certificate> {
@@ -123,7 +124,7 @@ function leafExtensions(options: IssueOptions): x509.Extension[] {
 }
 
 async function generateKeys(): Promise<webcrypto.CryptoKeyPair> {
-  return (await webcrypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify'])) as webcrypto.CryptoKeyPair;
+  return (await webcrypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']));
 }
 
 async function pemOf(key: webcrypto.CryptoKey): Promise<string> {

@@ -1,77 +1,112 @@
 // Whether a client certificate is trusted, judged again while its connection is open.
 //
-// OpenSSL judges a chain once, in the handshake. This judges the same things (signature up to a configured authority,
-// validity, revocation) whenever the trust material has changed, for connections that are open and for sessions that
-// were resumed. It fails closed: a chain that cannot be followed is not trusted.
-import { X509Certificate } from 'node:crypto';
+// OpenSSL judges a chain once, in the handshake. This judges the same things (signatures up to a configured root,
+// validity, revocation by a list that is not overdue) whenever the trust material has changed, for connections that are
+// open and for sessions that were resumed. It fails closed: a chain that cannot be followed is not trusted.
+import type { X509Certificate } from 'node:crypto';
 
-/** A revocation list: which authority's it is (by fingerprint), and the serial numbers (upper-case hex, as node has them). */
+/** A revocation list: whose it is, and the serial numbers (upper-case hex, as node has them). */
 export interface Revocations {
-  readonly authority: string;
+  readonly authority: X509Certificate;
   readonly serials: ReadonlySet<string>;
   readonly nextUpdateMs: number | undefined;
 }
 
-export const DISTRUST = ['expired', 'revoked', 'unknown_authority'] as const;
-export type Distrust = (typeof DISTRUST)[number];
+export type Distrust = 'expired' | 'revoked' | 'unknown_authority' | 'no_current_revocation_list';
+
+/** `untilMs`: Unix time at which something that the verdict rests on ends. */
+export type Trust = { readonly trusted: true; readonly untilMs: number } | { readonly trusted: false; readonly why: Distrust };
 
 const CHAIN_MAX = 8;
+const KEPT_MAX = 100_000;
+
+interface RevocationState {
+  readonly serials: Set<string>;
+  nextUpdateMs: number;
+}
 
 export class ClientTrust {
   readonly #authorities: readonly X509Certificate[];
-  readonly #revoked = new Map<string, ReadonlySet<string>>();
+  readonly #revocations = new Map<string, RevocationState>();
   // A fleet of connections shares few certificates, and each signature costs a tenth of a millisecond.
-  readonly #paths = new Map<string, boolean>();
+  readonly #trusted = new Map<string, Trust & { readonly trusted: true }>();
 
+  /** Revocation lists are wanted for every authority of a chain as soon as there is one, as OpenSSL wants them. */
   constructor(authorities: readonly X509Certificate[], revocations: readonly Revocations[]) {
     this.#authorities = authorities;
-    for (const list of revocations) {
-      this.#revoked.set(list.authority, new Set([...(this.#revoked.get(list.authority) ?? []), ...list.serials]));
-    }
-  }
-
-  /** Why `leaf` (with the chain that came with it) is not trusted at `nowMs`; undefined when it is. */
-  distrust(leaf: X509Certificate, nowMs: number): Distrust | undefined {
-    if (nowMs < leaf.validFromDate.getTime() || nowMs > leaf.validToDate.getTime()) return 'expired';
-    if (this.#isRevoked(leaf)) return 'revoked';
-    return this.#reachesAuthority(leaf) ? undefined : 'unknown_authority';
-  }
-
-  #isRevoked(leaf: X509Certificate): boolean {
-    if (this.#revoked.size === 0) return false;
-    for (let certificate: X509Certificate | undefined = leaf, depth = 0; certificate !== undefined && depth < CHAIN_MAX; depth += 1) {
-      for (const authority of this.#authorities) {
-        if (!certificate.checkIssued(authority)) continue;
-        if (this.#revoked.get(authority.fingerprint256)?.has(certificate.serialNumber) === true) return true;
+    for (const { authority, serials, nextUpdateMs = Number.POSITIVE_INFINITY } of revocations) {
+      const key = keyOf(authority);
+      const known = this.#revocations.get(key);
+      if (known === undefined) {
+        this.#revocations.set(key, { serials: new Set(serials), nextUpdateMs });
+      } else {
+        for (const serial of serials) known.serials.add(serial);
+        known.nextUpdateMs = Math.max(known.nextUpdateMs, nextUpdateMs);
       }
-      certificate = issuerOf(certificate);
     }
-    return false;
   }
 
-  #reachesAuthority(leaf: X509Certificate): boolean {
-    const known = this.#paths.get(leaf.fingerprint256);
-    if (known !== undefined) return known;
-    const reaches = this.#follow(leaf);
-    if (this.#paths.size > 100_000) this.#paths.clear();
-    this.#paths.set(leaf.fingerprint256, reaches);
-    return reaches;
+  /**
+   * Judges `leaf`. `vouched`: a handshake under this very material found it good, so that intermediates that only the
+   * client has count too.
+   * Fact: node 24.21 and 26.8 give a server none of the chain that the client sent. Choice: OpenSSL's word for the
+   * chain is taken while the material stays, and refused as soon as it has changed. Revocation lists rule that out:
+   * they are wanted of every authority, so every intermediate is in the authorities' file.
+   */
+  judge(leaf: X509Certificate, vouched: boolean, nowMs: number): Trust {
+    const known = this.#trusted.get(leaf.fingerprint256);
+    if (known !== undefined && nowMs < known.untilMs) return known;
+    const trust = this.#follow([leaf], sentWith(leaf), nowMs, Number.POSITIVE_INFINITY);
+    if (trust.trusted) {
+      if (this.#trusted.size >= KEPT_MAX) this.#trusted.clear();
+      this.#trusted.set(leaf.fingerprint256, trust);
+      return trust;
+    }
+    const onlyChain = trust.why === 'unknown_authority' && this.#revocations.size === 0;
+    return vouched && onlyChain ? { trusted: true, untilMs: leaf.validToDate.getTime() } : trust;
   }
 
-  #follow(leaf: X509Certificate): boolean {
-    let certificate = leaf;
-    for (let depth = 0; depth < CHAIN_MAX; depth += 1) {
-      const signed = certificate;
-      if (this.#authorities.some((authority) => signed.checkIssued(authority) && signed.verify(authority.publicKey))) return true;
-      const issuer = issuerOf(signed);
-      if (issuer === undefined || !issuer.ca || !signed.verify(issuer.publicKey)) return false;
-      certificate = issuer;
+  /** Tries every issuer of the chain's last certificate, up to a configured root. */
+  #follow(chain: readonly X509Certificate[], hints: readonly X509Certificate[], nowMs: number, untilMs: number): Trust {
+    const last = chain.at(-1) as X509Certificate;
+    if (nowMs < last.validFromDate.getTime() || nowMs >= last.validToDate.getTime()) return { trusted: false, why: 'expired' };
+    const until = Math.min(untilMs, last.validToDate.getTime());
+    const isAuthority = this.#authorities.some((authority) => authority.fingerprint256 === last.fingerprint256);
+    if (isAuthority && last.checkIssued(last)) return { trusted: true, untilMs: until };
+    let why: Distrust = 'unknown_authority';
+    if (chain.length > CHAIN_MAX) return { trusted: false, why };
+    for (const issuer of [...this.#authorities, ...hints]) {
+      if (!issuer.ca || !last.checkIssued(issuer) || chain.includes(issuer) || !last.verify(issuer.publicKey)) continue;
+      const revocation = this.#revocationOf(last, issuer, nowMs);
+      const trust = typeof revocation === 'string'
+        ? { trusted: false as const, why: revocation }
+        : this.#follow([...chain, issuer], hints, nowMs, Math.min(until, revocation));
+      if (trust.trusted) return trust;
+      why = trust.why;
     }
-    return false;
+    return { trusted: false, why };
+  }
+
+  /** Until when the issuer's list speaks for the certificate, or what it says against it. */
+  #revocationOf(certificate: X509Certificate, issuer: X509Certificate, nowMs: number): number | Distrust {
+    if (this.#revocations.size === 0) return Number.POSITIVE_INFINITY;
+    const state = this.#revocations.get(keyOf(issuer));
+    if (state?.serials.has(certificate.serialNumber) === true) return 'revoked';
+    return state === undefined || nowMs >= state.nextUpdateMs ? 'no_current_revocation_list' : state.nextUpdateMs;
   }
 }
 
-function issuerOf(certificate: X509Certificate): X509Certificate | undefined {
-  const issuer = certificate.issuerCertificate;
-  return issuer === undefined || issuer.fingerprint256 === certificate.fingerprint256 ? undefined : issuer;
+/** An authority is its name and key: its certificate may be renewed. */
+function keyOf(authority: X509Certificate): string {
+  return `${authority.publicKey.export({ type: 'spki', format: 'der' }).toString('base64')} ${authority.subject}`;
+}
+
+function sentWith(leaf: X509Certificate): X509Certificate[] {
+  const sent: X509Certificate[] = [];
+  let certificate = leaf.issuerCertificate;
+  while (certificate !== undefined && sent.length < CHAIN_MAX) {
+    sent.push(certificate);
+    certificate = certificate.issuerCertificate;
+  }
+  return sent;
 }

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import type { EnvReport } from './env.ts';
 
-/** Specification, "Process exit codes". */
-export const EXIT = Object.freeze({ clean: 0, fatal: 1, configuration: 2, bind: 3, queue: 4 });
+/** Specification, "Process exit codes"; `replicas`: as many consumer replicas run already as may. */
+export const EXIT = Object.freeze({ clean: 0, fatal: 1, configuration: 2, bind: 3, queue: 4, replicas: 5 });
 
 /** Ends a start. `message` names the key and the remedy, a line for each problem. */
 export class StartFailure extends Error {

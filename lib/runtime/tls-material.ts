@@ -2,7 +2,8 @@
 //
 // Invariant: material in use always holds every configured file. In particular a configured revocation list is part of
 // each reload: leaving it out would quietly admit the revoked again.
-import { X509Certificate } from 'node:crypto';
+import type * as PeculiarX509 from '@peculiar/x509';
+import { createHash, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { ClientTrust, type Revocations } from './client-trust.ts';
@@ -21,6 +22,8 @@ export interface TlsFiles {
 export interface TlsMaterial {
   readonly context: SecureContextOptions;
   readonly trust: ClientTrust;
+  /** Two materials with the same digest trust the same clients. */
+  readonly trustDigest: string;
   /** When each file expires, in Unix milliseconds; `crl` when its next update is due. */
   readonly expiry: readonly { readonly file: 'cert' | 'client_ca' | 'crl'; readonly atMs: number }[];
 }
@@ -40,7 +43,8 @@ export async function loadTlsMaterial(files: TlsFiles): Promise<TlsMaterial> {
   ]);
   const own = certificates('INGEST_TLS_CERT', files.cert, cert);
   const authorities = certificates('INGEST_TLS_CLIENT_CA', files.clientCa, ca);
-  const context: SecureContextOptions = { cert, key, ca, ...(crl === undefined ? {} : { crl }) };
+  // Fact: node takes the first list of a string and drops the others without a word. Choice: one string for each.
+  const context: SecureContextOptions = { cert, key, ca, ...(crl === undefined ? {} : { crl: revocationLists(files.clientCrl ?? '', crl) }) };
   try {
     createSecureContext(context);
   } catch (cause) {
@@ -54,6 +58,7 @@ export async function loadTlsMaterial(files: TlsFiles): Promise<TlsMaterial> {
   return {
     context,
     trust: new ClientTrust(authorities, revocations),
+    trustDigest: createHash('sha256').update(JSON.stringify([ca, crl])).digest('hex'),
     expiry: [
       { file: 'cert', atMs: earliest(own) },
       { file: 'client_ca', atMs: earliest(authorities) },
@@ -88,35 +93,41 @@ function certificates(key: string, path: string, text: string): X509Certificate[
   throw new TlsMaterialError(`${key}=${JSON.stringify(path)}: a PEM file with one certificate or more is wanted`);
 }
 
-async function revocationsOf(path: string, text: string, authorities: readonly X509Certificate[]): Promise<Revocations[]> {
-  const wrong = (why: string): TlsMaterialError => new TlsMaterialError(`INGEST_TLS_CLIENT_CRL=${JSON.stringify(path)}: ${why}`);
+const wrongList = (path: string, why: string): TlsMaterialError =>
+  new TlsMaterialError(`INGEST_TLS_CLIENT_CRL=${JSON.stringify(path)}: ${why}`);
+
+function revocationLists(path: string, text: string): string[] {
   const found = blocks(text, 'X509 CRL');
-  if (found.length === 0) throw wrong('a PEM file with one revocation list or more is wanted');
+  if (found.length === 0) throw wrongList(path, 'a PEM file with one revocation list or more is wanted');
+  return found;
+}
+
+async function revocationsOf(path: string, text: string, authorities: readonly X509Certificate[]): Promise<Revocations[]> {
   // Loaded here: node:crypto does not read revocation lists, and only who configures one needs the library.
   await import('reflect-metadata');
   const x509 = await import('@peculiar/x509');
   const lists: Revocations[] = [];
-  for (const block of found) {
+  for (const block of revocationLists(path, text)) {
     try {
       const list = new x509.X509Crl(block);
       const issuer = await issuerOf(list, authorities, x509);
-      if (issuer === undefined) throw wrong('a list in it is signed by no certificate in INGEST_TLS_CLIENT_CA');
+      if (issuer === undefined) throw wrongList(path, 'a list in it is signed by no certificate in INGEST_TLS_CLIENT_CA');
       lists.push({
-        authority: issuer.fingerprint256,
+        authority: issuer,
         serials: new Set(list.entries.map((entry) => normalSerial(entry.serialNumber))),
         nextUpdateMs: list.nextUpdate?.getTime(),
       });
     } catch (cause) {
-      throw cause instanceof TlsMaterialError ? cause : wrong(`a list in it cannot be read (${reason(cause)})`);
+      throw cause instanceof TlsMaterialError ? cause : wrongList(path, `a list in it cannot be read (${reason(cause)})`);
     }
   }
   return lists;
 }
 
 async function issuerOf(
-  list: import('@peculiar/x509').X509Crl,
+  list: PeculiarX509.X509Crl,
   authorities: readonly X509Certificate[],
-  x509: typeof import('@peculiar/x509'),
+  x509: typeof PeculiarX509,
 ): Promise<X509Certificate | undefined> {
   for (const authority of authorities) {
     const verified = await list.verify({ publicKey: new x509.X509Certificate(authority.raw) }).catch(() => false);

@@ -2,9 +2,9 @@
 import { Agent, request as httpsRequest } from 'node:https';
 import type { IncomingHttpHeaders } from 'node:http';
 import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls';
-import { Pki, type ClientCertificate } from './pki.ts';
+import { type Pki, type ClientCertificate } from './pki.ts';
 import type { TestRedis } from './redis.ts';
-import { atEnd, eventually, exited, start, temporaryFolder, type Child } from './scope.ts';
+import { atEnd, eventually, exited, start, temporaryFolder, type Child, type StartOptions } from './scope.ts';
 
 export const GATEWAY = new URL('../../bin/ingest-gateway', import.meta.url).pathname;
 
@@ -35,8 +35,8 @@ export class TestProcess {
   readonly child: Child;
   readonly lines: string[] = [];
 
-  constructor(command: string, args: readonly string[], env: Readonly<Record<string, string>>) {
-    this.child = start(command, args, environment(env));
+  constructor(command: string, args: readonly string[], env: Readonly<Record<string, string>>, options: StartOptions = {}) {
+    this.child = start(command, args, environment(env), options);
     for (const stream of [this.child.stdout, this.child.stderr]) {
       let rest = '';
       stream.setEncoding('utf8').on('data', (chunk: string) => {
@@ -203,7 +203,7 @@ export class RawConnection {
   constructor(socket: TLSSocket) {
     this.socket = socket;
     socket.on('data', (chunk: Buffer) => (this.received += chunk.toString('latin1')));
-    socket.on('error', (error) => (this.error = error));
+    socket.on('error', (error: Error) => (this.error = error));
     socket.on('end', () => (this.ended = true));
     socket.on('close', () => (this.closed = true));
     atEnd(() => {

@@ -1,6 +1,6 @@
 // What a test file starts, ended again: in reverse order after its tests, and also when the test process is on its way
 // out. Child processes are ended by their id.
-import { spawn, type ChildProcessByStdio } from 'node:child_process';
+import { spawn, type ChildProcess, type ChildProcessByStdio } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,9 +31,18 @@ export function temporaryFolder(name = 'ingest-test-'): string {
   return folder;
 }
 
+export interface StartOptions {
+  readonly cwd?: string;
+  /** Standard input; none by default. */
+  readonly input?: string | Buffer;
+}
+
 /** Starts a process that is killed at the end, at the latest. */
-export function start(command: string, args: readonly string[], env: NodeJS.ProcessEnv = process.env): Child {
-  const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+export function start(command: string, args: readonly string[], env: NodeJS.ProcessEnv = process.env, options: StartOptions = {}): Child {
+  const { cwd, input } = options;
+  const child = spawn(command, args, { env, cwd, stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'] }) as Child;
+  // A process that ends before it has read everything is no fault of the test's.
+  (child as ChildProcess).stdin?.on('error', () => undefined).end(input);
   children.add(child);
   const gone = exited(child).then(() => children.delete(child));
   atEnd(async () => {
@@ -58,13 +67,13 @@ export function exited(child: Child): Promise<{ readonly code: number | null; re
 }
 
 /** Waits until `condition` gives something truthy, and gives that. Fails after `deadlineMs`, saying what was awaited. */
-export async function eventually<T>(what: string, condition: () => T | Promise<T>, deadlineMs = 20_000): Promise<NonNullable<T>> {
+export async function eventually<T>(what: string, condition: () => T | Promise<T>, deadlineMs = 20_000): Promise<Exclude<NonNullable<T>, false>> {
   const end = performance.now() + deadlineMs;
   let last: unknown;
   for (;;) {
     try {
       const value = await condition();
-      if (value !== undefined && value !== null && value !== false) return value as NonNullable<T>;
+      if (value !== undefined && value !== null && value !== false) return value as Exclude<NonNullable<T>, false>;
       last = value;
     } catch (cause) {
       last = cause;

@@ -1,0 +1,198 @@
+// How fast one replica lands, against the fastest way to write the same rows into the same table, as ratios in one run:
+//
+//   PostgreSQL  COPY of the rows through psql, one statement, one commit
+//   SQLite      one big transaction of prepared inserts
+//
+// Both sides write the same rows into the same schema with its primary key, durably (fsync, `synchronous = FULL`). The
+// consumer is the real process: it is stopped (SIGSTOP) while the queue is filled, and timed from SIGCONT until the group
+// has nothing left to acknowledge. The order of the two sides changes each round; medians count.
+//
+//   bin/node bench/landing.ts [rounds]
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as delay } from 'node:timers/promises';
+import { createClient } from 'redis';
+import type { Warehouse } from '../lib/ingest/warehouse.ts';
+import { createPostgresWarehouse } from '../lib/postgres/warehouse.ts';
+import { createSqliteWarehouse } from '../lib/sqlite/warehouse.ts';
+import { startPrivatePostgres, type PrivatePostgres } from '../test/support/postgres.ts';
+import { webhookEvents } from '../test/support/webhooks.ts';
+import { BenchEnvironment, ROOT } from './bench-environment.ts';
+import { CANONICAL_BODY_BYTES, eventBody, idSource } from './load/workload.ts';
+
+const ROUNDS = Number(process.argv[2] ?? 5);
+const GROUP = 'warehouse';
+const PRODUCER = 'urn:bench:producer';
+const ACCEPTED_AT = '2026-01-02T03:04:05.678Z';
+
+interface Row {
+  readonly id: string;
+  readonly type: string;
+  readonly body: string;
+}
+
+/** One place to write to. `reference` gives its own time in seconds; `clear` empties the tables. */
+interface Target {
+  readonly name: string;
+  readonly uri: string;
+  readonly warehouse: Warehouse;
+  clear(): Promise<void>;
+  reference(rows: readonly Row[]): Promise<number>;
+}
+
+function workloads(): ReadonlyMap<string, readonly Row[]> {
+  const nextId = idSource();
+  const canonical = Array.from({ length: 40_000 }, () => {
+    const id = nextId();
+    return { id, type: 'bench.order.created', body: eventBody(id, CANONICAL_BODY_BYTES) };
+  });
+  const webhooks = Array.from({ length: 8 }, (_, copy) =>
+    webhookEvents().map(({ id, body }) => {
+      const { type, data } = JSON.parse(body) as { type: string; data: unknown };
+      return { id: `${copy}/${id}`, type, body: JSON.stringify({ id: `${copy}/${id}`, type, data }) };
+    }),
+  ).flat();
+  return new Map([
+    ['events of 300 bytes', canonical],
+    ['GitHub webhooks, 9.5 kB on average', webhooks],
+  ]);
+}
+
+async function postgresTarget(server: PrivatePostgres, folder: string): Promise<Target> {
+  const uri = await server.freshDatabase();
+  const warehouse = createPostgresWarehouse({ uri, connectionsMax: 1 });
+  await warehouse.prepare();
+  return {
+    name: 'PostgreSQL',
+    uri,
+    warehouse,
+    clear: async () => {
+      await server.query(uri, 'TRUNCATE events');
+      await server.query(uri, 'CHECKPOINT');
+    },
+    reference: async (rows) => {
+      const file = join(folder, 'rows.copy');
+      const escaped = (text: string): string => text.replaceAll('\\', '\\\\');
+      writeFileSync(file, rows.map(({ id, type, body }) => [id, type, PRODUCER, ACCEPTED_AT, ACCEPTED_AT, escaped(body)].join('\t')).join('\n') + '\n');
+      const copy = `\\copy events (id, type, producer, accepted_at, landed_at, body) from '${file}'`;
+      const from = performance.now();
+      const psql = spawn(join(server.programs, 'psql'), ['--no-psqlrc', '--quiet', '--set=ON_ERROR_STOP=1', '--command', copy, uri], { stdio: 'inherit' });
+      const [code] = (await once(psql, 'exit')) as [number];
+      if (code !== 0) throw new Error('COPY failed');
+      return (performance.now() - from) / 1000;
+    },
+  };
+}
+
+async function sqliteTarget(folder: string): Promise<Target> {
+  const path = join(folder, 'warehouse.db');
+  const warehouse = createSqliteWarehouse({ path });
+  await warehouse.prepare();
+  return {
+    name: 'SQLite',
+    uri: `sqlite:${path}`,
+    warehouse,
+    clear: async () => {
+      const database = new DatabaseSync(path, { timeout: 5_000 });
+      database.exec('DELETE FROM events; PRAGMA wal_checkpoint(TRUNCATE); VACUUM; PRAGMA wal_checkpoint(TRUNCATE);');
+      database.close();
+    },
+    reference: async (rows) => {
+      const database = new DatabaseSync(path, { timeout: 5_000 });
+      database.exec('PRAGMA synchronous = FULL');
+      const insert = database.prepare('INSERT INTO events (id, type, producer, accepted_at, landed_at, body) VALUES (?, ?, ?, ?, ?, ?)');
+      const from = performance.now();
+      database.exec('BEGIN IMMEDIATE');
+      for (const { id, type, body } of rows) insert.run(id, type, PRODUCER, ACCEPTED_AT, ACCEPTED_AT, body);
+      database.exec('COMMIT');
+      const seconds = (performance.now() - from) / 1000;
+      database.close();
+      return seconds;
+    },
+  };
+}
+
+/** Seconds that a consumer takes for `rows` on a queue of its own. */
+async function consume(environment: BenchEnvironment, target: Target, rows: readonly Row[]): Promise<number> {
+  const redis = await environment.redis();
+  const queueUri = `redis://127.0.0.1:${redis.port}`;
+  const client = createClient({ url: queueUri, RESP: 2 });
+  await client.connect();
+  const consumer = spawn(join(ROOT, 'bin/ingest-consumer'), [], {
+    env: { ...process.env, INGEST_QUEUE_URI: queueUri, INGEST_WAREHOUSE_URI: target.uri, INGEST_CONSUMER_ADDR: '127.0.0.1:0' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  try {
+    await said(consumer, 'events are landing');
+    consumer.kill('SIGSTOP');
+    for (let from = 0; from < rows.length; from += 1_000) {
+      const batch = rows.slice(from, from + 1_000);
+      await Promise.all(batch.map(({ body }) => client.sendCommand(['XADD', 'ingest', '*', 'producer', PRODUCER, 'body', body])));
+    }
+    const from = performance.now();
+    consumer.kill('SIGCONT');
+    while (!(await done(client))) await delay(5);
+    return (performance.now() - from) / 1000;
+  } finally {
+    consumer.kill('SIGKILL');
+    client.destroy();
+    await redis.stop();
+  }
+}
+
+function said(child: ChildProcess, words: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    child.once('exit', () => reject(new Error('the consumer ended')));
+    child.stdout?.on('data', (chunk: Buffer) => {
+      if (chunk.includes(words)) resolve();
+    });
+  });
+}
+
+async function done(client: { sendCommand(args: string[]): Promise<unknown> }): Promise<boolean> {
+  const [group] = (await client.sendCommand(['XINFO', 'GROUPS', 'ingest'])) as unknown[][];
+  const value = (name: string): unknown => group?.[group.indexOf(name) + 1];
+  return group?.[1] === GROUP && value('pending') === 0 && value('lag') === 0;
+}
+
+const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+const print = (line: string): void => void process.stdout.write(`${line}\n`);
+
+const environment = await BenchEnvironment.create();
+const postgres = await startPrivatePostgres({ durable: true });
+const copyFolder = join(environment.folder, 'copy');
+const sqliteFolder = join(environment.folder, 'sqlite');
+mkdirSync(copyFolder);
+mkdirSync(sqliteFolder);
+try {
+  for (const target of [await postgresTarget(postgres, copyFolder), await sqliteTarget(sqliteFolder)]) {
+    for (const [workload, rows] of workloads()) {
+      const landing: number[] = [];
+      const reference: number[] = [];
+      for (let round = 0; round < ROUNDS; round += 1) {
+        const sides = [
+          async () => void landing.push(await consume(environment, target, rows)),
+          async () => void reference.push(await target.reference(rows)),
+        ];
+        for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
+          await target.clear();
+          await side();
+        }
+      }
+      const ratios = landing.map((seconds, round) => (reference[round] ?? Number.NaN) / seconds);
+      const rate = (seconds: readonly number[]): string => `${Math.round(rows.length / median(seconds))} events/s`;
+      print(
+        `${target.name}, ${workload}: one replica ${rate(landing)}, reference ${rate(reference)}; ` +
+          `ratio ${median(ratios).toFixed(2)} (${ratios.map((ratio) => ratio.toFixed(2)).join(' ')})`,
+      );
+    }
+    await target.warehouse.close();
+  }
+} finally {
+  await postgres.stop();
+  rmSync(environment.folder, { recursive: true, force: true });
+}
+process.exit(0);

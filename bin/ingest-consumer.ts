@@ -1,0 +1,170 @@
+// ingest-consumer: lands the queue's events in the warehouse. This file ties the parts together, and is the
+// only one that decides about exit codes.
+import { Consumer } from '../lib/consumer/consumer.ts';
+import { readConsumerConfig, type ConsumerConfig } from '../lib/consumer/config.ts';
+import { createProcessEndpoints, type ProcessEndpoints } from '../lib/consumer/process-endpoints.ts';
+import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
+import { Watch } from '../lib/consumer/watch.ts';
+import { REPLICA_LEASE_MS } from '../lib/ingest/queue.ts';
+import { StreamReader } from '../lib/redis/stream-reader.ts';
+import { pause } from '../lib/runtime/backoff.ts';
+import { errno, maskedUri, processEnvironment } from '../lib/runtime/env.ts';
+import { createLog, type Log } from '../lib/runtime/log.ts';
+import { consumerMetrics, type ConsumerMetrics } from '../lib/runtime/metrics.ts';
+import { configurationFailure, EXIT, modeOf, StartFailure, version } from '../lib/runtime/program.ts';
+import { onStopSignals } from '../lib/runtime/shutdown.ts';
+import { openWarehouse } from './warehouse-adapter.ts';
+
+const NAME = 'ingest-consumer';
+const QUEUE_START_MS = 5_000;
+/** While its place is taken a replica asks again, for a little longer than a dead one is counted. */
+const REGISTER_TIMEOUT_MS = REPLICA_LEASE_MS + 1_500;
+const REGISTER_INTERVAL_MS = 250;
+
+const HELP = `${NAME}: lands the events of the queue in the warehouse, one row for each id.
+
+  ${NAME}            start, with the configuration in the environment
+  ${NAME} --check    look at the configuration; start nothing; exit 0 or 2
+  ${NAME} --version  print the version
+  ${NAME} --help     print this
+
+Keys (each _URI also as _URI_FILE, the path of a file that holds it):
+  INGEST_QUEUE_URI              required          redis://[user:password@]host:port[/db], or rediss://
+  INGEST_WAREHOUSE_URI          required          sqlite:<path>, or postgres://…
+  INGEST_CONSUMER_ADDR          127.0.0.1:9464    /health/live, /health/ready, /metrics; plain HTTP
+  INGEST_CONSUMER_BATCH_MAX     500               entries in one read
+  INGEST_CONSUMER_REPLICAS_MAX  6                 one more replica refuses to start
+  INGEST_LOG_LEVEL              info              debug, info, warn, error
+  INGEST_DRAIN_TIMEOUT_MS       10000             how long a stop may take
+
+Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 queue not there at start,
+5 as many replicas run as INGEST_CONSUMER_REPLICAS_MAX allows.
+`;
+
+process.title = NAME;
+process.exitCode = EXIT.fatal;
+await main(process.argv.slice(2)).catch((cause: unknown) => {
+  if (cause instanceof StartFailure) {
+    for (const line of cause.message.split('\n')) process.stderr.write(`${NAME}: ${line}\n`);
+    process.exit(cause.exitCode);
+  }
+  process.stderr.write(`${NAME}: ${cause instanceof Error ? (cause.stack ?? cause.message) : String(cause)}\n`);
+  process.exit(EXIT.fatal);
+});
+
+async function main(args: readonly string[]): Promise<void> {
+  const mode = modeOf(args);
+  if (mode === 'help' || mode === 'version') {
+    process.stdout.write(mode === 'help' ? HELP : `${version()}\n`);
+    process.exit(EXIT.clean);
+  }
+  const { config, report } = readConsumerConfig(processEnvironment());
+  if (config === undefined || mode === 'check') {
+    for (const warning of report.warnings) process.stderr.write(`${NAME}: warning: ${warning}\n`);
+    if (config === undefined) throw configurationFailure(report);
+    process.stdout.write('the configuration is good\n');
+    process.exit(EXIT.clean);
+  }
+  await run(config, report.warnings);
+}
+
+async function run(config: ConsumerConfig, warnings: readonly string[]): Promise<void> {
+  const log = createLog(NAME, config.logLevel);
+  process.on('uncaughtException', (cause) => {
+    log.fatal({ err: cause }, 'uncaught error');
+    process.exit(EXIT.fatal);
+  });
+  for (const warning of warnings) log.warn(warning);
+
+  const reader = new StreamReader({ uri: config.queueUri, log });
+  const warehouse = openWarehouse(config.warehouseUri, 'consumer');
+  const metrics: ConsumerMetrics = consumerMetrics(QUARANTINE_REASONS, {
+    lagEvents: () => watch.lagEvents,
+    oldestUnlandedSeconds: () => watch.oldestUnlandedSeconds,
+  });
+  const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: config.batchMax });
+  const watch: Watch = new Watch({ reader, warehouse, log, prepared: () => consumer.prepared });
+  const endpoints = createProcessEndpoints({
+    draining: () => consumer.stopping,
+    unready: () => consumer.trouble ?? watch.warehouseTrouble,
+    metrics: () => metrics.registry.metrics(),
+    metricsType: metrics.registry.contentType,
+  });
+
+  const stopped = new AbortController();
+  let running = Promise.resolve();
+  onStopSignals({
+    deadlineMs: config.drainTimeoutMs,
+    exit: (code) => process.exit(code),
+    onSecondSignal: (signal) => log.warn({ signal }, 'second signal: ending at once'),
+    onDeadline: () => log.warn('the drain time-out is over: what was in hand is left to another replica'),
+    onFailure: (cause) => log.fatal({ err: cause }, 'stopping failed'),
+    stop: async (signal) => {
+      log.info({ signal }, 'stopping');
+      stopped.abort();
+      consumer.stop();
+      await running;
+      await watch.close();
+      await reader.close();
+      await warehouse.close();
+      await endpoints.close();
+      log.info('stopped');
+    },
+  });
+
+  await startQueue(config, reader, stopped.signal, log);
+  if (stopped.signal.aborted) return;
+  const address = await bind(config, endpoints).catch(async (cause: unknown) => {
+    // Its place among the replicas is free at once.
+    await reader.close();
+    throw cause;
+  });
+  watch.start();
+  running = consumer.run();
+  log.info({ replica: reader.name }, `listening on http://${address}`);
+  // A rejection here is a bug; it ends the process as any uncaught error does.
+  await running;
+}
+
+/** Connects and takes a place among the replicas. Throws a StartFailure when either cannot be had in time. */
+async function startQueue(config: ConsumerConfig, reader: StreamReader, stopped: AbortSignal, log: Log): Promise<void> {
+  if (!(await reader.open(QUEUE_START_MS)) && !stopped.aborted) {
+    throw new StartFailure(
+      EXIT.queue,
+      `INGEST_QUEUE_URI=${maskedUri(config.queueUri)}: the queue does not answer (${reader.lastError}); check that the server runs and is reachable`,
+    );
+  }
+  if (!(await registered(reader, config.replicasMax, stopped, log)) && !stopped.aborted) {
+    throw new StartFailure(
+      EXIT.replicas,
+      `INGEST_CONSUMER_REPLICAS_MAX=${config.replicasMax}: as many replicas run already; stop one, or raise this key for every replica`,
+    );
+  }
+}
+
+async function bind(config: ConsumerConfig, endpoints: ProcessEndpoints): Promise<string> {
+  const { host, port } = config.address;
+  try {
+    const bound = await endpoints.listen(config.address);
+    return `${bound.family === 'IPv6' ? `[${bound.address}]` : bound.address}:${bound.port}`;
+  } catch (cause) {
+    throw new StartFailure(
+      EXIT.bind,
+      `INGEST_CONSUMER_ADDR=${host}:${port}: this address cannot be bound (${errno(cause)}); check the address, and who has the port`,
+    );
+  }
+}
+
+/** True once this process has a place among the replicas. The place of one that has just died is free after its lease. */
+async function registered(reader: StreamReader, replicasMax: number, signal: AbortSignal, log: Log): Promise<boolean> {
+  const deadline = performance.now() + REGISTER_TIMEOUT_MS;
+  while (performance.now() < deadline && !signal.aborted) {
+    try {
+      if (await reader.register(replicasMax)) return true;
+    } catch (cause) {
+      log.warn({ err: cause }, 'the queue does not answer');
+    }
+    await pause(REGISTER_INTERVAL_MS, signal);
+  }
+  return false;
+}

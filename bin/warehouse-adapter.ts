@@ -1,0 +1,11 @@
+// The warehouse that a URI names: the one place that knows both adapters.
+import type { Warehouse } from '../lib/ingest/warehouse.ts';
+import { createPostgresWarehouse } from '../lib/postgres/warehouse.ts';
+import { createSqliteWarehouse } from '../lib/sqlite/warehouse.ts';
+
+/** `sqlite:<path>`, `postgres://…` or `postgresql://…`; the configuration has refused anything else. Connects to nothing yet. */
+export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Warehouse {
+  if (uri.startsWith('sqlite:')) return createSqliteWarehouse({ path: uri.slice('sqlite:'.length), readOnly: role === 'gateway' });
+  // A consumer lands one batch at a time and probes; a gateway serves look-ups side by side.
+  return createPostgresWarehouse(role === 'consumer' ? { uri, connectionsMax: 2 } : { uri, connectionsMax: 8, connectTimeoutMs: 1_000 });
+}

@@ -1,0 +1,96 @@
+// Looks every second at what the consumer's loop does not see by itself: how far the group is behind, whether the
+// warehouse can be written to while there is nothing to write, and whether events come near the end of the queue's
+// retention without having landed.
+//
+// The retention alarm comes RETENTION_MARGIN_MS before the queue drops the oldest event, as an error line that is
+// repeated; the gauge `ingest_queue_oldest_unlanded_seconds` tells the same to an alerting rule. A reading that is no
+// longer fresh (the queue is away) grows with the clock: it never looks better than it is.
+import { GroupVanished, RETENTION_MS, type QueueLag, type QueueReader } from '../ingest/queue.ts';
+import type { Warehouse } from '../ingest/warehouse.ts';
+import { Throttled, type Log } from '../runtime/log.ts';
+
+/** How long before its loss an event that has not landed is called out: time for people to act. */
+export const RETENTION_MARGIN_MS = 4 * 60 * 60 * 1000;
+const INTERVAL_MS = 1_000;
+const ALARM_INTERVAL_MS = 60_000;
+
+export interface WatchOptions {
+  readonly reader: QueueReader;
+  readonly warehouse: Warehouse;
+  readonly log: Log;
+  /** Whether the warehouse's schema stands; before that it is not asked. */
+  readonly prepared: () => boolean;
+}
+
+export class Watch {
+  readonly #options: WatchOptions;
+  readonly #alarm = new Throttled(ALARM_INTERVAL_MS);
+  #timer: NodeJS.Timeout | undefined;
+  #lag: QueueLag = { events: 0, oldestMs: 0 };
+  #readAtMs = performance.now();
+  #warehouseTrouble: string | undefined;
+  #looking: Promise<void> | undefined;
+
+  constructor(options: WatchOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#timer ??= setInterval(() => {
+      this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
+    }, INTERVAL_MS);
+  }
+
+  get lagEvents(): number {
+    return this.#lag.events;
+  }
+
+  get oldestUnlandedSeconds(): number {
+    if (this.#lag.events === 0) return 0;
+    return (this.#lag.oldestMs + performance.now() - this.#readAtMs) / 1000;
+  }
+
+  /** Why the warehouse cannot be written to, by the last look; undefined when it can. */
+  get warehouseTrouble(): string | undefined {
+    return this.#warehouseTrouble;
+  }
+
+  /** Ends after the look that is under way. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#looking;
+  }
+
+  async #look(): Promise<void> {
+    await Promise.all([this.#lookAtQueue(), this.#lookAtWarehouse()]);
+  }
+
+  async #lookAtQueue(): Promise<void> {
+    try {
+      this.#lag = await this.#options.reader.lag();
+      this.#readAtMs = performance.now();
+    } catch (cause) {
+      // The loop tells of a queue that is away. A group that is gone has nothing to be behind of, until it is made again.
+      if (cause instanceof GroupVanished) this.#lag = { events: 0, oldestMs: 0 };
+    }
+    if (this.oldestUnlandedSeconds * 1000 < RETENTION_MS - RETENTION_MARGIN_MS) return;
+    const { events } = this.#lag;
+    const oldestS = Math.round(this.oldestUnlandedSeconds);
+    this.#alarm.line(() =>
+      this.#options.log.error(
+        { events, oldestS, retentionS: RETENTION_MS / 1000 },
+        'events that have not landed are about to leave the queue: they will be lost unless they land before its retention ends',
+      ),
+    );
+  }
+
+  async #lookAtWarehouse(): Promise<void> {
+    if (!this.#options.prepared()) return;
+    try {
+      await this.#options.warehouse.probe();
+      this.#warehouseTrouble = undefined;
+    } catch (cause) {
+      this.#warehouseTrouble = `the warehouse is away: ${cause instanceof Error ? cause.message : 'unknown error'}`;
+    }
+  }
+}

@@ -1,0 +1,58 @@
+// Arrays in PostgreSQL's binary form, to send a whole column of a batch as one parameter.
+//
+// Fact: pg writes an array parameter as a text literal: every quote and backslash of a JSON body is escaped, bytes
+// become hex, and the server undoes both. Choice: the binary form (array_recv in the server's
+// src/backend/utils/adt/arrayfuncs.c), which is the bytes with their length before them; pg sends a Buffer as a binary
+// parameter. The server still checks each text element's encoding, so a NUL or broken UTF-8 is refused and not stored.
+const OID = { bytea: 17, text: 25, timestamptz: 1184 };
+const HEADER_BYTES = 20;
+const EMPTY_HEADER_BYTES = 12;
+
+/** PostgreSQL counts time from 2000-01-01 UTC, in microseconds. */
+const EPOCH_MS = Date.UTC(2000, 0, 1);
+
+/** `text[]`. Strings are sent as UTF-8; a Buffer is sent as it is. */
+export const textArray = (values: readonly (string | Buffer | undefined)[]): Buffer => bytesArray(OID.text, values);
+
+/** `bytea[]`. */
+export const byteaArray = (values: readonly Buffer[]): Buffer => bytesArray(OID.bytea, values);
+
+/** `timestamptz[]` from Unix milliseconds. */
+export function timeArray(valuesMs: readonly number[]): Buffer {
+  const array = header(OID.timestamptz, valuesMs.length, valuesMs.length * 12, false);
+  let at = HEADER_BYTES;
+  for (const valueMs of valuesMs) {
+    at = array.writeInt32BE(8, at);
+    at = array.writeBigInt64BE(BigInt(valueMs - EPOCH_MS) * 1000n, at);
+  }
+  return array;
+}
+
+function bytesArray(oid: number, values: readonly (string | Buffer | undefined)[]): Buffer {
+  let elementsBytes = 0;
+  for (const value of values) elementsBytes += 4 + (value === undefined ? 0 : Buffer.byteLength(value));
+  const array = header(oid, values.length, elementsBytes, values.includes(undefined));
+  let at = HEADER_BYTES;
+  for (const value of values) {
+    const start = at + 4;
+    let end = start;
+    if (typeof value === 'string') end += array.write(value, start, 'utf8');
+    else if (value !== undefined) end += value.copy(array, start);
+    array.writeInt32BE(value === undefined ? -1 : end - start, at);
+    at = end;
+  }
+  return array;
+}
+
+/** The array's buffer with its header written: dimensions, "has nulls", element type, length, lower bound. */
+function header(oid: number, length: number, elementsBytes: number, hasNulls: boolean): Buffer {
+  const array = Buffer.allocUnsafe(length === 0 ? EMPTY_HEADER_BYTES : HEADER_BYTES + elementsBytes);
+  array.writeInt32BE(length === 0 ? 0 : 1, 0);
+  array.writeInt32BE(hasNulls ? 1 : 0, 4);
+  array.writeInt32BE(oid, 8);
+  if (length > 0) {
+    array.writeInt32BE(length, 12);
+    array.writeInt32BE(1, 16);
+  }
+  return array;
+}

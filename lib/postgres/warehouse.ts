@@ -1,0 +1,198 @@
+// The warehouse in PostgreSQL 14 or newer, and in what speaks its protocol and honours a primary key.
+//
+// Invariant: a batch is one INSERT ... ON CONFLICT DO NOTHING over arrays, so it is one transaction and one round trip, and
+// the primary key alone decides which event of an id is the row. Rows go in sorted by id: two replicas with the same
+// ids then wait for each other in one order and do not deadlock.
+//
+// Limits: every call ends within CALL_TIMEOUT_MS plus CONNECT_TIMEOUT_MS, look-ups within FIND_TIMEOUT_MS each way. A
+// frozen or unreachable server is therefore "away", and never a hang. It reads `client_encoding` from nobody: pg
+// speaks UTF-8.
+import pg from 'pg';
+import {
+  BatchRefused,
+  type Landing,
+  type LandingEvent,
+  type QuarantinedEntry,
+  storableText,
+  type Warehouse,
+  type WarehouseLookup,
+} from '../ingest/warehouse.ts';
+import { byteaArray, textArray, timeArray } from './binary-array.ts';
+import { migrate } from './migrations.ts';
+
+const CONNECT_TIMEOUT_MS = 3_000;
+const CALL_TIMEOUT_MS = 15_000;
+const FIND_TIMEOUT_MS = 1_500;
+
+/** A look-up that finds a warehouse away must not hold the gateway's answer for long; landing may wait longer. */
+export interface PostgresWarehouseOptions {
+  readonly uri: string;
+  readonly connectionsMax: number;
+  readonly connectTimeoutMs?: number;
+}
+
+const LAND = `
+  INSERT INTO events (id, type, producer, accepted_at, landed_at, body)
+  SELECT id, type, producer, accepted_at, clock_timestamp(), body
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::text[])
+    AS batch (id, type, producer, accepted_at, body)
+  ON CONFLICT (id) DO NOTHING
+  RETURNING id`;
+
+const OWNERS = 'SELECT id, producer FROM events WHERE id = ANY ($1::text[])';
+
+const QUARANTINE = `
+  INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body)
+  SELECT entry, id, producer, reason, accepted_at, clock_timestamp(), body
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::bytea[])
+    AS batch (entry, id, producer, reason, accepted_at, body)
+  ON CONFLICT (entry) DO NOTHING`;
+
+const FIND = `
+  SELECT true AS landed, body AS text, NULL::bytea AS body, type, NULL AS reason,
+    round(extract(epoch FROM accepted_at) * 1000)::float8 AS accepted, round(extract(epoch FROM landed_at) * 1000)::float8 AS ended
+  FROM events WHERE id = $1 AND producer = $2
+  UNION ALL
+  SELECT false, NULL, body, NULL, reason,
+    round(extract(epoch FROM accepted_at) * 1000)::float8, round(extract(epoch FROM quarantined_at) * 1000)::float8
+  FROM events_quarantine WHERE id = $1 AND producer = $3
+  ORDER BY landed DESC, ended DESC
+  LIMIT 1`;
+
+type Found =
+  | { landed: true; text: string; body: null; type: string; reason: null; accepted: number; ended: number }
+  | { landed: false; text: null; body: Buffer; type: null; reason: string; accepted: number; ended: number };
+
+export function createPostgresWarehouse(options: PostgresWarehouseOptions): Warehouse {
+  const pool = new pg.Pool({
+    connectionString: options.uri,
+    max: options.connectionsMax,
+    connectionTimeoutMillis: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
+    query_timeout: CALL_TIMEOUT_MS,
+    keepAlive: true,
+    application_name: 'ingest',
+  });
+  // A connection that breaks while nobody uses it is replaced at the next call, which tells if the server is away. One
+  // that breaks in use rejects its query, and raises the same error as an event, which would end the process.
+  pool.on('error', () => undefined);
+  pool.on('connect', (client) => client.on('error', () => undefined));
+  let closing: Promise<void> | undefined;
+
+  return {
+    async prepare() {
+      const client = await pool.connect();
+      let broken = true;
+      try {
+        await migrate(client);
+        broken = false;
+      } finally {
+        client.release(broken);
+      }
+    },
+
+    async land(batch) {
+      const firsts = firstOfEachId(batch);
+      const inserted = await refusing(pool.query<{ id: string }>(LAND, landingArrays(firsts)));
+      const landed = new Set(inserted.rows.map((row) => row.id));
+      if (landed.size === batch.length) return batch.map(() => 'landed');
+      return verdicts(batch, landed, await owners(pool, batch, landed));
+    },
+
+    async quarantine(entries) {
+      if (entries.length === 0) return;
+      await pool.query(QUARANTINE, quarantineArrays(entries));
+    },
+
+    async find(id, producer) {
+      if (!storable(id) || !producer.isWellFormed()) return { kind: 'unknown' };
+      const landedProducer = producer.includes('\0') ? null : producer;
+      try {
+        const query = { text: FIND, values: [id, landedProducer, storableText(producer)], query_timeout: FIND_TIMEOUT_MS };
+        return lookup((await pool.query<Found>(query)).rows[0]);
+      } catch {
+        return { kind: 'unavailable' };
+      }
+    },
+
+    async probe() {
+      const state = await pool.query<{ read_only: string }>(`SELECT current_setting('transaction_read_only') AS read_only`);
+      if (state.rows[0]?.read_only !== 'off') throw new Error('the warehouse is read-only');
+    },
+
+    close: () => (closing ??= pool.end()),
+  };
+}
+
+/** The first event of each id, in the order of their ids. */
+function firstOfEachId(batch: readonly LandingEvent[]): LandingEvent[] {
+  const firsts = new Map<string, LandingEvent>();
+  for (const event of batch) if (!firsts.has(event.id)) firsts.set(event.id, event);
+  return [...firsts.values()].sort((one, other) => (one.id < other.id ? -1 : 1));
+}
+
+const landingArrays = (events: readonly LandingEvent[]): Buffer[] => [
+  textArray(events.map((event) => event.id)),
+  textArray(events.map((event) => event.type)),
+  textArray(events.map((event) => event.producer)),
+  timeArray(events.map((event) => event.acceptedAtMs)),
+  textArray(events.map((event) => event.body)),
+];
+
+const quarantineArrays = (entries: readonly QuarantinedEntry[]): Buffer[] => [
+  textArray(entries.map((entry) => entry.entry)),
+  textArray(entries.map((entry) => entry.id)),
+  textArray(entries.map((entry) => storableText(entry.producer))),
+  textArray(entries.map((entry) => entry.reason)),
+  timeArray(entries.map((entry) => entry.acceptedAtMs)),
+  byteaArray(entries.map((entry) => entry.body)),
+];
+
+/**
+ * Whose row each id is that this batch did not insert. A statement of its own, because a row that another transaction
+ * committed while ours waited for it is not in the INSERT's snapshot.
+ */
+async function owners(pool: pg.Pool, batch: readonly LandingEvent[], landed: ReadonlySet<string>): Promise<Map<string, string>> {
+  const byId = new Map<string, string>();
+  for (const event of batch) if (landed.has(event.id) && !byId.has(event.id)) byId.set(event.id, event.producer);
+  const others = [...new Set(batch.map((event) => event.id))].filter((id) => !landed.has(id));
+  if (others.length === 0) return byId;
+  const found = await pool.query<{ id: string; producer: string }>(OWNERS, [textArray(others)]);
+  for (const row of found.rows) byId.set(row.id, row.producer);
+  return byId;
+}
+
+/** Each event's verdict: the first of an id that was inserted has landed, the others compare with the row's owner. */
+function verdicts(batch: readonly LandingEvent[], landed: ReadonlySet<string>, owner: ReadonlyMap<string, string>): Landing[] {
+  const pending = new Set(landed);
+  return batch.map(({ id, producer }) => {
+    if (pending.delete(id)) return 'landed';
+    const holder = owner.get(id);
+    if (holder === undefined) throw new Error('a row vanished while its batch landed');
+    return holder === producer ? 'duplicate' : 'conflict';
+  });
+}
+
+function lookup(found: Found | undefined): WarehouseLookup {
+  if (found === undefined) return { kind: 'unknown' };
+  return found.landed
+    ? { kind: 'landed', text: found.text, type: found.type, acceptedAtMs: found.accepted, landedAtMs: found.ended }
+    : { kind: 'rejected', body: found.body, reason: found.reason, acceptedAtMs: found.accepted, rejectedAtMs: found.ended };
+}
+
+/** What no text column holds cannot be there: no need to ask. */
+const storable = (id: string): boolean => !id.includes('\0') && id.isWellFormed();
+
+// Classes of SQLSTATE (PostgreSQL manual, appendix A) that speak of the data and would say the same tomorrow: data
+// exception, constraint violation, WITH CHECK OPTION, program limit, and an error that a trigger raised.
+const REFUSING_CLASSES = new Set(['22', '23', '44', '54', 'P0']);
+
+async function refusing<T>(query: Promise<T>): Promise<T> {
+  try {
+    return await query;
+  } catch (cause) {
+    if (cause instanceof pg.DatabaseError && cause.code !== undefined && REFUSING_CLASSES.has(cause.code.slice(0, 2))) {
+      throw new BatchRefused(cause.code, { cause });
+    }
+    throw cause;
+  }
+}

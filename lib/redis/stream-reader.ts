@@ -1,0 +1,238 @@
+// The reading side of the queue on a Redis Stream: one member of the consumer group `warehouse`.
+//
+// Invariants: an entry is given to the caller again and again until it is acknowledged. Entries that a dead or frozen
+// member took are claimed before new ones are read, first thing and then every CLAIM_INTERVAL_MS: they are the oldest.
+// After a lost answer this member's own pending entries are read again at once, and do not wait to be claimed.
+//
+// Two connections: a blocked XREADGROUP holds up every command behind it, so reading has one of its own. A command
+// that is not answered in ANSWER_TIMEOUT_MS makes its connection anew; the server was frozen, or the network cut.
+import { randomUUID } from 'node:crypto';
+import { isUtf8 } from 'node:buffer';
+import { hostname } from 'node:os';
+import { GroupVanished, REPLICA_LEASE_MS, type Delivery, type QueueLag, type QueueReader } from '../ingest/queue.ts';
+import { TIME_MS_MAX } from '../ingest/warehouse.ts';
+import type { Log } from '../runtime/log.ts';
+import { RedisConnection, type RedisArgument, type RedisReply } from './client.ts';
+import { withTimeout } from './deadline.ts';
+import { Script } from './script.ts';
+import { STREAM } from './stream-queue.ts';
+
+export const GROUP = 'warehouse';
+
+const ANSWER_TIMEOUT_MS = 3_000;
+const CLAIM_INTERVAL_MS = 1_000;
+const SIGN_OF_LIFE_INTERVAL_MS = 1_000;
+/** Members without a sign of life and without pending entries are removed after this long, looked for this often. */
+const MEMBER_IDLE_MAX_MS = 10 * 60_000;
+const TIDY_INTERVAL_MS = 60_000;
+/** Arguments of one XACK. */
+const ACKNOWLEDGE_MAX = 1_000;
+
+export interface StreamReaderOptions {
+  readonly uri: string;
+  readonly log: Log;
+  readonly stream?: string;
+}
+
+/** One entry as Redis gives it: its id, and names and values by turns; null where the entry is gone. */
+type RawEntry = readonly [Buffer, readonly Buffer[] | null];
+
+export class StreamReader implements QueueReader {
+  /** Unique for each process that ever was: two members of one name would share what is pending. */
+  readonly name = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
+  readonly #reading: RedisConnection;
+  readonly #control: RedisConnection;
+  readonly #stream: string;
+  readonly #log: Log;
+  readonly #register = new Script('register.lua');
+  readonly #leave = new Script('leave.lua');
+  readonly #lag = new Script('lag.lua');
+
+  #signs: NodeJS.Timeout | undefined;
+  #replicasMax = 0;
+  #crowded = false;
+  #tidiedMs = performance.now();
+  #claimedMs = Number.NEGATIVE_INFINITY;
+  #claimCursor = '0-0';
+  #answerLost = false;
+  #closing: Promise<void> | undefined;
+
+  constructor({ uri, log, stream = STREAM }: StreamReaderOptions) {
+    this.#stream = stream;
+    this.#log = log;
+    this.#reading = new RedisConnection({ uri, log: log.child({ connection: 'reading' }), name: 'ingest-consumer', binary: true });
+    this.#control = new RedisConnection({ uri, log: log.child({ connection: 'control' }), name: 'ingest-consumer' });
+    this.#reading.onLost = () => (this.#answerLost = true);
+  }
+
+  /** Begins to connect, and keeps at it. True once both connections stand, false when they do not within `timeoutMs`. */
+  async open(timeoutMs: number): Promise<boolean> {
+    const connections = [this.#reading, this.#control];
+    const ready = Promise.all(
+      connections.map((connection) => new Promise<void>((resolve) => {
+        connection.onReady = resolve;
+        connection.open();
+      })),
+    );
+    return withTimeout(ready, timeoutMs).then(() => true, () => false);
+  }
+
+  /** Why there is no connection, in words that hold no secret. */
+  get lastError(): string {
+    return this.#control.ready ? this.#reading.lastError : this.#control.lastError;
+  }
+
+  async register(replicasMax: number): Promise<boolean> {
+    if ((await this.#sign(replicasMax)) === -1) return false;
+    this.#replicasMax = replicasMax;
+    this.#signs ??= setInterval(() => void this.#showLife(), SIGN_OF_LIFE_INTERVAL_MS);
+    return true;
+  }
+
+  async join(): Promise<boolean> {
+    this.#claimedMs = Number.NEGATIVE_INFINITY;
+    this.#claimCursor = '0-0';
+    try {
+      await this.#command(['XGROUP', 'CREATE', this.#stream, GROUP, '0', 'MKSTREAM']);
+      return true;
+    } catch (cause) {
+      if (cause instanceof Error && cause.message.startsWith('BUSYGROUP')) return false;
+      throw cause;
+    }
+  }
+
+  async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
+    if (this.#answerLost) {
+      // What was taken with an answer that never came is this member's; what was acknowledged since is not in it.
+      const own = await this.#readGroup(max, undefined, '0');
+      if (own.length > 0) return own;
+      this.#answerLost = false;
+    }
+    const claimed = await this.#claim(max, idleMs);
+    return claimed.length > 0 ? claimed : this.#readGroup(max, waitMs, '>');
+  }
+
+  async acknowledge(entries: readonly string[]): Promise<void> {
+    for (let from = 0; from < entries.length; from += ACKNOWLEDGE_MAX) {
+      await this.#command(['XACK', this.#stream, GROUP, ...entries.slice(from, from + ACKNOWLEDGE_MAX)]);
+    }
+  }
+
+  async lag(): Promise<QueueLag> {
+    const command = this.#lag.command(this.#stream);
+    command.push(GROUP);
+    const [events, oldestMs] = (await this.#answer(this.#lag.run(this.#control, command))) as [number, number];
+    return { events, oldestMs };
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#end();
+    return this.#closing;
+  }
+
+  async #end(): Promise<void> {
+    clearInterval(this.#signs);
+    if (this.#control.ready) await this.#leaveGroup(0).catch(() => undefined);
+    await Promise.all([this.#reading.close(), this.#control.close()]);
+  }
+
+  async #claim(max: number, idleMs: number): Promise<readonly Delivery[]> {
+    const now = performance.now();
+    if (this.#claimCursor === '0-0' && now - this.#claimedMs < CLAIM_INTERVAL_MS) return [];
+    this.#claimedMs = now;
+    for (;;) {
+      const command = ['XAUTOCLAIM', this.#stream, GROUP, this.name, String(idleMs), this.#claimCursor, 'COUNT', String(max)];
+      const reply = (await this.#read(command, 0)) as readonly [Buffer, readonly RawEntry[], readonly Buffer[]];
+      const [cursor, entries, droppedEntries] = reply;
+      this.#claimCursor = cursor.toString();
+      // Redis forgets a pending entry that it no longer holds at the moment it says so here.
+      const dropped = droppedEntries.map((entry) => deliveryOf([entry, null]));
+      const claimed = [...dropped, ...entries.map(deliveryOf)];
+      if (claimed.length > 0 || this.#claimCursor === '0-0') return claimed;
+    }
+  }
+
+  async #readGroup(max: number, waitMs: number | undefined, from: string): Promise<readonly Delivery[]> {
+    const block = waitMs === undefined ? [] : ['BLOCK', String(waitMs)];
+    const command = ['XREADGROUP', 'GROUP', GROUP, this.name, 'COUNT', String(max), ...block, 'STREAMS', this.#stream, from];
+    const reply = (await this.#read(command, waitMs ?? 0)) as readonly [readonly [Buffer, readonly RawEntry[]]] | null;
+    return reply === null ? [] : reply[0][1].map(deliveryOf);
+  }
+
+  /** A command on the reading connection that may block for `waitMs`. */
+  async #read(command: readonly RedisArgument[], waitMs: number): Promise<RedisReply> {
+    try {
+      return await withTimeout(this.#reading.send(command), waitMs + ANSWER_TIMEOUT_MS);
+    } catch (cause) {
+      if (vanished(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
+      // An error that Redis answered with lost nothing; anything else may have.
+      if (!(cause instanceof Error && /^[A-Z]+ /.test(cause.message))) this.#answerLost = true;
+      if (isTimeout(cause)) this.#reading.restart('the server does not answer');
+      throw cause;
+    }
+  }
+
+  #command(command: readonly RedisArgument[]): Promise<RedisReply> {
+    return this.#answer(this.#control.send(command));
+  }
+
+  async #answer(reply: Promise<RedisReply>): Promise<RedisReply> {
+    try {
+      return await withTimeout(reply, ANSWER_TIMEOUT_MS);
+    } catch (cause) {
+      if (vanished(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
+      if (isTimeout(cause)) this.#control.restart('the server does not answer');
+      throw cause;
+    }
+  }
+
+  async #sign(replicasMax: number): Promise<number> {
+    const command = this.#register.command(this.#stream);
+    command.push(this.name, String(REPLICA_LEASE_MS), String(replicasMax));
+    return Number(await this.#answer(this.#register.run(this.#control, command)));
+  }
+
+  /** A replica that was frozen for longer than its lease comes back to a place that may be taken: it says so and goes on. */
+  async #showLife(): Promise<void> {
+    try {
+      const replicas = await this.#sign(0);
+      const crowded = replicas > this.#replicasMax;
+      if (crowded && !this.#crowded) this.#log.warn({ replicas }, 'more replicas run than INGEST_CONSUMER_REPLICAS_MAX allows');
+      this.#crowded = crowded;
+      if (performance.now() - this.#tidiedMs < TIDY_INTERVAL_MS) return;
+      this.#tidiedMs = performance.now();
+      await this.#leaveGroup(MEMBER_IDLE_MAX_MS);
+    } catch (cause) {
+      // The queue is away: whoever reads says so.
+      this.#log.debug({ err: cause }, 'no sign of life sent');
+    }
+  }
+
+  async #leaveGroup(idleMs: number): Promise<void> {
+    const command = this.#leave.command(this.#stream);
+    command.push(GROUP, this.name, String(idleMs));
+    await this.#answer(this.#leave.run(this.#control, command));
+  }
+}
+
+function deliveryOf([id, members]: RawEntry): Delivery {
+  const entry = id.toString('latin1');
+  const acceptedAtMs = Math.min(Number.parseInt(entry, 10), TIME_MS_MAX);
+  if (members === null) return { entry, producer: undefined, body: undefined, dropped: true, acceptedAtMs };
+  let producer: string | undefined;
+  let body: Buffer | undefined;
+  for (let at = 0; at + 1 < members.length; at += 2) {
+    const name = members[at]?.toString('latin1');
+    const value = members[at + 1];
+    if (name === 'body') body = value;
+    if (name === 'producer' && value !== undefined && isUtf8(value)) producer = value.toString('utf8');
+  }
+  return { entry, producer, body, dropped: false, acceptedAtMs };
+}
+
+/** What Redis says of a group or stream that is not there, also to a member that waited for it while it went. */
+function vanished(cause: unknown): boolean {
+  return cause instanceof Error && /^(NOGROUP|UNBLOCKED|ERR no such key|ERR The XGROUP)/.test(cause.message);
+}
+
+const isTimeout = (cause: unknown): boolean => cause instanceof Error && cause.message.startsWith('no answer within');

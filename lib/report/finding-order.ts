@@ -1,0 +1,34 @@
+// The one order of findings, and the occurrence numbers that follow from it. Neither the order of the input, the
+// number of workers nor the machine's locale may change a byte of a report, so every comparison is by code units.
+import type { Finding } from './report-schema.ts';
+import { byCodeUnits } from './report-path.ts';
+
+/** Canonical order: path (project first), line, column, ruleId, fingerprint, message, severity, the rest. */
+export function compareFindings(left: Finding, right: Finding): number {
+  return (
+    byCodeUnits(left.location.path ?? '', right.location.path ?? '') ||
+    (left.location.line ?? 0) - (right.location.line ?? 0) ||
+    (left.location.column ?? 0) - (right.location.column ?? 0) ||
+    byCodeUnits(left.ruleId, right.ruleId) ||
+    byCodeUnits(left.fingerprint, right.fingerprint) ||
+    byCodeUnits(left.message, right.message) ||
+    byCodeUnits(left.severity, right.severity) ||
+    byCodeUnits(restOf(left), restOf(right))
+  );
+}
+
+/** What is left when all else is equal; the occurrence is given only after sorting and must not take part. */
+function restOf(finding: Finding): string {
+  const { suggestion, codeSnippet, category, issueType, standardIds, docsUrl, location } = finding;
+  return JSON.stringify([location.scope, suggestion, codeSnippet, category, issueType, standardIds, docsUrl]);
+}
+
+/** Gives each finding its running number among those of its fingerprint, in array order, beginning with 1. */
+export function numberOccurrences(findings: readonly Finding[]): void {
+  const seen = new Map<string, number>();
+  for (const finding of findings) {
+    const occurrence = (seen.get(finding.fingerprint) ?? 0) + 1;
+    seen.set(finding.fingerprint, occurrence);
+    finding.occurrence = occurrence;
+  }
+}

@@ -1,0 +1,48 @@
+// When a finding that is gone may be called fixed. Gone is not fixed: the file may not have been looked at, the rule
+// may be off, the file may not parse. Only what the current report has verifiably looked at counts; the rest is told
+// as "not verifiable" and stands in no counter.
+import type { BaselineEntry } from './baseline.ts';
+import { matchesAny } from './glob-pattern.ts';
+import type { ReportHeader } from './report-schema.ts';
+import { isUnder } from './report-path.ts';
+
+/** What a running scan knows better than a report tells. */
+export interface ScanKnowledge {
+  /** Whether the file was looked at. */
+  wasScanned(path: string): boolean;
+  /** Whether the file is on disk. */
+  exists(path: string): boolean;
+  /** Default: what the header's selection says. A running scan compares before it filters. */
+  comparesErrorsOnly: boolean;
+}
+
+/** Decides for each missing baseline finding whether it counts as fixed. */
+export function fixedClaims(
+  current: Pick<ReportHeader, 'scan' | 'execution' | 'selection'>,
+  knowledge?: ScanKnowledge,
+): (entry: BaselineEntry) => boolean {
+  const { scan, execution, selection } = current;
+  const { target } = scan;
+  if (!scan.scopeKnown || target === null || execution.status === 'no-files') return () => false;
+  const enabled = new Set(scan.enabledRuleIds);
+  const errorsOnly = knowledge?.comparesErrorsOnly ?? selection.quiet;
+  const unparsed = new Set<string>();
+  const failedRules = new Set<string>();
+  for (const { kind, ruleId, relativePath } of execution.diagnostics) {
+    if (kind === 'parse-error' && relativePath !== undefined) unparsed.add(relativePath);
+    if (kind === 'rule-error') failedRules.add(JSON.stringify([ruleId ?? null, relativePath ?? null]));
+  }
+  const ruleFailed = (ruleId: string, path: string) =>
+    [[ruleId, path], [ruleId, null], [null, path], [null, null]].some((pair) => failedRules.has(JSON.stringify(pair)));
+  const inScope = (path: string) => {
+    const inTarget = target.kind === 'file' ? path === target.path : isUnder(path, target.path);
+    return inTarget && (scan.include.length === 0 || matchesAny(path, scan.include)) && !matchesAny(path, scan.exclude);
+  };
+  return ({ ruleId, severity, scope, path }) => {
+    if (!enabled.has(ruleId) || (errorsOnly && severity !== 'error') || ruleFailed(ruleId, path)) return false;
+    if (scope === 'project') return target.kind === 'project';
+    if (unparsed.has(path) || [...unparsed].some((folder) => path.startsWith(`${folder}/`))) return false;
+    if (knowledge === undefined) return inScope(path);
+    return knowledge.wasScanned(path) || (!knowledge.exists(path) && inScope(path));
+  };
+}

@@ -1,0 +1,31 @@
+// Paths as a report writes them: relative to the root of the scan, '/' between the segments, in Unicode's NFC.
+// A path from a report is data: nothing here touches a disk.
+
+/** Why a text is no path of a report (design: relative, no '.', '..' or empty segment, no drive, no scheme, no NUL). */
+export function pathFault(path: string): string | undefined {
+  if (path === '') return 'the path is empty';
+  if (path.includes('\u0000')) return 'the path contains NUL';
+  if (path.includes('\\')) return "the path contains '\\'";
+  if (path.startsWith('/')) return 'the path is absolute';
+  if (/^[A-Za-z]:/u.test(path)) return 'the path begins with a drive';
+  if (/^[A-Za-z][A-Za-z0-9+.-]*:\/\//u.test(path)) return 'the path has a scheme';
+  for (const segment of path.split('/')) {
+    if (segment === '' || segment === '.' || segment === '..') return `the path has the segment '${segment}'`;
+  }
+  return undefined;
+}
+
+/** Whether `path` is `folder` or lies under it; '.' is the root. */
+export function isUnder(path: string, folder: string): boolean {
+  return folder === '.' || path === folder || path.startsWith(`${folder}/`);
+}
+
+/** Code-unit order, the same on every machine (localeCompare is not). */
+export function byCodeUnits(left: string, right: string): number {
+  return left < right ? -1 : left > right ? 1 : 0;
+}
+
+/** Sorted, each once. */
+export function sortedUnique(values: Iterable<string>): string[] {
+  return [...new Set(values)].sort(byCodeUnits);
+}

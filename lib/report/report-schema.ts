@@ -1,0 +1,135 @@
+// The code-analysis report as one TypeBox schema: the static type, the compiled check and the published JSON Schema
+// come from here, so none of them can differ from another. The tables are the specification's, section "Resources and
+// their fields", member for member.
+//
+// Members that the tables do not name are allowed everywhere (version 1 grows by addition). What two members say of
+// each other is not here: see header-consistency.ts and finding-consistency.ts.
+import { type Static, type TProperties, type TSchema, Type } from '@sinclair/typebox';
+import { TypeCompiler } from '@sinclair/typebox/compiler';
+
+/** The only `schemaVersion` (specification, "Versioning", 1). */
+export const SCHEMA_VERSION = 1;
+
+/** The only `finding.fingerprintVersion` (specification, "Versioning", 2). */
+export const FINGERPRINT_VERSION = 'toolLint/v1';
+
+/** The specification's enumerations, in its order. */
+export const EXECUTION_STATUSES = ['complete', 'incomplete', 'no-files'] as const;
+export const DIAGNOSTIC_KINDS = ['parse-error', 'rule-error', 'no-files'] as const;
+export const GATE_STATUSES = ['not-evaluated', 'passed', 'warning', 'failed'] as const;
+export const SEVERITIES = ['error', 'warning', 'info'] as const;
+export const SCOPES = ['file', 'project'] as const;
+
+const ordinal = () => Type.Integer({ exclusiveMinimum: 0, maximum: Number.MAX_SAFE_INTEGER });
+const oneOf = <T extends string>(values: readonly T[]) => Type.Union(values.map((value) => Type.Literal(value)));
+const strings = () => Type.Array(Type.String());
+const open = <T extends TProperties>(properties: T) => Type.Object(properties, { additionalProperties: true });
+
+const diagnosticSchema = open({
+  kind: oneOf(DIAGNOSTIC_KINDS),
+  message: Type.String(),
+  ruleId: Type.Optional(Type.String()),
+  relativePath: Type.Optional(Type.String()),
+});
+
+const locationSchema = open({
+  scope: oneOf(SCOPES),
+  path: Type.Optional(Type.String()),
+  line: Type.Optional(ordinal()),
+  column: Type.Optional(ordinal()),
+});
+
+/** One element of `findings`. */
+export const findingSchema = open({
+  ruleId: Type.String(),
+  severity: oneOf(SEVERITIES),
+  message: Type.String(),
+  fingerprint: Type.String(),
+  fingerprintVersion: Type.Literal(FINGERPRINT_VERSION),
+  occurrence: ordinal(),
+  location: locationSchema,
+  suggestion: Type.Optional(Type.String()),
+  codeSnippet: Type.Optional(Type.String()),
+  category: Type.Optional(Type.String()),
+  issueType: Type.Optional(Type.String()),
+  standardIds: strings(),
+  docsUrl: Type.Optional(Type.String()),
+});
+
+/** The top-level members other than `findings`; a reader checks each as it arrives. */
+export const headerProperties = {
+  schemaVersion: Type.Literal(SCHEMA_VERSION),
+  tool: open({ name: Type.String(), version: Type.String() }),
+  execution: open({ status: oneOf(EXECUTION_STATUSES), diagnostics: Type.Array(diagnosticSchema) }),
+  scan: open({
+    scopeKnown: Type.Boolean(),
+    target: Type.Union([open({ kind: oneOf(['file', 'project']), path: Type.String() }), Type.Null()]),
+    timestamp: Type.String(),
+    durationMs: Type.Number({ minimum: 0 }),
+    profile: Type.Union([Type.String(), Type.Null()]),
+    enabledRuleIds: strings(),
+    include: strings(),
+    exclude: strings(),
+  }),
+  selection: open({
+    quiet: Type.Boolean(),
+    baseline: Type.Optional(open({ newIssues: Type.Number(), unchanged: Type.Number(), fixed: Type.Number() })),
+  }),
+  gate: open({
+    status: oneOf(GATE_STATUSES),
+    name: Type.Optional(Type.String()),
+    message: Type.Optional(Type.String()),
+  }),
+  summary: open({
+    totalFiles: Type.Number(),
+    totalIssues: Type.Number(),
+    parseErrors: Type.Number(),
+    ruleErrors: Type.Number(),
+    bySeverity: open({ error: Type.Number(), warning: Type.Number(), info: Type.Number() }),
+  }),
+};
+
+/** The document without `findings`. */
+export const headerSchema = open(headerProperties);
+
+/** The whole document. */
+export const reportSchema = open({ ...headerProperties, findings: Type.Array(findingSchema) });
+
+export type Report = Static<typeof reportSchema>;
+export type ReportHeader = Static<typeof headerSchema>;
+export type Finding = Static<typeof findingSchema>;
+export type Diagnostic = Static<typeof diagnosticSchema>;
+export type Scan = ReportHeader['scan'];
+export type Gate = ReportHeader['gate'];
+export type Summary = ReportHeader['summary'];
+export type Severity = Finding['severity'];
+export type BaselineCounts = NonNullable<ReportHeader['selection']['baseline']>;
+export type HeaderName = keyof ReportHeader;
+
+/** The header's member names, in the order in which they are written. */
+export const HEADER_NAMES = Object.keys(headerProperties) as HeaderName[];
+
+const wholeCheck = TypeCompiler.Compile(reportSchema);
+
+/** Compiled check of one finding. */
+export const findingCheck = TypeCompiler.Compile(findingSchema);
+
+/** Compiled check of each header member. */
+export const headerChecks = new Map<string, ReturnType<typeof TypeCompiler.Compile>>(
+  Object.entries(headerProperties).map(([name, schema]) => [name, TypeCompiler.Compile(schema as TSchema)]),
+);
+
+/** Whether a parsed value is a report by the schema alone, without the consistency rules. */
+export function isReport(value: unknown): value is Report {
+  return wholeCheck.Check(value);
+}
+
+/** The JSON Schema (draft 2020-12) of the document, as published in openapi/code-analysis-report.schema.json. */
+export function reportJsonSchema(): Record<string, unknown> {
+  return {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    title: 'Code-analysis report',
+    description: 'The outcome of one scan. Members that are not named here are allowed.',
+    ...(JSON.parse(JSON.stringify(reportSchema)) as Record<string, unknown>),
+  };
+}

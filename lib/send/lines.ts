@@ -1,0 +1,34 @@
+// Cuts a byte stream into lines, the bytes of each exactly as they stand there: only the line feed is left out. Lines
+// of nothing but white space are no events and are skipped. Memory holds one line and one chunk.
+
+/** One line. `number` counts from 1, empty lines included; `endByte` is where the next one begins. */
+export interface Line {
+  readonly number: number;
+  readonly bytes: Buffer;
+  readonly endByte: number;
+}
+
+const LINE_FEED = 0x0a;
+
+export async function* lines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line> {
+  let number = 0;
+  let endByte = 0;
+  let begun: Buffer[] = [];
+  for await (const chunk of chunks) {
+    let from = 0;
+    for (let at = chunk.indexOf(LINE_FEED); at !== -1; at = chunk.indexOf(LINE_FEED, from)) {
+      const bytes = Buffer.concat([...begun, chunk.subarray(from, at)]);
+      begun = [];
+      from = at + 1;
+      number += 1;
+      endByte += bytes.length + 1;
+      if (!blank(bytes)) yield { number, bytes, endByte };
+    }
+    if (from < chunk.length) begun.push(chunk.subarray(from));
+  }
+  const bytes = Buffer.concat(begun);
+  if (!blank(bytes)) yield { number: number + 1, bytes, endByte: endByte + bytes.length };
+}
+
+/** White space of JSON (RFC 8259, section 2). */
+const blank = (bytes: Buffer): boolean => bytes.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d);

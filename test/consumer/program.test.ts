@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { before, describe, it } from 'node:test';
+import { Program } from '../support/program.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+import { sqliteStore } from '../support/warehouse-store.ts';
+
+const run = (env: Readonly<Record<string, string>>, ...args: string[]): Program => new Program('ingest-consumer', { env, args });
+
+describe('ingest-consumer, before it starts', () => {
+  it('tells every problem of the configuration at once, with key and remedy, and exits with 2', async () => {
+    const program = run({
+      INGEST_QUEUE_URI: 'http://user:secret@queue',
+      INGEST_CONSUMER_ADDR: '9464',
+      INGEST_CONSUMER_BATCH_MAX: '0',
+      INGEST_CONSUMER_REPLICAS_MAX: 'six',
+      INGEST_LOG_LEVEL: 'loud',
+      INGEST_CONSUMER_BATCH_MX: '1',
+    });
+    assert.equal(await program.ended, 2);
+    const output = program.output;
+    for (const key of ['QUEUE_URI', 'WAREHOUSE_URI', 'CONSUMER_ADDR', 'CONSUMER_BATCH_MAX', 'CONSUMER_REPLICAS_MAX', 'LOG_LEVEL']) {
+      assert.match(output, new RegExp(`^ingest-consumer: INGEST_${key}\\b.* wanted`, 'm'));
+    }
+    assert.match(output, /INGEST_CONSUMER_BATCH_MX is not a known key; the nearest one is INGEST_CONSUMER_BATCH_MAX/);
+    assert.ok(!output.includes('secret'), 'the password is masked');
+  });
+
+  it('checks the configuration, and reads a URI from a file', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'ingest-config-'));
+    t.after(() => rmSync(folder, { recursive: true }));
+    const file = join(folder, 'warehouse-uri');
+    writeFileSync(file, 'postgres://ingest:secret@warehouse/events\n');
+    const env = { INGEST_QUEUE_URI: 'redis://queue', INGEST_WAREHOUSE_URI_FILE: file };
+    const program = run(env, '--check');
+    assert.equal(await program.ended, 0, program.output);
+    const both = run({ ...env, INGEST_WAREHOUSE_URI: 'sqlite:x' }, '--check');
+    assert.equal(await both.ended, 2);
+    assert.match(both.output, /only one of/);
+  });
+
+  it('prints its help and its version, and refuses an unknown argument', async () => {
+    const [help, version, unknown] = [run({}, '--help'), run({}, '--version'), run({}, '--fast')];
+    assert.deepEqual(await Promise.all([help.ended, version.ended, unknown.ended]), [0, 0, 2]);
+    assert.match(help.output, /INGEST_CONSUMER_REPLICAS_MAX/);
+    assert.match(version.output, /^\d+\.\d+\.\d+$/);
+    assert.match(unknown.output, /--fast/);
+  });
+
+  it('exits with 4 when there is no queue, and names the key without the password', async () => {
+    const program = run({ INGEST_QUEUE_URI: 'redis://user:secret@127.0.0.1:1', INGEST_WAREHOUSE_URI: 'sqlite:unused' });
+    assert.equal(await program.ended, 4);
+    assert.match(program.output, /INGEST_QUEUE_URI=redis:\/\/user:\*\*\*@127\.0\.0\.1:1: the queue does not answer \(.*ECONNREFUSED/);
+    assert.ok(!program.output.includes('secret'));
+  });
+});
+
+describe('ingest-consumer', () => {
+  let redis: TestRedis;
+  const store = sqliteStore();
+  before(async () => {
+    redis = await TestRedis.start(['--appendonly', 'no']);
+  });
+  const environment = (): Record<string, string> => ({
+    INGEST_QUEUE_URI: redis.uri,
+    INGEST_WAREHOUSE_URI: store.uri,
+    INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+  });
+
+  it('exits with 3 when its address is taken', async (t) => {
+    const owner = createServer().listen(0, '127.0.0.1');
+    t.after(() => owner.close());
+    await once(owner, 'listening');
+    const address = `127.0.0.1:${(owner.address() as AddressInfo).port}`;
+    const program = run({ ...environment(), INGEST_CONSUMER_ADDR: address });
+    assert.equal(await program.ended, 3);
+    assert.match(program.output, new RegExp(`INGEST_CONSUMER_ADDR=${address}: .*EADDRINUSE`));
+    assert.equal(await redis.command('ZCARD', '{ingest}:replicas'), 0, 'its place among the replicas is free');
+  });
+
+  it('serves its process endpoints, stops on SIGTERM with 0 and leaves nothing in the group', async (t) => {
+    const program = run(environment());
+    t.after(() => program.kill());
+    const url = await program.listening();
+    const live = await fetch(`${url}/health/live`, { headers: { 'X-Request-Id': 'mine' } });
+    assert.deepEqual([live.status, live.headers.get('x-request-id')], [200, 'mine']);
+    await eventually('it is ready', async () => (await fetch(`${url}/health/ready`)).status === 200, 5_000);
+    assert.deepEqual(await (await fetch(`${url}/health/ready`)).json(), { status: 'ready' });
+    assert.equal((await fetch(`${url}/events`)).status, 404);
+    const posted = await fetch(`${url}/metrics`, { method: 'POST' });
+    assert.deepEqual([posted.status, posted.headers.get('allow')], [405, 'GET, HEAD']);
+
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    for (const name of [
+      'ingest_landed_total 0',
+      'ingest_consumer_duplicates_total 0',
+      'ingest_quarantined_total{reason="invalid_event"} 0',
+      'ingest_landing_delay_seconds_count 0',
+      'ingest_queue_lag_events 0',
+      'ingest_queue_oldest_unlanded_seconds 0',
+    ]) {
+      assert.ok(metrics.includes(`\n${name}\n`), name);
+    }
+    program.signal('SIGTERM');
+    assert.equal(await program.ended, 0, program.output);
+    assert.deepEqual(await redis.command('XINFO', 'CONSUMERS', 'ingest', 'warehouse'), []);
+    assert.equal(await redis.command('ZCARD', '{ingest}:replicas'), 0);
+  });
+
+  it('ends at once on the second signal, while the first one waits for the queue', async (t) => {
+    const program = run(environment());
+    t.after(() => program.kill());
+    await program.listening();
+    await redis.signal('SIGSTOP');
+    try {
+      program.signal('SIGTERM');
+      await eventually('it is stopping', () => program.output.includes('"stopping"'), 5_000);
+      const before = performance.now();
+      program.signal('SIGTERM');
+      assert.equal(await program.ended, 143, program.output);
+      assert.ok(performance.now() - before < 500);
+    } finally {
+      await redis.signal('SIGCONT');
+    }
+  });
+
+  it('ends within its drain time-out whatever the queue does', async (t) => {
+    const program = run({ ...environment(), INGEST_DRAIN_TIMEOUT_MS: '300' });
+    t.after(() => program.kill());
+    await program.listening();
+    await redis.signal('SIGSTOP');
+    try {
+      program.signal('SIGINT');
+      assert.equal(await program.ended, 0, program.output);
+      assert.match(program.output, /drain time-out/);
+    } finally {
+      await redis.signal('SIGCONT');
+    }
+  });
+});

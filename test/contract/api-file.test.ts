@@ -1,0 +1,168 @@
+// The API file by itself: it is a good OpenAPI document, its examples are what it says, and its event is the code's event.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { createConfig, lint } from '@redocly/openapi-core';
+import { TypeCompiler } from '@sinclair/typebox/compiler';
+import fc from 'fast-check';
+import { EventSchema, parseEvent } from '../../lib/ingest/event.ts';
+import { API_FILE, at, deref, isObject, nodes, PATHS, pointer, schemaAt, type Json, type JsonObject } from '../support/api-file.ts';
+
+describe('the API file', () => {
+  it('has no problem by the recommended rules of an OpenAPI linter', async () => {
+    const config = await createConfig({
+      extends: ['recommended'],
+      rules: {
+        // It does not see references from extensions (x-other-methods and the like), so it takes their responses for
+        // unused. The test below counts those too.
+        'no-unused-components': 'off',
+      },
+    });
+    const problems = await lint({ ref: API_FILE, config });
+    assert.deepEqual(problems.map(({ ruleId, message, location }) => `${ruleId}: ${message} ${location[0]?.pointer}`), []);
+  });
+
+  it('uses each of its components', () => {
+    const used = new Set([...nodes()].map(([, node]) => node['$ref']));
+    for (const kind of ['schemas', 'responses', 'headers', 'parameters']) {
+      for (const name of Object.keys(at(`/components/${kind}`) as JsonObject)) {
+        assert.ok(used.has(`#/components/${kind}/${name}`), `${kind}/${name}`);
+      }
+    }
+    const required = new Set([...nodes()].flatMap(([, node]) => (Array.isArray(node['security']) ? node['security'].flatMap((one) => Object.keys(one as JsonObject)) : [])));
+    assert.deepEqual([...required].sort(), Object.keys(at('/components/securitySchemes') as JsonObject).sort());
+  });
+
+  it('documents the paths of the specification, with HEAD wherever GET is', () => {
+    assert.deepEqual(
+      PATHS.map(({ path, methods }) => `${path} ${methods.join(' ')}`),
+      ['/events POST', '/events/{id} GET HEAD', '/health/live GET HEAD', '/health/ready GET HEAD', '/metrics GET HEAD'],
+    );
+  });
+
+  it('answers HEAD as it answers GET', () => {
+    for (const { path, methods } of PATHS) {
+      if (!methods.includes('HEAD')) continue;
+      assert.deepEqual(at(pointer('paths', path, 'head', 'responses')), at(pointer('paths', path, 'get', 'responses')), path);
+    }
+  });
+
+  it('says nothing of the proposed dispatcher', () => {
+    assert.doesNotMatch(JSON.stringify(at('')), /shed/i);
+  });
+
+  it('requires X-Request-Id and a length on every response, and Retry-After on every 503 problem', () => {
+    for (const [from, response] of nodes('/components/responses')) {
+      if (!isObject(response['content'])) continue;
+      const headers = (response['headers'] ?? {}) as JsonObject;
+      for (const name of ['X-Request-Id', 'Content-Length']) {
+        assert.ok(isObject(headers[name]), `${from}: ${name}`);
+        assert.equal((at(deref(`${from}/headers/${name}`)) as JsonObject)['required'], true);
+      }
+      assert.equal('Retry-After' in headers, from.includes('/Queue'), from);
+    }
+  });
+
+  it('has an example for every body, and all of them fit their schema', () => {
+    let examples = 0;
+    for (const [from, node] of nodes()) {
+      if (!isObject(node['content']) || from.endsWith('/examples')) continue;
+      for (const mediaType of Object.keys(node['content'])) {
+        const media = from + pointer('content', mediaType);
+        const check = schemaAt(`${media}/schema`, false);
+        const named = Object.entries(at(`${media}/examples`) as Record<string, JsonObject>);
+        assert.ok(named.length > 0, media);
+        for (const [name, { value }] of named) {
+          assert.ok(check(value), `${media} ${name}: ${JSON.stringify(check.errors)}`);
+          examples += 1;
+        }
+      }
+    }
+    assert.ok(examples > 25, `${examples} examples`);
+    for (const [from, node] of nodes('/components')) {
+      if (!('example' in node) || !isObject(node['schema'])) continue;
+      const check = schemaAt(`${from}/schema`);
+      assert.ok(check(node['example']), `${from}: ${JSON.stringify(check.errors)}`);
+    }
+  });
+});
+
+/** A schema without the words about it. */
+function bare(schema: Json): Json {
+  if (Array.isArray(schema)) return schema.map(bare);
+  if (!isObject(schema)) return schema;
+  return Object.fromEntries(Object.entries(schema).filter(([key]) => key !== 'description').map(([key, value]) => [key, bare(value)]));
+}
+
+// Strings around every border of the rules: lengths in code points against UTF-16 units, controls, lone surrogates.
+const piece = fc.oneof(
+  { weight: 4, arbitrary: fc.constantFrom('a', 'Z', '0', '_', '-', '.', '..', 'é', '\u{1F600}', '\u{10FFFF}') },
+  { weight: 1, arbitrary: fc.constantFrom('\u0000', '\n', '\u001f', '\u007f', '\u0080', '\ud800', '\udfff', '\udc00\ud800', ' ') },
+);
+const name = fc.oneof(
+  fc.array(piece, { maxLength: 6 }).map((parts) => parts.join('')),
+  fc.tuple(fc.constantFrom('a', '\u{1F600}', 'a.', '\ud800'), fc.constantFrom(127, 128, 129, 255, 256, 257)).map(([one, times]) => one.repeat(times)),
+  fc.string({ unit: 'binary', maxLength: 300 }),
+  fc.string({ unit: 'grapheme', maxLength: 8 }),
+);
+const member = fc.oneof({ weight: 6, arbitrary: name }, { weight: 1, arbitrary: fc.jsonValue() });
+const candidate = fc.oneof(
+  { weight: 8, arbitrary: fc.record({ id: member, type: fc.oneof(fc.constant('a.b'), member), more: fc.jsonValue() }, { requiredKeys: [] }) },
+  { weight: 1, arbitrary: fc.jsonValue() },
+);
+
+describe('the event of the API file and the event of the code', () => {
+  const compiled = TypeCompiler.Compile(EventSchema);
+  const documented = schemaAt('/components/schemas/Event');
+
+  it('are the same schema', () => {
+    assert.deepEqual(bare(JSON.parse(JSON.stringify(EventSchema)) as Json), bare(at('/components/schemas/Event')));
+  });
+
+  it('have the id and type that the answers show', () => {
+    for (const [component, property] of [['EventId', 'id'], ['EventType', 'type']] as const) {
+      assert.deepEqual(bare(at(`/components/schemas/${component}`)), bare(at(`/components/schemas/Event/properties/${property}`)));
+    }
+  });
+
+  it('accept the same values', () => {
+    let accepted = 0;
+    fc.assert(
+      fc.property(candidate, (value) => {
+        assert.equal(compiled.Check(value), documented(value));
+        if (documented(value)) accepted += 1;
+      }),
+      { numRuns: 5_000 },
+    );
+    assert.ok(accepted > 500, `only ${accepted} of 5000 values were events`);
+  });
+
+  it('accept the same bodies, as text', () => {
+    fc.assert(
+      fc.property(candidate, (value) => {
+        // JSON.stringify escapes lone surrogates, so the text is valid UTF-8 and the value comes back as it was.
+        const body = Buffer.from(JSON.stringify(value));
+        assert.equal(parseEvent(body).valid, documented(JSON.parse(body.toString())));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  for (const [what, id, valid] of [
+    ['256 astral characters', '\u{1F600}'.repeat(256), true],
+    ['257 astral characters', '\u{1F600}'.repeat(257), false],
+    ['256 letters', 'x'.repeat(256), true],
+    ['257 letters', 'x'.repeat(257), false],
+    ['no character', '', false],
+    ['a lone high surrogate', 'a\ud83d', false],
+    ['a lone low surrogate', '\ude00a', false],
+    ['surrogates in the wrong order', '\ude00\ud83d', false],
+    ['DEL', 'a\u007f', false],
+    ['NUL', '\u0000', false],
+    ['a C1 control, which is none of the refused', '\u0085', true],
+    ['a space', ' ', true],
+  ] as const) {
+    it(`${valid ? 'accept' : 'refuse'} ${what} as id`, () => {
+      assert.deepEqual([compiled.Check({ id, type: 'a' }), documented({ id, type: 'a' })], [valid, valid]);
+    });
+  }
+});

@@ -1,0 +1,95 @@
+// One catalogue of errors, told in five places: the code, the API file's table and its responses, the README, and the
+// labels of the metric. None may know an error that another does not.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { describe, it } from 'node:test';
+import { CATALOGUE, ERROR_CODES, problemType } from '../../lib/ingest/errors.ts';
+import { at, deref, isObject, pointer, type JsonObject } from '../support/api-file.ts';
+import { TestGateway } from '../support/gateway.ts';
+import { Pki } from '../support/pki.ts';
+import { TestRedis } from '../support/redis.ts';
+
+const HEADING = '| status | code | retryable | when |';
+const entries = Object.values(CATALOGUE);
+const rows = entries.map(({ status, code, retryable, when }) => `| ${status} | \`${code}\` | ${retryable} | ${when} |`);
+
+/** The rows of the table of errors in a Markdown text. */
+function tableIn(text: string): string[] {
+  const lines = text.split('\n');
+  const from = lines.indexOf(HEADING);
+  assert.notEqual(from, -1, `no table headed ${HEADING}`);
+  assert.equal(lines[from + 1], '|---|---|---|---|');
+  const after = lines.slice(from + 2);
+  const end = after.findIndex((line) => !line.startsWith('|'));
+  return end === -1 ? after : after.slice(0, end);
+}
+
+/** A problem that the API file documents, as its constants and headers say. */
+interface DocumentedProblem {
+  readonly status: number;
+  readonly code: string;
+  readonly retryable: boolean;
+  readonly title: string;
+  readonly type: string;
+  readonly retryAfter: boolean;
+}
+
+function documentedProblems(): DocumentedProblem[] {
+  const problems: DocumentedProblem[] = [];
+  for (const name of Object.keys(at('/components/responses') as JsonObject)) {
+    const media = pointer('components', 'responses', name, 'content', 'application/problem+json');
+    if (!isObject(at(media))) continue;
+    const schema = deref(`${media}/schema`);
+    const alternatives = at(`${schema}/oneOf`);
+    const schemas = Array.isArray(alternatives) ? alternatives.map((_, index) => deref(`${schema}/oneOf/${index}`)) : [schema];
+    const retryAfter = isObject(at(pointer('components', 'responses', name, 'headers', 'Retry-After')));
+    for (const from of schemas) {
+      const constant = (member: string): unknown => at(`${from}/properties/${member}/const`);
+      problems.push({
+        status: constant('status') as number,
+        code: constant('code') as string,
+        retryable: constant('retryable') as boolean,
+        title: constant('title') as string,
+        type: constant('type') as string,
+        retryAfter,
+      });
+    }
+  }
+  return problems;
+}
+
+const byText = (list: readonly object[]): string[] => [...new Set(list.map((one) => JSON.stringify(one)))].sort();
+
+describe('the error catalogue', () => {
+  it('is the table in the API file', () => {
+    assert.deepEqual(tableIn((at('/info') as { description: string }).description), rows);
+  });
+
+  it('is the table in the README', () => {
+    assert.deepEqual(tableIn(readFileSync(new URL('../../README.md', import.meta.url), 'utf8')), rows);
+  });
+
+  it('is the problems that the responses of the API file hold', () => {
+    const catalogued = entries.map(({ status, code, retryable, title, retryAfterS }) => ({
+      status, code, retryable, title, type: problemType(code), retryAfter: retryAfterS !== undefined,
+    }));
+    assert.deepEqual(byText(documentedProblems()), byText(catalogued));
+  });
+
+  it('is the label values of ingest_errors_total, from the first scrape on', async () => {
+    const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+    const gateway = await TestGateway.start(redis, pki);
+    const { body } = await gateway.client().ask({ path: '/metrics' });
+    const labels = [...body.matchAll(/^ingest_errors_total\{(.*)\} 0$/gm)].map(([, label]) => label);
+    assert.deepEqual(labels.sort(), ERROR_CODES.map((code) => `code="${code}"`).sort());
+  });
+
+  it('gives Retry-After with every 503 and every 429', () => {
+    for (const { status, retryAfterS } of entries) assert.equal(retryAfterS !== undefined, status === 503 || status === 429, String(status));
+  });
+
+  it('has one title for each status and code', () => {
+    assert.equal(new Set(entries.map(({ status, code }) => `${status} ${code}`)).size, entries.length);
+    assert.equal(new Set(entries.map(({ title }) => title)).size, entries.length);
+  });
+});

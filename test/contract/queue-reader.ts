@@ -1,0 +1,207 @@
+// The suite that every implementation of the queue's reading side runs: what lib/ingest/queue.ts says of QueueReader.
+import assert from 'node:assert/strict';
+import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { GroupVanished, REPLICA_LEASE_MS, type Delivery, type QueueReader } from '../../lib/ingest/queue.ts';
+import { eventually } from '../support/scope.ts';
+
+/** One queue, as the suite needs it. */
+export interface QueueUnderTest {
+  /** A new member's reader, connected. */
+  open(): Promise<QueueReader>;
+  /** Puts one entry on the queue, past the gateway, and gives its name. `acceptedAtMs` only where the queue lets it be chosen. */
+  put(members: Readonly<Record<string, string>>, acceptedAtMs?: number): Promise<string>;
+  /** Deletes one entry by hand. */
+  drop(entry: string): Promise<void>;
+  /** Deletes everything, group included. */
+  wipe(): Promise<void>;
+  close(): Promise<void>;
+}
+
+const IDLE_MS = 40;
+const NEVER_MS = 3_600_000;
+
+const names = (deliveries: readonly Delivery[]): string[] => deliveries.map(({ entry }) => entry);
+
+export function describeQueueReader(name: string, start: () => Promise<QueueUnderTest>): void {
+  describe(`${name} as the queue's reading side`, () => {
+    let queue: QueueUnderTest;
+    let readers: QueueReader[] = [];
+    const open = async (): Promise<QueueReader> => {
+      const reader = await queue.open();
+      readers.push(reader);
+      return reader;
+    };
+    before(async () => {
+      queue = await start();
+    });
+    beforeEach(() => queue.wipe());
+    afterEach(async () => {
+      await Promise.all(readers.map((reader) => reader.close()));
+      readers = [];
+    });
+    after(() => queue.close());
+
+    it('makes the group once, from the beginning of the queue, when several replicas join at once', async () => {
+      const entry = await queue.put({ producer: 'shop', body: '{}' });
+      const members = await Promise.all([open(), open(), open()]);
+      const made = await Promise.all(members.map((member) => member.join()));
+      assert.equal(made.filter(Boolean).length, 1);
+      assert.deepEqual(names((await members[0]?.read(10, NEVER_MS, 0)) ?? []), [entry]);
+    });
+
+    it('gives each entry to one member, in order, with its bytes as they are', async () => {
+      const [one, other] = [await open(), await open()];
+      await one.join();
+      const before = Date.now();
+      const first = await queue.put({ producer: 'sh\u{1F600}p', body: ' {"id":"\\u0000"}\n' });
+      const second = await queue.put({ note: 'by hand' });
+      const deliveries = await one.read(1, NEVER_MS, 0);
+      assert.deepEqual(names(deliveries), [first]);
+      assert.equal(deliveries[0]?.producer, 'sh\u{1F600}p');
+      assert.equal(deliveries[0].body?.toString(), ' {"id":"\\u0000"}\n');
+      assert.equal(deliveries[0].dropped, false);
+      assert.ok(deliveries[0].acceptedAtMs >= before - 1_000 && deliveries[0].acceptedAtMs <= Date.now() + 1_000);
+      const rest = await other.read(10, NEVER_MS, 0);
+      assert.deepEqual(rest.map(({ entry, producer, body }) => ({ entry, producer, body })), [
+        { entry: second, producer: undefined, body: undefined },
+      ]);
+    });
+
+    it('waits for the first entry, and no longer than it was told', async () => {
+      const reader = await open();
+      await reader.join();
+      const waiting = reader.read(10, NEVER_MS, 5_000);
+      const entry = await queue.put({ producer: 'shop', body: '{}' });
+      assert.deepEqual(names(await waiting), [entry]);
+      assert.deepEqual(await reader.read(10, NEVER_MS, 20), []);
+    });
+
+    it("claims what another member took and never acknowledged, and only after it is stale", async () => {
+      const [dead, living] = [await open(), await open()];
+      await dead.join();
+      const entries = [await queue.put({ producer: 'shop', body: '1' }), await queue.put({ producer: 'shop', body: '2' })];
+      assert.deepEqual(names(await dead.read(10, NEVER_MS, 0)), entries);
+      assert.deepEqual(await living.read(10, NEVER_MS, 20), []);
+      const claimed = await eventually('the entries are claimed', async () => {
+        const deliveries = await living.read(10, IDLE_MS, 20);
+        return deliveries.length > 0 && deliveries;
+      }, 5_000);
+      assert.deepEqual(names(claimed), entries);
+      await living.acknowledge(names(claimed));
+      assert.deepEqual(await living.lag(), { events: 0, oldestMs: 0 });
+    });
+
+    it('claims a backlog that is larger than one read, piece by piece, before new entries', async () => {
+      const dead = await open();
+      await dead.join();
+      const entries: string[] = [];
+      for (let at = 0; at < 25; at += 1) entries.push(await queue.put({ producer: 'shop', body: String(at) }));
+      await dead.read(25, NEVER_MS, 0);
+      const fresh = await queue.put({ producer: 'shop', body: 'new' });
+      const oldest = Date.now();
+      await eventually('the entries are stale', () => Date.now() - oldest > IDLE_MS, 5_000);
+      const living = await open();
+      const seen: string[] = [];
+      while (seen.length < 26) {
+        const deliveries = await living.read(10, IDLE_MS, 0);
+        seen.push(...names(deliveries));
+        await living.acknowledge(names(deliveries));
+      }
+      assert.deepEqual(seen, [...entries, fresh]);
+    });
+
+    it('delivers an entry that was dropped after it was taken, as dropped', async () => {
+      const [dead, living] = [await open(), await open()];
+      await dead.join();
+      const entry = await queue.put({ producer: 'shop', body: '{}' });
+      await dead.read(10, NEVER_MS, 0);
+      await queue.drop(entry);
+      const claimed = await eventually('the entry is claimed', async () => {
+        const deliveries = await living.read(10, IDLE_MS, 20);
+        return deliveries.length > 0 && deliveries;
+      }, 5_000);
+      assert.deepEqual(claimed.map(({ entry: at, dropped, body }) => ({ at, dropped, body })), [{ at: entry, dropped: true, body: undefined }]);
+      await living.acknowledge([entry]);
+      assert.deepEqual(await living.lag(), { events: 0, oldestMs: 0 });
+    });
+
+    it('tells how far the group is behind: entries not read, and entries not acknowledged', async () => {
+      const reader = await open();
+      await reader.join();
+      assert.deepEqual(await reader.lag(), { events: 0, oldestMs: 0 });
+      const old = await queue.put({ producer: 'shop', body: '1' }, Date.now() - 5_000_000);
+      await queue.put({ producer: 'shop', body: '2' }, Date.now() - 1_000_000);
+      const behind = await reader.lag();
+      assert.equal(behind.events, 2);
+      assert.ok(Math.abs(behind.oldestMs - 5_000_000) < 5_000, String(behind.oldestMs));
+      await reader.read(1, NEVER_MS, 0);
+      const same = await reader.lag();
+      assert.equal(same.events, 2);
+      assert.ok(Math.abs(same.oldestMs - 5_000_000) < 5_000, String(same.oldestMs));
+      await reader.acknowledge([old]);
+      const less = await reader.lag();
+      assert.equal(less.events, 1);
+      assert.ok(Math.abs(less.oldestMs - 1_000_000) < 5_000, String(less.oldestMs));
+    });
+
+    it('never says that too little is left after deletions by hand', async () => {
+      const reader = await open();
+      await reader.join();
+      const entries = [await queue.put({ body: '1' }), await queue.put({ body: '2' }), await queue.put({ body: '3' })];
+      await queue.drop(entries[1] ?? '');
+      const { events } = await reader.lag();
+      assert.ok(events >= 2, String(events));
+      await reader.acknowledge(names(await reader.read(10, NEVER_MS, 0)));
+      assert.deepEqual(await reader.lag(), { events: 0, oldestMs: 0 });
+    });
+
+    it('says that the group has vanished, and makes it again when it joins', async () => {
+      const reader = await open();
+      await assert.rejects(reader.read(10, NEVER_MS, 0), GroupVanished);
+      await reader.join();
+      const waiting = assert.rejects(reader.read(10, NEVER_MS, 5_000), GroupVanished);
+      await queue.wipe();
+      await waiting;
+      await assert.rejects(reader.lag(), GroupVanished);
+      const entry = await queue.put({ producer: 'shop', body: '{}' });
+      assert.equal(await reader.join(), true);
+      assert.deepEqual(names(await reader.read(10, NEVER_MS, 0)), [entry]);
+    });
+
+    it('counts replicas, refuses one too many, and lets the place of one that left be taken', async () => {
+      const replicas = await Promise.all(Array.from({ length: 6 }, open));
+      const counted = await Promise.all(replicas.map((replica) => replica.register(5)));
+      assert.deepEqual(counted.filter(Boolean).length, 5);
+      const [refused] = replicas.filter((_, at) => counted[at] === false);
+      assert.ok(refused !== undefined);
+      assert.equal(await refused.register(5), false);
+      assert.equal(await refused.register(6), true);
+      await replicas[counted.indexOf(true)]?.close();
+      const last = await open();
+      assert.equal(await last.register(6), true);
+    });
+
+    it('keeps the place of a replica that lives, past its lease', async () => {
+      const [living, late] = [await open(), await open()];
+      assert.equal(await living.register(1), true);
+      const since = performance.now();
+      await eventually('the lease would have ended', async () => {
+        assert.equal(await late.register(1), false);
+        return performance.now() - since > REPLICA_LEASE_MS + 500;
+      }, REPLICA_LEASE_MS * 2);
+    });
+
+    it('acknowledges nothing, and entries that are gone, without a fault', async () => {
+      const reader = await open();
+      await reader.join();
+      await reader.acknowledge([]);
+      await reader.acknowledge(['1-1']);
+    });
+
+    it('closes twice', async () => {
+      const reader = await open();
+      await reader.close();
+      await reader.close();
+    });
+  });
+}

@@ -1,0 +1,340 @@
+// Every documented response, provoked from real gateways with a real Redis, and held against the API file. The last
+// test fails if one was never seen; each of the others fails if an answer is not documented.
+//
+// Each request is made with an X-Request-Id that must come back and with ones that must not.
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import { OTHER_PATHS, PATHS, scopeOf, UNREADABLE } from '../support/api-file.ts';
+import { event, TestGateway, type Ask, type RawConnection, type TestClient } from '../support/gateway.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { freePort, TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+import { firstResponse, Transcript, type Seen } from '../support/transcript.ts';
+
+const BODY_BYTES_MAX = 4_096;
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+const ECHOED = ['!', '~'.repeat(128), 'checkout/7:a=b;c"d,e'];
+const REPLACED = ['', ' ', 'two words', 'caf\u00e9', 'x'.repeat(129)];
+
+const transcript = new Transcript();
+let redis: TestRedis;
+let pki: Pki;
+let producer: ClientCertificate;
+let gateway: TestGateway;
+let one: TestClient;
+
+before(async () => {
+  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+  producer = await pki.producer('one');
+  gateway = await TestGateway.start(redis, pki, {
+    INGEST_BODY_BYTES_MAX: String(BODY_BYTES_MAX),
+    INGEST_IN_FLIGHT_MAX: '1',
+  });
+  one = gateway.client(producer);
+});
+
+let requests = 0;
+/** The next of `values`: over the whole file each is used many times. */
+const next = (values: readonly string[]): string => values[(requests += 1) % values.length] ?? '';
+
+/** Makes the request with a request id to echo, and with one to replace. Gives the first answer. */
+async function provoke(client: TestClient, wanted: string, ask: Ask): Promise<Seen> {
+  return twice(wanted, scopeOf(ask.method ?? 'GET', ask.path), (requestId) =>
+    client.ask({ ...ask, headers: { ...ask.headers, 'x-request-id': requestId } }),
+  );
+}
+
+async function twice(wanted: string, scope: string, send: (requestId: string) => Promise<Seen>): Promise<Seen> {
+  const mine = next(ECHOED);
+  const echoed = await send(mine);
+  assert.equal(echoed.headers['x-request-id'], mine);
+  const replaced = await send(next(REPLACED));
+  assert.match(String(replaced.headers['x-request-id']), UUID);
+  for (const seen of [echoed, replaced]) expect(wanted, scope, seen);
+  return echoed;
+}
+
+/** `wanted` is the status, or the status and the code. */
+function expect(wanted: string, scope: string, seen: Seen): void {
+  transcript.hold(scope, seen);
+  const { code } = seen.headers['content-type'] === 'application/problem+json' && seen.body !== '' ? (JSON.parse(seen.body) as { code: string }) : { code: undefined };
+  assert.equal([seen.status, ...(code === undefined ? [] : [code])].join(' '), wanted.slice(0, code === undefined ? 3 : undefined), seen.body);
+}
+
+const post = (body: string | Buffer, headers: Readonly<Record<string, string>> = {}): Ask => ({
+  method: 'POST', path: '/events', body, headers: { 'content-type': 'application/json', ...headers },
+});
+
+/** Writes `text` on a connection of its own and gives the answer and the connection, which is still open. */
+async function raw(from: TestGateway, text: string | Buffer, certificate: ClientCertificate | undefined = producer): Promise<{ seen: Seen; connection: RawConnection }> {
+  const connection = await from.socket(certificate);
+  connection.write(text);
+  const seen = await eventually('a whole answer', () => firstResponse(connection.received));
+  return { seen, connection };
+}
+
+const head = (requestId: string, ...more: readonly string[]): string =>
+  ['POST /events HTTP/1.1', 'Host: here', 'Content-Type: application/json', `X-Request-Id: ${requestId}`, ...more, '', ''].join('\r\n');
+
+const faultPaths = (seen: Seen): string[] => (JSON.parse(seen.body) as { errors?: { path: string }[] }).errors?.map(({ path }) => path) ?? [];
+
+describe('POST /events', () => {
+  it('answers 202 to an event, and says duplicate when it comes again', async () => {
+    const first = await provoke(one, '202', post(event('accepted')));
+    assert.deepEqual(JSON.parse(first.body), { id: 'accepted', status: 'accepted' });
+    const again = await provoke(one, '202', post(event('accepted')));
+    assert.deepEqual(JSON.parse(again.body), { id: 'accepted', status: 'accepted', duplicate: true });
+  });
+
+  for (const type of ['application/json', 'application/cloudevents+json', 'application/json; charset=utf-8', 'Application/CloudEvents+JSON;charset="UTF-8"']) {
+    it(`takes ${type}`, async () => {
+      await provoke(one, '202', post(event(type), { 'content-type': type }));
+    });
+  }
+
+  const deep = (levels: number): string => `{"id":"deep","type":"a","d":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
+  for (const [what, body, paths] of [
+    ['an empty body', '', ['']],
+    ['half a JSON text', '{"id":"a","type":', ['']],
+    ['a byte order mark', `\ufeff${event('bom')}`, ['']],
+    ['bytes after the JSON text', `${event('trailing')}x`, ['']],
+    ['two JSON texts', event('a') + event('b'), ['']],
+    ['65 levels of nesting', deep(65), ['']],
+    ['invalid UTF-8', Buffer.from([0x7b, 0xff, 0x7d]), ['']],
+    ['UTF-16', Buffer.from(event('wide'), 'utf16le'), ['']],
+    ['an array', '[]', ['']],
+    ['no members', '{}', ['/id', '/type']],
+    ['an id that is no string', '{"id":1,"type":"a"}', ['/id']],
+    ['an id of 257 characters', event('x'.repeat(257)), ['/id']],
+    ['an id with a control character', event('a\u0000'), ['/id']],
+    ['a lone surrogate in an id', event('\ud83d'), ['/id']],
+    ['a type with an empty word', '{"id":"a","type":"a..b"}', ['/type']],
+    ['a type that a line break ends', '{"id":"a","type":"a\\n"}', ['/type']],
+  ] as const) {
+    it(`answers 400 to ${what}, pointing at ${paths.map((path) => JSON.stringify(path)).join(' and ')}`, async () => {
+      assert.deepEqual(faultPaths(await provoke(one, '400 INVALID_EVENT', post(body))), paths);
+    });
+  }
+
+  it('takes 64 levels of nesting', async () => {
+    await provoke(one, '202', post(deep(64)));
+  });
+
+  it('answers 400 when the framing of the body breaks', async () => {
+    await twice('400 INVALID_EVENT', 'POST /events', async (requestId) =>
+      (await raw(gateway, `${head(requestId, 'Transfer-Encoding: chunked')}5\r\n{"id"\r\nnot-a-size\r\n`)).seen);
+  });
+
+  it('answers 401 without a certificate and with one of an unknown authority, 403 without the audience', async () => {
+    const strangers = await Pki.create();
+    await provoke(gateway.client(), '401 UNAUTHORIZED_PRODUCER', post(event('nobody')));
+    await provoke(gateway.client(await strangers.producer('one')), '401 UNAUTHORIZED_PRODUCER', post(event('nobody')));
+    const elsewhere = gateway.client(await pki.producer('elsewhere', { uris: ['urn:test:producer:elsewhere', 'urn:ingest:aud:another'] }));
+    await provoke(elsewhere, '403 UNAUTHORIZED_PRODUCER', post(event('nobody')));
+    for (const method of ['GET', 'HEAD']) {
+      await provoke(gateway.client(), '401 UNAUTHORIZED_PRODUCER', { method, path: '/events/nobody' });
+      await provoke(elsewhere, '403 UNAUTHORIZED_PRODUCER', { method, path: '/events/nobody' });
+    }
+    assert.equal((await redis.entries()).filter(({ fields }) => fields['body']?.includes('"nobody"')).length, 0);
+  });
+
+  it("answers 409 to an id that is another producer's, who gets 404 for it", async () => {
+    await provoke(one, '202', post(event('taken')));
+    const two = gateway.client(await pki.producer('two'));
+    await provoke(two, '409 EVENT_ID_CONFLICT', post(event('taken')));
+    await provoke(two, '404 EVENT_NOT_FOUND', { path: '/events/taken' });
+    await provoke(two, '404 EVENT_NOT_FOUND', { method: 'HEAD', path: '/events/taken' });
+  });
+
+  it('answers 413 to an announced length over the limit, before a byte of the body', async () => {
+    await twice('413 INVALID_EVENT', 'POST /events', async (requestId) =>
+      (await raw(gateway, head(requestId, `Content-Length: ${BODY_BYTES_MAX + 1}`))).seen);
+  });
+
+  it('answers 413 at the first byte over the limit when no length is announced, and not a byte earlier', async () => {
+    await twice('413 INVALID_EVENT', 'POST /events', async (requestId) => {
+      const connection = await gateway.socket(producer);
+      connection.write(`${head(requestId, 'Transfer-Encoding: chunked')}${BODY_BYTES_MAX.toString(16)}\r\n${' '.repeat(BODY_BYTES_MAX)}\r\n`);
+      await eventually('the body is being read', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
+      assert.equal(connection.received, '');
+      connection.write('1\r\nx');
+      return eventually('a whole answer', () => firstResponse(connection.received));
+    });
+  });
+
+  it('takes a body of exactly the limit', async () => {
+    const empty = event('full', { filler: '' });
+    await provoke(one, '202', post(event('full', { filler: 'x'.repeat(BODY_BYTES_MAX - empty.length) })));
+  });
+
+  it('answers 415 to another media type, another character set and any content coding', async () => {
+    for (const type of ['text/plain', 'application/jsonx', 'application/json; charset=latin1', 'application/cloudevents-batch+json', '']) {
+      await provoke(one, '415 INVALID_EVENT', post(event('typed'), { 'content-type': type }));
+    }
+    await provoke(one, '415 INVALID_EVENT', { method: 'POST', path: '/events', body: event('typed') });
+    for (const coding of ['gzip', 'identity']) {
+      await provoke(one, '415 INVALID_EVENT', post(event('typed'), { 'content-encoding': coding }));
+    }
+  });
+
+  it('answers 503 while too much is in flight, and 202 once it is not', async () => {
+    const holder = await gateway.socket(producer);
+    holder.write(`${head('holder', `Content-Length: ${event('holder').length}`)}{`);
+    await eventually('the half-sent event is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
+    await provoke(one, '503 QUEUE_OVERLOADED', post(event('over')));
+    holder.write(event('holder').slice(1));
+    const seen = await eventually('a whole answer', () => firstResponse(holder.received));
+    expect('202', 'POST /events', seen);
+    await provoke(one, '202', post(event('over')));
+  });
+});
+
+describe('GET and HEAD of /events/{id}', () => {
+  it('answer 200 for an event of the caller, with the body as it was accepted', async () => {
+    const body = event('a/b c%\u{1F600}', { n: [1, { b: null }] });
+    await provoke(one, '202', post(body));
+    const path = `/events/${encodeURIComponent('a/b c%\u{1F600}')}`;
+    const { event: shown, ...state } = JSON.parse((await provoke(one, '200', { path })).body) as Record<string, unknown>;
+    assert.deepEqual(shown, JSON.parse(body));
+    assert.deepEqual({ ...state, acceptedAt: '' }, { id: 'a/b c%\u{1F600}', type: 'test.event', status: 'accepted', acceptedAt: '' });
+    await provoke(one, '200', { method: 'HEAD', path: `${path}?ignored=query` });
+  });
+
+  it('answer 404 to ids that nobody can have, too', async () => {
+    for (const id of ['unknown', '%00', '%ff', '%', '%ed%a0%80', 'x'.repeat(257)]) {
+      for (const method of ['GET', 'HEAD']) await provoke(one, '404 EVENT_NOT_FOUND', { method, path: `/events/${id}` });
+    }
+  });
+});
+
+describe('process endpoints', () => {
+  it('answer 200 without a certificate', async () => {
+    for (const path of ['/health/live', '/health/ready', '/metrics']) {
+      for (const method of ['GET', 'HEAD']) await provoke(gateway.client(), '200', { method, path });
+    }
+  });
+});
+
+describe('any path', () => {
+  const target = (path: string): string => path.replace('{id}', 'an-id');
+
+  it('answers 405 to another method, and Allow names those that the API file has', async () => {
+    for (const { path, methods } of PATHS) {
+      for (const method of ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND'].filter((name) => !methods.includes(name))) {
+        const seen = await provoke(one, '405 METHOD_NOT_ALLOWED', { method, path: target(path) });
+        assert.deepEqual(String(seen.headers['allow']).split(', '), methods);
+      }
+    }
+  });
+
+  it('answers 404 where there is nothing', async () => {
+    for (const path of ['/', '/event', '/events/', '/events/a/b', '/Events', '/v2/events', '//events', '/health', '/health/live/', '/metrics/x', '/?/events']) {
+      await provoke(one, '404 ROUTE_NOT_FOUND', { path });
+      await provoke(one, '404 ROUTE_NOT_FOUND', { path, method: 'POST' });
+    }
+    await twice('404 ROUTE_NOT_FOUND', OTHER_PATHS, async (requestId) =>
+      (await raw(gateway, `OPTIONS * HTTP/1.1\r\nHost: here\r\nX-Request-Id: ${requestId}\r\n\r\n`)).seen);
+  });
+
+  it('answers 431 to more than 100 header fields, and not to 100', async () => {
+    const fields = (count: number): Record<string, string> => Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-${at}`, '']));
+    for (const { path, methods } of [...PATHS, { path: '/nowhere', methods: ['GET'] }]) {
+      for (const method of [...methods, 'DELETE']) await provoke(one, '431 HEADERS_TOO_LARGE', { method, path: target(path), headers: fields(100) });
+    }
+    // X-Request-Id, Host and Connection make it 100.
+    await provoke(one, '200', { path: '/health/live', headers: fields(97) });
+  });
+});
+
+describe('a request that cannot be read', () => {
+  for (const [what, text, wanted] of [
+    ['that is no HTTP', 'hello\r\n\r\n', '400 INVALID_EVENT'],
+    ['with a broken header', 'GET /events HTTP/1.1\r\nno colon\r\n\r\n', '400 INVALID_EVENT'],
+    ['with Content-Length and Transfer-Encoding', 'POST /events HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n', '400 INVALID_EVENT'],
+    ['with two lengths', 'POST /events HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}', '400 INVALID_EVENT'],
+    ['of HTTP/2 with prior knowledge', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', '400 INVALID_EVENT'],
+    ['that wants a tunnel', 'CONNECT elsewhere:443 HTTP/1.1\r\nHost: elsewhere:443\r\n\r\n', '404 ROUTE_NOT_FOUND'],
+    ['with a head over 16 KiB', `GET /health/live HTTP/1.1\r\nHost: here\r\nX-Filler: ${'x'.repeat(16_384)}\r\n\r\n`, '431 HEADERS_TOO_LARGE'],
+    ['with a target over 16 KiB', `GET /events/${'x'.repeat(20_000)} HTTP/1.1\r\nHost: here\r\n\r\n`, '431 HEADERS_TOO_LARGE'],
+  ] as const) {
+    it(`${what} is answered ${wanted} with a new request id, and the connection is closed`, async () => {
+      const { seen, connection } = await raw(gateway, text);
+      expect(wanted, UNREADABLE, seen);
+      assert.match(String(seen.headers['x-request-id']), UUID);
+      assert.equal(seen.headers['connection'], 'close');
+      await connection.untilClosed();
+    });
+  }
+});
+
+describe('a gateway with short time-outs', () => {
+  let hasty: TestGateway;
+  before(async () => {
+    hasty = await TestGateway.start(redis, pki, { INGEST_HEADERS_TIMEOUT_MS: '300', INGEST_REQUEST_TIMEOUT_MS: '600' });
+  });
+
+  it('answers 408 when the head does not arrive in time', async () => {
+    const { seen } = await raw(hasty, 'POST /events HTTP/1.1\r\nX-Request-Id: mine\r\nHost: he');
+    expect('408 REQUEST_TIMEOUT', UNREADABLE, seen);
+    assert.match(String(seen.headers['x-request-id']), UUID);
+  });
+
+  it('answers 408 when the body does not arrive in time', async () => {
+    await twice('408 REQUEST_TIMEOUT', 'POST /events', async (requestId) => (await raw(hasty, `${head(requestId, 'Content-Length: 50')}{"id":`)).seen);
+  });
+
+  it('is not ready, and says so, while it drains', async () => {
+    // Connections that keep asking are not idle, so they are not closed before they were told.
+    const clients = [['GET', hasty.client()], ['HEAD', hasty.client()]] as const;
+    for (const [, client] of clients) await client.ask({ path: '/health/live' });
+    hasty.signal('SIGTERM');
+    await Promise.all(clients.map(async ([method, client]) => {
+      const seen = await eventually('an answer that is not ready', async () => {
+        const reply = await client.ask({ method, path: '/health/ready' });
+        return reply.status === 503 ? reply : undefined;
+      });
+      expect('503', `${method} /health/ready`, seen);
+      assert.equal(seen.headers['connection'], 'close');
+    }));
+    assert.deepEqual(await hasty.exited(), { code: 0, signal: null });
+  });
+});
+
+describe('a gateway whose token keys cannot be had', () => {
+  it('answers 500 with retryable, and shows nothing of the cause', async () => {
+    const keyServer = `https://127.0.0.1:${await freePort()}/keys`;
+    const keyless = await TestGateway.start(redis, pki, { INGEST_TOKEN_JWKS: keyServer });
+    const client = keyless.client(producer);
+    const token = [{ alg: 'ES256', kid: 'a' }, { aud: 'ingest-gateway', exp: 4e9 }].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'));
+    const headers = { authorization: `Bearer ${token.join('.')}.c2ln` };
+    const seen = await provoke(client, '500 INTERNAL', post(event('keyless'), headers));
+    assert.doesNotMatch(seen.body, /127\.0\.0\.1|ECONN|fetch/);
+    for (const method of ['GET', 'HEAD']) await provoke(client, '500 INTERNAL', { method, path: '/events/keyless', headers });
+    await provoke(client, '401 UNAUTHORIZED_PRODUCER', post(event('keyless')));
+  });
+});
+
+describe('a gateway whose Redis is gone', () => {
+  it('answers 503 with Retry-After, is not ready, and takes events again once Redis is back', async () => {
+    await provoke(one, '202', post(event('before')));
+    await redis.signal('SIGKILL');
+    await provoke(one, '503 QUEUE_UNAVAILABLE', post(event('away')));
+    for (const method of ['GET', 'HEAD']) {
+      await provoke(one, '503 QUEUE_UNAVAILABLE', { method, path: '/events/before' });
+      await eventually('it says that it is not ready', async () => (await one.ask({ path: '/health/ready' })).status === 503);
+      await provoke(one, '503', { method, path: '/health/ready' });
+      await provoke(one, '200', { method, path: '/health/live' });
+    }
+    await redis.start();
+    await eventually('it is ready again', async () => (await one.ask({ path: '/health/ready' })).status === 200);
+    await provoke(one, '202', post(event('away')));
+  });
+});
+
+describe('the API file', () => {
+  it('documents no response that was not provoked above', () => {
+    // A warehouse gives these; a gateway without one cannot.
+    const ofTheWarehouse = ['GET /events/{id} 200 landed', 'GET /events/{id} 200 rejected'];
+    assert.deepEqual(transcript.missing, ofTheWarehouse);
+  });
+});

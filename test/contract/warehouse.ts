@@ -1,0 +1,223 @@
+// The suite that every implementation of the warehouse port runs: what lib/ingest/warehouse.ts says, as tests.
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import fc from 'fast-check';
+import { parseEvent } from '../../lib/ingest/event.ts';
+import { BatchRefused, type LandingEvent, type QuarantinedEntry, type Warehouse } from '../../lib/ingest/warehouse.ts';
+
+/** One store, as the suite needs it: adapters on it, and a way to take it away and bring it back. */
+export interface WarehouseUnderTest {
+  /** A new adapter on the same store. */
+  open(): Warehouse;
+  /** The number of rows in a table, read past the adapter. */
+  count(table: 'events' | 'events_quarantine'): Promise<number>;
+  takeAway(): void;
+  bringBack(): void;
+  close(): Promise<void>;
+}
+
+const ACCEPTED_AT_MS = Date.UTC(2026, 2, 4, 5, 6, 7, 89);
+
+const event = (id: string, producer = 'shop', body = JSON.stringify({ id, type: 'order.paid' })): LandingEvent => ({
+  id,
+  type: 'order.paid',
+  producer,
+  body: Buffer.from(body),
+  acceptedAtMs: ACCEPTED_AT_MS,
+});
+
+const poison = (entry: string, change: Partial<QuarantinedEntry> = {}): QuarantinedEntry => ({
+  entry,
+  producer: 'shop',
+  reason: 'invalid_event: the body is not JSON',
+  acceptedAtMs: ACCEPTED_AT_MS,
+  body: Buffer.from('{'),
+  ...change,
+});
+
+const HOSTILE_IDS = [
+  ...['A', 'a', 'a ', ' a', 'é', 'e\u0301', 'ß', 'ss', 'İ', 'i', '\u{1F600}', '\u{1F600}'.repeat(256), '\u{10FFFF}'],
+  ...["'", '"', '\\', '\\\\', '{', ',', 'NULL', '%', '_', '\u200b', '\ufeff', '\ufffd', '\ufffe', '1', '01', '1.0', '--', '$1'],
+];
+
+const HOSTILE_BODIES = [
+  '{"id":"x","type":"t","data":"\\u0000"}',
+  '{"id":"x","type":"t","data":"\\ud800 \\udc00 \\ud83d"}',
+  ' \t\r\n{ "id" : "x" , "type":"t", "n": 1.0e+400, "n": -0, "deep":[[[[]]]] } \n',
+  '{"id":"x","type":"t","data":"\u{1F600}\u2028\u2029\u007f\\\\\\"\\/"}',
+  '{"id":"x","type":"t","__proto__":null,"constructor":{"prototype":1}}',
+  `{"id":"x","type":"t","data":"${'\\\\'.repeat(60_000)}${'"'.replace('"', '\\"').repeat(60_000)}"}`,
+];
+
+export function describeWarehouse(name: string, start: () => Promise<WarehouseUnderTest>): void {
+  describe(`${name} as a warehouse`, () => {
+    let store: WarehouseUnderTest;
+    let warehouse: Warehouse;
+    before(async () => {
+      store = await start();
+      warehouse = store.open();
+      // Six replicas that start at the same time.
+      const replicas = Array.from({ length: 6 }, () => store.open());
+      await Promise.all(replicas.map((replica) => replica.prepare()));
+      await Promise.all(replicas.map((replica) => replica.close()));
+    });
+    after(async () => {
+      await warehouse.close();
+      await store.close();
+    });
+
+    it('is prepared once more without a change', async () => {
+      await warehouse.prepare();
+      assert.equal(await store.count('events'), 0);
+      await warehouse.probe();
+    });
+
+    it('keeps one row for an id, with the body, the type and the times of the first', async () => {
+      const before = Date.now();
+      assert.deepEqual(await warehouse.land([event('one')]), ['landed']);
+      assert.deepEqual(await warehouse.land([event('one', 'shop', '{"id":"one","type":"order.paid","try":2}')]), ['duplicate']);
+      const found = await warehouse.find('one', 'shop');
+      assert.equal(found.kind, 'landed');
+      assert.deepEqual({ ...found, landedAtMs: 0 }, {
+        kind: 'landed',
+        text: '{"id":"one","type":"order.paid"}',
+        type: 'order.paid',
+        acceptedAtMs: ACCEPTED_AT_MS,
+        landedAtMs: 0,
+      });
+      assert.ok(found.landedAtMs >= before - 1_000 && found.landedAtMs <= Date.now() + 1_000, 'landed now');
+    });
+
+    it("tells a repeat from another producer's event, also inside one batch", async () => {
+      const batch = [event('mine'), event('mine'), event('mine', 'thief'), event('theirs', 'thief'), event('theirs')];
+      assert.deepEqual(await warehouse.land(batch), ['landed', 'duplicate', 'conflict', 'landed', 'conflict']);
+      assert.deepEqual(await warehouse.land(batch), ['duplicate', 'duplicate', 'conflict', 'duplicate', 'conflict']);
+      assert.equal((await warehouse.find('mine', 'shop')).kind, 'landed');
+      assert.deepEqual(await warehouse.find('mine', 'thief'), { kind: 'unknown' });
+    });
+
+    it('gives the verdicts in the order of the batch', async () => {
+      const ids = Array.from({ length: 50 }, (_, at) => `order-${(at * 37) % 50}`);
+      await warehouse.land(ids.filter((_, at) => at % 3 === 0).map((id) => event(id)));
+      const verdicts = await warehouse.land(ids.map((id) => event(id)));
+      assert.deepEqual(verdicts, ids.map((_, at) => (at % 3 === 0 ? 'duplicate' : 'landed')));
+      assert.deepEqual(await warehouse.land([]), []);
+    });
+
+    it('holds ids apart that differ in any byte', async () => {
+      assert.deepEqual(await warehouse.land(HOSTILE_IDS.map((id) => event(id, 'unicode'))), HOSTILE_IDS.map(() => 'landed'));
+      for (const id of HOSTILE_IDS) {
+        const found = await warehouse.find(id, 'unicode');
+        assert.ok(found.kind === 'landed' && found.text === JSON.stringify({ id, type: 'order.paid' }), JSON.stringify(id));
+      }
+    });
+
+    it('keeps every body byte for byte', async () => {
+      const batch = HOSTILE_BODIES.map((body, at) => event(`body-${at}`, 'bytes', body));
+      for (const { body } of batch) assert.ok(parseEvent(body).valid, 'the example is an event');
+      await warehouse.land(batch);
+      for (const { id, body } of batch) {
+        const found = await warehouse.find(id, 'bytes');
+        assert.ok(found.kind === 'landed' && body.equals(Buffer.from(found.text)), id);
+      }
+    });
+
+    it('keeps any JSON that any event can say', async () => {
+      let run = 0;
+      const member = fc.json({ stringUnit: 'binary', maxDepth: 5 });
+      await fc.assert(
+        fc.asyncProperty(fc.array(fc.tuple(member, fc.string({ unit: 'binary' })), { minLength: 1 }), async (members) => {
+          run += 1;
+          const batch = members.map(([json, key], at) => {
+            const id = `property-${run}-${at}`;
+            return event(id, 'bytes', `{"id":"${id}","type":"t",${JSON.stringify(key)}:${json}}`);
+          });
+          const valid = batch.filter(({ body }) => parseEvent(body).valid);
+          assert.deepEqual(await warehouse.land(valid), valid.map(() => 'landed'));
+          for (const { id, body } of valid) {
+            const found = await warehouse.find(id, 'bytes');
+            assert.ok(found.kind === 'landed' && body.equals(Buffer.from(found.text)), id);
+          }
+        }),
+        { numRuns: 40 },
+      );
+    });
+
+    it('refuses a batch as a whole for one event that text cannot hold, and writes nothing of it', async () => {
+      const rows = await store.count('events');
+      await assert.rejects(warehouse.land([event('good'), event('bad', 'a\0b'), event('fine')]), BatchRefused);
+      assert.equal(await store.count('events'), rows);
+      assert.deepEqual(await warehouse.land([event('good'), event('fine')]), ['landed', 'landed']);
+    });
+
+    it('quarantines any bytes once for each entry', async () => {
+      const body = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
+      const entries = [
+        poison('7-1', { id: 'poisoned', producer: 'a\0b\\', body }),
+        poison('7-2', { body: Buffer.alloc(0) }),
+        poison('18446744073709551615-18446744073709551615', { acceptedAtMs: 8.64e15 }),
+      ];
+      await warehouse.quarantine(entries);
+      await warehouse.quarantine(entries.map((entry) => ({ ...entry, reason: 'another' })));
+      await warehouse.quarantine([]);
+      assert.equal(await store.count('events_quarantine'), entries.length);
+      const found = await warehouse.find('poisoned', 'a\0b\\');
+      assert.ok(found.kind === 'rejected' && found.body.equals(body));
+      assert.equal(found.reason, 'invalid_event: the body is not JSON');
+      assert.equal(found.acceptedAtMs, ACCEPTED_AT_MS);
+      assert.deepEqual(await warehouse.find('poisoned', 'a\\0b\\\\'), { kind: 'unknown' });
+    });
+
+    it('answers with the row where an id was rejected once and landed later', async () => {
+      await warehouse.quarantine([poison('8-1', { id: 'second-try' })]);
+      assert.equal((await warehouse.find('second-try', 'shop')).kind, 'rejected');
+      assert.deepEqual(await warehouse.find('second-try', 'thief'), { kind: 'unknown' });
+      await warehouse.land([event('second-try')]);
+      assert.equal((await warehouse.find('second-try', 'shop')).kind, 'landed');
+    });
+
+    it('does not know an id that no text column can hold', async () => {
+      await warehouse.land([event('\ufffd lone')]);
+      for (const id of ['never sent', 'a\0b', '\ud800 lone', '', 'x'.repeat(100_000)]) {
+        assert.deepEqual(await warehouse.find(id, 'shop'), { kind: 'unknown' });
+      }
+    });
+
+    it('lands each id once when replicas land the same events in opposite orders', async () => {
+      const replicas = [store.open(), store.open(), store.open()];
+      const ids = Array.from({ length: 400 }, (_, at) => `race-${at}`);
+      const landed = await Promise.all(
+        replicas.map(async (replica, turn) => {
+          const mine = turn % 2 === 0 ? ids : ids.toReversed();
+          const verdicts: string[] = [];
+          for (let at = 0; at < mine.length; at += 40) {
+            verdicts.push(...(await replica.land(mine.slice(at, at + 40).map((id) => event(id)))));
+          }
+          return verdicts.filter((verdict) => verdict === 'landed').length;
+        }),
+      );
+      await Promise.all(replicas.map((replica) => replica.close()));
+      assert.equal(landed.reduce((sum, count) => sum + count), ids.length);
+    });
+
+    it('says that it is away, refuses nothing for it, and works again when it is back', async () => {
+      await warehouse.land([event('before')]);
+      store.takeAway();
+      await assert.rejects(warehouse.land([event('during')]), (cause) => !(cause instanceof BatchRefused));
+      await assert.rejects(warehouse.quarantine([poison('9-1')]));
+      await assert.rejects(warehouse.probe());
+      assert.deepEqual(await warehouse.find('before', 'shop'), { kind: 'unavailable' });
+      store.bringBack();
+      assert.deepEqual(await warehouse.land([event('before'), event('during')]), ['duplicate', 'landed']);
+      assert.equal((await warehouse.find('during', 'shop')).kind, 'landed');
+      await warehouse.probe();
+    });
+
+    it('closes twice', async () => {
+      const replica = store.open();
+      await replica.probe();
+      await replica.close();
+      await replica.close();
+    });
+  });
+}

@@ -1,0 +1,170 @@
+// Who is let in where tokens are required: a token counts for its own certificate only, and no wrong one gets onto the
+// stream.
+import assert from 'node:assert/strict';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { before, describe, it } from 'node:test';
+import type { JWTPayload } from 'jose';
+import { event, TestGateway, type Reply } from '../support/gateway.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { TestRedis } from '../support/redis.ts';
+import { atEnd, eventually } from '../support/scope.ts';
+import { boundTo, jwks, signedWithPublicKey, TokenIssuer, unsigned } from '../support/tokens.ts';
+import { addsNothing, assertAlive, assertProblem } from '../support/verdicts.ts';
+
+const SPIFFE_ID = 'spiffe://test/producer';
+const AUDIENCE = 'ingest-gateway';
+let redis: TestRedis;
+let pki: Pki;
+let gateway: TestGateway;
+let issuer: TokenIssuer;
+let producer: ClientCertificate;
+let other: ClientCertificate;
+
+before(async () => {
+  [redis, pki, issuer] = await Promise.all([TestRedis.start(), Pki.create(), TokenIssuer.create('first')]);
+  // No audience in the certificates: here the token carries it.
+  [producer, other] = await Promise.all([pki.producer('one', { uris: [SPIFFE_ID] }), pki.producer('two', { uris: ['spiffe://test/other'] })]);
+  gateway = await TestGateway.start(redis, pki, { INGEST_TOKEN_JWKS: pki.write('jwks.json', jwks(issuer)) });
+  atEnd(() => assertAlive(gateway));
+});
+
+const bearer = (token: string): Record<string, string> => ({ authorization: `Bearer ${token}` });
+const inS = (seconds: number): number => Math.floor(Date.now() / 1000) + seconds;
+
+function post(token: string | undefined, id = 'token', to: TestGateway = gateway, certificate = producer): Promise<Reply> {
+  return to.client(certificate).post(event(id), token === undefined ? {} : bearer(token));
+}
+
+describe('a token that does not authenticate gets 401 and adds nothing', () => {
+  const bound = (): JWTPayload => ({ ...boundTo(producer), aud: AUDIENCE, exp: inS(3600) });
+  const cases: Readonly<Record<string, () => Promise<string | undefined> | string>> = {
+    'no token': () => Promise.resolve(undefined),
+    'no token at all, but the word': () => '',
+    'no JWT': () => 'a.b.c',
+    'an expired one': () => issuer.token({ ...boundTo(producer), exp: inS(-5) }),
+    'one that is not valid yet': () => issuer.token({ ...boundTo(producer), nbf: inS(3600) }),
+    'one that never expires': () => issuer.token({ ...boundTo(producer), exp: undefined }),
+    'one without an audience': () => issuer.token({ ...boundTo(producer), aud: undefined }),
+    'one bound to nothing': () => issuer.token({}),
+    'one bound to another certificate': () => issuer.token(boundTo(other)),
+    'one bound to another certificate, with the right subject': () => issuer.token({ ...boundTo(other), sub: SPIFFE_ID }),
+    'one with an empty binding and the right subject': () => issuer.token({ cnf: {}, sub: SPIFFE_ID }),
+    "one whose subject is another's SPIFFE id": () => issuer.token({ sub: 'spiffe://test/other' }),
+    'an unsigned one': () => unsigned(bound()),
+    'an unsigned one with somebody else\'s signature': async () => unsigned(bound()) + ((await issuer.token(boundTo(producer))).split('.')[2] ?? ''),
+    'HS256 with the public key (PEM) as the secret': () => signedWithPublicKey(issuer, issuer.publicPem, bound()),
+    'HS256 with the public key (JWK) as the secret': () => signedWithPublicKey(issuer, JSON.stringify(issuer.jwk), bound()),
+    'one that another key signed under the same key id': async () => (await TokenIssuer.create('first')).token(boundTo(producer)),
+    'one that an unknown key signed': async () => (await TokenIssuer.create('unknown')).token(boundTo(producer)),
+    'one whose claims were changed': async () => {
+      const [head, , signature] = (await issuer.token(boundTo(other))).split('.');
+      return `${head}.${Buffer.from(JSON.stringify(bound())).toString('base64url')}.${signature}`;
+    },
+  };
+  for (const [name, make] of Object.entries(cases)) {
+    it(name, async () => {
+      const token = await make();
+      await addsNothing(redis, async () => {
+        assertProblem(await post(token), 401, 'UNAUTHORIZED_PRODUCER');
+        assertProblem(await post(token), 401, 'UNAUTHORIZED_PRODUCER');
+      });
+    });
+  }
+
+  it('a good token without a certificate, or with one of an unknown authority', async () => {
+    const token = await issuer.token(boundTo(producer));
+    await addsNothing(redis, async () => {
+      assertProblem(await gateway.client().post(event('token'), bearer(token)), 401, 'UNAUTHORIZED_PRODUCER');
+      const stranger = await (await Pki.create()).producer('one', { uris: [SPIFFE_ID] });
+      const theirs = await issuer.token({ sub: SPIFFE_ID });
+      assertProblem(await post(theirs, 'token', gateway, stranger), 401, 'UNAUTHORIZED_PRODUCER');
+    });
+  });
+});
+
+describe('a token', () => {
+  it('for another audience gets 403 and adds nothing', async () => {
+    await addsNothing(redis, async () => {
+      assertProblem(await post(await issuer.token({ ...boundTo(producer), aud: 'another' })), 403, 'UNAUTHORIZED_PRODUCER');
+    });
+  });
+
+  it('lets in its own certificate, by thumbprint and by SPIFFE id, with several audiences too', async () => {
+    assert.equal((await post(await issuer.token(boundTo(producer)), 'by-thumbprint')).status, 202);
+    assert.equal((await post(await issuer.token({ sub: SPIFFE_ID, aud: ['another', AUDIENCE] }), 'by-spiffe-id')).status, 202);
+    assert.equal((await redis.entries()).at(-1)?.fields['producer'], SPIFFE_ID);
+  });
+
+  it('counts for its own request only, on a connection that saw a good one', async () => {
+    const client = gateway.client(producer, { });
+    const good = bearer(await issuer.token(boundTo(producer)));
+    assert.equal((await client.post(event('own-request'), good)).status, 202);
+    await addsNothing(redis, async () => {
+      assertProblem(await client.post(event('own-request-2')), 401, 'UNAUTHORIZED_PRODUCER');
+      assertProblem(await client.post(event('own-request-2'), bearer('x.y.z')), 401, 'UNAUTHORIZED_PRODUCER');
+    });
+    assert.equal((await client.post(event('own-request-2'), good)).status, 202);
+  });
+
+  it('stops counting on an open connection when it expires', async () => {
+    const client = gateway.client(producer);
+    const expiresS = inS(2);
+    const token = bearer(await issuer.token({ ...boundTo(producer), exp: expiresS }));
+    assert.equal((await client.post(event('expiring'), token)).status, 202);
+    await eventually('the token has expired', () => Date.now() > expiresS * 1000);
+    assertProblem(await client.post(event('expiring'), token), 401, 'UNAUTHORIZED_PRODUCER');
+  });
+});
+
+describe('the token keys', () => {
+  it('in a file are changed under way: the new ones count, the old ones no more, and a broken file changes nothing', async () => {
+    const keys = pki.path('rotating.json');
+    const [old, next] = [await TokenIssuer.create(), await TokenIssuer.create()];
+    pki.write('rotating.json', jwks(old));
+    const rotating = await TestGateway.start(redis, pki, { INGEST_TOKEN_JWKS: keys });
+    const [oldToken, newToken] = [await old.token(boundTo(producer)), await next.token(boundTo(producer))];
+    const client = rotating.client(producer);
+    const status = async (token: string): Promise<number> => (await client.post(event('rotation'), bearer(token))).status;
+    assert.deepEqual([await status(oldToken), await status(newToken)], [202, 401]);
+
+    // Neither key has an id: each is to be tried.
+    pki.write('rotating.json', jwks(next, old));
+    await eventually('both keys count', async () => (await status(newToken)) === 202);
+    assert.equal(await status(oldToken), 202);
+
+    pki.write('rotating.json', '{"keys":');
+    await rotating.line(/token keys refused/);
+    assert.deepEqual([await status(oldToken), await status(newToken)], [202, 202]);
+
+    pki.write('rotating.json', jwks(next));
+    await eventually('the old key counts no more', async () => (await status(oldToken)) === 401);
+    assert.equal(await status(newToken), 202);
+    await assertAlive(rotating);
+  });
+
+  it('come from an https server, asked again for a key that is new, and their absence is no 401', async () => {
+    const [first, second] = [await TokenIssuer.create('a'), await TokenIssuer.create('b')];
+    let published: string | undefined;
+    const server = createServer({ cert: pki.server.certificate, key: pki.server.key }, (_request, response) => {
+      if (published === undefined) response.writeHead(500).end();
+      else response.writeHead(200, { 'content-type': 'application/json' }).end(published);
+    });
+    atEnd(() => void server.close());
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const remote = await TestGateway.start(redis, pki, {
+      INGEST_TOKEN_JWKS: `https://localhost:${(server.address() as AddressInfo).port}/keys`,
+      NODE_EXTRA_CA_CERTS: pki.path('ca.pem'),
+    });
+    const token = await first.token(boundTo(producer));
+    await addsNothing(redis, async () => assertProblem(await post(token, 'remote', remote), 500, 'INTERNAL'));
+
+    published = jwks(first);
+    const client = remote.client(producer);
+    await eventually('the key is known', async () => (await client.post(event('remote'), bearer(token))).status === 202);
+    published = jwks(second);
+    const later = await second.token(boundTo(producer));
+    await eventually('the new key is known', async () => (await client.post(event('remote'), bearer(later))).status === 202);
+    await assertAlive(remote);
+  });
+});

@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict';
+import { renameSync } from 'node:fs';
+import { after, before, describe, it } from 'node:test';
+import { metricOf, Pipeline, readiness, type Replica } from '../support/pipeline.ts';
+import { startPrivatePostgres, type PrivatePostgres } from '../support/postgres.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
+
+const event = (id: string): string => JSON.stringify({ id, type: 'order.paid' });
+const HOUR_MS = 3_600_000;
+
+async function isReady(replica: Replica, wanted: boolean): Promise<void> {
+  await eventually(`readiness is ${wanted}`, async () => ((await readiness(replica)).status === 200) === wanted, 10_000);
+}
+
+async function postAll(pipeline: Pipeline, ids: readonly string[]): Promise<void> {
+  for (const id of ids) assert.equal((await pipeline.post(event(id))).status, 202, id);
+}
+
+const idsFrom = (name: string, length: number): string[] => Array.from({ length }, (_, at) => `${name}-${at}`);
+
+function describeWarehouseOutage(name: string, open: () => Promise<WarehouseStore>, away: () => Promise<void>, back: () => Promise<void>): void {
+  describe(`while ${name} is away`, () => {
+    let redis: TestRedis;
+    let store: WarehouseStore;
+    let pipeline: Pipeline;
+    before(async () => {
+      redis = await TestRedis.start(['--appendonly', 'no']);
+      store = await open();
+      pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri, replicas: 2 });
+    });
+    after(() => pipeline.stop());
+
+    it('events are accepted and found in the queue, nothing is lost, and all lands without a restart when it is back', async () => {
+      const [replica] = pipeline.replicas;
+      assert.ok(replica !== undefined);
+      await postAll(pipeline, idsFrom('before', 5));
+      await eventually('the first have landed', async () => (await store.count()) === 5, 10_000);
+      await isReady(replica, true);
+
+      await away();
+      await isReady(replica, false);
+      assert.match(String((await readiness(replica)).body['reason']), /^the warehouse is away/);
+      await postAll(pipeline, idsFrom('during', 20));
+      const found = await pipeline.find('during-0');
+      assert.deepEqual([found.status, found.body['status']], [200, 'accepted']);
+      const unknown = await pipeline.find('never sent');
+      assert.deepEqual([unknown.status, unknown.body['retryable']], [503, true], 'no false 404');
+      await eventually('the lag is seen', async () => (await metricOf(replica, 'ingest_queue_lag_events')) === 20, 5_000);
+      assert.ok((await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) > 0);
+
+      await back();
+      await eventually('all has landed', async () => (await store.count()) === 25, 20_000);
+      assert.deepEqual(await store.quarantine(), []);
+      await isReady(replica, true);
+      assert.equal((await pipeline.find('during-0')).body['status'], 'landed');
+      assert.equal((await pipeline.find('never sent')).status, 404);
+      for (const { program } of pipeline.replicas) assert.ok(program.running);
+    });
+  });
+}
+
+describe('PostgreSQL that can be stopped', () => {
+  let postgres: PrivatePostgres;
+  before(async () => {
+    postgres = await startPrivatePostgres({ durable: true });
+  });
+  after(() => postgres.stop());
+  describeWarehouseOutage('PostgreSQL', () => postgresStore(postgres), () => postgres.kill(), () => postgres.start());
+});
+
+const sqlite = sqliteStore();
+const { folder } = sqlite;
+describeWarehouseOutage(
+  'SQLite',
+  async () => sqlite,
+  async () => renameSync(folder, `${folder}-away`),
+  async () => renameSync(`${folder}-away`, folder),
+);
+
+describe('a consumer whose queue has trouble', () => {
+  let redis: TestRedis;
+  let store: WarehouseStore;
+  let pipeline: Pipeline;
+  let replica: Replica;
+  before(async () => {
+    redis = await TestRedis.start(['--appendonly', 'no']);
+    store = sqliteStore();
+    pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri });
+    replica = pipeline.replicas[0] as Replica;
+    await isReady(replica, true);
+  });
+  after(() => pipeline.stop());
+
+  /** It goes on: one more event lands, and it has not been made busy meanwhile. */
+  async function goesOn(id: string, rows: number): Promise<void> {
+    await eventually('the gateway accepts', async () => (await pipeline.post(event(id)).catch(() => undefined))?.status === 202, 10_000);
+    await eventually('the event lands', async () => (await store.count()) === rows, 10_000);
+    await isReady(replica, true);
+    assert.ok(replica.program.running);
+  }
+
+  const vanished = (): Promise<number> => metricOf(replica, 'ingest_queue_group_vanished_total');
+  const errors = (): number => replica.program.lines.filter((line) => line.includes('"level":"error"')).length;
+
+  it('makes a deleted stream again, loudly, and lands what comes', async () => {
+    await postAll(pipeline, ['one']);
+    await eventually('it lands', async () => (await store.count()) === 1, 10_000);
+    await redis.command('DEL', 'ingest');
+    await eventually('it is told', async () => (await vanished()) === 1, 10_000);
+    await goesOn('two', 2);
+    assert.match(replica.program.output, /"level":"error".*the stream or its consumer group is gone/);
+  });
+
+  it('makes a deleted group again and lands once what the stream still holds', async () => {
+    await redis.command('XGROUP', 'DESTROY', 'ingest', 'warehouse');
+    await eventually('it is told', async () => (await vanished()) === 2, 10_000);
+    await goesOn('three', 3);
+    assert.ok((await metricOf(replica, 'ingest_consumer_duplicates_total')) >= 1, 'the stream was read again from its beginning');
+  });
+
+  it('goes on with a server that was restarted empty, without a spin', async () => {
+    const before = errors();
+    await redis.signal('SIGKILL');
+    await isReady(replica, false);
+    await redis.start();
+    await goesOn('four', 4);
+    assert.ok((await vanished()) >= 3);
+    assert.ok(errors() - before < 20, replica.program.output);
+  });
+
+  it('goes on after a server that was frozen', async () => {
+    await redis.signal('SIGSTOP');
+    try {
+      await isReady(replica, false);
+    } finally {
+      await redis.signal('SIGCONT');
+    }
+    await goesOn('five', 5);
+  });
+
+  it('calls out in time what is about to be dropped by the queue before it has landed', async () => {
+    const [from, to] = [store.uri.slice('sqlite:'.length), `${store.uri.slice('sqlite:'.length)}.away`];
+    renameSync(from, to);
+    try {
+      await isReady(replica, false);
+      await redis.command('DEL', 'ingest');
+      await redis.command('XADD', 'ingest', String(Date.now() - 21 * HOUR_MS), 'producer', 'shop', 'body', event('late'));
+      await eventually('the age is seen', async () => (await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) >= 21 * 3_600, 10_000);
+      await eventually('it is an error in the log', () => /"level":"error".*about to leave the queue/.test(replica.program.output), 5_000);
+    } finally {
+      renameSync(to, from);
+    }
+    await eventually('it lands in time', async () => (await store.count()) === 6, 15_000);
+    await eventually('the alarm ends', async () => (await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) === 0, 10_000);
+  });
+});

@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { metricOf, Pipeline } from '../support/pipeline.ts';
+import { startPostgres, type PostgresServer } from '../support/postgres.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+import { postgresStore, sqliteStore, type StoredEntry, type WarehouseStore } from '../support/warehouse-store.ts';
+
+let postgres: PostgresServer;
+before(async () => {
+  postgres = await startPostgres();
+});
+after(() => postgres.stop());
+
+const PRODUCER = 'urn:ingest:producer:development';
+const event = (id: string): string => JSON.stringify({ id, type: 'order.paid' });
+
+interface Poison {
+  readonly members: readonly string[];
+  readonly reason: RegExp;
+  /** What the quarantine row must say. */
+  readonly id: string | null;
+  readonly body: string;
+}
+
+const poison = (producer: string, body: string, reason: RegExp, id: string | null = null): Poison => ({
+  members: ['producer', producer, 'body', body],
+  reason,
+  id,
+  body,
+});
+
+const DEEP = `{"id":"deep","type":"t","a":${'['.repeat(70)}${']'.repeat(70)}}`;
+
+/** What stands on the stream by hand, each between two good events. */
+const POISON: readonly Poison[] = [
+  poison(PRODUCER, '{"id":"half"', /^invalid_event: the body is not JSON$/),
+  poison(PRODUCER, '', /^invalid_event: the body is not JSON$/),
+  poison(PRODUCER, '{"id":"no-type"}', /^invalid_event: .*\/type/, 'no-type'),
+  poison(PRODUCER, DEEP, /^invalid_event: .*64 levels/, 'deep'),
+  poison('a\0b', event('nul'), /^refused_by_warehouse: /, 'nul'),
+  poison('other', event('good-0'), /^id_conflict: /, 'good-0'),
+  { members: ['producer', PRODUCER], reason: /^invalid_entry: .*body/, id: null, body: '' },
+  { members: ['body', event('nobody')], reason: /^invalid_entry: .*producer/, id: 'nobody', body: event('nobody') },
+  { members: ['something', 'else'], reason: /^invalid_entry: /, id: null, body: '' },
+];
+
+const entryOf = (at: number): string => `1-${2 * at + 2}`;
+
+function describePoison(name: string, openStore: () => Promise<WarehouseStore>): void {
+  describe(`poison on the way into ${name}`, () => {
+    let store: WarehouseStore;
+    let pipeline: Pipeline;
+    let entries: ReadonlyMap<string, StoredEntry>;
+
+    before(async () => {
+      store = await openStore();
+      const redis = await TestRedis.start(['--appendonly', 'no']);
+      // All of it waits for the consumer, to be read as one batch.
+      await redis.command('XADD', 'ingest', '1-1', 'producer', PRODUCER, 'body', event('good-0'));
+      for (const [at, { members }] of POISON.entries()) {
+        await redis.command('XADD', 'ingest', entryOf(at), ...members);
+        await redis.command('XADD', 'ingest', `1-${2 * at + 3}`, 'producer', PRODUCER, 'body', event(`good-${at + 1}`));
+      }
+      pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri });
+      await eventually('all of it is in quarantine', async () => (await store.count()) > POISON.length && (await store.quarantine()).length === POISON.length, 10_000);
+      entries = new Map((await store.quarantine()).map((row) => [row.entry, row]));
+    });
+    after(() => pipeline.stop());
+
+    it('ends in quarantine with its reason, its bytes and its producer, and nothing else does', () => {
+      assert.deepEqual([...entries.keys()].sort(), POISON.map((_, at) => entryOf(at)).sort());
+      for (const [at, { reason, id, body }] of POISON.entries()) {
+        const row = entries.get(entryOf(at));
+        assert.match(row?.reason ?? '', reason);
+        assert.equal(row?.id, id);
+        assert.equal(row?.body.toString(), body);
+      }
+    });
+
+    it('leaves its neighbours to land', async () => {
+      const ids = (await store.events()).map((row) => row.id).sort();
+      assert.deepEqual(ids, Array.from({ length: POISON.length + 1 }, (_, at) => `good-${at}`).sort());
+    });
+
+    it('is told to its producer as rejected, with the reason', async () => {
+      const found = await pipeline.find('no-type');
+      assert.equal(found.status, 200);
+      assert.equal(found.body['status'], 'rejected');
+      assert.match(String(found.body['reason']), /^invalid_event: .*\/type/);
+      assert.ok(Date.parse(String(found.body['rejectedAt'])) > 0);
+      assert.deepEqual(found.body['event'], { id: 'no-type' });
+      assert.equal((await pipeline.find('nul')).status, 404, "another producer's");
+    });
+
+    it('is counted by reason', async () => {
+      const [replica] = pipeline.replicas;
+      assert.ok(replica !== undefined);
+      assert.equal(await metricOf(replica, 'ingest_quarantined_total{reason="invalid_event"}'), 4);
+      assert.equal(await metricOf(replica, 'ingest_quarantined_total{reason="invalid_entry"}'), 3);
+      assert.equal(await metricOf(replica, 'ingest_quarantined_total{reason="id_conflict"}'), 1);
+      assert.equal(await metricOf(replica, 'ingest_quarantined_total{reason="refused_by_warehouse"}'), 1);
+    });
+  });
+}
+
+describePoison('SQLite', async () => sqliteStore());
+describePoison('PostgreSQL', () => postgresStore(postgres));

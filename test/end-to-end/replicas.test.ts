@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import { renameSync } from 'node:fs';
+import { after, before, describe, it } from 'node:test';
+import { metricOf, Pipeline } from '../support/pipeline.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
+
+const BATCH = 5;
+const event = (id: string): string => JSON.stringify({ id, type: 'order.paid' });
+
+interface Member {
+  readonly name: string;
+  readonly pending: number;
+}
+
+describe('replicas of the consumer', () => {
+  let redis: TestRedis;
+  let store: SqliteStore;
+  let pipeline: Pipeline;
+  before(async () => {
+    redis = await TestRedis.start(['--appendonly', 'no']);
+    store = sqliteStore();
+    pipeline = await Pipeline.start({
+      queueUri: redis.uri,
+      warehouseUri: store.uri,
+      replicas: 2,
+      env: { INGEST_CONSUMER_BATCH_MAX: String(BATCH) },
+    });
+  });
+  after(() => pipeline.stop());
+
+  async function members(): Promise<readonly Member[]> {
+    const found = (await redis.command('XINFO', 'CONSUMERS', 'ingest', 'warehouse')) as unknown[][];
+    return found.map((fields) => ({ name: String(fields[1]), pending: Number(fields[3]) }));
+  }
+
+  it('take over what a dead and a frozen one held, and the late write of the frozen one makes no second row', async () => {
+    const [frozen, dead] = pipeline.replicas;
+    assert.ok(frozen !== undefined && dead !== undefined);
+    await pipeline.post(event('first'));
+    await eventually('the warehouse is made', async () => (await store.count()) === 1, 10_000);
+
+    renameSync(store.folder, `${store.folder}-away`);
+    for (let at = 0; at < 2 * BATCH; at += 1) assert.equal((await pipeline.post(event(`held-${at}`))).status, 202);
+    await eventually('both hold entries', async () => (await members()).filter(({ pending }) => pending > 0).length === 2, 10_000);
+    frozen.program.signal('SIGSTOP');
+    await dead.program.kill();
+    renameSync(`${store.folder}-away`, store.folder);
+    assert.equal(await store.count(), 1);
+
+    const joined = await pipeline.startConsumer();
+    await eventually('the new one has landed all', async () => (await store.count()) === 1 + 2 * BATCH, 30_000);
+    assert.equal(await metricOf(joined, 'ingest_landed_total'), 2 * BATCH);
+
+    frozen.program.signal('SIGCONT');
+    await eventually('the frozen one has written late', async () => (await metricOf(frozen, 'ingest_consumer_duplicates_total')) > 0, 15_000);
+    assert.equal(await store.count(), 1 + 2 * BATCH);
+    assert.deepEqual(await store.quarantine(), []);
+    await eventually('nothing is pending', async () => (await members()).every(({ pending }) => pending === 0), 10_000);
+
+    await pipeline.post(event('after'));
+    await eventually('events land', async () => (await store.count()) === 2 + 2 * BATCH, 10_000);
+    assert.ok(frozen.program.running && joined.program.running);
+  });
+
+  it('are six at most: the seventh says which key lifts the limit, and starts when one has left', async () => {
+    await Promise.all(Array.from({ length: 4 }, () => pipeline.startConsumer()));
+    const seventh = pipeline.beginConsumer();
+    assert.equal(await seventh.ended, 5, seventh.output);
+    assert.match(seventh.output, /INGEST_CONSUMER_REPLICAS_MAX=6: as many replicas run already/);
+
+    const lifted = await pipeline.startConsumer({ INGEST_CONSUMER_REPLICAS_MAX: '7' });
+    lifted.program.signal('SIGTERM');
+    assert.equal(await lifted.program.ended, 0, lifted.program.output);
+    const leaving = pipeline.replicas[2];
+    leaving?.program.signal('SIGTERM');
+    assert.equal(await leaving?.program.ended, 0);
+    await pipeline.startConsumer();
+  });
+});

@@ -1,0 +1,217 @@
+// Certificates, keys, authorities and revocation lists change while producers keep sending: those who stay notice
+// nothing, those who lose their trust are out within 2 s.
+import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { before, describe, it } from 'node:test';
+import { CertificateAuthority } from '../../lib/runtime/certificate-authority.ts';
+import { event, TestGateway, type RawConnection } from '../support/gateway.ts';
+import { Load } from '../support/load.ts';
+import { AUDIENCE_URI, Pki, type ClientCertificate } from '../support/pki.ts';
+import { TestRedis } from '../support/redis.ts';
+import { atEnd, eventually } from '../support/scope.ts';
+import { addsNothing, assertAlive, assertProblem } from '../support/verdicts.ts';
+import { askRaw, postText, requestText } from '../support/wire.ts';
+
+/** How long who lost our trust may stay, in milliseconds. */
+const OUT_WITHIN_MS = 2_000;
+let redis: TestRedis;
+
+before(async () => {
+  redis = await TestRedis.start();
+});
+
+async function startGateway(pki: Pki, env: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
+  const gateway = await TestGateway.start(redis, pki, env);
+  atEnd(() => assertAlive(gateway));
+  return gateway;
+}
+
+/** Writes files and waits until the gateway has taken them into use. */
+async function change(gateway: TestGateway, write: () => void): Promise<void> {
+  const before = await gateway.metric('ingest_tls_reloads_total');
+  write();
+  await eventually('the change is in use', async () => (await gateway.metric('ingest_tls_reloads_total')) > before);
+}
+
+/** Writes files that are no good and waits until the gateway has refused them. */
+async function badChange(gateway: TestGateway, write: () => void): Promise<void> {
+  const before = await gateway.metric('ingest_tls_reload_failures_total');
+  write();
+  await eventually('the change is refused', async () => (await gateway.metric('ingest_tls_reload_failures_total')) > before);
+}
+
+async function servedSerial(gateway: TestGateway, ca: string): Promise<string | undefined> {
+  const connection = await gateway.socket(undefined, { ca });
+  const serial = connection.socket.getPeerX509Certificate()?.serialNumber;
+  connection.socket.destroy();
+  return serial;
+}
+
+describe('under load', () => {
+  it('server certificate, key, authorities and revocation list change without one failed request, and the revoked are out within 2 s', async (t) => {
+    const pki = await Pki.create();
+    const crl = pki.write('crl.pem', await pki.authority.revocationList([]));
+    const gateway = await startGateway(pki, { INGEST_TLS_CLIENT_CRL: crl });
+    const [stays, leaves] = await Promise.all([pki.producer('stays'), pki.producer('leaves')]);
+    const load = new Load(gateway.client(stays), 'stays', 8, 5);
+    const leaving = new Load(gateway.client(leaves), 'leaves', 4, 5);
+    await load.more(50);
+
+    const renewed = await pki.authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], addresses: ['127.0.0.1'], server: true });
+    await change(gateway, () => {
+      pki.write('server.pem', renewed.certificate);
+      pki.write('server-key.pem', renewed.key);
+    });
+    assert.equal(await servedSerial(gateway, pki.authority.certificate), new X509Certificate(renewed.certificate).serialNumber);
+    await load.more(50);
+
+    const second = await CertificateAuthority.create('second authority');
+    const secondList = await second.revocationList([]);
+    await change(gateway, () => {
+      pki.write('ca.pem', pki.authority.certificate + second.certificate);
+      pki.write('crl.pem', readFileSync(crl, 'utf8') + secondList);
+    });
+    const issued = await second.issue({ commonName: 'newcomer', uris: ['urn:test:producer:newcomer', AUDIENCE_URI] });
+    const newcomer: ClientCertificate = { cert: issued.certificate, key: issued.key, serial: issued.serial };
+    assert.equal((await gateway.client(newcomer).post(event('newcomer'))).status, 202);
+    await load.more(50);
+    assert.deepEqual(leaving.statuses, [202]);
+    assert.deepEqual(leaving.errors, []);
+
+    const idle = await gateway.socket(leaves);
+    assert.equal((await askRaw(idle, postText(event('idle')))).status, 202);
+    const silent = await gateway.socket(leaves);
+    const staysIdle = await gateway.socket(stays);
+    const revocation = (await pki.authority.revocationList([leaves.serial])) + secondList;
+    const start = performance.now();
+    const outAfter = async (connection: RawConnection): Promise<number> => {
+      await eventually('the connection is closed', () => connection.closed);
+      return performance.now() - start;
+    };
+    pki.write('crl.pem', revocation);
+    const times = await Promise.all([outAfter(idle), outAfter(silent)]);
+    t.diagnostic(`closed after ${times.map((ms) => Math.round(ms)).join(' and ')} ms`);
+    for (const ms of times) assert.ok(ms < OUT_WITHIN_MS, `${ms} ms`);
+    await addsNothingOf(leaving);
+
+    await load.more(50);
+    await Promise.all([load.stop(), leaving.stop()]);
+    assert.deepEqual(load.errors, []);
+    assert.deepEqual(load.statuses, [202]);
+    assert.equal(leaving.replies.at(-1)?.status, 401);
+    assert.ok(!staysIdle.closed);
+    assert.equal((await askRaw(staysIdle, postText(event('stays-idle')))).status, 202);
+  });
+
+  /** From some moment on the load is told 401 and nothing else. */
+  async function addsNothingOf(leaving: Load): Promise<void> {
+    await eventually('the revoked are told so', () => leaving.replies.at(-1)?.status === 401);
+    const accepted = leaving.accepted.length;
+    await leaving.more(20);
+    assert.equal(leaving.accepted.length, accepted);
+  }
+
+  it('producers of an authority that is taken out are out within 2 s', async () => {
+    const pki = await Pki.create();
+    const second = await CertificateAuthority.create('second authority');
+    pki.write('ca.pem', pki.authority.certificate + second.certificate);
+    const gateway = await startGateway(pki);
+    const issued = await second.issue({ commonName: 'theirs', uris: ['urn:test:producer:theirs', AUDIENCE_URI] });
+    const [stays, leaves] = [await gateway.socket(await pki.producer('stays')), await gateway.socket({ cert: issued.certificate, key: issued.key, serial: '' })];
+    assert.equal((await askRaw(leaves, postText(event('taken-out')))).status, 202);
+    const start = performance.now();
+    pki.write('ca.pem', pki.authority.certificate);
+    await eventually('the connection is closed', () => leaves.closed);
+    assert.ok(performance.now() - start < OUT_WITHIN_MS);
+    assert.equal((await askRaw(stays, postText(event('left-in')))).status, 202);
+  });
+
+  it('a revoked intermediate puts out the producers below it', async () => {
+    const pki = await Pki.create();
+    const department = await pki.authority.intermediate('department');
+    pki.write('ca.pem', pki.authority.certificate + department.certificate);
+    const lists = async (revoked: readonly string[]): Promise<string> =>
+      (await pki.authority.revocationList(revoked)) + (await department.revocationList([]));
+    const gateway = await startGateway(pki, { INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', await lists([])) });
+    const issued = await department.issue({ commonName: 'member', uris: ['urn:test:producer:member', AUDIENCE_URI] });
+    const member = await gateway.socket({ cert: issued.certificate, key: issued.key, serial: '' });
+    assert.equal((await askRaw(member, postText(event('member')))).status, 202);
+    const start = performance.now();
+    pki.write('crl.pem', await lists([new X509Certificate(department.certificate).serialNumber]));
+    await eventually('the connection is closed', () => member.closed);
+    assert.ok(performance.now() - start < OUT_WITHIN_MS);
+  });
+});
+
+describe('new files that are no good', () => {
+  it('are refused, logged and counted, and the last good ones stay', async () => {
+    const pki = await Pki.create();
+    const revoked = await pki.producer('revoked');
+    const list = await pki.authority.revocationList([revoked.serial]);
+    const gateway = await startGateway(pki, { INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', list) });
+    const client = gateway.client(await pki.producer('one'));
+    const served = await servedSerial(gateway, pki.authority.certificate);
+    const stranger = await CertificateAuthority.create('stranger');
+    const expired = await pki.authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], server: true, notAfter: new Date(Date.now() - 1_000) });
+    const bad: Readonly<Record<string, readonly [file: string, content: string]>> = {
+      'a key of another certificate': ['server-key.pem', expired.key],
+      'no certificate': ['server.pem', 'nothing'],
+      'an empty authorities file': ['ca.pem', ''],
+      'a list cut in the middle': ['crl.pem', list.slice(0, list.length / 2)],
+      'an empty list': ['crl.pem', ''],
+      "a stranger's list": ['crl.pem', await stranger.revocationList([])],
+      'a list that is overdue': ['crl.pem', await pki.authority.revocationList([], new Date(Date.now() - 1_000))],
+    };
+    for (const [name, [file, content]] of Object.entries(bad)) {
+      const good = readFileSync(pki.path(file), 'utf8');
+      await badChange(gateway, () => pki.write(file, content));
+      assert.equal((await client.post(event(name))).status, 202, name);
+      assert.equal(await servedSerial(gateway, pki.authority.certificate), served, name);
+      await addsNothing(redis, async () => assertProblem(await gateway.client(revoked).post(event(name)), 401, 'UNAUTHORIZED_PRODUCER'));
+      await change(gateway, () => pki.write(file, good));
+    }
+    const refused = gateway.lines.filter((line) => line.includes('changed TLS material refused'));
+    assert.ok(refused.length >= Object.keys(bad).length);
+    for (const line of refused) assert.match(line, /"level":"error".*"reason":"(INGEST_TLS_|the new crl)/);
+  });
+});
+
+describe('SIGHUP', () => {
+  it('loads the files again at once', async () => {
+    const pki = await Pki.create();
+    const gateway = await startGateway(pki);
+    const before = await gateway.metric('ingest_tls_reloads_total');
+    gateway.signal('SIGHUP');
+    await eventually('the files are loaded again', async () => (await gateway.metric('ingest_tls_reloads_total')) > before);
+    assert.ok(gateway.output.includes('SIGHUP'));
+    assert.equal((await gateway.client(await pki.producer('one')).post(event('after-sighup'))).status, 202);
+  });
+});
+
+describe('a revocation list that becomes overdue', () => {
+  it('refuses everyone, says so beforehand in a metric, and a new list lets them in again', async () => {
+    const pki = await Pki.create();
+    const due = new Date(Math.ceil(Date.now() / 1000) * 1000 + 3_000);
+    const gateway = await startGateway(pki, { INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', await pki.authority.revocationList([], due)) });
+    const one = await pki.producer('one');
+    const open = await gateway.socket(one);
+    assert.equal((await askRaw(open, postText(event('in-time')))).status, 202);
+    const left = await gateway.metric('ingest_tls_certificate_expiry_seconds', { file: 'crl' });
+    assert.ok(left <= 4 && left >= 0, String(left));
+    for (const file of ['cert', 'client_ca']) {
+      const seconds = await gateway.metric('ingest_tls_certificate_expiry_seconds', { file });
+      assert.ok(seconds > 86_400 * 300, `${file}: ${seconds}`);
+    }
+    await eventually('the list is overdue', () => Date.now() > due.getTime());
+    await addsNothing(redis, async () => {
+      assert.equal((await askRaw(open, postText(event('overdue')))).status, 401);
+      await eventually('new connections are refused', async () => (await gateway.client(one).post(event('overdue'))).status === 401);
+    });
+    assert.ok((await gateway.metric('ingest_tls_certificate_expiry_seconds', { file: 'crl' })) <= 0);
+    assert.equal((await askRaw(open, requestText('GET /health/live'))).status, 200);
+    const next = await pki.authority.revocationList([]);
+    await change(gateway, () => pki.write('crl.pem', next));
+    assert.equal((await gateway.client(one).post(event('again'))).status, 202);
+  });
+});

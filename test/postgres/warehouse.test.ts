@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import pg from 'pg';
+import { LOCK_KEY } from '../../lib/postgres/migrations.ts';
+import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
+import { describeWarehouse } from '../contract/warehouse.ts';
+import { openLink, type Link } from '../support/link.ts';
+import { startPostgres, type PostgresServer } from '../support/postgres.ts';
+import { eventually } from '../support/scope.ts';
+
+let server: PostgresServer;
+before(async () => {
+  server = await startPostgres();
+});
+after(() => server.stop());
+
+/** A database of its own behind a link: `uri` goes through the link, `direct` does not. */
+async function linkedDatabase(): Promise<{ uri: string; direct: string; link: Link }> {
+  const direct = await server.freshDatabase();
+  const target = new URL(direct);
+  const socketFolder = target.searchParams.get('host');
+  const port = Number(target.port || 5432);
+  const link = await openLink(socketFolder === null ? { host: target.hostname, port } : { path: `${socketFolder}/.s.PGSQL.${port}` });
+  const linked = new URL(direct);
+  linked.searchParams.delete('host');
+  linked.hostname = '127.0.0.1';
+  linked.port = String(link.port);
+  return { uri: linked.href, direct, link };
+}
+
+describeWarehouse('PostgreSQL', async () => {
+  const { uri, direct, link } = await linkedDatabase();
+  return {
+    open: () => createPostgresWarehouse({ uri, connectionsMax: 2 }),
+    count: async (table) => Number((await server.query<{ rows: string }>(direct, `SELECT count(*) AS rows FROM ${table}`))[0]?.rows),
+    takeAway: () => link.cut(),
+    bringBack: () => link.mend(),
+    close: () => link.close(),
+  };
+});
+
+describe('the PostgreSQL warehouse', () => {
+  it('refuses what a constraint of the operator refuses, and says which class of error it was', async (t) => {
+    const uri = await server.freshDatabase();
+    const warehouse = createPostgresWarehouse({ uri, connectionsMax: 1 });
+    t.after(() => warehouse.close());
+    await warehouse.prepare();
+    await server.query(uri, `ALTER TABLE events ADD CHECK (type <> 'order.lost')`);
+    const refused = { id: 'one', type: 'order.lost', producer: 'shop', body: Buffer.from('{}'), acceptedAtMs: 1 };
+    await assert.rejects(warehouse.land([refused]), { name: 'BatchRefused', message: '23514' });
+  });
+
+  it('needs no right to make tables once the schema stands', async (t) => {
+    const uri = await server.freshDatabase();
+    const owner = createPostgresWarehouse({ uri, connectionsMax: 1 });
+    t.after(() => owner.close());
+    await owner.prepare();
+    const role = `ingest_test_writer_${process.pid}`;
+    await server.query(uri, `CREATE ROLE ${role}; GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA public TO ${role}`);
+    t.after(() => server.query(uri, `DROP OWNED BY ${role}; DROP ROLE ${role}`));
+    const asWriter = new URL(uri);
+    asWriter.searchParams.set('options', `-c role=${role}`);
+    const writer = createPostgresWarehouse({ uri: asWriter.href, connectionsMax: 1 });
+    t.after(() => writer.close());
+    await writer.prepare();
+    const event = { id: 'one', type: 't', producer: 'shop', body: Buffer.from('{}'), acceptedAtMs: 1 };
+    assert.deepEqual(await writer.land([event]), ['landed']);
+  });
+
+  it('rejects, and the process lives, when the server goes away while the schema is being made', async (t) => {
+    const { uri, direct, link } = await linkedDatabase();
+    t.after(() => link.close());
+    const holder = new pg.Client({ connectionString: direct });
+    await holder.connect();
+    t.after(() => holder.end());
+    await holder.query('SELECT pg_advisory_lock($1)', [LOCK_KEY]);
+    const warehouse = createPostgresWarehouse({ uri, connectionsMax: 1 });
+    t.after(() => warehouse.close());
+    const preparing = assert.rejects(warehouse.prepare());
+    const waiting = `SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`;
+    await eventually('it waits for the lock', async () => (await holder.query(waiting)).rowCount === 1, 5_000);
+    link.cut();
+    await preparing;
+    link.mend();
+    await holder.query('SELECT pg_advisory_unlock($1)', [LOCK_KEY]);
+    await warehouse.prepare();
+  });
+
+  it('counts a server that only reads as away', async (t) => {
+    const uri = await server.freshDatabase();
+    const owner = createPostgresWarehouse({ uri, connectionsMax: 1 });
+    t.after(() => owner.close());
+    await owner.prepare();
+    const readOnly = new URL(uri);
+    readOnly.searchParams.set('options', '-c default_transaction_read_only=on');
+    const reader = createPostgresWarehouse({ uri: readOnly.href, connectionsMax: 1 });
+    t.after(() => reader.close());
+    await assert.rejects(reader.probe(), /read-only/);
+    assert.deepEqual(await reader.find('one', 'shop'), { kind: 'unknown' });
+  });
+});

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import { createLog } from '../../lib/runtime/log.ts';
+import { GROUP, StreamReader } from '../../lib/redis/stream-reader.ts';
+import { STREAM } from '../../lib/redis/stream-queue.ts';
+import { describeQueueReader } from '../contract/queue-reader.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+
+const log = createLog('test', 'error');
+
+let server: TestRedis;
+before(async () => {
+  server = await TestRedis.start(['--appendonly', 'no']);
+});
+
+async function openReader(): Promise<StreamReader> {
+  const reader = new StreamReader({ uri: server.uri, log: log.child({}, { level: 'silent' }) });
+  assert.equal(await reader.open(5_000), true, reader.lastError);
+  return reader;
+}
+
+describeQueueReader('A Redis Stream', async () => ({
+  open: openReader,
+  put: async (members, acceptedAtMs) =>
+    String(await server.command('XADD', STREAM, acceptedAtMs === undefined ? '*' : String(acceptedAtMs), ...Object.entries(members).flat())),
+  drop: async (entry) => void (await server.command('XDEL', STREAM, entry)),
+  wipe: async () => void (await server.command('FLUSHALL')),
+  close: async () => undefined,
+}));
+
+describe('the reader of a Redis Stream', () => {
+  it('reads at once what it took before the connection broke, without waiting for a claim', async (t) => {
+    await server.command('FLUSHALL');
+    const reader = await openReader();
+    t.after(() => reader.close());
+    await reader.join();
+    await server.command('XADD', STREAM, '1-1', 'producer', 'shop', 'body', '{}');
+    const [taken] = await reader.read(10, 3_600_000, 0);
+    assert.equal(taken?.entry, '1-1');
+    await server.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    const again = await eventually('it is read again', async () => {
+      const deliveries = await reader.read(10, 3_600_000, 20).catch(() => []);
+      return deliveries.length > 0 && deliveries;
+    }, 5_000);
+    assert.equal(again[0]?.entry, '1-1');
+    await reader.acknowledge(['1-1']);
+    assert.deepEqual(await reader.read(10, 3_600_000, 20), []);
+  });
+
+  it('rejects in time when the server is frozen, and reads on when it goes on', async (t) => {
+    await server.command('FLUSHALL');
+    const reader = await openReader();
+    t.after(() => reader.close());
+    await reader.join();
+    await server.signal('SIGSTOP');
+    try {
+      const before = performance.now();
+      await Promise.all([assert.rejects(reader.read(10, 3_600_000, 100)), assert.rejects(reader.acknowledge(['1-1']))]);
+      assert.ok(performance.now() - before < 5_000, 'both had an end');
+    } finally {
+      await server.signal('SIGCONT');
+    }
+    await server.command('XADD', STREAM, '2-1', 'producer', 'shop', 'body', '{}');
+    await eventually('it reads again', async () => (await reader.read(10, 3_600_000, 50).catch(() => [])).length > 0, 10_000);
+  });
+
+  it('leaves nothing of itself in the group when it closes, but keeps what is pending for others', async () => {
+    await server.command('FLUSHALL');
+    const [idle, busy] = [await openReader(), await openReader()];
+    await idle.join();
+    await server.command('XADD', STREAM, '3-1', 'producer', 'shop', 'body', '{}');
+    await idle.read(1, 3_600_000, 0).then((taken) => idle.acknowledge(taken.map(({ entry }) => entry)));
+    await server.command('XADD', STREAM, '3-2', 'producer', 'shop', 'body', '{}');
+    await busy.read(1, 3_600_000, 0);
+    await Promise.all([idle.close(), busy.close()]);
+    const members = (await server.command('XINFO', 'CONSUMERS', STREAM, GROUP)) as unknown[][];
+    assert.deepEqual(members.map((fields) => fields[1]), [busy.name]);
+  });
+
+  it('says within its time that there is no server', async (t) => {
+    const reader = new StreamReader({ uri: 'redis://127.0.0.1:1', log: log.child({}, { level: 'silent' }) });
+    t.after(() => reader.close());
+    assert.equal(await reader.open(300), false);
+    assert.match(reader.lastError, /ECONNREFUSED/);
+    await assert.rejects(reader.join());
+  });
+});

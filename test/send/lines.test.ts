@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { lines, type Line } from '../../lib/send/lines.ts';
+
+async function cut(chunks: readonly Buffer[]): Promise<Line[]> {
+  async function* source(): AsyncGenerator<Buffer> {
+    yield* chunks;
+  }
+  const found: Line[] = [];
+  for await (const line of lines(source())) found.push(line);
+  return found;
+}
+
+describe('lines', () => {
+  it('keeps the bytes of each line and skips lines of white space', async () => {
+    const found = await cut([Buffer.from('{"a":1}\n\n \t\r\n {"b":2} \r\n{"c":"\u00e9\0'), Buffer.from('"}')]);
+    assert.deepEqual(
+      found.map(({ number, bytes, endByte }) => [number, bytes.toString(), endByte]),
+      [
+        [1, '{"a":1}', 8],
+        [4, ' {"b":2} \r', 24],
+        [5, '{"c":"\u00e9\0"}', 35],
+      ],
+    );
+  });
+
+  it('gives the same lines wherever the chunks are cut', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.string({ unit: fc.constantFrom('a', '\n', ' ', '\r', '\u00e9', '"') }), fc.array(fc.nat(40)), async (text, cuts) => {
+        const bytes = Buffer.from(text);
+        const at = [0, ...cuts.map((position) => position % (bytes.length + 1)).sort((a, b) => a - b), bytes.length];
+        const chunks = at.slice(1).map((end, index) => bytes.subarray(at[index], end));
+        assert.deepEqual(await cut(chunks), await cut([bytes]));
+        const expected = text.split('\n').filter((line) => /[^ \t\r]/.test(line));
+        assert.deepEqual((await cut(chunks)).map((line) => line.bytes.toString()), expected);
+      }),
+    );
+  });
+});

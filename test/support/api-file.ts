@@ -1,0 +1,157 @@
+// openapi/events.yaml as the tests see it: its operations, and each documented response with a compiled check.
+import { readFileSync } from 'node:fs';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import { parse } from 'yaml';
+
+export const API_FILE = new URL('../../openapi/events.yaml', import.meta.url).pathname;
+
+export type Json = string | number | boolean | null | readonly Json[] | { readonly [member: string]: Json };
+export type JsonObject = { readonly [member: string]: Json };
+
+const document = parse(readFileSync(API_FILE, 'utf8')) as JsonObject;
+
+// Strict, so that a misspelt keyword is an error. The file as a whole is no schema: its named schemas become the
+// definitions of one, and references are turned to there.
+const ajv = new Ajv2020({ allErrors: true, strict: true, strictTypes: false });
+formats.default(ajv);
+ajv.addVocabulary(['discriminator']);
+ajv.addSchema({ $id: 'events', $defs: asSchema((document['components'] as JsonObject)['schemas'] ?? null) });
+
+function asSchema(value: Json): Json {
+  if (Array.isArray(value)) return value.map(asSchema);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, one]) => [
+      key,
+      key === '$ref' && typeof one === 'string' ? one.replace('#/components/schemas/', 'events#/$defs/') : asSchema(one),
+    ]),
+  );
+}
+
+/** The value at a JSON Pointer into the file. */
+export function at(pointer: string): Json {
+  let value: Json = document;
+  for (const part of pointer.split('/').slice(1)) {
+    value = (value as JsonObject)[part.replaceAll('~1', '/').replaceAll('~0', '~')] ?? null;
+  }
+  return value;
+}
+
+export const pointer = (...parts: readonly string[]): string =>
+  parts.map((part) => `/${part.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+
+/** Where a node really stands: `pointer`, or what its `$ref` names. */
+export function deref(from: string): string {
+  const value = at(from);
+  const reference = isObject(value) ? value['$ref'] : undefined;
+  return typeof reference === 'string' ? deref(reference.slice(1)) : from;
+}
+
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Every object of the file with its pointer, the file itself first. */
+export function* nodes(from = ''): Generator<readonly [string, JsonObject]> {
+  const value = at(from);
+  if (isObject(value)) yield [from, value];
+  if (typeof value !== 'object' || value === null) return;
+  for (const key of Object.keys(value)) yield* nodes(from + pointer(key));
+}
+
+/** The check of the schema at `pointer`. `closed`: members that it does not name are faults. */
+export function schemaAt(from: string, closed = false): ValidateFunction {
+  const schema = asSchema(at(from)) as JsonObject;
+  return ajv.compile(closed ? { allOf: [schema], unevaluatedProperties: false } : schema);
+}
+
+export interface DocumentedHeader {
+  readonly name: string;
+  readonly required: boolean;
+  readonly check: ValidateFunction;
+  readonly isInteger: boolean;
+}
+
+/** One response of the file. `scope` is a method and path, or the name of an extension (with its path, if it has one). */
+export interface DocumentedResponse {
+  readonly scope: string;
+  readonly status: number;
+  readonly headers: readonly DocumentedHeader[];
+  readonly mediaType: string;
+  readonly check: ValidateFunction;
+  /** The values of `code`, or else of `status`, in its body: each is a response of its own. None: any body. */
+  readonly variants: readonly string[];
+}
+
+/** A path of the file with its methods, upper-case. */
+export interface DocumentedPath {
+  readonly path: string;
+  readonly methods: readonly string[];
+}
+
+const METHODS = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options', 'trace'];
+
+export const PATHS: readonly DocumentedPath[] = Object.entries(at('/paths') as Record<string, JsonObject>).map(
+  ([path, item]) => ({ path, methods: Object.keys(item).filter((key) => METHODS.includes(key)).map((key) => key.toUpperCase()) }),
+);
+
+export const OTHER_METHODS = 'x-other-methods';
+export const OTHER_PATHS = 'x-other-paths';
+export const UNREADABLE = 'x-unreadable-requests';
+
+/** Every response that the file documents. */
+export const RESPONSES: readonly DocumentedResponse[] = [
+  ...PATHS.flatMap(({ path, methods }) => [
+    ...methods.flatMap((method) => responsesAt(`${method} ${path}`, pointer('paths', path, method.toLowerCase(), 'responses'))),
+    ...responsesAt(`${OTHER_METHODS} ${path}`, pointer('paths', path, OTHER_METHODS)),
+  ]),
+  ...responsesAt(OTHER_PATHS, pointer(OTHER_PATHS)),
+  ...responsesAt(UNREADABLE, pointer(UNREADABLE)),
+];
+
+/** The scope of a request by its path as it was sent. */
+export function scopeOf(method: string, target: string): string {
+  const path = target.replace(/\?.*$/, '');
+  const known = PATHS.find((one) => new RegExp(`^${one.path.replace(/\{\w+\}/g, '[^/]+')}$`).test(path));
+  if (known === undefined) return OTHER_PATHS;
+  return known.methods.includes(method) ? `${method} ${known.path}` : `${OTHER_METHODS} ${known.path}`;
+}
+
+function responsesAt(scope: string, from: string): DocumentedResponse[] {
+  return Object.keys(at(from) as JsonObject).map((status) => {
+    const response = deref(from + pointer(status));
+    const content = Object.keys((at(`${response}/content`) ?? {}) as JsonObject);
+    const [mediaType] = content;
+    if (mediaType === undefined || content.length > 1) throw new Error(`${response}: one media type is wanted`);
+    const schema = response + pointer('content', mediaType, 'schema');
+    const isProblem = mediaType === 'application/problem+json';
+    return {
+      scope,
+      status: Number(status),
+      headers: headersAt(response),
+      mediaType,
+      check: schemaAt(schema, mediaType.endsWith('json')),
+      variants: constantsOf(deref(schema), isProblem ? 'code' : 'status'),
+    };
+  });
+}
+
+function headersAt(response: string): DocumentedHeader[] {
+  return Object.keys((at(`${response}/headers`) ?? {}) as JsonObject).map((name) => {
+    const header = deref(response + pointer('headers', name));
+    const { required } = at(header) as JsonObject;
+    const { type } = at(`${header}/schema`) as JsonObject;
+    return { name: name.toLowerCase(), required: required === true, check: schemaAt(`${header}/schema`), isInteger: type === 'integer' };
+  });
+}
+
+/** The constants that a member can be, over all alternatives of a schema. */
+function constantsOf(schema: string, member: string): string[] {
+  const value = at(schema) as JsonObject;
+  if (Array.isArray(value['oneOf'])) {
+    return value['oneOf'].flatMap((_, index) => constantsOf(deref(`${schema}/oneOf/${index}`), member));
+  }
+  const constant = isObject(value['properties']) ? (value['properties'][member] as JsonObject | undefined)?.['const'] : undefined;
+  return typeof constant === 'string' ? [constant] : [];
+}

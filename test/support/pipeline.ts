@@ -1,0 +1,169 @@
+// The whole way of an event as real processes: gateway and consumers on a queue and a warehouse, with development
+// certificates in a folder of their own, and a producer's requests.
+import { readFileSync } from 'node:fs';
+import { Agent, request } from 'node:https';
+import { join } from 'node:path';
+import { Program } from './program.ts';
+import { freePort } from './redis.ts';
+import { temporaryFolder } from './scope.ts';
+
+export interface PipelineOptions {
+  readonly queueUri: string;
+  readonly warehouseUri: string;
+  /** How many consumers to start. */
+  readonly replicas?: number;
+  /** More environment for each program. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** The warehouse as the gateway sees it; the same by default, none with ''. */
+  readonly gatewayWarehouseUri?: string;
+}
+
+export interface Replica {
+  readonly program: Program;
+  /** Where its process endpoints are. */
+  readonly url: string;
+}
+
+/** What `GET /events/{id}` answered. */
+export interface Found {
+  readonly status: number;
+  readonly body: Readonly<Record<string, unknown>>;
+  readonly text: string;
+}
+
+/** The value of one metric, by its name with labels as it stands in the text; NaN where it is not there. */
+export async function metricOf({ url }: Replica, name: string): Promise<number> {
+  const text = await (await fetch(`${url}/metrics`)).text();
+  const line = text.split('\n').find((candidate) => candidate.startsWith(`${name} `));
+  return Number(line?.slice(name.length + 1));
+}
+
+/** What a replica says of its readiness. */
+export async function readiness({ url }: Replica): Promise<{ readonly status: number; readonly body: Readonly<Record<string, unknown>> }> {
+  const response = await fetch(`${url}/health/ready`);
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+}
+
+export class Pipeline {
+  readonly stateDir = temporaryFolder('ingest-state-');
+  readonly replicas: Replica[] = [];
+  readonly #options: PipelineOptions;
+  readonly #started: Program[] = [];
+  #gateway: Program | undefined;
+  #port = 0;
+  #agent: Agent | undefined;
+
+  constructor(options: PipelineOptions) {
+    this.#options = options;
+  }
+
+  static async start(options: PipelineOptions): Promise<Pipeline> {
+    const pipeline = new Pipeline(options);
+    try {
+      pipeline.#port = await freePort();
+      await Promise.all([pipeline.startGateway(), ...Array.from({ length: options.replicas ?? 1 }, () => pipeline.startConsumer())]);
+      return pipeline;
+    } catch (cause) {
+      await pipeline.stop();
+      throw cause;
+    }
+  }
+
+  get gateway(): Program {
+    if (this.#gateway === undefined) throw new Error('the gateway was not started');
+    return this.#gateway;
+  }
+
+  get url(): string {
+    return `https://127.0.0.1:${this.#port}`;
+  }
+
+  /** Also after it was killed: the port stays the same. */
+  async startGateway(): Promise<Program> {
+    const { queueUri, warehouseUri, gatewayWarehouseUri = warehouseUri, env } = this.#options;
+    this.#gateway = this.#track(
+      new Program('ingest-gateway', {
+        env: {
+          INGEST_QUEUE_URI: queueUri,
+          INGEST_GATEWAY_ADDR: `127.0.0.1:${this.#port}`,
+          INGEST_STATE_DIR: this.stateDir,
+          INGEST_WAREHOUSE_URI: gatewayWarehouseUri,
+          ...env,
+        },
+      }),
+    );
+    await this.#gateway.listening();
+    return this.#gateway;
+  }
+
+  async startConsumer(env: Readonly<Record<string, string>> = {}): Promise<Replica> {
+    const program = this.beginConsumer(env);
+    const replica = { program, url: await program.listening() };
+    this.replicas.push(replica);
+    return replica;
+  }
+
+  /** Starts one without waiting for it to listen: it may refuse to. */
+  beginConsumer(env: Readonly<Record<string, string>> = {}): Program {
+    return this.#track(
+      new Program('ingest-consumer', {
+        env: {
+          INGEST_QUEUE_URI: this.#options.queueUri,
+          INGEST_WAREHOUSE_URI: this.#options.warehouseUri,
+          INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+          ...this.#options.env,
+          ...env,
+        },
+      }),
+    );
+  }
+
+  /** Runs `ingest-send` with the development producer's certificate. */
+  send(args: readonly string[], input?: Buffer | string): Program {
+    return this.#track(
+      new Program('ingest-send', {
+        env: { INGEST_STATE_DIR: this.stateDir },
+        args: ['--url', this.url, ...args],
+        cwd: this.stateDir,
+        ...(input === undefined ? {} : { input }),
+      }),
+    );
+  }
+
+  /** POSTs one event. Rejects when there is no answer. */
+  post(body: Buffer | string): Promise<Found> {
+    return this.#ask('POST', '/events', body);
+  }
+
+  find(id: string): Promise<Found> {
+    return this.#ask('GET', `/events/${encodeURIComponent(id)}`);
+  }
+
+  /** Ends everything, whatever state it is in. */
+  async stop(): Promise<void> {
+    this.#agent?.destroy();
+    await Promise.all(this.#started.map((program) => program.kill()));
+  }
+
+  #track(program: Program): Program {
+    this.#started.push(program);
+    return program;
+  }
+
+  #ask(method: string, path: string, body?: Buffer | string): Promise<Found> {
+    const tls = (name: string): Buffer => readFileSync(join(this.stateDir, 'tls', name));
+    this.#agent ??= new Agent({ keepAlive: true, cert: tls('producer.pem'), key: tls('producer-key.pem'), ca: tls('ca.pem') });
+    return new Promise((resolve, reject) => {
+      const headers = { 'Content-Type': 'application/json' };
+      const outgoing = request(`${this.url}${path}`, { method, agent: this.#agent, headers, timeout: 10_000 }, (response) => {
+        let text = '';
+        response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
+        response.on('error', reject);
+        response.on('end', () => resolve({ status: response.statusCode ?? 0, body: JSON.parse(text) as Found['body'], text }));
+      });
+      outgoing.on('timeout', () => outgoing.destroy(new Error('no answer')));
+      outgoing.on('error', reject);
+      outgoing.end(body);
+    });
+  }
+}

@@ -1,0 +1,171 @@
+// A real PostgreSQL for tests: the server that INGEST_TEST_POSTGRES_URI names, or a private cluster in a folder of its
+// own, reachable by a unix socket only, that is gone when the test is.
+//
+// `freshDatabase` gives every test a database of its own. A private cluster can be killed and started again; initdb and
+// the server refuse to run as root, so there they run as the user `postgres`.
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { chownSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+
+const START_TIMEOUT_MS = 20_000;
+const PORT = 5432;
+
+export interface PostgresServer {
+  /** The URI of a new, empty database. */
+  freshDatabase(): Promise<string>;
+  /** One query on the database of `uri`, by a connection of its own. */
+  query<Row extends pg.QueryResultRow>(uri: string, text: string, values?: unknown[]): Promise<Row[]>;
+  stop(): Promise<void>;
+}
+
+export interface PrivatePostgres extends PostgresServer {
+  /** The folder of psql and the other programs. */
+  readonly programs: string;
+  readonly socketFolder: string;
+  /** SIGKILL: the server's own processes are gone when this resolves. */
+  kill(): Promise<void>;
+  start(): Promise<void>;
+}
+
+let databases = 0;
+
+/** The server under test. */
+export async function startPostgres(): Promise<PostgresServer> {
+  const external = process.env['INGEST_TEST_POSTGRES_URI'];
+  if (external === undefined || external === '') return startPrivatePostgres({ durable: false });
+  return { ...databasesOf(external), stop: async () => undefined };
+}
+
+/** A cluster of its own. `durable` keeps fsync on: for tests of what survives, and for measurements. */
+export async function startPrivatePostgres({ durable }: { durable: boolean }): Promise<PrivatePostgres> {
+  const programs = execFileSync(join(import.meta.dirname, '../../bin/ensure-postgres'), {
+    encoding: 'utf8',
+    env: { ...process.env, INGEST_TEST_POSTGRES_URI: '' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  }).trim();
+  const folder = mkdtempSync(join(tmpdir(), 'ingest-pg-'));
+  const user = serverUser();
+  if (user !== undefined) chownSync(folder, user.uid, user.gid);
+  const data = join(folder, 'data');
+  const options = { cwd: folder, env: { PATH: process.env['PATH'], LC_ALL: 'C' }, ...user };
+  execFileSync(
+    join(programs, 'initdb'),
+    ['--pgdata', data, '--username', 'ingest', '--auth', 'trust', '--encoding', 'UTF8', '--locale', 'C', '--no-sync'],
+    { ...options, stdio: ['ignore', 'ignore', 'inherit'] },
+  );
+  const uri = `postgres://ingest@localhost:${PORT}/postgres?host=${encodeURIComponent(folder)}`;
+  let server: ChildProcess | undefined;
+
+  async function start(): Promise<void> {
+    const deadline = Date.now() + START_TIMEOUT_MS;
+    for (;;) {
+      // The output is kept for the one case where it is wanted: the server does not come up.
+      const started = spawn(join(programs, 'postgres'), serverArguments(data, folder, durable), {
+        ...options,
+        stdio: ['ignore', 'ignore', 'pipe'],
+      });
+      let output = '';
+      started.stderr.setEncoding('utf8').on('data', (text: string) => (output = (output + text).slice(-4_000)));
+      const ended = once(started, 'exit');
+      if ((await Promise.race([ended.then(() => false), answers(uri, deadline)])) === true) {
+        server = started;
+        return;
+      }
+      // After a kill the old server's children may hold its memory for a moment longer; then the start is refused.
+      if (Date.now() >= deadline) throw new Error(`PostgreSQL did not start:\n${output}`);
+      if (started.exitCode === null && started.signalCode === null) started.kill('SIGKILL');
+      await ended;
+      await delay(100);
+    }
+  }
+
+  async function end(signal: NodeJS.Signals): Promise<void> {
+    const ending = server;
+    server = undefined;
+    if (ending === undefined || ending.exitCode !== null || ending.signalCode !== null) return;
+    const ended = once(ending, 'exit');
+    ending.kill(signal);
+    await ended;
+  }
+
+  const remove = (): void => rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+  const lastResort = (): void => {
+    server?.kill('SIGKILL');
+    remove();
+  };
+  process.once('exit', lastResort);
+  try {
+    await start();
+  } catch (cause) {
+    remove();
+    throw cause;
+  }
+  return {
+    ...databasesOf(uri),
+    programs,
+    socketFolder: folder,
+    start,
+    kill: () => end('SIGKILL'),
+    stop: async () => {
+      // SIGINT is PostgreSQL's fast shutdown: open connections are cut.
+      await end('SIGINT');
+      remove();
+      process.removeListener('exit', lastResort);
+    },
+  };
+}
+
+const serverArguments = (data: string, folder: string, durable: boolean): string[] => [
+  ...['-D', data, '-k', folder, '-p', String(PORT)],
+  ...['-c', 'listen_addresses=', '-c', 'max_connections=100', '-c', 'shared_buffers=64MB', '-c', 'log_min_messages=fatal'],
+  ...(durable ? [] : ['-c', 'fsync=off', '-c', 'full_page_writes=off']),
+];
+
+/** Nobody in particular, unless this is root. */
+function serverUser(): { uid: number; gid: number } | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  const idOf = (flag: string): number => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));
+  return { uid: idOf('-u'), gid: idOf('-g') };
+}
+
+async function answers(uri: string, deadline: number): Promise<boolean> {
+  while (Date.now() < deadline) {
+    try {
+      await query(uri, 'SELECT 1');
+      return true;
+    } catch {
+      await delay(20);
+    }
+  }
+  return false;
+}
+
+function databasesOf(uri: string): Pick<PostgresServer, 'freshDatabase' | 'query'> {
+  return {
+    query,
+    async freshDatabase() {
+      databases += 1;
+      const name = `ingest_test_${process.pid}_${databases}`;
+      await query(uri, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+      await query(uri, `CREATE DATABASE ${name} TEMPLATE template0 ENCODING 'UTF8'`);
+      const fresh = new URL(uri);
+      fresh.pathname = `/${name}`;
+      return fresh.href;
+    },
+  };
+}
+
+async function query<Row extends pg.QueryResultRow>(uri: string, text: string, values: unknown[] = []): Promise<Row[]> {
+  const client = new pg.Client({ connectionString: uri, connectionTimeoutMillis: 2_000 });
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    return (await client.query<Row>(text, values)).rows;
+  } finally {
+    await client.end();
+  }
+}

@@ -1,0 +1,37 @@
+// One of the project's programs as a real process, started by its launcher in bin as an operator starts it.
+import { once } from 'node:events';
+import { TestProcess } from './gateway.ts';
+import type { StartOptions } from './scope.ts';
+
+export type ProgramName = 'ingest-gateway' | 'ingest-consumer' | 'ingest-send';
+
+export interface ProgramOptions extends StartOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly args?: readonly string[];
+}
+
+export class Program extends TestProcess {
+  /** How it ended, once all of its output is here: the exit code, or the signal's name. */
+  readonly ended: Promise<number | NodeJS.Signals>;
+
+  constructor(name: ProgramName, { env = {}, args = [], ...options }: ProgramOptions) {
+    super(new URL(`../../bin/${name}`, import.meta.url).pathname, args, env, options);
+    this.ended = once(this.child, 'close').then(([code, signal]) => (code ?? signal) as number | NodeJS.Signals);
+  }
+
+  get running(): boolean {
+    return this.child.exitCode === null && this.child.signalCode === null;
+  }
+
+  /** The URL that its log says it listens on. */
+  async listening(): Promise<string> {
+    const line = await this.line(/listening on https?:\/\//);
+    return /listening on (https?:\/\/[^\s"]+)/.exec(line)?.[1] ?? '';
+  }
+
+  /** SIGKILL, and waits for the end. Fine to call on a program that has ended. */
+  async kill(): Promise<void> {
+    if (this.running) this.signal('SIGKILL');
+    await this.ended;
+  }
+}

@@ -1,0 +1,70 @@
+// Holds responses against the API file, and remembers which of the documented ones were seen.
+import assert from 'node:assert/strict';
+import type { IncomingHttpHeaders } from 'node:http';
+import { RESPONSES, type DocumentedResponse } from './api-file.ts';
+
+/** A response as it came over the wire. Header names are lower-case. */
+export interface Seen {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+/** What HTTP itself puts on a response (RFC 9110, section 6.6.1; RFC 9112, section 9). */
+const OF_HTTP = ['date', 'connection', 'keep-alive', 'content-type'];
+
+export class Transcript {
+  readonly #seen = new Set<string>();
+
+  /** Fails unless `response` is documented for `scope` and is what the file says. */
+  hold(scope: string, response: Seen): void {
+    const { status, headers, body } = response;
+    const shown = `${scope} ${status} ${JSON.stringify(headers)} ${body}`;
+    const documented = RESPONSES.find((one) => one.scope === scope && one.status === status);
+    assert.ok(documented !== undefined, `the API file has no such response: ${shown}`);
+    assert.equal(headers['content-type'], documented.mediaType, shown);
+    for (const header of documented.headers) {
+      const text = headers[header.name];
+      if (text === undefined) assert.equal(header.required, false, `${header.name} is missing: ${shown}`);
+      else assert.ok(header.check(header.isInteger ? Number(text) : text), `${header.name}: ${shown}`);
+    }
+    const known = [...OF_HTTP, ...documented.headers.map(({ name }) => name)];
+    assert.deepEqual(Object.keys(headers).filter((name) => !known.includes(name)), [], `undocumented headers: ${shown}`);
+
+    if (scope.startsWith('HEAD ')) {
+      assert.equal(body, '', shown);
+      // It cannot be told which one it was.
+      for (const name of namesOf(documented)) this.#seen.add(name);
+      return;
+    }
+    assert.equal(headers['content-length'], String(Buffer.byteLength(body)), shown);
+    const value: unknown = documented.mediaType.endsWith('json') ? JSON.parse(body) : body;
+    assert.ok(documented.check(value), `${shown}: ${JSON.stringify(documented.check.errors)}`);
+    const { code, status: state } = value as { readonly code?: unknown; readonly status?: unknown };
+    const variant = documented.variants.find((one) => one === code || one === state);
+    this.#seen.add(nameOf(documented, variant));
+  }
+
+  /** The documented responses that were never seen. */
+  get missing(): string[] {
+    return RESPONSES.flatMap(namesOf).filter((name) => !this.#seen.has(name));
+  }
+}
+
+const namesOf = (response: DocumentedResponse): string[] =>
+  response.variants.length === 0 ? [nameOf(response)] : response.variants.map((variant) => nameOf(response, variant));
+
+const nameOf = ({ scope, status, variants }: DocumentedResponse, variant?: string): string =>
+  variants.length === 0 ? `${scope} ${status}` : `${scope} ${status} ${variant}`;
+
+/** The first response in what a bare connection received (latin1); undefined while it is not whole. */
+export function firstResponse(received: string): Seen | undefined {
+  const end = received.indexOf('\r\n\r\n');
+  if (end === -1) return undefined;
+  const [statusLine = '', ...lines] = received.slice(0, end).split('\r\n');
+  const headers: Record<string, string> = {};
+  for (const line of lines) headers[line.slice(0, line.indexOf(':')).toLowerCase()] = line.slice(line.indexOf(':') + 1).trim();
+  const body = received.slice(end + 4, end + 4 + Number(headers['content-length'] ?? 0));
+  if (body.length < Number(headers['content-length'] ?? 0)) return undefined;
+  return { status: Number(/^HTTP\/1\.1 (\d{3}) /.exec(statusLine)?.[1]), headers, body: Buffer.from(body, 'latin1').toString('utf8') };
+}

@@ -1,0 +1,37 @@
+// What every test file of the running process checks again and again.
+import assert from 'node:assert/strict';
+import type { Reply, TestGateway, TestProcess } from './gateway.ts';
+import type { TestRedis } from './redis.ts';
+
+/** The answer is this problem, whole: status, code, whether to retry, and the headers that go with it. */
+export function assertProblem(reply: Reply, status: number, code: string): void {
+  assert.equal(reply.status, status, reply.body);
+  assert.equal(reply.headers['content-type'], 'application/problem+json');
+  assert.ok(reply.headers['x-request-id']);
+  assert.equal(reply.json?.['code'], code, reply.body);
+  assert.equal(reply.json['status'], status);
+  assert.equal(reply.json['retryable'], status === 503 || status === 500 || status === 408);
+  if (status === 503) assert.ok(Number(reply.headers['retry-after']) >= 1);
+}
+
+/** Runs `ask` and holds that the stream is as long after it as before. */
+export async function addsNothing<T>(redis: TestRedis, ask: () => Promise<T>): Promise<T> {
+  const before = await redis.length();
+  const value = await ask();
+  assert.equal(await redis.length(), before, 'the stream has grown');
+  return value;
+}
+
+/** Lines that no run may have: the process died, or a bug was caught. */
+export function assertNoBugs(process: TestProcess): void {
+  const bad = process.lines.filter((line) => /"level":"fatal"|a handler failed|UnhandledPromise|uncaught/i.test(line));
+  assert.deepEqual(bad, []);
+}
+
+/** It still runs, answers, and has logged no bug. */
+export async function assertAlive(gateway: TestGateway): Promise<void> {
+  assert.equal(gateway.child.exitCode, null, gateway.output);
+  assert.equal(gateway.child.signalCode, null, gateway.output);
+  assert.equal((await gateway.client().ask({ path: '/health/live' })).status, 200);
+  assertNoBugs(gateway);
+}

@@ -1,0 +1,60 @@
+// HTTP/1.1 as text, for requests that no client library sends and answers that none may hide.
+import type { RawConnection } from './gateway.ts';
+import { eventually } from './scope.ts';
+
+/** A whole request. `headers` are lines; Host and Content-Length are added to a body where they are not given. */
+export function requestText(line: string, headers: readonly string[] = [], body = ''): string {
+  const has = (name: string): boolean => headers.some((header) => header.toLowerCase().startsWith(`${name}:`));
+  const all = [...(has('host') ? [] : ['Host: gateway']), ...headers];
+  if (body !== '' && !has('content-length') && !has('transfer-encoding')) all.push(`Content-Length: ${Buffer.byteLength(body)}`);
+  return `${line} HTTP/1.1\r\n${all.map((header) => `${header}\r\n`).join('')}\r\n${body}`;
+}
+
+/** POST /events with this body. */
+export const postText = (body: string, headers: readonly string[] = []): string =>
+  requestText('POST /events', ['Content-Type: application/json', ...headers], body);
+
+export interface WireReply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** The answers in what has been received so far, whole ones only; 100 (Continue) among them. */
+export function repliesIn(received: string): WireReply[] {
+  const replies: WireReply[] = [];
+  for (let rest = received; ; ) {
+    const end = rest.indexOf('\r\n\r\n');
+    if (end === -1) return replies;
+    const [first = '', ...lines] = rest.slice(0, end).split('\r\n');
+    const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(first)?.[1]);
+    if (Number.isNaN(status)) throw new Error(`this is no answer: ${JSON.stringify(rest.slice(0, 200))}`);
+    const headers: Record<string, string> = {};
+    for (const line of lines) {
+      const at = line.indexOf(': ');
+      headers[line.slice(0, at).toLowerCase()] = line.slice(at + 2);
+    }
+    const length = Number(headers['content-length'] ?? 0);
+    if (rest.length < end + 4 + length) return replies;
+    replies.push({ status, headers, body: rest.slice(end + 4, end + 4 + length) });
+    rest = rest.slice(end + 4 + length);
+  }
+}
+
+/** Waits for this many answers. Fails early when the connection ends before. */
+export async function replies(connection: RawConnection, count: number, deadlineMs = 20_000): Promise<WireReply[]> {
+  await eventually(`${count} answers, not just ${JSON.stringify(connection.received.slice(0, 500))}`, () => {
+    return connection.closed || repliesIn(connection.received).length >= count;
+  }, deadlineMs);
+  const found = repliesIn(connection.received);
+  if (found.length < count) throw new Error(`closed (${String(connection.error)}) after ${JSON.stringify(connection.received)}`);
+  return found;
+}
+
+/** Sends `text` and waits for one answer more than there were. */
+export async function askRaw(connection: RawConnection, text: string): Promise<WireReply> {
+  const before = repliesIn(connection.received).length;
+  connection.write(text);
+  const all = await replies(connection, before + 1);
+  return all[before] as WireReply;
+}
