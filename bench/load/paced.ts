@@ -5,7 +5,7 @@
 // one write (HTTP/1.1 pipelining): that makes a request cheap enough to offer more than the server can take from the
 // other of two cores. Bodies of 503s are looked at: each must say `"retryable":true`.
 import type { LoadOptions } from './options.ts';
-import { clientContext, RawConnection, type AnswerSink } from './raw-connection.ts';
+import { clientContext, openAll, RawConnection, type AnswerSink } from './raw-connection.ts';
 import { Tally, wait } from './tally.ts';
 import { requestSource } from './workload.ts';
 
@@ -20,6 +20,7 @@ const ratePerMs = (options.ratePerS ?? 1000) / 1000;
 const secureContext = clientContext(options);
 const nextRequest = requestSource(options);
 const tally = new Tally();
+let scheduled = false;
 let stopped = false;
 
 class PacedConnection implements AnswerSink {
@@ -42,6 +43,7 @@ class PacedConnection implements AnswerSink {
   }
 
   answered(status: string, text: string): void {
+    if (!scheduled) return;
     tally.answered(status, (performance.now() - (this.#dueMs[this.#answered] ?? 0)) * 1000);
     this.#answered += 1;
     if (this.#answered > 1024) {
@@ -57,9 +59,8 @@ class PacedConnection implements AnswerSink {
   }
 }
 
-const connections = Array.from({ length: options.connections }, () => new PacedConnection());
-await Promise.all(connections.map(({ connection }) => connection.ready));
-
+const connections = await openAll(options.connections, () => new PacedConnection(), nextRequest);
+scheduled = true;
 const startMs = performance.now();
 let sent = 0;
 const timer = setInterval(() => {

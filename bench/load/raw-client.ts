@@ -3,7 +3,7 @@
 // Run as a process of its own: argv[2] is LoadOptions as JSON; the result is one JSON line on standard output. The lines
 // `warm` and `done` on standard error mark the measured part for whoever takes CPU times.
 import type { LoadOptions } from './options.ts';
-import { clientContext, RawConnection, type AnswerSink } from './raw-connection.ts';
+import { clientContext, openAll, RawConnection, type AnswerSink } from './raw-connection.ts';
 import { Tally, wait } from './tally.ts';
 import { requestSource } from './workload.ts';
 
@@ -11,6 +11,7 @@ const options = JSON.parse(process.argv[2] ?? '{}') as LoadOptions;
 const secureContext = clientContext(options);
 const nextRequest = requestSource(options);
 const tally = new Tally();
+let looping = false;
 let stopped = false;
 
 class ClosedLoop implements AnswerSink {
@@ -24,6 +25,7 @@ class ClosedLoop implements AnswerSink {
 
   answered(status: string): void {
     tally.answered(status, (performance.now() - this.#sentMs) * 1000);
+    if (!looping) return;
     if (stopped) this.connection.socket.end();
     else this.send();
   }
@@ -33,13 +35,8 @@ class ClosedLoop implements AnswerSink {
   }
 }
 
-const loops: ClosedLoop[] = [];
-// A hundred handshakes at a time: a listener's backlog has an end.
-while (loops.length < options.connections) {
-  const some = Array.from({ length: Math.min(100, options.connections - loops.length) }, () => new ClosedLoop());
-  await Promise.all(some.map(({ connection }) => connection.ready));
-  loops.push(...some);
-}
+const loops = await openAll(options.connections, () => new ClosedLoop(), nextRequest);
+looping = true;
 for (const loop of loops) loop.send();
 await tally.run(options);
 stopped = true;
