@@ -1,5 +1,5 @@
 // The latency percentile curve as SVG: how many nines across, milliseconds up, both logarithmic, so that the tail is as
-// wide as the rest.
+// wide as the rest. The gateway's lines are solid, the others' dashed.
 import { escaped } from './markup.ts';
 
 export interface Line {
@@ -42,9 +42,9 @@ export function percentileCurve(lines: readonly Line[], limitMs: number): string
   grid.push(`<line class="limit" x1="${LEFT}" x2="${right}" y1="${up(limitMs)}" y2="${up(limitMs)}"/>`);
   grid.push(`<text class="limit" x="${LEFT + 6}" y="${up(limitMs) - 5}">${limitMs} ms, the limit of p99</text>`);
 
-  const paths = shown.map(({ points }, at) => {
+  const paths = shown.map(({ name, points }, at) => {
     const path = points.map(([percentile, ms]) => `${across(percentile).toFixed(1)},${up(ms).toFixed(1)}`).join(' ');
-    return `<polyline class="line c${at % 8}" points="${path}"/>`;
+    return `<polyline class="line c${at % 8}${name.startsWith('gateway') ? '' : ' beside'}" points="${path}"/>`;
   });
   return `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="Latency by percentile, in milliseconds">
 ${grid.join('\n')}

@@ -10,6 +10,8 @@ import { comparisonLine } from './table.ts';
 
 /** The specification's latency target. */
 const P99_LIMIT_MS = 200;
+/** Shown in the tables of the cases that are about them. */
+const ONLY_COMPARED: readonly MetricName[] = ['residentGrowth', 'answeredShare', 'refusedShare'];
 const CURVES = ['saturation', 'latency'];
 
 export function page(machine: Machine, cases: readonly CaseSummary[]): string {
@@ -42,7 +44,9 @@ ${cases.map(section).join('\n')}
 function section({ name, aim, leftOut, labels, comparisons }: CaseSummary): string {
   const head = `<h2 id="${name}">${name}</h2><p>${escaped(aim)}</p>`;
   if (leftOut !== undefined) return `${head}<p class="note">${escaped(leftOut)}</p>`;
-  const metrics = (Object.keys(METRICS) as MetricName[]).filter((metric) => labels.some(({ figures }) => figures[metric] !== undefined));
+  const metrics = (Object.keys(METRICS) as MetricName[]).filter(
+    (metric) => (!ONLY_COMPARED.includes(metric) || comparisons.some((comparison) => comparison.metric === metric)) && labels.some(({ figures }) => figures[metric] !== undefined),
+  );
   const heading = metrics.map((metric) => `<th>${METRICS[metric].title}<small>${METRICS[metric].unit}</small></th>`).join('');
   const rows = labels.map(({ label, figures, voids }) => {
     const cells = metrics.map((metric) => {
@@ -66,8 +70,8 @@ main{max-width:940px;margin:0 auto;padding:32px 24px 64px}h1{margin:0;font-size:
 svg{width:100%;height:auto;font-size:12px}svg text{fill:var(--ink)}.grid{stroke:var(--rule)}.one{stroke:var(--soft)}
 .interval{stroke-width:6;stroke-opacity:.35;stroke-linecap:round;stroke:var(--plain)}circle{fill:var(--plain)}.interval.reached{stroke:var(--good)}circle.reached{fill:var(--good)}svg .value.reached{fill:var(--good)}
 .interval.missed{stroke:var(--bad)}circle.missed{fill:var(--bad)}svg .value.missed{fill:var(--bad)}.interval.unclear{stroke:var(--dull)}circle.unclear{fill:var(--dull)}svg .value.unclear{fill:var(--dull)}.goal{stroke:var(--ink);stroke-width:2}
-line.limit{stroke:var(--bad);stroke-dasharray:5 4}svg text.limit{fill:var(--bad)}.line{fill:none;stroke-width:2}
-.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}th,td{padding:5px 10px;text-align:right;border-bottom:1px solid var(--rule)}thead th{font-size:12px;color:var(--soft);font-weight:600;vertical-align:bottom}th[scope=row],th:first-child{text-align:left;white-space:nowrap}
+line.limit{stroke:var(--bad);stroke-dasharray:5 4}svg text.limit{fill:var(--bad)}.line{fill:none;stroke-width:2}.beside{stroke-dasharray:6 4;stroke-width:1.5}
+.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}th,td{padding:5px 10px;text-align:right;border-bottom:1px solid var(--rule)}thead th{font-size:12px;color:var(--soft);font-weight:600;vertical-align:bottom}th[scope=row],th:first-child{text-align:left;white-space:nowrap}td:first-child,th:first-child{padding-left:0}
 ul{margin:10px 0;padding-left:20px}li.reached::marker{color:var(--good)}li.missed{color:var(--bad)}li.unclear{color:var(--dull)}li.note{color:var(--soft)}
 ${['#3b5bdb', '#0b8f6a', '#c2410c', '#a21caf', '#0e7490', '#b45309', '#be123c', '#6d28d9'].map((colour, at) => `.line.c${at}{stroke:${colour}}svg .name.c${at}{fill:${colour}}`).join('')}
 @media(prefers-color-scheme:dark){${['#8fa8ff', '#4fd1a5', '#fb923c', '#e879f9', '#67e8f9', '#fbbf24', '#fb7185', '#c4b5fd'].map((colour, at) => `.line.c${at}{stroke:${colour}}svg .name.c${at}{fill:${colour}}`).join('')}}

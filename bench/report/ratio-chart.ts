@@ -5,8 +5,8 @@ import type { CaseSummary, ComparisonSummary } from '../summary.ts';
 import { escaped } from './markup.ts';
 
 const WIDTH = 860;
-const LEFT = 390;
-const RIGHT = 90;
+const LEFT = 370;
+const RIGHT = 124;
 const ROW = 24;
 const TOP = 26;
 const TICKS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50];
@@ -41,7 +41,7 @@ function row(name: string, { metric, of, against, figure, limit, verdict, differ
     `<text x="${LEFT - 12}" y="${y + 4}" text-anchor="end">${escaped(`${of} / ${against}, ${METRICS[metric].title}`)}</text>`,
     `<line class="interval ${kind}" x1="${x(figure.low)}" x2="${x(figure.high)}" y1="${y}" y2="${y}"/>`,
     `<circle class="${kind}" cx="${x(figure.median)}" cy="${y}" r="4.5"><title>${escaped(`${name}: ${figure.low.toFixed(2)} to ${figure.high.toFixed(2)}, ${difference ?? ''}`)}</title></circle>`,
-    `<text class="value ${kind}" x="${WIDTH - RIGHT + 14}" y="${y + 4}">${figure.median.toFixed(2)}${goal === undefined ? '' : ` ${limit?.atMost === undefined ? '≥' : '≤'} ${goal}`}</text>`,
+    `<text class="value ${kind}" x="${WIDTH - RIGHT + 14}" y="${y + 4}">${figure.median.toFixed(2)}${goal === undefined ? '' : ` (goal ${limit?.atMost === undefined ? '≥' : '≤'} ${goal})`}</text>`,
   ];
   if (goal !== undefined) parts.push(`<path class="goal" d="M${x(goal)} ${y - 8}v16"/>`);
   return parts.join('');
