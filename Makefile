@@ -4,7 +4,7 @@ INSTALLED := node_modules/.package-lock.json
 TESTS ?= 'test/**/*.test.ts'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup redis postgres ingest-run ingest-test test lint report typecheck coverage chaos
+.PHONY: help setup redis postgres ingest-run ingest-test test lint report typecheck coverage chaos bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -35,6 +35,12 @@ test: setup postgres ## the tests alone; TESTS='test/http/*.test.ts' narrows the
 chaos: setup postgres ## kill processes at random under load; CHAOS_ROUNDS and CHAOS_SECONDS bound it, CHAOS_SEED repeats it
 	CHAOS_ROUNDS=$${CHAOS_ROUNDS:-40} CHAOS_SECONDS=$${CHAOS_SECONDS:-300} $(NODE) --import tsx --enable-source-maps \
 	  --test --test-reporter=spec test/end-to-end/chaos.test.ts
+
+bench: setup ## every measurement; BENCH_ROUNDS, BENCH_SECONDS and BENCH_CASES=name,name change what is run
+	@exec $(NODE) --disable-warning=ExperimentalWarning bench/run.ts
+
+bench-gate: setup ## hold latency and CPU to their limits; exit 1 worse, 2 too noisy to tell (make itself says 2 for both)
+	@exec $(NODE) --disable-warning=ExperimentalWarning bench/gate.ts
 
 lint: $(INSTALLED) ## eslint, the layer table included
 	$(NODE) node_modules/eslint/bin/eslint.js --max-warnings 0 .

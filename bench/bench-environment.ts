@@ -103,8 +103,10 @@ export class BenchEnvironment {
   }
 
   /** Another program, on a port that its configuration got from `freePort`; it listens when its port answers. */
-  async program(name: string, command: string, args: readonly string[], port: number): Promise<RunningServer> {
-    const child = start(command, args, process.env);
+  async program(
+    name: string, command: string, args: readonly string[], port: number, env: Readonly<Record<string, string>> = {},
+  ): Promise<RunningServer> {
+    const child = start(command, args, { ...process.env, ...env });
     child.stdout?.resume();
     await portOpen(port);
     return server(name, child, port);

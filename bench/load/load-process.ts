@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { NODE, ROOT, type BenchCertificates } from '../bench-environment.ts';
 import type { LoadOptions, LoadResult } from './options.ts';
 
-export type LoadKind = 'raw-client.ts' | 'open-loop.ts';
+export type LoadKind = 'raw-client.ts' | 'open-loop.ts' | 'paced.ts' | 'new-connections.ts';
 
 export function runLoad(
   kind: LoadKind,
@@ -13,7 +13,7 @@ export function runLoad(
   options: Omit<LoadOptions, 'caPath' | 'certPath' | 'keyPath'>,
   marks: { readonly warm: () => void; readonly done: () => void },
 ): Promise<LoadResult> {
-  const full: LoadOptions = { ...options, caPath: certificates.ca, certPath: certificates.clientCert, keyPath: certificates.clientKey };
+  const full: LoadOptions = { ...options, ...clientFiles(certificates) };
   return new Promise((resolve, reject) => {
     const child = spawn(NODE, ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/load', kind), JSON.stringify(full)], {
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -34,4 +34,32 @@ export function runLoad(
       else reject(new Error(`the load generator ended with ${code}: ${complaints.join('\n')}`));
     });
   });
+}
+
+/** Opens idle connections from a process of their own; resolves when all are open. */
+export function holdConnections(certificates: BenchCertificates, port: number, connections: number): Promise<{ stop(): Promise<void> }> {
+  const options = { port, connections, bodyBytes: 300, ids: 'new', ...clientFiles(certificates) };
+  return new Promise((resolve, reject) => {
+    const child = spawn(NODE, ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/load/idle-connections.ts'), JSON.stringify(options)], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const gone = new Promise<void>((ended) => child.once('close', () => ended()));
+    const limit = setTimeout(() => child.kill('SIGKILL'), 120_000);
+    void gone.then(() => {
+      clearTimeout(limit);
+      reject(new Error('the process that holds connections has ended'));
+    });
+    child.stdout.once('data', () =>
+      resolve({
+        stop: () => {
+          child.kill('SIGTERM');
+          return gone;
+        },
+      }),
+    );
+  });
+}
+
+function clientFiles(certificates: BenchCertificates): Pick<LoadOptions, 'caPath' | 'certPath' | 'keyPath'> {
+  return { caPath: certificates.ca, certPath: certificates.clientCert, keyPath: certificates.clientKey };
 }

@@ -1,6 +1,6 @@
 // What a load generator process is told, and what it tells back. Both travel as JSON.
 
-/** Times in milliseconds. Exactly one of `durationMs` and `requests` bounds a run. */
+/** Times in milliseconds. */
 export interface LoadOptions {
   readonly port: number;
   readonly caPath: string;
@@ -13,18 +13,28 @@ export interface LoadOptions {
   readonly bodyBytes: number;
   /** `new`: every id is new. `repeated`: 16 ids all the time. `invalid`: bodies that the envelope's schema refuses. */
   readonly ids: 'new' | 'repeated' | 'invalid';
+  /** Open loop only: requests a second over all connections. */
+  readonly ratePerS?: number;
+  /** New connections only: each one resumes the session of the one before. */
+  readonly resume?: boolean;
 }
 
 export interface LoadResult {
-  /** Answers in the measured part, by status; `0` counts connections that broke. */
+  /** Answers in the measured part, by status; `0` counts connections that broke, at any time. */
   readonly statuses: Readonly<Record<string, number>>;
+  /** Open loop: requests that were due in the measured part. */
+  readonly offered: number;
+  /** Answers 503 whose body does not say `"retryable":true`. */
+  readonly unretryable: number;
   /** Length of the measured part. */
   readonly elapsedMs: number;
-  /** Milliseconds; percentiles of the measured part. */
+  /** Milliseconds; percentiles of the measured part, answers 5xx left out. */
   readonly latency: { readonly p50: number; readonly p90: number; readonly p99: number; readonly p999: number; readonly max: number };
   /** For the curve: percentile and milliseconds. */
   readonly curve: readonly (readonly [number, number])[];
   /** Unix milliseconds between which the measured part ran. */
   readonly fromMs: number;
   readonly toMs: number;
+  /** What a reader of the figures must know: a rate that could not be offered, say. */
+  readonly notes: readonly string[];
 }

@@ -1,8 +1,12 @@
 // The canonical workload: keep-alive mutual TLS, one event of about 300 bytes for each request, every id new.
 import { randomBytes } from 'node:crypto';
+import type { LoadOptions } from './options.ts';
 
 /** Bytes of a canonical event's body, within one or two. */
 export const CANONICAL_BODY_BYTES = 300;
+export const CANONICAL_CONNECTIONS = 50;
+
+const REPEATED_IDS = 16;
 
 /** Makes ids that no other run makes: 36 characters, as long as a UUID, counting up behind a random prefix. */
 export function idSource(): () => string {
@@ -23,4 +27,28 @@ export function eventBody(id: string, bytes: number): string {
 /** A whole HTTP/1.1 request for `POST /events`. */
 export function postRequest(body: string): string {
   return `POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nX-Request-Id: bench\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+}
+
+/** Bodies as the options want them, one after the other. Only the id differs, so one costs a join and no more. */
+export function bodySource({ bodyBytes, ids }: Pick<LoadOptions, 'bodyBytes' | 'ids'>): () => string {
+  const mark = '@'.repeat(36);
+  const [before = '', after = ''] = eventBody(mark, bodyBytes).split(mark);
+  const nextId = idSource();
+  let count = 0;
+  switch (ids) {
+    case 'new':
+      return () => before + nextId() + after;
+    case 'repeated':
+      return () => before + `repeated-${String((count += 1) % REPEATED_IDS).padStart(27, '0')}` + after;
+    case 'invalid':
+      // Six escaped control characters take the 36 bytes of an id.
+      return () => before + '\\u0001'.repeat(6) + after;
+  }
+}
+
+/** Whole requests as the options want them, one after the other. */
+export function requestSource(options: Pick<LoadOptions, 'bodyBytes' | 'ids'>): () => string {
+  const nextBody = bodySource(options);
+  const head = postRequest(nextBody()).split('\r\n\r\n', 1)[0] ?? '';
+  return () => `${head}\r\n\r\n${nextBody()}`;
 }

@@ -219,13 +219,18 @@ export class StreamQueue implements Queue {
   // call that still has its outcome to come.
   #armDeadline(inMs: number): void {
     // Fact: after a turn that was held up (a burst of handshakes, a collection), timers run before sockets are read, and
-    // an answer that came in time would count as late. Choice: what has arrived is read before a call is given up.
-    this.#deadline = setTimeout(() => setImmediate(this.#expire), inMs);
+    // an answer that came in time would count as late. Choice: what has arrived is read before a call is given up, and
+    // the calls to give up are chosen by the time before that reading. By the time after it, an overloaded gateway whose
+    // turns take longer than the time-out gave up every call that it had sent the turn before, and accepted nothing.
+    this.#deadline = setTimeout(() => {
+      const beforePollMs = performance.now();
+      setImmediate(() => this.#expire(beforePollMs));
+    }, inMs);
   }
 
-  readonly #expire = (): void => {
+  /** Gives up the calls that were overdue at `now`, and no others: sockets were read since then. */
+  #expire(now: number): void {
     this.#deadline = undefined;
-    const now = performance.now();
     for (const call of this.#outstanding) {
       if (call.settled) continue;
       const leftMs = call.sentMs + this.#timeoutMs - now;
@@ -237,7 +242,7 @@ export class StreamQueue implements Queue {
       this.#says(`no answer within ${this.#timeoutMs} ms`);
       settleAll(call, 'unavailable');
     }
-  };
+  }
 
   #supervise(): void {
     if (this.#stalledSinceMs !== undefined && performance.now() - this.#stalledSinceMs > STALL_MAX_MS) {

@@ -1,0 +1,42 @@
+// What all cases of one benchmark run share.
+import { BenchEnvironment } from './bench-environment.ts';
+import type { Run } from './bench-case.ts';
+import { measure, type Duration, type Plan } from './measure.ts';
+import { median } from './statistics.ts';
+import { GATEWAY, nginx, type Subject } from './subjects.ts';
+
+export class Bench {
+  readonly environment: BenchEnvironment;
+  readonly duration: Duration;
+  /** nginx with Lua, where there is one. */
+  readonly nginx: Subject | undefined;
+  /** Accepted events a second at saturation, once measured. */
+  #saturations: number[] = [];
+
+  private constructor(environment: BenchEnvironment, duration: Duration, nginxSubject: Subject | undefined) {
+    this.environment = environment;
+    this.duration = duration;
+    this.nginx = nginxSubject;
+  }
+
+  static async create(duration: Duration): Promise<Bench> {
+    return new Bench(await BenchEnvironment.create(), duration, nginx());
+  }
+
+  run(plan: Plan): Run {
+    return { label: plan.label, execute: () => measure(this.environment, plan, this.duration) };
+  }
+
+  noteSaturation(ratePerS: number): void {
+    this.#saturations.push(ratePerS);
+  }
+
+  /** The rate that shares of saturation are taken of. Measured in one run when the saturation case was not chosen. */
+  async saturation(): Promise<number> {
+    if (this.#saturations.length === 0) {
+      const { figures } = await this.run({ label: 'gateway', subject: GATEWAY }).execute();
+      this.noteSaturation(figures['ratePerS'] ?? 1000);
+    }
+    return median(this.#saturations);
+  }
+}

@@ -1,0 +1,35 @@
+// All cases, in the order in which they run. Saturation is first: others take shares of it.
+import type { BenchCase } from './bench-case.ts';
+import { allocation } from './cases/allocation.ts';
+import { connections } from './cases/connections.ts';
+import { idleConnections } from './cases/idle-connections.ts';
+import { landing } from './cases/landing.ts';
+import { largeBodies } from './cases/large-bodies.ts';
+import { latency } from './cases/latency.ts';
+import { newConnections } from './cases/new-connections.ts';
+import { overload } from './cases/overload.ts';
+import { pacedLatency } from './cases/paced-latency.ts';
+import { queueMemory } from './cases/queue-memory.ts';
+import { queuedEvents } from './cases/queued-events.ts';
+import { refusedBodies } from './cases/refused-bodies.ts';
+import { repeatedIds } from './cases/repeated-ids.ts';
+import { saturation } from './cases/saturation.ts';
+import { synchronousRedis } from './cases/synchronous-redis.ts';
+
+export const CASES: readonly BenchCase[] = [
+  saturation,
+  latency,
+  pacedLatency,
+  overload,
+  newConnections,
+  largeBodies,
+  repeatedIds,
+  refusedBodies,
+  synchronousRedis,
+  connections,
+  idleConnections,
+  queuedEvents,
+  queueMemory,
+  allocation,
+  landing,
+];

@@ -1,0 +1,51 @@
+// Connections that are open and say nothing.
+import { execFileSync } from 'node:child_process';
+import type { BenchCase, Run } from '../bench-case.ts';
+import type { Bench } from '../bench.ts';
+import { holdConnections } from '../load/load-process.ts';
+import { residentBytes } from '../process-cost.ts';
+import { FLOOR, GATEWAY, type Subject } from '../subjects.ts';
+
+const WANTED = 5_000;
+/** Files that a process has open besides its connections. */
+const OTHER_FILES = 200;
+
+/** As many as the limit on open files lets one process hold. */
+function possible(): number {
+  const limit = execFileSync('sh', ['-c', 'ulimit -n'], { encoding: 'utf8' }).trim();
+  return limit === 'unlimited' ? WANTED : Math.min(WANTED, Number(limit) - OTHER_FILES);
+}
+
+export const idleConnections: BenchCase = {
+  name: 'idle-connections',
+  aim: `How much memory the gateway keeps for each of ${WANTED.toLocaleString('en-US')} idle connections.`,
+  roundsMax: 2,
+  comparisons: [{ metric: 'bytesEach', of: 'gateway', against: 'floor' }],
+  leftOut: () => (possible() < 500 ? 'left out: the limit on open files (ulimit -n) is too low' : undefined),
+  runs: (bench) => [idleRun(bench, GATEWAY), idleRun(bench, FLOOR)],
+};
+
+function idleRun(bench: Bench, subject: Subject): Run {
+  const label = subject.name;
+  const count = possible();
+  return {
+    label,
+    execute: async () => {
+      const redis = await bench.environment.redis();
+      const server = await subject.start(bench.environment, redis, {});
+      try {
+        // The first ones pay for buffers and code that all share.
+        const few = await holdConnections(bench.environment.certificates, server.port, 100);
+        const before = residentBytes(server.pid);
+        const many = await holdConnections(bench.environment.certificates, server.port, count);
+        const bytesEach = (residentBytes(server.pid) - before) / count;
+        await Promise.all([few.stop(), many.stop()]);
+        const notes = count < WANTED ? [`only ${count} connections: the limit on open files is too low for ${WANTED}`] : [];
+        return { label, figures: { bytesEach }, statuses: {}, curve: [], notes };
+      } finally {
+        await server.stop();
+        await redis.stop();
+      }
+    },
+  };
+}

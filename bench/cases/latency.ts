@@ -1,0 +1,26 @@
+// Latency at fixed rates, by autocannon, corrected for coordinated omission; the floor at the gateway's 50 %, so that both
+// are asked for the same.
+import type { BenchCase } from '../bench-case.ts';
+import { FLOOR, GATEWAY } from '../subjects.ts';
+
+export const latency: BenchCase = {
+  name: 'latency',
+  aim: 'How long a producer waits for its 202 at 25, 50 and 80 % of the gateway’s saturation, in an open loop (autocannon).',
+  comparisons: [
+    { metric: 'p99Ms', of: 'gateway 50 %', against: 'floor 50 %', limit: { atMost: 2 } },
+    { metric: 'p99Ms', of: 'gateway 25 %', limit: { atMost: 200 } },
+    { metric: 'p99Ms', of: 'gateway 50 %', limit: { atMost: 200 } },
+    { metric: 'p99Ms', of: 'gateway 80 %', limit: { atMost: 200 } },
+  ],
+  runs: async (bench) => {
+    const full = await bench.saturation();
+    return [
+      { subject: GATEWAY, percent: 25 },
+      { subject: GATEWAY, percent: 50 },
+      { subject: FLOOR, percent: 50 },
+      { subject: GATEWAY, percent: 80 },
+    ].map(({ subject, percent }) =>
+      bench.run({ label: `${subject.name} ${percent} %`, subject, load: 'open-loop.ts', options: { ratePerS: (full * percent) / 100 } }),
+    );
+  },
+};

@@ -1,0 +1,27 @@
+// Twice as many events as the gateway can take, whether it answers or not, over more connections than it has room for.
+import type { BenchCase } from '../bench-case.ts';
+import { GATEWAY } from '../subjects.ts';
+
+const CONNECTIONS = 400;
+
+export const overload: BenchCase = {
+  name: 'overload',
+  aim: 'Whether twice the saturation rate leaves the accepted rate as it was, with every other request answered 503 and memory flat.',
+  comparisons: [
+    { metric: 'ratePerS', of: 'twice saturation', against: 'saturation', limit: { atLeast: 0.9 } },
+    { metric: 'p99Ms', of: 'twice saturation', limit: { atMost: 200 } },
+    { metric: 'answeredShare', of: 'twice saturation', limit: { atLeast: 0.98 } },
+    { metric: 'refusedShare', of: 'twice saturation' },
+    { metric: 'residentGrowth', of: 'twice saturation', limit: { atMost: 1.1 } },
+  ],
+  runs: async (bench) => [
+    bench.run({ label: 'saturation', subject: GATEWAY }),
+    bench.run({
+      label: 'twice saturation',
+      subject: GATEWAY,
+      load: 'paced.ts',
+      options: { connections: CONNECTIONS, ratePerS: 2 * (await bench.saturation()) },
+      expected: ['202', '503'],
+    }),
+  ],
+};

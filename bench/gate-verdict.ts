@@ -1,0 +1,94 @@
+// The gate's decision, as a function of samples and budget and nothing else.
+//
+// worse      a request failed or p99 was over the limit while the machine was quiet, or a ratio is over its budget
+// too noisy  what was seen can be the machine's doing: other processes took the CPU, or a ratio's interval is wide and
+//            has the budget inside it
+// pass       everything else
+//
+// A ratio is judged by its interval when samples are spread wide, and by its median when they are not.
+import { NOISE_MAX, noise, ratios, spread, type Spread } from './statistics.ts';
+
+/** Other processes may take this share of all cores before a failure or a late answer is blamed on them. */
+export const FOREIGN_SHARE_MAX = 0.2;
+
+/** And this share before a round's costs count for nothing: ratios are sturdier, but servers that starve batch otherwise. */
+export const FOREIGN_SHARE_ROUND_MAX = 0.4;
+
+/** Paired rounds decide nothing when there are fewer. */
+export const ROUNDS_MIN = 3;
+
+/** One paired round at saturation: CPU time per accepted event, in microseconds; undefined where a run was void. */
+export interface CostRound {
+  readonly gatewayUs: number | undefined;
+  readonly redisUs: number | undefined;
+  readonly floorUs: number | undefined;
+  /** The greater of the two runs'. */
+  readonly foreignShare: number;
+}
+
+/** One run at the fixed rate. */
+export interface LatencyRun {
+  readonly p99Ms: number;
+  /** Why the run is void: answers other than 202, broken connections. */
+  readonly failure: string | undefined;
+  readonly foreignShare: number;
+}
+
+/** bench/budget.json: CPU time per event, as ratios to the floor's. */
+export interface Budget {
+  readonly gatewayToFloor: number;
+  readonly redisToFloor: number;
+}
+
+export interface GateVerdict {
+  readonly outcome: 'pass' | 'worse' | 'too noisy';
+  /** One line for each thing that was looked at. */
+  readonly lines: readonly string[];
+}
+
+export function gateVerdict(costs: readonly CostRound[], latencies: readonly LatencyRun[], budget: Budget, p99MaxMs: number): GateVerdict {
+  const quiet = costs.filter(({ foreignShare }) => foreignShare <= FOREIGN_SHARE_ROUND_MAX);
+  const floors = quiet.map(({ floorUs }) => floorUs);
+  const checks = [
+    latencyCheck(latencies, p99MaxMs),
+    ratioCheck('gateway / floor', ratios(quiet.map(({ gatewayUs }) => gatewayUs), floors), budget.gatewayToFloor),
+    ratioCheck('Redis / floor', ratios(quiet.map(({ redisUs }) => redisUs), floors), budget.redisToFloor),
+  ];
+  const outcomes = checks.map(({ outcome }) => outcome);
+  return {
+    outcome: outcomes.includes('worse') ? 'worse' : outcomes.includes('too noisy') ? 'too noisy' : 'pass',
+    lines: checks.map(({ outcome, line }) => `${line}: ${outcome}`),
+  };
+}
+
+interface Check {
+  readonly outcome: GateVerdict['outcome'];
+  readonly line: string;
+}
+
+/** One good run is enough: no noise makes an answer come sooner. So is one bad run on a quiet machine, the other way. */
+function latencyCheck(runs: readonly LatencyRun[], p99MaxMs: number): Check {
+  const bad = (run: LatencyRun): boolean => run.failure !== undefined || !(run.p99Ms < p99MaxMs);
+  const told = (run: LatencyRun): string =>
+    `p99 at the fixed rate ${run.p99Ms.toFixed(1)} ms of ${p99MaxMs} ms${run.failure === undefined ? '' : `, ${run.failure}`}, other processes at ${Math.round(run.foreignShare * 100)} % of the CPU`;
+  const convicting = runs.find((run) => bad(run) && run.foreignShare <= FOREIGN_SHARE_MAX);
+  if (convicting !== undefined) return { outcome: 'worse', line: told(convicting) };
+  const good = runs.find((run) => !bad(run));
+  if (good !== undefined) return { outcome: 'pass', line: told(good) };
+  const last = runs.at(-1);
+  return { outcome: 'too noisy', line: last === undefined ? 'no run at the fixed rate' : told(last) };
+}
+
+function ratioCheck(name: string, samples: readonly number[], budget: number): Check {
+  const ratio = spread(samples);
+  if (ratio.count < ROUNDS_MIN) return { outcome: 'too noisy', line: `${name}: ${ratio.count} of at least ${ROUNDS_MIN} rounds were undisturbed` };
+  const line = `${name}: ${ratio.median.toFixed(2)} (${ratio.low.toFixed(2)} to ${ratio.high.toFixed(2)}) times its CPU per event, budget ${budget.toFixed(2)}`;
+  return { outcome: ratioOutcome(ratio, budget), line };
+}
+
+function ratioOutcome(ratio: Spread, budget: number): Check['outcome'] {
+  if (ratio.high <= budget) return 'pass';
+  if (ratio.low > budget) return 'worse';
+  if (noise(ratio) > NOISE_MAX) return 'too noisy';
+  return ratio.median <= budget ? 'pass' : 'worse';
+}

@@ -1,0 +1,75 @@
+// `make bench-gate`: holds a change to the latency target and to the CPU budget. Exit code 0 passed, 1 worse, 2 too noisy to
+// tell after all retries; the decision itself stands in gate-verdict.ts.
+//
+// What it measures, fresh processes each time: the canonical workload at a fixed rate in an open loop, and the CPU time of
+// an event at saturation for gateway and floor, one after the other, in an order that is turned round every round. When
+// that says "too noisy" more rounds are added, until ROUNDS_MAX or the time is up. It ends within three minutes.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { BenchEnvironment, ROOT } from './bench-environment.ts';
+import { gateVerdict, type Budget, type CostRound, type GateVerdict, type LatencyRun } from './gate-verdict.ts';
+import { measure, type Plan, type Sample } from './measure.ts';
+import { Progress } from './progress.ts';
+import { FLOOR, GATEWAY } from './subjects.ts';
+
+/** The specification's target (section "Limits"). */
+const P99_MAX_MS = 200;
+/** Events a second: about a sixth of what one gateway takes on two slow cores, so that the target holds on any machine. */
+const FIXED_RATE_PER_S = 2_000;
+const ROUNDS_FIRST = 5;
+const ROUNDS_MAX = 11;
+/** No round begins after this. The longest run takes some 15 s. */
+const TIME_MAX_MS = 150_000;
+
+const LATENCY_DURATION = { seconds: 5, warmupSeconds: 2 };
+const COST_DURATION = { seconds: 3, warmupSeconds: 1.5 };
+
+const budget = JSON.parse(readFileSync(join(ROOT, 'bench/budget.json'), 'utf8')) as Budget;
+const environment = await BenchEnvironment.create();
+const progress = new Progress();
+const costs: CostRound[] = [];
+const latencies: LatencyRun[] = [];
+
+const verdict = await measured();
+progress.clear();
+for (const line of verdict.lines) process.stdout.write(`bench-gate: ${line}\n`);
+process.stdout.write(`bench-gate: ${verdict.outcome}\n`);
+process.exit({ 'pass': 0, 'worse': 1, 'too noisy': 2 }[verdict.outcome]);
+
+async function measured(): Promise<GateVerdict> {
+  const beganMs = performance.now();
+  for (;;) {
+    const lastLatency = latencies.at(-1);
+    if (lastLatency === undefined || lastLatency.failure !== undefined || lastLatency.p99Ms >= P99_MAX_MS) await latencyRun();
+    await costRound(costs.length);
+    if (costs.length < ROUNDS_FIRST && performance.now() - beganMs < TIME_MAX_MS) continue;
+    const soFar = gateVerdict(costs, latencies, budget, P99_MAX_MS);
+    const over = costs.length >= ROUNDS_MAX || performance.now() - beganMs > TIME_MAX_MS;
+    if (soFar.outcome !== 'too noisy' || over) return soFar;
+  }
+}
+
+async function latencyRun(): Promise<void> {
+  progress.show(`${FIXED_RATE_PER_S} events/s, open loop`);
+  const plan: Plan = { label: 'gateway', subject: GATEWAY, load: 'paced.ts', options: { ratePerS: FIXED_RATE_PER_S } };
+  const sample = await measure(environment, plan, LATENCY_DURATION);
+  latencies.push({ p99Ms: sample.figures['p99Ms'] ?? Number.NaN, failure: sample.void, foreignShare: sample.figures['foreignShare'] ?? 0 });
+}
+
+async function costRound(round: number): Promise<void> {
+  const samples = new Map<string, Sample>();
+  for (const subject of round % 2 === 0 ? [GATEWAY, FLOOR] : [FLOOR, GATEWAY]) {
+    progress.show(`round ${round + 1}: ${subject.name} at saturation`);
+    samples.set(subject.name, await measure(environment, { label: subject.name, subject }, COST_DURATION));
+  }
+  const figure = (name: string, metric: string): number | undefined => {
+    const sample = samples.get(name);
+    return sample?.void === undefined ? sample?.figures[metric] : undefined;
+  };
+  costs.push({
+    gatewayUs: figure('gateway', 'serverUs'),
+    redisUs: figure('gateway', 'redisUs'),
+    floorUs: figure('floor', 'serverUs'),
+    foreignShare: Math.max(...[...samples.values()].map(({ figures }) => figures['foreignShare'] ?? 0)),
+  });
+}

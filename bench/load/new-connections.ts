@@ -1,0 +1,55 @@
+// A closed-loop load generator that makes a TLS connection for each request and ends it after the answer, so many at a time
+// as `connections` says. With `resume` each one offers the session of the one before it; one that the server does not
+// resume is a broken connection, because it would be measured as something that it is not.
+import type { TLSSocket } from 'node:tls';
+import type { LoadOptions } from './options.ts';
+import { clientContext, RawConnection } from './raw-connection.ts';
+import { Tally, wait } from './tally.ts';
+import { requestSource } from './workload.ts';
+
+const options = JSON.parse(process.argv[2] ?? '{}') as LoadOptions;
+const secureContext = clientContext(options);
+const nextRequest = requestSource(options);
+const tally = new Tally();
+let stopped = false;
+
+/** One connection and its one request. Gives the session to go on with. */
+function once(session: Buffer | undefined): Promise<Buffer | undefined> {
+  return new Promise((done) => {
+    const beganMs = performance.now();
+    let status = '0';
+    let granted = session;
+    const { socket } = new RawConnection(
+      options.port,
+      secureContext,
+      {
+        answered: (answered) => {
+          status = answered;
+          if (session === undefined || isResumed(socket)) tally.answered(status, (performance.now() - beganMs) * 1000);
+          else tally.broken();
+          socket.end();
+        },
+        closed: () => {
+          if (status === '0' && !stopped) tally.broken();
+          done(options.resume === true ? granted : undefined);
+        },
+      },
+      session === undefined ? {} : { session },
+    );
+    socket.on('session', (ticket: Buffer) => (granted = ticket));
+    socket.once('secureConnect', () => socket.write(nextRequest(), 'latin1'));
+  });
+}
+
+const isResumed = (socket: TLSSocket): boolean => socket.isSessionReused();
+
+async function loop(): Promise<void> {
+  let session: Buffer | undefined;
+  while (!stopped) session = await once(session);
+}
+
+const loops = Array.from({ length: options.connections }, loop);
+await tally.run(options);
+stopped = true;
+await Promise.race([Promise.all(loops), wait(2_000)]);
+tally.tell();

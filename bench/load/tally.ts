@@ -1,0 +1,85 @@
+// What a load generator counts and how it tells: answers by status, and latencies in a histogram with three digits.
+import { build } from 'hdr-histogram-js';
+import type { LoadOptions, LoadResult } from './options.ts';
+
+const CURVE = [0, 10, 25, 50, 75, 90, 95, 97.5, 99, 99.5, 99.75, 99.9, 99.95, 99.99, 100];
+
+export class Tally {
+  readonly #statuses: Record<string, number> = {};
+  // Microseconds, to one minute.
+  readonly #histogram = build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_000_000, numberOfSignificantValueDigits: 3 });
+  readonly #notes: string[] = [];
+  #fromMs = 0;
+  #from = 0;
+  #toMs = 0;
+  #elapsedMs = 0;
+  #unretryable = 0;
+  #offered = 0;
+  measuring = false;
+
+  /** Waits out the warm-up and the measured part, and marks both for whoever takes CPU times. */
+  async run(options: LoadOptions): Promise<void> {
+    await wait(options.warmupMs);
+    process.stderr.write('warm\n');
+    this.measuring = true;
+    this.#fromMs = Date.now();
+    this.#from = performance.now();
+    await wait(options.durationMs);
+    this.measuring = false;
+    this.#elapsedMs = performance.now() - this.#from;
+    this.#toMs = Date.now();
+    process.stderr.write('done\n');
+  }
+
+  /** A request was due. */
+  offered(count = 1): void {
+    if (this.measuring) this.#offered += count;
+  }
+
+  /** An answer, and how long it took. Latency counts for what was taken or refused for its content, not for a 503. */
+  answered(status: string, latencyUs: number, expectedIntervalUs = 0): void {
+    if (!this.measuring) return;
+    this.#statuses[status] = (this.#statuses[status] ?? 0) + 1;
+    if (status.startsWith('5')) return;
+    if (expectedIntervalUs > 0) this.#histogram.recordValueWithExpectedInterval(Math.max(1, latencyUs), expectedIntervalUs);
+    else this.#histogram.recordValue(Math.max(1, latencyUs));
+  }
+
+  /** A connection that broke counts whenever it does: a run with one is void. */
+  broken(): void {
+    this.#statuses['0'] = (this.#statuses['0'] ?? 0) + 1;
+  }
+
+  /** A 503 that does not say `retryable: true`. */
+  unretryable(): void {
+    if (this.measuring) this.#unretryable += 1;
+  }
+
+  /** Says it where less was offered than wanted: the figures are those of a lower rate then. */
+  noteOffer(options: LoadOptions, leastShare: number): void {
+    const wanted = options.ratePerS ?? 0;
+    const offeredPerS = Math.round((this.#offered / this.#elapsedMs) * 1000);
+    if (offeredPerS < wanted * leastShare) {
+      this.#notes.push(`the generator could offer only ${offeredPerS}/s of the wanted ${Math.round(wanted)}/s`);
+    }
+  }
+
+  /** Writes the result and ends the process. */
+  tell(): void {
+    const ms = (percentile: number): number => this.#histogram.getValueAtPercentile(percentile) / 1000;
+    const result: LoadResult = {
+      statuses: this.#statuses,
+      offered: this.#offered,
+      unretryable: this.#unretryable,
+      elapsedMs: this.#elapsedMs,
+      latency: { p50: ms(50), p90: ms(90), p99: ms(99), p999: ms(99.9), max: this.#histogram.maxValue / 1000 },
+      curve: CURVE.map((percentile) => [percentile, ms(percentile)] as const),
+      fromMs: this.#fromMs,
+      toMs: this.#toMs,
+      notes: this.#notes,
+    };
+    process.stdout.write(`${JSON.stringify(result)}\n`, () => process.exit(0));
+  }
+}
+
+export const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

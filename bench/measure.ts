@@ -1,0 +1,140 @@
+// One measurement: a fresh Redis, a fresh server, one load, and what each of them used for it.
+//
+// A sample is void when an answer came that its plan does not expect, or a connection broke: its figures are then those
+// of something else. A void sample is told and counted, and never enters a median.
+import type { BenchEnvironment, RunningServer } from './bench-environment.ts';
+import { runLoad, type LoadKind } from './load/load-process.ts';
+import type { LoadOptions, LoadResult } from './load/options.ts';
+import { CANONICAL_BODY_BYTES, CANONICAL_CONNECTIONS } from './load/workload.ts';
+import { CpuBook, residentBytes } from './process-cost.ts';
+import type { Subject } from './subjects.ts';
+
+/** What a run measures. Left out, a value is the canonical one. */
+export interface Plan {
+  readonly label: string;
+  readonly subject: Subject;
+  readonly load?: LoadKind;
+  readonly options?: Partial<Pick<LoadOptions, 'connections' | 'bodyBytes' | 'ids' | 'ratePerS' | 'resume'>>;
+  readonly appendfsync?: 'everysec' | 'always';
+  /** Added to the server's environment. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** The statuses that may come; the first one is the one that counts. */
+  readonly expected?: readonly string[];
+  /** Runs between the server's start and the load. */
+  readonly prepare?: (redis: RunningServer, server: RunningServer) => Promise<void>;
+  /** More figures, taken at the two ends of the measured part and after it. */
+  readonly observe?: (server: RunningServer) => Observer;
+}
+
+export interface Observer {
+  warm(): void;
+  done(): void;
+  figures(accepted: number): Figures | Promise<Figures>;
+}
+
+export type Figures = Readonly<Record<string, number>>;
+
+/** One run's outcome. What the figures mean stands in metrics.ts. */
+export interface Sample {
+  readonly label: string;
+  readonly figures: Figures;
+  readonly statuses: Readonly<Record<string, number>>;
+  readonly curve: readonly (readonly [number, number])[];
+  readonly notes: readonly string[];
+  /** Why nothing here counts. */
+  readonly void?: string;
+}
+
+export interface Duration {
+  readonly seconds: number;
+  readonly warmupSeconds: number;
+}
+
+export async function measure(environment: BenchEnvironment, plan: Plan, duration: Duration): Promise<Sample> {
+  const redis = await environment.redis(plan.appendfsync);
+  try {
+    const server = await plan.subject.start(environment, redis, plan.env ?? {});
+    try {
+      await plan.prepare?.(redis, server);
+      return await underLoad(environment, plan, duration, redis, server);
+    } finally {
+      await server.stop();
+    }
+  } finally {
+    await redis.stop();
+  }
+}
+
+async function underLoad(
+  environment: BenchEnvironment, plan: Plan, duration: Duration, redis: RunningServer, server: RunningServer,
+): Promise<Sample> {
+  const observer = plan.observe?.(server);
+  let before = new CpuBook();
+  let after = before;
+  let residentWarm = 0;
+  let residentDone = 0;
+  const result = await runLoad(
+    plan.load ?? 'raw-client.ts',
+    environment.certificates,
+    {
+      port: server.port,
+      connections: CANONICAL_CONNECTIONS,
+      bodyBytes: CANONICAL_BODY_BYTES,
+      ids: 'new',
+      durationMs: duration.seconds * 1000,
+      warmupMs: duration.warmupSeconds * 1000,
+      ...plan.options,
+    },
+    {
+      warm: () => {
+        observer?.warm();
+        residentWarm = residentBytes(server.pid);
+        before = new CpuBook();
+      },
+      done: () => {
+        after = new CpuBook();
+        residentDone = residentBytes(server.pid);
+        observer?.done();
+      },
+    },
+  );
+  const expected = plan.expected ?? ['202'];
+  const counted = result.statuses[expected[0] ?? ''] ?? 0;
+  const perEvent = (pid: number): number => ((after.seconds(pid) - before.seconds(pid)) / counted) * 1e6;
+  const reason = voidReason(result, expected, counted);
+  return {
+    label: plan.label,
+    figures: {
+      ratePerS: (counted / result.elapsedMs) * 1000,
+      p50Ms: result.latency.p50,
+      p99Ms: result.latency.p99,
+      serverUs: perEvent(server.pid),
+      redisUs: perEvent(redis.pid),
+      totalUs: perEvent(server.pid) + perEvent(redis.pid),
+      residentGrowth: residentDone / residentWarm,
+      foreignShare: after.foreignShare(before, process.pid),
+      ...(await observer?.figures(counted)),
+      ...refusedFigures(result),
+    },
+    statuses: result.statuses,
+    curve: result.curve,
+    notes: result.notes,
+    ...(reason === undefined ? {} : { void: reason }),
+  };
+}
+
+function voidReason(result: LoadResult, expected: readonly string[], counted: number): string | undefined {
+  const others = Object.entries(result.statuses).filter(([status]) => !expected.includes(status));
+  if (others.length > 0) {
+    return others.map(([status, count]) => (status === '0' ? `${count} broken connections` : `${count} answers ${status}`)).join(', ');
+  }
+  if (result.unretryable > 0) return `${result.unretryable} answers 503 without "retryable":true`;
+  return counted === 0 ? `no answer ${expected[0]}` : undefined;
+}
+
+/** Where an open loop met refusals: the share of what was due that got an answer at all, of either kind. */
+function refusedFigures({ statuses, offered }: LoadResult): Figures {
+  if (offered === 0) return {};
+  const answered = Object.values(statuses).reduce((sum, count) => sum + count, 0);
+  return { answeredShare: answered / offered, refusedShare: (statuses['503'] ?? 0) / Math.max(1, answered) };
+}

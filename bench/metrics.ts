@@ -1,0 +1,32 @@
+// The figures of a sample: what each is called and how it is written.
+
+export interface Metric {
+  readonly title: string;
+  readonly unit: string;
+  readonly digits: number;
+}
+
+export const METRICS = {
+  ratePerS: { title: 'accepted', unit: '/s', digits: 0 },
+  p50Ms: { title: 'p50', unit: 'ms', digits: 2 },
+  p99Ms: { title: 'p99', unit: 'ms', digits: 2 },
+  serverUs: { title: 'server CPU', unit: 'µs', digits: 1 },
+  redisUs: { title: 'Redis CPU', unit: 'µs', digits: 1 },
+  totalUs: { title: 'server and Redis CPU', unit: 'µs', digits: 1 },
+  residentGrowth: { title: 'resident memory, end to begin', unit: '×', digits: 2 },
+  foreignShare: { title: 'CPU used by others', unit: '', digits: 2 },
+  answeredShare: { title: 'answered of what was due', unit: '', digits: 2 },
+  refusedShare: { title: 'refused with 503', unit: '', digits: 2 },
+  allocatedBytes: { title: 'allocated per 10,000 events', unit: 'MB', digits: 1 },
+  collections: { title: 'collections per 10,000 events', unit: '', digits: 1 },
+  bytesEach: { title: 'memory for each', unit: 'B', digits: 0 },
+} as const satisfies Record<string, Metric>;
+
+export type MetricName = keyof typeof METRICS;
+
+/** A figure as it is printed. */
+export function written(name: MetricName, value: number | undefined): string {
+  if (value === undefined || !Number.isFinite(value)) return '–';
+  const { digits } = METRICS[name];
+  return value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}

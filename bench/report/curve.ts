@@ -1,0 +1,67 @@
+// The latency percentile curve as SVG: how many nines across, milliseconds up, both logarithmic, so that the tail is as
+// wide as the rest. The gateway's lines are solid, the others' dashed.
+import { escaped } from './markup.ts';
+
+export interface Line {
+  readonly name: string;
+  /** Percentile and milliseconds. */
+  readonly points: readonly (readonly [number, number])[];
+}
+
+const WIDTH = 860;
+const HEIGHT = 340;
+const LEFT = 62;
+const RIGHT = 190;
+const TOP = 14;
+const BOTTOM = 44;
+const NINES_MAX = 4;
+const TICKS = [0, 50, 90, 99, 99.9, 99.99];
+
+const nines = (percentile: number): number => Math.min(NINES_MAX, -Math.log10(1 - Math.min(percentile, 99.99) / 100));
+const across = (percentile: number): number => LEFT + (nines(percentile) / NINES_MAX) * (WIDTH - LEFT - RIGHT);
+
+export function percentileCurve(lines: readonly Line[], limitMs: number): string {
+  const shown = lines.map(({ name, points }) => ({ name, points: points.filter(([percentile, ms]) => percentile < 100 && ms > 0) }));
+  const all = [...shown.flatMap(({ points }) => points.map(([, ms]) => ms)), limitMs];
+  const low = Math.floor(Math.log10(Math.min(...all)));
+  const high = Math.ceil(Math.log10(Math.max(...all) * 1.05));
+  const up = (ms: number): number => TOP + ((high - Math.log10(ms)) / (high - low)) * (HEIGHT - TOP - BOTTOM);
+  const right = WIDTH - RIGHT;
+
+  const grid: string[] = [];
+  for (const tick of TICKS) {
+    const x = across(tick);
+    grid.push(`<line class="grid" x1="${x}" x2="${x}" y1="${TOP}" y2="${HEIGHT - BOTTOM}"/>`);
+    grid.push(`<text x="${x}" y="${HEIGHT - BOTTOM + 18}" text-anchor="middle">${tick === 0 ? 'min' : `p${tick}`}</text>`);
+  }
+  for (let power = low; power <= high; power += 1) {
+    const y = up(10 ** power);
+    grid.push(`<line class="grid" x1="${LEFT}" x2="${right}" y1="${y}" y2="${y}"/>`);
+    grid.push(`<text x="${LEFT - 8}" y="${y + 4}" text-anchor="end">${Number((10 ** power).toPrecision(1))}</text>`);
+  }
+  grid.push(`<line class="limit" x1="${LEFT}" x2="${right}" y1="${up(limitMs)}" y2="${up(limitMs)}"/>`);
+  grid.push(`<text class="limit" x="${LEFT + 6}" y="${up(limitMs) - 5}">${limitMs} ms, the limit of p99</text>`);
+
+  const paths = shown.map(({ name, points }, at) => {
+    const path = points.map(([percentile, ms]) => `${across(percentile).toFixed(1)},${up(ms).toFixed(1)}`).join(' ');
+    return `<polyline class="line c${at % 8}${name.startsWith('gateway') ? '' : ' beside'}" points="${path}"/>`;
+  });
+  return `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="Latency by percentile, in milliseconds">
+${grid.join('\n')}
+${paths.join('\n')}
+${endLabels(shown, up, right).join('\n')}
+<text x="${LEFT}" y="${HEIGHT - 6}">percentile of answers</text><text transform="translate(14 ${(HEIGHT - BOTTOM) / 2 + 40}) rotate(-90)">milliseconds</text>
+</svg>`;
+}
+
+/** The names at the lines' right ends, pushed apart where they would cover each other. */
+function endLabels(lines: readonly Line[], up: (ms: number) => number, right: number): string[] {
+  const labels = lines
+    .map(({ name, points }, at) => ({ name, at, y: up(points.at(-1)?.[1] ?? 1) + 4 }))
+    .sort((one, other) => one.y - other.y);
+  let above = 0;
+  return labels.map(({ name, at, y }) => {
+    above = Math.max(y, above + 15);
+    return `<text class="name c${at % 8}" x="${right + 8}" y="${above.toFixed(1)}">${escaped(name)}</text>`;
+  });
+}

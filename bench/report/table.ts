@@ -1,0 +1,57 @@
+// What a benchmark run prints: a case's table and its comparisons.
+import { METRICS, written, type MetricName } from '../metrics.ts';
+import { noise } from '../statistics.ts';
+import type { CaseSummary, ComparisonSummary, LabelSummary } from '../summary.ts';
+
+const COLUMNS: readonly { readonly metric: MetricName; readonly heading: string }[] = [
+  { metric: 'ratePerS', heading: 'events/s' },
+  { metric: 'p50Ms', heading: 'p50 ms' },
+  { metric: 'p99Ms', heading: 'p99 ms' },
+  { metric: 'serverUs', heading: 'server µs' },
+  { metric: 'redisUs', heading: 'Redis µs' },
+  { metric: 'foreignShare', heading: 'others' },
+];
+const OWN: readonly MetricName[] = ['allocatedBytes', 'collections', 'bytesEach'];
+
+/** µs are CPU time for each accepted event; `others` is the share of all cores that other processes took. */
+export function caseTable(summary: CaseSummary): string {
+  const lines = [`\n${summary.name}: ${summary.aim}`];
+  if (summary.leftOut !== undefined) return [...lines, `  ${summary.leftOut}`, ''].join('\n');
+  const columns = [...COLUMNS, ...OWN.map((metric) => ({ metric, heading: `${METRICS[metric].title} ${METRICS[metric].unit}`.trim() }))].filter(
+    ({ metric }) => summary.labels.some(({ figures }) => figures[metric] !== undefined),
+  );
+  const rows = [
+    ['', ...columns.map(({ heading }) => heading), 'spread'],
+    ...summary.labels.map((label) => [
+      label.label,
+      ...columns.map(({ metric }) => written(metric, label.figures[metric]?.median)),
+      spreadOf(label),
+    ]),
+  ];
+  const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? [];
+  for (const row of rows) {
+    lines.push(`  ${row.map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0))).join('  ')}`);
+  }
+  for (const { label, rounds, voids, notes } of summary.labels) {
+    if (voids.length > 0) lines.push(`  ${label}: ${voids.length} of ${rounds} runs void (${voids.join('; ')})`);
+    for (const note of notes) lines.push(`  ${label}: ${note}`);
+  }
+  return [...lines, ...summary.comparisons.map((comparison) => `  ${comparisonLine(comparison)}`), ''].join('\n');
+}
+
+/** Of what the case is about: CPU time where there is some. */
+function spreadOf({ figures }: LabelSummary): string {
+  const main = figures.serverUs ?? figures.bytesEach;
+  return main === undefined || main.count < 2 ? '' : `±${Math.round(noise(main) * 100)} %`;
+}
+
+/** `gateway / floor, server CPU: 1.31 (1.28 to 1.36), higher; at most 1.10 is wanted: missed` */
+export function comparisonLine({ metric, of, against, figure, difference, limit, verdict }: ComparisonSummary): string {
+  const name = against === undefined ? `${of}, ${METRICS[metric].title}` : `${of} / ${against}, ${METRICS[metric].title}`;
+  const value = (number: number): string => (against === undefined ? written(metric, number) : number.toFixed(2));
+  if (figure.count === 0) return `${name}: no samples`;
+  const unit = against === undefined && METRICS[metric].unit !== '' ? ` ${METRICS[metric].unit}` : '';
+  const middle = figure.count === 1 ? `${value(figure.median)}${unit}` : `${value(figure.median)}${unit} (${value(figure.low)} to ${value(figure.high)})`;
+  const wanted = limit?.atMost === undefined ? `at least ${limit?.atLeast}` : `at most ${limit.atMost}`;
+  return `${name}: ${middle}${difference === undefined ? '' : `, ${difference}`}${limit === undefined ? '' : `; ${wanted} wanted: ${verdict}`}`;
+}

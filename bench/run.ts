@@ -1,0 +1,105 @@
+// `make bench`: the canonical workload's two numbers, then every case with its table; NDJSON and a page beside it.
+//
+// One case after the other; within a case, rounds; within a round, every run once, in an order that is turned round each
+// time. Each run has a fresh Redis and a fresh server. Progress goes to standard error, results to standard output.
+//
+// BENCH_ROUNDS (5), BENCH_SECONDS (3, the measured part), BENCH_CASES (all; names with commas) change what is run.
+import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Bench } from './bench.ts';
+import { ROOT } from './bench-environment.ts';
+import type { BenchCase, Run } from './bench-case.ts';
+import { CASES } from './cases.ts';
+import { machine } from './machine.ts';
+import type { Sample } from './measure.ts';
+import { written } from './metrics.ts';
+import { Progress } from './progress.ts';
+import { page } from './report/page.ts';
+import { caseTable } from './report/table.ts';
+import { summarize, type CaseSamples, type CaseSummary } from './summary.ts';
+
+const WARMUP_SECONDS = 1.5;
+
+const rounds = number('BENCH_ROUNDS', 5);
+const duration = { seconds: number('BENCH_SECONDS', 3), warmupSeconds: WARMUP_SECONDS };
+const cases = chosen();
+const started = new Date();
+const folder = join(ROOT, 'bench/results');
+const file = join(folder, started.toISOString().replaceAll(/[:.]/g, '-'));
+mkdirSync(folder, { recursive: true });
+
+const about = machine(started, rounds, duration.seconds);
+const note = (line: object): void => appendFileSync(`${file}.ndjson`, `${JSON.stringify(line)}\n`);
+note({ kind: 'machine', ...about });
+
+const progress = new Progress();
+const bench = await Bench.create(duration);
+const summaries: CaseSummary[] = [];
+for (const benchCase of cases) {
+  const summary = summarize(await runCase(benchCase));
+  progress.clear();
+  if (summaries.length === 0) printTwoNumbers(summary);
+  summaries.push(summary);
+  process.stdout.write(caseTable(summary));
+  note({ kind: 'summary', ...summary });
+}
+writeFileSync(`${file}.html`, page(about, summaries));
+process.stdout.write(`\n${file}.ndjson\n${file}.html\n`);
+process.exit(0);
+
+async function runCase(benchCase: BenchCase): Promise<CaseSamples> {
+  const leftOut = benchCase.leftOut?.(bench);
+  if (leftOut !== undefined) return { benchCase, leftOut, samples: new Map() };
+  const runs = await benchCase.runs(bench);
+  const samples = new Map<string, (Sample | undefined)[]>(runs.map(({ label }) => [label, []]));
+  const caseRounds = Math.min(rounds, benchCase.roundsMax ?? rounds);
+  for (let round = 0; round < caseRounds; round += 1) {
+    for (const run of round % 2 === 0 ? runs : [...runs].reverse()) {
+      const step = `${benchCase.name} ${round + 1}/${caseRounds}: ${run.label}`;
+      progress.show(step);
+      let sample = await execute(benchCase, round, run);
+      // On a shared machine a pause of the whole process voids a run. It is told, and the run has one more chance.
+      if (sample.void !== undefined) {
+        progress.show(`${step}, again (${sample.void})`);
+        sample = await execute(benchCase, round, run);
+      }
+      samples.get(run.label)?.push(sample);
+    }
+  }
+  return { benchCase, samples };
+}
+
+/** A run that breaks down is void; the others go on. */
+async function execute(benchCase: BenchCase, round: number, run: Run): Promise<Sample> {
+  const sample = await run.execute().catch((cause: unknown): Sample => {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    return { label: run.label, figures: {}, statuses: {}, curve: [], notes: [], void: reason };
+  });
+  note({ kind: 'sample', case: benchCase.name, round, ...sample });
+  return sample;
+}
+
+function printTwoNumbers({ labels }: CaseSummary): void {
+  const gateway = labels.find(({ label }) => label === 'gateway')?.figures;
+  if (gateway === undefined) return;
+  process.stdout.write(`${written('ratePerS', gateway.ratePerS?.median)} accepted events/s\n${written('p99Ms', gateway.p99Ms?.median)} ms p99\n`);
+}
+
+function number(name: string, otherwise: number): number {
+  const text = process.env[name];
+  if (text === undefined || text === '') return otherwise;
+  const value = Number(text);
+  if (value > 0) return value;
+  process.stderr.write(`bench: ${name}=${text}: a number greater than 0 is wanted\n`);
+  process.exit(2);
+}
+
+function chosen(): readonly BenchCase[] {
+  const names = (process.env['BENCH_CASES'] ?? '').split(',').filter((name) => name !== '');
+  const unknown = names.filter((name) => !CASES.some((one) => one.name === name));
+  if (unknown.length > 0) {
+    process.stderr.write(`bench: no case ${unknown.join(', ')}; there are ${CASES.map(({ name }) => name).join(', ')}\n`);
+    process.exit(2);
+  }
+  return names.length === 0 ? CASES : CASES.filter(({ name }) => names.includes(name));
+}

@@ -1,0 +1,90 @@
+// Medians, spreads and ratios of few samples from a noisy machine.
+//
+// Samples of two subjects are paired by round: those two runs were neighbours in time, so what disturbed one likely
+// disturbed the other, and the ratio of each round is taken before the median. The interval of a median is between order
+// statistics (a sign test turned round): it asks nothing of how the noise is distributed. With 5 or fewer samples it
+// is the range from least to greatest; the median lies in it with 94 % at 5 samples, 75 % at 3.
+
+export interface Spread {
+  readonly median: number;
+  /** Ends of the median's interval. */
+  readonly low: number;
+  readonly high: number;
+  readonly count: number;
+}
+
+/** `too noisy`: the interval is wider than can tell anything. `no difference`: it is narrow, and 1 is in it. */
+export type RatioVerdict = 'lower' | 'higher' | 'no difference' | 'too noisy';
+
+/** An interval wider than this share of its median on either side tells nothing. */
+export const NOISE_MAX = 0.15;
+
+const CONFIDENCE = 0.9;
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  const upper = sorted[middle] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
+}
+
+export function spread(values: readonly number[]): Spread {
+  const sorted = [...values].sort((a, b) => a - b);
+  const skipped = outsideInterval(sorted.length);
+  return {
+    median: median(sorted),
+    low: sorted[skipped] ?? Number.NaN,
+    high: sorted[sorted.length - 1 - skipped] ?? Number.NaN,
+    count: sorted.length,
+  };
+}
+
+/** How many of the least and of the greatest samples are outside of the interval. */
+function outsideInterval(count: number): number {
+  let skipped = 0;
+  let tail = 0.5 ** count; // P(no more than `skipped` of `count` samples below the true median)
+  let term = tail;
+  while (skipped < (count - 1) / 2) {
+    term *= (count - skipped) / (skipped + 1);
+    if (1 - 2 * (tail + term) < CONFIDENCE) break;
+    tail += term;
+    skipped += 1;
+  }
+  return skipped;
+}
+
+/** The ratio of two subjects, round by round. Rounds in which one of them has no sample are left out. */
+export function ratios(of: readonly (number | undefined)[], against: readonly (number | undefined)[]): number[] {
+  const found: number[] = [];
+  for (let round = 0; round < Math.min(of.length, against.length); round += 1) {
+    const [upper, lower] = [of[round], against[round]];
+    if (upper !== undefined && lower !== undefined && lower > 0) found.push(upper / lower);
+  }
+  return found;
+}
+
+/** Half the interval's width as a share of the median. */
+export function noise({ median: middle, low, high }: Spread): number {
+  return (high - low) / 2 / middle;
+}
+
+export function ratioVerdict(ratio: Spread): RatioVerdict {
+  if (ratio.count === 0 || !(noise(ratio) <= NOISE_MAX)) return 'too noisy';
+  if (ratio.low > 1) return 'higher';
+  return ratio.high < 1 ? 'lower' : 'no difference';
+}
+
+export interface Limit {
+  readonly atMost?: number;
+  readonly atLeast?: number;
+}
+
+/** Whether a figure keeps a limit, by its median; `unclear` when the interval is wide and lies on both sides. */
+export function limitVerdict(figure: Spread, limit: Limit): 'reached' | 'missed' | 'unclear' {
+  const { atMost = Number.POSITIVE_INFINITY, atLeast = Number.NEGATIVE_INFINITY } = limit;
+  const holds = (value: number): boolean => value <= atMost && value >= atLeast;
+  if (figure.count === 0) return 'unclear';
+  const straddles = holds(figure.low) !== holds(figure.high);
+  if (straddles && noise(figure) > NOISE_MAX) return 'unclear';
+  return holds(figure.median) ? 'reached' : 'missed';
+}

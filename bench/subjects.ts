@@ -1,0 +1,33 @@
+// What is measured: the gateway, the floor beneath it and the peers beside it. All with the same certificates, the same
+// kind of Redis and the same load.
+import type { BenchEnvironment, RunningServer } from './bench-environment.ts';
+import { ensureNginx, startNginx } from './peers/nginx.ts';
+
+export interface Subject {
+  readonly name: string;
+  /** `env` is added to its environment; nginx has no use for it. */
+  start(environment: BenchEnvironment, redis: RunningServer, env: Readonly<Record<string, string>>): Promise<RunningServer>;
+}
+
+export const GATEWAY: Subject = {
+  name: 'gateway',
+  start: (environment, redis, env) => environment.gateway(redis, env),
+};
+
+/** An empty node:https server that answers 202 at once: what TLS and HTTP cost before there is any gateway. */
+export const FLOOR: Subject = {
+  name: 'floor',
+  start: (environment, _redis, env) => environment.peer('floor.ts', env),
+};
+
+export const FASTIFY: Subject = {
+  name: 'fastify',
+  start: (environment, redis, env) => environment.peer('fastify.ts', { ...env, REDIS_PORT: String(redis.port) }),
+};
+
+/** nginx where the system has it or can get it. */
+export function nginx(): Subject | undefined {
+  const binary = ensureNginx();
+  if (binary === undefined) return undefined;
+  return { name: 'nginx', start: (environment, redis) => startNginx(binary, environment, redis) };
+}

@@ -1,0 +1,80 @@
+// From the samples of a case to what is told of it: medians with their spreads, and the comparisons.
+import type { BenchCase, Comparison } from './bench-case.ts';
+import type { Sample } from './measure.ts';
+import type { MetricName } from './metrics.ts';
+import { limitVerdict, ratios, ratioVerdict, spread, type RatioVerdict, type Spread } from './statistics.ts';
+
+/** A case's samples: for each label one place for each round; empty where a run failed. */
+export interface CaseSamples {
+  readonly benchCase: BenchCase;
+  readonly leftOut?: string | undefined;
+  readonly samples: ReadonlyMap<string, readonly (Sample | undefined)[]>;
+}
+
+export interface LabelSummary {
+  readonly label: string;
+  readonly figures: Readonly<Partial<Record<MetricName, Spread>>>;
+  readonly rounds: number;
+  readonly voids: readonly string[];
+  readonly notes: readonly string[];
+  /** The median of each percentile over the rounds. */
+  readonly curve: readonly (readonly [number, number])[];
+}
+
+export interface ComparisonSummary extends Comparison {
+  readonly figure: Spread;
+  /** For a ratio. */
+  readonly difference: RatioVerdict | undefined;
+  /** For what has a limit. */
+  readonly verdict: 'reached' | 'missed' | 'unclear' | undefined;
+}
+
+export interface CaseSummary {
+  readonly name: string;
+  readonly aim: string;
+  readonly leftOut: string | undefined;
+  readonly labels: readonly LabelSummary[];
+  readonly comparisons: readonly ComparisonSummary[];
+}
+
+export function summarize({ benchCase, leftOut, samples }: CaseSamples): CaseSummary {
+  return {
+    name: benchCase.name,
+    aim: benchCase.aim,
+    leftOut,
+    labels: [...samples].map(([label, rounds]) => labelSummary(label, rounds)),
+    comparisons: benchCase.comparisons.flatMap((comparison) => comparisonSummary(comparison, samples) ?? []),
+  };
+}
+
+function labelSummary(label: string, rounds: readonly (Sample | undefined)[]): LabelSummary {
+  const all = rounds.filter((sample) => sample !== undefined);
+  const good = all.filter((sample) => sample.void === undefined);
+  const names = new Set(good.flatMap(({ figures }) => Object.keys(figures)));
+  const figures = Object.fromEntries([...names].map((name) => [name, spread(good.flatMap((sample) => sample.figures[name] ?? []))]));
+  const percentiles = good[0]?.curve.map(([percentile]) => percentile) ?? [];
+  return {
+    label,
+    figures,
+    rounds: rounds.length,
+    voids: all.flatMap((sample) => sample.void ?? []),
+    notes: [...new Set(all.flatMap(({ notes }) => notes))],
+    curve: percentiles.map((percentile, at) => [percentile, spread(good.flatMap(({ curve }) => curve[at]?.[1] ?? [])).median] as const),
+  };
+}
+
+function comparisonSummary(comparison: Comparison, samples: CaseSamples['samples']): ComparisonSummary | undefined {
+  const figuresOf = (label: string): (number | undefined)[] | undefined =>
+    samples.get(label)?.map((sample) => (sample?.void === undefined ? sample?.figures[comparison.metric] : undefined));
+  const of = figuresOf(comparison.of);
+  const against = comparison.against === undefined ? undefined : figuresOf(comparison.against);
+  // A label that has no run at all belongs to a peer that was left out.
+  if (of === undefined || (comparison.against !== undefined && against === undefined)) return undefined;
+  const figure = spread(against === undefined ? of.filter((value) => value !== undefined) : ratios(of, against));
+  return {
+    ...comparison,
+    figure,
+    difference: against === undefined ? undefined : ratioVerdict(figure),
+    verdict: comparison.limit === undefined ? undefined : limitVerdict(figure, comparison.limit),
+  };
+}

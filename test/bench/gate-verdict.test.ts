@@ -1,0 +1,99 @@
+// The gate's decision on samples that are made up here.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { gateVerdict, type CostRound, type LatencyRun } from '../../bench/gate-verdict.ts';
+
+const BUDGET = { gatewayToFloor: 1.25, redisToFloor: 0.5 };
+const P99_MAX_MS = 200;
+const QUIET: LatencyRun = { p99Ms: 8, failure: undefined, foreignShare: 0.02 };
+
+/** Rounds in which the floor takes 40 µs, Redis 15 µs and the gateway what `ratios` say. */
+const rounds = (...ratios: number[]): CostRound[] => ratios.map((ratio) => ({ gatewayUs: 40 * ratio, redisUs: 15, floorUs: 40, foreignShare: 0.1 }));
+
+const outcome = (costs: readonly CostRound[], latencies: readonly LatencyRun[] = [QUIET]): string =>
+  gateVerdict(costs, latencies, BUDGET, P99_MAX_MS).outcome;
+
+describe('the gate', () => {
+  it('passes what is within the budget', () => {
+    assert.equal(outcome(rounds(1.1, 1.12, 1.09, 1.14, 1.1)), 'pass');
+  });
+
+  it('fails a gateway that costs more than its budget in every round', () => {
+    assert.equal(outcome(rounds(1.4, 1.45, 1.38, 1.41, 1.5)), 'worse');
+  });
+
+  it('fails a gateway whose median is over the budget when the rounds agree', () => {
+    assert.equal(outcome(rounds(1.24, 1.28, 1.27, 1.29, 1.26)), 'worse');
+  });
+
+  it('fails however wide the spread is when even the best round is over the budget', () => {
+    assert.equal(outcome(rounds(1.3, 2.6, 1.9, 1.4, 3.1)), 'worse');
+  });
+
+  it('is too noisy to tell when rounds are spread wide around the budget', () => {
+    assert.equal(outcome(rounds(0.9, 1.8, 1.1, 1.6, 1.3)), 'too noisy');
+  });
+
+  it('passes a wide spread that is all below the budget', () => {
+    assert.equal(outcome(rounds(0.7, 1.2, 0.9, 1.1, 0.8)), 'pass');
+  });
+
+  it('is too noisy to tell when too few rounds count', () => {
+    const voided = { gatewayUs: undefined, redisUs: undefined, floorUs: 40, foreignShare: 0.1 };
+    assert.equal(outcome([...rounds(1.1, 1.1), voided, voided, voided]), 'too noisy');
+  });
+
+  it('does not count rounds in which other processes had the CPU', () => {
+    const disturbed = rounds(2, 2, 2, 2).map((round) => ({ ...round, foreignShare: 0.7 }));
+    assert.equal(outcome([...rounds(1.1, 1.1), ...disturbed]), 'too noisy');
+    assert.equal(outcome([...rounds(1.1, 1.1, 1.1), ...disturbed]), 'pass');
+  });
+
+  it('holds Redis to a budget of its own', () => {
+    assert.equal(outcome(rounds(1.1, 1.1, 1.1).map((round) => ({ ...round, redisUs: 30 }))), 'worse');
+  });
+
+  it('compares each round with the floor of the same round', () => {
+    const drifting = [1, 2, 3, 4, 5].map((slower) => ({ gatewayUs: 44 * slower, redisUs: 15 * slower, floorUs: 40 * slower, foreignShare: 0.1 }));
+    assert.equal(outcome(drifting), 'pass');
+  });
+});
+
+describe('the latency check', () => {
+  const costs = rounds(1.1, 1.1, 1.1);
+
+  it('fails a late p99 on a quiet machine', () => {
+    assert.equal(outcome(costs, [{ ...QUIET, p99Ms: 200 }]), 'worse');
+  });
+
+  it('fails an answer that is no 202 on a quiet machine, however fast the others were', () => {
+    assert.equal(outcome(costs, [{ ...QUIET, failure: '3 answers 503' }]), 'worse');
+  });
+
+  it('blames a late p99 on nobody while other processes have the CPU', () => {
+    assert.equal(outcome(costs, [{ p99Ms: 900, failure: '3 answers 503', foreignShare: 0.6 }]), 'too noisy');
+  });
+
+  it('passes once a run was good', () => {
+    assert.equal(outcome(costs, [{ p99Ms: 900, failure: undefined, foreignShare: 0.6 }, QUIET]), 'pass');
+  });
+
+  it('does not let a good run outweigh a failure on a quiet machine', () => {
+    assert.equal(outcome(costs, [{ ...QUIET, failure: '1 broken connections' }, QUIET]), 'worse');
+  });
+
+  it('counts a run without any latency as late', () => {
+    assert.equal(outcome(costs, [{ ...QUIET, p99Ms: Number.NaN }]), 'worse');
+  });
+});
+
+describe('what the gate says', () => {
+  it('names every figure with its budget', () => {
+    const { lines } = gateVerdict(rounds(1.1, 1.12, 1.14), [QUIET], BUDGET, P99_MAX_MS);
+    assert.deepEqual(lines, [
+      'p99 at the fixed rate 8.0 ms of 200 ms, other processes at 2 % of the CPU: pass',
+      'gateway / floor: 1.12 (1.10 to 1.14) times its CPU per event, budget 1.25: pass',
+      'Redis / floor: 0.38 (0.38 to 0.38) times its CPU per event, budget 0.50: pass',
+    ]);
+  });
+});
