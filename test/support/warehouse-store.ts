@@ -1,4 +1,5 @@
 // A warehouse of a test's own, and what stands in it, read past the adapters.
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { PostgresServer } from './postgres.ts';
@@ -36,7 +37,9 @@ export interface SqliteStore extends WarehouseStore {
 }
 
 export function sqliteStore(): SqliteStore {
-  const folder = temporaryFolder('ingest-warehouse-');
+  // Inside another one, so that a test that moves it away leaves nothing behind.
+  const folder = join(temporaryFolder('ingest-warehouse-'), 'here');
+  mkdirSync(folder);
   const path = join(folder, 'warehouse.db');
   const read = <Row>(sql: string): Row[] => {
     const database = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
