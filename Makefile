@@ -22,7 +22,7 @@ redis:
 postgres:
 	@bin/ensure-postgres >/dev/null
 
-ingest-run: setup ## start a private Redis and the gateway; Ctrl-C ends both
+ingest-run: setup ## start a private Redis, a consumer with a SQLite warehouse, and the gateway; Ctrl-C ends all
 	@exec $(NODE) --disable-warning=ExperimentalWarning bin/ingest-run.ts
 
 # report lints everything under the rules of lint, with a stricter verdict, so lint is not run a second time.
@@ -30,8 +30,7 @@ ingest-test: setup typecheck report test ## every test, the type check, and the 
 
 test: setup postgres ## the tests alone; TESTS='test/http/*.test.ts' narrows them
 	$(NODE) --import tsx --enable-source-maps --test --test-concurrency=2 --test-timeout=180000 \
-	  --test-reporter=node-test-reporter --test-reporter-destination=stdout \
-	  --test-reporter=./test/support/closing-line.ts --test-reporter-destination=stdout $(TESTS)
+	  --test-reporter=./test/support/reporter.ts $(TESTS)
 
 chaos: setup postgres ## kill processes at random under load; CHAOS_ROUNDS and CHAOS_SECONDS bound it, CHAOS_SEED repeats it
 	CHAOS_ROUNDS=$${CHAOS_ROUNDS:-40} CHAOS_SECONDS=$${CHAOS_SECONDS:-300} $(NODE) --import tsx --enable-source-maps \

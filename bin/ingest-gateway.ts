@@ -93,13 +93,10 @@ async function run(config: GatewayConfig, warnings: readonly string[]): Promise<
     log,
     onCall: (seconds, events) => onCall(seconds, events),
   });
-  await startQueue(config, connection, queue, log);
-
   const warehouse = config.warehouseUri === undefined ? undefined : openWarehouse(config.warehouseUri, 'gateway');
   const gateway = new Gateway({ config, log, material, verifier, queue, warehouse });
   onCall = (seconds, events) => gateway.metrics.enqueue.observe(seconds, events);
-  const address = await bind(config, gateway);
-
+  // Watched before the wait for the queue: a change in that time counts too.
   const tlsWatch = watchTlsMaterial({
     files,
     log,
@@ -110,6 +107,9 @@ async function run(config: GatewayConfig, warnings: readonly string[]): Promise<
     onRefused: () => (gateway.metrics.tlsReloadFailures.value += 1),
   });
   const keyWatch = watchTokenKeys(verifier, gateway, log);
+  await startQueue(config, connection, queue, log);
+  const address = await bind(config, gateway);
+
   process.on('SIGHUP', () => {
     log.info('SIGHUP: loading TLS material and token keys again');
     void tlsWatch.now(true);

@@ -1,4 +1,5 @@
-// `make ingest-run`: a private Redis unless INGEST_QUEUE_URI is set, then the gateway, with lines to try it out.
+// `make ingest-run`: a private Redis unless INGEST_QUEUE_URI is set, a consumer that lands into a SQLite file unless
+// INGEST_WAREHOUSE_URI is set, then the gateway, with lines to try it out.
 //
 // Ctrl-C, SIGTERM or the end of any part ends all of them, the gateway first: it still needs the queue to drain. The
 // parts run in process groups of their own, so that a terminal's Ctrl-C reaches this process alone, and Redis is ended
@@ -6,7 +7,7 @@
 import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { join, resolve } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 
 const root = resolve(import.meta.dirname, '..');
@@ -35,10 +36,17 @@ try {
 async function main(): Promise<void> {
   mkdirSync(stateDir, { recursive: true });
   const queueUri = process.env['INGEST_QUEUE_URI'] ?? (process.env['INGEST_QUEUE_URI_FILE'] === undefined ? await startRedis() : undefined);
-  const env = { ...process.env, INGEST_STATE_DIR: stateDir, ...(queueUri === undefined ? {} : { INGEST_QUEUE_URI: queueUri }) };
-  const gateway = startPart('ingest-gateway', join(root, 'bin/ingest-gateway'), [], env);
-  const address = await listening(gateway);
-  printTrial(address);
+  const elsewhere = process.env['INGEST_WAREHOUSE_URI'] ?? process.env['INGEST_WAREHOUSE_URI_FILE'];
+  const database = elsewhere === undefined ? join(stateDir, 'warehouse.db') : undefined;
+  const env = {
+    ...process.env,
+    INGEST_STATE_DIR: stateDir,
+    ...(queueUri === undefined ? {} : { INGEST_QUEUE_URI: queueUri }),
+    ...(database === undefined ? {} : { INGEST_WAREHOUSE_URI: `sqlite:${database}` }),
+  };
+  await listening('the consumer', startPart('ingest-consumer', join(root, 'bin/ingest-consumer'), [], env));
+  const address = await listening('the gateway', startPart('ingest-gateway', join(root, 'bin/ingest-gateway'), [], env));
+  printTrial(address, database);
 }
 
 function startPart(name: string, command: string, args: readonly string[], env: NodeJS.ProcessEnv): ChildProcess {
@@ -54,13 +62,13 @@ function startPart(name: string, command: string, args: readonly string[], env: 
 }
 
 /** Passes the log on, and resolves with the address once it says that it listens. */
-function listening(child: ChildProcess): Promise<string> {
+function listening(name: string, child: ChildProcess): Promise<string> {
   return new Promise((found, failed) => {
-    child.once('exit', () => failed(new Error('the gateway did not start')));
+    child.once('exit', () => failed(new Error(`${name} did not start`)));
     if (child.stdout === null) return;
     createInterface({ input: child.stdout }).on('line', (line) => {
       process.stdout.write(`${line}\n`);
-      const address = /listening on (https:\/\/[^"]+)/.exec(line)?.[1];
+      const address = /listening on (https?:\/\/[^"]+)/.exec(line)?.[1];
       if (address !== undefined) found(address);
     });
   });
@@ -107,7 +115,8 @@ function freePort(): Promise<number> {
   });
 }
 
-function printTrial(address: string): void {
+/** `database` is the SQLite file, where this process chose it. */
+function printTrial(address: string, database: string | undefined): void {
   const tls = join(stateDir, 'tls');
   const quoted = (text: string): string => (/^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
   const development = process.env['INGEST_TLS_CERT'] === undefined;
@@ -116,8 +125,18 @@ function printTrial(address: string): void {
     : '--cacert CA.pem --cert PRODUCER.pem --key PRODUCER-KEY.pem';
   process.stdout.write(
     `\nSend an event:\n  curl ${identity} -H 'Content-Type: application/json' -d '{"id":"first","type":"example.created","data":{"n":1}}' ${address}/events\n` +
-      `\nSee where it stands:\n  curl ${identity} ${address}/events/first\n\nCtrl-C ends everything.\n\n`,
+      `\nSee where it stands; "accepted" turns into "landed" once the consumer has written it:\n  curl ${identity} ${address}/events/first\n` +
+      (database === undefined ? '' : `\nLook into the warehouse, with either:\n${inspections(quoted(database)).join('\n')}\n`) +
+      '\nCtrl-C ends everything.\n\n',
   );
+}
+
+/** `file` is quoted for a shell. */
+function inspections(file: string): readonly string[] {
+  const query = 'SELECT id, producer, landed_at, body FROM events';
+  const script = `console.table(new (require("node:sqlite").DatabaseSync)(process.argv[1],{readOnly:true}).prepare("${query}").all())`;
+  const node = relative(process.cwd(), join(root, 'bin/node'));
+  return [`  sqlite3 -readonly ${file} '${query}'`, `  ${node} -e '${script}' ${file}`];
 }
 
 /** Ends the parts one after the other, each with time to stop in order. */

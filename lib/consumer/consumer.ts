@@ -1,10 +1,11 @@
-// One replica of the consumer: claims, reads, lands and acknowledges, batch after batch.
+// One replica of the consumer, as two loops that work side by side:
 //
-//   preparing ─▶ joining ─▶ reading ─▶ landing ─▶ acknowledging ─▶ reading …
+//   preparing ─▶ taking in:  joining ─▶ reading ─▶ reading …         (a group that vanished leads back to joining)
+//            └─▶ landing:    landing ─▶ acknowledging ─▶ landing …
 //
-// Any state that fails because the queue or the warehouse is away is tried again after a pause (doubling, PAUSE_FIRST_MS
-// to PAUSE_MAX_MS, half of it chance); a group that vanished leads back to joining. The batch in hand stays in hand
-// until it is landed and acknowledged: nothing is read meanwhile, so memory holds one batch.
+// Any step that fails because the queue or the warehouse is away is tried again after a pause (doubling, PAUSE_FIRST_MS
+// to PAUSE_MAX_MS, half of it chance). A batch stays in hand until it is landed and acknowledged; meanwhile reading goes
+// on until the intake is full, so memory holds two batches of READS_AHEAD reads at most.
 //
 // Invariant: an entry is acknowledged only after its row, or its quarantine row, is committed. What a replica takes and
 // never acknowledges is claimed by another one after CLAIM_IDLE_MS; both then land it, and the warehouse keeps one row.
@@ -13,10 +14,13 @@ import type { Warehouse } from '../ingest/warehouse.ts';
 import { pause, pauseMs } from '../runtime/backoff.ts';
 import { Throttled, type Log } from '../runtime/log.ts';
 import type { ConsumerMetrics } from '../runtime/metrics.ts';
+import { Intake } from './intake.ts';
 import { Landing } from './landing.ts';
 
 /** How long an entry may stay with a replica before another one takes it over. Longer than a batch takes to land. */
 const CLAIM_IDLE_MS = 10_000;
+/** What this many reads brought may wait while a batch lands, and is the next one. */
+const READS_AHEAD = 4;
 /** How long a read waits for events. A stop waits for it to end. */
 const READ_WAIT_MS = 1_000;
 const PAUSE_FIRST_MS = 100;
@@ -37,50 +41,69 @@ export interface ConsumerOptions {
 export class Consumer {
   readonly #options: ConsumerOptions;
   readonly #landing: Landing;
+  readonly #intake: Intake;
   readonly #stop = new AbortController();
   readonly #failureLog = new Throttled(FAILURE_LOG_INTERVAL_MS);
+  readonly #troubles = new Map<Dependency, string>([['queue', 'not joined yet']]);
   #prepared = false;
   #joined = false;
-  /** Why a step fails now; undefined while steps succeed. */
-  #trouble: string | undefined = 'starting';
 
   constructor(options: ConsumerOptions) {
     this.#options = options;
     this.#landing = new Landing(options.warehouse, options.metrics, options.log);
+    this.#intake = new Intake(READS_AHEAD * options.batchMax);
   }
 
   /** Why this replica does not land events now; undefined when it does. */
   get trouble(): string | undefined {
-    return this.#trouble;
+    const [first] = this.#troubles;
+    return first === undefined ? undefined : `the ${first[0]} is away: ${first[1]}`;
+  }
+
+  /** Whether the warehouse's schema stands: before that a probe of it says nothing. */
+  get prepared(): boolean {
+    return this.#prepared;
   }
 
   get stopping(): boolean {
     return this.#stop.signal.aborted;
   }
 
-  /** Asks `run` to end after the batch in hand. */
+  /** Asks `run` to end after what is in hand. */
   stop(): void {
     this.#stop.abort();
   }
 
   /** Consumes until `stop`. Never rejects for a dependency that is away. */
   async run(): Promise<void> {
-    const { reader, warehouse, batchMax, log } = this.#options;
-    await this.#step('warehouse', () => warehouse.prepare());
+    await this.#step('warehouse', () => this.#options.warehouse.prepare());
     if (this.stopping) return;
     this.#prepared = true;
-    log.info('the warehouse is ready');
-    while (!this.stopping) {
-      if (!this.#joined) await this.#step('queue', () => this.#join());
-      if (this.stopping) return;
-      const deliveries = await this.#step('queue', () => reader.read(batchMax, CLAIM_IDLE_MS, READ_WAIT_MS));
-      if (deliveries !== undefined && deliveries.length > 0) await this.#finish(deliveries);
-    }
+    this.#options.log.info('the warehouse is ready');
+    await Promise.all([this.#takeIn(), this.#land()]);
   }
 
-  /** Whether the schema stands: before that a probe of the warehouse says nothing. */
-  get prepared(): boolean {
-    return this.#prepared;
+  async #takeIn(): Promise<void> {
+    const { reader, batchMax } = this.#options;
+    while (!this.stopping) {
+      if (this.#joined) {
+        const waitMs = this.#intake.filling ? 0 : READ_WAIT_MS;
+        const deliveries = (await this.#step('queue', () => reader.read(batchMax, CLAIM_IDLE_MS, waitMs))) ?? [];
+        this.#intake.add(deliveries, deliveries.length === batchMax);
+        await this.#intake.room(batchMax);
+      } else {
+        await this.#step('queue', () => this.#join());
+      }
+    }
+    this.#intake.end();
+  }
+
+  async #land(): Promise<void> {
+    for (;;) {
+      const deliveries = await this.#intake.take();
+      if (deliveries === undefined) return;
+      await this.#finish(deliveries);
+    }
   }
 
   async #finish(deliveries: readonly Delivery[]): Promise<void> {
@@ -97,13 +120,13 @@ export class Consumer {
 
   /**
    * Tries `work` until it succeeds. Gives undefined when the group vanished, which is no matter of trying again, or
-   * when a stop was asked for and `work` failed after that.
+   * when `work` failed and a stop was asked for.
    */
   async #step<T>(needs: Dependency, work: () => Promise<T>): Promise<T | undefined> {
     for (let failures = 1; ; failures += 1) {
       try {
         const result = await work();
-        this.#succeeded();
+        this.#succeeded(needs);
         return result;
       } catch (cause) {
         this.#failed(needs, cause);
@@ -114,17 +137,16 @@ export class Consumer {
     }
   }
 
-  #succeeded(): void {
-    if (this.#trouble === undefined || !this.#joined) return;
-    this.#trouble = undefined;
-    this.#options.log.info('events are landing');
+  #succeeded(needs: Dependency): void {
+    if (this.#troubles.delete(needs) && this.#troubles.size === 0) this.#options.log.info('events are landing');
   }
 
   #failed(needs: Dependency, cause: unknown): void {
     const { metrics, log } = this.#options;
     const reason = cause instanceof Error && cause.message !== '' ? cause.message : 'unknown error';
     metrics.failures.cell({ dependency: needs }).value += 1;
-    this.#trouble = `the ${needs} is away: ${reason}`;
+    this.#troubles.set(needs, reason);
+    this.#intake.settle();
     if (cause instanceof GroupVanished) {
       this.#joined = false;
       metrics.groupVanished.value += 1;

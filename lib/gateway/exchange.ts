@@ -79,7 +79,7 @@ export class Exchange implements OpenExchange {
   write(status: number, contentType: string, body: string, headers?: readonly string[]): void {
     if (this.#ended) return;
     this.#end(status);
-    respondWith(this.response, this.requestId, status, contentType, body, this.#context.draining(), headers);
+    respondWith(this.response, this.requestId, status, contentType, body, this.#endsConnection(), headers);
   }
 
   refuse(refusal: Refusal, detail: string, errors?: readonly EventFault[], headers?: readonly string[]): void {
@@ -93,7 +93,7 @@ export class Exchange implements OpenExchange {
     this.#context.refusals.refused(refusal);
     const close = this.#restCostsConnection(refusal);
     if (close && !this.request.complete) lingerAtEnd(this.connection.socket);
-    respondWith(this.response, this.requestId, answer.status, answer.contentType, answer.body, close || this.#context.draining(), answer.headers);
+    respondWith(this.response, this.requestId, answer.status, answer.contentType, answer.body, close || this.#endsConnection(), answer.headers);
   }
 
   /** The client is gone: there is nobody to answer. */
@@ -111,6 +111,11 @@ export class Exchange implements OpenExchange {
   #end(status: number): void {
     this.#ended = true;
     this.#meter.ended(this.request.method ?? NO_ROUTE, status, this.#startMs);
+  }
+
+  // Fact: node drops what was pipelined behind an answer that says close. Choice: the latest request's answer says it.
+  #endsConnection(): boolean {
+    return this.#context.draining() && this.connection.response === this.response;
   }
 
   #restCostsConnection(refusal: Refusal): boolean {

@@ -102,7 +102,7 @@ export interface QueueReader {
   /**
    * Up to `max` entries: those that a member took at least `idleMs` ago and never acknowledged come first, then new
    * ones. Waits up to `waitMs` when there is nothing. Rejects with GroupVanished when the queue or group is gone.
-   * Call it only when the entries of the call before are acknowledged or given up.
+   * After a lost answer it may give entries again that were given before and are not acknowledged yet.
    */
   read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]>;
   /** Marks entries as done, for good. */

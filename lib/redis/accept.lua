@@ -139,8 +139,11 @@ for at = 2, #ARGV, 4 do
   verdicts[#verdicts + 1] = verdict
 end
 
-if time[2] % EVENTS_A_SWEEP < #verdicts then
-  sweep_current()
+-- One bucket for every EVENTS_A_SWEEP events, however many a call carries: the rest of the division by chance.
+local sweeps = math.floor(#verdicts / EVENTS_A_SWEEP)
+if time[2] % EVENTS_A_SWEEP < #verdicts % EVENTS_A_SWEEP then sweeps = sweeps + 1 end
+if sweeps > 0 then
+  for _ = 1, sweeps do sweep_current() end
   retire_old()
   store_levels()
 end

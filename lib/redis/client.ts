@@ -12,6 +12,8 @@ import type { Log } from '../runtime/log.ts';
 
 /** How long one attempt to connect and greet may take. */
 export const CONNECT_TIMEOUT_MS = 2_000;
+/** How long a stop waits for answers that nobody waits for any more: a frozen server must not hold it up. */
+const CLOSE_TIMEOUT_MS = 500;
 const PAUSE_FIRST_MS = 50;
 const PAUSE_MAX_MS = 500;
 
@@ -92,15 +94,19 @@ export class RedisConnection {
     this.open();
   }
 
-  /** Waits for outstanding answers, then closes. Idempotent. */
+  /** Waits for outstanding answers, for CLOSE_TIMEOUT_MS at most, then closes. Idempotent. */
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#watchdog);
     const client = this.#client;
     this.#client = undefined;
     if (client === undefined) return;
-    if (client.isReady) await client.close().catch(() => destroyed(client));
-    else destroyed(client);
+    if (client.isReady) {
+      const timer = setTimeout(() => destroyed(client), CLOSE_TIMEOUT_MS);
+      await client.close().catch(() => undefined);
+      clearTimeout(timer);
+    }
+    destroyed(client);
   }
 
   #create(): Client {

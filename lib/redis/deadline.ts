@@ -1,9 +1,20 @@
 // A time limit on an answer that Redis may never give.
 
-/** Rejects after `timeoutMs`; the promise itself goes on, and what it brings later is dropped. */
+/** There was no answer in time. */
+export class NoAnswer extends Error {
+  override readonly name = 'NoAnswer';
+}
+
+/**
+ * Rejects with NoAnswer after `timeoutMs`; the promise itself goes on, and what it brings later is dropped. An answer that
+ * has arrived by then counts, also when this process was held up and has not read it yet: timers run before sockets
+ * are read, so the verdict waits for one look at those.
+ */
 export function withTimeout<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+    const timer = setTimeout(() => {
+      setImmediate(() => reject(new NoAnswer(`no answer within ${timeoutMs} ms`)));
+    }, timeoutMs);
     promise.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }

@@ -11,7 +11,7 @@
 import { RETENTION_MS, type Outcome, type Queue, type QueueLookup, type QueueState, type Submission } from '../ingest/queue.ts';
 import type { Log } from '../runtime/log.ts';
 import type { RedisConnection, RedisReply } from './client.ts';
-import { withTimeout } from './deadline.ts';
+import { NoAnswer, withTimeout } from './deadline.ts';
 import { bucketHash, indexField } from './id-index.ts';
 import { Script } from './script.ts';
 
@@ -128,8 +128,11 @@ export class StreamQueue implements Queue {
       command.push(this.#retention);
       await withTimeout(this.#accept.run(this.#connection, command), PROBE_TIMEOUT_MS);
       this.#probedMs = performance.now();
+      this.#stalledSinceMs = undefined;
       this.#says(undefined);
     } catch (cause) {
+      // A server that froze while nobody sends has to be noticed too: its connection may be dead for good.
+      if (cause instanceof NoAnswer) this.#stalledSinceMs ??= performance.now() - PROBE_TIMEOUT_MS;
       this.#says(this.#connection.ready ? reasonOf(cause) : this.#connection.lastError);
     } finally {
       this.#probing = false;
@@ -196,7 +199,10 @@ export class StreamQueue implements Queue {
 
   #refused(call: Call, cause: unknown): void {
     this.#remove(call);
-    if (this.#connection.ready) this.#says(reasonOf(cause));
+    if (this.#connection.ready) {
+      this.#stalledSinceMs = undefined; // No is an answer, too.
+      this.#says(reasonOf(cause));
+    }
     settleAll(call, 'unavailable');
   }
 

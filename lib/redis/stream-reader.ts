@@ -104,7 +104,7 @@ export class StreamReader implements QueueReader {
   async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
     if (this.#answerLost) {
       // What was taken with an answer that never came is this member's; what was acknowledged since is not in it.
-      const own = await this.#readGroup(max, undefined, '0');
+      const own = await this.#readGroup(max, 0, '0');
       if (own.length > 0) return own;
       this.#answerLost = false;
     }
@@ -152,10 +152,11 @@ export class StreamReader implements QueueReader {
     }
   }
 
-  async #readGroup(max: number, waitMs: number | undefined, from: string): Promise<readonly Delivery[]> {
-    const block = waitMs === undefined ? [] : ['BLOCK', String(waitMs)];
+  async #readGroup(max: number, waitMs: number, from: string): Promise<readonly Delivery[]> {
+    // BLOCK 0 would wait for ever.
+    const block = waitMs === 0 ? [] : ['BLOCK', String(waitMs)];
     const command = ['XREADGROUP', 'GROUP', GROUP, this.name, 'COUNT', String(max), ...block, 'STREAMS', this.#stream, from];
-    const reply = (await this.#read(command, waitMs ?? 0)) as readonly [readonly [Buffer, readonly RawEntry[]]] | null;
+    const reply = (await this.#read(command, waitMs)) as readonly [readonly [Buffer, readonly RawEntry[]]] | null;
     return reply === null ? [] : reply[0][1].map(deliveryOf);
   }
 

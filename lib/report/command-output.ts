@@ -79,7 +79,8 @@ function convertOptions(values: OutputValues, { env, stdout }: ProgramIo): Conve
   const noColor = env['NO_COLOR'] !== undefined && env['NO_COLOR'] !== '';
   const options: ConvertOptions = {
     color: choice === 'always' || (choice === 'auto' && stdout.isTTY === true && !noColor && env['TERM'] !== 'dumb'),
-    width: stdout.isTTY === true ? (stdout.columns ?? 80) : 120,
+    // A terminal that does not know its width says 0.
+    width: stdout.isTTY === true ? stdout.columns || 80 : 120,
   };
   if (values.limit !== undefined) options.limit = countOption('--limit', values.limit);
   if (values['max-bytes'] !== undefined) options.bytesMax = countOption('--max-bytes', values['max-bytes']);

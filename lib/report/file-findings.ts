@@ -5,6 +5,7 @@ import { ENGINE_RULE, PARSE_ERROR_RULE } from './finding-consistency.ts';
 import { compareFindings } from './finding-order.ts';
 import { contentHalf, discriminatorOf, flaggedTexts, placeHalf, sourceLines } from './fingerprint.ts';
 import { oneLine } from './failure.ts';
+import { withoutAbsolutePaths, withoutRoots } from './path-mask.ts';
 import { type Finding, FINGERPRINT_VERSION } from './report-schema.ts';
 
 const SNIPPET_UNITS_MAX = 200;
@@ -29,16 +30,10 @@ export function fileFindings(request: FileFindingsRequest): Finding[] {
   return request.messages.map((message) => findingOf(request, message, lines, place)).sort(compareFindings);
 }
 
-/** The text without the absolute names of the given folders. */
-export function withoutRoots(text: string, roots: readonly string[]): string {
-  let result = text;
-  for (const root of roots) if (root.length > 1) result = result.replaceAll(`${root}/`, '').replaceAll(root, '.');
-  return result;
-}
-
 function findingOf(request: FileFindingsRequest, message: EngineMessage, lines: readonly string[], place: string): Finding {
   const ruleId = ruleIdOf(message);
-  const text = withoutRoots(message.message, request.roots) || `(${ruleId} gave no message)`;
+  const masked = message.fatal ? withoutAbsolutePaths(message.message, request.roots) : withoutRoots(message.message, request.roots);
+  const text = masked || `(${ruleId} gave no message)`;
   const discriminator = discriminatorOf(message.messageId, text, '');
   const isParseError = ruleId === PARSE_ERROR_RULE;
   const texts = isParseError ? { lineText: '', flaggedText: '' } : flaggedTexts(lines, message);

@@ -34,6 +34,12 @@ export function fixedClaims(
   }
   const ruleFailed = (ruleId: string, path: string) =>
     [[ruleId, path], [ruleId, null], [null, path], [null, null]].some((pair) => failedRules.has(JSON.stringify(pair)));
+  // A folder that could not be listed stands for everything in it.
+  const isUnparsed = (path: string) => {
+    if (unparsed.size === 0) return false;
+    for (let end = path.length; end > 0; end = path.lastIndexOf('/', end - 1)) if (unparsed.has(path.slice(0, end))) return true;
+    return false;
+  };
   const inScope = (path: string) => {
     const inTarget = target.kind === 'file' ? path === target.path : isUnder(path, target.path);
     return inTarget && (scan.include.length === 0 || matchesAny(path, scan.include)) && !matchesAny(path, scan.exclude);
@@ -41,7 +47,7 @@ export function fixedClaims(
   return ({ ruleId, severity, scope, path }) => {
     if (!enabled.has(ruleId) || (errorsOnly && severity !== 'error') || ruleFailed(ruleId, path)) return false;
     if (scope === 'project') return target.kind === 'project';
-    if (unparsed.has(path) || [...unparsed].some((folder) => path.startsWith(`${folder}/`))) return false;
+    if (isUnparsed(path)) return false;
     if (knowledge === undefined) return inScope(path);
     return knowledge.wasScanned(path) || (!knowledge.exists(path) && inScope(path));
   };

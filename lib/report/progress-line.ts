@@ -1,5 +1,6 @@
 // The line that shows on a terminal how far a long scan is. It stands on standard error, is rewritten in place a few
 // times a second, and is gone when the scan ends.
+import { counted } from './plain-text.ts';
 import type { OutputStream } from './program-io.ts';
 
 const INTERVAL_MS = 100;
@@ -21,8 +22,8 @@ export class ProgressLine {
     if (!this.shows || (now - this.last < INTERVAL_MS && done < total)) return;
     this.last = now;
     this.shown = true;
-    const text = `${done}/${total} files, ${findings} findings`;
-    this.stream.write(`\r\u001b[K${text.slice(0, Math.max(10, (this.stream.columns ?? 80) - 1))}`);
+    const text = `${done}/${total} files, ${counted(findings, 'finding')}`;
+    this.stream.write(`\r\u001b[K${text.slice(0, Math.max(10, (this.stream.columns || 80) - 1))}`);
   }
 
   /** Clears the line. */

@@ -1,15 +1,12 @@
 // What went wrong in a scan, gathered file by file. The messages are one line, name no absolute path, carry no stack and
 // have at most 2,000 characters. A rule that throws in more than 1,000 files is told once, without a path.
 import { oneLine } from './failure.ts';
-import { withoutRoots } from './file-findings.ts';
 import type { RuleCrash } from './lint-engine.ts';
+import { withoutAbsolutePaths } from './path-mask.ts';
 import { byCodeUnits, pathFault } from './report-path.ts';
 import type { Diagnostic, ReportHeader } from './report-schema.ts';
 
 const MESSAGE_UNITS_MAX = 2000;
-/** An absolute path; what an Error says may name any folder of the machine. Its last name stays. */
-const ABSOLUTE_PATH = /(?<![\w./~-])(?:[A-Za-z]:)?[/\\](?:[^\s'"`:,;()<>/\\]+[/\\])+([^\s'"`:,;()<>/\\]*)/gu;
-
 const CRASHES_OF_A_RULE_MAX = 1000;
 
 /** Collects diagnostics of one scan. */
@@ -45,7 +42,7 @@ export class ScanDiagnostics {
   }
 
   private clean(text: string): string {
-    const line = oneLine(withoutRoots(text, this.roots)).replaceAll('file://', '').replace(ABSOLUTE_PATH, '$1');
+    const line = oneLine(withoutAbsolutePaths(text, this.roots));
     return (line.length > MESSAGE_UNITS_MAX ? line.slice(0, MESSAGE_UNITS_MAX) : line || 'no message').toWellFormed();
   }
 }

@@ -165,17 +165,19 @@ export function errno(cause: unknown): string {
 
 /** The value as a person may see it: passwords and tokens in URIs are masked, and so is a URI that cannot be read. */
 export function shown(key: string, value: string): string {
-  if (!key.endsWith('_URI')) return JSON.stringify(value);
-  if (!URL.canParse(value)) return value.startsWith('sqlite:') ? JSON.stringify(value) : '"***"';
-  return JSON.stringify(maskedUri(value));
+  return JSON.stringify(key.endsWith('_URI') ? maskedUri(value) : value);
 }
 
-/** A URI without its password and query; `redis://user:***@host:6379/0`. */
+/** A URI without its password, query and fragment; `redis://user:***@host:6379/0`. `sqlite:<path>` holds no secret. */
 export function maskedUri(value: string): string {
-  if (!URL.canParse(value)) return '***';
+  if (value.startsWith('sqlite:')) return value;
+  // Without an authority (`redis:user:password@host`, its slashes forgotten) nobody can tell what is the password.
+  if (!URL.canParse(value) || new URL(value).host === '') return '***';
   const url = new URL(value);
   if (url.password !== '') url.password = '***';
   if (url.search !== '') url.search = '?***';
+  // A `#` in a password that was not percent-encoded makes a fragment of its rest.
+  if (url.hash !== '') url.hash = '#***';
   return url.href;
 }
 
@@ -183,9 +185,10 @@ function unknownKeys(environment: Environment): string[] {
   const warnings: string[] = [];
   for (const key of Object.keys(environment)) {
     if (!key.startsWith(PREFIX) || KNOWN_KEYS.includes(key)) continue;
-    const nearest = KNOWN_KEYS.map((known) => ({ known, distance: editDistance(key, known) }))
-      .sort((a, b) => a.distance - b.distance)[0];
-    warnings.push(`${key} is not a known key${nearest === undefined ? '' : `; the nearest one is ${nearest.known}`}`);
+    const distances = KNOWN_KEYS.map((known) => editDistance(key, known));
+    const least = Math.min(...distances);
+    const nearest = KNOWN_KEYS.filter((_, at) => distances[at] === least);
+    warnings.push(`${key} is not a known key; the nearest one is ${nearest.join(' or ')}`);
   }
   return warnings;
 }

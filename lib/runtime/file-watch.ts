@@ -1,17 +1,21 @@
 // Notices that files say something else than before, by reading them.
 //
 // Fact: mounted secrets change by swapping a symbolic link two folders up, and editors replace files; neither shows
-// reliably as an event on the path. Choice: the few small files are read twice a second and compared by content.
+// reliably as an event on the path. Choice: the few small files are read four times a second and compared by content.
+// A change counts once two looks in a row agree: a list of authorities that a writer has half done is valid PEM, and
+// acting on it would throw out those who stand in the other half.
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 
-const INTERVAL_MS = 500;
+const INTERVAL_MS = 250;
 
 export class FileWatch {
   readonly #paths: readonly string[];
   readonly #changed: () => Promise<void>;
   readonly #timer: NodeJS.Timeout;
+  /** Of the content that was last acted on, and of the last look. */
   #digest: string | undefined;
+  #looked: string | undefined;
   #checking: Promise<void> = Promise.resolve();
 
   /** `changed` runs after each change, and never twice at once. What it throws must be its own business: it must not. */
@@ -35,9 +39,12 @@ export class FileWatch {
   #look(force: boolean): Promise<void> {
     this.#checking = this.#checking.then(async () => {
       const digest = await digestOf(this.#paths);
-      const before = this.#digest;
+      const settled = digest === this.#looked;
+      this.#looked = digest;
+      this.#digest ??= digest;
+      if (!force && (digest === this.#digest || !settled)) return;
       this.#digest = digest;
-      if (force || (before !== undefined && before !== digest)) await this.#changed();
+      await this.#changed();
     });
     return this.#checking;
   }

@@ -74,6 +74,7 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       const entry = await queue.put({ producer: 'shop', body: '{}' });
       assert.deepEqual(names(await waiting), [entry]);
       assert.deepEqual(await reader.read(10, NEVER_MS, 20), []);
+      assert.deepEqual(await reader.read(10, NEVER_MS, 0), [], 'and not at all');
     });
 
     it("claims what another member took and never acknowledged, and only after it is stale", async () => {

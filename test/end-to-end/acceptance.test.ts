@@ -1,7 +1,7 @@
 // The main job, on the real process, a real Redis and real mutual TLS.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { event, TestGateway } from '../support/gateway.ts';
+import { event, PATIENT, TestGateway } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { webhookEvents } from '../support/webhooks.ts';
@@ -13,7 +13,7 @@ let producer: ClientCertificate;
 
 before(async () => {
   [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-  [gateway, producer] = await Promise.all([TestGateway.start(redis, pki), pki.producer('one')]);
+  [gateway, producer] = await Promise.all([TestGateway.start(redis, pki, PATIENT), pki.producer('one')]);
 });
 
 describe('accepting events', () => {

@@ -5,7 +5,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { before, describe, it } from 'node:test';
 import type { JWTPayload } from 'jose';
-import { event, TestGateway, type Reply } from '../support/gateway.ts';
+import { event, PATIENT, TestGateway, type Reply } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
@@ -25,7 +25,7 @@ before(async () => {
   [redis, pki, issuer] = await Promise.all([TestRedis.start(), Pki.create(), TokenIssuer.create('first')]);
   // No audience in the certificates: here the token carries it.
   [producer, other] = await Promise.all([pki.producer('one', { uris: [SPIFFE_ID] }), pki.producer('two', { uris: ['spiffe://test/other'] })]);
-  gateway = await TestGateway.start(redis, pki, { INGEST_TOKEN_JWKS: pki.write('jwks.json', jwks(issuer)) });
+  gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_TOKEN_JWKS: pki.write('jwks.json', jwks(issuer)) });
   atEnd(() => assertAlive(gateway));
 });
 
@@ -122,7 +122,7 @@ describe('the token keys', () => {
     const keys = pki.path('rotating.json');
     const [old, next] = [await TokenIssuer.create(), await TokenIssuer.create()];
     pki.write('rotating.json', jwks(old));
-    const rotating = await TestGateway.start(redis, pki, { INGEST_TOKEN_JWKS: keys });
+    const rotating = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_TOKEN_JWKS: keys });
     const [oldToken, newToken] = [await old.token(boundTo(producer)), await next.token(boundTo(producer))];
     const client = rotating.client(producer);
     const status = async (token: string): Promise<number> => (await client.post(event('rotation'), bearer(token))).status;
@@ -153,6 +153,7 @@ describe('the token keys', () => {
     atEnd(() => void server.close());
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const remote = await TestGateway.start(redis, pki, {
+      ...PATIENT,
       INGEST_TOKEN_JWKS: `https://localhost:${(server.address() as AddressInfo).port}/keys`,
       NODE_EXTRA_CA_CERTS: pki.path('ca.pem'),
     });

@@ -5,7 +5,7 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { before, describe, it } from 'node:test';
 import { CertificateAuthority } from '../../lib/runtime/certificate-authority.ts';
-import { event, TestGateway, type RawConnection } from '../support/gateway.ts';
+import { event, PATIENT, TestGateway, type RawConnection } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
 import { AUDIENCE_URI, Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -22,7 +22,7 @@ before(async () => {
 });
 
 async function startGateway(pki: Pki, env: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
-  const gateway = await TestGateway.start(redis, pki, env);
+  const gateway = await TestGateway.start(redis, pki, { ...PATIENT, ...env });
   atEnd(() => assertAlive(gateway));
   return gateway;
 }
@@ -125,6 +125,28 @@ describe('under load', () => {
     await eventually('the connection is closed', () => leaves.closed);
     assert.ok(performance.now() - start < OUT_WITHIN_MS);
     assert.equal((await askRaw(stays, postText(event('left-in')))).status, 202);
+  });
+
+  it('a producer below an intermediate that only it has stays while the authorities do, and may come again when they have changed', async () => {
+    const pki = await Pki.create();
+    const department = await pki.authority.intermediate('department');
+    const gateway = await startGateway(pki);
+    const issued = await department.issue({ commonName: 'member', uris: ['urn:test:producer:member', AUDIENCE_URI] });
+    const certificate = { cert: issued.certificate + department.certificate, key: issued.key, serial: '' };
+    const member = await gateway.socket(certificate);
+    assert.equal((await askRaw(member, postText(event('member-1')))).status, 202);
+    const renewed = await pki.authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], addresses: ['127.0.0.1'], server: true });
+    await change(gateway, () => {
+      pki.write('server.pem', renewed.certificate);
+      pki.write('server-key.pem', renewed.key);
+    });
+    assert.equal((await askRaw(member, postText(event('member-2')))).status, 202);
+    const second = await CertificateAuthority.create('second authority');
+    await change(gateway, () => pki.write('ca.pem', pki.authority.certificate + second.certificate));
+    assert.equal((await gateway.client(certificate).post(event('member-3'))).status, 202);
+    await change(gateway, () => pki.write('ca.pem', second.certificate));
+    await eventually('the connection is closed', () => member.closed);
+    await addsNothing(redis, async () => assertProblem(await gateway.client(certificate).post(event('member-4')), 401, 'UNAUTHORIZED_PRODUCER'));
   });
 
   it('a revoked intermediate puts out the producers below it', async () => {

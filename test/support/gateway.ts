@@ -8,6 +8,12 @@ import { atEnd, eventually, exited, start, temporaryFolder, type Child, type Sta
 
 export const GATEWAY = new URL('../../bin/ingest-gateway', import.meta.url).pathname;
 
+/**
+ * For tests of what becomes of events, and not of how soon: on a busy machine the default time-out is a timed assertion, and
+ * turns answers into 503.
+ */
+export const PATIENT = { INGEST_ENQUEUE_TIMEOUT_MS: '5000' } as const;
+
 export interface Reply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
@@ -130,6 +136,16 @@ export class TestGateway extends TestProcess {
   }
 }
 
+/** A request that was not answered. `sent` is false where there was no connection to send it on. */
+export class RequestFailed extends Error {
+  readonly sent: boolean;
+
+  constructor(message: string, sent: boolean) {
+    super(message);
+    this.sent = sent;
+  }
+}
+
 export class TestClient {
   readonly #port: number;
   readonly #agent: Agent;
@@ -170,7 +186,13 @@ export class TestClient {
           });
         },
       );
-      request.on('error', reject);
+      // TLS stands: from here on the request's bytes can get in.
+      let sent = false;
+      request.on('socket', (socket) => {
+        if (request.reusedSocket) sent = true;
+        else socket.once('secureConnect', () => (sent = true));
+      });
+      request.on('error', (error) => reject(new RequestFailed(error.message, sent)));
       request.end(ask.body);
     });
   }

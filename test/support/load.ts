@@ -1,13 +1,14 @@
 // Producers that keep posting, one request after another on each connection, and an account of what they were told.
-import type { Reply, TestClient } from './gateway.ts';
+import type { Reply, RequestFailed, TestClient } from './gateway.ts';
 import { event } from './gateway.ts';
 import { atEnd, eventually } from './scope.ts';
 
 export class Load {
   readonly replies: Reply[] = [];
-  readonly errors: Error[] = [];
+  readonly errors: RequestFailed[] = [];
   /** The ids that were answered 202. */
   readonly accepted: string[] = [];
+  slowestMs = 0;
   #stopped = false;
   #sent = 0;
   readonly #done: Promise<unknown>;
@@ -43,12 +44,14 @@ export class Load {
   async #work(client: TestClient, prefix: string, pauseMs: number): Promise<void> {
     while (!this.#stopped) {
       const id = `${prefix}-${this.#sent++}`;
+      const start = performance.now();
       try {
         const reply = await client.post(event(id));
+        this.slowestMs = Math.max(this.slowestMs, performance.now() - start);
         this.replies.push(reply);
         if (reply.status === 202) this.accepted.push(id);
       } catch (cause) {
-        this.errors.push(cause as Error);
+        this.errors.push(cause as RequestFailed);
       }
       // Paced: the load is there to be cut into, not to fill the machine.
       if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));

@@ -1,0 +1,238 @@
+// The SQLite file and its statements: what runs in the worker thread.
+//
+// Invariant: a batch is one IMMEDIATE transaction, committed with `synchronous = FULL`: what is called landed here has
+// survived a power cut. Only `prepare` makes the file. Afterwards a file that is missing, or that is not the one
+// that was opened, means "the warehouse is away": rows are never written into a deleted file or into a fresh empty one.
+//
+// Limits: one writer at a time; another process waits up to BUSY_TIMEOUT_MS, then its call throws and is tried again.
+// Every method but `prepare` is synchronous, because node:sqlite is.
+import { statSync, type BigIntStats } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import { BatchRefused, storableText, type Landing, type QuarantinedEntry, type WarehouseLookup } from '../ingest/warehouse.ts';
+import type { LandingColumns } from './columns.ts';
+
+const BUSY_TIMEOUT_MS = 2_000;
+/** How long `prepare` goes on trying while other processes hold the file. */
+const PREPARE_TIMEOUT_MS = 10_000;
+const PREPARE_RETRY_MS = 50;
+
+const SCHEMA_VERSION = 1;
+
+// The times are RFC 3339 text in UTC, for people at a shell. A NUL in a name would cut it short there, so the row is
+// refused, as PostgreSQL refuses it. BINARY is SQLite's default collation: ids compare byte by byte.
+const SCHEMA = `
+  CREATE TABLE events (
+    id          TEXT NOT NULL PRIMARY KEY,
+    type        TEXT NOT NULL,
+    producer    TEXT NOT NULL CHECK (instr(producer, char(0)) = 0),
+    accepted_at TEXT NOT NULL,
+    landed_at   TEXT NOT NULL,
+    body        TEXT NOT NULL
+  ) STRICT;
+  CREATE TABLE events_quarantine (
+    entry          TEXT NOT NULL PRIMARY KEY,
+    id             TEXT,
+    producer       TEXT NOT NULL,
+    reason         TEXT NOT NULL,
+    accepted_at    TEXT NOT NULL,
+    quarantined_at TEXT NOT NULL,
+    body           BLOB NOT NULL
+  ) STRICT;
+  CREATE INDEX events_quarantine_id ON events_quarantine (id);
+  PRAGMA user_version = ${SCHEMA_VERSION};`;
+
+// CAST of a blob to TEXT takes the bytes as they are (sqlite.org/lang_expr.html, section 12).
+const LAND = `INSERT INTO events (id, type, producer, accepted_at, landed_at, body) VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT))
+  ON CONFLICT (id) DO NOTHING`;
+const OWNER = 'SELECT producer FROM events WHERE id = ?';
+const QUARANTINE = `INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body)
+  VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (entry) DO NOTHING`;
+const FIND_LANDED = 'SELECT type, accepted_at, landed_at, body FROM events WHERE id = ? AND producer = ?';
+const FIND_REJECTED = `SELECT reason, accepted_at, quarantined_at, body FROM events_quarantine
+  WHERE id = ? AND producer = ? ORDER BY quarantined_at DESC LIMIT 1`;
+
+/** An open file, with its statements, and what it was when it was opened. */
+interface Handle {
+  readonly database: DatabaseSync;
+  readonly identity: BigIntStats;
+  readonly statements: Map<string, StatementSync>;
+}
+
+export class Database {
+  readonly #path: string;
+  readonly #readOnly: boolean;
+  #handle: Handle | undefined;
+
+  /** `readOnly` opens an existing file for look-ups and never writes to it. */
+  constructor(path: string, readOnly: boolean) {
+    this.#path = path;
+    this.#readOnly = readOnly;
+  }
+
+  async prepare(): Promise<void> {
+    const deadline = Date.now() + PREPARE_TIMEOUT_MS;
+    for (;;) {
+      try {
+        return makeSchema(this.#path);
+      } catch (cause) {
+        if (!busy(cause) || Date.now() >= deadline) throw cause;
+        await delay(PREPARE_RETRY_MS);
+      }
+    }
+  }
+
+  land({ ids, types, producers, acceptedAtMs, bodies, bodyEnds }: LandingColumns): Landing[] {
+    return this.#using((open) =>
+      transaction(open, () => {
+        const landedAt = new Date().toISOString();
+        const insert = statement(open, LAND);
+        return ids.map((id, at): Landing => {
+          const producer = producers[at] ?? '';
+          const body = bodies.subarray(bodyEnds[at - 1] ?? 0, bodyEnds[at]);
+          const made = insert.run(id, types[at] ?? '', producer, isoTime(acceptedAtMs[at] ?? 0), landedAt, body);
+          if (made.changes === 1) return 'landed';
+          return statement(open, OWNER).get(id)?.['producer'] === producer ? 'duplicate' : 'conflict';
+        });
+      }),
+    );
+  }
+
+  quarantine(entries: readonly QuarantinedEntry[]): void {
+    this.#using((open) =>
+      transaction(open, () => {
+        const now = new Date().toISOString();
+        for (const { entry, id, producer, reason, acceptedAtMs, body } of entries) {
+          const name = storableText(producer);
+          statement(open, QUARANTINE).run(entry, id ?? null, name, reason, isoTime(acceptedAtMs), now, body);
+        }
+      }),
+    );
+  }
+
+  find(id: string, producer: string): WarehouseLookup {
+    return this.#using((open) => lookup(open, id, producer));
+  }
+
+  /** Throws when the file cannot be read, or lacks the tables. */
+  probe(): void {
+    this.#using((open) => void open.database.prepare('SELECT 1 FROM events LIMIT 1').get());
+  }
+
+  close(): void {
+    try {
+      this.#handle?.database.close();
+    } finally {
+      this.#handle = undefined;
+    }
+  }
+
+  /** The open file. Throws where it is not there any more, or has been replaced since. */
+  #opened(): Handle {
+    const identity = statSync(this.#path, { bigint: true });
+    if (this.#handle !== undefined && (this.#handle.identity.ino !== identity.ino || this.#handle.identity.dev !== identity.dev)) this.close();
+    return (this.#handle ??= { database: open(this.#path, this.#readOnly), identity, statements: new Map() });
+  }
+
+  /** Runs `work`; what fails for another reason than the data lets go of the file, so that the next call opens it anew. */
+  #using<T>(work: (open: Handle) => T): T {
+    try {
+      return work(this.#opened());
+    } catch (cause) {
+      if (!(cause instanceof BatchRefused) && !busy(cause)) this.close();
+      throw cause;
+    }
+  }
+}
+
+function open(path: string, readOnly: boolean): DatabaseSync {
+  const database = new DatabaseSync(path, { readOnly, timeout: BUSY_TIMEOUT_MS });
+  if (!readOnly) database.exec('PRAGMA synchronous = FULL');
+  return database;
+}
+
+function makeSchema(path: string): void {
+  const database = open(path, false);
+  try {
+    database.exec('PRAGMA journal_mode = WAL');
+    if (schemaVersion(database) === SCHEMA_VERSION) return;
+    database.exec('BEGIN IMMEDIATE');
+    try {
+      const found = schemaVersion(database);
+      if (found > SCHEMA_VERSION) throw new Error(`the schema has version ${found}, and this program knows ${SCHEMA_VERSION}`);
+      if (found < SCHEMA_VERSION) database.exec(SCHEMA);
+      database.exec('COMMIT');
+    } catch (cause) {
+      if (database.isTransaction) database.exec('ROLLBACK');
+      throw cause;
+    }
+  } finally {
+    database.close();
+  }
+}
+
+const schemaVersion = (database: DatabaseSync): number => Number(database.prepare('PRAGMA user_version').get()?.['user_version']);
+
+function transaction<T>(open: Handle, work: () => T): T {
+  open.database.exec('BEGIN IMMEDIATE');
+  try {
+    const result = work();
+    open.database.exec('COMMIT');
+    return result;
+  } catch (cause) {
+    if (open.database.isTransaction) open.database.exec('ROLLBACK');
+    throw refuses(cause) ? new BatchRefused(`SQLITE_${cause.errcode}`, { cause }) : cause;
+  }
+}
+
+function statement({ database, statements }: Handle, sql: string): StatementSync {
+  let prepared = statements.get(sql);
+  if (prepared === undefined) statements.set(sql, (prepared = database.prepare(sql)));
+  return prepared;
+}
+
+function lookup(open: Handle, id: string, producer: string): WarehouseLookup {
+  const landed = statement(open, FIND_LANDED).get(id, producer);
+  if (landed !== undefined) {
+    const { type, body } = landed as { type: string; body: string };
+    return { kind: 'landed', text: body, type, acceptedAtMs: timeMs(landed['accepted_at']), landedAtMs: timeMs(landed['landed_at']) };
+  }
+  const rejected = statement(open, FIND_REJECTED).get(id, storableText(producer));
+  if (rejected === undefined) return { kind: 'unknown' };
+  const { reason, body } = rejected as { reason: string; body: Uint8Array };
+  return {
+    kind: 'rejected',
+    body: Buffer.from(body.buffer, body.byteOffset, body.byteLength),
+    reason,
+    acceptedAtMs: timeMs(rejected['accepted_at']),
+    rejectedAtMs: timeMs(rejected['quarantined_at']),
+  };
+}
+
+// Fact: toISOString takes a third of the time of an insert. Choice: events of one millisecond are neighbours in a batch, so
+// the last text is kept.
+let lastMs = Number.NaN;
+let lastText = '';
+function isoTime(ms: number): string {
+  if (ms !== lastMs) {
+    lastText = new Date(ms).toISOString();
+    lastMs = ms;
+  }
+  return lastText;
+}
+
+const timeMs = (text: unknown): number => Date.parse(String(text));
+
+/** What node:sqlite throws; `errcode` is SQLite's extended result code (sqlite.org/rescode.html). */
+type SqliteError = Error & { readonly errcode: number };
+
+const isSqliteError = (cause: unknown): cause is SqliteError =>
+  cause instanceof Error && 'errcode' in cause && typeof cause.errcode === 'number';
+
+const primaryCode = (cause: SqliteError): number => cause.errcode & 0xff;
+
+/** SQLITE_BUSY, SQLITE_LOCKED: another process holds the file. */
+const busy = (cause: unknown): boolean => isSqliteError(cause) && [5, 6].includes(primaryCode(cause));
+
+/** SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH: they speak of the data, and would say the same tomorrow. */
+const refuses = (cause: unknown): cause is SqliteError => isSqliteError(cause) && [18, 19, 20].includes(primaryCode(cause));

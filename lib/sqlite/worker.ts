@@ -1,0 +1,56 @@
+// The worker thread of the SQLite warehouse: it owns the file, and does what it is asked, one call after the other.
+import { parentPort, workerData } from 'node:worker_threads';
+import { BatchRefused, type QuarantinedEntry } from '../ingest/warehouse.ts';
+import type { LandingColumns } from './columns.ts';
+import { Database } from './database.ts';
+
+/** A call by the warehouse's thread. */
+export type Call =
+  | { readonly kind: 'prepare' | 'probe' | 'close' }
+  | { readonly kind: 'land'; readonly columns: LandingColumns }
+  | { readonly kind: 'quarantine'; readonly entries: readonly QuarantinedEntry[] }
+  | { readonly kind: 'find'; readonly id: string; readonly producer: string };
+
+/** `refused` is the code of a BatchRefused. */
+export type Reply =
+  | { readonly call: number; readonly value: unknown }
+  | { readonly call: number; readonly message: string; readonly refused?: string };
+
+export interface WorkerOptions {
+  readonly path: string;
+  readonly readOnly: boolean;
+}
+
+const { path, readOnly } = workerData as WorkerOptions;
+const database = new Database(path, readOnly);
+
+function run(call: Call): unknown {
+  switch (call.kind) {
+    case 'prepare':
+      return database.prepare();
+    case 'land':
+      return database.land(call.columns);
+    case 'quarantine':
+      return database.quarantine(call.entries);
+    case 'find':
+      return database.find(call.id, call.producer);
+    case 'probe':
+      return database.probe();
+    case 'close':
+      return database.close();
+  }
+}
+
+async function answer(number: number, call: Call): Promise<Reply> {
+  try {
+    return { call: number, value: await run(call) };
+  } catch (cause) {
+    if (!(cause instanceof BatchRefused)) return { call: number, message: cause instanceof Error ? cause.message : String(cause) };
+    const why = cause.cause instanceof Error ? cause.cause.message : cause.message;
+    return { call: number, message: why, refused: cause.message };
+  }
+}
+
+parentPort?.on('message', ({ number, call }: { readonly number: number; readonly call: Call }) => {
+  void answer(number, call).then((reply) => parentPort?.postMessage(reply));
+});

@@ -1,0 +1,194 @@
+// The contract of the accepting side of a queue (lib/ingest/queue.ts), as one suite that every implementation runs.
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import type { Outcome, Queue, Submission } from '../../lib/ingest/queue.ts';
+import { eventually } from '../support/scope.ts';
+
+/** One implementation under test, empty at the start. */
+export interface QueueUnderTest {
+  /** A queue for events that are kept for so long; all of one run share what is stored. */
+  open(retentionMs?: number): Promise<Queue>;
+  /** The bodies that the queue holds, in the order in which it took them. */
+  bodies(): Promise<readonly string[]>;
+}
+
+/** A submission that remembers its outcome, and fails the test when it is told twice or too early. */
+export class Recorded implements Submission {
+  readonly id: string;
+  readonly producer: string;
+  readonly text: string;
+  readonly outcome: Promise<Outcome>;
+  settled = 0;
+  #resolve!: (outcome: Outcome) => void;
+
+  constructor(id: string, producer = 'p', more: Readonly<Record<string, unknown>> = {}) {
+    this.id = id;
+    this.producer = producer;
+    this.text = JSON.stringify({ id, type: 'a', ...more });
+    this.outcome = new Promise((resolve) => (this.#resolve = resolve));
+  }
+
+  settle(outcome: Outcome): void {
+    this.settled += 1;
+    this.#resolve(outcome);
+  }
+}
+
+/** Submits all in one turn of the event loop and gives their outcomes in order. */
+export async function submitAll(queue: Queue, submissions: readonly Recorded[]): Promise<Outcome[]> {
+  for (const submission of submissions) queue.submit(submission);
+  for (const { settled } of submissions) assert.equal(settled, 0, 'settled before submit has returned');
+  const outcomes = await Promise.all(submissions.map(({ outcome }) => outcome));
+  for (const { settled } of submissions) assert.equal(settled, 1);
+  return outcomes;
+}
+
+/** The same in turns of `size`: for more than a queue should be handed at once. */
+export async function submitInTurns(queue: Queue, submissions: readonly Recorded[], size = 500): Promise<Outcome[]> {
+  const outcomes: Outcome[] = [];
+  for (let from = 0; from < submissions.length; from += size) outcomes.push(...(await submitAll(queue, submissions.slice(from, from + size))));
+  return outcomes;
+}
+
+export function queueContract(name: string, make: () => Promise<QueueUnderTest>): void {
+  describe(`${name}, as a queue`, () => {
+    let under: QueueUnderTest;
+    let queue: Queue;
+    const opened: Queue[] = [];
+    const open = async (retentionMs?: number): Promise<Queue> => {
+      const one = await under.open(retentionMs);
+      opened.push(one);
+      return one;
+    };
+    before(async () => {
+      under = await make();
+      queue = await open();
+    });
+    after(async () => {
+      for (const one of opened) await one.close();
+    });
+
+    async function added<T>(act: () => Promise<T>): Promise<[T, readonly string[]]> {
+      const before = (await under.bodies()).length;
+      const value = await act();
+      return [value, (await under.bodies()).slice(before)];
+    }
+
+    it('takes an event, and finds it with the time of its acceptance', async () => {
+      const start = Date.now();
+      const event = new Recorded('one', 'p', { text: '\u0000 é \u{1F600}' });
+      const [outcomes, bodies] = await added(() => submitAll(queue, [event]));
+      assert.deepEqual([outcomes, bodies], [['accepted'], [event.text]]);
+      const found = await queue.find('one', 'p');
+      assert.equal(found.kind, 'found');
+      assert.equal(found.event.text, event.text);
+      assert.ok(Math.abs(found.event.acceptedAtMs - start) < 60_000);
+    });
+
+    it('calls the second of an id a duplicate, adds nothing, and keeps the first body', async () => {
+      const [first, second] = [new Recorded('twice', 'p', { n: 1 }), new Recorded('twice', 'p', { n: 2 })];
+      const [outcomes, bodies] = await added(async () => [...(await submitAll(queue, [first])), ...(await submitAll(queue, [second]))]);
+      assert.deepEqual([outcomes, bodies], [['accepted', 'duplicate'], [first.text]]);
+    });
+
+    it('does so within one turn as well, and accepts every id of the turn exactly once', async () => {
+      const turn = Array.from({ length: 60 }, (_, at) => new Recorded(`turn-${at % 20}`, 'p', { at }));
+      const [outcomes, bodies] = await added(() => submitAll(queue, turn));
+      assert.deepEqual(outcomes, turn.map((_, at) => (at < 20 ? 'accepted' : 'duplicate')));
+      assert.deepEqual(bodies, turn.slice(0, 20).map(({ text }) => text));
+    });
+
+    it("calls another producer's id a conflict, adds nothing, and does not show it", async () => {
+      const [mine, theirs] = [new Recorded('owned', 'p'), new Recorded('owned', 'q')];
+      const [outcomes, bodies] = await added(() => submitAll(queue, [mine, theirs]));
+      assert.deepEqual([outcomes, bodies], [['accepted', 'conflict'], [mine.text]]);
+      assert.deepEqual(await queue.find('owned', 'q'), { kind: 'unknown' });
+      assert.deepEqual(await submitAll(queue, [new Recorded('owned', 'q')]), ['conflict']);
+    });
+
+    it('decides an id between two queues that race for it', async () => {
+      const others = await Promise.all([open(), open()]);
+      const racing = others.map((one, at) => Array.from({ length: 100 }, (_, n) => [one, new Recorded(`raced-${n}`, `p${at}`)] as const));
+      const [, bodies] = await added(async () => {
+        for (let n = 0; n < 100; n += 1) {
+          for (const side of racing) {
+            const [one, submission] = side[n] ?? assert.fail();
+            one.submit(submission);
+          }
+        }
+        await Promise.all(racing.flat().map(([, { outcome }]) => outcome));
+      });
+      assert.equal(bodies.length, 100);
+      for (let n = 0; n < 100; n += 1) {
+        const outcomes = await Promise.all(racing.map((side) => (side[n] ?? assert.fail())[1].outcome));
+        assert.deepEqual([...outcomes].sort(), ['accepted', 'conflict']);
+      }
+    });
+
+    it('takes more events in one turn than one call would carry, in order', async () => {
+      const turn = Array.from({ length: 700 }, (_, at) => new Recorded(`many-${at}`));
+      const [outcomes, bodies] = await added(() => submitAll(queue, turn));
+      assert.deepEqual(new Set(outcomes), new Set(['accepted']));
+      assert.deepEqual(bodies, turn.map(({ text }) => text));
+    });
+
+    it('takes bodies that are large together, in order', async () => {
+      const turn = Array.from({ length: 30 }, (_, at) => new Recorded(`large-${at}`, 'p', { pad: 'x'.repeat(100_000) }));
+      const [outcomes, bodies] = await added(() => submitAll(queue, turn));
+      assert.deepEqual(new Set(outcomes), new Set(['accepted']));
+      assert.deepEqual(bodies, turn.map(({ text }) => text));
+    });
+
+    it('keeps apart ids that are nearly alike', async () => {
+      const ids = ['a', 'A', 'a ', ' a', 'á', 'a\u0301', '1', '01', '1.0', '1e0', '-', 'x'.repeat(64), 'x'.repeat(65), 'x'.repeat(256), `${'x'.repeat(255)}y`];
+      const events = ids.map((id) => new Recorded(id));
+      assert.deepEqual(new Set(await submitAll(queue, events)), new Set(['accepted']));
+      for (const { id, text } of events) {
+        const found = await queue.find(id, 'p');
+        assert.equal(found.kind === 'found' ? found.event.text : found.kind, text);
+      }
+    });
+
+    it('knows thousands of ids, every one', async () => {
+      const events = Array.from({ length: 20_000 }, (_, at) => new Recorded(`thousands-${at}`));
+      assert.deepEqual(new Set(await submitInTurns(queue, events)), new Set(['accepted']));
+      const again = events.map(({ id }) => new Recorded(id));
+      assert.deepEqual(new Set(await submitInTurns(queue, again)), new Set(['duplicate']));
+      const others = events.filter((_, at) => at % 10 === 0).map(({ id }) => new Recorded(id, 'q'));
+      assert.deepEqual(new Set(await submitInTurns(queue, others)), new Set(['conflict']));
+    });
+
+    it('forgets an id when retention is over, and not before', async () => {
+      const retentionMs = 1_500;
+      const short = await open(retentionMs);
+      const start = performance.now();
+      assert.deepEqual(await submitAll(short, [new Recorded('fading')]), ['accepted']);
+      // The retry that is taken again is the first one past retention; all those before it were duplicates.
+      let lastDuplicateMs = 0;
+      const forgottenMs = await eventually('the id is forgotten', async () => {
+        const askedMs = performance.now() - start;
+        const found = await short.find('fading', 'p');
+        if (found.kind === 'found') lastDuplicateMs = askedMs;
+        return found.kind === 'unknown' ? performance.now() - start : undefined;
+      });
+      assert.ok(forgottenMs >= retentionMs - 5, `forgotten after ${forgottenMs} ms`);
+      assert.ok(lastDuplicateMs < retentionMs + 50, `still there when asked after ${lastDuplicateMs} ms`);
+      assert.deepEqual(await submitAll(short, [new Recorded('fading', 'q')]), ['accepted']);
+    });
+
+    it('says that it is available, and after its end settles what still comes', async () => {
+      const ending = await open();
+      assert.deepEqual(ending.state(), { available: true });
+      const last = new Recorded('last');
+      ending.submit(last);
+      await ending.close();
+      const late = new Recorded('late');
+      ending.submit(late);
+      assert.ok(['accepted', 'unavailable'].includes(await last.outcome));
+      assert.equal(await late.outcome, 'unavailable');
+      assert.deepEqual(await ending.find('last', 'p'), { kind: 'unavailable' });
+      await ending.close();
+      assert.deepEqual([last.settled, late.settled], [1, 1]);
+    });
+  });
+}

@@ -1,0 +1,294 @@
+// What no well-behaved client sends: each gets an answer of the catalogue or a closed connection in time, and the process
+// goes on as if nothing had been.
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { before, describe, it } from 'node:test';
+import { event, TestGateway, type RawConnection } from '../support/gateway.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { TestRedis } from '../support/redis.ts';
+import { atEnd, eventually } from '../support/scope.ts';
+import { addsNothing, assertAlive } from '../support/verdicts.ts';
+import { askRaw, postText, replies, repliesIn, requestText, type WireReply } from '../support/wire.ts';
+
+const BODY_BYTES_MAX = 20_000;
+let redis: TestRedis;
+let gateway: TestGateway;
+let producer: ClientCertificate;
+
+before(async () => {
+  let pki: Pki;
+  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+  producer = await pki.producer('one');
+  gateway = await TestGateway.start(redis, pki, {
+    INGEST_ENQUEUE_TIMEOUT_MS: '1000',
+    INGEST_HEADERS_TIMEOUT_MS: '700',
+    INGEST_REQUEST_TIMEOUT_MS: '1200',
+    INGEST_BODY_BYTES_MAX: String(BODY_BYTES_MAX),
+  });
+  atEnd(() => assertAlive(gateway));
+});
+
+const open = (): Promise<RawConnection> => gateway.socket(producer);
+
+function assertRefused(reply: WireReply | undefined, status: number, code: string): void {
+  assert.equal(reply?.status, status, JSON.stringify(reply));
+  assert.equal(reply.headers['content-type'], 'application/problem+json');
+  assert.match(reply.headers['x-request-id'] ?? '', /^[\x21-\x7e]{1,128}$/);
+  assert.equal((JSON.parse(reply.body) as { code: string }).code, code);
+}
+
+/** Sends `text`, and holds that the only answer is this one, that the connection ends, and that nothing was added. */
+async function refusedAndClosed(text: string | Buffer, status: number, code: string): Promise<void> {
+  await addsNothing(redis, async () => {
+    const connection = await open();
+    connection.write(text);
+    assertRefused((await replies(connection, 1))[0], status, code);
+    await connection.untilClosed();
+    assert.equal(repliesIn(connection.received).length, 1);
+    assert.equal(repliesIn(connection.received)[0]?.headers['connection'], 'close');
+  });
+}
+
+describe('a slow client', () => {
+  it('that never ends its headers gets 408', () => refusedAndClosed('POST /events HTTP/1.1\r\nHost: g\r\nX-', 408, 'REQUEST_TIMEOUT'));
+
+  it('that sends a header every now and then gets 408 all the same', async () => {
+    const connection = await open();
+    connection.write('POST /events HTTP/1.1\r\n');
+    const drip = setInterval(() => connection.socket.write('X-A: b\r\n'), 100);
+    atEnd(() => clearInterval(drip));
+    assertRefused((await replies(connection, 1))[0], 408, 'REQUEST_TIMEOUT');
+    clearInterval(drip);
+    await connection.untilClosed();
+  });
+
+  it('that never ends its body gets 408', () =>
+    refusedAndClosed('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{', 408, 'REQUEST_TIMEOUT'));
+
+  it('that never ends its chunks gets 408', () =>
+    refusedAndClosed('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n', 408, 'REQUEST_TIMEOUT'));
+
+  it('that sends nothing at all is let go of', async () => {
+    const connection = await open();
+    await connection.untilClosed();
+  });
+
+  it('that begins no TLS handshake is let go of, and counted', async () => {
+    const own = await TestGateway.start(redis, gateway.pki, { INGEST_HANDSHAKE_TIMEOUT_MS: '300' });
+    const socket = connect(own.port, '127.0.0.1');
+    atEnd(() => void socket.destroy());
+    await new Promise((resolve) => socket.resume().once('close', resolve));
+    await eventually('it is counted', async () => (await own.metric('ingest_tls_handshake_failures_total', { reason: 'timeout' })) === 1);
+    await assertAlive(own);
+  });
+});
+
+describe('a client that goes away', () => {
+  it('after ending its side behind a whole request still gets its answer', async () => {
+    const connection = await open();
+    connection.socket.end(postText(event('half-closed')));
+    assert.equal((await replies(connection, 1))[0]?.status, 202);
+    await connection.untilClosed();
+  });
+
+  it('in the middle of a body is an aborted request', async () => {
+    const before = await gateway.metric('ingest_aborted_total');
+    await addsNothing(redis, async () => {
+      for (const leave of ['end', 'destroy'] as const) {
+        const connection = await open();
+        connection.write('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{');
+        await eventually('it is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
+        connection.socket[leave]();
+        await eventually('it is in flight no more', async () => (await gateway.metric('ingest_events_in_flight')) === 0);
+      }
+    });
+    assert.equal(await gateway.metric('ingest_aborted_total'), before + 2);
+  });
+
+  it('in the middle of the headers leaves nothing behind', async () => {
+    const connection = await open();
+    connection.socket.end('POST /events HTTP/1.1\r\nHost: g\r\nX-');
+    await connection.untilClosed();
+  });
+});
+
+describe('a body over the limit', () => {
+  const head = 'POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\n';
+
+  it('is refused from its announced length, before any of it is sent', () =>
+    refusedAndClosed(`${head}Content-Length: ${BODY_BYTES_MAX + 1}\r\n\r\n`, 413, 'INVALID_EVENT'));
+
+  it('is refused with a length that no number holds', async () => {
+    const connection = await open();
+    connection.write(`${head}Content-Length: 99999999999999999999999\r\n\r\n`);
+    const status = (await replies(connection, 1))[0]?.status;
+    assert.ok(status === 400 || status === 413);
+  });
+
+  it('is refused at the first byte over it when it comes in chunks', () =>
+    refusedAndClosed(`${head}Transfer-Encoding: chunked\r\n\r\n${(BODY_BYTES_MAX + 1).toString(16)}\r\n${'x'.repeat(BODY_BYTES_MAX + 1)}`, 413, 'INVALID_EVENT'));
+
+  for (const framing of ['Content-Length: 50000000', 'Transfer-Encoding: chunked']) {
+    it(`is answered to a client that keeps sending (${framing.slice(0, 17)})`, async () => {
+      const connection = await open();
+      connection.write(`${head}${framing}\r\n\r\n`);
+      const piece = 'y'.repeat(65_536);
+      const chunk = framing.startsWith('T') ? `10000\r\n${piece}\r\n` : piece;
+      const sending = setInterval(() => {
+        if (connection.socket.writable) connection.socket.write(chunk);
+      }, 5);
+      atEnd(() => clearInterval(sending));
+      assertRefused((await replies(connection, 1))[0], 413, 'INVALID_EVENT');
+      await eventually('the connection ends', () => connection.closed || connection.ended);
+      clearInterval(sending);
+    });
+  }
+
+  it('at exactly the limit is taken', async () => {
+    const body = event('at-the-limit', { pad: '' });
+    const whole = body.replace('"pad":""', `"pad":"${'z'.repeat(BODY_BYTES_MAX - body.length)}"`);
+    assert.equal(Buffer.byteLength(whole), BODY_BYTES_MAX);
+    assert.equal((await askRaw(await open(), postText(whole))).status, 202);
+  });
+});
+
+describe('broken framing', () => {
+  const json = 'Content-Type: application/json';
+  const chunked = 'Transfer-Encoding: chunked';
+  const body = event('smuggled');
+  const cases: Readonly<Record<string, string>> = {
+    'a chunk size that is no number': requestText('POST /events', [json, chunked], `zz\r\n${body}\r\n0\r\n\r\n`),
+    'a negative chunk size': requestText('POST /events', [json, chunked], `-5\r\n${body}\r\n0\r\n\r\n`),
+    'a chunk size past 64 bits': requestText('POST /events', [json, chunked], `fffffffffffffffff\r\n${body}\r\n0\r\n\r\n`),
+    'a chunk longer than its size': requestText('POST /events', [json, chunked], `2\r\n${body}\r\n0\r\n\r\n`),
+    'both lengths': requestText('POST /events', [json, chunked, `Content-Length: ${body.length}`], `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`),
+    'both lengths, the other way round': requestText('POST /events', [json, `Content-Length: ${body.length}`, chunked], `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`),
+    'two content lengths': requestText('POST /events', [json, 'Content-Length: 5', `Content-Length: ${body.length}`], body),
+    'a negative content length': requestText('POST /events', [json, 'Content-Length: -1'], body),
+    'chunked not last': requestText('POST /events', [json, 'Transfer-Encoding: chunked, identity'], `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`),
+    'a header without a colon': requestText('POST /events', [json, 'Broken'], body),
+    'a space before the colon': requestText('POST /events', [json, 'Broken : x'], body),
+    'a NUL in a header': requestText('POST /events', [json, 'X-A: b\0c'], body),
+    'a folded header': requestText('POST /events', [json, 'X-A: b\r\n c\x01'], body),
+    'no HTTP': 'hello\r\n\r\n',
+    'another protocol': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+    'bytes': '\x00\x01\x02\xff\xfe\r\n\r\n',
+  };
+  for (const [name, text] of Object.entries(cases)) {
+    it(`(${name}) gets 400`, () => refusedAndClosed(Buffer.from(text, 'latin1'), 400, 'INVALID_EVENT'));
+  }
+});
+
+describe('a flood of headers', () => {
+  it('in bytes gets 431', () => refusedAndClosed(requestText('GET /health/live', [`X-A: ${'a'.repeat(40_000)}`]), 431, 'HEADERS_TOO_LARGE'));
+  it('in the request target gets 431', () => refusedAndClosed(requestText(`GET /${'a'.repeat(40_000)}`), 431, 'HEADERS_TOO_LARGE'));
+  it('in number gets 431', async () => {
+    const connection = await open();
+    const reply = await askRaw(connection, requestText('GET /health/live', Array.from({ length: 150 }, (_, at) => `X-${at}: a`)));
+    assertRefused(reply, 431, 'HEADERS_TOO_LARGE');
+  });
+});
+
+describe('pipelined requests', () => {
+  it('are answered in order, whatever takes longer', async () => {
+    const connection = await open();
+    const ids = Array.from({ length: 30 }, (_, at) => `p${at}`);
+    const texts = ids.map((id, at) => {
+      const headers = [`X-Request-Id: ${id}`];
+      if (at % 3 === 0) return postText(event(id), headers);
+      return at % 3 === 1 ? requestText('GET /nothing', headers) : requestText(`GET /events/p${at - 2}`, headers);
+    });
+    connection.write(texts.join(''));
+    const all = await replies(connection, 30);
+    assert.deepEqual(all.map(({ headers }) => headers['x-request-id']), ids);
+    assert.deepEqual(new Set(all.filter((_, at) => at % 3 === 0).map(({ status }) => status)), new Set([202]));
+  });
+
+  it('are answered before the parser error behind them', async () => {
+    const connection = await open();
+    connection.write(`${postText(event('before-garbage'), ['X-Request-Id: good'])}garbage\r\n\r\n`);
+    const [good, bad] = await replies(connection, 2);
+    assert.deepEqual([good?.status, good?.headers['x-request-id']], [202, 'good']);
+    assertRefused(bad, 400, 'INVALID_EVENT');
+    await connection.untilClosed();
+  });
+
+  it('behind a body that is refused are not taken for requests', async () => {
+    await addsNothing(redis, async () => {
+      const connection = await open();
+      const inner = postText(event('smuggled'));
+      connection.write(requestText('POST /events', ['Content-Type: text/plain', `Content-Length: ${inner.length}`], inner));
+      assertRefused((await replies(connection, 1))[0], 415, 'INVALID_EVENT');
+      assert.equal((await askRaw(connection, requestText('GET /health/live'))).status, 200);
+      assert.equal(repliesIn(connection.received).length, 2);
+    });
+  });
+});
+
+describe('odd but legal', () => {
+  it('CONNECT gets 404 and the end', () => refusedAndClosed('CONNECT example.test:443 HTTP/1.1\r\nHost: example.test\r\n\r\n', 404, 'ROUTE_NOT_FOUND'));
+
+  it('CONNECT whose client resets the connection harms nobody', async () => {
+    const connection = await open();
+    connection.write('CONNECT example.test:443 HTTP/1.1\r\nHost: example.test\r\n\r\nmore');
+    await replies(connection, 1);
+    connection.socket.destroy();
+    await assertAlive(gateway);
+  });
+
+  it('Upgrade is passed over', async () => {
+    const reply = await askRaw(await open(), requestText('GET /health/live', ['Connection: Upgrade', 'Upgrade: websocket']));
+    assert.equal(reply.status, 200);
+  });
+
+  it('an absolute-form target counts by its path, and no Host header is needed', async () => {
+    assert.equal((await askRaw(await open(), requestText('GET https://gateway.test/health/live?x=y'))).status, 200);
+    assert.equal((await askRaw(await open(), 'GET /health/live HTTP/1.1\r\n\r\n')).status, 200);
+    assert.equal((await askRaw(await open(), requestText('OPTIONS *'))).status, 404);
+  });
+
+  it('Expect: 100-continue is answered after the producer check: 100 for the good, the refusal for the others', async () => {
+    const body = event('expected');
+    const head = ['Content-Type: application/json', 'Expect: 100-continue', `Content-Length: ${body.length}`];
+    const good = await open();
+    assert.equal((await askRaw(good, requestText('POST /events', head))).status, 100);
+    assert.equal((await askRaw(good, body)).status, 202);
+
+    const nobody = await gateway.socket();
+    await addsNothing(redis, async () => {
+      nobody.write(requestText('POST /events', head));
+      assertRefused((await replies(nobody, 1))[0], 401, 'UNAUTHORIZED_PRODUCER');
+      await nobody.untilClosed();
+      const tooLarge = await open();
+      tooLarge.write(requestText('POST /events', [...head.slice(0, 2), `Content-Length: ${BODY_BYTES_MAX + 1}`]));
+      assertRefused((await replies(tooLarge, 1))[0], 413, 'INVALID_EVENT');
+    });
+  });
+
+  it('HTTP/1.0 is answered, and closed', async () => {
+    const connection = await open();
+    connection.write('GET /health/live HTTP/1.0\r\n\r\n');
+    assert.equal((await replies(connection, 1))[0]?.status, 200);
+    await connection.untilClosed();
+  });
+
+  it('plain HTTP on the TLS port is closed, and counted', async () => {
+    const before = await gateway.metric('ingest_tls_handshake_failures_total', { reason: 'not_tls' });
+    const socket = connect(gateway.port, '127.0.0.1');
+    atEnd(() => void socket.destroy());
+    socket.on('error', () => undefined);
+    socket.write('GET /health/live HTTP/1.1\r\nHost: g\r\n\r\n');
+    await new Promise((resolve) => socket.resume().once('close', resolve));
+    assert.equal(await gateway.metric('ingest_tls_handshake_failures_total', { reason: 'not_tls' }), before + 1);
+  });
+
+  it('bytes on the TLS port that are no protocol at all are closed', async () => {
+    for (const bytes of [Buffer.alloc(1_000, 0xff), Buffer.from([0x16, 3, 1, 0xff, 0xff]), Buffer.alloc(70_000)]) {
+      const socket = connect(gateway.port, '127.0.0.1');
+      atEnd(() => void socket.destroy());
+      socket.on('error', () => undefined);
+      socket.end(bytes);
+      await new Promise((resolve) => socket.resume().once('close', resolve));
+    }
+  });
+});

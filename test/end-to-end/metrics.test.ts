@@ -1,0 +1,219 @@
+// /metrics adds up: every request is in it once, as accepted, duplicate, refused by code or aborted (or as a look-up or
+// a process endpoint that was answered), in every scrape, also in those taken under load.
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import { event, TestGateway, type Ask, type Reply, type TestClient } from '../support/gateway.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { freePort, TestRedis } from '../support/redis.ts';
+import { Scrape } from '../support/scrape.ts';
+import { eventually } from '../support/scope.ts';
+import { firstResponse } from '../support/transcript.ts';
+
+let redis: TestRedis;
+let pki: Pki;
+let producer: ClientCertificate;
+
+before(async () => {
+  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+  producer = await pki.producer('one');
+});
+
+/** The balance of one scrape. The answers that are no event's are left out of the requests. */
+function balance(scrape: Scrape): { readonly requests: number; readonly accounted: number } {
+  const requests = scrape.sum('ingest_http_requests_total');
+  const others = scrape.sum('ingest_http_requests_total', { status: '200' }) + scrape.sum('ingest_http_requests_total', { route: '/health/ready', status: '503' });
+  const names = ['ingest_accepted_total', 'ingest_duplicates_total', 'ingest_errors_total', 'ingest_aborted_total'];
+  return { requests: requests - others, accounted: names.reduce((sum, name) => sum + scrape.sum(name), 0) };
+}
+
+function assertBalanced(scrape: Scrape): void {
+  const { requests, accounted } = balance(scrape);
+  assert.equal(requests, accounted, scrape.text.split('\n').filter((line) => /^ingest_(http_requests|accepted|dupl|errors|aborted)/.test(line)).join('\n'));
+}
+
+/** What the clients saw. */
+class Tally {
+  readonly codes = new Map<string, number>();
+  accepted = 0;
+  duplicates = 0;
+
+  add(reply: Pick<Reply, 'status' | 'body'>): void {
+    const { code, duplicate } = JSON.parse(reply.body) as { code?: string; duplicate?: boolean };
+    if (code !== undefined) this.codes.set(code, (this.codes.get(code) ?? 0) + 1);
+    else if (reply.status === 202 && duplicate === true) this.duplicates += 1;
+    else if (reply.status === 202) this.accepted += 1;
+  }
+}
+
+const post = (body: string, headers: Readonly<Record<string, string>> = {}): Ask => ({
+  method: 'POST', path: '/events', body, headers: { 'content-type': 'application/json', ...headers },
+});
+
+/** One of every refusal that a request can get by itself. */
+async function refusals(gateway: TestGateway, one: TestClient, tally: Tally): Promise<void> {
+  const many = Object.fromEntries(Array.from({ length: 101 }, (_, at) => [`x-${at}`, '']));
+  const asks: [TestClient, Ask][] = [
+    [one, post('{')],
+    [one, post('{"id":"secret-id"}')],
+    [gateway.client(), post(event('secret-id'))],
+    [gateway.client(await pki.producer('secret-audience', { uris: ['urn:test:producer:x'] })), post(event('secret-id'))],
+    [gateway.client(await pki.producer('two')), post(event('repeated'))],
+    [one, post(event('secret-id', { filler: 'x'.repeat(5_000) }))],
+    [one, post(event('secret-id'), { 'content-type': 'text/plain' })],
+    [one, { path: '/events/secret-id', headers: { 'x-request-id': 'secret-request' } }],
+    [one, { path: '/secret-path' }],
+    [one, { method: 'PROPFIND', path: '/events' }],
+    [one, { method: 'DELETE', path: '/events/secret-id' }],
+    [one, { path: '/health/live', headers: many }],
+  ];
+  for (const [client, ask] of asks) tally.add(await client.ask(ask));
+  for (const text of [
+    'no http\r\n\r\n',
+    `GET / HTTP/1.1\r\nX-Filler: ${'x'.repeat(17_000)}\r\n\r\n`,
+    'CONNECT secret-host:1 HTTP/1.1\r\nHost: a\r\n\r\n',
+    'GET /even',
+    'POST /events HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{',
+    'POST /events HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n',
+    `POST /events HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n1388\r\n${' '.repeat(5000)}`,
+  ]) {
+    const connection = await gateway.socket(producer);
+    connection.write(text);
+    tally.add(await eventually(`an answer to ${text.slice(0, 40)}`, () => firstResponse(connection.received)));
+  }
+}
+
+/** Clients that give up: their body begins and never ends. Gives how many there were. */
+async function aborts(gateway: TestGateway): Promise<number> {
+  const framings = ['Content-Length: 90', 'Transfer-Encoding: chunked'];
+  const before = (await Scrape.of(gateway.client())).sum('ingest_events_in_flight');
+  const connections = await Promise.all([0, 1, 2, 3, 4, 5].map(async (at) => {
+    const connection = await gateway.socket(producer);
+    connection.write(`POST /events HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n${framings[at % 2]}\r\n\r\n${at % 2 === 0 ? '{' : '1\r\n{'}`);
+    return connection;
+  }));
+  await eventually('all of them are in flight', async () => (await Scrape.of(gateway.client())).sum('ingest_events_in_flight') === before + connections.length);
+  for (const [at, { socket }] of connections.entries()) {
+    if (at < 3) socket.destroy();
+    else socket.end();
+  }
+  return connections.length;
+}
+
+/** Gives how many requests were aborted. */
+async function mixedLoad(gateway: TestGateway, tally: Tally): Promise<number> {
+  const one = gateway.client(producer);
+  for (let at = 0; at < 5; at += 1) tally.add(await one.ask(post(event('repeated'))));
+  // 40 at a time with room for 8: some are refused as overload.
+  for (let round = 0; round < 5; round += 1) {
+    const asks = Array.from({ length: 40 }, (_, at) => one.ask(post(event(`event-${round}-${at}`))));
+    for (const reply of await Promise.all(asks)) tally.add(reply);
+  }
+  const aborted = await aborts(gateway);
+  await eventually('nothing is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 0);
+  await refusals(gateway, one, tally);
+  await redis.signal('SIGKILL');
+  for (const ask of [post(event('unavailable')), { path: '/events/repeated' }]) tally.add(await one.ask(ask));
+  await redis.start();
+  return aborted;
+}
+
+describe('/metrics', () => {
+  it('adds up to what was sent, in every scrape of a mixed load', async () => {
+    const gateway = await TestGateway.start(redis, pki, {
+      INGEST_ENQUEUE_TIMEOUT_MS: '1500',
+      INGEST_BODY_BYTES_MAX: '4096',
+      INGEST_IN_FLIGHT_MAX: '8',
+      INGEST_HEADERS_TIMEOUT_MS: '1000',
+      INGEST_REQUEST_TIMEOUT_MS: '2000',
+    });
+    const scraper = gateway.client();
+    const tally = new Tally();
+    let loading = true;
+    const load = mixedLoad(gateway, tally).finally(() => (loading = false));
+    let scrapes = 0;
+    const scraping = (async () => {
+      for (; loading; scrapes += 1) assertBalanced(await Scrape.of(scraper));
+    })();
+    const [aborted] = await Promise.all([load, scraping]);
+    assert.ok(scrapes > 5, `${scrapes} scrapes`);
+
+    const scrape = await Scrape.of(scraper);
+    assertBalanced(scrape);
+    const codes = Object.fromEntries(scrape.samples.filter(({ name, value }) => name === 'ingest_errors_total' && value > 0).map(({ labels, value }) => [labels['code'] ?? '', value] as const));
+    assert.deepEqual(codes, Object.fromEntries(tally.codes));
+    assert.deepEqual(
+      ['INVALID_EVENT', 'UNAUTHORIZED_PRODUCER', 'EVENT_NOT_FOUND', 'ROUTE_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'REQUEST_TIMEOUT', 'EVENT_ID_CONFLICT', 'HEADERS_TOO_LARGE', 'QUEUE_UNAVAILABLE', 'QUEUE_OVERLOADED'].filter((code) => !(code in codes)),
+      [],
+    );
+    assert.equal(scrape.sum('ingest_accepted_total'), tally.accepted);
+    assert.equal(scrape.sum('ingest_duplicates_total'), tally.duplicates);
+    assert.equal(scrape.sum('ingest_aborted_total'), aborted);
+    assert.equal(scrape.sum('ingest_shed_total'), tally.codes.get('QUEUE_OVERLOADED'));
+    assert.equal(scrape.sum('ingest_http_requests_total', { status: '202' }), tally.accepted + tally.duplicates);
+    assert.equal(scrape.sum('ingest_http_requests_total', { status: '499' }), aborted);
+    assert.equal(scrape.sum('ingest_enqueue_duration_seconds_count'), tally.accepted + tally.duplicates + (tally.codes.get('EVENT_ID_CONFLICT') ?? 0));
+    assert.equal(scrape.sum('ingest_events_in_flight'), 0);
+    assertNames(scrape);
+    assertLabels(scrape);
+    assertHistograms(scrape);
+  });
+
+  it('counts the refusal when keys for tokens cannot be had', async () => {
+    const gateway = await TestGateway.start(redis, pki, { INGEST_TOKEN_JWKS: `https://127.0.0.1:${await freePort()}/keys` });
+    const token = [{ alg: 'ES256' }, {}].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.');
+    const { status } = await gateway.client(producer).ask(post(event('keyless'), { authorization: `Bearer ${token}.c2ln` }));
+    assert.equal(status, 500);
+    const scrape = await Scrape.of(gateway.client());
+    assert.equal(scrape.sum('ingest_errors_total', { code: 'INTERNAL' }), 1);
+    assertBalanced(scrape);
+  });
+});
+
+/** The naming rules that Prometheus' own checker holds metrics to. */
+function assertNames(scrape: Scrape): void {
+  assert.equal(new Set(scrape.families.map(({ name }) => name)).size, scrape.families.length);
+  for (const { name, type, help } of scrape.families) {
+    assert.match(name, /^[a-z][a-z0-9_]*$/);
+    assert.notEqual(help, '', name);
+    assert.equal(name.endsWith('_total'), type === 'counter', `${name} is a ${type}`);
+    if (type !== 'histogram') assert.doesNotMatch(name, /_(count|sum|bucket)$/);
+    assert.doesNotMatch(name, /_(ms|milliseconds|minutes|hours|kb|kilobytes|megabytes|percent)(_|$)/, 'base units only');
+    assert.doesNotMatch(name, /_(counter|gauge|histogram|summary)(_|$)/);
+  }
+  const known = scrape.families.flatMap(({ name, type }) => (type === 'histogram' ? ['_bucket', '_sum', '_count'].map((suffix) => name + suffix) : [name]));
+  for (const { name } of scrape.samples) assert.ok(known.includes(name), `${name} belongs to no family`);
+}
+
+/** Which labels each metric may have; every value that a caller could choose must have become one of a closed set. */
+function assertLabels(scrape: Scrape): void {
+  assert.doesNotMatch(scrape.text.replace(/^#.*$/gm, ''), /secret|repeated|urn:|event-\d/);
+  const allowed: Readonly<Record<string, RegExp>> = {
+    method: /^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|other|none)$/,
+    route: /^(\/events|\/events\/\{id\}|\/health\/live|\/health\/ready|\/metrics|none)$/,
+    status: /^\d{3}$/,
+    code: /^[A-Z_]+$/,
+    reason: /^[a-z_]+$/,
+    file: /^(cert|client_ca|crl)$/,
+    le: /^(\+Inf|[\d.]+)$/,
+  };
+  for (const { name, labels } of scrape.samples) {
+    if (!name.startsWith('ingest_')) continue;
+    for (const [label, value] of Object.entries(labels)) assert.match(value, allowed[label] ?? /^$/, `${name}{${label}="${value}"}`);
+  }
+}
+
+/** Buckets only grow, the last one is the count, and each request of a route has one duration. */
+function assertHistograms(scrape: Scrape): void {
+  for (const { name } of scrape.families.filter(({ type, name }) => type === 'histogram' && name.startsWith('ingest_'))) {
+    const series = Map.groupBy(scrape.samples.filter((sample) => sample.name === `${name}_bucket`), ({ labels }) => labels['route'] ?? '');
+    for (const [route, buckets] of series) {
+      const counts = buckets.map(({ value }) => value);
+      assert.deepEqual(counts, counts.toSorted((a, b) => a - b));
+      assert.equal(buckets.at(-1)?.labels['le'], '+Inf');
+      assert.equal(counts.at(-1), scrape.sum(`${name}_count`, route === '' ? {} : { route }));
+    }
+  }
+  for (const route of ['/events', '/events/{id}', '/health/live', '/metrics']) {
+    assert.equal(scrape.sum('ingest_http_request_duration_seconds_count', { route }), scrape.sum('ingest_http_requests_total', { route }), route);
+  }
+}

@@ -1,0 +1,124 @@
+// SIGTERM: everything whose bytes got in is answered, and the process ends in time.
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import { event, TestGateway } from '../support/gateway.ts';
+import { Load } from '../support/load.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+import { assertNoBugs } from '../support/verdicts.ts';
+import { askRaw, postText, replies, requestText } from '../support/wire.ts';
+
+let redis: TestRedis;
+let pki: Pki;
+let producer: ClientCertificate;
+
+before(async () => {
+  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+  producer = await pki.producer('one');
+});
+
+async function assertCleanExit(gateway: TestGateway): Promise<void> {
+  assert.deepEqual(await gateway.exited(), { code: 0, signal: null }, gateway.output);
+  assertNoBugs(gateway);
+}
+
+describe('SIGTERM', () => {
+  it('under load loses and resets no request: what was answered 202 is what the stream has', async (t) => {
+    const gateway = await TestGateway.start(redis, pki);
+    const before = await redis.length();
+    const load = new Load(gateway.client(producer), 'stopping', 32);
+    await load.more(500);
+    const start = performance.now();
+    gateway.signal('SIGTERM');
+    await assertCleanExit(gateway);
+    t.diagnostic(`stopped after ${Math.round(performance.now() - start)} ms with ${load.accepted.length} events`);
+    await load.stop();
+    assert.deepEqual(load.statuses, [202]);
+    // From the stop on there is nobody to connect to; nothing else may have gone wrong.
+    assert.deepEqual(load.errors.filter(({ sent }) => sent), []);
+    assert.equal(await redis.length(), before + load.accepted.length);
+  });
+
+  it('answers requests that were sent in one go before it, in order, and says that it closes', async () => {
+    const gateway = await TestGateway.start(redis, pki);
+    const connection = await gateway.socket(producer);
+    await askRaw(connection, requestText('GET /health/live'));
+    await redis.signal('SIGSTOP');
+    connection.write(['a', 'b', 'c'].map((name) => postText(event(`pipelined-${name}`), [`X-Request-Id: ${name}`])).join(''));
+    await eventually('they are in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 3);
+    gateway.signal('SIGTERM');
+    await gateway.line(/"stopping"/);
+    await redis.signal('SIGCONT');
+    const all = (await replies(connection, 4)).slice(1);
+    assert.deepEqual(all.map(({ headers }) => headers['x-request-id']), ['a', 'b', 'c']);
+    for (const { status } of all) assert.ok(status === 202 || status === 503);
+    assert.equal(all.at(-1)?.headers['connection'], 'close');
+    await assertCleanExit(gateway);
+  });
+
+  it('makes readiness say draining, closes idle connections, and ends once a request in flight is answered', async () => {
+    const gateway = await TestGateway.start(redis, pki);
+    const [idle, silent, slow] = [await gateway.socket(producer), await gateway.socket(producer), await gateway.socket(producer)];
+    assert.equal((await askRaw(idle, postText(event('idle')))).status, 202);
+    const body = event('slow');
+    slow.write(`POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 5)}`);
+    const probe = await gateway.socket();
+    assert.equal((await askRaw(probe, requestText('GET /health/ready'))).status, 200);
+    gateway.signal('SIGTERM');
+    await gateway.line(/"stopping"/);
+    const draining = await askRaw(probe, requestText('GET /health/ready'));
+    assert.deepEqual([draining.status, draining.body, draining.headers['connection']], [503, '{"status":"draining"}', 'close']);
+    await Promise.all([idle.untilClosed(), silent.untilClosed(), probe.untilClosed()]);
+    assert.equal(gateway.child.exitCode, null);
+    slow.write(body.slice(5));
+    assert.equal((await replies(slow, 1))[0]?.status, 202);
+    await assertCleanExit(gateway);
+    assert.equal(idle.error, undefined);
+  });
+
+  it('waits for a half-sent request no longer than the drain time-out', async () => {
+    const gateway = await TestGateway.start(redis, pki, { INGEST_DRAIN_TIMEOUT_MS: '1000' });
+    const half = await gateway.socket(producer);
+    half.write('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{');
+    await eventually('it is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
+    const start = performance.now();
+    gateway.signal('SIGTERM');
+    await assertCleanExit(gateway);
+    const tookMs = performance.now() - start;
+    assert.ok(tookMs > 500 && tookMs < 3_000, `${tookMs} ms`);
+    assert.match(gateway.output, /drain time-out is over/);
+  });
+
+  it('while the queue is frozen still ends in time, and tells its producers', async () => {
+    const own = await TestRedis.start();
+    const gateway = await TestGateway.start(own, pki, { INGEST_DRAIN_TIMEOUT_MS: '8000' });
+    const connection = await gateway.socket(producer);
+    assert.equal((await askRaw(connection, postText(event('before')))).status, 202);
+    await own.signal('SIGSTOP');
+    connection.write(postText(event('frozen')));
+    const start = performance.now();
+    gateway.signal('SIGTERM');
+    assert.equal((await replies(connection, 2))[1]?.status, 503);
+    await assertCleanExit(gateway);
+    assert.ok(performance.now() - start < 4_000, 'a frozen queue held it up');
+  });
+});
+
+describe('a second signal', () => {
+  for (const [signal, code] of [['SIGTERM', 143], ['SIGINT', 130]] as const) {
+    it(`${signal} ends the process at once with ${code}`, async () => {
+      const gateway = await TestGateway.start(redis, pki);
+      const half = await gateway.socket(producer);
+      half.write('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{');
+      await eventually('it is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
+      gateway.signal('SIGTERM');
+      await gateway.line(/"stopping"/);
+      const start = performance.now();
+      gateway.signal(signal);
+      assert.deepEqual(await gateway.exited(), { code, signal: null });
+      assert.ok(performance.now() - start < 2_000);
+      assertNoBugs(gateway);
+    });
+  }
+});

@@ -1,0 +1,136 @@
+// The gateway's configuration: defaults, bounds, and the rules between keys.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { readGatewayConfig, type GatewayConfig } from '../../lib/gateway/config.ts';
+import type { Environment } from '../../lib/runtime/env.ts';
+
+const QUEUE = { INGEST_QUEUE_URI: 'redis://127.0.0.1:6379' };
+const TLS = { INGEST_TLS_CERT: '/c', INGEST_TLS_KEY: '/k', INGEST_TLS_CLIENT_CA: '/a' };
+
+function config(environment: Environment = {}): GatewayConfig {
+  const { config, report } = readGatewayConfig({ ...QUEUE, ...environment });
+  assert.deepEqual(report, { problems: [], warnings: [] });
+  assert.ok(config !== undefined);
+  return config;
+}
+
+/** The keys that problems name, in order; there is no configuration then. */
+function problemKeys(environment: Environment): string[] {
+  const { config, report } = readGatewayConfig(environment);
+  assert.equal(config, undefined);
+  return report.problems.map((line) => /^[A-Z_]+/.exec(line)?.[0] ?? line);
+}
+
+describe("the gateway's configuration", () => {
+  it('needs the queue alone, and has the documented defaults', () => {
+    assert.deepEqual({ ...config() }, {
+      queueUri: 'redis://127.0.0.1:6379',
+      queueDurability: 'warn',
+      warehouseUri: undefined,
+      address: { host: '127.0.0.1', port: 8443 },
+      logLevel: 'info',
+      stateDir: '.ingest',
+      tls: { kind: 'development' },
+      audience: 'ingest-gateway',
+      tokenJwks: undefined,
+      tokenIssuer: undefined,
+      bodyBytesMax: 262_144,
+      inFlightMax: 2_000,
+      inFlightBytesMax: 67_108_864,
+      connectionsMax: 10_000,
+      handshakeTimeoutMs: 5_000,
+      headersTimeoutMs: 5_000,
+      requestTimeoutMs: 10_000,
+      idleTimeoutMs: 60_000,
+      enqueueTimeoutMs: 150,
+      drainTimeoutMs: 10_000,
+    });
+  });
+
+  it('is frozen', () => {
+    assert.ok(Object.isFrozen(config()));
+  });
+
+  it('takes every key', () => {
+    const all = config({
+      ...TLS,
+      INGEST_TLS_CLIENT_CRL: '/r',
+      INGEST_QUEUE_URI: 'rediss://u:p@queue:6380/3',
+      INGEST_QUEUE_DURABILITY: 'require',
+      INGEST_WAREHOUSE_URI: 'sqlite:here.db',
+      INGEST_GATEWAY_ADDR: '[::]:0',
+      INGEST_LOG_LEVEL: 'debug',
+      INGEST_SHED_MS: '100',
+      INGEST_STATE_DIR: '/state',
+      INGEST_AUDIENCE: 'another',
+      INGEST_TOKEN_JWKS: 'https://keys/jwks',
+      INGEST_TOKEN_ISSUER: 'https://issuer',
+      INGEST_BODY_BYTES_MAX: '1',
+      INGEST_ENQUEUE_TIMEOUT_MS: '20',
+    });
+    assert.deepEqual(all.tls, { kind: 'files', cert: '/c', key: '/k', clientCa: '/a', clientCrl: '/r' });
+    assert.deepEqual(all.address, { host: '::', port: 0 });
+    assert.equal(all.queueUri, 'rediss://u:p@queue:6380/3');
+    assert.deepEqual([all.queueDurability, all.warehouseUri, all.logLevel, all.stateDir, all.audience], ['require', 'sqlite:here.db', 'debug', '/state', 'another']);
+    assert.deepEqual([all.tokenJwks, all.tokenIssuer, all.bodyBytesMax, all.enqueueTimeoutMs], ['https://keys/jwks', 'https://issuer', 1, 20]);
+  });
+
+  it('reports every problem at once', () => {
+    const keys = problemKeys({
+      INGEST_GATEWAY_ADDR: 'here',
+      INGEST_SHED_MS: '0',
+      INGEST_QUEUE_DURABILITY: 'maybe',
+      INGEST_WAREHOUSE_URI: 'mysql://h/d',
+      INGEST_LOG_LEVEL: 'INFO',
+      INGEST_AUDIENCE: 'two words',
+      INGEST_TOKEN_JWKS: 'http://keys',
+      INGEST_BODY_BYTES_MAX: '-1',
+      INGEST_DRAIN_TIMEOUT_MS: 'soon',
+    });
+    assert.deepEqual(keys, [
+      'INGEST_QUEUE_URI', 'INGEST_GATEWAY_ADDR', 'INGEST_SHED_MS', 'INGEST_QUEUE_DURABILITY', 'INGEST_WAREHOUSE_URI',
+      'INGEST_LOG_LEVEL', 'INGEST_AUDIENCE', 'INGEST_TOKEN_JWKS', 'INGEST_BODY_BYTES_MAX', 'INGEST_DRAIN_TIMEOUT_MS',
+    ]);
+  });
+
+  it('makes development certificates on loopback only', () => {
+    for (const host of ['127.0.0.1', '127.1.2.3', '[::1]', 'localhost']) {
+      assert.deepEqual(config({ INGEST_GATEWAY_ADDR: `${host}:1` }).tls, { kind: 'development' });
+    }
+    for (const host of ['0.0.0.0', '[::]', '10.0.0.1', 'localhost.example', '128.0.0.1', 'gateway']) {
+      assert.deepEqual(problemKeys({ ...QUEUE, INGEST_GATEWAY_ADDR: `${host}:1` }), Object.keys(TLS), host);
+      assert.equal(config({ ...TLS, INGEST_GATEWAY_ADDR: `${host}:1` }).tls.kind, 'files');
+    }
+  });
+
+  it('wants certificate, key and client CA together, wherever it listens', () => {
+    const [cert, key, ca] = Object.keys(TLS) as [string, string, string];
+    assert.deepEqual(problemKeys({ ...QUEUE, [cert]: '/c' }), [key, ca]);
+    assert.deepEqual(problemKeys({ ...QUEUE, [cert]: '/c', [key]: '/k' }), [ca]);
+    assert.deepEqual(problemKeys({ ...QUEUE, INGEST_TLS_CLIENT_CRL: '/r' }), [cert, key, ca]);
+  });
+
+  it('wants the deadlines in order: queue before request, headers within the request, queue before the drain', () => {
+    assert.deepEqual(problemKeys({ ...QUEUE, INGEST_ENQUEUE_TIMEOUT_MS: '10000', INGEST_DRAIN_TIMEOUT_MS: '10001' }), ['INGEST_ENQUEUE_TIMEOUT_MS']);
+    assert.deepEqual(problemKeys({ ...QUEUE, INGEST_REQUEST_TIMEOUT_MS: '4999' }), ['INGEST_HEADERS_TIMEOUT_MS']);
+    assert.deepEqual(problemKeys({ ...QUEUE, INGEST_DRAIN_TIMEOUT_MS: '150' }), ['INGEST_DRAIN_TIMEOUT_MS']);
+    assert.equal(config({ INGEST_ENQUEUE_TIMEOUT_MS: '9999' }).enqueueTimeoutMs, 9_999);
+  });
+
+  it('wants keys with an issuer: without keys no token is verified', () => {
+    assert.deepEqual(problemKeys({ ...QUEUE, INGEST_TOKEN_ISSUER: 'https://issuer' }), ['INGEST_TOKEN_ISSUER']);
+  });
+
+  it('takes a path or an https URL for token keys', () => {
+    for (const jwks of ['keys.json', '/etc/keys.json', 'https://keys:8443/x']) assert.equal(config({ INGEST_TOKEN_JWKS: jwks }).tokenJwks, jwks);
+    for (const jwks of ['http://keys', 'HTTPS://', 'file:///keys.json', 'https://']) {
+      assert.deepEqual(problemKeys({ ...QUEUE, INGEST_TOKEN_JWKS: jwks }), ['INGEST_TOKEN_JWKS'], jwks);
+    }
+  });
+
+  it('warns of unknown keys beside a good configuration', () => {
+    const { config, report } = readGatewayConfig({ ...QUEUE, INGEST_QUEUE_URL: 'redis://h' });
+    assert.ok(config !== undefined);
+    assert.deepEqual(report.warnings, ['INGEST_QUEUE_URL is not a known key; the nearest one is INGEST_QUEUE_URI']);
+  });
+});

@@ -1,0 +1,102 @@
+// Which route a request target finds.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { decodeParameter, route, Router } from '../../lib/http/router.ts';
+
+const router = new Router([
+  route('/events', { POST: 'accept' }),
+  route('/events/{id}', { GET: 'find' }),
+  route('/health/live', { GET: 'live' }),
+]);
+
+const found = (target: string): string | undefined => {
+  const match = router.find(target);
+  return match === undefined ? undefined : `${match.route.name} ${match.parameter}`.trim();
+};
+
+describe('a router', () => {
+  for (const [target, wanted] of [
+    ['/events', '/events'],
+    ['/events?x=/y', '/events'],
+    ['/events?', '/events'],
+    ['/events/a', '/events/{id} a'],
+    ['/events/a?b', '/events/{id} a'],
+    ['/events/a%2Fb%3F', '/events/{id} a%2Fb%3F'],
+    ['/events/..', '/events/{id} ..'],
+    ['/events/', undefined],
+    ['/events/?a', undefined],
+    ['/events/a/', undefined],
+    ['/events/a/b', undefined],
+    ['/eventsx', undefined],
+    ['/EVENTS', undefined],
+    ['/%65vents', undefined],
+    ['//events', undefined],
+    ['/health', undefined],
+    ['/health/live/', undefined],
+    ['/', undefined],
+    ['*', undefined],
+    ['', undefined],
+    ['events', undefined],
+    ['https://any.host:1/events', '/events'],
+    ['HTTP://any.host/events/a?b', '/events/{id} a'],
+    ['https://any.host', undefined],
+    ['https://any.host?/events', undefined],
+    ['ftp://any.host/events', undefined],
+    ['/__proto__', undefined],
+  ] as const) {
+    it(`finds ${wanted ?? 'nothing'} for ${JSON.stringify(target)}`, () => {
+      assert.equal(found(target), wanted);
+    });
+  }
+
+  it('gives HEAD the handler of GET, and names all methods in allow', () => {
+    const { methods, allow } = route('/events/{id}', { GET: 'find' });
+    assert.deepEqual([...methods], [['GET', 'find'], ['HEAD', 'find']]);
+    assert.equal(allow, 'GET, HEAD');
+    assert.equal(route('/events', { POST: 'accept' }).allow, 'POST');
+  });
+
+  it('refuses templates that it could not keep its word for', () => {
+    for (const template of ['events', '/', '/events/', '/{id}', '/events/{id}/more', '/events/x{id}', '/events/{id', '/Events', '/events/{a}{b}']) {
+      assert.throws(() => route(template, {}), /no route/, template);
+    }
+  });
+
+  it('refuses two routes of which one begins the other', () => {
+    assert.throws(() => new Router([route('/a/{x}', {}), route('/a/b/{y}', {})]), /begins another/);
+  });
+
+  it('brings every percent-encoded id back, whatever characters it has', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }), fc.constantFrom('', '?', '?a=/b'), (id, query) => {
+        const match = router.find(`/events/${encodeURIComponent(id)}${query}`);
+        assert.equal(match?.route.name, '/events/{id}');
+        assert.equal(decodeParameter(match.parameter), id);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it('finds something or nothing for any text, and throws for none', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (text) => {
+        const match = router.find(text);
+        if (match !== undefined) assert.equal(match.parameter.includes('/'), false);
+        decodeParameter(text);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});
+
+describe('decoding a parameter', () => {
+  for (const [text, wanted] of [
+    ['plain', 'plain'], ['a+b', 'a+b'], ['%41', 'A'], ['%F0%9F%98%80', '\u{1F600}'], ['%2f', '/'], ['%252F', '%2F'],
+    ['%', undefined], ['%4', undefined], ['%zz', undefined], ['%FF', undefined], ['%ED%A0%80', undefined], ['%C0%AF', undefined],
+  ] as const) {
+    it(`makes ${JSON.stringify(wanted)} of ${text}`, () => {
+      assert.equal(decodeParameter(text), wanted);
+    });
+  }
+});

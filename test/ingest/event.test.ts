@@ -1,0 +1,133 @@
+// What is an event and what is none, and that the one check keeps its word for any bytes.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { DEPTH_MAX, isEventId, parseEvent, type EventFault } from '../../lib/ingest/event.ts';
+
+const parse = (text: string): ReturnType<typeof parseEvent> => parseEvent(Buffer.from(text));
+
+function faultsOf(body: string | Buffer): readonly EventFault[] {
+  const event = parseEvent(typeof body === 'string' ? Buffer.from(body) : body);
+  assert.ok(!event.valid, 'it was taken for an event');
+  return event.errors;
+}
+
+describe('an event', () => {
+  it('gives id, type and the text as it came', () => {
+    const text = ' {"type":"a.b-c.d_1", "\\u0069d":"x\\u002fy", "id2":null, "n":1e2}\r\n';
+    assert.deepEqual(parse(text), { valid: true, id: 'x/y', type: 'a.b-c.d_1', text });
+  });
+
+  it('takes the last of members that have the same name, as JSON.parse does', () => {
+    assert.deepEqual(parse('{"id":1,"id":"a","type":"t"}'), { valid: true, id: 'a', type: 't', text: '{"id":1,"id":"a","type":"t"}' });
+  });
+
+  it('may have members of any name, the ones that JavaScript reserves too', () => {
+    const event = parse('{"__proto__":{"id":1},"constructor":0,"id":"a","type":"t"}');
+    assert.equal(event.valid, true);
+    assert.equal(({} as Record<string, unknown>)['id'], undefined);
+  });
+
+  it('must have its own id and type: those of a __proto__ member do not count', () => {
+    assert.deepEqual(faultsOf('{"__proto__":{"id":"a","type":"t"}}').map(({ path }) => path), ['/id', '/type']);
+  });
+
+  it('may hold lone surrogates and NUL in its data', () => {
+    assert.equal(parse('{"id":"a","type":"t","data":"\\ud800 \\u0000"}').valid, true);
+  });
+
+  for (const type of ['a', 'a.b', 'A-1._', '0', 'x'.repeat(256)]) {
+    it(`may be of type ${type.slice(0, 20)}`, () => assert.equal(parse(JSON.stringify({ id: 'a', type })).valid, true));
+  }
+  for (const type of ['', '.', 'a.', '.a', 'a..b', 'a b', 'é', 'a\n', 'x'.repeat(257), 7, null, ['a']]) {
+    it(`may not be of type ${JSON.stringify(type).slice(0, 20)}`, () => {
+      assert.deepEqual(faultsOf(JSON.stringify({ id: 'a', type })).map(({ path }) => path), ['/type']);
+    });
+  }
+
+  it('has one fault for each path, in words that say what is wanted', () => {
+    const faults = faultsOf(JSON.stringify({ id: `\u0000${'x'.repeat(300)}`, type: '' }));
+    assert.deepEqual(faults.map(({ path }) => path), ['/id', '/type']);
+    for (const { message } of faults) assert.match(message, /^must be .*256 characters/);
+  });
+
+  for (const body of ['null', '1', '"text"', '[]', '[{"id":"a","type":"t"}]', 'true']) {
+    it(`is not ${body}`, () => assert.deepEqual(faultsOf(body), [{ path: '', message: 'must be a JSON object' }]));
+  }
+});
+
+describe('the bytes of an event', () => {
+  const good = '{"id":"a","type":"t"}';
+  for (const [what, body, detail] of [
+    ['nothing', '', 'the body is not JSON'],
+    ['a comment', `${good}//`, 'the body is not JSON'],
+    ['a second value', good + good, 'the body is not JSON'],
+    ['NUL after the value', `${good}\0`, 'the body is not JSON'],
+    ['a byte order mark', `\ufeff${good}`, 'the body begins with a byte order mark'],
+    ['a truncated character', Buffer.from([...Buffer.from('{"id":"'), 0xe2, 0x82]), 'the body is not valid UTF-8'],
+    ['an overlong character', Buffer.from([0x22, 0xc0, 0xaf, 0x22]), 'the body is not valid UTF-8'],
+    ['a surrogate in UTF-8 clothes', Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]), 'the body is not valid UTF-8'],
+  ] as const) {
+    it(`are not ${what}`, () => assert.deepEqual(faultsOf(Buffer.from(body)), [{ path: '', message: detail }]));
+  }
+
+  const nested = (levels: number, open: string, close: string): string =>
+    `{"id":"a","type":"t","d":${open.repeat(levels - 1)}0${close.repeat(levels - 1)}}`;
+  for (const [open, close] of [['[', ']'], ['{"a":', '}']] as const) {
+    it(`may nest ${DEPTH_MAX} levels of ${open} and no more, however deep it goes`, () => {
+      assert.equal(parse(nested(DEPTH_MAX, open, close)).valid, true);
+      for (const levels of [DEPTH_MAX + 1, 1_000, 100_000]) {
+        assert.deepEqual(faultsOf(nested(levels, open, close)), [{ path: '', message: `the body is nested deeper than ${DEPTH_MAX} levels` }]);
+      }
+      assert.equal(faultsOf(open.repeat(100_000))[0]?.path, '');
+    });
+  }
+
+  it('count brackets as levels only outside of strings, and siblings once', () => {
+    const brackets = '[{'.repeat(200);
+    assert.equal(parse(JSON.stringify({ id: 'a', type: 't', d: brackets, e: `\\"${brackets}\\` })).valid, true);
+    assert.equal(parse(JSON.stringify({ id: 'a', type: 't', d: Array.from({ length: 500 }, () => [{}]) })).valid, true);
+  });
+});
+
+/** The depth of a value, walked. */
+const depth = (value: unknown): number =>
+  typeof value === 'object' && value !== null ? 1 + Math.max(0, ...Object.values(value).map(depth)) : 0;
+
+describe('the check', () => {
+  it('decides any bytes without throwing, and hands the text of an event on byte for byte', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
+        const event = parseEvent(Buffer.from(bytes));
+        if (event.valid) assert.deepEqual(Buffer.from(event.text), Buffer.from(bytes));
+        else assert.ok(event.errors.length > 0 && event.detail !== '');
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+
+  it('takes every JSON value in the place of data, as deep as allowed', () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 4 }), fc.integer({ min: 0, max: 70 }), (value, levels) => {
+        let data: unknown = value;
+        for (let level = 0; level < levels; level += 1) data = level % 2 === 0 ? [data] : { a: data };
+        assert.equal(parse(JSON.stringify({ id: 'a', type: 't', data })).valid, 1 + depth(data) <= DEPTH_MAX);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('takes as id what the rules say, by code points', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 260 }), (id) => {
+        const points = [...id];
+        const wanted = points.length >= 1 && points.length <= 256 && points.every((point) => {
+          const code = point.codePointAt(0) ?? 0;
+          return code > 0x1f && code !== 0x7f && !(code >= 0xd800 && code <= 0xdfff);
+        });
+        assert.equal(isEventId(id), wanted);
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+});

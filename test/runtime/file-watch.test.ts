@@ -1,0 +1,51 @@
+// A watched file is read as a whole: what a writer leaves half done is not acted on.
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { FileWatch } from '../../lib/runtime/file-watch.ts';
+import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
+
+async function watched(path: string): Promise<string[]> {
+  const seen: string[] = [];
+  const watch = new FileWatch([path], async () => void seen.push(readFileSync(path, 'utf8')));
+  atEnd(() => watch.stop());
+  await watch.now(false);
+  return seen;
+}
+
+describe('a file watch', () => {
+  it('waits until a writer is done', async () => {
+    const path = join(temporaryFolder(), 'slow.pem');
+    writeFileSync(path, '');
+    const seen = await watched(path);
+    let written = '';
+    // A writer that needs a second: a line at a time.
+    await new Promise<void>((resolve) => {
+      const timer = setInterval(() => {
+        written += `line ${written.length}\n`;
+        writeFileSync(path, written);
+        if (written.length < 400) return;
+        clearInterval(timer);
+        resolve();
+      }, 25);
+    });
+    await eventually('the change is seen', () => seen.length > 0);
+    assert.deepEqual(seen, [written]);
+  });
+
+  it('sees a mounted secret change, which is a symbolic link swapped two folders up', async () => {
+    const folder = temporaryFolder();
+    for (const version of ['v1', 'v2']) {
+      mkdirSync(join(folder, version));
+      writeFileSync(join(folder, version, 'cert'), version);
+    }
+    symlinkSync('v1', join(folder, 'data'));
+    symlinkSync('data/cert', join(folder, 'cert'));
+    const seen = await watched(join(folder, 'cert'));
+    symlinkSync('v2', join(folder, 'next'));
+    renameSync(join(folder, 'next'), join(folder, 'data'));
+    await eventually('the change is seen', () => seen.length > 0);
+    assert.deepEqual(seen, ['v2']);
+  });
+});
