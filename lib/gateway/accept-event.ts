@@ -50,7 +50,6 @@ function judged(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
   if (announcesMoreThan(request, options.bodyBytesMax)) return exchange.refuse('eventTooLarge', tooLarge(options));
   const announced = Number(request.headers['content-length'] ?? 0);
   if (!options.admission.admit(announced)) {
-    options.metrics.shed.value += 1;
     return exchange.refuseWith('queueOverloaded', OVERLOADED);
   }
   const accepting = new Accepting(options, exchange, verdict.producer, announced);
@@ -132,7 +131,6 @@ class Accepting implements BodySink, Submission {
     }
     abandonBody(this.#exchange.request);
     this.#release();
-    this.#options.metrics.shed.value += 1;
     this.#exchange.refuseWith('queueOverloaded', OVERLOADED);
   }
 
@@ -146,10 +144,11 @@ class Accepting implements BodySink, Submission {
     this.#exchange.aborted();
   }
 
-  bodyFault(fault: ProtocolFault): void {
+  bodyFault(fault: ProtocolFault): boolean {
+    if (this.#exchange.ended) return false;
     abandonBody(this.#exchange.request);
     this.#release();
-    this.#exchange.bodyFault(fault);
+    return this.#exchange.bodyFault(fault);
   }
 
   #release(): void {

@@ -31,6 +31,7 @@ const FAULTS: Readonly<Record<ProtocolFault, { readonly refusal: Refusal; readon
   headersTooLarge: { refusal: 'headersTooLarge', detail: 'the header section is over the limit' },
   timeout: { refusal: 'requestTimeout', detail: 'the request did not arrive in time' },
   connect: { refusal: 'routeNotFound', detail: 'this is no proxy' },
+  unread: { refusal: 'queueOverloaded', detail: 'too many answers wait to be read on this connection' },
 };
 
 export class Exchange implements OpenExchange {
@@ -103,9 +104,11 @@ export class Exchange implements OpenExchange {
     this.#context.metrics.aborted.value += 1;
   }
 
-  bodyFault(fault: ProtocolFault): void {
+  bodyFault(fault: ProtocolFault): boolean {
+    if (this.#ended) return false;
     const { refusal, detail } = FAULTS[fault];
     this.refuse(refusal, detail);
+    return true;
   }
 
   #end(status: number): void {

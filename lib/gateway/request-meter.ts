@@ -50,13 +50,16 @@ export class RouteMeter {
 
 export class RefusalMeter {
   readonly #cells: ReadonlyMap<string, Cell>;
+  readonly #shed: Cell;
 
   constructor(metrics: GatewayMetrics) {
+    this.#shed = metrics.shed;
     this.#cells = new Map(ERROR_CODES.map((code) => [code, metrics.errors.cell({ code })]));
   }
 
   refused(refusal: Refusal): void {
     const cell = this.#cells.get(CATALOGUE[refusal].code);
     if (cell !== undefined) cell.value += 1;
+    if (refusal === 'queueOverloaded') this.#shed.value += 1;
   }
 }

@@ -7,13 +7,16 @@ const LINGER_MS = 1_000;
 
 const CONNECTION = Symbol('connection');
 
-/** An exchange whose request is still arriving. `bodyFault`: the rest of it cannot be read; answer and close. */
+/**
+ * An exchange whose request is still arriving. `bodyFault`: the rest of it cannot be read; answer and close. False when
+ * it was answered before.
+ */
 export interface OpenExchange {
-  bodyFault(fault: ProtocolFault): void;
+  bodyFault(fault: ProtocolFault): boolean;
 }
 
 /** Why the parser gave a request up. */
-export type ProtocolFault = 'malformed' | 'headersTooLarge' | 'timeout' | 'connect';
+export type ProtocolFault = 'malformed' | 'headersTooLarge' | 'timeout' | 'connect' | 'unread';
 
 /** Per-connection state. `owner` and `exchange` are the application's to set. */
 export class Connection<T> {

@@ -181,7 +181,10 @@ export class HttpsServer<T> {
     const latest = connection.request;
     if (latest === undefined || latest.complete) this.#answerRaw(connection, fault);
     else if (!connection.busy || isEndOfInput(error)) socket.destroy(); // Answered already, or nobody to answer.
-    else connection.exchange?.bodyFault(fault);
+    else if (connection.exchange?.bodyFault(fault) !== true) {
+      // Answered, but the answer still waits to be read: nothing more is read from here, so the connection ends behind it.
+      connection.response?.once('close', () => linger(socket));
+    }
   }
 
   /** Answers what has no response object, after the answers that are owed before it. */
@@ -214,6 +217,9 @@ const remoteEnd = (socket: Socket): string => `${socket.remoteAddress} ${socket.
 
 function faultOf(error: NodeJS.ErrnoException): ProtocolFault {
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'timeout';
+  // Fact: while more than a stream's buffer of answers waits for a client, node pauses its parser; TLS records that were
+  // decrypted already then end in this error, and the requests in them are lost. They were not malformed.
+  if (error.code === 'HPE_PAUSED') return 'unread';
   return error.code === 'HPE_HEADER_OVERFLOW' ? 'headersTooLarge' : 'malformed';
 }
 
