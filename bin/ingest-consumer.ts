@@ -8,11 +8,12 @@ import { Watch } from '../lib/consumer/watch.ts';
 import { REPLICA_LEASE_MS } from '../lib/ingest/queue.ts';
 import { StreamReader } from '../lib/redis/stream-reader.ts';
 import { pause } from '../lib/runtime/backoff.ts';
-import { errno, maskedUri, processEnvironment } from '../lib/runtime/env.ts';
+import { errno, maskedUri } from '../lib/runtime/env.ts';
 import { createLog, type Log } from '../lib/runtime/log.ts';
 import { consumerMetrics, type ConsumerMetrics } from '../lib/runtime/metrics.ts';
-import { configurationFailure, EXIT, modeOf, StartFailure, version } from '../lib/runtime/program.ts';
+import { EXIT, StartFailure } from '../lib/runtime/program.ts';
 import { onStopSignals } from '../lib/runtime/shutdown.ts';
+import { startDaemon } from './start.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
 const NAME = 'ingest-consumer';
@@ -41,32 +42,7 @@ Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 q
 5 as many replicas run as INGEST_CONSUMER_REPLICAS_MAX allows.
 `;
 
-process.title = NAME;
-process.exitCode = EXIT.fatal;
-await main(process.argv.slice(2)).catch((cause: unknown) => {
-  if (cause instanceof StartFailure) {
-    for (const line of cause.message.split('\n')) process.stderr.write(`${NAME}: ${line}\n`);
-    process.exit(cause.exitCode);
-  }
-  process.stderr.write(`${NAME}: ${cause instanceof Error ? (cause.stack ?? cause.message) : String(cause)}\n`);
-  process.exit(EXIT.fatal);
-});
-
-async function main(args: readonly string[]): Promise<void> {
-  const mode = modeOf(args);
-  if (mode === 'help' || mode === 'version') {
-    process.stdout.write(mode === 'help' ? HELP : `${version()}\n`);
-    process.exit(EXIT.clean);
-  }
-  const { config, report } = readConsumerConfig(processEnvironment());
-  if (config === undefined || mode === 'check') {
-    for (const warning of report.warnings) process.stderr.write(`${NAME}: warning: ${warning}\n`);
-    if (config === undefined) throw configurationFailure(report);
-    process.stdout.write('the configuration is good\n');
-    process.exit(EXIT.clean);
-  }
-  await run(config, report.warnings);
-}
+await startDaemon({ name: NAME, help: HELP, read: readConsumerConfig, check: () => Promise.resolve(), run });
 
 async function run(config: ConsumerConfig, warnings: readonly string[]): Promise<void> {
   const log = createLog(NAME, config.logLevel);

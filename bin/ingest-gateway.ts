@@ -7,12 +7,13 @@ import { RedisConnection } from '../lib/redis/client.ts';
 import { durabilityFaults } from '../lib/redis/durability.ts';
 import { StreamQueue } from '../lib/redis/stream-queue.ts';
 import { developmentCertificates } from '../lib/runtime/development-certificates.ts';
-import { errno, maskedUri, processEnvironment } from '../lib/runtime/env.ts';
+import { errno, maskedUri } from '../lib/runtime/env.ts';
 import { FileWatch } from '../lib/runtime/file-watch.ts';
 import { createLog, type Log } from '../lib/runtime/log.ts';
-import { configurationFailure, EXIT, modeOf, StartFailure, version } from '../lib/runtime/program.ts';
+import { EXIT, StartFailure } from '../lib/runtime/program.ts';
 import { onStopSignals } from '../lib/runtime/shutdown.ts';
 import { loadTlsMaterial, TlsMaterialError, watchTlsMaterial, type TlsFiles } from '../lib/runtime/tls-material.ts';
+import { startDaemon } from './start.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
 const NAME = 'ingest-gateway';
@@ -40,38 +41,11 @@ Keys (the README has them all, with their meaning):
 Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 queue not there at start.
 `;
 
-process.title = NAME;
-process.exitCode = EXIT.fatal;
-await main(process.argv.slice(2)).catch((cause: unknown) => {
-  if (cause instanceof StartFailure) {
-    for (const line of cause.message.split('\n')) process.stderr.write(`${NAME}: ${line}\n`);
-    process.exit(cause.exitCode);
-  }
-  process.stderr.write(`${NAME}: ${cause instanceof Error ? (cause.stack ?? cause.message) : String(cause)}\n`);
-  process.exit(EXIT.fatal);
-});
+await startDaemon({ name: NAME, help: HELP, read: readGatewayConfig, check, run });
 
-async function main(args: readonly string[]): Promise<void> {
-  const mode = modeOf(args);
-  if (mode === 'help' || mode === 'version') {
-    process.stdout.write(mode === 'help' ? HELP : `${version()}\n`);
-    process.exit(EXIT.clean);
-  }
-  const { config, report } = readGatewayConfig(processEnvironment());
-  if (config === undefined) {
-    for (const warning of report.warnings) process.stderr.write(`${NAME}: warning: ${warning}\n`);
-    throw configurationFailure(report);
-  }
-  if (mode === 'check') await check(config, report.warnings);
-  else await run(config, report.warnings);
-}
-
-async function check(config: GatewayConfig, warnings: readonly string[]): Promise<never> {
-  for (const warning of warnings) process.stderr.write(`${NAME}: warning: ${warning}\n`);
+async function check(config: GatewayConfig): Promise<void> {
   if (config.tls.kind === 'files') await tlsMaterial(config.tls);
   await tokenVerifier(config);
-  process.stdout.write('the configuration is good\n');
-  process.exit(EXIT.clean);
 }
 
 async function run(config: GatewayConfig, warnings: readonly string[]): Promise<void> {
