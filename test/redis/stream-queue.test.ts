@@ -185,3 +185,17 @@ describe('a server that does not answer', () => {
     assert.deepEqual(await submitAll(queue, [new Recorded('killed-0')]), ['accepted']);
   });
 });
+
+describe('a process that is held up for longer than the time-out in every turn', () => {
+  it('still has each event accepted: the time counts from when the call was written, and what has arrived is read first', async () => {
+    const queue = await openQueue(redis, { stream: 'held-up', enqueueTimeoutMs: 100 });
+    const events = Array.from({ length: 12 }, (_, at) => new Recorded(`held-up-${at}`));
+    for (const one of events) {
+      queue.submit(one);
+      await new Promise((resolve) => setImmediate(resolve));
+      const end = performance.now() + 150;
+      while (performance.now() < end);
+    }
+    assert.deepEqual(await Promise.all(events.map(({ outcome }) => outcome)), events.map(() => 'accepted'));
+  });
+});
