@@ -6,8 +6,8 @@
 // Invariant: what was admitted is released exactly once, whatever ends the exchange.
 import type { Outcome, Queue, Submission } from '../ingest/queue.ts';
 import { parseEvent } from '../ingest/event.ts';
-import { abandonBody, announcesMoreThan, readBody, type BodySink } from '../http/body.ts';
 import type { ProtocolFault } from '../http/connection.ts';
+import type { BodySink } from '../http/request.ts';
 import { acceptance, JSON_TYPE, problem } from './answers.ts';
 import type { Admission } from './admission.ts';
 import type { Authority } from './authority.ts';
@@ -38,24 +38,24 @@ export function acceptEvent(options: AcceptEventOptions, exchange: Exchange): vo
 function judged(options: AcceptEventOptions, exchange: Exchange, verdict: Verdict): void {
   const { request } = exchange;
   if (exchange.ended) return;
-  if (request.destroyed) return exchange.aborted();
+  if (request.gone) return exchange.aborted();
   if (refuseVerdict(exchange, verdict)) return;
-  const mediaType = request.headers['content-type'];
+  const mediaType = request.contentType;
   if (mediaType !== JSON_TYPE && (mediaType === undefined || !MEDIA_TYPE.test(mediaType))) {
     return exchange.refuse('unsupportedMediaType', 'application/json or application/cloudevents+json in UTF-8 is wanted');
   }
-  if (request.headers['content-encoding'] !== undefined) {
+  if (request.contentEncoding !== undefined) {
     return exchange.refuse('unsupportedMediaType', 'a body without Content-Encoding is wanted');
   }
-  if (announcesMoreThan(request, options.bodyBytesMax)) return exchange.refuse('eventTooLarge', tooLarge(options));
-  const announced = Number(request.headers['content-length'] ?? 0);
+  const announced = request.contentLength ?? 0;
+  if (announced > options.bodyBytesMax) return exchange.refuse('eventTooLarge', tooLarge(options));
   if (!options.admission.admit(announced)) {
     return exchange.refuseWith('queueOverloaded', OVERLOADED);
   }
   const accepting = new Accepting(options, exchange, verdict.producer, announced);
   exchange.connection.exchange = accepting;
-  exchange.continue();
-  readBody(request, options.bodyBytesMax, accepting);
+  request.continue();
+  request.readBody(options.bodyBytesMax, accepting);
 }
 
 /** Answers a verdict that is no producer. True when it did. */
@@ -129,7 +129,7 @@ class Accepting implements BodySink, Submission {
       this.#bytes += bytes;
       return;
     }
-    abandonBody(this.#exchange.request);
+    this.#exchange.request.abandonBody();
     this.#release();
     this.#exchange.refuseWith('queueOverloaded', OVERLOADED);
   }
@@ -146,7 +146,7 @@ class Accepting implements BodySink, Submission {
 
   bodyFault(fault: ProtocolFault): boolean {
     if (this.#exchange.ended) return false;
-    abandonBody(this.#exchange.request);
+    this.#exchange.request.abandonBody();
     this.#release();
     return this.#exchange.bodyFault(fault);
   }

@@ -2,8 +2,8 @@
 //
 // Invariant: a request is judged by the trust material in use now. Verdicts are dropped when that changes, and open
 // connections whose certificate lost its trust are closed.
-import type { IncomingMessage } from 'node:http';
 import type { Connection } from '../http/connection.ts';
+import type { HttpRequest } from '../http/request.ts';
 import type { ClientTrust } from '../runtime/client-trust.ts';
 import { audienceUri, certificateVerdict, clientIdentity, type ClientIdentity, type Verdict } from './producer-identity.ts';
 import type { TokenVerifier } from './token-verifier.ts';
@@ -27,7 +27,7 @@ export class Authority {
   }
 
   /** The verdict, at once where the connection (and this token on it) is known, else as soon as it is found out. */
-  judge(connection: Connection<KnownProducer>, request: IncomingMessage): Verdict | Promise<Verdict> {
+  judge(connection: Connection<KnownProducer>, request: HttpRequest): Verdict | Promise<Verdict> {
     const now = Date.now();
     const known = connection.owner;
     if (known?.verdict !== undefined && now < known.verdict.untilMs && known.token === this.#tokenOf(request)) {
@@ -56,11 +56,11 @@ export class Authority {
     for (const connection of connections) connection.owner = undefined;
   }
 
-  #tokenOf(request: IncomingMessage): string | undefined {
-    return this.#verifier === undefined ? undefined : request.headers.authorization;
+  #tokenOf(request: HttpRequest): string | undefined {
+    return this.#verifier === undefined ? undefined : request.authorization;
   }
 
-  #judgeAnew(connection: Connection<KnownProducer>, request: IncomingMessage, now: number): Verdict | Promise<Verdict> {
+  #judgeAnew(connection: Connection<KnownProducer>, request: HttpRequest, now: number): Verdict | Promise<Verdict> {
     const identity = clientIdentity(connection.socket, this.#trust, connection.current, now);
     if ('kind' in identity) {
       connection.owner = { identity: undefined, token: this.#tokenOf(request), verdict: identity };

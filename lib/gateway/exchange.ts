@@ -2,11 +2,11 @@
 //
 // Invariant: ending it counts it, in the same breath, so that at any moment requests = accepted + duplicate +
 // refused by code + aborted (+ the other answers, of look-ups and process endpoints).
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Refusal } from '../ingest/errors.ts';
 import type { EventFault } from '../ingest/event.ts';
 import { lingerAtEnd, type Connection, type OpenExchange, type ProtocolFault } from '../http/connection.ts';
-import { requestIdOf, respondWith, type Answer } from '../http/respond.ts';
+import type { HttpRequest } from '../http/request.ts';
+import { requestIdFrom, type Answer } from '../http/respond.ts';
 import { problem } from './answers.ts';
 import type { KnownProducer } from './authority.ts';
 import { NO_ROUTE, type RefusalMeter, type RouteMeter } from './request-meter.ts';
@@ -36,40 +36,29 @@ const FAULTS: Readonly<Record<ProtocolFault, { readonly refusal: Refusal; readon
 
 export class Exchange implements OpenExchange {
   readonly connection: Connection<KnownProducer>;
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+  readonly request: HttpRequest;
   readonly requestId: string;
   readonly #context: ExchangeContext;
   readonly #meter: RouteMeter;
   readonly #startMs = performance.now();
-  readonly #expectsContinue: boolean;
   #ended = false;
 
   constructor(
     context: ExchangeContext,
     connection: Connection<KnownProducer>,
-    request: IncomingMessage,
-    response: ServerResponse,
+    request: HttpRequest,
     meter: RouteMeter,
-    expectsContinue: boolean,
   ) {
     this.#context = context;
     this.connection = connection;
     this.request = request;
-    this.response = response;
     this.#meter = meter;
-    this.#expectsContinue = expectsContinue;
-    this.requestId = requestIdOf(request);
+    this.requestId = requestIdFrom(request.givenRequestId);
     connection.exchange = this;
   }
 
   get ended(): boolean {
     return this.#ended;
-  }
-
-  /** Lets a client that waits for it send the body (RFC 9110, section 10.1.1). */
-  continue(): void {
-    if (this.#expectsContinue) this.response.writeContinue();
   }
 
   answer(answer: Answer): void {
@@ -80,7 +69,7 @@ export class Exchange implements OpenExchange {
   write(status: number, contentType: string, body: string, headers?: readonly string[]): void {
     if (this.#ended) return;
     this.#end(status);
-    respondWith(this.response, this.requestId, status, contentType, body, this.#endsConnection(), headers);
+    this.request.respond(this.requestId, status, contentType, body, this.#endsConnection(), headers);
   }
 
   refuse(refusal: Refusal, detail: string, errors?: readonly EventFault[], headers?: readonly string[]): void {
@@ -94,7 +83,8 @@ export class Exchange implements OpenExchange {
     this.#context.refusals.refused(refusal);
     const close = this.#restCostsConnection(refusal);
     if (close && !this.request.complete) lingerAtEnd(this.connection.socket);
-    respondWith(this.response, this.requestId, answer.status, answer.contentType, answer.body, close || this.#endsConnection(), answer.headers);
+    const { status, contentType, body, headers } = answer;
+    this.request.respond(this.requestId, status, contentType, body, close || this.#endsConnection(), headers);
   }
 
   /** The client is gone: there is nobody to answer. */
@@ -113,19 +103,18 @@ export class Exchange implements OpenExchange {
 
   #end(status: number): void {
     this.#ended = true;
-    this.#meter.ended(this.request.method ?? NO_ROUTE, status, this.#startMs);
+    this.#meter.ended(this.request.method, status, this.#startMs);
   }
 
-  // Fact: node drops what was pipelined behind an answer that says close. Choice: the latest request's answer says it.
+  // What was pipelined behind an answer that says close is dropped, so the latest request's answer says it.
   #endsConnection(): boolean {
-    return this.#context.draining() && this.connection.response === this.response;
+    return this.#context.draining() && this.request.latest;
   }
 
   #restCostsConnection(refusal: Refusal): boolean {
     if (this.request.complete) return false;
-    if (this.#expectsContinue || this.connection.broken || refusal === 'eventTooLarge') return true;
-    const length = this.request.headers['content-length'];
-    return length === undefined ? this.request.headers['transfer-encoding'] !== undefined : Number(length) > REST_BYTES_MAX;
+    if (this.request.expectsContinue || this.connection.broken || refusal === 'eventTooLarge') return true;
+    return this.request.bodyMayExceed(REST_BYTES_MAX);
   }
 }
 

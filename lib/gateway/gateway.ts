@@ -2,15 +2,14 @@
 //
 // It knows ports, not adapters: bin hands it a queue and, perhaps, a warehouse.
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ERROR_CODES } from '../ingest/errors.ts';
 import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import type { Connection } from '../http/connection.ts';
+import type { HttpRequest } from '../http/request.ts';
 import { rawResponse } from '../http/respond.ts';
 import { route, Router, type Route } from '../http/router.ts';
 import { HANDSHAKE_FAILURES, HttpsServer } from '../http/server.ts';
-import { STATUS_CODES } from 'node:http';
 import type { Log } from '../runtime/log.ts';
 import { gatewayMetrics, type GatewayMetrics } from '../runtime/metrics.ts';
 import type { TlsMaterial } from '../runtime/tls-material.ts';
@@ -76,11 +75,9 @@ export class Gateway {
     this.#noRoute = new RouteMeter(metrics, NO_ROUTE);
 
     this.#server = new HttpsServer(parts.material.context, { ...config, headerBytesMax: HEADER_BYTES_MAX }, {
-      request: (connection, request, response, expectsContinue) =>
-        this.#handle(connection, request, response, expectsContinue),
+      request: (connection, request) => this.#handle(connection, request),
       protocolFault: (fault) => {
-        const answer = headFault(this.#context, this.#noRoute, fault);
-        return rawResponse(randomUUID(), STATUS_CODES[answer.status] ?? '', answer);
+        return rawResponse(randomUUID(), headFault(this.#context, this.#noRoute, fault));
       },
       handshakeFailure: (reason) => {
         metrics.handshakes.cell({ reason }).value += 1;
@@ -126,11 +123,11 @@ export class Gateway {
     this.#server.destroy();
   }
 
-  #handle(connection: Connection<KnownProducer>, request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
-    const match = this.#router.find(request.url ?? '');
+  #handle(connection: Connection<KnownProducer>, request: HttpRequest): void {
+    const match = this.#router.find(request.target);
     const meter = match === undefined ? this.#noRoute : (this.#meters.get(match.route) ?? this.#noRoute);
-    const exchange = new Exchange(this.#context, connection, request, response, meter, expectsContinue);
-    if (request.rawHeaders.length > 2 * HEADERS_MAX) {
+    const exchange = new Exchange(this.#context, connection, request, meter);
+    if (request.fieldCount > HEADERS_MAX) {
       exchange.refuse('headersTooLarge', `at most ${HEADERS_MAX} header fields are wanted`);
       return;
     }
@@ -138,7 +135,7 @@ export class Gateway {
       exchange.refuse('routeNotFound', 'there is nothing at this path');
       return;
     }
-    const handler = match.route.methods.get(request.method ?? '');
+    const handler = match.route.methods.get(request.method);
     if (handler === undefined) {
       exchange.refuse('methodNotAllowed', `${match.route.allow} is wanted here`, undefined, ['Allow', match.route.allow]);
       return;

@@ -1,18 +1,10 @@
-// Reads a request's body into one buffer, within a limit.
+// Reads the body of a request of node:http into one buffer, within a limit.
 //
-// Invariant: exactly one of `bodyRead`, `bodyTooLarge` (at the first byte over the limit; the rest is left unread) and
+// Keeps the contract of BodySink: exactly one of `bodyRead`, `bodyTooLarge` (at the first byte over the limit; the rest is left unread) and
 // `bodyAborted` (the client went away) is called, once, unless the caller abandons the body.
 // Listeners are three functions shared by all requests; what they need to know hangs on the request.
 import type { IncomingMessage } from 'node:http';
-
-/** Whoever waits for a body. */
-export interface BodySink {
-  /** `bytes` more of a body that announced no length have come. Whoever wants no more abandons the body here. */
-  bodyGrows(bytes: number): void;
-  bodyRead(body: Buffer): void;
-  bodyTooLarge(): void;
-  bodyAborted(): void;
-}
+import type { BodySink } from './request.ts';
 
 interface Reading {
   readonly sink: BodySink;
@@ -26,12 +18,6 @@ interface Reading {
 
 const READING = Symbol('reading');
 type Request = IncomingMessage & { [READING]?: Reading | undefined };
-
-/** True when the head says that the body is longer than `bytesMax`. */
-export function announcesMoreThan(request: IncomingMessage, bytesMax: number): boolean {
-  const length = request.headers['content-length'];
-  return length !== undefined && Number(length) > bytesMax;
-}
 
 export function readBody(request: IncomingMessage, bytesMax: number, sink: BodySink): void {
   const unannounced = request.headers['content-length'] === undefined;

@@ -1,6 +1,7 @@
 // What the server knows of one TLS connection, and how a connection ends.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TLSSocket } from 'node:tls';
+import type { DirectReader } from './direct-reader.ts';
 
 /** How long a connection that we close is still read from, so that the client gets to see our last answer. */
 const LINGER_MS = 1_000;
@@ -25,7 +26,9 @@ export class Connection<T> {
   owner: T | undefined;
   /** The latest exchange, for as long as its request may still be arriving. */
   exchange: OpenExchange | undefined;
-  /** The latest exchange. Responses leave in order, so when this one has left, all have. */
+  /** Reads and answers plain requests here; undefined once the connection is node:http's. */
+  direct: DirectReader | undefined;
+  /** Since then: the latest exchange. Responses leave in order, so when this one has left, all have. */
   request: IncomingMessage | undefined;
   response: ServerResponse | undefined;
   /** The parser gave up; nothing more is read from here. */
@@ -34,6 +37,9 @@ export class Connection<T> {
   current = false;
   /** When a stopping server first saw nothing going on here. */
   idleSinceMs: number | undefined;
+  /** When a look at this connection first found as many direct requests as it has now, and how many those were. */
+  quietSinceMs = performance.now();
+  quietRequests = 0;
 
   constructor(socket: TLSSocket) {
     this.socket = socket;
@@ -42,6 +48,7 @@ export class Connection<T> {
 
   /** True while an answer is owed or on its way. */
   get busy(): boolean {
+    if (this.direct !== undefined) return this.direct.busy;
     return this.response !== undefined && !this.response.writableFinished && !this.response.destroyed;
   }
 }

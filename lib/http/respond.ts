@@ -3,14 +3,19 @@
 // Invariant: every response carries X-Request-Id and Content-Length, and head and body leave in one write. A response
 // that was begun or whose connection is gone is left alone.
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
 
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
 
-/** The caller's X-Request-Id if it is 1 to 128 visible ASCII characters, else a new UUID. */
+/** `given`, the caller's X-Request-Id, if it is 1 to 128 visible ASCII characters, else a new UUID. */
+export function requestIdFrom(given: string | undefined): string {
+  return given !== undefined && REQUEST_ID.test(given) ? given : randomUUID();
+}
+
+/** The same for a request of node:http. */
 export function requestIdOf(request: IncomingMessage): string {
   const given = request.headers['x-request-id'];
-  return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID();
+  return requestIdFrom(typeof given === 'string' ? given : undefined);
 }
 
 /** What is to be answered. `headers` are name, value, name, value …; the names below are added. */
@@ -56,11 +61,35 @@ export function respondWith(
 }
 
 /** A whole response as text, for a connection whose parser gave up: there is no response object for it. */
-export function rawResponse(requestId: string, reasonPhrase: string, answer: Answer): string {
-  let head = `HTTP/1.1 ${answer.status} ${reasonPhrase}\r\nDate: ${new Date().toUTCString()}\r\n`;
-  head += `Content-Type: ${answer.contentType}\r\nContent-Length: ${Buffer.byteLength(answer.body)}\r\n`;
-  head += `X-Request-Id: ${requestId}\r\n`;
-  const extra = answer.headers ?? [];
-  for (let at = 0; at + 1 < extra.length; at += 2) head += `${extra[at]}: ${extra[at + 1]}\r\n`;
-  return `${head}Connection: close\r\n\r\n${answer.body}`;
+export function rawResponse(requestId: string, answer: Answer): string {
+  const { status, contentType, body, headers } = answer;
+  return responseText(requestId, status, contentType, body, Buffer.byteLength(body), 'Connection: close\r\n', headers);
+}
+
+/**
+ * A whole response as text (RFC 9112, section 4). `bytes` is the length of `body` in UTF-8; `connection` are the header
+ * lines that say what becomes of the connection, each with its line end; `extra`: name, value, name, value ….
+ */
+export function responseText(
+  requestId: string, status: number, contentType: string, body: string, bytes: number, connection: string, extra?: readonly string[],
+): string {
+  let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: ${contentType}\r\nContent-Length: ${bytes}\r\nX-Request-Id: ${requestId}\r\n`;
+  if (extra !== undefined) {
+    for (let at = 0; at + 1 < extra.length; at += 2) text += `${extra[at]}: ${extra[at + 1]}\r\n`;
+  }
+  return `${text}${dateLine()}${connection}\r\n${body}`;
+}
+
+let dateSecond = 0;
+let dateText = '';
+
+// Fact: writing a date takes longer than the rest of a head. Choice: once a second.
+/** The `Date` header line (RFC 9110, section 6.6.1). */
+function dateLine(): string {
+  const second = Math.floor(Date.now() / 1000);
+  if (second !== dateSecond) {
+    dateSecond = second;
+    dateText = `Date: ${new Date(second * 1000).toUTCString()}\r\n`;
+  }
+  return dateText;
 }

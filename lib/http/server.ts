@@ -4,14 +4,18 @@
 // States: listening → draining → closed. Invariants: responses leave in the order of the requests of a connection; every
 // time-out and limit below is on; a connection is closed by us only when it owes no answer, or when its deadline came.
 //
-// Relies on node:http for framing (llhttp, strict), on `requireHostHeader: false` and the listeners here so that no
-// answer is written by node itself (it would lack X-Request-Id).
+// A connection begins with a DirectReader, which takes plain requests, and goes to node:http with the first other one. Both
+// give their requests to one handler. Relies on node:http for the framing of those (llhttp, strict), on
+// `requireHostHeader: false` and the listeners here so that no answer is written by node itself (it would lack X-Request-Id).
 import { createServer, type Server } from 'node:https';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { Server as TlsServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
 import { randomBytes } from 'node:crypto';
 import { Connection, connectionOf, linger, type ProtocolFault } from './connection.ts';
+import { DirectReader, Outbox } from './direct-reader.ts';
+import { NodeRequest } from './node-request.ts';
+import type { HttpRequest } from './request.ts';
 
 /** All times in milliseconds. */
 export interface ServerLimits {
@@ -24,8 +28,7 @@ export interface ServerLimits {
 }
 
 export interface ServerHandlers<T> {
-  /** One request. `expectsContinue`: the body comes only after `response.writeContinue()`. */
-  request(connection: Connection<T>, request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void;
+  request(connection: Connection<T>, request: HttpRequest): void;
   /** The head of a request could not be read: the whole response to write. */
   protocolFault(fault: ProtocolFault): string;
   /** `reason` is one of HANDSHAKE_FAILURES. */
@@ -35,6 +38,8 @@ export interface ServerHandlers<T> {
 export const HANDSHAKE_FAILURES = ['timeout', 'reset', 'protocol', 'cipher', 'certificate', 'not_tls', 'limit', 'other'] as const;
 
 const CHECK_INTERVAL_MS = 250;
+/** What an idle connection gets beyond what it was told, so that a request on its way meets no closed door (as in node). */
+const IDLE_SLACK_MS = 1_000;
 /** While stopping: how long a connection with nothing going on may still bring a request. */
 const IDLE_GRACE_MS = 400;
 const IDLE_CHECK_MS = 50;
@@ -42,6 +47,12 @@ const IDLE_CHECK_MS = 50;
 export class HttpsServer<T> {
   readonly #server: Server;
   readonly #handlers: ServerHandlers<T>;
+  readonly #limits: ServerLimits;
+  readonly #outbox = new Outbox();
+  readonly #keepAlive: string;
+  /** Hands a connection to node:http. */
+  readonly #toNode: (socket: TLSSocket) => void;
+  #watch: NodeJS.Timeout | undefined;
   readonly #connections = new Set<Connection<T>>();
   readonly #sockets = new Set<Socket>();
   /** The remote ends whose handshake began under the trust that is in use now. */
@@ -50,6 +61,8 @@ export class HttpsServer<T> {
 
   constructor(tls: SecureContextOptions, limits: ServerLimits, handlers: ServerHandlers<T>) {
     this.#handlers = handlers;
+    this.#limits = limits;
+    this.#keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(limits.idleTimeoutMs / 1000)}\r\n`;
     this.#server = createServer({
       ...tls,
       minVersion: 'TLSv1.2',
@@ -70,6 +83,13 @@ export class HttpsServer<T> {
     this.#server.maxHeadersCount = 0; // Node would drop what is over without a word; headerBytesMax bounds it.
     // A client that has sent its request and ended its side still gets its answer (RFC 9112, section 9.6).
     Object.assign(this.#server, { httpAllowHalfOpen: true });
+    // Fact: an https.Server is a tls.Server with one listener, node:http's, for connections whose handshake is done.
+    // Choice: take it off and call it for the connections that node:http is to have.
+    const toNode = this.#server.listeners('secureConnection');
+    this.#server.removeAllListeners('secureConnection');
+    this.#toNode = (socket) => {
+      for (const listener of toNode) listener.call(this.#server, socket);
+    };
     this.#listen();
   }
 
@@ -87,6 +107,7 @@ export class HttpsServer<T> {
       this.#server.once('error', reject);
       this.#server.listen(port, host, () => {
         this.#server.off('error', reject);
+        this.#watch = setInterval(() => this.#closeOverdue(), CHECK_INTERVAL_MS);
         resolve(this.#server.address() as AddressInfo);
       });
     });
@@ -119,6 +140,7 @@ export class HttpsServer<T> {
     const timer = setInterval(() => this.#closeIdle(), IDLE_CHECK_MS);
     await closed;
     clearInterval(timer);
+    clearInterval(this.#watch);
   }
 
   /** Ends what is left, at once. */
@@ -144,6 +166,7 @@ export class HttpsServer<T> {
       connection.current = this.#handshaking.delete(remoteEnd(socket));
       this.#connections.add(connection);
       socket.once('close', () => this.#connections.delete(connection));
+      this.#readDirectly(connection);
     });
     server.on('request', (request, response) => this.#request(request, response, false));
     server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => this.#request(request, response, true));
@@ -166,7 +189,54 @@ export class HttpsServer<T> {
     connection.request = request;
     connection.response = response;
     connection.idleSinceMs = undefined;
-    this.#handlers.request(connection, request, response, expectsContinue);
+    this.#handlers.request(connection, new NodeRequest(connection, request, response, expectsContinue));
+  }
+
+  #readDirectly(connection: Connection<T>): void {
+    const { socket } = connection;
+    connection.direct = new DirectReader({
+      socket,
+      outbox: this.#outbox,
+      keepAlive: this.#keepAlive,
+      request: (request) => {
+        connection.idleSinceMs = undefined;
+        this.#handlers.request(connection, request);
+      },
+      left: (rest) => {
+        connection.direct = undefined;
+        this.#toNode(socket);
+        // What was read already goes to the parser as if it came now.
+        if (rest.length > 0) socket.emit('data', rest);
+        socket.resume();
+      },
+    });
+  }
+
+  /** The time limits that node:http keeps for its connections, for those that it does not have. */
+  #closeOverdue(): void {
+    const now = performance.now();
+    const { headersTimeoutMs, requestTimeoutMs, idleTimeoutMs } = this.#limits;
+    for (const connection of this.#connections) {
+      const { direct, socket } = connection;
+      if (direct === undefined || connection.broken) continue;
+      const since = direct.arrivingSinceMs;
+      if (since !== undefined) {
+        if (now - since < requestTimeoutMs) continue;
+        connection.broken = true;
+        direct.stopReading();
+        if (connection.exchange?.bodyFault('timeout') !== true) socket.destroy();
+      } else if (direct.requests !== connection.quietRequests || direct.owing) {
+        connection.quietRequests = direct.requests;
+        connection.quietSinceMs = now;
+      } else if (direct.requests === 0) {
+        if (now - connection.quietSinceMs < headersTimeoutMs) continue;
+        direct.stopReading();
+        this.#answerRaw(connection, 'timeout');
+      } else if (now - connection.quietSinceMs >= idleTimeoutMs + IDLE_SLACK_MS) {
+        if (socket.writableLength > 0) socket.destroy(); // It does not read its answers.
+        else socket.destroySoon();
+      }
+    }
   }
 
   #clientError(error: NodeJS.ErrnoException, socket: TLSSocket): void {

@@ -1,0 +1,269 @@
+// Reads plain requests straight off a TLS connection and writes their answers straight back.
+//
+// Fact: of 78 µs that an empty node:https server uses for a request, 38 are node's streams, timers and messages around the
+// parser, not TLS or the kernel (a server that reads and answers on the socket: 40 µs). Choice: requests that
+// request-head.ts calls plain are read here; at the first one that is not, the connection goes to node:http for good, with
+// every byte that was not read yet.
+//
+// States: reading → held (bytes wait: too many answers are owed or unread, or a body is not wanted yet) → reading …;
+// leaving (the next request is node:http's; the answers owed before it come first) → left; closing (the last answer said
+// so; what still comes is thrown away).
+//
+// Invariants: answers leave in the order of the requests. What is held is bounded by one read of the socket: while
+// bytes wait, the socket is paused. Nothing that has come is lost: held bytes are read, handed over, or the connection
+// has said that it closes.
+import type { TLSSocket } from 'node:tls';
+import { DirectRequest } from './direct-request.ts';
+import { PLAIN_HEAD_BYTES_MAX, readHead, type RequestHead } from './request-head.ts';
+
+/** How many requests of one connection may wait for their answers; further ones stay unread. */
+const UNANSWERED_MAX = 256;
+
+export interface DirectReaderOptions {
+  readonly socket: TLSSocket;
+  readonly outbox: Outbox;
+  /** The header lines that say how long the connection may idle. */
+  readonly keepAlive: string;
+  request(request: DirectRequest): void;
+  /** The connection has become node:http's: `rest` is what came and was not read. */
+  left(rest: Buffer): void;
+}
+
+export class DirectReader {
+  readonly keepAlive: string;
+  gone = false;
+  /** How many requests have come, as a mark of life. */
+  requests = 0;
+  readonly #options: DirectReaderOptions;
+  readonly #socket: TLSSocket;
+  readonly #outbox: Outbox;
+  /** Not answered yet, or answered and not written; oldest first. */
+  readonly #unanswered: DirectRequest[] = [];
+  /** The one whose body is still to come. */
+  #arriving: DirectRequest | undefined;
+  #held: Buffer | undefined;
+  #reading = false;
+  /** Behind the request that is being handled there are more bytes in the same read. */
+  #more = false;
+  #leaving = false;
+  #closing = false;
+  #ended = false;
+  /** In the outbox already. */
+  due = false;
+
+  constructor(options: DirectReaderOptions) {
+    this.#options = options;
+    this.#socket = options.socket;
+    this.#outbox = options.outbox;
+    this.keepAlive = options.keepAlive;
+    this.#socket.on('data', this.#onData);
+    this.#socket.on('end', this.#onEnd);
+    this.#socket.on('drain', this.#onDrain);
+    this.#socket.on('close', this.#onClose);
+    this.#socket.on('error', ignore);
+  }
+
+  /** An answer is owed or on its way, or a request is under way. */
+  get busy(): boolean {
+    return this.#unanswered.length > 0 || this.#arriving !== undefined || this.#held !== undefined || this.#socket.writableLength > 0;
+  }
+
+  /** The last request that has come; undefined while bytes behind it wait to be read. */
+  get latest(): DirectRequest | undefined {
+    return this.#more || (this.#held !== undefined && this.#arriving === undefined) ? undefined : this.#unanswered.at(-1);
+  }
+
+  /** Answers are owed that are not made yet. */
+  get owing(): boolean {
+    return this.#unanswered.length > 0;
+  }
+
+  /** When the body that is arriving began to, by `performance.now()`; undefined where none is. */
+  get arrivingSinceMs(): number | undefined {
+    return this.#arriving?.arrivingSinceMs;
+  }
+
+  /** Somebody wants the body that is arriving, or nobody does any more. */
+  wanted(): void {
+    if (!this.#reading) this.#outbox.add(this);
+  }
+
+  answered(request: DirectRequest): void {
+    if (request.closes) this.#closing = true;
+    this.#outbox.add(this);
+  }
+
+  /** Nothing more is read; the answers that are owed still leave. */
+  stopReading(): void {
+    this.#closing = true;
+    this.#held = undefined;
+  }
+
+  /** Writes the answers that are ready, then reads on where that was waited for. */
+  flush(): void {
+    this.due = false;
+    if (this.gone) return;
+    this.#writeReady();
+    if (this.#held !== undefined && !this.#full && (this.#arriving?.wanted ?? true)) this.#readHeld();
+    this.#settleEnd();
+  }
+
+  #writeReady(): void {
+    const { length } = this.#unanswered;
+    let text = '';
+    let wide = false;
+    let closes = false;
+    let ready = 0;
+    for (; ready < length && !closes; ready += 1) {
+      const request = this.#unanswered[ready];
+      if (request?.answer === undefined) break;
+      text += request.answer;
+      wide ||= request.wide;
+      closes = request.closes;
+    }
+    if (ready === 0) return;
+    if (ready === length) this.#unanswered.length = 0;
+    else this.#unanswered.splice(0, ready);
+    // Fact: the socket writes a latin1 string as it is, and measures and encodes a utf8 one. Nearly all answers are ASCII.
+    this.#socket.write(text, wide ? 'utf8' : 'latin1');
+    if (!closes) return;
+    this.#unanswered.length = 0;
+    this.#socket.destroySoon();
+  }
+
+  /** So much is owed, or waits to be taken by the client, that nothing more is read. */
+  get #full(): boolean {
+    return this.#unanswered.length >= UNANSWERED_MAX || this.#socket.writableNeedDrain;
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    if (this.#closing) return;
+    if (this.#held !== undefined) this.#held = Buffer.concat([this.#held, chunk]);
+    else this.#read(chunk);
+  };
+
+  #readHeld(): void {
+    const held = this.#held;
+    if (held === undefined || this.#leaving) return;
+    this.#held = undefined;
+    this.#read(held);
+    if (this.#held === undefined && !this.#leaving) this.#socket.resume();
+  }
+
+  #read(chunk: Buffer): void {
+    this.#reading = true;
+    let at = 0;
+    while (at < chunk.length && !this.#closing) {
+      if (this.#arriving !== undefined) {
+        if (!this.#arriving.wanted) break;
+        at += this.#takeBody(this.#arriving, chunk, at);
+        continue;
+      }
+      if (this.#full) break;
+      const head = readHead(chunk.toString('latin1', at, at + PLAIN_HEAD_BYTES_MAX));
+      if (head === undefined) {
+        this.#leaving = true;
+        break;
+      }
+      at += head.bytes;
+      at = this.#begin(head, chunk, at);
+    }
+    this.#reading = false;
+    this.#more = false;
+    if (at < chunk.length && !this.#closing) this.#hold(at === 0 ? chunk : chunk.subarray(at));
+  }
+
+  /** A request has come; gives where in `chunk` the next one begins, or the rest of its body. */
+  #begin(head: RequestHead, chunk: Buffer, at: number): number {
+    const end = at + (head.contentLength ?? 0);
+    const whole = end <= chunk.length;
+    const request = new DirectRequest(this, head, whole && end > at ? chunk.subarray(at, end) : undefined);
+    if (!whole) this.#arriving = request;
+    this.#more = end < chunk.length;
+    this.#unanswered.push(request);
+    this.requests += 1;
+    this.#options.request(request);
+    return whole ? end : at;
+  }
+
+  #takeBody(request: DirectRequest, chunk: Buffer, at: number): number {
+    const bytes = request.take(chunk, at);
+    if (request.complete) this.#arriving = undefined;
+    return bytes;
+  }
+
+  #hold(rest: Buffer): void {
+    this.#held = rest;
+    this.#socket.pause();
+    if (this.#leaving) this.#outbox.add(this);
+  }
+
+  /** What can only be done when nothing is owed any more. */
+  #settleEnd(): void {
+    if (this.#ended && this.#arriving !== undefined && this.#held === undefined) this.#abort();
+    if (this.#unanswered.length > 0) return;
+    if (this.#leaving) this.#leave();
+    else if (this.#ended && this.#held === undefined && !this.#closing) this.#socket.destroySoon();
+  }
+
+  #leave(): void {
+    if (this.#socket.destroyed) return;
+    this.#socket.off('data', this.#onData);
+    this.#socket.off('end', this.#onEnd);
+    this.#socket.off('drain', this.#onDrain);
+    this.#socket.off('close', this.#onClose);
+    this.#socket.off('error', ignore);
+    const rest = [this.#held ?? EMPTY];
+    this.#held = undefined;
+    for (let more = this.#socket.read() as Buffer | null; more !== null; more = this.#socket.read() as Buffer | null) rest.push(more);
+    this.#options.left(rest.length === 1 && rest[0] !== undefined ? rest[0] : Buffer.concat(rest));
+  }
+
+  readonly #onDrain = (): void => {
+    if (this.#held !== undefined) this.#outbox.add(this);
+  };
+
+  readonly #onEnd = (): void => {
+    this.#ended = true;
+    if (this.#closing) return;
+    if (this.#arriving !== undefined && this.#held === undefined) this.#abort();
+    else this.#outbox.add(this);
+  };
+
+  /** The client ended its side in the middle of a body. */
+  #abort(): void {
+    this.#arriving?.aborted();
+    this.#socket.destroy();
+  }
+
+  readonly #onClose = (): void => {
+    this.gone = true;
+    this.#held = undefined;
+    this.#arriving?.aborted();
+    this.#arriving = undefined;
+    this.#unanswered.length = 0;
+  };
+}
+
+/**
+ * Who has something to write or to go on with at the end of this turn of the event loop. In the check phase, behind
+ * everything that was read: so the answers to one connection leave together, as one TLS record and one system call.
+ */
+export class Outbox {
+  #due: DirectReader[] = [];
+
+  add(reader: DirectReader): void {
+    if (reader.due) return;
+    reader.due = true;
+    if (this.#due.push(reader) === 1) setImmediate(this.#flush);
+  }
+
+  readonly #flush = (): void => {
+    const due = this.#due;
+    this.#due = [];
+    for (const reader of due) reader.flush();
+  };
+}
+
+const EMPTY = Buffer.alloc(0);
+const ignore = (): void => undefined; // 'close' follows, and tells.
