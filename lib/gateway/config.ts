@@ -65,7 +65,7 @@ export function readGatewayConfig(environment: Environment): { config: GatewayCo
     tokenIssuer: env.text('INGEST_TOKEN_ISSUER'),
 
     bodyBytesMax: env.integer('INGEST_BODY_BYTES_MAX', 262_144, 1, 64 << 20),
-    inFlightMax: env.integer('INGEST_IN_FLIGHT_MAX', 2_000, 1, 1_000_000),
+    inFlightMax: env.integer('INGEST_IN_FLIGHT_MAX', 1_000, 1, 1_000_000),
     inFlightBytesMax: env.integer('INGEST_IN_FLIGHT_BYTES_MAX', 64 << 20, 1, 2 ** 40),
     connectionsMax: env.integer('INGEST_CONNECTIONS_MAX', 10_000, 1, 1_000_000),
 

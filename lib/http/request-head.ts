@@ -3,7 +3,7 @@
 // Plain is a small part of what HTTP/1.1 allows: GET or POST, an origin-form target, CRLF line ends, field names that are
 // tokens directly before their colon, values of visible ASCII, space and tab, a body of an announced length or none, and
 // none of the fields below in a form that means something to the connection. Everything else, wrong or only unusual, is
-// not judged here: `undefined` says that a whole HTTP parser has to look at it. So whatever is read here every strict
+// not judged here: `not plain` says that a whole HTTP parser has to look at it. So whatever is read here every strict
 // parser reads in the same way (RFC 9112, sections 2 to 6 and 11), and there is nothing to smuggle.
 
 /** The longest head that is looked at, in bytes. A bearer token of some kilobytes fits. */
@@ -45,21 +45,22 @@ const LF = 0x0a;
 const SPACE = 0x20;
 const TAB = 0x09;
 const COLON = 0x3a;
-const SLASH = 0x2f;
 
 const VERSION = ' HTTP/1.1\r\n';
 const DIGITS = /^\d{1,15}$/;
 
-/** The head that `text` (one character for each byte) begins with, or undefined where it is not plain or not there whole. */
-export function readHead(text: string): RequestHead | undefined {
-  const method = text.startsWith('POST ') ? 'POST' : text.startsWith('GET ') ? 'GET' : undefined;
-  if (method === undefined) return undefined;
+/**
+ * The head that `text` (one character for each byte) begins with; `unfinished` where the text ends before it does and
+ * all so far is plain.
+ */
+export function readHead(text: string): RequestHead | 'unfinished' | 'not plain' {
+  const method = text.startsWith('POST /') ? 'POST' : text.startsWith('GET /') ? 'GET' : undefined;
+  if (method === undefined) return 'POST /'.startsWith(text) || 'GET /'.startsWith(text) ? 'unfinished' : 'not plain';
   const from = method.length + 1;
   let at = from;
-  if (text.charCodeAt(at) !== SLASH) return undefined;
   while (classAt(text, at) & TARGET) at += 1;
   const target = text.slice(from, at);
-  if (!text.startsWith(VERSION, at)) return undefined;
+  if (!text.startsWith(VERSION, at)) return VERSION.startsWith(text.slice(at)) ? 'unfinished' : 'not plain';
   at += VERSION.length;
 
   const head = new RequestHead(method, target);
@@ -67,17 +68,23 @@ export function readHead(text: string): RequestHead | undefined {
     const name = at;
     while (classAt(text, at) & TOKEN) at += 1;
     const colon = at;
-    if (colon === name || text.charCodeAt(at) !== COLON) return undefined;
+    if (at >= text.length) return 'unfinished';
+    if (colon === name || text.charCodeAt(at) !== COLON) return 'not plain';
     at += 1;
     while (classAt(text, at) & VALUE) at += 1;
-    if (text.charCodeAt(at) !== CR || text.charCodeAt(at + 1) !== LF) return undefined;
-    if (!takeField(head, text, name, colon, at)) return undefined;
+    if (text.charCodeAt(at) !== CR || text.charCodeAt(at + 1) !== LF) return endOr(text, at);
+    if (!takeField(head, text, name, colon, at)) return 'not plain';
     head.fieldCount += 1;
     at += 2;
   }
-  if (text.charCodeAt(at + 1) !== LF) return undefined;
+  if (text.charCodeAt(at + 1) !== LF) return endOr(text, at);
   head.bytes = at + 2;
   return head;
+}
+
+/** At `at` a line end is wanted and not there: because the text ends, or because something else is. */
+function endOr(text: string, at: number): 'unfinished' | 'not plain' {
+  return at >= text.length || (at + 1 === text.length && text.charCodeAt(at) === CR) ? 'unfinished' : 'not plain';
 }
 
 const classAt = (text: string, at: number): number => CLASSES[text.charCodeAt(at)] ?? 0;

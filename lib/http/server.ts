@@ -202,6 +202,7 @@ export class HttpsServer<T> {
         connection.idleSinceMs = undefined;
         this.#handlers.request(connection, request);
       },
+      cutOff: () => this.#answerRaw(connection, 'malformed'),
       left: (rest) => {
         connection.direct = undefined;
         this.#toNode(socket);
@@ -220,7 +221,9 @@ export class HttpsServer<T> {
       const { direct, socket } = connection;
       if (direct === undefined || connection.broken) continue;
       const since = direct.arrivingSinceMs;
-      if (since !== undefined) {
+      if (direct.unfinishedSinceMs !== undefined) {
+        if (now - direct.unfinishedSinceMs >= headersTimeoutMs) this.#headOverdue(connection, direct);
+      } else if (since !== undefined) {
         if (now - since < requestTimeoutMs) continue;
         connection.broken = true;
         direct.stopReading();
@@ -229,14 +232,18 @@ export class HttpsServer<T> {
         connection.quietRequests = direct.requests;
         connection.quietSinceMs = now;
       } else if (direct.requests === 0) {
-        if (now - connection.quietSinceMs < headersTimeoutMs) continue;
-        direct.stopReading();
-        this.#answerRaw(connection, 'timeout');
+        if (now - connection.quietSinceMs >= headersTimeoutMs) this.#headOverdue(connection, direct);
       } else if (now - connection.quietSinceMs >= idleTimeoutMs + IDLE_SLACK_MS) {
         if (socket.writableLength > 0) socket.destroy(); // It does not read its answers.
         else socket.destroySoon();
       }
     }
+  }
+
+  #headOverdue(connection: Connection<T>, direct: DirectReader): void {
+    if (direct.owing) return; // Its answers first.
+    direct.stopReading();
+    this.#answerRaw(connection, 'timeout');
   }
 
   #clientError(error: NodeJS.ErrnoException, socket: TLSSocket): void {

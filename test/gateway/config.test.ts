@@ -35,7 +35,7 @@ describe("the gateway's configuration", () => {
       tokenJwks: undefined,
       tokenIssuer: undefined,
       bodyBytesMax: 262_144,
-      inFlightMax: 2_000,
+      inFlightMax: 1_000,
       inFlightBytesMax: 67_108_864,
       connectionsMax: 10_000,
       handshakeTimeoutMs: 5_000,

@@ -1,0 +1,219 @@
+// Plain requests are read straight off the connection, all others by node:http. Nobody outside can tell which one it was.
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import { event, PATIENT, TestGateway, type RawConnection } from '../support/gateway.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { TestRedis } from '../support/redis.ts';
+import { atEnd, eventually } from '../support/scope.ts';
+import { assertAlive } from '../support/verdicts.ts';
+import { askRaw, postText, replies, repliesIn, requestText, type WireReply } from '../support/wire.ts';
+
+let redis: TestRedis;
+let pki: Pki;
+let gateway: TestGateway;
+let producer: ClientCertificate;
+
+before(async () => {
+  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+  producer = await pki.producer('one');
+  gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_BODY_BYTES_MAX: '100000' });
+  atEnd(() => assertAlive(gateway));
+});
+
+const ids = new Set<string>();
+/** An event that is new to the queue. */
+function fresh(more: Readonly<Record<string, unknown>> = {}): string {
+  const id = `two-readers-${ids.size}`;
+  ids.add(id);
+  return event(id, more);
+}
+
+/** A connection that node:http reads: HEAD is not plain. */
+async function nodeConnection(certificate: ClientCertificate | undefined = producer): Promise<RawConnection> {
+  const connection = await gateway.socket(certificate);
+  assert.equal((await headRequest(connection)).status, 200);
+  return connection;
+}
+
+/** The answer to HEAD has a length and no body, which askRaw would wait for. */
+async function headRequest(connection: RawConnection): Promise<{ status: number }> {
+  connection.write(requestText('HEAD /health/live'));
+  const text = await connection.until(/\r\n\r\n$/);
+  connection.received = '';
+  return { status: Number(text.slice(9, 12)) };
+}
+
+/** What must be the same: all but what differs from answer to answer in any case. */
+function comparable({ status, headers, body }: WireReply): unknown {
+  const { date, 'x-request-id': requestId, ...rest } = headers;
+  assert.ok(date !== undefined && Math.abs(Date.parse(date) - Date.now()) < 60_000);
+  return { status, rest, body: body.replaceAll(/two-readers-\d+/g, 'ID'), hasRequestId: requestId !== undefined };
+}
+
+describe('both readers answer alike', () => {
+  const cases: Readonly<Record<string, () => string>> = {
+    'an event': () => postText(fresh()),
+    'an event with a request id': () => postText(fresh(), ['X-Request-Id: mine']),
+    'an event with a request id that is none': () => postText(fresh(), ['X-Request-Id: not mine']),
+    'an event with an id beyond ASCII': () => postText(fresh().replace('two-readers', 'zwölf-ßü-✓-two-readers')),
+    'a CloudEvents event': () => requestText('POST /events', ['Content-Type: application/cloudevents+json; charset=UTF-8'], fresh()),
+    'an event of 90,000 bytes': () => postText(fresh({ data: 'x'.repeat(90_000) })),
+    'no JSON': () => postText('{"id":'),
+    'no event': () => postText('{"id":1}'),
+    'no body': () => requestText('POST /events', ['Content-Type: application/json', 'Content-Length: 0']),
+    'no body and no length': () => requestText('POST /events', ['Content-Type: application/json']),
+    'a wrong media type': () => requestText('POST /events', ['Content-Type: text/plain'], fresh()),
+    'no media type': () => requestText('POST /events', [], fresh()),
+    'an encoded body': () => postText(fresh(), ['Content-Encoding: gzip']),
+    'an empty encoding': () => postText(fresh(), ['Content-Encoding:']),
+    'a body over the limit': () => postText(fresh({ data: 'x'.repeat(100_000) })),
+    'a look-up of nothing': () => requestText('GET /events/nothing'),
+    'a wrong method': () => requestText('GET /events'),
+    'a wrong path': () => requestText('GET /event'),
+    'a wrong path with a body': () => requestText('POST /event', [], 'x'.repeat(1_000)),
+    'a query': () => requestText('GET /health/live?a=b'),
+    'liveness': () => requestText('GET /health/live'),
+    'readiness': () => requestText('GET /health/ready'),
+    '100 fields': () => requestText('GET /health/live', Array.from({ length: 99 }, (_, at) => `X-${at}: a`)),
+    '101 fields': () => requestText('GET /health/live', Array.from({ length: 100 }, (_, at) => `X-${at}: a`)),
+  };
+  for (const [name, text] of Object.entries(cases)) {
+    it(name, async () => {
+      const [direct, node] = [await gateway.socket(producer), await nodeConnection()];
+      assert.deepEqual(comparable(await askRaw(direct, text())), comparable(await askRaw(node, text())));
+      // The connection is in the same state, too.
+      if (repliesIn(node.received)[0]?.headers['connection'] === 'close') {
+        await Promise.all([direct.untilClosed(), node.untilClosed()]);
+      } else {
+        assert.equal((await askRaw(direct, postText(fresh()))).status, 202);
+        assert.equal((await askRaw(node, postText(fresh()))).status, 202);
+      }
+      direct.socket.destroy();
+      node.socket.destroy();
+    });
+  }
+
+  it('without a certificate', async () => {
+    const direct = await gateway.socket();
+    const node = await gateway.socket();
+    await headRequest(node);
+    assert.deepEqual(comparable(await askRaw(direct, postText(fresh()))), comparable(await askRaw(node, postText(fresh()))));
+  });
+});
+
+describe('a request that comes in pieces', () => {
+  it('is taken wherever it is cut', async () => {
+    const body = fresh();
+    const text = postText(body);
+    const head = text.length - body.length;
+    const cuts = [1, 4, 5, 12, 30, head - 3, head - 1, head, head + 1, text.length - 1];
+    await Promise.all(cuts.map(async (cut) => {
+      const whole = postText(fresh());
+      const connection = await gateway.socket(producer);
+      connection.write(whole.slice(0, cut));
+      await new Promise((resolve) => setTimeout(resolve, 30)); // So that it arrives by itself.
+      connection.write(whole.slice(cut));
+      assert.equal((await replies(connection, 1))[0]?.status, 202, `cut at ${cut}`);
+      assert.equal((await askRaw(connection, postText(fresh()))).status, 202);
+      connection.socket.destroy();
+    }));
+  });
+
+  it('is taken byte for byte, its body in many', async () => {
+    const body = fresh({ data: 'äöü✓'.repeat(500) });
+    const connection = await gateway.socket(producer);
+    const bytes = Buffer.from(body);
+    connection.write(`POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: ${bytes.length}\r\n\r\n`);
+    for (let at = 0; at < bytes.length; at += 97) connection.write(bytes.subarray(at, at + 97));
+    assert.equal((await replies(connection, 1))[0]?.status, 202);
+    assert.ok((await redis.entries()).some(({ fields }) => fields['body'] === body));
+  });
+});
+
+describe('requests of both kinds on one connection', () => {
+  it('sent in one go are answered in order', async () => {
+    const connection = await gateway.socket(producer);
+    const texts = [
+      postText(fresh(), ['X-Request-Id: 0']),
+      requestText('GET /health/live', ['X-Request-Id: 1']),
+      postText('no event', ['X-Request-Id: 2']),
+      postText(fresh(), ['X-Request-Id: 3', 'Expect: 100-continue']),
+      requestText('PUT /events', ['X-Request-Id: 4']),
+      postText(fresh(), ['X-Request-Id: 5']),
+      `POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nX-Request-Id: 6\r\nTransfer-Encoding: chunked\r\n\r\n${chunked(fresh())}`,
+      postText(fresh(), ['X-Request-Id: 7']),
+    ];
+    connection.write(texts.join(''));
+    const all = (await replies(connection, texts.length + 1)).filter(({ status }) => status !== 100);
+    assert.deepEqual(all.map(({ headers }) => headers['x-request-id']), texts.map((_, at) => String(at)));
+    assert.deepEqual(all.map(({ status }) => status), [202, 200, 400, 202, 405, 202, 202, 202]);
+  });
+
+  it('are answered in order when the queue takes its time over the plain ones', async () => {
+    const connection = await gateway.socket(producer);
+    await redis.signal('SIGSTOP');
+    try {
+      connection.write(`${postText(fresh(), ['X-Request-Id: a'])}${requestText('OPTIONS /events', ['X-Request-Id: b'])}${postText(fresh(), ['X-Request-Id: c'])}`);
+      await eventually('the first is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
+    } finally {
+      await redis.signal('SIGCONT');
+    }
+    const all = await replies(connection, 3);
+    assert.deepEqual(all.map(({ status, headers }) => [headers['x-request-id'], status]), [['a', 202], ['b', 405], ['c', 202]]);
+  });
+
+  it('more than fit at once are all answered, though nothing is read for a while', async () => {
+    const connection = await gateway.socket(producer);
+    connection.socket.pause();
+    const texts = Array.from({ length: 1_500 }, () => postText(fresh()));
+    const bodies = texts.map((text) => text.slice(text.indexOf('\r\n\r\n') + 4));
+    connection.write(texts.join(''));
+    await eventually('some have arrived', async () => (await gateway.metric('ingest_accepted_total')) > 0);
+    connection.socket.resume();
+    const all = await replies(connection, texts.length);
+    // Some may find the gateway full: those say so. None is lost, and none jumps the queue.
+    const onStream = new Set((await redis.entries()).map(({ fields }) => fields['body']));
+    for (const [at, { status, body }] of all.entries()) {
+      if (status === 202) assert.ok(onStream.has(bodies[at]) && bodies[at]?.startsWith(`{${body.slice(1).split(',')[0]},`));
+      else assert.match(`${status} ${body}`, /^503 .*"QUEUE_OVERLOADED","retryable":true/);
+    }
+    assert.ok(all.filter(({ status }) => status === 202).length >= 256);
+  });
+});
+
+describe('the limits of time hold for plain requests', () => {
+  it('a body that stops coming gets 408 and the end, a silent connection 408, an idle one the end', async () => {
+    const own = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_HEADERS_TIMEOUT_MS: '700', INGEST_REQUEST_TIMEOUT_MS: '5500', INGEST_IDLE_TIMEOUT_MS: '500' });
+    const [half, silent, idle] = [await own.socket(producer), await own.socket(producer), await own.socket(producer)];
+    assert.equal((await askRaw(idle, postText(fresh()))).status, 202);
+    half.write('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{');
+    const [[late], [mute]] = await Promise.all([replies(half, 1), replies(silent, 1)]);
+    for (const reply of [late, mute]) {
+      assert.deepEqual([reply?.status, reply?.headers['connection']], [408, 'close']);
+      assert.match(reply?.body ?? '', /"REQUEST_TIMEOUT","retryable":true/);
+    }
+    await Promise.all([half.untilClosed(), silent.untilClosed(), idle.untilClosed()]);
+    assert.equal(repliesIn(idle.received).length, 1);
+    assert.equal(await own.metric('ingest_events_in_flight'), 0);
+    await assertAlive(own);
+  });
+
+  it('a client that ends its side in a body is an aborted one, behind a whole request an answered one', async () => {
+    const before = await gateway.metric('ingest_aborted_total');
+    const [half, whole] = [await gateway.socket(producer), await gateway.socket(producer)];
+    half.write('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{');
+    half.socket.end();
+    whole.write(postText(fresh()));
+    whole.socket.end();
+    assert.equal((await replies(whole, 1))[0]?.status, 202);
+    await Promise.all([half.untilClosed(), whole.untilClosed()]);
+    assert.equal(repliesIn(half.received).length, 0);
+    assert.equal(await gateway.metric('ingest_aborted_total'), before + 1);
+    assert.equal(await gateway.metric('ingest_events_in_flight'), 0);
+  });
+});
+
+function chunked(body: string): string {
+  const half = Math.floor(body.length / 2);
+  return [body.slice(0, half), body.slice(half), ''].map((part) => `${part.length.toString(16)}\r\n${part}\r\n`).join('');
+}
