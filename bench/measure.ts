@@ -16,6 +16,8 @@ export interface Plan {
   readonly load?: LoadKind;
   readonly options?: Partial<Pick<LoadOptions, 'connections' | 'bodyBytes' | 'ids' | 'ratePerS' | 'resume'>>;
   readonly appendfsync?: 'everysec' | 'always';
+  /** In place of the run's own, where it takes longer until the server is in its stride. */
+  readonly warmupSeconds?: number;
   /** Added to the server's environment. */
   readonly env?: Readonly<Record<string, string>>;
   /** The statuses that may come; the first one is the one that counts. */
@@ -82,7 +84,7 @@ async function underLoad(
       bodyBytes: CANONICAL_BODY_BYTES,
       ids: 'new',
       durationMs: duration.seconds * 1000,
-      warmupMs: duration.warmupSeconds * 1000,
+      warmupMs: (plan.warmupSeconds ?? duration.warmupSeconds) * 1000,
       ...plan.options,
     },
     {
