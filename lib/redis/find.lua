@@ -2,18 +2,22 @@
 -- Looks one event up by id. The index is described in accept.lua.
 --
 -- KEYS[1]  the stream
--- ARGV     retention in milliseconds, index field, bucket hash, producer
+-- ARGV     retention in milliseconds, index field, producer
 -- Reply    entry id and body; nothing when the id is unknown or another producer's
-local stream = KEYS[1]
-local prefix = '{' .. stream .. '}:'
-local time = redis.call('TIME')
-local oldest = time[1] * 1000 + math.floor(time[2] / 1000) - tonumber(ARGV[1])
-local hash = tonumber(ARGV[3])
+local PREFIX = 3 -- accept.lua's
 
-local stored = redis.call('GET', prefix .. 'levels') or '8,0' -- accept.lua's BITS_FIRST: it stores levels once they change
-for bits in string.gmatch(';' .. stored, ';(%d+),') do
-  local entry = redis.call('HGET', prefix .. bits .. ':' .. hash % 2 ^ tonumber(bits), ARGV[2])
-  if entry and tonumber(string.match(entry, '^%d+')) > oldest then
+local stream = KEYS[1]
+local ids = '{' .. stream .. '}:ids'
+local time = redis.call('TIME')
+local oldest = time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[1]
+
+for start in string.gmatch(redis.call('GET', ids) or '', '%d+') do
+  local value = redis.call('HGET', ids .. ':' .. start, ARGV[2])
+  if value then
+    local prefix = string.sub(start, 1, PREFIX)
+    local entry = prefix .. value
+    if string.match(entry, '^%d+') - start < 0 then entry = prefix + 1 .. value end
+    if tonumber(string.match(entry, '^%d+')) <= oldest then return false end
     local found = redis.call('XRANGE', stream, entry, entry)[1]
     if not found then return false end
     local producer, body
@@ -21,7 +25,7 @@ for bits in string.gmatch(';' .. stored, ';(%d+),') do
       if found[2][name] == 'producer' then producer = found[2][name + 1] end
       if found[2][name] == 'body' then body = found[2][name + 1] end
     end
-    if producer ~= ARGV[4] or not body then return false end
+    if producer ~= ARGV[3] or not body then return false end
     return { entry, body }
   end
 end

@@ -1,10 +1,9 @@
-// How an event's id is written in the id index of accept.lua: its field and its bucket hash.
+// How an event's id is written in the id index of accept.lua: its field.
 //
-// Both are part of the stored format: every gateway on a stream must compute them alike.
+// It is part of the stored format: every gateway on a stream must write an id alike.
 import { createHash } from 'node:crypto';
-import { crc32 } from 'node:zlib';
 
-/** Longest field, in bytes, that Redis keeps in the compact form of a hash (hash-max-listpack-value). */
+/** Longest field in bytes. It bounds what an id takes of Redis' memory. */
 const FIELD_BYTES_MAX = 64;
 
 /**
@@ -14,9 +13,4 @@ const FIELD_BYTES_MAX = 64;
 export function indexField(id: string): string {
   if (id.length * 3 <= FIELD_BYTES_MAX || Buffer.byteLength(id) <= FIELD_BYTES_MAX) return id;
   return `\0${createHash('sha256').update(id).digest('base64url')}`;
-}
-
-/** CRC-32 (RFC 1952) of the id's UTF-8 form, in decimal. It only spreads ids over buckets: a collision costs nothing. */
-export function bucketHash(id: string): string {
-  return String(crc32(id));
 }

@@ -47,63 +47,147 @@ queueContract('a Redis Stream', async () => {
   };
 });
 
-/** The index' levels, current first: how many bits each has. */
-async function levels(stream: string): Promise<number[]> {
-  const stored = ((await redis.command('GET', `{${stream}}:levels`)) as string | null) ?? '8,0';
-  return stored.split(';').map((level) => Number.parseInt(level, 10));
+/** Starts of the index' slices, newest first. */
+async function slices(stream: string, server = redis): Promise<string[]> {
+  const starts = (await server.command('GET', `{${stream}}:ids`)) as string | null;
+  return starts?.split(' ') ?? [];
 }
 
-const indexKeys = async (stream: string): Promise<string[]> => (await redis.command('KEYS', `{${stream}}:*:*`)) as string[];
+const sliceKeys = async (stream: string, server = redis): Promise<string[]> => (await server.command('KEYS', `{${stream}}:ids:*`)) as string[];
 
 async function indexFields(stream: string): Promise<number> {
   let fields = 0;
-  for (const key of await indexKeys(stream)) fields += Number(await redis.command('HLEN', key));
+  for (const key of await sliceKeys(stream)) fields += Number(await redis.command('HLEN', key));
   return fields;
 }
 
+/** Makes the only slice so old that the next event begins another, without waiting. */
+async function age(stream: string): Promise<void> {
+  const [start = ''] = await slices(stream);
+  const older = String(Number(start) - 9 * 3_600_000);
+  await redis.command('RENAME', `{${stream}}:ids:${start}`, `{${stream}}:ids:${older}`);
+  await redis.command('SET', `{${stream}}:ids`, older);
+}
+
+const ids = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, at) => `${prefix}-${at}`);
+
+/** The outcome that all of these ids have when they are sent in one turn. */
+async function outcomeOf(queue: StreamQueue, some: readonly string[], producer = 'p'): Promise<string> {
+  return [...new Set(await submitAll(queue, some.map((id) => new Recorded(id, producer))))].join();
+}
+
 describe('the id index', () => {
-  it('grows by a level when the stream outgrows it, finds every id across levels, and retires the old level', async () => {
-    const stream = 'growing';
-    const retentionMs = 6_000;
-    const queue = await openQueue(redis, { stream, retentionMs });
-    const events = Array.from({ length: 17_500 }, (_, at) => new Recorded(`grown-${at}`));
-    await submitInTurns(queue, events.slice(0, 16_000), 2_000);
-    assert.deepEqual(await levels(stream), [8]);
-    await submitInTurns(queue, events.slice(16_000), 500);
-    assert.deepEqual(await levels(stream), [11, 8]);
-    const sample = events.filter((_, at) => at % 500 === 0 || at > 17_400);
-    for (const { id } of sample) assert.equal((await queue.find(id, 'p')).kind, 'found', id);
-    assert.deepEqual(new Set(await submitAll(queue, sample.map(({ id }) => new Recorded(id)))), new Set(['duplicate']));
-    // Traffic walks the cursors; time does the rest.
-    let n = 0;
-    await eventually('the old level is retired and its keys are gone', async () => {
-      await submitAll(queue, Array.from({ length: 200 }, () => new Recorded(`later-${n++}`)));
-      if ((await levels(stream)).length > 1) return false;
-      return !(await indexKeys(stream)).some((key) => key.startsWith(`{${stream}}:8:`));
-    });
-    assert.deepEqual(await levels(stream), [11]);
+  it('knows the ids of every slice: duplicates, conflicts and look-ups', async () => {
+    const stream = 'sliced';
+    const queue = await openQueue(redis, { stream });
+    const [older, newer] = [ids('older', 300), ids('newer', 300)];
+    assert.equal(await outcomeOf(queue, older), 'accepted');
+    await age(stream);
+    assert.equal(await outcomeOf(queue, older), 'duplicate');
+    assert.equal((await slices(stream)).length, 1, 'only an accepted event begins a slice');
+    assert.equal(await outcomeOf(queue, newer), 'accepted');
+    assert.equal((await slices(stream)).length, 2);
+    assert.equal(await outcomeOf(queue, [...older, ...newer]), 'duplicate');
+    assert.equal(await outcomeOf(queue, [...older, ...newer], 'q'), 'conflict');
+    assert.deepEqual(
+      await submitAll(queue, [new Recorded('older-0', 'q'), new Recorded('third'), new Recorded('newer-1'), new Recorded('third', 'q'), new Recorded('third')]),
+      ['conflict', 'accepted', 'duplicate', 'conflict', 'duplicate'],
+    );
+    for (const id of ['older-0', 'older-299', 'newer-0', 'newer-299']) {
+      const found = await queue.find(id, 'p');
+      assert.equal(found.kind === 'found' ? found.event.text : found.kind, new Recorded(id).text);
+      assert.deepEqual(await queue.find(id, 'q'), { kind: 'unknown' });
+    }
+    assert.deepEqual([await redis.length(stream), await indexFields(stream)], [601, 601]);
   });
 
-  it('drops what is past retention as part of accepting, and keeps its keys compact', async () => {
-    const stream = 'swept';
+  it('takes an id again when its entry was deleted or cut by hand, once, and then knows the new entry', async () => {
+    const stream = 'by-hand';
+    const queue = await openQueue(redis, { stream });
+    assert.deepEqual(await submitAll(queue, [new Recorded('deleted'), new Recorded('kept')]), ['accepted', 'accepted']);
+    const [entry] = await redis.entries(stream);
+    await redis.command('XDEL', stream, entry?.entry ?? '');
+    assert.deepEqual(await queue.find('deleted', 'p'), { kind: 'unknown' });
+    const again = (): Recorded[] => [new Recorded('deleted', 'q'), new Recorded('kept'), new Recorded('deleted'), new Recorded('deleted', 'q')];
+    assert.deepEqual(await submitAll(queue, again()), ['accepted', 'duplicate', 'conflict', 'duplicate']);
+    assert.deepEqual(await submitAll(queue, again()), ['duplicate', 'duplicate', 'conflict', 'duplicate']);
+    // The old slice names an entry that is gone, and the new one an entry that is there.
+    await redis.command('XTRIM', stream, 'MAXLEN', '0');
+    await age(stream);
+    assert.deepEqual(await submitAll(queue, again()), ['accepted', 'accepted', 'conflict', 'duplicate']);
+    assert.deepEqual(await submitAll(queue, again()), ['duplicate', 'duplicate', 'conflict', 'duplicate']);
+    assert.equal((await queue.find('deleted', 'q')).kind, 'found');
+    assert.deepEqual([(await slices(stream)).length, await redis.length(stream)], [2, 2]);
+  });
+
+  it('begins a slice every third of retention, knows each id as long, and then frees a slice without a synchronous delete', async () => {
+    const own = await TestRedis.start();
+    const retentionMs = 2_100;
+    const stream = 'ingest';
+    const queue = await openQueue(own, { retentionMs });
+    const accepted: { readonly id: string; readonly sentMs: number }[] = [];
+    let first: string | undefined;
+    let olderKnown = 0;
+    await eventually('the first slice is gone', async () => {
+      const id = `kept-${accepted.length}`;
+      accepted.push({ id, sentMs: performance.now() });
+      assert.equal(await outcomeOf(queue, [id]), 'accepted');
+      // An event of a second ago stands in an older slice; the answer counts when it came within retention.
+      const older = accepted.findLast(({ sentMs }) => performance.now() - sentMs > retentionMs / 2);
+      if (older !== undefined) {
+        const outcome = await outcomeOf(queue, [older.id], 'q');
+        if (performance.now() - older.sentMs < retentionMs - 50) {
+          assert.equal(outcome, 'conflict');
+          olderKnown += 1;
+        }
+      }
+      const starts = await slices(stream, own);
+      first ??= starts.at(-1);
+      assert.ok(starts.length <= 5, starts.join());
+      for (let at = 1; at < starts.length; at += 1) assert.ok(Number(starts[at - 1]) - Number(starts[at]) >= retentionMs / 3, starts.join());
+      return !starts.includes(first ?? '');
+    });
+    assert.ok(olderKnown > 0);
+    const keys = await sliceKeys(stream, own);
+    assert.deepEqual(keys.sort(), (await slices(stream, own)).map((start) => `{ingest}:ids:${start}`).sort());
+    for (const key of keys) {
+      const leftMs = Number(await own.command('PTTL', key));
+      assert.ok(leftMs > 5 * retentionMs && leftMs <= 8 * retentionMs, `${leftMs} ms`);
+    }
+    const stats = String(await own.command('INFO', 'everything'));
+    assert.match(stats, /^expired_keys:0\r$/m);
+    assert.match(stats, /^cmdstat_unlink:calls=[1-9]/m);
+    assert.doesNotMatch(stats, /^cmdstat_del:/m);
+    assert.equal(await outcomeOf(queue, ['kept-0'], 'q'), 'accepted');
+  });
+
+  it('and the stream is trimmed', async () => {
+    const stream = 'trimmed';
     const queue = await openQueue(redis, { stream, retentionMs: 300 });
-    await submitAll(queue, Array.from({ length: 2_000 }, (_, at) => new Recorded(`old-${at}`)));
-    const key = (await indexKeys(stream))[0] ?? '';
-    assert.equal(await redis.command('OBJECT', 'ENCODING', key), 'listpack');
-    await eventually('the last one is past retention', async () => (await queue.find('old-1999', 'p')).kind === 'unknown');
-    // 256 buckets, and one is swept for every 32 events.
-    const events = Array.from({ length: 256 * 32 }, (_, at) => new Recorded(`new-${at}`));
-    await submitInTurns(queue, events, 256);
-    const left: string[] = [];
-    for (const one of await indexKeys(stream)) left.push(...((await redis.command('HKEYS', one)) as string[]).filter((field) => field.startsWith('old-')));
-    assert.deepEqual(left, []);
-    assert.ok((await redis.length(stream)) < 2_000 + events.length, 'the stream is trimmed too');
+    await submitInTurns(queue, ids('old', 2_000).map((id) => new Recorded(id)), 256);
+    let n = 0;
+    await eventually('most of the old entries are cut', async () => {
+      assert.equal(await outcomeOf(queue, [`new-${(n += 1)}`]), 'accepted');
+      return (await redis.length(stream)) < 200 + n;
+    });
+  });
+
+  it('reads an entry whose first digits are one more than its slice has', async () => {
+    const stream = 'carried';
+    // 20 years: the time of these entries is long ago, and not past retention.
+    const queue = await openQueue(redis, { stream, retentionMs: 20 * 365 * 24 * 3_600_000 });
+    await redis.command('XADD', stream, '1720000000005-3', 'producer', 'p', 'body', '{"n":1}');
+    await redis.command('HSET', `{${stream}}:ids:1719999999990`, 'carried', '0000000005-3');
+    await redis.command('SET', `{${stream}}:ids`, '1719999999990');
+    assert.deepEqual(await queue.find('carried', 'p'), { kind: 'found', event: { text: '{"n":1}', acceptedAtMs: 1_720_000_000_005 } });
+    assert.equal(await outcomeOf(queue, ['carried']), 'duplicate');
+    assert.equal(await outcomeOf(queue, ['carried'], 'q'), 'conflict');
   });
 
   it('takes events while the clock goes back: entries stay in order and every id is found', async () => {
     const stream = 'clock';
-    // What a clock that was an hour ahead has left behind.
-    const ahead = Date.now() + 3_600_000;
+    // What a clock that was two days ahead has left behind.
+    const ahead = Date.now() + 2 * 24 * 3_600_000;
     await redis.command('XADD', stream, `${ahead}-5`, 'producer', 'p', 'body', '{}');
     const queue = await openQueue(redis, { stream });
     const events = Array.from({ length: 300 }, (_, at) => new Recorded(`back-${at}`));
@@ -115,6 +199,11 @@ describe('the id index', () => {
       const found = await queue.find(id, 'p');
       assert.equal(found.kind === 'found' ? found.event.text : found.kind, text);
     }
+    // The queue is emptied by hand, and with it what held the time ahead.
+    await redis.command('DEL', stream);
+    assert.equal(await outcomeOf(queue, ids('back', 300)), 'accepted');
+    assert.equal(await outcomeOf(queue, ids('back', 300)), 'duplicate');
+    assert.ok(Number((await slices(stream))[0]) < ahead - 24 * 3_600_000);
   });
 
   it('notes an id and appends its event, or neither', async () => {
@@ -123,12 +212,20 @@ describe('the id index', () => {
     await submitAll(queue, [new Recorded('taken')]);
     await redis.command('CONFIG', 'SET', 'maxmemory', '1');
     try {
+      assert.equal((await queue.probe()).available, false);
       assert.deepEqual(await submitAll(queue, [new Recorded('refused-1'), new Recorded('refused-2')]), ['unavailable', 'unavailable']);
     } finally {
       await redis.command('CONFIG', 'SET', 'maxmemory', '0');
     }
     assert.deepEqual([await redis.length(stream), await indexFields(stream)], [1, 1]);
     assert.deepEqual(await submitAll(queue, [new Recorded('refused-1')]), ['accepted']);
+  });
+
+  it('is not begun by a probe', async () => {
+    const stream = 'probed';
+    const queue = await openQueue(redis, { stream });
+    await queue.probe();
+    assert.deepEqual(await redis.command('KEYS', `*${stream}*`), []);
   });
 });
 
