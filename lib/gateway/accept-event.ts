@@ -6,7 +6,7 @@
 // Invariant: what was admitted is released exactly once, whatever ends the exchange.
 import type { Outcome, Queue, Submission } from '../ingest/queue.ts';
 import { parseEvent } from '../ingest/event.ts';
-import type { ProtocolFault } from '../http/connection.ts';
+import type { ProtocolFault } from '../http/faults.ts';
 import type { BodySink } from '../http/request.ts';
 import { acceptance, JSON_TYPE, problem } from './answers.ts';
 import type { Admission } from './admission.ts';

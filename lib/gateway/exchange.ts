@@ -4,7 +4,8 @@
 // refused by code + aborted (+ the other answers, of look-ups and process endpoints).
 import type { Refusal } from '../ingest/errors.ts';
 import type { EventFault } from '../ingest/event.ts';
-import { lingerAtEnd, type Connection, type OpenExchange, type ProtocolFault } from '../http/connection.ts';
+import { lingerAtEnd, type Connection, type OpenExchange } from '../http/connection.ts';
+import type { ProtocolFault } from '../http/faults.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { requestIdFrom, type Answer } from '../http/respond.ts';
 import { problem } from './answers.ts';

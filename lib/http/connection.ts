@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TLSSocket } from 'node:tls';
 import type { DirectReader } from './direct-reader.ts';
+import type { ProtocolFault } from './faults.ts';
 
 /** How long a connection that we close is still read from, so that the client gets to see our last answer. */
 const LINGER_MS = 1_000;
@@ -15,9 +16,6 @@ const CONNECTION = Symbol('connection');
 export interface OpenExchange {
   bodyFault(fault: ProtocolFault): boolean;
 }
-
-/** Why the parser gave a request up. */
-export type ProtocolFault = 'malformed' | 'headersTooLarge' | 'timeout' | 'connect' | 'unread';
 
 /** Per-connection state. `owner` and `exchange` are the application's to set. */
 export class Connection<T> {

@@ -14,6 +14,7 @@
 // has said that it closes.
 import type { TLSSocket } from 'node:tls';
 import { DirectRequest } from './direct-request.ts';
+import type { Outbox } from './outbox.ts';
 import { PLAIN_HEAD_BYTES_MAX, readHead, type RequestHead } from './request-head.ts';
 
 /** How many requests of one connection may wait for their answers; further ones stay unread. */
@@ -272,29 +273,6 @@ export class DirectReader {
     this.#arriving?.aborted();
     this.#arriving = undefined;
     this.#unanswered.length = 0;
-  };
-}
-
-/**
- * Who has something to write, or to go on with, at the end of this turn of the event loop.
- *
- * Fact: under overload many requests of one connection arrive in one turn, and a TLS record and a system call for each
- * answer are most of what a refusal costs. Choice: answers leave in the check phase, those of one connection together.
- * Effect: at twice saturation everything is answered and more accepted than at saturation; before, 87 % and 6 %.
- */
-export class Outbox {
-  #due: DirectReader[] = [];
-
-  add(reader: DirectReader): void {
-    if (reader.due) return;
-    reader.due = true;
-    if (this.#due.push(reader) === 1) setImmediate(this.#flush);
-  }
-
-  readonly #flush = (): void => {
-    const due = this.#due;
-    this.#due = [];
-    for (const reader of due) reader.flush();
   };
 }
 

@@ -12,17 +12,17 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { Server as TlsServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
 import { randomBytes } from 'node:crypto';
-import { Connection, connectionOf, linger, type ProtocolFault } from './connection.ts';
-import { DirectReader, Outbox } from './direct-reader.ts';
+import { Connection, connectionOf, linger } from './connection.ts';
+import { DirectReader } from './direct-reader.ts';
+import { faultOf, handshakeReason, isEndOfInput, type ProtocolFault } from './faults.ts';
 import { NodeRequest } from './node-request.ts';
+import { Outbox } from './outbox.ts';
 import type { HttpRequest } from './request.ts';
+import { whatIsOverdue, type Overdue, type TimeLimits } from './time-limits.ts';
 
 /** All times in milliseconds. */
-export interface ServerLimits {
+export interface ServerLimits extends TimeLimits {
   readonly handshakeTimeoutMs: number;
-  readonly headersTimeoutMs: number;
-  readonly requestTimeoutMs: number;
-  readonly idleTimeoutMs: number;
   readonly headerBytesMax: number;
   readonly connectionsMax: number;
 }
@@ -35,11 +35,7 @@ export interface ServerHandlers<T> {
   handshakeFailure(reason: string): void;
 }
 
-export const HANDSHAKE_FAILURES = ['timeout', 'reset', 'protocol', 'cipher', 'certificate', 'not_tls', 'limit', 'other'] as const;
-
 const CHECK_INTERVAL_MS = 250;
-/** What an idle connection gets beyond what it was told, so that a request on its way meets no closed door (as in node). */
-const IDLE_SLACK_MS = 1_000;
 /** While stopping: how long a connection with nothing going on may still bring a request. */
 const IDLE_GRACE_MS = 400;
 const IDLE_CHECK_MS = 50;
@@ -213,37 +209,28 @@ export class HttpsServer<T> {
     });
   }
 
-  /** The time limits that node:http keeps for its connections, for those that it does not have. */
   #closeOverdue(): void {
     const now = performance.now();
-    const { headersTimeoutMs, requestTimeoutMs, idleTimeoutMs } = this.#limits;
     for (const connection of this.#connections) {
-      const { direct, socket } = connection;
-      if (direct === undefined || connection.broken) continue;
-      const since = direct.arrivingSinceMs;
-      if (direct.unfinishedSinceMs !== undefined) {
-        if (now - direct.unfinishedSinceMs >= headersTimeoutMs) this.#headOverdue(connection, direct);
-      } else if (since !== undefined) {
-        if (now - since < requestTimeoutMs) continue;
-        connection.broken = true;
-        direct.stopReading();
-        if (connection.exchange?.bodyFault('timeout') !== true) socket.destroy();
-      } else if (direct.requests !== connection.quietRequests || direct.owing) {
-        connection.quietRequests = direct.requests;
-        connection.quietSinceMs = now;
-      } else if (direct.requests === 0) {
-        if (now - connection.quietSinceMs >= headersTimeoutMs) this.#headOverdue(connection, direct);
-      } else if (now - connection.quietSinceMs >= idleTimeoutMs + IDLE_SLACK_MS) {
-        if (socket.writableLength > 0) socket.destroy(); // It does not read its answers.
-        else socket.destroySoon();
-      }
+      const what = whatIsOverdue(connection, now, this.#limits);
+      if (what !== undefined) this.#overdue(connection, what);
     }
   }
 
-  #headOverdue(connection: Connection<T>, direct: DirectReader): void {
-    if (direct.owing) return; // Its answers first.
-    direct.stopReading();
-    this.#answerRaw(connection, 'timeout');
+  #overdue(connection: Connection<T>, what: Overdue): void {
+    const { socket, direct } = connection;
+    if (what === 'next request') {
+      if (socket.writableLength > 0) socket.destroy(); // It does not read its answers.
+      else socket.destroySoon();
+      return;
+    }
+    direct?.stopReading();
+    if (what === 'head') {
+      this.#answerRaw(connection, 'timeout');
+    } else {
+      connection.broken = true;
+      if (connection.exchange?.bodyFault('timeout') !== true) socket.destroy();
+    }
   }
 
   #clientError(error: NodeJS.ErrnoException, socket: TLSSocket): void {
@@ -291,26 +278,3 @@ export class HttpsServer<T> {
 }
 
 const remoteEnd = (socket: Socket): string => `${socket.remoteAddress} ${socket.remotePort}`;
-
-function faultOf(error: NodeJS.ErrnoException): ProtocolFault {
-  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'timeout';
-  // Fact: while more than a stream's buffer of answers waits for a client, node pauses its parser; TLS records that were
-  // decrypted already then end in this error, and the requests in them are lost. They were not malformed.
-  if (error.code === 'HPE_PAUSED') return 'unread';
-  return error.code === 'HPE_HEADER_OVERFLOW' ? 'headersTooLarge' : 'malformed';
-}
-
-/** The client ended its side in the middle of a body: it aborted. */
-function isEndOfInput(error: NodeJS.ErrnoException): boolean {
-  return error.code === 'HPE_INVALID_EOF_STATE';
-}
-
-function handshakeReason(error: NodeJS.ErrnoException): (typeof HANDSHAKE_FAILURES)[number] {
-  const code = error.code ?? '';
-  if (code === 'ERR_TLS_HANDSHAKE_TIMEOUT') return 'timeout';
-  if (code === 'ECONNRESET' || code === 'EPIPE') return 'reset';
-  if (code === 'ERR_SSL_HTTP_REQUEST' || code === 'ERR_SSL_WRONG_VERSION_NUMBER') return 'not_tls';
-  if (/PROTOCOL|VERSION/.test(code)) return 'protocol';
-  if (/CIPHER/.test(code)) return 'cipher';
-  return /CERT|UNKNOWN_CA/.test(code) ? 'certificate' : 'other';
-}
