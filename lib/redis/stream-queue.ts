@@ -13,6 +13,7 @@ import type { Log } from '../runtime/log.ts';
 import type { RedisConnection, RedisReply } from './client.ts';
 import { NoAnswer, withTimeout } from './deadline.ts';
 import { indexField } from './id-index.ts';
+import { OutstandingCalls, settleAll, type Call } from './outstanding-calls.ts';
 import { Script } from './script.ts';
 
 /** The stream's name; the consumer reads the same. */
@@ -30,14 +31,6 @@ const CALL_EVENTS_MAX = 256;
 const CALL_CHARACTERS_MAX = 1 << 20;
 
 const OUTCOMES: Readonly<Record<number, Outcome>> = { 0x30: 'accepted', 0x31: 'duplicate', 0x32: 'conflict' };
-
-/** One script call on its way. `settled` once its submissions have their outcome, answered or not. */
-interface Call {
-  readonly submissions: readonly Submission[];
-  /** When it was written; infinity before that. */
-  sentMs: number;
-  settled: boolean;
-}
 
 export interface StreamQueueOptions {
   readonly connection: RedisConnection;
@@ -63,8 +56,7 @@ export class StreamQueue implements Queue {
 
   #pending: Submission[] = [];
   #flushScheduled = false;
-  readonly #outstanding: Call[] = [];
-  #deadline: NodeJS.Timeout | undefined;
+  readonly #calls: OutstandingCalls;
   #stalledSinceMs: number | undefined;
 
   readonly #prober: NodeJS.Timeout;
@@ -75,6 +67,7 @@ export class StreamQueue implements Queue {
   constructor(options: StreamQueueOptions) {
     this.#connection = options.connection;
     this.#timeoutMs = options.enqueueTimeoutMs;
+    this.#calls = new OutstandingCalls(options.enqueueTimeoutMs, (sinceMs) => this.#overdue(sinceMs));
     this.#log = options.log;
     this.#retentionMs = options.retentionMs ?? RETENTION_MS;
     this.#retention = String(this.#retentionMs);
@@ -144,8 +137,7 @@ export class StreamQueue implements Queue {
   async close(): Promise<void> {
     clearInterval(this.#prober);
     await this.#connection.close();
-    clearTimeout(this.#deadline);
-    for (const call of this.#outstanding.splice(0)) settleAll(call, 'unavailable');
+    this.#calls.close();
   }
 
   readonly #flush = (): void => {
@@ -175,31 +167,18 @@ export class StreamQueue implements Queue {
     }
     command.push(...events);
     const carried = from === 0 && at === submissions.length ? submissions : submissions.slice(from, at);
-    const call: Call = { submissions: carried, sentMs: Number.POSITIVE_INFINITY, settled: false };
-    this.#outstanding.push(call);
-    this.#accept.run(this.#connection, command).then(
+    const answer = this.#accept.run(this.#connection, command);
+    const call = this.#calls.began(carried);
+    answer.then(
       (reply) => this.#answered(call, reply),
       (cause: unknown) => this.#refused(call, cause),
     );
-    // Fact: node-redis writes in the next check phase, and a turn that is held up lies between. Choice: the time counts from
-    // right behind that write; counted from here, an overloaded gateway gave up calls that Redis had never seen.
-    setImmediate(this.#written);
     return at;
   }
 
-  readonly #written = (): void => {
-    const now = performance.now();
-    for (let at = this.#outstanding.length - 1; at >= 0; at -= 1) {
-      const call = this.#outstanding[at];
-      if (call === undefined || call.sentMs !== Number.POSITIVE_INFINITY) break;
-      call.sentMs = now;
-    }
-    if (this.#deadline === undefined && this.#outstanding.length > 0) this.#armDeadline(this.#timeoutMs);
-  };
-
   #answered(call: Call, reply: RedisReply): void {
     this.#stalledSinceMs = undefined;
-    this.#remove(call);
+    this.#calls.remove(call);
     if (call.settled) return;
     this.#onCall((performance.now() - call.sentMs) / 1000, call.submissions.length);
     if (typeof reply !== 'string' || reply.length !== call.submissions.length) {
@@ -214,7 +193,7 @@ export class StreamQueue implements Queue {
   }
 
   #refused(call: Call, cause: unknown): void {
-    this.#remove(call);
+    this.#calls.remove(call);
     if (this.#connection.ready) {
       this.#stalledSinceMs = undefined; // No is an answer, too.
       this.#says(reasonOf(cause));
@@ -222,43 +201,10 @@ export class StreamQueue implements Queue {
     settleAll(call, 'unavailable');
   }
 
-  #remove(call: Call): void {
-    // Answers come in the order of the calls, so this is the first one, but for a call that went twice (NOSCRIPT).
-    if (this.#outstanding[0] === call) this.#outstanding.shift();
-    else {
-      const at = this.#outstanding.indexOf(call);
-      if (at !== -1) this.#outstanding.splice(at, 1);
-    }
-  }
-
-  // Fact: a timer for each request costs more than the check it stands for. Choice: one timer, set for the oldest
-  // call that still has its outcome to come.
-  #armDeadline(inMs: number): void {
-    // Fact: after a turn that was held up (a burst of handshakes, a collection), timers run before sockets are read, and
-    // an answer that came in time would count as late. Choice: what has arrived is read before a call is given up, and
-    // the calls to give up are chosen by the time before that reading. By the time after it, an overloaded gateway whose
-    // turns take longer than the time-out gave up every call that it had sent the turn before, and accepted nothing.
-    this.#deadline = setTimeout(() => {
-      const beforePollMs = performance.now();
-      setImmediate(() => this.#expire(beforePollMs));
-    }, inMs);
-  }
-
-  /** Gives up the calls that were overdue at `now`, and no others: sockets were read since then. */
-  #expire(now: number): void {
-    this.#deadline = undefined;
-    for (const call of this.#outstanding) {
-      if (call.settled) continue;
-      if (call.sentMs === Number.POSITIVE_INFINITY) return; // Its own write sets the timer.
-      const leftMs = call.sentMs + this.#timeoutMs - now;
-      if (leftMs > 0.5) {
-        this.#armDeadline(leftMs);
-        return;
-      }
-      this.#stalledSinceMs ??= now;
-      this.#says(`no answer within ${this.#timeoutMs} ms`);
-      settleAll(call, 'unavailable');
-    }
+  /** A call got no answer in time. */
+  #overdue(sinceMs: number): void {
+    this.#stalledSinceMs ??= sinceMs;
+    this.#says(`no answer within ${this.#timeoutMs} ms`);
   }
 
   #supervise(): void {
@@ -276,12 +222,6 @@ export class StreamQueue implements Queue {
     if (reason === undefined) this.#log.info('the queue takes events');
     else if (before === undefined) this.#log.error({ reason }, 'the queue takes no events');
   }
-}
-
-function settleAll(call: Call, outcome: Outcome): void {
-  if (call.settled) return;
-  call.settled = true;
-  for (const submission of call.submissions) submission.settle(outcome);
 }
 
 /** Redis' own words: they name no secret. A client's error for a lost connection says that. */

@@ -1,0 +1,99 @@
+// The script calls that have no answer yet, and how long they may take to get one.
+//
+// Invariants: every submission is settled once. None is given up before its call was written and the sockets were read
+// at least once after its time was over.
+import type { Outcome, Submission } from '../ingest/queue.ts';
+
+/** One script call on its way. `settled` once its submissions have their outcome, answered or not. */
+export interface Call {
+  readonly submissions: readonly Submission[];
+  /** When it was written, by `performance.now()`; infinity before that. */
+  sentMs: number;
+  settled: boolean;
+}
+
+export class OutstandingCalls {
+  readonly #timeoutMs: number;
+  readonly #onOverdue: (atMs: number) => void;
+  /** Oldest first. */
+  readonly #calls: Call[] = [];
+  #deadline: NodeJS.Timeout | undefined;
+
+  /** `onOverdue` is told of each call that is given up, before its submissions are settled as unavailable. */
+  constructor(timeoutMs: number, onOverdue: (atMs: number) => void) {
+    this.#timeoutMs = timeoutMs;
+    this.#onOverdue = onOverdue;
+  }
+
+  /** Notes a call that was just given to the client. */
+  began(submissions: readonly Submission[]): Call {
+    const call: Call = { submissions, sentMs: Number.POSITIVE_INFINITY, settled: false };
+    this.#calls.push(call);
+    // Fact: node-redis writes in the next check phase, and a turn that is held up lies between. Choice: the time counts from
+    // right behind that write; counted from here, an overloaded gateway gave up calls that Redis had never seen.
+    setImmediate(this.#written);
+    return call;
+  }
+
+  /** It has its answer. */
+  remove(call: Call): void {
+    // Answers come in the order of the calls, so this is the first one, but for a call that went twice (NOSCRIPT).
+    if (this.#calls[0] === call) this.#calls.shift();
+    else {
+      const at = this.#calls.indexOf(call);
+      if (at !== -1) this.#calls.splice(at, 1);
+    }
+  }
+
+  /** Gives up all of them. */
+  close(): void {
+    clearTimeout(this.#deadline);
+    for (const call of this.#calls.splice(0)) settleAll(call, 'unavailable');
+  }
+
+  readonly #written = (): void => {
+    const now = performance.now();
+    for (let at = this.#calls.length - 1; at >= 0; at -= 1) {
+      const call = this.#calls[at];
+      if (call === undefined || call.sentMs !== Number.POSITIVE_INFINITY) break;
+      call.sentMs = now;
+    }
+    if (this.#deadline === undefined && this.#calls.length > 0) this.#armDeadline(this.#timeoutMs);
+  };
+
+  // Fact: a timer for each request costs more than the check it stands for. Choice: one timer, set for the oldest
+  // call that still has its outcome to come.
+  #armDeadline(inMs: number): void {
+    // Fact: after a turn that was held up (a burst of handshakes, a collection), timers run before sockets are read, and
+    // an answer that came in time would count as late. Choice: what has arrived is read before a call is given up, and
+    // the calls to give up are chosen by the time before that reading. By the time after it, an overloaded gateway whose
+    // turns take longer than the time-out gave up every call that it had sent the turn before, and accepted nothing.
+    this.#deadline = setTimeout(() => {
+      const beforePollMs = performance.now();
+      setImmediate(() => this.#expire(beforePollMs));
+    }, inMs);
+  }
+
+  /** Gives up the calls that were overdue at `now`, and no others: sockets were read since then. */
+  #expire(now: number): void {
+    this.#deadline = undefined;
+    for (const call of this.#calls) {
+      if (call.settled) continue;
+      if (call.sentMs === Number.POSITIVE_INFINITY) return; // Its own write sets the timer.
+      const leftMs = call.sentMs + this.#timeoutMs - now;
+      if (leftMs > 0.5) {
+        this.#armDeadline(leftMs);
+        return;
+      }
+      this.#onOverdue(now);
+      settleAll(call, 'unavailable');
+    }
+  }
+}
+
+/** Gives all submissions of a call that has none yet the same outcome. */
+export function settleAll(call: Call, outcome: Outcome): void {
+  if (call.settled) return;
+  call.settled = true;
+  for (const submission of call.submissions) submission.settle(outcome);
+}
