@@ -21,6 +21,8 @@ export interface AcceptEventOptions {
   readonly admission: Admission;
   readonly metrics: GatewayMetrics;
   readonly bodyBytesMax: number;
+  /** A bug showed while this exchange was handled: to be logged, and answered. */
+  readonly bug: (exchange: Exchange, cause: unknown) => void;
 }
 
 const MEDIA_TYPE = /^application\/(?:cloudevents\+)?json(?:[ \t]*;[ \t]*charset="?utf-8"?)?[ \t]*$/i;
@@ -53,7 +55,8 @@ function judged(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
     return exchange.refuseWith('queueOverloaded', OVERLOADED);
   }
   const accepting = new Accepting(options, exchange, verdict.producer, announced);
-  exchange.connection.exchange = accepting;
+  // A verdict may come later than those on the requests behind it.
+  if (exchange.connection.exchange === exchange) exchange.connection.exchange = accepting;
   request.continue();
   request.readBody(options.bodyBytesMax, accepting);
 }
@@ -86,6 +89,7 @@ class Accepting implements BodySink, Submission {
   readonly #options: AcceptEventOptions;
   readonly #exchange: Exchange;
   #bytes: number;
+  #released = false;
 
   constructor(options: AcceptEventOptions, exchange: Exchange, producer: string, bytes: number) {
     this.#options = options;
@@ -95,6 +99,15 @@ class Accepting implements BodySink, Submission {
   }
 
   bodyRead(body: Buffer): void {
+    try {
+      this.#judge(body);
+    } catch (cause) {
+      this.#release();
+      this.#options.bug(this.#exchange, cause);
+    }
+  }
+
+  #judge(body: Buffer): void {
     const event = parseEvent(body);
     if (!event.valid) {
       this.#release();
@@ -108,6 +121,7 @@ class Accepting implements BodySink, Submission {
 
   settle(outcome: Outcome): void {
     this.#release();
+    if (this.#exchange.ended) return;
     const { metrics } = this.#options;
     switch (outcome) {
       case 'accepted':
@@ -152,6 +166,8 @@ class Accepting implements BodySink, Submission {
   }
 
   #release(): void {
+    if (this.#released) return;
+    this.#released = true;
     this.#options.admission.release(this.#bytes);
   }
 }

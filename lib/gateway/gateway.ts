@@ -61,7 +61,10 @@ export class Gateway {
     });
     this.metrics = metrics;
     this.#context = { metrics, refusals: new RefusalMeter(metrics), draining: () => this.#stopping };
-    const accepting = { queue, authority: this.#authority, admission, metrics, bodyBytesMax: config.bodyBytesMax };
+    const accepting = {
+      queue, authority: this.#authority, admission, metrics, bodyBytesMax: config.bodyBytesMax,
+      bug: (exchange: Exchange, cause: unknown) => this.#bug(exchange, cause),
+    };
     const finding = { queue, warehouse, authority: this.#authority };
 
     const routes = [

@@ -6,6 +6,8 @@ import type { ProtocolFault } from './faults.ts';
 
 /** How long a connection that we close is still read from, so that the client gets to see our last answer. */
 const LINGER_MS = 1_000;
+/** How long the client may take before that to take the answers that were written. */
+const LAST_WRITE_MS = 10_000;
 
 const CONNECTION = Symbol('connection');
 
@@ -35,9 +37,12 @@ export class Connection<T> {
   current = false;
   /** When a stopping server first saw nothing going on here. */
   idleSinceMs: number | undefined;
-  /** When a look at this connection first found as many direct requests as it has now, and how many those were. */
+  /** node:http is being given what had come before it got the connection. */
+  feeding = false;
+  /** When a look at this connection first found as many direct requests and unread bytes as it has now, and how many those were. */
   quietSinceMs = performance.now();
   quietRequests = 0;
+  quietUnread = 0;
 
   constructor(socket: TLSSocket) {
     this.socket = socket;
@@ -64,16 +69,25 @@ export function lingerAtEnd(socket: TLSSocket): void {
   socket.destroySoon = () => linger(socket);
 }
 
-/** Ends our side, throws away what still comes, and lets go when the client has ended too or after a second. */
+/** Ends our side, throws away what still comes, and lets go when the client has ended too or a second after our last byte. */
 export function linger(socket: TLSSocket): void {
   if (socket.destroyed) return;
-  const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+  let timer = setTimeout(() => socket.destroy(), LAST_WRITE_MS);
+  socket.once('close', () => clearTimeout(timer));
+  let finished = false;
+  let ended = socket.readableEnded;
   const done = (): void => {
-    clearTimeout(timer);
-    socket.destroy();
+    if (finished && ended) socket.destroy();
   };
-  socket.once('end', done);
-  socket.once('close', done);
-  socket.end();
+  socket.once('end', () => {
+    ended = true;
+    done();
+  });
+  socket.end(() => {
+    finished = true;
+    clearTimeout(timer);
+    timer = setTimeout(() => socket.destroy(), LINGER_MS);
+    done();
+  });
   socket.resume();
 }

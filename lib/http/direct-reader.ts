@@ -17,8 +17,14 @@ import { DirectRequest } from './direct-request.ts';
 import type { Outbox } from './outbox.ts';
 import { PLAIN_HEAD_BYTES_MAX, readHead, type RequestHead } from './request-head.ts';
 
-/** How many requests of one connection may wait for their answers; further ones stay unread. */
-const UNANSWERED_MAX = 256;
+/** How much of one connection may wait for its answers; what is over stays unread. See `loadOf`. */
+const LOAD_MAX = 256;
+
+/** The answer to an event is short. That to a GET may be a whole event, or all metrics, and no admission bounds those. */
+const loadOf = (request: DirectRequest): number => (request.method === 'POST' ? 1 : 16);
+
+/** About how much is handed to the socket in one piece. */
+const WRITE_CHARACTERS = 65_536;
 
 export interface DirectReaderOptions {
   readonly socket: TLSSocket;
@@ -28,8 +34,8 @@ export interface DirectReaderOptions {
   request(request: DirectRequest): void;
   /** The client ended its side in the middle of a head, and nothing else is owed. */
   cutOff(): void;
-  /** The connection has become node:http's: `rest` is what came and was not read. */
-  left(rest: Buffer): void;
+  /** The connection has become node:http's: `rest` is what came and was not read; `ended`: 'end' came behind it. */
+  left(rest: Buffer, ended: boolean): void;
 }
 
 export class DirectReader {
@@ -44,6 +50,8 @@ export class DirectReader {
   readonly #unanswered: DirectRequest[] = [];
   /** The one whose body is still to come. */
   #arriving: DirectRequest | undefined;
+  /** The sum of `loadOf` over the unanswered. */
+  #load = 0;
   #held: Buffer | undefined;
   /** The beginning of a head. */
   #unfinished: Buffer | undefined;
@@ -52,6 +60,7 @@ export class DirectReader {
   /** Behind the request that is being handled there are more bytes in the same read. */
   #more = false;
   #leaving = false;
+  #left = false;
   #closing = false;
   #ended = false;
   /** In the outbox already. */
@@ -79,9 +88,10 @@ export class DirectReader {
     return this.#more || this.#unfinished !== undefined || (this.#held !== undefined && this.#arriving === undefined) ? undefined : this.#unanswered.at(-1);
   }
 
-  /** Answers are owed that are not made yet. */
+  /** The next answer is owed and not made yet. */
   get owing(): boolean {
-    return this.#unanswered.length > 0;
+    const oldest = this.#unanswered[0];
+    return oldest !== undefined && oldest.answer === undefined;
   }
 
   /** When the head that is arriving began to, by `performance.now()`; undefined where none is. */
@@ -114,26 +124,31 @@ export class DirectReader {
   /** Writes the answers that are ready, then reads on where that was waited for. */
   flush(): void {
     this.due = false;
-    if (this.gone) return;
+    if (this.gone || this.#left) return;
     this.#writeReady();
     if (this.#held !== undefined && !this.#full && (this.#arriving?.wanted ?? true)) this.#readHeld();
     this.#settleEnd();
   }
 
+  /** Some at a time, so that what the client takes shows, and no more than it takes. */
   #writeReady(): void {
+    while (this.#unanswered[0]?.answer !== undefined && !this.#socket.writableNeedDrain) this.#writeSome();
+  }
+
+  #writeSome(): void {
     const { length } = this.#unanswered;
     let text = '';
     let wide = false;
     let closes = false;
     let ready = 0;
-    for (; ready < length && !closes; ready += 1) {
+    for (; ready < length && !closes && text.length < WRITE_CHARACTERS; ready += 1) {
       const request = this.#unanswered[ready];
       if (request?.answer === undefined) break;
       text += request.answer;
       wide ||= request.wide;
       closes = request.closes;
+      this.#load -= loadOf(request);
     }
-    if (ready === 0) return;
     if (ready === length) this.#unanswered.length = 0;
     else this.#unanswered.splice(0, ready);
     // Fact: the socket writes a latin1 string as it is, and measures and encodes a utf8 one. Nearly all answers are ASCII.
@@ -145,7 +160,7 @@ export class DirectReader {
 
   /** So much is owed, or waits to be taken by the client, that nothing more is read. */
   get #full(): boolean {
-    return this.#unanswered.length >= UNANSWERED_MAX || this.#socket.writableNeedDrain;
+    return this.#load >= LOAD_MAX || this.#socket.writableNeedDrain;
   }
 
   readonly #onData = (chunk: Buffer): void => {
@@ -179,6 +194,11 @@ export class DirectReader {
         continue;
       }
       if (this.#full) break;
+      // An empty line before a request is passed over (RFC 9112, section 2.2).
+      if (chunk[at] === CR && chunk[at + 1] === LF) {
+        at += 2;
+        continue;
+      }
       const head = readHead(chunk.toString('latin1', at, at + PLAIN_HEAD_BYTES_MAX));
       if (head === 'unfinished' && chunk.length - at < PLAIN_HEAD_BYTES_MAX) {
         this.#unfinished = at === 0 ? chunk : chunk.subarray(at);
@@ -206,6 +226,7 @@ export class DirectReader {
     if (!whole) this.#arriving = request;
     this.#more = end < chunk.length;
     this.#unanswered.push(request);
+    this.#load += loadOf(request);
     this.requests += 1;
     this.#options.request(request);
     return whole ? end : at;
@@ -219,13 +240,14 @@ export class DirectReader {
 
   #hold(rest: Buffer): void {
     this.#held = rest;
+    this.#unfinishedSinceMs = undefined; // Until it is read again.
     this.#socket.pause();
     if (this.#leaving) this.#outbox.add(this);
   }
 
   /** What can only be done when nothing is owed any more. */
   #settleEnd(): void {
-    if (this.#ended && this.#arriving !== undefined && this.#held === undefined) this.#abort();
+    if (this.#ended && this.#arriving !== undefined && this.#held === undefined) this.#abort(this.#arriving);
     if (this.#unanswered.length > 0) return;
     if (this.#leaving) this.#leave();
     else if (this.#ended && this.#unfinished !== undefined) this.#cutOff();
@@ -239,6 +261,7 @@ export class DirectReader {
 
   #leave(): void {
     if (this.#socket.destroyed) return;
+    this.#left = true;
     this.#socket.off('data', this.#onData);
     this.#socket.off('end', this.#onEnd);
     this.#socket.off('drain', this.#onDrain);
@@ -247,24 +270,24 @@ export class DirectReader {
     const rest = [this.#held ?? EMPTY];
     this.#held = undefined;
     for (let more = this.#socket.read() as Buffer | null; more !== null; more = this.#socket.read() as Buffer | null) rest.push(more);
-    this.#options.left(rest.length === 1 && rest[0] !== undefined ? rest[0] : Buffer.concat(rest));
+    this.#options.left(rest.length === 1 && rest[0] !== undefined ? rest[0] : Buffer.concat(rest), this.#ended);
   }
 
   readonly #onDrain = (): void => {
-    if (this.#held !== undefined) this.#outbox.add(this);
+    if (this.#held !== undefined || this.#unanswered.length > 0) this.#outbox.add(this);
   };
 
   readonly #onEnd = (): void => {
     this.#ended = true;
     if (this.#closing) return;
-    if (this.#arriving !== undefined && this.#held === undefined) this.#abort();
-    else this.#outbox.add(this);
+    this.#outbox.add(this);
   };
 
-  /** The client ended its side in the middle of a body. */
-  #abort(): void {
-    this.#arriving?.aborted();
-    this.#socket.destroy();
+  /** The client ended its side in the middle of a body: nothing is owed for that one any more. */
+  #abort(arriving: DirectRequest): void {
+    this.#arriving = undefined;
+    arriving.aborted();
+    if (arriving.answer === undefined) this.#unanswered.pop();
   }
 
   readonly #onClose = (): void => {
@@ -276,5 +299,7 @@ export class DirectReader {
   };
 }
 
+const CR = 0x0d;
+const LF = 0x0a;
 const EMPTY = Buffer.alloc(0);
 const ignore = (): void => undefined; // 'close' follows, and tells.

@@ -19,6 +19,7 @@ export class DirectRequest implements HttpRequest {
   #early: Buffer | undefined;
   #sink: BodySink | undefined;
   #abandoned = false;
+  #cut = false;
 
   /** The whole answer, once there is one. `wide`: it holds more than ASCII. */
   answer: string | undefined;
@@ -75,7 +76,7 @@ export class DirectRequest implements HttpRequest {
   }
 
   get gone(): boolean {
-    return this.#reader.gone;
+    return this.#cut || this.#reader.gone;
   }
 
   /** True where a part of its body can be taken now. */
@@ -131,11 +132,12 @@ export class DirectRequest implements HttpRequest {
   aborted(): void {
     const sink = this.#sink;
     this.#sink = undefined;
+    this.#cut = true;
     sink?.bodyAborted();
   }
 
   respond(requestId: string, status: number, contentType: string, body: string, close: boolean, extra?: readonly string[]): boolean {
-    if (this.answer !== undefined || this.#reader.gone) return false;
+    if (this.answer !== undefined || this.gone) return false;
     const bytes = Buffer.byteLength(body);
     this.answer = responseText(requestId, status, contentType, body, bytes, close ? 'Connection: close\r\n' : this.#reader.keepAlive, extra);
     this.wide = bytes !== body.length;

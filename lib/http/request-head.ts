@@ -122,6 +122,7 @@ function takeField(head: RequestHead, text: string, name: number, colon: number,
       return true;
     }
     case 16:
+      if (isNamed(text, name, colon, 'proxy-connection')) return false; // llhttp takes it for Connection.
       if (!isNamed(text, name, colon, 'content-encoding')) return true;
       if (head.contentEncoding !== undefined) return false;
       head.contentEncoding = valueOf(text, colon, end);

@@ -199,12 +199,15 @@ export class HttpsServer<T> {
         this.#handlers.request(connection, request);
       },
       cutOff: () => this.#answerRaw(connection, 'malformed'),
-      left: (rest) => {
+      left: (rest, ended) => {
         connection.direct = undefined;
         this.#toNode(socket);
         // What was read already goes to the parser as if it came now.
+        connection.feeding = true;
         if (rest.length > 0) socket.emit('data', rest);
-        socket.resume();
+        connection.feeding = false;
+        if (ended) socket.emit('end');
+        else socket.resume();
       },
     });
   }
@@ -219,12 +222,12 @@ export class HttpsServer<T> {
 
   #overdue(connection: Connection<T>, what: Overdue): void {
     const { socket, direct } = connection;
+    direct?.stopReading();
     if (what === 'next request') {
       if (socket.writableLength > 0) socket.destroy(); // It does not read its answers.
       else socket.destroySoon();
       return;
     }
-    direct?.stopReading();
     if (what === 'head') {
       this.#answerRaw(connection, 'timeout');
     } else {
@@ -259,8 +262,8 @@ export class HttpsServer<T> {
       connection.socket.write(this.#handlers.protocolFault(fault));
       linger(connection.socket);
     };
-    if (connection.busy) connection.response?.once('close', write);
-    else write();
+    if (connection.direct === undefined && connection.busy) connection.response?.once('close', write);
+    else write(); // Behind what was written before.
   }
 
   #closeIdle(): void {
@@ -271,7 +274,9 @@ export class HttpsServer<T> {
       if (now - connection.idleSinceMs < IDLE_GRACE_MS) continue;
       // A look at what has arrived comes between this timer and the check phase.
       setImmediate(() => {
-        if (connection.idleSinceMs !== undefined && !connection.busy) connection.socket.destroySoon();
+        if (connection.idleSinceMs === undefined || connection.busy) return;
+        connection.direct?.stopReading();
+        connection.socket.destroySoon();
       });
     }
   }

@@ -181,6 +181,94 @@ describe('requests of both kinds on one connection', () => {
   });
 });
 
+describe('where node:http takes over', () => {
+  it('behind as many requests as may wait, it does so once: nothing is answered that was not asked', async () => {
+    const own = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_HEADERS_TIMEOUT_MS: '700' });
+    const connection = await own.socket(producer);
+    const live = requestText('GET /health/live');
+    connection.write(`${live.repeat(256)}${requestText('OPTIONS /events')}`);
+    await replies(connection, 257);
+    // For longer than a head may take, of which none is under way.
+    for (let at = 0; at < 8; at += 1) {
+      await new Promise((resolve) => setTimeout(resolve, 150));
+      assert.equal((await askRaw(connection, live)).status, 200);
+    }
+    assert.equal(repliesIn(connection.received).length, 265);
+    assert.equal(connection.ended, false);
+  });
+
+  const half = '{"id":"cut';
+  const cases: Readonly<Record<string, readonly [string, number]>> = {
+    'a whole request': [requestText('OPTIONS /events'), 1],
+    'a plain one and another': [`${requestText('GET /health/live')}${requestText('OPTIONS /events')}`, 2],
+    'the beginning of a head': ['PUT /x HTTP/1.1\r\nHo', 1],
+    'the beginning of a chunked body': [`POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\na\r\n${half}`, 0],
+  };
+  for (const [name, [text, answers]] of Object.entries(cases)) {
+    it(`and the client has ended its side behind ${name}, the connection ends at once`, async () => {
+      const connection = await gateway.socket(producer);
+      connection.socket.end(text, 'latin1');
+      await connection.untilClosed(3_000);
+      assert.equal(repliesIn(connection.received).length, answers);
+      await eventually('nothing is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 0, 3_000);
+    });
+  }
+
+  it('while the gateway stops, every request that had come is answered', async () => {
+    const own = await TestRedis.start();
+    const stopping = await TestGateway.start(own, pki, PATIENT);
+    const connection = await stopping.socket(producer);
+    await own.signal('SIGSTOP');
+    const lines = ['POST', 'GET', 'POST', 'PUT', 'POST', 'GET'];
+    connection.write(lines.map((method, at) => (method === 'POST' ? postText(fresh(), [`X-Request-Id: ${at}`]) : requestText(`${method} /health/live`, [`X-Request-Id: ${at}`]))).join(''));
+    await eventually('some are in flight', async () => (await stopping.metric('ingest_events_in_flight')) > 0);
+    stopping.signal('SIGTERM');
+    await stopping.line(/"stopping"/);
+    await own.signal('SIGCONT');
+    const all = await replies(connection, lines.length);
+    assert.deepEqual(all.map(({ headers }) => headers['x-request-id']), lines.map((_, at) => String(at)));
+    assert.deepEqual(all.map(({ status }) => status), [202, 200, 202, 405, 202, 200]);
+    assert.deepEqual(await stopping.exited(), { code: 0, signal: null });
+  });
+});
+
+describe('a client that takes its answers late', () => {
+  it('gets every one, also when its next head was cut short, and then the end', async () => {
+    const own = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_HEADERS_TIMEOUT_MS: '300', INGEST_IDLE_TIMEOUT_MS: '5000' });
+    const connection = await own.socket(producer);
+    connection.socket.pause();
+    connection.write(`${requestText('GET /metrics').repeat(255)}GET /hea`);
+    await new Promise((resolve) => setTimeout(resolve, 1_200)); // Longer than a head may take.
+    connection.socket.resume();
+    const all = await replies(connection, 256);
+    assert.deepEqual([all.filter(({ status }) => status === 200).length, all.at(-1)?.status], [255, 408]);
+    await connection.untilClosed();
+  });
+
+  it('gets the answer to a request whose head it sent in two parts meanwhile', async () => {
+    const own = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_HEADERS_TIMEOUT_MS: '300', INGEST_IDLE_TIMEOUT_MS: '5000' });
+    const connection = await own.socket(producer);
+    connection.socket.pause();
+    const text = postText(fresh());
+    connection.write(`${requestText('GET /metrics').repeat(255)}${text.slice(0, 30)}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    connection.write(text.slice(30));
+    await new Promise((resolve) => setTimeout(resolve, 1_200));
+    connection.socket.resume();
+    assert.equal((await replies(connection, 256)).at(-1)?.status, 202);
+  });
+});
+
+it('an empty line between requests is passed over, and is no beginning of a head', async () => {
+  const own = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_HEADERS_TIMEOUT_MS: '300' });
+  const connection = await own.socket(producer);
+  connection.write(`${postText(fresh())}\r\n`);
+  assert.equal((await replies(connection, 1))[0]?.status, 202);
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  assert.equal((await askRaw(connection, `\r\n${postText(fresh())}`)).status, 202);
+  assert.equal(repliesIn(connection.received).length, 2);
+});
+
 describe('the limits of time hold for plain requests', () => {
   it('a body that stops coming gets 408 and the end, a silent connection 408, an idle one the end', async () => {
     const own = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_HEADERS_TIMEOUT_MS: '700', INGEST_REQUEST_TIMEOUT_MS: '5500', INGEST_IDLE_TIMEOUT_MS: '500' });
