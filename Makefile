@@ -33,8 +33,9 @@ test: setup postgres ## the tests alone; TESTS='test/http/*.test.ts' narrows the
 	  --test-reporter=./test/support/reporter.ts $(TESTS)
 
 chaos: setup postgres ## kill processes at random under load; CHAOS_ROUNDS and CHAOS_SECONDS bound it, CHAOS_SEED repeats it
-	CHAOS_ROUNDS=$${CHAOS_ROUNDS:-40} CHAOS_SECONDS=$${CHAOS_SECONDS:-300} $(NODE) --import tsx --enable-source-maps \
-	  --test --test-reporter=spec test/end-to-end/chaos.test.ts
+	CHAOS_ROUNDS=$${CHAOS_ROUNDS:-40} CHAOS_SECONDS=$${CHAOS_SECONDS:-300} CHAOS_FREEZE_SECONDS=60 \
+	  $(NODE) --import tsx --enable-source-maps --test --test-concurrency=1 --test-reporter=spec \
+	  test/end-to-end/chaos.test.ts test/end-to-end/replicas.test.ts
 
 bench: setup ## every measurement; BENCH_ROUNDS, BENCH_SECONDS and BENCH_CASES=name,name change what is run
 	@exec $(NODE) --disable-warning=ExperimentalWarning bench/run.ts
