@@ -37,8 +37,8 @@ export class Connection<T> {
   current = false;
   /** When a stopping server first saw nothing going on here. */
   idleSinceMs: number | undefined;
-  /** node:http is being given what had come before it got the connection. */
-  feeding = false;
+  /** While node:http is given what had come before it got the connection: the requests that it found there, to be served. */
+  fed: (() => void)[] | undefined;
   /** When a look at this connection first found as many direct requests and unread bytes as it has now, and how many those were. */
   quietSinceMs = performance.now();
   quietRequests = 0;

@@ -57,7 +57,7 @@ export class NodeRequest implements HttpRequest {
   }
 
   get latest(): boolean {
-    return !this.#connection.feeding && this.#connection.response === this.#response;
+    return this.#connection.response === this.#response;
   }
 
   get gone(): boolean {

@@ -185,7 +185,10 @@ export class HttpsServer<T> {
     connection.request = request;
     connection.response = response;
     connection.idleSinceMs = undefined;
-    this.#handlers.request(connection, new NodeRequest(connection, request, response, expectsContinue));
+    // The answer that closes must be the last one's, and which one that is shows when all that had come was read.
+    const serve = (): void => this.#handlers.request(connection, new NodeRequest(connection, request, response, expectsContinue));
+    if (connection.fed === undefined) serve();
+    else connection.fed.push(serve);
   }
 
   #readDirectly(connection: Connection<T>): void {
@@ -203,9 +206,9 @@ export class HttpsServer<T> {
         connection.direct = undefined;
         this.#toNode(socket);
         // What was read already goes to the parser as if it came now.
-        connection.feeding = true;
+        connection.fed = [];
         if (rest.length > 0) socket.emit('data', rest);
-        connection.feeding = false;
+        serveFed(connection);
         if (ended) socket.emit('end');
         else socket.resume();
       },
@@ -243,6 +246,7 @@ export class HttpsServer<T> {
       return;
     }
     if (connection.broken) return;
+    serveFed(connection);
     connection.broken = true;
     const fault = faultOf(error);
     const latest = connection.request;
@@ -256,6 +260,7 @@ export class HttpsServer<T> {
 
   /** Answers what has no response object, after the answers that are owed before it. */
   #answerRaw(connection: Connection<T>, fault: ProtocolFault): void {
+    serveFed(connection);
     connection.broken = true;
     const write = (): void => {
       if (!connection.socket.writable) return;
@@ -280,6 +285,12 @@ export class HttpsServer<T> {
       });
     }
   }
+}
+
+function serveFed(connection: Connection<unknown>): void {
+  const { fed } = connection;
+  connection.fed = undefined;
+  for (const serve of fed ?? []) serve();
 }
 
 const remoteEnd = (socket: Socket): string => `${socket.remoteAddress} ${socket.remotePort}`;
