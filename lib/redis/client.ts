@@ -9,6 +9,7 @@
 // owner calls dead (`restart`), is thrown away whole and a new one made.
 import { createClient } from 'redis';
 import type { Log } from '../runtime/log.ts';
+import { ByteClient } from './byte-client.ts';
 
 /** How long one attempt to connect and greet may take. */
 export const CONNECT_TIMEOUT_MS = 2_000;
@@ -17,7 +18,7 @@ const CLOSE_TIMEOUT_MS = 500;
 const PAUSE_FIRST_MS = 50;
 const PAUSE_MAX_MS = 500;
 
-export type RedisReply = string | number | null | Buffer | readonly RedisReply[];
+export type RedisReply = string | number | null | readonly RedisReply[];
 export type RedisArgument = string | Buffer;
 
 export interface ConnectionOptions {
@@ -26,8 +27,8 @@ export interface ConnectionOptions {
   /** Shown by `CLIENT LIST`. */
   readonly name: string;
   readonly log: Log;
-  /** Bulk strings arrive as buffers instead of strings. */
-  readonly binary?: boolean;
+  /** Answers arrive as bytes: each is a Reply in the place of a RedisReply. For a connection that reads a lot; commands on it are text. */
+  readonly bytes?: boolean;
 }
 
 // The generic parameters of node-redis' client carry its whole command table; this is the part that is used here.
@@ -110,16 +111,8 @@ export class RedisConnection {
   }
 
   #create(): Client {
-    const client = createClient({
-      url: this.#options.uri,
-      name: this.#options.name,
-      RESP: 2,
-      disableOfflineQueue: true,
-      maintNotifications: 'disabled',
-      // Fact: a time-out here is an AbortSignal and a timer for each command. The callers keep one timer for all.
-      commandOptions: this.#options.binary === true ? { timeout: 0, typeMapping: { 36: Buffer } } : { timeout: 0 },
-      socket: { connectTimeout: CONNECT_TIMEOUT_MS, reconnectStrategy: pauseMs },
-    }) as unknown as Client;
+    const { uri, name, bytes = false } = this.#options;
+    const client = bytes ? new ByteClient({ uri, name, connectTimeoutMs: CONNECT_TIMEOUT_MS, pauseMs }) : nodeRedisClient(uri, name);
     client.on('ready', () => {
       if (client !== this.#client) return;
       clearTimeout(this.#watchdog);
@@ -152,6 +145,19 @@ export class RedisConnection {
       if (!this.ready) this.restart('the server does not answer');
     }, CONNECT_TIMEOUT_MS + PAUSE_MAX_MS);
   }
+}
+
+function nodeRedisClient(url: string, name: string): Client {
+  return createClient({
+    url,
+    name,
+    RESP: 2,
+    disableOfflineQueue: true,
+    maintNotifications: 'disabled',
+    // Fact: a time-out here is an AbortSignal and a timer for each command. The callers keep one timer for all.
+    commandOptions: { timeout: 0 },
+    socket: { connectTimeout: CONNECT_TIMEOUT_MS, reconnectStrategy: pauseMs },
+  });
 }
 
 /** Doubling pauses with jitter, so that many gateways do not come back in one step. */

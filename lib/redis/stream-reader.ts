@@ -12,8 +12,9 @@ import { hostname } from 'node:os';
 import { GroupVanished, REPLICA_LEASE_MS, type Delivery, type QueueLag, type QueueReader } from '../ingest/queue.ts';
 import { TIME_MS_MAX } from '../ingest/warehouse.ts';
 import type { Log } from '../runtime/log.ts';
-import { RedisConnection, type RedisArgument, type RedisReply } from './client.ts';
+import { RedisConnection, type RedisReply } from './client.ts';
 import { withTimeout } from './deadline.ts';
+import type { Reply } from './reply.ts';
 import { Script } from './script.ts';
 import { STREAM } from './stream-queue.ts';
 
@@ -25,7 +26,7 @@ const SIGN_OF_LIFE_INTERVAL_MS = 1_000;
 /** Members without a sign of life and without pending entries are removed after this long, looked for this often. */
 const MEMBER_IDLE_MAX_MS = 10 * 60_000;
 const TIDY_INTERVAL_MS = 60_000;
-/** Arguments of one XACK. */
+/** Entries of one acknowledgement: Redis does nothing else meanwhile. */
 const ACKNOWLEDGE_MAX = 1_000;
 
 export interface StreamReaderOptions {
@@ -34,8 +35,8 @@ export interface StreamReaderOptions {
   readonly stream?: string;
 }
 
-/** One entry as Redis gives it: its id, and names and values by turns; null where the entry is gone. */
-type RawEntry = readonly [Buffer, readonly Buffer[] | null];
+/** Names of an entry's members. */
+const MEMBERS = [Buffer.from('body'), Buffer.from('producer')];
 
 export class StreamReader implements QueueReader {
   /** Unique for each process that ever was: two members of one name would share what is pending. */
@@ -54,15 +55,16 @@ export class StreamReader implements QueueReader {
   #tidiedMs = performance.now();
   #claimedMs = Number.NEGATIVE_INFINITY;
   #claimCursor = '0-0';
-  #answerLost = false;
+  /** The last of its own pending entries that this member has read again, after an answer was lost; undefined where none was. */
+  #againFrom: string | undefined;
   #closing: Promise<void> | undefined;
 
   constructor({ uri, log, stream = STREAM }: StreamReaderOptions) {
     this.#stream = stream;
     this.#log = log;
-    this.#reading = new RedisConnection({ uri, log: log.child({ connection: 'reading' }), name: 'ingest-consumer', binary: true });
-    this.#control = new RedisConnection({ uri, log: log.child({ connection: 'control' }), name: 'ingest-consumer' });
-    this.#reading.onLost = () => (this.#answerLost = true);
+    this.#reading = new RedisConnection({ uri, log: log.child({ connection: 'reading' }), name: 'ingest-consumer', bytes: true });
+    this.#control = new RedisConnection({ uri, log: log.child({ connection: 'control' }), name: 'ingest-consumer', bytes: true });
+    this.#reading.onLost = () => (this.#againFrom = '0');
   }
 
   /** Begins to connect, and keeps at it. True once both connections stand, false when they do not within `timeoutMs`. */
@@ -102,11 +104,11 @@ export class StreamReader implements QueueReader {
   }
 
   async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
-    if (this.#answerLost) {
-      // What was taken with an answer that never came is this member's; what was acknowledged since is not in it.
-      const own = await this.#readGroup(max, 0, '0');
+    if (this.#againFrom !== undefined) {
+      // What was taken with an answer that never came is this member's. What is in hand meanwhile comes once more.
+      const own = await this.#readGroup(max, 0, this.#againFrom);
+      this.#againFrom = own.at(-1)?.entry;
       if (own.length > 0) return own;
-      this.#answerLost = false;
     }
     const claimed = await this.#claim(max, idleMs);
     return claimed.length > 0 ? claimed : this.#readGroup(max, waitMs, '>');
@@ -121,8 +123,9 @@ export class StreamReader implements QueueReader {
   async lag(): Promise<QueueLag> {
     const command = this.#lag.command(this.#stream);
     command.push(GROUP);
-    const [events, oldestMs] = (await this.#answer(this.#lag.run(this.#control, command))) as [number, number];
-    return { events, oldestMs };
+    const reply = await this.#answer(this.#lag.run(this.#control, command));
+    reply.array();
+    return { events: reply.integer(), oldestMs: reply.integer() };
   }
 
   close(): Promise<void> {
@@ -142,12 +145,13 @@ export class StreamReader implements QueueReader {
     this.#claimedMs = now;
     for (;;) {
       const command = ['XAUTOCLAIM', this.#stream, GROUP, this.name, String(idleMs), this.#claimCursor, 'COUNT', String(max)];
-      const reply = (await this.#read(command, 0)) as readonly [Buffer, readonly RawEntry[], readonly Buffer[]];
-      const [cursor, entries, droppedEntries] = reply;
-      this.#claimCursor = cursor.toString();
+      const reply = await this.#read(command, 0);
+      reply.array();
+      this.#claimCursor = reply.text();
+      const entries = deliveriesOf(reply);
       // Redis forgets a pending entry that it no longer holds at the moment it says so here.
-      const dropped = droppedEntries.map((entry) => deliveryOf([entry, null]));
-      const claimed = [...dropped, ...entries.map(deliveryOf)];
+      const dropped = elementsOf(reply, () => droppedDelivery(reply.text()));
+      const claimed = [...dropped, ...entries];
       if (claimed.length > 0 || this.#claimCursor === '0-0') return claimed;
     }
   }
@@ -156,30 +160,34 @@ export class StreamReader implements QueueReader {
     // BLOCK 0 would wait for ever.
     const block = waitMs === 0 ? [] : ['BLOCK', String(waitMs)];
     const command = ['XREADGROUP', 'GROUP', GROUP, this.name, 'COUNT', String(max), ...block, 'STREAMS', this.#stream, from];
-    const reply = (await this.#read(command, waitMs)) as readonly [readonly [Buffer, readonly RawEntry[]]] | null;
-    return reply === null ? [] : reply[0][1].map(deliveryOf);
+    const reply = await this.#read(command, waitMs);
+    // An array of one stream, which is its name and its entries; no array where there is nothing.
+    if (reply.array() === undefined) return [];
+    reply.array();
+    reply.text();
+    return deliveriesOf(reply);
   }
 
   /** A command on the reading connection that may block for `waitMs`. */
-  async #read(command: readonly RedisArgument[], waitMs: number): Promise<RedisReply> {
+  async #read(command: readonly string[], waitMs: number): Promise<Reply> {
     try {
-      return await withTimeout(this.#reading.send(command), waitMs + ANSWER_TIMEOUT_MS);
+      return asBytes(await withTimeout(this.#reading.send(command), waitMs + ANSWER_TIMEOUT_MS));
     } catch (cause) {
       if (vanished(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
       // An error that Redis answered with lost nothing; anything else may have.
-      if (!(cause instanceof Error && /^[A-Z]+ /.test(cause.message))) this.#answerLost = true;
+      if (!(cause instanceof Error && /^[A-Z]+ /.test(cause.message))) this.#againFrom = '0';
       if (isTimeout(cause)) this.#reading.restart('the server does not answer');
       throw cause;
     }
   }
 
-  #command(command: readonly RedisArgument[]): Promise<RedisReply> {
+  #command(command: readonly string[]): Promise<Reply> {
     return this.#answer(this.#control.send(command));
   }
 
-  async #answer(reply: Promise<RedisReply>): Promise<RedisReply> {
+  async #answer(reply: Promise<RedisReply>): Promise<Reply> {
     try {
-      return await withTimeout(reply, ANSWER_TIMEOUT_MS);
+      return asBytes(await withTimeout(reply, ANSWER_TIMEOUT_MS));
     } catch (cause) {
       if (vanished(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
       if (isTimeout(cause)) this.#control.restart('the server does not answer');
@@ -190,7 +198,7 @@ export class StreamReader implements QueueReader {
   async #sign(replicasMax: number): Promise<number> {
     const command = this.#register.command(this.#stream);
     command.push(this.name, String(REPLICA_LEASE_MS), String(replicasMax));
-    return Number(await this.#answer(this.#register.run(this.#control, command)));
+    return (await this.#answer(this.#register.run(this.#control, command))).integer();
   }
 
   /** A replica that was frozen for longer than its lease comes back to a place that may be taken: it says so and goes on. */
@@ -216,19 +224,51 @@ export class StreamReader implements QueueReader {
   }
 }
 
-function deliveryOf([id, members]: RawEntry): Delivery {
-  const entry = id.toString('latin1');
-  const acceptedAtMs = Math.min(Number.parseInt(entry, 10), TIME_MS_MAX);
-  if (members === null) return { entry, producer: undefined, body: undefined, dropped: true, acceptedAtMs };
+/** Both connections are of the kind whose answers are bytes. */
+const asBytes = (reply: RedisReply): Reply => reply as unknown as Reply;
+
+const deliveriesOf = (reply: Reply): Delivery[] => elementsOf(reply, () => deliveryOf(reply));
+
+function elementsOf<T>(reply: Reply, read: () => T): T[] {
+  const elements: T[] = [];
+  for (let left = reply.array() ?? 0; left > 0; left -= 1) elements.push(read());
+  return elements;
+}
+
+/** One entry: its name, and names and values by turns; no array of them where the entry is gone. */
+function deliveryOf(reply: Reply): Delivery {
+  reply.array();
+  const entry = reply.text();
+  const members = reply.array();
+  if (members === undefined) return droppedDelivery(entry);
   let producer: string | undefined;
   let body: Buffer | undefined;
-  for (let at = 0; at + 1 < members.length; at += 2) {
-    const name = members[at]?.toString('latin1');
-    const value = members[at + 1];
-    if (name === 'body') body = value;
-    if (name === 'producer' && value !== undefined && isUtf8(value)) producer = value.toString('utf8');
+  for (let left = members; left > 0; left -= 2) {
+    const member = reply.oneOf(MEMBERS);
+    if (member === 1) {
+      producer = producerOf(reply);
+      continue;
+    }
+    const value = reply.bytes();
+    if (member === 0) body = value;
   }
-  return { entry, producer, body, dropped: false, acceptedAtMs };
+  return { entry, producer, body, dropped: false, acceptedAtMs: acceptedAtMs(entry) };
+}
+
+const droppedDelivery = (entry: string): Delivery => ({ entry, producer: undefined, body: undefined, dropped: true, acceptedAtMs: acceptedAtMs(entry) });
+
+const acceptedAtMs = (entry: string): number => Math.min(Number.parseInt(entry, 10), TIME_MS_MAX);
+
+// Fact: a producer sends many events, and a string made of bytes costs more than a comparison of them. Choice: the last one
+// is kept, in a copy, because the bytes are a part of an answer that may be large.
+let lastBytes: Buffer = Buffer.alloc(0);
+let lastProducer: string | undefined = '';
+function producerOf(reply: Reply): string | undefined {
+  if (!reply.passes(lastBytes)) {
+    lastBytes = Buffer.from(reply.bytes());
+    lastProducer = isUtf8(lastBytes) ? lastBytes.toString('utf8') : undefined;
+  }
+  return lastProducer;
 }
 
 /** What Redis says of a group or stream that is not there, also to a member that waited for it while it went. */

@@ -44,8 +44,27 @@ describe('the reader of a Redis Stream', () => {
       return deliveries.length > 0 && deliveries;
     }, 5_000);
     assert.equal(again[0]?.entry, '1-1');
-    await reader.acknowledge(['1-1']);
+    await eventually('the other connection is back too', () => reader.acknowledge(['1-1']).then(() => true), 5_000);
     assert.deepEqual(await reader.read(10, 3_600_000, 20), []);
+  });
+
+  it('reads what is pending once more after a lost answer, read by read, and then what is new, without an acknowledgement between', async (t) => {
+    await server.command('FLUSHALL');
+    const reader = await openReader();
+    t.after(() => reader.close());
+    await reader.join();
+    const pending = ['1-1', '1-2', '1-3', '1-4', '1-5'];
+    for (const entry of pending) await server.command('XADD', STREAM, entry, 'producer', 'shop', 'body', '{}');
+    assert.equal((await reader.read(10, 3_600_000, 0)).length, 5);
+    await server.command('XADD', STREAM, '2-1', 'producer', 'shop', 'body', '{}');
+    await server.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    const entries: string[] = [];
+    await eventually('all came', async () => {
+      const deliveries = await reader.read(2, 3_600_000, 20).catch(() => []);
+      entries.push(...deliveries.map(({ entry }) => entry));
+      return entries.includes('2-1');
+    }, 5_000);
+    assert.deepEqual(entries, [...pending, '2-1']);
   });
 
   it('rejects in time when the server is frozen, and reads on when it goes on', async (t) => {

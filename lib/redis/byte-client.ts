@@ -1,0 +1,144 @@
+// A client of Redis for one connection that reads a lot: its answers are bytes, to be read by whoever asked (reply.ts), and a
+// command is written at once.
+//
+// Fact: node-redis writes commands in the event loop's next check phase, when everything that has arrived is decoded, so
+// the server idles while a large answer is read. Choice: this one writes in the call.
+//
+// It keeps to the part of node-redis' client that RedisConnection uses, which supervises both: it reconnects for ever, with the
+// pauses it is given, fails what is outstanding when the connection breaks, and keeps nothing for later.
+import { EventEmitter } from 'node:events';
+import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { ReplyAssembler, type Reply } from './reply.ts';
+
+const DEFAULT_PORT = 6379;
+
+export interface ByteClientOptions {
+  readonly uri: string;
+  /** Shown by `CLIENT LIST`. */
+  readonly name: string;
+  readonly connectTimeoutMs: number;
+  /** How long to wait before try number `retries`, from 0. */
+  readonly pauseMs: (retries: number) => number;
+}
+
+interface Waiter {
+  readonly resolve: (reply: Reply) => void;
+  readonly reject: (cause: Error) => void;
+}
+
+/** Emits `ready` each time the connection stands, and `error` each time it is lost or cannot be made. */
+export class ByteClient extends EventEmitter {
+  readonly #options: ByteClientOptions;
+  readonly #waiters: Waiter[] = [];
+  #socket: Socket | undefined;
+  #retry: NodeJS.Timeout | undefined;
+  #retries = 0;
+  #closed = false;
+  isReady = false;
+
+  constructor(options: ByteClientOptions) {
+    super();
+    this.#options = options;
+  }
+
+  /** Begins to connect, and keeps at it. */
+  connect(): Promise<void> {
+    this.#open();
+    return Promise.resolve();
+  }
+
+  sendCommand(command: readonly string[]): Promise<Reply> {
+    return this.isReady ? this.#send(command) : Promise.reject(new Error('there is no connection to the queue'));
+  }
+
+  /** Closes after what is outstanding. */
+  async close(): Promise<void> {
+    while (this.#waiters.length > 0) await new Promise<void>((resolve) => this.once('idle', resolve));
+    this.destroy();
+  }
+
+  destroy(): void {
+    this.#closed = true;
+    clearTimeout(this.#retry);
+    this.#lose(new Error('the connection is closed'));
+  }
+
+  #open(): void {
+    const { uri, connectTimeoutMs } = this.#options;
+    const { protocol, hostname, port } = new URL(uri);
+    // An IPv6 address stands in brackets in a URI.
+    const address = { host: hostname.replace(/^\[(.*)\]$/, '$1'), port: port === '' ? DEFAULT_PORT : Number(port) };
+    // Only a name may be shown to the server before its certificate (RFC 6066, section 3).
+    const shown = isIP(address.host) === 0 ? { servername: address.host } : {};
+    const socket = protocol === 'rediss:' ? connectTls({ ...address, ...shown }) : connectTcp(address);
+    const assembler = new ReplyAssembler();
+    this.#socket = socket;
+    socket.setNoDelay(true);
+    socket.setKeepAlive(true, 5_000);
+    socket.setTimeout(connectTimeoutMs, () => socket.destroy(new Error('the server does not answer')));
+    socket.once(protocol === 'rediss:' ? 'secureConnect' : 'connect', () => void this.#greet(socket));
+    socket.on('data', (piece: Buffer) => {
+      for (const reply of assembler.push(piece)) this.#settle(reply);
+    });
+    let cause: Error | undefined;
+    socket.on('error', (error: Error) => (cause = error));
+    socket.on('close', () => {
+      if (socket === this.#socket) this.#lose(cause ?? new Error('the connection was closed by the other side'));
+    });
+  }
+
+  async #greet(socket: Socket): Promise<void> {
+    const { username, password, pathname } = new URL(this.#options.uri);
+    const user = username === '' ? [] : [decodeURIComponent(username)];
+    const greeting = [['CLIENT', 'SETNAME', this.#options.name]];
+    if (pathname.length > 1) greeting.unshift(['SELECT', decodeURIComponent(pathname.slice(1))]);
+    if (password !== '') greeting.unshift(['AUTH', ...user, decodeURIComponent(password)]);
+    try {
+      await Promise.all(greeting.map((command) => this.#send(command)));
+    } catch (cause) {
+      socket.destroy(cause instanceof Error ? cause : undefined);
+      return;
+    }
+    socket.setTimeout(0);
+    this.#retries = 0;
+    this.isReady = true;
+    this.emit('ready');
+  }
+
+  #send(command: readonly string[]): Promise<Reply> {
+    // Fact: a string put together by join is flat, and one put together by + is made flat when it is written; and one of ASCII,
+    // as nearly all are, is written as Latin-1 without being converted.
+    const parts = [`*${command.length}`];
+    let ascii = true;
+    for (const part of command) {
+      const bytes = Buffer.byteLength(part);
+      ascii &&= bytes === part.length;
+      parts.push(`$${bytes}`, part);
+    }
+    parts.push('');
+    this.#socket?.write(parts.join('\r\n'), ascii ? 'latin1' : 'utf8');
+    return new Promise((resolve, reject) => this.#waiters.push({ resolve, reject }));
+  }
+
+  #settle(reply: Reply): void {
+    const waiter = this.#waiters.shift();
+    const { error } = reply;
+    if (error === undefined) waiter?.resolve(reply);
+    else waiter?.reject(error);
+    if (this.#waiters.length === 0) this.emit('idle');
+  }
+
+  #lose(cause: Error): void {
+    const socket = this.#socket;
+    this.#socket = undefined;
+    this.isReady = false;
+    socket?.destroy();
+    for (const waiter of this.#waiters.splice(0)) waiter.reject(cause);
+    this.emit('idle');
+    if (this.#closed) return;
+    this.#retry = setTimeout(() => this.#open(), this.#options.pauseMs(this.#retries));
+    this.#retries += 1;
+    this.emit('error', cause);
+  }
+}

@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { describe, it, type TestContext } from 'node:test';
+import tls from 'node:tls';
+import { ByteClient } from '../../lib/redis/byte-client.ts';
+import type { Reply } from '../../lib/redis/reply.ts';
+import { CertificateAuthority } from '../../lib/runtime/certificate-authority.ts';
+import { freePort, TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+
+interface Opened {
+  readonly client: ByteClient;
+  readonly errors: string[];
+}
+
+function open(t: TestContext, uri: string): Opened {
+  const client = new ByteClient({ uri, name: 'byte-client-test', connectTimeoutMs: 300, pauseMs: () => 20 });
+  const errors: string[] = [];
+  client.on('error', (cause: Error) => errors.push(cause.message));
+  void client.connect();
+  t.after(() => client.destroy());
+  return { client, errors };
+}
+
+const ready = ({ client }: Opened): Promise<unknown> => eventually('it is ready', () => client.isReady, 5_000);
+const text = async (reply: Promise<Reply>): Promise<string> => (await reply).text();
+
+describe('the client whose answers are bytes', () => {
+  it('greets with user, password, database and name', async (t) => {
+    const redis = await TestRedis.start();
+    await redis.command('ACL', 'SETUSER', 'shop', 'on', '>p@ss/w:rd', '~*', '+@all');
+    const opened = open(t, `redis://shop:${encodeURIComponent('p@ss/w:rd')}@127.0.0.1:${redis.port}/3`);
+    await ready(opened);
+    const list = await text(opened.client.sendCommand(['CLIENT', 'LIST']));
+    assert.match(list, /name=byte-client-test .*db=3 .*user=shop/);
+  });
+
+  it('says what the server says to a wrong password, and goes on trying', async (t) => {
+    const redis = await TestRedis.start();
+    const opened = open(t, `redis://shop:wrong@127.0.0.1:${redis.port}`);
+    await eventually('it tried twice', () => opened.errors.length >= 2, 5_000);
+    assert.match(opened.errors[0] ?? '', /^WRONGPASS/);
+    assert.equal(opened.client.isReady, false);
+    await redis.command('ACL', 'SETUSER', 'shop', 'on', '>wrong', '~*', '+@all');
+    await ready(opened);
+  });
+
+  it('gives each command its own answer, in order, errors among them', async (t) => {
+    const redis = await TestRedis.start();
+    const opened = open(t, redis.uri);
+    await ready(opened);
+    const { client } = opened;
+    const echoes = ['', 'é\u{1F600}', 'x'.repeat(500_000), '\r\n$5\r\n'].map((word) => client.sendCommand(['ECHO', word]).then((reply) => reply.bytes().toString()));
+    const wrong = assert.rejects(client.sendCommand(['NOPE']), /^Error: ERR unknown command/);
+    const last = text(client.sendCommand(['ECHO', 'last']));
+    assert.deepEqual(await Promise.all(echoes), ['', 'é\u{1F600}', 'x'.repeat(500_000), '\r\n$5\r\n']);
+    await wrong;
+    assert.equal(await last, 'last');
+  });
+
+  it('fails what is outstanding when the connection breaks, keeps nothing for later, and is ready again by itself', async (t) => {
+    const redis = await TestRedis.start();
+    const opened = open(t, redis.uri);
+    await ready(opened);
+    const waiting = assert.rejects(opened.client.sendCommand(['BLPOP', 'nothing', '0']));
+    await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await waiting;
+    await assert.rejects(opened.client.sendCommand(['PING']), /no connection/);
+    await ready(opened);
+    assert.equal(opened.errors.length, 1);
+  });
+
+  it('does not wait for ever for a server that takes the connection and says nothing', async (t) => {
+    const redis = await TestRedis.start();
+    await redis.signal('SIGSTOP');
+    t.after(() => redis.signal('SIGCONT'));
+    const opened = open(t, redis.uri);
+    await eventually('it gave up once', () => opened.errors.length > 0, 5_000);
+    assert.match(opened.errors[0] ?? '', /does not answer/);
+    await redis.signal('SIGCONT');
+    await ready(opened);
+  });
+
+  it('closes after what is outstanding, and then sends nothing', async (t) => {
+    const redis = await TestRedis.start();
+    const opened = open(t, redis.uri);
+    await ready(opened);
+    const echo = text(opened.client.sendCommand(['ECHO', 'last']));
+    await opened.client.close();
+    assert.equal(await echo, 'last');
+    await assert.rejects(opened.client.sendCommand(['PING']));
+    assert.deepEqual(opened.errors, []);
+  });
+
+  it('speaks TLS with rediss://, and only with a server that its authorities know', async (t) => {
+    const redis = await TestRedis.start();
+    const authority = await CertificateAuthority.create('test authority');
+    const { certificate: cert, key } = await authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], server: true });
+    const names: unknown[] = [];
+    const server = tls.createServer({ cert, key }, (socket) => {
+      names.push(socket.servername);
+      const plain = connect(redis.port, '127.0.0.1');
+      socket.on('error', () => plain.destroy());
+      socket.pipe(plain).pipe(socket);
+    });
+    const port = await freePort();
+    await new Promise<void>((resolve) => server.listen(port, resolve));
+    t.after(() => server.close());
+    const stranger = open(t, `rediss://localhost:${port}`);
+    await eventually('it refuses', () => stranger.errors.length > 0, 5_000);
+    assert.equal(stranger.client.isReady, false);
+    stranger.client.destroy();
+    const known = tls.getCACertificates('default');
+    tls.setDefaultCACertificates([...known, authority.certificate]);
+    t.after(() => tls.setDefaultCACertificates(known));
+    const opened = open(t, `rediss://localhost:${port}`);
+    await ready(opened);
+    assert.equal(await text(opened.client.sendCommand(['ECHO', 'safe'])), 'safe');
+    assert.equal(names.at(-1), 'localhost');
+  });
+});

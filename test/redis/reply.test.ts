@@ -1,0 +1,92 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { ReplyAssembler, type Reply } from '../../lib/redis/reply.ts';
+
+type Value = string | number | null | readonly Value[];
+
+/** RESP2, as a server writes it. */
+function written(value: Value): string {
+  if (value === null) return '*-1\r\n';
+  if (typeof value === 'number') return `:${value}\r\n`;
+  if (typeof value === 'string') return `$${Buffer.byteLength(value, 'latin1')}\r\n${value}\r\n`;
+  return `*${value.length}\r\n${value.map(written).join('')}`;
+}
+
+/** Reads a value of the same form as `like`. */
+function read(reply: Reply, like: Value): Value {
+  if (typeof like === 'number') return reply.integer();
+  if (typeof like === 'string') return reply.bytes().toString('latin1');
+  const size = reply.array();
+  return size === undefined ? null : Array.from({ length: size }, (_, at) => read(reply, like?.[at] ?? null));
+}
+
+/** The answers that come out of `bytes` when it comes in pieces of these sizes, by turns. */
+function assembled(bytes: Buffer, sizes: readonly number[]): Reply[] {
+  const assembler = new ReplyAssembler();
+  const replies: Reply[] = [];
+  const piece = Buffer.alloc(bytes.length);
+  for (let at = 0, turn = 0; at < bytes.length; turn += 1) {
+    const size = sizes[turn % sizes.length] ?? 1;
+    // The same memory for each piece, as a socket may have it.
+    const length = bytes.copy(piece, 0, at, at + size);
+    replies.push(...assembler.push(piece.subarray(0, length)));
+    piece.fill(0);
+    at += size;
+  }
+  return replies;
+}
+
+const ENTRIES: Value = [['ingest', [['1-1', ['producer', 'shop', 'body', '{}\r\n*1\r\n$5']], ['1-2', null], ['1-3', []]]]];
+
+describe('an answer of Redis', () => {
+  it('is the same in whatever pieces it comes', () => {
+    const bytes = Buffer.from(written(ENTRIES) + written(null) + written(ENTRIES), 'latin1');
+    for (let size = 1; size <= bytes.length; size += 1) {
+      const [first, second, third, ...more] = assembled(bytes, [size]);
+      assert.ok(first !== undefined && second !== undefined && third !== undefined && more.length === 0, `${size}`);
+      assert.deepEqual(read(first, ENTRIES), ENTRIES);
+      assert.equal(second.array(), undefined);
+      assert.deepEqual(read(third, ENTRIES), ENTRIES);
+    }
+  });
+
+  it('is read as it was written, whatever it holds', () => {
+    const { value } = fc.letrec<{ value: Value }>((tie) => ({
+      value: fc.oneof({ maxDepth: 4 }, fc.string({ unit: 'binary' }).map((text) => Buffer.from(text).toString('latin1')), fc.maxSafeInteger(), fc.constant(null), fc.array(tie('value'))),
+    }));
+    fc.assert(
+      fc.property(fc.array(value, { minLength: 1 }), fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1 }), (values, sizes) => {
+        const replies = assembled(Buffer.from(values.map(written).join(''), 'latin1'), sizes);
+        assert.equal(replies.length, values.length);
+        for (const [at, reply] of replies.entries()) assert.deepEqual(read(reply, values[at] ?? null), values[at]);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('may be larger than any block, and keeps its bytes while others come', () => {
+    const large = ['x'.repeat(3 << 20), 'y'.repeat(300_000), 'z'];
+    const [first, second, third] = assembled(Buffer.from(large.map(written).join(''), 'latin1'), [65_536, 7, 100_000]);
+    const bytes = [first, second, third].map((reply) => reply?.bytes().toString('latin1'));
+    assert.deepEqual(bytes, large);
+  });
+
+  it('may be an error, in the words of the server', () => {
+    const [error, after] = assembled(Buffer.from('-NOGROUP No such key\r\n+OK\r\n'), [3]);
+    assert.equal(error?.error?.message, 'NOGROUP No such key');
+    assert.equal(after?.error, undefined);
+  });
+
+  it('tells a known name from others', () => {
+    const known = [Buffer.from('body'), Buffer.from('producer')];
+    const [reply] = assembled(Buffer.from(written(['body', 'producer', 'bod', 'bodyx', 'BODY', ''])), [64]);
+    reply?.array();
+    assert.deepEqual(Array.from({ length: 6 }, () => reply?.oneOf(known)), [0, 1, -1, -1, -1, -1]);
+  });
+
+  it('of another form than was asked for is a fault, and not a wrong value', () => {
+    const [reply] = assembled(Buffer.from(':1\r\n'), [64]);
+    assert.throws(() => reply?.bytes(), /form/);
+  });
+});
