@@ -7,8 +7,8 @@
 // Invariants and limits of the file itself: see database.ts. A worker that ends by itself is a bug there; its calls reject,
 // and the next call starts another one.
 import { Worker } from 'node:worker_threads';
-import { BatchRefused, type Landing, type Warehouse, type WarehouseLookup } from '../ingest/warehouse.ts';
-import { columnsOf } from './columns.ts';
+import { BatchRefused, type Warehouse, type WarehouseLookup } from '../ingest/warehouse.ts';
+import { columnsOf, landingsOf } from './columns.ts';
 import type { Call, Reply, WorkerOptions } from './worker.ts';
 
 /** `readOnly` opens an existing file for look-ups and never writes to it. */
@@ -26,9 +26,9 @@ export function createSqliteWarehouse({ path, readOnly = false }: SqliteWarehous
   const thread = new Thread({ path, readOnly });
   return {
     prepare: () => thread.ask({ kind: 'prepare' }) as Promise<void>,
-    land: (batch) => {
+    land: async (batch) => {
       const columns = columnsOf(batch);
-      return thread.ask({ kind: 'land', columns }, [columns.bodies.buffer]) as Promise<Landing[]>;
+      return landingsOf((await thread.ask({ kind: 'land', columns }, [columns.bodies.buffer])) as Uint8Array);
     },
     quarantine: (entries) => {
       // A copy of each body of its own: see columns.ts.
