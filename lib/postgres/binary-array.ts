@@ -11,6 +11,9 @@ const EMPTY_HEADER_BYTES = 12;
 /** PostgreSQL counts time from 2000-01-01 UTC, in microseconds. */
 const EPOCH_MS = Date.UTC(2000, 0, 1);
 
+/** A timestamptz from Unix milliseconds. */
+export const timestamp = (valueMs: number): bigint => BigInt(valueMs - EPOCH_MS) * 1000n;
+
 /** `text[]`. Strings are sent as UTF-8; a Buffer is sent as it is. */
 export const textArray = (values: readonly (string | Buffer | undefined)[]): Buffer => bytesArray(OID.text, values);
 
@@ -23,7 +26,7 @@ export function timeArray(valuesMs: readonly number[]): Buffer {
   let at = HEADER_BYTES;
   for (const valueMs of valuesMs) {
     at = array.writeInt32BE(8, at);
-    at = array.writeBigInt64BE(BigInt(valueMs - EPOCH_MS) * 1000n, at);
+    at = array.writeBigInt64BE(timestamp(valueMs), at);
   }
   return array;
 }

@@ -1,8 +1,9 @@
 // The warehouse in PostgreSQL 14 or newer, and in what speaks its protocol and honours a primary key.
 //
-// Invariant: a batch is one INSERT ... ON CONFLICT DO NOTHING over arrays, so it is one transaction and one round trip, and
-// the primary key alone decides which event of an id is the row. Rows go in sorted by id: two replicas with the same
-// ids then wait for each other in one order and do not deadlock.
+// Invariant: a batch is one COPY, or where that is refused, one INSERT ... ON CONFLICT DO NOTHING over arrays. Either is one
+// transaction, and the primary key alone decides which event of an id is the row: COPY fails at a row that is there
+// already, and nothing of it is kept. Rows go in sorted by id: two replicas with the same ids then wait for each other in
+// one order and do not deadlock. What is wrong with a row is for INSERT to say.
 //
 // Limits: every call ends within CALL_TIMEOUT_MS plus CONNECT_TIMEOUT_MS, look-ups within FIND_TIMEOUT_MS each way. A
 // frozen or unreachable server is therefore "away", and never a hang. It reads `client_encoding` from nobody: pg
@@ -18,11 +19,14 @@ import {
   type WarehouseLookup,
 } from '../ingest/warehouse.ts';
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
+import { copyEvents } from './copy.ts';
 import { migrate } from './migrations.ts';
 
 const CONNECT_TIMEOUT_MS = 3_000;
 const CALL_TIMEOUT_MS = 15_000;
 const FIND_TIMEOUT_MS = 1_500;
+/** After a COPY that was refused: a row that is not new seldom comes alone, and what was copied before it is thrown away. */
+const COPY_PAUSE_MS = 1_000;
 
 /** A look-up that finds a warehouse away must not hold the gateway's answer for long; landing may wait longer. */
 export interface PostgresWarehouseOptions {
@@ -77,6 +81,31 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
   pool.on('error', () => undefined);
   pool.on('connect', (client) => client.on('error', () => undefined));
   let closing: Promise<void> | undefined;
+  let copyAtMs = Number.NEGATIVE_INFINITY;
+
+  /** Rows that are all new, by COPY; undefined where the server would not have it, and nothing was written. */
+  async function copied(events: readonly LandingEvent[]): Promise<ReadonlySet<string> | undefined> {
+    if (performance.now() < copyAtMs) return undefined;
+    const client = await pool.connect();
+    let broken = false;
+    try {
+      const rows = await copyEvents(client, events, Date.now());
+      if (rows === events.length) return new Set(events.map(({ id }) => id));
+    } catch (cause) {
+      broken = !(cause instanceof pg.DatabaseError);
+      if (broken) throw cause;
+    } finally {
+      client.release(broken);
+    }
+    copyAtMs = performance.now() + COPY_PAUSE_MS;
+    return undefined;
+  }
+
+  /** Those of the rows that were new. */
+  async function inserted(events: readonly LandingEvent[]): Promise<ReadonlySet<string>> {
+    const { rows } = await refusing(pool.query<{ id: string }>(LAND, landingArrays(events)));
+    return new Set(rows.map(({ id }) => id));
+  }
 
   return {
     async prepare() {
@@ -92,8 +121,7 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
 
     async land(batch) {
       const firsts = firstOfEachId(batch);
-      const inserted = await refusing(pool.query<{ id: string }>(LAND, landingArrays(firsts)));
-      const landed = new Set(inserted.rows.map((row) => row.id));
+      const landed = (await copied(firsts)) ?? (await inserted(firsts));
       if (landed.size === batch.length) return batch.map(() => 'landed');
       return verdicts(batch, landed, await owners(pool, batch, landed));
     },

@@ -1,0 +1,101 @@
+// COPY ... FROM STDIN in PostgreSQL's binary form, for rows that are new.
+//
+// Fact: COPY puts a page's rows into the table in one step, with one record in the log, and INSERT ... ON CONFLICT each row by
+// itself, and notes each beforehand: 5 us of a server's core instead of 9 us for an event of 300 bytes. pg has no COPY, but
+// takes any object as a query that handles the protocol's messages (pg-query-stream is one).
+//
+// The form: manual, "COPY", section "Binary Format"; the messages: "Message Formats", CopyData and CopyDone.
+import type pg from 'pg';
+import type { LandingEvent } from '../ingest/warehouse.ts';
+import { timestamp } from './binary-array.ts';
+
+const COPY = 'COPY events (id, type, producer, accepted_at, landed_at, body) FROM STDIN (FORMAT binary)';
+const COLUMNS = 6;
+const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
+const TRAILER = -1;
+const TIMESTAMP_BYTES = 8;
+/** Of a row, besides its texts: the number of columns, the length of each, both times. */
+const ROW_BYTES = 2 + 4 * COLUMNS + 2 * TIMESTAMP_BYTES;
+const COPY_DATA = 0x64; // d
+const COPY_DONE = 0x63; // c
+/** Of one UTF-16 unit in UTF-8, at most. */
+const UNIT_BYTES_MAX = 3;
+
+/** Copies rows into `events` in a transaction of its own and gives how many went in. Rejects with the server's error. */
+export function copyEvents(client: pg.PoolClient, events: readonly LandingEvent[], landedAtMs: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    client.query(
+      new CopyIn(COPY, copyMessages(events, landedAtMs), (cause, rows) => {
+        if (cause instanceof Error) reject(cause);
+        else resolve(rows);
+      }),
+    );
+  });
+}
+
+/** pg calls these methods with what the server says, and `callback` itself when the query's time-out is over. */
+class CopyIn implements pg.Submittable {
+  readonly #statement: string;
+  readonly #messages: Buffer;
+  #rows = 0;
+  callback: (cause: Error | null | undefined, rows: number) => void;
+
+  constructor(statement: string, messages: Buffer, callback: CopyIn['callback']) {
+    this.#statement = statement;
+    this.#messages = messages;
+    this.callback = callback;
+  }
+
+  submit(connection: pg.Connection): void {
+    connection.query(this.#statement);
+  }
+
+  handleCopyInResponse(connection: pg.Connection): void {
+    connection.stream.write(this.#messages);
+  }
+
+  /** `text` is `COPY <rows>`. */
+  handleCommandComplete({ text }: { readonly text: string }): void {
+    this.#rows = Number(text.split(' ')[1]);
+  }
+
+  handleReadyForQuery(): void {
+    this.callback(null, this.#rows);
+  }
+
+  handleError(cause: Error): void {
+    this.callback(cause, 0);
+  }
+}
+
+/** One CopyData with all rows, and CopyDone. */
+function copyMessages(events: readonly LandingEvent[], landedAtMs: number): Buffer {
+  let bytesMax = 1 + 4 + SIGNATURE.length + 2 + 1 + 4;
+  for (const { id, type, producer, body } of events) {
+    bytesMax += ROW_BYTES + UNIT_BYTES_MAX * (id.length + type.length + producer.length) + body.length;
+  }
+  const messages = Buffer.allocUnsafe(bytesMax);
+  const landedAt = timestamp(landedAtMs);
+  let at = 1 + 4;
+  at += SIGNATURE.copy(messages, at);
+  for (const { id, type, producer, acceptedAtMs, body } of events) {
+    at = messages.writeInt16BE(COLUMNS, at);
+    at = writeText(messages, id, at);
+    at = writeText(messages, type, at);
+    at = writeText(messages, producer, at);
+    at = messages.writeBigInt64BE(timestamp(acceptedAtMs), messages.writeInt32BE(TIMESTAMP_BYTES, at));
+    at = messages.writeBigInt64BE(landedAt, messages.writeInt32BE(TIMESTAMP_BYTES, at));
+    at = messages.writeInt32BE(body.length, at);
+    at += body.copy(messages, at);
+  }
+  at = messages.writeInt16BE(TRAILER, at);
+  messages[0] = COPY_DATA;
+  messages.writeInt32BE(at - 1, 1);
+  messages[at] = COPY_DONE;
+  return messages.subarray(0, messages.writeInt32BE(4, at + 1));
+}
+
+function writeText(to: Buffer, text: string, at: number): number {
+  const bytes = to.write(text, at + 4, 'utf8');
+  return to.writeInt32BE(bytes, at) + bytes;
+}
