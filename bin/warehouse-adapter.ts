@@ -6,6 +6,6 @@ import { createSqliteWarehouse } from '../lib/sqlite/warehouse.ts';
 /** `sqlite:<path>`, `postgres://…` or `postgresql://…`; the configuration has refused anything else. Connects to nothing yet. */
 export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Warehouse {
   if (uri.startsWith('sqlite:')) return createSqliteWarehouse({ path: uri.slice('sqlite:'.length), readOnly: role === 'gateway' });
-  // A consumer lands one batch at a time and probes; a gateway serves look-ups side by side.
-  return createPostgresWarehouse(role === 'consumer' ? { uri, connectionsMax: 2 } : { uri, connectionsMax: 8, connectTimeoutMs: 1_000 });
+  // A consumer lands three batches side by side and probes; a gateway serves look-ups side by side.
+  return createPostgresWarehouse(role === 'consumer' ? { uri, connectionsMax: 4 } : { uri, connectionsMax: 8, connectTimeoutMs: 1_000 });
 }

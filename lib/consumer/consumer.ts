@@ -1,11 +1,13 @@
-// One replica of the consumer, as two loops that work side by side:
+// One replica of the consumer, as loops that work side by side:
 //
-//   preparing ─▶ taking in:  joining ─▶ reading ─▶ reading …         (a group that vanished leads back to joining)
-//            └─▶ landing:    landing ─▶ acknowledging ─▶ landing …
+//   preparing ─▶ taking in:  joining ─▶ reading ─▶ judging, while the next is being read …   (a group that vanished leads back to joining)
+//            └─▶ landing:    landing ─▶ acknowledging ─▶ landing …                            (LANDINGS_AT_ONCE times)
 //
 // Any step that fails because the queue or the warehouse is away is tried again after a pause (doubling, PAUSE_FIRST_MS
 // to PAUSE_MAX_MS, half of it chance). A batch stays in hand until it is landed and acknowledged; meanwhile reading goes
-// on until the intake is full, so memory holds two batches of READS_AHEAD reads at most.
+// on until the intake is full, so memory holds what the intake holds, and LANDINGS_AT_ONCE times as much.
+//
+// Batches land in no order among each other: the warehouse's primary key decides which of two events of an id is the row.
 //
 // Invariant: an entry is acknowledged only after its row, or its quarantine row, is committed. What a replica takes and
 // never acknowledges is claimed by another one after CLAIM_IDLE_MS; both then land it, and the warehouse keeps one row.
@@ -16,11 +18,16 @@ import { Throttled, type Log } from '../runtime/log.ts';
 import type { ConsumerMetrics } from '../runtime/metrics.ts';
 import { Intake } from './intake.ts';
 import { Landing } from './landing.ts';
+import { sorted, type Sorted } from './quarantine.ts';
 
 /** How long an entry may stay with a replica before another one takes it over. Longer than a batch takes to land. */
 const CLAIM_IDLE_MS = 10_000;
-/** What this many reads brought may wait while a batch lands, and is the next one. */
-const READS_AHEAD = 4;
+/** One batch that the warehouse writes, one that it has at hand next, and one that is being acknowledged: it never waits. */
+const LANDINGS_AT_ONCE = 3;
+/** Where there is a backlog: the queue makes up the next answer while the one before is judged. */
+const READS_AT_ONCE = 2;
+/** What this many reads brought is landed as one batch, where there is a backlog. */
+const READS_IN_BATCH = 4;
 /** How long a read waits for events. A stop waits for it to end. */
 const READ_WAIT_MS = 1_000;
 const PAUSE_FIRST_MS = 100;
@@ -47,11 +54,13 @@ export class Consumer {
   readonly #troubles = new Map<Dependency, string>([['queue', 'not joined yet']]);
   #prepared = false;
   #joined = false;
+  /** Whether the last read brought all that it might have. */
+  #backlog = false;
 
   constructor(options: ConsumerOptions) {
     this.#options = options;
     this.#landing = new Landing(options.warehouse, options.metrics, options.log);
-    this.#intake = new Intake(READS_AHEAD * options.batchMax);
+    this.#intake = new Intake({ wanted: READS_IN_BATCH * options.batchMax, readMax: options.batchMax });
   }
 
   /** Why this replica does not land events now; undefined when it does. */
@@ -80,36 +89,47 @@ export class Consumer {
     if (this.stopping) return;
     this.#prepared = true;
     this.#options.log.info('the warehouse is ready');
-    await Promise.all([this.#takeIn(), this.#land()]);
+    await Promise.all([this.#takeIn(), ...Array.from({ length: LANDINGS_AT_ONCE }, () => this.#land())]);
   }
 
   async #takeIn(): Promise<void> {
-    const { reader, batchMax } = this.#options;
+    const underWay = new Set<Promise<void>>();
     while (!this.stopping) {
-      if (this.#joined) {
-        const waitMs = this.#intake.filling ? 0 : READ_WAIT_MS;
-        const deliveries = (await this.#step('queue', () => reader.read(batchMax, CLAIM_IDLE_MS, waitMs))) ?? [];
-        this.#intake.add(deliveries, deliveries.length === batchMax);
-        await this.#intake.room(batchMax);
-      } else {
+      if (!this.#joined) {
+        await Promise.all(underWay);
         await this.#step('queue', () => this.#join());
+        continue;
       }
+      const max = await this.#intake.reserve();
+      const read = this.#read(max).finally(() => underWay.delete(read));
+      underWay.add(read);
+      if (!this.#backlog) await read;
+      else if (underWay.size === READS_AT_ONCE) await Promise.race(underWay);
     }
+    await Promise.all(underWay);
     this.#intake.end();
+  }
+
+  async #read(max: number): Promise<void> {
+    const waitMs = this.#backlog ? 0 : READ_WAIT_MS;
+    const deliveries: readonly Delivery[] = (await this.#step('queue', () => this.#options.reader.read(max, CLAIM_IDLE_MS, waitMs))) ?? [];
+    this.#backlog = deliveries.length === max;
+    this.#intake.add(sorted(deliveries), max);
   }
 
   async #land(): Promise<void> {
     for (;;) {
-      const deliveries = await this.#intake.take();
-      if (deliveries === undefined) return;
-      await this.#finish(deliveries);
+      const batch = await this.#intake.take();
+      if (batch === undefined) return;
+      await this.#finish(batch);
     }
   }
 
-  async #finish(deliveries: readonly Delivery[]): Promise<void> {
-    const landed = await this.#step('warehouse', () => this.#landing.land(deliveries).then(() => true));
+  async #finish(batch: Sorted): Promise<void> {
+    const landed = await this.#step('warehouse', () => this.#landing.land(batch).then(() => true));
     if (landed !== true) return;
-    await this.#step('queue', () => this.#options.reader.acknowledge(deliveries.map(({ entry }) => entry)));
+    const entries = [...batch.events, ...batch.rejections].map(({ entry }) => entry);
+    await this.#step('queue', () => this.#options.reader.acknowledge(entries));
   }
 
   async #join(): Promise<void> {

@@ -1,59 +1,81 @@
-// Reads ahead: the next entries are read and wait here while the ones before are landing.
+// Where entries wait between reading and landing: the next ones are read, judged and wait here while the ones before are landing.
 //
 // Why: reading keeps Redis and the network busy, landing the warehouse; one after the other each waits for the other. And a
 // commit costs the same for many events as for few, so what came while the last one ran is taken as one batch. Where
-// the queue has a backlog (`more`), the taker waits for a full intake: the next read does not wait for events.
+// the queue has a backlog, the taker waits for a batch of `wanted`: the next read does not wait for events.
 //
-// Invariants: at most `max` entries wait here; a read that would go past that waits until there is room, so a warehouse
-// that is away fills no memory. Entries leave in the order in which they came. What waits here when the process dies is
+// Invariants: at most READ_AHEAD_BATCHES times `wanted` entries wait here or are being read, and BYTES_MAX of bodies; a read
+// that would go past either waits until there is room, so a warehouse that is away fills no memory. A read is as small as
+// the last bodies were large. Entries leave in the order in which they came. What waits here when the process dies is
 // pending in the queue, and another replica claims it.
-import type { Delivery } from '../ingest/queue.ts';
+import { NOTHING, type Sorted } from './quarantine.ts';
+
+/** One batch to take, and one that comes in meanwhile. */
+const READ_AHEAD_BATCHES = 2;
+/** Bytes of bodies that may wait; a read whose bodies are much larger than those before goes past it once. */
+const BYTES_MAX = 16 << 20;
+/** The part of BYTES_MAX that one read should bring. */
+const READ_BYTES = BYTES_MAX / 4;
+
+export interface IntakeOptions {
+  /** Entries that make a batch where there is a backlog. */
+  readonly wanted: number;
+  /** Entries of one read at most. */
+  readonly readMax: number;
+}
 
 export class Intake {
-  readonly #max: number;
-  #waiting: Delivery[] = [];
-  #more = false;
-  #ended = false;
-  #wakeTaker: () => void = () => undefined;
+  readonly #options: IntakeOptions;
+  readonly #takers: (() => void)[] = [];
   #wakeReader: () => void = () => undefined;
+  #waiting: Sorted = NOTHING;
+  /** Entries that the reads under way may bring. */
+  #reserved = 0;
+  /** Bytes of a body, in the last read that brought any. */
+  #meanBytes = 0;
+  /** Whether the queue holds more, as far as is known: the next read brings it in no time. */
+  #backlog = false;
+  #ended = false;
 
-  constructor(max: number) {
-    this.#max = max;
-  }
-
-  /** Whether the taker waits for the next read: it must not wait for events then. */
-  get filling(): boolean {
-    return this.#more;
+  constructor(options: IntakeOptions) {
+    this.#options = options;
   }
 
   /** The next read may take long: what is here may be taken. */
   settle(): void {
-    this.#more = false;
-    this.#wakeTaker();
+    this.#backlog = false;
+    this.#wakeTakers();
   }
 
-  /** Resolves when there is room for `wanted` more, or when the intake has ended. */
-  async room(wanted: number): Promise<void> {
-    while (this.#waiting.length > this.#max - wanted && !this.#ended) {
-      await new Promise<void>((resolve) => (this.#wakeReader = resolve));
+  /** How many entries the next read may bring, which `add` then tells of; waits until there is room for them. */
+  async reserve(): Promise<number> {
+    while (this.#room() === 0) await new Promise<void>((resolve) => (this.#wakeReader = resolve));
+    const entries = this.#room();
+    this.#reserved += entries;
+    return entries;
+  }
+
+  /** What a read of `reserved` entries brought. */
+  add(entries: Sorted, reserved: number): void {
+    this.#reserved -= reserved;
+    this.#backlog = entries.count === reserved;
+    if (entries.count > 0) {
+      this.#meanBytes = entries.bytes / entries.count;
+      this.#waiting = this.#waiting.count === 0 ? entries : joined(this.#waiting, entries);
     }
-  }
-
-  /** `more`: the queue holds more of them, so that the next ones are here in no time. */
-  add(deliveries: readonly Delivery[], more: boolean): void {
-    this.#more = more && this.#waiting.length + 2 * deliveries.length <= this.#max;
-    this.#waiting = this.#waiting.length === 0 ? [...deliveries] : this.#waiting.concat(deliveries);
-    this.#wakeTaker();
+    this.#wakeTakers();
+    // It may have brought less than it might have.
+    this.#wakeReader();
   }
 
   /** Everything that waits; waits for the first. Undefined once the intake has ended and is empty. */
-  async take(): Promise<readonly Delivery[] | undefined> {
-    while (this.#waiting.length === 0 || this.#more) {
-      if (this.#ended && this.#waiting.length === 0) return undefined;
-      await new Promise<void>((resolve) => (this.#wakeTaker = resolve));
+  async take(): Promise<Sorted | undefined> {
+    while (this.#waiting.count === 0 || this.#filling()) {
+      if (this.#ended && this.#waiting.count === 0) return undefined;
+      await new Promise<void>((resolve) => this.#takers.push(resolve));
     }
     const taken = this.#waiting;
-    this.#waiting = [];
+    this.#waiting = NOTHING;
     this.#wakeReader();
     return taken;
   }
@@ -61,8 +83,30 @@ export class Intake {
   /** Nothing more comes. */
   end(): void {
     this.#ended = true;
-    this.#more = false;
-    this.#wakeTaker();
-    this.#wakeReader();
+    this.settle();
+  }
+
+  #filling(): boolean {
+    return this.#backlog && this.#waiting.count < this.#options.wanted && (this.#reserved > 0 || this.#room() > 0);
+  }
+
+  /** Entries of the next read; 0 where it must wait. */
+  #room(): number {
+    const { wanted, readMax } = this.#options;
+    const entries = Math.max(1, Math.min(readMax, Math.floor(READ_BYTES / this.#meanBytes)));
+    const coming = this.#waiting.count + this.#reserved;
+    const bytes = this.#waiting.bytes + (this.#reserved + entries) * this.#meanBytes;
+    return coming === 0 || (coming + entries <= READ_AHEAD_BATCHES * wanted && bytes <= BYTES_MAX) ? entries : 0;
+  }
+
+  #wakeTakers(): void {
+    for (const wake of this.#takers.splice(0)) wake();
   }
 }
+
+const joined = (one: Sorted, other: Sorted): Sorted => ({
+  events: [...one.events, ...other.events],
+  rejections: [...one.rejections, ...other.rejections],
+  count: one.count + other.count,
+  bytes: one.bytes + other.bytes,
+});

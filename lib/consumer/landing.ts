@@ -1,15 +1,14 @@
-// Lands one batch of deliveries, so that afterwards every one of them may be acknowledged.
+// Lands one batch of entries, so that afterwards every one of them may be acknowledged.
 //
-// Invariant: when `land` resolves, each delivery has a warehouse row (its own, or an earlier one of the same event) or
+// Invariant: when `land` resolves, each entry has a warehouse row (its own, or an earlier one of the same event) or
 // a quarantine row. When it rejects, the warehouse is away, some may have landed, and the same batch again is safe.
 //
 // A batch that the warehouse refuses for what it holds is halved until the bad event is alone: its neighbours land,
 // and n events with one bad one take about 2·log2(n) calls.
-import type { Delivery } from '../ingest/queue.ts';
 import { BatchRefused, type Warehouse } from '../ingest/warehouse.ts';
 import type { Log } from '../runtime/log.ts';
 import type { ConsumerMetrics } from '../runtime/metrics.ts';
-import { rejected, sorted, type EnteredEvent, type Rejection } from './quarantine.ts';
+import { rejected, type EnteredEvent, type Rejection, type Sorted } from './quarantine.ts';
 
 /** Bytes of bodies in one transaction: what both sides hold in memory at a time. A larger single event goes alone. */
 const TRANSACTION_BYTES_MAX = 16 << 20;
@@ -25,8 +24,7 @@ export class Landing {
     this.#log = log;
   }
 
-  async land(deliveries: readonly Delivery[]): Promise<void> {
-    const { events, rejections } = sorted(deliveries);
+  async land({ events, rejections }: Sorted): Promise<void> {
     const all = [...rejections];
     for (const transaction of transactions(events)) all.push(...(await this.#landOrHalve(transaction)));
     await this.#quarantine(all);

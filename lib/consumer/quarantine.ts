@@ -3,6 +3,7 @@
 // Invariant: a delivery is either an event to land or an entry to quarantine with a reason; none is left out. A reason
 // is `<code>: <words for people>`. The code is one of QUARANTINE_REASONS (the label of a metric). The words may be read by
 // the producer that sent the event (`GET /events/{id}`), so they hold nothing of the warehouse's own messages.
+import { scanEnvelope } from '../ingest/envelope-scan.ts';
 import { isEventId, parseEvent } from '../ingest/event.ts';
 import type { Delivery } from '../ingest/queue.ts';
 import type { LandingEvent, QuarantinedEntry } from '../ingest/warehouse.ts';
@@ -20,32 +21,40 @@ export interface Rejection extends QuarantinedEntry {
   readonly code: QuarantineReason;
 }
 
+/** What some deliveries are. */
 export interface Sorted {
   readonly events: readonly EnteredEvent[];
   readonly rejections: readonly Rejection[];
+  /** Of both. */
+  readonly count: number;
+  /** Of the bodies of both. */
+  readonly bytes: number;
 }
 
-/** Holds every delivery against the same compiled schema that the gateway uses. */
+export const NOTHING: Sorted = { events: [], rejections: [], count: 0, bytes: 0 };
+
+/** Holds every delivery against the same compiled schema that the gateway uses; a plain event needs only be scanned. */
 export function sorted(deliveries: readonly Delivery[]): Sorted {
   const events: EnteredEvent[] = [];
   const rejections: Rejection[] = [];
+  let bytes = 0;
   for (const delivery of deliveries) {
     const { entry, producer, body, acceptedAtMs } = delivery;
-    const fault = entryFault(delivery);
-    if (fault !== undefined || producer === undefined || body === undefined) {
+    if (producer === undefined || body === undefined) {
       const code = delivery.dropped ? 'dropped_by_queue' : 'invalid_entry';
-      rejections.push(rejection(delivery, code, fault ?? 'the entry is incomplete'));
+      rejections.push(rejection(delivery, code, entryFault(delivery)));
       continue;
     }
-    const parsed = parseEvent(body);
-    if (parsed.valid) {
-      events.push({ entry, id: parsed.id, type: parsed.type, producer, body, acceptedAtMs });
+    bytes += body.length;
+    const found = scanEnvelope(body) ?? parseEvent(body);
+    if ('errors' in found) {
+      const details = found.errors.filter(({ path }) => path !== '').map(({ path, message }) => `${path} ${message}`);
+      rejections.push(rejection(delivery, 'invalid_event', [found.detail, ...details].join('; ')));
     } else {
-      const details = parsed.errors.filter(({ path }) => path !== '').map(({ path, message }) => `${path} ${message}`);
-      rejections.push(rejection(delivery, 'invalid_event', [parsed.detail, ...details].join('; ')));
+      events.push({ entry, id: found.id, type: found.type, producer, body, acceptedAtMs });
     }
   }
-  return { events, rejections };
+  return { events, rejections, count: deliveries.length, bytes };
 }
 
 /** An event that the warehouse would not take. */
@@ -54,11 +63,9 @@ export function rejected(event: EnteredEvent, code: QuarantineReason, words: str
   return { entry, id, producer, acceptedAtMs, body, code, reason: `${code}: ${words}` };
 }
 
-function entryFault({ producer, body, dropped }: Delivery): string | undefined {
+function entryFault({ body, dropped }: Delivery): string {
   if (dropped) return 'the queue dropped the entry before it could land';
-  if (body === undefined) return 'the entry has no body';
-  if (producer === undefined) return 'the entry names no producer';
-  return undefined;
+  return body === undefined ? 'the entry has no body' : 'the entry names no producer';
 }
 
 function rejection({ entry, producer, body, acceptedAtMs }: Delivery, code: QuarantineReason, words: string): Rejection {

@@ -1,0 +1,174 @@
+// The consumer in this process, on a real queue and a real warehouse whose calls the test can hold up or let fail.
+import assert from 'node:assert/strict';
+import { before, beforeEach, describe, it, type TestContext } from 'node:test';
+import { Consumer } from '../../lib/consumer/consumer.ts';
+import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
+import type { Landing, LandingEvent, Warehouse } from '../../lib/ingest/warehouse.ts';
+import { STREAM } from '../../lib/redis/stream-queue.ts';
+import { GROUP, StreamReader } from '../../lib/redis/stream-reader.ts';
+import { createLog } from '../../lib/runtime/log.ts';
+import { consumerMetrics } from '../../lib/runtime/metrics.ts';
+import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
+
+const PRODUCER = 'urn:shop';
+const BATCH_MAX = 50;
+
+type Land = (batch: readonly LandingEvent[]) => Promise<readonly Landing[]>;
+
+interface Running {
+  readonly consumer: Consumer;
+  readonly done: Promise<void>;
+}
+
+const event = (id: string, data: unknown = ''): string => JSON.stringify({ id, type: 'order.paid', data });
+const idsOf = (count: number): string[] => Array.from({ length: count }, (_, at) => `order-${String(at).padStart(6, '0')}`);
+
+describe('a consumer with several batches under way', () => {
+  let redis: TestRedis;
+  let store: SqliteStore;
+  before(async () => {
+    redis = await TestRedis.start(['--appendonly', 'no']);
+  });
+  beforeEach(async () => {
+    store = sqliteStore();
+    await redis.command('FLUSHALL');
+  });
+
+  const put = async (bodies: readonly string[], producer = PRODUCER): Promise<void> => {
+    await Promise.all(bodies.map((body) => redis.command('XADD', STREAM, '*', 'producer', producer, 'body', body)));
+  };
+
+  /** Starts a consumer; `around` stands between it and the warehouse. */
+  const run = async (t: TestContext, around: (land: Land) => Land = (land) => land): Promise<Running> => {
+    const log = createLog('test', 'error').child({}, { level: 'silent' });
+    const reader = new StreamReader({ uri: redis.uri, log });
+    const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
+    const warehouse: Warehouse = { ...real, land: around((batch) => real.land(batch)) };
+    const metrics = consumerMetrics(QUARANTINE_REASONS, { lagEvents: () => 0, oldestUnlandedSeconds: () => 0 });
+    assert.equal(await reader.open(5_000), true, reader.lastError);
+    const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: BATCH_MAX });
+    const done = consumer.run();
+    t.after(async () => {
+      consumer.stop();
+      await done;
+      await reader.close();
+      await real.close();
+    });
+    return { consumer, done };
+  };
+
+  const pending = async (): Promise<number> => Number(((await redis.command('XPENDING', STREAM, GROUP)) as unknown[])[0]);
+  const landedIds = async (): Promise<string[]> => (await store.events()).map(({ id }) => id);
+
+  it('lands a backlog of many batches, each event once, and leaves nothing pending', async (t) => {
+    const ids = idsOf(2_000);
+    await put(ids.map((id) => event(id)));
+    await run(t);
+    await eventually('all has landed', async () => (await store.count()) === ids.length);
+    await eventually('all is acknowledged', async () => (await pending()) === 0);
+    assert.deepEqual(await landedIds(), ids);
+  });
+
+  it('keeps a batch that fails in the middle, lands the others, and lands it in the end', async (t) => {
+    const ids = idsOf(1_200);
+    await put(ids.map((id) => event(id)));
+    let failing: readonly LandingEvent[] | undefined;
+    let away = true;
+    let calls = 0;
+    await run(t, (land) => async (batch) => {
+      calls += 1;
+      if (calls === 2) failing = batch;
+      // The batch that failed once fails again for as long as its warehouse is away.
+      if (away && batch[0]?.id === failing?.[0]?.id) throw new Error('the warehouse is away');
+      return land(batch);
+    });
+    await eventually('the others have landed', async () => failing !== undefined && (await store.count()) === ids.length - failing.length);
+    await eventually('only it is pending', async () => (await pending()) === failing?.length);
+    const missing = new Set(failing?.map(({ id }) => id));
+    assert.deepEqual(await landedIds(), ids.filter((id) => !missing.has(id)));
+    away = false;
+    await eventually('all has landed', async () => (await store.count()) === ids.length);
+    await eventually('all is acknowledged', async () => (await pending()) === 0);
+  });
+
+  it('acknowledges nothing before its own batch is written', async (t) => {
+    const ids = idsOf(600);
+    await put(ids.map((id) => event(id)));
+    const held: (() => void)[] = [];
+    await run(t, (land) => async (batch) => {
+      await new Promise<void>((resolve) => held.push(resolve));
+      return land(batch);
+    });
+    await eventually('three batches are under way', () => held.length === 3);
+    assert.equal(await store.count(), 0);
+    const [group] = (await redis.command('XINFO', 'GROUPS', STREAM)) as unknown[][];
+    assert.equal(await pending(), Number(group?.[(group.indexOf('entries-read') ?? 0) + 1]), 'all that was read is pending');
+    held[1]?.();
+    const written = await eventually('the second has landed', async () => (await store.count()) > 0 && store.count());
+    await eventually('it is acknowledged', async () => (await pending()) <= ids.length - written);
+    const free = setInterval(() => held.splice(0).forEach((resolve) => resolve()), 5);
+    t.after(() => clearInterval(free));
+    await eventually('all has landed', async () => (await store.count()) === ids.length);
+  });
+
+  it('reads no further than its intake holds while nothing lands', async (t) => {
+    await put(idsOf(2_000).map((id) => event(id)));
+    let held = 0;
+    const release = new AbortController();
+    await run(t, (land) => async (batch) => {
+      held += batch.length;
+      if (!release.signal.aborted) await new Promise((resolve) => release.signal.addEventListener('abort', resolve, { once: true }));
+      return land(batch);
+    });
+    const read = await eventually('it has read what it may', async () => {
+      const before = await pending();
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      return before > held && before === (await pending()) && before;
+    });
+    // Three batches of at most two times four reads, and as much waiting.
+    assert.ok(read <= 4 * 8 * BATCH_MAX && read < 2_000, String(read));
+    release.abort();
+    await eventually('all has landed', async () => (await store.count()) === 2_000);
+  });
+
+  it('finishes the batches in hand when it is told to stop, and leaves the rest in the queue', async (t) => {
+    const ids = idsOf(2_000);
+    await put(ids.map((id) => event(id)));
+    const held: (() => void)[] = [];
+    let stopped = false;
+    const { consumer, done } = await run(t, (land) => async (batch) => {
+      if (!stopped) await new Promise<void>((resolve) => held.push(resolve));
+      return land(batch);
+    });
+    await eventually('three batches are under way', () => held.length === 3);
+    stopped = true;
+    consumer.stop();
+    for (const release of held) release();
+    await done;
+    assert.equal(await pending(), 0, 'what was read has landed');
+    const [group] = (await redis.command('XINFO', 'GROUPS', STREAM)) as unknown[][];
+    assert.equal(await store.count(), Number(group?.[(group.indexOf('entries-read') ?? 0) + 1]));
+  });
+
+  it('isolates poison in a backlog, and keeps unusual text byte for byte', async (t) => {
+    const texts = ['\u{1F600} \u{10FFFF}', '\u0000\u0001', '\u2028\u2029\u007f', 'é\u0301', '\\', '"', '\ud83d', '\udc00\ud800', '\ufeff\ufffe'];
+    // JSON.stringify escapes lone surrogates and control characters; the rest stands there as it is.
+    const good = idsOf(1_500).map((id, at) => event(`${id} ${texts[at % 2 === 0 ? 0 : 3]}`, texts[at % texts.length]));
+    const bad = ['{"id":"half"', event('x').replace('"x"', '"\\ud800"'), '{"id":"no-type"}', '', '\ufeff{"id":"a","type":"t"}', '{"id":"a\u0000","type":"t"}'];
+    const mixed = good.flatMap((body, at) => (at % 100 === 50 ? [bad[(at / 50) % bad.length] ?? '', body] : [body]));
+    await put(mixed);
+    await put([event('nul')], 'a\0b');
+    await run(t);
+    await eventually('all has landed', async () => (await store.count()) === good.length);
+    const poison = mixed.length - good.length + 1;
+    await eventually('all poison is put aside', async () => (await store.quarantine()).length === poison);
+    await eventually('all is acknowledged', async () => (await pending()) === 0);
+    assert.deepEqual((await store.events()).map(({ body }) => body).toSorted(), good.toSorted());
+    const reasons = (await store.quarantine()).map(({ reason }) => reason.split(':')[0]);
+    assert.equal(reasons.filter((reason) => reason === 'refused_by_warehouse').length, 1);
+    assert.equal(reasons.filter((reason) => reason === 'invalid_event').length, poison - 1);
+  });
+});

@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { Intake } from '../../lib/consumer/intake.ts';
+import type { Sorted } from '../../lib/consumer/quarantine.ts';
+
+const MIB = 1 << 20;
+
+/** What a read brought: so many entries, with bodies of so many bytes. */
+function entries(count: number, bodyBytes: number, first = 0): Sorted {
+  const rejections = Array.from({ length: count }, (_, at) => ({
+    ...{ entry: `${first + at}-0`, producer: 'shop', reason: 'r', acceptedAtMs: 0, body: Buffer.alloc(0) },
+    code: 'invalid_event' as const,
+  }));
+  return { events: [], rejections, count, bytes: count * bodyBytes };
+}
+
+/** Whether `promise` settles without anything else happening. */
+async function settles(promise: Promise<unknown>): Promise<boolean> {
+  let settled = false;
+  void promise.then(() => (settled = true));
+  await turn();
+  return settled;
+}
+
+describe('the intake', () => {
+  it('gives an event that comes alone at once', async () => {
+    const intake = new Intake({ wanted: 400, readMax: 100 });
+    const taking = intake.take();
+    intake.add(entries(1, 300), await intake.reserve());
+    assert.equal((await taking)?.count, 1);
+  });
+
+  it('waits for a batch while reads come back full, and gives it in the order of its reads', async () => {
+    const intake = new Intake({ wanted: 400, readMax: 100 });
+    const taking = intake.take();
+    for (let first = 0; first < 400; first += 100) {
+      assert.equal(await settles(taking), false, `with ${first} entries`);
+      intake.add(entries(100, 300, first), await intake.reserve());
+    }
+    assert.deepEqual((await taking)?.rejections.map(({ entry }) => entry), entries(400, 300).rejections.map(({ entry }) => entry));
+  });
+
+  it('gives what there is when a read brought less than it might have', async () => {
+    const intake = new Intake({ wanted: 400, readMax: 100 });
+    intake.add(entries(100, 300), await intake.reserve());
+    const taking = intake.take();
+    assert.equal(await settles(taking), false);
+    intake.add(entries(7, 300), await intake.reserve());
+    assert.equal((await taking)?.count, 107);
+  });
+
+  it('gives what there is when the next read may take long', async () => {
+    const intake = new Intake({ wanted: 400, readMax: 100 });
+    intake.add(entries(100, 300), await intake.reserve());
+    const taking = intake.take();
+    intake.settle();
+    assert.equal((await taking)?.count, 100);
+  });
+
+  it('has room for two batches, those that are being read included, and for more once one is taken', async () => {
+    const intake = new Intake({ wanted: 200, readMax: 100 });
+    for (let reads = 0; reads < 3; reads += 1) intake.add(entries(100, 300), await intake.reserve());
+    assert.equal(await intake.reserve(), 100);
+    const fifth = intake.reserve();
+    assert.equal(await settles(fifth), false);
+    await intake.take();
+    assert.equal(await fifth, 100);
+  });
+
+  it('makes reads as small as the bodies are large, and holds 16 MiB of them', async () => {
+    const intake = new Intake({ wanted: 2_000, readMax: 500 });
+    intake.add(entries(100, MIB / 4), await intake.reserve());
+    const next = intake.reserve();
+    assert.equal(await settles(next), false, '25 MiB wait');
+    await intake.take();
+    assert.equal(await next, 16);
+    intake.add(entries(16, MIB / 4), 16);
+    let waiting = 16;
+    for (;;) {
+      const reserving = intake.reserve();
+      if (!(await settles(reserving))) break;
+      const reserved = await reserving;
+      intake.add(entries(reserved, MIB / 4), reserved);
+      waiting += reserved;
+    }
+    assert.equal(waiting, 64);
+  });
+
+  it('takes a single body of any size', async () => {
+    const intake = new Intake({ wanted: 2_000, readMax: 500 });
+    intake.add(entries(1, 100 * MIB), await intake.reserve());
+    await intake.take();
+    assert.equal(await intake.reserve(), 1);
+  });
+
+  // A reservation that was larger than what the read brought gives its room back, or reader and taker wait for each other.
+  it('goes on reading when large bodies are followed by small ones', async () => {
+    const intake = new Intake({ wanted: 2_000, readMax: 500 });
+    intake.add(entries(500, 9_000), await intake.reserve());
+    intake.add(entries(466, 9_000), await intake.reserve());
+    const reserved = await intake.reserve();
+    const next = intake.reserve();
+    assert.equal(await settles(next), false);
+    intake.add(entries(reserved, 100), reserved);
+    assert.equal(await next, 500);
+  });
+
+  it('lets several take, each entry once', async () => {
+    const intake = new Intake({ wanted: 100, readMax: 100 });
+    const takers = [intake.take(), intake.take()];
+    intake.add(entries(5, 300), await intake.reserve());
+    intake.add(entries(6, 300), await intake.reserve());
+    intake.end();
+    const counts = await Promise.all([...takers, intake.take()].map(async (taking) => (await taking)?.count ?? 0));
+    assert.equal(counts.reduce((sum, count) => sum + count), 11);
+  });
+
+  it('gives the rest when it has ended, and then nothing', async () => {
+    const intake = new Intake({ wanted: 400, readMax: 100 });
+    intake.add(entries(100, 300), await intake.reserve());
+    intake.end();
+    assert.equal((await intake.take())?.count, 100);
+    assert.equal(await intake.take(), undefined);
+  });
+});
