@@ -24,8 +24,8 @@ import { BenchEnvironment, ROOT } from './bench-environment.ts';
 import { CANONICAL_BODY_BYTES, eventBody, idSource } from './load/workload.ts';
 
 const ROUNDS = Number(process.argv[2] ?? 5);
-/** Events that a consumer lands before the time is taken: its code is compiled by then. */
-const WARMUP = 5_000;
+/** Events that a consumer lands before the time is taken: its rate rises until its code is compiled, for half a second. */
+const WARMUP = 30_000;
 const PRODUCER = 'urn:bench:producer';
 const ACCEPTED_AT = '2026-01-02T03:04:05.678Z';
 
@@ -46,7 +46,7 @@ interface Target {
 
 function workloads(): ReadonlyMap<string, readonly Row[]> {
   const nextId = idSource();
-  const canonical = Array.from({ length: 40_000 }, () => {
+  const canonical = Array.from({ length: 150_000 }, () => {
     const id = nextId();
     return { id, type: 'bench.order.created', body: eventBody(id, CANONICAL_BODY_BYTES) };
   });
@@ -120,7 +120,8 @@ async function sqliteTarget(folder: string): Promise<Target> {
 async function consume(environment: BenchEnvironment, target: Target, rows: readonly Row[]): Promise<number> {
   const redis = await environment.redis();
   const queueUri = `redis://127.0.0.1:${redis.port}`;
-  const client = createClient({ url: queueUri, RESP: 2 });
+  // A time-out for each command would be a timer for each event, and they all end while the consumer works.
+  const client = createClient({ url: queueUri, RESP: 2, commandOptions: { timeout: 0 } });
   await client.connect();
   const warmup = rows.slice(0, WARMUP).map(({ body }) => body.replace('"id":"', '"id":"warm-up '));
   const bodies = [...warmup, ...rows.map(({ body }) => body)];
@@ -138,7 +139,7 @@ async function consume(environment: BenchEnvironment, target: Target, rows: read
         const acknowledged = await acknowledgedBy(client);
         if (acknowledged >= wanted) return { acknowledged, atMs: performance.now() };
         if (consumer.exitCode !== null) throw new Error('the consumer ended');
-        await delay(4);
+        await delay(10);
       }
     };
     const from = await reached(warmup.length);
