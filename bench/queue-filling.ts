@@ -1,6 +1,6 @@
 // Puts many events on a queue by the gateway's own queue code, faster than over HTTP and with the same traces in Redis.
 import { createLog } from '../lib/runtime/log.ts';
-import { RedisConnection, type RedisReply } from '../lib/redis/client.ts';
+import { byteConnection, type ConnectionOptions, type RedisConnection, type RedisValue, valueConnection } from '../lib/redis/client.ts';
 import { StreamQueue } from '../lib/redis/stream-queue.ts';
 import type { Outcome } from '../lib/ingest/queue.ts';
 import type { RunningServer } from './bench-environment.ts';
@@ -9,26 +9,29 @@ import { CANONICAL_BODY_BYTES, eventBody, idSource } from './load/workload.ts';
 /** Submitted and not answered yet. */
 const IN_FLIGHT = 1_000;
 
-async function withConnection<T>(redis: RunningServer, work: (connection: RedisConnection) => Promise<T>): Promise<T> {
-  const connection = new RedisConnection({ uri: `redis://127.0.0.1:${redis.port}`, name: 'bench', log: createLog('bench', 'error') });
+const optionsFor = (redis: RunningServer): ConnectionOptions => ({ uri: `redis://127.0.0.1:${redis.port}`, name: 'bench', log: createLog('bench', 'error') });
+
+async function withConnection<Answer, T>(connection: RedisConnection<Answer>, work: () => Promise<T>): Promise<T> {
   const ready = new Promise<void>((resolve) => (connection.onReady = resolve));
   connection.open();
   await ready;
   try {
-    return await work(connection);
+    return await work();
   } finally {
     await connection.close();
   }
 }
 
 /** One command. */
-export function redisCommand(redis: RunningServer, args: readonly string[]): Promise<RedisReply> {
-  return withConnection(redis, (connection) => connection.send(args));
+export function redisCommand(redis: RunningServer, args: readonly string[]): Promise<RedisValue> {
+  const connection = valueConnection(optionsFor(redis));
+  return withConnection(connection, () => connection.send(args));
 }
 
 /** Accepts `count` new canonical events. Throws when one is not accepted. */
 export async function fillQueue(redis: RunningServer, count: number): Promise<void> {
-  await withConnection(redis, async (connection) => {
+  const connection = byteConnection(optionsFor(redis));
+  await withConnection(connection, async () => {
     const queue = new StreamQueue({ connection, enqueueTimeoutMs: 30_000, log: createLog('bench', 'error') });
     const nextId = idSource();
     for (let filled = 0; filled < count; ) {
@@ -50,7 +53,8 @@ export async function fillQueue(redis: RunningServer, count: number): Promise<vo
 
 /** Appends the same bodies to a stream and does nothing else: what no queue can do without. */
 export async function fillStream(redis: RunningServer, count: number): Promise<void> {
-  await withConnection(redis, async (connection) => {
+  const connection = byteConnection(optionsFor(redis));
+  await withConnection(connection, async () => {
     const nextId = idSource();
     for (let filled = 0; filled < count; filled += IN_FLIGHT) {
       const some = Math.min(IN_FLIGHT, count - filled);

@@ -3,7 +3,8 @@ import { Gateway } from '../lib/gateway/gateway.ts';
 import { readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts';
 import { audienceUri } from '../lib/gateway/producer-identity.ts';
 import type { TokenVerifier } from '../lib/gateway/token-verifier.ts';
-import { RedisConnection } from '../lib/redis/client.ts';
+import { byteConnection, type RedisConnection } from '../lib/redis/client.ts';
+import type { Reply } from '../lib/redis/reply.ts';
 import { durabilityFaults } from '../lib/redis/durability.ts';
 import { StreamQueue } from '../lib/redis/stream-queue.ts';
 import { developmentCertificates } from '../lib/runtime/development-certificates.ts';
@@ -58,7 +59,7 @@ async function run(config: GatewayConfig, warnings: readonly string[]): Promise<
   if (overdue !== undefined) log.warn({ file: overdue.file }, 'a TLS file has expired: producers will be refused');
   const verifier = await tokenVerifier(config);
 
-  const connection = new RedisConnection({ uri: config.queueUri, name: NAME, log });
+  const connection = byteConnection({ uri: config.queueUri, name: NAME, log });
   // Fixed below: the queue is made before the gateway whose metrics count its calls.
   let onCall = (_seconds: number, _events: number): void => undefined;
   const queue = new StreamQueue({
@@ -152,7 +153,7 @@ async function tokenVerifier(config: GatewayConfig): Promise<TokenVerifier | und
 }
 
 /** Connects, and asks until the queue would take an event. Throws a StartFailure when it does not in time. */
-async function startQueue(config: GatewayConfig, connection: RedisConnection, queue: StreamQueue, log: Log): Promise<void> {
+async function startQueue(config: GatewayConfig, connection: RedisConnection<Reply>, queue: StreamQueue, log: Log): Promise<void> {
   connection.open();
   const deadline = performance.now() + QUEUE_START_MS;
   for (;;) {

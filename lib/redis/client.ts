@@ -10,6 +10,7 @@
 import { createClient } from 'redis';
 import type { Log } from '../runtime/log.ts';
 import { ByteClient } from './byte-client.ts';
+import type { Reply } from './reply.ts';
 
 /** How long one attempt to connect and greet may take. */
 export const CONNECT_TIMEOUT_MS = 2_000;
@@ -18,8 +19,8 @@ const CLOSE_TIMEOUT_MS = 500;
 const PAUSE_FIRST_MS = 50;
 const PAUSE_MAX_MS = 500;
 
-export type RedisReply = string | number | null | readonly RedisReply[];
-export type RedisArgument = string | Buffer;
+/** An answer as values. */
+export type RedisValue = string | number | null | readonly RedisValue[];
 
 export interface ConnectionOptions {
   /** `redis://` or `rediss://`, with user, password and database as usual. */
@@ -27,23 +28,29 @@ export interface ConnectionOptions {
   /** Shown by `CLIENT LIST`. */
   readonly name: string;
   readonly log: Log;
-  /** Answers arrive as bytes: each is a Reply in the place of a RedisReply. For a connection that reads a lot; commands on it are text. */
-  readonly bytes?: boolean;
 }
 
 // The generic parameters of node-redis' client carry its whole command table; this is the part that is used here.
-interface Client {
+interface Client<Answer> {
   readonly isReady: boolean;
   on(event: string, listener: (cause?: unknown) => void): unknown;
   connect(): Promise<unknown>;
-  sendCommand(args: readonly RedisArgument[]): Promise<unknown>;
+  sendCommand(command: readonly string[]): Promise<Answer>;
   close(): Promise<void>;
   destroy(): void;
 }
 
-export class RedisConnection {
+/** A connection whose answers are values, by node-redis. */
+export const valueConnection = (options: ConnectionOptions): RedisConnection<RedisValue> => new RedisConnection(options, nodeRedisClient);
+
+/** A connection whose answers are bytes, for the ways that events take: see byte-client.ts. */
+export const byteConnection = (options: ConnectionOptions): RedisConnection<Reply> =>
+  new RedisConnection(options, (uri, name) => new ByteClient({ uri, name, connectTimeoutMs: CONNECT_TIMEOUT_MS, pauseMs }));
+
+export class RedisConnection<Answer> {
   readonly #options: ConnectionOptions;
-  #client: Client | undefined;
+  readonly #newClient: (uri: string, name: string) => Client<Answer>;
+  #client: Client<Answer> | undefined;
   #watchdog: NodeJS.Timeout | undefined;
   #closed = false;
   #wasReady = false;
@@ -53,8 +60,9 @@ export class RedisConnection {
   onReady: () => void = () => undefined;
   onLost: (reason: string) => void = () => undefined;
 
-  constructor(options: ConnectionOptions) {
+  constructor(options: ConnectionOptions, newClient: (uri: string, name: string) => Client<Answer>) {
     this.#options = options;
+    this.#newClient = newClient;
   }
 
   get ready(): boolean {
@@ -79,10 +87,10 @@ export class RedisConnection {
    * Sends one command. Rejects at once while the connection is not ready; has no time-out of its own (the caller's
    * deadline decides, and `restart` ends what never comes).
    */
-  send(args: readonly RedisArgument[]): Promise<RedisReply> {
+  send(command: readonly string[]): Promise<Answer> {
     const client = this.#client;
     if (client === undefined) return Promise.reject(new Error('the connection is closed'));
-    return client.sendCommand(args) as Promise<RedisReply>;
+    return client.sendCommand(command);
   }
 
   /** Throws the connection away, with what is outstanding on it, and makes a new one. */
@@ -110,9 +118,8 @@ export class RedisConnection {
     destroyed(client);
   }
 
-  #create(): Client {
-    const { uri, name, bytes = false } = this.#options;
-    const client = bytes ? new ByteClient({ uri, name, connectTimeoutMs: CONNECT_TIMEOUT_MS, pauseMs }) : nodeRedisClient(uri, name);
+  #create(): Client<Answer> {
+    const client = this.#newClient(this.#options.uri, this.#options.name);
     client.on('ready', () => {
       if (client !== this.#client) return;
       clearTimeout(this.#watchdog);
@@ -124,7 +131,7 @@ export class RedisConnection {
     return client;
   }
 
-  #failed(client: Client, cause: unknown): void {
+  #failed(client: Client<Answer>, cause: unknown): void {
     if (client !== this.#client || this.#closed) return;
     this.#lost(cause instanceof Error ? describe(cause) : 'unknown error');
     this.#armWatchdog();
@@ -147,7 +154,7 @@ export class RedisConnection {
   }
 }
 
-function nodeRedisClient(url: string, name: string): Client {
+function nodeRedisClient(url: string, name: string): Client<RedisValue> {
   return createClient({
     url,
     name,
@@ -171,7 +178,7 @@ function describe(cause: Error): string {
   return cause.message !== '' ? cause.message : (code ?? cause.name);
 }
 
-function destroyed(client: Client): void {
+function destroyed(client: Client<unknown>): void {
   try {
     client.destroy();
   } catch {

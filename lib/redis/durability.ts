@@ -1,8 +1,9 @@
 // Whether a Redis server keeps what it is given: evicting keys or keeping nothing on disk would break a 202's promise.
 import type { RedisConnection } from './client.ts';
+import type { Reply } from './reply.ts';
 
 /** What is wrong, in words for an operator; nothing when all is well or the server does not tell (managed ones). */
-export async function durabilityFaults(connection: RedisConnection): Promise<readonly string[]> {
+export async function durabilityFaults(connection: RedisConnection<Reply>): Promise<readonly string[]> {
   const faults: string[] = [];
   const memory = await info(connection, 'memory');
   const policy = memory.get('maxmemory_policy');
@@ -16,10 +17,10 @@ export async function durabilityFaults(connection: RedisConnection): Promise<rea
   return faults;
 }
 
-async function info(connection: RedisConnection, section: string): Promise<Map<string, string>> {
-  const reply = await connection.send(['INFO', section]).catch(() => '');
+async function info(connection: RedisConnection<Reply>, section: string): Promise<Map<string, string>> {
+  const text = await connection.send(['INFO', section]).then((reply) => reply.bytes().toString('utf8'), () => '');
   const fields = new Map<string, string>();
-  for (const line of String(reply).split('\r\n')) {
+  for (const line of text.split('\r\n')) {
     const at = line.indexOf(':');
     if (at > 0) fields.set(line.slice(0, at), line.slice(at + 1));
   }

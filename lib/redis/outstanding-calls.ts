@@ -7,8 +7,8 @@ import type { Outcome, Submission } from '../ingest/queue.ts';
 /** One script call on its way. `settled` once its submissions have their outcome, answered or not. */
 export interface Call {
   readonly submissions: readonly Submission[];
-  /** When it was written, by `performance.now()`; infinity before that. */
-  sentMs: number;
+  /** When it was written, by `performance.now()`. */
+  readonly sentMs: number;
   settled: boolean;
 }
 
@@ -25,13 +25,11 @@ export class OutstandingCalls {
     this.#onOverdue = onOverdue;
   }
 
-  /** Notes a call that was just given to the client. */
+  /** Notes a call that was just written. */
   began(submissions: readonly Submission[]): Call {
-    const call: Call = { submissions, sentMs: Number.POSITIVE_INFINITY, settled: false };
+    const call: Call = { submissions, sentMs: performance.now(), settled: false };
     this.#calls.push(call);
-    // Fact: node-redis writes in the next check phase, and a turn that is held up lies between. Choice: the time counts from
-    // right behind that write; counted from here, an overloaded gateway gave up calls that Redis had never seen.
-    setImmediate(this.#written);
+    if (this.#deadline === undefined) this.#armDeadline(this.#timeoutMs);
     return call;
   }
 
@@ -51,16 +49,6 @@ export class OutstandingCalls {
     for (const call of this.#calls.splice(0)) settleAll(call, 'unavailable');
   }
 
-  readonly #written = (): void => {
-    const now = performance.now();
-    for (let at = this.#calls.length - 1; at >= 0; at -= 1) {
-      const call = this.#calls[at];
-      if (call === undefined || call.sentMs !== Number.POSITIVE_INFINITY) break;
-      call.sentMs = now;
-    }
-    if (this.#deadline === undefined && this.#calls.length > 0) this.#armDeadline(this.#timeoutMs);
-  };
-
   // Fact: a timer for each request costs more than the check it stands for. Choice: one timer, set for the oldest
   // call that still has its outcome to come.
   #armDeadline(inMs: number): void {
@@ -79,7 +67,6 @@ export class OutstandingCalls {
     this.#deadline = undefined;
     for (const call of this.#calls) {
       if (call.settled) continue;
-      if (call.sentMs === Number.POSITIVE_INFINITY) return; // Its own write sets the timer.
       const leftMs = call.sentMs + this.#timeoutMs - now;
       if (leftMs > 0.5) {
         this.#armDeadline(leftMs);

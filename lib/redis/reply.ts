@@ -99,9 +99,14 @@ export class Reply {
     return this.#bytes[0] === ERROR ? new Error(this.#bytes.toString('utf8', 1, this.#bytes.length - CRLF_BYTES)) : undefined;
   }
 
-  /** Enters an array and gives the number of its elements; undefined for none at all. */
+  /** Whether the next part is a string. */
+  get isString(): boolean {
+    return this.#bytes[this.#at] === STRING && this.#bytes[this.#at + 1] !== MINUS;
+  }
+
+  /** Enters an array and gives the number of its elements; undefined for none at all, which Redis says in two ways. */
   array(): number | undefined {
-    const size = this.#size(ARRAY);
+    const size = this.#size(this.#bytes[this.#at] === STRING && this.#bytes[this.#at + 1] === MINUS ? STRING : ARRAY);
     return size < 0 ? undefined : size;
   }
 

@@ -4,7 +4,7 @@
 // one server side by side, and a server that comes back empty needs nothing loaded beforehand.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import type { RedisArgument, RedisConnection, RedisReply } from './client.ts';
+import type { RedisConnection } from './client.ts';
 
 export class Script {
   readonly #text: string;
@@ -17,12 +17,12 @@ export class Script {
   }
 
   /** The beginning of a command for this script and one key; `run` fills the rest in. */
-  command(key: string): RedisArgument[] {
+  command(key: string): string[] {
     return ['EVALSHA', this.#sha1, '1', key];
   }
 
   /** Sends a command begun by `command`. After NOSCRIPT (nothing was run) it goes again with the text. */
-  run(connection: RedisConnection, command: RedisArgument[]): Promise<RedisReply> {
+  run<Answer>(connection: RedisConnection<Answer>, command: readonly string[]): Promise<Answer> {
     return connection.send(command).catch((cause: unknown) => {
       if (!(cause instanceof Error) || !cause.message.startsWith('NOSCRIPT')) throw cause;
       return connection.send(['EVAL', this.#text, ...command.slice(2)]);

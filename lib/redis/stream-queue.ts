@@ -10,10 +10,11 @@
 // Not done here: Redis Cluster, and waiting for replicas.
 import { RETENTION_MS, type Outcome, type Queue, type QueueLookup, type QueueState, type Submission } from '../ingest/queue.ts';
 import type { Log } from '../runtime/log.ts';
-import type { RedisConnection, RedisReply } from './client.ts';
+import type { RedisConnection } from './client.ts';
 import { NoAnswer, withTimeout } from './deadline.ts';
 import { indexField } from './id-index.ts';
 import { OutstandingCalls, settleAll, type Call } from './outstanding-calls.ts';
+import type { Reply } from './reply.ts';
 import { Script } from './script.ts';
 
 /** The stream's name; the consumer reads the same. */
@@ -25,7 +26,7 @@ export const PROBE_TIMEOUT_MS = 600;
 /** After this long without any answer the connection is thrown away. */
 const STALL_MAX_MS = 3_000;
 
-// Fact: Redis runs one script at a time, at about 8 µs for each event, and node-redis joins a call's arguments into
+// Fact: Redis runs one script at a time, at about 8 µs for each event, and a call's arguments are joined into
 // one string. Choice: a call is bounded in events and in characters; what is over goes in the next one, at once.
 const CALL_EVENTS_MAX = 256;
 const CALL_CHARACTERS_MAX = 1 << 20;
@@ -33,7 +34,7 @@ const CALL_CHARACTERS_MAX = 1 << 20;
 const OUTCOMES: Readonly<Record<number, Outcome>> = { 0x30: 'accepted', 0x31: 'duplicate', 0x32: 'conflict' };
 
 export interface StreamQueueOptions {
-  readonly connection: RedisConnection;
+  readonly connection: RedisConnection<Reply>;
   /** How long a submission waits for the queue's answer, in milliseconds. */
   readonly enqueueTimeoutMs: number;
   readonly log: Log;
@@ -44,7 +45,7 @@ export interface StreamQueueOptions {
 }
 
 export class StreamQueue implements Queue {
-  readonly #connection: RedisConnection;
+  readonly #connection: RedisConnection<Reply>;
   readonly #timeoutMs: number;
   readonly #log: Log;
   readonly #retention: string;
@@ -96,9 +97,9 @@ export class StreamQueue implements Queue {
     command.push(this.#retention, indexField(id), producer);
     try {
       const reply = await withTimeout(this.#find.run(this.#connection, command), this.#timeoutMs);
-      if (!Array.isArray(reply)) return { kind: 'unknown' };
-      const [entry, text] = reply as [string, string];
-      return { kind: 'found', event: { text, acceptedAtMs: Number.parseInt(entry, 10) } };
+      if (reply.array() === undefined) return { kind: 'unknown' };
+      const acceptedAtMs = Number.parseInt(reply.text(), 10);
+      return { kind: 'found', event: { text: reply.bytes().toString('utf8'), acceptedAtMs } };
     } catch (cause) {
       this.#log.debug({ err: cause }, 'look-up failed');
       return { kind: 'unavailable' };
@@ -176,19 +177,20 @@ export class StreamQueue implements Queue {
     return at;
   }
 
-  #answered(call: Call, reply: RedisReply): void {
+  #answered(call: Call, reply: Reply): void {
     this.#stalledSinceMs = undefined;
     this.#calls.remove(call);
     if (call.settled) return;
     this.#onCall((performance.now() - call.sentMs) / 1000, call.submissions.length);
-    if (typeof reply !== 'string' || reply.length !== call.submissions.length) {
+    const verdicts = reply.isString ? reply.text() : undefined;
+    if (verdicts?.length !== call.submissions.length) {
       this.#log.error({ events: call.submissions.length }, 'the queue gave an answer that is none');
       settleAll(call, 'unavailable');
       return;
     }
     call.settled = true;
     for (let at = 0; at < call.submissions.length; at += 1) {
-      call.submissions[at]?.settle(OUTCOMES[reply.charCodeAt(at)] ?? 'unavailable');
+      call.submissions[at]?.settle(OUTCOMES[verdicts.charCodeAt(at)] ?? 'unavailable');
     }
   }
 

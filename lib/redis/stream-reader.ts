@@ -12,7 +12,7 @@ import { hostname } from 'node:os';
 import { GroupVanished, REPLICA_LEASE_MS, type Delivery, type QueueLag, type QueueReader } from '../ingest/queue.ts';
 import { TIME_MS_MAX } from '../ingest/warehouse.ts';
 import type { Log } from '../runtime/log.ts';
-import { RedisConnection, type RedisReply } from './client.ts';
+import { byteConnection, type RedisConnection, valueConnection, type RedisValue } from './client.ts';
 import { withTimeout } from './deadline.ts';
 import type { Reply } from './reply.ts';
 import { Script } from './script.ts';
@@ -41,8 +41,8 @@ const MEMBERS = [Buffer.from('body'), Buffer.from('producer')];
 export class StreamReader implements QueueReader {
   /** Unique for each process that ever was: two members of one name would share what is pending. */
   readonly name = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
-  readonly #reading: RedisConnection;
-  readonly #control: RedisConnection;
+  readonly #reading: RedisConnection<Reply>;
+  readonly #control: RedisConnection<RedisValue>;
   readonly #stream: string;
   readonly #log: Log;
   readonly #register = new Script('register.lua');
@@ -62,8 +62,8 @@ export class StreamReader implements QueueReader {
   constructor({ uri, log, stream = STREAM }: StreamReaderOptions) {
     this.#stream = stream;
     this.#log = log;
-    this.#reading = new RedisConnection({ uri, log: log.child({ connection: 'reading' }), name: 'ingest-consumer', bytes: true });
-    this.#control = new RedisConnection({ uri, log: log.child({ connection: 'control' }), name: 'ingest-consumer', bytes: true });
+    this.#reading = byteConnection({ uri, log: log.child({ connection: 'reading' }), name: 'ingest-consumer' });
+    this.#control = valueConnection({ uri, log: log.child({ connection: 'control' }), name: 'ingest-consumer' });
     this.#reading.onLost = () => (this.#againFrom = '0');
   }
 
@@ -123,9 +123,8 @@ export class StreamReader implements QueueReader {
   async lag(): Promise<QueueLag> {
     const command = this.#lag.command(this.#stream);
     command.push(GROUP);
-    const reply = await this.#answer(this.#lag.run(this.#control, command));
-    reply.array();
-    return { events: reply.integer(), oldestMs: reply.integer() };
+    const [events, oldestMs] = (await this.#answer(this.#lag.run(this.#control, command))) as [number, number];
+    return { events, oldestMs };
   }
 
   close(): Promise<void> {
@@ -171,7 +170,7 @@ export class StreamReader implements QueueReader {
   /** A command on the reading connection that may block for `waitMs`. */
   async #read(command: readonly string[], waitMs: number): Promise<Reply> {
     try {
-      return asBytes(await withTimeout(this.#reading.send(command), waitMs + ANSWER_TIMEOUT_MS));
+      return await withTimeout(this.#reading.send(command), waitMs + ANSWER_TIMEOUT_MS);
     } catch (cause) {
       if (vanished(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
       // An error that Redis answered with lost nothing; anything else may have.
@@ -181,13 +180,13 @@ export class StreamReader implements QueueReader {
     }
   }
 
-  #command(command: readonly string[]): Promise<Reply> {
+  #command(command: readonly string[]): Promise<RedisValue> {
     return this.#answer(this.#control.send(command));
   }
 
-  async #answer(reply: Promise<RedisReply>): Promise<Reply> {
+  async #answer(reply: Promise<RedisValue>): Promise<RedisValue> {
     try {
-      return asBytes(await withTimeout(reply, ANSWER_TIMEOUT_MS));
+      return await withTimeout(reply, ANSWER_TIMEOUT_MS);
     } catch (cause) {
       if (vanished(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
       if (isTimeout(cause)) this.#control.restart('the server does not answer');
@@ -198,7 +197,7 @@ export class StreamReader implements QueueReader {
   async #sign(replicasMax: number): Promise<number> {
     const command = this.#register.command(this.#stream);
     command.push(this.name, String(REPLICA_LEASE_MS), String(replicasMax));
-    return (await this.#answer(this.#register.run(this.#control, command))).integer();
+    return (await this.#answer(this.#register.run(this.#control, command))) as number;
   }
 
   /** A replica that was frozen for longer than its lease comes back to a place that may be taken: it says so and goes on. */
@@ -223,9 +222,6 @@ export class StreamReader implements QueueReader {
     await this.#answer(this.#leave.run(this.#control, command));
   }
 }
-
-/** Both connections are of the kind whose answers are bytes. */
-const asBytes = (reply: RedisReply): Reply => reply as unknown as Reply;
 
 const deliveriesOf = (reply: Reply): Delivery[] => elementsOf(reply, () => deliveryOf(reply));
 

@@ -1,7 +1,7 @@
 // The Redis Stream as a queue: the contract, and what is its own: the id index, scripts, time-outs.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { RedisConnection } from '../../lib/redis/client.ts';
+import { byteConnection } from '../../lib/redis/client.ts';
 import { StreamQueue } from '../../lib/redis/stream-queue.ts';
 import { createLog } from '../../lib/runtime/log.ts';
 import { queueContract, Recorded, submitAll, submitInTurns } from '../contract/queue.ts';
@@ -20,7 +20,7 @@ interface Options {
 }
 
 async function openQueue(redis: TestRedis, { retentionMs, stream, enqueueTimeoutMs = TIMEOUT_MS }: Options = {}): Promise<StreamQueue> {
-  const connection = new RedisConnection({ uri: redis.uri, name: 'test', log: LOG });
+  const connection = byteConnection({ uri: redis.uri, name: 'test', log: LOG });
   const queue = new StreamQueue({
     connection,
     enqueueTimeoutMs,
