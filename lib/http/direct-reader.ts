@@ -5,26 +5,20 @@
 // request-head.ts calls plain are read here; at the first one that is not, the connection goes to node:http for good, with
 // every byte that was not read yet.
 //
-// States: reading (perhaps with the beginning of a head that is unfinished) → held (bytes wait: too many answers are owed or unread, or a body is not wanted yet) → reading …;
-// leaving (the next request is node:http's; the answers owed before it come first) → left; closing (the last answer said
-// so; what still comes is thrown away).
+// States: reading (perhaps with the beginning of a head that is unfinished) → held (bytes wait: too many answers are owed or
+// unread, or a body is not wanted yet) → reading …; leaving (the next request is node:http's; the answers owed before it
+// come first) → left; closing (the last answer said so; what still comes is thrown away).
 //
-// Invariants: answers leave in the order of the requests. What is held is bounded by one read of the socket: while
-// bytes wait, the socket is paused. Nothing that has come is lost: held bytes are read, handed over, or the connection
+// Invariants: what is held is bounded by one read of the socket: while bytes wait, the socket is paused. Nothing that has come is lost: held bytes are read, handed over, or the connection
 // has said that it closes.
 import type { TLSSocket } from 'node:tls';
 import { DirectRequest } from './direct-request.ts';
 import type { Outbox } from './outbox.ts';
+import { OwedAnswers } from './owed-answers.ts';
 import { PLAIN_HEAD_BYTES_MAX, readHead, type RequestHead } from './request-head.ts';
 
-/** How much of one connection may wait for its answers; what is over stays unread. See `loadOf`. */
-const LOAD_MAX = 256;
-
-/** The answer to an event is short. That to a GET may be a whole event, or all metrics, and no admission bounds those. */
-const loadOf = (request: DirectRequest): number => (request.method === 'POST' ? 1 : 16);
-
-/** About how much is handed to the socket in one piece. */
-const WRITE_CHARACTERS = 65_536;
+/** More than nearly every head has; what is decoded and not needed is garbage, and longer ones are decoded again. */
+const USUAL_HEAD_BYTES = 1_024;
 
 export interface DirectReaderOptions {
   readonly socket: TLSSocket;
@@ -46,12 +40,9 @@ export class DirectReader {
   readonly #options: DirectReaderOptions;
   readonly #socket: TLSSocket;
   readonly #outbox: Outbox;
-  /** Not answered yet, or answered and not written; oldest first. */
-  readonly #unanswered: DirectRequest[] = [];
+  readonly #owed: OwedAnswers;
   /** The one whose body is still to come. */
   #arriving: DirectRequest | undefined;
-  /** The sum of `loadOf` over the unanswered. */
-  #load = 0;
   #held: Buffer | undefined;
   /** The beginning of a head. */
   #unfinished: Buffer | undefined;
@@ -70,6 +61,7 @@ export class DirectReader {
     this.#options = options;
     this.#socket = options.socket;
     this.#outbox = options.outbox;
+    this.#owed = new OwedAnswers(options.socket);
     this.keepAlive = options.keepAlive;
     this.#socket.on('data', this.#onData);
     this.#socket.on('end', this.#onEnd);
@@ -80,17 +72,17 @@ export class DirectReader {
 
   /** An answer is owed or on its way, or a request is under way. */
   get busy(): boolean {
-    return this.#unanswered.length > 0 || this.#arriving !== undefined || this.#held !== undefined || this.#socket.writableLength > 0;
+    return this.#owed.any || this.#arriving !== undefined || this.#held !== undefined || this.#socket.writableLength > 0;
   }
 
   /** The last request that has come; undefined while bytes behind it wait to be read. */
   get latest(): DirectRequest | undefined {
-    return this.#more || this.#unfinished !== undefined || (this.#held !== undefined && this.#arriving === undefined) ? undefined : this.#unanswered.at(-1);
+    return this.#more || this.#unfinished !== undefined || (this.#held !== undefined && this.#arriving === undefined) ? undefined : this.#owed.newest;
   }
 
   /** The next answer is owed and not made yet. */
   get owing(): boolean {
-    const oldest = this.#unanswered[0];
+    const { oldest } = this.#owed;
     return oldest !== undefined && oldest.answer === undefined;
   }
 
@@ -125,42 +117,9 @@ export class DirectReader {
   flush(): void {
     this.due = false;
     if (this.gone || this.#left) return;
-    this.#writeReady();
-    if (this.#held !== undefined && !this.#full && (this.#arriving?.wanted ?? true)) this.#readHeld();
+    this.#owed.write();
+    if (this.#held !== undefined && !this.#owed.full && (this.#arriving?.wanted ?? true)) this.#readHeld();
     this.#settleEnd();
-  }
-
-  /** Some at a time, so that what the client takes shows, and no more than it takes. */
-  #writeReady(): void {
-    while (this.#unanswered[0]?.answer !== undefined && !this.#socket.writableNeedDrain) this.#writeSome();
-  }
-
-  #writeSome(): void {
-    const { length } = this.#unanswered;
-    let text = '';
-    let wide = false;
-    let closes = false;
-    let ready = 0;
-    for (; ready < length && !closes && text.length < WRITE_CHARACTERS; ready += 1) {
-      const request = this.#unanswered[ready];
-      if (request?.answer === undefined) break;
-      text += request.answer;
-      wide ||= request.wide;
-      closes = request.closes;
-      this.#load -= loadOf(request);
-    }
-    if (ready === length) this.#unanswered.length = 0;
-    else this.#unanswered.splice(0, ready);
-    // Fact: the socket writes a latin1 string as it is, and measures and encodes a utf8 one. Nearly all answers are ASCII.
-    this.#socket.write(text, wide ? 'utf8' : 'latin1');
-    if (!closes) return;
-    this.#unanswered.length = 0;
-    this.#socket.destroySoon();
-  }
-
-  /** So much is owed, or waits to be taken by the client, that nothing more is read. */
-  get #full(): boolean {
-    return this.#load >= LOAD_MAX || this.#socket.writableNeedDrain;
   }
 
   readonly #onData = (chunk: Buffer): void => {
@@ -193,13 +152,13 @@ export class DirectReader {
         at += this.#takeBody(this.#arriving, chunk, at);
         continue;
       }
-      if (this.#full) break;
+      if (this.#owed.full) break;
       // An empty line before a request is passed over (RFC 9112, section 2.2).
       if (chunk[at] === CR && chunk[at + 1] === LF) {
         at += 2;
         continue;
       }
-      const head = readHead(chunk.toString('latin1', at, at + PLAIN_HEAD_BYTES_MAX));
+      const head = headAt(chunk, at);
       if (head === 'unfinished' && chunk.length - at < PLAIN_HEAD_BYTES_MAX) {
         this.#unfinished = at === 0 ? chunk : chunk.subarray(at);
         break;
@@ -225,8 +184,7 @@ export class DirectReader {
     const request = new DirectRequest(this, head, whole && end > at ? chunk.subarray(at, end) : undefined);
     if (!whole) this.#arriving = request;
     this.#more = end < chunk.length;
-    this.#unanswered.push(request);
-    this.#load += loadOf(request);
+    this.#owed.add(request);
     this.requests += 1;
     this.#options.request(request);
     return whole ? end : at;
@@ -248,7 +206,7 @@ export class DirectReader {
   /** What can only be done when nothing is owed any more. */
   #settleEnd(): void {
     if (this.#ended && this.#arriving !== undefined && this.#held === undefined) this.#abort(this.#arriving);
-    if (this.#unanswered.length > 0) return;
+    if (this.#owed.any) return;
     if (this.#leaving) this.#leave();
     else if (this.#ended && this.#unfinished !== undefined) this.#cutOff();
     else if (this.#ended && this.#held === undefined && !this.#closing) this.#socket.destroySoon();
@@ -274,7 +232,7 @@ export class DirectReader {
   }
 
   readonly #onDrain = (): void => {
-    if (this.#held !== undefined || this.#unanswered.length > 0) this.#outbox.add(this);
+    if (this.#held !== undefined || this.#owed.any) this.#outbox.add(this);
   };
 
   readonly #onEnd = (): void => {
@@ -287,7 +245,7 @@ export class DirectReader {
   #abort(arriving: DirectRequest): void {
     this.#arriving = undefined;
     arriving.aborted();
-    if (arriving.answer === undefined) this.#unanswered.pop();
+    if (arriving.answer === undefined) this.#owed.dropNewest();
   }
 
   readonly #onClose = (): void => {
@@ -295,8 +253,14 @@ export class DirectReader {
     this.#held = undefined;
     this.#arriving?.aborted();
     this.#arriving = undefined;
-    this.#unanswered.length = 0;
+    this.#owed.clear();
   };
+}
+
+function headAt(chunk: Buffer, at: number): ReturnType<typeof readHead> {
+  const head = readHead(chunk.toString('latin1', at, at + USUAL_HEAD_BYTES));
+  const cut = head === 'unfinished' && chunk.length - at > USUAL_HEAD_BYTES;
+  return cut ? readHead(chunk.toString('latin1', at, at + PLAIN_HEAD_BYTES_MAX)) : head;
 }
 
 const CR = 0x0d;

@@ -57,6 +57,7 @@ describe('both readers answer alike', () => {
     'an event with a request id that is none': () => postText(fresh(), ['X-Request-Id: not mine']),
     'an event with an id beyond ASCII': () => postText(fresh().replace('two-readers', 'zwölf-ßü-✓-two-readers')),
     'a CloudEvents event': () => requestText('POST /events', ['Content-Type: application/cloudevents+json; charset=UTF-8'], fresh()),
+    'an event behind a head of 5,000 bytes': () => postText(fresh(), [`X-Long: ${'a'.repeat(5_000)}`]),
     'an event of 90,000 bytes': () => postText(fresh({ data: 'x'.repeat(90_000) })),
     'no JSON': () => postText('{"id":'),
     'no event': () => postText('{"id":1}'),
