@@ -22,11 +22,10 @@ export class ReplyAssembler {
   /** Parts of the answer that are not whole yet. */
   #missing = 1;
 
-  /** Takes a piece, whose memory may be used for something else afterwards, and gives the answers that are whole now. */
-  push(piece: Uint8Array): Reply[] {
-    this.#makeRoom(piece.length);
-    this.#block.set(piece, this.#length);
-    this.#length += piece.length;
+  /** Takes the first `bytes` of a piece, whose memory may be used for something else afterwards, and gives the answers that are whole now. */
+  push(piece: Buffer, bytes: number): Reply[] {
+    this.#makeRoom(bytes);
+    this.#length += piece.copy(this.#block, this.#length, 0, bytes);
     const replies: Reply[] = [];
     while (this.#length > 0 && this.#whole()) replies.push(this.#take());
     return replies;
@@ -65,23 +64,24 @@ export class ReplyAssembler {
 
   /** The answer that is whole. What is made of it are views, so it keeps the block's memory if it fills most of it. */
   #take(): Reply {
-    const answer = this.#block.subarray(0, this.#at);
-    const rest = this.#block.subarray(this.#at, this.#length);
-    let reply: Reply;
-    if (answer.length < this.#block.length / 2) {
-      const copy = Buffer.allocUnsafeSlow(answer.length);
-      copy.set(answer);
-      reply = new Reply(copy);
-      this.#block.copyWithin(0, this.#at, this.#length);
+    const block = this.#block;
+    const at = this.#at;
+    const length = this.#length;
+    let answer: Buffer;
+    if (at < block.length / 2) {
+      // Fact: a block of its own costs more than a short answer's bytes. Choice: Node's pool gives those.
+      answer = Buffer.allocUnsafe(at);
+      block.copy(answer, 0, 0, at);
+      if (length > at) block.copyWithin(0, at, length);
     } else {
-      reply = new Reply(answer);
-      this.#block = Buffer.allocUnsafeSlow(Math.max(BLOCK_BYTES, rest.length));
-      this.#block.set(rest);
+      answer = block.subarray(0, at);
+      this.#block = Buffer.allocUnsafeSlow(Math.max(BLOCK_BYTES, length - at));
+      block.copy(this.#block, 0, at, length);
     }
-    this.#length = rest.length;
+    this.#length = length - at;
     this.#at = 0;
     this.#missing = 1;
-    return reply;
+    return new Reply(answer);
   }
 }
 

@@ -30,7 +30,7 @@ function assembled(bytes: Buffer, sizes: readonly number[]): Reply[] {
     const size = sizes[turn % sizes.length] ?? 1;
     // The same memory for each piece, as a socket may have it.
     const length = bytes.copy(piece, 0, at, at + size);
-    replies.push(...assembler.push(piece.subarray(0, length)));
+    replies.push(...assembler.push(piece, length));
     piece.fill(0);
     at += size;
   }
