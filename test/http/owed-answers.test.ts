@@ -16,7 +16,7 @@ interface Pair {
   readonly owed: OwedAnswers;
   readonly client: TLSSocket;
   /** A request on the server's side of the connection. */
-  request(head: string): DirectRequest;
+  readonly request: (head: string) => DirectRequest;
 }
 
 async function connected(t: TestContext): Promise<Pair> {
