@@ -68,6 +68,12 @@ export function noise({ median: middle, low, high }: Spread): number {
   return (high - low) / 2 / middle;
 }
 
+/** `±7 %`; nothing where a single sample or a median of 0 has no such share. */
+export function noiseText(figure: Spread): string {
+  const share = Math.round(noise(figure) * 100);
+  return figure.count < 2 || !Number.isFinite(share) ? '' : `±${share} %`;
+}
+
 export function ratioVerdict(ratio: Spread): RatioVerdict {
   if (ratio.count === 0 || !(noise(ratio) <= NOISE_MAX)) return 'too noisy';
   if (ratio.low > 1) return 'higher';

@@ -1,7 +1,7 @@
 // The page beside a run's NDJSON: one file, no network, light and dark.
 import type { Machine } from '../machine.ts';
 import { METRICS, written, type MetricName } from '../metrics.ts';
-import { noise } from '../statistics.ts';
+import { noiseText } from '../statistics.ts';
 import type { CaseSummary } from '../summary.ts';
 import { percentileCurve, type Line } from './curve.ts';
 import { escaped } from './markup.ts';
@@ -51,7 +51,7 @@ function section({ name, aim, leftOut, labels, comparisons }: CaseSummary): stri
   const rows = labels.map(({ label, figures, voids }) => {
     const cells = metrics.map((metric) => {
       const figure = figures[metric];
-      const wide = figure !== undefined && figure.count > 1 ? `<small>±${Math.round(noise(figure) * 100)} %</small>` : '';
+      const wide = figure === undefined ? '' : `<small>${noiseText(figure)}</small>`;
       return `<td>${written(metric, figure?.median)}${metric === 'foreignShare' ? '' : wide}</td>`;
     });
     return `<tr><th scope="row">${escaped(label)}${voids.length > 0 ? `<small>${voids.length} void</small>` : ''}</th>${cells.join('')}</tr>`;

@@ -16,6 +16,12 @@ export function ratioChart(cases: readonly CaseSummary[]): string {
     comparisons.filter(({ against, figure }) => against !== undefined && figure.count > 0).map((comparison) => ({ name, comparison })),
   );
   if (rows.length === 0) return '<p>No ratios.</p>';
+  const titles = rows.map(({ comparison }) => titleOf(comparison));
+  // Several cases compare the same two.
+  const titleAt = (at: number): string => {
+    const title = titles[at] ?? '';
+    return titles.indexOf(title) === titles.lastIndexOf(title) ? title : `${title} (${rows[at]?.name})`;
+  };
   const all = rows.flatMap(({ comparison: { figure, limit } }) => [figure.low, figure.high, limit?.atMost ?? 1, limit?.atLeast ?? 1]);
   const low = Math.log(Math.min(0.5, ...all) * 0.9);
   const high = Math.log(Math.max(2, ...all) * 1.1);
@@ -26,19 +32,22 @@ export function ratioChart(cases: readonly CaseSummary[]): string {
     const x = across(tick).toFixed(1);
     return `<line class="${tick === 1 ? 'one' : 'grid'}" x1="${x}" x2="${x}" y1="${TOP - 6}" y2="${height - 8}"/><text x="${x}" y="${TOP - 12}" text-anchor="middle">${tick}</text>`;
   });
-  const marks = rows.map(({ name, comparison }, at) => row(name, comparison, TOP + at * ROW + ROW / 2, across));
+  const marks = rows.map(({ name, comparison }, at) => row(titleAt(at), name, comparison, TOP + at * ROW + ROW / 2, across));
   return `<svg viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="Ratios with their intervals and limits">
 ${grid.join('\n')}
 ${marks.join('\n')}
 </svg>`;
 }
 
-function row(name: string, { metric, of, against, figure, limit, verdict, difference }: ComparisonSummary, y: number, across: (ratio: number) => number): string {
+const titleOf = ({ metric, of, against }: ComparisonSummary): string => `${of} / ${against}, ${METRICS[metric].title}`;
+
+function row(title: string, name: string, comparison: ComparisonSummary, y: number, across: (ratio: number) => number): string {
+  const { figure, limit, verdict, difference } = comparison;
   const kind = verdict ?? 'plain';
   const goal = limit?.atMost ?? limit?.atLeast;
   const x = (ratio: number): string => across(ratio).toFixed(1);
   const parts = [
-    `<text x="${LEFT - 12}" y="${y + 4}" text-anchor="end">${escaped(`${of} / ${against}, ${METRICS[metric].title}`)}</text>`,
+    `<text x="${LEFT - 12}" y="${y + 4}" text-anchor="end">${escaped(title)}</text>`,
     `<line class="interval ${kind}" x1="${x(figure.low)}" x2="${x(figure.high)}" y1="${y}" y2="${y}"/>`,
     `<circle class="${kind}" cx="${x(figure.median)}" cy="${y}" r="4.5"><title>${escaped(`${name}: ${figure.low.toFixed(2)} to ${figure.high.toFixed(2)}, ${difference ?? ''}`)}</title></circle>`,
     `<text class="value ${kind}" x="${WIDTH - RIGHT + 14}" y="${y + 4}">${figure.median.toFixed(2)}${goal === undefined ? '' : ` (goal ${limit?.atMost === undefined ? '≥' : '≤'} ${goal})`}</text>`,

@@ -1,6 +1,6 @@
 // What a benchmark run prints: a case's table and its comparisons.
 import { METRICS, written, type MetricName } from '../metrics.ts';
-import { noise } from '../statistics.ts';
+import { noiseText } from '../statistics.ts';
 import type { CaseSummary, ComparisonSummary, LabelSummary } from '../summary.ts';
 
 const COLUMNS: readonly { readonly metric: MetricName; readonly heading: string }[] = [
@@ -42,7 +42,7 @@ export function caseTable(summary: CaseSummary): string {
 /** Of what the case is about: CPU time where there is some. */
 function spreadOf({ figures }: LabelSummary): string {
   const main = figures.serverUs ?? figures.bytesEach;
-  return main === undefined || main.count < 2 ? '' : `±${Math.round(noise(main) * 100)} %`;
+  return main === undefined ? '' : noiseText(main);
 }
 
 /** `gateway / floor, server CPU: 1.31 (1.28 to 1.36), higher; at most 1.10 is wanted: missed` */

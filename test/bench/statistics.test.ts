@@ -1,12 +1,18 @@
 // Medians, intervals and verdicts on samples that are made up here.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { limitVerdict, median, ratios, ratioVerdict, spread } from '../../bench/statistics.ts';
+import { limitVerdict, median, noiseText, ratios, ratioVerdict, spread } from '../../bench/statistics.ts';
 
 describe('a spread', () => {
   it('has the middle sample, or the mean of the two middle ones', () => {
     assert.equal(median([3, 1, 2]), 2);
     assert.equal(median([4, 1, 3, 2]), 2.5);
+  });
+
+  it('is written as a share of the median, where it has one', () => {
+    assert.equal(noiseText(spread([90, 100, 110])), '±10 %');
+    assert.equal(noiseText(spread([100])), '');
+    assert.equal(noiseText(spread([0, 0, 0.3])), '');
   });
 
   it('reaches from least to greatest for five samples', () => {
