@@ -49,7 +49,7 @@ export class ClientTrust {
   /**
    * Judges `leaf`. `vouched`: a handshake under this very material found it good, so that intermediates that only the
    * client has count too.
-   * Fact: node 24.21 and 26.8 give a server none of the chain that the client sent. Choice: OpenSSL's word for the
+   * Fact: node 24.21 and 26.10 give a server none of the chain that the client sent. Choice: OpenSSL's word for the
    * chain is taken while the material stays, and refused as soon as it has changed. Revocation lists rule that out:
    * they are wanted of every authority, so every intermediate is in the authorities' file.
    */

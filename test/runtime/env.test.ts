@@ -119,7 +119,7 @@ describe('a URI', () => {
       assert.equal(value, undefined);
       assert.equal(problems.length, 1);
       assert.match(problems[0] ?? '', why);
-      assert.ok(problems[0]?.startsWith(`INGEST_QUEUE_URI_FILE=${JSON.stringify(path)}: `), problems[0]);
+      assert.ok(problems[0]?.startsWith(`INGEST_QUEUE_URI_FILE=${JSON.stringify(path)}: `), String(problems[0]));
     }
   });
 
