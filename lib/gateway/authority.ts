@@ -43,8 +43,9 @@ export class Authority {
     let closed = 0;
     for (const connection of connections) {
       connection.owner = undefined;
-      const certificate = connection.socket.authorized ? connection.socket.getPeerX509Certificate() : undefined;
-      if (certificate === undefined || trust.judge(certificate, connection.current, now).trusted) continue;
+      const client = connection.clientCertificate;
+      if (client === undefined || client.fault !== undefined) continue;
+      if (trust.judge(client.certificate, connection.current, now).trusted) continue;
       connection.socket.destroy();
       closed += 1;
     }
@@ -61,7 +62,7 @@ export class Authority {
   }
 
   #judgeAnew(connection: Connection<KnownProducer>, request: HttpRequest, now: number): Verdict | Promise<Verdict> {
-    const identity = clientIdentity(connection.socket, this.#trust, connection.current, now);
+    const identity = clientIdentity(connection.clientCertificate, this.#trust, connection.current, now);
     if ('kind' in identity) {
       connection.owner = { identity: undefined, token: this.#tokenOf(request), verdict: identity };
       return identity;

@@ -3,7 +3,7 @@
 // The verdict is made once for each connection and kept there, so a request compares a time and reads a field. It ends
 // when the certificate, one above it or a revocation list expires, or the trust material changes.
 import type { X509Certificate } from 'node:crypto';
-import type { TLSSocket } from 'node:tls';
+import type { ClientCertificate } from '../http/connection.ts';
 import type { ClientTrust } from '../runtime/client-trust.ts';
 
 /** The URI name that carries the audience claim. */
@@ -30,11 +30,16 @@ const NEVER = Number.POSITIVE_INFINITY;
 
 export const unauthenticated = (detail: string, untilMs = NEVER): Verdict => ({ kind: 'unauthenticated', detail, untilMs });
 
-/** The identity behind a connection, or why there is none that counts. `vouched`: its handshake was under `trust`. */
-export function clientIdentity(socket: TLSSocket, trust: ClientTrust, vouched: boolean, nowMs: number): ClientIdentity | Verdict {
-  const certificate = socket.getPeerX509Certificate();
-  if (certificate === undefined) return unauthenticated('a client certificate is required');
-  if (!socket.authorized) return unauthenticated(`the client certificate is not accepted (${authorizationError(socket)})`);
+/** The identity behind a connection, or why there is none that counts. `vouched`: the handshake that brought `client` was under `trust`. */
+export function clientIdentity(
+  client: ClientCertificate | undefined,
+  trust: ClientTrust,
+  vouched: boolean,
+  nowMs: number,
+): ClientIdentity | Verdict {
+  if (client === undefined) return unauthenticated('a client certificate is required');
+  const { certificate, fault } = client;
+  if (fault !== undefined) return unauthenticated(`the client certificate is not accepted (${fault})`);
   // Fact: OpenSSL says what it found in the first handshake of a session, also when that session is resumed an hour
   // later. So what time and reloads can change is looked at here as well.
   const verdict = trust.judge(certificate, vouched, nowMs);
@@ -49,11 +54,6 @@ export function clientIdentity(socket: TLSSocket, trust: ClientTrust, vouched: b
 export function certificateVerdict(identity: ClientIdentity, wantedUri: string): Verdict {
   if (identity.uris.includes(wantedUri)) return { kind: 'producer', producer: identity.producer, untilMs: identity.untilMs };
   return { kind: 'audienceMissing', detail: `the client certificate lacks the audience ${wantedUri}`, untilMs: identity.untilMs };
-}
-
-function authorizationError(socket: TLSSocket): string {
-  const error: unknown = socket.authorizationError;
-  return error instanceof Error ? error.message : String(error);
 }
 
 interface AlternativeNames {

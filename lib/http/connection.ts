@@ -1,4 +1,5 @@
 // What the server knows of one TLS connection, and how a connection ends.
+import type { X509Certificate } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TLSSocket } from 'node:tls';
 import type { DirectReader } from './direct-reader.ts';
@@ -11,6 +12,13 @@ const LAST_WRITE_MS = 10_000;
 
 const CONNECTION = Symbol('connection');
 
+/** The client's certificate in the handshake that opened a connection. */
+export interface ClientCertificate {
+  readonly certificate: X509Certificate;
+  /** Why OpenSSL did not accept it; undefined where it did. */
+  readonly fault: string | undefined;
+}
+
 /**
  * An exchange whose request is still arriving. `bodyFault`: the rest of it cannot be read; answer and close. False when
  * it was answered before.
@@ -22,6 +30,11 @@ export interface OpenExchange {
 /** Per-connection state. `owner` and `exchange` are the application's to set. */
 export class Connection<T> {
   readonly socket: TLSSocket;
+  /**
+   * Taken once. The socket's own `getPeerX509Certificate()` gives the certificate of the latest handshake and `authorized` the
+   * verdict on the first one, so they must not be asked later. Undefined where the client sent none.
+   */
+  readonly clientCertificate: ClientCertificate | undefined;
   /** Who is at the other end, as far as that is known. */
   owner: T | undefined;
   /** The latest exchange, for as long as its request may still be arriving. */
@@ -46,6 +59,7 @@ export class Connection<T> {
 
   constructor(socket: TLSSocket) {
     this.socket = socket;
+    this.clientCertificate = clientCertificateOf(socket);
     (socket as unknown as Record<symbol, unknown>)[CONNECTION] = this;
   }
 
@@ -54,6 +68,14 @@ export class Connection<T> {
     if (this.direct !== undefined) return this.direct.busy;
     return this.response !== undefined && !this.response.writableFinished && !this.response.destroyed;
   }
+}
+
+function clientCertificateOf(socket: TLSSocket): ClientCertificate | undefined {
+  const certificate = socket.getPeerX509Certificate();
+  if (certificate === undefined) return undefined;
+  if (socket.authorized) return { certificate, fault: undefined };
+  const error: unknown = socket.authorizationError;
+  return { certificate, fault: error instanceof Error ? error.message : String(error) };
 }
 
 /** The connection that a request came by. */

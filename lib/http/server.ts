@@ -11,7 +11,7 @@ import { createServer, type Server } from 'node:https';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { Server as TlsServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
-import { randomBytes } from 'node:crypto';
+import { constants, randomBytes } from 'node:crypto';
 import { Connection, connectionOf, linger } from './connection.ts';
 import { DirectReader } from './direct-reader.ts';
 import { faultOf, handshakeReason, isEndOfInput, type ProtocolFault } from './faults.ts';
@@ -34,6 +34,12 @@ export interface ServerHandlers<T> {
   /** `reason` is one of HANDSHAKE_FAILURES. */
   handshakeFailure(reason: string): void;
 }
+
+/**
+ * What every TLS context of this server has, the first and each later one: `setSecureContext` forgets what it is not given.
+ * Renegotiation (TLS 1.2; 1.3 has none) is off, because a client could change its certificate by it in the middle of a connection.
+ */
+const TLS_OPTIONS = { minVersion: 'TLSv1.2', secureOptions: constants.SSL_OP_NO_RENEGOTIATION } as const;
 
 const CHECK_INTERVAL_MS = 250;
 /** While stopping: how long a connection with nothing going on may still bring a request. */
@@ -61,7 +67,7 @@ export class HttpsServer<T> {
     this.#keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(limits.idleTimeoutMs / 1000)}\r\n`;
     this.#server = createServer({
       ...tls,
-      minVersion: 'TLSv1.2',
+      ...TLS_OPTIONS,
       // The certificate is asked for and judged by the application: a bad one gets an HTTP answer, no broken handshake.
       requestCert: true,
       rejectUnauthorized: false,
@@ -119,7 +125,7 @@ export class HttpsServer<T> {
       this.#handshaking.clear();
       for (const connection of this.#connections) connection.current = false;
     }
-    this.#server.setSecureContext({ minVersion: 'TLSv1.2', ...tls });
+    this.#server.setSecureContext({ ...tls, ...TLS_OPTIONS });
     this.#server.setTicketKeys(randomBytes(48));
   }
 

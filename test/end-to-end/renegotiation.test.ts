@@ -1,0 +1,92 @@
+// A connection belongs to the certificate of the handshake that opened it: nobody changes identity on the way.
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import { CertificateAuthority } from '../../lib/runtime/certificate-authority.ts';
+import { event, PATIENT, TestGateway } from '../support/gateway.ts';
+import { AUDIENCE_URI, Pki, type ClientCertificate } from '../support/pki.ts';
+import { TestRedis } from '../support/redis.ts';
+import { ALLOW_RENEGOTIATION, renegotiate } from '../support/renegotiation.ts';
+import { eventually } from '../support/scope.ts';
+import { jwks, TokenIssuer } from '../support/tokens.ts';
+import { addsNothing, assertAlive } from '../support/verdicts.ts';
+
+const VICTIM = 'spiffe://test/victim';
+let redis: TestRedis;
+let pki: Pki;
+let producer: ClientCertificate;
+/** Of the gateway's authority, but not for its audience. */
+let stranger: ClientCertificate;
+/** Made by its bearer: the victim's names, under no authority that anybody knows. */
+let forged: ClientCertificate;
+
+before(async () => {
+  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+  producer = await pki.producer('producer');
+  stranger = await pki.producer('stranger', { uris: ['spiffe://test/stranger'] });
+  const other = await CertificateAuthority.create('an authority of its own');
+  const issued = await other.issue({ commonName: 'victim', uris: [VICTIM, AUDIENCE_URI] });
+  forged = { cert: issued.certificate, key: issued.key, serial: issued.serial };
+});
+
+function post(id: string, headers: readonly string[] = []): string {
+  const body = event(id);
+  return ['POST /events HTTP/1.1', 'Host: gateway', 'Connection: close', 'Content-Type: application/json', ...headers,
+    `Content-Length: ${body.length}`, '', body].join('\r\n');
+}
+
+/** Reloads the TLS material as a rotation does, with another server certificate. */
+async function reload(gateway: TestGateway): Promise<void> {
+  const reloads = await gateway.metric('ingest_tls_reloads_total');
+  const server = await pki.authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], addresses: ['127.0.0.1', '::1'], server: true });
+  pki.write('server-key.pem', server.key);
+  pki.write('server.pem', server.certificate);
+  gateway.signal('SIGHUP');
+  await eventually('new TLS material is in use', async () => (await gateway.metric('ingest_tls_reloads_total')) > reloads);
+}
+
+describe('a client that renegotiates with another certificate', () => {
+  it('is refused by the TLS library, before and after the certificates were reloaded', async () => {
+    const gateway = await TestGateway.start(redis, pki, PATIENT);
+    for (const id of ['fresh', 'reloaded']) {
+      const { received } = await renegotiate(pki, gateway.port, producer, undefined, post(`${id}-plain`));
+      assert.match(received, /^HTTP\/1\.1 202 /, 'the same client without a renegotiation');
+      await addsNothing(redis, async () => {
+        const { outcome, received: answer } = await renegotiate(pki, gateway.port, stranger, forged, post(id));
+        assert.equal(outcome, 'refused');
+        assert.doesNotMatch(answer, /^HTTP\/1\.1 202 /);
+      });
+      if (id === 'fresh') await reload(gateway);
+    }
+    await assertAlive(gateway);
+  });
+
+  it('stays who it was where the TLS library lets it: the first certificate is judged, whatever came later', async () => {
+    const gateway = await TestGateway.start(redis, pki, { ...PATIENT, NODE_OPTIONS: ALLOW_RENEGOTIATION });
+    await addsNothing(redis, async () => {
+      const { outcome, received } = await renegotiate(pki, gateway.port, stranger, forged, post('forged'));
+      assert.equal(outcome, 'renegotiated', 'the preloaded file has no effect: this test shows nothing');
+      assert.match(received, /^HTTP\/1\.1 403 [^]*"UNAUTHORIZED_PRODUCER"/);
+    });
+    const { outcome, received } = await renegotiate(pki, gateway.port, producer, forged, post('as-producer'));
+    assert.equal(outcome, 'renegotiated');
+    assert.match(received, /^HTTP\/1\.1 202 /);
+    assert.equal((await redis.entries()).at(-1)?.fields['producer'], 'urn:test:producer:producer');
+    await assertAlive(gateway);
+  });
+
+  it('cannot use a token that is bound to the SPIFFE id of the second certificate', async () => {
+    const issuer = await TokenIssuer.create();
+    const gateway = await TestGateway.start(redis, pki, {
+      ...PATIENT,
+      NODE_OPTIONS: ALLOW_RENEGOTIATION,
+      INGEST_TOKEN_JWKS: pki.write('jwks.json', jwks(issuer)),
+    });
+    const token = await issuer.token({ sub: VICTIM });
+    await addsNothing(redis, async () => {
+      const { outcome, received } = await renegotiate(pki, gateway.port, stranger, forged, post('token', [`Authorization: Bearer ${token}`]));
+      assert.equal(outcome, 'renegotiated');
+      assert.match(received, /^HTTP\/1\.1 401 [^]*"UNAUTHORIZED_PRODUCER"/);
+    });
+    await assertAlive(gateway);
+  });
+});
