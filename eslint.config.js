@@ -10,13 +10,15 @@ import tseslint from 'typescript-eslint';
 const LAYERS = {
   ingest: { folders: [], types: [], packages: ['@sinclair/typebox', 'node:crypto', 'node:buffer'] },
   http: { folders: [], types: [], packages: ['node:'] },
-  runtime: { folders: [], types: [], packages: ['node:', 'pino', 'prom-client', '@peculiar/x509', 'reflect-metadata'] },
-  gateway: { folders: ['ingest', 'http', 'runtime'], types: [], packages: ['node:', '@sinclair/typebox', 'jose'] },
-  consumer: { folders: ['ingest', 'runtime', 'http'], types: [], packages: ['node:', '@sinclair/typebox'] },
-  send: { folders: ['runtime'], types: [], packages: ['node:'] },
-  redis: { folders: ['ingest'], types: ['runtime'], packages: ['node:', 'redis'] },
-  sqlite: { folders: ['ingest'], types: ['runtime'], packages: ['node:'] },
-  postgres: { folders: ['ingest'], types: ['runtime'], packages: ['node:', 'pg'] },
+  process: { folders: [], types: [], packages: ['node:', 'pino'] },
+  telemetry: { folders: ['process'], types: [], packages: ['node:', 'prom-client'] },
+  identity: { folders: ['process'], types: ['http'], packages: ['node:', 'jose', '@peculiar/x509', 'reflect-metadata'] },
+  gateway: { folders: ['ingest', 'http', 'identity', 'process', 'telemetry'], types: [], packages: ['node:', '@sinclair/typebox'] },
+  consumer: { folders: ['ingest', 'process', 'telemetry', 'http'], types: [], packages: ['node:', '@sinclair/typebox'] },
+  send: { folders: ['ingest', 'process', 'telemetry'], types: [], packages: ['node:'] },
+  redis: { folders: ['ingest', 'process'], types: [], packages: ['node:', 'redis'] },
+  sqlite: { folders: ['ingest', 'process'], types: [], packages: ['node:'] },
+  postgres: { folders: ['ingest', 'process'], types: [], packages: ['node:', 'pg'] },
   report: { folders: [], types: [], packages: ['node:', '@sinclair/typebox'] },
 };
 
@@ -50,7 +52,7 @@ function layerRule(folder, { folders, types, packages }, extra = []) {
 const PROCESS_RULE = {
   'no-restricted-properties': [
     'error',
-    { object: 'process', property: 'env', message: 'Only bin and lib/runtime/env.ts read the environment.' },
+    { object: 'process', property: 'env', message: 'Only bin and lib/process/env.ts read the environment.' },
     { object: 'process', property: 'exit', message: 'Only bin ends the process.' },
   ],
 };
@@ -72,7 +74,7 @@ export default tseslint.config(
       'prefer-const': 'error',
     },
   },
-  { files: ['lib/**/*.ts'], ignores: ['lib/runtime/env.ts'], rules: PROCESS_RULE },
+  { files: ['lib/**/*.ts'], ignores: ['lib/process/env.ts'], rules: PROCESS_RULE },
   ...Object.entries(LAYERS).map(([folder, row]) => ({
     files: [`lib/${folder}/**/*.ts`],
     rules: layerRule(folder, row),

@@ -6,7 +6,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import { CertificateAuthority } from '../lib/runtime/certificate-authority.ts';
+import { CertificateAuthority } from '../lib/identity/certificate-authority.ts';
 
 export const ROOT = resolve(import.meta.dirname, '..');
 export const NODE = process.execPath;

@@ -1,5 +1,5 @@
 // Puts many events on a queue by the gateway's own queue code, faster than over HTTP and with the same traces in Redis.
-import { createLog } from '../lib/runtime/log.ts';
+import { createLog } from '../lib/process/log.ts';
 import { byteConnection, type ConnectionOptions, type RedisConnection, type RedisValue, valueConnection } from '../lib/redis/client.ts';
 import { StreamQueue } from '../lib/redis/stream-queue.ts';
 import type { Outcome } from '../lib/ingest/queue.ts';

@@ -7,12 +7,12 @@ import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
 import { Watch } from '../lib/consumer/watch.ts';
 import { REPLICA_LEASE_MS } from '../lib/ingest/queue.ts';
 import { StreamReader } from '../lib/redis/stream-reader.ts';
-import { pause } from '../lib/runtime/backoff.ts';
-import { errno, maskedUri } from '../lib/runtime/env.ts';
-import { createLog, type Log } from '../lib/runtime/log.ts';
-import { consumerMetrics, type ConsumerMetrics } from '../lib/runtime/metrics.ts';
-import { EXIT, StartFailure } from '../lib/runtime/program.ts';
-import { onStopSignals } from '../lib/runtime/shutdown.ts';
+import { pause } from '../lib/process/backoff.ts';
+import { errno, maskedUri } from '../lib/process/env.ts';
+import { createLog, type Log } from '../lib/process/log.ts';
+import { consumerMetrics, type ConsumerMetrics } from '../lib/telemetry/metrics.ts';
+import { EXIT, StartFailure } from '../lib/process/program.ts';
+import { onStopSignals } from '../lib/process/shutdown.ts';
 import { startDaemon } from './start.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 

@@ -1,19 +1,19 @@
 // The gateway's process: start in order, stop in order, exit codes. The only place that names its adapters.
 import { Gateway } from '../lib/gateway/gateway.ts';
 import { readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts';
-import { audienceUri } from '../lib/gateway/producer-identity.ts';
-import type { TokenVerifier } from '../lib/gateway/token-verifier.ts';
+import { audienceUri } from '../lib/identity/producer-identity.ts';
+import type { TokenVerifier } from '../lib/identity/token-verifier.ts';
 import { byteConnection, type RedisConnection } from '../lib/redis/client.ts';
 import type { Reply } from '../lib/redis/reply.ts';
 import { durabilityFaults } from '../lib/redis/durability.ts';
 import { StreamQueue } from '../lib/redis/stream-queue.ts';
-import { developmentCertificates } from '../lib/runtime/development-certificates.ts';
-import { errno, maskedUri } from '../lib/runtime/env.ts';
-import { FileWatch } from '../lib/runtime/file-watch.ts';
-import { createLog, type Log } from '../lib/runtime/log.ts';
-import { EXIT, StartFailure } from '../lib/runtime/program.ts';
-import { onStopSignals } from '../lib/runtime/shutdown.ts';
-import { loadTlsMaterial, TlsMaterialError, watchTlsMaterial, type TlsFiles } from '../lib/runtime/tls-material.ts';
+import { developmentCertificates } from '../lib/identity/development-certificates.ts';
+import { errno, maskedUri } from '../lib/process/env.ts';
+import { FileWatch } from '../lib/process/file-watch.ts';
+import { createLog, type Log } from '../lib/process/log.ts';
+import { EXIT, StartFailure } from '../lib/process/program.ts';
+import { onStopSignals } from '../lib/process/shutdown.ts';
+import { loadTlsMaterial, TlsMaterialError, watchTlsMaterial, type TlsFiles } from '../lib/identity/tls-material.ts';
 import { startDaemon } from './start.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
@@ -144,7 +144,7 @@ async function tlsMaterial(files: TlsFiles): Promise<Awaited<ReturnType<typeof l
 async function tokenVerifier(config: GatewayConfig): Promise<TokenVerifier | undefined> {
   if (config.tokenJwks === undefined) return undefined;
   // Loaded here: only who requires tokens needs the library.
-  const { TokenVerifier } = await import('../lib/gateway/token-verifier.ts');
+  const { TokenVerifier } = await import('../lib/identity/token-verifier.ts');
   try {
     return await TokenVerifier.create({ jwks: config.tokenJwks, issuer: config.tokenIssuer, audience: config.audience });
   } catch (cause) {

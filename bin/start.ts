@@ -1,6 +1,6 @@
 // The beginning of a daemon's process: flags that are answered at once, and a start that fails with words and a code.
-import { processEnvironment, type Environment, type EnvReport } from '../lib/runtime/env.ts';
-import { configurationFailure, EXIT, modeOf, StartFailure, version, type Mode } from '../lib/runtime/program.ts';
+import { processEnvironment, type Environment, type EnvReport } from '../lib/process/env.ts';
+import { configurationFailure, EXIT, modeOf, StartFailure, version, type Mode } from '../lib/process/program.ts';
 
 export interface Daemon<C> {
   readonly name: string;

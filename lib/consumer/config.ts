@@ -1,6 +1,6 @@
 // The consumer's configuration: read once, every default here, every problem in one report.
-import { LOG_LEVELS, type LogLevel } from '../runtime/log.ts';
-import { EnvReader, type BindAddress, type Environment, type EnvReport } from '../runtime/env.ts';
+import { LOG_LEVELS, type LogLevel } from '../process/log.ts';
+import { EnvReader, type BindAddress, type Environment, type EnvReport } from '../process/env.ts';
 
 export interface ConsumerConfig {
   readonly queueUri: string;

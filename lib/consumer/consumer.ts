@@ -13,9 +13,9 @@
 // never acknowledges is claimed by another one after CLAIM_IDLE_MS; both then land it, and the warehouse keeps one row.
 import { GroupVanished, type Delivery, type QueueReader } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
-import { pause, pauseMs } from '../runtime/backoff.ts';
-import { Throttled, type Log } from '../runtime/log.ts';
-import type { ConsumerMetrics } from '../runtime/metrics.ts';
+import { pause, pauseMs } from '../process/backoff.ts';
+import { Throttled, type Log } from '../process/log.ts';
+import type { ConsumerMetrics } from '../telemetry/metrics.ts';
 import { Intake } from './intake.ts';
 import { Landing } from './landing.ts';
 import { sorted, type Sorted } from './quarantine.ts';

@@ -6,8 +6,8 @@
 // A batch that the warehouse refuses for what it holds is halved until the bad event is alone: its neighbours land,
 // and n events with one bad one take about 2·log2(n) calls.
 import { BatchRefused, type Warehouse } from '../ingest/warehouse.ts';
-import type { Log } from '../runtime/log.ts';
-import type { ConsumerMetrics } from '../runtime/metrics.ts';
+import type { Log } from '../process/log.ts';
+import type { ConsumerMetrics } from '../telemetry/metrics.ts';
 import { rejected, type EnteredEvent, type Rejection, type Sorted } from './quarantine.ts';
 
 /** Bytes of bodies in one transaction: what both sides hold in memory at a time. A larger single event goes alone. */

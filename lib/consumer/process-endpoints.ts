@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { requestIdOf, respond, type Answer } from '../http/respond.ts';
 import { route, Router } from '../http/router.ts';
-import type { BindAddress } from '../runtime/env.ts';
+import type { BindAddress } from '../process/env.ts';
 
 /** What the endpoints tell. `unready` says why not, in words that hold no secret. */
 export interface ProcessState {

@@ -7,7 +7,7 @@
 // longer fresh (the queue is away) grows with the clock: it never looks better than it is.
 import { GroupVanished, RETENTION_MS, type QueueLag, type QueueReader } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
-import { Throttled, type Log } from '../runtime/log.ts';
+import { Throttled, type Log } from '../process/log.ts';
 
 /** How long before its loss an event that has not landed is called out: time for people to act. */
 export const RETENTION_MARGIN_MS = 4 * 60 * 60 * 1000;

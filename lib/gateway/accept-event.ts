@@ -10,10 +10,10 @@ import type { ProtocolFault } from '../http/faults.ts';
 import type { BodySink } from '../http/request.ts';
 import { acceptance, JSON_TYPE, problem } from './answers.ts';
 import type { Admission } from './admission.ts';
-import type { Authority } from './authority.ts';
+import type { Authority } from '../identity/authority.ts';
 import type { Exchange } from './exchange.ts';
-import type { GatewayMetrics } from '../runtime/metrics.ts';
-import type { Verdict } from './producer-identity.ts';
+import type { GatewayMetrics } from '../telemetry/metrics.ts';
+import type { Verdict } from '../identity/producer-identity.ts';
 
 export interface AcceptEventOptions {
   readonly queue: Queue;

@@ -2,8 +2,8 @@
 //
 // Read once; the result is frozen. A problem in any key leaves the process unstarted, with all problems in one report.
 import { join } from 'node:path';
-import { EnvReader, type BindAddress, type Environment, type EnvReport } from '../runtime/env.ts';
-import { LOG_LEVELS, type LogLevel } from '../runtime/log.ts';
+import { EnvReader, type BindAddress, type Environment, type EnvReport } from '../process/env.ts';
+import { LOG_LEVELS, type LogLevel } from '../process/log.ts';
 
 const DEFAULT_ADDRESS: BindAddress = { host: '127.0.0.1', port: 8443 };
 const LOOPBACK = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/;

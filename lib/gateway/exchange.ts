@@ -9,9 +9,9 @@ import type { ProtocolFault } from '../http/faults.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { requestIdFrom, type Answer } from '../http/respond.ts';
 import { problem } from './answers.ts';
-import type { KnownProducer } from './authority.ts';
+import type { KnownProducer } from '../identity/authority.ts';
 import { NO_ROUTE, type RefusalMeter, type RouteMeter } from './request-meter.ts';
-import type { GatewayMetrics } from '../runtime/metrics.ts';
+import type { GatewayMetrics } from '../telemetry/metrics.ts';
 
 /** The status under which a request counts that its client gave up. No answer carries it. */
 export const ABORTED_STATUS = 499;

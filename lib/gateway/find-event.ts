@@ -9,7 +9,7 @@ import type { Warehouse } from '../ingest/warehouse.ts';
 import { decodeParameter } from '../http/router.ts';
 import { JSON_TYPE, problem } from './answers.ts';
 import { refuseVerdict } from './accept-event.ts';
-import type { Authority } from './authority.ts';
+import type { Authority } from '../identity/authority.ts';
 import type { Exchange } from './exchange.ts';
 
 export interface FindEventOptions {

@@ -11,18 +11,18 @@ import { rawResponse } from '../http/respond.ts';
 import { route, Router, type Route } from '../http/router.ts';
 import { HANDSHAKE_FAILURES } from '../http/faults.ts';
 import { HttpsServer } from '../http/server.ts';
-import type { Log } from '../runtime/log.ts';
-import { gatewayMetrics, type GatewayMetrics } from '../runtime/metrics.ts';
-import type { TlsMaterial } from '../runtime/tls-material.ts';
+import type { Log } from '../process/log.ts';
+import { gatewayMetrics, type GatewayMetrics } from '../telemetry/metrics.ts';
+import type { TlsMaterial } from '../identity/tls-material.ts';
 import { acceptEvent } from './accept-event.ts';
 import { Admission } from './admission.ts';
-import { Authority, type KnownProducer } from './authority.ts';
+import { Authority, type KnownProducer } from '../identity/authority.ts';
 import { HEADER_BYTES_MAX, HEADERS_MAX, type GatewayConfig } from './config.ts';
 import { Exchange, headFault, type ExchangeContext } from './exchange.ts';
 import { findEvent } from './find-event.ts';
 import { live, ready } from './health.ts';
 import { NO_ROUTE, RefusalMeter, RouteMeter } from './request-meter.ts';
-import type { TokenVerifier } from './token-verifier.ts';
+import type { TokenVerifier } from '../identity/token-verifier.ts';
 
 export interface GatewayParts {
   readonly config: GatewayConfig;

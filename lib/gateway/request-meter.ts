@@ -3,8 +3,8 @@
 // Fact: a family's cell is found by a key that is made of its labels, 1.4 % of a request's time in a profile. Choice:
 // each route keeps its cells, and the one that it counted in last at hand.
 import { CATALOGUE, ERROR_CODES, type Refusal } from '../ingest/errors.ts';
-import type { Cell, Distribution } from '../runtime/instruments.ts';
-import type { GatewayMetrics } from '../runtime/metrics.ts';
+import type { Cell, Distribution } from '../telemetry/instruments.ts';
+import type { GatewayMetrics } from '../telemetry/metrics.ts';
 
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'none']);
 

@@ -8,7 +8,7 @@
 // frozen or the network drops packets. So a connection that does not get ready within CONNECT_TIMEOUT_MS, or that the
 // owner calls dead (`restart`), is thrown away whole and a new one made.
 import { createClient } from 'redis';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../process/log.ts';
 import { ByteClient } from './byte-client.ts';
 import type { Reply } from './reply.ts';
 

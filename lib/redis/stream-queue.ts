@@ -9,7 +9,7 @@
 //
 // Not done here: Redis Cluster, and waiting for replicas.
 import { RETENTION_MS, type Outcome, type Queue, type QueueLookup, type QueueState, type Submission } from '../ingest/queue.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../process/log.ts';
 import type { RedisConnection } from './client.ts';
 import { NoAnswer, withTimeout } from './deadline.ts';
 import { indexField } from './id-index.ts';

@@ -11,7 +11,7 @@ import { isUtf8 } from 'node:buffer';
 import { hostname } from 'node:os';
 import { GroupVanished, REPLICA_LEASE_MS, type Delivery, type QueueLag, type QueueReader } from '../ingest/queue.ts';
 import { TIME_MS_MAX } from '../ingest/warehouse.ts';
-import type { Log } from '../runtime/log.ts';
+import type { Log } from '../process/log.ts';
 import { byteConnection, type RedisConnection, valueConnection, type RedisValue } from './client.ts';
 import { withTimeout } from './deadline.ts';
 import type { Reply } from './reply.ts';

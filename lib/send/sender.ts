@@ -5,7 +5,7 @@
 //
 // Pauses between the tries of one event double from PAUSE_FIRST_MS to PAUSE_MAX_MS with jitter, and are never shorter than
 // the gateway's Retry-After. After `triesMax` tries the event counts as refused, with its last answer.
-import { pause, pauseMs } from '../runtime/backoff.ts';
+import { pause, pauseMs } from '../process/backoff.ts';
 import type { Try } from './gateway-client.ts';
 import type { Line } from './lines.ts';
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { before, describe, it } from 'node:test';
-import { CertificateAuthority } from '../../lib/runtime/certificate-authority.ts';
+import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 import { event, PATIENT, TestGateway, type RawConnection } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
 import { AUDIENCE_URI, Pki, type ClientCertificate } from '../support/pki.ts';

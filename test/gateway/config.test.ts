@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { readGatewayConfig, type GatewayConfig } from '../../lib/gateway/config.ts';
-import type { Environment } from '../../lib/runtime/env.ts';
+import type { Environment } from '../../lib/process/env.ts';
 
 const QUEUE = { INGEST_QUEUE_URI: 'redis://127.0.0.1:6379' };
 const TLS = { INGEST_TLS_CERT: '/c', INGEST_TLS_KEY: '/k', INGEST_TLS_CLIENT_CA: '/a' };

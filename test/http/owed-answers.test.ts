@@ -7,7 +7,7 @@ import { DirectRequest } from '../../lib/http/direct-request.ts';
 import { Outbox } from '../../lib/http/outbox.ts';
 import { OwedAnswers } from '../../lib/http/owed-answers.ts';
 import { readHead } from '../../lib/http/request-head.ts';
-import { CertificateAuthority } from '../../lib/runtime/certificate-authority.ts';
+import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 
 const EVENT = 'POST /events HTTP/1.1\r\nContent-Length: 0\r\n\r\n';
 const LOOKUP = 'GET /events/a HTTP/1.1\r\n\r\n';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { byteConnection } from '../../lib/redis/client.ts';
 import { StreamQueue } from '../../lib/redis/stream-queue.ts';
-import { createLog } from '../../lib/runtime/log.ts';
+import { createLog } from '../../lib/process/log.ts';
 import { queueContract, Recorded, submitAll, submitInTurns } from '../contract/queue.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';

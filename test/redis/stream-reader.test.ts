@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { createLog } from '../../lib/runtime/log.ts';
+import { createLog } from '../../lib/process/log.ts';
 import { GROUP, StreamReader } from '../../lib/redis/stream-reader.ts';
 import { STREAM } from '../../lib/redis/stream-queue.ts';
 import { describeQueueReader } from '../contract/queue-reader.ts';

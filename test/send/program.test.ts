@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { CertificateAuthority } from '../../lib/runtime/certificate-authority.ts';
+import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 import { Program } from '../support/program.ts';
 import { eventually } from '../support/scope.ts';
 

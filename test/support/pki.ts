@@ -1,7 +1,7 @@
 // Real certificates for tests: an authority, a server on loopback, producers of all kinds, as PEM files.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { CertificateAuthority, type Issued, type IssueOptions } from '../../lib/runtime/certificate-authority.ts';
+import { CertificateAuthority, type Issued, type IssueOptions } from '../../lib/identity/certificate-authority.ts';
 import { temporaryFolder } from './scope.ts';
 
 export const AUDIENCE_URI = 'urn:ingest:aud:ingest-gateway';

@@ -4,7 +4,7 @@
 // connections whose certificate lost its trust are closed.
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest } from '../http/request.ts';
-import type { ClientTrust } from '../runtime/client-trust.ts';
+import type { ClientTrust } from './client-trust.ts';
 import { audienceUri, certificateVerdict, clientIdentity, type ClientIdentity, type Verdict } from './producer-identity.ts';
 import type { TokenVerifier } from './token-verifier.ts';
 

@@ -4,7 +4,7 @@ import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { EnvReader, KNOWN_KEYS, maskedUri, shown, type Environment } from '../../lib/runtime/env.ts';
+import { EnvReader, KNOWN_KEYS, maskedUri, shown, type Environment } from '../../lib/process/env.ts';
 import { temporaryFolder } from '../support/scope.ts';
 
 const folder = temporaryFolder();

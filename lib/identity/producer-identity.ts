@@ -4,7 +4,7 @@
 // when the certificate, one above it or a revocation list expires, or the trust material changes.
 import type { X509Certificate } from 'node:crypto';
 import type { ClientCertificate } from '../http/connection.ts';
-import type { ClientTrust } from '../runtime/client-trust.ts';
+import type { ClientTrust } from './client-trust.ts';
 
 /** The URI name that carries the audience claim. */
 export const audienceUri = (audience: string): string => `${AUDIENCE_PREFIX}${audience}`;

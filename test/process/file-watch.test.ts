@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { FileWatch } from '../../lib/runtime/file-watch.ts';
+import { FileWatch } from '../../lib/process/file-watch.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 
 async function watched(path: string): Promise<string[]> {

@@ -7,9 +7,9 @@ import { createHash, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { ClientTrust, type Revocations } from './client-trust.ts';
-import { errno } from './env.ts';
-import { FileWatch } from './file-watch.ts';
-import type { Log } from './log.ts';
+import { errno } from '../process/env.ts';
+import { FileWatch } from '../process/file-watch.ts';
+import type { Log } from '../process/log.ts';
 
 /** Paths of PEM files. */
 export interface TlsFiles {
