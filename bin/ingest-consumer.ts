@@ -10,7 +10,7 @@ import { StreamReader } from '../lib/redis/stream-reader.ts';
 import { pause } from '../lib/process/backoff.ts';
 import { errno, maskedUri } from '../lib/process/env.ts';
 import { createLog, type Log } from '../lib/process/log.ts';
-import { consumerMetrics, type ConsumerMetrics } from '../lib/telemetry/metrics.ts';
+import { consumerMetrics } from '../lib/consumer/metrics.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
 import { startDaemon } from './start.ts';
@@ -54,12 +54,9 @@ async function run(config: ConsumerConfig, warnings: readonly string[]): Promise
 
   const reader = new StreamReader({ uri: config.queueUri, log });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
-  const metrics: ConsumerMetrics = consumerMetrics(QUARANTINE_REASONS, {
-    lagEvents: () => watch.lagEvents,
-    oldestUnlandedSeconds: () => watch.oldestUnlandedSeconds,
-  });
+  const metrics = consumerMetrics(QUARANTINE_REASONS);
   const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: config.batchMax });
-  const watch: Watch = new Watch({ reader, warehouse, log, prepared: () => consumer.prepared });
+  const watch = new Watch({ reader, metrics, warehouse, log, prepared: () => consumer.prepared });
   const endpoints = createProcessEndpoints({
     draining: () => consumer.stopping,
     unready: () => consumer.trouble ?? watch.warehouseTrouble,

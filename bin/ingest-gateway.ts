@@ -1,8 +1,11 @@
 // The gateway's process: start in order, stop in order, exit codes. The only place that names its adapters.
 import { Gateway } from '../lib/gateway/gateway.ts';
+import { gatewayMetrics } from '../lib/gateway/metrics.ts';
 import { readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts';
 import { audienceUri } from '../lib/identity/producer-identity.ts';
 import type { TokenVerifier } from '../lib/identity/token-verifier.ts';
+import { HANDSHAKE_FAILURES } from '../lib/http/faults.ts';
+import { ERROR_CODES } from '../lib/ingest/errors.ts';
 import { byteConnection, type RedisConnection } from '../lib/redis/client.ts';
 import type { Reply } from '../lib/redis/reply.ts';
 import { durabilityFaults } from '../lib/redis/durability.ts';
@@ -59,27 +62,25 @@ async function run(config: GatewayConfig, warnings: readonly string[]): Promise<
   if (overdue !== undefined) log.warn({ file: overdue.file }, 'a TLS file has expired: producers will be refused');
   const verifier = await tokenVerifier(config);
 
+  const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES);
   const connection = byteConnection({ uri: config.queueUri, name: NAME, log });
-  // Fixed below: the queue is made before the gateway whose metrics count its calls.
-  let onCall = (_seconds: number, _events: number): void => undefined;
   const queue = new StreamQueue({
     connection,
     enqueueTimeoutMs: config.enqueueTimeoutMs,
     log,
-    onCall: (seconds, events) => onCall(seconds, events),
+    onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
   });
   const warehouse = config.warehouseUri === undefined ? undefined : openWarehouse(config.warehouseUri, 'gateway');
-  const gateway = new Gateway({ config, log, material, verifier, queue, warehouse });
-  onCall = (seconds, events) => gateway.metrics.enqueue.observe(seconds, events);
+  const gateway = new Gateway({ config, log, material, verifier, queue, warehouse, metrics });
   // Watched before the wait for the queue: a change in that time counts too.
   const tlsWatch = watchTlsMaterial({
     files,
     log,
     onChange: (changed) => {
       gateway.replaceTls(changed);
-      gateway.metrics.tlsReloads.value += 1;
+      metrics.tlsReloads.add();
     },
-    onRefused: () => (gateway.metrics.tlsReloadFailures.value += 1),
+    onRefused: () => metrics.tlsReloadFailures.add(),
   });
   const keyWatch = watchTokenKeys(verifier, gateway, log);
   await startQueue(config, connection, queue, log);

@@ -15,7 +15,7 @@ import { GroupVanished, type Delivery, type QueueReader } from '../ingest/queue.
 import type { Warehouse } from '../ingest/warehouse.ts';
 import { pause, pauseMs } from '../process/backoff.ts';
 import { Throttled, type Log } from '../process/log.ts';
-import type { ConsumerMetrics } from '../telemetry/metrics.ts';
+import type { ConsumerMetrics } from './metrics.ts';
 import { Intake } from './intake.ts';
 import { Landing } from './landing.ts';
 import { sorted, type Sorted } from './quarantine.ts';
@@ -164,12 +164,12 @@ export class Consumer {
   #failed(needs: Dependency, cause: unknown): void {
     const { metrics, log } = this.#options;
     const reason = cause instanceof Error && cause.message !== '' ? cause.message : 'unknown error';
-    metrics.failures.cell({ dependency: needs }).value += 1;
+    metrics.failures.counter({ dependency: needs }).add();
     this.#troubles.set(needs, reason);
     this.#intake.settle();
     if (cause instanceof GroupVanished) {
       this.#joined = false;
-      metrics.groupVanished.value += 1;
+      metrics.groupVanished.add();
       log.error('the stream or its consumer group is gone; making it again from the beginning of the queue');
       return;
     }

@@ -7,7 +7,7 @@
 // and n events with one bad one take about 2·log2(n) calls.
 import { BatchRefused, type Warehouse } from '../ingest/warehouse.ts';
 import type { Log } from '../process/log.ts';
-import type { ConsumerMetrics } from '../telemetry/metrics.ts';
+import type { ConsumerMetrics } from './metrics.ts';
 import { rejected, type EnteredEvent, type Rejection, type Sorted } from './quarantine.ts';
 
 /** Bytes of bodies in one transaction: what both sides hold in memory at a time. A larger single event goes alone. */
@@ -54,10 +54,10 @@ export class Landing {
     for (const [at, event] of events.entries()) {
       const verdict = verdicts[at];
       if (verdict === 'landed') {
-        this.#metrics.landed.value += 1;
+        this.#metrics.landed.add();
         this.#metrics.delay.observe(Math.max(0, now - event.acceptedAtMs) / 1000);
       } else if (verdict === 'duplicate') {
-        this.#metrics.duplicates.value += 1;
+        this.#metrics.duplicates.add();
       } else {
         conflicts.push(rejected(event, 'id_conflict', "the id belongs to another producer's event"));
       }
@@ -68,7 +68,7 @@ export class Landing {
   async #quarantine(rejections: readonly Rejection[]): Promise<void> {
     if (rejections.length === 0) return;
     await this.#warehouse.quarantine(rejections);
-    for (const { code } of rejections) this.#metrics.quarantined.cell({ reason: code }).value += 1;
+    for (const { code } of rejections) this.#metrics.quarantined.counter({ reason: code }).add();
     const [first] = rejections;
     this.#log.error({ entries: rejections.length, entry: first?.entry, reason: first?.reason }, 'entries put in quarantine');
   }

@@ -7,6 +7,7 @@
 // longer fresh (the queue is away) grows with the clock: it never looks better than it is.
 import { GroupVanished, RETENTION_MS, type QueueLag, type QueueReader } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
+import type { ConsumerMetrics } from './metrics.ts';
 import { Throttled, type Log } from '../process/log.ts';
 
 /** How long before its loss an event that has not landed is called out: time for people to act. */
@@ -17,6 +18,7 @@ const ALARM_INTERVAL_MS = 60_000;
 export interface WatchOptions {
   readonly reader: QueueReader;
   readonly warehouse: Warehouse;
+  readonly metrics: ConsumerMetrics;
   readonly log: Log;
   /** Whether the warehouse's schema stands; before that it is not asked. */
   readonly prepared: () => boolean;
@@ -33,6 +35,8 @@ export class Watch {
 
   constructor(options: WatchOptions) {
     this.#options = options;
+    options.metrics.lagEvents.read(() => this.#lag.events);
+    options.metrics.oldestUnlandedSeconds.read(() => this.#oldestUnlandedSeconds);
   }
 
   start(): void {
@@ -41,11 +45,7 @@ export class Watch {
     }, INTERVAL_MS);
   }
 
-  get lagEvents(): number {
-    return this.#lag.events;
-  }
-
-  get oldestUnlandedSeconds(): number {
+  get #oldestUnlandedSeconds(): number {
     if (this.#lag.events === 0) return 0;
     return (this.#lag.oldestMs + performance.now() - this.#readAtMs) / 1000;
   }
@@ -73,9 +73,9 @@ export class Watch {
       // The loop tells of a queue that is away. A group that is gone has nothing to be behind of, until it is made again.
       if (cause instanceof GroupVanished) this.#lag = { events: 0, oldestMs: 0 };
     }
-    if (this.oldestUnlandedSeconds * 1000 < RETENTION_MS - RETENTION_MARGIN_MS) return;
+    if (this.#oldestUnlandedSeconds * 1000 < RETENTION_MS - RETENTION_MARGIN_MS) return;
     const { events } = this.#lag;
-    const oldestS = Math.round(this.oldestUnlandedSeconds);
+    const oldestS = Math.round(this.#oldestUnlandedSeconds);
     this.#alarm.line(() =>
       this.#options.log.error(
         { events, oldestS, retentionS: RETENTION_MS / 1000 },

@@ -12,7 +12,7 @@ import { acceptance, JSON_TYPE, problem } from './answers.ts';
 import type { Admission } from './admission.ts';
 import type { Authority } from '../identity/authority.ts';
 import type { Exchange } from './exchange.ts';
-import type { GatewayMetrics } from '../telemetry/metrics.ts';
+import type { GatewayMetrics } from './metrics.ts';
 import type { Verdict } from '../identity/producer-identity.ts';
 
 export interface AcceptEventOptions {
@@ -125,10 +125,10 @@ class Accepting implements BodySink, Submission {
     const { metrics } = this.#options;
     switch (outcome) {
       case 'accepted':
-        metrics.accepted.value += 1;
+        metrics.accepted.add();
         return this.#exchange.write(202, JSON_TYPE, acceptance(this.id, false));
       case 'duplicate':
-        metrics.duplicates.value += 1;
+        metrics.duplicates.add();
         return this.#exchange.write(202, JSON_TYPE, acceptance(this.id, true));
       case 'conflict':
         return this.#exchange.refuse('eventIdConflict', "the id is that of another producer's event");

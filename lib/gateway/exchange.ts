@@ -11,7 +11,7 @@ import { requestIdFrom, type Answer } from '../http/respond.ts';
 import { problem } from './answers.ts';
 import type { KnownProducer } from '../identity/authority.ts';
 import { NO_ROUTE, type RefusalMeter, type RouteMeter } from './request-meter.ts';
-import type { GatewayMetrics } from '../telemetry/metrics.ts';
+import type { GatewayMetrics } from './metrics.ts';
 
 /** The status under which a request counts that its client gave up. No answer carries it. */
 export const ABORTED_STATUS = 499;
@@ -92,7 +92,7 @@ export class Exchange implements OpenExchange {
   aborted(): void {
     if (this.#ended) return;
     this.#end(ABORTED_STATUS);
-    this.#context.metrics.aborted.value += 1;
+    this.#context.metrics.aborted.add();
   }
 
   bodyFault(fault: ProtocolFault): boolean {

@@ -2,17 +2,15 @@
 //
 // It knows ports, not adapters: bin hands it a queue and, perhaps, a warehouse.
 import { randomUUID } from 'node:crypto';
-import { ERROR_CODES } from '../ingest/errors.ts';
 import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { rawResponse } from '../http/respond.ts';
 import { route, Router, type Route } from '../http/router.ts';
-import { HANDSHAKE_FAILURES } from '../http/faults.ts';
 import { HttpsServer } from '../http/server.ts';
 import type { Log } from '../process/log.ts';
-import { gatewayMetrics, type GatewayMetrics } from '../telemetry/metrics.ts';
+import type { GatewayMetrics } from './metrics.ts';
 import type { TlsMaterial } from '../identity/tls-material.ts';
 import { acceptEvent } from './accept-event.ts';
 import { Admission } from './admission.ts';
@@ -31,12 +29,13 @@ export interface GatewayParts {
   readonly verifier: TokenVerifier | undefined;
   readonly queue: Queue;
   readonly warehouse: Pick<Warehouse, 'find'> | undefined;
+  readonly metrics: GatewayMetrics;
 }
 
 type Handler = (exchange: Exchange, parameter: string) => void | Promise<void>;
 
 export class Gateway {
-  readonly metrics: GatewayMetrics;
+  readonly #metrics: GatewayMetrics;
   readonly #log: Log;
   readonly #authority: Authority;
   readonly #server: HttpsServer<KnownProducer>;
@@ -48,18 +47,17 @@ export class Gateway {
   #stopping = false;
 
   constructor(parts: GatewayParts) {
-    const { config, queue, warehouse } = parts;
+    const { config, queue, warehouse, metrics } = parts;
+    this.#metrics = metrics;
     this.#log = parts.log;
     this.#material = parts.material;
     this.#authority = new Authority(config.audience, parts.material.trust, parts.verifier);
     const admission = new Admission(config.inFlightMax, config.inFlightBytesMax);
-    const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, {
-      eventsInFlight: () => admission.events,
-      connections: () => [...this.#server.connections].length,
-      certificateExpiry: () =>
-        this.#material.expiry.map(({ file, atMs }) => ({ file, seconds: Math.round((atMs - Date.now()) / 1000) })),
-    });
-    this.metrics = metrics;
+    metrics.eventsInFlight.read(() => admission.events);
+    metrics.connections.read(() => [...this.#server.connections].length);
+    metrics.certificateExpiry.readEach(() =>
+      this.#material.expiry.map(({ file, atMs }) => ({ labels: { file }, value: Math.round((atMs - Date.now()) / 1000) })),
+    );
     this.#context = { metrics, refusals: new RefusalMeter(metrics), draining: () => this.#stopping };
     const accepting = {
       queue, authority: this.#authority, admission, metrics, bodyBytesMax: config.bodyBytesMax,
@@ -84,7 +82,7 @@ export class Gateway {
         return rawResponse(randomUUID(), headFault(this.#context, this.#noRoute, fault));
       },
       handshakeFailure: (reason) => {
-        metrics.handshakes.cell({ reason }).value += 1;
+        metrics.handshakes.counter({ reason }).add();
         this.#log.debug({ reason }, 'TLS handshake failed');
       },
     });
@@ -153,7 +151,7 @@ export class Gateway {
   }
 
   async #scrape(exchange: Exchange): Promise<void> {
-    const { registry } = this.metrics;
+    const { registry } = this.#metrics;
     exchange.answer({ status: 200, contentType: registry.contentType, body: await registry.metrics() });
   }
 

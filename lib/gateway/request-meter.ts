@@ -1,10 +1,10 @@
 // Counts requests: by route, method and status, by error code, and how long they took.
 //
-// Fact: a family's cell is found by a key that is made of its labels, 1.4 % of a request's time in a profile. Choice:
-// each route keeps its cells, and the one that it counted in last at hand.
+// Fact: a family's counter is found by a key that is made of its labels, 1.4 % of a request's time in a profile. Choice:
+// each route keeps its counters, and the one that it counted in last at hand.
 import { CATALOGUE, ERROR_CODES, type Refusal } from '../ingest/errors.ts';
-import type { Cell, Distribution } from '../telemetry/instruments.ts';
-import type { GatewayMetrics } from '../telemetry/metrics.ts';
+import { Counter, type Distribution } from '../telemetry/instruments.ts';
+import type { GatewayMetrics } from './metrics.ts';
 
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'none']);
 
@@ -15,10 +15,10 @@ export class RouteMeter {
   readonly #metrics: GatewayMetrics;
   readonly #route: string;
   readonly #durations: Distribution;
-  readonly #cells = new Map<string, Cell>();
+  readonly #counters = new Map<string, Counter>();
   #lastMethod = '';
   #lastStatus = 0;
-  #lastCell: Cell = { value: 0 };
+  #lastCounter: Counter = new Counter();
 
   constructor(metrics: GatewayMetrics, route: string) {
     this.#metrics = metrics;
@@ -29,37 +29,37 @@ export class RouteMeter {
   /** One request ended. `startMs` is when its head had come, by `performance.now()`. */
   ended(method: string, status: number, startMs: number): void {
     if (method !== this.#lastMethod || status !== this.#lastStatus) {
-      this.#lastCell = this.#cell(METHODS.has(method) ? method : 'other', status);
+      this.#lastCounter = this.#counter(METHODS.has(method) ? method : 'other', status);
       this.#lastMethod = method;
       this.#lastStatus = status;
     }
-    this.#lastCell.value += 1;
+    this.#lastCounter.add();
     this.#durations.observe((performance.now() - startMs) / 1000);
   }
 
-  #cell(method: string, status: number): Cell {
+  #counter(method: string, status: number): Counter {
     const key = `${method} ${status}`;
-    let cell = this.#cells.get(key);
-    if (cell === undefined) {
-      cell = this.#metrics.requests.cell({ method, route: this.#route, status });
-      this.#cells.set(key, cell);
+    let counter = this.#counters.get(key);
+    if (counter === undefined) {
+      counter = this.#metrics.requests.counter({ method, route: this.#route, status });
+      this.#counters.set(key, counter);
     }
-    return cell;
+    return counter;
   }
 }
 
 export class RefusalMeter {
-  readonly #cells: ReadonlyMap<string, Cell>;
-  readonly #shed: Cell;
+  readonly #counters: ReadonlyMap<string, Counter>;
+  readonly #shed: Counter;
 
   constructor(metrics: GatewayMetrics) {
     this.#shed = metrics.shed;
-    this.#cells = new Map(ERROR_CODES.map((code) => [code, metrics.errors.cell({ code })]));
+    this.#counters = new Map(ERROR_CODES.map((code) => [code, metrics.errors.counter({ code })]));
   }
 
   refused(refusal: Refusal): void {
-    const cell = this.#cells.get(CATALOGUE[refusal].code);
-    if (cell !== undefined) cell.value += 1;
-    if (refusal === 'queueOverloaded') this.#shed.value += 1;
+    const counter = this.#counters.get(CATALOGUE[refusal].code);
+    if (counter !== undefined) counter.add();
+    if (refusal === 'queueOverloaded') this.#shed.add();
   }
 }

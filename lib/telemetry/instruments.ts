@@ -1,12 +1,21 @@
 // Counters and histograms whose hot side is one addition, and which prom-client reads when it is scraped.
 //
 // Fact: prom-client's own `inc` and `observe` with labels build a string key and look it up at each call. Choice: the
-// caller keeps the cell of its labels, a plain object with a number, and adds to that. All cells are read in
+// caller keeps the counter of its labels and adds to that. All counters are read in
 // one synchronous pass, so a scrape is one moment: sums over several metrics hold in it.
 import type { Registry } from 'prom-client';
 
-export interface Cell {
-  value: number;
+/** A counter with its labels: it only grows. */
+export class Counter {
+  #value = 0;
+
+  get value(): number {
+    return this.#value;
+  }
+
+  add(count = 1): void {
+    this.#value += count;
+  }
 }
 
 type Labels = Readonly<Record<string, string | number>>;
@@ -35,36 +44,50 @@ function expose(registry: Registry, name: string, help: string, type: string, sa
   registry.registerMetric(metric as never);
 }
 
-/** A counter: it only grows. */
+/** The counters of one metric, by their labels. */
 export class CounterFamily {
-  readonly #cells = new Map<string, { readonly labels: Labels; readonly cell: Cell }>();
+  readonly #counters = new Map<string, { readonly labels: Labels; readonly counter: Counter }>();
 
   constructor(registry: Registry, name: string, help: string) {
     expose(registry, name, help, 'counter', () =>
-      [...this.#cells.values()].map(({ labels, cell }) => ({ labels, value: cell.value })),
+      [...this.#counters.values()].map(({ labels, counter }) => ({ labels, value: counter.value })),
     );
   }
 
-  /** The cell of these labels, made at its first use with 0. Keep it where it is added to often. */
-  cell(labels: Labels = {}): Cell {
+  /** The counter of these labels, made at its first use with 0. Keep it where it is added to often. */
+  counter(labels: Labels = {}): Counter {
     const key = JSON.stringify(labels);
-    const known = this.#cells.get(key);
-    if (known !== undefined) return known.cell;
-    const cell = { value: 0 };
-    this.#cells.set(key, { labels, cell });
-    return cell;
+    const known = this.#counters.get(key);
+    if (known !== undefined) return known.counter;
+    const counter = new Counter();
+    this.#counters.set(key, { labels, counter });
+    return counter;
   }
 
   total(): number {
     let sum = 0;
-    for (const { cell } of this.#cells.values()) sum += cell.value;
+    for (const { counter } of this.#counters.values()) sum += counter.value;
     return sum;
   }
 }
 
-/** A gauge that is asked for its samples when it is scraped. */
-export function gauge(registry: Registry, name: string, help: string, samples: () => Sample[]): void {
-  expose(registry, name, help, 'gauge', samples);
+/** A gauge whose owner is asked for its samples when it is scraped. It has none until there is an owner. */
+export class Gauge {
+  #samples: () => Sample[] = () => [];
+
+  constructor(registry: Registry, name: string, help: string) {
+    expose(registry, name, help, 'gauge', () => this.#samples());
+  }
+
+  /** From now on the gauge has one sample, this value. */
+  read(value: () => number): void {
+    this.#samples = () => [{ labels: {}, value: value() }];
+  }
+
+  /** From now on the gauge has these samples. */
+  readEach(samples: () => Sample[]): void {
+    this.#samples = samples;
+  }
 }
 
 /** One distribution, in seconds. */

@@ -7,7 +7,7 @@ import type { Landing, LandingEvent, Warehouse } from '../../lib/ingest/warehous
 import { STREAM } from '../../lib/redis/stream-queue.ts';
 import { GROUP, StreamReader } from '../../lib/redis/stream-reader.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { consumerMetrics } from '../../lib/telemetry/metrics.ts';
+import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
@@ -47,7 +47,7 @@ describe('a consumer with several batches under way', () => {
     const reader = new StreamReader({ uri: redis.uri, log });
     const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
     const warehouse: Warehouse = { ...real, land: around((batch) => real.land(batch)) };
-    const metrics = consumerMetrics(QUARANTINE_REASONS, { lagEvents: () => 0, oldestUnlandedSeconds: () => 0 });
+    const metrics = consumerMetrics(QUARANTINE_REASONS);
     assert.equal(await reader.open(5_000), true, reader.lastError);
     const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: BATCH_MAX });
     const done = consumer.run();

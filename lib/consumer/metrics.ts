@@ -1,0 +1,31 @@
+// The consumer's metrics, in one list, with the unit in the name (Prometheus naming).
+//
+// No id, producer or entry is ever a label. Label values come from closed sets, so each family has a bound.
+import { CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
+import { processRegistry } from '../telemetry/process-registry.ts';
+
+/** Up to the 24 hours of retention; fine around the second that landing should take. */
+const LANDING_BOUNDS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 600, 3600, 21_600, 86_400];
+
+export type ConsumerMetrics = ReturnType<typeof consumerMetrics>;
+
+/** `quarantineReasons` are label values; their cells exist, with 0, from the start. */
+export function consumerMetrics<R extends string>(quarantineReasons: readonly R[]) {
+  const registry = processRegistry();
+  const counter = (name: string, help: string): CounterFamily => new CounterFamily(registry, name, help);
+  const quarantined = counter('ingest_quarantined_total', 'Entries that could not land and were put in quarantine, by reason.');
+  for (const reason of quarantineReasons) quarantined.counter({ reason });
+  const delay = new HistogramFamily(registry, 'ingest_landing_delay_seconds', "From an event's acceptance to the commit of its row.", LANDING_BOUNDS_S);
+  const gauge = (name: string, help: string): Gauge => new Gauge(registry, name, help);
+  return {
+    registry,
+    lagEvents: gauge('ingest_queue_lag_events', 'Events of the queue that no replica has landed yet.'),
+    oldestUnlandedSeconds: gauge('ingest_queue_oldest_unlanded_seconds', 'Age of the oldest event that no replica has landed yet; the queue drops it at 86400.'),
+    quarantined,
+    delay: delay.distribution(),
+    landed: counter('ingest_landed_total', 'Events for which this process made the warehouse row.').counter(),
+    duplicates: counter('ingest_consumer_duplicates_total', 'Events whose row was there already: read again after a crash, or sent again.').counter(),
+    groupVanished: counter('ingest_queue_group_vanished_total', 'Times that the stream or its consumer group was gone and had to be made again.').counter(),
+    failures: counter('ingest_consumer_failures_total', 'Attempts that failed because the queue or the warehouse was away.'),
+  };
+}
