@@ -4,7 +4,7 @@ INSTALLED := node_modules/.package-lock.json
 TESTS ?= 'test/**/*.test.ts'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup redis postgres ingest-run ingest-test test lint report typecheck coverage chaos bench bench-gate
+.PHONY: help setup redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage chaos bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -26,7 +26,7 @@ ingest-run: setup ## start a private Redis, a consumer with a SQLite warehouse, 
 	@exec $(NODE) --disable-warning=ExperimentalWarning bin/ingest-run.ts
 
 # report lints everything under the rules of lint, with a stricter verdict, so lint is not run a second time.
-ingest-test: setup typecheck report test ## every test, the type check, and the linter as `report` runs it
+ingest-test: setup typecheck format-check report test ## every test, the type check, the formatter's check, and the linter as `report` runs it
 
 test: setup postgres ## the tests alone; TESTS='test/http/*.test.ts' narrows them
 	$(NODE) --import tsx --enable-source-maps --test --test-concurrency=2 --test-timeout=180000 \
@@ -43,8 +43,14 @@ bench: setup ## every measurement; BENCH_ROUNDS, BENCH_SECONDS and BENCH_CASES=n
 bench-gate: setup ## hold latency and CPU to their limits; exit 1 worse, 2 too noisy to tell (make itself says 2 for both)
 	@exec $(NODE) --disable-warning=ExperimentalWarning bench/gate.ts
 
-lint: $(INSTALLED) ## eslint, the layer table included
+lint: $(INSTALLED) format-check ## eslint, the layer table included, and the formatter's check
 	$(NODE) node_modules/eslint/bin/eslint.js --max-warnings 0 .
+
+format: $(INSTALLED) ## rewrite all code in the formatter's style (prettier, 120 columns)
+	$(NODE) node_modules/prettier/bin/prettier.cjs --log-level=warn --write .
+
+format-check: $(INSTALLED)
+	$(NODE) node_modules/prettier/bin/prettier.cjs --log-level=warn --check .
 
 report: $(INSTALLED) ## this repository under toollint: nothing known, nothing allowed
 	@bin/toollint scan --baseline .ci/report-baseline.json --gate strict --format pretty

@@ -47,8 +47,16 @@ export class BenchEnvironment {
   static async create(): Promise<BenchEnvironment> {
     const folder = mkdtempSync(join(tmpdir(), 'ingest-bench-'));
     const authority = await CertificateAuthority.create('bench authority');
-    const server = await authority.issue({ commonName: 'localhost', addresses: ['127.0.0.1'], dnsNames: ['localhost'], server: true });
-    const client = await authority.issue({ commonName: 'bench', uris: ['urn:bench:producer', 'urn:ingest:aud:ingest-gateway'] });
+    const server = await authority.issue({
+      commonName: 'localhost',
+      addresses: ['127.0.0.1'],
+      dnsNames: ['localhost'],
+      server: true,
+    });
+    const client = await authority.issue({
+      commonName: 'bench',
+      uris: ['urn:bench:producer', 'urn:ingest:aud:ingest-gateway'],
+    });
     const write = (name: string, content: string): string => {
       const path = join(folder, name);
       writeFileSync(path, content);
@@ -68,10 +76,28 @@ export class BenchEnvironment {
     const binary = execFileSync(join(ROOT, 'bin/ensure-redis'), { encoding: 'utf8' }).trim();
     const port = await freePort();
     const dir = mkdtempSync(join(this.folder, 'redis-'));
-    const child = start(binary, [
-      '--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--save', '', '--appendonly', 'yes',
-      '--appendfsync', appendfsync, '--maxmemory-policy', 'noeviction', '--auto-aof-rewrite-percentage', '0',
-    ], process.env);
+    const child = start(
+      binary,
+      [
+        '--port',
+        String(port),
+        '--bind',
+        '127.0.0.1',
+        '--dir',
+        dir,
+        '--save',
+        '',
+        '--appendonly',
+        'yes',
+        '--appendfsync',
+        appendfsync,
+        '--maxmemory-policy',
+        'noeviction',
+        '--auto-aof-rewrite-percentage',
+        '0',
+      ],
+      process.env,
+    );
     await lineOf(child, /Ready to accept connections/);
     return server('redis', child, port, () => rmSync(dir, { recursive: true, force: true }));
   }
@@ -96,7 +122,12 @@ export class BenchEnvironment {
   async peer(file: string, env: Readonly<Record<string, string>> = {}): Promise<RunningServer> {
     const { ca, cert, key } = this.certificates;
     const child = start(NODE, ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/peers', file)], {
-      ...process.env, PORT: '0', CA: ca, CERT: cert, KEY: key, ...env,
+      ...process.env,
+      PORT: '0',
+      CA: ca,
+      CERT: cert,
+      KEY: key,
+      ...env,
     });
     const line = await lineOf(child, /listening on \d+/);
     return server(file, child, Number(/listening on (\d+)/.exec(line)?.[1]));
@@ -104,7 +135,11 @@ export class BenchEnvironment {
 
   /** Another program, on a port that its configuration got from `freePort`; it listens when its port answers. */
   async program(
-    name: string, command: string, args: readonly string[], port: number, env: Readonly<Record<string, string>> = {},
+    name: string,
+    command: string,
+    args: readonly string[],
+    port: number,
+    env: Readonly<Record<string, string>> = {},
   ): Promise<RunningServer> {
     const child = start(command, args, { ...process.env, ...env });
     child.stdout?.resume();
@@ -154,7 +189,9 @@ export function freePort(): Promise<number> {
     probe.once('error', failed);
     probe.listen(0, '127.0.0.1', () => {
       const address = probe.address();
-      probe.close(() => (typeof address === 'object' && address !== null ? found(address.port) : failed(new Error('no free port'))));
+      probe.close(() =>
+        typeof address === 'object' && address !== null ? found(address.port) : failed(new Error('no free port')),
+      );
     });
   });
 }

@@ -50,13 +50,32 @@ export interface GateVerdict {
   readonly lines: readonly string[];
 }
 
-export function gateVerdict(costs: readonly CostRound[], latencies: readonly LatencyRun[], budget: Budget, p99MaxMs: number): GateVerdict {
+export function gateVerdict(
+  costs: readonly CostRound[],
+  latencies: readonly LatencyRun[],
+  budget: Budget,
+  p99MaxMs: number,
+): GateVerdict {
   const quiet = costs.filter(({ foreignShare }) => foreignShare <= FOREIGN_SHARE_ROUND_MAX);
   const floors = quiet.map(({ floorUs }) => floorUs);
   const checks = [
     latencyCheck(latencies, p99MaxMs),
-    ratioCheck('gateway / floor', ratios(quiet.map(({ gatewayUs }) => gatewayUs), floors), budget.gatewayToFloor),
-    ratioCheck('Redis / floor', ratios(quiet.map(({ redisUs }) => redisUs), floors), budget.redisToFloor),
+    ratioCheck(
+      'gateway / floor',
+      ratios(
+        quiet.map(({ gatewayUs }) => gatewayUs),
+        floors,
+      ),
+      budget.gatewayToFloor,
+    ),
+    ratioCheck(
+      'Redis / floor',
+      ratios(
+        quiet.map(({ redisUs }) => redisUs),
+        floors,
+      ),
+      budget.redisToFloor,
+    ),
   ];
   const outcomes = checks.map(({ outcome }) => outcome);
   return {
@@ -85,7 +104,8 @@ function latencyCheck(runs: readonly LatencyRun[], p99MaxMs: number): Check {
 
 function ratioCheck(name: string, samples: readonly number[], budget: number): Check {
   const ratio = spread(samples);
-  if (ratio.count < ROUNDS_MIN) return { outcome: 'too noisy', line: `${name}: ${ratio.count} of at least ${ROUNDS_MIN} rounds were undisturbed` };
+  if (ratio.count < ROUNDS_MIN)
+    return { outcome: 'too noisy', line: `${name}: ${ratio.count} of at least ${ROUNDS_MIN} rounds were undisturbed` };
   const line = `${name}: ${ratio.median.toFixed(2)} (${ratio.low.toFixed(2)} to ${ratio.high.toFixed(2)}) times its CPU per event, budget ${budget.toFixed(2)}`;
   return { outcome: ratioOutcome(ratio, budget), line };
 }

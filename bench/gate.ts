@@ -34,13 +34,14 @@ const verdict = await measured();
 progress.clear();
 for (const line of verdict.lines) process.stdout.write(`bench-gate: ${line}\n`);
 process.stdout.write(`bench-gate: ${verdict.outcome}\n`);
-process.exit({ 'pass': 0, 'worse': 1, 'too noisy': 2 }[verdict.outcome]);
+process.exit({ pass: 0, worse: 1, 'too noisy': 2 }[verdict.outcome]);
 
 async function measured(): Promise<GateVerdict> {
   const beganMs = performance.now();
   for (;;) {
     const lastLatency = latencies.at(-1);
-    if (lastLatency === undefined || lastLatency.failure !== undefined || lastLatency.p99Ms >= P99_MAX_MS) await latencyRun();
+    if (lastLatency === undefined || lastLatency.failure !== undefined || lastLatency.p99Ms >= P99_MAX_MS)
+      await latencyRun();
     await costRound(costs.length);
     if (costs.length < ROUNDS_FIRST && performance.now() - beganMs < TIME_MAX_MS) continue;
     const soFar = gateVerdict(costs, latencies, budget, P99_MAX_MS);
@@ -53,7 +54,11 @@ async function latencyRun(): Promise<void> {
   progress.show(`${FIXED_RATE_PER_S} events/s, open loop`);
   const plan: Plan = { label: 'gateway', subject: GATEWAY, load: 'paced.ts', options: { ratePerS: FIXED_RATE_PER_S } };
   const sample = await measure(environment, plan, LATENCY_DURATION);
-  latencies.push({ p99Ms: sample.figures['p99Ms'] ?? Number.NaN, failure: sample.void, foreignShare: sample.figures['foreignShare'] ?? 0 });
+  latencies.push({
+    p99Ms: sample.figures['p99Ms'] ?? Number.NaN,
+    failure: sample.void,
+    foreignShare: sample.figures['foreignShare'] ?? 0,
+  });
 }
 
 async function costRound(round: number): Promise<void> {

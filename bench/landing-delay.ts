@@ -60,8 +60,19 @@ const consumer = spawn(join(ROOT, 'bin/ingest-consumer'), [], {
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
 
 /** Accepted events a second. */
-async function load(connections: number, seconds: number, marks = { warm: () => undefined, done: () => undefined }): Promise<number> {
-  const options = { port: gateway.port, connections, durationMs: seconds * 1000, warmupMs: 1_000, bodyBytes: CANONICAL_BODY_BYTES, ids: 'new' as const };
+async function load(
+  connections: number,
+  seconds: number,
+  marks = { warm: () => undefined, done: () => undefined },
+): Promise<number> {
+  const options = {
+    port: gateway.port,
+    connections,
+    durationMs: seconds * 1000,
+    warmupMs: 1_000,
+    bodyBytes: CANONICAL_BODY_BYTES,
+    ids: 'new' as const,
+  };
   const result = await runLoad('raw-client.ts', environment.certificates, options, marks);
   return (result.statuses['202'] ?? 0) / (result.elapsedMs / 1000);
 }
@@ -70,7 +81,7 @@ async function load(connections: number, seconds: number, marks = { warm: () => 
 async function drained(url: string): Promise<number> {
   const from = performance.now();
   // The lag is looked at once a second; a change of the landed count says that there was one.
-  for (let before = -1; ; ) {
+  for (let before = -1; ;) {
     const { landed, lag } = await read(url);
     if (lag === 0 && landed === before) return (performance.now() - from) / 1000 - 1.2;
     before = landed;

@@ -77,10 +77,19 @@ async function postgresTarget(server: PrivatePostgres, folder: string): Promise<
     reference: async (rows) => {
       const file = join(folder, 'rows.copy');
       const escaped = (text: string): string => text.replaceAll('\\', '\\\\');
-      writeFileSync(file, rows.map(({ id, type, body }) => [id, type, PRODUCER, ACCEPTED_AT, ACCEPTED_AT, escaped(body)].join('\t')).join('\n') + '\n');
+      writeFileSync(
+        file,
+        rows
+          .map(({ id, type, body }) => [id, type, PRODUCER, ACCEPTED_AT, ACCEPTED_AT, escaped(body)].join('\t'))
+          .join('\n') + '\n',
+      );
       const copy = `\\copy events (id, type, producer, accepted_at, landed_at, body) from '${file}'`;
       const from = performance.now();
-      const psql = spawn(join(server.programs, 'psql'), ['--no-psqlrc', '--quiet', '--set=ON_ERROR_STOP=1', '--command', copy, uri], { stdio: 'inherit' });
+      const psql = spawn(
+        join(server.programs, 'psql'),
+        ['--no-psqlrc', '--quiet', '--set=ON_ERROR_STOP=1', '--command', copy, uri],
+        { stdio: 'inherit' },
+      );
       const [code] = (await once(psql, 'exit')) as [number];
       if (code !== 0) throw new Error('COPY failed');
       return (performance.now() - from) / 1000;
@@ -104,7 +113,9 @@ async function sqliteTarget(folder: string): Promise<Target> {
     reference: async (rows) => {
       const database = new DatabaseSync(path, { timeout: 5_000 });
       database.exec('PRAGMA synchronous = FULL');
-      const insert = database.prepare('INSERT INTO events (id, type, producer, accepted_at, landed_at, body) VALUES (?, ?, ?, ?, ?, ?)');
+      const insert = database.prepare(
+        'INSERT INTO events (id, type, producer, accepted_at, landed_at, body) VALUES (?, ?, ?, ?, ?, ?)',
+      );
       const from = performance.now();
       database.exec('BEGIN IMMEDIATE');
       for (const { id, type, body } of rows) insert.run(id, type, PRODUCER, ACCEPTED_AT, ACCEPTED_AT, body);
@@ -127,10 +138,17 @@ async function consume(environment: BenchEnvironment, target: Target, rows: read
   const bodies = [...warmup, ...rows.map(({ body }) => body)];
   for (let from = 0; from < bodies.length; from += 1_000) {
     const batch = bodies.slice(from, from + 1_000);
-    await Promise.all(batch.map((body) => client.sendCommand(['XADD', 'ingest', '*', 'producer', PRODUCER, 'body', body])));
+    await Promise.all(
+      batch.map((body) => client.sendCommand(['XADD', 'ingest', '*', 'producer', PRODUCER, 'body', body])),
+    );
   }
   const consumer = spawn(join(ROOT, 'bin/ingest-consumer'), [], {
-    env: { ...process.env, INGEST_QUEUE_URI: queueUri, INGEST_WAREHOUSE_URI: target.uri, INGEST_CONSUMER_ADDR: '127.0.0.1:0' },
+    env: {
+      ...process.env,
+      INGEST_QUEUE_URI: queueUri,
+      INGEST_WAREHOUSE_URI: target.uri,
+      INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+    },
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   try {
@@ -159,7 +177,8 @@ async function acknowledgedBy(client: { sendCommand(args: string[]): Promise<unk
   return group === undefined ? 0 : value('entries-read') - value('pending');
 }
 
-const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+const median = (values: readonly number[]): number =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
 
 const environment = await BenchEnvironment.create();

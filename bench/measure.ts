@@ -68,7 +68,11 @@ export async function measure(environment: BenchEnvironment, plan: Plan, duratio
 }
 
 async function underLoad(
-  environment: BenchEnvironment, plan: Plan, duration: Duration, redis: RunningServer, server: RunningServer,
+  environment: BenchEnvironment,
+  plan: Plan,
+  duration: Duration,
+  redis: RunningServer,
+  server: RunningServer,
 ): Promise<Sample> {
   const observer = plan.observe?.(server);
   let before = new CpuBook();
@@ -128,7 +132,9 @@ async function underLoad(
 function voidReason(result: LoadResult, expected: readonly string[], counted: number): string | undefined {
   const others = Object.entries(result.statuses).filter(([status]) => !expected.includes(status));
   if (others.length > 0) {
-    return others.map(([status, count]) => (status === '0' ? `${count} broken connections` : `${count} answers ${status}`)).join(', ');
+    return others
+      .map(([status, count]) => (status === '0' ? `${count} broken connections` : `${count} answers ${status}`))
+      .join(', ');
   }
   if (result.unretryable > 0) return `${result.unretryable} answers 503 without "retryable":true`;
   return counted === 0 ? `no answer ${expected[0]}` : undefined;

@@ -20,7 +20,8 @@ export class CpuBook {
     const lines = readFileSync('/proc/stat', 'utf8').split('\n');
     // user nice system idle iowait irq softirq steal: all but idle and iowait is work, ours or somebody's.
     const total = (lines[0] ?? '').trim().split(/\s+/).slice(1, 9).map(Number);
-    this.busySeconds = total.reduce((sum, ticks, at) => (at === 3 || at === 4 ? sum : sum + ticks), 0) / TICKS_PER_SECOND;
+    this.busySeconds =
+      total.reduce((sum, ticks, at) => (at === 3 || at === 4 ? sum : sum + ticks), 0) / TICKS_PER_SECOND;
     this.cores = lines.filter((line) => /^cpu\d/.test(line)).length;
     for (const name of readdirSync('/proc')) {
       if (/^\d+$/.test(name)) this.#note(Number(name));

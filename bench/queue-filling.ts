@@ -1,6 +1,12 @@
 // Puts many events on a queue by the gateway's own queue code, faster than over HTTP and with the same traces in Redis.
 import { createLog } from '../lib/process/log.ts';
-import { byteConnection, type ConnectionOptions, type RedisConnection, type RedisValue, valueConnection } from '../lib/redis/client.ts';
+import {
+  byteConnection,
+  type ConnectionOptions,
+  type RedisConnection,
+  type RedisValue,
+  valueConnection,
+} from '../lib/redis/client.ts';
 import { StreamQueue } from '../lib/redis/stream-queue.ts';
 import type { Outcome } from '../lib/ingest/queue.ts';
 import type { RunningServer } from './bench-environment.ts';
@@ -9,7 +15,11 @@ import { CANONICAL_BODY_BYTES, eventBody, idSource } from './load/workload.ts';
 /** Submitted and not answered yet. */
 const IN_FLIGHT = 1_000;
 
-const optionsFor = (redis: RunningServer): ConnectionOptions => ({ uri: `redis://127.0.0.1:${redis.port}`, name: 'bench', log: createLog('bench', 'error') });
+const optionsFor = (redis: RunningServer): ConnectionOptions => ({
+  uri: `redis://127.0.0.1:${redis.port}`,
+  name: 'bench',
+  log: createLog('bench', 'error'),
+});
 
 async function withConnection<Answer, T>(connection: RedisConnection<Answer>, work: () => Promise<T>): Promise<T> {
   const ready = new Promise<void>((resolve) => (connection.onReady = resolve));
@@ -34,7 +44,7 @@ export async function fillQueue(redis: RunningServer, count: number): Promise<vo
   await withConnection(connection, async () => {
     const queue = new StreamQueue({ connection, enqueueTimeoutMs: 30_000, log: createLog('bench', 'error') });
     const nextId = idSource();
-    for (let filled = 0; filled < count; ) {
+    for (let filled = 0; filled < count;) {
       const some = Math.min(IN_FLIGHT, count - filled);
       const outcomes = await Promise.all(
         Array.from({ length: some }, () => {
@@ -59,7 +69,9 @@ export async function fillStream(redis: RunningServer, count: number): Promise<v
     for (let filled = 0; filled < count; filled += IN_FLIGHT) {
       const some = Math.min(IN_FLIGHT, count - filled);
       await Promise.all(
-        Array.from({ length: some }, () => connection.send(['XADD', 'ingest', '*', 'body', eventBody(nextId(), CANONICAL_BODY_BYTES)])),
+        Array.from({ length: some }, () =>
+          connection.send(['XADD', 'ingest', '*', 'body', eventBody(nextId(), CANONICAL_BODY_BYTES)]),
+        ),
       );
     }
   });

@@ -82,7 +82,9 @@ async function execute(benchCase: BenchCase, round: number, run: Run): Promise<S
 function printTwoNumbers({ labels }: CaseSummary): void {
   const gateway = labels.find(({ label }) => label === 'gateway')?.figures;
   if (gateway === undefined) return;
-  process.stdout.write(`${written('ratePerS', gateway.ratePerS?.median)} accepted events/s\n${written('p99Ms', gateway.p99Ms?.median)} ms p99\n`);
+  process.stdout.write(
+    `${written('ratePerS', gateway.ratePerS?.median)} accepted events/s\n${written('p99Ms', gateway.p99Ms?.median)} ms p99\n`,
+  );
 }
 
 function number(name: string, otherwise: number): number {
@@ -98,7 +100,9 @@ function chosen(): readonly BenchCase[] {
   const names = (process.env['BENCH_CASES'] ?? '').split(',').filter((name) => name !== '');
   const unknown = names.filter((name) => !CASES.some((one) => one.name === name));
   if (unknown.length > 0) {
-    process.stderr.write(`bench: no case ${unknown.join(', ')}; there are ${CASES.map(({ name }) => name).join(', ')}\n`);
+    process.stderr.write(
+      `bench: no case ${unknown.join(', ')}; there are ${CASES.map(({ name }) => name).join(', ')}\n`,
+    );
     process.exit(2);
   }
   return names.length === 0 ? CASES : CASES.filter(({ name }) => names.includes(name));

@@ -6,7 +6,11 @@ import { ensureNginx, startNginx } from './peers/nginx.ts';
 export interface Subject {
   readonly name: string;
   /** `env` is added to its environment; nginx has no use for it. */
-  start(environment: BenchEnvironment, redis: RunningServer, env: Readonly<Record<string, string>>): Promise<RunningServer>;
+  start(
+    environment: BenchEnvironment,
+    redis: RunningServer,
+    env: Readonly<Record<string, string>>,
+  ): Promise<RunningServer>;
 }
 
 export const GATEWAY: Subject = {

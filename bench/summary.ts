@@ -51,7 +51,9 @@ function labelSummary(label: string, rounds: readonly (Sample | undefined)[]): L
   const all = rounds.filter((sample) => sample !== undefined);
   const good = all.filter((sample) => sample.void === undefined);
   const names = new Set(good.flatMap(({ figures }) => Object.keys(figures)));
-  const figures = Object.fromEntries([...names].map((name) => [name, spread(good.flatMap((sample) => sample.figures[name] ?? []))]));
+  const figures = Object.fromEntries(
+    [...names].map((name) => [name, spread(good.flatMap((sample) => sample.figures[name] ?? []))]),
+  );
   const percentiles = good[0]?.curve.map(([percentile]) => percentile) ?? [];
   return {
     label,
@@ -59,7 +61,9 @@ function labelSummary(label: string, rounds: readonly (Sample | undefined)[]): L
     rounds: rounds.length,
     voids: all.flatMap((sample) => sample.void ?? []),
     notes: [...new Set(all.flatMap(({ notes }) => notes))],
-    curve: percentiles.map((percentile, at) => [percentile, spread(good.flatMap(({ curve }) => curve[at]?.[1] ?? [])).median] as const),
+    curve: percentiles.map(
+      (percentile, at) => [percentile, spread(good.flatMap(({ curve }) => curve[at]?.[1] ?? [])).median] as const,
+    ),
   };
 }
 

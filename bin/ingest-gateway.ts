@@ -123,7 +123,10 @@ async function tlsFiles(config: GatewayConfig, log: Log): Promise<TlsFiles> {
   if (config.tls.kind === 'files') return config.tls;
   try {
     const made = await developmentCertificates(config.stateDir, audienceUri(config.audience));
-    log.warn({ folder: config.stateDir }, 'no TLS material is configured: using development certificates, which are not for production');
+    log.warn(
+      { folder: config.stateDir },
+      'no TLS material is configured: using development certificates, which are not for production',
+    );
     return { cert: made.cert, key: made.key, clientCa: made.clientCa };
   } catch (cause) {
     throw new StartFailure(
@@ -147,14 +150,23 @@ async function tokenVerifier(config: GatewayConfig): Promise<TokenVerifier | und
   // Loaded here: only who requires tokens needs the library.
   const { TokenVerifier } = await import('../lib/identity/token-verifier.ts');
   try {
-    return await TokenVerifier.create({ jwks: config.tokenJwks, issuer: config.tokenIssuer, audience: config.audience });
+    return await TokenVerifier.create({
+      jwks: config.tokenJwks,
+      issuer: config.tokenIssuer,
+      audience: config.audience,
+    });
   } catch (cause) {
     throw new StartFailure(EXIT.configuration, cause instanceof Error ? cause.message : String(cause));
   }
 }
 
 /** Connects, and asks until the queue would take an event. Throws a StartFailure when it does not in time. */
-async function startQueue(config: GatewayConfig, connection: RedisConnection<Reply>, queue: StreamQueue, log: Log): Promise<void> {
+async function startQueue(
+  config: GatewayConfig,
+  connection: RedisConnection<Reply>,
+  queue: StreamQueue,
+  log: Log,
+): Promise<void> {
   connection.open();
   const deadline = performance.now() + QUEUE_START_MS;
   for (;;) {

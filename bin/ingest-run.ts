@@ -35,7 +35,9 @@ try {
 
 async function main(): Promise<void> {
   mkdirSync(stateDir, { recursive: true });
-  const queueUri = process.env['INGEST_QUEUE_URI'] ?? (process.env['INGEST_QUEUE_URI_FILE'] === undefined ? await startRedis() : undefined);
+  const queueUri =
+    process.env['INGEST_QUEUE_URI'] ??
+    (process.env['INGEST_QUEUE_URI_FILE'] === undefined ? await startRedis() : undefined);
   const elsewhere = process.env['INGEST_WAREHOUSE_URI'] ?? process.env['INGEST_WAREHOUSE_URI_FILE'];
   const database = elsewhere === undefined ? join(stateDir, 'warehouse.db') : undefined;
   const env = {
@@ -45,7 +47,10 @@ async function main(): Promise<void> {
     ...(database === undefined ? {} : { INGEST_WAREHOUSE_URI: `sqlite:${database}` }),
   };
   await listening('the consumer', startPart('ingest-consumer', join(root, 'bin/ingest-consumer'), [], env));
-  const address = await listening('the gateway', startPart('ingest-gateway', join(root, 'bin/ingest-gateway'), [], env));
+  const address = await listening(
+    'the gateway',
+    startPart('ingest-gateway', join(root, 'bin/ingest-gateway'), [], env),
+  );
   printTrial(address, database);
 }
 
@@ -79,10 +84,29 @@ async function startRedis(): Promise<string> {
   const data = join(stateDir, 'redis');
   mkdirSync(data, { recursive: true });
   const port = await freePort();
-  const child = startPart('redis', server, [
-    '--bind', '127.0.0.1', '--port', String(port), '--dir', data, '--save', '',
-    '--appendonly', 'yes', '--appendfsync', 'everysec', '--maxmemory-policy', 'noeviction', '--loglevel', 'warning',
-  ], process.env);
+  const child = startPart(
+    'redis',
+    server,
+    [
+      '--bind',
+      '127.0.0.1',
+      '--port',
+      String(port),
+      '--dir',
+      data,
+      '--save',
+      '',
+      '--appendonly',
+      'yes',
+      '--appendfsync',
+      'everysec',
+      '--maxmemory-policy',
+      'noeviction',
+      '--loglevel',
+      'warning',
+    ],
+    process.env,
+  );
   child.stdout?.resume();
   await answering(server.replace(/-server$/, '-cli'), port);
   process.stdout.write(`ingest-run: Redis on 127.0.0.1:${port}, its data in ${data}\n`);
@@ -94,7 +118,10 @@ async function answering(cli: string, port: number): Promise<void> {
   const deadline = performance.now() + READY_MS;
   for (;;) {
     try {
-      const answer = execFileSync(cli, ['-p', String(port), 'PING'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+      const answer = execFileSync(cli, ['-p', String(port), 'PING'], {
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'ignore'],
+      });
       if (answer.trim() === 'PONG') return;
     } catch {
       // Not there yet.
@@ -110,7 +137,9 @@ function freePort(): Promise<number> {
     server.once('error', failed);
     server.listen(0, '127.0.0.1', () => {
       const address = server.address();
-      server.close(() => (typeof address === 'object' && address !== null ? found(address.port) : failed(new Error('no free port'))));
+      server.close(() =>
+        typeof address === 'object' && address !== null ? found(address.port) : failed(new Error('no free port')),
+      );
     });
   });
 }
@@ -126,7 +155,9 @@ function printTrial(address: string, database: string | undefined): void {
   process.stdout.write(
     `\nSend an event:\n  curl ${identity} -H 'Content-Type: application/json' -d '{"id":"first","type":"example.created","data":{"n":1}}' ${address}/events\n` +
       `\nSee where it stands; "accepted" turns into "landed" once the consumer has written it:\n  curl ${identity} ${address}/events/first\n` +
-      (database === undefined ? '' : `\nLook into the warehouse, with either:\n${inspections(quoted(database)).join('\n')}\n`) +
+      (database === undefined
+        ? ''
+        : `\nLook into the warehouse, with either:\n${inspections(quoted(database)).join('\n')}\n`) +
       '\nCtrl-C ends everything.\n\n',
   );
 }

@@ -103,7 +103,8 @@ function readSettings(args: string[]): Settings {
     if (positionals.length > 1) throw new Error('one file at a time is wanted');
     const file = positionals[0] === '-' ? undefined : positionals[0];
     if (file !== undefined && !existsSync(file)) throw new Error(`${file}: no such file`);
-    if (!URL.canParse(values.url) || new URL(values.url).protocol !== 'https:') throw new Error(`--url ${values.url}: an https URL is wanted`);
+    if (!URL.canParse(values.url) || new URL(values.url).protocol !== 'https:')
+      throw new Error(`--url ${values.url}: an https URL is wanted`);
     return {
       url: new URL(values.url),
       identity: identity(values),
@@ -123,7 +124,8 @@ function readSettings(args: string[]): Settings {
 function identity(paths: { cert?: string; key?: string; ca?: string; token?: string }): ClientIdentity {
   const folder = join(processEnvironment()['INGEST_STATE_DIR'] ?? '.ingest', 'tls');
   const given = paths.cert !== undefined || paths.key !== undefined;
-  if (given && (paths.cert === undefined || paths.key === undefined)) throw new Error('--cert and --key are wanted together');
+  if (given && (paths.cert === undefined || paths.key === undefined))
+    throw new Error('--cert and --key are wanted together');
   const ca = paths.ca ?? (given ? undefined : join(folder, 'ca.pem'));
   const pem = {
     cert: readText('--cert', paths.cert ?? join(folder, 'producer.pem')),
@@ -197,7 +199,9 @@ class RefusedFile {
   }
 
   async add({ line, code, status, answer }: Refusal): Promise<void> {
-    const body = isUtf8(line.bytes) ? { body: line.bytes.toString('utf8') } : { bodyBase64: line.bytes.toString('base64') };
+    const body = isUtf8(line.bytes)
+      ? { body: line.bytes.toString('utf8') }
+      : { bodyBase64: line.bytes.toString('base64') };
     const file = await (this.#file ??= open(this.path, 'w'));
     await file.appendFile(`${JSON.stringify({ line: line.number, code, status, answer, ...body })}\n`);
   }
@@ -208,10 +212,13 @@ class RefusedFile {
 }
 
 function told(summary: Summary, refusedFile: string): string {
-  const told = [`accepted ${summary.accepted}, of these duplicate ${summary.duplicates}; tried again ${summary.retries} times`];
+  const told = [
+    `accepted ${summary.accepted}, of these duplicate ${summary.duplicates}; tried again ${summary.retries} times`,
+  ];
   for (const [code, count] of [...summary.refused].sort()) told.push(`refused ${count} ${code}`);
   if (summary.refused.size > 0) told.push(`the refused events and their answers are in ${refusedFile}`);
-  if (summary.interrupted > 0) told.push(`interrupted before an answer: ${summary.interrupted}; run again to send the rest`);
+  if (summary.interrupted > 0)
+    told.push(`interrupted before an answer: ${summary.interrupted}; run again to send the rest`);
   return `${told.join('\n')}\n`;
 }
 

@@ -23,7 +23,8 @@ export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
     const mode = modeOf(process.argv.slice(2));
     if (mode === 'help' || mode === 'version') answer(mode, daemon.help);
     const { config, report } = daemon.read(processEnvironment());
-    if (config === undefined || mode === 'check') for (const warning of report.warnings) complain(`warning: ${warning}`);
+    if (config === undefined || mode === 'check')
+      for (const warning of report.warnings) complain(`warning: ${warning}`);
     if (config === undefined) throw configurationFailure(report);
     if (mode !== 'check') return await daemon.run(config, report.warnings);
     await daemon.check(config);

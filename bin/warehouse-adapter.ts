@@ -5,7 +5,10 @@ import { createSqliteWarehouse } from '../lib/sqlite/warehouse.ts';
 
 /** `sqlite:<path>`, `postgres://…` or `postgresql://…`; the configuration has refused anything else. Connects to nothing yet. */
 export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Warehouse {
-  if (uri.startsWith('sqlite:')) return createSqliteWarehouse({ path: uri.slice('sqlite:'.length), readOnly: role === 'gateway' });
+  if (uri.startsWith('sqlite:'))
+    return createSqliteWarehouse({ path: uri.slice('sqlite:'.length), readOnly: role === 'gateway' });
   // A consumer lands three batches side by side and probes; a gateway serves look-ups side by side.
-  return createPostgresWarehouse(role === 'consumer' ? { uri, connectionsMax: 4 } : { uri, connectionsMax: 8, connectTimeoutMs: 1_000 });
+  return createPostgresWarehouse(
+    role === 'consumer' ? { uri, connectionsMax: 4 } : { uri, connectionsMax: 8, connectTimeoutMs: 1_000 },
+  );
 }

@@ -35,7 +35,7 @@ function allocationObserver(server: RunningServer, file: string): Observer {
     done: signal,
     figures: async (accepted) => {
       const { bytes, collections } = await contentOf(file);
-      return { allocatedBytes: (bytes / accepted) * PER / 1e6, collections: (collections / accepted) * PER };
+      return { allocatedBytes: ((bytes / accepted) * PER) / 1e6, collections: (collections / accepted) * PER };
     },
   };
 }

@@ -40,7 +40,8 @@ function idleRun(bench: Bench, subject: Subject): Run {
         const many = await holdConnections(bench.environment.certificates, server.port, count);
         const bytesEach = (residentBytes(server.pid) - before) / count;
         await Promise.all([few.stop(), many.stop()]);
-        const notes = count < WANTED ? [`only ${count} connections: the limit on open files is too low for ${WANTED}`] : [];
+        const notes =
+          count < WANTED ? [`only ${count} connections: the limit on open files is too low for ${WANTED}`] : [];
         return { label, figures: { bytesEach }, statuses: {}, curve: [], notes };
       } finally {
         await server.stop();

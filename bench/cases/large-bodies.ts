@@ -10,5 +10,7 @@ export const largeBodies: BenchCase = {
     { metric: 'totalUs', of: 'gateway', against: 'fastify' },
   ],
   runs: (bench) =>
-    [GATEWAY, FLOOR, FASTIFY].map((subject) => bench.run({ label: subject.name, subject, options: { bodyBytes: 65_536, connections: 16 } })),
+    [GATEWAY, FLOOR, FASTIFY].map((subject) =>
+      bench.run({ label: subject.name, subject, options: { bodyBytes: 65_536, connections: 16 } }),
+    ),
 };

@@ -20,7 +20,12 @@ export const latency: BenchCase = {
       { subject: FLOOR, percent: 50 },
       { subject: GATEWAY, percent: 80 },
     ].map(({ subject, percent }) =>
-      bench.run({ label: `${subject.name} ${percent} %`, subject, load: 'open-loop.ts', options: { ratePerS: (full * percent) / 100 } }),
+      bench.run({
+        label: `${subject.name} ${percent} %`,
+        subject,
+        load: 'open-loop.ts',
+        options: { ratePerS: (full * percent) / 100 },
+      }),
     );
   },
 };

@@ -7,5 +7,7 @@ export const synchronousRedis: BenchCase = {
   aim: 'How much of the accepted rate is left with appendfsync always: events that travel together are synced together.',
   comparisons: [{ metric: 'ratePerS', of: 'always', against: 'everysec', limit: { atLeast: 0.7 } }],
   runs: (bench) =>
-    (['everysec', 'always'] as const).map((appendfsync) => bench.run({ label: appendfsync, subject: GATEWAY, appendfsync })),
+    (['everysec', 'always'] as const).map((appendfsync) =>
+      bench.run({ label: appendfsync, subject: GATEWAY, appendfsync }),
+    ),
 };

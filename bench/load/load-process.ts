@@ -15,9 +15,13 @@ export function runLoad(
 ): Promise<LoadResult> {
   const full: LoadOptions = { ...options, ...clientFiles(certificates) };
   return new Promise((resolve, reject) => {
-    const child = spawn(NODE, ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/load', kind), JSON.stringify(full)], {
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
+    const child = spawn(
+      NODE,
+      ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/load', kind), JSON.stringify(full)],
+      {
+        stdio: ['ignore', 'pipe', 'pipe'],
+      },
+    );
     const limit = setTimeout(() => child.kill('SIGKILL'), options.warmupMs + options.durationMs + 60_000);
     let output = '';
     const complaints: string[] = [];
@@ -37,12 +41,20 @@ export function runLoad(
 }
 
 /** Opens idle connections from a process of their own; resolves when all are open. */
-export function holdConnections(certificates: BenchCertificates, port: number, connections: number): Promise<{ stop(): Promise<void> }> {
+export function holdConnections(
+  certificates: BenchCertificates,
+  port: number,
+  connections: number,
+): Promise<{ stop(): Promise<void> }> {
   const options = { port, connections, bodyBytes: 300, ids: 'new', ...clientFiles(certificates) };
   return new Promise((resolve, reject) => {
-    const child = spawn(NODE, ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/load/idle-connections.ts'), JSON.stringify(options)], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
+    const child = spawn(
+      NODE,
+      ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/load/idle-connections.ts'), JSON.stringify(options)],
+      {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      },
+    );
     const gone = new Promise<void>((ended) => child.once('close', () => ended()));
     const limit = setTimeout(() => child.kill('SIGKILL'), 120_000);
     void gone.then(() => {

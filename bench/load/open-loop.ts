@@ -26,14 +26,19 @@ interface RequestBytes {
 }
 
 const options = JSON.parse(process.argv[2] ?? '{}') as LoadOptions;
-const tls = { ca: readFileSync(options.caPath), cert: readFileSync(options.certPath), key: readFileSync(options.keyPath) };
+const tls = {
+  ca: readFileSync(options.caPath),
+  cert: readFileSync(options.certPath),
+  key: readFileSync(options.keyPath),
+};
 const rate = Math.round(options.ratePerS ?? 1000);
 const nextRequest = requestSource(options);
 const tally = new Tally();
 let stopped = false;
 
 /** Whole shares that add up to `total`. */
-const share = (total: number, of: number, at: number): number => Math.floor((total * (at + 1)) / of) - Math.floor((total * at) / of);
+const share = (total: number, of: number, at: number): number =>
+  Math.floor((total * (at + 1)) / of) - Math.floor((total * at) / of);
 
 const instances: { stop(): void }[] = [];
 const count = Math.min(INSTANCES, options.connections);
@@ -58,7 +63,9 @@ for (let at = 0; at < count; at += 1) {
     },
     () => undefined,
   );
-  instance.on('response', (_client, status, _bytes, latencyMs) => tally.answered(String(status), latencyMs * 1000, expectedIntervalUs));
+  instance.on('response', (_client, status, _bytes, latencyMs) =>
+    tally.answered(String(status), latencyMs * 1000, expectedIntervalUs),
+  );
   instance.on('reqError', () => {
     if (!stopped) tally.broken();
   });

@@ -29,7 +29,13 @@ export interface LoadResult {
   /** Length of the measured part. */
   readonly elapsedMs: number;
   /** Milliseconds; percentiles of the measured part, answers 5xx left out. */
-  readonly latency: { readonly p50: number; readonly p90: number; readonly p99: number; readonly p999: number; readonly max: number };
+  readonly latency: {
+    readonly p50: number;
+    readonly p90: number;
+    readonly p99: number;
+    readonly p999: number;
+    readonly max: number;
+  };
   /** For the curve: percentile and milliseconds. */
   readonly curve: readonly (readonly [number, number])[];
   /** Unix milliseconds between which the measured part ran. */

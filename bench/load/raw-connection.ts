@@ -60,7 +60,11 @@ export class RawConnection {
  * Makes `count` connections, some at a time (a listener's backlog has an end), and sends one request on each at once: a
  * server gives up on a connection that brings none for a while, and making a thousand of them takes seconds.
  */
-export async function openAll<T extends { readonly connection: RawConnection }>(count: number, open: () => T, request: () => string): Promise<T[]> {
+export async function openAll<T extends { readonly connection: RawConnection }>(
+  count: number,
+  open: () => T,
+  request: () => string,
+): Promise<T[]> {
   const opened: T[] = [];
   while (opened.length < count) {
     const some = Array.from({ length: Math.min(OPEN_AT_ONCE, count - opened.length) }, open);

@@ -7,7 +7,11 @@ const CURVE = [0, 10, 25, 50, 75, 90, 95, 97.5, 99, 99.5, 99.75, 99.9, 99.95, 99
 export class Tally {
   readonly #statuses: Record<string, number> = {};
   // Microseconds, to one minute.
-  readonly #histogram = build({ lowestDiscernibleValue: 1, highestTrackableValue: 60_000_000, numberOfSignificantValueDigits: 3 });
+  readonly #histogram = build({
+    lowestDiscernibleValue: 1,
+    highestTrackableValue: 60_000_000,
+    numberOfSignificantValueDigits: 3,
+  });
   readonly #notes: string[] = [];
   #fromMs = 0;
   #from = 0;
@@ -41,7 +45,8 @@ export class Tally {
     if (!this.measuring) return;
     this.#statuses[status] = (this.#statuses[status] ?? 0) + 1;
     if (status.startsWith('5')) return;
-    if (expectedIntervalUs > 0) this.#histogram.recordValueWithExpectedInterval(Math.max(1, latencyUs), expectedIntervalUs);
+    if (expectedIntervalUs > 0)
+      this.#histogram.recordValueWithExpectedInterval(Math.max(1, latencyUs), expectedIntervalUs);
     else this.#histogram.recordValue(Math.max(1, latencyUs));
   }
 

@@ -26,7 +26,10 @@ interface Body {
 }
 
 // The schema as plain JSON: TypeBox marks its own with symbols.
-const schema = { body: JSON.parse(JSON.stringify(EventSchema)) as object, response: { 202: { type: 'object', properties: { id: { type: 'string' }, status: { type: 'string' } } } } };
+const schema = {
+  body: JSON.parse(JSON.stringify(EventSchema)) as object,
+  response: { 202: { type: 'object', properties: { id: { type: 'string' }, status: { type: 'string' } } } },
+};
 
 app.post<{ Body: Body }>('/events', { schema }, async (request, reply) => {
   const requestId = request.headers['x-request-id'];

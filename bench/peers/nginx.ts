@@ -36,11 +36,18 @@ ngx.print(answer)
 
 /** The path of an nginx with Lua, installed if need be; undefined (and a line on standard error) when there is none. */
 export function ensureNginx(): string | undefined {
-  const found = spawnSync(join(import.meta.dirname, 'ensure-nginx'), { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+  const found = spawnSync(join(import.meta.dirname, 'ensure-nginx'), {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   return found.status === 0 ? found.stdout.trim() : undefined;
 }
 
-export async function startNginx(binary: string, environment: BenchEnvironment, redis: RunningServer): Promise<RunningServer> {
+export async function startNginx(
+  binary: string,
+  environment: BenchEnvironment,
+  redis: RunningServer,
+): Promise<RunningServer> {
   const folder = mkdtempSync(join(environment.folder, 'nginx-'));
   const port = await freePort();
   const script = join(folder, 'accept.lua');

@@ -21,7 +21,10 @@ const nines = (percentile: number): number => Math.min(NINES_MAX, -Math.log10(1 
 const across = (percentile: number): number => LEFT + (nines(percentile) / NINES_MAX) * (WIDTH - LEFT - RIGHT);
 
 export function percentileCurve(lines: readonly Line[], limitMs: number): string {
-  const shown = lines.map(({ name, points }) => ({ name, points: points.filter(([percentile, ms]) => percentile < 100 && ms > 0) }));
+  const shown = lines.map(({ name, points }) => ({
+    name,
+    points: points.filter(([percentile, ms]) => percentile < 100 && ms > 0),
+  }));
   const all = [...shown.flatMap(({ points }) => points.map(([, ms]) => ms)), limitMs];
   const low = Math.floor(Math.log10(Math.min(...all)));
   const high = Math.ceil(Math.log10(Math.max(...all) * 1.05));
@@ -32,7 +35,9 @@ export function percentileCurve(lines: readonly Line[], limitMs: number): string
   for (const tick of TICKS) {
     const x = across(tick);
     grid.push(`<line class="grid" x1="${x}" x2="${x}" y1="${TOP}" y2="${HEIGHT - BOTTOM}"/>`);
-    grid.push(`<text x="${x}" y="${HEIGHT - BOTTOM + 18}" text-anchor="middle">${tick === 0 ? 'min' : `p${tick}`}</text>`);
+    grid.push(
+      `<text x="${x}" y="${HEIGHT - BOTTOM + 18}" text-anchor="middle">${tick === 0 ? 'min' : `p${tick}`}</text>`,
+    );
   }
   for (let power = low; power <= high; power += 1) {
     const y = up(10 ** power);

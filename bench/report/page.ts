@@ -15,7 +15,9 @@ const ONLY_COMPARED: readonly MetricName[] = ['residentGrowth', 'answeredShare',
 const CURVES = ['saturation', 'latency'];
 
 export function page(machine: Machine, cases: readonly CaseSummary[]): string {
-  const gateway = cases.find(({ name }) => name === 'saturation')?.labels.find(({ label }) => label === 'gateway')?.figures;
+  const gateway = cases
+    .find(({ name }) => name === 'saturation')
+    ?.labels.find(({ label }) => label === 'gateway')?.figures;
   const numbers =
     gateway === undefined
       ? ''
@@ -24,7 +26,9 @@ export function page(machine: Machine, cases: readonly CaseSummary[]): string {
   const lines: Line[] = cases
     .filter(({ name }) => CURVES.includes(name))
     .flatMap(({ name, labels }) =>
-      labels.filter(({ curve }) => curve.length > 0).map(({ label, curve }) => ({ name: name === 'saturation' ? `${label} at full load` : label, points: curve })),
+      labels
+        .filter(({ curve }) => curve.length > 0)
+        .map(({ label, curve }) => ({ name: name === 'saturation' ? `${label} at full load` : label, points: curve })),
     );
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Events gateway: benchmark of ${machine.date.slice(0, 10)}</title>
@@ -45,9 +49,13 @@ function section({ name, aim, leftOut, labels, comparisons }: CaseSummary): stri
   const head = `<h2 id="${name}">${name}</h2><p>${escaped(aim)}</p>`;
   if (leftOut !== undefined) return `${head}<p class="note">${escaped(leftOut)}</p>`;
   const metrics = (Object.keys(METRICS) as MetricName[]).filter(
-    (metric) => (!ONLY_COMPARED.includes(metric) || comparisons.some((comparison) => comparison.metric === metric)) && labels.some(({ figures }) => figures[metric] !== undefined),
+    (metric) =>
+      (!ONLY_COMPARED.includes(metric) || comparisons.some((comparison) => comparison.metric === metric)) &&
+      labels.some(({ figures }) => figures[metric] !== undefined),
   );
-  const heading = metrics.map((metric) => `<th>${METRICS[metric].title}<small>${METRICS[metric].unit}</small></th>`).join('');
+  const heading = metrics
+    .map((metric) => `<th>${METRICS[metric].title}<small>${METRICS[metric].unit}</small></th>`)
+    .join('');
   const rows = labels.map(({ label, figures, voids }) => {
     const cells = metrics.map((metric) => {
       const figure = figures[metric];
@@ -56,7 +64,10 @@ function section({ name, aim, leftOut, labels, comparisons }: CaseSummary): stri
     });
     return `<tr><th scope="row">${escaped(label)}${voids.length > 0 ? `<small>${voids.length} void</small>` : ''}</th>${cells.join('')}</tr>`;
   });
-  const notes = labels.flatMap(({ label, voids, notes: said }) => [...voids.map((reason) => `${label}: a run was void (${reason})`), ...said.map((note) => `${label}: ${note}`)]);
+  const notes = labels.flatMap(({ label, voids, notes: said }) => [
+    ...voids.map((reason) => `${label}: a run was void (${reason})`),
+    ...said.map((note) => `${label}: ${note}`),
+  ]);
   return `${head}<div class="scroll"><table><thead><tr><th></th>${heading}</tr></thead><tbody>${rows.join('')}</tbody></table></div>
 <ul>${comparisons.map((comparison) => `<li class="${comparison.verdict ?? 'plain'}">${escaped(comparisonLine(comparison))}</li>`).join('')}${notes.map((note) => `<li class="note">${escaped(note)}</li>`).join('')}</ul>`;
 }

@@ -13,7 +13,9 @@ const TICKS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50];
 
 export function ratioChart(cases: readonly CaseSummary[]): string {
   const rows = cases.flatMap(({ name, comparisons }) =>
-    comparisons.filter(({ against, figure }) => against !== undefined && figure.count > 0).map((comparison) => ({ name, comparison })),
+    comparisons
+      .filter(({ against, figure }) => against !== undefined && figure.count > 0)
+      .map((comparison) => ({ name, comparison })),
   );
   if (rows.length === 0) return '<p>No ratios.</p>';
   const titles = rows.map(({ comparison }) => titleOf(comparison));
@@ -22,7 +24,12 @@ export function ratioChart(cases: readonly CaseSummary[]): string {
     const title = titles[at] ?? '';
     return titles.indexOf(title) === titles.lastIndexOf(title) ? title : `${title} (${rows[at]?.name})`;
   };
-  const all = rows.flatMap(({ comparison: { figure, limit } }) => [figure.low, figure.high, limit?.atMost ?? 1, limit?.atLeast ?? 1]);
+  const all = rows.flatMap(({ comparison: { figure, limit } }) => [
+    figure.low,
+    figure.high,
+    limit?.atMost ?? 1,
+    limit?.atLeast ?? 1,
+  ]);
   const low = Math.log(Math.min(0.5, ...all) * 0.9);
   const high = Math.log(Math.max(2, ...all) * 1.1);
   const across = (ratio: number): number => LEFT + ((Math.log(ratio) - low) / (high - low)) * (WIDTH - LEFT - RIGHT);
@@ -32,7 +39,9 @@ export function ratioChart(cases: readonly CaseSummary[]): string {
     const x = across(tick).toFixed(1);
     return `<line class="${tick === 1 ? 'one' : 'grid'}" x1="${x}" x2="${x}" y1="${TOP - 6}" y2="${height - 8}"/><text x="${x}" y="${TOP - 12}" text-anchor="middle">${tick}</text>`;
   });
-  const marks = rows.map(({ name, comparison }, at) => row(titleAt(at), name, comparison, TOP + at * ROW + ROW / 2, across));
+  const marks = rows.map(({ name, comparison }, at) =>
+    row(titleAt(at), name, comparison, TOP + at * ROW + ROW / 2, across),
+  );
   return `<svg viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="Ratios with their intervals and limits">
 ${grid.join('\n')}
 ${marks.join('\n')}
@@ -41,7 +50,13 @@ ${marks.join('\n')}
 
 const titleOf = ({ metric, of, against }: ComparisonSummary): string => `${of} / ${against}, ${METRICS[metric].title}`;
 
-function row(title: string, name: string, comparison: ComparisonSummary, y: number, across: (ratio: number) => number): string {
+function row(
+  title: string,
+  name: string,
+  comparison: ComparisonSummary,
+  y: number,
+  across: (ratio: number) => number,
+): string {
   const { figure, limit, verdict, difference } = comparison;
   const kind = verdict ?? 'plain';
   const goal = limit?.atMost ?? limit?.atLeast;

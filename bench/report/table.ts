@@ -17,9 +17,10 @@ const OWN: readonly MetricName[] = ['allocatedBytes', 'collections', 'bytesEach'
 export function caseTable(summary: CaseSummary): string {
   const lines = [`\n${summary.name}: ${summary.aim}`];
   if (summary.leftOut !== undefined) return [...lines, `  ${summary.leftOut}`, ''].join('\n');
-  const columns = [...COLUMNS, ...OWN.map((metric) => ({ metric, heading: `${METRICS[metric].title} ${METRICS[metric].unit}`.trim() }))].filter(
-    ({ metric }) => summary.labels.some(({ figures }) => figures[metric] !== undefined),
-  );
+  const columns = [
+    ...COLUMNS,
+    ...OWN.map((metric) => ({ metric, heading: `${METRICS[metric].title} ${METRICS[metric].unit}`.trim() })),
+  ].filter(({ metric }) => summary.labels.some(({ figures }) => figures[metric] !== undefined));
   const rows = [
     ['', ...columns.map(({ heading }) => heading), 'spread'],
     ...summary.labels.map((label) => [
@@ -30,7 +31,9 @@ export function caseTable(summary: CaseSummary): string {
   ];
   const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? [];
   for (const row of rows) {
-    lines.push(`  ${row.map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0))).join('  ')}`);
+    lines.push(
+      `  ${row.map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0))).join('  ')}`,
+    );
   }
   for (const { label, rounds, voids, notes } of summary.labels) {
     if (voids.length > 0) lines.push(`  ${label}: ${voids.length} of ${rounds} runs void (${voids.join('; ')})`);
@@ -47,11 +50,15 @@ function spreadOf({ figures }: LabelSummary): string {
 
 /** `gateway / floor, server CPU: 1.31 (1.28 to 1.36), higher; at most 1.10 is wanted: missed` */
 export function comparisonLine({ metric, of, against, figure, difference, limit, verdict }: ComparisonSummary): string {
-  const name = against === undefined ? `${of}, ${METRICS[metric].title}` : `${of} / ${against}, ${METRICS[metric].title}`;
+  const name =
+    against === undefined ? `${of}, ${METRICS[metric].title}` : `${of} / ${against}, ${METRICS[metric].title}`;
   const value = (number: number): string => (against === undefined ? written(metric, number) : number.toFixed(2));
   if (figure.count === 0) return `${name}: no samples`;
   const unit = against === undefined && METRICS[metric].unit !== '' ? ` ${METRICS[metric].unit}` : '';
-  const middle = figure.count === 1 ? `${value(figure.median)}${unit}` : `${value(figure.median)}${unit} (${value(figure.low)} to ${value(figure.high)})`;
+  const middle =
+    figure.count === 1
+      ? `${value(figure.median)}${unit}`
+      : `${value(figure.median)}${unit} (${value(figure.low)} to ${value(figure.high)})`;
   const wanted = limit?.atMost === undefined ? `at least ${limit?.atLeast}` : `at most ${limit.atMost}`;
   return `${name}: ${middle}${difference === undefined ? '' : `, ${difference}`}${limit === undefined ? '' : `; ${wanted} wanted: ${verdict}`}`;
 }

@@ -19,7 +19,10 @@ export interface ConsumerConfig {
 }
 
 /** The configuration, or undefined when the report holds problems. */
-export function readConsumerConfig(environment: Environment): { config: ConsumerConfig | undefined; report: EnvReport } {
+export function readConsumerConfig(environment: Environment): {
+  config: ConsumerConfig | undefined;
+  report: EnvReport;
+} {
   const env = new EnvReader(environment);
   const queueUri = env.uri('INGEST_QUEUE_URI', ['redis:', 'rediss:'], true);
   const warehouseUri = env.uri('INGEST_WAREHOUSE_URI', ['sqlite:', 'postgres:', 'postgresql:'], true);

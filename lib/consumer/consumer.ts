@@ -112,7 +112,8 @@ export class Consumer {
 
   async #read(max: number): Promise<void> {
     const waitMs = this.#backlog ? 0 : READ_WAIT_MS;
-    const deliveries: readonly Delivery[] = (await this.#step('queue', () => this.#options.reader.read(max, CLAIM_IDLE_MS, waitMs))) ?? [];
+    const deliveries: readonly Delivery[] =
+      (await this.#step('queue', () => this.#options.reader.read(max, CLAIM_IDLE_MS, waitMs))) ?? [];
     this.#backlog = deliveries.length === max;
     this.#intake.add(sorted(deliveries), max);
   }
@@ -173,6 +174,8 @@ export class Consumer {
       log.error('the stream or its consumer group is gone; making it again from the beginning of the queue');
       return;
     }
-    this.#failureLog.line((heldBack) => log.error({ reason, heldBack }, `the ${needs} is away; trying again until it is back`));
+    this.#failureLog.line((heldBack) =>
+      log.error({ reason, heldBack }, `the ${needs} is away; trying again until it is back`),
+    );
   }
 }

@@ -70,7 +70,10 @@ export class Landing {
     await this.#warehouse.quarantine(rejections);
     for (const { code } of rejections) this.#metrics.quarantined.counter({ reason: code }).add();
     const [first] = rejections;
-    this.#log.error({ entries: rejections.length, entry: first?.entry, reason: first?.reason }, 'entries put in quarantine');
+    this.#log.error(
+      { entries: rejections.length, entry: first?.entry, reason: first?.reason },
+      'entries put in quarantine',
+    );
   }
 }
 

@@ -13,19 +13,39 @@ export type ConsumerMetrics = ReturnType<typeof consumerMetrics>;
 export function consumerMetrics<R extends string>(quarantineReasons: readonly R[]) {
   const registry = processRegistry();
   const counter = (name: string, help: string): CounterFamily => new CounterFamily(registry, name, help);
-  const quarantined = counter('ingest_quarantined_total', 'Entries that could not land and were put in quarantine, by reason.');
+  const quarantined = counter(
+    'ingest_quarantined_total',
+    'Entries that could not land and were put in quarantine, by reason.',
+  );
   for (const reason of quarantineReasons) quarantined.counter({ reason });
-  const delay = new HistogramFamily(registry, 'ingest_landing_delay_seconds', "From an event's acceptance to the commit of its row.", LANDING_BOUNDS_S);
+  const delay = new HistogramFamily(
+    registry,
+    'ingest_landing_delay_seconds',
+    "From an event's acceptance to the commit of its row.",
+    LANDING_BOUNDS_S,
+  );
   const gauge = (name: string, help: string): Gauge => new Gauge(registry, name, help);
   return {
     registry,
     lagEvents: gauge('ingest_queue_lag_events', 'Events of the queue that no replica has landed yet.'),
-    oldestUnlandedSeconds: gauge('ingest_queue_oldest_unlanded_seconds', 'Age of the oldest event that no replica has landed yet; the queue drops it at 86400.'),
+    oldestUnlandedSeconds: gauge(
+      'ingest_queue_oldest_unlanded_seconds',
+      'Age of the oldest event that no replica has landed yet; the queue drops it at 86400.',
+    ),
     quarantined,
     delay: delay.distribution(),
     landed: counter('ingest_landed_total', 'Events for which this process made the warehouse row.').counter(),
-    duplicates: counter('ingest_consumer_duplicates_total', 'Events whose row was there already: read again after a crash, or sent again.').counter(),
-    groupVanished: counter('ingest_queue_group_vanished_total', 'Times that the stream or its consumer group was gone and had to be made again.').counter(),
-    failures: counter('ingest_consumer_failures_total', 'Attempts that failed because the queue or the warehouse was away.'),
+    duplicates: counter(
+      'ingest_consumer_duplicates_total',
+      'Events whose row was there already: read again after a crash, or sent again.',
+    ).counter(),
+    groupVanished: counter(
+      'ingest_queue_group_vanished_total',
+      'Times that the stream or its consumer group was gone and had to be made again.',
+    ).counter(),
+    failures: counter(
+      'ingest_consumer_failures_total',
+      'Attempts that failed because the queue or the warehouse was away.',
+    ),
   };
 }

@@ -40,7 +40,9 @@ const problem = (status: number, title: string, headers: readonly string[] = [])
 const ROUTES = new Router<Handler>([
   route('/health/live', { GET: () => json(200, { status: 'live' }) }),
   route('/health/ready', { GET: readiness }),
-  route('/metrics', { GET: async (state) => ({ status: 200, contentType: state.metricsType, body: await state.metrics() }) }),
+  route('/metrics', {
+    GET: async (state) => ({ status: 200, contentType: state.metricsType, body: await state.metrics() }),
+  }),
 ]);
 
 function readiness(state: ProcessState): Answer {

@@ -8,7 +8,13 @@ import { isEventId, parseEvent } from '../ingest/event.ts';
 import type { Delivery } from '../ingest/queue.ts';
 import type { LandingEvent, QuarantinedEntry } from '../ingest/warehouse.ts';
 
-export const QUARANTINE_REASONS = ['invalid_event', 'invalid_entry', 'dropped_by_queue', 'id_conflict', 'refused_by_warehouse'] as const;
+export const QUARANTINE_REASONS = [
+  'invalid_event',
+  'invalid_entry',
+  'dropped_by_queue',
+  'id_conflict',
+  'refused_by_warehouse',
+] as const;
 export type QuarantineReason = (typeof QUARANTINE_REASONS)[number];
 
 /** An event with the entry that brought it. */
@@ -68,9 +74,20 @@ function entryFault({ body, dropped }: Delivery): string {
   return body === undefined ? 'the entry has no body' : 'the entry names no producer';
 }
 
-function rejection({ entry, producer, body, acceptedAtMs }: Delivery, code: QuarantineReason, words: string): Rejection {
+function rejection(
+  { entry, producer, body, acceptedAtMs }: Delivery,
+  code: QuarantineReason,
+  words: string,
+): Rejection {
   const id = body === undefined ? undefined : readableId(body);
-  const rest = { entry, producer: producer ?? '', body: body ?? Buffer.alloc(0), acceptedAtMs, code, reason: `${code}: ${words}` };
+  const rest = {
+    entry,
+    producer: producer ?? '',
+    body: body ?? Buffer.alloc(0),
+    acceptedAtMs,
+    code,
+    reason: `${code}: ${words}`,
+  };
   return id === undefined ? rest : { ...rest, id };
 }
 

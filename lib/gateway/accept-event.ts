@@ -44,7 +44,10 @@ function judged(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
   if (refuseVerdict(exchange, verdict)) return;
   const mediaType = request.contentType;
   if (mediaType !== JSON_TYPE && (mediaType === undefined || !MEDIA_TYPE.test(mediaType))) {
-    return exchange.refuse('unsupportedMediaType', 'application/json or application/cloudevents+json in UTF-8 is wanted');
+    return exchange.refuse(
+      'unsupportedMediaType',
+      'application/json or application/cloudevents+json in UTF-8 is wanted',
+    );
   }
   if (request.contentEncoding !== undefined) {
     return exchange.refuse('unsupportedMediaType', 'a body without Content-Encoding is wanted');

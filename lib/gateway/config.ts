@@ -11,7 +11,13 @@ const HOUR_MS = 3_600_000;
 
 /** Where TLS material comes from: files, or development certificates made in the state folder. */
 export type TlsSource =
-  | { readonly kind: 'files'; readonly cert: string; readonly key: string; readonly clientCa: string; readonly clientCrl?: string }
+  | {
+      readonly kind: 'files';
+      readonly cert: string;
+      readonly key: string;
+      readonly clientCa: string;
+      readonly clientCrl?: string;
+    }
   | { readonly kind: 'development' };
 
 /** Times in milliseconds, sizes in bytes. */
@@ -104,13 +110,18 @@ function tlsSource(env: EnvReader, address: BindAddress): TlsSource {
 
 function audience(env: EnvReader): string {
   const value = env.text('INGEST_AUDIENCE', 'ingest-gateway');
-  if (!/^[\x21-\x7e]{1,200}$/.test(value)) env.problem('INGEST_AUDIENCE', '1 to 200 visible ASCII characters are wanted');
+  if (!/^[\x21-\x7e]{1,200}$/.test(value))
+    env.problem('INGEST_AUDIENCE', '1 to 200 visible ASCII characters are wanted');
   return value;
 }
 
 function jwks(env: EnvReader): string | undefined {
   const value = env.text('INGEST_TOKEN_JWKS');
-  if (value !== undefined && /^[a-z][a-z0-9+.-]*:\/\//i.test(value) && !(value.startsWith('https://') && URL.canParse(value))) {
+  if (
+    value !== undefined &&
+    /^[a-z][a-z0-9+.-]*:\/\//i.test(value) &&
+    !(value.startsWith('https://') && URL.canParse(value))
+  ) {
     env.problem('INGEST_TOKEN_JWKS', 'the path of a JWKS file, or an https URL, is wanted');
   }
   if (value === undefined && env.text('INGEST_TOKEN_ISSUER') !== undefined) {
@@ -126,13 +137,22 @@ function checkDeadlines(
 ): void {
   const { enqueueTimeoutMs, requestTimeoutMs, headersTimeoutMs, drainTimeoutMs } = config;
   if (enqueueTimeoutMs >= requestTimeoutMs) {
-    env.problem('INGEST_ENQUEUE_TIMEOUT_MS', `less than INGEST_REQUEST_TIMEOUT_MS (${requestTimeoutMs}) is wanted: an answer's deadline must be longer than the queue's`);
+    env.problem(
+      'INGEST_ENQUEUE_TIMEOUT_MS',
+      `less than INGEST_REQUEST_TIMEOUT_MS (${requestTimeoutMs}) is wanted: an answer's deadline must be longer than the queue's`,
+    );
   }
   if (enqueueTimeoutMs >= drainTimeoutMs) {
-    env.problem('INGEST_DRAIN_TIMEOUT_MS', `more than INGEST_ENQUEUE_TIMEOUT_MS (${enqueueTimeoutMs}) is wanted: a stop waits for the queue's answers`);
+    env.problem(
+      'INGEST_DRAIN_TIMEOUT_MS',
+      `more than INGEST_ENQUEUE_TIMEOUT_MS (${enqueueTimeoutMs}) is wanted: a stop waits for the queue's answers`,
+    );
   }
   if (headersTimeoutMs > requestTimeoutMs) {
-    env.problem('INGEST_HEADERS_TIMEOUT_MS', `at most INGEST_REQUEST_TIMEOUT_MS (${requestTimeoutMs}) is wanted: headers are part of the request`);
+    env.problem(
+      'INGEST_HEADERS_TIMEOUT_MS',
+      `at most INGEST_REQUEST_TIMEOUT_MS (${requestTimeoutMs}) is wanted: headers are part of the request`,
+    );
   }
 }
 

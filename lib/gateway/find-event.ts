@@ -34,7 +34,14 @@ export async function findEvent(options: FindEventOptions, exchange: Exchange, p
   }
   if (landed?.kind === 'rejected') {
     const { body, acceptedAtMs, rejectedAtMs, reason } = landed;
-    return found(exchange, id, 'rejected', acceptedAtMs, { rejectedAt: timestamp(rejectedAtMs), reason }, body.toString('utf8'));
+    return found(
+      exchange,
+      id,
+      'rejected',
+      acceptedAtMs,
+      { rejectedAt: timestamp(rejectedAtMs), reason },
+      body.toString('utf8'),
+    );
   }
   const queued = await options.queue.find(id, verdict.producer);
   if (queued.kind === 'found') return inQueue(exchange, id, queued.event);

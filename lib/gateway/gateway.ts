@@ -56,11 +56,18 @@ export class Gateway {
     metrics.eventsInFlight.read(() => admission.events);
     metrics.connections.read(() => [...this.#server.connections].length);
     metrics.certificateExpiry.readEach(() =>
-      this.#material.expiry.map(({ file, atMs }) => ({ labels: { file }, value: Math.round((atMs - Date.now()) / 1000) })),
+      this.#material.expiry.map(({ file, atMs }) => ({
+        labels: { file },
+        value: Math.round((atMs - Date.now()) / 1000),
+      })),
     );
     this.#context = { metrics, refusals: new RefusalMeter(metrics), draining: () => this.#stopping };
     const accepting = {
-      queue, authority: this.#authority, admission, metrics, bodyBytesMax: config.bodyBytesMax,
+      queue,
+      authority: this.#authority,
+      admission,
+      metrics,
+      bodyBytesMax: config.bodyBytesMax,
       bug: (exchange: Exchange, cause: unknown) => this.#bug(exchange, cause),
     };
     const finding = { queue, warehouse, authority: this.#authority };
@@ -76,16 +83,20 @@ export class Gateway {
     this.#meters = new Map(routes.map((one) => [one, new RouteMeter(metrics, one.name)]));
     this.#noRoute = new RouteMeter(metrics, NO_ROUTE);
 
-    this.#server = new HttpsServer(parts.material.context, { ...config, headerBytesMax: HEADER_BYTES_MAX }, {
-      request: (connection, request) => this.#handle(connection, request),
-      protocolFault: (fault) => {
-        return rawResponse(randomUUID(), headFault(this.#context, this.#noRoute, fault));
+    this.#server = new HttpsServer(
+      parts.material.context,
+      { ...config, headerBytesMax: HEADER_BYTES_MAX },
+      {
+        request: (connection, request) => this.#handle(connection, request),
+        protocolFault: (fault) => {
+          return rawResponse(randomUUID(), headFault(this.#context, this.#noRoute, fault));
+        },
+        handshakeFailure: (reason) => {
+          metrics.handshakes.counter({ reason }).add();
+          this.#log.debug({ reason }, 'TLS handshake failed');
+        },
       },
-      handshakeFailure: (reason) => {
-        metrics.handshakes.counter({ reason }).add();
-        this.#log.debug({ reason }, 'TLS handshake failed');
-      },
-    });
+    );
   }
 
   /** Binds, and gives the address as a URL's authority: `127.0.0.1:8443`, `[::1]:8443`. Rejects with the system's error. */
@@ -101,7 +112,8 @@ export class Gateway {
     this.#server.replaceTls(material.context, trustChanged);
     if (!trustChanged) return;
     const closed = this.#authority.replaceTrust(material.trust, this.#server.connections);
-    if (closed > 0) this.#log.warn({ connections: closed }, 'closed connections of clients that are not trusted any more');
+    if (closed > 0)
+      this.#log.warn({ connections: closed }, 'closed connections of clients that are not trusted any more');
   }
 
   /** Judges all tokens anew. */
@@ -139,7 +151,10 @@ export class Gateway {
     }
     const handler = match.route.methods.get(request.method);
     if (handler === undefined) {
-      exchange.refuse('methodNotAllowed', `${match.route.allow} is wanted here`, undefined, ['Allow', match.route.allow]);
+      exchange.refuse('methodNotAllowed', `${match.route.allow} is wanted here`, undefined, [
+        'Allow',
+        match.route.allow,
+      ]);
       return;
     }
     try {

@@ -13,20 +13,39 @@ export type GatewayMetrics = ReturnType<typeof gatewayMetrics>;
 export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures: readonly string[]) {
   const registry = processRegistry();
   const counter = (name: string, help: string): CounterFamily => new CounterFamily(registry, name, help);
-  const requests = counter('ingest_http_requests_total', 'Requests, by how they were answered; status 499 is a request that the client aborted.');
+  const requests = counter(
+    'ingest_http_requests_total',
+    'Requests, by how they were answered; status 499 is a request that the client aborted.',
+  );
   const errors = counter('ingest_errors_total', 'Refusals, by the code in their body.');
-  const handshakes = counter('ingest_tls_handshake_failures_total', 'TLS handshakes and connections that came to nothing, by reason.');
+  const handshakes = counter(
+    'ingest_tls_handshake_failures_total',
+    'TLS handshakes and connections that came to nothing, by reason.',
+  );
   for (const code of errorCodes) errors.counter({ code });
   for (const reason of handshakeFailures) handshakes.counter({ reason });
-  const durations = new HistogramFamily(registry, 'ingest_http_request_duration_seconds', 'From the request head to the answer.', LATENCY_BOUNDS_S);
-  const enqueue = new HistogramFamily(registry, 'ingest_enqueue_duration_seconds', 'From sending an event to the queue to the answer of the queue.', LATENCY_BOUNDS_S);
+  const durations = new HistogramFamily(
+    registry,
+    'ingest_http_request_duration_seconds',
+    'From the request head to the answer.',
+    LATENCY_BOUNDS_S,
+  );
+  const enqueue = new HistogramFamily(
+    registry,
+    'ingest_enqueue_duration_seconds',
+    'From sending an event to the queue to the answer of the queue.',
+    LATENCY_BOUNDS_S,
+  );
   const gauge = (name: string, help: string): Gauge => new Gauge(registry, name, help);
   return {
     registry,
     eventsInFlight: gauge('ingest_events_in_flight', 'Events admitted and not answered yet.'),
     connections: gauge('ingest_connections', 'TLS connections that are open.'),
     /** One sample for each file; negative once it has expired. */
-    certificateExpiry: gauge('ingest_tls_certificate_expiry_seconds', 'Seconds until a TLS file expires; for a CRL until its next update is due.'),
+    certificateExpiry: gauge(
+      'ingest_tls_certificate_expiry_seconds',
+      'Seconds until a TLS file expires; for a CRL until its next update is due.',
+    ),
     requests,
     errors,
     durations,
@@ -37,6 +56,9 @@ export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures:
     aborted: counter('ingest_aborted_total', 'Requests that the client gave up before they were answered.').counter(),
     shed: counter('ingest_shed_total', 'Events refused because too much was in flight.').counter(),
     tlsReloads: counter('ingest_tls_reloads_total', 'TLS material taken into use after a change.').counter(),
-    tlsReloadFailures: counter('ingest_tls_reload_failures_total', 'Changed TLS material that was refused; the last good stays.').counter(),
+    tlsReloadFailures: counter(
+      'ingest_tls_reload_failures_total',
+      'Changed TLS material that was refused; the last good stays.',
+    ).counter(),
   };
 }

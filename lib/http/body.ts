@@ -61,7 +61,9 @@ function onData(this: Request, chunk: Buffer): void {
 function onEnd(this: Request): void {
   const reading = take(this);
   if (reading === undefined) return;
-  reading.sink.bodyRead(reading.rest === undefined ? (reading.first ?? EMPTY) : Buffer.concat(reading.rest, reading.bytes));
+  reading.sink.bodyRead(
+    reading.rest === undefined ? (reading.first ?? EMPTY) : Buffer.concat(reading.rest, reading.bytes),
+  );
 }
 
 function onClose(this: Request): void {

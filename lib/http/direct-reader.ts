@@ -72,12 +72,16 @@ export class DirectReader {
 
   /** An answer is owed or on its way, or a request is under way. */
   get busy(): boolean {
-    return this.#owed.any || this.#arriving !== undefined || this.#held !== undefined || this.#socket.writableLength > 0;
+    return (
+      this.#owed.any || this.#arriving !== undefined || this.#held !== undefined || this.#socket.writableLength > 0
+    );
   }
 
   /** The last request that has come; undefined while bytes behind it wait to be read. */
   get latest(): DirectRequest | undefined {
-    return this.#more || this.#unfinished !== undefined || (this.#held !== undefined && this.#arriving === undefined) ? undefined : this.#owed.newest;
+    return this.#more || this.#unfinished !== undefined || (this.#held !== undefined && this.#arriving === undefined)
+      ? undefined
+      : this.#owed.newest;
   }
 
   /** The next answer is owed and not made yet. */
@@ -227,7 +231,8 @@ export class DirectReader {
     this.#socket.off('error', ignore);
     const rest = [this.#held ?? EMPTY];
     this.#held = undefined;
-    for (let more = this.#socket.read() as Buffer | null; more !== null; more = this.#socket.read() as Buffer | null) rest.push(more);
+    for (let more = this.#socket.read() as Buffer | null; more !== null; more = this.#socket.read() as Buffer | null)
+      rest.push(more);
     this.#options.left(rest.length === 1 && rest[0] !== undefined ? rest[0] : Buffer.concat(rest), this.#ended);
   }
 

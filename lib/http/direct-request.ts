@@ -136,10 +136,25 @@ export class DirectRequest implements HttpRequest {
     sink?.bodyAborted();
   }
 
-  respond(requestId: string, status: number, contentType: string, body: string, close: boolean, extra?: readonly string[]): boolean {
+  respond(
+    requestId: string,
+    status: number,
+    contentType: string,
+    body: string,
+    close: boolean,
+    extra?: readonly string[],
+  ): boolean {
     if (this.answer !== undefined || this.gone) return false;
     const bytes = Buffer.byteLength(body);
-    this.answer = responseText(requestId, status, contentType, body, bytes, close ? 'Connection: close\r\n' : this.#reader.keepAlive, extra);
+    this.answer = responseText(
+      requestId,
+      status,
+      contentType,
+      body,
+      bytes,
+      close ? 'Connection: close\r\n' : this.#reader.keepAlive,
+      extra,
+    );
     this.wide = bytes !== body.length;
     this.closes = close;
     // An answer that is given early: nobody reads the body any more.

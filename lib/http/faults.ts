@@ -3,7 +3,16 @@
 /** Why the parser gave a request up. */
 export type ProtocolFault = 'malformed' | 'headersTooLarge' | 'timeout' | 'connect' | 'unread';
 
-export const HANDSHAKE_FAILURES = ['timeout', 'reset', 'protocol', 'cipher', 'certificate', 'not_tls', 'limit', 'other'] as const;
+export const HANDSHAKE_FAILURES = [
+  'timeout',
+  'reset',
+  'protocol',
+  'cipher',
+  'certificate',
+  'not_tls',
+  'limit',
+  'other',
+] as const;
 
 export function faultOf(error: NodeJS.ErrnoException): ProtocolFault {
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'timeout';

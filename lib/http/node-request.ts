@@ -11,7 +11,12 @@ export class NodeRequest implements HttpRequest {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
 
-  constructor(connection: Connection<unknown>, request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
+  constructor(
+    connection: Connection<unknown>,
+    request: IncomingMessage,
+    response: ServerResponse,
+    expectsContinue: boolean,
+  ) {
     this.#connection = connection;
     this.#request = request;
     this.#response = response;
@@ -81,7 +86,14 @@ export class NodeRequest implements HttpRequest {
     abandonBody(this.#request);
   }
 
-  respond(requestId: string, status: number, contentType: string, body: string, close: boolean, extra?: readonly string[]): boolean {
+  respond(
+    requestId: string,
+    status: number,
+    contentType: string,
+    body: string,
+    close: boolean,
+    extra?: readonly string[],
+  ): boolean {
     return respondWith(this.#response, requestId, status, contentType, body, close, extra);
   }
 }

@@ -37,7 +37,8 @@ const CLASSES = new Uint8Array(256);
 for (const character of "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") {
   CLASSES[character.charCodeAt(0)] = TOKEN;
 }
-for (let code = 0x20; code <= 0x7e; code += 1) CLASSES[code] = (CLASSES[code] ?? 0) | VALUE | (code > 0x20 ? TARGET : 0);
+for (let code = 0x20; code <= 0x7e; code += 1)
+  CLASSES[code] = (CLASSES[code] ?? 0) | VALUE | (code > 0x20 ? TARGET : 0);
 CLASSES[0x09] = VALUE;
 
 const CR = 0x0d;

@@ -44,5 +44,12 @@ export interface HttpRequest {
    * Writes the one answer. `extra`: name, value, name, value …. With `close` the connection ends after it. False when
    * there was nobody to write to, or it was answered before.
    */
-  respond(requestId: string, status: number, contentType: string, body: string, close: boolean, extra?: readonly string[]): boolean;
+  respond(
+    requestId: string,
+    status: number,
+    contentType: string,
+    body: string,
+    close: boolean,
+    extra?: readonly string[],
+  ): boolean;
 }

@@ -47,11 +47,7 @@ export function respondWith(
 ): boolean {
   if (response.headersSent || response.destroyed) return false;
   const bytes = Buffer.byteLength(body);
-  const headers = [
-    'Content-Type', contentType,
-    'Content-Length', String(bytes),
-    'X-Request-Id', requestId,
-  ];
+  const headers = ['Content-Type', contentType, 'Content-Length', String(bytes), 'X-Request-Id', requestId];
   if (extra !== undefined) headers.push(...extra);
   if (close) headers.push('Connection', 'close');
   response.writeHead(status, headers);
@@ -71,7 +67,13 @@ export function rawResponse(requestId: string, answer: Answer): string {
  * lines that say what becomes of the connection, each with its line end; `extra`: name, value, name, value ….
  */
 export function responseText(
-  requestId: string, status: number, contentType: string, body: string, bytes: number, connection: string, extra?: readonly string[],
+  requestId: string,
+  status: number,
+  contentType: string,
+  body: string,
+  bytes: number,
+  connection: string,
+  extra?: readonly string[],
 ): string {
   let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: ${contentType}\r\nContent-Length: ${bytes}\r\nX-Request-Id: ${requestId}\r\n`;
   if (extra !== undefined) {

@@ -171,8 +171,12 @@ export class HttpsServer<T> {
       this.#readDirectly(connection);
     });
     server.on('request', (request, response) => this.#request(request, response, false));
-    server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => this.#request(request, response, true));
-    server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => this.#request(request, response, false));
+    server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) =>
+      this.#request(request, response, true),
+    );
+    server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) =>
+      this.#request(request, response, false),
+    );
     server.on('connect', (_request: IncomingMessage, socket: Socket) => {
       const connection = connectionOf<T>(socket);
       if (connection !== undefined) this.#answerRaw(connection, 'connect');
@@ -192,7 +196,8 @@ export class HttpsServer<T> {
     connection.response = response;
     connection.idleSinceMs = undefined;
     // The answer that closes must be the last one's, and which one that is shows when all that had come was read.
-    const serve = (): void => this.#handlers.request(connection, new NodeRequest(connection, request, response, expectsContinue));
+    const serve = (): void =>
+      this.#handlers.request(connection, new NodeRequest(connection, request, response, expectsContinue));
     if (connection.fed === undefined) serve();
     else connection.fed.push(serve);
   }
@@ -233,7 +238,8 @@ export class HttpsServer<T> {
     const { socket, direct } = connection;
     direct?.stopReading();
     if (what === 'next request') {
-      if (socket.writableLength > 0) socket.destroy(); // It does not read its answers.
+      if (socket.writableLength > 0)
+        socket.destroy(); // It does not read its answers.
       else socket.destroySoon();
       return;
     }
@@ -257,7 +263,8 @@ export class HttpsServer<T> {
     const fault = faultOf(error);
     const latest = connection.request;
     if (latest === undefined || latest.complete) this.#answerRaw(connection, fault);
-    else if (!connection.busy || isEndOfInput(error)) socket.destroy(); // Answered already, or nobody to answer.
+    else if (!connection.busy || isEndOfInput(error))
+      socket.destroy(); // Answered already, or nobody to answer.
     else if (connection.exchange?.bodyFault(fault) !== true) {
       // Answered, but the answer still waits to be read: nothing more is read from here, so the connection ends behind it.
       connection.response?.once('close', () => linger(socket));

@@ -21,7 +21,8 @@ const IDLE_SLACK_MS = 1_000;
 export function whatIsOverdue(connection: Connection<unknown>, now: number, limits: TimeLimits): Overdue | undefined {
   const { direct, socket } = connection;
   if (direct === undefined || connection.broken) return undefined;
-  if (direct.arrivingSinceMs !== undefined) return now - direct.arrivingSinceMs >= limits.requestTimeoutMs ? 'body' : undefined;
+  if (direct.arrivingSinceMs !== undefined)
+    return now - direct.arrivingSinceMs >= limits.requestTimeoutMs ? 'body' : undefined;
   const unread = socket.writableLength;
   if (direct.requests !== connection.quietRequests || unread !== connection.quietUnread || direct.owing) {
     connection.quietRequests = direct.requests;
@@ -29,8 +30,10 @@ export function whatIsOverdue(connection: Connection<unknown>, now: number, limi
     connection.quietSinceMs = now;
   }
   if (direct.owing) return undefined; // Its answers first.
-  if (unread > 0) return now - connection.quietSinceMs >= limits.idleTimeoutMs + IDLE_SLACK_MS ? 'next request' : undefined;
-  if (direct.unfinishedSinceMs !== undefined) return now - direct.unfinishedSinceMs >= limits.headersTimeoutMs ? 'head' : undefined;
+  if (unread > 0)
+    return now - connection.quietSinceMs >= limits.idleTimeoutMs + IDLE_SLACK_MS ? 'next request' : undefined;
+  if (direct.unfinishedSinceMs !== undefined)
+    return now - direct.unfinishedSinceMs >= limits.headersTimeoutMs ? 'head' : undefined;
   const quietMs = now - connection.quietSinceMs;
   if (direct.requests === 0) return quietMs >= limits.headersTimeoutMs ? 'head' : undefined;
   return quietMs >= limits.idleTimeoutMs + IDLE_SLACK_MS ? 'next request' : undefined;

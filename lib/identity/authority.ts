@@ -5,7 +5,13 @@
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest } from '../http/request.ts';
 import type { ClientTrust } from './client-trust.ts';
-import { audienceUri, certificateVerdict, clientIdentity, type ClientIdentity, type Verdict } from './producer-identity.ts';
+import {
+  audienceUri,
+  certificateVerdict,
+  clientIdentity,
+  type ClientIdentity,
+  type Verdict,
+} from './producer-identity.ts';
 import type { TokenVerifier } from './token-verifier.ts';
 
 /** What is kept for each connection. Without tokens `token` stays undefined. */

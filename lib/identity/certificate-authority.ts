@@ -124,7 +124,7 @@ function leafExtensions(options: IssueOptions): x509.Extension[] {
 }
 
 async function generateKeys(): Promise<webcrypto.CryptoKeyPair> {
-  return (await webcrypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']));
+  return await webcrypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
 }
 
 async function pemOf(key: webcrypto.CryptoKey): Promise<string> {

@@ -15,7 +15,8 @@ export interface Revocations {
 export type Distrust = 'expired' | 'revoked' | 'unknown_authority' | 'no_current_revocation_list';
 
 /** `untilMs`: Unix time at which something that the verdict rests on ends. */
-export type Trust = { readonly trusted: true; readonly untilMs: number } | { readonly trusted: false; readonly why: Distrust };
+export type Trust =
+  { readonly trusted: true; readonly untilMs: number } | { readonly trusted: false; readonly why: Distrust };
 
 const CHAIN_MAX = 8;
 const KEPT_MAX = 100_000;
@@ -69,7 +70,8 @@ export class ClientTrust {
   /** Tries every issuer of the chain's last certificate, up to a configured root. */
   #follow(chain: readonly X509Certificate[], hints: readonly X509Certificate[], nowMs: number, untilMs: number): Trust {
     const last = chain.at(-1) as X509Certificate;
-    if (nowMs < last.validFromDate.getTime() || nowMs >= last.validToDate.getTime()) return { trusted: false, why: 'expired' };
+    if (nowMs < last.validFromDate.getTime() || nowMs >= last.validToDate.getTime())
+      return { trusted: false, why: 'expired' };
     const until = Math.min(untilMs, last.validToDate.getTime());
     const isAuthority = this.#authorities.some((authority) => authority.fingerprint256 === last.fingerprint256);
     if (isAuthority && last.checkIssued(last)) return { trusted: true, untilMs: until };
@@ -78,9 +80,10 @@ export class ClientTrust {
     for (const issuer of [...this.#authorities, ...hints]) {
       if (!issuer.ca || !last.checkIssued(issuer) || chain.includes(issuer) || !last.verify(issuer.publicKey)) continue;
       const revocation = this.#revocationOf(last, issuer, nowMs);
-      const trust = typeof revocation === 'string'
-        ? { trusted: false as const, why: revocation }
-        : this.#follow([...chain, issuer], hints, nowMs, Math.min(until, revocation));
+      const trust =
+        typeof revocation === 'string'
+          ? { trusted: false as const, why: revocation }
+          : this.#follow([...chain, issuer], hints, nowMs, Math.min(until, revocation));
       if (trust.trusted) return trust;
       why = trust.why;
     }

@@ -51,7 +51,9 @@ async function usable(files: DevelopmentCertificates, audienceUri: string): Prom
     await Promise.all([readFile(files.key), readFile(files.producerKey)]);
     const inAWeek = Date.now() + WEEK_MS;
     return (
-      ca !== undefined && cert !== undefined && producer !== undefined &&
+      ca !== undefined &&
+      cert !== undefined &&
+      producer !== undefined &&
       [ca, cert, producer].every((one) => Date.parse(one.validTo) > inAWeek && one.verify(ca.publicKey)) &&
       (producer.subjectAltName ?? '').split(', ').includes(`URI:${audienceUri}`)
     );

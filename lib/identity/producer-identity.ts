@@ -28,7 +28,11 @@ export interface ClientIdentity {
 
 const NEVER = Number.POSITIVE_INFINITY;
 
-export const unauthenticated = (detail: string, untilMs = NEVER): Verdict => ({ kind: 'unauthenticated', detail, untilMs });
+export const unauthenticated = (detail: string, untilMs = NEVER): Verdict => ({
+  kind: 'unauthenticated',
+  detail,
+  untilMs,
+});
 
 /** The identity behind a connection, or why there is none that counts. `vouched`: the handshake that brought `client` was under `trust`. */
 export function clientIdentity(
@@ -52,8 +56,13 @@ export function clientIdentity(
 
 /** The verdict where the audience claim is a name in the certificate. */
 export function certificateVerdict(identity: ClientIdentity, wantedUri: string): Verdict {
-  if (identity.uris.includes(wantedUri)) return { kind: 'producer', producer: identity.producer, untilMs: identity.untilMs };
-  return { kind: 'audienceMissing', detail: `the client certificate lacks the audience ${wantedUri}`, untilMs: identity.untilMs };
+  if (identity.uris.includes(wantedUri))
+    return { kind: 'producer', producer: identity.producer, untilMs: identity.untilMs };
+  return {
+    kind: 'audienceMissing',
+    detail: `the client certificate lacks the audience ${wantedUri}`,
+    untilMs: identity.untilMs,
+  };
 }
 
 interface AlternativeNames {

@@ -44,7 +44,12 @@ export async function loadTlsMaterial(files: TlsFiles): Promise<TlsMaterial> {
   const own = certificates('INGEST_TLS_CERT', files.cert, cert);
   const authorities = certificates('INGEST_TLS_CLIENT_CA', files.clientCa, ca);
   // Fact: node takes the first list of a string and drops the others without a word. Choice: one string for each.
-  const context: SecureContextOptions = { cert, key, ca, ...(crl === undefined ? {} : { crl: revocationLists(files.clientCrl ?? '', crl) }) };
+  const context: SecureContextOptions = {
+    cert,
+    key,
+    ca,
+    ...(crl === undefined ? {} : { crl: revocationLists(files.clientCrl ?? '', crl) }),
+  };
   try {
     createSecureContext(context);
   } catch (cause) {
@@ -58,7 +63,9 @@ export async function loadTlsMaterial(files: TlsFiles): Promise<TlsMaterial> {
   return {
     context,
     trust: new ClientTrust(authorities, revocations),
-    trustDigest: createHash('sha256').update(JSON.stringify([ca, crl])).digest('hex'),
+    trustDigest: createHash('sha256')
+      .update(JSON.stringify([ca, crl]))
+      .digest('hex'),
     expiry: [
       { file: 'cert', atMs: earliest(own) },
       { file: 'client_ca', atMs: earliest(authorities) },
@@ -102,7 +109,11 @@ function revocationLists(path: string, text: string): string[] {
   return found;
 }
 
-async function revocationsOf(path: string, text: string, authorities: readonly X509Certificate[]): Promise<Revocations[]> {
+async function revocationsOf(
+  path: string,
+  text: string,
+  authorities: readonly X509Certificate[],
+): Promise<Revocations[]> {
   // Loaded here: node:crypto does not read revocation lists, and only who configures one needs the library.
   await import('reflect-metadata');
   const x509 = await import('@peculiar/x509');
@@ -111,14 +122,17 @@ async function revocationsOf(path: string, text: string, authorities: readonly X
     try {
       const list = new x509.X509Crl(block);
       const issuer = await issuerOf(list, authorities, x509);
-      if (issuer === undefined) throw wrongList(path, 'a list in it is signed by no certificate in INGEST_TLS_CLIENT_CA');
+      if (issuer === undefined)
+        throw wrongList(path, 'a list in it is signed by no certificate in INGEST_TLS_CLIENT_CA');
       lists.push({
         authority: issuer,
         serials: new Set(list.entries.map((entry) => normalSerial(entry.serialNumber))),
         nextUpdateMs: list.nextUpdate?.getTime(),
       });
     } catch (cause) {
-      throw cause instanceof TlsMaterialError ? cause : wrongList(path, `a list in it cannot be read (${reason(cause)})`);
+      throw cause instanceof TlsMaterialError
+        ? cause
+        : wrongList(path, `a list in it cannot be read (${reason(cause)})`);
     }
   }
   return lists;
@@ -165,7 +179,10 @@ export function watchTlsMaterial(options: TlsWatchOptions): FileWatch {
       const overdue = material.expiry.find(({ atMs }) => atMs < Date.now());
       if (overdue !== undefined) throw new TlsMaterialError(`the new ${overdue.file} has expired`);
       options.onChange(material);
-      log.info({ expiry: material.expiry.map(({ file, atMs }) => ({ file, at: new Date(atMs).toISOString() })) }, 'TLS material changed and is in use');
+      log.info(
+        { expiry: material.expiry.map(({ file, atMs }) => ({ file, at: new Date(atMs).toISOString() })) },
+        'TLS material changed and is in use',
+      );
     } catch (cause) {
       options.onRefused();
       log.error({ reason: reason(cause) }, 'changed TLS material refused; the last good stays');

@@ -5,11 +5,31 @@
 // the certificate's SPIFFE id (JWT-SVID). Then its `aud` decides.
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { createLocalJWKSet, createRemoteJWKSet, errors, jwtVerify, type JSONWebKeySet, type JWTPayload, type JWTVerifyGetKey } from 'jose';
+import {
+  createLocalJWKSet,
+  createRemoteJWKSet,
+  errors,
+  jwtVerify,
+  type JSONWebKeySet,
+  type JWTPayload,
+  type JWTVerifyGetKey,
+} from 'jose';
 import { unauthenticated, type ClientIdentity, type Verdict } from './producer-identity.ts';
 
 /** Symmetric ones and `none` are left out: a public key must never serve as a secret (RFC 8725, section 3.1). */
-const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'];
+const ALGORITHMS = [
+  'RS256',
+  'RS384',
+  'RS512',
+  'PS256',
+  'PS384',
+  'PS512',
+  'ES256',
+  'ES384',
+  'ES512',
+  'EdDSA',
+  'Ed25519',
+];
 const KEY_SERVER_TIMEOUT_MS = 2_000;
 /** A failure to get keys is asked about again after this long. */
 const UNKNOWN_FOR_MS = 500;
@@ -91,10 +111,18 @@ function failure(cause: unknown, nowMs: number): Verdict {
   // A token that is only not valid yet may be asked about again; the others stay as wrong as they are.
   if (cause instanceof errors.JWTExpired) return unauthenticated('the token has expired');
   if (cause instanceof errors.JWTClaimValidationFailed) {
-    return unauthenticated(`the token's claim ${cause.claim} is not accepted`, cause.claim === 'nbf' ? nowMs : undefined);
+    return unauthenticated(
+      `the token's claim ${cause.claim} is not accepted`,
+      cause.claim === 'nbf' ? nowMs : undefined,
+    );
   }
-  if (cause instanceof errors.JWKSNoMatchingKey) return unauthenticated('no known key signed the token', nowMs + UNKNOWN_FOR_MS);
-  if (cause instanceof errors.JWKSTimeout || !(cause instanceof errors.JOSEError) || cause.code === 'ERR_JOSE_GENERIC') {
+  if (cause instanceof errors.JWKSNoMatchingKey)
+    return unauthenticated('no known key signed the token', nowMs + UNKNOWN_FOR_MS);
+  if (
+    cause instanceof errors.JWKSTimeout ||
+    !(cause instanceof errors.JOSEError) ||
+    cause.code === 'ERR_JOSE_GENERIC'
+  ) {
     return { kind: 'unknown', detail: 'the token keys cannot be had now', untilMs: nowMs + UNKNOWN_FOR_MS };
   }
   return unauthenticated('the token is not valid');
@@ -104,7 +132,12 @@ function isBound(payload: JWTPayload, identity: ClientIdentity): boolean {
   const confirmation = payload['cnf'];
   if (confirmation !== undefined) {
     const thumbprint = createHash('sha256').update(identity.certificate.raw).digest('base64url');
-    return typeof confirmation === 'object' && confirmation !== null && 'x5t#S256' in confirmation && confirmation['x5t#S256'] === thumbprint;
+    return (
+      typeof confirmation === 'object' &&
+      confirmation !== null &&
+      'x5t#S256' in confirmation &&
+      confirmation['x5t#S256'] === thumbprint
+    );
   }
   return payload.sub !== undefined && payload.sub.startsWith('spiffe://') && identity.uris.includes(payload.sub);
 }
@@ -112,11 +145,14 @@ function isBound(payload: JWTPayload, identity: ClientIdentity): boolean {
 const isUrl = (jwks: string): boolean => jwks.startsWith('https://');
 
 async function keysOf(jwks: string): Promise<JWTVerifyGetKey> {
-  if (isUrl(jwks)) return createRemoteJWKSet(new URL(jwks), { timeoutDuration: KEY_SERVER_TIMEOUT_MS, cooldownDuration: 5_000 });
+  if (isUrl(jwks))
+    return createRemoteJWKSet(new URL(jwks), { timeoutDuration: KEY_SERVER_TIMEOUT_MS, cooldownDuration: 5_000 });
   try {
     return createLocalJWKSet(JSON.parse(await readFile(jwks, 'utf8')) as JSONWebKeySet);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : 'unknown error';
-    throw new Error(`INGEST_TOKEN_JWKS=${JSON.stringify(jwks)}: a JSON Web Key Set (RFC 7517) is wanted (${why})`, { cause });
+    throw new Error(`INGEST_TOKEN_JWKS=${JSON.stringify(jwks)}: a JSON Web Key Set (RFC 7517) is wanted (${why})`, {
+      cause,
+    });
   }
 }

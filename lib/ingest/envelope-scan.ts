@@ -30,7 +30,8 @@ const ARRAY_OPENS = 0x5b;
 const ARRAY_ENDS = 0x5d;
 
 // One table for each question, because a look-up costs less than the comparisons.
-const tableOf = (units: string): Uint8Array => Uint8Array.from({ length: 256 }, (_, unit) => Number(units.includes(String.fromCharCode(unit))));
+const tableOf = (units: string): Uint8Array =>
+  Uint8Array.from({ length: 256 }, (_, unit) => Number(units.includes(String.fromCharCode(unit))));
 const IS_DIGIT = tableOf('0123456789');
 const IS_HEX = tableOf('0123456789abcdefABCDEF');
 const IS_ESCAPE = tableOf('"\\/bfnrt');
@@ -215,7 +216,14 @@ type MemberName = 'id' | 'type' | '';
 /** Which member of the envelope the key between `from` and `to` names; undefined where it would have to be decoded. */
 function nameOf(from: number, to: number): MemberName | undefined {
   if (to - from === 2 && BYTES[from] === 0x69 && BYTES[from + 1] === 0x64) return 'id';
-  if (to - from === 4 && BYTES[from] === 0x74 && BYTES[from + 1] === 0x79 && BYTES[from + 2] === 0x70 && BYTES[from + 3] === 0x65) return 'type';
+  if (
+    to - from === 4 &&
+    BYTES[from] === 0x74 &&
+    BYTES[from + 1] === 0x79 &&
+    BYTES[from + 2] === 0x70 &&
+    BYTES[from + 3] === 0x65
+  )
+    return 'type';
   for (let at = from; at < to; at += 1) if (BYTES[at] === BACKSLASH) return undefined;
   return '';
 }

@@ -41,19 +41,56 @@ const row = (
   Object.freeze({ code, status, retryable, title, when, ...(retryAfterS === undefined ? {} : { retryAfterS }) });
 
 export const CATALOGUE = Object.freeze({
-  invalidEvent: row(400, 'INVALID_EVENT', false, 'Invalid event', 'not HTTP, not JSON, or the envelope failed its schema'),
-  unauthenticated: row(401, 'UNAUTHORIZED_PRODUCER', false, 'Producer not authenticated', 'no client certificate, or one that is expired, revoked or from an unknown CA; or no valid token where tokens are required'),
-  audienceMissing: row(403, 'UNAUTHORIZED_PRODUCER', false, 'Audience not accepted', 'a good identity without the audience'),
+  invalidEvent: row(
+    400,
+    'INVALID_EVENT',
+    false,
+    'Invalid event',
+    'not HTTP, not JSON, or the envelope failed its schema',
+  ),
+  unauthenticated: row(
+    401,
+    'UNAUTHORIZED_PRODUCER',
+    false,
+    'Producer not authenticated',
+    'no client certificate, or one that is expired, revoked or from an unknown CA; or no valid token where tokens are required',
+  ),
+  audienceMissing: row(
+    403,
+    'UNAUTHORIZED_PRODUCER',
+    false,
+    'Audience not accepted',
+    'a good identity without the audience',
+  ),
   eventNotFound: row(404, 'EVENT_NOT_FOUND', false, 'Event not found', "an unknown id, or another producer's"),
   routeNotFound: row(404, 'ROUTE_NOT_FOUND', false, 'Route not found', 'an unknown path'),
-  methodNotAllowed: row(405, 'METHOD_NOT_ALLOWED', false, 'Method not allowed', 'a known path with another method; `Allow` names the right ones'),
+  methodNotAllowed: row(
+    405,
+    'METHOD_NOT_ALLOWED',
+    false,
+    'Method not allowed',
+    'a known path with another method; `Allow` names the right ones',
+  ),
   requestTimeout: row(408, 'REQUEST_TIMEOUT', true, 'Request timeout', 'headers or body did not arrive in time'),
   eventIdConflict: row(409, 'EVENT_ID_CONFLICT', false, 'Event id conflict', 'the id belongs to another producer'),
   eventTooLarge: row(413, 'INVALID_EVENT', false, 'Event too large', 'the body is over the limit'),
-  unsupportedMediaType: row(415, 'INVALID_EVENT', false, 'Unsupported media type', 'another content type, or any `Content-Encoding`'),
+  unsupportedMediaType: row(
+    415,
+    'INVALID_EVENT',
+    false,
+    'Unsupported media type',
+    'another content type, or any `Content-Encoding`',
+  ),
   headersTooLarge: row(431, 'HEADERS_TOO_LARGE', false, 'Headers too large', 'too many header bytes or header fields'),
   internal: row(500, 'INTERNAL', true, 'Internal error', 'a fault of the gateway itself'),
-  queueUnavailable: row(503, 'QUEUE_UNAVAILABLE', true, 'Queue unavailable', 'the queue is down, full, read-only, loading, or does not answer in time', 1),
+  queueUnavailable: row(
+    503,
+    'QUEUE_UNAVAILABLE',
+    true,
+    'Queue unavailable',
+    'the queue is down, full, read-only, loading, or does not answer in time',
+    1,
+  ),
   queueOverloaded: row(503, 'QUEUE_OVERLOADED', true, 'Queue overloaded', 'too many events or bytes are in flight', 1),
 });
 

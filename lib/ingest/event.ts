@@ -93,7 +93,8 @@ export function parseEvent(body: Buffer): ValidEvent | InvalidEvent {
   } catch {
     return fault(text.charCodeAt(0) === 0xfeff ? 'the body begins with a byte order mark' : 'the body is not JSON');
   }
-  if (!envelope.Check(value)) return { valid: false, detail: 'the envelope failed its schema', errors: faultsOf(value) };
+  if (!envelope.Check(value))
+    return { valid: false, detail: 'the envelope failed its schema', errors: faultsOf(value) };
   return { valid: true, id: value.id, type: value.type, text };
 }
 

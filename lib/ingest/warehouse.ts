@@ -53,8 +53,20 @@ export function storableText(name: string): string {
 
 /** Where an event stands for the producer that sent it. */
 export type WarehouseLookup =
-  | { readonly kind: 'landed'; readonly text: string; readonly type: string; readonly acceptedAtMs: number; readonly landedAtMs: number }
-  | { readonly kind: 'rejected'; readonly body: Buffer; readonly reason: string; readonly acceptedAtMs: number; readonly rejectedAtMs: number }
+  | {
+      readonly kind: 'landed';
+      readonly text: string;
+      readonly type: string;
+      readonly acceptedAtMs: number;
+      readonly landedAtMs: number;
+    }
+  | {
+      readonly kind: 'rejected';
+      readonly body: Buffer;
+      readonly reason: string;
+      readonly acceptedAtMs: number;
+      readonly rejectedAtMs: number;
+    }
   | { readonly kind: 'unknown' }
   | { readonly kind: 'unavailable' };
 

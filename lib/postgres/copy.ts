@@ -22,7 +22,11 @@ const COPY_DONE = 0x63; // c
 const UNIT_BYTES_MAX = 3;
 
 /** Copies rows into `events` in a transaction of its own and gives how many went in. Rejects with the server's error. */
-export function copyEvents(client: pg.PoolClient, events: readonly LandingEvent[], landedAtMs: number): Promise<number> {
+export function copyEvents(
+  client: pg.PoolClient,
+  events: readonly LandingEvent[],
+  landedAtMs: number,
+): Promise<number> {
   return new Promise((resolve, reject) => {
     client.query(
       new CopyIn(COPY, copyMessages(events, landedAtMs), (cause, rows) => {

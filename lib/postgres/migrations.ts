@@ -42,7 +42,9 @@ export async function migrate(client: PoolClient): Promise<void> {
   await client.query('BEGIN');
   try {
     await client.query('SELECT pg_advisory_xact_lock($1)', [LOCK_KEY]);
-    await client.query('CREATE TABLE IF NOT EXISTS events_migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL)');
+    await client.query(
+      'CREATE TABLE IF NOT EXISTS events_migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL)',
+    );
     const done = await version(client);
     if (done > STEPS.length) throw new Error(`the schema has version ${done}, and this program knows ${STEPS.length}`);
     for (const [at, step] of STEPS.entries()) {
@@ -61,6 +63,8 @@ export async function migrate(client: PoolClient): Promise<void> {
 async function version(client: PoolClient): Promise<number> {
   const table = await client.query<{ found: boolean }>(`SELECT to_regclass('events_migrations') IS NOT NULL AS found`);
   if (table.rows[0]?.found !== true) return 0;
-  const newest = await client.query<{ version: number | null }>('SELECT max(version) AS version FROM events_migrations');
+  const newest = await client.query<{ version: number | null }>(
+    'SELECT max(version) AS version FROM events_migrations',
+  );
   return newest.rows[0]?.version ?? 0;
 }

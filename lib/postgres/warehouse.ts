@@ -135,7 +135,11 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
       if (!storable(id) || !producer.isWellFormed()) return { kind: 'unknown' };
       const landedProducer = producer.includes('\0') ? null : producer;
       try {
-        const query = { text: FIND, values: [id, landedProducer, storableText(producer)], query_timeout: FIND_TIMEOUT_MS };
+        const query = {
+          text: FIND,
+          values: [id, landedProducer, storableText(producer)],
+          query_timeout: FIND_TIMEOUT_MS,
+        };
         return lookup((await pool.query<Found>(query)).rows[0]);
       } catch {
         return { kind: 'unavailable' };
@@ -143,7 +147,9 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     },
 
     async probe() {
-      const state = await pool.query<{ read_only: string }>(`SELECT current_setting('transaction_read_only') AS read_only`);
+      const state = await pool.query<{ read_only: string }>(
+        `SELECT current_setting('transaction_read_only') AS read_only`,
+      );
       if (state.rows[0]?.read_only !== 'off') throw new Error('the warehouse is read-only');
     },
 
@@ -179,7 +185,11 @@ const quarantineArrays = (entries: readonly QuarantinedEntry[]): Buffer[] => [
  * Whose row each id is that this batch did not insert. A statement of its own, because a row that another transaction
  * committed while ours waited for it is not in the INSERT's snapshot.
  */
-async function owners(pool: pg.Pool, batch: readonly LandingEvent[], landed: ReadonlySet<string>): Promise<Map<string, string>> {
+async function owners(
+  pool: pg.Pool,
+  batch: readonly LandingEvent[],
+  landed: ReadonlySet<string>,
+): Promise<Map<string, string>> {
   const byId = new Map<string, string>();
   for (const event of batch) if (landed.has(event.id) && !byId.has(event.id)) byId.set(event.id, event.producer);
   const others = [...new Set(batch.map((event) => event.id))].filter((id) => !landed.has(id));
@@ -190,7 +200,11 @@ async function owners(pool: pg.Pool, batch: readonly LandingEvent[], landed: Rea
 }
 
 /** Each event's verdict: the first of an id that was inserted has landed, the others compare with the row's owner. */
-function verdicts(batch: readonly LandingEvent[], landed: ReadonlySet<string>, owner: ReadonlyMap<string, string>): Landing[] {
+function verdicts(
+  batch: readonly LandingEvent[],
+  landed: ReadonlySet<string>,
+  owner: ReadonlyMap<string, string>,
+): Landing[] {
   const pending = new Set(landed);
   return batch.map(({ id, producer }) => {
     if (pending.delete(id)) return 'landed';
@@ -204,7 +218,13 @@ function lookup(found: Found | undefined): WarehouseLookup {
   if (found === undefined) return { kind: 'unknown' };
   return found.landed
     ? { kind: 'landed', text: found.text, type: found.type, acceptedAtMs: found.accepted, landedAtMs: found.ended }
-    : { kind: 'rejected', body: found.body, reason: found.reason, acceptedAtMs: found.accepted, rejectedAtMs: found.ended };
+    : {
+        kind: 'rejected',
+        body: found.body,
+        reason: found.reason,
+        acceptedAtMs: found.accepted,
+        rejectedAtMs: found.ended,
+      };
 }
 
 /** What no text column holds cannot be there: no need to ask. */

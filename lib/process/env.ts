@@ -70,7 +70,9 @@ export class EnvReader {
 
   /** Adds a problem that only the caller can see, e.g. two values that do not go together. */
   problem(key: string, wanted: string, value = this.#environment[key]): void {
-    this.#problems.push(value === undefined || value === '' ? `${key}: ${wanted}` : `${key}=${shown(key, value)}: ${wanted}`);
+    this.#problems.push(
+      value === undefined || value === '' ? `${key}: ${wanted}` : `${key}=${shown(key, value)}: ${wanted}`,
+    );
   }
 
   /** The value as it stands; an empty one counts as unset. */
@@ -125,7 +127,8 @@ export class EnvReader {
     }
     // sqlite:<path> has no authority, so it is no URL that the URL class would always read.
     const scheme = schemes.find((name) => value.startsWith(name));
-    if (scheme !== undefined && (scheme === 'sqlite:' ? value.length > scheme.length : isUrl(value, scheme))) return value;
+    if (scheme !== undefined && (scheme === 'sqlite:' ? value.length > scheme.length : isUrl(value, scheme)))
+      return value;
     this.problem(key, wanted.replace('sqlite://', 'sqlite:<path>'), value);
     return undefined;
   }

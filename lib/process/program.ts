@@ -31,7 +31,8 @@ export function modeOf(args: readonly string[]): Mode {
   let mode: Mode = 'run';
   for (const arg of args) {
     const asked = MODES.get(arg);
-    if (asked === undefined) throw new StartFailure(EXIT.configuration, `unknown argument ${arg}; --help lists what there is`);
+    if (asked === undefined)
+      throw new StartFailure(EXIT.configuration, `unknown argument ${arg}; --help lists what there is`);
     if (mode === 'run' || asked === 'help') mode = asked;
   }
   return mode;

@@ -41,11 +41,15 @@ interface Client<Answer> {
 }
 
 /** A connection whose answers are values, by node-redis. */
-export const valueConnection = (options: ConnectionOptions): RedisConnection<RedisValue> => new RedisConnection(options, nodeRedisClient);
+export const valueConnection = (options: ConnectionOptions): RedisConnection<RedisValue> =>
+  new RedisConnection(options, nodeRedisClient);
 
 /** A connection whose answers are bytes, for the ways that events take: see byte-client.ts. */
 export const byteConnection = (options: ConnectionOptions): RedisConnection<Reply> =>
-  new RedisConnection(options, (uri, name) => new ByteClient({ uri, name, connectTimeoutMs: CONNECT_TIMEOUT_MS, pauseMs }));
+  new RedisConnection(
+    options,
+    (uri, name) => new ByteClient({ uri, name, connectTimeoutMs: CONNECT_TIMEOUT_MS, pauseMs }),
+  );
 
 export class RedisConnection<Answer> {
   readonly #options: ConnectionOptions;

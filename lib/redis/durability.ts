@@ -18,7 +18,10 @@ export async function durabilityFaults(connection: RedisConnection<Reply>): Prom
 }
 
 async function info(connection: RedisConnection<Reply>, section: string): Promise<Map<string, string>> {
-  const text = await connection.send(['INFO', section]).then((reply) => reply.bytes().toString('utf8'), () => '');
+  const text = await connection.send(['INFO', section]).then(
+    (reply) => reply.bytes().toString('utf8'),
+    () => '',
+  );
   const fields = new Map<string, string>();
   for (const line of text.split('\r\n')) {
     const at = line.indexOf(':');

@@ -96,7 +96,9 @@ export class Reply {
 
   /** The error that this answer is, if it is one. */
   get error(): Error | undefined {
-    return this.#bytes[0] === ERROR ? new Error(this.#bytes.toString('utf8', 1, this.#bytes.length - CRLF_BYTES)) : undefined;
+    return this.#bytes[0] === ERROR
+      ? new Error(this.#bytes.toString('utf8', 1, this.#bytes.length - CRLF_BYTES))
+      : undefined;
   }
 
   /** Whether the next part is a string. */
@@ -170,6 +172,7 @@ export class Reply {
 function integerAt(bytes: Buffer, from: number): number {
   const negative = bytes[from] === MINUS;
   let value = 0;
-  for (let at = negative ? from + 1 : from; bytes[at] !== RETURN; at += 1) value = 10 * value + ((bytes[at] ?? 0) - 0x30);
+  for (let at = negative ? from + 1 : from; bytes[at] !== RETURN; at += 1)
+    value = 10 * value + ((bytes[at] ?? 0) - 0x30);
   return negative ? -value : value;
 }

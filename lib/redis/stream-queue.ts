@@ -8,7 +8,14 @@
 // refuses at once, so a frozen server makes at most one time-out's worth of submissions wait in memory.
 //
 // Not done here: Redis Cluster, and waiting for replicas.
-import { RETENTION_MS, type Outcome, type Queue, type QueueLookup, type QueueState, type Submission } from '../ingest/queue.ts';
+import {
+  RETENTION_MS,
+  type Outcome,
+  type Queue,
+  type QueueLookup,
+  type QueueState,
+  type Submission,
+} from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import type { RedisConnection } from './client.ts';
 import { NoAnswer, withTimeout } from './deadline.ts';
@@ -149,7 +156,7 @@ export class StreamQueue implements Queue {
       for (const submission of submissions) submission.settle('unavailable');
       return;
     }
-    for (let from = 0; from < submissions.length; ) from = this.#send(submissions, from);
+    for (let from = 0; from < submissions.length;) from = this.#send(submissions, from);
   };
 
   /** Sends one call with the submissions from `from` on, as many as it may carry; gives where the next one begins. */

@@ -71,12 +71,18 @@ export class StreamReader implements QueueReader {
   async open(timeoutMs: number): Promise<boolean> {
     const connections = [this.#reading, this.#control];
     const ready = Promise.all(
-      connections.map((connection) => new Promise<void>((resolve) => {
-        connection.onReady = resolve;
-        connection.open();
-      })),
+      connections.map(
+        (connection) =>
+          new Promise<void>((resolve) => {
+            connection.onReady = resolve;
+            connection.open();
+          }),
+      ),
     );
-    return withTimeout(ready, timeoutMs).then(() => true, () => false);
+    return withTimeout(ready, timeoutMs).then(
+      () => true,
+      () => false,
+    );
   }
 
   /** Why there is no connection, in words that hold no secret. */
@@ -143,7 +149,16 @@ export class StreamReader implements QueueReader {
     if (this.#claimCursor === '0-0' && now - this.#claimedMs < CLAIM_INTERVAL_MS) return [];
     this.#claimedMs = now;
     for (;;) {
-      const command = ['XAUTOCLAIM', this.#stream, GROUP, this.name, String(idleMs), this.#claimCursor, 'COUNT', String(max)];
+      const command = [
+        'XAUTOCLAIM',
+        this.#stream,
+        GROUP,
+        this.name,
+        String(idleMs),
+        this.#claimCursor,
+        'COUNT',
+        String(max),
+      ];
       const reply = await this.#read(command, 0);
       reply.array();
       this.#claimCursor = reply.text();
@@ -158,7 +173,18 @@ export class StreamReader implements QueueReader {
   async #readGroup(max: number, waitMs: number, from: string): Promise<readonly Delivery[]> {
     // BLOCK 0 would wait for ever.
     const block = waitMs === 0 ? [] : ['BLOCK', String(waitMs)];
-    const command = ['XREADGROUP', 'GROUP', GROUP, this.name, 'COUNT', String(max), ...block, 'STREAMS', this.#stream, from];
+    const command = [
+      'XREADGROUP',
+      'GROUP',
+      GROUP,
+      this.name,
+      'COUNT',
+      String(max),
+      ...block,
+      'STREAMS',
+      this.#stream,
+      from,
+    ];
     const reply = await this.#read(command, waitMs);
     // An array of one stream, which is its name and its entries; no array where there is nothing.
     if (reply.array() === undefined) return [];
@@ -205,7 +231,8 @@ export class StreamReader implements QueueReader {
     try {
       const replicas = await this.#sign(0);
       const crowded = replicas > this.#replicasMax;
-      if (crowded && !this.#crowded) this.#log.warn({ replicas }, 'more replicas run than INGEST_CONSUMER_REPLICAS_MAX allows');
+      if (crowded && !this.#crowded)
+        this.#log.warn({ replicas }, 'more replicas run than INGEST_CONSUMER_REPLICAS_MAX allows');
       this.#crowded = crowded;
       if (performance.now() - this.#tidiedMs < TIDY_INTERVAL_MS) return;
       this.#tidiedMs = performance.now();
@@ -251,7 +278,13 @@ function deliveryOf(reply: Reply): Delivery {
   return { entry, producer, body, dropped: false, acceptedAtMs: acceptedAtMs(entry) };
 }
 
-const droppedDelivery = (entry: string): Delivery => ({ entry, producer: undefined, body: undefined, dropped: true, acceptedAtMs: acceptedAtMs(entry) });
+const droppedDelivery = (entry: string): Delivery => ({
+  entry,
+  producer: undefined,
+  body: undefined,
+  dropped: true,
+  acceptedAtMs: acceptedAtMs(entry),
+});
 
 const acceptedAtMs = (entry: string): number => Math.min(Number.parseInt(entry, 10), TIME_MS_MAX);
 

@@ -29,7 +29,13 @@ export interface GatewayClientOptions {
 export type Try =
   | { readonly kind: 'accepted'; readonly duplicate: boolean }
   | { readonly kind: 'refused'; readonly code: string; readonly status: number; readonly answer: unknown }
-  | { readonly kind: 'retry'; readonly code: string; readonly status: number; readonly answer: unknown; readonly afterMs: number };
+  | {
+      readonly kind: 'retry';
+      readonly code: string;
+      readonly status: number;
+      readonly answer: unknown;
+      readonly afterMs: number;
+    };
 
 /** Answers are small; more than this is no answer of a gateway. */
 const ANSWER_BYTES_MAX = 1 << 20;
@@ -67,7 +73,13 @@ export class GatewayClient {
   send(body: Buffer): Promise<Try> {
     return new Promise((resolve) => {
       const lost = (cause: Error): void =>
-        resolve({ kind: 'retry', code: NO_ANSWER, status: 0, answer: { error: cause.message || String((cause as NodeJS.ErrnoException).code) }, afterMs: 0 });
+        resolve({
+          kind: 'retry',
+          code: NO_ANSWER,
+          status: 0,
+          answer: { error: cause.message || String((cause as NodeJS.ErrnoException).code) },
+          afterMs: 0,
+        });
       const outgoing = httpsRequest(this.#options, (response) => {
         readAll(response).then((text) => resolve(tryOf(response, text)), lost);
       });
@@ -99,7 +111,8 @@ function tryOf(response: IncomingMessage, text: string): Try {
   const status = response.statusCode ?? 0;
   const answer = parsed(text);
   const members: Record<string, unknown> = typeof answer === 'object' && answer !== null ? { ...answer } : {};
-  if (status === 202 && members['status'] === 'accepted') return { kind: 'accepted', duplicate: members['duplicate'] === true };
+  if (status === 202 && members['status'] === 'accepted')
+    return { kind: 'accepted', duplicate: members['duplicate'] === true };
   const code = typeof members['code'] === 'string' ? members['code'] : `HTTP_${status}`;
   if (members['retryable'] !== true) return { kind: 'refused', code, status, answer };
   return { kind: 'retry', code, status, answer, afterMs: retryAfterMs(response.headers['retry-after']) };

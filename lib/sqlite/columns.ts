@@ -58,11 +58,13 @@ function textsOf(texts: readonly string[]): Texts {
 
 export const textAt = ({ all, ends }: Texts, at: number): string => all.slice(ends[at - 1] ?? 0, ends[at]);
 
-export const bodyAt = ({ bodies, bodyEnds }: LandingColumns, at: number): Uint8Array => bodies.subarray(bodyEnds[at - 1] ?? 0, bodyEnds[at]);
+export const bodyAt = ({ bodies, bodyEnds }: LandingColumns, at: number): Uint8Array =>
+  bodies.subarray(bodyEnds[at - 1] ?? 0, bodyEnds[at]);
 
 const LANDINGS = ['landed', 'duplicate', 'conflict'] as const satisfies readonly Landing[];
 
 /** One byte for each verdict. */
 export const VERDICT = { landed: 0, duplicate: 1, conflict: 2 } as const satisfies Record<Landing, number>;
 
-export const landingsOf = (verdicts: Uint8Array): Landing[] => Array.from(verdicts, (verdict) => LANDINGS[verdict] ?? 'conflict');
+export const landingsOf = (verdicts: Uint8Array): Landing[] =>
+  Array.from(verdicts, (verdict) => LANDINGS[verdict] ?? 'conflict');

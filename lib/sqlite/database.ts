@@ -136,7 +136,11 @@ export class Database {
   /** The open file. Throws where it is not there any more, or has been replaced since. */
   #opened(): Handle {
     const identity = statSync(this.#path, { bigint: true });
-    if (this.#handle !== undefined && (this.#handle.identity.ino !== identity.ino || this.#handle.identity.dev !== identity.dev)) this.close();
+    if (
+      this.#handle !== undefined &&
+      (this.#handle.identity.ino !== identity.ino || this.#handle.identity.dev !== identity.dev)
+    )
+      this.close();
     return (this.#handle ??= { database: open(this.#path, this.#readOnly), identity, statements: new Map() });
   }
 
@@ -165,7 +169,8 @@ function makeSchema(path: string): void {
     database.exec('BEGIN IMMEDIATE');
     try {
       const found = schemaVersion(database);
-      if (found > SCHEMA_VERSION) throw new Error(`the schema has version ${found}, and this program knows ${SCHEMA_VERSION}`);
+      if (found > SCHEMA_VERSION)
+        throw new Error(`the schema has version ${found}, and this program knows ${SCHEMA_VERSION}`);
       if (found < SCHEMA_VERSION) database.exec(SCHEMA);
       database.exec('COMMIT');
     } catch (cause) {
@@ -177,7 +182,8 @@ function makeSchema(path: string): void {
   }
 }
 
-const schemaVersion = (database: DatabaseSync): number => Number(database.prepare('PRAGMA user_version').get()?.['user_version']);
+const schemaVersion = (database: DatabaseSync): number =>
+  Number(database.prepare('PRAGMA user_version').get()?.['user_version']);
 
 function transaction<T>(open: Handle, work: () => T): T {
   open.database.exec('BEGIN IMMEDIATE');
@@ -191,7 +197,11 @@ function transaction<T>(open: Handle, work: () => T): T {
   }
 }
 
-const rowOf = (batch: LandingColumns, at: number, landedAt: string): [string, string, string, string, string, Uint8Array] => [
+const rowOf = (
+  batch: LandingColumns,
+  at: number,
+  landedAt: string,
+): [string, string, string, string, string, Uint8Array] => [
   textAt(batch.ids, at),
   textAt(batch.types, at),
   textAt(batch.producers, at),
@@ -231,7 +241,13 @@ function lookup(open: Handle, id: string, producer: string): WarehouseLookup {
   const landed = statement(open, FIND_LANDED).get(id, producer);
   if (landed !== undefined) {
     const { type, body } = landed as { type: string; body: string };
-    return { kind: 'landed', text: body, type, acceptedAtMs: timeMs(landed['accepted_at']), landedAtMs: timeMs(landed['landed_at']) };
+    return {
+      kind: 'landed',
+      text: body,
+      type,
+      acceptedAtMs: timeMs(landed['accepted_at']),
+      landedAtMs: timeMs(landed['landed_at']),
+    };
   }
   const rejected = statement(open, FIND_REJECTED).get(id, storableText(producer));
   if (rejected === undefined) return { kind: 'unknown' };
@@ -271,4 +287,5 @@ const primaryCode = (cause: SqliteError): number => cause.errcode & 0xff;
 const busy = (cause: unknown): boolean => isSqliteError(cause) && [5, 6].includes(primaryCode(cause));
 
 /** SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH: they speak of the data, and would say the same tomorrow. */
-const refuses = (cause: unknown): cause is SqliteError => isSqliteError(cause) && [18, 19, 20].includes(primaryCode(cause));
+const refuses = (cause: unknown): cause is SqliteError =>
+  isSqliteError(cause) && [18, 19, 20].includes(primaryCode(cause));

@@ -92,7 +92,12 @@ class Thread {
     this.#pending.delete(reply.call);
     if (this.#pending.size === 0) this.#worker?.unref();
     if ('value' in reply) pending?.resolve(reply.value);
-    else pending?.reject(reply.refused === undefined ? new Error(reply.message) : new BatchRefused(reply.refused, { cause: new Error(reply.message) }));
+    else
+      pending?.reject(
+        reply.refused === undefined
+          ? new Error(reply.message)
+          : new BatchRefused(reply.refused, { cause: new Error(reply.message) }),
+      );
   }
 
   #lost(worker: Worker, cause: unknown): void {

@@ -45,7 +45,8 @@ async function answer(number: number, call: Call): Promise<Reply> {
   try {
     return { call: number, value: await run(call) };
   } catch (cause) {
-    if (!(cause instanceof BatchRefused)) return { call: number, message: cause instanceof Error ? cause.message : String(cause) };
+    if (!(cause instanceof BatchRefused))
+      return { call: number, message: cause instanceof Error ? cause.message : String(cause) };
     const why = cause.cause instanceof Error ? cause.cause.message : cause.message;
     return { call: number, message: why, refused: cause.message };
   }

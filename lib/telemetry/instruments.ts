@@ -113,7 +113,11 @@ export class Distribution {
     let below = 0;
     for (let at = 0; at <= this.#bounds.length; at += 1) {
       below += this.#counts[at] ?? 0;
-      samples.push({ metricName: `${name}_bucket`, labels: { le: this.#bounds[at] ?? '+Inf', ...labels }, value: below });
+      samples.push({
+        metricName: `${name}_bucket`,
+        labels: { le: this.#bounds[at] ?? '+Inf', ...labels },
+        value: below,
+      });
     }
     samples.push({ metricName: `${name}_sum`, labels, value: this.#sum });
     samples.push({ metricName: `${name}_count`, labels, value: below });

@@ -8,7 +8,8 @@ const P99_MAX_MS = 200;
 const QUIET: LatencyRun = { p99Ms: 8, failure: undefined, foreignShare: 0.02 };
 
 /** Rounds in which the floor takes 40 µs, Redis 15 µs and the gateway what `ratios` say. */
-const rounds = (...ratios: number[]): CostRound[] => ratios.map((ratio) => ({ gatewayUs: 40 * ratio, redisUs: 15, floorUs: 40, foreignShare: 0.1 }));
+const rounds = (...ratios: number[]): CostRound[] =>
+  ratios.map((ratio) => ({ gatewayUs: 40 * ratio, redisUs: 15, floorUs: 40, foreignShare: 0.1 }));
 
 const outcome = (costs: readonly CostRound[], latencies: readonly LatencyRun[] = [QUIET]): string =>
   gateVerdict(costs, latencies, BUDGET, P99_MAX_MS).outcome;
@@ -54,7 +55,12 @@ describe('the gate', () => {
   });
 
   it('compares each round with the floor of the same round', () => {
-    const drifting = [1, 2, 3, 4, 5].map((slower) => ({ gatewayUs: 44 * slower, redisUs: 15 * slower, floorUs: 40 * slower, foreignShare: 0.1 }));
+    const drifting = [1, 2, 3, 4, 5].map((slower) => ({
+      gatewayUs: 44 * slower,
+      redisUs: 15 * slower,
+      floorUs: 40 * slower,
+      foreignShare: 0.1,
+    }));
     assert.equal(outcome(drifting), 'pass');
   });
 });

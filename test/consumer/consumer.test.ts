@@ -24,7 +24,8 @@ interface Running {
 }
 
 const event = (id: string, data: unknown = ''): string => JSON.stringify({ id, type: 'order.paid', data });
-const idsOf = (count: number): string[] => Array.from({ length: count }, (_, at) => `order-${String(at).padStart(6, '0')}`);
+const idsOf = (count: number): string[] =>
+  Array.from({ length: count }, (_, at) => `order-${String(at).padStart(6, '0')}`);
 
 describe('a consumer with several batches under way', () => {
   let redis: TestRedis;
@@ -60,7 +61,8 @@ describe('a consumer with several batches under way', () => {
     return { consumer, done };
   };
 
-  const pending = async (): Promise<number> => Number(((await redis.command('XPENDING', STREAM, GROUP)) as unknown[])[0]);
+  const pending = async (): Promise<number> =>
+    Number(((await redis.command('XPENDING', STREAM, GROUP)) as unknown[])[0]);
   const landedIds = async (): Promise<string[]> => (await store.events()).map(({ id }) => id);
 
   it('lands a backlog of many batches, each event once, and leaves nothing pending', async (t) => {
@@ -85,10 +87,16 @@ describe('a consumer with several batches under way', () => {
       if (away && batch[0]?.id === failing?.[0]?.id) throw new Error('the warehouse is away');
       return land(batch);
     });
-    await eventually('the others have landed', async () => failing !== undefined && (await store.count()) === ids.length - failing.length);
+    await eventually(
+      'the others have landed',
+      async () => failing !== undefined && (await store.count()) === ids.length - failing.length,
+    );
     await eventually('only it is pending', async () => (await pending()) === failing?.length);
     const missing = new Set(failing?.map(({ id }) => id));
-    assert.deepEqual(await landedIds(), ids.filter((id) => !missing.has(id)));
+    assert.deepEqual(
+      await landedIds(),
+      ids.filter((id) => !missing.has(id)),
+    );
     away = false;
     await eventually('all has landed', async () => (await store.count()) === ids.length);
     await eventually('all is acknowledged', async () => (await pending()) === 0);
@@ -105,7 +113,11 @@ describe('a consumer with several batches under way', () => {
     await eventually('three batches are under way', () => held.length === 3);
     assert.equal(await store.count(), 0);
     const [group] = (await redis.command('XINFO', 'GROUPS', STREAM)) as unknown[][];
-    assert.equal(await pending(), Number(group?.[(group.indexOf('entries-read') ?? 0) + 1]), 'all that was read is pending');
+    assert.equal(
+      await pending(),
+      Number(group?.[(group.indexOf('entries-read') ?? 0) + 1]),
+      'all that was read is pending',
+    );
     held[1]?.();
     const written = await eventually('the second has landed', async () => (await store.count()) > 0 && store.count());
     await eventually('it is acknowledged', async () => (await pending()) <= ids.length - written);
@@ -120,7 +132,8 @@ describe('a consumer with several batches under way', () => {
     const release = new AbortController();
     await run(t, (land) => async (batch) => {
       held += batch.length;
-      if (!release.signal.aborted) await new Promise((resolve) => release.signal.addEventListener('abort', resolve, { once: true }));
+      if (!release.signal.aborted)
+        await new Promise((resolve) => release.signal.addEventListener('abort', resolve, { once: true }));
       return land(batch);
     });
     const read = await eventually('it has read what it may', async () => {
@@ -154,10 +167,27 @@ describe('a consumer with several batches under way', () => {
   });
 
   it('isolates poison in a backlog, and keeps unusual text byte for byte', async (t) => {
-    const texts = ['\u{1F600} \u{10FFFF}', '\u0000\u0001', '\u2028\u2029\u007f', 'é\u0301', '\\', '"', '\ud83d', '\udc00\ud800', '\ufeff\ufffe'];
+    const texts = [
+      '\u{1F600} \u{10FFFF}',
+      '\u0000\u0001',
+      '\u2028\u2029\u007f',
+      'é\u0301',
+      '\\',
+      '"',
+      '\ud83d',
+      '\udc00\ud800',
+      '\ufeff\ufffe',
+    ];
     // JSON.stringify escapes lone surrogates and control characters; the rest stands there as it is.
     const good = idsOf(1_500).map((id, at) => event(`${id} ${texts[at % 2 === 0 ? 0 : 3]}`, texts[at % texts.length]));
-    const bad = ['{"id":"half"', event('x').replace('"x"', '"\\ud800"'), '{"id":"no-type"}', '', '\ufeff{"id":"a","type":"t"}', '{"id":"a\u0000","type":"t"}'];
+    const bad = [
+      '{"id":"half"',
+      event('x').replace('"x"', '"\\ud800"'),
+      '{"id":"no-type"}',
+      '',
+      '\ufeff{"id":"a","type":"t"}',
+      '{"id":"a\u0000","type":"t"}',
+    ];
     const mixed = good.flatMap((body, at) => (at % 100 === 50 ? [bad[(at / 50) % bad.length] ?? '', body] : [body]));
     await put(mixed);
     await put([event('nul')], 'a\0b');

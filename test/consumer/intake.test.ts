@@ -38,7 +38,10 @@ describe('the intake', () => {
       assert.equal(await settles(taking), false, `with ${first} entries`);
       intake.add(entries(100, 300, first), await intake.reserve());
     }
-    assert.deepEqual((await taking)?.rejections.map(({ entry }) => entry), entries(400, 300).rejections.map(({ entry }) => entry));
+    assert.deepEqual(
+      (await taking)?.rejections.map(({ entry }) => entry),
+      entries(400, 300).rejections.map(({ entry }) => entry),
+    );
   });
 
   it('gives what there is when a read brought less than it might have', async () => {
@@ -113,7 +116,10 @@ describe('the intake', () => {
     intake.add(entries(6, 300), await intake.reserve());
     intake.end();
     const counts = await Promise.all([...takers, intake.take()].map(async (taking) => (await taking)?.count ?? 0));
-    assert.equal(counts.reduce((sum, count) => sum + count), 11);
+    assert.equal(
+      counts.reduce((sum, count) => sum + count),
+      11,
+    );
   });
 
   it('gives the rest when it has ended, and then nothing', async () => {

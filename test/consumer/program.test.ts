@@ -10,7 +10,8 @@ import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 
-const run = (env: Readonly<Record<string, string>>, ...args: string[]): Program => new Program('ingest-consumer', { env, args });
+const run = (env: Readonly<Record<string, string>>, ...args: string[]): Program =>
+  new Program('ingest-consumer', { env, args });
 
 describe('ingest-consumer, before it starts', () => {
   it('tells every problem of the configuration at once, with key and remedy, and exits with 2', async () => {
@@ -24,7 +25,14 @@ describe('ingest-consumer, before it starts', () => {
     });
     assert.equal(await program.ended, 2);
     const output = program.output;
-    for (const key of ['QUEUE_URI', 'WAREHOUSE_URI', 'CONSUMER_ADDR', 'CONSUMER_BATCH_MAX', 'CONSUMER_REPLICAS_MAX', 'LOG_LEVEL']) {
+    for (const key of [
+      'QUEUE_URI',
+      'WAREHOUSE_URI',
+      'CONSUMER_ADDR',
+      'CONSUMER_BATCH_MAX',
+      'CONSUMER_REPLICAS_MAX',
+      'LOG_LEVEL',
+    ]) {
       assert.match(output, new RegExp(`^ingest-consumer: INGEST_${key}\\b.* wanted`, 'm'));
     }
     assert.match(output, /INGEST_CONSUMER_BATCH_MX is not a known key; the nearest one is INGEST_CONSUMER_BATCH_MAX/);
@@ -55,7 +63,10 @@ describe('ingest-consumer, before it starts', () => {
   it('exits with 4 when there is no queue, and names the key without the password', async () => {
     const program = run({ INGEST_QUEUE_URI: 'redis://user:secret@127.0.0.1:1', INGEST_WAREHOUSE_URI: 'sqlite:unused' });
     assert.equal(await program.ended, 4);
-    assert.match(program.output, /INGEST_QUEUE_URI=redis:\/\/user:\*\*\*@127\.0\.0\.1:1: the queue does not answer \(.*ECONNREFUSED/);
+    assert.match(
+      program.output,
+      /INGEST_QUEUE_URI=redis:\/\/user:\*\*\*@127\.0\.0\.1:1: the queue does not answer \(.*ECONNREFUSED/,
+    );
     assert.ok(!program.output.includes('secret'));
   });
 });

@@ -5,7 +5,18 @@ import { createConfig, lint } from '@redocly/openapi-core';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import fc from 'fast-check';
 import { EventSchema, parseEvent } from '../../lib/ingest/event.ts';
-import { API_FILE, at, deref, isObject, nodes, PATHS, pointer, schemaAt, type Json, type JsonObject } from '../support/api-file.ts';
+import {
+  API_FILE,
+  at,
+  deref,
+  isObject,
+  nodes,
+  PATHS,
+  pointer,
+  schemaAt,
+  type Json,
+  type JsonObject,
+} from '../support/api-file.ts';
 
 describe('the API file', () => {
   it('has no problem by the recommended rules of an OpenAPI linter', async () => {
@@ -18,7 +29,10 @@ describe('the API file', () => {
       },
     });
     const problems = await lint({ ref: API_FILE, config });
-    assert.deepEqual(problems.map(({ ruleId, message, location }) => `${ruleId}: ${message} ${location[0]?.pointer}`), []);
+    assert.deepEqual(
+      problems.map(({ ruleId, message, location }) => `${ruleId}: ${message} ${location[0]?.pointer}`),
+      [],
+    );
   });
 
   it('uses each of its components', () => {
@@ -28,7 +42,11 @@ describe('the API file', () => {
         assert.ok(used.has(`#/components/${kind}/${name}`), `${kind}/${name}`);
       }
     }
-    const required = new Set([...nodes()].flatMap(([, node]) => (Array.isArray(node['security']) ? node['security'].flatMap((one) => Object.keys(one as JsonObject)) : [])));
+    const required = new Set(
+      [...nodes()].flatMap(([, node]) =>
+        Array.isArray(node['security']) ? node['security'].flatMap((one) => Object.keys(one as JsonObject)) : [],
+      ),
+    );
     assert.deepEqual([...required].sort(), Object.keys(at('/components/securitySchemes') as JsonObject).sort());
   });
 
@@ -42,7 +60,11 @@ describe('the API file', () => {
   it('answers HEAD as it answers GET', () => {
     for (const { path, methods } of PATHS) {
       if (!methods.includes('HEAD')) continue;
-      assert.deepEqual(at(pointer('paths', path, 'head', 'responses')), at(pointer('paths', path, 'get', 'responses')), path);
+      assert.deepEqual(
+        at(pointer('paths', path, 'head', 'responses')),
+        at(pointer('paths', path, 'get', 'responses')),
+        path,
+      );
     }
   });
 
@@ -90,23 +112,38 @@ describe('the API file', () => {
 function bare(schema: Json): Json {
   if (Array.isArray(schema)) return schema.map(bare);
   if (!isObject(schema)) return schema;
-  return Object.fromEntries(Object.entries(schema).filter(([key]) => key !== 'description').map(([key, value]) => [key, bare(value)]));
+  return Object.fromEntries(
+    Object.entries(schema)
+      .filter(([key]) => key !== 'description')
+      .map(([key, value]) => [key, bare(value)]),
+  );
 }
 
 // Strings around every border of the rules: lengths in code points against UTF-16 units, controls, lone surrogates.
 const piece = fc.oneof(
   { weight: 4, arbitrary: fc.constantFrom('a', 'Z', '0', '_', '-', '.', '..', 'é', '\u{1F600}', '\u{10FFFF}') },
-  { weight: 1, arbitrary: fc.constantFrom('\u0000', '\n', '\u001f', '\u007f', '\u0080', '\ud800', '\udfff', '\udc00\ud800', ' ') },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom('\u0000', '\n', '\u001f', '\u007f', '\u0080', '\ud800', '\udfff', '\udc00\ud800', ' '),
+  },
 );
 const name = fc.oneof(
   fc.array(piece, { maxLength: 6 }).map((parts) => parts.join('')),
-  fc.tuple(fc.constantFrom('a', '\u{1F600}', 'a.', '\ud800'), fc.constantFrom(127, 128, 129, 255, 256, 257)).map(([one, times]) => one.repeat(times)),
+  fc
+    .tuple(fc.constantFrom('a', '\u{1F600}', 'a.', '\ud800'), fc.constantFrom(127, 128, 129, 255, 256, 257))
+    .map(([one, times]) => one.repeat(times)),
   fc.string({ unit: 'binary', maxLength: 300 }),
   fc.string({ unit: 'grapheme', maxLength: 8 }),
 );
 const member = fc.oneof({ weight: 6, arbitrary: name }, { weight: 1, arbitrary: fc.jsonValue() });
 const candidate = fc.oneof(
-  { weight: 8, arbitrary: fc.record({ id: member, type: fc.oneof(fc.constant('a.b'), member), more: fc.jsonValue() }, { requiredKeys: [] }) },
+  {
+    weight: 8,
+    arbitrary: fc.record(
+      { id: member, type: fc.oneof(fc.constant('a.b'), member), more: fc.jsonValue() },
+      { requiredKeys: [] },
+    ),
+  },
   { weight: 1, arbitrary: fc.jsonValue() },
 );
 
@@ -119,8 +156,14 @@ describe('the event of the API file and the event of the code', () => {
   });
 
   it('have the id and type that the answers show', () => {
-    for (const [component, property] of [['EventId', 'id'], ['EventType', 'type']] as const) {
-      assert.deepEqual(bare(at(`/components/schemas/${component}`)), bare(at(`/components/schemas/Event/properties/${property}`)));
+    for (const [component, property] of [
+      ['EventId', 'id'],
+      ['EventType', 'type'],
+    ] as const) {
+      assert.deepEqual(
+        bare(at(`/components/schemas/${component}`)),
+        bare(at(`/components/schemas/Event/properties/${property}`)),
+      );
     }
   });
 

@@ -41,7 +41,9 @@ function documentedProblems(): DocumentedProblem[] {
     if (!isObject(at(media))) continue;
     const schema = deref(`${media}/schema`);
     const alternatives = at(`${schema}/oneOf`);
-    const schemas = Array.isArray(alternatives) ? alternatives.map((_, index) => deref(`${schema}/oneOf/${index}`)) : [schema];
+    const schemas = Array.isArray(alternatives)
+      ? alternatives.map((_, index) => deref(`${schema}/oneOf/${index}`))
+      : [schema];
     const retryAfter = isObject(at(pointer('components', 'responses', name, 'headers', 'Retry-After')));
     for (const from of schemas) {
       const constant = (member: string): unknown => at(`${from}/properties/${member}/const`);
@@ -71,7 +73,12 @@ describe('the error catalogue', () => {
 
   it('is the problems that the responses of the API file hold', () => {
     const catalogued = entries.map(({ status, code, retryable, title, retryAfterS }) => ({
-      status, code, retryable, title, type: problemType(code), retryAfter: retryAfterS !== undefined,
+      status,
+      code,
+      retryable,
+      title,
+      type: problemType(code),
+      retryAfter: retryAfterS !== undefined,
     }));
     assert.deepEqual(byText(documentedProblems()), byText(catalogued));
   });
@@ -85,7 +92,8 @@ describe('the error catalogue', () => {
   });
 
   it('gives Retry-After with every 503 and every 429', () => {
-    for (const { status, retryAfterS } of entries) assert.equal(retryAfterS !== undefined, status === 503 || status === 429, String(status));
+    for (const { status, retryAfterS } of entries)
+      assert.equal(retryAfterS !== undefined, status === 503 || status === 429, String(status));
   });
 
   it('has one title for each status and code', () => {

@@ -62,9 +62,10 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       assert.equal(deliveries[0].dropped, false);
       assert.ok(deliveries[0].acceptedAtMs >= before - 1_000 && deliveries[0].acceptedAtMs <= Date.now() + 1_000);
       const rest = await other.read(10, NEVER_MS, 0);
-      assert.deepEqual(rest.map(({ entry, producer, body }) => ({ entry, producer, body })), [
-        { entry: second, producer: undefined, body: undefined },
-      ]);
+      assert.deepEqual(
+        rest.map(({ entry, producer, body }) => ({ entry, producer, body })),
+        [{ entry: second, producer: undefined, body: undefined }],
+      );
     });
 
     it('waits for the first entry, and no longer than it was told', async () => {
@@ -77,16 +78,23 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       assert.deepEqual(await reader.read(10, NEVER_MS, 0), [], 'and not at all');
     });
 
-    it("claims what another member took and never acknowledged, and only after it is stale", async () => {
+    it('claims what another member took and never acknowledged, and only after it is stale', async () => {
       const [dead, living] = [await open(), await open()];
       await dead.join();
-      const entries = [await queue.put({ producer: 'shop', body: '1' }), await queue.put({ producer: 'shop', body: '2' })];
+      const entries = [
+        await queue.put({ producer: 'shop', body: '1' }),
+        await queue.put({ producer: 'shop', body: '2' }),
+      ];
       assert.deepEqual(names(await dead.read(10, NEVER_MS, 0)), entries);
       assert.deepEqual(await living.read(10, NEVER_MS, 20), []);
-      const claimed = await eventually('the entries are claimed', async () => {
-        const deliveries = await living.read(10, IDLE_MS, 20);
-        return deliveries.length > 0 && deliveries;
-      }, 5_000);
+      const claimed = await eventually(
+        'the entries are claimed',
+        async () => {
+          const deliveries = await living.read(10, IDLE_MS, 20);
+          return deliveries.length > 0 && deliveries;
+        },
+        5_000,
+      );
       assert.deepEqual(names(claimed), entries);
       await living.acknowledge(names(claimed));
       assert.deepEqual(await living.lag(), { events: 0, oldestMs: 0 });
@@ -117,11 +125,18 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       const entry = await queue.put({ producer: 'shop', body: '{}' });
       await dead.read(10, NEVER_MS, 0);
       await queue.drop(entry);
-      const claimed = await eventually('the entry is claimed', async () => {
-        const deliveries = await living.read(10, IDLE_MS, 20);
-        return deliveries.length > 0 && deliveries;
-      }, 5_000);
-      assert.deepEqual(claimed.map(({ entry: at, dropped, body }) => ({ at, dropped, body })), [{ at: entry, dropped: true, body: undefined }]);
+      const claimed = await eventually(
+        'the entry is claimed',
+        async () => {
+          const deliveries = await living.read(10, IDLE_MS, 20);
+          return deliveries.length > 0 && deliveries;
+        },
+        5_000,
+      );
+      assert.deepEqual(
+        claimed.map(({ entry: at, dropped, body }) => ({ at, dropped, body })),
+        [{ at: entry, dropped: true, body: undefined }],
+      );
       await living.acknowledge([entry]);
       assert.deepEqual(await living.lag(), { events: 0, oldestMs: 0 });
     });
@@ -186,10 +201,14 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       const [living, late] = [await open(), await open()];
       assert.equal(await living.register(1), true);
       const since = performance.now();
-      await eventually('the lease would have ended', async () => {
-        assert.equal(await late.register(1), false);
-        return performance.now() - since > REPLICA_LEASE_MS + 500;
-      }, REPLICA_LEASE_MS * 2);
+      await eventually(
+        'the lease would have ended',
+        async () => {
+          assert.equal(await late.register(1), false);
+          return performance.now() - since > REPLICA_LEASE_MS + 500;
+        },
+        REPLICA_LEASE_MS * 2,
+      );
     });
 
     it('acknowledges nothing, and entries that are gone, without a fault', async () => {

@@ -46,7 +46,8 @@ export async function submitAll(queue: Queue, submissions: readonly Recorded[]):
 /** The same in turns of `size`: for more than a queue should be handed at once. */
 export async function submitInTurns(queue: Queue, submissions: readonly Recorded[], size = 500): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
-  for (let from = 0; from < submissions.length; from += size) outcomes.push(...(await submitAll(queue, submissions.slice(from, from + size))));
+  for (let from = 0; from < submissions.length; from += size)
+    outcomes.push(...(await submitAll(queue, submissions.slice(from, from + size))));
   return outcomes;
 }
 
@@ -87,15 +88,24 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
 
     it('calls the second of an id a duplicate, adds nothing, and keeps the first body', async () => {
       const [first, second] = [new Recorded('twice', 'p', { n: 1 }), new Recorded('twice', 'p', { n: 2 })];
-      const [outcomes, bodies] = await added(async () => [...(await submitAll(queue, [first])), ...(await submitAll(queue, [second]))]);
+      const [outcomes, bodies] = await added(async () => [
+        ...(await submitAll(queue, [first])),
+        ...(await submitAll(queue, [second])),
+      ]);
       assert.deepEqual([outcomes, bodies], [['accepted', 'duplicate'], [first.text]]);
     });
 
     it('does so within one turn as well, and accepts every id of the turn exactly once', async () => {
       const turn = Array.from({ length: 60 }, (_, at) => new Recorded(`turn-${at % 20}`, 'p', { at }));
       const [outcomes, bodies] = await added(() => submitAll(queue, turn));
-      assert.deepEqual(outcomes, turn.map((_, at) => (at < 20 ? 'accepted' : 'duplicate')));
-      assert.deepEqual(bodies, turn.slice(0, 20).map(({ text }) => text));
+      assert.deepEqual(
+        outcomes,
+        turn.map((_, at) => (at < 20 ? 'accepted' : 'duplicate')),
+      );
+      assert.deepEqual(
+        bodies,
+        turn.slice(0, 20).map(({ text }) => text),
+      );
     });
 
     it("calls another producer's id a conflict, adds nothing, and does not show it", async () => {
@@ -108,7 +118,9 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
 
     it('decides an id between two queues that race for it', async () => {
       const others = await Promise.all([open(), open()]);
-      const racing = others.map((one, at) => Array.from({ length: 100 }, (_, n) => [one, new Recorded(`raced-${n}`, `p${at}`)] as const));
+      const racing = others.map((one, at) =>
+        Array.from({ length: 100 }, (_, n) => [one, new Recorded(`raced-${n}`, `p${at}`)] as const),
+      );
       const [, bodies] = await added(async () => {
         for (let n = 0; n < 100; n += 1) {
           for (const side of racing) {
@@ -129,18 +141,43 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       const turn = Array.from({ length: 700 }, (_, at) => new Recorded(`many-${at}`));
       const [outcomes, bodies] = await added(() => submitAll(queue, turn));
       assert.deepEqual(new Set(outcomes), new Set(['accepted']));
-      assert.deepEqual(bodies, turn.map(({ text }) => text));
+      assert.deepEqual(
+        bodies,
+        turn.map(({ text }) => text),
+      );
     });
 
     it('takes bodies that are large together, in order', async () => {
-      const turn = Array.from({ length: 30 }, (_, at) => new Recorded(`large-${at}`, 'p', { pad: 'x'.repeat(100_000) }));
+      const turn = Array.from(
+        { length: 30 },
+        (_, at) => new Recorded(`large-${at}`, 'p', { pad: 'x'.repeat(100_000) }),
+      );
       const [outcomes, bodies] = await added(() => submitAll(queue, turn));
       assert.deepEqual(new Set(outcomes), new Set(['accepted']));
-      assert.deepEqual(bodies, turn.map(({ text }) => text));
+      assert.deepEqual(
+        bodies,
+        turn.map(({ text }) => text),
+      );
     });
 
     it('keeps apart ids that are nearly alike', async () => {
-      const ids = ['a', 'A', 'a ', ' a', 'á', 'a\u0301', '1', '01', '1.0', '1e0', '-', 'x'.repeat(64), 'x'.repeat(65), 'x'.repeat(256), `${'x'.repeat(255)}y`];
+      const ids = [
+        'a',
+        'A',
+        'a ',
+        ' a',
+        'á',
+        'a\u0301',
+        '1',
+        '01',
+        '1.0',
+        '1e0',
+        '-',
+        'x'.repeat(64),
+        'x'.repeat(65),
+        'x'.repeat(256),
+        `${'x'.repeat(255)}y`,
+      ];
       const events = ids.map((id) => new Recorded(id));
       assert.deepEqual(new Set(await submitAll(queue, events)), new Set(['accepted']));
       for (const { id, text } of events) {

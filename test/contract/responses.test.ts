@@ -60,16 +60,30 @@ async function twice(wanted: string, scope: string, send: (requestId: string) =>
 /** `wanted` is the status, or the status and the code. */
 function expect(wanted: string, scope: string, seen: Seen): void {
   transcript.hold(scope, seen);
-  const { code } = seen.headers['content-type'] === 'application/problem+json' && seen.body !== '' ? (JSON.parse(seen.body) as { code: string }) : { code: undefined };
-  assert.equal([seen.status, ...(code === undefined ? [] : [code])].join(' '), wanted.slice(0, code === undefined ? 3 : undefined), seen.body);
+  const { code } =
+    seen.headers['content-type'] === 'application/problem+json' && seen.body !== ''
+      ? (JSON.parse(seen.body) as { code: string })
+      : { code: undefined };
+  assert.equal(
+    [seen.status, ...(code === undefined ? [] : [code])].join(' '),
+    wanted.slice(0, code === undefined ? 3 : undefined),
+    seen.body,
+  );
 }
 
 const post = (body: string | Buffer, headers: Readonly<Record<string, string>> = {}): Ask => ({
-  method: 'POST', path: '/events', body, headers: { 'content-type': 'application/json', ...headers },
+  method: 'POST',
+  path: '/events',
+  body,
+  headers: { 'content-type': 'application/json', ...headers },
 });
 
 /** Writes `text` on a connection of its own and gives the answer and the connection, which is still open. */
-async function raw(from: TestGateway, text: string | Buffer, certificate: ClientCertificate | undefined = producer): Promise<{ seen: Seen; connection: RawConnection }> {
+async function raw(
+  from: TestGateway,
+  text: string | Buffer,
+  certificate: ClientCertificate | undefined = producer,
+): Promise<{ seen: Seen; connection: RawConnection }> {
   const connection = await from.socket(certificate);
   connection.write(text);
   const seen = await eventually('a whole answer', () => firstResponse(connection.received));
@@ -77,9 +91,18 @@ async function raw(from: TestGateway, text: string | Buffer, certificate: Client
 }
 
 const head = (requestId: string, ...more: readonly string[]): string =>
-  ['POST /events HTTP/1.1', 'Host: here', 'Content-Type: application/json', `X-Request-Id: ${requestId}`, ...more, '', ''].join('\r\n');
+  [
+    'POST /events HTTP/1.1',
+    'Host: here',
+    'Content-Type: application/json',
+    `X-Request-Id: ${requestId}`,
+    ...more,
+    '',
+    '',
+  ].join('\r\n');
 
-const faultPaths = (seen: Seen): string[] => (JSON.parse(seen.body) as { errors?: { path: string }[] }).errors?.map(({ path }) => path) ?? [];
+const faultPaths = (seen: Seen): string[] =>
+  (JSON.parse(seen.body) as { errors?: { path: string }[] }).errors?.map(({ path }) => path) ?? [];
 
 describe('POST /events', () => {
   it('answers 202 to an event, and says duplicate when it comes again', async () => {
@@ -89,13 +112,19 @@ describe('POST /events', () => {
     assert.deepEqual(JSON.parse(again.body), { id: 'accepted', status: 'accepted', duplicate: true });
   });
 
-  for (const type of ['application/json', 'application/cloudevents+json', 'application/json; charset=utf-8', 'Application/CloudEvents+JSON;charset="UTF-8"']) {
+  for (const type of [
+    'application/json',
+    'application/cloudevents+json',
+    'application/json; charset=utf-8',
+    'Application/CloudEvents+JSON;charset="UTF-8"',
+  ]) {
     it(`takes ${type}`, async () => {
       await provoke(one, '202', post(event(type), { 'content-type': type }));
     });
   }
 
-  const deep = (levels: number): string => `{"id":"deep","type":"a","d":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
+  const deep = (levels: number): string =>
+    `{"id":"deep","type":"a","d":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
   for (const [what, body, paths] of [
     ['an empty body', '', ['']],
     ['half a JSON text', '{"id":"a","type":', ['']],
@@ -124,15 +153,21 @@ describe('POST /events', () => {
   });
 
   it('answers 400 when the framing of the body breaks', async () => {
-    await twice('400 INVALID_EVENT', 'POST /events', async (requestId) =>
-      (await raw(gateway, `${head(requestId, 'Transfer-Encoding: chunked')}5\r\n{"id"\r\nnot-a-size\r\n`)).seen);
+    await twice(
+      '400 INVALID_EVENT',
+      'POST /events',
+      async (requestId) =>
+        (await raw(gateway, `${head(requestId, 'Transfer-Encoding: chunked')}5\r\n{"id"\r\nnot-a-size\r\n`)).seen,
+    );
   });
 
   it('answers 401 without a certificate and with one of an unknown authority, 403 without the audience', async () => {
     const strangers = await Pki.create();
     await provoke(gateway.client(), '401 UNAUTHORIZED_PRODUCER', post(event('nobody')));
     await provoke(gateway.client(await strangers.producer('one')), '401 UNAUTHORIZED_PRODUCER', post(event('nobody')));
-    const elsewhere = gateway.client(await pki.producer('elsewhere', { uris: ['urn:test:producer:elsewhere', 'urn:ingest:aud:another'] }));
+    const elsewhere = gateway.client(
+      await pki.producer('elsewhere', { uris: ['urn:test:producer:elsewhere', 'urn:ingest:aud:another'] }),
+    );
     await provoke(elsewhere, '403 UNAUTHORIZED_PRODUCER', post(event('nobody')));
     for (const method of ['GET', 'HEAD']) {
       await provoke(gateway.client(), '401 UNAUTHORIZED_PRODUCER', { method, path: '/events/nobody' });
@@ -150,14 +185,19 @@ describe('POST /events', () => {
   });
 
   it('answers 413 to an announced length over the limit, before a byte of the body', async () => {
-    await twice('413 INVALID_EVENT', 'POST /events', async (requestId) =>
-      (await raw(gateway, head(requestId, `Content-Length: ${BODY_BYTES_MAX + 1}`))).seen);
+    await twice(
+      '413 INVALID_EVENT',
+      'POST /events',
+      async (requestId) => (await raw(gateway, head(requestId, `Content-Length: ${BODY_BYTES_MAX + 1}`))).seen,
+    );
   });
 
   it('answers 413 at the first byte over the limit when no length is announced, and not a byte earlier', async () => {
     await twice('413 INVALID_EVENT', 'POST /events', async (requestId) => {
       const connection = await gateway.socket(producer);
-      connection.write(`${head(requestId, 'Transfer-Encoding: chunked')}${BODY_BYTES_MAX.toString(16)}\r\n${' '.repeat(BODY_BYTES_MAX)}\r\n`);
+      connection.write(
+        `${head(requestId, 'Transfer-Encoding: chunked')}${BODY_BYTES_MAX.toString(16)}\r\n${' '.repeat(BODY_BYTES_MAX)}\r\n`,
+      );
       await eventually('the body is being read', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
       assert.equal(connection.received, '');
       connection.write('1\r\nx');
@@ -171,7 +211,13 @@ describe('POST /events', () => {
   });
 
   it('answers 415 to another media type, another character set and any content coding', async () => {
-    for (const type of ['text/plain', 'application/jsonx', 'application/json; charset=latin1', 'application/cloudevents-batch+json', '']) {
+    for (const type of [
+      'text/plain',
+      'application/jsonx',
+      'application/json; charset=latin1',
+      'application/cloudevents-batch+json',
+      '',
+    ]) {
       await provoke(one, '415 INVALID_EVENT', post(event('typed'), { 'content-type': type }));
     }
     await provoke(one, '415 INVALID_EVENT', { method: 'POST', path: '/events', body: event('typed') });
@@ -183,7 +229,10 @@ describe('POST /events', () => {
   it('answers 503 while too much is in flight, and 202 once it is not', async () => {
     const holder = await gateway.socket(producer);
     holder.write(`${head('holder', `Content-Length: ${event('holder').length}`)}{`);
-    await eventually('the half-sent event is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
+    await eventually(
+      'the half-sent event is in flight',
+      async () => (await gateway.metric('ingest_events_in_flight')) === 1,
+    );
     await provoke(one, '503 QUEUE_OVERLOADED', post(event('over')));
     holder.write(event('holder').slice(1));
     const seen = await eventually('a whole answer', () => firstResponse(holder.received));
@@ -197,15 +246,22 @@ describe('GET and HEAD of /events/{id}', () => {
     const body = event('a/b c%\u{1F600}', { n: [1, { b: null }] });
     await provoke(one, '202', post(body));
     const path = `/events/${encodeURIComponent('a/b c%\u{1F600}')}`;
-    const { event: shown, ...state } = JSON.parse((await provoke(one, '200', { path })).body) as Record<string, unknown>;
+    const { event: shown, ...state } = JSON.parse((await provoke(one, '200', { path })).body) as Record<
+      string,
+      unknown
+    >;
     assert.deepEqual(shown, JSON.parse(body));
-    assert.deepEqual({ ...state, acceptedAt: '' }, { id: 'a/b c%\u{1F600}', type: 'test.event', status: 'accepted', acceptedAt: '' });
+    assert.deepEqual(
+      { ...state, acceptedAt: '' },
+      { id: 'a/b c%\u{1F600}', type: 'test.event', status: 'accepted', acceptedAt: '' },
+    );
     await provoke(one, '200', { method: 'HEAD', path: `${path}?ignored=query` });
   });
 
   it('answer 404 to ids that nobody can have, too', async () => {
     for (const id of ['unknown', '%00', '%ff', '%', '%ed%a0%80', 'x'.repeat(257)]) {
-      for (const method of ['GET', 'HEAD']) await provoke(one, '404 EVENT_NOT_FOUND', { method, path: `/events/${id}` });
+      for (const method of ['GET', 'HEAD'])
+        await provoke(one, '404 EVENT_NOT_FOUND', { method, path: `/events/${id}` });
     }
   });
 });
@@ -223,7 +279,9 @@ describe('any path', () => {
 
   it('answers 405 to another method, and Allow names those that the API file has', async () => {
     for (const { path, methods } of PATHS) {
-      for (const method of ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND'].filter((name) => !methods.includes(name))) {
+      for (const method of ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND'].filter(
+        (name) => !methods.includes(name),
+      )) {
         const seen = await provoke(one, '405 METHOD_NOT_ALLOWED', { method, path: target(path) });
         assert.deepEqual(String(seen.headers['allow']).split(', '), methods);
       }
@@ -231,18 +289,36 @@ describe('any path', () => {
   });
 
   it('answers 404 where there is nothing', async () => {
-    for (const path of ['/', '/event', '/events/', '/events/a/b', '/Events', '/v2/events', '//events', '/health', '/health/live/', '/metrics/x', '/?/events']) {
+    for (const path of [
+      '/',
+      '/event',
+      '/events/',
+      '/events/a/b',
+      '/Events',
+      '/v2/events',
+      '//events',
+      '/health',
+      '/health/live/',
+      '/metrics/x',
+      '/?/events',
+    ]) {
       await provoke(one, '404 ROUTE_NOT_FOUND', { path });
       await provoke(one, '404 ROUTE_NOT_FOUND', { path, method: 'POST' });
     }
-    await twice('404 ROUTE_NOT_FOUND', OTHER_PATHS, async (requestId) =>
-      (await raw(gateway, `OPTIONS * HTTP/1.1\r\nHost: here\r\nX-Request-Id: ${requestId}\r\n\r\n`)).seen);
+    await twice(
+      '404 ROUTE_NOT_FOUND',
+      OTHER_PATHS,
+      async (requestId) =>
+        (await raw(gateway, `OPTIONS * HTTP/1.1\r\nHost: here\r\nX-Request-Id: ${requestId}\r\n\r\n`)).seen,
+    );
   });
 
   it('answers 431 to more than 100 header fields, and not to 100', async () => {
-    const fields = (count: number): Record<string, string> => Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-${at}`, '']));
+    const fields = (count: number): Record<string, string> =>
+      Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-${at}`, '']));
     for (const { path, methods } of [...PATHS, { path: '/nowhere', methods: ['GET'] }]) {
-      for (const method of [...methods, 'DELETE']) await provoke(one, '431 HEADERS_TOO_LARGE', { method, path: target(path), headers: fields(100) });
+      for (const method of [...methods, 'DELETE'])
+        await provoke(one, '431 HEADERS_TOO_LARGE', { method, path: target(path), headers: fields(100) });
     }
     // X-Request-Id, Host and Connection make it 100.
     await provoke(one, '200', { path: '/health/live', headers: fields(97) });
@@ -253,12 +329,28 @@ describe('a request that cannot be read', () => {
   for (const [what, text, wanted] of [
     ['that is no HTTP', 'hello\r\n\r\n', '400 INVALID_EVENT'],
     ['with a broken header', 'GET /events HTTP/1.1\r\nno colon\r\n\r\n', '400 INVALID_EVENT'],
-    ['with Content-Length and Transfer-Encoding', 'POST /events HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n', '400 INVALID_EVENT'],
-    ['with two lengths', 'POST /events HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}', '400 INVALID_EVENT'],
+    [
+      'with Content-Length and Transfer-Encoding',
+      'POST /events HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+      '400 INVALID_EVENT',
+    ],
+    [
+      'with two lengths',
+      'POST /events HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}',
+      '400 INVALID_EVENT',
+    ],
     ['of HTTP/2 with prior knowledge', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', '400 INVALID_EVENT'],
     ['that wants a tunnel', 'CONNECT elsewhere:443 HTTP/1.1\r\nHost: elsewhere:443\r\n\r\n', '404 ROUTE_NOT_FOUND'],
-    ['with a head over 16 KiB', `GET /health/live HTTP/1.1\r\nHost: here\r\nX-Filler: ${'x'.repeat(16_384)}\r\n\r\n`, '431 HEADERS_TOO_LARGE'],
-    ['with a target over 16 KiB', `GET /events/${'x'.repeat(20_000)} HTTP/1.1\r\nHost: here\r\n\r\n`, '431 HEADERS_TOO_LARGE'],
+    [
+      'with a head over 16 KiB',
+      `GET /health/live HTTP/1.1\r\nHost: here\r\nX-Filler: ${'x'.repeat(16_384)}\r\n\r\n`,
+      '431 HEADERS_TOO_LARGE',
+    ],
+    [
+      'with a target over 16 KiB',
+      `GET /events/${'x'.repeat(20_000)} HTTP/1.1\r\nHost: here\r\n\r\n`,
+      '431 HEADERS_TOO_LARGE',
+    ],
   ] as const) {
     it(`${what} is answered ${wanted} with a new request id, and the connection is closed`, async () => {
       const { seen, connection } = await raw(gateway, text);
@@ -283,22 +375,31 @@ describe('a gateway with short time-outs', () => {
   });
 
   it('answers 408 when the body does not arrive in time', async () => {
-    await twice('408 REQUEST_TIMEOUT', 'POST /events', async (requestId) => (await raw(hasty, `${head(requestId, 'Content-Length: 50')}{"id":`)).seen);
+    await twice(
+      '408 REQUEST_TIMEOUT',
+      'POST /events',
+      async (requestId) => (await raw(hasty, `${head(requestId, 'Content-Length: 50')}{"id":`)).seen,
+    );
   });
 
   it('is not ready, and says so, while it drains', async () => {
     // Connections that keep asking are not idle, so they are not closed before they were told.
-    const clients = [['GET', hasty.client()], ['HEAD', hasty.client()]] as const;
+    const clients = [
+      ['GET', hasty.client()],
+      ['HEAD', hasty.client()],
+    ] as const;
     for (const [, client] of clients) await client.ask({ path: '/health/live' });
     hasty.signal('SIGTERM');
-    await Promise.all(clients.map(async ([method, client]) => {
-      const seen = await eventually('an answer that is not ready', async () => {
-        const reply = await client.ask({ method, path: '/health/ready' });
-        return reply.status === 503 ? reply : undefined;
-      });
-      expect('503', `${method} /health/ready`, seen);
-      assert.equal(seen.headers['connection'], 'close');
-    }));
+    await Promise.all(
+      clients.map(async ([method, client]) => {
+        const seen = await eventually('an answer that is not ready', async () => {
+          const reply = await client.ask({ method, path: '/health/ready' });
+          return reply.status === 503 ? reply : undefined;
+        });
+        expect('503', `${method} /health/ready`, seen);
+        assert.equal(seen.headers['connection'], 'close');
+      }),
+    );
     assert.deepEqual(await hasty.exited(), { code: 0, signal: null });
   });
 });
@@ -308,11 +409,15 @@ describe('a gateway whose token keys cannot be had', () => {
     const keyServer = `https://127.0.0.1:${await freePort()}/keys`;
     const keyless = await TestGateway.start(redis, pki, { INGEST_TOKEN_JWKS: keyServer });
     const client = keyless.client(producer);
-    const token = [{ alg: 'ES256', kid: 'a' }, { aud: 'ingest-gateway', exp: 4e9 }].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'));
+    const token = [
+      { alg: 'ES256', kid: 'a' },
+      { aud: 'ingest-gateway', exp: 4e9 },
+    ].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'));
     const headers = { authorization: `Bearer ${token.join('.')}.c2ln` };
     const seen = await provoke(client, '500 INTERNAL', post(event('keyless'), headers));
     assert.doesNotMatch(seen.body, /127\.0\.0\.1|ECONN|fetch/);
-    for (const method of ['GET', 'HEAD']) await provoke(client, '500 INTERNAL', { method, path: '/events/keyless', headers });
+    for (const method of ['GET', 'HEAD'])
+      await provoke(client, '500 INTERNAL', { method, path: '/events/keyless', headers });
     await provoke(client, '401 UNAUTHORIZED_PRODUCER', post(event('keyless')));
   });
 });
@@ -324,7 +429,10 @@ describe('a gateway whose Redis is gone', () => {
     await provoke(one, '503 QUEUE_UNAVAILABLE', post(event('away')));
     for (const method of ['GET', 'HEAD']) {
       await provoke(one, '503 QUEUE_UNAVAILABLE', { method, path: '/events/before' });
-      await eventually('it says that it is not ready', async () => (await one.ask({ path: '/health/ready' })).status === 503);
+      await eventually(
+        'it says that it is not ready',
+        async () => (await one.ask({ path: '/health/ready' })).status === 503,
+      );
       await provoke(one, '503', { method, path: '/health/ready' });
       await provoke(one, '200', { method, path: '/health/live' });
     }
@@ -347,7 +455,11 @@ describe('a gateway with a warehouse', () => {
     ]);
     await warehouse.close();
     const client = (await TestGateway.start(redis, pki, { INGEST_WAREHOUSE_URI: `sqlite:${path}` })).client(producer);
-    for (const [id, status] of [['landed', 'landed'], ['rejected', 'rejected'], ['no-json', 'rejected']] as const) {
+    for (const [id, status] of [
+      ['landed', 'landed'],
+      ['rejected', 'rejected'],
+      ['no-json', 'rejected'],
+    ] as const) {
       const seen = await provoke(client, '200', { path: `/events/${id}` });
       assert.equal((JSON.parse(seen.body) as { status: string }).status, status);
       await provoke(client, '200', { method: 'HEAD', path: `/events/${id}` });

@@ -37,7 +37,26 @@ const poison = (entry: string, change: Partial<QuarantinedEntry> = {}): Quaranti
 
 const HOSTILE_IDS = [
   ...['A', 'a', 'a ', ' a', 'é', 'e\u0301', 'ß', 'ss', 'İ', 'i', '\u{1F600}', '\u{1F600}'.repeat(256), '\u{10FFFF}'],
-  ...["'", '"', '\\', '\\\\', '{', ',', 'NULL', '%', '_', '\u200b', '\ufeff', '\ufffd', '\ufffe', '1', '01', '1.0', '--', '$1'],
+  ...[
+    "'",
+    '"',
+    '\\',
+    '\\\\',
+    '{',
+    ',',
+    'NULL',
+    '%',
+    '_',
+    '\u200b',
+    '\ufeff',
+    '\ufffd',
+    '\ufffe',
+    '1',
+    '01',
+    '1.0',
+    '--',
+    '$1',
+  ],
 ];
 
 const HOSTILE_BODIES = [
@@ -75,16 +94,21 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
     it('keeps one row for an id, with the body, the type and the times of the first', async () => {
       const before = Date.now();
       assert.deepEqual(await warehouse.land([event('one')]), ['landed']);
-      assert.deepEqual(await warehouse.land([event('one', 'shop', '{"id":"one","type":"order.paid","try":2}')]), ['duplicate']);
+      assert.deepEqual(await warehouse.land([event('one', 'shop', '{"id":"one","type":"order.paid","try":2}')]), [
+        'duplicate',
+      ]);
       const found = await warehouse.find('one', 'shop');
       assert.equal(found.kind, 'landed');
-      assert.deepEqual({ ...found, landedAtMs: 0 }, {
-        kind: 'landed',
-        text: '{"id":"one","type":"order.paid"}',
-        type: 'order.paid',
-        acceptedAtMs: ACCEPTED_AT_MS,
-        landedAtMs: 0,
-      });
+      assert.deepEqual(
+        { ...found, landedAtMs: 0 },
+        {
+          kind: 'landed',
+          text: '{"id":"one","type":"order.paid"}',
+          type: 'order.paid',
+          acceptedAtMs: ACCEPTED_AT_MS,
+          landedAtMs: 0,
+        },
+      );
       assert.ok(found.landedAtMs >= before - 1_000 && found.landedAtMs <= Date.now() + 1_000, 'landed now');
     });
 
@@ -100,15 +124,24 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       const ids = Array.from({ length: 50 }, (_, at) => `order-${(at * 37) % 50}`);
       await warehouse.land(ids.filter((_, at) => at % 3 === 0).map((id) => event(id)));
       const verdicts = await warehouse.land(ids.map((id) => event(id)));
-      assert.deepEqual(verdicts, ids.map((_, at) => (at % 3 === 0 ? 'duplicate' : 'landed')));
+      assert.deepEqual(
+        verdicts,
+        ids.map((_, at) => (at % 3 === 0 ? 'duplicate' : 'landed')),
+      );
       assert.deepEqual(await warehouse.land([]), []);
     });
 
     it('holds ids apart that differ in any byte', async () => {
-      assert.deepEqual(await warehouse.land(HOSTILE_IDS.map((id) => event(id, 'unicode'))), HOSTILE_IDS.map(() => 'landed'));
+      assert.deepEqual(
+        await warehouse.land(HOSTILE_IDS.map((id) => event(id, 'unicode'))),
+        HOSTILE_IDS.map(() => 'landed'),
+      );
       for (const id of HOSTILE_IDS) {
         const found = await warehouse.find(id, 'unicode');
-        assert.ok(found.kind === 'landed' && found.text === JSON.stringify({ id, type: 'order.paid' }), JSON.stringify(id));
+        assert.ok(
+          found.kind === 'landed' && found.text === JSON.stringify({ id, type: 'order.paid' }),
+          JSON.stringify(id),
+        );
       }
     });
 
@@ -126,19 +159,25 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       let run = 0;
       const member = fc.json({ stringUnit: 'binary', maxDepth: 5 });
       await fc.assert(
-        fc.asyncProperty(fc.array(fc.tuple(member, fc.string({ unit: 'binary' })), { minLength: 1 }), async (members) => {
-          run += 1;
-          const batch = members.map(([json, key], at) => {
-            const id = `property-${run}-${at}`;
-            return event(id, 'bytes', `{"id":"${id}","type":"t",${JSON.stringify(key)}:${json}}`);
-          });
-          const valid = batch.filter(({ body }) => parseEvent(body).valid);
-          assert.deepEqual(await warehouse.land(valid), valid.map(() => 'landed'));
-          for (const { id, body } of valid) {
-            const found = await warehouse.find(id, 'bytes');
-            assert.ok(found.kind === 'landed' && body.equals(Buffer.from(found.text)), id);
-          }
-        }),
+        fc.asyncProperty(
+          fc.array(fc.tuple(member, fc.string({ unit: 'binary' })), { minLength: 1 }),
+          async (members) => {
+            run += 1;
+            const batch = members.map(([json, key], at) => {
+              const id = `property-${run}-${at}`;
+              return event(id, 'bytes', `{"id":"${id}","type":"t",${JSON.stringify(key)}:${json}}`);
+            });
+            const valid = batch.filter(({ body }) => parseEvent(body).valid);
+            assert.deepEqual(
+              await warehouse.land(valid),
+              valid.map(() => 'landed'),
+            );
+            for (const { id, body } of valid) {
+              const found = await warehouse.find(id, 'bytes');
+              assert.ok(found.kind === 'landed' && body.equals(Buffer.from(found.text)), id);
+            }
+          },
+        ),
         { numRuns: 40 },
       );
     });
@@ -197,7 +236,10 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
         }),
       );
       await Promise.all(replicas.map((replica) => replica.close()));
-      assert.equal(landed.reduce((sum, count) => sum + count), ids.length);
+      assert.equal(
+        landed.reduce((sum, count) => sum + count),
+        ids.length,
+      );
     });
 
     it('says that it is away, refuses nothing for it, and works again when it is back', async () => {

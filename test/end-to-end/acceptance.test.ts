@@ -39,7 +39,8 @@ describe('accepting events', () => {
   });
 
   it('keeps white space, key order, duplicate keys and escapes as they were sent', async () => {
-    const body = ' {\t"type" : "a.b",\r\n "id":"as\\u002dsent", "n":1.0e+2, "n": 2, "s":"\\ud83d\\ude00 \u{1F600} \\u0000 \\ud800" }\n';
+    const body =
+      ' {\t"type" : "a.b",\r\n "id":"as\\u002dsent", "n":1.0e+2, "n": 2, "s":"\\ud83d\\ude00 \u{1F600} \\u0000 \\ud800" }\n';
     assert.equal((await gateway.client(producer).post(body)).status, 202);
     const entry = (await redis.entries()).at(-1);
     assert.equal(entry?.fields['body'], body);
@@ -51,7 +52,9 @@ describe('accepting events', () => {
   it('adds one entry for 50 concurrent posts of one id, and all but one say duplicate', async () => {
     const before = await redis.length();
     const client = gateway.client(producer);
-    const replies = await Promise.all(Array.from({ length: 50 }, (_, at) => client.post(event('concurrent', { sentAt: at }))));
+    const replies = await Promise.all(
+      Array.from({ length: 50 }, (_, at) => client.post(event('concurrent', { sentAt: at }))),
+    );
     assert.deepEqual(new Set(replies.map(({ status }) => status)), new Set([202]));
     assert.equal(replies.filter(({ json }) => json?.['duplicate'] === undefined).length, 1);
     assert.equal(replies.filter(({ json }) => json?.['duplicate'] === true).length, 49);
@@ -88,12 +91,24 @@ describe('accepting events', () => {
     const entry = (await redis.entries()).at(-1);
     await redis.command('XDEL', 'ingest', entry?.entry ?? '');
     assert.deepEqual((await client.post(event('gone-from-queue'))).json, { id: 'gone-from-queue', status: 'accepted' });
-    assert.equal((await redis.entries()).filter(({ fields }) => fields['body']?.includes('"gone-from-queue"')).length, 1);
+    assert.equal(
+      (await redis.entries()).filter(({ fields }) => fields['body']?.includes('"gone-from-queue"')).length,
+      1,
+    );
   });
 
   it('takes ids of every length the envelope allows, and keeps apart ids that differ in one character past 64 bytes', async () => {
     const client = gateway.client(producer);
-    for (const id of ['x', 'y'.repeat(64), 'y'.repeat(65), `${'y'.repeat(255)}a`, `${'y'.repeat(255)}b`, '\u{1F600}'.repeat(256), 'a/b?c#d%2F e', '__proto__']) {
+    for (const id of [
+      'x',
+      'y'.repeat(64),
+      'y'.repeat(65),
+      `${'y'.repeat(255)}a`,
+      `${'y'.repeat(255)}b`,
+      '\u{1F600}'.repeat(256),
+      'a/b?c#d%2F e',
+      '__proto__',
+    ]) {
       assert.deepEqual((await client.post(event(id))).json, { id, status: 'accepted' });
       const reply = await client.find(id);
       assert.equal(reply.json?.['id'], id);

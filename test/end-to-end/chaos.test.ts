@@ -39,7 +39,10 @@ describe(`chaos (CHAOS_SEED=${SEED})`, () => {
   let store: WarehouseStore;
   let pipeline: Pipeline;
   before(async () => {
-    [redis, postgres] = await Promise.all([TestRedis.start(['--appendfsync', 'always']), startPrivatePostgres({ durable: true })]);
+    [redis, postgres] = await Promise.all([
+      TestRedis.start(['--appendfsync', 'always']),
+      startPrivatePostgres({ durable: true }),
+    ]);
     store = await postgresStore(postgres);
     pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri, replicas: REPLICAS });
   });
@@ -48,80 +51,91 @@ describe(`chaos (CHAOS_SEED=${SEED})`, () => {
     await postgres.stop();
   });
 
-  it('every id that was answered 202 stands in the warehouse or in quarantine, once, and no other does', { timeout: (SECONDS + 120) * 1000 }, async (t) => {
-    const random = randomOf(SEED);
-    const accepted = new Set<string>();
-    let begun = 0;
-    let loading = true;
-    let failed = false;
+  it(
+    'every id that was answered 202 stands in the warehouse or in quarantine, once, and no other does',
+    { timeout: (SECONDS + 120) * 1000 },
+    async (t) => {
+      const random = randomOf(SEED);
+      const accepted = new Set<string>();
+      let begun = 0;
+      let loading = true;
+      let failed = false;
 
-    /** Sends one event after another; the same one again until it is accepted, as a producer does. */
-    async function produce(): Promise<void> {
-      while (loading) {
-        begun += 1;
-        const id = `chaos-${begun}`;
-        const body = JSON.stringify({ id, type: 'chaos.event', data: 'x'.repeat(begun % 2_000) });
-        while (!failed) {
-          const answer: Found | undefined = await pipeline.post(body).catch(() => undefined);
-          if (answer?.status === 202) break;
-          if (answer !== undefined) assert.equal(answer.body['retryable'], true, answer.text);
-          await delay(20);
+      /** Sends one event after another; the same one again until it is accepted, as a producer does. */
+      async function produce(): Promise<void> {
+        while (loading) {
+          begun += 1;
+          const id = `chaos-${begun}`;
+          const body = JSON.stringify({ id, type: 'chaos.event', data: 'x'.repeat(begun % 2_000) });
+          while (!failed) {
+            const answer: Found | undefined = await pipeline.post(body).catch(() => undefined);
+            if (answer?.status === 202) break;
+            if (answer !== undefined) assert.equal(answer.body['retryable'], true, answer.text);
+            await delay(20);
+          }
+          accepted.add(id);
         }
-        accepted.add(id);
       }
-    }
 
-    /** Kills one process, waits for a moment, and starts it again. */
-    async function kill(victim: (typeof VICTIMS)[number]): Promise<void> {
-      const pauseMs = random(400);
-      if (victim === 'gateway') {
-        await pipeline.gateway.kill();
-        await delay(pauseMs);
-        await pipeline.startGateway();
-      } else if (victim === 'consumer') {
-        const [replica] = pipeline.replicas.splice(random(REPLICAS), 1);
-        await replica?.program.kill();
-        await delay(pauseMs);
-        await pipeline.startConsumer();
-      } else if (victim === 'redis') {
-        await redis.signal('SIGKILL');
-        await delay(pauseMs);
-        await redis.start();
-      } else {
-        await postgres.kill();
-        await delay(pauseMs);
-        await postgres.start();
+      /** Kills one process, waits for a moment, and starts it again. */
+      async function kill(victim: (typeof VICTIMS)[number]): Promise<void> {
+        const pauseMs = random(400);
+        if (victim === 'gateway') {
+          await pipeline.gateway.kill();
+          await delay(pauseMs);
+          await pipeline.startGateway();
+        } else if (victim === 'consumer') {
+          const [replica] = pipeline.replicas.splice(random(REPLICAS), 1);
+          await replica?.program.kill();
+          await delay(pauseMs);
+          await pipeline.startConsumer();
+        } else if (victim === 'redis') {
+          await redis.signal('SIGKILL');
+          await delay(pauseMs);
+          await redis.start();
+        } else {
+          await postgres.kill();
+          await delay(pauseMs);
+          await postgres.start();
+        }
       }
-    }
 
-    const deadline = performance.now() + SECONDS * 1000;
-    const producers = Array.from({ length: PRODUCERS }, produce);
-    const load = Promise.all(producers);
-    const kills: string[] = [];
-    try {
-      while (kills.length < ROUNDS && performance.now() < deadline) {
-        // Each kind once, then any.
-        const victim = VICTIMS[kills.length < VICTIMS.length ? kills.length : random(VICTIMS.length)] ?? 'consumer';
-        const before = accepted.size;
-        await kill(victim);
-        kills.push(victim);
-        await Promise.race([load, eventually(`events are accepted after the kill of ${victim}`, () => accepted.size >= before + EVENTS_A_ROUND, 20_000)]);
+      const deadline = performance.now() + SECONDS * 1000;
+      const producers = Array.from({ length: PRODUCERS }, produce);
+      const load = Promise.all(producers);
+      const kills: string[] = [];
+      try {
+        while (kills.length < ROUNDS && performance.now() < deadline) {
+          // Each kind once, then any.
+          const victim = VICTIMS[kills.length < VICTIMS.length ? kills.length : random(VICTIMS.length)] ?? 'consumer';
+          const before = accepted.size;
+          await kill(victim);
+          kills.push(victim);
+          await Promise.race([
+            load,
+            eventually(
+              `events are accepted after the kill of ${victim}`,
+              () => accepted.size >= before + EVENTS_A_ROUND,
+              20_000,
+            ),
+          ]);
+        }
+      } catch (cause) {
+        failed = true;
+        throw cause;
+      } finally {
+        loading = false;
       }
-    } catch (cause) {
-      failed = true;
-      throw cause;
-    } finally {
-      loading = false;
-    }
-    await load;
+      await load;
 
-    const stored = async (): Promise<string[]> => {
-      const quarantined = (await store.quarantine()).map(({ id }) => id ?? '');
-      return [...(await store.events()).map(({ id }) => id), ...quarantined].sort();
-    };
-    await eventually('all has landed', async () => (await stored()).length >= accepted.size, 40_000);
-    assert.deepEqual(await stored(), [...accepted].sort());
-    for (const { program } of pipeline.replicas) assert.ok(program.running, program.output);
-    t.diagnostic(`${kills.length} kills, ${accepted.size} events accepted and landed once`);
-  });
+      const stored = async (): Promise<string[]> => {
+        const quarantined = (await store.quarantine()).map(({ id }) => id ?? '');
+        return [...(await store.events()).map(({ id }) => id), ...quarantined].sort();
+      };
+      await eventually('all has landed', async () => (await stored()).length >= accepted.size, 40_000);
+      assert.deepEqual(await stored(), [...accepted].sort());
+      for (const { program } of pipeline.replicas) assert.ok(program.running, program.output);
+      t.diagnostic(`${kills.length} kills, ${accepted.size} events accepted and landed once`);
+    },
+  );
 });

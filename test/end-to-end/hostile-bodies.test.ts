@@ -21,12 +21,14 @@ before(async () => {
   atEnd(() => assertAlive(gateway));
 });
 
-const bytes = (...parts: (string | readonly number[])[]): Buffer => Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : Buffer.from(part))));
+const bytes = (...parts: (string | readonly number[])[]): Buffer =>
+  Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : Buffer.from(part))));
 
 describe('a body that is no event gets 400 and adds nothing', () => {
-  const nested = (open: string, close: string, levels: number): string => `{"id":"deep","type":"a","data":${open.repeat(levels)}1${close.repeat(levels)}}`;
+  const nested = (open: string, close: string, levels: number): string =>
+    `{"id":"deep","type":"a","data":${open.repeat(levels)}1${close.repeat(levels)}}`;
   const cases: Readonly<Record<string, string | Buffer>> = {
-    'nothing': Buffer.alloc(0),
+    nothing: Buffer.alloc(0),
     'white space': ' \n\t',
     'a literal': 'null',
     'an array': `[${event('in-array')}]`,
@@ -66,14 +68,15 @@ describe('a body that is no event gets 400 and adds nothing', () => {
 
 describe('a body that only looks dangerous is taken, and comes back as it was', () => {
   const cases: Readonly<Record<string, string>> = {
-    'members called __proto__': '{"id":"p1","type":"a","__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}}}',
+    'members called __proto__':
+      '{"id":"p1","type":"a","__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}}}',
     'an id called __proto__': event('__proto__'),
     'an id called constructor': event('constructor'),
     'arrays 63 deep in the event': `{"id":"p2","type":"a","data":${'['.repeat(63)}${']'.repeat(63)}}`,
     'brackets in a string': event('p3', { data: '[{'.repeat(10_000) }),
     'NUL and lone surrogates in the data': '{"id":"p4","type":"a","data":"\\u0000 \\ud800 \\udc00"}',
     'a number no double holds': '{"id":"p5","type":"a","data":123456789012345678901234567890.1e999}',
-    'an id of Redis\' own words': event('*3\r\n'.replace(/[\r\n]/g, ' ')),
+    "an id of Redis' own words": event('*3\r\n'.replace(/[\r\n]/g, ' ')),
     'an id that looks like a path': event('../../health/live'),
     'an id that looks like a query': event('a?b=c&d#e'),
     'an id that is percent-encoded already': event('%00%2F%'),
@@ -92,28 +95,50 @@ describe('a body that only looks dangerous is taken, and comes back as it was', 
   }
 
   it('and a look-up of what can be no id is 404', async () => {
-    for (const path of ['/events/%00', '/events/%ff', '/events/%', '/events/%ed%a0%80', '/events/a%0Ab', `/events/${'x'.repeat(257)}`]) {
+    for (const path of [
+      '/events/%00',
+      '/events/%ff',
+      '/events/%',
+      '/events/%ed%a0%80',
+      '/events/a%0Ab',
+      `/events/${'x'.repeat(257)}`,
+    ]) {
       assertProblem(await client.ask({ path }), 404, 'EVENT_NOT_FOUND');
     }
-    for (const path of ['/events/', '/events/a/b', '//events', '/EVENTS']) assertProblem(await client.ask({ path, method: 'GET' }), 404, 'ROUTE_NOT_FOUND');
+    for (const path of ['/events/', '/events/a/b', '//events', '/EVENTS'])
+      assertProblem(await client.ask({ path, method: 'GET' }), 404, 'ROUTE_NOT_FOUND');
   });
 });
 
 describe('for any input', () => {
   const DOCUMENTED: Readonly<Record<number, readonly string[]>> = {
-    400: ['INVALID_EVENT'], 409: ['EVENT_ID_CONFLICT'], 413: ['INVALID_EVENT'], 415: ['INVALID_EVENT'], 431: ['HEADERS_TOO_LARGE'],
+    400: ['INVALID_EVENT'],
+    409: ['EVENT_ID_CONFLICT'],
+    413: ['INVALID_EVENT'],
+    415: ['INVALID_EVENT'],
+    431: ['HEADERS_TOO_LARGE'],
   };
 
   function assertDocumented(reply: Reply): void {
     assert.ok(reply.headers['x-request-id']);
     if (reply.status === 202) assert.equal(reply.json?.['status'], 'accepted');
-    else assertProblem(reply, reply.status, DOCUMENTED[reply.status]?.find((code) => code === reply.json?.['code']) ?? 'none');
+    else
+      assertProblem(
+        reply,
+        reply.status,
+        DOCUMENTED[reply.status]?.find((code) => code === reply.json?.['code']) ?? 'none',
+      );
   }
 
   const anyBody = fc.oneof(
     fc.uint8Array({ maxLength: 2_000 }).map((array) => Buffer.from(array)),
     fc.json().map((text) => Buffer.from(text)),
-    fc.record({ id: fc.string({ unit: 'binary', maxLength: 300 }), type: fc.string(), data: fc.jsonValue() }, { requiredKeys: [] }).map((value) => Buffer.from(JSON.stringify(value))),
+    fc
+      .record(
+        { id: fc.string({ unit: 'binary', maxLength: 300 }), type: fc.string(), data: fc.jsonValue() },
+        { requiredKeys: [] },
+      )
+      .map((value) => Buffer.from(JSON.stringify(value))),
     // An event with one byte changed.
     fc.tuple(fc.nat(), fc.nat(255)).map(([at, value]) => {
       const body = Buffer.from(event('mutated', { data: [1, { a: 'é' }] }));
@@ -136,7 +161,13 @@ describe('for any input', () => {
   });
 
   it('any media type and request id get a documented answer', async () => {
-    const headerText = fc.string({ unit: fc.integer({ min: 0x20, max: 0xff }).filter((code) => code !== 0x7f).map((code) => String.fromCharCode(code)), maxLength: 200 });
+    const headerText = fc.string({
+      unit: fc
+        .integer({ min: 0x20, max: 0xff })
+        .filter((code) => code !== 0x7f)
+        .map((code) => String.fromCharCode(code)),
+      maxLength: 200,
+    });
     await fc.assert(
       fc.asyncProperty(headerText, headerText, async (type, requestId) => {
         const reply = await client.post(event('any-header'), { 'content-type': type, 'x-request-id': requestId });
@@ -149,22 +180,32 @@ describe('for any input', () => {
     );
   });
 
-  const validId = fc.string({ unit: fc.integer({ min: 0x20, max: 0x10ffff }).filter((code) => code !== 0x7f && (code < 0xd800 || code > 0xdfff)).map((code) => String.fromCodePoint(code)), minLength: 1, maxLength: 256 });
+  const validId = fc.string({
+    unit: fc
+      .integer({ min: 0x20, max: 0x10ffff })
+      .filter((code) => code !== 0x7f && (code < 0xd800 || code > 0xdfff))
+      .map((code) => String.fromCodePoint(code)),
+    minLength: 1,
+    maxLength: 256,
+  });
 
   it('any valid id survives POST and GET unchanged', async () => {
     // A database of its own: no id has been used before.
     const fresh = await TestGateway.start(redis, gateway.pki, { ...PATIENT, INGEST_QUEUE_URI: `${redis.uri}/1` });
     const client = fresh.client(producer);
     await fc.assert(
-      fc.asyncProperty(fc.oneof(validId, fc.string({ minLength: 1, maxLength: 256, unit: 'grapheme-ascii' })), async (id) => {
-        const posted = await client.post(event(id));
-        assert.equal(posted.status, 202, posted.body);
-        assert.equal(posted.json?.['id'], id);
-        const found = await client.find(id);
-        assert.equal(found.status, 200, found.body);
-        assert.equal(found.json?.['id'], id);
-        assert.deepEqual(found.json['event'], { id, type: 'test.event' });
-      }),
+      fc.asyncProperty(
+        fc.oneof(validId, fc.string({ minLength: 1, maxLength: 256, unit: 'grapheme-ascii' })),
+        async (id) => {
+          const posted = await client.post(event(id));
+          assert.equal(posted.status, 202, posted.body);
+          assert.equal(posted.json?.['id'], id);
+          const found = await client.find(id);
+          assert.equal(found.status, 200, found.body);
+          assert.equal(found.json?.['id'], id);
+          assert.deepEqual(found.json['event'], { id, type: 'test.event' });
+        },
+      ),
       { numRuns: 200 },
     );
     await assertAlive(fresh);

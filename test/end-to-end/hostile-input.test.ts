@@ -50,7 +50,8 @@ async function refusedAndClosed(text: string | Buffer, status: number, code: str
 }
 
 describe('a slow client', () => {
-  it('that never ends its headers gets 408', () => refusedAndClosed('POST /events HTTP/1.1\r\nHost: g\r\nX-', 408, 'REQUEST_TIMEOUT'));
+  it('that never ends its headers gets 408', () =>
+    refusedAndClosed('POST /events HTTP/1.1\r\nHost: g\r\nX-', 408, 'REQUEST_TIMEOUT'));
 
   it('that sends a header every now and then gets 408 all the same', async () => {
     const connection = await open();
@@ -63,10 +64,18 @@ describe('a slow client', () => {
   });
 
   it('that never ends its body gets 408', () =>
-    refusedAndClosed('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{', 408, 'REQUEST_TIMEOUT'));
+    refusedAndClosed(
+      'POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{',
+      408,
+      'REQUEST_TIMEOUT',
+    ));
 
   it('that never ends its chunks gets 408', () =>
-    refusedAndClosed('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n', 408, 'REQUEST_TIMEOUT'));
+    refusedAndClosed(
+      'POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n',
+      408,
+      'REQUEST_TIMEOUT',
+    ));
 
   it('that sends nothing at all is let go of', async () => {
     const connection = await open();
@@ -78,7 +87,10 @@ describe('a slow client', () => {
     const socket = connect(own.port, '127.0.0.1');
     atEnd(() => void socket.destroy());
     await new Promise((resolve) => socket.resume().once('close', resolve));
-    await eventually('it is counted', async () => (await own.metric('ingest_tls_handshake_failures_total', { reason: 'timeout' })) === 1);
+    await eventually(
+      'it is counted',
+      async () => (await own.metric('ingest_tls_handshake_failures_total', { reason: 'timeout' })) === 1,
+    );
     await assertAlive(own);
   });
 });
@@ -96,10 +108,15 @@ describe('a client that goes away', () => {
     await addsNothing(redis, async () => {
       for (const leave of ['end', 'destroy'] as const) {
         const connection = await open();
-        connection.write('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{');
+        connection.write(
+          'POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{',
+        );
         await eventually('it is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
         connection.socket[leave]();
-        await eventually('it is in flight no more', async () => (await gateway.metric('ingest_events_in_flight')) === 0);
+        await eventually(
+          'it is in flight no more',
+          async () => (await gateway.metric('ingest_events_in_flight')) === 0,
+        );
       }
     });
     assert.equal(await gateway.metric('ingest_aborted_total'), before + 2);
@@ -126,7 +143,11 @@ describe('a body over the limit', () => {
   });
 
   it('is refused at the first byte over it when it comes in chunks', () =>
-    refusedAndClosed(`${head}Transfer-Encoding: chunked\r\n\r\n${(BODY_BYTES_MAX + 1).toString(16)}\r\n${'x'.repeat(BODY_BYTES_MAX + 1)}`, 413, 'INVALID_EVENT'));
+    refusedAndClosed(
+      `${head}Transfer-Encoding: chunked\r\n\r\n${(BODY_BYTES_MAX + 1).toString(16)}\r\n${'x'.repeat(BODY_BYTES_MAX + 1)}`,
+      413,
+      'INVALID_EVENT',
+    ));
 
   for (const framing of ['Content-Length: 50000000', 'Transfer-Encoding: chunked']) {
     it(`is answered to a client that keeps sending (${framing.slice(0, 17)})`, async () => {
@@ -159,20 +180,40 @@ describe('broken framing', () => {
   const cases: Readonly<Record<string, string>> = {
     'a chunk size that is no number': requestText('POST /events', [json, chunked], `zz\r\n${body}\r\n0\r\n\r\n`),
     'a negative chunk size': requestText('POST /events', [json, chunked], `-5\r\n${body}\r\n0\r\n\r\n`),
-    'a chunk size past 64 bits': requestText('POST /events', [json, chunked], `fffffffffffffffff\r\n${body}\r\n0\r\n\r\n`),
+    'a chunk size past 64 bits': requestText(
+      'POST /events',
+      [json, chunked],
+      `fffffffffffffffff\r\n${body}\r\n0\r\n\r\n`,
+    ),
     'a chunk longer than its size': requestText('POST /events', [json, chunked], `2\r\n${body}\r\n0\r\n\r\n`),
-    'both lengths': requestText('POST /events', [json, chunked, `Content-Length: ${body.length}`], `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`),
-    'both lengths, the other way round': requestText('POST /events', [json, `Content-Length: ${body.length}`, chunked], `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`),
-    'two content lengths': requestText('POST /events', [json, 'Content-Length: 5', `Content-Length: ${body.length}`], body),
+    'both lengths': requestText(
+      'POST /events',
+      [json, chunked, `Content-Length: ${body.length}`],
+      `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`,
+    ),
+    'both lengths, the other way round': requestText(
+      'POST /events',
+      [json, `Content-Length: ${body.length}`, chunked],
+      `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`,
+    ),
+    'two content lengths': requestText(
+      'POST /events',
+      [json, 'Content-Length: 5', `Content-Length: ${body.length}`],
+      body,
+    ),
     'a negative content length': requestText('POST /events', [json, 'Content-Length: -1'], body),
-    'chunked not last': requestText('POST /events', [json, 'Transfer-Encoding: chunked, identity'], `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`),
+    'chunked not last': requestText(
+      'POST /events',
+      [json, 'Transfer-Encoding: chunked, identity'],
+      `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`,
+    ),
     'a header without a colon': requestText('POST /events', [json, 'Broken'], body),
     'a space before the colon': requestText('POST /events', [json, 'Broken : x'], body),
     'a NUL in a header': requestText('POST /events', [json, 'X-A: b\0c'], body),
     'a folded header': requestText('POST /events', [json, 'X-A: b\r\n c\x01'], body),
     'no HTTP': 'hello\r\n\r\n',
     'another protocol': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
-    'bytes': '\x00\x01\x02\xff\xfe\r\n\r\n',
+    bytes: '\x00\x01\x02\xff\xfe\r\n\r\n',
   };
   for (const [name, text] of Object.entries(cases)) {
     it(`(${name}) gets 400`, () => refusedAndClosed(Buffer.from(text, 'latin1'), 400, 'INVALID_EVENT'));
@@ -180,11 +221,19 @@ describe('broken framing', () => {
 });
 
 describe('a flood of headers', () => {
-  it('in bytes gets 431', () => refusedAndClosed(requestText('GET /health/live', [`X-A: ${'a'.repeat(40_000)}`]), 431, 'HEADERS_TOO_LARGE'));
-  it('in the request target gets 431', () => refusedAndClosed(requestText(`GET /${'a'.repeat(40_000)}`), 431, 'HEADERS_TOO_LARGE'));
+  it('in bytes gets 431', () =>
+    refusedAndClosed(requestText('GET /health/live', [`X-A: ${'a'.repeat(40_000)}`]), 431, 'HEADERS_TOO_LARGE'));
+  it('in the request target gets 431', () =>
+    refusedAndClosed(requestText(`GET /${'a'.repeat(40_000)}`), 431, 'HEADERS_TOO_LARGE'));
   it('in number gets 431', async () => {
     const connection = await open();
-    const reply = await askRaw(connection, requestText('GET /health/live', Array.from({ length: 150 }, (_, at) => `X-${at}: a`)));
+    const reply = await askRaw(
+      connection,
+      requestText(
+        'GET /health/live',
+        Array.from({ length: 150 }, (_, at) => `X-${at}: a`),
+      ),
+    );
     assertRefused(reply, 431, 'HEADERS_TOO_LARGE');
   });
 });
@@ -200,7 +249,10 @@ describe('pipelined requests', () => {
     });
     connection.write(texts.join(''));
     const all = await replies(connection, 30);
-    assert.deepEqual(all.map(({ headers }) => headers['x-request-id']), ids);
+    assert.deepEqual(
+      all.map(({ headers }) => headers['x-request-id']),
+      ids,
+    );
     assert.deepEqual(new Set(all.filter((_, at) => at % 3 === 0).map(({ status }) => status)), new Set([202]));
   });
 
@@ -217,7 +269,9 @@ describe('pipelined requests', () => {
     await addsNothing(redis, async () => {
       const connection = await open();
       const inner = postText(event('smuggled'));
-      connection.write(requestText('POST /events', ['Content-Type: text/plain', `Content-Length: ${inner.length}`], inner));
+      connection.write(
+        requestText('POST /events', ['Content-Type: text/plain', `Content-Length: ${inner.length}`], inner),
+      );
       assertRefused((await replies(connection, 1))[0], 415, 'INVALID_EVENT');
       assert.equal((await askRaw(connection, requestText('GET /health/live'))).status, 200);
       assert.equal(repliesIn(connection.received).length, 2);
@@ -226,7 +280,8 @@ describe('pipelined requests', () => {
 });
 
 describe('odd but legal', () => {
-  it('CONNECT gets 404 and the end', () => refusedAndClosed('CONNECT example.test:443 HTTP/1.1\r\nHost: example.test\r\n\r\n', 404, 'ROUTE_NOT_FOUND'));
+  it('CONNECT gets 404 and the end', () =>
+    refusedAndClosed('CONNECT example.test:443 HTTP/1.1\r\nHost: example.test\r\n\r\n', 404, 'ROUTE_NOT_FOUND'));
 
   it('CONNECT whose client resets the connection harms nobody', async () => {
     const connection = await open();
@@ -237,7 +292,10 @@ describe('odd but legal', () => {
   });
 
   it('Upgrade is passed over', async () => {
-    const reply = await askRaw(await open(), requestText('GET /health/live', ['Connection: Upgrade', 'Upgrade: websocket']));
+    const reply = await askRaw(
+      await open(),
+      requestText('GET /health/live', ['Connection: Upgrade', 'Upgrade: websocket']),
+    );
     assert.equal(reply.status, 200);
   });
 

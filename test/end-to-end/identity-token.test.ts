@@ -24,15 +24,26 @@ let other: ClientCertificate;
 before(async () => {
   [redis, pki, issuer] = await Promise.all([TestRedis.start(), Pki.create(), TokenIssuer.create('first')]);
   // No audience in the certificates: here the token carries it.
-  [producer, other] = await Promise.all([pki.producer('one', { uris: [SPIFFE_ID] }), pki.producer('two', { uris: ['spiffe://test/other'] })]);
-  gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_TOKEN_JWKS: pki.write('jwks.json', jwks(issuer)) });
+  [producer, other] = await Promise.all([
+    pki.producer('one', { uris: [SPIFFE_ID] }),
+    pki.producer('two', { uris: ['spiffe://test/other'] }),
+  ]);
+  gateway = await TestGateway.start(redis, pki, {
+    ...PATIENT,
+    INGEST_TOKEN_JWKS: pki.write('jwks.json', jwks(issuer)),
+  });
   atEnd(() => assertAlive(gateway));
 });
 
 const bearer = (token: string): Record<string, string> => ({ authorization: `Bearer ${token}` });
 const inS = (seconds: number): number => Math.floor(Date.now() / 1000) + seconds;
 
-function post(token: string | undefined, id = 'token', to: TestGateway = gateway, certificate = producer): Promise<Reply> {
+function post(
+  token: string | undefined,
+  id = 'token',
+  to: TestGateway = gateway,
+  certificate = producer,
+): Promise<Reply> {
   return to.client(certificate).post(event(id), token === undefined ? {} : bearer(token));
 }
 
@@ -48,14 +59,18 @@ describe('a token that does not authenticate gets 401 and adds nothing', () => {
     'one without an audience': () => issuer.token({ ...boundTo(producer), aud: undefined }),
     'one bound to nothing': () => issuer.token({}),
     'one bound to another certificate': () => issuer.token(boundTo(other)),
-    'one bound to another certificate, with the right subject': () => issuer.token({ ...boundTo(other), sub: SPIFFE_ID }),
+    'one bound to another certificate, with the right subject': () =>
+      issuer.token({ ...boundTo(other), sub: SPIFFE_ID }),
     'one with an empty binding and the right subject': () => issuer.token({ cnf: {}, sub: SPIFFE_ID }),
     "one whose subject is another's SPIFFE id": () => issuer.token({ sub: 'spiffe://test/other' }),
     'an unsigned one': () => unsigned(bound()),
-    'an unsigned one with somebody else\'s signature': async () => unsigned(bound()) + ((await issuer.token(boundTo(producer))).split('.')[2] ?? ''),
+    "an unsigned one with somebody else's signature": async () =>
+      unsigned(bound()) + ((await issuer.token(boundTo(producer))).split('.')[2] ?? ''),
     'HS256 with the public key (PEM) as the secret': () => signedWithPublicKey(issuer, issuer.publicPem, bound()),
-    'HS256 with the public key (JWK) as the secret': () => signedWithPublicKey(issuer, JSON.stringify(issuer.jwk), bound()),
-    'one that another key signed under the same key id': async () => (await TokenIssuer.create('first')).token(boundTo(producer)),
+    'HS256 with the public key (JWK) as the secret': () =>
+      signedWithPublicKey(issuer, JSON.stringify(issuer.jwk), bound()),
+    'one that another key signed under the same key id': async () =>
+      (await TokenIssuer.create('first')).token(boundTo(producer)),
     'one that an unknown key signed': async () => (await TokenIssuer.create('unknown')).token(boundTo(producer)),
     'one whose claims were changed': async () => {
       const [head, , signature] = (await issuer.token(boundTo(other))).split('.');
@@ -86,18 +101,25 @@ describe('a token that does not authenticate gets 401 and adds nothing', () => {
 describe('a token', () => {
   it('for another audience gets 403 and adds nothing', async () => {
     await addsNothing(redis, async () => {
-      assertProblem(await post(await issuer.token({ ...boundTo(producer), aud: 'another' })), 403, 'UNAUTHORIZED_PRODUCER');
+      assertProblem(
+        await post(await issuer.token({ ...boundTo(producer), aud: 'another' })),
+        403,
+        'UNAUTHORIZED_PRODUCER',
+      );
     });
   });
 
   it('lets in its own certificate, by thumbprint and by SPIFFE id, with several audiences too', async () => {
     assert.equal((await post(await issuer.token(boundTo(producer)), 'by-thumbprint')).status, 202);
-    assert.equal((await post(await issuer.token({ sub: SPIFFE_ID, aud: ['another', AUDIENCE] }), 'by-spiffe-id')).status, 202);
+    assert.equal(
+      (await post(await issuer.token({ sub: SPIFFE_ID, aud: ['another', AUDIENCE] }), 'by-spiffe-id')).status,
+      202,
+    );
     assert.equal((await redis.entries()).at(-1)?.fields['producer'], SPIFFE_ID);
   });
 
   it('counts for its own request only, on a connection that saw a good one', async () => {
-    const client = gateway.client(producer, { });
+    const client = gateway.client(producer, {});
     const good = bearer(await issuer.token(boundTo(producer)));
     assert.equal((await client.post(event('own-request'), good)).status, 202);
     await addsNothing(redis, async () => {
@@ -125,7 +147,8 @@ describe('the token keys', () => {
     const rotating = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_TOKEN_JWKS: keys });
     const [oldToken, newToken] = [await old.token(boundTo(producer)), await next.token(boundTo(producer))];
     const client = rotating.client(producer);
-    const status = async (token: string): Promise<number> => (await client.post(event('rotation'), bearer(token))).status;
+    const status = async (token: string): Promise<number> =>
+      (await client.post(event('rotation'), bearer(token))).status;
     assert.deepEqual([await status(oldToken), await status(newToken)], [202, 401]);
 
     // Neither key has an id: each is to be tried.
@@ -162,10 +185,16 @@ describe('the token keys', () => {
 
     published = jwks(first);
     const client = remote.client(producer);
-    await eventually('the key is known', async () => (await client.post(event('remote'), bearer(token))).status === 202);
+    await eventually(
+      'the key is known',
+      async () => (await client.post(event('remote'), bearer(token))).status === 202,
+    );
     published = jwks(second);
     const later = await second.token(boundTo(producer));
-    await eventually('the new key is known', async () => (await client.post(event('remote'), bearer(later))).status === 202);
+    await eventually(
+      'the new key is known',
+      async () => (await client.post(event('remote'), bearer(later))).status === 202,
+    );
     await assertAlive(remote);
   });
 });

@@ -28,11 +28,15 @@ before(async () => {
     department.revocationList([]),
     closed.revocationList([]),
   ]);
-  gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', lists.join('')) });
+  gateway = await TestGateway.start(redis, pki, {
+    ...PATIENT,
+    INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', lists.join('')),
+  });
   atEnd(() => assertAlive(gateway));
 });
 
-const post = (certificate: ClientCertificate | undefined, id = 'identity'): Promise<Reply> => gateway.client(certificate).post(event(id));
+const post = (certificate: ClientCertificate | undefined, id = 'identity'): Promise<Reply> =>
+  gateway.client(certificate).post(event(id));
 
 async function issuedBy(authority: CertificateAuthority, name: string, chain = ''): Promise<ClientCertificate> {
   const issued = await authority.issue({ commonName: name, uris: [`urn:test:producer:${name}`, AUDIENCE_URI] });
@@ -42,15 +46,33 @@ async function issuedBy(authority: CertificateAuthority, name: string, chain = '
 describe('a certificate that does not authenticate gets 401 and adds nothing', () => {
   const cases: Readonly<Record<string, readonly [why: string, () => Promise<ClientCertificate | undefined>]>> = {
     'no certificate': ['a client certificate is required', () => Promise.resolve(undefined)],
-    'an authority nobody knows': ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', async () => issuedBy(await CertificateAuthority.create('another authority'), 'stranger')],
-    'an unknown authority of the same name': ['CERT_SIGNATURE_FAILURE', async () => issuedBy(await CertificateAuthority.create('test authority'), 'stranger')],
-    'an expired certificate': ['CERT_HAS_EXPIRED', () => pki.producer('expired', { notAfter: new Date(Date.now() - 60_000) })],
-    'a certificate that is not valid yet': ['CERT_NOT_YET_VALID', () => pki.producer('early', { notBefore: new Date(Date.now() + DAY_MS) })],
+    'an authority nobody knows': [
+      'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+      async () => issuedBy(await CertificateAuthority.create('another authority'), 'stranger'),
+    ],
+    'an unknown authority of the same name': [
+      'CERT_SIGNATURE_FAILURE',
+      async () => issuedBy(await CertificateAuthority.create('test authority'), 'stranger'),
+    ],
+    'an expired certificate': [
+      'CERT_HAS_EXPIRED',
+      () => pki.producer('expired', { notAfter: new Date(Date.now() - 60_000) }),
+    ],
+    'a certificate that is not valid yet': [
+      'CERT_NOT_YET_VALID',
+      () => pki.producer('early', { notBefore: new Date(Date.now() + DAY_MS) }),
+    ],
     'a revoked certificate': ['CERT_REVOKED', () => Promise.resolve(revoked)],
     'a certificate for servers': ['INVALID_PURPOSE', () => pki.producer('server', { server: true })],
     'a certificate below a revoked intermediate': ['CERT_REVOKED', () => issuedBy(closed, 'closed')],
-    'a certificate below a revoked intermediate, sent with its chain': ['CERT_REVOKED', () => issuedBy(closed, 'closed', closed.certificate)],
-    'a certificate that names nobody but the audience': ['names no producer', () => pki.producer('', { uris: [AUDIENCE_URI] })],
+    'a certificate below a revoked intermediate, sent with its chain': [
+      'CERT_REVOKED',
+      () => issuedBy(closed, 'closed', closed.certificate),
+    ],
+    'a certificate that names nobody but the audience': [
+      'names no producer',
+      () => pki.producer('', { uris: [AUDIENCE_URI] }),
+    ],
   };
   for (const [name, [why, certificate]] of Object.entries(cases)) {
     it(name, async () => {
@@ -73,7 +95,10 @@ describe('a good identity without the audience gets 403 and adds nothing', () =>
     'the audience in upper case': { uris: ['urn:test:producer:p', AUDIENCE_URI.toUpperCase()] },
     'the audience as a DNS name': { uris: ['urn:test:producer:p'], dnsNames: [AUDIENCE_URI] },
     'the audience behind a comma in a URI name': { uris: [`urn:test:producer:p, URI:${AUDIENCE_URI}`] },
-    'the audience behind a comma in a DNS name': { uris: ['urn:test:producer:p'], dnsNames: [`p.test, URI:${AUDIENCE_URI}`] },
+    'the audience behind a comma in a DNS name': {
+      uris: ['urn:test:producer:p'],
+      dnsNames: [`p.test, URI:${AUDIENCE_URI}`],
+    },
     'the audience behind a quote in a URI name': { uris: [`urn:test:producer:p", URI:${AUDIENCE_URI}, URI:"`] },
     'the audience behind a backslash and a quote': { uris: [`urn:test:producer:p\\", URI:${AUDIENCE_URI}, URI:"\\`] },
     'the audience behind a line break': { uris: [`urn:test:producer:p\n, URI:${AUDIENCE_URI}`] },
@@ -98,8 +123,17 @@ describe('a good certificate', () => {
 
   it('names its producer by the first URI that is no audience, else the first DNS name, else the common name', async () => {
     const uris = [AUDIENCE_URI];
-    assert.equal(await producerOf(await pki.producer('a', { uris: [AUDIENCE_URI, 'spiffe://test/first', 'urn:second'] }), 'by-uri'), 'spiffe://test/first');
-    assert.equal(await producerOf(await pki.producer('a', { uris, dnsNames: ['first.test', 'second.test'] }), 'by-dns'), 'first.test');
+    assert.equal(
+      await producerOf(
+        await pki.producer('a', { uris: [AUDIENCE_URI, 'spiffe://test/first', 'urn:second'] }),
+        'by-uri',
+      ),
+      'spiffe://test/first',
+    );
+    assert.equal(
+      await producerOf(await pki.producer('a', { uris, dnsNames: ['first.test', 'second.test'] }), 'by-dns'),
+      'first.test',
+    );
     assert.equal(await producerOf(await pki.producer('common', { uris }), 'by-common-name'), 'common');
   });
 
@@ -117,7 +151,8 @@ describe('a good certificate', () => {
 describe('the process endpoints', () => {
   it('need no certificate, and take no notice of a bad one', async () => {
     for (const client of [gateway.client(), gateway.client(revoked)]) {
-      for (const path of ['/health/live', '/health/ready', '/metrics']) assert.equal((await client.ask({ path })).status, 200);
+      for (const path of ['/health/live', '/health/ready', '/metrics'])
+        assert.equal((await client.ask({ path })).status, 200);
     }
   });
 });

@@ -13,7 +13,13 @@ const ROOT = join(import.meta.dirname, '../..');
 
 function ask(stateDir: string, method: string, url: string, body?: string): Promise<string> {
   const tls = (name: string): Buffer => readFileSync(join(stateDir, 'tls', name));
-  const options = { method, cert: tls('producer.pem'), key: tls('producer-key.pem'), ca: tls('ca.pem'), headers: { 'Content-Type': 'application/json' } };
+  const options = {
+    method,
+    cert: tls('producer.pem'),
+    key: tls('producer-key.pem'),
+    ca: tls('ca.pem'),
+    headers: { 'Content-Type': 'application/json' },
+  };
   return new Promise((resolve, reject) => {
     const outgoing = request(url, options, (response) => {
       let text = '';
@@ -37,11 +43,15 @@ const refused = (port: number): Promise<boolean> =>
 describe('ingest-run', () => {
   it('prints commands that send an event, follow it from accepted to landed, and show it in the warehouse', async () => {
     const stateDir = temporaryFolder('ingest run ');
-    const run = new TestProcess(join(ROOT, 'bin/node'), ['--disable-warning=ExperimentalWarning', join(ROOT, 'bin/ingest-run.ts')], {
-      INGEST_STATE_DIR: stateDir,
-      INGEST_GATEWAY_ADDR: '127.0.0.1:0',
-      INGEST_CONSUMER_ADDR: '127.0.0.1:0',
-    });
+    const run = new TestProcess(
+      join(ROOT, 'bin/node'),
+      ['--disable-warning=ExperimentalWarning', join(ROOT, 'bin/ingest-run.ts')],
+      {
+        INGEST_STATE_DIR: stateDir,
+        INGEST_GATEWAY_ADDR: '127.0.0.1:0',
+        INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+      },
+    );
     await run.line(/Ctrl-C ends everything/);
     const [send, look] = run.lines.filter((line) => line.startsWith('  curl '));
     const body = / -d '([^']+)'/.exec(send ?? '')?.[1] ?? '';
@@ -60,7 +70,9 @@ describe('ingest-run', () => {
 
     run.signal('SIGINT');
     assert.deepEqual(await run.exited(), { code: 0, signal: null }, run.output);
-    const ports = [...run.output.matchAll(/(?:listening on https?:\/\/|Redis on )127\.0\.0\.1:(\d+)/g)].map((match) => Number(match[1]));
+    const ports = [...run.output.matchAll(/(?:listening on https?:\/\/|Redis on )127\.0\.0\.1:(\d+)/g)].map((match) =>
+      Number(match[1]),
+    );
     assert.equal(ports.length, 3, run.output);
     for (const port of ports) assert.ok(await refused(port), `nothing listens on ${port} any more`);
   });

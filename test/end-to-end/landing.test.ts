@@ -44,11 +44,19 @@ function describeLanding(name: string, database: number, openStore: () => Promis
 
     it('lands all that two senders send at once, once each and byte for byte', async () => {
       const senders = [pipeline.send(['events.ndjson']), pipeline.send(['-'], ndjson(events.toReversed()))];
-      assert.deepEqual(await Promise.all(senders.map(({ ended }) => ended)), [0, 0], senders.map(({ output }) => output).join('\n'));
-      const sum = (pattern: RegExp): number => senders.reduce((total, { output }) => total + Number(pattern.exec(output)?.[1]), 0);
+      assert.deepEqual(
+        await Promise.all(senders.map(({ ended }) => ended)),
+        [0, 0],
+        senders.map(({ output }) => output).join('\n'),
+      );
+      const sum = (pattern: RegExp): number =>
+        senders.reduce((total, { output }) => total + Number(pattern.exec(output)?.[1]), 0);
       // A try that got no answer in time may have landed; the next one is a duplicate then.
       const repeated = sum(/duplicate (\d+)/) - events.length;
-      assert.ok(repeated >= 0 && repeated <= sum(/tried again (\d+)/), 'each event was accepted once and repeated once');
+      assert.ok(
+        repeated >= 0 && repeated <= sum(/tried again (\d+)/),
+        'each event was accepted once and repeated once',
+      );
       await assertLanded();
     });
 
@@ -56,7 +64,11 @@ function describeLanding(name: string, database: number, openStore: () => Promis
       for (const round of [2, 3]) {
         const sender = pipeline.send(['events.ndjson']);
         assert.equal(await sender.ended, 0, sender.output);
-        assert.match(sender.output, new RegExp(`accepted ${events.length}, of these duplicate ${events.length}`), `round ${round}`);
+        assert.match(
+          sender.output,
+          new RegExp(`accepted ${events.length}, of these duplicate ${events.length}`),
+          `round ${round}`,
+        );
       }
       await assertLanded();
     });
@@ -66,7 +78,10 @@ function describeLanding(name: string, database: number, openStore: () => Promis
       const found = await pipeline.find(first?.id ?? '');
       assert.equal(found.status, 200);
       assert.equal(found.body['status'], 'landed');
-      assert.ok(Date.parse(String(found.body['acceptedAt'])) <= Date.parse(String(found.body['landedAt'])), found.text.slice(0, 200));
+      assert.ok(
+        Date.parse(String(found.body['acceptedAt'])) <= Date.parse(String(found.body['landedAt'])),
+        found.text.slice(0, 200),
+      );
       assert.ok(found.text.includes(first?.body ?? '-'), 'the event as it was sent');
       assert.equal((await pipeline.find('never sent')).status, 404);
     });

@@ -21,14 +21,23 @@ before(async () => {
 /** The balance of one scrape. The answers that are no event's are left out of the requests. */
 function balance(scrape: Scrape): { readonly requests: number; readonly accounted: number } {
   const requests = scrape.sum('ingest_http_requests_total');
-  const others = scrape.sum('ingest_http_requests_total', { status: '200' }) + scrape.sum('ingest_http_requests_total', { route: '/health/ready', status: '503' });
+  const others =
+    scrape.sum('ingest_http_requests_total', { status: '200' }) +
+    scrape.sum('ingest_http_requests_total', { route: '/health/ready', status: '503' });
   const names = ['ingest_accepted_total', 'ingest_duplicates_total', 'ingest_errors_total', 'ingest_aborted_total'];
   return { requests: requests - others, accounted: names.reduce((sum, name) => sum + scrape.sum(name), 0) };
 }
 
 function assertBalanced(scrape: Scrape): void {
   const { requests, accounted } = balance(scrape);
-  assert.equal(requests, accounted, scrape.text.split('\n').filter((line) => /^ingest_(http_requests|accepted|dupl|errors|aborted)/.test(line)).join('\n'));
+  assert.equal(
+    requests,
+    accounted,
+    scrape.text
+      .split('\n')
+      .filter((line) => /^ingest_(http_requests|accepted|dupl|errors|aborted)/.test(line))
+      .join('\n'),
+  );
 }
 
 /** What the clients saw. */
@@ -46,7 +55,10 @@ class Tally {
 }
 
 const post = (body: string, headers: Readonly<Record<string, string>> = {}): Ask => ({
-  method: 'POST', path: '/events', body, headers: { 'content-type': 'application/json', ...headers },
+  method: 'POST',
+  path: '/events',
+  body,
+  headers: { 'content-type': 'application/json', ...headers },
 });
 
 /** One of every refusal that a request can get by itself. */
@@ -56,7 +68,10 @@ async function refusals(gateway: TestGateway, one: TestClient, tally: Tally): Pr
     [one, post('{')],
     [one, post('{"id":"secret-id"}')],
     [gateway.client(), post(event('secret-id'))],
-    [gateway.client(await pki.producer('secret-audience', { uris: ['urn:test:producer:x'] })), post(event('secret-id'))],
+    [
+      gateway.client(await pki.producer('secret-audience', { uris: ['urn:test:producer:x'] })),
+      post(event('secret-id')),
+    ],
     [gateway.client(await pki.producer('two')), post(event('repeated'))],
     [one, post(event('secret-id', { filler: 'x'.repeat(5_000) }))],
     [one, post(event('secret-id'), { 'content-type': 'text/plain' })],
@@ -86,12 +101,19 @@ async function refusals(gateway: TestGateway, one: TestClient, tally: Tally): Pr
 async function aborts(gateway: TestGateway): Promise<number> {
   const framings = ['Content-Length: 90', 'Transfer-Encoding: chunked'];
   const before = (await Scrape.of(gateway.client())).sum('ingest_events_in_flight');
-  const connections = await Promise.all([0, 1, 2, 3, 4, 5].map(async (at) => {
-    const connection = await gateway.socket(producer);
-    connection.write(`POST /events HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n${framings[at % 2]}\r\n\r\n${at % 2 === 0 ? '{' : '1\r\n{'}`);
-    return connection;
-  }));
-  await eventually('all of them are in flight', async () => (await Scrape.of(gateway.client())).sum('ingest_events_in_flight') === before + connections.length);
+  const connections = await Promise.all(
+    [0, 1, 2, 3, 4, 5].map(async (at) => {
+      const connection = await gateway.socket(producer);
+      connection.write(
+        `POST /events HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n${framings[at % 2]}\r\n\r\n${at % 2 === 0 ? '{' : '1\r\n{'}`,
+      );
+      return connection;
+    }),
+  );
+  await eventually(
+    'all of them are in flight',
+    async () => (await Scrape.of(gateway.client())).sum('ingest_events_in_flight') === before + connections.length,
+  );
   for (const [at, { socket }] of connections.entries()) {
     if (at < 3) socket.destroy();
     else socket.end();
@@ -139,10 +161,25 @@ describe('/metrics', () => {
 
     const scrape = await Scrape.of(scraper);
     assertBalanced(scrape);
-    const codes = Object.fromEntries(scrape.samples.filter(({ name, value }) => name === 'ingest_errors_total' && value > 0).map(({ labels, value }) => [labels['code'] ?? '', value] as const));
+    const codes = Object.fromEntries(
+      scrape.samples
+        .filter(({ name, value }) => name === 'ingest_errors_total' && value > 0)
+        .map(({ labels, value }) => [labels['code'] ?? '', value] as const),
+    );
     assert.deepEqual(codes, Object.fromEntries(tally.codes));
     assert.deepEqual(
-      ['INVALID_EVENT', 'UNAUTHORIZED_PRODUCER', 'EVENT_NOT_FOUND', 'ROUTE_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'REQUEST_TIMEOUT', 'EVENT_ID_CONFLICT', 'HEADERS_TOO_LARGE', 'QUEUE_UNAVAILABLE', 'QUEUE_OVERLOADED'].filter((code) => !(code in codes)),
+      [
+        'INVALID_EVENT',
+        'UNAUTHORIZED_PRODUCER',
+        'EVENT_NOT_FOUND',
+        'ROUTE_NOT_FOUND',
+        'METHOD_NOT_ALLOWED',
+        'REQUEST_TIMEOUT',
+        'EVENT_ID_CONFLICT',
+        'HEADERS_TOO_LARGE',
+        'QUEUE_UNAVAILABLE',
+        'QUEUE_OVERLOADED',
+      ].filter((code) => !(code in codes)),
       [],
     );
     assert.equal(scrape.sum('ingest_accepted_total'), tally.accepted);
@@ -151,7 +188,10 @@ describe('/metrics', () => {
     assert.equal(scrape.sum('ingest_shed_total'), tally.codes.get('QUEUE_OVERLOADED'));
     assert.equal(scrape.sum('ingest_http_requests_total', { status: '202' }), tally.accepted + tally.duplicates);
     assert.equal(scrape.sum('ingest_http_requests_total', { status: '499' }), aborted);
-    assert.equal(scrape.sum('ingest_enqueue_duration_seconds_count'), tally.accepted + tally.duplicates + (tally.codes.get('EVENT_ID_CONFLICT') ?? 0));
+    assert.equal(
+      scrape.sum('ingest_enqueue_duration_seconds_count'),
+      tally.accepted + tally.duplicates + (tally.codes.get('EVENT_ID_CONFLICT') ?? 0),
+    );
     assert.equal(scrape.sum('ingest_events_in_flight'), 0);
     assertNames(scrape);
     assertLabels(scrape);
@@ -159,9 +199,15 @@ describe('/metrics', () => {
   });
 
   it('counts the refusal when keys for tokens cannot be had', async () => {
-    const gateway = await TestGateway.start(redis, pki, { INGEST_TOKEN_JWKS: `https://127.0.0.1:${await freePort()}/keys` });
-    const token = [{ alg: 'ES256' }, {}].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.');
-    const { status } = await gateway.client(producer).ask(post(event('keyless'), { authorization: `Bearer ${token}.c2ln` }));
+    const gateway = await TestGateway.start(redis, pki, {
+      INGEST_TOKEN_JWKS: `https://127.0.0.1:${await freePort()}/keys`,
+    });
+    const token = [{ alg: 'ES256' }, {}]
+      .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+      .join('.');
+    const { status } = await gateway
+      .client(producer)
+      .ask(post(event('keyless'), { authorization: `Bearer ${token}.c2ln` }));
     assert.equal(status, 500);
     const scrape = await Scrape.of(gateway.client());
     assert.equal(scrape.sum('ingest_errors_total', { code: 'INTERNAL' }), 1);
@@ -177,10 +223,16 @@ function assertNames(scrape: Scrape): void {
     assert.notEqual(help, '', name);
     assert.equal(name.endsWith('_total'), type === 'counter', `${name} is a ${type}`);
     if (type !== 'histogram') assert.doesNotMatch(name, /_(count|sum|bucket)$/);
-    assert.doesNotMatch(name, /_(ms|milliseconds|minutes|hours|kb|kilobytes|megabytes|percent)(_|$)/, 'base units only');
+    assert.doesNotMatch(
+      name,
+      /_(ms|milliseconds|minutes|hours|kb|kilobytes|megabytes|percent)(_|$)/,
+      'base units only',
+    );
     assert.doesNotMatch(name, /_(counter|gauge|histogram|summary)(_|$)/);
   }
-  const known = scrape.families.flatMap(({ name, type }) => (type === 'histogram' ? ['_bucket', '_sum', '_count'].map((suffix) => name + suffix) : [name]));
+  const known = scrape.families.flatMap(({ name, type }) =>
+    type === 'histogram' ? ['_bucket', '_sum', '_count'].map((suffix) => name + suffix) : [name],
+  );
   for (const { name } of scrape.samples) assert.ok(known.includes(name), `${name} belongs to no family`);
 }
 
@@ -198,22 +250,35 @@ function assertLabels(scrape: Scrape): void {
   };
   for (const { name, labels } of scrape.samples) {
     if (!name.startsWith('ingest_')) continue;
-    for (const [label, value] of Object.entries(labels)) assert.match(value, allowed[label] ?? /^$/, `${name}{${label}="${value}"}`);
+    for (const [label, value] of Object.entries(labels))
+      assert.match(value, allowed[label] ?? /^$/, `${name}{${label}="${value}"}`);
   }
 }
 
 /** Buckets only grow, the last one is the count, and each request of a route has one duration. */
 function assertHistograms(scrape: Scrape): void {
-  for (const { name } of scrape.families.filter(({ type, name }) => type === 'histogram' && name.startsWith('ingest_'))) {
-    const series = Map.groupBy(scrape.samples.filter((sample) => sample.name === `${name}_bucket`), ({ labels }) => labels['route'] ?? '');
+  for (const { name } of scrape.families.filter(
+    ({ type, name }) => type === 'histogram' && name.startsWith('ingest_'),
+  )) {
+    const series = Map.groupBy(
+      scrape.samples.filter((sample) => sample.name === `${name}_bucket`),
+      ({ labels }) => labels['route'] ?? '',
+    );
     for (const [route, buckets] of series) {
       const counts = buckets.map(({ value }) => value);
-      assert.deepEqual(counts, counts.toSorted((a, b) => a - b));
+      assert.deepEqual(
+        counts,
+        counts.toSorted((a, b) => a - b),
+      );
       assert.equal(buckets.at(-1)?.labels['le'], '+Inf');
       assert.equal(counts.at(-1), scrape.sum(`${name}_count`, route === '' ? {} : { route }));
     }
   }
   for (const route of ['/events', '/events/{id}', '/health/live', '/metrics']) {
-    assert.equal(scrape.sum('ingest_http_request_duration_seconds_count', { route }), scrape.sum('ingest_http_requests_total', { route }), route);
+    assert.equal(
+      scrape.sum('ingest_http_request_duration_seconds_count', { route }),
+      scrape.sum('ingest_http_requests_total', { route }),
+      route,
+    );
   }
 }

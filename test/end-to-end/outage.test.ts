@@ -11,7 +11,11 @@ const event = (id: string): string => JSON.stringify({ id, type: 'order.paid' })
 const HOUR_MS = 3_600_000;
 
 async function isReady(replica: Replica, wanted: boolean): Promise<void> {
-  await eventually(`readiness is ${wanted}`, async () => ((await readiness(replica)).status === 200) === wanted, 10_000);
+  await eventually(
+    `readiness is ${wanted}`,
+    async () => ((await readiness(replica)).status === 200) === wanted,
+    10_000,
+  );
 }
 
 async function postAll(pipeline: Pipeline, ids: readonly string[]): Promise<void> {
@@ -20,7 +24,12 @@ async function postAll(pipeline: Pipeline, ids: readonly string[]): Promise<void
 
 const idsFrom = (name: string, length: number): string[] => Array.from({ length }, (_, at) => `${name}-${at}`);
 
-function describeWarehouseOutage(name: string, open: () => Promise<WarehouseStore>, away: () => Promise<void>, back: () => Promise<void>): void {
+function describeWarehouseOutage(
+  name: string,
+  open: () => Promise<WarehouseStore>,
+  away: () => Promise<void>,
+  back: () => Promise<void>,
+): void {
   describe(`while ${name} is away`, () => {
     let redis: TestRedis;
     let store: WarehouseStore;
@@ -47,7 +56,11 @@ function describeWarehouseOutage(name: string, open: () => Promise<WarehouseStor
       assert.deepEqual([found.status, found.body['status']], [200, 'accepted']);
       const unknown = await pipeline.find('never sent');
       assert.deepEqual([unknown.status, unknown.body['retryable']], [503, true], 'no false 404');
-      await eventually('the lag is seen', async () => (await metricOf(replica, 'ingest_queue_lag_events')) === 20, 5_000);
+      await eventually(
+        'the lag is seen',
+        async () => (await metricOf(replica, 'ingest_queue_lag_events')) === 20,
+        5_000,
+      );
       assert.ok((await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) > 0);
 
       await back();
@@ -67,7 +80,12 @@ describe('PostgreSQL that can be stopped', () => {
     postgres = await startPrivatePostgres({ durable: true });
   });
   after(() => postgres.stop());
-  describeWarehouseOutage('PostgreSQL', () => postgresStore(postgres), () => postgres.kill(), () => postgres.start());
+  describeWarehouseOutage(
+    'PostgreSQL',
+    () => postgresStore(postgres),
+    () => postgres.kill(),
+    () => postgres.start(),
+  );
 });
 
 const sqlite = sqliteStore();
@@ -95,7 +113,11 @@ describe('a consumer whose queue has trouble', () => {
 
   /** It goes on: one more event lands, and it has not been made busy meanwhile. */
   async function goesOn(id: string, rows: number): Promise<void> {
-    await eventually('the gateway accepts', async () => (await pipeline.post(event(id)).catch(() => undefined))?.status === 202, 10_000);
+    await eventually(
+      'the gateway accepts',
+      async () => (await pipeline.post(event(id)).catch(() => undefined))?.status === 202,
+      10_000,
+    );
     await eventually('the event lands', async () => (await store.count()) === rows, 10_000);
     await isReady(replica, true);
     assert.ok(replica.program.running);
@@ -117,7 +139,10 @@ describe('a consumer whose queue has trouble', () => {
     await redis.command('XGROUP', 'DESTROY', 'ingest', 'warehouse');
     await eventually('it is told', async () => (await vanished()) === 2, 10_000);
     await goesOn('three', 3);
-    assert.ok((await metricOf(replica, 'ingest_consumer_duplicates_total')) >= 1, 'the stream was read again from its beginning');
+    assert.ok(
+      (await metricOf(replica, 'ingest_consumer_duplicates_total')) >= 1,
+      'the stream was read again from its beginning',
+    );
   });
 
   it('goes on with a server that was restarted empty, without a spin', async () => {
@@ -146,13 +171,33 @@ describe('a consumer whose queue has trouble', () => {
     try {
       await isReady(replica, false);
       await redis.command('DEL', 'ingest');
-      await redis.command('XADD', 'ingest', String(Date.now() - 21 * HOUR_MS), 'producer', 'shop', 'body', event('late'));
-      await eventually('the age is seen', async () => (await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) >= 21 * 3_600, 10_000);
-      await eventually('it is an error in the log', () => /"level":"error".*about to leave the queue/.test(replica.program.output), 5_000);
+      await redis.command(
+        'XADD',
+        'ingest',
+        String(Date.now() - 21 * HOUR_MS),
+        'producer',
+        'shop',
+        'body',
+        event('late'),
+      );
+      await eventually(
+        'the age is seen',
+        async () => (await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) >= 21 * 3_600,
+        10_000,
+      );
+      await eventually(
+        'it is an error in the log',
+        () => /"level":"error".*about to leave the queue/.test(replica.program.output),
+        5_000,
+      );
     } finally {
       renameSync(to, from);
     }
     await eventually('it lands in time', async () => (await store.count()) === 6, 15_000);
-    await eventually('the alarm ends', async () => (await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) === 0, 10_000);
+    await eventually(
+      'the alarm ends',
+      async () => (await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) === 0,
+      10_000,
+    );
   });
 });

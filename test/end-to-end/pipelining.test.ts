@@ -16,12 +16,17 @@ describe('a client that pipelines without reading its answers', () => {
     connection.socket.pause();
     for (let at = 0; at < REQUESTS; at += 1) {
       const body = event(`pipelined-${at}`);
-      connection.write(`POST /events HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+      connection.write(
+        `POST /events HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+      );
     }
     await eventually('some are on the stream', async () => (await redis.length()) > 0);
     connection.socket.resume();
     const answers = (): string[] => connection.received.split('HTTP/1.1 ').slice(1);
-    await eventually('all are answered, or the connection ended', () => answers().length === REQUESTS || connection.ended || connection.closed);
+    await eventually(
+      'all are answered, or the connection ended',
+      () => answers().length === REQUESTS || connection.ended || connection.closed,
+    );
 
     const onStream = new Set((await redis.entries()).map(({ fields }) => fields['body']));
     for (const [at, answer] of answers().entries()) {

@@ -63,7 +63,11 @@ function describePoison(name: string, openStore: () => Promise<WarehouseStore>):
         await redis.command('XADD', 'ingest', `1-${2 * at + 3}`, 'producer', PRODUCER, 'body', event(`good-${at + 1}`));
       }
       pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri });
-      await eventually('all of it is in quarantine', async () => (await store.count()) > POISON.length && (await store.quarantine()).length === POISON.length, 10_000);
+      await eventually(
+        'all of it is in quarantine',
+        async () => (await store.count()) > POISON.length && (await store.quarantine()).length === POISON.length,
+        10_000,
+      );
       entries = new Map((await store.quarantine()).map((row) => [row.entry, row]));
     });
     after(() => pipeline.stop());

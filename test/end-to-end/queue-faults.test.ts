@@ -38,7 +38,11 @@ const LONG_LOAD = ['--key-load-delay', '1000', '--loading-process-events-interva
 const OUTAGES: Readonly<Record<string, Outage>> = {
   stopped: { begin: (redis) => redis.signal('SIGTERM'), end: (redis) => redis.start(), reason: /ECONNREFUSED|closed/ },
   killed: { begin: (redis) => redis.signal('SIGKILL'), end: (redis) => redis.start(), reason: /ECONNREFUSED|closed/ },
-  frozen: { begin: (redis) => redis.signal('SIGSTOP'), end: (redis) => redis.signal('SIGCONT'), reason: /no answer|does not answer/ },
+  frozen: {
+    begin: (redis) => redis.signal('SIGSTOP'),
+    end: (redis) => redis.signal('SIGCONT'),
+    reason: /no answer|does not answer/,
+  },
   full: {
     begin: (redis) => redis.command('CONFIG', 'SET', 'maxmemory', '1'),
     end: (redis) => redis.command('CONFIG', 'SET', 'maxmemory', '0'),
@@ -55,7 +59,9 @@ const OUTAGES: Readonly<Record<string, Outage>> = {
     begin: async (redis) => {
       await redis.command('EVAL', "for n = 1, 2000 do redis.call('SET', 'filler:' .. n, n) end", '0');
       await redis.command('BGREWRITEAOF');
-      await eventually('the file is rewritten', async () => /aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0/.test(String(await redis.command('INFO', 'persistence'))));
+      await eventually('the file is rewritten', async () =>
+        /aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0/.test(String(await redis.command('INFO', 'persistence'))),
+      );
       await redis.signal('SIGTERM');
       redis.launch(LONG_LOAD);
     },
@@ -84,11 +90,20 @@ async function readinessAfter(gateway: TestGateway, status: number, reason?: Reg
 }
 
 async function entriesBehind(redis: TestRedis, load: Load): Promise<void> {
-  const there = new Set((await redis.entries()).map(({ fields }) => (JSON.parse(fields['body'] ?? '{}') as { id: string }).id));
-  assert.deepEqual(load.accepted.filter((id) => !there.has(id)), [], 'answered 202 and not on the stream');
+  const there = new Set(
+    (await redis.entries()).map(({ fields }) => (JSON.parse(fields['body'] ?? '{}') as { id: string }).id),
+  );
+  assert.deepEqual(
+    load.accepted.filter((id) => !there.has(id)),
+    [],
+    'answered 202 and not on the stream',
+  );
 }
 
-async function outage(t: TestContext, { begin, end, reason, readable = false, forgets = false }: Outage): Promise<void> {
+async function outage(
+  t: TestContext,
+  { begin, end, reason, readable = false, forgets = false }: Outage,
+): Promise<void> {
   const redis = await TestRedis.start();
   const gateway = await TestGateway.start(redis, pki);
   const load = new Load(gateway.client(producer), 'outage', 8, 10);
@@ -113,7 +128,9 @@ async function outage(t: TestContext, { begin, end, reason, readable = false, fo
   const backMs = await readinessAfter(gateway, 200);
   const start = performance.now();
   await eventually('events are taken', async () => (await client.post(event('back'))).status === 202);
-  t.diagnostic(`not ready after ${Math.round(goneMs)} ms, ready again after ${Math.round(backMs)} ms, taking events ${Math.round(performance.now() - start)} ms later`);
+  t.diagnostic(
+    `not ready after ${Math.round(goneMs)} ms, ready again after ${Math.round(backMs)} ms, taking events ${Math.round(performance.now() - start)} ms later`,
+  );
   assert.ok(goneMs < READINESS_WITHIN_MS && backMs < READINESS_WITHIN_MS);
   await load.more(40);
   await load.stop();
@@ -128,7 +145,8 @@ async function outage(t: TestContext, { begin, end, reason, readable = false, fo
 }
 
 describe('a queue that is', () => {
-  for (const [name, one] of Object.entries(OUTAGES)) it(`${name}: 503 in time, readiness both ways, nothing promised in vain`, (t) => outage(t, one));
+  for (const [name, one] of Object.entries(OUTAGES))
+    it(`${name}: 503 in time, readiness both ways, nothing promised in vain`, (t) => outage(t, one));
 });
 
 describe('a queue that', () => {
@@ -177,7 +195,9 @@ describe('a queue that', () => {
     await readinessAfter(gateway, 200);
     await load.more(1_000);
     await load.stop();
-    t.diagnostic(`resident: ${Math.round(before)} MiB before, ${Math.round(early)} early and ${Math.round(late)} late in the outage; slowest answer ${Math.round(load.slowestMs)} ms`);
+    t.diagnostic(
+      `resident: ${Math.round(before)} MiB before, ${Math.round(early)} early and ${Math.round(late)} late in the outage; slowest answer ${Math.round(load.slowestMs)} ms`,
+    );
     assert.ok(late < before + 100, `${before} MiB before, ${late} MiB late`);
     assert.deepEqual(load.errors, []);
     assert.deepEqual(load.statuses, [202, 503]);

@@ -30,18 +30,34 @@ before(async () => {
 
 function post(id: string, headers: readonly string[] = []): string {
   const body = event(id);
-  return ['POST /events HTTP/1.1', 'Host: gateway', 'Connection: close', 'Content-Type: application/json', ...headers,
-    `Content-Length: ${body.length}`, '', body].join('\r\n');
+  return [
+    'POST /events HTTP/1.1',
+    'Host: gateway',
+    'Connection: close',
+    'Content-Type: application/json',
+    ...headers,
+    `Content-Length: ${body.length}`,
+    '',
+    body,
+  ].join('\r\n');
 }
 
 /** Reloads the TLS material as a rotation does, with another server certificate. */
 async function reload(gateway: TestGateway): Promise<void> {
   const reloads = await gateway.metric('ingest_tls_reloads_total');
-  const server = await pki.authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], addresses: ['127.0.0.1', '::1'], server: true });
+  const server = await pki.authority.issue({
+    commonName: 'localhost',
+    dnsNames: ['localhost'],
+    addresses: ['127.0.0.1', '::1'],
+    server: true,
+  });
   pki.write('server-key.pem', server.key);
   pki.write('server.pem', server.certificate);
   gateway.signal('SIGHUP');
-  await eventually('new TLS material is in use', async () => (await gateway.metric('ingest_tls_reloads_total')) > reloads);
+  await eventually(
+    'new TLS material is in use',
+    async () => (await gateway.metric('ingest_tls_reloads_total')) > reloads,
+  );
 }
 
 describe('a client that renegotiates with another certificate', () => {
@@ -83,7 +99,13 @@ describe('a client that renegotiates with another certificate', () => {
     });
     const token = await issuer.token({ sub: VICTIM });
     await addsNothing(redis, async () => {
-      const { outcome, received } = await renegotiate(pki, gateway.port, stranger, forged, post('token', [`Authorization: Bearer ${token}`]));
+      const { outcome, received } = await renegotiate(
+        pki,
+        gateway.port,
+        stranger,
+        forged,
+        post('token', [`Authorization: Bearer ${token}`]),
+      );
       assert.equal(outcome, 'renegotiated');
       assert.match(received, /^HTTP\/1\.1 401 [^]*"UNAUTHORIZED_PRODUCER"/);
     });

@@ -42,17 +42,22 @@ describe('replicas of the consumer', () => {
     const [frozen, dead] = pipeline.replicas;
     assert.ok(frozen !== undefined && dead !== undefined);
     await pipeline.post(event('first'));
-    for (const replica of pipeline.replicas) await eventually('it is ready', async () => (await readiness(replica)).status === 200);
+    for (const replica of pipeline.replicas)
+      await eventually('it is ready', async () => (await readiness(replica)).status === 200);
     await eventually('the first has landed', async () => (await store.count()) === 1, 10_000);
 
     renameSync(store.folder, `${store.folder}-away`);
     // One replica takes in only so many while nothing lands: the other one gets the rest.
     let held = 0;
-    await eventually('both hold entries', async () => {
-      assert.equal((await pipeline.post(event(`held-${held}`))).status, 202);
-      held += 1;
-      return (await members()).filter(({ pending }) => pending > 0).length === 2;
-    }, 20_000);
+    await eventually(
+      'both hold entries',
+      async () => {
+        assert.equal((await pipeline.post(event(`held-${held}`))).status, 202);
+        held += 1;
+        return (await members()).filter(({ pending }) => pending > 0).length === 2;
+      },
+      20_000,
+    );
     frozen.program.signal('SIGSTOP');
     const frozenMs = performance.now();
     await dead.program.kill();
@@ -65,7 +70,11 @@ describe('replicas of the consumer', () => {
 
     await eventually('it was frozen for long', () => performance.now() - frozenMs >= FREEZE_MS, FREEZE_MS + 1_000);
     frozen.program.signal('SIGCONT');
-    await eventually('the frozen one has written late', async () => (await metricOf(frozen, 'ingest_consumer_duplicates_total')) > 0, 15_000);
+    await eventually(
+      'the frozen one has written late',
+      async () => (await metricOf(frozen, 'ingest_consumer_duplicates_total')) > 0,
+      15_000,
+    );
     assert.equal(await store.count(), 1 + held);
     assert.deepEqual(await store.quarantine(), []);
     await eventually('nothing is pending', async () => (await members()).every(({ pending }) => pending === 0), 10_000);

@@ -21,7 +21,10 @@ before(async () => {
 });
 
 /** A connection, and the session that it was granted. */
-async function firstConnection(certificate: ClientCertificate | undefined, options: ConnectionOptions): Promise<[RawConnection, Buffer]> {
+async function firstConnection(
+  certificate: ClientCertificate | undefined,
+  options: ConnectionOptions,
+): Promise<[RawConnection, Buffer]> {
   let session: Buffer | undefined;
   const connection = await gateway.socket(certificate, options);
   connection.socket.on('session', (granted) => (session = granted));
@@ -30,7 +33,8 @@ async function firstConnection(certificate: ClientCertificate | undefined, optio
   return [connection, await eventually('a session was granted', () => session)];
 }
 
-const post = async (connection: RawConnection, id: string): Promise<number> => (await askRaw(connection, postText(event(id)))).status;
+const post = async (connection: RawConnection, id: string): Promise<number> =>
+  (await askRaw(connection, postText(event(id)))).status;
 
 for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
   describe(`a session resumed with ${version}`, () => {

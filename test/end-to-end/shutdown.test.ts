@@ -36,7 +36,10 @@ describe('SIGTERM', () => {
     await load.stop();
     assert.deepEqual(load.statuses, [202]);
     // From the stop on there is nobody to connect to; nothing else may have gone wrong.
-    assert.deepEqual(load.errors.filter(({ sent }) => sent), []);
+    assert.deepEqual(
+      load.errors.filter(({ sent }) => sent),
+      [],
+    );
     assert.equal(await redis.length(), before + load.accepted.length);
   });
 
@@ -45,13 +48,18 @@ describe('SIGTERM', () => {
     const connection = await gateway.socket(producer);
     await askRaw(connection, requestText('GET /health/live'));
     await redis.signal('SIGSTOP');
-    connection.write(['a', 'b', 'c'].map((name) => postText(event(`pipelined-${name}`), [`X-Request-Id: ${name}`])).join(''));
+    connection.write(
+      ['a', 'b', 'c'].map((name) => postText(event(`pipelined-${name}`), [`X-Request-Id: ${name}`])).join(''),
+    );
     await eventually('they are in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 3);
     gateway.signal('SIGTERM');
     await gateway.line(/"stopping"/);
     await redis.signal('SIGCONT');
     const all = (await replies(connection, 4)).slice(1);
-    assert.deepEqual(all.map(({ headers }) => headers['x-request-id']), ['a', 'b', 'c']);
+    assert.deepEqual(
+      all.map(({ headers }) => headers['x-request-id']),
+      ['a', 'b', 'c'],
+    );
     for (const { status } of all) assert.ok(status === 202 || status === 503);
     assert.equal(all.at(-1)?.headers['connection'], 'close');
     await assertCleanExit(gateway);
@@ -59,16 +67,25 @@ describe('SIGTERM', () => {
 
   it('makes readiness say draining, closes idle connections, and ends once a request in flight is answered', async () => {
     const gateway = await TestGateway.start(redis, pki);
-    const [idle, silent, slow] = [await gateway.socket(producer), await gateway.socket(producer), await gateway.socket(producer)];
+    const [idle, silent, slow] = [
+      await gateway.socket(producer),
+      await gateway.socket(producer),
+      await gateway.socket(producer),
+    ];
     assert.equal((await askRaw(idle, postText(event('idle')))).status, 202);
     const body = event('slow');
-    slow.write(`POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 5)}`);
+    slow.write(
+      `POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 5)}`,
+    );
     const probe = await gateway.socket();
     assert.equal((await askRaw(probe, requestText('GET /health/ready'))).status, 200);
     gateway.signal('SIGTERM');
     await gateway.line(/"stopping"/);
     const draining = await askRaw(probe, requestText('GET /health/ready'));
-    assert.deepEqual([draining.status, draining.body, draining.headers['connection']], [503, '{"status":"draining"}', 'close']);
+    assert.deepEqual(
+      [draining.status, draining.body, draining.headers['connection']],
+      [503, '{"status":"draining"}', 'close'],
+    );
     await Promise.all([idle.untilClosed(), silent.untilClosed(), probe.untilClosed()]);
     assert.equal(gateway.child.exitCode, null);
     slow.write(body.slice(5));
@@ -106,7 +123,10 @@ describe('SIGTERM', () => {
 });
 
 describe('a second signal', () => {
-  for (const [signal, code] of [['SIGTERM', 143], ['SIGINT', 130]] as const) {
+  for (const [signal, code] of [
+    ['SIGTERM', 143],
+    ['SIGINT', 130],
+  ] as const) {
     it(`${signal} ends the process at once with ${code}`, async () => {
       const gateway = await TestGateway.start(redis, pki);
       const half = await gateway.socket(producer);

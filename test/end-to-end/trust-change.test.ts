@@ -38,7 +38,10 @@ async function change(gateway: TestGateway, write: () => void): Promise<void> {
 async function badChange(gateway: TestGateway, write: () => void): Promise<void> {
   const before = await gateway.metric('ingest_tls_reload_failures_total');
   write();
-  await eventually('the change is refused', async () => (await gateway.metric('ingest_tls_reload_failures_total')) > before);
+  await eventually(
+    'the change is refused',
+    async () => (await gateway.metric('ingest_tls_reload_failures_total')) > before,
+  );
 }
 
 async function servedSerial(gateway: TestGateway, ca: string): Promise<string | undefined> {
@@ -58,12 +61,20 @@ describe('under load', () => {
     const leaving = new Load(gateway.client(leaves), 'leaves', 4, 5);
     await load.more(50);
 
-    const renewed = await pki.authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], addresses: ['127.0.0.1'], server: true });
+    const renewed = await pki.authority.issue({
+      commonName: 'localhost',
+      dnsNames: ['localhost'],
+      addresses: ['127.0.0.1'],
+      server: true,
+    });
     await change(gateway, () => {
       pki.write('server.pem', renewed.certificate);
       pki.write('server-key.pem', renewed.key);
     });
-    assert.equal(await servedSerial(gateway, pki.authority.certificate), new X509Certificate(renewed.certificate).serialNumber);
+    assert.equal(
+      await servedSerial(gateway, pki.authority.certificate),
+      new X509Certificate(renewed.certificate).serialNumber,
+    );
     await load.more(50);
 
     const second = await CertificateAuthority.create('second authority');
@@ -118,7 +129,10 @@ describe('under load', () => {
     pki.write('ca.pem', pki.authority.certificate + second.certificate);
     const gateway = await startGateway(pki);
     const issued = await second.issue({ commonName: 'theirs', uris: ['urn:test:producer:theirs', AUDIENCE_URI] });
-    const [stays, leaves] = [await gateway.socket(await pki.producer('stays')), await gateway.socket({ cert: issued.certificate, key: issued.key, serial: '' })];
+    const [stays, leaves] = [
+      await gateway.socket(await pki.producer('stays')),
+      await gateway.socket({ cert: issued.certificate, key: issued.key, serial: '' }),
+    ];
     assert.equal((await askRaw(leaves, postText(event('taken-out')))).status, 202);
     const start = performance.now();
     pki.write('ca.pem', pki.authority.certificate);
@@ -135,7 +149,12 @@ describe('under load', () => {
     const certificate = { cert: issued.certificate + department.certificate, key: issued.key, serial: '' };
     const member = await gateway.socket(certificate);
     assert.equal((await askRaw(member, postText(event('member-1')))).status, 202);
-    const renewed = await pki.authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], addresses: ['127.0.0.1'], server: true });
+    const renewed = await pki.authority.issue({
+      commonName: 'localhost',
+      dnsNames: ['localhost'],
+      addresses: ['127.0.0.1'],
+      server: true,
+    });
     await change(gateway, () => {
       pki.write('server.pem', renewed.certificate);
       pki.write('server-key.pem', renewed.key);
@@ -146,7 +165,9 @@ describe('under load', () => {
     assert.equal((await gateway.client(certificate).post(event('member-3'))).status, 202);
     await change(gateway, () => pki.write('ca.pem', second.certificate));
     await eventually('the connection is closed', () => member.closed);
-    await addsNothing(redis, async () => assertProblem(await gateway.client(certificate).post(event('member-4')), 401, 'UNAUTHORIZED_PRODUCER'));
+    await addsNothing(redis, async () =>
+      assertProblem(await gateway.client(certificate).post(event('member-4')), 401, 'UNAUTHORIZED_PRODUCER'),
+    );
   });
 
   it('a revoked intermediate puts out the producers below it', async () => {
@@ -175,7 +196,12 @@ describe('new files that are no good', () => {
     const client = gateway.client(await pki.producer('one'));
     const served = await servedSerial(gateway, pki.authority.certificate);
     const stranger = await CertificateAuthority.create('stranger');
-    const expired = await pki.authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], server: true, notAfter: new Date(Date.now() - 1_000) });
+    const expired = await pki.authority.issue({
+      commonName: 'localhost',
+      dnsNames: ['localhost'],
+      server: true,
+      notAfter: new Date(Date.now() - 1_000),
+    });
     const bad: Readonly<Record<string, readonly [file: string, content: string]>> = {
       'a key of another certificate': ['server-key.pem', expired.key],
       'no certificate': ['server.pem', 'nothing'],
@@ -190,7 +216,9 @@ describe('new files that are no good', () => {
       await badChange(gateway, () => pki.write(file, content));
       assert.equal((await client.post(event(name))).status, 202, name);
       assert.equal(await servedSerial(gateway, pki.authority.certificate), served, name);
-      await addsNothing(redis, async () => assertProblem(await gateway.client(revoked).post(event(name)), 401, 'UNAUTHORIZED_PRODUCER'));
+      await addsNothing(redis, async () =>
+        assertProblem(await gateway.client(revoked).post(event(name)), 401, 'UNAUTHORIZED_PRODUCER'),
+      );
       await change(gateway, () => pki.write(file, good));
     }
     const refused = gateway.lines.filter((line) => line.includes('changed TLS material refused'));
@@ -205,7 +233,10 @@ describe('SIGHUP', () => {
     const gateway = await startGateway(pki);
     const before = await gateway.metric('ingest_tls_reloads_total');
     gateway.signal('SIGHUP');
-    await eventually('the files are loaded again', async () => (await gateway.metric('ingest_tls_reloads_total')) > before);
+    await eventually(
+      'the files are loaded again',
+      async () => (await gateway.metric('ingest_tls_reloads_total')) > before,
+    );
     assert.ok(gateway.output.includes('SIGHUP'));
     assert.equal((await gateway.client(await pki.producer('one')).post(event('after-sighup'))).status, 202);
   });
@@ -214,7 +245,9 @@ describe('SIGHUP', () => {
 describe('a revocation list that becomes overdue', () => {
   it('refuses everyone, says so beforehand in a metric, and a new list lets them in again', async () => {
     const pki = await Pki.create();
-    const gateway = await startGateway(pki, { INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', await pki.authority.revocationList([])) });
+    const gateway = await startGateway(pki, {
+      INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', await pki.authority.revocationList([])),
+    });
     const one = await pki.producer('one');
     const open = await gateway.socket(one);
     const due = new Date(Math.ceil(Date.now() / 1000) * 1000 + 6_000);
@@ -230,7 +263,10 @@ describe('a revocation list that becomes overdue', () => {
     await eventually('the list is overdue', () => Date.now() > due.getTime());
     await addsNothing(redis, async () => {
       assert.equal((await askRaw(open, postText(event('overdue')))).status, 401);
-      await eventually('new connections are refused', async () => (await gateway.client(one).post(event('overdue'))).status === 401);
+      await eventually(
+        'new connections are refused',
+        async () => (await gateway.client(one).post(event('overdue'))).status === 401,
+      );
     });
     assert.ok((await gateway.metric('ingest_tls_certificate_expiry_seconds', { file: 'crl' })) <= 0);
     assert.equal((await askRaw(open, requestText('GET /health/live'))).status, 200);

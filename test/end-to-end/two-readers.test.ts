@@ -56,7 +56,8 @@ describe('both readers answer alike', () => {
     'an event with a request id': () => postText(fresh(), ['X-Request-Id: mine']),
     'an event with a request id that is none': () => postText(fresh(), ['X-Request-Id: not mine']),
     'an event with an id beyond ASCII': () => postText(fresh().replace('two-readers', 'zwölf-ßü-✓-two-readers')),
-    'a CloudEvents event': () => requestText('POST /events', ['Content-Type: application/cloudevents+json; charset=UTF-8'], fresh()),
+    'a CloudEvents event': () =>
+      requestText('POST /events', ['Content-Type: application/cloudevents+json; charset=UTF-8'], fresh()),
     'an event behind a head of 5,000 bytes': () => postText(fresh(), [`X-Long: ${'a'.repeat(5_000)}`]),
     'an event of 90,000 bytes': () => postText(fresh({ data: 'x'.repeat(90_000) })),
     'no JSON': () => postText('{"id":'),
@@ -73,10 +74,18 @@ describe('both readers answer alike', () => {
     'a wrong path': () => requestText('GET /event'),
     'a wrong path with a body': () => requestText('POST /event', [], 'x'.repeat(1_000)),
     'a query': () => requestText('GET /health/live?a=b'),
-    'liveness': () => requestText('GET /health/live'),
-    'readiness': () => requestText('GET /health/ready'),
-    '100 fields': () => requestText('GET /health/live', Array.from({ length: 99 }, (_, at) => `X-${at}: a`)),
-    '101 fields': () => requestText('GET /health/live', Array.from({ length: 100 }, (_, at) => `X-${at}: a`)),
+    liveness: () => requestText('GET /health/live'),
+    readiness: () => requestText('GET /health/ready'),
+    '100 fields': () =>
+      requestText(
+        'GET /health/live',
+        Array.from({ length: 99 }, (_, at) => `X-${at}: a`),
+      ),
+    '101 fields': () =>
+      requestText(
+        'GET /health/live',
+        Array.from({ length: 100 }, (_, at) => `X-${at}: a`),
+      ),
   };
   for (const [name, text] of Object.entries(cases)) {
     it(name, async () => {
@@ -98,7 +107,10 @@ describe('both readers answer alike', () => {
     const direct = await gateway.socket();
     const node = await gateway.socket();
     await headRequest(node);
-    assert.deepEqual(comparable(await askRaw(direct, postText(fresh()))), comparable(await askRaw(node, postText(fresh()))));
+    assert.deepEqual(
+      comparable(await askRaw(direct, postText(fresh()))),
+      comparable(await askRaw(node, postText(fresh()))),
+    );
   });
 });
 
@@ -108,23 +120,27 @@ describe('a request that comes in pieces', () => {
     const text = postText(body);
     const head = text.length - body.length;
     const cuts = [1, 4, 5, 12, 30, head - 3, head - 1, head, head + 1, text.length - 1];
-    await Promise.all(cuts.map(async (cut) => {
-      const whole = postText(fresh());
-      const connection = await gateway.socket(producer);
-      connection.write(whole.slice(0, cut));
-      await new Promise((resolve) => setTimeout(resolve, 30)); // So that it arrives by itself.
-      connection.write(whole.slice(cut));
-      assert.equal((await replies(connection, 1))[0]?.status, 202, `cut at ${cut}`);
-      assert.equal((await askRaw(connection, postText(fresh()))).status, 202);
-      connection.socket.destroy();
-    }));
+    await Promise.all(
+      cuts.map(async (cut) => {
+        const whole = postText(fresh());
+        const connection = await gateway.socket(producer);
+        connection.write(whole.slice(0, cut));
+        await new Promise((resolve) => setTimeout(resolve, 30)); // So that it arrives by itself.
+        connection.write(whole.slice(cut));
+        assert.equal((await replies(connection, 1))[0]?.status, 202, `cut at ${cut}`);
+        assert.equal((await askRaw(connection, postText(fresh()))).status, 202);
+        connection.socket.destroy();
+      }),
+    );
   });
 
   it('is taken byte for byte, its body in many', async () => {
     const body = fresh({ data: 'äöü✓'.repeat(500) });
     const connection = await gateway.socket(producer);
     const bytes = Buffer.from(body);
-    connection.write(`POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: ${bytes.length}\r\n\r\n`);
+    connection.write(
+      `POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: ${bytes.length}\r\n\r\n`,
+    );
     for (let at = 0; at < bytes.length; at += 97) connection.write(bytes.subarray(at, at + 97));
     assert.equal((await replies(connection, 1))[0]?.status, 202);
     assert.ok((await redis.entries()).some(({ fields }) => fields['body'] === body));
@@ -146,21 +162,36 @@ describe('requests of both kinds on one connection', () => {
     ];
     connection.write(texts.join(''));
     const all = (await replies(connection, texts.length + 1)).filter(({ status }) => status !== 100);
-    assert.deepEqual(all.map(({ headers }) => headers['x-request-id']), texts.map((_, at) => String(at)));
-    assert.deepEqual(all.map(({ status }) => status), [202, 200, 400, 202, 405, 202, 202, 202]);
+    assert.deepEqual(
+      all.map(({ headers }) => headers['x-request-id']),
+      texts.map((_, at) => String(at)),
+    );
+    assert.deepEqual(
+      all.map(({ status }) => status),
+      [202, 200, 400, 202, 405, 202, 202, 202],
+    );
   });
 
   it('are answered in order when the queue takes its time over the plain ones', async () => {
     const connection = await gateway.socket(producer);
     await redis.signal('SIGSTOP');
     try {
-      connection.write(`${postText(fresh(), ['X-Request-Id: a'])}${requestText('OPTIONS /events', ['X-Request-Id: b'])}${postText(fresh(), ['X-Request-Id: c'])}`);
+      connection.write(
+        `${postText(fresh(), ['X-Request-Id: a'])}${requestText('OPTIONS /events', ['X-Request-Id: b'])}${postText(fresh(), ['X-Request-Id: c'])}`,
+      );
       await eventually('the first is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
     } finally {
       await redis.signal('SIGCONT');
     }
     const all = await replies(connection, 3);
-    assert.deepEqual(all.map(({ status, headers }) => [headers['x-request-id'], status]), [['a', 202], ['b', 405], ['c', 202]]);
+    assert.deepEqual(
+      all.map(({ status, headers }) => [headers['x-request-id'], status]),
+      [
+        ['a', 202],
+        ['b', 405],
+        ['c', 202],
+      ],
+    );
   });
 
   it('more than fit at once are all answered, though nothing is read for a while', async () => {
@@ -175,7 +206,8 @@ describe('requests of both kinds on one connection', () => {
     // Some may find the gateway full: those say so. None is lost, and none jumps the queue.
     const onStream = new Set((await redis.entries()).map(({ fields }) => fields['body']));
     for (const [at, { status, body }] of all.entries()) {
-      if (status === 202) assert.ok(onStream.has(bodies[at]) && bodies[at]?.startsWith(`{${body.slice(1).split(',')[0]},`));
+      if (status === 202)
+        assert.ok(onStream.has(bodies[at]) && bodies[at]?.startsWith(`{${body.slice(1).split(',')[0]},`));
       else assert.match(`${status} ${body}`, /^503 .*"QUEUE_OVERLOADED","retryable":true/);
     }
     assert.ok(all.filter(({ status }) => status === 202).length >= 256);
@@ -203,7 +235,10 @@ describe('where node:http takes over', () => {
     'a whole request': [requestText('OPTIONS /events'), 1],
     'a plain one and another': [`${requestText('GET /health/live')}${requestText('OPTIONS /events')}`, 2],
     'the beginning of a head': ['PUT /x HTTP/1.1\r\nHo', 1],
-    'the beginning of a chunked body': [`POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\na\r\n${half}`, 0],
+    'the beginning of a chunked body': [
+      `POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\na\r\n${half}`,
+      0,
+    ],
   };
   for (const [name, [text, answers]] of Object.entries(cases)) {
     it(`and the client has ended its side behind ${name}, the connection ends at once`, async () => {
@@ -211,7 +246,11 @@ describe('where node:http takes over', () => {
       connection.socket.end(text, 'latin1');
       await connection.untilClosed(3_000);
       assert.equal(repliesIn(connection.received).length, answers);
-      await eventually('nothing is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 0, 3_000);
+      await eventually(
+        'nothing is in flight',
+        async () => (await gateway.metric('ingest_events_in_flight')) === 0,
+        3_000,
+      );
     });
   }
 
@@ -221,21 +260,39 @@ describe('where node:http takes over', () => {
     const connection = await stopping.socket(producer);
     await own.signal('SIGSTOP');
     const lines = ['POST', 'GET', 'POST', 'PUT', 'POST', 'GET'];
-    connection.write(lines.map((method, at) => (method === 'POST' ? postText(fresh(), [`X-Request-Id: ${at}`]) : requestText(`${method} /health/live`, [`X-Request-Id: ${at}`]))).join(''));
+    connection.write(
+      lines
+        .map((method, at) =>
+          method === 'POST'
+            ? postText(fresh(), [`X-Request-Id: ${at}`])
+            : requestText(`${method} /health/live`, [`X-Request-Id: ${at}`]),
+        )
+        .join(''),
+    );
     await eventually('some are in flight', async () => (await stopping.metric('ingest_events_in_flight')) > 0);
     stopping.signal('SIGTERM');
     await stopping.line(/"stopping"/);
     await own.signal('SIGCONT');
     const all = await replies(connection, lines.length);
-    assert.deepEqual(all.map(({ headers }) => headers['x-request-id']), lines.map((_, at) => String(at)));
-    assert.deepEqual(all.map(({ status }) => status), [202, 200, 202, 405, 202, 200]);
+    assert.deepEqual(
+      all.map(({ headers }) => headers['x-request-id']),
+      lines.map((_, at) => String(at)),
+    );
+    assert.deepEqual(
+      all.map(({ status }) => status),
+      [202, 200, 202, 405, 202, 200],
+    );
     assert.deepEqual(await stopping.exited(), { code: 0, signal: null });
   });
 });
 
 describe('a client that takes its answers late', () => {
   it('gets every one, also when its next head was cut short, and then the end', async () => {
-    const own = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_HEADERS_TIMEOUT_MS: '300', INGEST_IDLE_TIMEOUT_MS: '5000' });
+    const own = await TestGateway.start(redis, pki, {
+      ...PATIENT,
+      INGEST_HEADERS_TIMEOUT_MS: '300',
+      INGEST_IDLE_TIMEOUT_MS: '5000',
+    });
     const connection = await own.socket(producer);
     connection.socket.pause();
     connection.write(`${requestText('GET /metrics').repeat(255)}GET /hea`);
@@ -247,7 +304,11 @@ describe('a client that takes its answers late', () => {
   });
 
   it('gets the answer to a request whose head it sent in two parts meanwhile', async () => {
-    const own = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_HEADERS_TIMEOUT_MS: '300', INGEST_IDLE_TIMEOUT_MS: '5000' });
+    const own = await TestGateway.start(redis, pki, {
+      ...PATIENT,
+      INGEST_HEADERS_TIMEOUT_MS: '300',
+      INGEST_IDLE_TIMEOUT_MS: '5000',
+    });
     const connection = await own.socket(producer);
     connection.socket.pause();
     const text = postText(fresh());
@@ -272,7 +333,12 @@ it('an empty line between requests is passed over, and is no beginning of a head
 
 describe('the limits of time hold for plain requests', () => {
   it('a body that stops coming gets 408 and the end, a silent connection 408, an idle one the end', async () => {
-    const own = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_HEADERS_TIMEOUT_MS: '700', INGEST_REQUEST_TIMEOUT_MS: '5500', INGEST_IDLE_TIMEOUT_MS: '500' });
+    const own = await TestGateway.start(redis, pki, {
+      ...PATIENT,
+      INGEST_HEADERS_TIMEOUT_MS: '700',
+      INGEST_REQUEST_TIMEOUT_MS: '5500',
+      INGEST_IDLE_TIMEOUT_MS: '500',
+    });
     const [half, silent, idle] = [await own.socket(producer), await own.socket(producer), await own.socket(producer)];
     assert.equal((await askRaw(idle, postText(fresh()))).status, 202);
     half.write('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{');
@@ -304,5 +370,7 @@ describe('the limits of time hold for plain requests', () => {
 
 function chunked(body: string): string {
   const half = Math.floor(body.length / 2);
-  return [body.slice(0, half), body.slice(half), ''].map((part) => `${part.length.toString(16)}\r\n${part}\r\n`).join('');
+  return [body.slice(0, half), body.slice(half), '']
+    .map((part) => `${part.length.toString(16)}\r\n${part}\r\n`)
+    .join('');
 }

@@ -23,28 +23,31 @@ function problemKeys(environment: Environment): string[] {
 
 describe("the gateway's configuration", () => {
   it('needs the queue alone, and has the documented defaults', () => {
-    assert.deepEqual({ ...config() }, {
-      queueUri: 'redis://127.0.0.1:6379',
-      queueDurability: 'warn',
-      warehouseUri: undefined,
-      address: { host: '127.0.0.1', port: 8443 },
-      logLevel: 'info',
-      stateDir: '.ingest',
-      tls: { kind: 'development' },
-      audience: 'ingest-gateway',
-      tokenJwks: undefined,
-      tokenIssuer: undefined,
-      bodyBytesMax: 262_144,
-      inFlightMax: 1_000,
-      inFlightBytesMax: 67_108_864,
-      connectionsMax: 10_000,
-      handshakeTimeoutMs: 5_000,
-      headersTimeoutMs: 5_000,
-      requestTimeoutMs: 10_000,
-      idleTimeoutMs: 60_000,
-      enqueueTimeoutMs: 150,
-      drainTimeoutMs: 10_000,
-    });
+    assert.deepEqual(
+      { ...config() },
+      {
+        queueUri: 'redis://127.0.0.1:6379',
+        queueDurability: 'warn',
+        warehouseUri: undefined,
+        address: { host: '127.0.0.1', port: 8443 },
+        logLevel: 'info',
+        stateDir: '.ingest',
+        tls: { kind: 'development' },
+        audience: 'ingest-gateway',
+        tokenJwks: undefined,
+        tokenIssuer: undefined,
+        bodyBytesMax: 262_144,
+        inFlightMax: 1_000,
+        inFlightBytesMax: 67_108_864,
+        connectionsMax: 10_000,
+        handshakeTimeoutMs: 5_000,
+        headersTimeoutMs: 5_000,
+        requestTimeoutMs: 10_000,
+        idleTimeoutMs: 60_000,
+        enqueueTimeoutMs: 150,
+        drainTimeoutMs: 10_000,
+      },
+    );
   });
 
   it('is frozen', () => {
@@ -71,8 +74,14 @@ describe("the gateway's configuration", () => {
     assert.deepEqual(all.tls, { kind: 'files', cert: '/c', key: '/k', clientCa: '/a', clientCrl: '/r' });
     assert.deepEqual(all.address, { host: '::', port: 0 });
     assert.equal(all.queueUri, 'rediss://u:p@queue:6380/3');
-    assert.deepEqual([all.queueDurability, all.warehouseUri, all.logLevel, all.stateDir, all.audience], ['require', 'sqlite:here.db', 'debug', '/state', 'another']);
-    assert.deepEqual([all.tokenJwks, all.tokenIssuer, all.bodyBytesMax, all.enqueueTimeoutMs], ['https://keys/jwks', 'https://issuer', 1, 20]);
+    assert.deepEqual(
+      [all.queueDurability, all.warehouseUri, all.logLevel, all.stateDir, all.audience],
+      ['require', 'sqlite:here.db', 'debug', '/state', 'another'],
+    );
+    assert.deepEqual(
+      [all.tokenJwks, all.tokenIssuer, all.bodyBytesMax, all.enqueueTimeoutMs],
+      ['https://keys/jwks', 'https://issuer', 1, 20],
+    );
   });
 
   it('reports every problem at once', () => {
@@ -88,8 +97,16 @@ describe("the gateway's configuration", () => {
       INGEST_DRAIN_TIMEOUT_MS: 'soon',
     });
     assert.deepEqual(keys, [
-      'INGEST_QUEUE_URI', 'INGEST_GATEWAY_ADDR', 'INGEST_SHED_MS', 'INGEST_QUEUE_DURABILITY', 'INGEST_WAREHOUSE_URI',
-      'INGEST_LOG_LEVEL', 'INGEST_AUDIENCE', 'INGEST_TOKEN_JWKS', 'INGEST_BODY_BYTES_MAX', 'INGEST_DRAIN_TIMEOUT_MS',
+      'INGEST_QUEUE_URI',
+      'INGEST_GATEWAY_ADDR',
+      'INGEST_SHED_MS',
+      'INGEST_QUEUE_DURABILITY',
+      'INGEST_WAREHOUSE_URI',
+      'INGEST_LOG_LEVEL',
+      'INGEST_AUDIENCE',
+      'INGEST_TOKEN_JWKS',
+      'INGEST_BODY_BYTES_MAX',
+      'INGEST_DRAIN_TIMEOUT_MS',
     ]);
   });
 
@@ -111,7 +128,9 @@ describe("the gateway's configuration", () => {
   });
 
   it('wants the deadlines in order: queue before request, headers within the request, queue before the drain', () => {
-    assert.deepEqual(problemKeys({ ...QUEUE, INGEST_ENQUEUE_TIMEOUT_MS: '10000', INGEST_DRAIN_TIMEOUT_MS: '10001' }), ['INGEST_ENQUEUE_TIMEOUT_MS']);
+    assert.deepEqual(problemKeys({ ...QUEUE, INGEST_ENQUEUE_TIMEOUT_MS: '10000', INGEST_DRAIN_TIMEOUT_MS: '10001' }), [
+      'INGEST_ENQUEUE_TIMEOUT_MS',
+    ]);
     assert.deepEqual(problemKeys({ ...QUEUE, INGEST_REQUEST_TIMEOUT_MS: '4999' }), ['INGEST_HEADERS_TIMEOUT_MS']);
     assert.deepEqual(problemKeys({ ...QUEUE, INGEST_DRAIN_TIMEOUT_MS: '150' }), ['INGEST_DRAIN_TIMEOUT_MS']);
     assert.equal(config({ INGEST_ENQUEUE_TIMEOUT_MS: '9999' }).enqueueTimeoutMs, 9_999);
@@ -122,7 +141,8 @@ describe("the gateway's configuration", () => {
   });
 
   it('takes a path or an https URL for token keys', () => {
-    for (const jwks of ['keys.json', '/etc/keys.json', 'https://keys:8443/x']) assert.equal(config({ INGEST_TOKEN_JWKS: jwks }).tokenJwks, jwks);
+    for (const jwks of ['keys.json', '/etc/keys.json', 'https://keys:8443/x'])
+      assert.equal(config({ INGEST_TOKEN_JWKS: jwks }).tokenJwks, jwks);
     for (const jwks of ['http://keys', 'HTTPS://', 'file:///keys.json', 'https://']) {
       assert.deepEqual(problemKeys({ ...QUEUE, INGEST_TOKEN_JWKS: jwks }), ['INGEST_TOKEN_JWKS'], jwks);
     }

@@ -21,7 +21,11 @@ interface Pair {
 
 async function connected(t: TestContext): Promise<Pair> {
   const authority = await CertificateAuthority.create('test authority');
-  const { certificate: cert, key } = await authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], server: true });
+  const { certificate: cert, key } = await authority.issue({
+    commonName: 'localhost',
+    dnsNames: ['localhost'],
+    server: true,
+  });
   const server = tls.createServer({ cert, key }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as { port: number };
@@ -32,7 +36,14 @@ async function connected(t: TestContext): Promise<Pair> {
     server.close();
   });
   const ignored = (): void => undefined;
-  const reader = new DirectReader({ socket, outbox: new Outbox(), keepAlive: '', request: ignored, cutOff: ignored, left: ignored });
+  const reader = new DirectReader({
+    socket,
+    outbox: new Outbox(),
+    keepAlive: '',
+    request: ignored,
+    cutOff: ignored,
+    left: ignored,
+  });
   return {
     owed: new OwedAnswers(socket),
     client,
@@ -52,7 +63,10 @@ async function received(client: TLSSocket, length: number): Promise<string> {
 
 describe('the answers that a connection owes', () => {
   it('are enough at 256 events or at 16 look-ups, whose answers may be large', async (t) => {
-    for (const [head, most] of [[EVENT, 256], [LOOKUP, 16]] as const) {
+    for (const [head, most] of [
+      [EVENT, 256],
+      [LOOKUP, 16],
+    ] as const) {
       const { owed, request } = await connected(t);
       for (let at = 1; at < most; at += 1) owed.add(request(head));
       assert.equal(owed.full, false);

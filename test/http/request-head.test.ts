@@ -11,18 +11,32 @@ const PLAIN = 'POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/jso
 
 describe('a plain head', () => {
   it('gives what matters of it, names in any case, values without the space around them', () => {
-    const text = 'POST /events?a=b HTTP/1.1\r\nHOST: g\r\ncontent-TYPE:\t application/json \r\nContent-Length: 12\r\nX-Request-ID:abc\r\n' +
+    const text =
+      'POST /events?a=b HTTP/1.1\r\nHOST: g\r\ncontent-TYPE:\t application/json \r\nContent-Length: 12\r\nX-Request-ID:abc\r\n' +
       'Authorization: Bearer a.b.c\r\nContent-Encoding: gzip\r\nX-Other:\r\nConnection: Keep-Alive\r\n\r\n';
     const head = plainHead(`${text}{"id":"..."}`);
-    assert.deepEqual({ ...head }, {
-      method: 'POST', target: '/events?a=b', fieldCount: 8, bytes: text.length, contentLength: 12, contentType: 'application/json',
-      contentEncoding: 'gzip', authorization: 'Bearer a.b.c', requestId: 'abc',
-    });
+    assert.deepEqual(
+      { ...head },
+      {
+        method: 'POST',
+        target: '/events?a=b',
+        fieldCount: 8,
+        bytes: text.length,
+        contentLength: 12,
+        contentType: 'application/json',
+        contentEncoding: 'gzip',
+        authorization: 'Bearer a.b.c',
+        requestId: 'abc',
+      },
+    );
   });
 
   it('may have no fields and no body', () => {
     const head = plainHead('GET / HTTP/1.1\r\n\r\n');
-    assert.deepEqual([head.method, head.target, head.fieldCount, head.bytes, head.contentLength], ['GET', '/', 0, 18, undefined]);
+    assert.deepEqual(
+      [head.method, head.target, head.fieldCount, head.bytes, head.contentLength],
+      ['GET', '/', 0, 18, undefined],
+    );
   });
 });
 
@@ -32,7 +46,7 @@ describe('a head that is not plain is left to the whole parser', () => {
     'an empty line before it': `\r\n${PLAIN}`,
     'another method': PLAIN.replace('POST', 'PUT'),
     'a method in lower case': PLAIN.replace('POST', 'post'),
-    'HEAD': 'HEAD / HTTP/1.1\r\n\r\n',
+    HEAD: 'HEAD / HTTP/1.1\r\n\r\n',
     'HTTP/1.0': PLAIN.replace('1.1', '1.0'),
     'HTTP/1.10': PLAIN.replace('1.1', '1.10'),
     'an absolute-form target': PLAIN.replace('/events', 'https://g/events'),
@@ -63,14 +77,13 @@ describe('a head that is not plain is left to the whole parser', () => {
     'two request ids': line('X-Request-Id: a\r\nX-Request-Id: b'),
     'two authorizations': line('Authorization: a\r\nAuthorization: b'),
     'two encodings': line('Content-Encoding: a\r\nContent-Encoding: b'),
-    'Expect': line('Expect: 100-continue'),
-    'Upgrade': line('Upgrade: h2c'),
-    'Trailer': line('Trailer: x'),
+    Expect: line('Expect: 100-continue'),
+    Upgrade: line('Upgrade: h2c'),
+    Trailer: line('Trailer: x'),
     'Connection: close': line('Connection: close'),
     'Connection with more in it': line('Connection: keep-alive, upgrade'),
   };
   for (const [name, text] of Object.entries(cases)) it(name, () => assert.equal(readHead(text), 'not plain'));
-
 });
 
 it('every beginning of a plain head is unfinished', () => {
@@ -100,7 +113,13 @@ describe('node:http reads the same', () => {
 
   before(async () => {
     const server = createServer({ requireHostHeader: false }, (request, response) => {
-      const one: Seen = { method: request.method, url: request.url, headers: request.headers, fields: request.rawHeaders.length / 2, body: '' };
+      const one: Seen = {
+        method: request.method,
+        url: request.url,
+        headers: request.headers,
+        fields: request.rawHeaders.length / 2,
+        body: '',
+      };
       seen.push(one);
       if (request.headers['x-marker'] === 'yes') marked();
       request.setEncoding('latin1');
@@ -136,14 +155,50 @@ describe('node:http reads the same', () => {
   const value = fc.stringMatching(/^[\t\x20-\x7e]{0,30}$/);
   const space = fc.constantFrom('', ' ', '\t', '  ');
   const known = fc.constantFrom(
-    'Host', 'Content-Type', 'content-type', 'X-Request-Id', 'Authorization', 'Content-Encoding', 'Connection', 'Accept', 'Transfer-Encoding', 'Expect', 'Upgrade', 'Keep-Alive',
+    'Host',
+    'Content-Type',
+    'content-type',
+    'X-Request-Id',
+    'Authorization',
+    'Content-Encoding',
+    'Connection',
+    'Accept',
+    'Transfer-Encoding',
+    'Expect',
+    'Upgrade',
+    'Keep-Alive',
   );
-  const knownValue = fc.constantFrom('keep-alive', 'close', 'chunked', 'application/json', '100-continue', 'h2c', 'gzip', 'identity', 'abc');
-  const field = fc.tuple(fc.oneof(token, known), space, fc.oneof(value, knownValue), space).map(([name, a, text, b]) => `${name}:${a}${text}${b}\r\n`);
+  const knownValue = fc.constantFrom(
+    'keep-alive',
+    'close',
+    'chunked',
+    'application/json',
+    '100-continue',
+    'h2c',
+    'gzip',
+    'identity',
+    'abc',
+  );
+  const field = fc
+    .tuple(fc.oneof(token, known), space, fc.oneof(value, knownValue), space)
+    .map(([name, a, text, b]) => `${name}:${a}${text}${b}\r\n`);
   const target = fc.stringMatching(/^\/[\x21-\x7e]{0,20}$/);
-  const length = fc.oneof(fc.nat(40).map((bytes) => ({ bytes, text: `Content-Length: ${bytes}\r\n` })), fc.constant({ bytes: 0, text: '' }));
-  const request = fc.tuple(fc.constantFrom('GET', 'POST'), target, fc.array(field, { maxLength: 8 }), length, fc.array(field, { maxLength: 3 }))
-    .map(([method, path, some, { bytes, text }, more]) => `${method} ${path} HTTP/1.1\r\n${some.join('')}${text}${more.join('')}\r\n${'x'.repeat(bytes)}`);
+  const length = fc.oneof(
+    fc.nat(40).map((bytes) => ({ bytes, text: `Content-Length: ${bytes}\r\n` })),
+    fc.constant({ bytes: 0, text: '' }),
+  );
+  const request = fc
+    .tuple(
+      fc.constantFrom('GET', 'POST'),
+      target,
+      fc.array(field, { maxLength: 8 }),
+      length,
+      fc.array(field, { maxLength: 3 }),
+    )
+    .map(
+      ([method, path, some, { bytes, text }, more]) =>
+        `${method} ${path} HTTP/1.1\r\n${some.join('')}${text}${more.join('')}\r\n${'x'.repeat(bytes)}`,
+    );
   /** One character put in, taken out or changed. */
   const damaged = fc.tuple(request, fc.nat(), fc.nat(2), fc.nat(255)).map(([text, place, how, code]) => {
     const at = place % text.length;
@@ -165,7 +220,12 @@ describe('node:http reads the same', () => {
           [head.method, head.target, head.fieldCount, text.slice(head.bytes, end)],
         );
         assert.deepEqual(
-          [first?.headers['content-type'], first?.headers['content-encoding'], first?.headers.authorization, first?.headers['x-request-id']],
+          [
+            first?.headers['content-type'],
+            first?.headers['content-encoding'],
+            first?.headers.authorization,
+            first?.headers['x-request-id'],
+          ],
           [head.contentType, head.contentEncoding, head.authorization, head.requestId],
         );
         assert.deepEqual([second?.url, others], ['/marker', []]);

@@ -52,13 +52,29 @@ describe('a router', () => {
 
   it('gives HEAD the handler of GET, and names all methods in allow', () => {
     const { methods, allow } = route('/events/{id}', { GET: 'find' });
-    assert.deepEqual([...methods], [['GET', 'find'], ['HEAD', 'find']]);
+    assert.deepEqual(
+      [...methods],
+      [
+        ['GET', 'find'],
+        ['HEAD', 'find'],
+      ],
+    );
     assert.equal(allow, 'GET, HEAD');
     assert.equal(route('/events', { POST: 'accept' }).allow, 'POST');
   });
 
   it('refuses templates that it could not keep its word for', () => {
-    for (const template of ['events', '/', '/events/', '/{id}', '/events/{id}/more', '/events/x{id}', '/events/{id', '/Events', '/events/{a}{b}']) {
+    for (const template of [
+      'events',
+      '/',
+      '/events/',
+      '/{id}',
+      '/events/{id}/more',
+      '/events/x{id}',
+      '/events/{id',
+      '/Events',
+      '/events/{a}{b}',
+    ]) {
       assert.throws(() => route(template, {}), /no route/, template);
     }
   });
@@ -69,11 +85,15 @@ describe('a router', () => {
 
   it('brings every percent-encoded id back, whatever characters it has', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }), fc.constantFrom('', '?', '?a=/b'), (id, query) => {
-        const match = router.find(`/events/${encodeURIComponent(id)}${query}`);
-        assert.equal(match?.route.name, '/events/{id}');
-        assert.equal(decodeParameter(match.parameter), id);
-      }),
+      fc.property(
+        fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }),
+        fc.constantFrom('', '?', '?a=/b'),
+        (id, query) => {
+          const match = router.find(`/events/${encodeURIComponent(id)}${query}`);
+          assert.equal(match?.route.name, '/events/{id}');
+          assert.equal(decodeParameter(match.parameter), id);
+        },
+      ),
       { numRuns: 2_000 },
     );
   });
@@ -92,8 +112,18 @@ describe('a router', () => {
 
 describe('decoding a parameter', () => {
   for (const [text, wanted] of [
-    ['plain', 'plain'], ['a+b', 'a+b'], ['%41', 'A'], ['%F0%9F%98%80', '\u{1F600}'], ['%2f', '/'], ['%252F', '%2F'],
-    ['%', undefined], ['%4', undefined], ['%zz', undefined], ['%FF', undefined], ['%ED%A0%80', undefined], ['%C0%AF', undefined],
+    ['plain', 'plain'],
+    ['a+b', 'a+b'],
+    ['%41', 'A'],
+    ['%F0%9F%98%80', '\u{1F600}'],
+    ['%2f', '/'],
+    ['%252F', '%2F'],
+    ['%', undefined],
+    ['%4', undefined],
+    ['%zz', undefined],
+    ['%FF', undefined],
+    ['%ED%A0%80', undefined],
+    ['%C0%AF', undefined],
   ] as const) {
     it(`makes ${JSON.stringify(wanted)} of ${text}`, () => {
       assert.equal(decodeParameter(text), wanted);

@@ -16,7 +16,8 @@ function agrees(body: Buffer): boolean {
   return true;
 }
 
-const nested = (levels: number): string => `{"id":"a","type":"t","d":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
+const nested = (levels: number): string =>
+  `{"id":"a","type":"t","d":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
 
 const PLAIN = [
   '{"id":"a","type":"t"}',
@@ -31,16 +32,72 @@ const PLAIN = [
 
 // Events that are not plain, and no events.
 const LEFT_TO_THE_PARSER = [
-  ...['', ' ', '{', '{}', '[]', 'null', '"id"', '{"id":"a"}', '{"type":"t"}', '[{"id":"a","type":"t"}]', '\ufeff{"id":"a","type":"t"}'],
-  ...['{"id":"a","type":"t"}x', '{"id":"a","type":"t"}}', '{"id":"a","type":"t",}', '{,"id":"a","type":"t"}', '{"id":"a" "type":"t"}'],
-  ...['{"id":"a","type":"t"', '{"id":"a","type":"t', '{"id":"a","type":"t\\', '{"id":"a","type":"t\\"}', '{"id":"a","type":"t","d":"\\'],
-  ...['01', '1.', '.5', '+1', '-', '1e', '1e+', '0x1', 'tru', 'nul', 'True', 'NaN', "'a'", '"\\x"', '"\\u12g4"', '"\\u12"', '\\"a"', '[1,]', '[,1]', '{"a"}', '[}', '{]', '{a:1}', ''].map(
-    (value) => `{"id":"a","type":"t","d":${value}}`,
+  ...[
+    '',
+    ' ',
+    '{',
+    '{}',
+    '[]',
+    'null',
+    '"id"',
+    '{"id":"a"}',
+    '{"type":"t"}',
+    '[{"id":"a","type":"t"}]',
+    '\ufeff{"id":"a","type":"t"}',
+  ],
+  ...[
+    '{"id":"a","type":"t"}x',
+    '{"id":"a","type":"t"}}',
+    '{"id":"a","type":"t",}',
+    '{,"id":"a","type":"t"}',
+    '{"id":"a" "type":"t"}',
+  ],
+  ...[
+    '{"id":"a","type":"t"',
+    '{"id":"a","type":"t',
+    '{"id":"a","type":"t\\',
+    '{"id":"a","type":"t\\"}',
+    '{"id":"a","type":"t","d":"\\',
+  ],
+  ...[
+    '01',
+    '1.',
+    '.5',
+    '+1',
+    '-',
+    '1e',
+    '1e+',
+    '0x1',
+    'tru',
+    'nul',
+    'True',
+    'NaN',
+    "'a'",
+    '"\\x"',
+    '"\\u12g4"',
+    '"\\u12"',
+    '\\"a"',
+    '[1,]',
+    '[,1]',
+    '{"a"}',
+    '[}',
+    '{]',
+    '{a:1}',
+    '',
+  ].map((value) => `{"id":"a","type":"t","d":${value}}`),
+  ...['""', '1', 'null', '["a"]', '{"a":"b"}', '"\\u0061"', '"a\\n"', '"é"', '"\u007f"', `"${'x'.repeat(257)}"`].map(
+    (id) => `{"id":${id},"type":"t"}`,
   ),
-  ...['""', '1', 'null', '["a"]', '{"a":"b"}', '"\\u0061"', '"a\\n"', '"é"', '"\u007f"', `"${'x'.repeat(257)}"`].map((id) => `{"id":${id},"type":"t"}`),
-  ...['""', '1', '"."', '"a."', '".a"', '"a..b"', '"a b"', '"é"', '"\\u0061"', `"${'x'.repeat(257)}"`].map((type) => `{"id":"a","type":${type}}`),
+  ...['""', '1', '"."', '"a."', '".a"', '"a..b"', '"a b"', '"é"', '"\\u0061"', `"${'x'.repeat(257)}"`].map(
+    (type) => `{"id":"a","type":${type}}`,
+  ),
   ...['{"id":"a","\\u0069d":"b","type":"t"}', '{"i\\u0064":"a","type":"t"}', '{"id":1,"id":"a","type":"t"}'],
-  ...['{"id":"a","type":"t","d":"\u0000"}', '{"id":"a","type":"t","d":"a\nb"}', '{\n"id":"a",\t"type":"t"}\r\n', '{"id":"a","type":"t"}\u0000'],
+  ...[
+    '{"id":"a","type":"t","d":"\u0000"}',
+    '{"id":"a","type":"t","d":"a\nb"}',
+    '{\n"id":"a",\t"type":"t"}\r\n',
+    '{"id":"a","type":"t"}\u0000',
+  ],
   ...[nested(DEPTH_MAX + 1), `{"id":"a","type":"t","d":"${'x'.repeat(70_000)}"}`],
 ];
 
@@ -48,12 +105,16 @@ describe('the scan of an envelope', () => {
   for (const body of PLAIN) it(`reads ${body.slice(0, 60)}`, () => assert.equal(agrees(Buffer.from(body)), true));
 
   for (const body of LEFT_TO_THE_PARSER) {
-    it(`leaves ${JSON.stringify(body).slice(0, 60)} to the parser`, () => assert.equal(agrees(Buffer.from(body)), false));
+    it(`leaves ${JSON.stringify(body).slice(0, 60)} to the parser`, () =>
+      assert.equal(agrees(Buffer.from(body)), false));
   }
 
   it('leaves bytes that are not UTF-8 to the parser', () => {
     for (const bytes of [[0xff], [0xc3], [0xed, 0xa0, 0x80], [0xc0, 0x80]]) {
-      assert.equal(agrees(Buffer.concat([Buffer.from('{"id":"a","type":"t","d":"'), Buffer.from(bytes), Buffer.from('"}')])), false);
+      assert.equal(
+        agrees(Buffer.concat([Buffer.from('{"id":"a","type":"t","d":"'), Buffer.from(bytes), Buffer.from('"}')])),
+        false,
+      );
     }
   });
 
@@ -64,20 +125,30 @@ describe('the scan of an envelope', () => {
   });
 
   it('reads every webhook of the collection', () => {
-    for (const { body } of webhookEvents()) assert.equal(agrees(Buffer.from(JSON.stringify(JSON.parse(body)))), agrees(Buffer.from(body)));
+    for (const { body } of webhookEvents())
+      assert.equal(agrees(Buffer.from(JSON.stringify(JSON.parse(body)))), agrees(Buffer.from(body)));
   });
 
   it('agrees with the parser about any JSON', () => {
-    const events = fc.tuple(fc.string({ unit: 'grapheme' }), fc.jsonValue({ maxDepth: 6 }), fc.constantFrom(undefined, 1, ' ')).map(
-      ([id, data, space]) => JSON.stringify({ id, data, type: 'a.b', more: [id, data] }, undefined, space),
+    const events = fc
+      .tuple(fc.string({ unit: 'grapheme' }), fc.jsonValue({ maxDepth: 6 }), fc.constantFrom(undefined, 1, ' '))
+      .map(([id, data, space]) => JSON.stringify({ id, data, type: 'a.b', more: [id, data] }, undefined, space));
+    fc.assert(
+      fc.property(events, (text) => void agrees(Buffer.from(text))),
+      { numRuns: 2_000 },
     );
-    fc.assert(fc.property(events, (text) => void agrees(Buffer.from(text))), { numRuns: 2_000 });
   });
 
   it('agrees with the parser about events with a byte or two of theirs changed, left out or put in', () => {
-    const interesting = fc.oneof(fc.constantFrom(...Buffer.from('{}[]",:\\ \t\n\u0000/0-+.eEu19aftn')), fc.integer({ min: 0, max: 255 }));
+    const interesting = fc.oneof(
+      fc.constantFrom(...Buffer.from('{}[]",:\\ \t\n\u0000/0-+.eEu19aftn')),
+      fc.integer({ min: 0, max: 255 }),
+    );
     const change = fc.tuple(fc.nat(), fc.constantFrom(0, 1), fc.array(interesting, { maxLength: 2 }));
-    const cases = fc.tuple(fc.constantFrom(...PLAIN.filter((body) => body.length < 400)), fc.array(change, { minLength: 1, maxLength: 3 }));
+    const cases = fc.tuple(
+      fc.constantFrom(...PLAIN.filter((body) => body.length < 400)),
+      fc.array(change, { minLength: 1, maxLength: 3 }),
+    );
     let read = 0;
     fc.assert(
       fc.property(cases, ([text, changes]) => {

@@ -19,7 +19,12 @@ describe('an event', () => {
   });
 
   it('takes the last of members that have the same name, as JSON.parse does', () => {
-    assert.deepEqual(parse('{"id":1,"id":"a","type":"t"}'), { valid: true, id: 'a', type: 't', text: '{"id":1,"id":"a","type":"t"}' });
+    assert.deepEqual(parse('{"id":1,"id":"a","type":"t"}'), {
+      valid: true,
+      id: 'a',
+      type: 't',
+      text: '{"id":1,"id":"a","type":"t"}',
+    });
   });
 
   it('may have members of any name, the ones that JavaScript reserves too', () => {
@@ -29,7 +34,10 @@ describe('an event', () => {
   });
 
   it('must have its own id and type: those of a __proto__ member do not count', () => {
-    assert.deepEqual(faultsOf('{"__proto__":{"id":"a","type":"t"}}').map(({ path }) => path), ['/id', '/type']);
+    assert.deepEqual(
+      faultsOf('{"__proto__":{"id":"a","type":"t"}}').map(({ path }) => path),
+      ['/id', '/type'],
+    );
   });
 
   it('may hold lone surrogates and NUL in its data', () => {
@@ -41,13 +49,19 @@ describe('an event', () => {
   }
   for (const type of ['', '.', 'a.', '.a', 'a..b', 'a b', 'é', 'a\n', 'x'.repeat(257), 7, null, ['a']]) {
     it(`may not be of type ${JSON.stringify(type).slice(0, 20)}`, () => {
-      assert.deepEqual(faultsOf(JSON.stringify({ id: 'a', type })).map(({ path }) => path), ['/type']);
+      assert.deepEqual(
+        faultsOf(JSON.stringify({ id: 'a', type })).map(({ path }) => path),
+        ['/type'],
+      );
     });
   }
 
   it('has one fault for each path, in words that say what is wanted', () => {
     const faults = faultsOf(JSON.stringify({ id: `\u0000${'x'.repeat(300)}`, type: '' }));
-    assert.deepEqual(faults.map(({ path }) => path), ['/id', '/type']);
+    assert.deepEqual(
+      faults.map(({ path }) => path),
+      ['/id', '/type'],
+    );
     for (const { message } of faults) assert.match(message, /^must be .*256 characters/);
   });
 
@@ -73,11 +87,16 @@ describe('the bytes of an event', () => {
 
   const nested = (levels: number, open: string, close: string): string =>
     `{"id":"a","type":"t","d":${open.repeat(levels - 1)}0${close.repeat(levels - 1)}}`;
-  for (const [open, close] of [['[', ']'], ['{"a":', '}']] as const) {
+  for (const [open, close] of [
+    ['[', ']'],
+    ['{"a":', '}'],
+  ] as const) {
     it(`may nest ${DEPTH_MAX} levels of ${open} and no more, however deep it goes`, () => {
       assert.equal(parse(nested(DEPTH_MAX, open, close)).valid, true);
       for (const levels of [DEPTH_MAX + 1, 1_000, 100_000]) {
-        assert.deepEqual(faultsOf(nested(levels, open, close)), [{ path: '', message: `the body is nested deeper than ${DEPTH_MAX} levels` }]);
+        assert.deepEqual(faultsOf(nested(levels, open, close)), [
+          { path: '', message: `the body is nested deeper than ${DEPTH_MAX} levels` },
+        ]);
       }
       assert.equal(faultsOf(open.repeat(100_000))[0]?.path, '');
     });
@@ -121,10 +140,13 @@ describe('the check', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 260 }), (id) => {
         const points = [...id];
-        const wanted = points.length >= 1 && points.length <= 256 && points.every((point) => {
-          const code = point.codePointAt(0) ?? 0;
-          return code > 0x1f && code !== 0x7f && !(code >= 0xd800 && code <= 0xdfff);
-        });
+        const wanted =
+          points.length >= 1 &&
+          points.length <= 256 &&
+          points.every((point) => {
+            const code = point.codePointAt(0) ?? 0;
+            return code > 0x1f && code !== 0x7f && !(code >= 0xd800 && code <= 0xdfff);
+          });
         assert.equal(isEventId(id), wanted);
       }),
       { numRuns: 3_000 },

@@ -21,7 +21,9 @@ async function linkedDatabase(): Promise<{ uri: string; direct: string; link: Li
   const target = new URL(direct);
   const socketFolder = target.searchParams.get('host');
   const port = Number(target.port || 5432);
-  const link = await openLink(socketFolder === null ? { host: target.hostname, port } : { path: `${socketFolder}/.s.PGSQL.${port}` });
+  const link = await openLink(
+    socketFolder === null ? { host: target.hostname, port } : { path: `${socketFolder}/.s.PGSQL.${port}` },
+  );
   const linked = new URL(direct);
   linked.searchParams.delete('host');
   linked.hostname = '127.0.0.1';
@@ -33,7 +35,8 @@ describeWarehouse('PostgreSQL', async () => {
   const { uri, direct, link } = await linkedDatabase();
   return {
     open: () => createPostgresWarehouse({ uri, connectionsMax: 2 }),
-    count: async (table) => Number((await server.query<{ rows: string }>(direct, `SELECT count(*) AS rows FROM ${table}`))[0]?.rows),
+    count: async (table) =>
+      Number((await server.query<{ rows: string }>(direct, `SELECT count(*) AS rows FROM ${table}`))[0]?.rows),
     takeAway: () => link.cut(),
     bringBack: () => link.mend(),
     close: () => link.close(),
@@ -56,26 +59,66 @@ describe('the PostgreSQL warehouse', () => {
     const warehouse = createPostgresWarehouse({ uri, connectionsMax: 1 });
     t.after(() => warehouse.close());
     await warehouse.prepare();
-    await server.query(uri, `
+    await server.query(
+      uri,
+      `
       CREATE TABLE statements (at serial, word text);
       CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN INSERT INTO statements (word) VALUES (split_part(ltrim(current_query(), E' \n'), ' ', 1)); RETURN NEW; END $$;
-      CREATE TRIGGER note AFTER INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION note();`);
-    const event = (id: string, producer = 'shop'): LandingEvent => ({ id, type: 't', producer, body: Buffer.from(`{"é\u{1F600}":"${id}"}`), acceptedAtMs: Date.UTC(2026, 0, 1, 0, 0, 0, 7) });
-    assert.deepEqual(await warehouse.land([event('b'), event('a'), event('é\u{1F600}'), event('a', 'thief')]), ['landed', 'landed', 'landed', 'conflict']);
-    assert.deepEqual(await warehouse.land([event('c'), event('a'), event('b', 'thief')]), ['landed', 'duplicate', 'conflict']);
+      CREATE TRIGGER note AFTER INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION note();`,
+    );
+    const event = (id: string, producer = 'shop'): LandingEvent => ({
+      id,
+      type: 't',
+      producer,
+      body: Buffer.from(`{"é\u{1F600}":"${id}"}`),
+      acceptedAtMs: Date.UTC(2026, 0, 1, 0, 0, 0, 7),
+    });
+    assert.deepEqual(await warehouse.land([event('b'), event('a'), event('é\u{1F600}'), event('a', 'thief')]), [
+      'landed',
+      'landed',
+      'landed',
+      'conflict',
+    ]);
+    assert.deepEqual(await warehouse.land([event('c'), event('a'), event('b', 'thief')]), [
+      'landed',
+      'duplicate',
+      'conflict',
+    ]);
     assert.deepEqual(await warehouse.land([event('d')]), ['landed']);
     const since = performance.now();
-    await eventually('it copies again', async () => {
-      assert.deepEqual(await warehouse.land([event(`again ${performance.now()}`)]), ['landed']);
-      return (await server.query<{ word: string }>(uri, 'SELECT word FROM statements ORDER BY at DESC LIMIT 1'))[0]?.word === 'COPY';
-    }, 5_000);
+    await eventually(
+      'it copies again',
+      async () => {
+        assert.deepEqual(await warehouse.land([event(`again ${performance.now()}`)]), ['landed']);
+        return (
+          (await server.query<{ word: string }>(uri, 'SELECT word FROM statements ORDER BY at DESC LIMIT 1'))[0]
+            ?.word === 'COPY'
+        );
+      },
+      5_000,
+    );
     assert.ok(performance.now() - since > 500, 'not at once');
     const words = await server.query<{ word: string }>(uri, 'SELECT word FROM statements ORDER BY at LIMIT 3');
-    assert.deepEqual(words.map(({ word }) => word), ['COPY', 'INSERT', 'INSERT']);
-    const rows = await server.query(uri, `SELECT id, producer, body, accepted_at = '2026-01-01T00:00:00.007Z' AS accepted, abs(extract(epoch FROM now() - landed_at)) < 60 AS landed
-      FROM events WHERE id < 'd' OR id > 'y' ORDER BY id`);
-    assert.deepEqual(rows.filter(({ id }) => !String(id).startsWith('again')), ['a', 'b', 'c', 'é\u{1F600}'].map((id) => ({ id, producer: 'shop', body: `{"é\u{1F600}":"${id}"}`, accepted: true, landed: true })));
+    assert.deepEqual(
+      words.map(({ word }) => word),
+      ['COPY', 'INSERT', 'INSERT'],
+    );
+    const rows = await server.query(
+      uri,
+      `SELECT id, producer, body, accepted_at = '2026-01-01T00:00:00.007Z' AS accepted, abs(extract(epoch FROM now() - landed_at)) < 60 AS landed
+      FROM events WHERE id < 'd' OR id > 'y' ORDER BY id`,
+    );
+    assert.deepEqual(
+      rows.filter(({ id }) => !String(id).startsWith('again')),
+      ['a', 'b', 'c', 'é\u{1F600}'].map((id) => ({
+        id,
+        producer: 'shop',
+        body: `{"é\u{1F600}":"${id}"}`,
+        accepted: true,
+        landed: true,
+      })),
+    );
   });
 
   it('does not call landed what a trigger of the operator left out', async (t) => {
@@ -83,10 +126,19 @@ describe('the PostgreSQL warehouse', () => {
     const warehouse = createPostgresWarehouse({ uri, connectionsMax: 1 });
     t.after(() => warehouse.close());
     await warehouse.prepare();
-    await server.query(uri, `
+    await server.query(
+      uri,
+      `
       CREATE FUNCTION leave_out() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.id = 'lost' THEN RETURN NULL; END IF; RETURN NEW; END $$;
-      CREATE TRIGGER leave_out BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION leave_out();`);
-    const event = (id: string): LandingEvent => ({ id, type: 't', producer: 'shop', body: Buffer.from('{}'), acceptedAtMs: 1 });
+      CREATE TRIGGER leave_out BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION leave_out();`,
+    );
+    const event = (id: string): LandingEvent => ({
+      id,
+      type: 't',
+      producer: 'shop',
+      body: Buffer.from('{}'),
+      acceptedAtMs: 1,
+    });
     assert.deepEqual(await warehouse.land([event('kept')]), ['landed']);
     await assert.rejects(warehouse.land([event('lost'), event('other')]), /vanished/);
   });

@@ -39,12 +39,27 @@ describe('an environment', () => {
 
   it('gives defaults for what is unset or empty', () => {
     const env = new EnvReader({ A: '', B: '', C: '', D: '' });
-    assert.deepEqual([env.integer('A', 7, 0, 9), env.oneOf('B', 'x', ['x']), env.text('C', 'y'), env.text('D')], [7, 'x', 'y', undefined]);
+    assert.deepEqual(
+      [env.integer('A', 7, 0, 9), env.oneOf('B', 'x', ['x']), env.text('C', 'y'), env.text('D')],
+      [7, 'x', 'y', undefined],
+    );
     assert.deepEqual(env.report(), { problems: [], warnings: [] });
   });
 
   it('takes whole numbers in plain digits within their bounds, and nothing else', () => {
-    for (const [text, wanted] of [['0', 0], ['10', 10], ['007', 7], ['11', -1], ['-1', -1], ['1.5', -1], ['1e1', -1], ['0x1', -1], [' 1', -1], ['1_0', -1], ['9'.repeat(20), -1]] as const) {
+    for (const [text, wanted] of [
+      ['0', 0],
+      ['10', 10],
+      ['007', 7],
+      ['11', -1],
+      ['-1', -1],
+      ['1.5', -1],
+      ['1e1', -1],
+      ['0x1', -1],
+      [' 1', -1],
+      ['1_0', -1],
+      ['9'.repeat(20), -1],
+    ] as const) {
       assert.equal(new EnvReader({ N: text }).integer('N', -1, 0, 10), wanted, text);
     }
   });
@@ -52,9 +67,21 @@ describe('an environment', () => {
   it('takes addresses with a port, IPv6 ones in brackets', () => {
     const fallback = { host: 'fallback', port: 1 };
     for (const [text, host, port] of [
-      ['127.0.0.1:0', '127.0.0.1', 0], ['localhost:65535', 'localhost', 65535], ['[::1]:8443', '::1', 8443], ['0.0.0.0:1', '0.0.0.0', 1], ['[fe80::1%eth0]:2', 'fe80::1%eth0', 2],
-      [':8443', 'fallback', 1], ['host', 'fallback', 1], ['host:', 'fallback', 1], ['host:65536', 'fallback', 1], ['::1:8443', 'fallback', 1],
-      ['https://host:1', 'fallback', 1], ['host:1/', 'fallback', 1], ['a b:1', 'fallback', 1], ['[::1]', 'fallback', 1], ['host:+1', 'fallback', 1],
+      ['127.0.0.1:0', '127.0.0.1', 0],
+      ['localhost:65535', 'localhost', 65535],
+      ['[::1]:8443', '::1', 8443],
+      ['0.0.0.0:1', '0.0.0.0', 1],
+      ['[fe80::1%eth0]:2', 'fe80::1%eth0', 2],
+      [':8443', 'fallback', 1],
+      ['host', 'fallback', 1],
+      ['host:', 'fallback', 1],
+      ['host:65536', 'fallback', 1],
+      ['::1:8443', 'fallback', 1],
+      ['https://host:1', 'fallback', 1],
+      ['host:1/', 'fallback', 1],
+      ['a b:1', 'fallback', 1],
+      ['[::1]', 'fallback', 1],
+      ['host:+1', 'fallback', 1],
     ] as const) {
       assert.deepEqual(new EnvReader({ A: text }).address('A', fallback), { host, port }, text);
     }
@@ -63,7 +90,13 @@ describe('an environment', () => {
 
 describe('an unknown key', () => {
   it('is a warning that names the nearest known one; other prefixes are none of our business', () => {
-    const { warnings, problems } = new EnvReader({ INGEST_QUEUE_URL: 'x', INGEST_LOGLEVEL: 'x', ingest_addr: 'x', OTHER: 'x', INGEST_LOG_LEVEL: 'x' }).report();
+    const { warnings, problems } = new EnvReader({
+      INGEST_QUEUE_URL: 'x',
+      INGEST_LOGLEVEL: 'x',
+      ingest_addr: 'x',
+      OTHER: 'x',
+      INGEST_LOG_LEVEL: 'x',
+    }).report();
     assert.deepEqual(problems, []);
     assert.deepEqual(warnings, [
       'INGEST_QUEUE_URL is not a known key; the nearest one is INGEST_QUEUE_URI',
@@ -73,15 +106,21 @@ describe('an unknown key', () => {
 
   it('is found for every single slip in a known key', () => {
     fc.assert(
-      fc.property(fc.constantFrom(...KNOWN_KEYS), fc.nat(), fc.constantFrom('drop', 'double', 'change'), (key, seed, slip) => {
-        const at = 7 + (seed % (key.length - 7));
-        const typed = key.slice(0, at) + { drop: '', double: (key[at] ?? '').repeat(2), change: '9' }[slip] + key.slice(at + 1);
-        fc.pre(!KNOWN_KEYS.includes(typed));
-        const [warning = '', ...more] = new EnvReader({ [typed]: '' }).report().warnings;
-        assert.deepEqual(more, []);
-        const named = warning.replace(`${typed} is not a known key; the nearest one is `, '').split(' or ');
-        assert.ok(named.includes(key), warning);
-      }),
+      fc.property(
+        fc.constantFrom(...KNOWN_KEYS),
+        fc.nat(),
+        fc.constantFrom('drop', 'double', 'change'),
+        (key, seed, slip) => {
+          const at = 7 + (seed % (key.length - 7));
+          const typed =
+            key.slice(0, at) + { drop: '', double: (key[at] ?? '').repeat(2), change: '9' }[slip] + key.slice(at + 1);
+          fc.pre(!KNOWN_KEYS.includes(typed));
+          const [warning = '', ...more] = new EnvReader({ [typed]: '' }).report().warnings;
+          assert.deepEqual(more, []);
+          const named = warning.replace(`${typed} is not a known key; the nearest one is `, '').split(' or ');
+          assert.ok(named.includes(key), warning);
+        },
+      ),
     );
   });
 
@@ -114,7 +153,11 @@ describe('a URI', () => {
   });
 
   it('has one problem, that names the file, when its file is absent, empty or a folder', () => {
-    for (const [path, why] of [[join(folder, 'absent'), /ENOENT/], [file('empty', '\n'), /empty/], [folder, /EISDIR/]] as const) {
+    for (const [path, why] of [
+      [join(folder, 'absent'), /ENOENT/],
+      [file('empty', '\n'), /empty/],
+      [folder, /EISDIR/],
+    ] as const) {
       const [value, problems] = uri({ INGEST_QUEUE_URI_FILE: path });
       assert.equal(value, undefined);
       assert.equal(problems.length, 1);
@@ -124,7 +167,15 @@ describe('a URI', () => {
   });
 
   it('of another scheme or without a host is a problem that does not show the password, from a file either', () => {
-    for (const text of ['http://u:hunter2@host', 'redis:hunter2', 'redis://', 'hunter2', 'redis//u:hunter2@host', 'redis://u:hunter2@ho st', 'redis://u:hunter2@host:99999']) {
+    for (const text of [
+      'http://u:hunter2@host',
+      'redis:hunter2',
+      'redis://',
+      'hunter2',
+      'redis//u:hunter2@host',
+      'redis://u:hunter2@ho st',
+      'redis://u:hunter2@host:99999',
+    ]) {
       const secret = file('secret', text);
       chmodSync(secret, 0o600);
       for (const environment of [{ INGEST_QUEUE_URI: text }, { INGEST_QUEUE_URI_FILE: secret }]) {

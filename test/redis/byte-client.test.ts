@@ -50,7 +50,9 @@ describe('the client whose answers are bytes', () => {
     const opened = open(t, redis.uri);
     await ready(opened);
     const { client } = opened;
-    const echoes = ['', 'é\u{1F600}', 'x'.repeat(500_000), '\r\n$5\r\n'].map((word) => client.sendCommand(['ECHO', word]).then((reply) => reply.bytes().toString()));
+    const echoes = ['', 'é\u{1F600}', 'x'.repeat(500_000), '\r\n$5\r\n'].map((word) =>
+      client.sendCommand(['ECHO', word]).then((reply) => reply.bytes().toString()),
+    );
     const wrong = assert.rejects(client.sendCommand(['NOPE']), /^Error: ERR unknown command/);
     const last = text(client.sendCommand(['ECHO', 'last']));
     assert.deepEqual(await Promise.all(echoes), ['', 'é\u{1F600}', 'x'.repeat(500_000), '\r\n$5\r\n']);
@@ -95,7 +97,11 @@ describe('the client whose answers are bytes', () => {
   it('speaks TLS with rediss://, and only with a server that its authorities know', async (t) => {
     const redis = await TestRedis.start();
     const authority = await CertificateAuthority.create('test authority');
-    const { certificate: cert, key } = await authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], server: true });
+    const { certificate: cert, key } = await authority.issue({
+      commonName: 'localhost',
+      dnsNames: ['localhost'],
+      server: true,
+    });
     const names: unknown[] = [];
     const server = tls.createServer({ cert, key }, (socket) => {
       names.push(socket.servername);

@@ -37,7 +37,16 @@ function assembled(bytes: Buffer, sizes: readonly number[]): Reply[] {
   return replies;
 }
 
-const ENTRIES: Value = [['ingest', [['1-1', ['producer', 'shop', 'body', '{}\r\n*1\r\n$5']], ['1-2', null], ['1-3', []]]]];
+const ENTRIES: Value = [
+  [
+    'ingest',
+    [
+      ['1-1', ['producer', 'shop', 'body', '{}\r\n*1\r\n$5']],
+      ['1-2', null],
+      ['1-3', []],
+    ],
+  ],
+];
 
 describe('an answer of Redis', () => {
   it('is the same in whatever pieces it comes', () => {
@@ -53,14 +62,24 @@ describe('an answer of Redis', () => {
 
   it('is read as it was written, whatever it holds', () => {
     const { value } = fc.letrec<{ value: Value }>((tie) => ({
-      value: fc.oneof({ maxDepth: 4 }, fc.string({ unit: 'binary' }).map((text) => Buffer.from(text).toString('latin1')), fc.maxSafeInteger(), fc.constant(null), fc.array(tie('value'))),
+      value: fc.oneof(
+        { maxDepth: 4 },
+        fc.string({ unit: 'binary' }).map((text) => Buffer.from(text).toString('latin1')),
+        fc.maxSafeInteger(),
+        fc.constant(null),
+        fc.array(tie('value')),
+      ),
     }));
     fc.assert(
-      fc.property(fc.array(value, { minLength: 1 }), fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1 }), (values, sizes) => {
-        const replies = assembled(Buffer.from(values.map(written).join(''), 'latin1'), sizes);
-        assert.equal(replies.length, values.length);
-        for (const [at, reply] of replies.entries()) assert.deepEqual(read(reply, values[at] ?? null), values[at]);
-      }),
+      fc.property(
+        fc.array(value, { minLength: 1 }),
+        fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1 }),
+        (values, sizes) => {
+          const replies = assembled(Buffer.from(values.map(written).join(''), 'latin1'), sizes);
+          assert.equal(replies.length, values.length);
+          for (const [at, reply] of replies.entries()) assert.deepEqual(read(reply, values[at] ?? null), values[at]);
+        },
+      ),
       { numRuns: 500 },
     );
   });
@@ -82,7 +101,10 @@ describe('an answer of Redis', () => {
     const known = [Buffer.from('body'), Buffer.from('producer')];
     const [reply] = assembled(Buffer.from(written(['body', 'producer', 'bod', 'bodyx', 'BODY', ''])), [64]);
     reply?.array();
-    assert.deepEqual(Array.from({ length: 6 }, () => reply?.oneOf(known)), [0, 1, -1, -1, -1, -1]);
+    assert.deepEqual(
+      Array.from({ length: 6 }, () => reply?.oneOf(known)),
+      [0, 1, -1, -1, -1, -1],
+    );
   });
 
   it('of another form than was asked for is a fault, and not a wrong value', () => {

@@ -19,7 +19,10 @@ interface Options {
   readonly enqueueTimeoutMs?: number;
 }
 
-async function openQueue(redis: TestRedis, { retentionMs, stream, enqueueTimeoutMs = TIMEOUT_MS }: Options = {}): Promise<StreamQueue> {
+async function openQueue(
+  redis: TestRedis,
+  { retentionMs, stream, enqueueTimeoutMs = TIMEOUT_MS }: Options = {},
+): Promise<StreamQueue> {
   const connection = byteConnection({ uri: redis.uri, name: 'test', log: LOG });
   const queue = new StreamQueue({
     connection,
@@ -53,7 +56,8 @@ async function slices(stream: string, server = redis): Promise<string[]> {
   return starts?.split(' ') ?? [];
 }
 
-const sliceKeys = async (stream: string, server = redis): Promise<string[]> => (await server.command('KEYS', `{${stream}}:ids:*`)) as string[];
+const sliceKeys = async (stream: string, server = redis): Promise<string[]> =>
+  (await server.command('KEYS', `{${stream}}:ids:*`)) as string[];
 
 async function indexFields(stream: string): Promise<number> {
   let fields = 0;
@@ -73,7 +77,14 @@ const ids = (prefix: string, count: number): string[] => Array.from({ length: co
 
 /** The outcome that all of these ids have when they are sent in one turn. */
 async function outcomeOf(queue: StreamQueue, some: readonly string[], producer = 'p'): Promise<string> {
-  return [...new Set(await submitAll(queue, some.map((id) => new Recorded(id, producer))))].join();
+  return [
+    ...new Set(
+      await submitAll(
+        queue,
+        some.map((id) => new Recorded(id, producer)),
+      ),
+    ),
+  ].join();
 }
 
 describe('the id index', () => {
@@ -90,7 +101,13 @@ describe('the id index', () => {
     assert.equal(await outcomeOf(queue, [...older, ...newer]), 'duplicate');
     assert.equal(await outcomeOf(queue, [...older, ...newer], 'q'), 'conflict');
     assert.deepEqual(
-      await submitAll(queue, [new Recorded('older-0', 'q'), new Recorded('third'), new Recorded('newer-1'), new Recorded('third', 'q'), new Recorded('third')]),
+      await submitAll(queue, [
+        new Recorded('older-0', 'q'),
+        new Recorded('third'),
+        new Recorded('newer-1'),
+        new Recorded('third', 'q'),
+        new Recorded('third'),
+      ]),
       ['conflict', 'accepted', 'duplicate', 'conflict', 'duplicate'],
     );
     for (const id of ['older-0', 'older-299', 'newer-0', 'newer-299']) {
@@ -108,7 +125,12 @@ describe('the id index', () => {
     const [entry] = await redis.entries(stream);
     await redis.command('XDEL', stream, entry?.entry ?? '');
     assert.deepEqual(await queue.find('deleted', 'p'), { kind: 'unknown' });
-    const again = (): Recorded[] => [new Recorded('deleted', 'q'), new Recorded('kept'), new Recorded('deleted'), new Recorded('deleted', 'q')];
+    const again = (): Recorded[] => [
+      new Recorded('deleted', 'q'),
+      new Recorded('kept'),
+      new Recorded('deleted'),
+      new Recorded('deleted', 'q'),
+    ];
     assert.deepEqual(await submitAll(queue, again()), ['accepted', 'duplicate', 'conflict', 'duplicate']);
     assert.deepEqual(await submitAll(queue, again()), ['duplicate', 'duplicate', 'conflict', 'duplicate']);
     // The old slice names an entry that is gone, and the new one an entry that is there.
@@ -144,7 +166,8 @@ describe('the id index', () => {
       const starts = await slices(stream, own);
       first ??= starts.at(-1);
       assert.ok(starts.length <= 5, starts.join());
-      for (let at = 1; at < starts.length; at += 1) assert.ok(Number(starts[at - 1]) - Number(starts[at]) >= retentionMs / 3, starts.join());
+      for (let at = 1; at < starts.length; at += 1)
+        assert.ok(Number(starts[at - 1]) - Number(starts[at]) >= retentionMs / 3, starts.join());
       return !starts.includes(first ?? '');
     });
     assert.ok(olderKnown > 0);
@@ -164,7 +187,11 @@ describe('the id index', () => {
   it('and the stream is trimmed', async () => {
     const stream = 'trimmed';
     const queue = await openQueue(redis, { stream, retentionMs: 300 });
-    await submitInTurns(queue, ids('old', 2_000).map((id) => new Recorded(id)), 256);
+    await submitInTurns(
+      queue,
+      ids('old', 2_000).map((id) => new Recorded(id)),
+      256,
+    );
     let n = 0;
     await eventually('most of the old entries are cut', async () => {
       assert.equal(await outcomeOf(queue, [`new-${(n += 1)}`]), 'accepted');
@@ -179,7 +206,10 @@ describe('the id index', () => {
     await redis.command('XADD', stream, '1720000000005-3', 'producer', 'p', 'body', '{"n":1}');
     await redis.command('HSET', `{${stream}}:ids:1719999999990`, 'carried', '0000000005-3');
     await redis.command('SET', `{${stream}}:ids`, '1719999999990');
-    assert.deepEqual(await queue.find('carried', 'p'), { kind: 'found', event: { text: '{"n":1}', acceptedAtMs: 1_720_000_000_005 } });
+    assert.deepEqual(await queue.find('carried', 'p'), {
+      kind: 'found',
+      event: { text: '{"n":1}', acceptedAtMs: 1_720_000_000_005 },
+    });
     assert.equal(await outcomeOf(queue, ['carried']), 'duplicate');
     assert.equal(await outcomeOf(queue, ['carried'], 'q'), 'conflict');
   });
@@ -192,9 +222,20 @@ describe('the id index', () => {
     const queue = await openQueue(redis, { stream });
     const events = Array.from({ length: 300 }, (_, at) => new Recorded(`back-${at}`));
     assert.deepEqual(new Set(await submitAll(queue, events)), new Set(['accepted']));
-    assert.deepEqual(new Set(await submitAll(queue, events.map(({ id }) => new Recorded(id)))), new Set(['duplicate']));
+    assert.deepEqual(
+      new Set(
+        await submitAll(
+          queue,
+          events.map(({ id }) => new Recorded(id)),
+        ),
+      ),
+      new Set(['duplicate']),
+    );
     const entries = await redis.entries(stream);
-    assert.deepEqual(entries.slice(1).map(({ fields }) => fields['body']), events.map(({ text }) => text));
+    assert.deepEqual(
+      entries.slice(1).map(({ fields }) => fields['body']),
+      events.map(({ text }) => text),
+    );
     for (const { id, text } of events.slice(0, 20)) {
       const found = await queue.find(id, 'p');
       assert.equal(found.kind === 'found' ? found.event.text : found.kind, text);
@@ -213,7 +254,10 @@ describe('the id index', () => {
     await redis.command('CONFIG', 'SET', 'maxmemory', '1');
     try {
       assert.equal((await queue.probe()).available, false);
-      assert.deepEqual(await submitAll(queue, [new Recorded('refused-1'), new Recorded('refused-2')]), ['unavailable', 'unavailable']);
+      assert.deepEqual(await submitAll(queue, [new Recorded('refused-1'), new Recorded('refused-2')]), [
+        'unavailable',
+        'unavailable',
+      ]);
     } finally {
       await redis.command('CONFIG', 'SET', 'maxmemory', '0');
     }
@@ -261,7 +305,10 @@ describe('a server that does not answer', () => {
     await own.signal('SIGCONT');
     await eventually('the queue is there again', () => queue.state().available);
     // Whatever became of the first try, the retry tells the truth and adds each id once.
-    const retries = await submitAll(queue, events.map(({ id }) => new Recorded(id)));
+    const retries = await submitAll(
+      queue,
+      events.map(({ id }) => new Recorded(id)),
+    );
     assert.ok(retries.every((outcome) => outcome === 'accepted' || outcome === 'duplicate'));
     assert.equal(await own.length(), 600);
     for (const { settled } of events) assert.equal(settled, 1);
@@ -293,6 +340,9 @@ describe('a process that is held up for longer than the time-out in every turn',
       const end = performance.now() + 150;
       while (performance.now() < end);
     }
-    assert.deepEqual(await Promise.all(events.map(({ outcome }) => outcome)), events.map(() => 'accepted'));
+    assert.deepEqual(
+      await Promise.all(events.map(({ outcome }) => outcome)),
+      events.map(() => 'accepted'),
+    );
   });
 });

@@ -23,7 +23,14 @@ async function openReader(): Promise<StreamReader> {
 describeQueueReader('A Redis Stream', async () => ({
   open: openReader,
   put: async (members, acceptedAtMs) =>
-    String(await server.command('XADD', STREAM, acceptedAtMs === undefined ? '*' : String(acceptedAtMs), ...Object.entries(members).flat())),
+    String(
+      await server.command(
+        'XADD',
+        STREAM,
+        acceptedAtMs === undefined ? '*' : String(acceptedAtMs),
+        ...Object.entries(members).flat(),
+      ),
+    ),
   drop: async (entry) => void (await server.command('XDEL', STREAM, entry)),
   wipe: async () => void (await server.command('FLUSHALL')),
   close: async () => undefined,
@@ -39,10 +46,14 @@ describe('the reader of a Redis Stream', () => {
     const [taken] = await reader.read(10, 3_600_000, 0);
     assert.equal(taken?.entry, '1-1');
     await server.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
-    const again = await eventually('it is read again', async () => {
-      const deliveries = await reader.read(10, 3_600_000, 20).catch(() => []);
-      return deliveries.length > 0 && deliveries;
-    }, 5_000);
+    const again = await eventually(
+      'it is read again',
+      async () => {
+        const deliveries = await reader.read(10, 3_600_000, 20).catch(() => []);
+        return deliveries.length > 0 && deliveries;
+      },
+      5_000,
+    );
     assert.equal(again[0]?.entry, '1-1');
     await eventually('the other connection is back too', () => reader.acknowledge(['1-1']).then(() => true), 5_000);
     assert.deepEqual(await reader.read(10, 3_600_000, 20), []);
@@ -59,11 +70,15 @@ describe('the reader of a Redis Stream', () => {
     await server.command('XADD', STREAM, '2-1', 'producer', 'shop', 'body', '{}');
     await server.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     const entries: string[] = [];
-    await eventually('all came', async () => {
-      const deliveries = await reader.read(2, 3_600_000, 20).catch(() => []);
-      entries.push(...deliveries.map(({ entry }) => entry));
-      return entries.includes('2-1');
-    }, 5_000);
+    await eventually(
+      'all came',
+      async () => {
+        const deliveries = await reader.read(2, 3_600_000, 20).catch(() => []);
+        entries.push(...deliveries.map(({ entry }) => entry));
+        return entries.includes('2-1');
+      },
+      5_000,
+    );
     assert.deepEqual(entries, [...pending, '2-1']);
   });
 
@@ -81,7 +96,11 @@ describe('the reader of a Redis Stream', () => {
       await server.signal('SIGCONT');
     }
     await server.command('XADD', STREAM, '2-1', 'producer', 'shop', 'body', '{}');
-    await eventually('it reads again', async () => (await reader.read(10, 3_600_000, 50).catch(() => [])).length > 0, 10_000);
+    await eventually(
+      'it reads again',
+      async () => (await reader.read(10, 3_600_000, 50).catch(() => [])).length > 0,
+      10_000,
+    );
   });
 
   it('leaves nothing of itself in the group when it closes, but keeps what is pending for others', async () => {
@@ -94,7 +113,10 @@ describe('the reader of a Redis Stream', () => {
     await busy.read(1, 3_600_000, 0);
     await Promise.all([idle.close(), busy.close()]);
     const members = (await server.command('XINFO', 'CONSUMERS', STREAM, GROUP)) as unknown[][];
-    assert.deepEqual(members.map((fields) => fields[1]), [busy.name]);
+    assert.deepEqual(
+      members.map((fields) => fields[1]),
+      [busy.name],
+    );
   });
 
   it('says within its time that there is no server', async (t) => {

@@ -27,14 +27,21 @@ describe('lines', () => {
 
   it('gives the same lines wherever the chunks are cut', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.string({ unit: fc.constantFrom('a', '\n', ' ', '\r', '\u00e9', '"') }), fc.array(fc.nat(40)), async (text, cuts) => {
-        const bytes = Buffer.from(text);
-        const at = [0, ...cuts.map((position) => position % (bytes.length + 1)).sort((a, b) => a - b), bytes.length];
-        const chunks = at.slice(1).map((end, index) => bytes.subarray(at[index], end));
-        assert.deepEqual(await cut(chunks), await cut([bytes]));
-        const expected = text.split('\n').filter((line) => /[^ \t\r]/.test(line));
-        assert.deepEqual((await cut(chunks)).map((line) => line.bytes.toString()), expected);
-      }),
+      fc.asyncProperty(
+        fc.string({ unit: fc.constantFrom('a', '\n', ' ', '\r', '\u00e9', '"') }),
+        fc.array(fc.nat(40)),
+        async (text, cuts) => {
+          const bytes = Buffer.from(text);
+          const at = [0, ...cuts.map((position) => position % (bytes.length + 1)).sort((a, b) => a - b), bytes.length];
+          const chunks = at.slice(1).map((end, index) => bytes.subarray(at[index], end));
+          assert.deepEqual(await cut(chunks), await cut([bytes]));
+          const expected = text.split('\n').filter((line) => /[^ \t\r]/.test(line));
+          assert.deepEqual(
+            (await cut(chunks)).map((line) => line.bytes.toString()),
+            expected,
+          );
+        },
+      ),
     );
   });
 });

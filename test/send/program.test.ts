@@ -32,24 +32,50 @@ let arrivals: Arrival[] = [];
 let answer: (response: ServerResponse, body: string, tries: number) => void;
 
 const accepted = (response: ServerResponse, more: object = {}): void =>
-  void response.writeHead(202, { 'Content-Type': 'application/json' }).end(JSON.stringify({ id: 'x', status: 'accepted', ...more }));
-const problem = (response: ServerResponse, status: number, code: string, retryable: boolean, headers: Record<string, string> = {}): void =>
-  void response.writeHead(status, { 'Content-Type': 'application/problem+json', ...headers }).end(JSON.stringify({ status, code, retryable }));
+  void response
+    .writeHead(202, { 'Content-Type': 'application/json' })
+    .end(JSON.stringify({ id: 'x', status: 'accepted', ...more }));
+const problem = (
+  response: ServerResponse,
+  status: number,
+  code: string,
+  retryable: boolean,
+  headers: Record<string, string> = {},
+): void =>
+  void response
+    .writeHead(status, { 'Content-Type': 'application/problem+json', ...headers })
+    .end(JSON.stringify({ status, code, retryable }));
 
 before(async () => {
   const authority = await CertificateAuthority.create('send test authority');
-  const gateway = await authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], addresses: ['127.0.0.1'], server: true });
+  const gateway = await authority.issue({
+    commonName: 'localhost',
+    dnsNames: ['localhost'],
+    addresses: ['127.0.0.1'],
+    server: true,
+  });
   const producer = await authority.issue({ commonName: 'producer', uris: ['urn:test:producer'] });
   writeFileSync(path('ca.pem'), authority.certificate);
   writeFileSync(path('producer.pem'), producer.certificate);
   writeFileSync(path('producer-key.pem'), producer.key);
-  const tls = { cert: gateway.certificate, key: gateway.key, ca: authority.certificate, requestCert: true, rejectUnauthorized: true };
+  const tls = {
+    cert: gateway.certificate,
+    key: gateway.key,
+    ca: authority.certificate,
+    requestCert: true,
+    rejectUnauthorized: true,
+  };
   server = createServer(tls, (request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
       const body = Buffer.concat(chunks).toString();
-      arrivals.push({ body, atMs: performance.now(), socket: request.socket as TLSSocket, authorization: request.headers.authorization });
+      arrivals.push({
+        body,
+        atMs: performance.now(),
+        socket: request.socket as TLSSocket,
+        authorization: request.headers.authorization,
+      });
       answer(response, body, arrivals.filter((arrival) => arrival.body === body).length);
     });
   });
@@ -88,25 +114,49 @@ describe('ingest-send', () => {
 
   it('tries again only what is retryable, after the pause that the gateway asks for', async () => {
     answer = (response, body, tries) => {
-      if (body.includes('busy') && tries === 1) problem(response, 503, 'QUEUE_OVERLOADED', true, { 'Retry-After': '1' });
-      else if (body.includes('shed') && tries === 1) accepted(response, { status: 'shed', code: 'INGEST_SHED', retryable: true });
+      if (body.includes('busy') && tries === 1)
+        problem(response, 503, 'QUEUE_OVERLOADED', true, { 'Retry-After': '1' });
+      else if (body.includes('shed') && tries === 1)
+        accepted(response, { status: 'shed', code: 'INGEST_SHED', retryable: true });
       else if (body.includes('lost') && tries === 1) response.destroy();
       else if (body.includes('bad')) problem(response, 400, 'INVALID_EVENT', false);
       else if (body.includes('proxy')) response.writeHead(503, { 'Retry-After': '0' }).end('<html>');
       else accepted(response);
     };
-    const program = send(['busy', 'shed', 'lost', 'bad', 'proxy', 'good'].map(event).join('\n'), '--refused', 'some.refused');
+    const program = send(
+      ['busy', 'shed', 'lost', 'bad', 'proxy', 'good'].map(event).join('\n'),
+      '--refused',
+      'some.refused',
+    );
     assert.equal(await program.ended, 1, program.output);
     const tries = (id: string): Arrival[] => arrivals.filter(({ body }) => body.includes(id));
-    assert.deepEqual(['busy', 'shed', 'lost', 'bad', 'proxy', 'good'].map((id) => tries(id).length), [2, 2, 2, 1, 1, 1]);
+    assert.deepEqual(
+      ['busy', 'shed', 'lost', 'bad', 'proxy', 'good'].map((id) => tries(id).length),
+      [2, 2, 2, 1, 1, 1],
+    );
     const [first, second] = tries('busy');
     assert.ok((second?.atMs ?? 0) - (first?.atMs ?? 0) >= 990, 'Retry-After: 1');
-    assert.match(program.output, /^accepted 4, of these duplicate 0; tried again 3 times\nrefused 1 HTTP_503\nrefused 1 INVALID_EVENT$/m);
-    const refused = readFileSync(path('some.refused'), 'utf8').trim().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
-    assert.deepEqual(refused.sort((a, b) => Number(a['line']) - Number(b['line'])), [
-      { line: 4, code: 'INVALID_EVENT', status: 400, answer: { status: 400, code: 'INVALID_EVENT', retryable: false }, body: event('bad') },
-      { line: 5, code: 'HTTP_503', status: 503, answer: '<html>', body: event('proxy') },
-    ]);
+    assert.match(
+      program.output,
+      /^accepted 4, of these duplicate 0; tried again 3 times\nrefused 1 HTTP_503\nrefused 1 INVALID_EVENT$/m,
+    );
+    const refused = readFileSync(path('some.refused'), 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    assert.deepEqual(
+      refused.sort((a, b) => Number(a['line']) - Number(b['line'])),
+      [
+        {
+          line: 4,
+          code: 'INVALID_EVENT',
+          status: 400,
+          answer: { status: 400, code: 'INVALID_EVENT', retryable: false },
+          body: event('bad'),
+        },
+        { line: 5, code: 'HTTP_503', status: 503, answer: '<html>', body: event('proxy') },
+      ],
+    );
   });
 
   it('gives up after its tries, with growing pauses between them', async () => {
@@ -127,7 +177,10 @@ describe('ingest-send', () => {
   });
 
   it('ends on a signal while it waits, says what is left, and sends the rest in the next run', async () => {
-    answer = (response, body) => (body.includes('slow') ? problem(response, 503, 'QUEUE_UNAVAILABLE', true, { 'Retry-After': '600' }) : accepted(response));
+    answer = (response, body) =>
+      body.includes('slow')
+        ? problem(response, 503, 'QUEUE_UNAVAILABLE', true, { 'Retry-After': '600' })
+        : accepted(response);
     const program = send([event('fine'), event('slow')].join('\n'));
     await eventually('the slow one was asked', () => arrivals.some(({ body }) => body.includes('slow')), 10_000);
     program.signal('SIGINT');
@@ -158,7 +211,11 @@ describe('ingest-send', () => {
       send('', 'no-such-file.ndjson'),
       send('', 'a', 'b'),
     ];
-    assert.deepEqual(await Promise.all(programs.map(({ ended }) => ended)), programs.map(() => 2), programs.map((p) => p.output).join(''));
+    assert.deepEqual(
+      await Promise.all(programs.map(({ ended }) => ended)),
+      programs.map(() => 2),
+      programs.map((p) => p.output).join(''),
+    );
     const help = send('', '--help');
     assert.equal(await help.ended, 0);
     assert.match(help.output, /Retry-After/);

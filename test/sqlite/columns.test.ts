@@ -8,7 +8,13 @@ const unusual = fc.oneof(
   fc.constantFrom('', '\0', '\ud83d', '\ude00', '\ud800\udc00', '\u{1F600}', '\ufeff', 'é', '\n', '\u2028'),
 );
 const events = fc.array(
-  fc.record({ id: unusual, type: unusual, producer: unusual, body: fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes)), acceptedAtMs: fc.nat() }),
+  fc.record({
+    id: unusual,
+    type: unusual,
+    producer: unusual,
+    body: fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes)),
+    acceptedAtMs: fc.nat(),
+  }),
 );
 
 describe('a batch as columns', () => {
@@ -31,6 +37,10 @@ describe('a batch as columns', () => {
   });
 
   it('gets its verdicts back in words', () => {
-    assert.deepEqual(landingsOf(Uint8Array.of(VERDICT.landed, VERDICT.duplicate, VERDICT.conflict)), ['landed', 'duplicate', 'conflict']);
+    assert.deepEqual(landingsOf(Uint8Array.of(VERDICT.landed, VERDICT.duplicate, VERDICT.conflict)), [
+      'landed',
+      'duplicate',
+      'conflict',
+    ]);
   });
 });

@@ -24,7 +24,9 @@ function asSchema(value: Json): Json {
   return Object.fromEntries(
     Object.entries(value).map(([key, one]) => [
       key,
-      key === '$ref' && typeof one === 'string' ? one.replace('#/components/schemas/', 'events#/$defs/') : asSchema(one),
+      key === '$ref' && typeof one === 'string'
+        ? one.replace('#/components/schemas/', 'events#/$defs/')
+        : asSchema(one),
     ]),
   );
 }
@@ -93,7 +95,12 @@ export interface DocumentedPath {
 const METHODS = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options', 'trace'];
 
 export const PATHS: readonly DocumentedPath[] = Object.entries(at('/paths') as Record<string, JsonObject>).map(
-  ([path, item]) => ({ path, methods: Object.keys(item).filter((key) => METHODS.includes(key)).map((key) => key.toUpperCase()) }),
+  ([path, item]) => ({
+    path,
+    methods: Object.keys(item)
+      .filter((key) => METHODS.includes(key))
+      .map((key) => key.toUpperCase()),
+  }),
 );
 
 export const OTHER_METHODS = 'x-other-methods';
@@ -103,7 +110,9 @@ export const UNREADABLE = 'x-unreadable-requests';
 /** Every response that the file documents. */
 export const RESPONSES: readonly DocumentedResponse[] = [
   ...PATHS.flatMap(({ path, methods }) => [
-    ...methods.flatMap((method) => responsesAt(`${method} ${path}`, pointer('paths', path, method.toLowerCase(), 'responses'))),
+    ...methods.flatMap((method) =>
+      responsesAt(`${method} ${path}`, pointer('paths', path, method.toLowerCase(), 'responses')),
+    ),
     ...responsesAt(`${OTHER_METHODS} ${path}`, pointer('paths', path, OTHER_METHODS)),
   ]),
   ...responsesAt(OTHER_PATHS, pointer(OTHER_PATHS)),
@@ -142,7 +151,12 @@ function headersAt(response: string): DocumentedHeader[] {
     const header = deref(response + pointer('headers', name));
     const { required } = at(header) as JsonObject;
     const { type } = at(`${header}/schema`) as JsonObject;
-    return { name: name.toLowerCase(), required: required === true, check: schemaAt(`${header}/schema`), isInteger: type === 'integer' };
+    return {
+      name: name.toLowerCase(),
+      required: required === true,
+      check: schemaAt(`${header}/schema`),
+      isInteger: type === 'integer',
+    };
   });
 }
 
@@ -152,6 +166,8 @@ function constantsOf(schema: string, member: string): string[] {
   if (Array.isArray(value['oneOf'])) {
     return value['oneOf'].flatMap((_, index) => constantsOf(deref(`${schema}/oneOf/${index}`), member));
   }
-  const constant = isObject(value['properties']) ? (value['properties'][member] as JsonObject | undefined)?.['const'] : undefined;
+  const constant = isObject(value['properties'])
+    ? (value['properties'][member] as JsonObject | undefined)?.['const']
+    : undefined;
   return typeof constant === 'string' ? [constant] : [];
 }

@@ -41,7 +41,12 @@ export class TestProcess {
   readonly child: Child;
   readonly lines: string[] = [];
 
-  constructor(command: string, args: readonly string[], env: Readonly<Record<string, string>>, options: StartOptions = {}) {
+  constructor(
+    command: string,
+    args: readonly string[],
+    env: Readonly<Record<string, string>>,
+    options: StartOptions = {},
+  ) {
     this.child = start(command, args, environment(env), options);
     for (const stream of [this.child.stdout, this.child.stderr]) {
       let rest = '';
@@ -70,11 +75,15 @@ export class TestProcess {
 
   /** Waits for a line that matches. */
   line(pattern: RegExp, deadlineMs = 20_000): Promise<string> {
-    return eventually(`a line like ${String(pattern)} from process ${this.child.pid}`, () => {
-      const found = this.lines.find((line) => pattern.test(line));
-      if (found === undefined && this.child.exitCode !== null) throw new Error(`it ended:\n${this.output}`);
-      return found;
-    }, deadlineMs);
+    return eventually(
+      `a line like ${String(pattern)} from process ${this.child.pid}`,
+      () => {
+        const found = this.lines.find((line) => pattern.test(line));
+        if (found === undefined && this.child.exitCode !== null) throw new Error(`it ended:\n${this.output}`);
+        return found;
+      },
+      deadlineMs,
+    );
   }
 }
 
@@ -130,7 +139,8 @@ export class TestGateway extends TestProcess {
     for (const line of body.split('\n')) {
       const match = /^([a-zA-Z_:]+)(?:\{(.*)\})? (\S+)$/.exec(line);
       if (match?.[1] !== name) continue;
-      if (Object.entries(labels).every(([key, value]) => (match[2] ?? '').includes(`${key}="${value}"`))) sum += Number(match[3]);
+      if (Object.entries(labels).every(([key, value]) => (match[2] ?? '').includes(`${key}="${value}"`)))
+        sum += Number(match[3]);
     }
     return sum;
   }
@@ -174,7 +184,10 @@ export class TestClient {
           agent: this.#agent,
           method: ask.method ?? 'GET',
           path: ask.path,
-          headers: { ...(ask.body === undefined ? {} : { 'content-length': Buffer.byteLength(ask.body) }), ...ask.headers },
+          headers: {
+            ...(ask.body === undefined ? {} : { 'content-length': Buffer.byteLength(ask.body) }),
+            ...ask.headers,
+          },
         },
         (response) => {
           const chunks: Buffer[] = [];
@@ -199,7 +212,12 @@ export class TestClient {
 
   /** POST /events with this body. */
   post(body: string | Buffer, headers: Readonly<Record<string, string>> = {}): Promise<Reply> {
-    return this.ask({ method: 'POST', path: '/events', body, headers: { 'content-type': 'application/json', ...headers } });
+    return this.ask({
+      method: 'POST',
+      path: '/events',
+      body,
+      headers: { 'content-type': 'application/json', ...headers },
+    });
   }
 
   find(id: string): Promise<Reply> {
@@ -240,11 +258,15 @@ export class RawConnection {
 
   /** Waits until what has been received matches. */
   async until(pattern: RegExp, deadlineMs = 20_000): Promise<string> {
-    await eventually(`an answer like ${String(pattern)}`, () => {
-      if (pattern.test(this.received)) return true;
-      if (this.closed) throw new Error(`closed after ${JSON.stringify(this.received)}`);
-      return false;
-    }, deadlineMs);
+    await eventually(
+      `an answer like ${String(pattern)}`,
+      () => {
+        if (pattern.test(this.received)) return true;
+        if (this.closed) throw new Error(`closed after ${JSON.stringify(this.received)}`);
+        return false;
+      },
+      deadlineMs,
+    );
     return this.received;
   }
 

@@ -39,7 +39,9 @@ export async function metricOf({ url }: Replica, name: string): Promise<number> 
 }
 
 /** What a replica says of its readiness. */
-export async function readiness({ url }: Replica): Promise<{ readonly status: number; readonly body: Readonly<Record<string, unknown>> }> {
+export async function readiness({
+  url,
+}: Replica): Promise<{ readonly status: number; readonly body: Readonly<Record<string, unknown>> }> {
   const response = await fetch(`${url}/health/ready`);
   return { status: response.status, body: (await response.json()) as Record<string, unknown> };
 }
@@ -61,7 +63,10 @@ export class Pipeline {
     const pipeline = new Pipeline(options);
     try {
       pipeline.#port = await freePort();
-      await Promise.all([pipeline.startGateway(), ...Array.from({ length: options.replicas ?? 1 }, () => pipeline.startConsumer())]);
+      await Promise.all([
+        pipeline.startGateway(),
+        ...Array.from({ length: options.replicas ?? 1 }, () => pipeline.startConsumer()),
+      ]);
       return pipeline;
     } catch (cause) {
       await pipeline.stop();
@@ -152,15 +157,26 @@ export class Pipeline {
 
   #ask(method: string, path: string, body?: Buffer | string): Promise<Found> {
     const tls = (name: string): Buffer => readFileSync(join(this.stateDir, 'tls', name));
-    this.#agent ??= new Agent({ keepAlive: true, cert: tls('producer.pem'), key: tls('producer-key.pem'), ca: tls('ca.pem') });
+    this.#agent ??= new Agent({
+      keepAlive: true,
+      cert: tls('producer.pem'),
+      key: tls('producer-key.pem'),
+      ca: tls('ca.pem'),
+    });
     return new Promise((resolve, reject) => {
       const headers = { 'Content-Type': 'application/json' };
-      const outgoing = request(`${this.url}${path}`, { method, agent: this.#agent, headers, timeout: 10_000 }, (response) => {
-        let text = '';
-        response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
-        response.on('error', reject);
-        response.on('end', () => resolve({ status: response.statusCode ?? 0, body: JSON.parse(text) as Found['body'], text }));
-      });
+      const outgoing = request(
+        `${this.url}${path}`,
+        { method, agent: this.#agent, headers, timeout: 10_000 },
+        (response) => {
+          let text = '';
+          response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
+          response.on('error', reject);
+          response.on('end', () =>
+            resolve({ status: response.statusCode ?? 0, body: JSON.parse(text) as Found['body'], text }),
+          );
+        },
+      );
       outgoing.on('timeout', () => outgoing.destroy(new Error('no answer')));
       outgoing.on('error', reject);
       outgoing.end(body);

@@ -25,7 +25,12 @@ export class Pki {
 
   static async create(): Promise<Pki> {
     const authority = await CertificateAuthority.create('test authority');
-    const server = await authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], addresses: ['127.0.0.1', '::1'], server: true });
+    const server = await authority.issue({
+      commonName: 'localhost',
+      dnsNames: ['localhost'],
+      addresses: ['127.0.0.1', '::1'],
+      server: true,
+    });
     const pki = new Pki(temporaryFolder('ingest-pki-'), authority, server);
     pki.write('ca.pem', authority.certificate);
     pki.write('server.pem', server.certificate);
@@ -53,7 +58,11 @@ export class Pki {
 
   /** A producer with the audience, named `urn:test:producer:<name>`; `options` override. */
   async producer(name: string, options: Partial<IssueOptions> = {}): Promise<ClientCertificate> {
-    const issued = await this.authority.issue({ commonName: name, uris: [`urn:test:producer:${name}`, AUDIENCE_URI], ...options });
+    const issued = await this.authority.issue({
+      commonName: name,
+      uris: [`urn:test:producer:${name}`, AUDIENCE_URI],
+      ...options,
+    });
     return { cert: issued.certificate, key: issued.key, serial: issued.serial };
   }
 }

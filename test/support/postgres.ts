@@ -121,7 +121,16 @@ export async function startPrivatePostgres({ durable }: { durable: boolean }): P
 
 const serverArguments = (data: string, folder: string, durable: boolean): string[] => [
   ...['-D', data, '-k', folder, '-p', String(PORT)],
-  ...['-c', 'listen_addresses=', '-c', 'max_connections=100', '-c', 'shared_buffers=64MB', '-c', 'log_min_messages=fatal'],
+  ...[
+    '-c',
+    'listen_addresses=',
+    '-c',
+    'max_connections=100',
+    '-c',
+    'shared_buffers=64MB',
+    '-c',
+    'log_min_messages=fatal',
+  ],
   ...(durable ? [] : ['-c', 'fsync=off', '-c', 'full_page_writes=off']),
 ];
 

@@ -13,7 +13,9 @@ export function freePort(): Promise<number> {
     server.once('error', reject);
     server.listen(0, '127.0.0.1', () => {
       const address = server.address();
-      server.close(() => (typeof address === 'object' && address !== null ? resolve(address.port) : reject(new Error('no port'))));
+      server.close(() =>
+        typeof address === 'object' && address !== null ? resolve(address.port) : reject(new Error('no port')),
+      );
     });
   });
 }
@@ -58,13 +60,20 @@ export class TestRedis {
   /** Starts the server (again) and does not wait. */
   launch(extra: readonly string[] = []): void {
     this.#child = start(SERVER, [
-      '--port', String(this.port),
-      '--bind', '127.0.0.1',
-      '--dir', this.#folder,
-      '--save', '',
-      '--appendonly', 'yes',
-      '--appendfsync', 'everysec',
-      '--maxmemory-policy', 'noeviction',
+      '--port',
+      String(this.port),
+      '--bind',
+      '127.0.0.1',
+      '--dir',
+      this.#folder,
+      '--save',
+      '',
+      '--appendonly',
+      'yes',
+      '--appendfsync',
+      'everysec',
+      '--maxmemory-policy',
+      'noeviction',
       ...this.#args,
       ...extra,
     ]);
@@ -95,7 +104,7 @@ export class TestRedis {
   /** The whole stream, in order. */
   async entries(stream = 'ingest'): Promise<StreamEntry[]> {
     const entries: StreamEntry[] = [];
-    for (let from = '-'; ; ) {
+    for (let from = '-'; ;) {
       const page = (await this.command('XRANGE', stream, from, '+', 'COUNT', '500')) as [string, string[]][];
       for (const [entry, list] of page) {
         const fields: Record<string, string> = {};

@@ -5,7 +5,9 @@ import { promisify } from 'node:util';
 import type { ClientCertificate, Pki } from './pki.ts';
 
 const CLIENT = new URL('renegotiate.py', import.meta.url).pathname;
-const PYTHON = execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['python3', 'python3'], { encoding: 'utf8' }).trim();
+const PYTHON = execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['python3', 'python3'], {
+  encoding: 'utf8',
+}).trim();
 
 /** For NODE_OPTIONS: a gateway with it no longer refuses renegotiation in its TLS library. */
 export const ALLOW_RENEGOTIATION = `--require ${new URL('allow-renegotiation.cjs', import.meta.url).pathname}`;
@@ -27,7 +29,9 @@ export async function renegotiate(
 ): Promise<Renegotiation> {
   const name = randomUUID();
   const files = (part: string, certificate: ClientCertificate | undefined): string[] =>
-    certificate === undefined ? ['-', '-'] : [pki.write(`${name}-${part}.pem`, certificate.cert), pki.write(`${name}-${part}-key.pem`, certificate.key)];
+    certificate === undefined
+      ? ['-', '-']
+      : [pki.write(`${name}-${part}.pem`, certificate.cert), pki.write(`${name}-${part}-key.pem`, certificate.key)];
   const { stdout } = await promisify(execFile)(
     PYTHON,
     [CLIENT, String(port), ...files('first', first), ...files('second', second), pki.write(`${name}.http`, request)],

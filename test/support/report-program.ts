@@ -69,7 +69,11 @@ export async function project(t: TestContext, files: Record<string, string | Uin
 }
 
 /** Scans a project; the document must be one. */
-export async function scanned(cwd: string, args: readonly string[] = [], options: ProgramOptions = {}): Promise<{ report: Report; code: number; stderr: string }> {
+export async function scanned(
+  cwd: string,
+  args: readonly string[] = [],
+  options: ProgramOptions = {},
+): Promise<{ report: Report; code: number; stderr: string }> {
   const { code, stdout, stderr } = await toollint(['scan', '--deterministic', ...args], { cwd, ...options });
   if (stdout === '') throw new Error(`no report: ${stderr}`);
   return { report: JSON.parse(stdout) as Report, code, stderr };

@@ -18,17 +18,35 @@ export interface FindingSketch {
 
 /** A finding in a file, with a true fingerprint. */
 export function sampleFinding(sketch: FindingSketch = {}): Finding {
-  const { ruleId = 'no-console', severity = 'warning', message = 'Unexpected console statement.', path = 'src/app.ts', text = 'console.log(x);' } = sketch;
+  const {
+    ruleId = 'no-console',
+    severity = 'warning',
+    message = 'Unexpected console statement.',
+    path = 'src/app.ts',
+    text = 'console.log(x);',
+  } = sketch;
   const line = 'line' in sketch ? sketch.line : 3;
   const column = 'column' in sketch ? sketch.column : 1;
   return {
     ruleId,
     severity,
     message,
-    fingerprint: fingerprintOf({ scope: 'file', ruleId, discriminator: message, path, lineText: text, flaggedText: text }),
+    fingerprint: fingerprintOf({
+      scope: 'file',
+      ruleId,
+      discriminator: message,
+      path,
+      lineText: text,
+      flaggedText: text,
+    }),
     fingerprintVersion: 'toolLint/v1',
     occurrence: 1,
-    location: { scope: 'file', path, ...(line === undefined ? {} : { line }), ...(column === undefined ? {} : { column }) },
+    location: {
+      scope: 'file',
+      path,
+      ...(line === undefined ? {} : { line }),
+      ...(column === undefined ? {} : { column }),
+    },
     standardIds: [],
   };
 }
@@ -40,7 +58,14 @@ export function projectFinding(message = 'Missing README with # sections'): Find
     ruleId,
     severity: 'info',
     message,
-    fingerprint: fingerprintOf({ scope: 'project', ruleId, discriminator: message, path: '', lineText: '', flaggedText: '' }),
+    fingerprint: fingerprintOf({
+      scope: 'project',
+      ruleId,
+      discriminator: message,
+      path: '',
+      lineText: '',
+      flaggedText: '',
+    }),
     fingerprintVersion: 'toolLint/v1',
     occurrence: 1,
     location: { scope: 'project' },
@@ -66,7 +91,13 @@ export function sampleReport(findings: readonly Finding[], change: (report: Repo
     },
     selection: { quiet: false },
     gate: { status: 'not-evaluated' },
-    summary: { totalFiles: 9, totalIssues: 0, parseErrors: 0, ruleErrors: 0, bySeverity: { error: 0, warning: 0, info: 0 } },
+    summary: {
+      totalFiles: 9,
+      totalIssues: 0,
+      parseErrors: 0,
+      ruleErrors: 0,
+      bySeverity: { error: 0, warning: 0, info: 0 },
+    },
     findings: structuredClone([...findings]),
   };
   change(report);
@@ -115,6 +146,8 @@ export function fullReport(): Report {
 
 /** Nothing is wrong with the report, and nothing could be better. */
 export async function assertSound(report: Report): Promise<void> {
-  const { schema, consistency, problems } = await validate(memorySource(JSON.stringify(report), 'scan'), { advice: true });
+  const { schema, consistency, problems } = await validate(memorySource(JSON.stringify(report), 'scan'), {
+    advice: true,
+  });
   assert.deepEqual([schema, consistency, problems], ['valid', 'valid', []]);
 }

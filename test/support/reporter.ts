@@ -28,7 +28,8 @@ export default async function* report(source: AsyncIterable<TestEvent>): AsyncGe
   const watched = process.stdout.isTTY;
   for await (const text of reporter(counted(source, count))) {
     if (watched) yield text;
-    else if (!(text.startsWith(CLEAR_LINE) && (SPINNER.test(text) || text === CLEAR_LINE))) yield text.replace(CLEAR_LINE, '');
+    else if (!(text.startsWith(CLEAR_LINE) && (SPINNER.test(text) || text === CLEAR_LINE)))
+      yield text.replace(CLEAR_LINE, '');
   }
   yield `\n${count.passed} passed, ${count.failed} failed${count.skipped > 0 ? `, ${count.skipped} skipped` : ''}\n`;
 }

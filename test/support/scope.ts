@@ -38,9 +38,18 @@ export interface StartOptions {
 }
 
 /** Starts a process that is killed at the end, at the latest. */
-export function start(command: string, args: readonly string[], env: NodeJS.ProcessEnv = process.env, options: StartOptions = {}): Child {
+export function start(
+  command: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = process.env,
+  options: StartOptions = {},
+): Child {
   const { cwd, input } = options;
-  const child = spawn(command, args, { env, cwd, stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'] }) as Child;
+  const child = spawn(command, args, {
+    env,
+    cwd,
+    stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+  }) as Child;
   // A process that ends before it has read everything is no fault of the test's.
   (child as ChildProcess).stdin?.on('error', () => undefined).end(input);
   children.add(child);
@@ -67,7 +76,11 @@ export function exited(child: Child): Promise<{ readonly code: number | null; re
 }
 
 /** Waits until `condition` gives something truthy, and gives that. Fails after `deadlineMs`, saying what was awaited. */
-export async function eventually<T>(what: string, condition: () => T | Promise<T>, deadlineMs = 20_000): Promise<Exclude<NonNullable<T>, false>> {
+export async function eventually<T>(
+  what: string,
+  condition: () => T | Promise<T>,
+  deadlineMs = 20_000,
+): Promise<Exclude<NonNullable<T>, false>> {
   const end = performance.now() + deadlineMs;
   let last: unknown;
   for (;;) {

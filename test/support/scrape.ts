@@ -21,7 +21,11 @@ export class Scrape {
   constructor(text: string) {
     this.text = text;
     const helps = new Map([...text.matchAll(/^# HELP (\S+) (.*)$/gm)].map(([, name = '', help = '']) => [name, help]));
-    this.families = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = '', type = '']) => ({ name, type, help: helps.get(name) ?? '' }));
+    this.families = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = '', type = '']) => ({
+      name,
+      type,
+      help: helps.get(name) ?? '',
+    }));
     this.samples = text
       .split('\n')
       .filter((line) => line !== '' && !line.startsWith('#'))
@@ -29,8 +33,15 @@ export class Scrape {
         const match = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$/.exec(line);
         if (match === null) throw new Error(`no sample: ${line}`);
         const [, name = '', labels = '', value] = match;
-        const pairs = [...labels.matchAll(/([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g)].map(([, label = '', text = '']) => [label, text]);
-        return { name, labels: Object.fromEntries(pairs) as Record<string, string>, value: Number(value === '+Inf' ? Infinity : value) };
+        const pairs = [...labels.matchAll(/([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g)].map(([, label = '', text = '']) => [
+          label,
+          text,
+        ]);
+        return {
+          name,
+          labels: Object.fromEntries(pairs) as Record<string, string>,
+          value: Number(value === '+Inf' ? Infinity : value),
+        };
       });
   }
 

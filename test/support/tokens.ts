@@ -9,7 +9,9 @@ export function thumbprint(certificate: ClientCertificate): string {
 }
 
 /** The claim that binds a token to a certificate. */
-export const boundTo = (certificate: ClientCertificate): JWTPayload => ({ cnf: { 'x5t#S256': thumbprint(certificate) } });
+export const boundTo = (certificate: ClientCertificate): JWTPayload => ({
+  cnf: { 'x5t#S256': thumbprint(certificate) },
+});
 
 type Claims = { readonly [Claim in keyof JWTPayload]: JWTPayload[Claim] | undefined };
 
@@ -37,12 +39,15 @@ export class TokenIssuer {
   async token(claims: Claims): Promise<string> {
     const nowS = Math.floor(Date.now() / 1000);
     const payload = { aud: 'ingest-gateway', exp: nowS + 3600, sub: 'producer', ...claims };
-    return new SignJWT(payload as JWTPayload).setProtectedHeader({ alg: 'ES256', ...(this.kid === undefined ? {} : { kid: this.kid }) }).sign(this.#key);
+    return new SignJWT(payload as JWTPayload)
+      .setProtectedHeader({ alg: 'ES256', ...(this.kid === undefined ? {} : { kid: this.kid }) })
+      .sign(this.#key);
   }
 }
 
 /** The JWKS (RFC 7517) of these issuers. */
-export const jwks = (...issuers: readonly TokenIssuer[]): string => JSON.stringify({ keys: issuers.map(({ jwk }) => jwk) });
+export const jwks = (...issuers: readonly TokenIssuer[]): string =>
+  JSON.stringify({ keys: issuers.map(({ jwk }) => jwk) });
 
 const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
 

@@ -29,7 +29,11 @@ export class Transcript {
       else assert.ok(header.check(header.isInteger ? Number(text) : text), `${header.name}: ${shown}`);
     }
     const known = [...OF_HTTP, ...documented.headers.map(({ name }) => name)];
-    assert.deepEqual(Object.keys(headers).filter((name) => !known.includes(name)), [], `undocumented headers: ${shown}`);
+    assert.deepEqual(
+      Object.keys(headers).filter((name) => !known.includes(name)),
+      [],
+      `undocumented headers: ${shown}`,
+    );
 
     if (scope.startsWith('HEAD ')) {
       assert.equal(body, '', shown);
@@ -63,8 +67,13 @@ export function firstResponse(received: string): Seen | undefined {
   if (end === -1) return undefined;
   const [statusLine = '', ...lines] = received.slice(0, end).split('\r\n');
   const headers: Record<string, string> = {};
-  for (const line of lines) headers[line.slice(0, line.indexOf(':')).toLowerCase()] = line.slice(line.indexOf(':') + 1).trim();
+  for (const line of lines)
+    headers[line.slice(0, line.indexOf(':')).toLowerCase()] = line.slice(line.indexOf(':') + 1).trim();
   const body = received.slice(end + 4, end + 4 + Number(headers['content-length'] ?? 0));
   if (body.length < Number(headers['content-length'] ?? 0)) return undefined;
-  return { status: Number(/^HTTP\/1\.1 (\d{3}) /.exec(statusLine)?.[1]), headers, body: Buffer.from(body, 'latin1').toString('utf8') };
+  return {
+    status: Number(/^HTTP\/1\.1 (\d{3}) /.exec(statusLine)?.[1]),
+    headers,
+    body: Buffer.from(body, 'latin1').toString('utf8'),
+  };
 }

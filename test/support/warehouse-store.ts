@@ -61,7 +61,10 @@ export function sqliteStore(): SqliteStore {
     },
     events: async () => read<StoredEvent>(EVENTS),
     quarantine: async () =>
-      read<Omit<StoredEntry, 'body'> & { body: Uint8Array }>(QUARANTINE).map((row) => ({ ...row, body: Buffer.from(row.body) })),
+      read<Omit<StoredEntry, 'body'> & { body: Uint8Array }>(QUARANTINE).map((row) => ({
+        ...row,
+        body: Buffer.from(row.body),
+      })),
   };
 }
 

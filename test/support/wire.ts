@@ -6,7 +6,8 @@ import { eventually } from './scope.ts';
 export function requestText(line: string, headers: readonly string[] = [], body = ''): string {
   const has = (name: string): boolean => headers.some((header) => header.toLowerCase().startsWith(`${name}:`));
   const all = [...(has('host') ? [] : ['Host: gateway']), ...headers];
-  if (body !== '' && !has('content-length') && !has('transfer-encoding')) all.push(`Content-Length: ${Buffer.byteLength(body)}`);
+  if (body !== '' && !has('content-length') && !has('transfer-encoding'))
+    all.push(`Content-Length: ${Buffer.byteLength(body)}`);
   return `${line} HTTP/1.1\r\n${all.map((header) => `${header}\r\n`).join('')}\r\n${body}`;
 }
 
@@ -23,7 +24,7 @@ export interface WireReply {
 /** The answers in what has been received so far, whole ones only; 100 (Continue) among them. */
 export function repliesIn(received: string): WireReply[] {
   const replies: WireReply[] = [];
-  for (let rest = received; ; ) {
+  for (let rest = received; ;) {
     const end = rest.indexOf('\r\n\r\n');
     if (end === -1) return replies;
     const [first = '', ...lines] = rest.slice(0, end).split('\r\n');
@@ -43,11 +44,16 @@ export function repliesIn(received: string): WireReply[] {
 
 /** Waits for this many answers. Fails early when the connection ends before. */
 export async function replies(connection: RawConnection, count: number, deadlineMs = 20_000): Promise<WireReply[]> {
-  await eventually(`${count} answers, not just ${JSON.stringify(connection.received.slice(0, 500))}`, () => {
-    return connection.closed || repliesIn(connection.received).length >= count;
-  }, deadlineMs);
+  await eventually(
+    `${count} answers, not just ${JSON.stringify(connection.received.slice(0, 500))}`,
+    () => {
+      return connection.closed || repliesIn(connection.received).length >= count;
+    },
+    deadlineMs,
+  );
   const found = repliesIn(connection.received);
-  if (found.length < count) throw new Error(`closed (${String(connection.error)}) after ${JSON.stringify(connection.received)}`);
+  if (found.length < count)
+    throw new Error(`closed (${String(connection.error)}) after ${JSON.stringify(connection.received)}`);
   return found;
 }
 
