@@ -36,6 +36,7 @@ Keys (each _URI also as _URI_FILE, the path of a file that holds it):
   INGEST_CONSUMER_ADDR          127.0.0.1:9464    /health/live, /health/ready, /metrics; plain HTTP
   INGEST_CONSUMER_BATCH_MAX     500               entries in one read; up to eight reads may land together
   INGEST_CONSUMER_REPLICAS_MAX  6                 one more replica refuses to start
+  INGEST_QUEUE_UNLANDED_HOURS_MAX  168            how long the queue keeps what has not landed
   INGEST_LOG_LEVEL              info              debug, info, warn, error
   INGEST_DRAIN_TIMEOUT_MS       10000             how long a stop may take
 
@@ -53,11 +54,12 @@ async function run(config: ConsumerConfig, warnings: readonly string[]): Promise
   });
   for (const warning of warnings) log.warn(warning);
 
-  const reader = new StreamReader({ uri: config.queueUri, log });
-  const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const metrics = consumerMetrics(QUARANTINE_REASONS);
+  const { queueUri: uri, unlandedMs } = config;
+  const reader = new StreamReader({ uri, log, unlandedMs, onLost: (events) => metrics.lost.add(events) });
+  const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: config.batchMax });
-  const watch = new Watch({ reader, metrics, warehouse, log, prepared: () => consumer.prepared });
+  const watch = new Watch({ reader, metrics, warehouse, log, unlandedMs, prepared: () => consumer.prepared });
   const endpoints = createProcessEndpoints({
     draining: () => consumer.stopping,
     unready: () => consumer.trouble ?? watch.warehouseTrouble,

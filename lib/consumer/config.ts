@@ -13,6 +13,8 @@ export interface ConsumerConfig {
   /** Entries that one read takes, and one transaction writes at most. */
   readonly batchMax: number;
   readonly replicasMax: number;
+  /** How long the queue keeps what has not landed, in milliseconds. */
+  readonly unlandedMs: number;
 
   /** How long a stop may take, in milliseconds. */
   readonly drainTimeoutMs: number;
@@ -31,6 +33,7 @@ export function readConsumerConfig(environment: Environment): {
     logLevel: env.oneOf('INGEST_LOG_LEVEL', 'info', LOG_LEVELS),
     batchMax: env.integer('INGEST_CONSUMER_BATCH_MAX', 500, 1, 10_000),
     replicasMax: env.integer('INGEST_CONSUMER_REPLICAS_MAX', 6, 1, 1_000),
+    unlandedMs: env.integer('INGEST_QUEUE_UNLANDED_HOURS_MAX', 168, 24, 8_760) * 3_600_000,
     drainTimeoutMs: env.integer('INGEST_DRAIN_TIMEOUT_MS', 10_000, 1, 600_000),
   };
   const report = env.report();

@@ -60,6 +60,7 @@ export function readGatewayConfig(environment: Environment): { config: GatewayCo
   const config = {
     queueUri: queueUri ?? '',
     queueDurability: env.oneOf('INGEST_QUEUE_DURABILITY', 'warn', ['warn', 'require']),
+    unlandedMs: env.integer('INGEST_QUEUE_UNLANDED_HOURS_MAX', 168, 24, 8_760) * HOUR_MS,
     warehouseUri: env.uri('INGEST_WAREHOUSE_URI', ['sqlite:', 'postgres:', 'postgresql:'], false),
     address,
     logLevel: env.oneOf('INGEST_LOG_LEVEL', 'info', LOG_LEVELS),
