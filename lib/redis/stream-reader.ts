@@ -9,7 +9,14 @@
 import { randomUUID } from 'node:crypto';
 import { isUtf8 } from 'node:buffer';
 import { hostname } from 'node:os';
-import { GroupVanished, REPLICA_LEASE_MS, RETENTION_MS, type Delivery, type QueueLag, type QueueReader } from '../ingest/queue.ts';
+import {
+  GroupVanished,
+  REPLICA_LEASE_MS,
+  RETENTION_MS,
+  type Delivery,
+  type QueueLag,
+  type QueueReader,
+} from '../ingest/queue.ts';
 import { TIME_MS_MAX } from '../ingest/warehouse.ts';
 import type { Log } from '../process/log.ts';
 import { byteConnection, type RedisConnection, type Server, valueConnection } from './client.ts';

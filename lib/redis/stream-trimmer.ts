@@ -73,7 +73,10 @@ export class StreamTrimmer {
     if (dropped > 0) log.debug({ dropped }, 'dropped entries past retention');
     if (lost > 0) {
       onLost(lost);
-      log.error({ events: lost }, `the queue lost ${lost} accepted events before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, or deleted by hand`);
+      log.error(
+        { events: lost },
+        `the queue lost ${lost} accepted events before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, or deleted by hand`,
+      );
     }
     return more === 1;
   }
