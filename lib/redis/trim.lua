@@ -13,8 +13,9 @@
 --
 -- An event is lost when it is dropped before the group has read it: by the longer time, or by hand. Deletions by hand show
 -- in the stream's counters: more are missing than this script dropped, and either what is left begins behind the group's
--- place, or a deleted entry is behind it. The count of the latter is exact unless landed ones were deleted too.
--- What the group has read is told by the member that holds it. `{stream}:looked` holds the counters of the last look.
+-- place, or a deleted entry is behind it. It is an upper bound where entries landed, or landed ones were deleted, between
+-- the last look and this one. What the group has read is told by the member that holds it. `{stream}:looked` has the
+-- counters of the last look.
 local call, match = redis.call, string.match
 local stream, group = KEYS[1], ARGV[4]
 local ids, looked = '{' .. stream .. '}:ids', '{' .. stream .. '}:looked'
@@ -132,9 +133,9 @@ if starts and more == 0 then
 end
 
 local look = { 'added', added, 'length', length - dropped, 'unread', unread, 'place', place or '0-0', 'tombstone', tombstone }
-local changed = false
+local changed = not seen.added and there
 for at = 1, #look, 2 do
-  if seen[look[at]] ~= tostring(look[at + 1]) then changed = true end
+  if seen.added and seen[look[at]] ~= tostring(look[at + 1]) then changed = true end
 end
 if changed then call('HSET', looked, unpack(look)) end
 return { dropped, lost, more }

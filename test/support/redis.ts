@@ -29,7 +29,13 @@ function clockFrom(file: string): NodeJS.ProcessEnv {
     .map((name) => `/usr/lib/${name}/faketime/libfaketimeMT.so.1`)
     .find((path) => existsSync(path));
   if (library === undefined) throw new Error('libfaketime was not found: install the package faketime');
-  return { LD_PRELOAD: library, FAKETIME_TIMESTAMP_FILE: file, FAKETIME_NO_CACHE: '1', DONT_FAKE_MONOTONIC: '1' };
+  // libc again: with Redis' own allocator the library would need memory before it is ready, and the clock for that.
+  return {
+    LD_PRELOAD: `${library}:libc.so.6`,
+    FAKETIME_TIMESTAMP_FILE: file,
+    FAKETIME_NO_CACHE: '1',
+    DONT_FAKE_MONOTONIC: '1',
+  };
 }
 
 /** One entry of the stream. */
