@@ -20,11 +20,11 @@ const LAYERS = {
   // toollint imports nothing outside its folder, and within it only downwards.
   'toollint': { folders: [], types: [], packages: ['node:'] },
   'toollint/command': { folders: ['convert', 'scan', 'compare', 'gate', 'document'], types: [], packages: ['node:'] },
-  'toollint/convert': { folders: ['document'], types: [], packages: ['node:'] },
+  'toollint/convert': { folders: ['document'], types: [], packages: ['node:', 'string-width', 'sarif'] },
   'toollint/scan': { folders: ['compare', 'gate', 'document'], types: [], packages: ['node:'] },
   'toollint/compare': { folders: ['gate', 'document'], types: [], packages: ['node:'] },
   'toollint/gate': { folders: ['document'], types: [], packages: ['node:'] },
-  'toollint/document': { folders: [], types: [], packages: ['node:', '@sinclair/typebox'] },
+  'toollint/document': { folders: [], types: [], packages: ['node:', '@sinclair/typebox', 'minimatch'] },
 };
 
 /** The one file of toollint that may name the linter it drives. */

@@ -5,7 +5,7 @@ import { exitFlags, GATE_OPTIONS, gateFrom, inputSource, OUTPUT_OPTIONS, parseCo
 import { planOutput, writeOutput } from './command-output.ts';
 import { reportExitCode } from './exit-code.ts';
 import { ReportFailure } from '../document/failure.ts';
-import { isGlob } from '../document/glob-pattern.ts';
+import { isGlob } from '../document/file-pattern.ts';
 import { note, type ProgramIo } from './program-io.ts';
 import { ProgressLine } from './progress-line.ts';
 import { scan } from '../scan/scan.ts';

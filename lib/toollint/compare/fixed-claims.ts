@@ -2,7 +2,7 @@
 // may be off, the file may not parse. Only what the current report has verifiably looked at counts; the rest is told
 // as "not verifiable" and stands in no counter.
 import type { BaselineEntry } from './baseline.ts';
-import { matchesAny } from '../document/glob-pattern.ts';
+import { matchesAny } from '../document/file-pattern.ts';
 import type { ReportHeader } from '../document/report-schema.ts';
 import { isUnder } from '../document/report-path.ts';
 

@@ -2,7 +2,7 @@
 // plain characters reach the terminal, and no line is wider than it.
 import { styleText } from 'node:util';
 import type { ConvertOptions } from './convert-options.ts';
-import { shortened, terminalText } from './plain-text.ts';
+import { fitted, terminalText, textWidth } from './plain-text.ts';
 import type { Finding, ReportHeader, Severity } from '../document/report-schema.ts';
 import type { ReportSource } from '../document/report-source.ts';
 import type { TextSink } from '../document/report-writer.ts';
@@ -23,7 +23,7 @@ export async function writePretty({ header, findings }: ReportSource, sink: Text
     for (const finding of batch) {
       const name = finding.location.path ?? '(project)';
       if (name !== open) {
-        text += `${open === undefined ? '' : '\n'}${paint('bold', shortened(terminalText(name), width))}\n`;
+        text += `${open === undefined ? '' : '\n'}${paint('bold', fitted(terminalText(name), width))}\n`;
         open = name;
       }
       text += findingLine(finding, width, paint);
@@ -38,11 +38,11 @@ function findingLine({ severity, message, ruleId, location }: Finding, width: nu
   const head = `  ${place.padEnd(8)} ${severity.padEnd(7)}  `;
   const rule = `  ${terminalText(ruleId)}`;
   if (width < 50) {
-    const line = shortened(`  ${place} ${severity} ${terminalText(message)}`, width);
-    return `${paint(COLORS[severity], line)}\n${paint('dim', shortened(`  ${rule}`, width))}\n`;
+    const line = fitted(`  ${place} ${severity} ${terminalText(message)}`, width);
+    return `${paint(COLORS[severity], line)}\n${paint('dim', fitted(`  ${rule}`, width))}\n`;
   }
-  const shownRule = shortened(rule, Math.floor(width / 2));
-  const shown = shortened(terminalText(message), Math.max(8, width - head.length - shownRule.length));
+  const shownRule = fitted(rule, Math.floor(width / 2));
+  const shown = fitted(terminalText(message), Math.max(8, width - head.length - textWidth(shownRule)));
   return `  ${paint('dim', place.padEnd(8))} ${paint(COLORS[severity], severity.padEnd(7))}  ${shown}${paint('dim', shownRule)}\n`;
 }
 
@@ -50,9 +50,9 @@ function ending(header: ReportHeader, width: number, paint: Paint): string {
   const { execution, gate, summary } = header;
   const diagnostics = execution.diagnostics.map(({ kind, message, ruleId, relativePath }) => {
     const where = [relativePath, ruleId].filter((part) => part !== undefined).join(' ');
-    return `${paint('red', shortened(terminalText(`${kind} ${where}: ${message}`), width))}\n`;
+    return `${paint('red', fitted(terminalText(`${kind} ${where}: ${message}`), width))}\n`;
   });
   const good = execution.status === 'complete' && gate.status !== 'failed' && summary.totalIssues === 0;
-  const lines = summaryLines(header).map((line) => `${paint(good ? 'green' : 'bold', shortened(line, width))}\n`);
+  const lines = summaryLines(header).map((line) => `${paint(good ? 'green' : 'bold', fitted(line, width))}\n`);
   return [...diagnostics, ...lines].join('');
 }

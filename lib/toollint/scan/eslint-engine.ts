@@ -12,7 +12,7 @@ import { type BundledProfile, isProfileName, JAVASCRIPT_FILES, PROFILES, TYPESCR
 import { lintIsolated, type RuleFilter } from './crash-isolation.ts';
 import { messageOf, ReportFailure } from '../document/failure.ts';
 import type { EngineMessage, EngineOptions, FileChoice, LintedFile, LintEngine, RuleFacts } from './lint-engine.ts';
-import { normalGlob } from '../document/glob-pattern.ts';
+import { normalGlob } from '../document/file-pattern.ts';
 import { sortedUnique } from '../document/report-path.ts';
 
 /** What ESLint leaves out unless told otherwise. */

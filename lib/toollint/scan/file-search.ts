@@ -7,7 +7,7 @@ import type { Dirent, Stats } from 'node:fs';
 import { lstat, readdir, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { errnoOf, ReportFailure, throwIfInterrupted } from '../document/failure.ts';
-import { isGlob, matchesAny, matchesGlob, normalGlob } from '../document/glob-pattern.ts';
+import { isGlob, matchesAny, matchesGlob, normalGlob } from '../document/file-pattern.ts';
 import { byCodeUnits } from '../document/report-path.ts';
 
 /** A file to be looked at. */

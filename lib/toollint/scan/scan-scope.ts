@@ -3,7 +3,7 @@
 // patterns (several paths and --include at once, or a configuration that cannot be read), the files are listed.
 import { join } from 'node:path';
 import type { FoundFile, Start } from './file-search.ts';
-import { literalGlob, normalGlob } from '../document/glob-pattern.ts';
+import { literalGlob, normalGlob } from '../document/file-pattern.ts';
 import type { LintEngine } from './lint-engine.ts';
 import { sortedUnique } from '../document/report-path.ts';
 import type { Scan } from '../document/report-schema.ts';

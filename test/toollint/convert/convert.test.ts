@@ -8,6 +8,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { Ajv } from 'ajv';
 import formats from 'ajv-formats';
 import { SaxesParser } from 'saxes';
+import stringWidth from 'string-width';
 import { convert, type ConvertOptions, type Finding, type Format, memorySource, openReport, type Report } from '../../../lib/toollint/toollint.ts';
 import { projectFinding, sampleFinding, sampleReport } from '../support/samples.ts';
 
@@ -190,6 +191,15 @@ describe('the text for people', () => {
     }
     const long = await converted(sampleReport([sampleFinding({ message: 'word '.repeat(10_000) })]), 'pretty', { width: 100 });
     assert.ok(long.split('\n').every((line) => line.length <= 100));
+  });
+
+  it('measures wide and joined characters as a terminal does', async () => {
+    const message = `${'漢字'.repeat(40)} ${'👩‍👩‍👧'.repeat(40)} e\u0301`;
+    for (const width of [30, 60, 99]) {
+      const text = await converted(sampleReport([sampleFinding({ message }), sampleFinding({ message: '漢'.repeat(12) })]), 'pretty', { width });
+      for (const line of text.split('\n')) assert.ok(stringWidth(line) <= width, `${width}: ${line}`);
+      assert.ok(text.split('\n').some((line) => stringWidth(line) >= width - 1), 'the line is used');
+    }
   });
 
   it('differs by colours only', async () => {
