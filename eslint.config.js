@@ -27,8 +27,8 @@ const LAYERS = {
   'toollint/document': { folders: [], types: [], packages: ['node:', '@sinclair/typebox', 'minimatch'] },
 };
 
-/** The one file of toollint that may name the linter it drives. */
-const LINT_ENGINE = 'lib/toollint/scan/eslint-engine.ts';
+/** The files of toollint that may name the linter it drives. */
+const LINT_ENGINE = ['eslint-engine', 'eslint-copy', 'bundled-config'].map((name) => `lib/toollint/scan/${name}.ts`);
 
 const escaped = (name) => name.replace(/[.*+?^${}()|[\]\\/]/g, '\\$&');
 
@@ -85,7 +85,7 @@ export default tseslint.config(
     rules: layerRule(folder, row),
   })),
   {
-    files: [LINT_ENGINE],
+    files: LINT_ENGINE,
     rules: layerRule('toollint/scan', LAYERS['toollint/scan'], ['eslint', 'typescript-eslint', '@eslint/js']),
   },
   {

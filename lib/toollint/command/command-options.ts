@@ -22,6 +22,12 @@ export const GATE_OPTIONS = {
   'fail-on-warning': { type: 'boolean' },
 } as const;
 
+/** parseArgs' description of the option of every verb with a verdict. */
+export const VERDICT_OPTIONS = { silent: { type: 'boolean' } } as const;
+
+/** parseArgs' description of the option of every verb that reads reports. */
+export const INPUT_OPTIONS = { 'max-bytes': { type: 'string' } } as const;
+
 /** parseArgs' description of the options that say where a document goes. */
 export const OUTPUT_OPTIONS = {
   format: { type: 'string', multiple: true },
@@ -29,7 +35,8 @@ export const OUTPUT_OPTIONS = {
   output: { type: 'string', short: 'o' },
   color: { type: 'string' },
   limit: { type: 'string' },
-  'max-bytes': { type: 'string' },
+  'markdown-bytes': { type: 'string' },
+  'max-results': { type: 'string' },
 } as const;
 
 type OptionTable = NonNullable<ParseArgsConfig['options']>;
@@ -78,9 +85,15 @@ export function countOption(name: string, text: string): number {
   return value;
 }
 
+/** The largest document to read, in bytes; undefined: any. */
+export function inputBytesMax(values: { readonly 'max-bytes'?: string | undefined }): number | undefined {
+  const text = values['max-bytes'];
+  return text === undefined ? undefined : countOption('--max-bytes', text);
+}
+
 /** A report named on the command line; '-' is standard input. */
 export async function inputSource(path: string, io: ProgramIo, bytesMax?: number): Promise<ByteSource> {
-  if (path === '-') return streamSource(io.stdin, 'standard input', io.signal);
+  if (path === '-') return streamSource(io.stdin, 'standard input', { bytesMax, signal: io.signal });
   return fileSource(resolve(io.cwd, path), path, bytesMax);
 }
 

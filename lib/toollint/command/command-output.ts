@@ -8,8 +8,11 @@ import { countOption } from './command-options.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { checkWritable, writeWhole } from '../document/output-file.ts';
 import { note, type ProgramIo, streamSink } from './program-io.ts';
+import type { ReportHeader } from '../document/report-schema.ts';
 import type { ReportSource } from '../document/report-source.ts';
 import { SARIF_RESULTS_MAX } from '../convert/to-sarif.ts';
+import { summaryLines } from '../convert/to-summary.ts';
+import { exitReason } from './exit-code.ts';
 
 export interface OutputValues {
   readonly format?: string[] | undefined;
@@ -17,7 +20,9 @@ export interface OutputValues {
   readonly output?: string | undefined;
   readonly color?: string | undefined;
   readonly limit?: string | undefined;
-  'max-bytes'?: string | undefined;
+  readonly 'markdown-bytes'?: string | undefined;
+  readonly 'max-results'?: string | undefined;
+  readonly silent?: boolean | undefined;
 }
 
 /** One document to write; without a file it goes to standard output. */
@@ -83,7 +88,8 @@ function convertOptions(values: OutputValues, { env, stdout }: ProgramIo): Conve
     // A terminal that does not know its width says 0.
     width: stdout.isTTY === true ? stdout.columns || 80 : 120,
     ...(values.limit === undefined ? {} : { limit: countOption('--limit', values.limit) }),
-    ...(values['max-bytes'] === undefined ? {} : { bytesMax: countOption('--max-bytes', values['max-bytes']) }),
+    ...(values['markdown-bytes'] === undefined ? {} : { bytesMax: countOption('--markdown-bytes', values['markdown-bytes']) }),
+    ...(values['max-results'] === undefined ? {} : { resultsMax: countOption('--max-results', values['max-results']) }),
   };
 }
 
@@ -91,10 +97,41 @@ function convertOptions(values: OutputValues, { env, stdout }: ProgramIo): Conve
 export async function writeOutput(plan: OutputPlan, report: ReportSource, io: ProgramIo, extra: ConvertOptions = {}): Promise<void> {
   for (const { format, file } of plan.targets) {
     const options = { ...plan.options, ...extra };
-    if (format === 'sarif' && report.header.summary.totalIssues > SARIF_RESULTS_MAX) {
-      note(io, `${report.header.summary.totalIssues} results are more than the ${SARIF_RESULTS_MAX} that GitHub takes of one run; all are written`);
-    }
+    if (format === 'sarif') sarifNotes(report.header, options, io);
     if (file === undefined) await convert(report, format, streamSink(io.stdout, 'standard output'), options);
     else await writeWhole(file.path, file.name, (sink) => convert(report, format, sink, { ...options, color: plan.options.color === true && format !== 'pretty' }));
   }
+}
+
+/** What GitHub would do with the file, where that is not what one expects. */
+function sarifNotes({ summary, selection }: ReportHeader, { resultsMax = Infinity, baselineState }: ConvertOptions, io: ProgramIo): void {
+  const written = Math.min(summary.totalIssues, resultsMax);
+  if (written < summary.totalIssues) note(io, `${written} of ${summary.totalIssues} results are written to SARIF (--max-results)`);
+  if (written > SARIF_RESULTS_MAX) {
+    note(io, `${written} results are more than the ${SARIF_RESULTS_MAX} that GitHub takes of one run: it will refuse the file; see --max-results`);
+  }
+  if (selection.baseline !== undefined && baselineState === undefined) {
+    note(io, 'this SARIF lists only what is new: GitHub closes the alerts that are not in it');
+  }
+}
+
+/**
+ * Says on standard error how it went and why the exit code is what it is, unless the text on a terminal has said so or
+ * it was asked to be silent.
+ */
+export function tellVerdict(plan: OutputPlan, values: OutputValues, { header, errors, code, linter }: Verdict, io: ProgramIo): void {
+  const isTold = plan.targets.some(({ format, file }) => file === undefined && (format === 'pretty' || format === 'summary'));
+  if (values.silent === true || (isTold && io.stdout.isTTY === true)) return;
+  const [first = '', ...rest] = isTold ? [] : summaryLines(header);
+  if (first !== '') note(io, linter === undefined ? first : `${first}; ${linter}`);
+  for (const line of rest) note(io, line);
+  note(io, `exit code ${code}: ${exitReason(header, errors, code)}`);
+}
+
+/** A finished verb. */
+interface Verdict {
+  readonly header: ReportHeader;
+  readonly errors: number;
+  readonly code: number;
+  readonly linter?: string;
 }

@@ -20,6 +20,19 @@ export interface ExitFlags {
   readonly failOnWarning: boolean;
 }
 
+/** Why the code is what it is, for a person. */
+export function exitReason({ execution, gate }: ReportHeader, errors: number, code: number): string {
+  switch (code) {
+    case EXIT_INCOMPLETE: return 'the analysis is incomplete';
+    case EXIT_NO_FILES: return 'no files were analysed';
+    case EXIT_FINDINGS: return gate.status === 'not-evaluated' ? `${errors} error finding${errors === 1 ? '' : 's'}` : `the gate is ${gate.status}`;
+    default: break;
+  }
+  if (execution.status === 'no-files') return 'no files were analysed, which --allow-no-files allows';
+  if (gate.status === 'failed' || (gate.status === 'not-evaluated' && errors > 0)) return '--exit-zero';
+  return gate.status === 'not-evaluated' ? 'no error finding' : `the gate is ${gate.status}`;
+}
+
 /** The code for a report that was made. `errors` counts error findings after the baseline. */
 export function reportExitCode({ execution, gate }: ReportHeader, errors: number, flags: ExitFlags): number {
   if (execution.status === 'incomplete') return EXIT_INCOMPLETE;

@@ -1,19 +1,25 @@
 // `toollint compare`, `gate`, `convert` and `schema`: the verbs that work on reports alone.
-import { exactly, exitFlags, GATE_OPTIONS, gateFrom, inputSource, OUTPUT_OPTIONS, parseCommand } from './command-options.ts';
-import { planOutput, writeOutput } from './command-output.ts';
+import { exactly, exitFlags, GATE_OPTIONS, gateFrom, inputBytesMax, INPUT_OPTIONS, inputSource, OUTPUT_OPTIONS, parseCommand, VERDICT_OPTIONS } from './command-options.ts';
+import { planOutput, tellVerdict, writeOutput } from './command-output.ts';
 import { compare } from '../compare/compare.ts';
 import { EXIT_OK, reportExitCode } from './exit-code.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { gate as evaluate } from '../gate/gate-report.ts';
 import { chosenGate } from '../gate/gate-config.ts';
 import { note, type ProgramIo, streamSink } from './program-io.ts';
+import { readRenames } from './renames.ts';
 import { reportJsonSchema } from '../document/report-schema.ts';
 import { openReport } from '../document/report-source.ts';
 
 /** Options of the verbs, for parseArgs. */
-export const COMPARE_OPTIONS = { quiet: { type: 'boolean' }, ...OUTPUT_OPTIONS, ...GATE_OPTIONS } as const;
-export const GATE_VERB_OPTIONS = { ...OUTPUT_OPTIONS, ...GATE_OPTIONS } as const;
-export const CONVERT_OPTIONS = OUTPUT_OPTIONS;
+export const COMPARE_OPTIONS = {
+  quiet: { type: 'boolean' },
+  renames: { type: 'string' },
+  lenient: { type: 'boolean' },
+  ...INPUT_OPTIONS, ...OUTPUT_OPTIONS, ...GATE_OPTIONS, ...VERDICT_OPTIONS,
+} as const;
+export const GATE_VERB_OPTIONS = { ...INPUT_OPTIONS, ...OUTPUT_OPTIONS, ...GATE_OPTIONS, ...VERDICT_OPTIONS } as const;
+export const CONVERT_OPTIONS = { ...INPUT_OPTIONS, ...OUTPUT_OPTIONS } as const;
 
 /** The JSON Schema as it is printed and committed. */
 export function schemaText(): string {
@@ -32,7 +38,7 @@ export async function runConvert(args: readonly string[], io: ProgramIo): Promis
   const [path = ''] = exactly(1, positionals, 'toollint convert REPORT --to FORMAT');
   if (values.to === undefined && values.format === undefined) throw new ReportFailure('usage', 'usage: toollint convert REPORT --to FORMAT');
   const plan = await planOutput(values, io);
-  const source = await inputSource(path, io);
+  const source = await inputSource(path, io, inputBytesMax(values));
   try {
     await writeOutput(plan, await openReport(source, { consistency: false, signal: io.signal }), io);
     return EXIT_OK;
@@ -47,11 +53,13 @@ export async function runGate(args: readonly string[], io: ProgramIo): Promise<n
   const config = (await gateFrom(values, io)) ?? chosenGate({ name: 'default' });
   if (config === undefined) throw new ReportFailure('gate', 'there is no gate to evaluate');
   const plan = await planOutput(values, io);
-  const source = await inputSource(path, io);
+  const source = await inputSource(path, io, inputBytesMax(values));
   try {
     const { report, errors } = await evaluate(await openReport(source, { signal: io.signal }), config);
     await writeOutput(plan, report, io);
-    return reportExitCode(report.header, errors, exitFlags(values));
+    const code = reportExitCode(report.header, errors, exitFlags(values));
+    tellVerdict(plan, values, { header: report.header, errors, code }, io);
+    return code;
   } finally {
     await source.close();
   }
@@ -62,19 +70,22 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
   const [basePath = '', currentPath = ''] = exactly(2, positionals, 'toollint compare BASE CURRENT');
   const gate = await gateFrom(values, io);
   const plan = await planOutput(values, io, [basePath]);
-  const base = await inputSource(basePath, io);
+  const base = await inputSource(basePath, io, inputBytesMax(values));
   try {
-    const currentSource = await inputSource(currentPath, io);
+    const currentSource = await inputSource(currentPath, io, inputBytesMax(values));
     try {
-      const outcome = await compare(base, currentSource, { quiet: values.quiet === true, gate, signal: io.signal });
+      const renames = values.renames === undefined ? undefined : await readRenames(values.renames, io.cwd, io.cwd);
+      const lenient = values.lenient === true;
+      const outcome = await compare(base, currentSource, { quiet: values.quiet === true, gate, renames, lenient, signal: io.signal });
       for (const text of outcome.notes) note(io, text);
-      const counts = outcome.report.header.selection.baseline;
-      note(io, `${counts?.newIssues ?? 0} new, ${counts?.unchanged ?? 0} unchanged, ${counts?.fixed ?? 0} fixed`);
       const sarif = { ...plan, targets: plan.targets.filter(({ format }) => format === 'sarif') };
       const others = { ...plan, targets: plan.targets.filter(({ format }) => format !== 'sarif') };
       await writeOutput(others, outcome.report, io);
       await writeOutput(sarif, outcome.current, io, { baselineState: (index) => (outcome.isNew(index) ? 'new' : 'unchanged') });
-      return reportExitCode(outcome.report.header, outcome.errors, exitFlags(values));
+      const { errors, report: { header } } = outcome;
+      const code = reportExitCode(header, errors, exitFlags(values));
+      tellVerdict(plan, values, { header, errors, code }, io);
+      return code;
     } finally {
       await currentSource.close();
     }

@@ -1,8 +1,14 @@
 // `toollint scan`: from the command line to the written report.
-import { resolve } from 'node:path';
+import { readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { counted } from '../convert/plain-text.ts';
+import { writeWhole } from '../document/output-file.ts';
+import type { ReportSource } from '../document/report-source.ts';
+import { writeReport } from '../document/report-writer.ts';
+import { readRenames } from './renames.ts';
 import { isProfileName, PROFILE_NAMES } from '../scan/bundled-profile.ts';
-import { exitFlags, GATE_OPTIONS, gateFrom, inputSource, OUTPUT_OPTIONS, parseCommand } from './command-options.ts';
-import { planOutput, writeOutput } from './command-output.ts';
+import { exitFlags, GATE_OPTIONS, gateFrom, inputSource, OUTPUT_OPTIONS, parseCommand, VERDICT_OPTIONS } from './command-options.ts';
+import { planOutput, tellVerdict, writeOutput } from './command-output.ts';
 import { reportExitCode } from './exit-code.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { isGlob } from '../document/file-pattern.ts';
@@ -10,7 +16,6 @@ import { note, type ProgramIo } from './program-io.ts';
 import { ProgressLine } from './progress-line.ts';
 import { scan } from '../scan/scan.ts';
 import type { ScanOptions } from '../scan/scan-options.ts';
-import { summaryLines } from '../convert/to-summary.ts';
 
 /** Options of the verb, for parseArgs. */
 export const SCAN_OPTIONS = {
@@ -25,6 +30,12 @@ export const SCAN_OPTIONS = {
   timestamp: { type: 'string' },
   deterministic: { type: 'boolean' },
   'no-snippets': { type: 'boolean' },
+  'update-baseline': { type: 'boolean' },
+  'path-prefix': { type: 'string' },
+  renames: { type: 'string' },
+  cache: { type: 'boolean' },
+  'cache-location': { type: 'string' },
+  ...VERDICT_OPTIONS,
   ...OUTPUT_OPTIONS,
   ...GATE_OPTIONS,
 } as const;
@@ -36,19 +47,20 @@ export async function runScan(args: readonly string[], io: ProgramIo): Promise<n
   const { values, positionals } = parseCommand(args, SCAN_OPTIONS);
   const gate = await gateFrom(values, io);
   const options = scanOptions(values, positionals, io);
+  const renames = values.renames === undefined ? undefined : await readRenames(values.renames, options.root, io.cwd);
   const plan = await planOutput(values, io, values.baseline === undefined ? [] : [values.baseline]);
   const baseline = values.baseline === undefined ? undefined : await inputSource(values.baseline, io);
   const progress = new ProgressLine(io.stderr, io.env);
   try {
-    const outcome = await scan({ ...options, gate, baseline, progress: (...state) => progress.update(...state) }).finally(() => progress.end());
+    const outcome = await scan({ ...options, gate, baseline, renames, progress: (...state) => progress.update(...state) }).finally(() => progress.end());
     try {
       for (const text of outcome.notes) note(io, text);
       await writeOutput(plan, outcome.report, io);
-      const { header } = outcome.report;
-      if (io.stderr.isTTY === true && plan.targets.every(({ file }) => file !== undefined)) {
-        for (const line of summaryLines(header)) note(io, line);
-      }
-      return reportExitCode(header, outcome.errors, exitFlags(values));
+      const { updatedBaseline, errors, linter, report: { header } } = outcome;
+      if (updatedBaseline !== undefined && values.baseline !== undefined) await writeBaseline(values.baseline, updatedBaseline, io);
+      const code = reportExitCode(header, errors, exitFlags(values));
+      tellVerdict(plan, values, { header, errors, code, linter }, io);
+      return code;
     } finally {
       await outcome.close();
     }
@@ -57,11 +69,29 @@ export async function runScan(args: readonly string[], io: ProgramIo): Promise<n
   }
 }
 
+/** Writes the ratchet's new baseline over the old one, unless nothing has changed but the time. */
+async function writeBaseline(name: string, report: ReportSource, io: ProgramIo): Promise<void> {
+  const path = resolve(io.cwd, name);
+  const withoutTime = (text: string) => text.replace(/"timestamp":"[^"]*","durationMs":[0-9.e+-]+/u, '');
+  let text = '';
+  await writeReport(report, async (part) => {
+    text += await Promise.resolve(part);
+  });
+  if (withoutTime(text) === withoutTime(await readFile(path, 'utf8'))) return;
+  await writeWhole(path, name, (sink) => sink(text));
+  note(io, `the baseline ${name} now has ${counted(report.header.summary.totalIssues, 'finding')}`);
+}
+
 function scanOptions(values: ScanValues, paths: readonly string[], io: ProgramIo): ScanOptions {
   const { profile, config } = values;
   if (profile !== undefined && !isProfileName(profile)) {
     throw new ReportFailure('usage', `unknown profile '${profile}': known are ${PROFILE_NAMES.join(', ')}`);
   }
+  if (values.renames !== undefined && values.baseline === undefined) throw new ReportFailure('usage', '--renames needs --baseline');
+  if (values['update-baseline'] === true && values.baseline === undefined) {
+    throw new ReportFailure('usage', '--update-baseline needs --baseline');
+  }
+  if (values['update-baseline'] === true && values.baseline === '-') throw new ReportFailure('usage', '--update-baseline needs a file');
   if (profile !== undefined && config !== undefined) throw new ReportFailure('usage', '--profile and --config exclude each other');
   return {
     root: resolve(io.cwd, values.root ?? '.'),
@@ -76,8 +106,19 @@ function scanOptions(values: ScanValues, paths: readonly string[], io: ProgramIo
     timestamp: timestampOf(values, io.env),
     deterministic: values.deterministic === true,
     snippets: values['no-snippets'] !== true,
+    updateBaseline: values['update-baseline'] === true,
+    pathPrefix: values['path-prefix'] ?? '',
+    cache: cachePath(values, io),
     signal: io.signal,
   };
+}
+
+/** Where results are kept; undefined: nowhere. */
+function cachePath(values: ScanValues, { cwd }: ProgramIo): string | undefined {
+  const place = values['cache-location'];
+  if (place === '') throw new ReportFailure('usage', '--cache-location needs a file name');
+  if (values.cache !== true) return undefined;
+  return place === undefined ? join(resolve(cwd, values.root ?? '.'), '.toollintcache') : resolve(cwd, place);
 }
 
 /** A plain name without an ending may be a folder, and then means what is in it. */

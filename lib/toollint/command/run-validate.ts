@@ -1,5 +1,5 @@
 // `toollint validate`: two verdicts on each document, and what is wrong with it.
-import { countOption, inputSource, parseCommand } from './command-options.ts';
+import { countOption, inputBytesMax, INPUT_OPTIONS, inputSource, parseCommand } from './command-options.ts';
 import { EXIT_FAILURE, EXIT_FINDINGS, EXIT_OK } from './exit-code.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { type Inspection, inspectReport } from '../document/inspect-report.ts';
@@ -13,7 +13,7 @@ export const VALIDATE_OPTIONS = {
   strict: { type: 'boolean' },
   format: { type: 'string' },
   'max-problems': { type: 'string' },
-  'max-bytes': { type: 'string' },
+  ...INPUT_OPTIONS,
 } as const;
 
 interface Verdict {
@@ -32,7 +32,7 @@ export async function runValidate(args: readonly string[], io: ProgramIo): Promi
   if (format !== 'text' && format !== 'json') throw new ReportFailure('usage', `--format is text or json, not '${format}'`);
   if (positionals.length === 0) throw new ReportFailure('usage', 'usage: toollint validate FILE|- ...');
   const problemsMax = countOption('--max-problems', values['max-problems'] ?? '100');
-  const bytesMax = values['max-bytes'] === undefined ? undefined : countOption('--max-bytes', values['max-bytes']);
+  const bytesMax = inputBytesMax(values);
   const verdicts: Verdict[] = [];
   let unreadable = false;
   for (const file of positionals) {

@@ -18,7 +18,18 @@ const OUTPUT_HELP = `output:
   -o, --output FILE       write there: a whole file or none
   --color WHEN            auto, always, never
   --limit N               most findings in a Markdown table (100)
-  --max-bytes N           most bytes of a Markdown text (65536)
+  --markdown-bytes N      most bytes of a Markdown text (65536)
+  --max-results N         most results of a SARIF log, errors first (all; GitHub takes 25000)
+`;
+
+const INPUT_HELP = `  --max-bytes N           refuse longer reports
+`;
+
+const SILENT_HELP = `  --silent                no summary on standard error
+`;
+
+const RENAMES_HELP = `  --renames git:REF|FILE  findings of a renamed file stay known: renames as git finds them since REF, or a JSON object
+                          of old paths and new ones
 `;
 
 /** Texts by verb; '' is the program itself. */
@@ -46,19 +57,31 @@ exit codes: 0 good; 1 gate failed, an error finding without a gate, or an invali
   --ext LIST              only files with these endings, as in --ext js,ts
   --quiet                 list errors only; counts, gate and exit code stay
   --baseline REPORT       list only what is new against an earlier report
+  --update-baseline       then drop from that file what is fixed; nothing new is accepted
+${RENAMES_HELP}  --path-prefix PATH      put before every path of the report, for a part of a larger repository
+  --cache                 keep what ESLint said of each file in .toollintcache; same report, sooner
+  --cache-location FILE   keep it there
   --timestamp ISO         default: SOURCE_DATE_EPOCH, or now
   --deterministic         same bytes for the same code: no duration, no clock
   --no-snippets           no source lines in the report
-
+${SILENT_HELP}
 ${OUTPUT_HELP}
-${GATE_HELP}`,
+${GATE_HELP}
+examples:
+  toollint scan                                       what is wrong here, for a person
+  toollint scan -o base.json                          remember what there is …
+  toollint scan --baseline base.json --gate new-code  … and fail on anything new
+  toollint scan --profile recommended --format sarif=out.sarif --format gitlab=out.json src
+`,
   validate: `usage: toollint validate FILE|- ...
 
   --schema-only           without the consistency of the members
   --strict                advice counts as an error
   --format text|json      default: text
   --max-problems N        most problems to list of each file (100)
-  --max-bytes N           refuse longer files
+${INPUT_HELP}
+example:
+  toollint validate --strict report.json
 
 exit codes: 0 valid, 1 invalid, 2 a file cannot be read
 `,
@@ -68,18 +91,30 @@ Writes CURRENT with selection.baseline and only the findings that are new agains
 With --to sarif all findings are written, each with its baselineState.
 
   --quiet                 list errors only
-
+${RENAMES_HELP}  --lenient               take reports that are valid by the specification, but not consistent
+${INPUT_HELP}${SILENT_HELP}
 ${OUTPUT_HELP}
-${GATE_HELP}`,
+${GATE_HELP}
+example:
+  toollint compare base.json now.json --renames git:main --max-new 0 --format markdown
+`,
   gate: `usage: toollint gate REPORT
 
 Writes the report with its gate evaluated; without --gate, --gate-config and --max-* the gate is "default".
 
+${INPUT_HELP}${SILENT_HELP}
 ${OUTPUT_HELP}
-${GATE_HELP}`,
+${GATE_HELP}
+example:
+  toollint gate report.json --gate strict --format summary
+`,
   convert: `usage: toollint convert REPORT --to FORMAT
 
-${OUTPUT_HELP}`,
+${INPUT_HELP}
+${OUTPUT_HELP}
+example:
+  toollint convert report.json --to sarif -o report.sarif
+`,
   schema: `usage: toollint schema
 
 Prints the JSON Schema (draft 2020-12) of the report.

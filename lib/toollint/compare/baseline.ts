@@ -5,12 +5,15 @@
 import { hash } from 'node:crypto';
 import { type ByteSource } from '../document/byte-source.ts';
 import { ReportFailure } from '../document/failure.ts';
+import { placeHalf } from '../document/fingerprint.ts';
 import { ENGINE_RULE, PARSE_ERROR_RULE } from '../document/finding-consistency.ts';
 import type { Finding, ReportHeader, Severity } from '../document/report-schema.ts';
 import { openReport } from '../document/report-source.ts';
 
 /** What matching needs of one old finding. */
 export interface BaselineEntry {
+  /** Its place in the baseline's list. */
+  readonly index: number;
   readonly fingerprint: string;
   readonly ruleId: string;
   readonly severity: Severity;
@@ -20,12 +23,14 @@ export interface BaselineEntry {
   /** 0 when the finding has none. */
   readonly line: number;
   readonly column: number;
-  /** Same for findings with the same rule, path, line and message. */
+  /** Same for findings with the same rule, path, line and message, whatever its numbers. */
   readonly placeKey: string;
 }
 
 /** An accepted baseline. */
 export interface Baseline {
+  /** As the user gave it. */
+  readonly name: string;
   readonly entries: BaselineEntry[];
   /** Only findings of severity error are compared. */
   readonly errorsOnly: boolean;
@@ -40,9 +45,19 @@ export interface BaselineUser {
   readonly quiet: boolean;
 }
 
+/** How a baseline is read. */
+export interface BaselineOptions {
+  /** Old path -> new path: its findings are those of the renamed files. */
+  readonly renames?: ReadonlyMap<string, string> | undefined;
+  /** Take a document that is valid by the specification, but not consistent. */
+  readonly lenient?: boolean | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** Reads a baseline. Throws ReportFailure when it cannot serve as one. */
-export async function readBaseline(source: ByteSource, user: BaselineUser, signal?: AbortSignal): Promise<Baseline> {
-  const report = await openReport(source, { signal }).catch((cause: unknown) => {
+export async function readBaseline(source: ByteSource, user: BaselineUser, options: BaselineOptions = {}): Promise<Baseline> {
+  const { renames, lenient = false, signal } = options;
+  const report = await openReport(source, { consistency: !lenient, signal }).catch((cause: unknown) => {
     if (cause instanceof ReportFailure) throw new ReportFailure('baseline', `the baseline cannot be used: ${cause.message}`, cause);
     throw cause;
   });
@@ -52,13 +67,15 @@ export async function readBaseline(source: ByteSource, user: BaselineUser, signa
   const errorsOnly = header.selection.quiet;
   const entries: BaselineEntry[] = [];
   const shared = new Map<string, string>();
+  let index = -1;
   for await (const batch of report.findings()) {
     for (const finding of batch) {
+      index += 1;
       if (isNeverBaselined(finding) || (errorsOnly && finding.severity !== 'error')) continue;
-      entries.push(entryOf(finding, shared));
+      entries.push(entryOf(index, renames === undefined ? finding : renamed(finding, renames), shared));
     }
   }
-  return { entries, errorsOnly, notes: notesOn(header, user, source.name) };
+  return { name: source.name, entries, errorsOnly, notes: notesOn(header, user, source.name) };
 }
 
 /** A file that does not parse, and the engine's own messages, always count as new. */
@@ -66,12 +83,26 @@ export function isNeverBaselined({ ruleId }: Pick<Finding, 'ruleId'>): boolean {
   return ruleId === PARSE_ERROR_RULE || ruleId === ENGINE_RULE;
 }
 
-/** Digest of (rule, path, line, message), the identity of a finding whose line was edited in place. */
+/**
+ * Digest of (rule, path, line, message), the identity of a finding whose line was edited in place. Numbers in the message
+ * do not count: "too many lines (301)" is the same finding at 302.
+ */
 export function placeKeyOf({ ruleId, location, message }: Finding): string {
-  return hash('sha1', JSON.stringify([ruleId, location.path ?? '', location.line ?? 0, message]), 'base64');
+  const text = message.replace(/[0-9]+/gu, '#');
+  return hash('sha1', JSON.stringify([ruleId, location.path ?? '', location.line ?? 0, text]), 'base64');
 }
 
-function entryOf(finding: Finding, shared: Map<string, string>): BaselineEntry {
+/** The finding at its file's new path, with the half of its fingerprint that names the place. */
+export function renamed(finding: Finding, renames: ReadonlyMap<string, string>): Finding {
+  const { location, fingerprint } = finding;
+  const path = location.path === undefined ? undefined : renames.get(location.path);
+  if (path === undefined || location.scope !== 'file') return finding;
+  const isOurs = fingerprint.length === 64 && fingerprint.endsWith(placeHalf('file', location.path ?? ''));
+  const moved = isOurs ? fingerprint.slice(0, 32) + placeHalf('file', path) : fingerprint;
+  return { ...finding, fingerprint: moved, location: { ...location, path } };
+}
+
+function entryOf(index: number, finding: Finding, shared: Map<string, string>): BaselineEntry {
   const { fingerprint, severity, location } = finding;
   const once = (text: string) => {
     const known = shared.get(text);
@@ -80,6 +111,7 @@ function entryOf(finding: Finding, shared: Map<string, string>): BaselineEntry {
     return text;
   };
   return {
+    index,
     fingerprint,
     ruleId: once(finding.ruleId),
     severity,

@@ -15,6 +15,10 @@ export interface CompareOptions {
   /** List errors only; default: as in the current report. */
   readonly quiet?: boolean;
   readonly gate?: GateConfig | undefined;
+  /** Old path -> new path. */
+  readonly renames?: ReadonlyMap<string, string> | undefined;
+  /** Take documents that are valid by the specification, but not consistent. */
+  readonly lenient?: boolean;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -32,15 +36,16 @@ export interface CompareOutcome {
 
 /** Compares. Throws ReportFailure when the baseline cannot serve or the current report is a delta itself. */
 export async function compare(base: ByteSource, currentSource: ByteSource, options: CompareOptions = {}): Promise<CompareOutcome> {
-  const { signal, gate } = options;
+  const { signal, gate, renames, lenient = false } = options;
   checkGateNeeds(gate, true);
-  const current = await openReport(currentSource, { signal });
+  const current = await openReport(currentSource, { consistency: !lenient, signal });
   const { header } = current;
   if (header.selection.baseline !== undefined) {
     throw new ReportFailure('input', `${currentSource.name} lists only what was new against a baseline; compare needs a full report`);
   }
   const quiet = options.quiet === true || header.selection.quiet;
-  const baseline = await readBaseline(base, { tool: header.tool, profile: header.scan.profile, quiet }, signal);
+  const user = { tool: header.tool, profile: header.scan.profile, quiet };
+  const baseline = await readBaseline(base, user, { renames, lenient, signal });
   const counts = (finding: Finding) => !baseline.errorsOnly || finding.severity === 'error';
   const match = await matchAll(current, baseline.entries, counts);
   const isFixed = fixedClaims(header);
@@ -59,7 +64,7 @@ export async function compare(base: ByteSource, currentSource: ByteSource, optio
     selection,
     gate: evaluateGate(gate, {
       tally, baseline: selection.baseline, execution: header.execution, totalFiles: header.summary.totalFiles,
-      quiet: header.selection.quiet, notVerifiable,
+      quiet: header.selection.quiet, notVerifiable, scan: header.scan, tool: header.tool,
     }),
     summary: { ...header.summary, totalIssues, bySeverity },
   };

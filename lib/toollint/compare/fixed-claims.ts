@@ -1,4 +1,5 @@
-// When a finding that is gone may be called fixed. Gone is not fixed: the file may not have been looked at, the rule
+// When a finding that is gone from a report may be called fixed, by what the report says of its scan. (A running scan knows
+// more: scan-baseline.ts.) Gone is not fixed: the file may not have been looked at, the rule
 // may be off, the file may not parse. Only what the current report has verifiably looked at counts; the rest is told
 // as "not verifiable" and stands in no counter.
 import type { BaselineEntry } from './baseline.ts';
@@ -6,26 +7,14 @@ import { matchesAny } from '../document/file-pattern.ts';
 import type { ReportHeader } from '../document/report-schema.ts';
 import { isUnder } from '../document/report-path.ts';
 
-/** What a running scan knows better than a report tells. */
-export interface ScanKnowledge {
-  /** Whether the file was looked at. */
-  wasScanned(path: string): boolean;
-  /** Whether the file is on disk. */
-  exists(path: string): boolean;
-  /** Default: what the header's selection says. A running scan compares before it filters. */
-  readonly comparesErrorsOnly: boolean;
-}
-
 /** Decides for each missing baseline finding whether it counts as fixed. */
 export function fixedClaims(
   current: Pick<ReportHeader, 'scan' | 'execution' | 'selection'>,
-  knowledge?: ScanKnowledge,
 ): (entry: BaselineEntry) => boolean {
   const { scan, execution, selection } = current;
   const { target } = scan;
   if (!scan.scopeKnown || target === null || execution.status === 'no-files') return () => false;
   const enabled = new Set(scan.enabledRuleIds);
-  const errorsOnly = knowledge?.comparesErrorsOnly ?? selection.quiet;
   const unparsed = new Set<string>();
   const failedRules = new Set<string>();
   for (const { kind, ruleId, relativePath } of execution.diagnostics) {
@@ -45,10 +34,8 @@ export function fixedClaims(
     return inTarget && (scan.include.length === 0 || matchesAny(path, scan.include)) && !matchesAny(path, scan.exclude);
   };
   return ({ ruleId, severity, scope, path }) => {
-    if (!enabled.has(ruleId) || (errorsOnly && severity !== 'error') || ruleFailed(ruleId, path)) return false;
+    if (!enabled.has(ruleId) || (selection.quiet && severity !== 'error') || ruleFailed(ruleId, path)) return false;
     if (scope === 'project') return target.kind === 'project';
-    if (isUnparsed(path)) return false;
-    if (knowledge === undefined) return inScope(path);
-    return knowledge.wasScanned(path) || (!knowledge.exists(path) && inScope(path));
+    return !isUnparsed(path) && inScope(path);
   };
 }

@@ -12,6 +12,8 @@ export interface ConvertOptions {
   readonly limit?: number;
   /** Most bytes of a Markdown text. Default: 65,536, the limit of a comment on GitHub. */
   readonly bytesMax?: number;
+  /** Most results of a SARIF log, errors first. Default: all. */
+  readonly resultsMax?: number;
   /** SARIF's baselineState of each finding by its index. Default: 'new' for all where the report is a delta. */
   readonly baselineState?: (index: number) => 'new' | 'unchanged';
 }

@@ -1,4 +1,6 @@
-// GitHub's workflow commands: a line for each finding, shown at its place in a pull request.
+// GitHub's workflow commands: a line for each finding, shown at its place in a pull request. GitHub shows the first ten
+// of each kind, so errors come first.
+import { bySeverity } from './by-severity.ts';
 import type { ConvertOptions } from './convert-options.ts';
 import type { Diagnostic, Finding, Severity } from '../document/report-schema.ts';
 import type { ReportSource } from '../document/report-source.ts';
@@ -7,9 +9,9 @@ import type { TextSink } from '../document/report-writer.ts';
 const COMMANDS: Readonly<Record<Severity, string>> = { error: 'error', warning: 'warning', info: 'notice' };
 
 /** Writes the commands; diagnostics are errors. */
-export async function writeGithub({ header, findings }: ReportSource, sink: TextSink, _options: ConvertOptions): Promise<void> {
-  await sink(header.execution.diagnostics.map(diagnosticLine).join(''));
-  for await (const batch of findings()) await sink(batch.map(findingLine).join(''));
+export async function writeGithub(report: ReportSource, sink: TextSink, _options: ConvertOptions): Promise<void> {
+  await sink(report.header.execution.diagnostics.map(diagnosticLine).join(''));
+  for await (const batch of bySeverity(report)) await sink(batch.map(findingLine).join(''));
 }
 
 function findingLine({ ruleId, severity, message, location }: Finding): string {

@@ -1,8 +1,10 @@
-// GitLab's Code Quality report: a JSON array of issues, `[]` when there are none, no byte order mark.
+// GitLab's Code Quality report: a JSON array of issues, `[]` when there are none, no byte order mark. Diagnostics are
+// blockers.
 import type { ConvertOptions } from './convert-options.ts';
+import { hash } from 'node:crypto';
 import { exportedIdentity } from './exported-identity.ts';
 import { PARSE_ERROR_RULE } from '../document/finding-consistency.ts';
-import type { Finding, ReportHeader, Severity } from '../document/report-schema.ts';
+import type { Diagnostic, Finding, ReportHeader, Severity } from '../document/report-schema.ts';
 import type { ReportSource } from '../document/report-source.ts';
 import type { TextSink } from '../document/report-writer.ts';
 
@@ -11,6 +13,11 @@ const SEVERITIES: Readonly<Record<Severity, string>> = { error: 'critical', warn
 /** Writes the array, one issue a line. */
 export async function writeGitlab({ header, findings }: ReportSource, sink: TextSink, _options: ConvertOptions): Promise<void> {
   let separator = '[\n';
+  // A run that did not reach its end may not look like a clean one.
+  for (const [index, diagnostic] of header.execution.diagnostics.entries()) {
+    await sink(separator + JSON.stringify(blockerOf(diagnostic, index)));
+    separator = ',\n';
+  }
   for await (const batch of findings()) {
     let text = '';
     for (const finding of batch) {
@@ -20,6 +27,16 @@ export async function writeGitlab({ header, findings }: ReportSource, sink: Text
     if (text !== '') await sink(text);
   }
   await sink(separator === '[\n' ? '[]\n' : '\n]\n');
+}
+
+function blockerOf({ kind, message, ruleId, relativePath }: Diagnostic, index: number): Record<string, unknown> {
+  return {
+    description: message.toWellFormed(),
+    check_name: ruleId ?? kind,
+    fingerprint: hash('sha256', JSON.stringify(['diagnostic', kind, ruleId ?? '', relativePath ?? '', index])),
+    severity: 'blocker',
+    location: { path: relativePath ?? '.', lines: { begin: 1 } },
+  };
 }
 
 function issueOf(finding: Finding, { scan }: ReportHeader): Record<string, unknown> {

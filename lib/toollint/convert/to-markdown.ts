@@ -1,6 +1,7 @@
-// A comment for a pull request: how it went, the gate, and a table of the first findings. Everything that comes from the
-// report is escaped, so that no text in a message can form a link, mention a person or end a table. The whole keeps
+// A comment for a pull request: how it went, the gate, and a table of the first findings, errors before warnings.
+// Everything that comes from the report is escaped, so that no text in a message can form a link, mention a person or end a table. The whole keeps
 // under the size that a comment may have.
+import { bySeverity } from './by-severity.ts';
 import type { ConvertOptions } from './convert-options.ts';
 import { counted, linkOf, shortened, terminalText } from './plain-text.ts';
 import type { Finding, ReportHeader } from '../document/report-schema.ts';
@@ -14,11 +15,12 @@ const CELL_UNITS_MAX = 300;
 const TAIL_BYTES = 200;
 
 /** Writes the comment. */
-export async function writeMarkdown({ header, findings }: ReportSource, sink: TextSink, options: ConvertOptions): Promise<void> {
+export async function writeMarkdown(report: ReportSource, sink: TextSink, options: ConvertOptions): Promise<void> {
+  const { header } = report;
   const { limit = LIMIT, bytesMax = BYTES_MAX } = options;
   let text = headText(header, bytesMax / 2);
   let shown = 0;
-  for await (const batch of findings()) {
+  for await (const batch of bySeverity(report)) {
     for (const finding of batch) {
       if (shown >= limit) break;
       const row = `${shown === 0 ? TABLE_HEAD : ''}${rowOf(finding)}`;

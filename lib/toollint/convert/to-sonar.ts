@@ -1,4 +1,4 @@
-// SonarQube's generic issue format: rules and issues. Columns count from 0 there.
+// SonarQube's generic issue format: rules and issues. Diagnostics are blockers.
 import type { ConvertOptions } from './convert-options.ts';
 import type { Finding, Severity } from '../document/report-schema.ts';
 import type { ReportSource } from '../document/report-source.ts';
@@ -12,6 +12,14 @@ export async function writeSonar({ header, findings }: ReportSource, sink: TextS
   const rules = new Map<string, Record<string, unknown>>();
   const fallback = header.scan.target?.path ?? '.';
   let separator = '{"issues":[\n';
+  // A run that did not reach its end may not look like a clean one.
+  for (const { kind, message, ruleId, relativePath } of header.execution.diagnostics) {
+    const id = ruleId === undefined ? kind : `${kind} ${ruleId}`;
+    if (!rules.has(id)) rules.set(id, blockerRule(id));
+    const primaryLocation = { message: message.toWellFormed(), filePath: relativePath ?? fallback };
+    await sink(separator + JSON.stringify({ ruleId: id, primaryLocation }));
+    separator = ',\n';
+  }
   for await (const batch of findings()) {
     let text = '';
     for (const finding of batch) {
@@ -22,6 +30,11 @@ export async function writeSonar({ header, findings }: ReportSource, sink: TextS
     if (text !== '') await sink(text);
   }
   await sink(`${separator === ',\n' ? '\n' : separator}],"rules":${JSON.stringify([...rules.values()])}}\n`);
+}
+
+function blockerRule(id: string): Record<string, unknown> {
+  const impacts = [{ softwareQuality: 'RELIABILITY', severity: 'BLOCKER' }];
+  return { id, name: id, description: id, engineId: ENGINE_ID, cleanCodeAttribute: 'LOGICAL', impacts };
 }
 
 function ruleOf({ ruleId, severity, category }: Finding): Record<string, unknown> {
@@ -36,10 +49,9 @@ function ruleOf({ ruleId, severity, category }: Finding): Record<string, unknown
 }
 
 function issueOf({ ruleId, message, location }: Finding, fallback: string): Record<string, unknown> {
-  const { path, line, column } = location;
+  const { path, line } = location;
   const primary: Record<string, unknown> = { message: message.toWellFormed(), filePath: path ?? fallback };
-  if (line !== undefined) {
-    primary['textRange'] = column === undefined ? { startLine: line } : { startLine: line, startColumn: column - 1 };
-  }
+  // Only the line: SonarQube refuses a whole report for one range that ends where it starts or behind its line.
+  if (line !== undefined) primary['textRange'] = { startLine: line };
   return { ruleId, primaryLocation: primary };
 }

@@ -25,11 +25,13 @@ export async function fileSource(path: string, name: string, bytesMax?: number):
     throw ioFailure('read', name, cause);
   });
   if (status.isDirectory()) throw new ReportFailure('io', `cannot read ${name}: it is a directory`);
-  if (bytesMax !== undefined && status.size > bytesMax) {
-    throw new ReportFailure('io', `${name} has ${status.size} bytes, more than the limit of ${bytesMax}`);
-  }
-  if (!status.isFile()) return streamSource(createReadStream(path), name);
+  if (bytesMax !== undefined && status.size > bytesMax) throw tooLong(name, bytesMax);
+  if (!status.isFile()) return streamSource(createReadStream(path), name, { bytesMax });
   return { name, open: () => chunksOf(path, name), close: () => Promise.resolve() };
+}
+
+function tooLong(name: string, bytesMax: number): ReportFailure {
+  return new ReportFailure('io', `${name} has more than the limit of ${bytesMax} bytes`);
 }
 
 /** One buffer for all chunks: a chunk is valid until the next is asked for, and memory does not follow the file. */
@@ -52,17 +54,30 @@ async function* chunksOf(path: string, name: string): AsyncGenerator<Uint8Array>
 }
 
 /** A stream that can be read once, such as standard input, made readable again by a copy on disk. */
-export async function streamSource(stream: Readable, name: string, signal?: AbortSignal): Promise<ByteSource> {
+export async function streamSource(
+  stream: Readable,
+  name: string,
+  { bytesMax = Infinity, signal }: { readonly bytesMax?: number | undefined; readonly signal?: AbortSignal | undefined } = {},
+): Promise<ByteSource> {
   const folder = await mkdtemp(join(tmpdir(), 'toollint-')).catch((cause: unknown) => {
     throw ioFailure('keep', name, cause);
   });
   const path = join(folder, 'input');
   const close = () => rm(folder, { recursive: true, force: true });
   try {
-    await pipeline(stream, createWriteStream(path), signal === undefined ? {} : { signal });
+    let bytes = 0;
+    const counted = async function* (chunks: AsyncIterable<Uint8Array>) {
+      for await (const chunk of chunks) {
+        bytes += chunk.length;
+        if (bytes > bytesMax) throw tooLong(name, bytesMax);
+        yield chunk;
+      }
+    };
+    await pipeline(stream, counted, createWriteStream(path), signal === undefined ? {} : { signal });
   } catch (cause) {
     await close();
     if (signal?.aborted === true) throw new Interrupted();
+    if (cause instanceof ReportFailure) throw cause;
     throw ioFailure('read', name, cause);
   }
   return { name, open: () => chunksOf(path, name), close };

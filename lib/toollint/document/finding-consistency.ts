@@ -12,6 +12,11 @@ export const PARSE_ERROR_RULE = 'PARSE-ERROR';
 export const ENGINE_RULE = 'eslint/core';
 const ENGINE_PREFIX = 'eslint/';
 
+/** Whether findings may have this rule id although no configuration enables it. */
+export function isReserved(ruleId: string): boolean {
+  return ruleId === PARSE_ERROR_RULE || ruleId.startsWith(ENGINE_PREFIX);
+}
+
 /** Called for each contradiction with the invariant's number in the design. */
 export type InvariantSink = (number: number, pointer: string, message: string) => void;
 
@@ -88,7 +93,7 @@ export function findingContextCheck(context: FindingContext, sink: InvariantSink
     if (selection.quiet && severity !== 'error') {
       sink(20, `/findings/${index}/severity`, 'a quiet report lists errors only');
     }
-    if (scan.scopeKnown && !enabled.has(ruleId) && ruleId !== PARSE_ERROR_RULE && !ruleId.startsWith(ENGINE_PREFIX)) {
+    if (scan.scopeKnown && !enabled.has(ruleId) && !isReserved(ruleId)) {
       sink(19, `/findings/${index}/ruleId`, 'the rule is not among the enabled rules');
     }
     if (scan.target === null || location.scope !== 'file' || location.path === undefined) return;

@@ -13,6 +13,8 @@ export async function gate(report: ReportSource, config: GateConfig): Promise<{ 
     execution: header.execution,
     totalFiles: header.summary.totalFiles,
     quiet: header.selection.quiet,
+    scan: header.scan,
+    tool: header.tool,
   });
   return { report: { header: { ...header, gate: verdict }, findings: () => report.findings() }, errors: tally.bySeverity.error };
 }

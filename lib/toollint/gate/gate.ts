@@ -1,6 +1,8 @@
 // Evaluates a gate. The verdict is made from all findings that count (after the baseline, before the quiet filter), and
 // an analysis that did not run to its end never passes.
 import { ReportFailure } from '../document/failure.ts';
+import { isReserved } from '../document/finding-consistency.ts';
+import { TOOL_NAME } from '../document/tool-identity.ts';
 import type { GateCondition, GateConfig } from './gate-config.ts';
 import type { BaselineCounts, Finding, Gate, ReportHeader, Severity } from '../document/report-schema.ts';
 
@@ -32,6 +34,9 @@ export interface GateSubject {
   readonly totalFiles: number;
   /** The tally holds errors only, because it was made from a quiet report. */
   readonly quiet: boolean;
+  /** What the scan covered, and by which tool: rules and categories that it cannot know are refused. */
+  readonly scan: ReportHeader['scan'];
+  readonly tool: ReportHeader['tool'];
   /** Missing findings that are neither fixed nor there; told in the message. */
   readonly notVerifiable?: number;
 }
@@ -39,6 +44,7 @@ export interface GateSubject {
 /** The gate member of a report. Throws ReportFailure ('gate') when a condition cannot be evaluated. */
 export function evaluateGate(gate: GateConfig | undefined, subject: GateSubject): Gate {
   if (gate === undefined) return { status: 'not-evaluated' };
+  for (const { metric } of gate.conditions) checkName(metric, subject);
   const measured = gate.conditions.map((condition) => ({ condition, actual: measure(condition.metric, subject) }));
   const { name } = gate;
   if (subject.execution.status !== 'complete') return { status: 'failed', name, message: unfinished(subject.execution) };
@@ -58,6 +64,22 @@ export function checkGateNeeds(gate: GateConfig | undefined, hasBaseline: boolea
     if (!hasBaseline && BASELINE_METRICS.has(metric)) {
       throw new ReportFailure('gate', `the gate '${gate?.name ?? ''}' asks for ${metric}, which needs a baseline`);
     }
+  }
+}
+
+/** What a linter's rules say of themselves, for our own reports. */
+const CATEGORIES = ['problem', 'suggestion', 'layout'];
+
+/** Throws for a rule or category that the report cannot have: a misspelt one would count as 0 and let everything pass. */
+function checkName(metric: string, { scan, tool, tally }: GateSubject): void {
+  if (!scan.scopeKnown) return;
+  const [kind = '', ...rest] = metric.split(':');
+  const name = rest.join(':');
+  if (kind === 'rule' && !tally.byRule.has(name) && !scan.enabledRuleIds.includes(name) && !isReserved(name)) {
+    throw new ReportFailure('gate', `${metric} cannot be evaluated: the rule was not on in this scan`);
+  }
+  if (kind === 'category' && tool.name === TOOL_NAME && !tally.byCategory.has(name) && !CATEGORIES.includes(name)) {
+    throw new ReportFailure('gate', `${metric} cannot be evaluated: known are ${CATEGORIES.join(', ')}`);
   }
 }
 

@@ -1,6 +1,6 @@
 // From the linter's messages about one file to the report's findings, in canonical order and with fingerprints.
 // Pure: the same messages and text give the same findings on every machine. Occurrences are numbered later.
-import type { EngineMessage, RuleFacts } from './lint-engine.ts';
+import { type EngineMessage, type RuleFacts, UNUSED_DIRECTIVE_RULE } from './lint-engine.ts';
 import { ENGINE_RULE, PARSE_ERROR_RULE } from '../document/finding-consistency.ts';
 import { compareFindings } from '../document/finding-order.ts';
 import { contentHalf, discriminatorOf, flaggedTexts, placeHalf, sourceLines } from '../document/fingerprint.ts';
@@ -9,7 +9,6 @@ import { withoutAbsolutePaths, withoutRoots } from './path-mask.ts';
 import { type Finding, FINGERPRINT_VERSION } from '../document/report-schema.ts';
 
 const SNIPPET_UNITS_MAX = 200;
-const UNUSED_DIRECTIVE_RULE = 'eslint/unused-disable-directive';
 
 /** What the findings of one file are made from. */
 export interface FileFindingsRequest {
@@ -20,6 +19,13 @@ export interface FileFindingsRequest {
   readonly roots: readonly string[];
   readonly snippets: boolean;
   factsOf(ruleId: string): RuleFacts;
+}
+
+const SAME_LINE_DIRECTIVE = /\s*\/[/*]\s*eslint-disable-line\b.*$/u;
+
+/** What the findings were before a comment on their own line took them back, so that the comment is not part of them. */
+export function withoutDirectives(text: string): string {
+  return text.includes('eslint-disable-line') ? sourceLines(text).map((line) => line.replace(SAME_LINE_DIRECTIVE, '')).join('\n') : text;
 }
 
 /** Findings of one file, sorted. */

@@ -127,7 +127,8 @@ export async function findFiles(request: SearchRequest, starts: readonly Start[]
   return distinctPaths([...found.values()]).sort((left, right) => byCodeUnits(left.path, right.path));
 }
 
-function isWanted({ path, isFolder }: FoundFile, { include, exclude, extensions }: SearchRequest): boolean {
+/** Whether the command line's patterns and endings let a file in. */
+export function isWanted({ path, isFolder }: FoundFile, { include, exclude, extensions }: SearchRequest): boolean {
   if (isFolder === true) return !matchesAny(`${path}/x`, exclude);
   if (include.length > 0 && !matchesAny(path, include)) return false;
   if (matchesAny(path, exclude)) return false;

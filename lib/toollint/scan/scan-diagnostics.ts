@@ -1,5 +1,6 @@
 // What went wrong in a scan, gathered file by file. The messages are one line, name no absolute path, carry no stack and
-// have at most 2,000 characters. A rule that throws in more than 1,000 files is told once, without a path.
+// have at most 2,000 characters. A rule that throws in more than 1,000 files, or is given
+// up, is told once, without a path.
 import { oneLine } from '../document/failure.ts';
 import type { RuleCrash } from './lint-engine.ts';
 import { withoutAbsolutePaths } from './path-mask.ts';
@@ -34,8 +35,8 @@ export class ScanDiagnostics {
   }
 
   /** The execution member for a scan of so many files. */
-  execution(totalFiles: number): ReportHeader['execution'] {
-    const diagnostics = [...this.#parse, ...[...this.#crashes].flatMap(([ruleId, list]) => folded(ruleId, list))];
+  execution(totalFiles: number, givenUp: ReadonlySet<string>): ReportHeader['execution'] {
+    const diagnostics = [...this.#parse, ...[...this.#crashes].flatMap(([ruleId, list]) => folded(ruleId, list, givenUp.has(ruleId)))];
     if (diagnostics.length > 0) return { status: 'incomplete', diagnostics: diagnostics.sort(compareDiagnostics) };
     if (totalFiles > 0) return { status: 'complete', diagnostics: [] };
     return { status: 'no-files', diagnostics: [{ kind: 'no-files', message: 'no file to analyse was found' }] };
@@ -47,9 +48,10 @@ export class ScanDiagnostics {
   }
 }
 
-function folded(ruleId: string, list: readonly Diagnostic[]): readonly Diagnostic[] {
-  if (list.length <= CRASHES_OF_A_RULE_MAX) return list;
-  return [{ kind: 'rule-error', ruleId, message: `the rule failed in ${list.length} files, first: ${list[0]?.message ?? ''}`.slice(0, MESSAGE_UNITS_MAX) }];
+function folded(ruleId: string, list: readonly Diagnostic[], isGivenUp: boolean): readonly Diagnostic[] {
+  if (list.length <= CRASHES_OF_A_RULE_MAX && !isGivenUp) return list;
+  const end = isGivenUp ? ' and was given up' : '';
+  return [{ kind: 'rule-error', ruleId, message: `the rule failed in ${list.length} files${end}, first: ${list[0]?.message ?? ''}`.slice(0, MESSAGE_UNITS_MAX) }];
 }
 
 function compareDiagnostics(left: Diagnostic, right: Diagnostic): number {

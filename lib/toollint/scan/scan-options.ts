@@ -21,6 +21,14 @@ export interface ScanOptions {
   readonly config?: string | undefined;
   readonly quiet?: boolean;
   readonly baseline?: ByteSource | undefined;
+  /** Old path -> new path, for the baseline's findings. */
+  readonly renames?: ReadonlyMap<string, string> | undefined;
+  /** Also make the baseline without what is fixed. */
+  readonly updateBaseline?: boolean;
+  /** Absolute path of the file that keeps results from one scan to the next. */
+  readonly cache?: string | undefined;
+  /** Put before every path of the report. */
+  readonly pathPrefix?: string;
   readonly gate?: GateConfig | undefined;
   /** Default: now. */
   readonly timestamp?: string | undefined;
@@ -40,5 +48,9 @@ export interface ScanOutcome {
   readonly errors: number;
   /** Sentences for standard error. */
   readonly notes: string[];
+  /** Name and version of the linter. */
+  readonly linter: string;
+  /** The baseline without what is fixed, where it was asked for and the analysis ran to its end. */
+  readonly updatedBaseline?: ReportSource;
   close(): Promise<void>;
 }

@@ -8,22 +8,29 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { type Baseline, readBaseline } from '../compare/baseline.ts';
 import { errnoOf, ioFailure, ReportFailure, throwIfInterrupted } from '../document/failure.ts';
-import { findFiles, findStarts, type FoundFile, type SearchRequest } from './file-search.ts';
-import { checkGateNeeds } from '../gate/gate.ts';
-import type { LintEngine } from './lint-engine.ts';
 import { sortedUnique } from '../document/report-path.ts';
+import { TOOL_NAME, TOOL_VERSION } from '../document/tool-identity.ts';
+import { checkGateNeeds } from '../gate/gate.ts';
+import { findFiles, findStarts, type FoundFile, type SearchRequest } from './file-search.ts';
+import { mayExist, rulesIfThere } from './known-scope.ts';
+import { ConfigMissing, type LintEngine } from './lint-engine.ts';
+import { PathPrefix } from './path-prefix.ts';
+import { ResultCache } from './result-cache.ts';
+import { checkSameFiles } from './scan-baseline.ts';
 import type { ScanOptions, ScanOutcome } from './scan-options.ts';
 import { ScanRun } from './scan-run.ts';
 import { scanScope } from './scan-scope.ts';
-import { TOOL_NAME, TOOL_VERSION } from '../document/tool-identity.ts';
+import { readSuppressions } from './suppressions.ts';
 
 /** Scans. Throws ReportFailure when it cannot begin, Interrupted when the signal fires; then nothing is left behind. */
 export async function scan(options: ScanOptions): Promise<ScanOutcome> {
   const started = performance.now();
   const root = await realRoot(options.root);
+  const prefix = new PathPrefix(options.pathPrefix ?? '');
   checkGateNeeds(options.gate, options.baseline !== undefined);
   const engine = await loadEngine(options, root);
-  const baseline = await baselineFor(options);
+  const renames = options.renames === undefined ? undefined : new Map([...options.renames].map(([from, to]) => [prefix.of(from), prefix.of(to)]));
+  const baseline = await baselineFor({ ...options, renames });
   const search: SearchRequest = {
     root,
     cwd: options.cwd ?? root,
@@ -34,9 +41,18 @@ export async function scan(options: ScanOptions): Promise<ScanOutcome> {
     signal: options.signal,
   };
   const starts = await findStarts(search);
-  const { files, enabledRuleIds } = await lintableFiles(engine, await findFiles(search, starts));
-  const scope = await scanScope({ ...search, starts, files, engine });
-  const run = new ScanRun(options, root, engine, baseline);
+  const found = await findFiles(search, starts);
+  const onDisk = new Set(found.map(({ path }) => path));
+  const exists = (path: string) => {
+    const own = prefix.strip(path);
+    return own === undefined || onDisk.has(own) || mayExist(join(root, own));
+  };
+  if (baseline !== undefined) checkSameFiles(baseline, (path) => prefix.strip(path) !== undefined && exists(path));
+  const { files, enabledRuleIds } = await lintableFiles(engine, found);
+  const scope = await scanScope({ ...search, starts, found, files, engine, prefix });
+  const cache = options.cache === undefined ? undefined : await ResultCache.open(options.cache);
+  const suppressions = options.profile === undefined || options.profile === null ? await readSuppressions(root) : {};
+  const run = new ScanRun({ options: { ...options, renames }, root, prefix, engine, baseline, cache, suppressions });
   try {
     for (const [index, file] of files.entries()) {
       // Linting never waits for anything, so a signal would not be heard without a turn of the event loop.
@@ -45,15 +61,22 @@ export async function scan(options: ScanOptions): Promise<ScanOutcome> {
       await run.take(file);
       options.progress?.(index + 1, files.length, run.found);
     }
+    await cache?.save(root);
     for (const id of run.reportedRuleIds) enabledRuleIds.add(id);
-    return run.outcome({
+    return await run.outcome({
       scopeKnown: true,
       ...scope,
       timestamp: options.timestamp ?? (options.deterministic === true ? new Date(0) : new Date()).toISOString(),
       durationMs: options.deterministic === true ? 0 : Math.round(performance.now() - started),
       profile: options.profile ?? null,
       enabledRuleIds: sortedUnique(enabledRuleIds),
-    }, files);
+    }, files.length, {
+      exists,
+      rulesIfThere: async (path) => {
+        const own = prefix.strip(path);
+        return own === undefined ? [] : rulesIfThere(own, search, starts, engine);
+      },
+    });
   } catch (cause) {
     await run.spool.close();
     throw cause;
@@ -66,9 +89,9 @@ async function realRoot(root: string): Promise<string> {
   });
 }
 
-async function baselineFor({ baseline, profile = null, quiet = false, signal }: ScanOptions): Promise<Baseline | undefined> {
+async function baselineFor({ baseline, profile = null, quiet = false, renames, signal }: ScanOptions): Promise<Baseline | undefined> {
   if (baseline === undefined) return undefined;
-  return readBaseline(baseline, { tool: { name: TOOL_NAME, version: TOOL_VERSION }, profile, quiet }, signal);
+  return readBaseline(baseline, { tool: { name: TOOL_NAME, version: TOOL_VERSION }, profile, quiet }, { renames, signal });
 }
 
 async function loadEngine(options: ScanOptions, root: string): Promise<LintEngine> {
@@ -87,7 +110,7 @@ async function loadEngine(options: ScanOptions, root: string): Promise<LintEngin
 async function lintableFiles(engine: LintEngine, found: readonly FoundFile[]): Promise<{ files: FoundFile[]; enabledRuleIds: Set<string> }> {
   const files: FoundFile[] = [];
   const enabledRuleIds = new Set<string>();
-  let unconfigured: ReportFailure | undefined;
+  let unconfigured: ConfigMissing | undefined;
   for (const file of found) {
     try {
       const rules = await engine.rulesFor(file.isFolder === true ? join(file.absolute, 'x.js') : file.absolute);
@@ -95,7 +118,7 @@ async function lintableFiles(engine: LintEngine, found: readonly FoundFile[]): P
       files.push(file);
       for (const id of rules) enabledRuleIds.add(id);
     } catch (cause) {
-      if (!(cause instanceof ReportFailure) || !cause.message.startsWith('no eslint.config')) throw cause;
+      if (!(cause instanceof ConfigMissing)) throw cause;
       if (/\.[cm]?[jt]sx?$/u.test(file.path)) unconfigured = cause;
     }
   }

@@ -8,6 +8,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { Ajv } from 'ajv';
 import formats from 'ajv-formats';
 import { SaxesParser } from 'saxes';
+import type { Run } from 'sarif';
 import stringWidth from 'string-width';
 import { convert, type ConvertOptions, type Finding, type Format, memorySource, openReport, type Report } from '../../../lib/toollint/toollint.ts';
 import { projectFinding, sampleFinding, sampleReport } from '../support/samples.ts';
@@ -85,6 +86,17 @@ describe('SARIF', () => {
     assert.deepEqual(await states(sampleReport(two), { baselineState: (index) => (index === 0 ? 'unchanged' : 'new') }), ['unchanged', 'new']);
   });
 
+  it('says of each rule what it is and of each result how to mend it', async () => {
+    const finding = { ...sampleFinding(), category: 'suggestion', suggestion: 'Remove it.', standardIds: ['CWE-1'], docsUrl: 'https://example.org/x' };
+    const { tool, results, automationDetails } = await run(sampleReport([finding])) as unknown as Run;
+    assert.deepEqual(tool.driver.rules, [{
+      id: 'no-console', name: 'no-console', shortDescription: { text: 'no-console (suggestion)' },
+      help: { text: 'no-console (suggestion): https://example.org/x' }, helpUri: 'https://example.org/x', properties: { tags: ['suggestion', 'CWE-1'] },
+    }]);
+    assert.deepEqual(results?.[0]?.properties, { suggestion: 'Remove it.', category: 'suggestion' });
+    assert.deepEqual([tool.driver.semanticVersion, automationDetails?.id], ['1.0.0', 'toollint/']);
+  });
+
   it('links to http and https only', async () => {
     const withUrl = (docsUrl: string) => sampleReport([{ ...sampleFinding(), docsUrl }]);
     assert.equal((await run(withUrl('https://example.org/a b'))).tool.driver.rules[0]?.helpUri, 'https://example.org/a%20b');
@@ -101,6 +113,14 @@ describe('GitLab', () => {
     assert.deepEqual(issues.slice(0, 4).map(({ severity, location }) => [severity, location.path, location.lines.begin]), [['info', '.', 1], ['info', '.', 1], ['major', 'src/app.ts', 1], ['blocker', 'src/app.ts', 3]]);
     assert.equal(issues[0]?.fingerprint, projectFinding().fingerprint);
     assert.match(issues[1]?.fingerprint ?? '', /^[0-9a-f]{64}$/u);
+  });
+
+  it('has a blocker for each diagnostic, so that an incomplete run is not a clean one', async () => {
+    const issues = JSON.parse(await converted(incomplete(), 'gitlab')) as { fingerprint: string; severity: string; location: { path: string } }[];
+    const blockers = issues.filter(({ severity }) => severity === 'blocker');
+    assert.equal(blockers.length, incomplete().execution.diagnostics.length);
+    assert.equal(new Set(issues.map(({ fingerprint }) => fingerprint)).size, issues.length);
+    assert.ok(issues.every(({ fingerprint }) => /^[0-9a-f]{64}$/u.test(fingerprint)));
   });
 
   it('is an empty array when there is nothing', async () => {
@@ -125,6 +145,15 @@ describe('JUnit', () => {
     assert.deepEqual([Number(result.root['tests']), Number(result.root['failures']), Number(result.root['errors'])], [result.cases.length, result.failures, result.errors]);
     return result;
   };
+
+  it('is not all green where a rule failed beside nothing but an info finding', async () => {
+    const info = sampleReport([sampleFinding({ severity: 'info' })], (r) => {
+      r.execution = { status: 'incomplete', diagnostics: [{ kind: 'rule-error', message: 'it threw', ruleId: 'x', relativePath: 'src/app.ts' }] };
+    });
+    const { errors, failures, suites, cases } = parsed(await converted(info, 'junit'));
+    assert.deepEqual([errors, failures, cases.length], [1, 0, 2]);
+    assert.deepEqual(suites.map((suite) => [suite['name'], suite['errors']]), [['toollint.execution', '1'], ['src/app.ts', '0']]);
+  });
 
   for (const [name, report] of samples) {
     it(`parses, with true counts, for ${name}`, async () => {
@@ -219,10 +248,14 @@ describe('the text for people', () => {
 
 describe('Sonar', () => {
   it('counts columns from 0 and names each rule once', async () => {
-    const { issues, rules } = JSON.parse(await converted(nasty, 'sonar')) as { issues: { ruleId: string; primaryLocation: { textRange: { startColumn: number } } }[]; rules: { id: string }[] };
+    const { issues, rules } = JSON.parse(await converted(nasty, 'sonar')) as { issues: { ruleId: string; primaryLocation: { textRange: unknown } }[]; rules: { id: string }[] };
     assert.equal(issues.length, NASTY.length);
-    assert.equal(issues[0]?.primaryLocation.textRange.startColumn, 0);
+    assert.deepEqual(issues[0]?.primaryLocation.textRange, { startLine: 1 });
     assert.deepEqual(rules.map(({ id }) => id), ['no-console']);
+    interface Sonar { issues: { ruleId: string }[]; rules: { id: string; impacts: { severity: string }[] }[] }
+    const failed = JSON.parse(await converted(sampleReport([], (r) => (r.execution = incomplete().execution)), 'sonar')) as Sonar;
+    assert.equal(failed.issues.length, incomplete().execution.diagnostics.length);
+    for (const { ruleId } of failed.issues) assert.equal(failed.rules.find(({ id }) => id === ruleId)?.impacts[0]?.severity, 'BLOCKER');
     assert.deepEqual(JSON.parse(await converted(sampleReport([]), 'sonar')), { issues: [], rules: [] });
   });
 });

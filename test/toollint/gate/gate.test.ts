@@ -20,7 +20,7 @@ describe('a gate', () => {
 
   async function gated(report: Report, args: readonly string[]): Promise<{ code: number; gate: Report['gate'] | undefined; stderr: string }> {
     const path = await writeJson(folder, 'report.json', report);
-    const { code, stdout, stderr } = await toollint(['gate', path, ...args], { cwd: folder });
+    const { code, stdout, stderr } = await toollint(['gate', path, '--silent', ...args], { cwd: folder });
     return { code, gate: stdout === '' ? undefined : (JSON.parse(stdout) as Report).gate, stderr };
   }
   const config = (conditions: unknown, name: unknown = 'own') => writeJson(folder, 'gate.json', { name, conditions });
@@ -52,11 +52,28 @@ describe('a gate', () => {
   });
 
   it('knows every metric', async () => {
-    const report = sampleReport([{ ...warning, category: 'layout' }, error], (r) => (r.selection.baseline = { newIssues: 2, unchanged: 5, fixed: 3 }));
-    const expected = { errors: 1, warnings: 1, infos: 0, issues: 2, newIssues: 2, newErrors: 1, fixed: 3, parseErrors: 0, ruleErrors: 0, files: 9, 'rule:no-var': 1, 'rule:none': 0, 'category:layout': 1 };
+    const report = sampleReport([{ ...warning, category: 'layout' }, error], (r) => {
+      r.selection.baseline = { newIssues: 2, unchanged: 5, fixed: 3 };
+      r.scan.enabledRuleIds.push('eqeqeq');
+    });
+    const expected = { errors: 1, warnings: 1, infos: 0, issues: 2, newIssues: 2, newErrors: 1, fixed: 3, parseErrors: 0, ruleErrors: 0, files: 9, 'rule:no-var': 1, 'rule:eqeqeq': 0, 'category:layout': 1, 'category:problem': 0 };
     for (const [metric, value] of Object.entries(expected)) {
       await config([limit(metric, '==', value, 'warn')]);
       assert.equal((await gated(report, ['--gate-config', 'gate.json'])).gate?.message, `${metric} ${value} == ${value} (warn)`);
+    }
+  });
+
+  it('refuses a rule that was not on and a category that no rule has, where the scope is known', async () => {
+    const known = sampleReport([warning]);
+    const unknown = sampleReport([warning], (r) => {
+      Object.assign(r.scan, { scopeKnown: false, target: null, profile: null, enabledRuleIds: [], include: [], exclude: [] });
+    });
+    const foreign = sampleReport([warning], (r) => (r.tool.name = 'other'));
+    for (const [metric, codes] of [['rule:no-vra', [2, 0, 2]], ['category:probelm', [2, 0, 0]], ['rule:PARSE-ERROR', [0, 0, 0]], ['rule:no-console', [1, 1, 1]]] as const) {
+      await config([limit(metric, '>', 0)]);
+      const actual = [];
+      for (const report of [known, unknown, foreign]) actual.push((await gated(report, ['--gate-config', 'gate.json'])).code);
+      assert.deepEqual(actual, codes, metric);
     }
   });
 

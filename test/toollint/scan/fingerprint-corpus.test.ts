@@ -61,8 +61,8 @@ function findingsOf(path: string, text: string, messages: readonly EngineMessage
 }
 
 function entriesOf(findings: readonly Finding[]): BaselineEntry[] {
-  return findings.map((finding) => ({
-    fingerprint: finding.fingerprint, ruleId: finding.ruleId, severity: finding.severity, scope: 'file',
+  return findings.map((finding, index) => ({
+    index, fingerprint: finding.fingerprint, ruleId: finding.ruleId, severity: finding.severity, scope: 'file',
     path: finding.location.path ?? '', line: finding.location.line ?? 0, column: finding.location.column ?? 0, placeKey: placeKeyOf(finding),
   }));
 }

@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import type { Report } from '../../../lib/toollint/toollint.ts';
+import { type Report, writeWhole } from '../../../lib/toollint/toollint.ts';
 import { configText, project, scanned, toollint } from '../support/program.ts';
 import { assertSound } from '../support/samples.ts';
 
@@ -211,6 +211,18 @@ describe('what a scan leaves behind', () => {
       assert.deepEqual([code, stdout], [2, ''], place);
     }
     assert.equal(await readFile(join(cwd, 'a.js'), 'utf8'), 'x;\n');
+  });
+
+  it('is no draft when the writing fails halfway', async (t) => {
+    const folder = await project(t, { 'eslint.config.mjs': null, 'out.json': 'old' });
+    const path = join(folder, 'out.json');
+    await assert.rejects(writeWhole(path, 'out.json', async (sink) => {
+      await sink('new');
+      assert.equal(readdirSync(folder).length, 2, 'there is a draft');
+      throw new Error('halfway');
+    }), /halfway/u);
+    assert.deepEqual(readdirSync(folder), ['out.json']);
+    assert.equal(await readFile(path, 'utf8'), 'old');
   });
 
   it('is each document that was asked for, whole', async (t) => {
