@@ -32,7 +32,7 @@ const LAYERS = {
   sqlite: { folders: ['ingest', 'process'], types: [], packages: ['node:'] },
   postgres: { folders: ['ingest', 'process'], types: [], packages: ['node:', 'pg'] },
   // toollint imports nothing outside its folder, and within it only downwards.
-  'toollint': { folders: [], types: [], packages: ['node:'] },
+  toollint: { folders: [], types: [], packages: ['node:'] },
   'toollint/command': { folders: ['convert', 'scan', 'compare', 'gate', 'document'], types: [], packages: ['node:'] },
   'toollint/convert': { folders: ['document'], types: [], packages: ['node:', 'string-width', 'sarif'] },
   'toollint/scan': { folders: ['compare', 'gate', 'document'], types: [], packages: ['node:'] },

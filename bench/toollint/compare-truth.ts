@@ -17,18 +17,25 @@ import { parseArgs } from 'node:util';
 import type { Finding, Report } from '../../lib/toollint/toollint.ts';
 
 const SHARE_MAX = 0.005;
-const { values, positionals } = parseArgs({ options: { profile: { type: 'string', default: 'strict' } }, allowPositionals: true });
+const { values, positionals } = parseArgs({
+  options: { profile: { type: 'string', default: 'strict' } },
+  allowPositionals: true,
+});
 const [given = '', oldCommit = '', newCommit = ''] = positionals;
-if (newCommit === '') throw new Error('usage: bin/node bench/toollint/compare-truth.ts REPOSITORY OLD NEW [--profile NAME]');
+if (newCommit === '')
+  throw new Error('usage: bin/node bench/toollint/compare-truth.ts REPOSITORY OLD NEW [--profile NAME]');
 const repository = resolve(given);
 const toollint = fileURLToPath(new URL('../../bin/toollint', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'toollint-truth-'));
-const git = (...args: string[]) => execFileSync('git', ['-C', repository, ...args], { encoding: 'utf8', maxBuffer: 1 << 30 });
+const git = (...args: string[]) =>
+  execFileSync('git', ['-C', repository, ...args], { encoding: 'utf8', maxBuffer: 1 << 30 });
 
 function scanOf(commit: string, name: string): Report {
   const place = join(folder, name);
   mkdirSync(place);
-  execFileSync('tar', ['-x', '-C', place], { input: execFileSync('git', ['-C', repository, 'archive', commit], { maxBuffer: 1 << 30 }) });
+  execFileSync('tar', ['-x', '-C', place], {
+    input: execFileSync('git', ['-C', repository, 'archive', commit], { maxBuffer: 1 << 30 }),
+  });
   own(['scan', '--root', place, '--profile', values.profile, '--silent', '-o', join(folder, `${name}.json`)]);
   return JSON.parse(readFileSync(join(folder, `${name}.json`), 'utf8')) as Report;
 }
@@ -44,13 +51,25 @@ function counterparts(): { pathOf: Map<string, string>; hunks: Map<string, [numb
   const hunks = new Map<string, [number, number, number, number][]>();
   let path = '';
   let old = '';
-  for (const line of git('-c', 'core.quotePath=false', 'diff', '-U0', '-M', '-l0', '--no-ext-diff', oldCommit, newCommit).split('\n')) {
+  for (const line of git(
+    '-c',
+    'core.quotePath=false',
+    'diff',
+    '-U0',
+    '-M',
+    '-l0',
+    '--no-ext-diff',
+    oldCommit,
+    newCommit,
+  ).split('\n')) {
     if (line.startsWith('rename from ')) old = line.slice('rename from '.length);
     else if (line.startsWith('rename to ')) pathOf.set(line.slice('rename to '.length), old);
     else if (line.startsWith('+++ b/')) hunks.set((path = line.slice('+++ b/'.length)), []);
     const hunk = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/u.exec(line);
     if (hunk === null) continue;
-    const [from = 0, removed = 1, to = 0, added = 1] = hunk.slice(1).map((text) => (text === undefined ? undefined : Number(text)));
+    const [from = 0, removed = 1, to = 0, added = 1] = hunk
+      .slice(1)
+      .map((text) => (text === undefined ? undefined : Number(text)));
     hunks.get(path)?.push([from, removed, to, added]);
   }
   return { pathOf, hunks };
@@ -67,8 +86,10 @@ function oldLine(line: number, hunks: readonly [number, number, number, number][
   return line + shift;
 }
 
-const keyOf = ({ ruleId, message }: Finding, path: string, line: number) => JSON.stringify([ruleId, message, path, line]);
-const positionOf = ({ location, ruleId, message }: Finding) => JSON.stringify([location.path, location.line, location.column, ruleId, message]);
+const keyOf = ({ ruleId, message }: Finding, path: string, line: number) =>
+  JSON.stringify([ruleId, message, path, line]);
+const positionOf = ({ location, ruleId, message }: Finding) =>
+  JSON.stringify([location.path, location.line, location.column, ruleId, message]);
 
 try {
   const before = scanOf(oldCommit, 'old');
@@ -76,7 +97,16 @@ try {
   const { pathOf, hunks } = counterparts();
   const map = join(folder, 'renames.json');
   writeFileSync(map, JSON.stringify(Object.fromEntries([...pathOf].map(([to, from]) => [from, to]))));
-  own(['compare', join(folder, 'old.json'), join(folder, 'new.json'), '--renames', map, '--silent', '-o', join(folder, 'delta.json')]);
+  own([
+    'compare',
+    join(folder, 'old.json'),
+    join(folder, 'new.json'),
+    '--renames',
+    map,
+    '--silent',
+    '-o',
+    join(folder, 'delta.json'),
+  ]);
   const delta = JSON.parse(readFileSync(join(folder, 'delta.json'), 'utf8')) as Report;
   const known = new Map<string, number>();
   for (const finding of before.findings) {
@@ -98,10 +128,17 @@ try {
   }
   const { newIssues = 0, unchanged = 0, fixed = 0 } = delta.selection.baseline ?? {};
   const baselined = before.findings.filter(({ ruleId }) => ruleId !== 'PARSE-ERROR' && ruleId !== 'eslint/core').length;
-  const addsUp = newIssues + unchanged === after.findings.length && unchanged + fixed <= baselined && delta.findings.length === newIssues;
+  const addsUp =
+    newIssues + unchanged === after.findings.length &&
+    unchanged + fixed <= baselined &&
+    delta.findings.length === newIssues;
   const share = untouched === 0 ? 0 : wrong / untouched;
-  process.stdout.write(`${before.findings.length} findings before, ${after.findings.length} after: ${newIssues} new, ${unchanged} unchanged, ${fixed} fixed\n`);
-  process.stdout.write(`${untouched} untouched, of which ${wrong} shown as new: ${(share * 100).toFixed(2)} % (limit ${SHARE_MAX * 100} %)\n`);
+  process.stdout.write(
+    `${before.findings.length} findings before, ${after.findings.length} after: ${newIssues} new, ${unchanged} unchanged, ${fixed} fixed\n`,
+  );
+  process.stdout.write(
+    `${untouched} untouched, of which ${wrong} shown as new: ${(share * 100).toFixed(2)} % (limit ${SHARE_MAX * 100} %)\n`,
+  );
   process.stdout.write(`the counts ${addsUp ? 'add up' : 'DO NOT add up'}\n`);
   process.exitCode = share > SHARE_MAX || !addsUp ? 1 : 0;
 } finally {

@@ -13,7 +13,10 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
-const { values, positionals } = parseArgs({ options: { rounds: { type: 'string', default: '5' } }, allowPositionals: true });
+const { values, positionals } = parseArgs({
+  options: { rounds: { type: 'string', default: '5' } },
+  allowPositionals: true,
+});
 const [checkout = '', ...given] = positionals;
 if (checkout === '') throw new Error('usage: bin/node bench/toollint/real-project.ts CHECKOUT [--rounds N] [paths...]');
 const rounds = Number(values.rounds);
@@ -22,7 +25,10 @@ const paths = given.length === 0 ? ['.'] : given;
 const toollint = fileURLToPath(new URL('../../bin/toollint', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'toollint-bench-'));
 const preload = join(folder, 'usage.mjs');
-writeFileSync(preload, `import { writeSync } from 'node:fs';\nprocess.on('exit', () => writeSync(3, JSON.stringify(process.resourceUsage())));\n`);
+writeFileSync(
+  preload,
+  `import { writeSync } from 'node:fs';\nprocess.on('exit', () => writeSync(3, JSON.stringify(process.resourceUsage())));\n`,
+);
 
 interface Cost {
   readonly seconds: number;
@@ -38,16 +44,27 @@ async function cost(command: string, args: readonly string[]): Promise<Cost> {
   (child.stdio[3] as NodeJS.ReadableStream).on('data', (chunk) => (usage += String(chunk)));
   child.stderr?.on('data', (chunk) => (complaint += String(chunk)));
   await once(child, 'close');
-  if (![0, 1, 3].includes(child.exitCode ?? -1)) throw new Error(`${command} ended with ${child.exitCode}: ${complaint}`);
+  if (![0, 1, 3].includes(child.exitCode ?? -1))
+    throw new Error(`${command} ended with ${child.exitCode}: ${complaint}`);
   const { maxRSS, userCPUTime, systemCPUTime } = JSON.parse(usage) as NodeJS.ResourceUsage;
   return { seconds: (userCPUTime + systemCPUTime) / 1e6, megabytes: maxRSS / 1024 };
 }
 
-const median = (numbers: readonly number[]) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN;
+const median = (numbers: readonly number[]) =>
+  [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN;
 
 async function compared(name: string, eslintArgs: readonly string[], ownArgs: readonly string[]): Promise<void> {
   const subjects = {
-    eslint: () => cost(process.execPath, [join(root, 'node_modules/eslint/bin/eslint.js'), '-f', 'json', '-o', join(folder, 'eslint.json'), ...eslintArgs, ...paths]),
+    eslint: () =>
+      cost(process.execPath, [
+        join(root, 'node_modules/eslint/bin/eslint.js'),
+        '-f',
+        'json',
+        '-o',
+        join(folder, 'eslint.json'),
+        ...eslintArgs,
+        ...paths,
+      ]),
     toollint: () => cost(toollint, ['scan', '--silent', '-o', join(folder, 'report.json'), ...ownArgs, ...paths]),
   };
   const costs: Record<keyof typeof subjects, Cost[]> = { eslint: [], toollint: [] };
@@ -56,8 +73,14 @@ async function compared(name: string, eslintArgs: readonly string[], ownArgs: re
     const order = round % 2 === 0 ? (['eslint', 'toollint'] as const) : (['toollint', 'eslint'] as const);
     for (const subject of order) costs[subject].push(await subjects[subject]());
   }
-  const seconds = { eslint: median(costs.eslint.map((one) => one.seconds)), own: median(costs.toollint.map((one) => one.seconds)) };
-  const megabytes = { eslint: median(costs.eslint.map((one) => one.megabytes)), own: median(costs.toollint.map((one) => one.megabytes)) };
+  const seconds = {
+    eslint: median(costs.eslint.map((one) => one.seconds)),
+    own: median(costs.toollint.map((one) => one.seconds)),
+  };
+  const megabytes = {
+    eslint: median(costs.eslint.map((one) => one.megabytes)),
+    own: median(costs.toollint.map((one) => one.megabytes)),
+  };
   const line = (what: string, of: typeof seconds, unit: string) =>
     `${name.padEnd(6)} ${what.padEnd(7)} ESLint ${of.eslint.toFixed(2)} ${unit}, toollint ${of.own.toFixed(2)} ${unit}: ${(of.own / of.eslint).toFixed(2)} times\n`;
   process.stdout.write(line('CPU', seconds, 's') + line('memory', megabytes, 'MB'));
@@ -66,7 +89,11 @@ async function compared(name: string, eslintArgs: readonly string[], ownArgs: re
 try {
   await compared('cold', [], []);
   const caches = { eslint: join(folder, 'eslintcache'), own: join(folder, 'toollintcache') };
-  await compared('warm', ['--cache', '--cache-strategy', 'content', '--cache-location', caches.eslint], ['--cache', '--cache-location', caches.own]);
+  await compared(
+    'warm',
+    ['--cache', '--cache-strategy', 'content', '--cache-location', caches.eslint],
+    ['--cache', '--cache-location', caches.own],
+  );
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }

@@ -11,7 +11,13 @@ export { type FailureCode, Interrupted, ReportFailure } from './document/failure
 export { gate } from './gate/gate-report.ts';
 export { BUILT_IN_GATES, chosenGate, type GateCondition, type GateConfig } from './gate/gate-config.ts';
 export { writeWhole } from './document/output-file.ts';
-export { isReport, reportJsonSchema as schema, type Finding, type Report, type ReportHeader } from './document/report-schema.ts';
+export {
+  isReport,
+  reportJsonSchema as schema,
+  type Finding,
+  type Report,
+  type ReportHeader,
+} from './document/report-schema.ts';
 export { openReport, type ReportSource } from './document/report-source.ts';
 export { type TextSink, writeReport } from './document/report-writer.ts';
 export { scan } from './scan/scan.ts';

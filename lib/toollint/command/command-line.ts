@@ -46,7 +46,10 @@ async function dispatch(io: ProgramIo): Promise<number> {
   const verb = VERBS.get(name);
   if (verb === undefined) {
     const known = [...VERBS.keys()].join(', ');
-    throw new ReportFailure('usage', `${name === '' ? 'a verb is needed' : `unknown verb '${name}'`}: ${known}; see toollint --help`);
+    throw new ReportFailure(
+      'usage',
+      `${name === '' ? 'a verb is needed' : `unknown verb '${name}'`}: ${known}; see toollint --help`,
+    );
   }
   const end = args.indexOf('--');
   const flags = end < 0 ? args : args.slice(0, end);

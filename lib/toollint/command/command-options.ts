@@ -11,7 +11,7 @@ import type { ProgramIo } from './program-io.ts';
 
 /** parseArgs' description of the options that choose a gate and shape the exit code. */
 export const GATE_OPTIONS = {
-  'gate': { type: 'string' },
+  gate: { type: 'string' },
   'gate-config': { type: 'string' },
   'max-errors': { type: 'string' },
   'max-warnings': { type: 'string' },
@@ -52,7 +52,8 @@ export function parseCommand<T extends OptionTable>(args: readonly string[], opt
 
 /** The values of GATE_OPTIONS as parsed. */
 export type GateValues = {
-  [Name in keyof typeof GATE_OPTIONS]?: ((typeof GATE_OPTIONS)[Name]['type'] extends 'boolean' ? boolean : string) | undefined;
+  [Name in keyof typeof GATE_OPTIONS]?:
+    ((typeof GATE_OPTIONS)[Name]['type'] extends 'boolean' ? boolean : string) | undefined;
 };
 
 /** The gate that the command line asks for, if any. */
@@ -60,7 +61,12 @@ export async function gateFrom(values: GateValues, io: ProgramIo): Promise<GateC
   const file = values['gate-config'];
   const config = file === undefined ? undefined : { file, text: await readText(resolve(io.cwd, file), file) };
   const limits: Record<string, number> = {};
-  const names = { 'max-errors': 'errors', 'max-warnings': 'warnings', 'max-infos': 'infos', 'max-new': 'newIssues' } as const;
+  const names = {
+    'max-errors': 'errors',
+    'max-warnings': 'warnings',
+    'max-infos': 'infos',
+    'max-new': 'newIssues',
+  } as const;
   for (const [option, metric] of Object.entries(names)) {
     const text = values[option as keyof typeof names];
     if (text !== undefined) limits[metric] = countOption(`--${option}`, text);
@@ -100,7 +106,8 @@ export async function inputSource(path: string, io: ProgramIo, bytesMax?: number
 /** Exactly so many positional arguments, or a failure that shows how the verb is used. */
 export function exactly(count: number, positionals: readonly string[], usage: string): string[] {
   if (positionals.length !== count) throw new ReportFailure('usage', `usage: ${usage}`);
-  if (positionals.filter((path) => path === '-').length > 1) throw new ReportFailure('usage', "only one input can be '-'");
+  if (positionals.filter((path) => path === '-').length > 1)
+    throw new ReportFailure('usage', "only one input can be '-'");
   return [...positionals];
 }
 

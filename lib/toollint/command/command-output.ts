@@ -38,10 +38,18 @@ export interface OutputPlan {
 }
 
 /** Throws ReportFailure for an unknown format, two documents for one place, or a place that is one of the inputs. */
-export async function planOutput(values: OutputValues, io: ProgramIo, inputs: readonly string[] = []): Promise<OutputPlan> {
+export async function planOutput(
+  values: OutputValues,
+  io: ProgramIo,
+  inputs: readonly string[] = [],
+): Promise<OutputPlan> {
   const asked = [...(values.format ?? []), ...(values.to ?? [])].map((text) => targetOf(text, io));
   const main = asked.filter((target) => target.file === undefined);
-  if (main.length > 1) throw new ReportFailure('usage', 'two formats for one output: name a file for each, as in --format sarif=out.sarif');
+  if (main.length > 1)
+    throw new ReportFailure(
+      'usage',
+      'two formats for one output: name a file for each, as in --format sarif=out.sarif',
+    );
   const [first] = main;
   if (values.output !== undefined) {
     const file = { path: resolve(io.cwd, values.output), name: values.output };
@@ -58,18 +66,22 @@ export async function planOutput(values: OutputValues, io: ProgramIo, inputs: re
 function targetOf(text: string, io: ProgramIo): Target {
   const at = text.indexOf('=');
   const format = at < 0 ? text : text.slice(0, at);
-  if (!isFormat(format)) throw new ReportFailure('usage', `unknown format '${format}': known are ${FORMATS.join(', ')}`);
+  if (!isFormat(format))
+    throw new ReportFailure('usage', `unknown format '${format}': known are ${FORMATS.join(', ')}`);
   const name = at < 0 ? undefined : text.slice(at + 1);
   if (name === '') throw new ReportFailure('usage', `--format ${format}= needs a file name`);
   return name === undefined ? { format } : { format, file: { path: resolve(io.cwd, name), name } };
 }
 
 async function checkPlaces(targets: readonly Target[], io: ProgramIo, inputs: readonly string[]): Promise<void> {
-  const taken = new Set(await Promise.all(inputs.filter((path) => path !== '-').map((path) => realPlace(resolve(io.cwd, path)))));
+  const taken = new Set(
+    await Promise.all(inputs.filter((path) => path !== '-').map((path) => realPlace(resolve(io.cwd, path)))),
+  );
   for (const { file } of targets) {
     if (file === undefined) continue;
     const place = await realPlace(file.path);
-    if (taken.has(place)) throw new ReportFailure('usage', `${file.name} is read or written already; choose another output`);
+    if (taken.has(place))
+      throw new ReportFailure('usage', `${file.name} is read or written already; choose another output`);
     taken.add(place);
     await checkWritable(file.path, file.name);
   }
@@ -81,34 +93,53 @@ async function realPlace(path: string): Promise<string> {
 
 function convertOptions(values: OutputValues, { env, stdout }: ProgramIo): ConvertOptions {
   const choice = values.color ?? 'auto';
-  if (!['auto', 'always', 'never'].includes(choice)) throw new ReportFailure('usage', `--color is auto, always or never, not '${choice}'`);
+  if (!['auto', 'always', 'never'].includes(choice))
+    throw new ReportFailure('usage', `--color is auto, always or never, not '${choice}'`);
   const noColor = env['NO_COLOR'] !== undefined && env['NO_COLOR'] !== '';
   return {
     color: choice === 'always' || (choice === 'auto' && stdout.isTTY === true && !noColor && env['TERM'] !== 'dumb'),
     // A terminal that does not know its width says 0.
     width: stdout.isTTY === true ? stdout.columns || 80 : 120,
     ...(values.limit === undefined ? {} : { limit: countOption('--limit', values.limit) }),
-    ...(values['markdown-bytes'] === undefined ? {} : { bytesMax: countOption('--markdown-bytes', values['markdown-bytes']) }),
+    ...(values['markdown-bytes'] === undefined
+      ? {}
+      : { bytesMax: countOption('--markdown-bytes', values['markdown-bytes']) }),
     ...(values['max-results'] === undefined ? {} : { resultsMax: countOption('--max-results', values['max-results']) }),
   };
 }
 
 /** Writes all documents of the plan. */
-export async function writeOutput(plan: OutputPlan, report: ReportSource, io: ProgramIo, extra: ConvertOptions = {}): Promise<void> {
+export async function writeOutput(
+  plan: OutputPlan,
+  report: ReportSource,
+  io: ProgramIo,
+  extra: ConvertOptions = {},
+): Promise<void> {
   for (const { format, file } of plan.targets) {
     const options = { ...plan.options, ...extra };
     if (format === 'sarif') sarifNotes(report.header, options, io);
     if (file === undefined) await convert(report, format, streamSink(io.stdout, 'standard output'), options);
-    else await writeWhole(file.path, file.name, (sink) => convert(report, format, sink, { ...options, color: plan.options.color === true && format !== 'pretty' }));
+    else
+      await writeWhole(file.path, file.name, (sink) =>
+        convert(report, format, sink, { ...options, color: plan.options.color === true && format !== 'pretty' }),
+      );
   }
 }
 
 /** What GitHub would do with the file, where that is not what one expects. */
-function sarifNotes({ summary, selection }: ReportHeader, { resultsMax = Infinity, baselineState }: ConvertOptions, io: ProgramIo): void {
+function sarifNotes(
+  { summary, selection }: ReportHeader,
+  { resultsMax = Infinity, baselineState }: ConvertOptions,
+  io: ProgramIo,
+): void {
   const written = Math.min(summary.totalIssues, resultsMax);
-  if (written < summary.totalIssues) note(io, `${written} of ${summary.totalIssues} results are written to SARIF (--max-results)`);
+  if (written < summary.totalIssues)
+    note(io, `${written} of ${summary.totalIssues} results are written to SARIF (--max-results)`);
   if (written > SARIF_RESULTS_MAX) {
-    note(io, `${written} results are more than the ${SARIF_RESULTS_MAX} that GitHub takes of one run: it will refuse the file; see --max-results`);
+    note(
+      io,
+      `${written} results are more than the ${SARIF_RESULTS_MAX} that GitHub takes of one run: it will refuse the file; see --max-results`,
+    );
   }
   if (selection.baseline !== undefined && baselineState === undefined) {
     note(io, 'this SARIF lists only what is new: GitHub closes the alerts that are not in it');
@@ -119,8 +150,15 @@ function sarifNotes({ summary, selection }: ReportHeader, { resultsMax = Infinit
  * Says on standard error how it went and why the exit code is what it is, unless the text on a terminal has said so or
  * it was asked to be silent.
  */
-export function tellVerdict(plan: OutputPlan, values: OutputValues, { header, errors, code, linter }: Verdict, io: ProgramIo): void {
-  const isTold = plan.targets.some(({ format, file }) => file === undefined && (format === 'pretty' || format === 'summary'));
+export function tellVerdict(
+  plan: OutputPlan,
+  values: OutputValues,
+  { header, errors, code, linter }: Verdict,
+  io: ProgramIo,
+): void {
+  const isTold = plan.targets.some(
+    ({ format, file }) => file === undefined && (format === 'pretty' || format === 'summary'),
+  );
   if (values.silent === true || (isTold && io.stdout.isTTY === true)) return;
   const [first = '', ...rest] = isTold ? [] : summaryLines(header);
   if (first !== '') note(io, linter === undefined ? first : `${first}; ${linter}`);

@@ -1,5 +1,16 @@
 // `toollint compare`, `gate`, `convert` and `schema`: the verbs that work on reports alone.
-import { exactly, exitFlags, GATE_OPTIONS, gateFrom, inputBytesMax, INPUT_OPTIONS, inputSource, OUTPUT_OPTIONS, parseCommand, VERDICT_OPTIONS } from './command-options.ts';
+import {
+  exactly,
+  exitFlags,
+  GATE_OPTIONS,
+  gateFrom,
+  inputBytesMax,
+  INPUT_OPTIONS,
+  inputSource,
+  OUTPUT_OPTIONS,
+  parseCommand,
+  VERDICT_OPTIONS,
+} from './command-options.ts';
 import { planOutput, tellVerdict, writeOutput } from './command-output.ts';
 import { compare } from '../compare/compare.ts';
 import { EXIT_OK, reportExitCode } from './exit-code.ts';
@@ -16,7 +27,10 @@ export const COMPARE_OPTIONS = {
   quiet: { type: 'boolean' },
   renames: { type: 'string' },
   lenient: { type: 'boolean' },
-  ...INPUT_OPTIONS, ...OUTPUT_OPTIONS, ...GATE_OPTIONS, ...VERDICT_OPTIONS,
+  ...INPUT_OPTIONS,
+  ...OUTPUT_OPTIONS,
+  ...GATE_OPTIONS,
+  ...VERDICT_OPTIONS,
 } as const;
 export const GATE_VERB_OPTIONS = { ...INPUT_OPTIONS, ...OUTPUT_OPTIONS, ...GATE_OPTIONS, ...VERDICT_OPTIONS } as const;
 export const CONVERT_OPTIONS = { ...INPUT_OPTIONS, ...OUTPUT_OPTIONS } as const;
@@ -36,7 +50,8 @@ export async function runSchema(args: readonly string[], io: ProgramIo): Promise
 export async function runConvert(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, CONVERT_OPTIONS);
   const [path = ''] = exactly(1, positionals, 'toollint convert REPORT --to FORMAT');
-  if (values.to === undefined && values.format === undefined) throw new ReportFailure('usage', 'usage: toollint convert REPORT --to FORMAT');
+  if (values.to === undefined && values.format === undefined)
+    throw new ReportFailure('usage', 'usage: toollint convert REPORT --to FORMAT');
   const plan = await planOutput(values, io);
   const source = await inputSource(path, io, inputBytesMax(values));
   try {
@@ -76,13 +91,24 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
     try {
       const renames = values.renames === undefined ? undefined : await readRenames(values.renames, io.cwd, io.cwd);
       const lenient = values.lenient === true;
-      const outcome = await compare(base, currentSource, { quiet: values.quiet === true, gate, renames, lenient, signal: io.signal });
+      const outcome = await compare(base, currentSource, {
+        quiet: values.quiet === true,
+        gate,
+        renames,
+        lenient,
+        signal: io.signal,
+      });
       for (const text of outcome.notes) note(io, text);
       const sarif = { ...plan, targets: plan.targets.filter(({ format }) => format === 'sarif') };
       const others = { ...plan, targets: plan.targets.filter(({ format }) => format !== 'sarif') };
       await writeOutput(others, outcome.report, io);
-      await writeOutput(sarif, outcome.current, io, { baselineState: (index) => (outcome.isNew(index) ? 'new' : 'unchanged') });
-      const { errors, report: { header } } = outcome;
+      await writeOutput(sarif, outcome.current, io, {
+        baselineState: (index) => (outcome.isNew(index) ? 'new' : 'unchanged'),
+      });
+      const {
+        errors,
+        report: { header },
+      } = outcome;
       const code = reportExitCode(header, errors, exitFlags(values));
       tellVerdict(plan, values, { header, errors, code }, io);
       return code;

@@ -7,7 +7,15 @@ import type { ReportSource } from '../document/report-source.ts';
 import { writeReport } from '../document/report-writer.ts';
 import { readRenames } from './renames.ts';
 import { isProfileName, PROFILE_NAMES } from '../scan/bundled-profile.ts';
-import { exitFlags, GATE_OPTIONS, gateFrom, inputSource, OUTPUT_OPTIONS, parseCommand, VERDICT_OPTIONS } from './command-options.ts';
+import {
+  exitFlags,
+  GATE_OPTIONS,
+  gateFrom,
+  inputSource,
+  OUTPUT_OPTIONS,
+  parseCommand,
+  VERDICT_OPTIONS,
+} from './command-options.ts';
 import { planOutput, tellVerdict, writeOutput } from './command-output.ts';
 import { reportExitCode } from './exit-code.ts';
 import { ReportFailure } from '../document/failure.ts';
@@ -52,12 +60,24 @@ export async function runScan(args: readonly string[], io: ProgramIo): Promise<n
   const baseline = values.baseline === undefined ? undefined : await inputSource(values.baseline, io);
   const progress = new ProgressLine(io.stderr, io.env);
   try {
-    const outcome = await scan({ ...options, gate, baseline, renames, progress: (...state) => progress.update(...state) }).finally(() => progress.end());
+    const outcome = await scan({
+      ...options,
+      gate,
+      baseline,
+      renames,
+      progress: (...state) => progress.update(...state),
+    }).finally(() => progress.end());
     try {
       for (const text of outcome.notes) note(io, text);
       await writeOutput(plan, outcome.report, io);
-      const { updatedBaseline, errors, linter, report: { header } } = outcome;
-      if (updatedBaseline !== undefined && values.baseline !== undefined) await writeBaseline(values.baseline, updatedBaseline, io);
+      const {
+        updatedBaseline,
+        errors,
+        linter,
+        report: { header },
+      } = outcome;
+      if (updatedBaseline !== undefined && values.baseline !== undefined)
+        await writeBaseline(values.baseline, updatedBaseline, io);
       const code = reportExitCode(header, errors, exitFlags(values));
       tellVerdict(plan, values, { header, errors, code, linter }, io);
       return code;
@@ -87,12 +107,15 @@ function scanOptions(values: ScanValues, paths: readonly string[], io: ProgramIo
   if (profile !== undefined && !isProfileName(profile)) {
     throw new ReportFailure('usage', `unknown profile '${profile}': known are ${PROFILE_NAMES.join(', ')}`);
   }
-  if (values.renames !== undefined && values.baseline === undefined) throw new ReportFailure('usage', '--renames needs --baseline');
+  if (values.renames !== undefined && values.baseline === undefined)
+    throw new ReportFailure('usage', '--renames needs --baseline');
   if (values['update-baseline'] === true && values.baseline === undefined) {
     throw new ReportFailure('usage', '--update-baseline needs --baseline');
   }
-  if (values['update-baseline'] === true && values.baseline === '-') throw new ReportFailure('usage', '--update-baseline needs a file');
-  if (profile !== undefined && config !== undefined) throw new ReportFailure('usage', '--profile and --config exclude each other');
+  if (values['update-baseline'] === true && values.baseline === '-')
+    throw new ReportFailure('usage', '--update-baseline needs a file');
+  if (profile !== undefined && config !== undefined)
+    throw new ReportFailure('usage', '--profile and --config exclude each other');
   return {
     root: resolve(io.cwd, values.root ?? '.'),
     cwd: io.cwd,
@@ -130,7 +153,8 @@ function withFolder(pattern: string): string[] {
 
 function extensionsOf(lists: readonly string[]): string[] {
   const endings = lists.flatMap((list) => list.split(',')).map((ending) => ending.trim().replace(/^\./u, ''));
-  if (endings.some((ending) => !/^[A-Za-z0-9_.-]+$/u.test(ending))) throw new ReportFailure('usage', '--ext needs endings as in --ext js,ts');
+  if (endings.some((ending) => !/^[A-Za-z0-9_.-]+$/u.test(ending)))
+    throw new ReportFailure('usage', '--ext needs endings as in --ext js,ts');
   return [...new Set(endings)].sort();
 }
 
@@ -145,6 +169,7 @@ function timestampOf({ timestamp }: ScanValues, env: ProgramIo['env']): string |
   const epoch = env['SOURCE_DATE_EPOCH'];
   if (epoch === undefined || epoch === '') return undefined;
   const date = new Date(Number(epoch) * 1000);
-  if (!/^[0-9]+$/u.test(epoch) || Number.isNaN(date.getTime())) throw new ReportFailure('usage', `SOURCE_DATE_EPOCH needs seconds, not '${epoch}'`);
+  if (!/^[0-9]+$/u.test(epoch) || Number.isNaN(date.getTime()))
+    throw new ReportFailure('usage', `SOURCE_DATE_EPOCH needs seconds, not '${epoch}'`);
   return date.toISOString();
 }

@@ -29,7 +29,8 @@ interface Verdict {
 export async function runValidate(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, VALIDATE_OPTIONS);
   const format = values.format ?? 'text';
-  if (format !== 'text' && format !== 'json') throw new ReportFailure('usage', `--format is text or json, not '${format}'`);
+  if (format !== 'text' && format !== 'json')
+    throw new ReportFailure('usage', `--format is text or json, not '${format}'`);
   if (positionals.length === 0) throw new ReportFailure('usage', 'usage: toollint validate FILE|- ...');
   const problemsMax = countOption('--max-problems', values['max-problems'] ?? '100');
   const bytesMax = inputBytesMax(values);
@@ -40,7 +41,12 @@ export async function runValidate(args: readonly string[], io: ProgramIo): Promi
       const source = await inputSource(file, io, bytesMax);
       try {
         const strict = values.strict === true;
-        const inspection = await inspectReport(source, { consistency: values['schema-only'] !== true, advice: strict, problemsMax, signal: io.signal });
+        const inspection = await inspectReport(source, {
+          consistency: values['schema-only'] !== true,
+          advice: strict,
+          problemsMax,
+          signal: io.signal,
+        });
         if (inspection.sawByteOrderMark) note(io, `${file} begins with a byte order mark`);
         verdicts.push(verdictOf(file, inspection, strict));
       } finally {

@@ -55,10 +55,15 @@ export interface BaselineOptions {
 }
 
 /** Reads a baseline. Throws ReportFailure when it cannot serve as one. */
-export async function readBaseline(source: ByteSource, user: BaselineUser, options: BaselineOptions = {}): Promise<Baseline> {
+export async function readBaseline(
+  source: ByteSource,
+  user: BaselineUser,
+  options: BaselineOptions = {},
+): Promise<Baseline> {
   const { renames, lenient = false, signal } = options;
   const report = await openReport(source, { consistency: !lenient, signal }).catch((cause: unknown) => {
-    if (cause instanceof ReportFailure) throw new ReportFailure('baseline', `the baseline cannot be used: ${cause.message}`, cause);
+    if (cause instanceof ReportFailure)
+      throw new ReportFailure('baseline', `the baseline cannot be used: ${cause.message}`, cause);
     throw cause;
   });
   const { header } = report;

@@ -35,13 +35,20 @@ export interface CompareOutcome {
 }
 
 /** Compares. Throws ReportFailure when the baseline cannot serve or the current report is a delta itself. */
-export async function compare(base: ByteSource, currentSource: ByteSource, options: CompareOptions = {}): Promise<CompareOutcome> {
+export async function compare(
+  base: ByteSource,
+  currentSource: ByteSource,
+  options: CompareOptions = {},
+): Promise<CompareOutcome> {
   const { signal, gate, renames, lenient = false } = options;
   checkGateNeeds(gate, true);
   const current = await openReport(currentSource, { consistency: !lenient, signal });
   const { header } = current;
   if (header.selection.baseline !== undefined) {
-    throw new ReportFailure('input', `${currentSource.name} lists only what was new against a baseline; compare needs a full report`);
+    throw new ReportFailure(
+      'input',
+      `${currentSource.name} lists only what was new against a baseline; compare needs a full report`,
+    );
   }
   const quiet = options.quiet === true || header.selection.quiet;
   const user = { tool: header.tool, profile: header.scan.profile, quiet };
@@ -63,13 +70,22 @@ export async function compare(base: ByteSource, currentSource: ByteSource, optio
     ...header,
     selection,
     gate: evaluateGate(gate, {
-      tally, baseline: selection.baseline, execution: header.execution, totalFiles: header.summary.totalFiles,
-      quiet: header.selection.quiet, notVerifiable, scan: header.scan, tool: header.tool,
+      tally,
+      baseline: selection.baseline,
+      execution: header.execution,
+      totalFiles: header.summary.totalFiles,
+      quiet: header.selection.quiet,
+      notVerifiable,
+      scan: header.scan,
+      tool: header.tool,
     }),
     summary: { ...header.summary, totalIssues, bySeverity },
   };
   return {
-    report: { header: result, findings: () => numbered(newFindings(current, match, (finding) => counts(finding) && isListed(finding))) },
+    report: {
+      header: result,
+      findings: () => numbered(newFindings(current, match, (finding) => counts(finding) && isListed(finding))),
+    },
     current: { header: { ...result, summary: header.summary }, findings: () => current.findings() },
     isNew: (index) => match.isNew(index),
     errors: error,
@@ -77,7 +93,11 @@ export async function compare(base: ByteSource, currentSource: ByteSource, optio
   };
 }
 
-async function matchAll(current: ReportSource, entries: readonly BaselineEntry[], counts: (finding: Finding) => boolean): Promise<MatchResult> {
+async function matchAll(
+  current: ReportSource,
+  entries: readonly BaselineEntry[],
+  counts: (finding: Finding) => boolean,
+): Promise<MatchResult> {
   const matcher = new FindingMatcher(entries);
   for await (const batch of current.findings()) {
     for (const finding of batch) {
@@ -88,7 +108,11 @@ async function matchAll(current: ReportSource, entries: readonly BaselineEntry[]
   return matcher.finish();
 }
 
-async function* newFindings(current: ReportSource, match: MatchResult, wanted: (finding: Finding) => boolean): AsyncGenerator<Finding[]> {
+async function* newFindings(
+  current: ReportSource,
+  match: MatchResult,
+  wanted: (finding: Finding) => boolean,
+): AsyncGenerator<Finding[]> {
   let index = 0;
   for await (const batch of current.findings()) {
     const first = index;

@@ -87,7 +87,9 @@ export class FindingMatcher {
         else samePlace.push(entry);
       }
     }
-    for (const { index, placeKey } of left.sort((a, b) => a.line - b.line || a.column - b.column || a.index - b.index)) {
+    for (const { index, placeKey } of left.sort(
+      (a, b) => a.line - b.line || a.column - b.column || a.index - b.index,
+    )) {
       if (leftByPlace.get(placeKey)?.pop() === undefined) this.#markNew(index);
     }
     const news = this.#news;
@@ -115,7 +117,10 @@ function pairGroup({ free, deferred }: Group): { current: Deferred[]; before: Ba
   const before = [...free.values()].flat().sort((a, b) => a.line - b.line || a.column - b.column);
   if (deferred.length === 0) return { current: [], before };
   const current = deferred.sort((a, b) => a.line - b.line || a.column - b.column || a.index - b.index);
-  const chosen = alignLines(before.map(({ line }) => line), current.map(({ line }) => line));
+  const chosen = alignLines(
+    before.map(({ line }) => line),
+    current.map(({ line }) => line),
+  );
   return { current: current.filter((_, index) => chosen[index] !== true), before: before.slice(current.length) };
 }
 

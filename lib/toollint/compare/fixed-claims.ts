@@ -22,11 +22,17 @@ export function fixedClaims(
     if (kind === 'rule-error') failedRules.add(JSON.stringify([ruleId ?? null, relativePath ?? null]));
   }
   const ruleFailed = (ruleId: string, path: string) =>
-    [[ruleId, path], [ruleId, null], [null, path], [null, null]].some((pair) => failedRules.has(JSON.stringify(pair)));
+    [
+      [ruleId, path],
+      [ruleId, null],
+      [null, path],
+      [null, null],
+    ].some((pair) => failedRules.has(JSON.stringify(pair)));
   // A folder that could not be listed stands for everything in it.
   const isUnparsed = (path: string) => {
     if (unparsed.size === 0) return false;
-    for (let end = path.length; end > 0; end = path.lastIndexOf('/', end - 1)) if (unparsed.has(path.slice(0, end))) return true;
+    for (let end = path.length; end > 0; end = path.lastIndexOf('/', end - 1))
+      if (unparsed.has(path.slice(0, end))) return true;
     return false;
   };
   const inScope = (path: string) => {

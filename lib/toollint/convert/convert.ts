@@ -34,7 +34,12 @@ export function isFormat(text: string): text is Format {
 }
 
 /** Writes the report in a format. */
-export async function convert(report: ReportSource, format: Format, sink: TextSink, options: ConvertOptions = {}): Promise<void> {
+export async function convert(
+  report: ReportSource,
+  format: Format,
+  sink: TextSink,
+  options: ConvertOptions = {},
+): Promise<void> {
   const converter: Converter = CONVERTERS[format];
   await converter(report, sink, options);
 }

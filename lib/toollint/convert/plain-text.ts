@@ -54,5 +54,8 @@ export function linkOf(url: string | undefined): string | undefined {
 
 /** A report path as a relative URI: each segment percent-encoded. */
 export function pathUri(path: string): string {
-  return path.split('/').map((segment) => encodeURIComponent(segment.toWellFormed())).join('/');
+  return path
+    .split('/')
+    .map((segment) => encodeURIComponent(segment.toWellFormed()))
+    .join('/');
 }

@@ -16,16 +16,34 @@ export async function writeGithub(report: ReportSource, sink: TextSink, _options
 
 function findingLine({ ruleId, severity, message, location }: Finding): string {
   const { path, line, column } = location;
-  const properties: [string, string | number | undefined][] = [['file', path], ['line', line], ['col', column], ['title', ruleId]];
+  const properties: [string, string | number | undefined][] = [
+    ['file', path],
+    ['line', line],
+    ['col', column],
+    ['title', ruleId],
+  ];
   return commandLine(COMMANDS[severity], properties, message);
 }
 
 function diagnosticLine({ kind, message, ruleId, relativePath }: Diagnostic): string {
-  return commandLine('error', [['file', relativePath], ['title', ruleId === undefined ? kind : `${kind} ${ruleId}`]], message);
+  return commandLine(
+    'error',
+    [
+      ['file', relativePath],
+      ['title', ruleId === undefined ? kind : `${kind} ${ruleId}`],
+    ],
+    message,
+  );
 }
 
-function commandLine(command: string, properties: readonly [string, string | number | undefined][], message: string): string {
-  const given = properties.filter(([, value]) => value !== undefined).map(([name, value]) => `${name}=${escapedProperty(String(value))}`);
+function commandLine(
+  command: string,
+  properties: readonly [string, string | number | undefined][],
+  message: string,
+): string {
+  const given = properties
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}=${escapedProperty(String(value))}`);
   return `::${command} ${given.join(',')}::${escapedData(message)}\n`;
 }
 

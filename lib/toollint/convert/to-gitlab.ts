@@ -11,7 +11,11 @@ import type { TextSink } from '../document/report-writer.ts';
 const SEVERITIES: Readonly<Record<Severity, string>> = { error: 'critical', warning: 'major', info: 'info' };
 
 /** Writes the array, one issue a line. */
-export async function writeGitlab({ header, findings }: ReportSource, sink: TextSink, _options: ConvertOptions): Promise<void> {
+export async function writeGitlab(
+  { header, findings }: ReportSource,
+  sink: TextSink,
+  _options: ConvertOptions,
+): Promise<void> {
   let separator = '[\n';
   // A run that did not reach its end may not look like a clean one.
   for (const [index, diagnostic] of header.execution.diagnostics.entries()) {

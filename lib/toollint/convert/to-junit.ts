@@ -73,18 +73,28 @@ function suiteOf({ location }: Finding): string {
   return location.path ?? PROJECT_SUITE;
 }
 
-function executionSuite({ execution, summary }: ReportHeader, empty: boolean): { text: string; tests: number; errors: number } {
+function executionSuite(
+  { execution, summary }: ReportHeader,
+  empty: boolean,
+): { text: string; tests: number; errors: number } {
   const { diagnostics, status } = execution;
   if (diagnostics.length === 0 && !empty) return { text: '', tests: 0, errors: 0 };
   if (diagnostics.length === 0 && status === 'complete') {
     const only = `<testcase classname="${EXECUTION_SUITE}" name="${summary.totalFiles} files, no findings"/>\n`;
-    return { text: `<testsuite name="${EXECUTION_SUITE}" tests="1" failures="0" errors="0">\n${only}</testsuite>\n`, tests: 1, errors: 0 };
+    return {
+      text: `<testsuite name="${EXECUTION_SUITE}" tests="1" failures="0" errors="0">\n${only}</testsuite>\n`,
+      tests: 1,
+      errors: 0,
+    };
   }
   const cases = diagnostics.map(({ kind, message, ruleId, relativePath }) => {
     const name = [kind, ruleId, relativePath].filter((part) => part !== undefined).join(' ');
     return `<testcase classname="${EXECUTION_SUITE}" name="${xml(name)}"><error type="${kind}" message="${xml(message)}"/></testcase>\n`;
   });
-  if (cases.length === 0) cases.push(`<testcase classname="${EXECUTION_SUITE}" name="${status}"><error type="${status}" message="${status}"/></testcase>\n`);
+  if (cases.length === 0)
+    cases.push(
+      `<testcase classname="${EXECUTION_SUITE}" name="${status}"><error type="${status}" message="${status}"/></testcase>\n`,
+    );
   const { length } = cases;
   return {
     text: `<testsuite name="${EXECUTION_SUITE}" tests="${length}" failures="0" errors="${length}">\n${cases.join('')}</testsuite>\n`,
@@ -94,7 +104,8 @@ function executionSuite({ execution, summary }: ReportHeader, empty: boolean): {
 }
 
 function caseOf({ ruleId, severity, message, location, occurrence }: Finding, suite: string): string {
-  const place = location.line === undefined ? '' : `:${location.line}${location.column === undefined ? '' : `:${location.column}`}`;
+  const place =
+    location.line === undefined ? '' : `:${location.line}${location.column === undefined ? '' : `:${location.column}`}`;
   const repeated = occurrence === 1 ? '' : ` #${occurrence}`;
   const open = `<testcase classname="${xml(suite)}" name="${xml(`${ruleId}${place}${repeated}`)}">`;
   if (severity === 'info') return `${open}<system-out>${xml(message)}</system-out></testcase>\n`;
@@ -102,14 +113,23 @@ function caseOf({ ruleId, severity, message, location, occurrence }: Finding, su
 }
 
 const ENTITIES: Readonly<Record<string, string>> = {
-  '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&apos;', '\n': '&#10;', '\r': '&#13;', '\t': '&#9;',
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&apos;',
+  '\n': '&#10;',
+  '\r': '&#13;',
+  '\t': '&#9;',
 };
 
 /** Characters that XML 1.0 (section 2.2) does not allow become U+FFFD. */
 function xml(text: string): string {
-  return text
-    .toWellFormed()
-    // eslint-disable-next-line no-control-regex -- the characters that XML 1.0 leaves out
-    .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/gu, '\ufffd')
-    .replace(/[&<>"'\n\r\t]/gu, (character) => ENTITIES[character] ?? character);
+  return (
+    text
+      .toWellFormed()
+      // eslint-disable-next-line no-control-regex -- the characters that XML 1.0 leaves out
+      .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/gu, '\ufffd')
+      .replace(/[&<>"'\n\r\t]/gu, (character) => ENTITIES[character] ?? character)
+  );
 }

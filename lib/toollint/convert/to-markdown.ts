@@ -43,17 +43,31 @@ function headText({ execution, summary, selection, gate }: ReportHeader, bytesMa
   const { error, warning, info } = summary.bySeverity;
   const lines = ['### Code analysis', ''];
   if (gate.status !== 'not-evaluated') {
-    lines.push(`**Gate ${escaped(gate.name ?? '')}: ${VERDICTS[gate.status]}**${gate.message === undefined ? '' : ` – ${escaped(shortened(gate.message, 1000))}`}`, '');
+    lines.push(
+      `**Gate ${escaped(gate.name ?? '')}: ${VERDICTS[gate.status]}**${gate.message === undefined ? '' : ` – ${escaped(shortened(gate.message, 1000))}`}`,
+      '',
+    );
   }
-  lines.push(`${counted(summary.totalFiles, 'file')}, ${counted(summary.totalIssues, 'finding')}: ${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info${selection.quiet ? ' (only errors are listed)' : ''}.`);
+  lines.push(
+    `${counted(summary.totalFiles, 'file')}, ${counted(summary.totalIssues, 'finding')}: ${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info${selection.quiet ? ' (only errors are listed)' : ''}.`,
+  );
   const { baseline } = selection;
-  if (baseline !== undefined) lines.push('', `Against the baseline: ${baseline.newIssues} new, ${baseline.unchanged} unchanged, ${baseline.fixed} fixed.`);
-  if (execution.status !== 'complete') lines.push('', `**The analysis is ${execution.status === 'no-files' ? 'empty: no files' : 'incomplete'}.**`, '');
+  if (baseline !== undefined)
+    lines.push(
+      '',
+      `Against the baseline: ${baseline.newIssues} new, ${baseline.unchanged} unchanged, ${baseline.fixed} fixed.`,
+    );
+  if (execution.status !== 'complete')
+    lines.push('', `**The analysis is ${execution.status === 'no-files' ? 'empty: no files' : 'incomplete'}.**`, '');
   let text = `${lines.join('\n')}\n`;
   for (const [index, { kind, message, ruleId, relativePath }] of execution.diagnostics.entries()) {
-    const where = [relativePath, ruleId].filter((part) => part !== undefined).map((part) => escaped(part)).join(' ');
+    const where = [relativePath, ruleId]
+      .filter((part) => part !== undefined)
+      .map((part) => escaped(part))
+      .join(' ');
     const line = `- ${kind} ${where}: ${escaped(shortened(message, CELL_UNITS_MAX))}\n`;
-    if (Buffer.byteLength(text) + Buffer.byteLength(line) > bytesMax) return `${text}- …and ${execution.diagnostics.length - index} more\n`;
+    if (Buffer.byteLength(text) + Buffer.byteLength(line) > bytesMax)
+      return `${text}- …and ${execution.diagnostics.length - index} more\n`;
     text += line;
   }
   return text;
@@ -61,7 +75,10 @@ function headText({ execution, summary, selection, gate }: ReportHeader, bytesMa
 
 function rowOf({ severity, ruleId, message, location, docsUrl }: Finding): string {
   const { path, line } = location;
-  const place = path === undefined ? '(project)' : `${escaped(shortened(path, CELL_UNITS_MAX))}${line === undefined ? '' : `:${line}`}`;
+  const place =
+    path === undefined
+      ? '(project)'
+      : `${escaped(shortened(path, CELL_UNITS_MAX))}${line === undefined ? '' : `:${line}`}`;
   const rule = escaped(shortened(ruleId, CELL_UNITS_MAX));
   const url = linkOf(docsUrl);
   const linked = url === undefined ? rule : `[${rule}](<${url.replace(/[<>|]/gu, encodeURIComponent)}>)`;

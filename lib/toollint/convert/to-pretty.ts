@@ -14,9 +14,14 @@ const COLORS: Readonly<Record<Severity, 'red' | 'yellow' | 'cyan'>> = { error: '
 const WIDTH_MIN = 20;
 
 /** Writes the text. */
-export async function writePretty({ header, findings }: ReportSource, sink: TextSink, options: ConvertOptions): Promise<void> {
+export async function writePretty(
+  { header, findings }: ReportSource,
+  sink: TextSink,
+  options: ConvertOptions,
+): Promise<void> {
   const width = Math.max(WIDTH_MIN, options.width ?? 80);
-  const paint: Paint = options.color === true ? (style, text) => styleText(style, text, { validateStream: false }) : (_, text) => text;
+  const paint: Paint =
+    options.color === true ? (style, text) => styleText(style, text, { validateStream: false }) : (_, text) => text;
   let open: string | undefined;
   for await (const batch of findings()) {
     let text = '';

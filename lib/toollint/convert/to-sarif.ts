@@ -1,23 +1,39 @@
 // SARIF 2.1.0 (OASIS): one run. The rules stand behind the results in the text, because they are known only then.
 // partialFingerprints carries the report's own identity; GitHub's primaryLocationLineHash is left to its uploader.
 import type { Location, Notification, ReportingDescriptor, Result, Run } from 'sarif';
-import { type Diagnostic, FINGERPRINT_VERSION, type Finding, type ReportHeader, type Severity } from '../document/report-schema.ts';
+import {
+  type Diagnostic,
+  FINGERPRINT_VERSION,
+  type Finding,
+  type ReportHeader,
+  type Severity,
+} from '../document/report-schema.ts';
 import type { ReportSource } from '../document/report-source.ts';
 import type { TextSink } from '../document/report-writer.ts';
 import type { ConvertOptions } from './convert-options.ts';
 import { linkOf, pathUri } from './plain-text.ts';
 
-const LEVELS: Readonly<Record<Severity, 'error' | 'warning' | 'note'>> = { error: 'error', warning: 'warning', info: 'note' };
+const LEVELS: Readonly<Record<Severity, 'error' | 'warning' | 'note'>> = {
+  error: 'error',
+  warning: 'warning',
+  info: 'note',
+};
 
 /** GitHub takes 25,000 results of a run; the command line warns above. */
 export const SARIF_RESULTS_MAX = 25_000;
 
 /** Writes the log file. */
-export async function writeSarif({ header, findings }: ReportSource, sink: TextSink, options: ConvertOptions): Promise<void> {
+export async function writeSarif(
+  { header, findings }: ReportSource,
+  sink: TextSink,
+  options: ConvertOptions,
+): Promise<void> {
   const rules = new Map<string, { index: number; rule: ReportingDescriptor }>();
   const stateOf = options.baselineState ?? (header.selection.baseline === undefined ? undefined : () => 'new' as const);
   const isWritten = choiceOf(header, options.resultsMax);
-  await sink('{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0","runs":[{"columnKind":"utf16CodeUnits","results":[');
+  await sink(
+    '{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0","runs":[{"columnKind":"utf16CodeUnits","results":[',
+  );
   let index = -1;
   let separator = '\n';
   for await (const batch of findings()) {
@@ -30,7 +46,12 @@ export async function writeSarif({ header, findings }: ReportSource, sink: TextS
     }
     if (text !== '') await sink(text);
   }
-  const rest = JSON.stringify(runRest(header, [...rules.values()].map(({ rule }) => rule))).slice(1);
+  const rest = JSON.stringify(
+    runRest(
+      header,
+      [...rules.values()].map(({ rule }) => rule),
+    ),
+  ).slice(1);
   await sink(`\n],${rest}]}\n`);
 }
 
@@ -68,7 +89,10 @@ function descriptorOf({ ruleId, docsUrl, category, standardIds }: Finding): Repo
 
 function resultOf(finding: Finding, ruleIndex: number, baselineState: 'new' | 'unchanged' | undefined): Result {
   const { ruleId, severity, message, fingerprint, occurrence, location, suggestion, category } = finding;
-  const properties = { ...(suggestion === undefined ? {} : { suggestion: suggestion.toWellFormed() }), ...(category === undefined ? {} : { category }) };
+  const properties = {
+    ...(suggestion === undefined ? {} : { suggestion: suggestion.toWellFormed() }),
+    ...(category === undefined ? {} : { category }),
+  };
   return {
     ruleId,
     ruleIndex,
@@ -94,7 +118,9 @@ function runRest({ tool, execution, gate, scan }: ReportHeader, rules: Reporting
   const semantic = /^\d+\.\d+\.\d+(?:[-+].*)?$/u.test(tool.version) ? { semanticVersion: tool.version } : {};
   return {
     tool: { driver: { name: tool.name || 'unknown', version: tool.version, ...semantic, rules } },
-    automationDetails: { id: `${tool.name || 'unknown'}/${scan.target?.path === undefined || scan.target.path === '.' ? '' : `${scan.target.path}/`}` },
+    automationDetails: {
+      id: `${tool.name || 'unknown'}/${scan.target?.path === undefined || scan.target.path === '.' ? '' : `${scan.target.path}/`}`,
+    },
     invocations: [{ executionSuccessful: execution.status === 'complete', toolExecutionNotifications }],
     properties: { gate, scan: { profile: scan.profile, timestamp: scan.timestamp }, executionStatus: execution.status },
   };

@@ -8,7 +8,11 @@ const IMPACTS: Readonly<Record<Severity, string>> = { error: 'HIGH', warning: 'M
 const ENGINE_ID = 'toollint';
 
 /** Writes the document; the rules stand behind the issues, because they are known only then. */
-export async function writeSonar({ header, findings }: ReportSource, sink: TextSink, _options: ConvertOptions): Promise<void> {
+export async function writeSonar(
+  { header, findings }: ReportSource,
+  sink: TextSink,
+  _options: ConvertOptions,
+): Promise<void> {
   const rules = new Map<string, Record<string, unknown>>();
   const fallback = header.scan.target?.path ?? '.';
   let separator = '{"issues":[\n';
@@ -44,7 +48,9 @@ function ruleOf({ ruleId, severity, category }: Finding): Record<string, unknown
     description: ruleId,
     engineId: ENGINE_ID,
     cleanCodeAttribute: category === 'layout' ? 'FORMATTED' : 'CONVENTIONAL',
-    impacts: [{ softwareQuality: category === 'problem' ? 'RELIABILITY' : 'MAINTAINABILITY', severity: IMPACTS[severity] }],
+    impacts: [
+      { softwareQuality: category === 'problem' ? 'RELIABILITY' : 'MAINTAINABILITY', severity: IMPACTS[severity] },
+    ],
   };
 }
 

@@ -13,12 +13,17 @@ export async function writeSummary({ header }: ReportSource, sink: TextSink, _op
 /** What is worth saying, a line for each thing. */
 export function summaryLines({ execution, summary, selection, gate }: ReportHeader): string[] {
   const { error, warning, info } = summary.bySeverity;
-  const lines = [`${counted(summary.totalFiles, 'file')}, ${counted(summary.totalIssues, 'finding')}: ${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info`];
+  const lines = [
+    `${counted(summary.totalFiles, 'file')}, ${counted(summary.totalIssues, 'finding')}: ${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info`,
+  ];
   if (selection.quiet) lines.push('only errors are listed');
   const { baseline } = selection;
-  if (baseline !== undefined) lines.push(`baseline: ${baseline.newIssues} new, ${baseline.unchanged} unchanged, ${baseline.fixed} fixed`);
+  if (baseline !== undefined)
+    lines.push(`baseline: ${baseline.newIssues} new, ${baseline.unchanged} unchanged, ${baseline.fixed} fixed`);
   if (execution.status === 'incomplete') {
-    lines.push(`incomplete: ${counted(summary.parseErrors, 'parse error')}, ${counted(summary.ruleErrors, 'rule error')}`);
+    lines.push(
+      `incomplete: ${counted(summary.parseErrors, 'parse error')}, ${counted(summary.ruleErrors, 'rule error')}`,
+    );
   }
   if (execution.status === 'no-files') lines.push('no files were analysed');
   if (gate.status !== 'not-evaluated') {

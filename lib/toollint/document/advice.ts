@@ -9,7 +9,8 @@ import type { TSchema } from '@sinclair/typebox';
 export type AdviceSink = (code: string, pointer: string, message: string) => void;
 
 // RFC 3339, section 5.6.
-const TIMESTAMP = /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])[Tt](?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/u;
+const TIMESTAMP =
+  /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])[Tt](?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/u;
 
 /** Gathers advice over a whole document. */
 export class Advice {
@@ -43,7 +44,9 @@ export class Advice {
     const { scan, gate, execution } = header;
     if (!TIMESTAMP.test(scan.timestamp)) this.#sink('timestamp', '/scan/timestamp', 'expected an RFC 3339 time');
     for (const name of ['enabledRuleIds', 'include', 'exclude'] as const) {
-      const sorted = scan[name].every((value, index) => index === 0 || byCodeUnits(scan[name][index - 1] ?? '', value) < 0);
+      const sorted = scan[name].every(
+        (value, index) => index === 0 || byCodeUnits(scan[name][index - 1] ?? '', value) < 0,
+      );
       if (!sorted) this.#sink('sorted-list', `/scan/${name}`, 'expected a sorted list without repetition');
     }
     if (gate.status !== 'not-evaluated' && gate.name === undefined) {
@@ -51,13 +54,21 @@ export class Advice {
     }
     for (const [index, { kind, relativePath }] of execution.diagnostics.entries()) {
       if (kind !== 'parse-error' || (relativePath !== undefined && this.#parseErrorPaths.has(relativePath))) continue;
-      this.#sink('parse-error-finding', `/execution/diagnostics/${index}`, `expected a ${PARSE_ERROR_RULE} finding in the same file`);
+      this.#sink(
+        'parse-error-finding',
+        `/execution/diagnostics/${index}`,
+        `expected a ${PARSE_ERROR_RULE} finding in the same file`,
+      );
     }
     for (const name of HEADER_NAMES) this.#members(headerProperties[name], header[name], `/${name}`);
   }
 
   addUnknownMember(name: string): void {
-    this.#sink('unknown-member', `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`, 'the specification does not name this member');
+    this.#sink(
+      'unknown-member',
+      `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`,
+      'the specification does not name this member',
+    );
   }
 
   /** Unknown members and ill-formed Unicode, all the way down. */
@@ -68,15 +79,18 @@ export class Advice {
     }
     if (typeof value !== 'object' || value === null) return;
     if (Array.isArray(value)) {
-      for (const [index, element] of value.entries()) this.#members(schema?.['items'] as TSchema | undefined, element, `${pointer}/${index}`);
+      for (const [index, element] of value.entries())
+        this.#members(schema?.['items'] as TSchema | undefined, element, `${pointer}/${index}`);
       return;
     }
     const variants = (schema?.['anyOf'] as TSchema[] | undefined) ?? [schema];
-    const named = variants.find((variant) => variant?.['properties'] !== undefined)?.['properties'] as Record<string, TSchema> | undefined;
+    const named = variants.find((variant) => variant?.['properties'] !== undefined)?.['properties'] as
+      Record<string, TSchema> | undefined;
     for (const [name, member] of Object.entries(value)) {
       const at = `${pointer}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
       const known = named !== undefined && Object.hasOwn(named, name) ? named[name] : undefined;
-      if (known === undefined && schema !== undefined) this.#sink('unknown-member', at, 'the specification does not name this member');
+      if (known === undefined && schema !== undefined)
+        this.#sink('unknown-member', at, 'the specification does not name this member');
       this.#members(known, member, at);
     }
   }

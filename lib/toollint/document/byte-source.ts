@@ -57,7 +57,10 @@ async function* chunksOf(path: string, name: string): AsyncGenerator<Uint8Array>
 export async function streamSource(
   stream: Readable,
   name: string,
-  { bytesMax = Infinity, signal }: { readonly bytesMax?: number | undefined; readonly signal?: AbortSignal | undefined } = {},
+  {
+    bytesMax = Infinity,
+    signal,
+  }: { readonly bytesMax?: number | undefined; readonly signal?: AbortSignal | undefined } = {},
 ): Promise<ByteSource> {
   const folder = await mkdtemp(join(tmpdir(), 'toollint-')).catch((cause: unknown) => {
     throw ioFailure('keep', name, cause);
@@ -89,7 +92,8 @@ export function memorySource(content: string | Uint8Array, name: string): ByteSo
   return {
     name,
     async *open() {
-      for (let at = 0; at < bytes.length; at += CHUNK_BYTES) yield await Promise.resolve(bytes.subarray(at, at + CHUNK_BYTES));
+      for (let at = 0; at < bytes.length; at += CHUNK_BYTES)
+        yield await Promise.resolve(bytes.subarray(at, at + CHUNK_BYTES));
     },
     close: () => Promise.resolve(),
   };

@@ -25,8 +25,17 @@ export interface DocumentVisitor {
 }
 
 type State =
-  | 'root' | 'first-name' | 'name' | 'colon' | 'value' | 'after-value'
-  | 'first-element' | 'element' | 'after-element' | 'end' | 'stopped';
+  | 'root'
+  | 'first-name'
+  | 'name'
+  | 'colon'
+  | 'value'
+  | 'after-value'
+  | 'first-element'
+  | 'element'
+  | 'after-element'
+  | 'end'
+  | 'stopped';
 
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 const QUOTE = 0x22;
@@ -82,7 +91,11 @@ export class DocumentParser {
     }
     this.#advance();
     if (this.#state === 'end' || this.stopped) return;
-    this.#stop('syntax', '', this.#state === 'root' ? 'not JSON: the document is empty' : 'not JSON: the document ends too early');
+    this.#stop(
+      'syntax',
+      '',
+      this.#state === 'root' ? 'not JSON: the document is empty' : 'not JSON: the document ends too early',
+    );
   }
 
   #feed(bytes: Uint8Array): void {
@@ -126,9 +139,11 @@ export class DocumentParser {
 
   #step(byte: number): void {
     switch (this.#state) {
-      case 'root': return this.#atRoot(byte);
+      case 'root':
+        return this.#atRoot(byte);
       case 'first-name':
-      case 'name': return this.#atName(byte);
+      case 'name':
+        return this.#atName(byte);
       case 'colon':
         if (byte !== COLON) return this.#unexpected(pointerToken(this.#memberName), "':'");
         return this.#go('value');
@@ -145,13 +160,16 @@ export class DocumentParser {
       case 'first-element':
         if (byte === CLOSE_ARRAY) return this.#go('after-value');
         return this.#beginElement();
-      case 'element': return this.#beginElement();
+      case 'element':
+        return this.#beginElement();
       case 'after-element':
         if (byte === COMMA) return this.#go('element');
         if (byte === CLOSE_ARRAY) return this.#go('after-value');
         return this.#unexpected('/findings', "',' or ']'");
-      case 'end': return this.#stop('syntax', '', `not one JSON value: more text at byte ${this.#window.offset}`);
-      case 'stopped': return;
+      case 'end':
+        return this.#stop('syntax', '', `not one JSON value: more text at byte ${this.#window.offset}`);
+      case 'stopped':
+        return;
     }
   }
 
@@ -162,7 +180,11 @@ export class DocumentParser {
 
   #atRoot(byte: number): void {
     if (byte === OPEN_OBJECT) return this.#go('first-name');
-    const otherValue = byte === OPEN_ARRAY || byte === QUOTE || (byte >= 0x30 && byte <= 0x39) || '-tfn'.includes(String.fromCharCode(byte));
+    const otherValue =
+      byte === OPEN_ARRAY ||
+      byte === QUOTE ||
+      (byte >= 0x30 && byte <= 0x39) ||
+      '-tfn'.includes(String.fromCharCode(byte));
     if (otherValue) return this.#stop('root', '', 'a report is one JSON object');
     this.#unexpected('', 'a JSON object');
   }
@@ -198,7 +220,9 @@ export class DocumentParser {
     const text = this.#window.endValue(this.#depth, this.#ended);
     if (this.#window.failure !== undefined) {
       const tooDeep = this.#window.failure === 'too-deep';
-      const message = tooDeep ? `nested deeper than ${MAX_DEPTH} levels` : `a value longer than ${MAX_VALUE_BYTES} bytes`;
+      const message = tooDeep
+        ? `nested deeper than ${MAX_DEPTH} levels`
+        : `a value longer than ${MAX_VALUE_BYTES} bytes`;
       this.#stop(this.#window.failure, this.#pointer, message);
       return true;
     }
@@ -215,12 +239,17 @@ export class DocumentParser {
     } catch {
       const found = jsonProblems(text, this.#pointer).at(-1);
       const where = found === undefined ? offset : offset + Buffer.byteLength(text.slice(0, found.offset));
-      this.#stop('syntax', found?.pointer ?? this.#pointer, `not JSON at byte ${where}: ${found?.message.replace('not JSON: ', '') ?? 'malformed value'}`);
+      this.#stop(
+        'syntax',
+        found?.pointer ?? this.#pointer,
+        `not JSON at byte ${where}: ${found?.message.replace('not JSON: ', '') ?? 'malformed value'}`,
+      );
       return;
     }
     if (this.#state === 'name') return this.#acceptName(value as string);
     if (this.#window.doubtfulNumber || this.#window.names !== countNames(value)) {
-      for (const { code, pointer, message } of jsonProblems(text, this.#pointer)) this.#visitor.problem({ code, pointer, message });
+      for (const { code, pointer, message } of jsonProblems(text, this.#pointer))
+        this.#visitor.problem({ code, pointer, message });
     }
     if (this.#state === 'element') {
       this.#visitor.finding(value, this.#findings);
@@ -234,7 +263,11 @@ export class DocumentParser {
 
   #acceptName(name: string): void {
     if (this.#names.has(name)) {
-      this.#visitor.problem({ code: 'duplicate-member', pointer: pointerToken(name), message: 'the member stands twice' });
+      this.#visitor.problem({
+        code: 'duplicate-member',
+        pointer: pointerToken(name),
+        message: 'the member stands twice',
+      });
     }
     this.#names.add(name);
     this.#memberName = name;

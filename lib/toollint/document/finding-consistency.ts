@@ -60,7 +60,11 @@ export class FindingConsistency {
     }
     const { count, sameOwner } = this.#table.add(fingerprint, ruleId, location.scope, location.path ?? '');
     if (occurrence !== count) {
-      this.#sink(12, `/findings/${index}/occurrence`, `expected occurrence ${count} of this fingerprint, found ${occurrence}`);
+      this.#sink(
+        12,
+        `/findings/${index}/occurrence`,
+        `expected occurrence ${count} of this fingerprint, found ${occurrence}`,
+      );
     }
     if (!sameOwner) {
       this.#sink(13, `/findings/${index}/fingerprint`, 'another rule, scope or path has the same fingerprint');
@@ -85,7 +89,10 @@ export class FindingConsistency {
 }
 
 /** A check against the header: invariants 17, 19 and 20. */
-export function findingContextCheck(context: FindingContext, sink: InvariantSink): (finding: Finding, index: number) => void {
+export function findingContextCheck(
+  context: FindingContext,
+  sink: InvariantSink,
+): (finding: Finding, index: number) => void {
   const { scan, selection } = context;
   const enabled = new Set(scan.enabledRuleIds);
   return (finding, index) => {

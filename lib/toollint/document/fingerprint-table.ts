@@ -52,9 +52,12 @@ export class FingerprintTable {
     while (counts[slot] !== 0) {
       const base = slot * KEY_WORDS;
       if (
-        keys[base] === source[at] && keys[base + 1] === source[at + 1] &&
-        keys[base + 2] === source[at + 2] && keys[base + 3] === source[at + 3]
-      ) return slot;
+        keys[base] === source[at] &&
+        keys[base + 1] === source[at + 1] &&
+        keys[base + 2] === source[at + 2] &&
+        keys[base + 3] === source[at + 3]
+      )
+        return slot;
       slot = (slot + 1) & mask;
     }
     return slot;
@@ -81,7 +84,8 @@ export class FingerprintTable {
 }
 
 function readKey(fingerprint: string, key: Uint32Array): void {
-  if (fingerprint.length !== 64 || !readHexWords(fingerprint, key)) readHexWords(hash('sha256', fingerprint, 'hex'), key);
+  if (fingerprint.length !== 64 || !readHexWords(fingerprint, key))
+    readHexWords(hash('sha256', fingerprint, 'hex'), key);
 }
 
 /** Words of 8 hex digits at 0, 8, 32 and 40: two of each half. False: not lower-case hex. */

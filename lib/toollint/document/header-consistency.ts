@@ -36,7 +36,8 @@ function checkCounts(header: ReportHeader, findings: FindingCounts, sink: Invari
   const { summary, execution } = header;
   const expect = (number: number, name: string, actual: number, expected: number | undefined) => {
     if (!isCount(actual)) sink(4, `/summary/${name}`, `a count is an integer of 0 or more, found ${actual}`);
-    else if (expected !== undefined && actual !== expected) sink(number, `/summary/${name}`, `expected ${expected}, found ${actual}`);
+    else if (expected !== undefined && actual !== expected)
+      sink(number, `/summary/${name}`, `expected ${expected}, found ${actual}`);
   };
   expect(1, 'totalIssues', summary.totalIssues, findings.total);
   for (const severity of ['error', 'warning', 'info'] as const) {
@@ -60,7 +61,11 @@ function checkStatus({ execution, summary }: ReportHeader, findings: FindingCoun
   if (status === 'incomplete') {
     if (failures === 0) sink(8, '/execution/status', "'incomplete' needs a parse-error or rule-error diagnostic");
     else if (noFiles > 0 && summary.totalFiles !== 0) {
-      sink(10, `/execution/diagnostics/${diagnostics.findIndex(({ kind }) => kind === 'no-files')}/kind`, 'a no-files diagnostic needs totalFiles 0');
+      sink(
+        10,
+        `/execution/diagnostics/${diagnostics.findIndex(({ kind }) => kind === 'no-files')}/kind`,
+        'a no-files diagnostic needs totalFiles 0',
+      );
     } else if (isCount(summary.totalFiles) && parseErrors > summary.totalFiles) {
       sink(11, '/summary/totalFiles', `${parseErrors} parse errors in ${summary.totalFiles} files`);
     }
@@ -106,6 +111,10 @@ function checkBaseline({ selection, summary }: ReportHeader, sink: InvariantSink
   if (!isCount(baseline.newIssues) || !isCount(summary.totalIssues)) return;
   const fits = quiet ? baseline.newIssues >= summary.totalIssues : baseline.newIssues === summary.totalIssues;
   if (!fits) {
-    sink(21, '/selection/baseline/newIssues', `expected ${quiet ? 'at least ' : ''}${summary.totalIssues}, found ${baseline.newIssues}`);
+    sink(
+      21,
+      '/selection/baseline/newIssues',
+      `expected ${quiet ? 'at least ' : ''}${summary.totalIssues}, found ${baseline.newIssues}`,
+    );
   }
 }

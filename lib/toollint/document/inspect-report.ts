@@ -11,7 +11,14 @@ import { findingContextCheck, FindingConsistency, type InvariantSink } from './f
 import { checkHeader } from './header-consistency.ts';
 import { type Problem, ProblemList } from './problem.ts';
 import {
-  type Finding, findingCheck, findingSchema, headerChecks, HEADER_NAMES, headerProperties, type HeaderName, type ReportHeader,
+  type Finding,
+  findingCheck,
+  findingSchema,
+  headerChecks,
+  HEADER_NAMES,
+  headerProperties,
+  type HeaderName,
+  type ReportHeader,
 } from './report-schema.ts';
 import { schemaProblems } from './schema-problems.ts';
 import { TOOL_NAME } from './tool-identity.ts';
@@ -125,7 +132,8 @@ class Reading {
 
   finding(value: unknown, index: number): void {
     if (!findingCheck.Check(value)) {
-      for (const found of schemaProblems(findingSchema, value, `/findings/${index}`)) this.problem({ code: 'schema', ...found });
+      for (const found of schemaProblems(findingSchema, value, `/findings/${index}`))
+        this.problem({ code: 'schema', ...found });
       return;
     }
     if (this.#wantConsistency) {
@@ -154,7 +162,8 @@ class Reading {
 
   /** A visitor for the second reading: only the checks that need the header. */
   contextReading() {
-    const check = this.header === undefined || !this.#wantConsistency ? undefined : findingContextCheck(this.header, this.#sink);
+    const check =
+      this.header === undefined || !this.#wantConsistency ? undefined : findingContextCheck(this.header, this.#sink);
     const nothing = () => undefined;
     return {
       member: nothing,

@@ -184,7 +184,9 @@ function skipString(bytes: Uint8Array, from: number, end: number): number {
 }
 
 function isDelimiter(byte: number): boolean {
-  return byte === 0x2c || byte === 0x7d || byte === 0x5d || byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
+  return (
+    byte === 0x2c || byte === 0x7d || byte === 0x5d || byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
+  );
 }
 
 /** The end of the last whole UTF-8 character in bytes[from, end). */

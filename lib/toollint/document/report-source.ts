@@ -25,7 +25,9 @@ export interface OpenOptions {
 /** Reads and judges a report that a verb needs. Throws ReportFailure ('input') when it is not valid. */
 export async function openReport(source: ByteSource, options: OpenOptions = {}): Promise<ReportSource> {
   const { header, problems, schema } = await inspectReport(source, { ...options, problemsMax: 1000 });
-  const fault = problems.find(({ level, code }) => level === 'schema' || (level === 'consistency' && code !== 'invariant-12'));
+  const fault = problems.find(
+    ({ level, code }) => level === 'schema' || (level === 'consistency' && code !== 'invariant-12'),
+  );
   if (fault !== undefined || header === undefined) {
     const what = schema === 'valid' ? 'is not consistent' : 'is not a valid report';
     const where = fault === undefined || fault.pointer === '' ? '' : `${fault.pointer}: `;

@@ -34,7 +34,9 @@ async function* linesOf(report: ReportSource): AsyncGenerator<readonly string[]>
 
 /** Everything up to the opening bracket of `findings`, two members' worth of indentation kept small for diffs. */
 export function headerText(header: ReportHeader): string {
-  const lines = HEADER_NAMES.map((name) => `"${name}": ${JSON.stringify(inOrder(headerProperties[name], header[name]))},\n`);
+  const lines = HEADER_NAMES.map(
+    (name) => `"${name}": ${JSON.stringify(inOrder(headerProperties[name], header[name]))},\n`,
+  );
   return `{\n${lines.join('')}"findings": [`;
 }
 
@@ -51,9 +53,14 @@ function inOrder(schema: TSchema | undefined, value: unknown): unknown {
     return items?.['properties'] === undefined ? value : value.map((element) => inOrder(items, element));
   }
   const variants = (schema?.['anyOf'] as TSchema[] | undefined) ?? [schema];
-  const named = (variants.find((variant) => variant?.['properties'] !== undefined)?.['properties'] ?? {}) as Record<string, TSchema>;
+  const named = (variants.find((variant) => variant?.['properties'] !== undefined)?.['properties'] ?? {}) as Record<
+    string,
+    TSchema
+  >;
   const members = value as Record<string, unknown>;
   const known = Object.keys(named).filter((name) => Object.hasOwn(members, name));
-  const unknown = Object.keys(members).filter((name) => !Object.hasOwn(named, name)).sort(byCodeUnits);
+  const unknown = Object.keys(members)
+    .filter((name) => !Object.hasOwn(named, name))
+    .sort(byCodeUnits);
   return Object.fromEntries([...known, ...unknown].map((name) => [name, inOrder(named[name], members[name])]));
 }

@@ -23,7 +23,8 @@ export function schemaProblems(schema: TSchema, value: unknown, base: string): S
 
 /** A union's own error says little: for an object that fits no variant the variant for objects is asked. */
 function inner(error: ValueError): { path: string; message: string }[] {
-  if (error.type === ValueErrorType.ObjectRequiredProperty) return [{ path: error.path, message: 'the member is missing' }];
+  if (error.type === ValueErrorType.ObjectRequiredProperty)
+    return [{ path: error.path, message: 'the member is missing' }];
   if (error.type !== ValueErrorType.Union) return [{ path: error.path, message: describe(error) }];
   const variants = error.schema['anyOf'] as TSchema[];
   const objects = variants.find((variant) => variant['type'] === 'object');

@@ -99,7 +99,8 @@ class StrictReader {
   #number(pointer: string): void {
     const offset = this.at;
     const literal = this.#match(NUMBER);
-    if (literal === undefined) this.fail(pointer, this.at < this.#text.length ? 'unexpected character' : 'unexpected end');
+    if (literal === undefined)
+      this.fail(pointer, this.at < this.#text.length ? 'unexpected character' : 'unexpected end');
     if (isExactNumber(literal)) return;
     const message = `the number ${literal.slice(0, 40)} cannot be read exactly`;
     this.problems.push({ code: 'inexact-number', pointer, message, offset });

@@ -4,7 +4,16 @@ import { ReportFailure } from '../document/failure.ts';
 
 /** Counts that a condition may name, beside `rule:<id>` and `category:<name>`. */
 export const METRICS = [
-  'errors', 'warnings', 'infos', 'issues', 'newIssues', 'newErrors', 'fixed', 'parseErrors', 'ruleErrors', 'files',
+  'errors',
+  'warnings',
+  'infos',
+  'issues',
+  'newIssues',
+  'newErrors',
+  'fixed',
+  'parseErrors',
+  'ruleErrors',
+  'files',
 ] as const;
 
 export const OPERATORS = ['>', '>=', '<', '<=', '==', '!='] as const;
@@ -26,8 +35,12 @@ export interface GateConfig {
   readonly conditions: GateCondition[];
 }
 
-const above = (metric: string, threshold: number, level: GateCondition['level'] = 'fail'): GateCondition =>
-  ({ metric, op: '>', threshold, level });
+const above = (metric: string, threshold: number, level: GateCondition['level'] = 'fail'): GateCondition => ({
+  metric,
+  op: '>',
+  threshold,
+  level,
+});
 
 /** The gates that need no file. */
 export const BUILT_IN_GATES: readonly GateConfig[] = [
@@ -48,14 +61,17 @@ export interface GateRequest {
 /** The gate that was asked for; undefined when none was. Throws ReportFailure ('gate') for anything unknown. */
 export function chosenGate({ name, config, limits = {} }: GateRequest): GateConfig | undefined {
   const own = config === undefined ? [] : parseGates(config.text, config.file);
-  const limited = Object.entries(limits).map(([metric, limit]) => above(metric, checkedThreshold(limit, `the limit of ${metric}`)));
+  const limited = Object.entries(limits).map(([metric, limit]) =>
+    above(metric, checkedThreshold(limit, `the limit of ${metric}`)),
+  );
   const named = name === undefined ? onlyGate(own, config?.file) : gateNamed(name, own);
   if (named === undefined) return limited.length === 0 ? undefined : { name: 'cli', conditions: limited };
   return { name: named.name, conditions: [...named.conditions, ...limited] };
 }
 
 function onlyGate(own: readonly GateConfig[], file: string | undefined): GateConfig | undefined {
-  if (own.length > 1) throw new ReportFailure('gate', `${file ?? 'the gate file'} has ${own.length} gates: choose one with --gate`);
+  if (own.length > 1)
+    throw new ReportFailure('gate', `${file ?? 'the gate file'} has ${own.length} gates: choose one with --gate`);
   return own[0];
 }
 
@@ -74,7 +90,11 @@ export function parseGates(text: string, file: string): GateConfig[] {
   } catch (cause) {
     throw new ReportFailure('gate', `${file} is not JSON`, cause);
   }
-  const list = Array.isArray(value) ? value : isRecord(value) && Array.isArray(value['gates']) ? value['gates'] : [value];
+  const list = Array.isArray(value)
+    ? value
+    : isRecord(value) && Array.isArray(value['gates'])
+      ? value['gates']
+      : [value];
   const gates = list.map((gate: unknown) => parseGate(gate, file));
   if (gates.length === 0) throw new ReportFailure('gate', `${file} has no gate`);
   const names = new Set(BUILT_IN_GATES.map((gate) => gate.name));
@@ -90,15 +110,20 @@ function parseGate(value: unknown, file: string): GateConfig {
   onlyMembers(value, ['name', 'conditions'], `${file}: a gate`);
   const { name, conditions } = value;
   if (typeof name !== 'string' || name.trim() === '') throw new ReportFailure('gate', `${file}: a gate needs a name`);
-  if (!Array.isArray(conditions)) throw new ReportFailure('gate', `${file}: the gate '${name}' needs a list of conditions`);
-  return { name, conditions: conditions.map((condition: unknown) => parseCondition(condition, `${file}: gate '${name}'`)) };
+  if (!Array.isArray(conditions))
+    throw new ReportFailure('gate', `${file}: the gate '${name}' needs a list of conditions`);
+  return {
+    name,
+    conditions: conditions.map((condition: unknown) => parseCondition(condition, `${file}: gate '${name}'`)),
+  };
 }
 
 function parseCondition(value: unknown, where: string): GateCondition {
   if (!isRecord(value)) throw new ReportFailure('gate', `${where}: a condition is an object`);
   onlyMembers(value, ['metric', 'op', 'threshold', 'level'], `${where}: a condition`);
   const { metric, op, threshold, level } = value;
-  const named = typeof metric === 'string' && (METRICS.some((known) => known === metric) || /^(?:rule|category):./su.test(metric));
+  const named =
+    typeof metric === 'string' && (METRICS.some((known) => known === metric) || /^(?:rule|category):./su.test(metric));
   if (!named) throw new ReportFailure('gate', `${where}: unknown metric ${JSON.stringify(metric)}`);
   return {
     metric,
@@ -110,7 +135,11 @@ function parseCondition(value: unknown, where: string): GateCondition {
 
 function member<T extends string>(values: readonly T[], value: unknown, complaint: string): T {
   const found = values.find((known) => known === value);
-  if (found === undefined) throw new ReportFailure('gate', `${complaint} ${JSON.stringify(value) ?? '(missing)'}: known are ${values.join(' ')}`);
+  if (found === undefined)
+    throw new ReportFailure(
+      'gate',
+      `${complaint} ${JSON.stringify(value) ?? '(missing)'}: known are ${values.join(' ')}`,
+    );
   return found;
 }
 

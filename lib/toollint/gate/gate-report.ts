@@ -4,7 +4,10 @@ import type { GateConfig } from './gate-config.ts';
 import type { ReportSource } from '../document/report-source.ts';
 
 /** The report with its gate evaluated, and the errors that it lists. Throws ReportFailure when it cannot be evaluated. */
-export async function gate(report: ReportSource, config: GateConfig): Promise<{ report: ReportSource; errors: number }> {
+export async function gate(
+  report: ReportSource,
+  config: GateConfig,
+): Promise<{ report: ReportSource; errors: number }> {
   const { header } = report;
   const tally = await tallyOf(report.findings());
   const verdict = evaluateGate(config, {
@@ -16,5 +19,8 @@ export async function gate(report: ReportSource, config: GateConfig): Promise<{ 
     scan: header.scan,
     tool: header.tool,
   });
-  return { report: { header: { ...header, gate: verdict }, findings: () => report.findings() }, errors: tally.bySeverity.error };
+  return {
+    report: { header: { ...header, gate: verdict }, findings: () => report.findings() },
+    errors: tally.bySeverity.error,
+  };
 }

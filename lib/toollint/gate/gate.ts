@@ -47,10 +47,13 @@ export function evaluateGate(gate: GateConfig | undefined, subject: GateSubject)
   for (const { metric } of gate.conditions) checkName(metric, subject);
   const measured = gate.conditions.map((condition) => ({ condition, actual: measure(condition.metric, subject) }));
   const { name } = gate;
-  if (subject.execution.status !== 'complete') return { status: 'failed', name, message: unfinished(subject.execution) };
+  if (subject.execution.status !== 'complete')
+    return { status: 'failed', name, message: unfinished(subject.execution) };
   const violated = measured.filter(({ condition, actual }) => isViolated(condition, actual));
   const failed = violated.some(({ condition }) => condition.level === 'fail');
-  const parts = violated.map(({ condition: { metric, op, threshold, level }, actual }) => `${metric} ${actual} ${op} ${threshold} (${level})`);
+  const parts = violated.map(
+    ({ condition: { metric, op, threshold, level }, actual }) => `${metric} ${actual} ${op} ${threshold} (${level})`,
+  );
   if (subject.notVerifiable !== undefined && subject.notVerifiable > 0) {
     parts.push(`${subject.notVerifiable} baseline findings are not verifiable`);
   }
@@ -96,12 +99,18 @@ function unfinished({ status, diagnostics }: ReportHeader['execution']): string 
 
 function isViolated({ op, threshold }: GateCondition, actual: number): boolean {
   switch (op) {
-    case '>': return actual > threshold;
-    case '>=': return actual >= threshold;
-    case '<': return actual < threshold;
-    case '<=': return actual <= threshold;
-    case '==': return actual === threshold;
-    case '!=': return actual !== threshold;
+    case '>':
+      return actual > threshold;
+    case '>=':
+      return actual >= threshold;
+    case '<':
+      return actual < threshold;
+    case '<=':
+      return actual <= threshold;
+    case '==':
+      return actual === threshold;
+    case '!=':
+      return actual !== threshold;
   }
 }
 
@@ -118,17 +127,28 @@ function measure(metric: string, subject: GateSubject): number {
   };
   const { error, warning, info } = tally.bySeverity;
   switch (metric) {
-    case 'errors': return error;
-    case 'warnings': return all(warning);
-    case 'infos': return all(info);
-    case 'issues': return all(error + warning + info);
-    case 'newIssues': return against(({ newIssues }) => newIssues);
-    case 'newErrors': return against(() => error);
-    case 'fixed': return against(({ fixed }) => fixed);
-    case 'parseErrors': return diagnostics('parse-error');
-    case 'ruleErrors': return diagnostics('rule-error');
-    case 'files': return totalFiles;
-    default: break;
+    case 'errors':
+      return error;
+    case 'warnings':
+      return all(warning);
+    case 'infos':
+      return all(info);
+    case 'issues':
+      return all(error + warning + info);
+    case 'newIssues':
+      return against(({ newIssues }) => newIssues);
+    case 'newErrors':
+      return against(() => error);
+    case 'fixed':
+      return against(({ fixed }) => fixed);
+    case 'parseErrors':
+      return diagnostics('parse-error');
+    case 'ruleErrors':
+      return diagnostics('rule-error');
+    case 'files':
+      return totalFiles;
+    default:
+      break;
   }
   if (metric.startsWith('rule:')) return all(tally.byRule.get(metric.slice('rule:'.length)) ?? 0);
   if (metric.startsWith('category:')) return all(tally.byCategory.get(metric.slice('category:'.length)) ?? 0);

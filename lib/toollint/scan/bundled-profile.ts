@@ -26,7 +26,7 @@ export const PROFILES: Readonly<Record<ProfileName, BundledProfile>> = {
     typescript: 'strict',
     rules: {
       'no-undef': 'off',
-      'eqeqeq': 'error',
+      eqeqeq: 'error',
       'no-var': 'error',
       'prefer-const': 'error',
       'no-eval': 'error',
@@ -36,7 +36,7 @@ export const PROFILES: Readonly<Record<ProfileName, BundledProfile>> = {
       'no-console': 'warn',
       'default-case-last': 'warn',
       'no-shadow': 'warn',
-      'complexity': 'warn',
+      complexity: 'warn',
     },
   },
   none: { coreRecommended: false, typescript: undefined, rules: {} },

@@ -26,7 +26,8 @@ export async function choiceOf(exported: unknown, prefix: string): Promise<FileC
     include.push(...wanted.filter((glob) => !isUniversal(glob)).map(placed));
     if (Object.keys(entry).some((name) => !GLOBAL_MEMBERS.has(name))) continue;
     // ESLint leaves out what lies in a folder that a pattern matches.
-    for (const glob of unwanted) exclude.push(placed(glob), ...(glob.endsWith('*') ? [] : [placed(`${glob.replace(/\/$/u, '')}/`)]));
+    for (const glob of unwanted)
+      exclude.push(placed(glob), ...(glob.endsWith('*') ? [] : [placed(`${glob.replace(/\/$/u, '')}/`)]));
   }
   return { include, exclude };
 }

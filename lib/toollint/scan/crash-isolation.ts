@@ -30,7 +30,10 @@ export async function lintIsolated<T>(
       return { result, crashes: [...dropped.values()] };
     } catch (cause) {
       const blamed = request.culpritOf(cause);
-      const found = blamed !== undefined && !dropped.has(blamed) ? [{ ruleId: blamed, error: cause }] : await findCulprits(request, dropped);
+      const found =
+        blamed !== undefined && !dropped.has(blamed)
+          ? [{ ruleId: blamed, error: cause }]
+          : await findCulprits(request, dropped);
       if (found.length === 0) return { result: undefined, crashes: [], failure: messageOf(cause) };
       for (const { ruleId, error } of found) {
         dropped.set(ruleId, { ruleId, message: describeThrown(error) });
@@ -54,7 +57,11 @@ async function findCulprits<T>(
       if (error !== undefined) found.push({ ruleId, error: error.value });
     }
     // Throwing with every rule alone means that no rule is to blame.
-    if (found.length > 0 && (found.length < candidates.length || (await thrownBy(() => request.run(() => false))) === undefined)) return found;
+    if (
+      found.length > 0 &&
+      (found.length < candidates.length || (await thrownBy(() => request.run(() => false))) === undefined)
+    )
+      return found;
   }
   return [];
 }
@@ -71,7 +78,10 @@ async function thrownBy(work: () => Promise<unknown>): Promise<{ value: unknown 
 /** One line for a report. The linter writes into what was thrown, so that a string or null shows as a TypeError. */
 function describeThrown(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
-  if (/^Cannot (?:create|set|read) propert(?:y|ies).*currentNode/u.test(text)) return 'the rule threw a value that is not an Error';
+  if (/^Cannot (?:create|set|read) propert(?:y|ies).*currentNode/u.test(text))
+    return 'the rule threw a value that is not an Error';
   const first = text.split(/\r?\n/u)[0] ?? '';
-  return first.replace(/^Error while loading rule '[^']*': /u, '').trim() || 'the rule threw an Error without a message';
+  return (
+    first.replace(/^Error while loading rule '[^']*': /u, '').trim() || 'the rule threw an Error without a message'
+  );
 }

@@ -36,8 +36,12 @@ export async function eslintFor(root: string): Promise<EslintCopy> {
     return { ESLint: Class, builtinRules: rules, version, isOwn: false, typescriptFlags: flagsFor(own) };
   }
   if (versionAt(local, 'jiti') !== undefined) lookInRootForJiti(root);
-  const [{ ESLint: Class }, { builtinRules: rules }] = await Promise.all([import('eslint'), import('eslint/use-at-your-own-risk')]);
-  const typescriptFlags = versionAt(local, 'jiti') === undefined ? flagsFor(createRequire(import.meta.resolve('eslint'))) : [];
+  const [{ ESLint: Class }, { builtinRules: rules }] = await Promise.all([
+    import('eslint'),
+    import('eslint/use-at-your-own-risk'),
+  ]);
+  const typescriptFlags =
+    versionAt(local, 'jiti') === undefined ? flagsFor(createRequire(import.meta.resolve('eslint'))) : [];
   const copy = { ESLint: Class, builtinRules: rules, version: Class.version, isOwn: true, typescriptFlags };
   return version === undefined ? copy : { ...copy, passedOver: version };
 }
@@ -58,6 +62,8 @@ function lookInRootForJiti(root: string): void {
   const parentURL = pathToFileURL(join(root, 'package.json')).href;
   registerHooks({
     resolve: (specifier, context, next) =>
-      specifier === 'jiti' || specifier.startsWith('jiti/') ? next(specifier, { ...context, parentURL }) : next(specifier, context),
+      specifier === 'jiti' || specifier.startsWith('jiti/')
+        ? next(specifier, { ...context, parentURL })
+        : next(specifier, context),
   });
 }

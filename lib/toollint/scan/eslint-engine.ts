@@ -15,7 +15,13 @@ import { choiceOf, DEFAULT_FILES, DEFAULT_IGNORES } from './config-patterns.ts';
 import { lintIsolated, type RuleFilter } from './crash-isolation.ts';
 import { type EslintCopy, eslintFor } from './eslint-copy.ts';
 import {
-  ConfigMissing, type EngineMessage, type EngineOptions, type FileChoice, type LintedFile, type LintEngine, type RuleFacts,
+  ConfigMissing,
+  type EngineMessage,
+  type EngineOptions,
+  type FileChoice,
+  type LintedFile,
+  type LintEngine,
+  type RuleFacts,
   UNUSED_DIRECTIVE_RULE,
 } from './lint-engine.ts';
 import { RuleFailures } from './rule-failures.ts';
@@ -135,7 +141,8 @@ class EslintEngine implements LintEngine {
     for (const file of await this.#configFiles(paths)) {
       const base = this.#options.config === undefined ? dirname(file) : this.#options.root;
       const prefix = relative(this.#options.root, base).split(sep).join('/');
-      const module = await import(pathToFileURL(file).href).catch(() => undefined) as { default?: unknown } | undefined;
+      const module = (await import(pathToFileURL(file).href).catch(() => undefined)) as
+        { default?: unknown } | undefined;
       const choice = module === undefined ? undefined : await choiceOf(module.default, prefix).catch(() => undefined);
       if (choice === undefined) return undefined;
       include.push(...choice.include);
@@ -192,12 +199,15 @@ class EslintEngine implements LintEngine {
 
 /** ESLint's old configuration files, which neither ESLint 9 nor 10 reads by itself. */
 function legacyConfig(root: string): string | undefined {
-  return readdirSync(root).sort().find((name) => /^\.eslintrc(?:\.(?:js|cjs|yaml|yml|json))?$/u.test(name));
+  return readdirSync(root)
+    .sort()
+    .find((name) => /^\.eslintrc(?:\.(?:js|cjs|yaml|yml|json))?$/u.test(name));
 }
 
 function notesOn({ root, profile }: EngineOptions, { version, passedOver }: EslintCopy): string[] {
   const notes: string[] = [];
-  if (passedOver !== undefined) notes.push(`the root has ESLint ${passedOver}, which is not supported: ESLint ${version} is used`);
+  if (passedOver !== undefined)
+    notes.push(`the root has ESLint ${passedOver}, which is not supported: ESLint ${version} is used`);
   const legacy = profile === null ? legacyConfig(root) : undefined;
   if (legacy !== undefined) notes.push(`${legacy} is not read: only eslint.config.* is`);
   return notes;
@@ -216,7 +226,12 @@ function noConfig(root: string): string {
 }
 
 function isConfigMissing(error: unknown): boolean {
-  return error instanceof Error && ('messageTemplate' in error ? error.messageTemplate === 'config-file-missing' : /could not find config file/iu.test(error.message));
+  return (
+    error instanceof Error &&
+    ('messageTemplate' in error
+      ? error.messageTemplate === 'config-file-missing'
+      : /could not find config file/iu.test(error.message))
+  );
 }
 
 function isOn(entry: unknown): boolean {

@@ -25,7 +25,11 @@ const SAME_LINE_DIRECTIVE = /\s*\/[/*]\s*eslint-disable-line\b.*$/u;
 
 /** What the findings were before a comment on their own line took them back, so that the comment is not part of them. */
 export function withoutDirectives(text: string): string {
-  return text.includes('eslint-disable-line') ? sourceLines(text).map((line) => line.replace(SAME_LINE_DIRECTIVE, '')).join('\n') : text;
+  return text.includes('eslint-disable-line')
+    ? sourceLines(text)
+        .map((line) => line.replace(SAME_LINE_DIRECTIVE, ''))
+        .join('\n')
+    : text;
 }
 
 /** Findings of one file, sorted. */
@@ -36,9 +40,16 @@ export function fileFindings(request: FileFindingsRequest): Finding[] {
   return request.messages.map((message) => findingOf(request, message, lines, place)).sort(compareFindings);
 }
 
-function findingOf(request: FileFindingsRequest, message: EngineMessage, lines: readonly string[], place: string): Finding {
+function findingOf(
+  request: FileFindingsRequest,
+  message: EngineMessage,
+  lines: readonly string[],
+  place: string,
+): Finding {
   const ruleId = ruleIdOf(message);
-  const masked = message.fatal ? withoutAbsolutePaths(message.message, request.roots) : withoutRoots(message.message, request.roots);
+  const masked = message.fatal
+    ? withoutAbsolutePaths(message.message, request.roots)
+    : withoutRoots(message.message, request.roots);
   const text = masked || `(${ruleId} gave no message)`;
   const discriminator = discriminatorOf(message.messageId, text, '');
   const isParseError = ruleId === PARSE_ERROR_RULE;
@@ -75,8 +86,14 @@ function isOrdinal(value: number | undefined): value is number {
 
 const ISSUE_TYPES: Readonly<Record<string, string>> = { problem: 'bug', suggestion: 'code-smell', layout: 'style' };
 
-function addDetails(finding: Finding, message: EngineMessage, request: FileFindingsRequest, lines: readonly string[]): void {
-  const { category, docsUrl } = finding.ruleId === PARSE_ERROR_RULE ? { category: 'problem' } : request.factsOf(finding.ruleId);
+function addDetails(
+  finding: Finding,
+  message: EngineMessage,
+  request: FileFindingsRequest,
+  lines: readonly string[],
+): void {
+  const { category, docsUrl } =
+    finding.ruleId === PARSE_ERROR_RULE ? { category: 'problem' } : request.factsOf(finding.ruleId);
   if (message.suggestion !== undefined) finding.suggestion = withoutRoots(oneLine(message.suggestion), request.roots);
   const snippet = request.snippets ? snippetOf(lines, finding.location) : '';
   if (snippet !== '') finding.codeSnippet = snippet;
@@ -92,5 +109,8 @@ function snippetOf(lines: readonly string[], { line, column }: Finding['location
   if (raw === undefined) return '';
   if (raw.length <= SNIPPET_UNITS_MAX) return raw.trim().toWellFormed();
   const start = Math.max(0, (column ?? 1) - 1 - SNIPPET_UNITS_MAX / 4);
-  return raw.slice(start, start + SNIPPET_UNITS_MAX).trim().toWellFormed();
+  return raw
+    .slice(start, start + SNIPPET_UNITS_MAX)
+    .trim()
+    .toWellFormed();
 }

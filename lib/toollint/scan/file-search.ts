@@ -52,7 +52,11 @@ interface GlobStart {
 const NEVER_ENTERED: ReadonlySet<string> = new Set(['node_modules', '.git']);
 
 /** What the arguments name, sorted, each once. Throws ReportFailure for a path that does not exist or is outside the root. */
-export async function findStarts({ root, cwd, paths }: Pick<SearchRequest, 'root' | 'cwd' | 'paths'>): Promise<Start[]> {
+export async function findStarts({
+  root,
+  cwd,
+  paths,
+}: Pick<SearchRequest, 'root' | 'cwd' | 'paths'>): Promise<Start[]> {
   if (paths.length === 0) return [{ kind: 'folder', path: '.', absolute: root }];
   const starts = new Map<string, Start>();
   for (const path of paths) {
@@ -135,7 +139,12 @@ export function isWanted({ path, isFolder }: FoundFile, { include, exclude, exte
   return extensions.length === 0 || extensions.some((extension) => path.endsWith(`.${extension}`));
 }
 
-async function walk(request: SearchRequest, folder: string, path: string, add: (file: FoundFile) => void): Promise<void> {
+async function walk(
+  request: SearchRequest,
+  folder: string,
+  path: string,
+  add: (file: FoundFile) => void,
+): Promise<void> {
   throwIfInterrupted(request.signal);
   let entries: Dirent[];
   try {
@@ -149,7 +158,11 @@ async function walk(request: SearchRequest, folder: string, path: string, add: (
     const name = entry.name.normalize('NFC');
     const inner = path === '.' ? name : `${path}/${name}`;
     if (entry.isFile()) add({ path: inner, absolute });
-    else if (entry.isDirectory() && !NEVER_ENTERED.has(entry.name) && !matchesAny(`${inner}/x`, foldersOf(request.exclude))) {
+    else if (
+      entry.isDirectory() &&
+      !NEVER_ENTERED.has(entry.name) &&
+      !matchesAny(`${inner}/x`, foldersOf(request.exclude))
+    ) {
       await walk(request, absolute, inner, add);
     }
   }
@@ -163,9 +176,11 @@ function foldersOf(exclude: readonly string[]): string[] {
 /** Two names on disk that are one in NFC keep apart: the second stays as it is on disk. */
 function distinctPaths(files: readonly FoundFile[]): FoundFile[] {
   const seen = new Set<string>();
-  return [...files].sort((left, right) => byCodeUnits(left.absolute, right.absolute)).map((file) => {
-    const path = seen.has(file.path) ? file.path.normalize('NFD') : file.path;
-    seen.add(path);
-    return { ...file, path };
-  });
+  return [...files]
+    .sort((left, right) => byCodeUnits(left.absolute, right.absolute))
+    .map((file) => {
+      const path = seen.has(file.path) ? file.path.normalize('NFD') : file.path;
+      seen.add(path);
+      return { ...file, path };
+    });
 }

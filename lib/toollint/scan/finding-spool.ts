@@ -62,7 +62,10 @@ export class FindingSpool {
 
   async *#fromDisk(): AsyncGenerator<readonly string[]> {
     let rest = '';
-    for await (const chunk of createReadStream(join(this.#folder ?? '', 'findings'), { encoding: 'utf8', highWaterMark: 1 << 18 })) {
+    for await (const chunk of createReadStream(join(this.#folder ?? '', 'findings'), {
+      encoding: 'utf8',
+      highWaterMark: 1 << 18,
+    })) {
       const lines = (rest + (chunk as string)).split('\n');
       rest = lines.pop() ?? '';
       yield lines;

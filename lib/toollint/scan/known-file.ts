@@ -19,7 +19,8 @@ export async function lintedFile(
   }
   const linted = await engine.lint(absolute, text);
   const rules = (await engine.rulesFor(absolute)) ?? [];
-  const isWhole = linted.failure === undefined && linted.crashes.length === 0 && !rules.some((id) => engine.givenUp.has(id));
+  const isWhole =
+    linted.failure === undefined && linted.crashes.length === 0 && !rules.some((id) => engine.givenUp.has(id));
   if (isWhole) cache.put(path, text, settings, linted);
   return linted;
 }

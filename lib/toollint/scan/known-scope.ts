@@ -18,9 +18,16 @@ export function mayExist(absolute: string): boolean {
 }
 
 /** The rules that a scan would run on a file of the root that is not there; none when the scan would pass it over. */
-export async function rulesIfThere(path: string, search: SearchRequest, starts: readonly Start[], engine: LintEngine): Promise<readonly string[]> {
+export async function rulesIfThere(
+  path: string,
+  search: SearchRequest,
+  starts: readonly Start[],
+  engine: LintEngine,
+): Promise<readonly string[]> {
   const absolute = join(search.root, path);
-  const isNamed = starts.some((start) => (start.kind === 'glob' ? matchesGlob(path, start.pattern) : isUnder(path, start.path)));
+  const isNamed = starts.some((start) =>
+    start.kind === 'glob' ? matchesGlob(path, start.pattern) : isUnder(path, start.path),
+  );
   if (!isNamed || !isWanted({ path, absolute }, search)) return [];
   try {
     return (await engine.rulesFor(absolute)) ?? [];

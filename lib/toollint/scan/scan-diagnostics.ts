@@ -36,7 +36,10 @@ export class ScanDiagnostics {
 
   /** The execution member for a scan of so many files. */
   execution(totalFiles: number, givenUp: ReadonlySet<string>): ReportHeader['execution'] {
-    const diagnostics = [...this.#parse, ...[...this.#crashes].flatMap(([ruleId, list]) => folded(ruleId, list, givenUp.has(ruleId)))];
+    const diagnostics = [
+      ...this.#parse,
+      ...[...this.#crashes].flatMap(([ruleId, list]) => folded(ruleId, list, givenUp.has(ruleId))),
+    ];
     if (diagnostics.length > 0) return { status: 'incomplete', diagnostics: diagnostics.sort(compareDiagnostics) };
     if (totalFiles > 0) return { status: 'complete', diagnostics: [] };
     return { status: 'no-files', diagnostics: [{ kind: 'no-files', message: 'no file to analyse was found' }] };
@@ -51,7 +54,16 @@ export class ScanDiagnostics {
 function folded(ruleId: string, list: readonly Diagnostic[], isGivenUp: boolean): readonly Diagnostic[] {
   if (list.length <= CRASHES_OF_A_RULE_MAX && !isGivenUp) return list;
   const end = isGivenUp ? ' and was given up' : '';
-  return [{ kind: 'rule-error', ruleId, message: `the rule failed in ${list.length} files${end}, first: ${list[0]?.message ?? ''}`.slice(0, MESSAGE_UNITS_MAX) }];
+  return [
+    {
+      kind: 'rule-error',
+      ruleId,
+      message: `the rule failed in ${list.length} files${end}, first: ${list[0]?.message ?? ''}`.slice(
+        0,
+        MESSAGE_UNITS_MAX,
+      ),
+    },
+  ];
 }
 
 function compareDiagnostics(left: Diagnostic, right: Diagnostic): number {

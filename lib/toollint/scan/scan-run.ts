@@ -72,7 +72,10 @@ export class ScanRun {
     }
     const source = file.fault === undefined ? readSource(file.absolute) : { fault: file.fault };
     const text = 'text' in source ? source.text : '';
-    const taken = 'text' in source ? await this.#lint(file, path, text) : this.#unparsed(path, `the file cannot be read: ${source.fault}`);
+    const taken =
+      'text' in source
+        ? await this.#lint(file, path, text)
+        : this.#unparsed(path, `the file cannot be read: ${source.fault}`);
     const findings = this.#findings(path, text, taken.messages);
     this.found += findings.length;
     const counting = this.#baseline?.newFindings(path, findings, this.#lookedAt(path, text, taken)) ?? findings;
@@ -109,7 +112,11 @@ export class ScanRun {
 
   #unparsed(path: string, message: string): TakenFile {
     this.#diagnostics.parseError(path, message);
-    return { messages: [{ ruleId: PARSE_ERROR_RULE, severity: 'error', message, fatal: true }], suppressed: [], ran: undefined };
+    return {
+      messages: [{ ruleId: PARSE_ERROR_RULE, severity: 'error', message, fatal: true }],
+      suppressed: [],
+      ran: undefined,
+    };
   }
 
   /** The quiet filter, then the numbers. */
@@ -133,7 +140,14 @@ export class ScanRun {
     const { error, warning, info } = this.#listed;
     const tool = { name: TOOL_NAME, version: TOOL_VERSION };
     const subject = {
-      tally: this.#tally, baseline: counts, execution, totalFiles, quiet: false, notVerifiable, scan: scanned, tool,
+      tally: this.#tally,
+      baseline: counts,
+      execution,
+      totalFiles,
+      quiet: false,
+      notVerifiable,
+      scan: scanned,
+      tool,
     };
     const header: ReportHeader = {
       schemaVersion: SCHEMA_VERSION,
@@ -158,11 +172,15 @@ export class ScanRun {
       linter: engine.name,
       close: () => spool.close(),
     };
-    if (options.updateBaseline !== true || options.baseline === undefined || this.#baseline === undefined) return outcome;
+    if (options.updateBaseline !== true || options.baseline === undefined || this.#baseline === undefined)
+      return outcome;
     if (execution.status !== 'complete') {
       notes.push('the baseline is left as it is, because the analysis is not complete');
       return outcome;
     }
-    return { ...outcome, updatedBaseline: await updatedBaseline(options.baseline, this.#baseline, header, options.renames) };
+    return {
+      ...outcome,
+      updatedBaseline: await updatedBaseline(options.baseline, this.#baseline, header, options.renames),
+    };
   }
 }

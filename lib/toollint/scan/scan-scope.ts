@@ -45,7 +45,8 @@ function isTrue({ target, include, exclude }: ScanScope, { found, files }: Scope
   const scanned = new Set(files.map(({ path }) => path));
   return found.every(({ path, isFolder }) => {
     if (isFolder === true) return true;
-    const said = isUnder(path, target.path) && (include.length === 0 || matchesAny(path, include)) && !matchesAny(path, exclude);
+    const said =
+      isUnder(path, target.path) && (include.length === 0 || matchesAny(path, include)) && !matchesAny(path, exclude);
     return said === scanned.has(path);
   });
 }

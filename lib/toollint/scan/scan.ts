@@ -29,7 +29,10 @@ export async function scan(options: ScanOptions): Promise<ScanOutcome> {
   const prefix = new PathPrefix(options.pathPrefix ?? '');
   checkGateNeeds(options.gate, options.baseline !== undefined);
   const engine = await loadEngine(options, root);
-  const renames = options.renames === undefined ? undefined : new Map([...options.renames].map(([from, to]) => [prefix.of(from), prefix.of(to)]));
+  const renames =
+    options.renames === undefined
+      ? undefined
+      : new Map([...options.renames].map(([from, to]) => [prefix.of(from), prefix.of(to)]));
   const baseline = await baselineFor({ ...options, renames });
   const search: SearchRequest = {
     root,
@@ -63,20 +66,24 @@ export async function scan(options: ScanOptions): Promise<ScanOutcome> {
     }
     await cache?.save(root);
     for (const id of run.reportedRuleIds) enabledRuleIds.add(id);
-    return await run.outcome({
-      scopeKnown: true,
-      ...scope,
-      timestamp: options.timestamp ?? (options.deterministic === true ? new Date(0) : new Date()).toISOString(),
-      durationMs: options.deterministic === true ? 0 : Math.round(performance.now() - started),
-      profile: options.profile ?? null,
-      enabledRuleIds: sortedUnique(enabledRuleIds),
-    }, files.length, {
-      exists,
-      rulesIfThere: async (path) => {
-        const own = prefix.strip(path);
-        return own === undefined ? [] : rulesIfThere(own, search, starts, engine);
+    return await run.outcome(
+      {
+        scopeKnown: true,
+        ...scope,
+        timestamp: options.timestamp ?? (options.deterministic === true ? new Date(0) : new Date()).toISOString(),
+        durationMs: options.deterministic === true ? 0 : Math.round(performance.now() - started),
+        profile: options.profile ?? null,
+        enabledRuleIds: sortedUnique(enabledRuleIds),
       },
-    });
+      files.length,
+      {
+        exists,
+        rulesIfThere: async (path) => {
+          const own = prefix.strip(path);
+          return own === undefined ? [] : rulesIfThere(own, search, starts, engine);
+        },
+      },
+    );
   } catch (cause) {
     await run.spool.close();
     throw cause;
@@ -89,9 +96,19 @@ async function realRoot(root: string): Promise<string> {
   });
 }
 
-async function baselineFor({ baseline, profile = null, quiet = false, renames, signal }: ScanOptions): Promise<Baseline | undefined> {
+async function baselineFor({
+  baseline,
+  profile = null,
+  quiet = false,
+  renames,
+  signal,
+}: ScanOptions): Promise<Baseline | undefined> {
   if (baseline === undefined) return undefined;
-  return readBaseline(baseline, { tool: { name: TOOL_NAME, version: TOOL_VERSION }, profile, quiet }, { renames, signal });
+  return readBaseline(
+    baseline,
+    { tool: { name: TOOL_NAME, version: TOOL_VERSION }, profile, quiet },
+    { renames, signal },
+  );
 }
 
 async function loadEngine(options: ScanOptions, root: string): Promise<LintEngine> {
@@ -100,14 +117,22 @@ async function loadEngine(options: ScanOptions, root: string): Promise<LintEngin
     const { createEngine } = await import('./eslint-engine.ts');
     return await createEngine({ root, profile, config, extensions });
   } catch (cause) {
-    const missing = cause instanceof Error ? /Cannot find package '(eslint|typescript-eslint)'/u.exec(cause.message)?.[1] : undefined;
+    const missing =
+      cause instanceof Error ? /Cannot find package '(eslint|typescript-eslint)'/u.exec(cause.message)?.[1] : undefined;
     if (errnoOf(cause) !== 'ERR_MODULE_NOT_FOUND' || missing === undefined) throw cause;
-    throw new ReportFailure('config', 'scan needs eslint and typescript-eslint, which are not installed: npm install --save-dev eslint typescript-eslint', cause);
+    throw new ReportFailure(
+      'config',
+      'scan needs eslint and typescript-eslint, which are not installed: npm install --save-dev eslint typescript-eslint',
+      cause,
+    );
   }
 }
 
 /** Files that the configuration is for, and the rules that are on for any of them. */
-async function lintableFiles(engine: LintEngine, found: readonly FoundFile[]): Promise<{ files: FoundFile[]; enabledRuleIds: Set<string> }> {
+async function lintableFiles(
+  engine: LintEngine,
+  found: readonly FoundFile[],
+): Promise<{ files: FoundFile[]; enabledRuleIds: Set<string> }> {
   const files: FoundFile[] = [];
   const enabledRuleIds = new Set<string>();
   let unconfigured: ConfigMissing | undefined;

@@ -16,7 +16,8 @@ export function readSource(absolute: string): { text: string } | { fault: string
     try {
       const status = fstatSync(file);
       if (!status.isFile()) return { fault: 'not a regular file' };
-      if (status.size > SOURCE_BYTES_MAX) return { fault: `${status.size} bytes, more than the limit of ${SOURCE_BYTES_MAX}` };
+      if (status.size > SOURCE_BYTES_MAX)
+        return { fault: `${status.size} bytes, more than the limit of ${SOURCE_BYTES_MAX}` };
       return { text: readFileSync(file, 'utf8') };
     } finally {
       closeSync(file);

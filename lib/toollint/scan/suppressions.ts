@@ -16,10 +16,17 @@ export type Suppressions = Readonly<Record<string, Readonly<Record<string, { rea
 /** The root's suppressions; empty when it has none. Throws ReportFailure ('config') when they cannot be read. */
 export async function readSuppressions(root: string): Promise<Suppressions> {
   try {
-    return Object.assign(Object.create(null), JSON.parse(await readFile(join(root, SUPPRESSIONS_FILE), 'utf8'))) as Suppressions;
+    return Object.assign(
+      Object.create(null),
+      JSON.parse(await readFile(join(root, SUPPRESSIONS_FILE), 'utf8')),
+    ) as Suppressions;
   } catch (cause) {
     if (errnoOf(cause) === 'ENOENT') return {};
-    throw new ReportFailure('config', `${SUPPRESSIONS_FILE} cannot be read: ${errnoOf(cause) ?? messageOf(cause)}`, cause);
+    throw new ReportFailure(
+      'config',
+      `${SUPPRESSIONS_FILE} cannot be read: ${errnoOf(cause) ?? messageOf(cause)}`,
+      cause,
+    );
   }
 }
 

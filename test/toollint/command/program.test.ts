@@ -18,8 +18,16 @@ import { fullReport, sampleFinding, sampleReport } from '../support/samples.ts';
 const HOME = fileURLToPath(new URL('../../../', import.meta.url));
 
 /** Starts the program as its own process; it is ended when the test ends. */
-function start(t: TestContext, args: readonly string[], { cwd = tmpdir(), env = {}, home = HOME }: { cwd?: string; env?: Record<string, string>; home?: string } = {}) {
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(home, 'bin/toollint.ts'), ...args], { cwd, env: { ...process.env, ...env }, stdio: ['pipe', 'pipe', 'pipe'] });
+function start(
+  t: TestContext,
+  args: readonly string[],
+  { cwd = tmpdir(), env = {}, home = HOME }: { cwd?: string; env?: Record<string, string>; home?: string } = {},
+) {
+  const child = spawn(
+    process.execPath,
+    ['--disable-warning=ExperimentalWarning', join(home, 'bin/toollint.ts'), ...args],
+    { cwd, env: { ...process.env, ...env }, stdio: ['pipe', 'pipe', 'pipe'] },
+  );
   t.after(() => child.kill('SIGKILL'));
   return child;
 }
@@ -38,7 +46,14 @@ async function finished(child: ChildProcess): Promise<{ code: number | null; std
 
 describe('the program', () => {
   it('explains itself and every verb, with every flag', async () => {
-    const tables = { scan: SCAN_OPTIONS, validate: VALIDATE_OPTIONS, compare: COMPARE_OPTIONS, gate: GATE_VERB_OPTIONS, convert: CONVERT_OPTIONS, schema: {} };
+    const tables = {
+      scan: SCAN_OPTIONS,
+      validate: VALIDATE_OPTIONS,
+      compare: COMPARE_OPTIONS,
+      gate: GATE_VERB_OPTIONS,
+      convert: CONVERT_OPTIONS,
+      schema: {},
+    };
     for (const [verb, options] of Object.entries(tables)) {
       const { code, stdout } = await toollint([verb, '--help']);
       assert.deepEqual([code, stdout], [0, USAGE[verb]]);
@@ -49,7 +64,19 @@ describe('the program', () => {
   });
 
   it('refuses what it does not know with one line', async () => {
-    for (const args of [[], ['lint'], ['merge'], ['toString'], ['validate'], ['validate', '--nope'], ['compare', 'a'], ['gate'], ['convert', 'a'], ['convert', 'a', 'b', '--to', 'sarif'], ['schema', 'x']]) {
+    for (const args of [
+      [],
+      ['lint'],
+      ['merge'],
+      ['toString'],
+      ['validate'],
+      ['validate', '--nope'],
+      ['compare', 'a'],
+      ['gate'],
+      ['convert', 'a'],
+      ['convert', 'a', 'b', '--to', 'sarif'],
+      ['schema', 'x'],
+    ]) {
       const { code, stdout, stderr } = await toollint(args);
       assert.deepEqual([code, stdout], [2, ''], args.join(' '));
       assert.match(stderr, /^toollint: [^\n]+\n$/u);
@@ -69,8 +96,13 @@ describe('the program', () => {
     assert.deepEqual([bare.stdout.includes('\u001b'), bare.stderr], [false, '']);
     const piped = await toollint(['scan'], { cwd });
     assert.equal((JSON.parse(piped.stdout) as { schemaVersion: number }).schemaVersion, 1);
-    assert.match(piped.stderr, /^toollint: 2 files, 1 finding: 1 error, .*; ESLint 10\.[0-9.]+\ntoollint: exit code 1: 1 error finding\n$/u);
-    assert.ok((await toollint(['scan', '--format', 'pretty', '--color', 'always'], { cwd })).stdout.includes('\u001b[31m'));
+    assert.match(
+      piped.stderr,
+      /^toollint: 2 files, 1 finding: 1 error, .*; ESLint 10\.[0-9.]+\ntoollint: exit code 1: 1 error finding\n$/u,
+    );
+    assert.ok(
+      (await toollint(['scan', '--format', 'pretty', '--color', 'always'], { cwd })).stdout.includes('\u001b[31m'),
+    );
     assert.match((await toollint(['scan', '-o', 'x.json'], { cwd, terminal: 80 })).stderr, /2 files, 1 finding/u);
   });
 
@@ -85,11 +117,22 @@ describe('the program', () => {
   it('gives two verdicts on each document', async (t) => {
     const cwd = await project(t, {});
     const good = await writeJson(cwd, 'good.json', fullReport());
-    const odd = await writeJson(cwd, 'odd.json', JSON.stringify(sampleReport([sampleFinding()])).replace('"totalIssues":1', '"totalIssues":2'));
-    const bad = await writeJson(cwd, 'bad.json', JSON.stringify(fullReport()).replace('"severity":"error"', '"severity":"fatal"'));
+    const odd = await writeJson(
+      cwd,
+      'odd.json',
+      JSON.stringify(sampleReport([sampleFinding()])).replace('"totalIssues":1', '"totalIssues":2'),
+    );
+    const bad = await writeJson(
+      cwd,
+      'bad.json',
+      JSON.stringify(fullReport()).replace('"severity":"error"', '"severity":"fatal"'),
+    );
     const all = await toollint(['validate', 'good.json', 'odd.json', 'bad.json'], { cwd });
     assert.equal(all.code, 1);
-    assert.match(all.stdout, /^good\.json: schema valid, consistency valid\nodd\.json: schema valid, consistency invalid\n {2}\/summary\/totalIssues: .*\nbad\.json: schema invalid, consistency not checked\n {2}\/findings\/0\/severity: .*\n$/u);
+    assert.match(
+      all.stdout,
+      /^good\.json: schema valid, consistency valid\nodd\.json: schema valid, consistency invalid\n {2}\/summary\/totalIssues: .*\nbad\.json: schema invalid, consistency not checked\n {2}\/findings\/0\/severity: .*\n$/u,
+    );
     assert.equal((await toollint(['validate', '--schema-only', odd])).code, 0);
     assert.equal((await toollint(['validate', good])).code, 0);
     assert.equal((await toollint(['validate', '--strict', good])).code, 0);
@@ -98,15 +141,29 @@ describe('the program', () => {
     assert.equal((await toollint(['validate', '--strict', unsorted])).code, 1);
     assert.equal((await toollint(['validate', good, 'missing.json'], { cwd })).code, 2);
     assert.equal((await toollint(['validate', '--max-bytes', '10', good])).code, 2);
-    const { files, valid } = JSON.parse((await toollint(['validate', '--format', 'json', bad])).stdout) as { valid: boolean; files: { schema: string; problems: { pointer: string }[] }[] };
-    assert.deepEqual([valid, files[0]?.schema, files[0]?.problems[0]?.pointer], [false, 'invalid', '/findings/0/severity']);
+    const { files, valid } = JSON.parse((await toollint(['validate', '--format', 'json', bad])).stdout) as {
+      valid: boolean;
+      files: { schema: string; problems: { pointer: string }[] }[];
+    };
+    assert.deepEqual(
+      [valid, files[0]?.schema, files[0]?.problems[0]?.pointer],
+      [false, 'invalid', '/findings/0/severity'],
+    );
   });
 
   it('lists as many problems as asked and counts the rest', async (t) => {
     const report = sampleReport(Array.from({ length: 250 }, (_, index) => sampleFinding({ line: index + 1 })));
-    const path = await writeJson(await project(t, {}), 'bad.json', JSON.stringify(report).replaceAll('"severity":"warning"', '"severity":"x"'));
-    const listed = async (...args: string[]) => (await toollint(['validate', path, ...args])).stdout.split('\n').filter((line) => line.startsWith('  /')).length;
-    assert.deepEqual([await listed(), await listed('--max-problems', '7'), await listed('--max-problems', '1000')], [100, 7, 250]);
+    const path = await writeJson(
+      await project(t, {}),
+      'bad.json',
+      JSON.stringify(report).replaceAll('"severity":"warning"', '"severity":"x"'),
+    );
+    const listed = async (...args: string[]) =>
+      (await toollint(['validate', path, ...args])).stdout.split('\n').filter((line) => line.startsWith('  /')).length;
+    assert.deepEqual(
+      [await listed(), await listed('--max-problems', '7'), await listed('--max-problems', '1000')],
+      [100, 7, 250],
+    );
     assert.match((await toollint(['validate', path, '--max-problems', '7'])).stdout, /…and 243 more/u);
   });
 
@@ -116,7 +173,10 @@ describe('the program', () => {
     await writeJson(cwd, 'now.json', sampleReport([sampleFinding(), sampleFinding({ line: 9, text: 'other' })]));
     const { stdout, stderr } = await toollint(['compare', 'base.json', 'now.json', '--to', 'sarif'], { cwd });
     const { runs } = JSON.parse(stdout) as { runs: { results: { baselineState: string }[] }[] };
-    assert.deepEqual(runs[0]?.results.map(({ baselineState }) => baselineState), ['unchanged', 'new']);
+    assert.deepEqual(
+      runs[0]?.results.map(({ baselineState }) => baselineState),
+      ['unchanged', 'new'],
+    );
     assert.match(stderr, /1 new, 1 unchanged, 0 fixed/u);
   });
 });
@@ -124,14 +184,23 @@ describe('the program', () => {
 describe('the process', () => {
   it('gives the same bytes under any locale and time zone', async (t) => {
     const cwd = await project(t, { 'İ.js': 'var a;\n', 'i.js': 'var b;\n', 'I.js': 'var b;\n' });
-    const runs = await Promise.all([{ LC_ALL: 'C', TZ: 'UTC' }, { LC_ALL: 'tr_TR.UTF-8', LANG: 'tr_TR', TZ: 'Asia/Tokyo' }].map((env) => finished(start(t, ['scan', '--deterministic'], { cwd, env }))));
+    const runs = await Promise.all(
+      [
+        { LC_ALL: 'C', TZ: 'UTC' },
+        { LC_ALL: 'tr_TR.UTF-8', LANG: 'tr_TR', TZ: 'Asia/Tokyo' },
+      ].map((env) => finished(start(t, ['scan', '--deterministic'], { cwd, env }))),
+    );
     assert.equal(runs[0]?.code, 1);
     assert.equal(runs[0].stdout, runs[1]?.stdout);
   });
 
   it('ends quietly when its reader has gone', async (t) => {
     const cwd = await project(t, {});
-    await writeJson(cwd, 'many.json', sampleReport(Array.from({ length: 20_000 }, (_, index) => sampleFinding({ line: index + 1 }))));
+    await writeJson(
+      cwd,
+      'many.json',
+      sampleReport(Array.from({ length: 20_000 }, (_, index) => sampleFinding({ line: index + 1 }))),
+    );
     const child = start(t, ['convert', 'many.json', '--to', 'github'], { cwd });
     child.stdout.once('data', () => child.stdout.destroy());
     let stderr = '';
@@ -174,7 +243,8 @@ describe('the process', () => {
     copyFileSync(join(HOME, 'bin/toollint.ts'), join(home, 'bin/toollint.ts'));
     copyFileSync(join(HOME, 'package.json'), join(home, 'package.json'));
     cpSync(join(HOME, 'lib/toollint'), join(home, 'lib/toollint'), { recursive: true });
-    for (const name of ['@sinclair/typebox', 'minimatch', 'string-width']) symlinkSync(join(HOME, 'node_modules', name), join(home, 'node_modules', name));
+    for (const name of ['@sinclair/typebox', 'minimatch', 'string-width'])
+      symlinkSync(join(HOME, 'node_modules', name), join(home, 'node_modules', name));
     const report = await writeJson(home, 'report.json', sampleReport([sampleFinding()]));
     const run = (...args: string[]) => finished(start(t, args, { cwd: join(home, 'work'), home }));
     const scan = await run('scan');

@@ -6,13 +6,59 @@ import fc from 'fast-check';
 import { isGlob, literalGlob, matchesGlob, normalGlob } from '../../../lib/toollint/document/file-pattern.ts';
 
 const PATTERNS = [
-  '*.js', '**/*.js', 'src/**', 'src/*', 'src/**/*.js', '**/src/**', 'a?.js', '[ab].js', '[!a].js', '{a,b}.js', 'src/{a,b}/**',
-  '@(a|b).js', '+(a).js', '*(a).js', '?(a).js', 'src/!(a)/*.js', '**/!(*.test).js', '.*', '.*/**', '**/.*', '*', '**',
-  'a.js', 'src/a/a.js', '[[:alpha:]].js', '{1..3}.js', 'src/**/a/*.js', '**/a/**', 'a/**/b.js', '\\[a].js', 'a{,b}.js', '#a.js',
+  '*.js',
+  '**/*.js',
+  'src/**',
+  'src/*',
+  'src/**/*.js',
+  '**/src/**',
+  'a?.js',
+  '[ab].js',
+  '[!a].js',
+  '{a,b}.js',
+  'src/{a,b}/**',
+  '@(a|b).js',
+  '+(a).js',
+  '*(a).js',
+  '?(a).js',
+  'src/!(a)/*.js',
+  '**/!(*.test).js',
+  '.*',
+  '.*/**',
+  '**/.*',
+  '*',
+  '**',
+  'a.js',
+  'src/a/a.js',
+  '[[:alpha:]].js',
+  '{1..3}.js',
+  'src/**/a/*.js',
+  '**/a/**',
+  'a/**/b.js',
+  '\\[a].js',
+  'a{,b}.js',
+  '#a.js',
 ];
 const PATHS = [
-  'a.js', 'b.js', 'ab.js', 'aa.js', 'A.js', '2.js', '.a.js', 'src/a.js', 'src/.a.js', 'src/a/a.js', 'src/b/c/a.js', '.src/a.js',
-  'src/a.test.js', 'lib/src/a.js', 'a/b.js', 'a/x/y/b.js', '[a].js', '#a.js', 'src/a/b.js',
+  'a.js',
+  'b.js',
+  'ab.js',
+  'aa.js',
+  'A.js',
+  '2.js',
+  '.a.js',
+  'src/a.js',
+  'src/.a.js',
+  'src/a/a.js',
+  'src/b/c/a.js',
+  '.src/a.js',
+  'src/a.test.js',
+  'lib/src/a.js',
+  'a/b.js',
+  'a/x/y/b.js',
+  '[a].js',
+  '#a.js',
+  'src/a/b.js',
 ];
 
 describe('a file pattern', () => {
@@ -21,9 +67,13 @@ describe('a file pattern', () => {
       const eslint = new ESLint({ cwd: '/', overrideConfigFile: true, overrideConfig: [{ ignores: [pattern] }] });
       for (const path of PATHS) {
         // ESLint also ignores what lies in an ignored folder; that is two questions here.
-        const folders = path.split('/').slice(0, -1).map((_, index, all) => `${all.slice(0, index + 1).join('/')}/`);
+        const folders = path
+          .split('/')
+          .slice(0, -1)
+          .map((_, index, all) => `${all.slice(0, index + 1).join('/')}/`);
         const expected = await eslint.isPathIgnored(`/${path}`);
-        const actual = matchesGlob(path, pattern) || folders.some((folder) => matchesGlob(folder.slice(0, -1), pattern));
+        const actual =
+          matchesGlob(path, pattern) || folders.some((folder) => matchesGlob(folder.slice(0, -1), pattern));
         assert.equal(actual, expected, `${pattern} ${path}`);
       }
     }
@@ -31,12 +81,17 @@ describe('a file pattern', () => {
 
   it('can be made to match one path and no other', () => {
     const character = fc.constantFrom(...'ab.*?[]{}()!+@#,|\\^$- /');
-    const path = fc.array(character, { minLength: 1, maxLength: 8 }).map((all) => all.join(''))
+    const path = fc
+      .array(character, { minLength: 1, maxLength: 8 })
+      .map((all) => all.join(''))
       .filter((text) => text.split('/').every((segment) => segment !== '' && segment !== '.' && segment !== '..'));
-    fc.assert(fc.property(path, path, (one, other) => {
-      assert.ok(matchesGlob(one, literalGlob(one)), one);
-      assert.equal(matchesGlob(other, literalGlob(one)), one === other, `${one} ${other}`);
-    }), { numRuns: 2000 });
+    fc.assert(
+      fc.property(path, path, (one, other) => {
+        assert.ok(matchesGlob(one, literalGlob(one)), one);
+        assert.equal(matchesGlob(other, literalGlob(one)), one === other, `${one} ${other}`);
+      }),
+      { numRuns: 2000 },
+    );
   });
 
   it('is known by its characters, and is put in one form', () => {

@@ -27,7 +27,8 @@ function parsed(bytes: Uint8Array, cuts: readonly number[]) {
   const findings: unknown[] = [];
   const problems: TextProblem[] = [];
   const parser = new DocumentParser({
-    member: (name, value) => Object.defineProperty(members, name, { value, enumerable: true, configurable: true, writable: true }),
+    member: (name, value) =>
+      Object.defineProperty(members, name, { value, enumerable: true, configurable: true, writable: true }),
     findingsBegin: () => undefined,
     finding: (value) => findings.push(value),
     problem: (problem) => problems.push(problem),
@@ -46,7 +47,18 @@ describe('reading a report', () => {
     for (const literal of ['3.0', '3e0', '0.3e1', '30e-1', '9007199254740991', '9.007199254740991e15']) {
       assert.deepEqual(await problemsOf(lineOf(literal)), [], literal);
     }
-    for (const literal of ['0', '-1', '1.5', '9007199254740992', '9007199254740993', '9007199254740991.4', '0.9999999999999999999', '1e400', '"5"', '1e-400']) {
+    for (const literal of [
+      '0',
+      '-1',
+      '1.5',
+      '9007199254740992',
+      '9007199254740993',
+      '9007199254740991.4',
+      '0.9999999999999999999',
+      '1e400',
+      '"5"',
+      '1e-400',
+    ]) {
       assert.equal((await firstProblem(lineOf(literal)))[1], '/findings/0/location/line', literal);
     }
   });
@@ -56,36 +68,70 @@ describe('reading a report', () => {
       assert.deepEqual(await problemsOf(good.replace('"durationMs":12.5', `"durationMs":${literal}`)), [], literal);
     }
     for (const literal of ['-1', '1e400', '-0.5']) {
-      assert.equal((await firstProblem(good.replace('"durationMs":12.5', `"durationMs":${literal}`)))[1], '/scan/durationMs', literal);
+      assert.equal(
+        (await firstProblem(good.replace('"durationMs":12.5', `"durationMs":${literal}`)))[1],
+        '/scan/durationMs',
+        literal,
+      );
     }
   });
 
   it('knows when a literal is exactly its double, as far as integers go', () => {
-    fc.assert(fc.property(fc.bigInt({ min: -(2n ** 80n), max: 2n ** 80n }), (value) => {
-      if (BigInt(Number(value)) === value) assert.equal(isExactNumber(String(value)), true);
-    }));
+    fc.assert(
+      fc.property(fc.bigInt({ min: -(2n ** 80n), max: 2n ** 80n }), (value) => {
+        if (BigInt(Number(value)) === value) assert.equal(isExactNumber(String(value)), true);
+      }),
+    );
     for (const literal of ['9007199254740993', '9007199254740991.4', '-9007199254740993', '0.99999999999999999999']) {
       assert.equal(isExactNumber(literal), false, literal);
     }
-    fc.assert(fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
-      assert.equal(isExactNumber(JSON.stringify(value)), true);
-    }));
+    fc.assert(
+      fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
+        assert.equal(isExactNumber(JSON.stringify(value)), true);
+      }),
+    );
   });
 
   it('names a member that stands twice, wherever it is', async () => {
     const twice = (part: string, name: string) => good.replace(part, `${part}${name}`);
-    assert.deepEqual(await firstProblem(twice('"scope":"file",', '"scope":"file",')), ['duplicate-member', '/findings/0/location/scope']);
+    assert.deepEqual(await firstProblem(twice('"scope":"file",', '"scope":"file",')), [
+      'duplicate-member',
+      '/findings/0/location/scope',
+    ]);
     assert.deepEqual(await firstProblem(twice('"tool":{', '"name":"x",')), ['duplicate-member', '/tool/name']);
-    assert.deepEqual(await firstProblem(good.replace('{', '{"gate":{"status":"not-evaluated"},')), ['duplicate-member', '/gate']);
-    assert.deepEqual(await firstProblem(good.replace('{', '{"a~/b":{"__proto__":1,"__proto__":2},')), ['duplicate-member', '/a~0~1b/__proto__']);
+    assert.deepEqual(await firstProblem(good.replace('{', '{"gate":{"status":"not-evaluated"},')), [
+      'duplicate-member',
+      '/gate',
+    ]);
+    assert.deepEqual(await firstProblem(good.replace('{', '{"a~/b":{"__proto__":1,"__proto__":2},')), [
+      'duplicate-member',
+      '/a~0~1b/__proto__',
+    ]);
   });
 
   it('refuses what is not one JSON value', async () => {
     const texts = [
-      '', ' ', '{', good.slice(0, -1), `${good}x`, `${good}${good}`, `${good},`, good.replace('1,', 'NaN,'), good.replaceAll('"', "'"),
-      `// report\n${good}`, good.replace('"findings":[', '"findings":[,'), good.replace('}]', '},]'), good.replace('"tool":', '"tool"'),
-      `<<<<<<< HEAD\n${good}`, good.replace('it threw', 'it \u0000 threw'), good.replace('it threw', 'it \\x threw'), good.replace('true', 'TRUE'),
-      good.replace('it threw', 'line\nbreak'), good.replace('12.5', '012'), good.replace('12.5', '.5'), good.replace('12.5', '1.'),
+      '',
+      ' ',
+      '{',
+      good.slice(0, -1),
+      `${good}x`,
+      `${good}${good}`,
+      `${good},`,
+      good.replace('1,', 'NaN,'),
+      good.replaceAll('"', "'"),
+      `// report\n${good}`,
+      good.replace('"findings":[', '"findings":[,'),
+      good.replace('}]', '},]'),
+      good.replace('"tool":', '"tool"'),
+      `<<<<<<< HEAD\n${good}`,
+      good.replace('it threw', 'it \u0000 threw'),
+      good.replace('it threw', 'it \\x threw'),
+      good.replace('true', 'TRUE'),
+      good.replace('it threw', 'line\nbreak'),
+      good.replace('12.5', '012'),
+      good.replace('12.5', '.5'),
+      good.replace('12.5', '1.'),
     ];
     for (const text of texts) assert.equal((await firstProblem(text))[0], 'syntax', text.slice(0, 40));
   });
@@ -110,7 +156,9 @@ describe('reading a report', () => {
     const text = good.replace('it threw', 'it \\ud800 threw');
     const { schema, problems } = await validate(memorySource(text, 'sample'), { advice: true });
     assert.equal(schema, 'valid');
-    assert.ok(problems.some(({ code, pointer }) => code === 'unicode' && pointer === '/execution/diagnostics/0/message'));
+    assert.ok(
+      problems.some(({ code, pointer }) => code === 'unicode' && pointer === '/execution/diagnostics/0/message'),
+    );
   });
 
   it('stops at 65 levels and takes 64', async () => {
@@ -118,7 +166,10 @@ describe('reading a report', () => {
     assert.deepEqual(await problemsOf(nested(63)), []);
     assert.deepEqual(await firstProblem(nested(64)), ['too-deep', '/deep']);
     assert.deepEqual(await firstProblem(nested(100_000)), ['too-deep', '/deep']);
-    assert.deepEqual(await firstProblem(good.replace('"line":3', `"line":${'['.repeat(100_000)}`)), ['too-deep', '/findings/0']);
+    assert.deepEqual(await firstProblem(good.replace('"line":3', `"line":${'['.repeat(100_000)}`)), [
+      'too-deep',
+      '/findings/0',
+    ]);
   });
 
   it('reads a value of tens of megabytes', async () => {
@@ -128,7 +179,10 @@ describe('reading a report', () => {
 
   it('keeps names that JavaScript objects have of their own apart from them', async () => {
     for (const name of ['__proto__', 'constructor', 'toString', 'hasOwnProperty']) {
-      const report = sampleReport([sampleFinding({ ruleId: name, path: name }), sampleFinding({ ruleId: name, path: name })]);
+      const report = sampleReport([
+        sampleFinding({ ruleId: name, path: name }),
+        sampleFinding({ ruleId: name, path: name }),
+      ]);
       assert.deepEqual(await problemsOf(JSON.stringify(report)), [], name);
       assert.deepEqual(await problemsOf(JSON.stringify(report).replace('{', `{"${name}":{"${name}":1},`)), [], name);
     }
@@ -137,35 +191,52 @@ describe('reading a report', () => {
   it('takes the members in any order', async () => {
     const reversed = Object.fromEntries(Object.entries(fullReport()).reverse());
     assert.deepEqual(await problemsOf(JSON.stringify(reversed)), []);
-    const wrong = sampleReport([sampleFinding({ path: 'other/a.ts' })], (report) => (report.scan.target = { kind: 'file', path: 'src/app.ts' }));
+    const wrong = sampleReport(
+      [sampleFinding({ path: 'other/a.ts' })],
+      (report) => (report.scan.target = { kind: 'file', path: 'src/app.ts' }),
+    );
     const [problem, ...others] = await problemsOf(JSON.stringify(Object.fromEntries(Object.entries(wrong).reverse())));
     assert.deepEqual([problem?.code, problem?.pointer, others], ['invariant-17', '/findings/0/location/path', []]);
   });
 
   it('gives the same values as JSON.parse, wherever the text is cut', () => {
     const value = fc.jsonValue({ maxDepth: 4 });
-    fc.assert(fc.property(fc.dictionary(fc.string(), value), fc.array(value), fc.array(fc.nat({ max: 400 })), fc.boolean(), (members, findings, cuts, pretty) => {
-      const document = { ...members, findings };
-      const bytes = Buffer.from(JSON.stringify(document, null, pretty ? 2 : 0));
-      const read = parsed(bytes, cuts.map((cut) => Math.min(cut, bytes.length)));
-      const { findings: list, ...rest } = JSON.parse(bytes.toString()) as { findings: unknown[] };
-      assert.deepEqual(read.problems, []);
-      assert.deepEqual(read.findings, list);
-      assert.deepEqual(Object.entries(read.members), Object.entries(rest));
-    }));
+    fc.assert(
+      fc.property(
+        fc.dictionary(fc.string(), value),
+        fc.array(value),
+        fc.array(fc.nat({ max: 400 })),
+        fc.boolean(),
+        (members, findings, cuts, pretty) => {
+          const document = { ...members, findings };
+          const bytes = Buffer.from(JSON.stringify(document, null, pretty ? 2 : 0));
+          const read = parsed(
+            bytes,
+            cuts.map((cut) => Math.min(cut, bytes.length)),
+          );
+          const { findings: list, ...rest } = JSON.parse(bytes.toString()) as { findings: unknown[] };
+          assert.deepEqual(read.problems, []);
+          assert.deepEqual(read.findings, list);
+          assert.deepEqual(Object.entries(read.members), Object.entries(rest));
+        },
+      ),
+    );
   });
 
   it('refuses a text that JSON.parse refuses, wherever a byte is changed', () => {
-    fc.assert(fc.property(fc.nat({ max: good.length - 1 }), fc.constantFrom(...'{}[]",:\\ 0eE.-+xtn\n'), (at, character) => {
-      const text = good.slice(0, at) + character + good.slice(at + 1);
-      let isJson = true;
-      try {
-        JSON.parse(text);
-      } catch {
-        isJson = false;
-      }
-      const stopped = parsed(Buffer.from(text), []).problems.some(({ code }) => code === 'syntax' || code === 'root');
-      assert.equal(stopped, !isJson, text.slice(Math.max(0, at - 20), at + 20));
-    }), { numRuns: 400 });
+    fc.assert(
+      fc.property(fc.nat({ max: good.length - 1 }), fc.constantFrom(...'{}[]",:\\ 0eE.-+xtn\n'), (at, character) => {
+        const text = good.slice(0, at) + character + good.slice(at + 1);
+        let isJson = true;
+        try {
+          JSON.parse(text);
+        } catch {
+          isJson = false;
+        }
+        const stopped = parsed(Buffer.from(text), []).problems.some(({ code }) => code === 'syntax' || code === 'root');
+        assert.equal(stopped, !isJson, text.slice(Math.max(0, at - 20), at + 20));
+      }),
+      { numRuns: 400 },
+    );
   });
 });

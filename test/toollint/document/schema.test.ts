@@ -98,7 +98,10 @@ function changed(pointer: string, change: (holder: Holder, name: string) => void
   const report = structuredClone(fullReport()) as unknown as Holder;
   const names = pointer.split('/').slice(1);
   const name = names.pop() ?? '';
-  change(names.reduce<Holder>((holder, key) => holder[key] as Holder, report), name);
+  change(
+    names.reduce<Holder>((holder, key) => holder[key] as Holder, report),
+    name,
+  );
   return report;
 }
 
@@ -167,8 +170,15 @@ describe('the published JSON Schema', () => {
     const check = new Ajv2020({ strict: true, allErrors: true }).compile(JSON.parse(schemaText()) as object);
     assert.equal(check(fullReport()), true);
     for (const { pointer, kind, wrong = [], values = [] } of MEMBERS) {
-      for (const report of [without(pointer), ...[null, ...WRONG[kind], ...wrong, ...values].map((value) => having(pointer, value))]) {
-        assert.equal(check(report), (await schemaPointers(report)).length === 0, `${pointer}: ${JSON.stringify(report).slice(0, 80)}`);
+      for (const report of [
+        without(pointer),
+        ...[null, ...WRONG[kind], ...wrong, ...values].map((value) => having(pointer, value)),
+      ]) {
+        assert.equal(
+          check(report),
+          (await schemaPointers(report)).length === 0,
+          `${pointer}: ${JSON.stringify(report).slice(0, 80)}`,
+        );
       }
     }
   });

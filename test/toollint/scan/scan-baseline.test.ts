@@ -55,7 +55,9 @@ describe('a scan against a baseline', () => {
     const config = (text: string) => writeFile(join(cwd, 'eslint.config.mjs'), text);
     await config(configText(`{ 'no-console': 'warn' }`));
     assert.deepEqual(counts((await scanned(cwd, ['--baseline', 'base.json'])).report), [0, 1, 0]);
-    await config(`${configText(`{ 'no-console': 'warn', 'no-var': 'error' }`).trimEnd().replace(/\];$/u, `, { ignores: ['lib/'] }];`)}\n`);
+    await config(
+      `${configText(`{ 'no-console': 'warn', 'no-var': 'error' }`).trimEnd().replace(/\];$/u, `, { ignores: ['lib/'] }];`)}\n`,
+    );
     assert.deepEqual(counts((await scanned(cwd, ['--baseline', 'base.json'])).report), [0, 3, 0]);
     await config(configText(`{ 'no-console': 'warn', 'no-var': 'error' }`));
     await writeFile(join(cwd, 'src/a.js'), 'let = ;\n');
@@ -66,10 +68,18 @@ describe('a scan against a baseline', () => {
   });
 
   it('keeps the findings of a rule that throws in one file as not verifiable there', async (t) => {
-    const plugin = (boom: string) => `{ mark: { create: (context) => ({ Identifier(node) { ${boom} context.report({ node, message: 'mark' }); } }) } }`;
-    const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'own/mark': 1 }`, plugin('')), 'a.js': 'one;\n', 'b.js': 'two;\n' });
+    const plugin = (boom: string) =>
+      `{ mark: { create: (context) => ({ Identifier(node) { ${boom} context.report({ node, message: 'mark' }); } }) } }`;
+    const cwd = await project(t, {
+      'eslint.config.mjs': configText(`{ 'own/mark': 1 }`, plugin('')),
+      'a.js': 'one;\n',
+      'b.js': 'two;\n',
+    });
     await toollint(['scan', '-o', 'base.json', '--ext', 'js'], { cwd });
-    await writeFile(join(cwd, 'eslint.config.mjs'), configText(`{ 'own/mark': 1 }`, plugin(`if (node.name === 'one') throw new Error('x');`)));
+    await writeFile(
+      join(cwd, 'eslint.config.mjs'),
+      configText(`{ 'own/mark': 1 }`, plugin(`if (node.name === 'one') throw new Error('x');`)),
+    );
     await writeFile(join(cwd, 'b.js'), ';\n');
     const { report } = await scanned(cwd, ['--baseline', 'base.json', '--ext', 'js']);
     assert.deepEqual([report.execution.status, counts(report)], ['incomplete', [0, 0, 1]]);
@@ -82,7 +92,10 @@ describe('a scan against a baseline', () => {
     const loud = await scanned(cwd, ['--baseline', 'base.json', '--max-warnings', '0']);
     const quiet = await scanned(cwd, ['--baseline', 'base.json', '--max-warnings', '0', '--quiet']);
     await assertSound(quiet.report);
-    assert.deepEqual([counts(quiet.report), quiet.report.gate, quiet.code], [counts(loud.report), loud.report.gate, loud.code]);
+    assert.deepEqual(
+      [counts(quiet.report), quiet.report.gate, quiet.code],
+      [counts(loud.report), loud.report.gate, loud.code],
+    );
     assert.deepEqual([loud.report.summary.totalIssues, quiet.report.summary.totalIssues], [1, 0]);
   });
 
@@ -91,7 +104,12 @@ describe('a scan against a baseline', () => {
     await toollint(['scan', '-o', 'base.json'], { cwd });
     const before = await readFile(join(cwd, 'base.json'));
     await toollint(['scan', '--quiet', '-o', 'quiet.json'], { cwd });
-    for (const args of [['--baseline', 'base.json', '-o', './base.json'], ['--baseline', 'quiet.json'], ['--baseline', 'missing.json'], ['--baseline', '.']]) {
+    for (const args of [
+      ['--baseline', 'base.json', '-o', './base.json'],
+      ['--baseline', 'quiet.json'],
+      ['--baseline', 'missing.json'],
+      ['--baseline', '.'],
+    ]) {
       const { code, stdout } = await toollint(['scan', ...args], { cwd });
       assert.deepEqual([code, stdout], [2, ''], args.join(' '));
     }
@@ -99,4 +117,3 @@ describe('a scan against a baseline', () => {
     assert.equal((await scanned(cwd, ['--quiet', '--baseline', 'quiet.json'])).code, 0);
   });
 });
-

@@ -30,7 +30,15 @@ describe('the files of a scan', () => {
     const cwd = await project(t, { 'src/a.js': 'var a;\n' });
     await symlink('a.js', join(cwd, 'src/link.js'));
     await symlink('src', join(cwd, 'linked'));
-    const { report } = await scanned(cwd, ['src/a.js', './src/../src/a.js', join(cwd, 'src/a.js'), 'src/link.js', 'linked/a.js', 'src', 'linked']);
+    const { report } = await scanned(cwd, [
+      'src/a.js',
+      './src/../src/a.js',
+      join(cwd, 'src/a.js'),
+      'src/link.js',
+      'linked/a.js',
+      'src',
+      'linked',
+    ]);
     assert.deepEqual([report.summary.totalFiles, paths(report)], [1, ['src/a.js']]);
   });
 
@@ -43,13 +51,29 @@ describe('the files of a scan', () => {
     const { report, code } = await scanned(cwd, ['a.js', 'dangling.js', 'loop.js']);
     await assertSound(report);
     assert.equal(code, 3);
-    assert.deepEqual(report.execution.diagnostics.map(({ relativePath, message }) => [relativePath, message]), [
-      ['dangling.js', 'the file cannot be read: ENOENT'], ['loop.js', 'the file cannot be read: ELOOP'],
-    ]);
+    assert.deepEqual(
+      report.execution.diagnostics.map(({ relativePath, message }) => [relativePath, message]),
+      [
+        ['dangling.js', 'the file cannot be read: ENOENT'],
+        ['loop.js', 'the file cannot be read: ELOOP'],
+      ],
+    );
   });
 
   it('may have any name that a path can have', async (t) => {
-    const names = ['-dash.js', 'a b.js', 'hash#.js', 'per%cent.js', `quo"te'.js`, 'line\nbreak.js', '😀.js', '[x].js', '{a,b}.js', '.hidden.js', '..double.js'];
+    const names = [
+      '-dash.js',
+      'a b.js',
+      'hash#.js',
+      'per%cent.js',
+      `quo"te'.js`,
+      'line\nbreak.js',
+      '😀.js',
+      '[x].js',
+      '{a,b}.js',
+      '.hidden.js',
+      '..double.js',
+    ];
     const cwd = await project(t, Object.fromEntries(names.map((name) => [`src/${name}`, 'var a;\n'])));
     const { report } = await scanned(cwd, ['src']);
     await assertSound(report);
@@ -65,7 +89,11 @@ describe('the files of a scan', () => {
   });
 
   it('that cannot be read stop nothing', async (t) => {
-    const cwd = await project(t, { 'a.js': 'var a;\n', 'binary.js': new Uint8Array([0, 159, 146, 150, 255, 254]), 'empty.js': '' });
+    const cwd = await project(t, {
+      'a.js': 'var a;\n',
+      'binary.js': new Uint8Array([0, 159, 146, 150, 255, 254]),
+      'empty.js': '',
+    });
     const huge = await open(join(cwd, 'huge.js'), 'w');
     await huge.truncate(2 ** 31 + 10);
     await huge.close();
@@ -73,20 +101,34 @@ describe('the files of a scan', () => {
     const { report, code } = await scanned(cwd, ['.', 'pipe.js', '--ext', 'js']);
     await assertSound(report);
     assert.equal(code, 3);
-    assert.deepEqual(report.execution.diagnostics.map(({ relativePath }) => relativePath), ['binary.js', 'huge.js', 'pipe.js']);
+    assert.deepEqual(
+      report.execution.diagnostics.map(({ relativePath }) => relativePath),
+      ['binary.js', 'huge.js', 'pipe.js'],
+    );
     assert.ok(rules(report).includes('no-var'));
     assert.equal(report.summary.totalFiles, 5);
   });
 
   it('that vanish during the scan are named', async (t) => {
     const plugin = `{ remove: { create: (context) => ({ Program() { rmSync(context.filename.replace('a.js', 'b.js'), { force: true }); } }) } }`;
-    const cwd = await project(t, { 'eslint.config.mjs': `import { rmSync } from 'node:fs';\n${configText(`{ 'own/remove': 1 }`, plugin)}`, 'a.js': 'x;\n', 'b.js': 'x;\n' });
+    const cwd = await project(t, {
+      'eslint.config.mjs': `import { rmSync } from 'node:fs';\n${configText(`{ 'own/remove': 1 }`, plugin)}`,
+      'a.js': 'x;\n',
+      'b.js': 'x;\n',
+    });
     const { report } = await scanned(cwd, ['--ext', 'js']);
-    assert.deepEqual(report.execution.diagnostics.map(({ relativePath, message }) => [relativePath, message]), [['b.js', 'the file cannot be read: ENOENT']]);
+    assert.deepEqual(
+      report.execution.diagnostics.map(({ relativePath, message }) => [relativePath, message]),
+      [['b.js', 'the file cannot be read: ENOENT']],
+    );
   });
 
   it('outside the root, or absent, are refused', async (t) => {
-    const cwd = await project(t, { 'in/a.js': 'x;\n', 'out/b.js': 'x;\n', 'in/eslint.config.mjs': 'export default [];' });
+    const cwd = await project(t, {
+      'in/a.js': 'x;\n',
+      'out/b.js': 'x;\n',
+      'in/eslint.config.mjs': 'export default [];',
+    });
     await symlink('../out/b.js', join(cwd, 'in/link.js'));
     for (const path of ['../out', '../out/b.js', '/', join(cwd, 'out'), 'link.js', 'missing.js', '../missing.js']) {
       const { code, stdout, stderr } = await toollint(['scan', path], { cwd: join(cwd, 'in') });
@@ -103,4 +145,3 @@ describe('the files of a scan', () => {
     assert.ok(report.scan.exclude.includes('**/*.test.js'));
   });
 });
-

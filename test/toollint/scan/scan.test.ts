@@ -14,7 +14,11 @@ const rules = (report: Report) => report.findings.map(({ ruleId }) => ruleId);
 
 describe('a scan', () => {
   it('reports what the linter finds, with all its rules recorded', async (t) => {
-    const cwd = await project(t, { 'src/a.js': 'var a = 1;\nconsole.log(a);\n', 'src/b.js': 'let b = 2;\n', 'README.md': '# x' });
+    const cwd = await project(t, {
+      'src/a.js': 'var a = 1;\nconsole.log(a);\n',
+      'src/b.js': 'let b = 2;\n',
+      'README.md': '# x',
+    });
     const { report, code } = await scanned(cwd);
     await assertSound(report);
     assert.equal(code, 1);
@@ -32,7 +36,10 @@ describe('a scan', () => {
     const { report, code } = await scanned(cwd, ['--gate', 'strict']);
     await assertSound(report);
     assert.deepEqual([code, report.execution.status, report.gate.status], [3, 'incomplete', 'failed']);
-    assert.deepEqual(report.execution.diagnostics.map(({ kind, relativePath }) => [kind, relativePath]), [['parse-error', 'a.js']]);
+    assert.deepEqual(
+      report.execution.diagnostics.map(({ kind, relativePath }) => [kind, relativePath]),
+      [['parse-error', 'a.js']],
+    );
     assert.deepEqual(rules(report), ['PARSE-ERROR', 'no-var']);
   });
 
@@ -46,13 +53,26 @@ describe('a scan', () => {
   ] as const) {
     it(`loses only the rule that ${name}`, async (t) => {
       const config = configText(`{ 'no-var': 'error', 'own/boom': 'error', 'no-console': 'warn' }`, plugin);
-      const files = Object.fromEntries(Array.from({ length: 6 }, (_, index) => [`f${index}.js`, `var a = ${index};\n${index === 3 || plugin.includes('create()') ? 'console.log(a);\n' : ''}`]));
+      const files = Object.fromEntries(
+        Array.from({ length: 6 }, (_, index) => [
+          `f${index}.js`,
+          `var a = ${index};\n${index === 3 || plugin.includes('create()') ? 'console.log(a);\n' : ''}`,
+        ]),
+      );
       const cwd = await project(t, { 'eslint.config.mjs': config, ...files });
       const { report, code } = await scanned(cwd, ['--exclude', '*.mjs', '--gate', 'default']);
       await assertSound(report);
       const crashed = plugin.includes('create()') ? 6 : 1;
-      assert.deepEqual([code, report.execution.status, report.gate.status, report.summary.ruleErrors], [3, 'incomplete', 'failed', crashed]);
-      assert.ok(report.execution.diagnostics.every(({ kind, ruleId, message }) => kind === 'rule-error' && ruleId === 'own/boom' && !message.includes('/')), JSON.stringify(report.execution.diagnostics));
+      assert.deepEqual(
+        [code, report.execution.status, report.gate.status, report.summary.ruleErrors],
+        [3, 'incomplete', 'failed', crashed],
+      );
+      assert.ok(
+        report.execution.diagnostics.every(
+          ({ kind, ruleId, message }) => kind === 'rule-error' && ruleId === 'own/boom' && !message.includes('/'),
+        ),
+        JSON.stringify(report.execution.diagnostics),
+      );
       assert.ok(report.execution.diagnostics.some(({ relativePath }) => relativePath === 'f3.js'));
       assert.equal(rules(report).filter((id) => id === 'no-var').length, 6);
       assert.equal(rules(report).filter((id) => id === 'no-console').length, crashed);
@@ -61,23 +81,36 @@ describe('a scan', () => {
 
   it('loses two rules that throw in one file and no third', async (t) => {
     const plugin = `{ one: { create: () => ({ Program() { throw 'one'; } }) }, two: { create() { throw new Error('two'); } } }`;
-    const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'own/one': 1, 'no-var': 1, 'own/two': 1 }`, plugin), 'a.js': 'var a;\n' });
+    const cwd = await project(t, {
+      'eslint.config.mjs': configText(`{ 'own/one': 1, 'no-var': 1, 'own/two': 1 }`, plugin),
+      'a.js': 'var a;\n',
+    });
     const { report } = await scanned(cwd, ['a.js']);
-    assert.deepEqual(report.execution.diagnostics.map(({ ruleId }) => ruleId), ['own/one', 'own/two']);
+    assert.deepEqual(
+      report.execution.diagnostics.map(({ ruleId }) => ruleId),
+      ['own/one', 'own/two'],
+    );
     assert.deepEqual(rules(report), ['no-var']);
   });
 
   it('folds more than 1,000 failures of one rule into one', async (t) => {
-    const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'own/boom': 1 }`, `{ boom: { create() { throw new Error('x'); } } }`) });
+    const cwd = await project(t, {
+      'eslint.config.mjs': configText(`{ 'own/boom': 1 }`, `{ boom: { create() { throw new Error('x'); } } }`),
+    });
     await mkdir(join(cwd, 'many'));
     await Promise.all(Array.from({ length: 1001 }, (_, index) => writeFile(join(cwd, 'many', `${index}.js`), '')));
     const { report } = await scanned(cwd, ['many']);
     await assertSound(report);
-    assert.deepEqual([report.summary.totalFiles, report.summary.ruleErrors, report.execution.diagnostics[0]?.relativePath], [1001, 1, undefined]);
+    assert.deepEqual(
+      [report.summary.totalFiles, report.summary.ruleErrors, report.execution.diagnostics[0]?.relativePath],
+      [1001, 1, undefined],
+    );
   });
 
-  it('gives the linter\'s own messages a rule id', async (t) => {
-    const cwd = await project(t, { 'a.js': '/* eslint-disable no-var */\nlet a;\n// eslint-disable-next-line no-console\nlet b;\n' });
+  it("gives the linter's own messages a rule id", async (t) => {
+    const cwd = await project(t, {
+      'a.js': '/* eslint-disable no-var */\nlet a;\n// eslint-disable-next-line no-console\nlet b;\n',
+    });
     const { report } = await scanned(cwd);
     await assertSound(report);
     assert.deepEqual(rules(report), ['eslint/unused-disable-directive', 'eslint/unused-disable-directive']);
@@ -92,7 +125,14 @@ describe('a scan', () => {
     const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'own/odd': 1 }`, plugin), 'a.js': 'x;\n' });
     const { report } = await scanned(cwd, ['a.js']);
     await assertSound(report);
-    assert.deepEqual(report.findings.map(({ message, location }) => [message, location.line, location.column]), [['zero', undefined, undefined], ['no column', 1, undefined], ['beyond', 9999, 4]]);
+    assert.deepEqual(
+      report.findings.map(({ message, location }) => [message, location.line, location.column]),
+      [
+        ['zero', undefined, undefined],
+        ['no column', 1, undefined],
+        ['beyond', 9999, 4],
+      ],
+    );
   });
 
   it('survives a parser that throws without saying where', async (t) => {
@@ -105,13 +145,18 @@ describe('a scan', () => {
   });
 
   it('takes two unused imports on one line as two findings', async (t) => {
-    const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'no-unused-vars': 1 }`), 'a.js': `import { one, two } from 'x';\n` });
+    const cwd = await project(t, {
+      'eslint.config.mjs': configText(`{ 'no-unused-vars': 1 }`),
+      'a.js': `import { one, two } from 'x';\n`,
+    });
     const { report } = await scanned(cwd, ['a.js']);
     assert.equal(new Set(report.findings.map(({ fingerprint }) => fingerprint)).size, 2);
   });
 
   it('finishes a line of megabytes with 10,000 findings in seconds', async (t) => {
-    const cwd = await project(t, { 'big.js': `${'var a = "some text that stands here to fill the line up, and so on and on for a while more, and then a bit";'.repeat(10_000)}\n` });
+    const cwd = await project(t, {
+      'big.js': `${'var a = "some text that stands here to fill the line up, and so on and on for a while more, and then a bit";'.repeat(10_000)}\n`,
+    });
     const before = process.cpuUsage();
     const { report } = await scanned(cwd, ['big.js', '--no-snippets']);
     assert.equal(report.summary.totalIssues, 10_000);
@@ -119,8 +164,14 @@ describe('a scan', () => {
   });
 
   it('writes the same bytes for any folder, locale, time zone, and order of arguments', async (t) => {
-    const cwd = await project(t, { 'src/İ.js': 'var a;\n', 'src/i.js': 'var b;\n', 'lib/ä.js': 'console.log(1);\n', 'lib/z.js': 'var q;\n' });
-    const run = async (args: string[], options: object = {}) => (await toollint(['scan', '--deterministic', ...args], { cwd, ...options })).stdout;
+    const cwd = await project(t, {
+      'src/İ.js': 'var a;\n',
+      'src/i.js': 'var b;\n',
+      'lib/ä.js': 'console.log(1);\n',
+      'lib/z.js': 'var q;\n',
+    });
+    const run = async (args: string[], options: object = {}) =>
+      (await toollint(['scan', '--deterministic', ...args], { cwd, ...options })).stdout;
     const expected = await run([]);
     assert.equal(await run(['.']), expected);
     assert.equal(await run(['--root', cwd], { cwd: '/' }), expected);
@@ -129,7 +180,12 @@ describe('a scan', () => {
     assert.equal(await run(['src', 'lib']), await run(['lib', 'src', './src', join(cwd, 'lib')]));
     assert.equal(await run(['--root', cwd, 'lib', 'src'], { cwd: '/' }), await run(['src', 'lib']));
     assert.ok(!expected.includes(cwd));
-    const copy = await project(t, { 'src/İ.js': 'var a;\n', 'src/i.js': 'var b;\n', 'lib/ä.js': 'console.log(1);\n', 'lib/z.js': 'var q;\n' });
+    const copy = await project(t, {
+      'src/İ.js': 'var a;\n',
+      'src/i.js': 'var b;\n',
+      'lib/ä.js': 'console.log(1);\n',
+      'lib/z.js': 'var q;\n',
+    });
     assert.equal(await run([], { cwd: copy }), expected);
   });
 
@@ -138,7 +194,10 @@ describe('a scan', () => {
     const timeOf = async (args: string[], env = {}) => (await scanned(cwd, args, { env })).report.scan.timestamp;
     assert.equal(await timeOf([]), '1970-01-01T00:00:00.000Z');
     assert.equal(await timeOf([], { SOURCE_DATE_EPOCH: '86400' }), '1970-01-02T00:00:00.000Z');
-    assert.equal(await timeOf(['--timestamp', '2026-01-31T12:00:00Z'], { SOURCE_DATE_EPOCH: '86400' }), '2026-01-31T12:00:00Z');
+    assert.equal(
+      await timeOf(['--timestamp', '2026-01-31T12:00:00Z'], { SOURCE_DATE_EPOCH: '86400' }),
+      '2026-01-31T12:00:00Z',
+    );
     assert.equal((await toollint(['scan', '--timestamp', 'noon'], { cwd })).code, 2);
     assert.equal((await toollint(['scan'], { cwd, env: { SOURCE_DATE_EPOCH: '1e9' } })).code, 2);
   });
@@ -147,7 +206,10 @@ describe('a scan', () => {
     const plugin = `{ tell: { create: (context) => ({ Program(node) { context.report({ node, message: 'in ' + context.filename + ' of ' + context.cwd }); } }) } }`;
     const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'own/tell': 1 }`, plugin), 'src/a.js': 'x;\n' });
     const { report } = await scanned(cwd, ['src']);
-    assert.deepEqual(report.findings.map(({ message }) => message), ['in src/a.js of .']);
+    assert.deepEqual(
+      report.findings.map(({ message }) => message),
+      ['in src/a.js of .'],
+    );
   });
 });
 
@@ -172,7 +234,12 @@ describe('a configuration', () => {
   });
 
   it('can be a bundled profile, for JavaScript and TypeScript', async (t) => {
-    const cwd = await project(t, { 'eslint.config.mjs': null, 'a.js': 'if (1 == x) debugger;\n', 'b.ts': 'export const v: any = 1;\n', 'c.js': 'let = 1' });
+    const cwd = await project(t, {
+      'eslint.config.mjs': null,
+      'a.js': 'if (1 == x) debugger;\n',
+      'b.ts': 'export const v: any = 1;\n',
+      'c.js': 'let = 1',
+    });
     const found = async (profile: string) => {
       const { report } = await scanned(cwd, ['--profile', profile]);
       await assertSound(report);
@@ -186,8 +253,14 @@ describe('a configuration', () => {
 
   it('can stand elsewhere, and in the folder of a part', async (t) => {
     const cwd = await project(t, {
-      'part/eslint.config.mjs': configText(`{ 'no-var': 'error' }`).replace('export default [', `export default [{ ignores: ['gone/'] }, `),
-      'part/a.js': 'var a;\n', 'part/gone/b.js': 'var b;\n', 'eslint.config.mjs': null, 'conf/other.mjs': configText(`{ 'no-console': 'error' }`),
+      'part/eslint.config.mjs': configText(`{ 'no-var': 'error' }`).replace(
+        'export default [',
+        `export default [{ ignores: ['gone/'] }, `,
+      ),
+      'part/a.js': 'var a;\n',
+      'part/gone/b.js': 'var b;\n',
+      'eslint.config.mjs': null,
+      'conf/other.mjs': configText(`{ 'no-console': 'error' }`),
     });
     const { report } = await scanned(cwd, ['part']);
     assert.deepEqual(paths(report), ['part/a.js']);
@@ -216,21 +289,31 @@ describe('what a scan leaves behind', () => {
   it('is no draft when the writing fails halfway', async (t) => {
     const folder = await project(t, { 'eslint.config.mjs': null, 'out.json': 'old' });
     const path = join(folder, 'out.json');
-    await assert.rejects(writeWhole(path, 'out.json', async (sink) => {
-      await sink('new');
-      assert.equal(readdirSync(folder).length, 2, 'there is a draft');
-      throw new Error('halfway');
-    }), /halfway/u);
+    await assert.rejects(
+      writeWhole(path, 'out.json', async (sink) => {
+        await sink('new');
+        assert.equal(readdirSync(folder).length, 2, 'there is a draft');
+        throw new Error('halfway');
+      }),
+      /halfway/u,
+    );
     assert.deepEqual(readdirSync(folder), ['out.json']);
     assert.equal(await readFile(path, 'utf8'), 'old');
   });
 
   it('is each document that was asked for, whole', async (t) => {
     const cwd = await project(t, { 'a.js': 'var a;\n' });
-    const { code, stdout } = await toollint(['scan', '--format', 'sarif=out.sarif', '--format', 'junit=out.xml', '-o', 'out.json'], { cwd });
+    const { code, stdout } = await toollint(
+      ['scan', '--format', 'sarif=out.sarif', '--format', 'junit=out.xml', '-o', 'out.json'],
+      { cwd },
+    );
     assert.deepEqual([code, stdout], [1, '']);
     assert.deepEqual(readdirSync(cwd).sort(), ['a.js', 'eslint.config.mjs', 'out.json', 'out.sarif', 'out.xml']);
-    await assertSound(JSON.parse((await readFile(join(cwd, 'out.json'), 'utf8')).replace(/"durationMs":[0-9]+/u, '"durationMs":0')) as Report);
+    await assertSound(
+      JSON.parse(
+        (await readFile(join(cwd, 'out.json'), 'utf8')).replace(/"durationMs":[0-9]+/u, '"durationMs":0'),
+      ) as Report,
+    );
     assert.equal((await toollint(['scan', '--format', 'sarif', '--format', 'junit'], { cwd })).code, 2);
     assert.equal((await toollint(['scan', '--format', 'sarif=x', '--format', 'junit=x'], { cwd })).code, 2);
   });
