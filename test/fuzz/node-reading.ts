@@ -54,7 +54,8 @@ export class NodeReader {
     });
     this.#server.on('clientError', (_cause, socket) => {
       this.#malformed = true;
-      socket.destroy();
+      // Later: the requests before it were parsed, and their streams are still to end.
+      setImmediate(() => socket.destroy());
     });
   }
 
