@@ -1,5 +1,5 @@
 // Mutated requests against a running gateway: it does not die, every answer is documented, and no request begins or ends
-// elsewhere than node:http reads it. The short form runs with the suite; `make fuzz` runs a million. FUZZ_REQUESTS bounds
+// elsewhere than node:http reads it. `make fuzz` runs a million; FUZZ_REQUESTS bounds
 // it, FUZZ_SEED repeats it, and FUZZ_FROM goes on at a case that an earlier run has named.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
