@@ -17,6 +17,7 @@ import { settingsHelp } from '../lib/process/settings-text.ts';
 import { FileWatch } from '../lib/process/file-watch.ts';
 import { createLog, type Log } from '../lib/process/log.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
+import { runtimeWarning } from '../lib/process/runtime.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
 import { loadTlsMaterial, TlsMaterialError, watchTlsMaterial, type TlsFiles } from '../lib/identity/tls-material.ts';
 import { startDaemon } from './start.ts';
@@ -49,6 +50,8 @@ async function run(config: GatewayConfig, warnings: readonly string[]): Promise<
   const log = createLog(NAME, config.logLevel);
   endOnBugs(log);
   for (const warning of warnings) log.warn(warning);
+  const runtime = runtimeWarning(process.versions.node);
+  if (runtime !== undefined) log.warn(runtime);
   const files = await tlsFiles(config, log);
   const material = await tlsMaterial(files);
   const overdue = material.expiry.find(({ atMs }) => atMs < Date.now());
