@@ -6,6 +6,7 @@ import { createProcessEndpoints, type ProcessEndpoints } from '../lib/consumer/p
 import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
 import { Watch } from '../lib/consumer/watch.ts';
 import { REPLICA_LEASE_MS } from '../lib/ingest/queue.ts';
+import { QueueRefusal } from '../lib/redis/errors.ts';
 import { StreamReader } from '../lib/redis/stream-reader.ts';
 import { pause } from '../lib/process/backoff.ts';
 import { errno, maskedUri } from '../lib/process/env.ts';
@@ -101,10 +102,15 @@ async function run(config: ConsumerConfig, warnings: readonly string[]): Promise
 
 /** Connects and takes a place among the replicas. Throws a StartFailure when either cannot be had in time. */
 async function startQueue(config: ConsumerConfig, reader: StreamReader, stopped: AbortSignal, log: Log): Promise<void> {
-  if (!(await reader.open(QUEUE_START_MS)) && !stopped.aborted) {
+  const key = `INGEST_QUEUE_URI=${maskedUri(config.queueUri)}`;
+  const opened = await reader.open(QUEUE_START_MS).catch((cause: unknown) => {
+    if (cause instanceof QueueRefusal) throw new StartFailure(EXIT.queue, `${key}: ${cause.message}`);
+    throw cause;
+  });
+  if (!opened && !stopped.aborted) {
     throw new StartFailure(
       EXIT.queue,
-      `INGEST_QUEUE_URI=${maskedUri(config.queueUri)}: the queue does not answer (${reader.lastError}); check that the server runs and is reachable`,
+      `${key}: the queue does not answer (${reader.lastError}); check that the server runs and is reachable`,
     );
   }
   if (!(await registered(reader, config.replicasMax, stopped, log)) && !stopped.aborted) {

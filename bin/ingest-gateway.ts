@@ -7,6 +7,7 @@ import type { TokenVerifier } from '../lib/identity/token-verifier.ts';
 import { HANDSHAKE_FAILURES } from '../lib/http/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
 import { byteConnection, type RedisConnection } from '../lib/redis/client.ts';
+import type { QueueRefusal } from '../lib/redis/errors.ts';
 import type { Reply } from '../lib/redis/reply.ts';
 import { durabilityFaults } from '../lib/redis/durability.ts';
 import { StreamQueue } from '../lib/redis/stream-queue.ts';
@@ -167,16 +168,20 @@ async function startQueue(
   queue: StreamQueue,
   log: Log,
 ): Promise<void> {
+  let refusal: QueueRefusal | undefined;
+  connection.onRefused = (cause) => (refusal ??= cause);
   connection.open();
+  const key = `INGEST_QUEUE_URI=${maskedUri(config.queueUri)}`;
   const deadline = performance.now() + QUEUE_START_MS;
   for (;;) {
     const state = connection.ready ? await queue.probe() : undefined;
     if (state?.available === true) break;
+    if (refusal !== undefined) throw new StartFailure(EXIT.queue, `${key}: ${refusal.message}`);
     if (performance.now() > deadline) {
       const reason = state?.available === false ? state.reason : connection.lastError;
       throw new StartFailure(
         EXIT.queue,
-        `INGEST_QUEUE_URI=${maskedUri(config.queueUri)}: the queue takes no events (${reason}); check that the server runs, is reachable and can be written to`,
+        `${key}: the queue takes no events (${reason}); check that the server runs, is reachable and can be written to`,
       );
     }
     await new Promise((resolve) => setTimeout(resolve, 25));
