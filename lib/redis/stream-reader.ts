@@ -7,14 +7,14 @@
 // Two connections: a blocked XREADGROUP holds up every command behind it, so reading has one of its own. A command
 // that is not answered in ANSWER_TIMEOUT_MS makes its connection anew; the server was frozen, or the network cut.
 import { randomUUID } from 'node:crypto';
-import { isUtf8 } from 'node:buffer';
 import { hostname } from 'node:os';
-import { GroupVanished, REPLICA_LEASE_MS, type Delivery, type QueueLag, type QueueReader } from '../ingest/queue.ts';
-import { TIME_MS_MAX } from '../ingest/warehouse.ts';
+import { GroupVanished, type Delivery, type QueueLag, type QueueReader } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import { byteConnection, type RedisConnection, type Server, valueConnection } from './client.ts';
 import { withTimeout } from './deadline.ts';
+import { deliveriesOf, droppedDelivery, elementsOf } from './deliveries.ts';
 import { NoAnswer, QueueRefusal, RedisError } from './errors.ts';
+import { Membership } from './membership.ts';
 import { queueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import { Script } from './script.ts';
@@ -24,10 +24,6 @@ export const GROUP = 'warehouse';
 
 const ANSWER_TIMEOUT_MS = 3_000;
 const CLAIM_INTERVAL_MS = 1_000;
-const SIGN_OF_LIFE_INTERVAL_MS = 1_000;
-/** Members without a sign of life and without pending entries are removed after this long, looked for this often. */
-const MEMBER_IDLE_MAX_MS = 10 * 60_000;
-const TIDY_INTERVAL_MS = 60_000;
 /** Entries of one acknowledgement: Redis does nothing else meanwhile. */
 const ACKNOWLEDGE_MAX = 1_000;
 
@@ -37,24 +33,15 @@ export interface StreamReaderOptions {
   readonly stream?: string;
 }
 
-/** Names of an entry's members. */
-const MEMBERS = [Buffer.from('body'), Buffer.from('producer')];
-
 export class StreamReader implements QueueReader {
   /** Unique for each process that ever was: two members of one name would share what is pending. */
   readonly name = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
   readonly #reading: RedisConnection<Reply>;
   readonly #control: RedisConnection<RedisValue>;
   readonly #stream: string;
-  readonly #log: Log;
-  readonly #register = new Script('register.lua');
-  readonly #leave = new Script('leave.lua');
+  readonly #membership: Membership;
   readonly #lag = new Script('lag.lua');
 
-  #signs: NodeJS.Timeout | undefined;
-  #replicasMax = 0;
-  #crowded = false;
-  #tidiedMs = performance.now();
   #claimedMs = Number.NEGATIVE_INFINITY;
   #claimCursor = '0-0';
   /** The last of its own pending entries that this member has read again, after an answer was lost; undefined where none was. */
@@ -65,9 +52,11 @@ export class StreamReader implements QueueReader {
 
   constructor({ uri, log, stream = STREAM }: StreamReaderOptions) {
     this.#stream = stream;
-    this.#log = log;
     this.#reading = byteConnection({ uri, log: log.child({ connection: 'reading' }), name: 'ingest-consumer' });
     this.#control = valueConnection({ uri, log: log.child({ connection: 'control' }), name: 'ingest-consumer' });
+    const run = (script: Script, command: readonly string[]): Promise<RedisValue> =>
+      this.#answer(script.run(this.#control, command));
+    this.#membership = new Membership({ run, log, stream, group: GROUP, name: this.name });
     this.#reading.onLost = () => (this.#againFrom = '0');
     this.#reading.inspect = (server) => this.#identify(server);
     this.#control.inspect = (server) => this.#identify(server);
@@ -103,11 +92,8 @@ export class StreamReader implements QueueReader {
     return this.#control.ready ? this.#reading.lastError : this.#control.lastError;
   }
 
-  async register(replicasMax: number): Promise<boolean> {
-    if ((await this.#sign(replicasMax)) === -1) return false;
-    this.#replicasMax = replicasMax;
-    this.#signs ??= setInterval(() => void this.#showLife(), SIGN_OF_LIFE_INTERVAL_MS);
-    return true;
+  register(replicasMax: number): Promise<boolean> {
+    return this.#membership.register(replicasMax);
   }
 
   async join(): Promise<boolean> {
@@ -158,8 +144,7 @@ export class StreamReader implements QueueReader {
   }
 
   async #end(): Promise<void> {
-    clearInterval(this.#signs);
-    if (this.#control.ready) await this.#leaveGroup(0).catch(() => undefined);
+    await this.#membership.end(this.#control.ready);
     await Promise.all([this.#reading.close(), this.#control.close()]);
   }
 
@@ -181,7 +166,7 @@ export class StreamReader implements QueueReader {
       const reply = await this.#read(command, 0);
       reply.array();
       this.#claimCursor = reply.text();
-      const entries = this.#deliveriesOf(reply);
+      const entries = deliveriesOf(reply, this.#source);
       // Redis forgets a pending entry that it no longer holds at the moment it says so here.
       const dropped = elementsOf(reply, () => droppedDelivery(reply.text(), this.#source));
       const claimed = [...dropped, ...entries];
@@ -209,11 +194,7 @@ export class StreamReader implements QueueReader {
     if (reply.array() === undefined) return [];
     reply.array();
     reply.text();
-    return this.#deliveriesOf(reply);
-  }
-
-  #deliveriesOf(reply: Reply): Delivery[] {
-    return elementsOf(reply, () => deliveryOf(reply, this.#source));
+    return deliveriesOf(reply, this.#source);
   }
 
   /** A command on the reading connection that may block for `waitMs`. */
@@ -242,84 +223,6 @@ export class StreamReader implements QueueReader {
       throw cause;
     }
   }
-
-  async #sign(replicasMax: number): Promise<number> {
-    const command = this.#register.command(this.#stream);
-    command.push(this.name, String(REPLICA_LEASE_MS), String(replicasMax));
-    return (await this.#answer(this.#register.run(this.#control, command))) as number;
-  }
-
-  /** A replica that was frozen for longer than its lease comes back to a place that may be taken: it says so and goes on. */
-  async #showLife(): Promise<void> {
-    try {
-      const replicas = await this.#sign(0);
-      const crowded = replicas > this.#replicasMax;
-      if (crowded && !this.#crowded)
-        this.#log.warn({ replicas }, 'more replicas run than INGEST_CONSUMER_REPLICAS_MAX allows');
-      this.#crowded = crowded;
-      if (performance.now() - this.#tidiedMs < TIDY_INTERVAL_MS) return;
-      this.#tidiedMs = performance.now();
-      await this.#leaveGroup(MEMBER_IDLE_MAX_MS);
-    } catch (cause) {
-      // The queue is away: whoever reads says so.
-      this.#log.debug({ err: cause }, 'no sign of life sent');
-    }
-  }
-
-  async #leaveGroup(idleMs: number): Promise<void> {
-    const command = this.#leave.command(this.#stream);
-    command.push(GROUP, this.name, String(idleMs));
-    await this.#answer(this.#leave.run(this.#control, command));
-  }
-}
-
-function elementsOf<T>(reply: Reply, read: () => T): T[] {
-  const elements: T[] = [];
-  for (let left = reply.array() ?? 0; left > 0; left -= 1) elements.push(read());
-  return elements;
-}
-
-/** One entry: its name, and names and values by turns; no array of them where the entry is gone. */
-function deliveryOf(reply: Reply, source: string): Delivery {
-  reply.array();
-  const entry = reply.text();
-  const members = reply.array();
-  if (members === undefined) return droppedDelivery(entry, source);
-  let producer: string | undefined;
-  let body: Buffer | undefined;
-  for (let left = members; left > 0; left -= 2) {
-    const member = reply.oneOf(MEMBERS);
-    if (member === 1) {
-      producer = producerOf(reply);
-      continue;
-    }
-    const value = reply.bytes();
-    if (member === 0) body = value;
-  }
-  return { entry, source, producer, body, dropped: false, acceptedAtMs: acceptedAtMs(entry) };
-}
-
-const droppedDelivery = (entry: string, source: string): Delivery => ({
-  entry,
-  source,
-  producer: undefined,
-  body: undefined,
-  dropped: true,
-  acceptedAtMs: acceptedAtMs(entry),
-});
-
-const acceptedAtMs = (entry: string): number => Math.min(Number.parseInt(entry, 10), TIME_MS_MAX);
-
-// Fact: a producer sends many events, and a string made of bytes costs more than a comparison of them. Choice: the last one
-// is kept, in a copy, because the bytes are a part of an answer that may be large.
-let lastBytes: Buffer = Buffer.alloc(0);
-let lastProducer: string | undefined = '';
-function producerOf(reply: Reply): string | undefined {
-  if (!reply.passes(lastBytes)) {
-    lastBytes = Buffer.from(reply.bytes());
-    lastProducer = isUtf8(lastBytes) ? lastBytes.toString('utf8') : undefined;
-  }
-  return lastProducer;
 }
 
 /** What Redis says of a group or stream that is not there, also to a member that waited for it while it went. */
