@@ -5,10 +5,10 @@
 // After a lost answer this member's own pending entries are read again at once, and do not wait to be claimed.
 //
 // Two connections: a blocked XREADGROUP holds up every command behind it, so reading has one of its own. A command
-// that is not answered in ANSWER_TIMEOUT_MS makes its connection anew; the server was frozen, or the network cut.
+// of whose answer nothing comes in for ANSWER_TIMEOUT_MS makes its connection anew; the server was frozen, or the network cut.
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { GroupVanished, type Delivery, type QueueLag, type QueueReader } from '../ingest/queue.ts';
+import { GroupVanished, REPLICA_LEASE_MS, type Delivery, type QueueLag, type QueueReader } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import { byteConnection, type RedisConnection, type Server, valueConnection } from './client.ts';
 import { withTimeout } from './deadline.ts';
@@ -24,6 +24,8 @@ export const GROUP = 'warehouse';
 
 const ANSWER_TIMEOUT_MS = 3_000;
 const CLAIM_INTERVAL_MS = 1_000;
+/** Bytes after which one claim takes no more. */
+const CLAIM_BYTES = 4 << 20;
 /** Entries of one acknowledgement: Redis does nothing else meanwhile. */
 const ACKNOWLEDGE_MAX = 1_000;
 
@@ -41,9 +43,11 @@ export class StreamReader implements QueueReader {
   readonly #stream: string;
   readonly #membership: Membership;
   readonly #lag = new Script('lag.lua');
+  readonly #claimScript = new Script('claim.lua');
 
   #claimedMs = Number.NEGATIVE_INFINITY;
-  #claimCursor = '0-0';
+  /** Where in the group's list the next claim begins; '-' is its beginning. */
+  #claimCursor = '-';
   /** The last of its own pending entries that this member has read again, after an answer was lost; undefined where none was. */
   #againFrom: string | undefined;
   /** See Delivery.source. */
@@ -98,7 +102,7 @@ export class StreamReader implements QueueReader {
 
   async join(): Promise<boolean> {
     this.#claimedMs = Number.NEGATIVE_INFINITY;
-    this.#claimCursor = '0-0';
+    this.#claimCursor = '-';
     // The queue may be another one since the connection was made: wiped, and begun anew.
     await this.#identify({ send: (command) => this.#command(command) });
     try {
@@ -121,10 +125,20 @@ export class StreamReader implements QueueReader {
     return claimed.length > 0 ? claimed : this.#readGroup(max, waitMs, '>');
   }
 
-  async acknowledge(entries: readonly string[]): Promise<void> {
+  async acknowledge(entries: readonly string[]): Promise<number> {
+    let done = 0;
     for (let from = 0; from < entries.length; from += ACKNOWLEDGE_MAX) {
-      await this.#command(['XACK', this.#stream, GROUP, ...entries.slice(from, from + ACKNOWLEDGE_MAX)]);
+      const some = entries.slice(from, from + ACKNOWLEDGE_MAX);
+      done += (await this.#command(['XACK', this.#stream, GROUP, ...some])) as number;
     }
+    return done;
+  }
+
+  async unacknowledged(entries: readonly string[]): Promise<ReadonlySet<string>> {
+    const found = await Promise.all(
+      entries.map((entry) => this.#command(['XPENDING', this.#stream, GROUP, entry, entry, '1'])),
+    );
+    return new Set(entries.filter((_, at) => (found[at] as readonly unknown[]).length > 0));
   }
 
   async lag(): Promise<QueueLag> {
@@ -150,27 +164,21 @@ export class StreamReader implements QueueReader {
 
   async #claim(max: number, idleMs: number): Promise<readonly Delivery[]> {
     const now = performance.now();
-    if (this.#claimCursor === '0-0' && now - this.#claimedMs < CLAIM_INTERVAL_MS) return [];
+    if (this.#claimCursor === '-' && now - this.#claimedMs < CLAIM_INTERVAL_MS) return [];
     this.#claimedMs = now;
     for (;;) {
-      const command = [
-        'XAUTOCLAIM',
-        this.#stream,
-        GROUP,
-        this.name,
-        String(idleMs),
-        this.#claimCursor,
-        'COUNT',
-        String(max),
-      ];
-      const reply = await this.#read(command, 0);
+      const command = this.#claimScript.command(this.#stream);
+      const limits = [max, CLAIM_BYTES, REPLICA_LEASE_MS].map(String);
+      command.push(GROUP, this.name, String(idleMs), this.#claimCursor, ...limits);
+      const reply = await this.#claimScript.run({ send: (sent) => this.#read(sent, 0) }, command);
       reply.array();
       this.#claimCursor = reply.text();
       const entries = deliveriesOf(reply, this.#source);
-      // Redis forgets a pending entry that it no longer holds at the moment it says so here.
-      const dropped = elementsOf(reply, () => droppedDelivery(reply.text(), this.#source));
-      const claimed = [...dropped, ...entries];
-      if (claimed.length > 0 || this.#claimCursor === '0-0') return claimed;
+      const claimed = [...elementsOf(reply, () => droppedDelivery(reply.text(), this.#source)), ...entries];
+      if (claimed.length > 0 || this.#claimCursor === '0-0') {
+        if (this.#claimCursor === '0-0') this.#claimCursor = '-';
+        return claimed;
+      }
     }
   }
 
@@ -200,11 +208,16 @@ export class StreamReader implements QueueReader {
   /** A command on the reading connection that may block for `waitMs`. */
   async #read(command: readonly string[], waitMs: number): Promise<Reply> {
     try {
-      return await withTimeout(this.#reading.send(command), waitMs + ANSWER_TIMEOUT_MS);
+      return await withTimeout(
+        this.#reading.send(command),
+        waitMs + ANSWER_TIMEOUT_MS,
+        () => this.#reading.bytesReceived,
+      );
     } catch (cause) {
       if (vanished(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
-      // An error that Redis answered with lost nothing; anything else may have.
-      if (!(cause instanceof RedisError)) this.#againFrom = '0';
+      // An error that Redis answered a command with lost nothing; what a script did before its error, or anything else, may have.
+      const lost = !(cause instanceof RedisError) || (command[0] !== 'XREADGROUP' && cause.code !== 'NOSCRIPT');
+      if (lost) this.#againFrom ??= '0';
       if (cause instanceof NoAnswer) this.#reading.restart('the server does not answer');
       throw cause;
     }

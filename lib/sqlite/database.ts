@@ -8,7 +8,13 @@
 // Every method but `prepare` is synchronous, because node:sqlite is.
 import { statSync, type BigIntStats } from 'node:fs';
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
-import { BatchRefused, storableText, type QuarantinedEntry, type WarehouseLookup } from '../ingest/warehouse.ts';
+import {
+  BatchRefused,
+  DROPPED_REASON,
+  storableText,
+  type QuarantinedEntry,
+  type WarehouseLookup,
+} from '../ingest/warehouse.ts';
 import { bodyAt, textAt, VERDICT, type LandingColumns } from './columns.ts';
 import { openFile, prepareFile } from './file.ts';
 import { busy, refuses } from './result-codes.ts';
@@ -24,6 +30,7 @@ const LAND_NEW = `${INSERT} ${Array.from({ length: ROWS_AT_ONCE }, () => EVENT).
 const OWNER = 'SELECT producer FROM events WHERE id = ?';
 const QUARANTINE = `INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body)
   VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (entry) DO NOTHING`;
+const RETRACT = `DELETE FROM events_quarantine WHERE entry = ? AND substr(reason, 1, ${DROPPED_REASON.length}) = '${DROPPED_REASON}'`;
 const FIND_LANDED = 'SELECT type, accepted_at, landed_at, body FROM events WHERE id = ? AND producer = ?';
 const FIND_REJECTED = `SELECT reason, accepted_at, quarantined_at, body FROM events_quarantine
   WHERE id = ? AND producer = ? ORDER BY quarantined_at DESC LIMIT 1`;
@@ -75,6 +82,14 @@ export class Database {
           const name = storableText(producer);
           statement(open, QUARANTINE).run(entry, id ?? null, name, reason, isoTime(acceptedAtMs), now, body);
         }
+      }),
+    );
+  }
+
+  retract(entries: readonly string[]): void {
+    this.#using((open) =>
+      transaction(open, () => {
+        for (const entry of entries) statement(open, RETRACT).run(entry);
       }),
     );
   }

@@ -9,12 +9,10 @@ const BUSY_TIMEOUT_MS = 2_000;
 const PREPARE_TIMEOUT_MS = 10_000;
 const PREPARE_RETRY_MS = 50;
 
-const SCHEMA_VERSION = 1;
-
 // The times are RFC 3339 text in UTC, for people at a shell. A NUL in a name would cut it short there, so the row is
 // refused, as PostgreSQL refuses it. BINARY is SQLite's default collation: ids compare byte by byte.
-const SCHEMA = `
-  CREATE TABLE events (
+const STEPS: readonly string[] = [
+  `CREATE TABLE events (
     id          TEXT NOT NULL PRIMARY KEY,
     type        TEXT NOT NULL,
     producer    TEXT NOT NULL CHECK (instr(producer, char(0)) = 0),
@@ -31,8 +29,13 @@ const SCHEMA = `
     quarantined_at TEXT NOT NULL,
     body           BLOB NOT NULL
   ) STRICT;
-  CREATE INDEX events_quarantine_id ON events_quarantine (id);
-  PRAGMA user_version = ${SCHEMA_VERSION};`;
+  CREATE INDEX events_quarantine_id ON events_quarantine (id);`,
+  // An entry's name is unique in its stream only. From here on the queue and the stream stand before it; of the rows that
+  // are there it is known that they come from the stream `ingest`, and not of which queue.
+  `UPDATE events_quarantine SET entry = 'unknown/ingest/' || entry WHERE instr(entry, '/') = 0;`,
+];
+/** Kept in the file as `user_version`: how many of the steps have run. */
+const SCHEMA_VERSION = STEPS.length;
 
 /** Makes the file, or brings its schema up to date. */
 export async function prepareFile(path: string): Promise<void> {
@@ -64,7 +67,8 @@ function makeSchema(path: string): void {
       const found = schemaVersion(database);
       if (found > SCHEMA_VERSION)
         throw new Error(`the schema has version ${found}, and this program knows ${SCHEMA_VERSION}`);
-      if (found < SCHEMA_VERSION) database.exec(SCHEMA);
+      for (const step of STEPS.slice(found)) database.exec(step);
+      database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`);
       database.exec('COMMIT');
     } catch (cause) {
       if (database.isTransaction) database.exec('ROLLBACK');
