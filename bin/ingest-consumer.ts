@@ -34,7 +34,7 @@ Keys (each _URI also as _URI_FILE, the path of a file that holds it):
   INGEST_QUEUE_URI              required          redis://[user:password@]host:port[/db], or rediss://
   INGEST_WAREHOUSE_URI          required          sqlite:<path>, or postgres://…
   INGEST_CONSUMER_ADDR          127.0.0.1:9464    /health/live, /health/ready, /metrics; plain HTTP
-  INGEST_CONSUMER_BATCH_MAX     500               entries in one read; up to eight reads may land together
+  INGEST_CONSUMER_BATCH_MAX     500               a quarter of the entries that are one batch in a backlog
   INGEST_CONSUMER_REPLICAS_MAX  6                 one more replica refuses to start
   INGEST_LOG_LEVEL              info              debug, info, warn, error
   INGEST_DRAIN_TIMEOUT_MS       10000             how long a stop may take
