@@ -9,7 +9,9 @@ import { REPLICA_LEASE_MS } from '../lib/ingest/queue.ts';
 import { QueueRefusal } from '../lib/redis/errors.ts';
 import { StreamReader } from '../lib/redis/stream-reader.ts';
 import { pause } from '../lib/process/backoff.ts';
-import { errno, maskedUri } from '../lib/process/env.ts';
+import { addressText, errno } from '../lib/process/env.ts';
+import { maskedUri } from '../lib/process/masked-uri.ts';
+import { settingsHelp } from '../lib/process/settings-text.ts';
 import { createLog, type Log } from '../lib/process/log.ts';
 import { consumerMetrics } from '../lib/consumer/metrics.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
@@ -30,15 +32,7 @@ const HELP = `${NAME}: lands the events of the queue in the warehouse, one row f
   ${NAME} --version  print the version
   ${NAME} --help     print this
 
-Keys (each _URI also as _URI_FILE, the path of a file that holds it):
-  INGEST_QUEUE_URI              required          redis://[user:password@]host:port[/db], or rediss://
-  INGEST_WAREHOUSE_URI          required          sqlite:<path>, or postgres://…
-  INGEST_CONSUMER_ADDR          127.0.0.1:9464    /health/live, /health/ready, /metrics; plain HTTP
-  INGEST_CONSUMER_BATCH_MAX     500               a quarter of the entries that are one batch in a backlog
-  INGEST_CONSUMER_REPLICAS_MAX  6                 one more replica refuses to start
-  INGEST_LOG_LEVEL              info              debug, info, warn, error
-  INGEST_DRAIN_TIMEOUT_MS       10000             how long a stop may take
-
+${settingsHelp('consumer')}
 Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 queue not there at start,
 5 as many replicas run as INGEST_CONSUMER_REPLICAS_MAX allows.
 `;
@@ -53,11 +47,12 @@ async function run(config: ConsumerConfig, warnings: readonly string[]): Promise
   });
   for (const warning of warnings) log.warn(warning);
 
-  const reader = new StreamReader({ uri: config.queueUri, log });
-  const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const metrics = consumerMetrics(QUARANTINE_REASONS);
+  const { queueUri: uri, unlandedMs } = config;
+  const reader = new StreamReader({ uri, log, unlandedMs, onLost: (events) => metrics.lost.add(events) });
+  const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: config.batchMax });
-  const watch = new Watch({ reader, metrics, warehouse, log, prepared: () => consumer.prepared });
+  const watch = new Watch({ reader, metrics, warehouse, log, unlandedMs, prepared: () => consumer.prepared });
   const endpoints = createProcessEndpoints({
     draining: () => consumer.stopping,
     unready: () => consumer.trouble ?? watch.warehouseTrouble,
@@ -107,43 +102,64 @@ async function startQueue(config: ConsumerConfig, reader: StreamReader, stopped:
     if (cause instanceof QueueRefusal) throw new StartFailure(EXIT.queue, `${key}: ${cause.message}`);
     throw cause;
   });
-  if (!opened && !stopped.aborted) {
+  if (stopped.aborted) return;
+  if (!opened && reader.waiting) {
+    log.error(
+      { reason: reader.lastError },
+      'the queue is there and takes no commands; starting, and waiting until it does',
+    );
+    reader.registerLater(config.replicasMax);
+    return;
+  }
+  if (!opened) {
     throw new StartFailure(
       EXIT.queue,
       `${key}: the queue does not answer (${reader.lastError}); check that the server runs and is reachable`,
     );
   }
-  if (!(await registered(reader, config.replicasMax, stopped, log)) && !stopped.aborted) {
+  const place = await placeAmongReplicas(reader, config.replicasMax, stopped, log);
+  if (place === 'taken') {
     throw new StartFailure(
       EXIT.replicas,
       `INGEST_CONSUMER_REPLICAS_MAX=${config.replicasMax}: as many replicas run already; stop one, or raise this key for every replica`,
     );
   }
+  if (place === 'unknown') reader.registerLater(config.replicasMax);
 }
 
 async function bind(config: ConsumerConfig, endpoints: ProcessEndpoints): Promise<string> {
-  const { host, port } = config.address;
   try {
-    const bound = await endpoints.listen(config.address);
-    return `${bound.family === 'IPv6' ? `[${bound.address}]` : bound.address}:${bound.port}`;
+    const { address, port } = await endpoints.listen(config.address);
+    return addressText({ host: address, port });
   } catch (cause) {
     throw new StartFailure(
       EXIT.bind,
-      `INGEST_CONSUMER_ADDR=${host}:${port}: this address cannot be bound (${errno(cause)}); check the address, and who has the port`,
+      `INGEST_CONSUMER_ADDR=${addressText(config.address)}: this address cannot be bound (${errno(cause)}); check the address, and who has the port`,
     );
   }
 }
 
-/** True once this process has a place among the replicas. The place of one that has just died is free after its lease. */
-async function registered(reader: StreamReader, replicasMax: number, signal: AbortSignal, log: Log): Promise<boolean> {
+/**
+ * Asks for a place among the replicas; the place of one that has just died is free after its lease. `unknown`: the queue
+ * refused to say, or a stop was asked for.
+ */
+async function placeAmongReplicas(
+  reader: StreamReader,
+  replicasMax: number,
+  signal: AbortSignal,
+  log: Log,
+): Promise<'mine' | 'taken' | 'unknown'> {
   const deadline = performance.now() + REGISTER_TIMEOUT_MS;
+  let place: 'taken' | 'unknown' = 'unknown';
   while (performance.now() < deadline && !signal.aborted) {
     try {
-      if (await reader.register(replicasMax)) return true;
+      if (await reader.register(replicasMax)) return 'mine';
+      place = 'taken';
     } catch (cause) {
-      log.warn({ err: cause }, 'the queue does not answer');
+      place = 'unknown';
+      log.warn({ err: cause }, 'the queue does not take commands');
     }
     await pause(REGISTER_INTERVAL_MS, signal);
   }
-  return false;
+  return signal.aborted ? 'unknown' : place;
 }

@@ -9,10 +9,11 @@ import { ERROR_CODES } from '../lib/ingest/errors.ts';
 import { byteConnection, type RedisConnection } from '../lib/redis/client.ts';
 import type { QueueRefusal } from '../lib/redis/errors.ts';
 import type { Reply } from '../lib/redis/reply.ts';
-import { durabilityFaults } from '../lib/redis/durability.ts';
 import { StreamQueue } from '../lib/redis/stream-queue.ts';
 import { developmentCertificates } from '../lib/identity/development-certificates.ts';
-import { errno, maskedUri } from '../lib/process/env.ts';
+import { addressText, errno } from '../lib/process/env.ts';
+import { maskedUri } from '../lib/process/masked-uri.ts';
+import { settingsHelp } from '../lib/process/settings-text.ts';
 import { FileWatch } from '../lib/process/file-watch.ts';
 import { createLog, type Log } from '../lib/process/log.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
@@ -33,16 +34,7 @@ const HELP = `${NAME}: takes events over mutual TLS and puts them on a Redis Str
   ${NAME} --version  print the version
   ${NAME} --help     print this
 
-Keys (the README has them all, with their meaning):
-  INGEST_QUEUE_URI       required     redis://[user:password@]host:port[/db], or rediss://
-  INGEST_GATEWAY_ADDR    127.0.0.1:8443
-  INGEST_TLS_CERT, INGEST_TLS_KEY, INGEST_TLS_CLIENT_CA, INGEST_TLS_CLIENT_CRL
-  INGEST_AUDIENCE        ingest-gateway
-  INGEST_TOKEN_JWKS, INGEST_TOKEN_ISSUER
-  INGEST_WAREHOUSE_URI   sqlite:<path> or postgres://…, for look-ups past the queue's 24 hours
-  INGEST_STATE_DIR       .ingest
-  INGEST_LOG_LEVEL       info         debug, info, warn, error
-
+${settingsHelp('gateway')}
 Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 queue not there at start.
 `;
 
@@ -69,7 +61,10 @@ async function run(config: GatewayConfig, warnings: readonly string[]): Promise<
     connection,
     enqueueTimeoutMs: config.enqueueTimeoutMs,
     log,
+    durability: config.queueDurability,
+    unlandedMs: config.unlandedMs,
     onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
+    onLost: (events) => metrics.lost.add(events),
   });
   const warehouse = config.warehouseUri === undefined ? undefined : openWarehouse(config.warehouseUri, 'gateway');
   const gateway = new Gateway({ config, log, material, verifier, queue, warehouse, metrics });
@@ -84,7 +79,7 @@ async function run(config: GatewayConfig, warnings: readonly string[]): Promise<
     onRefused: () => metrics.tlsReloadFailures.add(),
   });
   const keyWatch = watchTokenKeys(verifier, gateway, log);
-  await startQueue(config, connection, queue, log);
+  await startQueue(config, connection, queue);
   const address = await bind(config, gateway);
 
   process.on('SIGHUP', () => {
@@ -132,7 +127,7 @@ async function tlsFiles(config: GatewayConfig, log: Log): Promise<TlsFiles> {
   } catch (cause) {
     throw new StartFailure(
       EXIT.configuration,
-      `INGEST_STATE_DIR=${JSON.stringify(config.stateDir)}: a folder that can be written is wanted for development certificates (${errno(cause)})`,
+      `INGEST_STATE_DIR=${JSON.stringify(config.stateDir)}: expected a writable folder for development certificates (${errno(cause)})`,
     );
   }
 }
@@ -166,7 +161,6 @@ async function startQueue(
   config: GatewayConfig,
   connection: RedisConnection<Reply>,
   queue: StreamQueue,
-  log: Log,
 ): Promise<void> {
   let refusal: QueueRefusal | undefined;
   connection.onRefused = (cause) => (refusal ??= cause);
@@ -186,11 +180,6 @@ async function startQueue(
     }
     await new Promise((resolve) => setTimeout(resolve, 25));
   }
-  const faults = await durabilityFaults(connection);
-  for (const fault of faults) log.warn({ fault }, 'the queue may lose accepted events');
-  if (faults.length > 0 && config.queueDurability === 'require') {
-    throw new StartFailure(EXIT.queue, `INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
-  }
 }
 
 async function bind(config: GatewayConfig, gateway: Gateway): Promise<string> {
@@ -200,7 +189,7 @@ async function bind(config: GatewayConfig, gateway: Gateway): Promise<string> {
   } catch (cause) {
     throw new StartFailure(
       EXIT.bind,
-      `INGEST_GATEWAY_ADDR=${host}:${port}: cannot be bound (${errno(cause)}); see who owns the port, or choose another address`,
+      `INGEST_GATEWAY_ADDR=${addressText(config.address)}: cannot be bound (${errno(cause)}); see who owns the port, or choose another address`,
     );
   }
 }

@@ -36,9 +36,14 @@ export class Membership {
   /** See QueueReader. */
   async register(replicasMax: number): Promise<boolean> {
     if ((await this.#sign(replicasMax)) === -1) return false;
+    this.registerLater(replicasMax);
+    return true;
+  }
+
+  /** Counts this process as soon as the queue takes its sign of life, without asking for a place. */
+  registerLater(replicasMax: number): void {
     this.#replicasMax = replicasMax;
     this.#signs ??= setInterval(() => void this.#showLife(), SIGN_OF_LIFE_INTERVAL_MS);
-    return true;
   }
 
   /** Gives no more signs, and leaves the group where the queue is there. */

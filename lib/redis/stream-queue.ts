@@ -17,17 +17,18 @@ import {
   type Submission,
 } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
-import type { RedisConnection } from './client.ts';
+import type { RedisConnection, Server } from './client.ts';
 import { withTimeout } from './deadline.ts';
-import { NoAnswer } from './errors.ts';
+import { durabilityFaults } from './durability.ts';
+import { NoAnswer, QueueRefusal } from './errors.ts';
 import { indexField } from './id-index.ts';
 import { OutstandingCalls, settleAll, type Call } from './outstanding-calls.ts';
 import { queueIdentity } from './queue-identity.ts';
 import type { Reply } from './reply.ts';
+import { assertRights } from './rights.ts';
 import { Script } from './script.ts';
-
-/** The stream's name; the consumer reads the same. */
-export const STREAM = 'ingest';
+import { STREAM } from './stream-names.ts';
+import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
 
 /** How often the queue is asked whether it would take an event, and how long it may take to say so. */
 export const PROBE_INTERVAL_MS = 400;
@@ -40,17 +41,28 @@ const STALL_MAX_MS = 3_000;
 const CALL_EVENTS_MAX = 256;
 const CALL_CHARACTERS_MAX = 1 << 20;
 
-const OUTCOMES: Readonly<Record<number, Outcome>> = { 0x30: 'accepted', 0x31: 'duplicate', 0x32: 'conflict' };
+const OUTCOMES: Readonly<Record<number, Outcome>> = {
+  0x30: 'accepted',
+  0x31: 'duplicate',
+  0x32: 'conflict',
+  0x33: 'differing',
+};
 
 export interface StreamQueueOptions {
   readonly connection: RedisConnection<Reply>;
   /** How long a submission waits for the queue's answer, in milliseconds. */
   readonly enqueueTimeoutMs: number;
   readonly log: Log;
+  /** Whether a server that may lose accepted events is refused (`require`) or told of (`warn`, the default); asked of each connection. */
+  readonly durability?: 'warn' | 'require';
   readonly retentionMs?: number;
+  /** How long what has not landed stays in the queue, in milliseconds; at least `retentionMs`. */
+  readonly unlandedMs?: number;
   readonly stream?: string;
   /** Called once for each answered call, with the time it took in seconds and how many events it carried. */
   readonly onCall?: (seconds: number, events: number) => void;
+  /** Called with the number of accepted events that the queue lost before they landed. */
+  readonly onLost?: (events: number) => void;
 }
 
 export class StreamQueue implements Queue {
@@ -69,6 +81,7 @@ export class StreamQueue implements Queue {
   readonly #calls: OutstandingCalls;
   #stalledSinceMs: number | undefined;
 
+  readonly #trimmer: StreamTrimmer;
   readonly #prober: NodeJS.Timeout;
   #probing = false;
   #probedMs = Number.NEGATIVE_INFINITY;
@@ -83,8 +96,20 @@ export class StreamQueue implements Queue {
     this.#retention = String(this.#retentionMs);
     this.#stream = options.stream ?? STREAM;
     this.#onCall = options.onCall ?? (() => undefined);
-    this.#connection.inspect = async (server) => void (await queueIdentity(server, this.#stream));
-    this.#connection.onReady = () => void this.probe();
+    this.#trimmer = new StreamTrimmer({
+      server: this.#connection.values,
+      stream: this.#stream,
+      retentionMs: this.#retentionMs,
+      unlandedMs: options.unlandedMs ?? Math.max(this.#retentionMs, UNLANDED_HOURS_MAX * 3_600_000),
+      log: this.#log,
+      onLost: options.onLost ?? (() => undefined),
+    });
+    this.#trimmer.start();
+    this.#connection.inspect = (server) => this.#inspect(server, options.durability ?? 'warn');
+    this.#connection.onReady = () => {
+      void this.probe();
+      void this.#trimmer.look();
+    };
     this.#connection.onLost = (reason) => {
       this.#stalledSinceMs = undefined;
       this.#says(reason);
@@ -147,8 +172,18 @@ export class StreamQueue implements Queue {
 
   async close(): Promise<void> {
     clearInterval(this.#prober);
+    this.#trimmer.stop();
     await this.#connection.close();
     this.#calls.close();
+  }
+
+  async #inspect(server: Server, durability: 'warn' | 'require'): Promise<void> {
+    await assertRights(server, this.#stream, 'gateway');
+    await queueIdentity(server, this.#stream);
+    const faults = await durabilityFaults(server);
+    if (faults.length > 0 && durability === 'require')
+      throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
+    for (const fault of faults) this.#log.warn({ fault }, 'the queue may lose accepted events');
   }
 
   readonly #flush = (): void => {

@@ -8,7 +8,14 @@
 // of whose answer nothing comes in for ANSWER_TIMEOUT_MS makes its connection anew; the server was frozen, or the network cut.
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { GroupVanished, REPLICA_LEASE_MS, type Delivery, type QueueLag, type QueueReader } from '../ingest/queue.ts';
+import {
+  GroupVanished,
+  REPLICA_LEASE_MS,
+  RETENTION_MS,
+  type Delivery,
+  type QueueLag,
+  type QueueReader,
+} from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import { byteConnection, type RedisConnection, type Server, valueConnection } from './client.ts';
 import { withTimeout } from './deadline.ts';
@@ -17,10 +24,10 @@ import { NoAnswer, QueueRefusal, RedisError } from './errors.ts';
 import { Membership } from './membership.ts';
 import { queueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
+import { assertRights } from './rights.ts';
 import { Script } from './script.ts';
-import { STREAM } from './stream-queue.ts';
-
-export const GROUP = 'warehouse';
+import { GROUP, STREAM } from './stream-names.ts';
+import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
 
 const ANSWER_TIMEOUT_MS = 3_000;
 const CLAIM_INTERVAL_MS = 1_000;
@@ -33,6 +40,10 @@ export interface StreamReaderOptions {
   readonly uri: string;
   readonly log: Log;
   readonly stream?: string;
+  /** How long what has not landed stays in the queue, in milliseconds. */
+  readonly unlandedMs?: number;
+  /** Called with the number of accepted events that the queue lost before a member read them. */
+  readonly onLost?: (events: number) => void;
 }
 
 export class StreamReader implements QueueReader {
@@ -42,8 +53,10 @@ export class StreamReader implements QueueReader {
   readonly #control: RedisConnection<RedisValue>;
   readonly #stream: string;
   readonly #membership: Membership;
+  readonly #join = new Script('join.lua');
   readonly #lag = new Script('lag.lua');
   readonly #claimScript = new Script('claim.lua');
+  readonly #trimmer: StreamTrimmer;
 
   #claimedMs = Number.NEGATIVE_INFINITY;
   /** Where in the group's list the next claim begins; '-' is its beginning. */
@@ -54,7 +67,8 @@ export class StreamReader implements QueueReader {
   #source = '';
   #closing: Promise<void> | undefined;
 
-  constructor({ uri, log, stream = STREAM }: StreamReaderOptions) {
+  constructor(options: StreamReaderOptions) {
+    const { uri, log, stream = STREAM } = options;
     this.#stream = stream;
     this.#reading = byteConnection({ uri, log: log.child({ connection: 'reading' }), name: 'ingest-consumer' });
     this.#control = valueConnection({ uri, log: log.child({ connection: 'control' }), name: 'ingest-consumer' });
@@ -62,8 +76,16 @@ export class StreamReader implements QueueReader {
       this.#answer(script.run(this.#control, command));
     this.#membership = new Membership({ run, log, stream, group: GROUP, name: this.name });
     this.#reading.onLost = () => (this.#againFrom = '0');
-    this.#reading.inspect = (server) => this.#identify(server);
-    this.#control.inspect = (server) => this.#identify(server);
+    this.#trimmer = new StreamTrimmer({
+      server: this.#control.values,
+      stream,
+      retentionMs: RETENTION_MS,
+      unlandedMs: options.unlandedMs ?? UNLANDED_HOURS_MAX * 3_600_000,
+      log,
+      onLost: options.onLost ?? (() => undefined),
+    });
+    this.#reading.inspect = (server) => this.#inspect(server);
+    this.#control.inspect = (server) => this.#inspect(server);
   }
 
   /**
@@ -96,8 +118,21 @@ export class StreamReader implements QueueReader {
     return this.#control.ready ? this.#reading.lastError : this.#control.lastError;
   }
 
-  register(replicasMax: number): Promise<boolean> {
-    return this.#membership.register(replicasMax);
+  /** Whether the servers answer, and take no commands yet: replicas, or reading their data. */
+  get waiting(): boolean {
+    return [this.#reading, this.#control].every((connection) => connection.ready || connection.waiting);
+  }
+
+  async register(replicasMax: number): Promise<boolean> {
+    if (!(await this.#membership.register(replicasMax))) return false;
+    this.#trimmer.start();
+    return true;
+  }
+
+  /** Counts this process as a replica as soon as the queue takes its sign of life, without asking for a place. */
+  registerLater(replicasMax: number): void {
+    this.#membership.registerLater(replicasMax);
+    this.#trimmer.start();
   }
 
   async join(): Promise<boolean> {
@@ -105,13 +140,9 @@ export class StreamReader implements QueueReader {
     this.#claimCursor = '-';
     // The queue may be another one since the connection was made: wiped, and begun anew.
     await this.#identify({ send: (command) => this.#command(command) });
-    try {
-      await this.#command(['XGROUP', 'CREATE', this.#stream, GROUP, '0', 'MKSTREAM']);
-      return true;
-    } catch (cause) {
-      if (cause instanceof RedisError && cause.code === 'BUSYGROUP') return false;
-      throw cause;
-    }
+    const command = this.#join.command(this.#stream);
+    command.push(GROUP);
+    return (await this.#answer(this.#join.run(this.#control, command))) === 1;
   }
 
   async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
@@ -153,11 +184,17 @@ export class StreamReader implements QueueReader {
     return this.#closing;
   }
 
+  async #inspect(server: Server): Promise<void> {
+    await assertRights(server, this.#stream, 'consumer');
+    await this.#identify(server);
+  }
+
   async #identify(server: Server): Promise<void> {
     this.#source = `${(await queueIdentity(server, this.#stream)).id}/${this.#stream}`;
   }
 
   async #end(): Promise<void> {
+    this.#trimmer.stop();
     await this.#membership.end(this.#control.ready);
     await Promise.all([this.#reading.close(), this.#control.close()]);
   }
@@ -197,7 +234,12 @@ export class StreamReader implements QueueReader {
       this.#stream,
       from,
     ];
-    const reply = await this.#read(command, waitMs);
+    const reply = await this.#read(command, waitMs).catch((cause: unknown) => {
+      if (cause instanceof RedisError && cause.code === 'UNBLOCKED' && waitMs > 0) return undefined;
+      throw cause;
+    });
+    // The wait was ended by force: the stream is gone, or the server is no master any more. It says which when it is asked again.
+    if (reply === undefined) return this.#readGroup(max, 0, from);
     // An array of one stream, which is its name and its entries; no array where there is nothing.
     if (reply.array() === undefined) return [];
     reply.array();
@@ -238,7 +280,5 @@ export class StreamReader implements QueueReader {
   }
 }
 
-/** What Redis says of a group or stream that is not there, also to a member that waited for it while it went. */
-function vanished(cause: unknown): boolean {
-  return cause instanceof RedisError && (cause.code === 'NOGROUP' || cause.code === 'UNBLOCKED');
-}
+/** What Redis says of a group or stream that is not there. */
+const vanished = (cause: unknown): boolean => cause instanceof RedisError && cause.code === 'NOGROUP';

@@ -28,6 +28,7 @@ describe("the gateway's configuration", () => {
       {
         queueUri: 'redis://127.0.0.1:6379',
         queueDurability: 'warn',
+        unlandedMs: 168 * 3_600_000,
         warehouseUri: undefined,
         address: { host: '127.0.0.1', port: 8443 },
         logLevel: 'info',
@@ -84,7 +85,7 @@ describe("the gateway's configuration", () => {
     );
   });
 
-  it('reports every problem at once', () => {
+  it('reports every problem at once, in the order of the settings table', () => {
     const keys = problemKeys({
       INGEST_GATEWAY_ADDR: 'here',
       INGEST_SHED_MS: '0',
@@ -98,15 +99,15 @@ describe("the gateway's configuration", () => {
     });
     assert.deepEqual(keys, [
       'INGEST_QUEUE_URI',
-      'INGEST_GATEWAY_ADDR',
-      'INGEST_SHED_MS',
       'INGEST_QUEUE_DURABILITY',
       'INGEST_WAREHOUSE_URI',
       'INGEST_LOG_LEVEL',
-      'INGEST_AUDIENCE',
-      'INGEST_TOKEN_JWKS',
+      'INGEST_GATEWAY_ADDR',
       'INGEST_BODY_BYTES_MAX',
       'INGEST_DRAIN_TIMEOUT_MS',
+      'INGEST_SHED_MS',
+      'INGEST_AUDIENCE',
+      'INGEST_TOKEN_JWKS',
     ]);
   });
 
