@@ -1,8 +1,9 @@
 // GET /events/{id}: where one of the caller's own events stands.
 //
 // It looks in the warehouse, then in the queue's index, so an event is found from its 202 on and after the queue's 24
-// hours too. Another producer's id looks like an unknown one. A source that could not be asked makes it 503 unless the
-// other one knows the id: never a false 404.
+// hours too. Another producer's id looks like an unknown one. A warehouse that cannot be asked makes it 503, whatever the queue
+// knows: an event that was once called landed is not called accepted again. So does a queue that cannot be asked, unless the
+// warehouse knows the id: never a false 404.
 import { isEventId } from '../ingest/event.ts';
 import type { Queue, QueuedEvent } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
@@ -43,11 +44,10 @@ export async function findEvent(options: FindEventOptions, exchange: Exchange, p
       body.toString('utf8'),
     );
   }
+  if (landed?.kind === 'unavailable') return exchange.refuseWith('queueUnavailable', UNAVAILABLE);
   const queued = await options.queue.find(id, verdict.producer);
   if (queued.kind === 'found') return inQueue(exchange, id, queued.event);
-  if (queued.kind === 'unavailable' || landed?.kind === 'unavailable') {
-    return exchange.refuseWith('queueUnavailable', UNAVAILABLE);
-  }
+  if (queued.kind === 'unavailable') return exchange.refuseWith('queueUnavailable', UNAVAILABLE);
   exchange.refuse('eventNotFound', 'no event has this id');
 }
 
