@@ -20,7 +20,8 @@ import {
 } from '../ingest/warehouse.ts';
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
 import { copyEvents } from './copy.ts';
-import { migrate } from './migrations.ts';
+import { migrate, WrongEncoding } from './migrations.ts';
+import { misconfigured } from './misconfigured.ts';
 
 const CONNECT_TIMEOUT_MS = 3_000;
 const CALL_TIMEOUT_MS = 15_000;
@@ -107,28 +108,46 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     return new Set(rows.map(({ id }) => id));
   }
 
-  return {
-    async prepare() {
-      const client = await pool.connect();
-      let broken = true;
-      try {
-        await migrate(client);
-        broken = false;
-      } finally {
-        client.release(broken);
-      }
-    },
+  /** `work`, with what it throws told apart: away, or cannot work as configured. */
+  const telling = <T>(work: Promise<T>): Promise<T> =>
+    work.catch((cause: unknown) => {
+      throw misconfigured(cause, options.uri);
+    });
 
-    async land(batch) {
-      const firsts = firstOfEachId(batch);
-      const landed = (await copied(firsts)) ?? (await inserted(firsts));
-      if (landed.size === batch.length) return batch.map(() => 'landed');
-      return verdicts(batch, landed, await owners(pool, batch, landed));
-    },
+  async function prepared(): Promise<void> {
+    const client = await pool.connect();
+    let broken = true;
+    try {
+      await migrate(client);
+      broken = false;
+    } finally {
+      client.release(broken);
+    }
+  }
+
+  async function landed(batch: readonly LandingEvent[]): Promise<readonly Landing[]> {
+    const firsts = firstOfEachId(batch);
+    const rows = (await copied(firsts)) ?? (await inserted(firsts));
+    if (rows.size === batch.length) return batch.map(() => 'landed');
+    return verdicts(batch, rows, await owners(pool, batch, rows));
+  }
+
+  async function probed(): Promise<void> {
+    const { rows } = await pool.query<{ read_only: string; encoding: string }>(
+      `SELECT current_setting('transaction_read_only') AS read_only, current_setting('server_encoding') AS encoding`,
+    );
+    if (rows[0]?.encoding !== 'UTF8') throw new WrongEncoding(rows[0]?.encoding);
+    if (rows[0].read_only !== 'off') throw new Error('the warehouse is read-only');
+  }
+
+  return {
+    prepare: () => telling(prepared()),
+
+    land: (batch) => telling(landed(batch)),
 
     async quarantine(entries) {
       if (entries.length === 0) return;
-      await pool.query(QUARANTINE, quarantineArrays(entries));
+      await telling(pool.query(QUARANTINE, quarantineArrays(entries)));
     },
 
     async find(id, producer) {
@@ -146,12 +165,7 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
       }
     },
 
-    async probe() {
-      const state = await pool.query<{ read_only: string }>(
-        `SELECT current_setting('transaction_read_only') AS read_only`,
-      );
-      if (state.rows[0]?.read_only !== 'off') throw new Error('the warehouse is read-only');
-    },
+    probe: () => telling(probed()),
 
     close: () => (closing ??= pool.end()),
   };

@@ -51,6 +51,7 @@ export class StreamReader implements QueueReader {
 
   #signs: NodeJS.Timeout | undefined;
   #replicasMax = 0;
+  #replicas = 0;
   #crowded = false;
   #tidiedMs = performance.now();
   #claimedMs = Number.NEGATIVE_INFINITY;
@@ -88,6 +89,11 @@ export class StreamReader implements QueueReader {
   /** Why there is no connection, in words that hold no secret. */
   get lastError(): string {
     return this.#control.ready ? this.#reading.lastError : this.#control.lastError;
+  }
+
+  /** How many replicas gave a sign of life lately, this one included, by this one's last sign. */
+  get replicas(): number {
+    return this.#replicas;
   }
 
   async register(replicasMax: number): Promise<boolean> {
@@ -223,7 +229,9 @@ export class StreamReader implements QueueReader {
   async #sign(replicasMax: number): Promise<number> {
     const command = this.#register.command(this.#stream);
     command.push(this.name, String(REPLICA_LEASE_MS), String(replicasMax));
-    return (await this.#answer(this.#register.run(this.#control, command))) as number;
+    const replicas = (await this.#answer(this.#register.run(this.#control, command))) as number;
+    if (replicas !== -1) this.#replicas = replicas;
+    return replicas;
   }
 
   /** A replica that was frozen for longer than its lease comes back to a place that may be taken: it says so and goes on. */
