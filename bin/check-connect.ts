@@ -1,10 +1,11 @@
-// What `--check=connect` and a start find out about the queue and the warehouse by asking them.
+// What `--check=connect` finds out about the queue and the warehouse by asking them.
 import { existsSync } from 'node:fs';
 import { maskedUri } from '../lib/process/masked-uri.ts';
 import { createLog } from '../lib/process/log.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
 import { byteConnection } from '../lib/redis/client.ts';
-import { CLUSTER_ADVICE, clusterFault, serverName } from '../lib/redis/server-info.ts';
+import { clusterRefusal } from '../lib/redis/queue-identity.ts';
+import { serverName } from '../lib/redis/server-info.ts';
 import { STREAM } from '../lib/redis/stream-queue.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
@@ -17,10 +18,8 @@ export const quietLog = createLog('check', 'error');
 export const queueFailure = (uri: string, why: string): StartFailure =>
   new StartFailure(EXIT.queue, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${why}`);
 
-/** Connects, and gives a sentence about the server and its stream, and what is wrong with it. Rejects with a StartFailure (exit 4). */
-export async function inspectQueue(
-  uri: string,
-): Promise<{ readonly about: string; readonly warning: string | undefined }> {
+/** Connects, and gives a sentence about the server and its stream. Rejects with a StartFailure (exit 4). */
+export async function inspectQueue(uri: string): Promise<string> {
   const connection = byteConnection({ uri, name: 'ingest-check', log: quietLog });
   try {
     connection.open();
@@ -33,16 +32,12 @@ export async function inspectQueue(
         );
       await new Promise((resolve) => setTimeout(resolve, 25));
     }
-    const fault = await clusterFault(connection);
-    if (fault === 'unusable') throw queueFailure(uri, CLUSTER_ADVICE);
-    const events = (await connection.send(['XLEN', STREAM])).integer();
-    return {
-      about: `queue ${maskedUri(uri)}: ${await serverName(connection)}, ${events} events in the stream`,
-      warning: fault === 'warning' ? CLUSTER_ADVICE : undefined,
-    };
+    const events = await connection.send(['XLEN', STREAM]);
+    return `queue ${maskedUri(uri)}: ${await serverName(connection)}, ${events.integer()} events in the stream`;
   } catch (cause) {
     if (cause instanceof StartFailure) throw cause;
-    throw queueFailure(uri, cause instanceof Error ? cause.message : 'unknown error');
+    const refusal = clusterRefusal(cause);
+    throw queueFailure(uri, refusal instanceof Error ? refusal.message : 'unknown error');
   } finally {
     await connection.close();
   }

@@ -6,6 +6,7 @@ import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/proce
 import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
 import { Watch } from '../lib/consumer/watch.ts';
 import { REPLICA_LEASE_MS } from '../lib/ingest/queue.ts';
+import { QueueRefusal } from '../lib/redis/errors.ts';
 import { StreamReader } from '../lib/redis/stream-reader.ts';
 import { pause } from '../lib/process/backoff.ts';
 import { addressText } from '../lib/process/env.ts';
@@ -40,9 +41,7 @@ Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 q
 await startDaemon({ name: NAME, help: HELP, read: readConsumerConfig, check: () => Promise.resolve(), connect, run });
 
 async function connect(config: ConsumerConfig, found: (line: string) => void): Promise<void> {
-  const { about, warning } = await inspectQueue(config.queueUri);
-  found(about);
-  if (warning !== undefined) found(`warning: ${warning}`);
+  found(await inspectQueue(config.queueUri));
   found(await inspectWarehouse(config.warehouseUri, 'consumer'));
 }
 
@@ -98,15 +97,15 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
 
 /** Connects and takes a place among the replicas. Throws a StartFailure when either cannot be had in time. */
 async function startQueue(config: ConsumerConfig, reader: StreamReader, stopped: AbortSignal, log: Log): Promise<void> {
-  if (!(await reader.open(QUEUE_START_MS)) && !stopped.aborted) {
+  const opened = await reader.open(QUEUE_START_MS).catch((cause: unknown) => {
+    throw cause instanceof QueueRefusal ? queueFailure(config.queueUri, cause.message) : cause;
+  });
+  if (!opened && !stopped.aborted) {
     throw queueFailure(
       config.queueUri,
       `the queue does not answer (${reader.lastError}); check that the server runs and is reachable`,
     );
   }
-  if (stopped.aborted) return;
-  const { warning } = await inspectQueue(config.queueUri);
-  if (warning !== undefined) log.warn(warning);
   if (!(await registered(reader, config.replicasMax, stopped, log)) && !stopped.aborted) {
     throw new StartFailure(
       EXIT.replicas,

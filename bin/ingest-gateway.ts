@@ -7,6 +7,7 @@ import type { TokenVerifier } from '../lib/identity/token-verifier.ts';
 import { HANDSHAKE_FAILURES } from '../lib/http/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
 import { byteConnection, type RedisConnection } from '../lib/redis/client.ts';
+import type { QueueRefusal } from '../lib/redis/errors.ts';
 import type { Reply } from '../lib/redis/reply.ts';
 import { durabilityFaults } from '../lib/redis/durability.ts';
 import { StreamQueue } from '../lib/redis/stream-queue.ts';
@@ -20,7 +21,6 @@ import { onStopSignals } from '../lib/process/shutdown.ts';
 import { loadTlsMaterial, TlsMaterialError, watchTlsMaterial, type TlsFiles } from '../lib/identity/tls-material.ts';
 import { WarehouseMisconfigured } from '../lib/ingest/warehouse.ts';
 import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
-import { CLUSTER_ADVICE, clusterFault } from '../lib/redis/server-info.ts';
 import { inspectQueue, inspectWarehouse, queueFailure, quietLog } from './check-connect.ts';
 import { bindFailure, startDaemon } from './start.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
@@ -49,7 +49,7 @@ async function check(config: GatewayConfig): Promise<void> {
 }
 
 async function connect(config: GatewayConfig, found: (line: string) => void): Promise<void> {
-  const { about } = await inspectQueue(config.queueUri);
+  const about = await inspectQueue(config.queueUri);
   const connection = byteConnection({ uri: config.queueUri, name: NAME, log: quietLog });
   const queue = new StreamQueue({ connection, enqueueTimeoutMs: config.enqueueTimeoutMs, log: quietLog });
   try {
@@ -179,13 +179,14 @@ async function startQueue(
   connection: RedisConnection<Reply>,
   queue: StreamQueue,
 ): Promise<readonly string[]> {
+  let refusal: QueueRefusal | undefined;
+  connection.onRefused = (cause) => (refusal ??= cause);
   connection.open();
   const deadline = performance.now() + QUEUE_START_MS;
   for (;;) {
     const state = connection.ready ? await queue.probe() : undefined;
     if (state?.available === true) break;
-    if (state !== undefined && (await clusterFault(connection)) === 'unusable')
-      throw queueFailure(config.queueUri, CLUSTER_ADVICE);
+    if (refusal !== undefined) throw queueFailure(config.queueUri, refusal.message);
     if (performance.now() > deadline) {
       const reason = state?.available === false ? state.reason : connection.lastError;
       throw queueFailure(
@@ -199,7 +200,7 @@ async function startQueue(
   if (faults.length > 0 && config.queueDurability === 'require') {
     throw new StartFailure(EXIT.queue, `INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
   }
-  return (await clusterFault(connection)) === undefined ? faults : [...faults, CLUSTER_ADVICE];
+  return faults;
 }
 
 /** The process endpoints on an address of their own, where one is configured. Throws a StartFailure. */

@@ -39,7 +39,7 @@ export function json(status: number, value: unknown): Answer {
   return { status, contentType: JSON_TYPE, body: JSON.stringify(value) };
 }
 
-/** The acceptance response (specification, "Acceptance response"). */
+/** The acceptance response (openapi/rules.md, 1). */
 export function acceptance(id: string, duplicate: boolean): string {
   const name = JSON.stringify(id);
   return duplicate ? `{"id":${name},"status":"accepted","duplicate":true}` : `{"id":${name},"status":"accepted"}`;

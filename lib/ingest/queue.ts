@@ -4,7 +4,7 @@
 // Streams are the first one; a dispatcher in front of two queues would be another, which is why an outcome may be
 // 'shed'. test/contract/queue.ts and test/contract/queue-reader.ts are the suites that every implementation runs.
 
-/** How long the queue keeps an event and its id, in milliseconds (specification, "Limits": 24 hours). */
+/** How long the queue keeps an event and its id, in milliseconds (openapi/rules.md, 4: 24 hours). */
 export const RETENTION_MS = 24 * 60 * 60 * 1000;
 
 /**
@@ -63,8 +63,10 @@ export interface Queue {
  * anything, or nothing, and must still be delivered.
  */
 export interface Delivery {
-  /** The queue's own name of the entry; unique in the queue and ascending. */
+  /** The queue's own name of the entry; unique in its source and ascending. */
   readonly entry: string;
+  /** `<queue id>/<stream>`: where the entry stands. With the entry's name it is unique among all queues that ever were. */
+  readonly source: string;
   /** `undefined`: the entry names none, or one that is not UTF-8. */
   readonly producer: string | undefined;
   /** `undefined`: the entry has none. */

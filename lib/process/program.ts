@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { EnvReport } from './env.ts';
 
 /**
- * Specification, "Process exit codes". `replicas`: as many consumer replicas run already as may; `warehouse`:
+ * openapi/rules.md, 7. `replicas`: as many consumer replicas run already as may; `warehouse`:
  * `--check=connect` cannot use the warehouse.
  */
 export const EXIT = Object.freeze({

@@ -1,9 +1,6 @@
 // What a Redis server says of itself.
 import type { RedisConnection } from './client.ts';
 import type { Reply } from './reply.ts';
-import { STREAM } from './stream-queue.ts';
-
-export const CLUSTER_ADVICE = 'this is a Redis Cluster: use redis+cluster://';
 
 /** The fields of a section of INFO; none where the server does not tell (managed ones). */
 export async function serverInfo(connection: RedisConnection<Reply>, section: string): Promise<Map<string, string>> {
@@ -24,17 +21,4 @@ export async function serverName(connection: RedisConnection<Reply>): Promise<st
   const server = await serverInfo(connection, 'server');
   const valkey = server.get('valkey_version');
   return valkey === undefined ? `Redis ${server.get('redis_version') ?? 'of an unknown version'}` : `Valkey ${valkey}`;
-}
-
-/**
- * Whether the server is a node of a Redis Cluster behind a plain URI. `unusable`: the queue's slot is not served there.
- * `warning`: it is, until the slot moves.
- */
-export async function clusterFault(connection: RedisConnection<Reply>): Promise<'unusable' | 'warning' | undefined> {
-  if ((await serverInfo(connection, 'cluster')).get('cluster_enabled') !== '1') return undefined;
-  const served = await connection.send(['EXISTS', `{${STREAM}}:replicas`]).then(
-    () => true,
-    () => false,
-  );
-  return served ? 'warning' : 'unusable';
 }

@@ -1,24 +1,12 @@
 // A real Redis server of a test's own: its port is free, its data in a temporary folder.
 import { execFileSync } from 'node:child_process';
-import { createServer } from 'node:net';
 import { createClient } from 'redis';
+import { freePort } from '../../lib/process/free-port.ts';
 import { atEnd, eventually, exited, start, temporaryFolder, type Child } from './scope.ts';
 
-const SERVER = execFileSync(new URL('../../bin/ensure-redis', import.meta.url).pathname, { encoding: 'utf8' }).trim();
+export { freePort };
 
-/** The kernel's choice of a port that nobody listens on. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() =>
-        typeof address === 'object' && address !== null ? resolve(address.port) : reject(new Error('no port')),
-      );
-    });
-  });
-}
+const SERVER = execFileSync(new URL('../../bin/ensure-redis', import.meta.url).pathname, { encoding: 'utf8' }).trim();
 
 /** One entry of the stream. */
 export interface StreamEntry {
