@@ -6,7 +6,7 @@ import { EXIT, StartFailure } from '../lib/process/program.ts';
 import { byteConnection } from '../lib/redis/client.ts';
 import { clusterRefusal } from '../lib/redis/queue-identity.ts';
 import { serverName } from '../lib/redis/server-info.ts';
-import { STREAM } from '../lib/redis/stream-queue.ts';
+import { STREAM } from '../lib/redis/stream-names.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
 const CONNECT_MS = 5_000;

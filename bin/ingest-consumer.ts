@@ -46,11 +46,12 @@ async function connect(config: ConsumerConfig, found: (line: string) => void): P
 }
 
 async function run(config: ConsumerConfig, log: Log): Promise<void> {
-  const reader = new StreamReader({ uri: config.queueUri, log });
-  const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const metrics = consumerMetrics(QUARANTINE_REASONS);
+  const { queueUri: uri, unlandedMs } = config;
+  const reader = new StreamReader({ uri, log, unlandedMs, onLost: (events) => metrics.lost.add(events) });
+  const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: config.batchMax });
-  const watch = new Watch({ reader, metrics, warehouse, log, prepared: () => consumer.prepared });
+  const watch = new Watch({ reader, metrics, warehouse, log, unlandedMs, prepared: () => consumer.prepared });
   metrics.queueAvailable.read(() => (consumer.queueAnswers ? 1 : 0));
   metrics.replicas.read(() => reader.replicas);
   const endpoints = createProcessEndpoints({

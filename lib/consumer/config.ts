@@ -1,6 +1,8 @@
 // The consumer's configuration, made of its settings (lib/process/settings.ts): read once, every problem in one report.
 import { Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';
 
+const HOUR_MS = 3_600_000;
+
 export interface ConsumerConfig {
   readonly queueUri: string;
   readonly warehouseUri: string;
@@ -11,6 +13,8 @@ export interface ConsumerConfig {
   /** Entries that one read takes, and one transaction writes at most. */
   readonly batchMax: number;
   readonly replicasMax: number;
+  /** How long the queue keeps what has not landed, in milliseconds. */
+  readonly unlandedMs: number;
 
   /** How long a stop may take, in milliseconds. */
   readonly drainTimeoutMs: number;
@@ -25,6 +29,7 @@ export function readConsumerConfig(environment: Environment): ReadConfig<Consume
     address: settings.get('INGEST_CONSUMER_ADDR'),
     batchMax: settings.get('INGEST_CONSUMER_BATCH_MAX'),
     replicasMax: settings.get('INGEST_CONSUMER_REPLICAS_MAX'),
+    unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
   const report = settings.report();

@@ -7,6 +7,8 @@ import { Settings, type BindAddress, type Environment, type ReadConfig } from '.
 
 const LOOPBACK = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/;
 
+const HOUR_MS = 3_600_000;
+
 /** Where TLS material comes from: files, or development certificates made in the state folder. */
 export type TlsSource =
   | {
@@ -22,6 +24,8 @@ export type TlsSource =
 export interface GatewayConfig {
   readonly queueUri: string;
   readonly queueDurability: 'warn' | 'require';
+  /** How long the queue keeps what has not landed, in milliseconds. */
+  readonly unlandedMs: number;
   readonly warehouseUri: string | undefined;
   readonly address: BindAddress;
   readonly reusePort: boolean;
@@ -60,6 +64,7 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
   const config = {
     queueUri: settings.get('INGEST_QUEUE_URI') ?? '',
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
+    unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI'),
     address: settings.get('INGEST_GATEWAY_ADDR'),
     reusePort: settings.get('INGEST_GATEWAY_REUSE_PORT'),

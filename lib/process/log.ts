@@ -21,7 +21,6 @@ export interface LogOptions {
   readonly format: LogFormat;
 }
 
-// Fact: the first use of process.stdout makes a pipe non-blocking, and pino's lines then leave out of order. Choice: isatty.
 /** Whether lines are text for people. */
 export const isText = (format: LogFormat): boolean => format === 'text' || (format === 'auto' && isatty(1));
 
@@ -34,8 +33,9 @@ export function createLog(name: string, level: LogLevel, format: LogFormat = 'js
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  if (!isText(format)) return pino(settings);
+  // Fact: pino's own destination is asynchronous, and its `fatal` overtakes the line before. Choice: a synchronous one.
   const output = pino.destination({ dest: 1, sync: true });
+  if (!isText(format)) return pino(settings, output);
   const colors = isatty(1) && process.stdout.hasColors();
   return pino(settings, { write: (json) => void output.write(textLine(json, colors)) });
 }

@@ -1,5 +1,7 @@
 // A real Redis server of a test's own: its port is free, its data in a temporary folder.
 import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { createClient } from 'redis';
 import { freePort } from '../../lib/process/free-port.ts';
 import { atEnd, eventually, exited, start, temporaryFolder, type Child } from './scope.ts';
@@ -7,6 +9,22 @@ import { atEnd, eventually, exited, start, temporaryFolder, type Child } from '.
 export { freePort };
 
 const SERVER = execFileSync(new URL('../../bin/ensure-redis', import.meta.url).pathname, { encoding: 'utf8' }).trim();
+
+/** The environment in which a process takes its time from a file (libfaketime), and reads that anew for each question. */
+function clockFrom(file: string): NodeJS.ProcessEnv {
+  execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['faketime', 'faketime']);
+  const library = readdirSync('/usr/lib')
+    .map((name) => `/usr/lib/${name}/faketime/libfaketimeMT.so.1`)
+    .find((path) => existsSync(path));
+  if (library === undefined) throw new Error('libfaketime was not found: install the package faketime');
+  // libc again: with Redis' own allocator the library would need memory before it is ready, and the clock for that.
+  return {
+    LD_PRELOAD: `${library}:libc.so.6`,
+    FAKETIME_TIMESTAMP_FILE: file,
+    FAKETIME_NO_CACHE: '1',
+    DONT_FAKE_MONOTONIC: '1',
+  };
+}
 
 /** One entry of the stream. */
 export interface StreamEntry {
@@ -18,6 +36,7 @@ export class TestRedis {
   readonly port: number;
   readonly #folder: string;
   readonly #args: readonly string[];
+  #clock: string | undefined;
   #child: Child | undefined;
   #client: ReturnType<typeof createClient> | undefined;
 
@@ -35,6 +54,21 @@ export class TestRedis {
     return redis;
   }
 
+  /** A server whose clock a test sets (libfaketime, by `setClock`). */
+  static async startWithClock(): Promise<TestRedis> {
+    const redis = new TestRedis(await freePort(), temporaryFolder('ingest-redis-'), []);
+    redis.#clock = join(temporaryFolder('ingest-clock-'), 'clock');
+    redis.setClock(0);
+    await redis.start();
+    atEnd(() => redis.#forget());
+    return redis;
+  }
+
+  /** Sets the clock of a server made by `startWithClock`, as hours ahead of this machine's. */
+  setClock(hoursAhead: number): void {
+    writeFileSync(this.#clock ?? '', `+${Math.round(hoursAhead * 3_600)}\n`);
+  }
+
   get uri(): string {
     return `redis://127.0.0.1:${this.port}`;
   }
@@ -47,7 +81,7 @@ export class TestRedis {
 
   /** Starts the server (again) and does not wait. */
   launch(extra: readonly string[] = []): void {
-    this.#child = start(SERVER, [
+    const args = [
       '--port',
       String(this.port),
       '--bind',
@@ -64,7 +98,12 @@ export class TestRedis {
       'noeviction',
       ...this.#args,
       ...extra,
-    ]);
+    ];
+    this.#child = start(
+      SERVER,
+      args,
+      this.#clock === undefined ? process.env : { ...process.env, ...clockFrom(this.#clock) },
+    );
     this.#child.stdout.resume();
     this.#child.stderr.resume();
   }
