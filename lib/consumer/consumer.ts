@@ -4,7 +4,7 @@
 //            └─▶ landing:    landing ─▶ acknowledging ─▶ landing …                            (LANDINGS_AT_ONCE times)
 //
 // Any step that fails because the queue or the warehouse is away is tried again after a pause (doubling, PAUSE_FIRST_MS
-// to PAUSE_MAX_MS, half of it chance). A batch stays in hand until it is landed and acknowledged; meanwhile reading goes
+// to PAUSE_MAX_MS, with 50 % jitter). A batch stays in hand until it is landed and acknowledged; meanwhile reading goes
 // on until the intake is full, so memory holds what the intake holds, and LANDINGS_AT_ONCE times as much.
 //
 // Batches land in no order among each other: the warehouse's primary key decides which of two events of an id is the row.
