@@ -9,7 +9,6 @@ import { ERROR_CODES } from '../lib/ingest/errors.ts';
 import { byteConnection, type RedisConnection } from '../lib/redis/client.ts';
 import type { QueueRefusal } from '../lib/redis/errors.ts';
 import type { Reply } from '../lib/redis/reply.ts';
-import { durabilityFaults } from '../lib/redis/durability.ts';
 import { StreamQueue } from '../lib/redis/stream-queue.ts';
 import { developmentCertificates } from '../lib/identity/development-certificates.ts';
 import { addressText, errno } from '../lib/process/env.ts';
@@ -53,9 +52,8 @@ async function connect(config: GatewayConfig, found: (line: string) => void): Pr
   const connection = byteConnection({ uri: config.queueUri, name: NAME, log: quietLog });
   const queue = new StreamQueue({ connection, enqueueTimeoutMs: config.enqueueTimeoutMs, log: quietLog });
   try {
-    const faults = await startQueue(config, connection, queue);
+    await startQueue(config, connection, queue);
     found(`${about}, takes events`);
-    for (const fault of faults) found(`warning: ${fault}`);
   } finally {
     await queue.close();
   }
@@ -75,6 +73,7 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
     connection,
     enqueueTimeoutMs: config.enqueueTimeoutMs,
     log,
+    durability: config.queueDurability,
     unlandedMs: config.unlandedMs,
     onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
     onLost: (events) => metrics.lost.add(events),
@@ -92,8 +91,7 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
     onRefused: () => metrics.tlsReloadFailures.add(),
   });
   const keyWatch = watchTokenKeys(verifier, gateway, log);
-  for (const fault of await startQueue(config, connection, queue))
-    log.warn({ fault }, 'the queue may lose accepted events');
+  await startQueue(config, connection, queue);
   void warehouse?.probe().catch((cause: unknown) => {
     const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
     log.warn(
@@ -172,15 +170,12 @@ async function tokenVerifier(config: GatewayConfig): Promise<TokenVerifier | und
   }
 }
 
-/**
- * Connects, asks until the queue would take an event, and gives the faults of its durability. Throws a StartFailure when it
- * does not in time, or where a fault is not allowed.
- */
+/** Connects, and asks until the queue would take an event. Throws a StartFailure when it does not in time, or where it is refused. */
 async function startQueue(
   config: GatewayConfig,
   connection: RedisConnection<Reply>,
   queue: StreamQueue,
-): Promise<readonly string[]> {
+): Promise<void> {
   let refusal: QueueRefusal | undefined;
   connection.onRefused = (cause) => (refusal ??= cause);
   connection.open();
@@ -198,11 +193,6 @@ async function startQueue(
     }
     await new Promise((resolve) => setTimeout(resolve, 25));
   }
-  const faults = await durabilityFaults(connection);
-  if (faults.length > 0 && config.queueDurability === 'require') {
-    throw new StartFailure(EXIT.queue, `INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
-  }
-  return faults;
 }
 
 /** The process endpoints on an address of their own, where one is configured. Throws a StartFailure. */
