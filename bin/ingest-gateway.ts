@@ -50,7 +50,13 @@ async function check(config: GatewayConfig): Promise<void> {
 async function connect(config: GatewayConfig, found: (line: string) => void): Promise<void> {
   const about = await inspectQueue(config.queueUri);
   const connection = byteConnection({ uri: config.queueUri, name: NAME, log: quietLog });
-  const queue = new StreamQueue({ connection, enqueueTimeoutMs: config.enqueueTimeoutMs, log: quietLog });
+  const queue = new StreamQueue({
+    connection,
+    enqueueTimeoutMs: config.enqueueTimeoutMs,
+    log: quietLog,
+    durability: config.queueDurability,
+    unlandedMs: config.unlandedMs,
+  });
   try {
     await startQueue(config, connection, queue);
     found(`${about}, takes events`);
