@@ -4,7 +4,7 @@ INSTALLED := node_modules/.package-lock.json
 TESTS ?= 'test/**/*.test.ts'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup settings redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage chaos soak fuzz mutate bench bench-gate
+.PHONY: help setup settings dev-cert redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage chaos soak fuzz mutate bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -24,6 +24,9 @@ postgres:
 
 ingest-run: setup ## start a private Redis, a consumer with a SQLite warehouse, and the gateway; Ctrl-C ends all
 	@exec $(NODE) --disable-warning=ExperimentalWarning bin/ingest-run.ts
+
+dev-cert: $(INSTALLED) ## a development certificate for another producer: make dev-cert NAME=shop AUD=ingest-gateway
+	@NAME='$(NAME)' AUD='$(or $(AUD),ingest-gateway)' $(NODE) --disable-warning=ExperimentalWarning bin/dev-cert.ts
 
 # report lints everything under the rules of lint, with a stricter verdict, so lint is not run a second time.
 ingest-test: setup typecheck format-check report test ## every test, the type check, the formatter's check, and the linter as `report` runs it

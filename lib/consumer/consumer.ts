@@ -4,7 +4,7 @@
 //            └─▶ landing:    landing ─▶ acknowledging ─▶ landing …                            (LANDINGS_AT_ONCE times)
 //
 // Any step that fails because the queue or the warehouse is away is tried again after a pause (doubling, PAUSE_FIRST_MS
-// to PAUSE_MAX_MS, half of it chance). A batch stays in hand until it is landed and acknowledged; meanwhile reading goes
+// to PAUSE_MAX_MS, with 50 % jitter). A batch stays in hand until it is landed and acknowledged; meanwhile reading goes
 // on until the intake is full, so memory holds what the intake holds, and LANDINGS_AT_ONCE times as much.
 //
 // Batches land in no order among each other: the warehouse's primary key decides which of two events of an id is the row.
@@ -12,7 +12,7 @@
 // Invariant: an entry is acknowledged only after its row, or its quarantine row, is committed. What a replica takes and
 // never acknowledges is claimed by another one after CLAIM_IDLE_MS; both then land it, and the warehouse keeps one row.
 import { GroupVanished, type Delivery, type QueueReader } from '../ingest/queue.ts';
-import type { Warehouse } from '../ingest/warehouse.ts';
+import { WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
 import { pause, pauseMs } from '../process/backoff.ts';
 import { Throttled, type Log } from '../process/log.ts';
 import type { ConsumerMetrics } from './metrics.ts';
@@ -34,6 +34,9 @@ const PAUSE_FIRST_MS = 100;
 const PAUSE_MAX_MS = 5_000;
 const FAILURE_LOG_INTERVAL_MS = 10_000;
 
+/** The trouble of a replica that has not asked the queue yet. */
+const NOT_JOINED = 'the queue is not joined yet';
+
 /** What a step needs. */
 export type Dependency = 'queue' | 'warehouse';
 
@@ -53,7 +56,7 @@ export class Consumer {
   readonly #landingNow = new Set<Sorted>();
   readonly #stop = new AbortController();
   readonly #failureLog = new Throttled(FAILURE_LOG_INTERVAL_MS);
-  readonly #troubles = new Map<Dependency, string>([['queue', 'not joined yet']]);
+  readonly #troubles = new Map<Dependency, string>([['queue', NOT_JOINED]]);
   #prepared = false;
   #joined = false;
   /** Whether the last read brought all that it might have. */
@@ -68,8 +71,13 @@ export class Consumer {
 
   /** Why this replica does not land events now; undefined when it does. */
   get trouble(): string | undefined {
-    const [first] = this.#troubles;
-    return first === undefined ? undefined : `the ${first[0]} is away: ${first[1]}`;
+    const troubles = [...this.#troubles.values()];
+    return troubles.find((trouble) => trouble !== NOT_JOINED) ?? troubles[0];
+  }
+
+  /** Whether the queue answers: the last step that needed it, if there was one, succeeded. */
+  get queueAnswers(): boolean {
+    return (this.#troubles.get('queue') ?? NOT_JOINED) === NOT_JOINED;
   }
 
   /** Whether the warehouse's schema stands: before that a probe of it says nothing. */
@@ -203,7 +211,8 @@ export class Consumer {
     const { metrics, log } = this.#options;
     const reason = cause instanceof Error && cause.message !== '' ? cause.message : 'unknown error';
     metrics.failures.counter({ dependency: needs }).add();
-    this.#troubles.set(needs, reason);
+    const trouble = `the ${needs} ${cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away'}`;
+    this.#troubles.set(needs, `${trouble}: ${reason}`);
     this.#intake.settle();
     if (needs === 'queue') this.#intake.slow();
     if (cause instanceof GroupVanished) {
@@ -212,8 +221,6 @@ export class Consumer {
       log.error('the stream or its consumer group is gone; making it again from the beginning of the queue');
       return;
     }
-    this.#failureLog.line((heldBack) =>
-      log.error({ reason, heldBack }, `the ${needs} is away; trying again until it is back`),
-    );
+    this.#failureLog.line((heldBack) => log.error({ reason, heldBack }, `${trouble}; trying again until it works`));
   }
 }

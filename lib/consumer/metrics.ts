@@ -27,6 +27,8 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
   const gauge = (name: string, help: string): Gauge => new Gauge(registry, name, help);
   return {
     registry,
+    queueAvailable: gauge('ingest_queue_available', '1 while the queue answers this replica, else 0.'),
+    replicas: gauge('ingest_consumer_replicas', 'Consumers that gave a sign of life lately, this one included.'),
     lagEvents: gauge('ingest_queue_lag_events', 'Events of the queue that no replica has landed yet.'),
     oldestUnlandedSeconds: gauge(
       'ingest_queue_oldest_unlanded_seconds',

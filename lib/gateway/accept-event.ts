@@ -46,11 +46,11 @@ function judged(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
   if (mediaType !== JSON_TYPE && (mediaType === undefined || !MEDIA_TYPE.test(mediaType))) {
     return exchange.refuse(
       'unsupportedMediaType',
-      'application/json or application/cloudevents+json in UTF-8 is wanted',
+      'expected application/json or application/cloudevents+json in UTF-8',
     );
   }
   if (request.contentEncoding !== undefined) {
-    return exchange.refuse('unsupportedMediaType', 'a body without Content-Encoding is wanted');
+    return exchange.refuse('unsupportedMediaType', 'expected a body without Content-Encoding');
   }
   const announced = request.contentLength ?? 0;
   if (announced > options.bodyBytesMax) return exchange.refuse('eventTooLarge', tooLarge(options));

@@ -39,7 +39,7 @@ export function json(status: number, value: unknown): Answer {
   return { status, contentType: JSON_TYPE, body: JSON.stringify(value) };
 }
 
-/** The acceptance response (specification, "Acceptance response"); `differs`: the first body was another one, and stays. */
+/** The acceptance response (openapi/rules.md, 1); `differs`: the first body was another one, and stays. */
 export function acceptance(id: string, duplicate: boolean, differs = false): string {
   const known = duplicate ? ',"duplicate":true' : '';
   return `{"id":${JSON.stringify(id)},"status":"accepted"${known}${differs ? ',"differs":true' : ''}}`;

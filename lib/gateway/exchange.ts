@@ -81,7 +81,8 @@ export class Exchange implements OpenExchange {
   refuseWith(refusal: Refusal, answer: Answer): void {
     if (this.#ended) return;
     this.#end(answer.status);
-    this.#context.refusals.refused(refusal);
+    const producer = this.connection.owner?.identity?.producer;
+    this.#context.refusals.refused(refusal, this.requestId, producer, this.#meter.route, answer);
     const close = this.#restCostsConnection(refusal);
     if (close && !this.request.complete) lingerAtEnd(this.connection.socket);
     const { status, contentType, body, headers } = answer;
@@ -120,10 +121,15 @@ export class Exchange implements OpenExchange {
 }
 
 /** Counts a request that had no exchange, because its head could not be read, and gives the answer to it. */
-export function headFault(context: ExchangeContext, meter: RouteMeter, fault: ProtocolFault): Answer {
+export function headFault(
+  context: ExchangeContext,
+  meter: RouteMeter,
+  fault: ProtocolFault,
+  requestId: string,
+): Answer {
   const { refusal, detail } = FAULTS[fault];
   const answer = problem(refusal, detail);
   meter.ended(NO_ROUTE, answer.status, performance.now());
-  context.refusals.refused(refusal);
+  context.refusals.refused(refusal, requestId, undefined, meter.route, answer);
   return answer;
 }

@@ -8,6 +8,7 @@ import type { Connection } from '../http/connection.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { rawResponse } from '../http/respond.ts';
 import { route, Router, type Route } from '../http/router.ts';
+import { live, readiness, scrape, type ProcessState } from '../http/process-endpoints.ts';
 import { HttpsServer } from '../http/server.ts';
 import { addressText } from '../process/env.ts';
 import type { Log } from '../process/log.ts';
@@ -19,7 +20,7 @@ import { Authority, type KnownProducer } from '../identity/authority.ts';
 import { HEADER_BYTES_MAX, HEADERS_MAX, type GatewayConfig } from './config.ts';
 import { Exchange, headFault, type ExchangeContext } from './exchange.ts';
 import { findEvent } from './find-event.ts';
-import { live, ready } from './health.ts';
+import { RefusalLog } from './refusal-log.ts';
 import { NO_ROUTE, RefusalMeter, RouteMeter } from './request-meter.ts';
 import type { TokenVerifier } from '../identity/token-verifier.ts';
 
@@ -44,6 +45,9 @@ export class Gateway {
   readonly #context: ExchangeContext;
   readonly #meters: ReadonlyMap<Route<Handler>, RouteMeter>;
   readonly #noRoute: RouteMeter;
+  readonly #refusalLog: RefusalLog;
+  readonly #queue: Queue;
+  #listening = false;
   #material: TlsMaterial;
   #stopping = false;
 
@@ -55,6 +59,7 @@ export class Gateway {
     this.#authority = new Authority(config.audience, parts.material.trust, parts.verifier);
     const admission = new Admission(config.inFlightMax, config.inFlightBytesMax);
     metrics.eventsInFlight.read(() => admission.events);
+    metrics.queueAvailable.read(() => (queue.state().available ? 1 : 0));
     metrics.connections.read(() => [...this.#server.connections].length);
     metrics.certificateExpiry.readEach(() =>
       this.#material.expiry.map(({ file, atMs }) => ({
@@ -62,7 +67,13 @@ export class Gateway {
         value: Math.round((atMs - Date.now()) / 1000),
       })),
     );
-    this.#context = { metrics, refusals: new RefusalMeter(metrics), draining: () => this.#stopping };
+    this.#queue = queue;
+    this.#refusalLog = new RefusalLog(parts.log);
+    this.#context = {
+      metrics,
+      refusals: new RefusalMeter(metrics, this.#refusalLog),
+      draining: () => this.#stopping,
+    };
     const accepting = {
       queue,
       authority: this.#authority,
@@ -76,9 +87,7 @@ export class Gateway {
     const routes = [
       route<Handler>('/events', { POST: (exchange) => acceptEvent(accepting, exchange) }),
       route<Handler>('/events/{id}', { GET: (exchange, id) => findEvent(finding, exchange, id) }),
-      route<Handler>('/health/live', { GET: (exchange) => exchange.answer(live()) }),
-      route<Handler>('/health/ready', { GET: (exchange) => exchange.answer(ready(queue, this.#stopping)) }),
-      route<Handler>('/metrics', { GET: (exchange) => this.#scrape(exchange) }),
+      ...(config.adminOnly ? [] : this.#processRoutes()),
     ];
     this.#router = new Router(routes);
     this.#meters = new Map(routes.map((one) => [one, new RouteMeter(metrics, one.name)]));
@@ -90,7 +99,8 @@ export class Gateway {
       {
         request: (connection, request) => this.#handle(connection, request),
         protocolFault: (fault) => {
-          return rawResponse(randomUUID(), headFault(this.#context, this.#noRoute, fault));
+          const requestId = randomUUID();
+          return rawResponse(requestId, headFault(this.#context, this.#noRoute, fault, requestId));
         },
         handshakeFailure: (reason) => {
           metrics.handshakes.counter({ reason }).add();
@@ -100,9 +110,25 @@ export class Gateway {
     );
   }
 
+  /** What the process endpoints tell, here and on a server of their own. Ready means that events can come in. */
+  get state(): ProcessState {
+    const { registry } = this.#metrics;
+    return {
+      draining: () => this.#stopping,
+      unready: () => {
+        const state = this.#queue.state();
+        if (!state.available) return state.reason;
+        return this.#listening ? undefined : 'not listening yet';
+      },
+      metrics: () => registry.metrics(),
+      metricsType: registry.contentType,
+    };
+  }
+
   /** Binds, and gives the address as a URL's authority: `127.0.0.1:8443`, `[::1]:8443`. Rejects with the system's error. */
-  async listen(host: string, port: number): Promise<string> {
-    const bound = await this.#server.listen(host, port);
+  async listen(host: string, port: number, reusePort = false): Promise<string> {
+    const bound = await this.#server.listen(host, port, reusePort);
+    this.#listening = true;
     return addressText({ host: bound.address, port: bound.port });
   }
 
@@ -128,9 +154,10 @@ export class Gateway {
   }
 
   /** Stops listening and resolves when every exchange has ended. */
-  drain(): Promise<void> {
+  async drain(): Promise<void> {
     this.#stopping = true;
-    return this.#server.drain();
+    await this.#server.drain();
+    this.#refusalLog.close();
   }
 
   /** Ends what is left. */
@@ -143,7 +170,7 @@ export class Gateway {
     const meter = match === undefined ? this.#noRoute : (this.#meters.get(match.route) ?? this.#noRoute);
     const exchange = new Exchange(this.#context, connection, request, meter);
     if (request.fieldCount > HEADERS_MAX) {
-      exchange.refuse('headersTooLarge', `at most ${HEADERS_MAX} header fields are wanted`);
+      exchange.refuse('headersTooLarge', `expected at most ${HEADERS_MAX} header fields`);
       return;
     }
     if (match === undefined) {
@@ -152,10 +179,7 @@ export class Gateway {
     }
     const handler = match.route.methods.get(request.method);
     if (handler === undefined) {
-      exchange.refuse('methodNotAllowed', `${match.route.allow} is wanted here`, undefined, [
-        'Allow',
-        match.route.allow,
-      ]);
+      exchange.refuse('methodNotAllowed', `expected ${match.route.allow}`, undefined, ['Allow', match.route.allow]);
       return;
     }
     try {
@@ -166,9 +190,13 @@ export class Gateway {
     }
   }
 
-  async #scrape(exchange: Exchange): Promise<void> {
-    const { registry } = this.#metrics;
-    exchange.answer({ status: 200, contentType: registry.contentType, body: await registry.metrics() });
+  #processRoutes(): Route<Handler>[] {
+    const state = this.state;
+    return [
+      route<Handler>('/health/live', { GET: (exchange) => exchange.answer(live()) }),
+      route<Handler>('/health/ready', { GET: (exchange) => exchange.answer(readiness(state)) }),
+      route<Handler>('/metrics', { GET: async (exchange) => exchange.answer(await scrape(state)) }),
+    ];
   }
 
   #bug(exchange: Exchange, cause: unknown): void {

@@ -103,11 +103,11 @@ export class HttpsServer<T> {
     return this.#connections;
   }
 
-  /** Binds. Rejects with the system's error (EADDRINUSE, EACCES, ENOTFOUND …). */
-  listen(host: string, port: number): Promise<AddressInfo> {
+  /** Binds; with `reusePort` beside others that do so too. Rejects with the system's error (EADDRINUSE, EACCES, ENOTFOUND …). */
+  listen(host: string, port: number, reusePort = false): Promise<AddressInfo> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject);
-      this.#server.listen(port, host, () => {
+      this.#server.listen({ port, host, reusePort }, () => {
         this.#server.off('error', reject);
         this.#watch = setInterval(() => this.#closeOverdue(), CHECK_INTERVAL_MS);
         resolve(this.#server.address() as AddressInfo);

@@ -151,7 +151,7 @@ async function keysOf(jwks: string): Promise<JWTVerifyGetKey> {
     return createLocalJWKSet(JSON.parse(await readFile(jwks, 'utf8')) as JSONWebKeySet);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : 'unknown error';
-    throw new Error(`INGEST_TOKEN_JWKS=${JSON.stringify(jwks)}: a JSON Web Key Set (RFC 7517) is wanted (${why})`, {
+    throw new Error(`INGEST_TOKEN_JWKS=${JSON.stringify(jwks)}: expected a JSON Web Key Set (RFC 7517) (${why})`, {
       cause,
     });
   }

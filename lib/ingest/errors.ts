@@ -2,7 +2,7 @@
 //
 // Invariant: the rows are the table in openapi/events.yaml and in the README, and the label values of
 // `ingest_errors_total`; a test holds the four equal. `code`, `status` and `retryable` are the contract
-// (specification, "Errors"); `title` is public and stable; what happened in this one case is the caller's `detail`.
+// (openapi/rules.md, 5); `title` is public and stable; what happened in this one case is the caller's `detail`.
 // The text of an internal failure is never part of an answer.
 
 /** One row. `retryAfterS` is the Retry-After header in seconds (RFC 9110, section 10.2.3). */

@@ -4,7 +4,7 @@
 // Streams are the first one; a dispatcher in front of two queues would be another, which is why an outcome may be
 // 'shed'. test/contract/queue.ts and test/contract/queue-reader.ts are the suites that every implementation runs.
 
-/** How long the queue keeps an event and its id, in milliseconds (specification, "Limits": 24 hours). */
+/** How long the queue keeps an event and its id, in milliseconds (openapi/rules.md, 4: 24 hours). */
 export const RETENTION_MS = 24 * 60 * 60 * 1000;
 
 /**

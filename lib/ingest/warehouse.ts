@@ -84,6 +84,14 @@ export class BatchTooSlow extends Error {
   override readonly name = 'BatchTooSlow';
 }
 
+/**
+ * The warehouse answers, and cannot work as it is configured: a wrong database, schema, role, password, right or
+ * encoding. Trying again helps only after somebody has changed something. The message names the masked URI and the cause.
+ */
+export class WarehouseMisconfigured extends Error {
+  override readonly name = 'WarehouseMisconfigured';
+}
+
 export interface Warehouse {
   /** Makes or migrates the schema. Safe when several processes do it at once. Rejects when the warehouse is away. */
   prepare(): Promise<void>;

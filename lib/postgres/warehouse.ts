@@ -20,7 +20,8 @@ import {
 } from '../ingest/warehouse.ts';
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
 import { copyEvents } from './copy.ts';
-import { migrate } from './migrations.ts';
+import { migrate, WrongEncoding } from './migrations.ts';
+import { misconfigured } from './misconfigured.ts';
 import { openSessions, sqlstateClass, timedOut, transacted } from './sessions.ts';
 
 const CONNECT_TIMEOUT_MS = 3_000;
@@ -101,28 +102,46 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     return new Set(rows.map(({ id }) => id));
   }
 
-  return {
-    async prepare() {
-      const client = await pool.connect();
-      let broken = true;
-      try {
-        await migrate(client);
-        broken = false;
-      } finally {
-        client.release(broken);
-      }
-    },
+  async function prepare(): Promise<void> {
+    const client = await pool.connect();
+    let broken = true;
+    try {
+      await migrate(client);
+      broken = false;
+    } finally {
+      client.release(broken);
+    }
+  }
 
-    async land(batch) {
-      const firsts = firstOfEachId(batch);
-      const landed = await telling(transacted(async () => (await copied(firsts)) ?? (await inserted(firsts))));
-      if (landed.size === batch.length) return batch.map(() => 'landed');
-      return verdicts(batch, landed, await transacted(() => owners(pool, batch, landed)));
-    },
+  async function land(batch: readonly LandingEvent[]): Promise<readonly Landing[]> {
+    const firsts = firstOfEachId(batch);
+    const landed = await telling(transacted(async () => (await copied(firsts)) ?? (await inserted(firsts))));
+    if (landed.size === batch.length) return batch.map(() => 'landed');
+    return verdicts(batch, landed, await transacted(() => owners(pool, batch, landed)));
+  }
+
+  async function probe(): Promise<void> {
+    const { rows } = await pool.query<{ read_only: string; encoding: string }>(
+      `SELECT current_setting('transaction_read_only') AS read_only, current_setting('server_encoding') AS encoding`,
+    );
+    if (rows[0]?.encoding !== 'UTF8') throw new WrongEncoding(rows[0]?.encoding);
+    if (rows[0].read_only !== 'off') throw new Error('the warehouse is read-only');
+  }
+
+  /** `work`, and a server that is there but cannot work as configured told apart from one that is away. */
+  const configured = <T>(work: Promise<T>): Promise<T> =>
+    work.catch((cause: unknown) => {
+      throw misconfigured(cause, options.uri);
+    });
+
+  return {
+    prepare: () => configured(prepare()),
+
+    land: (batch) => configured(land(batch)),
 
     async quarantine(entries) {
       if (entries.length === 0) return;
-      await transacted(() => pool.query(QUARANTINE, quarantineArrays(inOrder(entries))));
+      await configured(transacted(() => pool.query(QUARANTINE, quarantineArrays(inOrder(entries)))));
     },
 
     async retract(entries) {
@@ -140,12 +159,7 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
       }
     },
 
-    async probe() {
-      const state = await pool.query<{ read_only: string }>(
-        `SELECT current_setting('transaction_read_only') AS read_only`,
-      );
-      if (state.rows[0]?.read_only !== 'off') throw new Error('the warehouse is read-only');
-    },
+    probe: () => configured(probe()),
 
     close: () => (closing ??= pool.end()),
   };

@@ -8,7 +8,7 @@
 // the README. Rules between keys stand in config.ts. A key ending in `_URI` has a `_URI_FILE` form without a row.
 //
 // What it does not do: it never reads an environment, and holds no secret.
-import { LOG_LEVELS } from './log.ts';
+import { LOG_FORMATS, LOG_LEVELS } from './log.ts';
 
 /** `tests`: read by the test suite only. */
 export type Program = 'gateway' | 'consumer' | 'dispatcher' | 'admin' | 'send' | 'tests';
@@ -88,6 +88,8 @@ const uri = (
   meaning: string,
 ): UriSetting => ({ kind: 'uri', programs, schemes, required, meaning });
 
+const flag = (programs: readonly Program[], meaning: string): FlagSetting => ({ kind: 'flag', programs, meaning });
+
 const text = <const D extends string | undefined>(
   programs: readonly Program[],
   fallback: D,
@@ -128,8 +130,24 @@ export const SETTINGS = Object.freeze({
   ),
   INGEST_STATE_DIR: text(['gateway', 'send'], '.ingest', 'folder for development certificates and embedded data'),
   INGEST_LOG_LEVEL: choice(DAEMONS, LOG_LEVELS, 'info', 'least severe level that is logged'),
+  INGEST_LOG_FORMAT: choice(
+    DAEMONS,
+    LOG_FORMATS,
+    'auto',
+    '`json`: one object on each line; `text`: for people; `auto`: text where standard output is a terminal',
+  ),
 
   INGEST_GATEWAY_ADDR: address(GATEWAY, '127.0.0.1:8443', 'where producers connect, over TLS'),
+  INGEST_GATEWAY_REUSE_PORT: flag(
+    GATEWAY,
+    'several gateways share one address, and the kernel spreads connections over them (`SO_REUSEPORT`)',
+  ),
+  INGEST_ADMIN_ADDR: address(
+    GATEWAY,
+    undefined,
+    'where `/health/live`, `/health/ready` and `/metrics` are served over plain HTTP too; keep it private',
+  ),
+  INGEST_ADMIN_ONLY: flag(GATEWAY, 'those paths are served on `INGEST_ADMIN_ADDR` alone, and not to producers'),
   INGEST_TLS_CERT: text(
     GATEWAY,
     undefined,
@@ -164,6 +182,13 @@ export const SETTINGS = Object.freeze({
     'how long the queue may take; shorter than the request and drain time-outs',
   ),
   INGEST_DRAIN_TIMEOUT_MS: integer(DAEMONS, 10_000, TIME, 'ms', 'an orderly stop; what is left then is cut off'),
+  INGEST_DRAIN_DELAY_MS: integer(
+    GATEWAY,
+    200,
+    [0, HOUR_MS],
+    'ms',
+    'how long a stopping gateway still listens after readiness turned false; with the enqueue time-out it must fit into the drain time-out',
+  ),
   INGEST_SHED_MS: integer(GATEWAY, 200, TIME, 'ms', 'reserved for the dispatcher of RFC 014; checked, not used'),
 
   INGEST_CONSUMER_ADDR: address(

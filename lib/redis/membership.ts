@@ -26,11 +26,17 @@ export class Membership {
   readonly #leave = new Script('leave.lua');
   #signs: NodeJS.Timeout | undefined;
   #replicasMax = 0;
+  #replicas = 0;
   #crowded = false;
   #tidiedMs = performance.now();
 
   constructor(options: MembershipOptions) {
     this.#options = options;
+  }
+
+  /** How many replicas gave a sign of life lately, this one included, by this one's last sign. */
+  get replicas(): number {
+    return this.#replicas;
   }
 
   /** See QueueReader. */
@@ -56,7 +62,9 @@ export class Membership {
     const { run, stream, name } = this.#options;
     const command = this.#register.command(stream);
     command.push(name, String(REPLICA_LEASE_MS), String(replicasMax));
-    return (await run(this.#register, command)) as number;
+    const replicas = (await run(this.#register, command)) as number;
+    if (replicas !== -1) this.#replicas = replicas;
+    return replicas;
   }
 
   /** A replica that was frozen for longer than its lease comes back to a place that may be taken: it says so and goes on. */

@@ -118,6 +118,11 @@ export class StreamReader implements QueueReader {
     return this.#control.ready ? this.#reading.lastError : this.#control.lastError;
   }
 
+  /** How many replicas gave a sign of life lately, this one included, by this one's last sign. */
+  get replicas(): number {
+    return this.#membership.replicas;
+  }
+
   /** Whether the servers answer, and take no commands yet: replicas, or reading their data. */
   get waiting(): boolean {
     return [this.#reading, this.#control].every((connection) => connection.ready || connection.waiting);

@@ -246,6 +246,8 @@ function assertLabels(scrape: Scrape): void {
     code: /^[A-Z_]+$/,
     reason: /^[a-z_]+$/,
     file: /^(cert|client_ca|crl)$/,
+    version: /^\d+\.\d+\.\d+$/,
+    node: /^v\d+\.\d+\.\d+$/,
     le: /^(\+Inf|[\d.]+)$/,
   };
   for (const { name, labels } of scrape.samples) {

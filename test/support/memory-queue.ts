@@ -25,6 +25,7 @@ interface Entry {
 interface Taken {
   readonly acceptedAtMs: number;
   takenAtMs: number;
+  holder: QueueReader;
 }
 
 interface Group {
@@ -83,7 +84,8 @@ export class MemoryQueue implements Queue {
       if (this.#closed) return submission.settle('unavailable');
       const known = this.#known(submission.id);
       if (known !== undefined) {
-        return submission.settle(known.producer === submission.producer ? 'duplicate' : 'conflict');
+        if (known.producer !== submission.producer) return submission.settle('conflict');
+        return submission.settle(known.body === submission.text ? 'duplicate' : 'differing');
       }
       this.#store.index.set(submission.id, this.#store.add(submission.producer, submission.text));
       submission.settle('accepted');
@@ -141,8 +143,12 @@ export class MemoryQueueReader implements QueueReader {
     }
   }
 
-  async acknowledge(entries: readonly string[]): Promise<void> {
-    for (const entry of entries) this.#store.group?.pending.delete(entry);
+  acknowledge(entries: readonly string[]): Promise<number> {
+    return Promise.resolve(entries.filter((entry) => this.#store.group?.pending.delete(entry)).length);
+  }
+
+  unacknowledged(entries: readonly string[]): Promise<ReadonlySet<string>> {
+    return Promise.resolve(new Set(entries.filter((entry) => this.#store.group?.pending.has(entry))));
   }
 
   async lag(): Promise<QueueLag> {
@@ -171,14 +177,17 @@ export class MemoryQueueReader implements QueueReader {
     for (const [name, taken] of group.pending) {
       if (deliveries.length === max) return deliveries;
       if (now - taken.takenAtMs < idleMs) continue;
-      taken.takenAtMs = now;
       const entry = this.#store.entries.find((candidate) => candidate.entry === name);
+      // Only its holder may say that an entry was dropped, while that one lives.
+      if (entry === undefined && taken.holder !== this && this.#store.replicas.has(taken.holder)) continue;
+      taken.takenAtMs = now;
+      taken.holder = this;
       deliveries.push(this.#delivery(name, taken.acceptedAtMs, entry));
     }
     const fresh = this.#store.entries.slice(group.next, group.next + max - deliveries.length);
     group.next += fresh.length;
     for (const entry of fresh) {
-      group.pending.set(entry.entry, { acceptedAtMs: entry.acceptedAtMs, takenAtMs: now });
+      group.pending.set(entry.entry, { acceptedAtMs: entry.acceptedAtMs, takenAtMs: now, holder: this });
       deliveries.push(this.#delivery(entry.entry, entry.acceptedAtMs, entry));
     }
     return deliveries;
