@@ -173,6 +173,8 @@ describe('a consumer whose queue has trouble', () => {
     try {
       await isReady(replica, false);
       await redis.command('DEL', 'ingest');
+      // Without the group the queue would keep it for no longer than 24 hours.
+      await redis.command('XGROUP', 'CREATE', 'ingest', 'warehouse', '0', 'MKSTREAM');
       await redis.command(
         'XADD',
         'ingest',
