@@ -176,7 +176,7 @@ export class MemoryQueueReader implements QueueReader {
     const deliveries: Delivery[] = [];
     for (const [name, taken] of group.pending) {
       if (deliveries.length === max) return deliveries;
-      if (now - taken.takenAtMs < idleMs) continue;
+      if (taken.holder === this || now - taken.takenAtMs < idleMs) continue;
       const entry = this.#store.entries.find((candidate) => candidate.entry === name);
       // Only its holder may say that an entry was dropped, while that one lives.
       if (entry === undefined && taken.holder !== this && this.#store.replicas.has(taken.holder)) continue;
