@@ -1,32 +1,59 @@
-// A TCP link in front of a server, that a test can cut and mend: to the program under test the server is gone and comes
-// back, on the same address.
+// A TCP link in front of a server, that a test can cut and mend, slow down, and lead to another server: to the program under
+// test it is one address all the time.
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type NetConnectOpts, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 
 export interface Link {
   readonly port: number;
   /** Closes every connection and refuses new ones. */
   cut(): void;
   mend(): void;
+  /** From now on so many bytes a second go through in each direction, over all connections; undefined: no limit. */
+  slow(bytesPerSecond: number | undefined): void;
+  /** New connections go to this server; those that stand stay with the old one. */
+  redirect(target: NetConnectOpts): void;
   close(): Promise<void>;
 }
 
 export async function openLink(target: NetConnectOpts): Promise<Link> {
   let whole = true;
+  let to = target;
+  let rate: number | undefined;
   const sockets = new Set<Socket>();
   const keep = (socket: Socket): Socket => {
     sockets.add(socket);
     return socket.on('error', () => undefined).once('close', () => sockets.delete(socket));
   };
+  // When each direction has carried what it was given, on the process's clock.
+  const up = { freeMs: 0 };
+  const down = { freeMs: 0 };
+  async function carry(from: Socket, onwards: Socket, direction: { freeMs: number }): Promise<void> {
+    onwards.once('close', () => from.destroy());
+    try {
+      for await (const chunk of from) {
+        const bytes = chunk as Buffer;
+        if (!onwards.write(bytes)) await once(onwards, 'drain');
+        if (rate === undefined) continue;
+        direction.freeMs = Math.max(direction.freeMs, performance.now()) + (bytes.length / rate) * 1000;
+        const waitMs = direction.freeMs - performance.now();
+        // A timer's step: shorter waits add up until they are one.
+        if (waitMs >= 2) await delay(waitMs);
+      }
+      onwards.end();
+    } catch {
+      onwards.destroy();
+    }
+  }
   const server = createServer((incoming) => {
     keep(incoming);
     if (!whole) {
       incoming.destroy();
       return;
     }
-    const outgoing = keep(connect(target));
-    incoming.pipe(outgoing).once('close', () => incoming.destroy());
-    outgoing.pipe(incoming).once('close', () => outgoing.destroy());
+    const outgoing = keep(connect(to));
+    void carry(incoming, outgoing, up);
+    void carry(outgoing, incoming, down);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -38,6 +65,8 @@ export async function openLink(target: NetConnectOpts): Promise<Link> {
     port: (server.address() as AddressInfo).port,
     cut,
     mend: () => (whole = true),
+    slow: (bytesPerSecond) => (rate = bytesPerSecond),
+    redirect: (target) => (to = target),
     close: async () => {
       cut();
       server.close();

@@ -26,22 +26,31 @@ export interface StreamEntry {
   readonly fields: Readonly<Record<string, string>>;
 }
 
+export interface TestRedisOptions {
+  /** More environment. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** The folder that its own folder is made in. */
+  readonly under?: string;
+}
+
 export class TestRedis {
   readonly port: number;
   readonly #folder: string;
   readonly #args: readonly string[];
+  readonly #env: Readonly<Record<string, string>>;
   #child: Child | undefined;
   #client: ReturnType<typeof createClient> | undefined;
 
-  private constructor(port: number, folder: string, args: readonly string[]) {
+  private constructor(port: number, folder: string, args: readonly string[], env: Readonly<Record<string, string>>) {
     this.port = port;
+    this.#env = env;
     this.#folder = folder;
     this.#args = args;
   }
 
   /** `args` are added to the command line, e.g. `['--appendfsync', 'always']`. */
-  static async start(args: readonly string[] = []): Promise<TestRedis> {
-    const redis = new TestRedis(await freePort(), temporaryFolder('ingest-redis-'), args);
+  static async start(args: readonly string[] = [], { env = {}, under }: TestRedisOptions = {}): Promise<TestRedis> {
+    const redis = new TestRedis(await freePort(), temporaryFolder('ingest-redis-', under), args, env);
     await redis.start();
     atEnd(() => redis.#forget());
     return redis;
@@ -59,7 +68,9 @@ export class TestRedis {
 
   /** Starts the server (again) and does not wait. */
   launch(extra: readonly string[] = []): void {
-    this.#child = start(SERVER, [
+    this.#child = start(
+      SERVER,
+      [
       '--port',
       String(this.port),
       '--bind',
@@ -76,13 +87,19 @@ export class TestRedis {
       'noeviction',
       ...this.#args,
       ...extra,
-    ]);
+    ],
+      { ...process.env, ...this.#env },
+    );
     this.#child.stdout.resume();
     this.#child.stderr.resume();
   }
 
   get pid(): number {
     return this.#child?.pid ?? -1;
+  }
+
+  get running(): boolean {
+    return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
   async signal(signal: NodeJS.Signals): Promise<void> {

@@ -1,0 +1,52 @@
+// A folder whose disk can be full. As root it is a file system of its own in memory, which is made as small as what it holds: every
+// write then fails with ENOSPC. Without that right, the processes that write get a limit on a file's size (prlimit), and fail with
+// EFBIG where a file grows; that needs no right over one's own processes.
+import { execFileSync } from 'node:child_process';
+import { statfsSync } from 'node:fs';
+import { atEnd, temporaryFolder } from '../support/scope.ts';
+
+const BYTES = 1 << 30;
+/** Under this limit, files that exist can be read, and hardly any can grow. */
+const FILE_BYTES_MAX = 64 << 10;
+
+export class Volume {
+  readonly folder = temporaryFolder('ingest-volume-');
+  /** Whether it is a file system of its own. */
+  readonly mounted: boolean;
+
+  constructor() {
+    this.mounted = run('mount', '-t', 'tmpfs', '-o', `size=${BYTES},mode=0755`, 'tmpfs', this.folder);
+    if (!this.mounted) return;
+    const unmount = (): void => void run('umount', '--lazy', this.folder);
+    process.once('exit', unmount);
+    atEnd(() => {
+      unmount();
+      process.removeListener('exit', unmount);
+    });
+  }
+
+  /** No byte more for `writers`, the ids of the processes that write here. */
+  fill(writers: readonly number[]): void {
+    if (!this.mounted) {
+      for (const pid of writers) run('prlimit', '--pid', String(pid), `--fsize=${FILE_BYTES_MAX}:`);
+      return;
+    }
+    const { blocks, bfree, bsize } = statfsSync(this.folder);
+    run('mount', '-o', `remount,size=${(blocks - bfree) * bsize}`, this.folder);
+  }
+
+  empty(writers: readonly number[]): void {
+    if (this.mounted) run('mount', '-o', `remount,size=${BYTES}`, this.folder);
+    else for (const pid of writers) run('prlimit', '--pid', String(pid), '--fsize=unlimited:');
+  }
+}
+
+/** Whether it could be done. */
+function run(command: string, ...args: string[]): boolean {
+  try {
+    execFileSync(command, args, { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}
