@@ -204,6 +204,7 @@ class Run<T> {
 /** What an answer, or the error in its place, says in words. */
 export function reasonOf(answer: unknown): string {
   if (typeof answer !== 'object' || answer === null) return String(answer).slice(0, 200);
-  const { detail, title, error } = answer as Readonly<Record<string, unknown>>;
-  return String(detail ?? error ?? title ?? 'no reason given').slice(0, 200);
+  const { detail, error, title } = answer as Readonly<Record<string, unknown>>;
+  const reason = [detail, error, title].find((text) => typeof text === 'string');
+  return typeof reason === 'string' ? reason.slice(0, 200) : 'no reason given';
 }
