@@ -1,5 +1,5 @@
 // The clock of the queue's servers, which the campaign sets: libfaketime, loaded before the server's own libraries, reads how far
-// it is off from a file each time that it is asked.
+// it is off from a file, once a second.
 //
 // Fact: Redis' allocator asks for the time while libfaketime looks for the real clock, and each waits for the other. Choice: the C
 // library is loaded right behind it, so that Redis allocates by that.
@@ -21,7 +21,8 @@ export class Clock {
     this.environment = {
       LD_PRELOAD: `${library()}:libc.so.6`,
       FAKETIME_TIMESTAMP_FILE: this.#file,
-      FAKETIME_NO_CACHE: '1',
+      // In seconds. A change is seen after as long, and the file is not read anew for every command.
+      FAKETIME_CACHE_DURATION: '1',
       // Time-outs go on as they are: a clock that is set does not move them.
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
     };

@@ -41,7 +41,10 @@ function strangers(
   ].map((what) => ({ what, number: undefined }));
 }
 
-function rowsOf(events: readonly StoredEvent[], quarantine: readonly StoredEntry[]): ReadonlyMap<string, readonly Row[]> {
+function rowsOf(
+  events: readonly StoredEvent[],
+  quarantine: readonly StoredEntry[],
+): ReadonlyMap<string, readonly Row[]> {
   const rows = new Map<string, Row[]>();
   const add = (id: string, row: Row): void => {
     const before = rows.get(id);

@@ -46,7 +46,10 @@ function countsOf(violations: readonly Violation[]): ReadonlyMap<string, number>
 }
 
 /** The entries of these events that the stream still holds, and who holds those that are not acknowledged. */
-async function entriesOf(world: World, numbers: ReadonlySet<number | undefined>): Promise<ReadonlyMap<string, string[]>> {
+async function entriesOf(
+  world: World,
+  numbers: ReadonlySet<number | undefined>,
+): Promise<ReadonlyMap<string, string[]>> {
   const found = new Map<string, string[]>();
   try {
     const wanted = new Set([...numbers].flatMap((number) => (number === undefined ? [] : [idOf(number)])));

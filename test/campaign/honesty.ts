@@ -25,7 +25,10 @@ export function lies(tries: readonly Try[]): string[] {
     const { answer } = one;
     if (answer === undefined) continue;
     if (answer.differs && !answer.duplicate) found.push('`differs` without `duplicate`');
-    if (answer.duplicate && !tries.some((other) => mayHaveBeenTaken(other) && other !== one && other.sentMs < one.doneMs))
+    if (
+      answer.duplicate &&
+      !tries.some((other) => mayHaveBeenTaken(other) && other !== one && other.sentMs < one.doneMs)
+    )
       found.push('`duplicate`, but no other try could have been taken');
     const before = accepted.find((other) => other.doneMs < one.sentMs && !moved(other, one));
     if (answer.status === 202 && !answer.duplicate && before !== undefined)
@@ -35,7 +38,8 @@ export function lies(tries: readonly Try[]): string[] {
       found.push('accepted from another producer, though the id was taken');
   }
   const fresh = accepted.filter(({ answer }) => answer?.duplicate === false);
-  if (fresh.length > 1 && fresh.every((one) => !moved(fresh[0] ?? one, one))) found.push('accepted as new more than once');
+  if (fresh.length > 1 && fresh.every((one) => !moved(fresh[0] ?? one, one)))
+    found.push('accepted as new more than once');
   if (isAccepted(tries) && keptVariants(tries).size === 0) found.push('no body fits what `differs` said');
   return found;
 }

@@ -29,13 +29,14 @@ export class Ledger {
   readonly #tries = new Map<number, Try[]>();
   /** Answers that no document names, in words. */
   readonly undocumented: string[] = [];
+  /** Events whose producer was told that they are accepted. */
   accepted = 0;
 
   note(entry: Try): void {
     const tries = this.#tries.get(entry.number);
+    if (isAccepted([entry]) && !isAccepted(tries ?? [])) this.accepted += 1;
     if (tries === undefined) this.#tries.set(entry.number, [entry]);
     else tries.push(entry);
-    if (entry.answer?.status === 202 && !entry.answer.duplicate) this.accepted += 1;
   }
 
   /** Events that were tried, each with its tries in the order of their ends. */
@@ -54,7 +55,8 @@ export const isAccepted = (tries: readonly Try[]): boolean =>
 
 export function inWords(one: Try): string {
   const { answer } = one;
-  const flags = answer === undefined ? '' : `${answer.duplicate ? ' duplicate' : ''}${answer.differs ? ' differs' : ''}`;
+  const flags =
+    answer === undefined ? '' : `${answer.duplicate ? ' duplicate' : ''}${answer.differs ? ' differs' : ''}`;
   const said = answer === undefined ? 'no answer' : `${answer.status}${answer.code ? ` ${answer.code}` : ''}${flags}`;
   const times = `${(one.sentMs / 1000).toFixed(3)} to ${(one.doneMs / 1000).toFixed(3)} s`;
   return `${times}: ${one.producer} producer, body ${one.variant}, ${one.gateway}: ${said}`;

@@ -12,7 +12,13 @@ export function planAtRandom(faults: readonly Fault[], random: Random): Plan {
   return () => {
     const first = weighted(faults, random);
     if (!random.chance(TWO_FAULTS)) return [first];
-    return [first, weighted(faults.filter(({ touches }) => touches !== first.touches), random)];
+    return [
+      first,
+      weighted(
+        faults.filter(({ touches }) => touches !== first.touches),
+        random,
+      ),
+    ];
   };
 }
 

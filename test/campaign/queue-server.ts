@@ -35,10 +35,8 @@ export class QueueServer {
 
   /** Another server, that follows this one and has caught up. */
   async replica(): Promise<TestRedis> {
-    const replica = await TestRedis.start([...ARGS, '--replicaof', `127.0.0.1 ${this.redis.port}`], {
-      env: this.clock.environment,
-      under: this.volume.folder,
-    });
+    const replica = await TestRedis.start(ARGS, { env: this.clock.environment, under: this.volume.folder });
+    await replica.command('REPLICAOF', '127.0.0.1', String(this.redis.port));
     await eventually('the replica follows', async () =>
       /master_link_status:up/.test(String(await replica.command('INFO', 'replication'))),
     );

@@ -68,7 +68,8 @@ export class Service {
       history.note(`${name} ended: ${code ?? signal}`);
       this.lines.push(`--- ${name}, process ${process.child.pid}`, ...process.lines);
       if (this.#stopped) return;
-      if (!EXPECTED_ENDS.includes(code ?? signal)) this.crashes.push(`${name} ended: ${code ?? signal}\n${process.output}`);
+      if (!EXPECTED_ENDS.includes(code ?? signal))
+        this.crashes.push(`${name} ended: ${code ?? signal}\n${process.output}`);
       await delay(RESTART_MS);
     }
   }

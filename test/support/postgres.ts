@@ -78,10 +78,14 @@ export async function startPrivatePostgres(given: PrivatePostgresOptions): Promi
     const deadline = Date.now() + START_TIMEOUT_MS;
     for (;;) {
       // The output is kept for the one case where it is wanted: the server does not come up.
-      const started = spawn(join(programs, 'postgres'), [...serverArguments(data, folder, durable), ...settings.flatMap((one) => ['-c', one])], {
-        ...options,
-        stdio: ['ignore', 'ignore', 'pipe'],
-      });
+      const started = spawn(
+        join(programs, 'postgres'),
+        [...serverArguments(data, folder, durable), ...settings.flatMap((one) => ['-c', one])],
+        {
+          ...options,
+          stdio: ['ignore', 'ignore', 'pipe'],
+        },
+      );
       let output = '';
       started.stderr.setEncoding('utf8').on('data', (text: string) => (output = (output + text).slice(-4_000)));
       const ended = once(started, 'exit');
