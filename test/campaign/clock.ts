@@ -16,8 +16,12 @@ export class Clock {
   readonly environment: Readonly<Record<string, string>>;
   readonly #file = join(temporaryFolder('ingest-clock-'), 'offset');
 
-  constructor() {
-    this.#write(0);
+  /** Where it stands at the start, in seconds from the true time. */
+  readonly startS: number;
+
+  constructor(startS: number) {
+    this.startS = startS;
+    this.#write(startS);
     this.environment = {
       LD_PRELOAD: `${library()}:libc.so.6`,
       FAKETIME_TIMESTAMP_FILE: this.#file,

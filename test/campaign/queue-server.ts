@@ -22,8 +22,9 @@ export class QueueServer {
     this.link = link;
   }
 
-  static async start(): Promise<QueueServer> {
-    const clock = new Clock();
+  /** `clockS`: where its clock stands, in seconds from the true time. */
+  static async start(clockS: number): Promise<QueueServer> {
+    const clock = new Clock(clockS);
     const volume = new Volume();
     const redis = await TestRedis.start(ARGS, { env: clock.environment, under: volume.folder });
     return new QueueServer(clock, volume, redis, await openLink({ host: '127.0.0.1', port: redis.port }));
@@ -58,5 +59,6 @@ export class QueueServer {
     await this.link.close();
     await this.redis.signal('SIGCONT');
     await this.redis.signal('SIGKILL');
+    this.volume.close();
   }
 }

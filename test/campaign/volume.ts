@@ -13,16 +13,20 @@ export class Volume {
   readonly folder = temporaryFolder('ingest-volume-');
   /** Whether it is a file system of its own. */
   readonly mounted: boolean;
+  readonly #unmount = (): void => void run('umount', '--lazy', this.folder);
 
   constructor() {
     this.mounted = run('mount', '-t', 'tmpfs', '-o', `size=${BYTES},mode=0755`, 'tmpfs', this.folder);
     if (!this.mounted) return;
-    const unmount = (): void => void run('umount', '--lazy', this.folder);
-    process.once('exit', unmount);
-    atEnd(() => {
-      unmount();
-      process.removeListener('exit', unmount);
-    });
+    process.once('exit', this.#unmount);
+    atEnd(() => this.close());
+  }
+
+  /** What it holds is gone. Idempotent. */
+  close(): void {
+    if (!process.listeners('exit').includes(this.#unmount)) return;
+    process.removeListener('exit', this.#unmount);
+    this.#unmount();
   }
 
   /** No byte more for `writers`, the ids of the processes that write here. */

@@ -27,6 +27,8 @@ export interface WorldOptions {
   readonly product: string;
   /** The number of the first event. */
   readonly first: number;
+  /** Where the queue's clock stands, in seconds from the true time. */
+  readonly clockS: number;
 }
 
 export class World {
@@ -60,7 +62,7 @@ export class World {
   /** Resolves when every program listens and the first events were accepted. */
   static async start(options: WorldOptions): Promise<World> {
     const { history, product, warehouse } = options;
-    const [pki, queue, fresh] = await Promise.all([Pki.create(), QueueServer.start(), warehouse.fresh()]);
+    const [pki, queue, fresh] = await Promise.all([Pki.create(), QueueServer.start(options.clockS), warehouse.fresh()]);
     const ports = await Promise.all(Array.from({ length: GATEWAYS }, () => freePort()));
     const common = {
       INGEST_QUEUE_URI: queue.uri,

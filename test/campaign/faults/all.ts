@@ -7,6 +7,7 @@ import { cutQueue, cutWarehouse, slowQueue, slowWarehouse } from './links.ts';
 import {
   freezeConsumer,
   freezeConsumerLong,
+  freezeConsumers,
   freezeGateway,
   killConsumer,
   killConsumers,
@@ -16,7 +17,7 @@ import { flushScripts, freezeAndKillQueue, freezeQueue, fullQueue, killQueue, re
 import { freezeWarehouse, killWarehouse, lockWarehouse, lockWarehouseLong } from './warehouse.ts';
 
 export const FAULTS: readonly Fault[] = [
-  ...[killGateway, freezeGateway, killConsumer, killConsumers, freezeConsumer, freezeConsumerLong],
+  ...[killGateway, freezeGateway, killConsumer, killConsumers, freezeConsumer, freezeConsumers, freezeConsumerLong],
   ...[killQueue, freezeQueue, freezeAndKillQueue, fullQueue, readOnlyQueue, flushScripts],
   ...[cutQueue, slowQueue, cutWarehouse, slowWarehouse, failOver, clockAhead, clockBack],
   ...[killWarehouse, freezeWarehouse, lockWarehouse, lockWarehouseLong, fullWarehouseDisk, fullQueueDisk],

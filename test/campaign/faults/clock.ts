@@ -5,7 +5,9 @@ import type { Fault } from './fault.ts';
 
 const HOUR_S = 3_600;
 
-async function set({ clock, redis }: QueueServer, seconds: number): Promise<void> {
+/** So many seconds from where it was at the start. */
+async function set({ clock, redis }: QueueServer, offS: number): Promise<void> {
+  const seconds = clock.startS + offS;
   clock.set(seconds);
   await eventually('Redis has the new time', async () => {
     const [now] = (await redis.command('TIME')) as [string, string];

@@ -61,3 +61,14 @@ export const freezeConsumerLong: Fault = {
   lingers: true,
   begin: ({ consumers }, random) => random.pick(consumers).freeze(),
 };
+
+export const freezeConsumers: Fault = {
+  name: 'all consumers frozen',
+  weight: 2,
+  touches: 'consumer',
+  holdMs: [50, 1_000],
+  begin: ({ consumers }) => {
+    const thaws = consumers.map((consumer) => consumer.freeze());
+    return () => thaws.forEach((thaw) => thaw());
+  },
+};

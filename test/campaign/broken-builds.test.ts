@@ -1,0 +1,92 @@
+// The campaign catches builds that break the promise: each is the product with one change, under faults that are aimed at it. The same
+// faults on the product itself find nothing.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { brokenBuild, type Change } from './broken-build.ts';
+import { runCampaign, type Outcome } from './campaign.ts';
+import { clockAhead } from './faults/clock.ts';
+import type { Fault } from './faults/fault.ts';
+import { freezeConsumers, killConsumers } from './faults/programs.ts';
+import { freezeAndKillQueue } from './faults/queue.ts';
+import { lockWarehouse } from './faults/warehouse.ts';
+import { planned } from './plan.ts';
+
+const lasting = (fault: Fault, ms: number): Fault => ({ ...fault, holdMs: [ms, ms] });
+
+interface BrokenBuild {
+  readonly name: string;
+  readonly change: Change;
+  readonly rounds: readonly (readonly Fault[])[];
+  /** What the campaign must say. */
+  readonly finds: RegExp;
+  /** The queue's clock at the start, against the true time. */
+  readonly clockS?: number;
+}
+
+const BROKEN_BUILDS: readonly BrokenBuild[] = [
+  {
+    name: 'acknowledges before landing',
+    change: {
+      file: 'lib/consumer/consumer.ts',
+      from: 'async #finish(batch: Sorted): Promise<void> {',
+      to: `async #finish(batch: Sorted): Promise<void> {
+        await this.#options.reader.acknowledge([...batch.events, ...batch.rejections].map(({ entry }) => entry)).catch(() => 0);`,
+    },
+    rounds: [[lasting(lockWarehouse, 800), lasting(killConsumers, 0)]],
+    finds: /answered 202, and there is no row/,
+  },
+  {
+    name: 'never claims',
+    change: { file: 'lib/consumer/consumer.ts', from: 'CLAIM_IDLE_MS = 10_000', to: 'CLAIM_IDLE_MS = 3_600_000' },
+    rounds: [[lasting(lockWarehouse, 800), lasting(killConsumers, 0)]],
+    finds: /answered 202, and there is no row/,
+  },
+  {
+    name: 'answers 202 before Redis did',
+    change: {
+      file: 'lib/redis/stream-queue.ts',
+      from: 'const call = this.#calls.began(carried);',
+      to: "const call = this.#calls.began(carried); settleAll(call, 'accepted');",
+    },
+    rounds: [[lasting(freezeAndKillQueue, 200)]],
+    finds: /answered 202, and there is no row/,
+  },
+  {
+    name: 'trims what has not landed',
+    change: { file: 'lib/redis/trim.lua', from: 'drop(earlier(past, held))', to: 'drop(past)' },
+    // A day goes by while nobody reads.
+    rounds: [[lasting(freezeConsumers, 1_000), lasting(clockAhead, 8_000)]],
+    finds: /answered 202, and there is no row/,
+    clockS: -25 * 3_600,
+  },
+];
+
+/** Longer than a consumer waits before it claims what another one holds. */
+const SETTLE_TIMEOUT_MS = 30_000;
+
+function campaign({ rounds, clockS }: BrokenBuild, product?: string): Promise<Outcome> {
+  return runCampaign({
+    kind: 'sqlite',
+    rounds: rounds.length,
+    seed: 1,
+    plan: () => planned(...rounds),
+    say: () => undefined,
+    calmEvents: 100,
+    settleTimeoutMs: product === undefined ? 2 * SETTLE_TIMEOUT_MS : SETTLE_TIMEOUT_MS,
+    ...(clockS === undefined ? {} : { clockS }),
+    ...(product === undefined ? {} : { product }),
+  });
+}
+
+describe('a campaign', () => {
+  for (const broken of BROKEN_BUILDS) {
+    it(`catches a build that ${broken.name}`, async () => {
+      const { violations = 'no violation was found' } = await campaign(broken, brokenBuild(broken.change));
+      assert.match(violations, broken.finds);
+    });
+    it(`finds nothing with the same faults in the product: ${broken.name}`, async () => {
+      const { violations = '' } = await campaign(broken);
+      assert.equal(violations, '', violations);
+    });
+  }
+});
