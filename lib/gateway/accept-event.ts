@@ -54,7 +54,7 @@ function judged(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
   }
   const announced = request.contentLength ?? 0;
   if (announced > options.bodyBytesMax) return exchange.refuse('eventTooLarge', tooLarge(options));
-  if (!options.admission.admit(announced)) {
+  if (!options.admission.admit(verdict.producer, announced)) {
     return exchange.refuseWith('queueOverloaded', OVERLOADED);
   }
   const accepting = new Accepting(options, exchange, verdict.producer, announced);
@@ -142,7 +142,7 @@ class Accepting implements BodySink, Submission {
   }
 
   bodyGrows(bytes: number): void {
-    if (this.#options.admission.grow(bytes)) {
+    if (this.#options.admission.grow(this.producer, bytes)) {
       this.#bytes += bytes;
       return;
     }
@@ -171,6 +171,6 @@ class Accepting implements BodySink, Submission {
   #release(): void {
     if (this.#released) return;
     this.#released = true;
-    this.#options.admission.release(this.#bytes);
+    this.#options.admission.release(this.producer, this.#bytes);
   }
 }
