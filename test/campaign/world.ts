@@ -89,11 +89,13 @@ export class World {
       service('consumer', at, { INGEST_CONSUMER_ADDR: '127.0.0.1:0' }),
     );
     const services = [...gateways, ...consumers];
-    await eventually('every program listens', () => services.every(({ listening }) => listening), 60_000).catch(
-      (cause: unknown) => {
-        throw new Error(services.flatMap(({ crashes }) => crashes).join('\n'), { cause });
-      },
-    );
+    try {
+      await eventually('every program listens', () => services.every(({ listening }) => listening), 60_000);
+    } catch (cause) {
+      await Promise.all(services.map((service) => service.stop()));
+      await queue.stop();
+      throw new Error(services.flatMap(({ lines }) => lines.slice(-20)).join('\n'), { cause });
+    }
     const [own, other] = await Promise.all([pki.producer('own'), pki.producer('other')]);
     const waysOf = (certificate: typeof own): Poster[] =>
       ports.map((port, at) => new Poster(`gateway ${at + 1}`, port, pki.authority.certificate, certificate));

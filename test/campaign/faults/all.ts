@@ -13,12 +13,20 @@ import {
   killConsumers,
   killGateway,
 } from './programs.ts';
-import { flushScripts, freezeAndKillQueue, freezeQueue, fullQueue, killQueue, readOnlyQueue } from './queue.ts';
+import {
+  flushScripts,
+  freezeAndKillQueue,
+  freezeQueue,
+  fullOfOld,
+  fullQueue,
+  killQueue,
+  readOnlyQueue,
+} from './queue.ts';
 import { freezeWarehouse, killWarehouse, lockWarehouse, lockWarehouseLong } from './warehouse.ts';
 
 export const FAULTS: readonly Fault[] = [
   ...[killGateway, freezeGateway, killConsumer, killConsumers, freezeConsumer, freezeConsumers, freezeConsumerLong],
-  ...[killQueue, freezeQueue, freezeAndKillQueue, fullQueue, readOnlyQueue, flushScripts],
+  ...[killQueue, freezeQueue, freezeAndKillQueue, fullQueue, fullOfOld, readOnlyQueue, flushScripts],
   ...[cutQueue, slowQueue, cutWarehouse, slowWarehouse, failOver, clockAhead, clockBack],
   ...[killWarehouse, freezeWarehouse, lockWarehouse, lockWarehouseLong, fullWarehouseDisk, fullQueueDisk],
 ];

@@ -6,7 +6,7 @@ import type { Fault } from './fault.ts';
 const HOUR_S = 3_600;
 
 /** So many seconds from where it was at the start. */
-async function set({ clock, redis }: QueueServer, offS: number): Promise<void> {
+export async function setClock({ clock, redis }: QueueServer, offS: number): Promise<void> {
   const seconds = clock.startS + offS;
   clock.set(seconds);
   await eventually('Redis has the new time', async () => {
@@ -22,8 +22,8 @@ export const clockAhead: Fault = {
   touches: 'queue',
   holdMs: [100, 3_000],
   begin: async ({ queue }) => {
-    await set(queue, 25 * HOUR_S);
-    return () => set(queue, 0);
+    await setClock(queue, 25 * HOUR_S);
+    return () => setClock(queue, 0);
   },
 };
 
@@ -33,7 +33,7 @@ export const clockBack: Fault = {
   touches: 'queue',
   holdMs: [100, 2_000],
   begin: async ({ queue }) => {
-    await set(queue, -2 * HOUR_S);
-    return () => set(queue, 0);
+    await setClock(queue, -2 * HOUR_S);
+    return () => setClock(queue, 0);
   },
 };

@@ -1,7 +1,10 @@
 // The queue's server: killed, frozen, full, read-only, without its scripts.
 import { createServer } from 'node:net';
 import { eventually } from '../../support/scope.ts';
+import { setClock } from './clock.ts';
 import type { Fault } from './fault.ts';
+
+const OLD_ENTRIES_MIN = 1_000;
 
 export const killQueue: Fault = {
   name: 'Redis killed',
@@ -48,6 +51,29 @@ export const fullQueue: Fault = {
   begin: async ({ queue }) => {
     await queue.redis.command('CONFIG', 'SET', 'maxmemory', '1');
     return async () => void (await queue.redis.command('CONFIG', 'SET', 'maxmemory', '0'));
+  },
+};
+
+/** Full of what is old and has landed: trimming must make room, and events be accepted again while the limit stands. */
+export const fullOfOld: Fault = {
+  name: 'a day goes by, and Redis is full of what has landed',
+  weight: 1,
+  touches: 'queue',
+  holdMs: [0, 200],
+  begin: async (world) => {
+    const { queue } = world;
+    const { redis, clock } = queue;
+    // Only a stretch that begins a day ago has entries that are old, and only until its clock was set ahead.
+    const fills = clock.startS < 0 && clock.moves === 0 && (await redis.length()) >= OLD_ENTRIES_MIN;
+    if (!fills) return () => undefined;
+    await setClock(queue, -clock.startS);
+    const [, used] = /used_memory:(\d+)/.exec(String(await redis.command('INFO', 'memory'))) ?? [];
+    await redis.command('CONFIG', 'SET', 'maxmemory', String(used));
+    return async () => {
+      await world.accepts(OLD_ENTRIES_MIN / 10);
+      await redis.command('CONFIG', 'SET', 'maxmemory', '0');
+      await setClock(queue, 0);
+    };
   },
 };
 
