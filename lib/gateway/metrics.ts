@@ -53,6 +53,10 @@ export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures:
     enqueue: enqueue.distribution(),
     accepted: counter('ingest_accepted_total', 'Events that the queue took, repeated ones left out.').counter(),
     duplicates: counter('ingest_duplicates_total', 'Events that the queue had already.').counter(),
+    lost: counter(
+      'ingest_queue_lost_total',
+      'Accepted events that the queue dropped before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, or deleted by hand.',
+    ).counter(),
     aborted: counter('ingest_aborted_total', 'Requests that the client gave up before they were answered.').counter(),
     shed: counter('ingest_shed_total', 'Events refused because too much was in flight.').counter(),
     tlsReloads: counter('ingest_tls_reloads_total', 'TLS material taken into use after a change.').counter(),

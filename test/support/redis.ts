@@ -1,6 +1,8 @@
 // A real Redis server of a test's own: its port is free, its data in a temporary folder.
 import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { join } from 'node:path';
 import { createClient } from 'redis';
 import { atEnd, eventually, exited, start, temporaryFolder, type Child } from './scope.ts';
 
@@ -18,6 +20,22 @@ export function freePort(): Promise<number> {
       );
     });
   });
+}
+
+/** The environment in which a process takes its time from a file (libfaketime), and reads that anew for each question. */
+export function clockFrom(file: string): Readonly<Record<string, string>> {
+  execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['faketime', 'faketime']);
+  const library = readdirSync('/usr/lib')
+    .map((name) => `/usr/lib/${name}/faketime/libfaketimeMT.so.1`)
+    .find((path) => existsSync(path));
+  if (library === undefined) throw new Error('libfaketime was not found: install the package faketime');
+  // libc again: with Redis' own allocator the library would need memory before it is ready, and the clock for that.
+  return {
+    LD_PRELOAD: `${library}:libc.so.6`,
+    FAKETIME_TIMESTAMP_FILE: file,
+    FAKETIME_NO_CACHE: '1',
+    DONT_FAKE_MONOTONIC: '1',
+  };
 }
 
 /** One entry of the stream. */
@@ -38,10 +56,16 @@ export class TestRedis {
   readonly #folder: string;
   readonly #args: readonly string[];
   readonly #env: Readonly<Record<string, string>>;
+  #clock: string | undefined;
   #child: Child | undefined;
   #client: ReturnType<typeof createClient> | undefined;
 
-  private constructor(port: number, folder: string, args: readonly string[], env: Readonly<Record<string, string>>) {
+  private constructor(
+    port: number,
+    folder: string,
+    args: readonly string[] = [],
+    env: Readonly<Record<string, string>> = {},
+  ) {
     this.port = port;
     this.#env = env;
     this.#folder = folder;
@@ -49,11 +73,27 @@ export class TestRedis {
   }
 
   /** `args` are added to the command line, e.g. `['--appendfsync', 'always']`. */
-  static async start(args: readonly string[] = [], { env = {}, under }: TestRedisOptions = {}): Promise<TestRedis> {
+  static async start(args: readonly string[] = [], { env, under }: TestRedisOptions = {}): Promise<TestRedis> {
     const redis = new TestRedis(await freePort(), temporaryFolder('ingest-redis-', under), args, env);
     await redis.start();
     atEnd(() => redis.#forget());
     return redis;
+  }
+
+  /** A server whose clock a test sets (libfaketime, by `setClock`). */
+  static async startWithClock(): Promise<TestRedis> {
+    const clock = join(temporaryFolder('ingest-clock-'), 'clock');
+    const redis = new TestRedis(await freePort(), temporaryFolder('ingest-redis-'), [], clockFrom(clock));
+    redis.#clock = clock;
+    redis.setClock(0);
+    await redis.start();
+    atEnd(() => redis.#forget());
+    return redis;
+  }
+
+  /** Sets the clock of a server made by `startWithClock`, as hours ahead of this machine's. */
+  setClock(hoursAhead: number): void {
+    writeFileSync(this.#clock ?? '', `+${Math.round(hoursAhead * 3_600)}\n`);
   }
 
   get uri(): string {
@@ -68,28 +108,25 @@ export class TestRedis {
 
   /** Starts the server (again) and does not wait. */
   launch(extra: readonly string[] = []): void {
-    this.#child = start(
-      SERVER,
-      [
-        '--port',
-        String(this.port),
-        '--bind',
-        '127.0.0.1',
-        '--dir',
-        this.#folder,
-        '--save',
-        '',
-        '--appendonly',
-        'yes',
-        '--appendfsync',
-        'everysec',
-        '--maxmemory-policy',
-        'noeviction',
-        ...this.#args,
-        ...extra,
-      ],
-      { ...process.env, ...this.#env },
-    );
+    const args = [
+      '--port',
+      String(this.port),
+      '--bind',
+      '127.0.0.1',
+      '--dir',
+      this.#folder,
+      '--save',
+      '',
+      '--appendonly',
+      'yes',
+      '--appendfsync',
+      'everysec',
+      '--maxmemory-policy',
+      'noeviction',
+      ...this.#args,
+      ...extra,
+    ];
+    this.#child = start(SERVER, args, { ...process.env, ...this.#env });
     this.#child.stdout.resume();
     this.#child.stderr.resume();
   }
