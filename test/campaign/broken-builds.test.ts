@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { brokenBuild, type Change } from './broken-build.ts';
-import { runCampaign, type Outcome } from './campaign.ts';
+import { runCampaign, type CampaignOptions, type Outcome } from './campaign.ts';
 import { clockAhead } from './faults/clock.ts';
 import type { Fault } from './faults/fault.ts';
 import { freezeConsumers, killConsumers } from './faults/programs.ts';
@@ -63,8 +63,14 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
 
 /** Longer than a consumer waits before it claims what another one holds. */
 const SETTLE_TIMEOUT_MS = 30_000;
+/** The same for the product, which must not fail because the machine is busy. */
+const PATIENT_SETTLE_TIMEOUT_MS = 120_000;
 
-function campaign({ rounds, clockS }: BrokenBuild, product?: string): Promise<Outcome> {
+function campaign(
+  options: Pick<CampaignOptions, 'product' | 'settleTimeoutMs'>,
+  ...builds: BrokenBuild[]
+): Promise<Outcome> {
+  const rounds = builds.flatMap((build) => build.rounds);
   return runCampaign({
     kind: 'sqlite',
     rounds: rounds.length,
@@ -72,21 +78,22 @@ function campaign({ rounds, clockS }: BrokenBuild, product?: string): Promise<Ou
     plan: () => planned(...rounds),
     say: () => undefined,
     calmEvents: 100,
-    settleTimeoutMs: product === undefined ? 2 * SETTLE_TIMEOUT_MS : SETTLE_TIMEOUT_MS,
-    ...(clockS === undefined ? {} : { clockS }),
-    ...(product === undefined ? {} : { product }),
+    clockS: Math.min(...builds.map(({ clockS = 0 }) => clockS)),
+    ...options,
   });
 }
 
 describe('a campaign', () => {
   for (const broken of BROKEN_BUILDS) {
     it(`catches a build that ${broken.name}`, async () => {
-      const { violations = 'no violation was found' } = await campaign(broken, brokenBuild(broken.change));
+      const options = { product: brokenBuild(broken.change), settleTimeoutMs: SETTLE_TIMEOUT_MS };
+      const { violations = 'no violation was found' } = await campaign(options, broken);
       assert.match(violations, broken.finds);
     });
-    it(`finds nothing with the same faults in the product: ${broken.name}`, async () => {
-      const { violations = '' } = await campaign(broken);
-      assert.equal(violations, '', violations);
-    });
   }
+
+  it('finds nothing with the same faults in the product', async () => {
+    const { violations = '' } = await campaign({ settleTimeoutMs: PATIENT_SETTLE_TIMEOUT_MS }, ...BROKEN_BUILDS);
+    assert.equal(violations, '', violations);
+  });
 });

@@ -30,10 +30,10 @@ export interface CampaignOptions {
   /** Takes lines for people. */
   readonly say: (line: string) => void;
   /** The folder that holds `bin` and `lib`. */
-  readonly product?: string;
+  readonly product?: string | undefined;
   readonly calmEvents?: number;
   /** How long everything may take to land after the last round. */
-  readonly settleTimeoutMs?: number;
+  readonly settleTimeoutMs?: number | undefined;
   /** Where the queue's clock stands, in seconds from the true time. By default every other stretch begins a day and an hour ago. */
   readonly clockS?: number;
 }

@@ -21,6 +21,7 @@ const LAST_TRIES_MS = 5_000;
 
 /** Only an API that tells `differs` says which body is kept. */
 const TELLS_DIFFERS = JSON.stringify(at('/components')).includes('"differs"');
+
 /** The shares of the events that are sent again although they are accepted, and of those that are sent twice at once. */
 const SAME_BODY = 0.05;
 const OTHER_BODY = 0.02;
