@@ -2,6 +2,7 @@
 // faults on the product itself find nothing.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { temporaryFolder } from '../support/scope.ts';
 import { brokenBuild, type Change } from './broken-build.ts';
 import { runCampaign, type CampaignOptions, type Outcome } from './campaign.ts';
 import { clockAhead } from './faults/clock.ts';
@@ -61,6 +62,8 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
   },
 ];
 
+/** What a broken build leaves behind is expected, and not kept. */
+const LOGS = temporaryFolder();
 /** Longer than a consumer waits before it claims what another one holds. */
 const SETTLE_TIMEOUT_MS = 30_000;
 /** The same for the product, which must not fail because the machine is busy. */
@@ -78,6 +81,7 @@ function campaign(
     plan: () => planned(...rounds),
     say: () => undefined,
     calmEvents: 100,
+    ...(options.product === undefined ? {} : { logsUnder: LOGS }),
     clockS: Math.min(...builds.map(({ clockS = 0 }) => clockS)),
     ...options,
   });

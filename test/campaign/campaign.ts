@@ -31,6 +31,8 @@ export interface CampaignOptions {
   readonly say: (line: string) => void;
   /** The folder that holds `bin` and `lib`. */
   readonly product?: string | undefined;
+  /** The folder that the logs of a violation are kept in; the system's temporary one by default. */
+  readonly logsUnder?: string;
   readonly calmEvents?: number;
   /** How long everything may take to land after the last round. */
   readonly settleTimeoutMs?: number | undefined;
@@ -121,7 +123,7 @@ async function runStretch(stretch: Stretch): Promise<StretchOutcome> {
     for (const answer of world.ledger.undocumented) wrong(`an answer: ${answer}`);
     found.push(...(await compare(world.ledger, world.fresh.store)));
     await Promise.all(world.services.map((service) => service.stop()));
-    const violations = found.length === 0 ? undefined : await report(found, world);
+    const violations = found.length === 0 ? undefined : await report(found, world, options.logsUnder);
     return { accepted: world.ledger.accepted, rate, faults: rounds.counts, violations };
   } finally {
     await rounds.end();

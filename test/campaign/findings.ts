@@ -13,7 +13,8 @@ const AROUND_MS = 3_000;
 /** Faults look back further than the tries: an event is lost long after its 202. */
 const AFTER_MS = 30_000;
 
-export async function report(violations: readonly Violation[], world: World): Promise<string> {
+/** Puts the logs in a new folder in `under`. */
+export async function report(violations: readonly Violation[], world: World, under = tmpdir()): Promise<string> {
   const { ledger, options } = world;
   const parts = [`${violations.length} violations of the promise`];
   for (const [what, count] of countsOf(violations)) parts.push(`  ${count} × ${what}`);
@@ -27,7 +28,7 @@ export async function report(violations: readonly Violation[], world: World): Pr
     const from = (tries[0]?.sentMs ?? 0) - AROUND_MS;
     parts.push('  around:', options.history.between(from, (tries.at(-1)?.doneMs ?? 0) + AFTER_MS));
   }
-  const folder = mkdtempSync(join(tmpdir(), 'ingest-campaign-'));
+  const folder = mkdtempSync(join(under, 'ingest-campaign-'));
   for (const { name, lines } of world.services)
     writeFileSync(join(folder, `${name.replace(' ', '-')}.log`), `${lines.join('\n')}\n`);
   writeFileSync(join(folder, 'history.txt'), options.history.between(0, Number.POSITIVE_INFINITY));
