@@ -5,7 +5,7 @@ import { clockFrom } from '../support/redis.ts';
 import { temporaryFolder } from '../support/scope.ts';
 
 export class Clock {
-  /** How often it was moved. */
+  /** Counts up when it is about to be moved, and when the server has the new time: odd in between. */
   moves = 0;
   readonly environment: Readonly<Record<string, string>>;
   readonly #file = join(temporaryFolder('ingest-clock-'), 'offset');
@@ -24,10 +24,14 @@ export class Clock {
     };
   }
 
-  /** Off the true time by so many seconds, from now on. */
+  /** Off the true time by so many seconds, as soon as the server reads it; `arrived` says that it has. */
   set(seconds: number): void {
     this.moves += 1;
     this.#write(seconds);
+  }
+
+  arrived(): void {
+    this.moves += 1;
   }
 
   #write(seconds: number): void {

@@ -48,5 +48,8 @@ export function lies(tries: readonly Try[]): string[] {
 const mayHaveBeenTaken = ({ answer }: Try): boolean =>
   answer === undefined || answer.status === 202 || answer.status >= 500 || answer.status === 408;
 
-const moved = (one: Try, other: Try): boolean =>
-  Math.min(one.clockMoves[0], other.clockMoves[0]) !== Math.max(one.clockMoves[1], other.clockMoves[1]);
+/** Whether the clock may have been moved while these two were under way, or between them. */
+function moved(one: Try, other: Try): boolean {
+  const from = Math.min(one.clockMoves[0], other.clockMoves[0]);
+  return from % 2 === 1 || from !== Math.max(one.clockMoves[1], other.clockMoves[1]);
+}

@@ -10,7 +10,7 @@ export interface Try {
   readonly doneMs: number;
   /** Undefined: no answer came, so nobody knows whether the event was taken. */
   readonly answer: Told | undefined;
-  /** How often Redis' clock had been moved when the try began, and when it ended. */
+  /** Clock.moves when the try began, and when it ended. */
   readonly clockMoves: readonly [before: number, after: number];
 }
 

@@ -85,7 +85,7 @@ export class Load {
     if (!accepted) return;
     if (again < SAME_BODY) await this.#deliver(number, 0, 'own');
     // Past the queue's 24 hours an id is as good as new, and whose event lands first is open.
-    if (clockMoves() !== moves) return;
+    if (clockMoves() !== moves || moves % 2 === 1) return;
     if (again > 1 - OTHER_PRODUCER) await this.#deliver(number, 0, 'other');
     else if (TELLS_DIFFERS && again > 1 - OTHER_PRODUCER - OTHER_BODY) await this.#deliver(number, 1, 'own');
   }

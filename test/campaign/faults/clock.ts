@@ -13,6 +13,7 @@ export async function setClock({ clock, redis }: QueueServer, offS: number): Pro
     const [now] = (await redis.command('TIME')) as [string, string];
     return Math.abs(Number(now) - Date.now() / 1000 - seconds) < 60;
   });
+  clock.arrived();
 }
 
 /** Past the time that the queue keeps events for, with events that have not landed. */
