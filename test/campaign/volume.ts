@@ -2,7 +2,7 @@
 // write then fails with ENOSPC. Without that right, the processes that write get a limit on a file's size (prlimit), and fail with
 // EFBIG where a file grows; that needs no right over one's own processes.
 import { execFileSync } from 'node:child_process';
-import { statfsSync } from 'node:fs';
+import { chmodSync, statfsSync } from 'node:fs';
 import { atEnd, temporaryFolder } from '../support/scope.ts';
 
 const BYTES = 1 << 30;
@@ -17,6 +17,8 @@ export class Volume {
 
   constructor() {
     this.mounted = run('mount', '-t', 'tmpfs', '-o', `size=${BYTES},mode=0755`, 'tmpfs', this.folder);
+    // PostgreSQL's own user must get through.
+    if (!this.mounted) chmodSync(this.folder, 0o755);
     if (!this.mounted) return;
     process.once('exit', this.#unmount);
     atEnd(() => this.close());

@@ -11,15 +11,21 @@ export interface Link {
   mend(): void;
   /** From now on so many bytes a second go through in each direction, over all connections; undefined: no limit. */
   slow(bytesPerSecond: number | undefined): void;
-  /** New connections go to this server; those that stand stay with the old one. */
-  redirect(target: NetConnectOpts): void;
+  /** Closes every connection; new ones are taken, and nothing goes through them, also after `mend`. */
+  silence(): void;
+  /** How many connections were taken. */
+  readonly taken: number;
+  /** New connections go to another server; those that are open stay. */
+  retarget(target: NetConnectOpts): void;
   close(): Promise<void>;
 }
 
-export async function openLink(target: NetConnectOpts): Promise<Link> {
+export async function openLink(first: NetConnectOpts): Promise<Link> {
+  let target = first;
   let whole = true;
-  let to = target;
   let rate: number | undefined;
+  let silent = false;
+  let taken = 0;
   const sockets = new Set<Socket>();
   const keep = (socket: Socket): Socket => {
     sockets.add(socket);
@@ -47,11 +53,13 @@ export async function openLink(target: NetConnectOpts): Promise<Link> {
   }
   const server = createServer((incoming) => {
     keep(incoming);
+    taken += 1;
+    if (silent) return;
     if (!whole) {
       incoming.destroy();
       return;
     }
-    const outgoing = keep(connect(to));
+    const outgoing = keep(connect(target));
     void carry(incoming, outgoing, up);
     void carry(outgoing, incoming, down);
   });
@@ -64,9 +72,20 @@ export async function openLink(target: NetConnectOpts): Promise<Link> {
   return {
     port: (server.address() as AddressInfo).port,
     cut,
-    mend: () => (whole = true),
     slow: (bytesPerSecond) => (rate = bytesPerSecond),
-    redirect: (target) => (to = target),
+    mend: () => {
+      whole = true;
+      silent = false;
+    },
+    silence: () => {
+      cut();
+      whole = true;
+      silent = true;
+    },
+    get taken() {
+      return taken;
+    },
+    retarget: (other) => (target = other),
     close: async () => {
       cut();
       server.close();

@@ -27,7 +27,7 @@ export const failOver: Fault = {
       return false;
     });
     queue.redis = replica;
-    queue.link.redirect({ host: '127.0.0.1', port: replica.port });
+    queue.link.retarget({ host: '127.0.0.1', port: replica.port });
     return async () => {
       await eventually('events are accepted by the new master', async () => {
         const before = await replica.length();
