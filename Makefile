@@ -4,11 +4,7 @@ INSTALLED := node_modules/.package-lock.json
 TESTS ?= 'test/**/*.test.ts'
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help setup settings redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage campaign bench bench-gate
-=======
-.PHONY: help setup settings redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage chaos soak fuzz mutate bench bench-gate
->>>>>>> main
+.PHONY: help setup settings redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage campaign soak fuzz mutate bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
