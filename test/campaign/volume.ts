@@ -9,6 +9,9 @@ const BYTES = 1 << 30;
 /** Under this limit, files that exist can be read, and hardly any can grow. */
 const FILE_BYTES_MAX = 64 << 10;
 
+// Interrupted, a process would end without its exit handlers, which unmount and end what was started.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
+
 export class Volume {
   readonly folder = temporaryFolder('ingest-volume-');
   /** Whether it is a file system of its own. */
