@@ -4,7 +4,7 @@ INSTALLED := node_modules/.package-lock.json
 TESTS ?= 'test/**/*.test.ts'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup settings dev-cert redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage chaos soak fuzz mutate bench bench-gate
+.PHONY: help setup settings dev-cert redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage campaign soak fuzz mutate bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -35,10 +35,9 @@ test: setup postgres ## the tests alone; TESTS='test/http/*.test.ts' narrows the
 	$(NODE) --import tsx --enable-source-maps --test --test-concurrency=2 --test-timeout=180000 \
 	  --test-reporter=./test/support/reporter.ts $(TESTS)
 
-chaos: setup postgres ## kill processes at random under load; CHAOS_ROUNDS and CHAOS_SECONDS bound it, CHAOS_SEED repeats it
-	CHAOS_ROUNDS=$${CHAOS_ROUNDS:-40} CHAOS_SECONDS=$${CHAOS_SECONDS:-300} CHAOS_FREEZE_SECONDS=60 \
-	  $(NODE) --import tsx --enable-source-maps --test --test-concurrency=1 --test-reporter=spec \
-	  test/end-to-end/chaos.test.ts test/end-to-end/replicas.test.ts
+campaign: setup postgres ## faults at random under load; CAMPAIGN_ROUNDS, CAMPAIGN_WAREHOUSE=sqlite or postgres, CAMPAIGN_SEED
+	CAMPAIGN_ROUNDS=$${CAMPAIGN_ROUNDS:-200} $(NODE) --import tsx --enable-source-maps \
+	  --disable-warning=ExperimentalWarning test/campaign/campaign.test.ts
 
 soak: setup ## hold memory level under an even load: 15 minutes; SOAK_SECONDS and SOAK_RATE bound it
 	$(NODE) --import tsx --enable-source-maps --test --test-reporter=spec test/soak/soak.ts

@@ -60,7 +60,8 @@ function describeBacklogs(warehouse: string, openStore: () => Promise<WarehouseS
       it(`lands with bodies of ${name}, in bounded memory, while the gateway keeps accepting`, async (t) => {
         const redis = await TestRedis.start(['--appendonly', 'no']);
         t.after(() => redis.signal('SIGKILL'));
-        const link = await openLink({ host: '127.0.0.1', port: redis.port }, bytesPerSecond);
+        const link = await openLink({ host: '127.0.0.1', port: redis.port });
+        link.slow(bytesPerSecond);
         t.after(() => link.close());
         const store = await openStore();
         const pipeline = await Pipeline.start({

@@ -1,13 +1,16 @@
-// A TCP link in front of a server, that a test can cut and mend: to the program under test the server is gone and comes
-// back, on the same address.
+// A TCP link in front of a server, that a test can cut and mend, slow down, and lead to another server: to the program under
+// test it is one address all the time.
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type NetConnectOpts, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 
 export interface Link {
   readonly port: number;
   /** Closes every connection and refuses new ones. */
   cut(): void;
   mend(): void;
+  /** From now on so many bytes a second go through in each direction, over all connections; undefined: no limit. */
+  slow(bytesPerSecond: number | undefined): void;
   /** Closes every connection; new ones are taken, and nothing goes through them, also after `mend`. */
   silence(): void;
   /** How many connections were taken. */
@@ -17,10 +20,10 @@ export interface Link {
   close(): Promise<void>;
 }
 
-/** `bytesPerSecond` bounds what all connections together bring from the server; no bound by default. */
-export async function openLink(first: NetConnectOpts, bytesPerSecond = Number.POSITIVE_INFINITY): Promise<Link> {
+export async function openLink(first: NetConnectOpts): Promise<Link> {
   let target = first;
   let whole = true;
+  let rate: number | undefined;
   let silent = false;
   let taken = 0;
   const sockets = new Set<Socket>();
@@ -28,19 +31,26 @@ export async function openLink(first: NetConnectOpts, bytesPerSecond = Number.PO
     sockets.add(socket);
     return socket.on('error', () => undefined).once('close', () => sockets.delete(socket));
   };
-  let freeAtMs = 0;
-  /** Passes a piece on when the link is free for it, and takes no other one from this connection before. */
-  const trickle = (from: Socket, to: Socket, bytes: Buffer): void => {
-    freeAtMs = Math.max(freeAtMs, performance.now()) + (1000 * bytes.length) / bytesPerSecond;
-    from.pause();
-    setTimeout(
-      () => {
-        to.write(bytes);
-        from.resume();
-      },
-      Math.max(0, freeAtMs - performance.now()),
-    );
-  };
+  // When each direction has carried what it was given, on the process's clock.
+  const up = { freeMs: 0 };
+  const down = { freeMs: 0 };
+  async function carry(from: Socket, onwards: Socket, direction: { freeMs: number }): Promise<void> {
+    onwards.once('close', () => from.destroy());
+    try {
+      for await (const chunk of from) {
+        const bytes = chunk as Buffer;
+        if (!onwards.write(bytes)) await once(onwards, 'drain');
+        if (rate === undefined) continue;
+        direction.freeMs = Math.max(direction.freeMs, performance.now()) + (bytes.length / rate) * 1000;
+        const waitMs = direction.freeMs - performance.now();
+        // A timer's step: shorter waits add up until they are one.
+        if (waitMs >= 2) await delay(waitMs);
+      }
+      onwards.end();
+    } catch {
+      onwards.destroy();
+    }
+  }
   const server = createServer((incoming) => {
     keep(incoming);
     taken += 1;
@@ -50,10 +60,8 @@ export async function openLink(first: NetConnectOpts, bytesPerSecond = Number.PO
       return;
     }
     const outgoing = keep(connect(target));
-    incoming.pipe(outgoing).once('close', () => incoming.destroy());
-    incoming.once('close', () => outgoing.destroy());
-    if (bytesPerSecond === Number.POSITIVE_INFINITY) outgoing.pipe(incoming);
-    else outgoing.on('data', (bytes: Buffer) => trickle(outgoing, incoming, bytes)).once('end', () => incoming.end());
+    void carry(incoming, outgoing, up);
+    void carry(outgoing, incoming, down);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -64,6 +72,7 @@ export async function openLink(first: NetConnectOpts, bytesPerSecond = Number.PO
   return {
     port: (server.address() as AddressInfo).port,
     cut,
+    slow: (bytesPerSecond) => (rate = bytesPerSecond),
     mend: () => {
       whole = true;
       silent = false;
