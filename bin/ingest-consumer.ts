@@ -4,6 +4,7 @@ import { Consumer } from '../lib/consumer/consumer.ts';
 import { readConsumerConfig, type ConsumerConfig } from '../lib/consumer/config.ts';
 import { createProcessEndpoints, type ProcessEndpoints } from '../lib/consumer/process-endpoints.ts';
 import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
+import { SizeWatch } from '../lib/consumer/size-watch.ts';
 import { Watch } from '../lib/consumer/watch.ts';
 import { REPLICA_LEASE_MS } from '../lib/ingest/queue.ts';
 import { QueueRefusal } from '../lib/redis/errors.ts';
@@ -53,6 +54,7 @@ async function run(config: ConsumerConfig, warnings: readonly string[]): Promise
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: config.batchMax });
   const watch = new Watch({ reader, metrics, warehouse, log, unlandedMs, prepared: () => consumer.prepared });
+  const sizeWatch = new SizeWatch({ reader, metrics, log });
   const endpoints = createProcessEndpoints({
     draining: () => consumer.stopping,
     unready: () => consumer.trouble ?? watch.warehouseTrouble,
@@ -74,6 +76,7 @@ async function run(config: ConsumerConfig, warnings: readonly string[]): Promise
       consumer.stop();
       await running;
       await watch.close();
+      await sizeWatch.close();
       await reader.close();
       await warehouse.close();
       await endpoints.close();
@@ -89,6 +92,7 @@ async function run(config: ConsumerConfig, warnings: readonly string[]): Promise
     throw cause;
   });
   watch.start();
+  sizeWatch.start();
   running = consumer.run();
   log.info({ replica: reader.name }, `listening on http://${address}`);
   // A rejection here is a bug; it ends the process as any uncaught error does.
