@@ -70,7 +70,7 @@ const PROCESS_RULE = {
 };
 
 export default tseslint.config(
-  { ignores: ['node_modules/', 'coverage/', '.ingest/', 'bench/results/', 'test/**/fixtures/'] },
+  { ignores: ['node_modules/', 'coverage/', 'package/', '.ingest/', 'bench/results/', 'test/**/fixtures/'] },
   eslint.configs.recommended,
   {
     files: ['**/*.ts'],
