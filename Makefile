@@ -62,8 +62,8 @@ format-check: $(INSTALLED)
 settings: $(INSTALLED) ## write the README's table of settings, after a change of lib/process/settings.ts
 	@$(NODE) bin/write-settings.ts
 
-report: $(INSTALLED) ## this repository under toollint: nothing known, nothing allowed
-	@bin/toollint scan --baseline .ci/report-baseline.json --gate strict --format pretty
+report: $(INSTALLED) ## this repository under toollint, with the strict gate
+	@bin/toollint scan --gate strict --format pretty
 
 typecheck: $(INSTALLED) ## the TypeScript compiler, strict, emitting nothing
 	$(NODE) node_modules/typescript/bin/tsc --project tsconfig.json

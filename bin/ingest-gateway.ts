@@ -9,7 +9,6 @@ import { ERROR_CODES } from '../lib/ingest/errors.ts';
 import { byteConnection, type RedisConnection } from '../lib/redis/client.ts';
 import type { QueueRefusal } from '../lib/redis/errors.ts';
 import type { Reply } from '../lib/redis/reply.ts';
-import { durabilityFaults } from '../lib/redis/durability.ts';
 import { StreamQueue } from '../lib/redis/stream-queue.ts';
 import { developmentCertificates } from '../lib/identity/development-certificates.ts';
 import { addressText, errno } from '../lib/process/env.ts';
@@ -62,6 +61,7 @@ async function run(config: GatewayConfig, warnings: readonly string[]): Promise<
     connection,
     enqueueTimeoutMs: config.enqueueTimeoutMs,
     log,
+    durability: config.queueDurability,
     unlandedMs: config.unlandedMs,
     onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
     onLost: (events) => metrics.lost.add(events),
@@ -79,7 +79,7 @@ async function run(config: GatewayConfig, warnings: readonly string[]): Promise<
     onRefused: () => metrics.tlsReloadFailures.add(),
   });
   const keyWatch = watchTokenKeys(verifier, gateway, log);
-  await startQueue(config, connection, queue, log);
+  await startQueue(config, connection, queue);
   const address = await bind(config, gateway);
 
   process.on('SIGHUP', () => {
@@ -161,7 +161,6 @@ async function startQueue(
   config: GatewayConfig,
   connection: RedisConnection<Reply>,
   queue: StreamQueue,
-  log: Log,
 ): Promise<void> {
   let refusal: QueueRefusal | undefined;
   connection.onRefused = (cause) => (refusal ??= cause);
@@ -180,11 +179,6 @@ async function startQueue(
       );
     }
     await new Promise((resolve) => setTimeout(resolve, 25));
-  }
-  const faults = await durabilityFaults(connection);
-  for (const fault of faults) log.warn({ fault }, 'the queue may lose accepted events');
-  if (faults.length > 0 && config.queueDurability === 'require') {
-    throw new StartFailure(EXIT.queue, `INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
   }
 }
 

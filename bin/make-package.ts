@@ -5,7 +5,7 @@
 // documents are copied beside. For each package `package/` holds NAME-VERSION.tgz and NAME-VERSION.cdx.json, its bill of materials
 // (CycloneDX, by `npm sbom`), with the versions of this repository's lock file.
 import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import ts from 'typescript';
 
@@ -35,9 +35,6 @@ interface Package {
 }
 
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest;
-/** Its area, by its name now and by its earlier one. */
-const TOOLLINT = existsSync(join(root, 'lib/toollint')) ? 'lib/toollint' : 'lib/report';
-
 const PACKAGES: readonly Package[] = [
   {
     name: 'ingest-gateway',
@@ -49,9 +46,9 @@ const PACKAGES: readonly Package[] = [
     name: 'toollint',
     description: 'Produces, checks, compares, gates and converts code-analysis reports.',
     programs: ['toollint'],
-    library: `${TOOLLINT}/toollint.ts`,
+    library: 'lib/toollint/toollint.ts',
     documents: {
-      [existsSync(join(root, TOOLLINT, 'README.md')) ? `${TOOLLINT}/README.md` : 'README.md']: 'README.md',
+      'lib/toollint/README.md': 'README.md',
       'openapi/code-analysis-report.schema.json': 'openapi/code-analysis-report.schema.json',
     },
   },

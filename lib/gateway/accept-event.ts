@@ -133,6 +133,10 @@ class Accepting implements BodySink, Submission {
       case 'duplicate':
         metrics.duplicates.add();
         return this.#exchange.write(202, JSON_TYPE, acceptance(this.id, true));
+      case 'differing':
+        metrics.duplicates.add();
+        metrics.differing.add();
+        return this.#exchange.write(202, JSON_TYPE, acceptance(this.id, true, true));
       case 'conflict':
         return this.#exchange.refuse('eventIdConflict', "the id is that of another producer's event");
       case 'unavailable':

@@ -39,8 +39,8 @@ export function json(status: number, value: unknown): Answer {
   return { status, contentType: JSON_TYPE, body: JSON.stringify(value) };
 }
 
-/** The acceptance response (specification, "Acceptance response"). */
-export function acceptance(id: string, duplicate: boolean): string {
-  const name = JSON.stringify(id);
-  return duplicate ? `{"id":${name},"status":"accepted","duplicate":true}` : `{"id":${name},"status":"accepted"}`;
+/** The acceptance response (specification, "Acceptance response"); `differs`: the first body was another one, and stays. */
+export function acceptance(id: string, duplicate: boolean, differs = false): string {
+  const known = duplicate ? ',"duplicate":true' : '';
+  return `{"id":${JSON.stringify(id)},"status":"accepted"${known}${differs ? ',"differs":true' : ''}}`;
 }
