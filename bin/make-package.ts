@@ -19,6 +19,7 @@ interface Manifest {
   readonly engines: Readonly<Record<string, string>>;
   readonly bin: Readonly<Record<string, string>>;
   readonly dependencies: Readonly<Record<string, string>>;
+  readonly devDependencies: Readonly<Record<string, string>>;
   readonly peerDependencies: Readonly<Record<string, string>>;
   readonly peerDependenciesMeta: Readonly<Record<string, unknown>>;
 }
@@ -130,10 +131,16 @@ function copyBeside(one: Package, sources: readonly string[], stage: string): vo
 }
 
 function writeManifest(one: Package, sources: readonly string[], stage: string): void {
-  const imported = new Set(sources.flatMap((path) => packagesOf(join(root, path))));
+  // A package of types alone (`sarif`) is declared by the name that it has on the registry.
+  const declared = (name: string): string =>
+    manifest.dependencies[name] === undefined && manifest.devDependencies[`@types/${name}`] !== undefined
+      ? `@types/${name}`
+      : name;
+  const imported = new Set(sources.flatMap((path) => packagesOf(join(root, path))).map(declared));
   const chosen = (from: Readonly<Record<string, string>>): Record<string, string> =>
     Object.fromEntries(Object.entries(from).filter(([name]) => imported.has(name)));
-  const dependencies = chosen(manifest.dependencies);
+  const types = Object.entries(manifest.devDependencies).filter(([name]) => name.startsWith('@types/'));
+  const dependencies = { ...chosen(manifest.dependencies), ...chosen(Object.fromEntries(types)) };
   const peerDependencies = chosen(manifest.peerDependencies);
   const missing = [...imported].filter(
     (name) => dependencies[name] === undefined && peerDependencies[name] === undefined,
