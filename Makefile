@@ -4,7 +4,7 @@ INSTALLED := node_modules/.package-lock.json
 TESTS ?= 'test/**/*.test.ts'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup settings dev-cert redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage campaign soak fuzz mutate bench bench-gate
+.PHONY: help setup settings dev-cert redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart package bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -50,6 +50,13 @@ fuzz: setup ## a million mutated requests against a gateway; FUZZ_REQUESTS, FUZZ
 mutate: $(INSTALLED) ## mutation score of FILES='lib/ingest/*.ts' by the in-process tests; below 85 % it fails
 	PATH=$(CURDIR)/bin:$$PATH $(NODE) node_modules/@stryker-mutator/core/bin/stryker.js run test/mutation/stryker.config.json \
 	  $(if $(FILES),--mutate $(FILES))
+
+rolling-restart: setup ## restart two gateways ten times each under load: behind a load balancer, and with a shared port
+	ROLLING_RESTARTS=$${ROLLING_RESTARTS:-10} ROLLING_PER_SECOND=$${ROLLING_PER_SECOND:-1000} $(NODE) --import tsx --enable-source-maps --test --test-concurrency=1 --test-reporter=spec \
+	  test/rolling/rolling-restart.test.ts
+
+package: typecheck ## the two packages that users install, and their bills of materials, into package/
+	@exec $(NODE) bin/make-package.ts
 
 bench: setup ## every measurement; BENCH_ROUNDS, BENCH_SECONDS and BENCH_CASES=name,name change what is run
 	@exec $(NODE) --disable-warning=ExperimentalWarning bench/run.ts

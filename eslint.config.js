@@ -77,7 +77,7 @@ const PROCESS_RULE = {
 };
 
 export default tseslint.config(
-  { ignores: ['node_modules/', 'coverage/', '.ingest/', '.stryker-tmp/', 'bench/results/', 'test/**/fixtures/'] },
+  { ignores: ['node_modules/', 'coverage/', '.ingest/', '.stryker-tmp/', 'package/', 'bench/results/', 'test/**/fixtures/'] },
   eslint.configs.recommended,
   {
     files: ['**/*.ts'],

@@ -4,6 +4,7 @@ import { Consumer } from '../lib/consumer/consumer.ts';
 import { readConsumerConfig, type ConsumerConfig } from '../lib/consumer/config.ts';
 import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
+import { SizeWatch } from '../lib/consumer/size-watch.ts';
 import { Watch } from '../lib/consumer/watch.ts';
 import { REPLICA_LEASE_MS } from '../lib/ingest/queue.ts';
 import { QueueRefusal } from '../lib/redis/errors.ts';
@@ -54,6 +55,7 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
   const watch = new Watch({ reader, metrics, warehouse, log, unlandedMs, prepared: () => consumer.prepared });
   metrics.queueAvailable.read(() => (consumer.queueAnswers ? 1 : 0));
   metrics.replicas.read(() => reader.replicas);
+  const sizeWatch = new SizeWatch({ reader, metrics, log });
   const endpoints = createProcessEndpoints({
     draining: () => consumer.stopping,
     unready: () => consumer.trouble ?? watch.warehouseTrouble,
@@ -75,6 +77,7 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
       consumer.stop();
       await running;
       await watch.close();
+      await sizeWatch.close();
       await reader.close();
       await warehouse.close();
       await endpoints.close();
@@ -90,6 +93,7 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
     throw cause;
   });
   watch.start();
+  sizeWatch.start();
   running = consumer.run();
   log.info({ replica: reader.name }, `listening on http://${address}`);
   // A rejection here is a bug; it ends the process as any uncaught error does.

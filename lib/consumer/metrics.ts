@@ -34,6 +34,12 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
       'ingest_queue_oldest_unlanded_seconds',
       'Age of the oldest event that no replica has landed yet; the queue drops it at INGEST_QUEUE_UNLANDED_HOURS_MAX.',
     ),
+    queueEvents: gauge('ingest_queue_events', 'Events that the queue holds, landed or not.'),
+    queueMemory: gauge('ingest_queue_memory_bytes', "Memory that the queue's server uses."),
+    queueMemoryLimit: gauge(
+      'ingest_queue_memory_limit_bytes',
+      "Memory at which the queue's server begins to refuse events; 0 where it has no limit of its own.",
+    ),
     quarantined,
     delay: delay.distribution(),
     landed: counter('ingest_landed_total', 'Events for which this process made the warehouse row.').counter(),

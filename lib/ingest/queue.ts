@@ -90,6 +90,15 @@ export interface QueueLag {
   readonly oldestMs: number;
 }
 
+/** How much the queue holds, and how much it may. */
+export interface QueueSize {
+  readonly events: number;
+  /** What the queue's server has in memory, in bytes; undefined where it does not tell. */
+  readonly memoryBytes: number | undefined;
+  /** Where the server begins to refuse events, in bytes; 0: it has no limit of its own. Undefined where it does not tell. */
+  readonly memoryLimitBytes: number | undefined;
+}
+
 /**
  * The reading side: one member of the consumer group `warehouse`, a replica. Every method rejects when the queue is not
  * there, within a time-out of the implementation's own; none waits for it to come back.
@@ -121,6 +130,7 @@ export interface QueueReader {
   unacknowledged(entries: readonly string[]): Promise<ReadonlySet<string>>;
   /** Rejects with GroupVanished as `read` does. */
   lag(): Promise<QueueLag>;
+  size(): Promise<QueueSize>;
   /** Leaves the group (pending entries stay for the others to claim) and lets go of the connection. Idempotent. */
   close(): Promise<void>;
 }

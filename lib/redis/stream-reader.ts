@@ -15,6 +15,7 @@ import {
   type Delivery,
   type QueueLag,
   type QueueReader,
+  type QueueSize,
 } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import { byteConnection, type RedisConnection, type Server, valueConnection } from './client.ts';
@@ -182,6 +183,19 @@ export class StreamReader implements QueueReader {
     command.push(GROUP);
     const [events, oldestMs] = (await this.#answer(this.#lag.run(this.#control, command))) as [number, number];
     return { events, oldestMs };
+  }
+
+  async size(): Promise<QueueSize> {
+    // A server that refuses INFO (a managed one, or a user without the right) still counts its events.
+    const [events, info] = await Promise.all([
+      this.#command(['XLEN', this.#stream]),
+      this.#command(['INFO', 'memory']).catch(() => ''),
+    ]);
+    const field = (name: string): number | undefined => {
+      const text = new RegExp(`^${name}:(\\d+)\\r?$`, 'm').exec(String(info))?.[1];
+      return text === undefined ? undefined : Number(text);
+    };
+    return { events: Number(events), memoryBytes: field('used_memory'), memoryLimitBytes: field('maxmemory') };
   }
 
   close(): Promise<void> {

@@ -49,6 +49,19 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       assert.deepEqual(names((await members[0]?.read(10, NEVER_MS, 0)) ?? []), [entry]);
     });
 
+    it('tells how many events it holds, landed or not, and how much memory it uses', async () => {
+      const reader = await open();
+      assert.equal((await reader.size()).events, 0);
+      await reader.join();
+      await queue.put({ producer: 'shop', body: '{}' });
+      await queue.put({ producer: 'shop', body: '{}' });
+      await reader.acknowledge(names(await reader.read(10, NEVER_MS, 0)));
+      const { events, memoryBytes = 0, memoryLimitBytes } = await reader.size();
+      assert.equal(events, 2);
+      assert.ok(memoryBytes > 0);
+      assert.equal(memoryLimitBytes, 0);
+    });
+
     it('gives each entry to one member, in order, with its bytes as they are', async () => {
       const [one, other] = [await open(), await open()];
       await one.join();

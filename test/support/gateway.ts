@@ -202,7 +202,8 @@ export class TestClient {
       // TLS stands: from here on the request's bytes can get in.
       let sent = false;
       request.on('socket', (socket) => {
-        if (request.reusedSocket) sent = true;
+        if (request.reusedSocket || !(socket as TLSSocket & { secureConnecting: boolean }).secureConnecting)
+          sent = true;
         else socket.once('secureConnect', () => (sent = true));
       });
       request.on('error', (error) => reject(new RequestFailed(error.message, sent)));

@@ -11,6 +11,7 @@ import {
   type QueueLag,
   type QueueLookup,
   type QueueReader,
+  type QueueSize,
   type QueueState,
   type Submission,
 } from '../../lib/ingest/queue.ts';
@@ -157,6 +158,12 @@ export class MemoryQueueReader implements QueueReader {
     if (waiting.length === 0) return { events: 0, oldestMs: 0 };
     const oldest = Math.min(...waiting.map(({ acceptedAtMs }) => acceptedAtMs));
     return { events: waiting.length, oldestMs: Math.max(Date.now() - oldest, 0) };
+  }
+
+  size(): Promise<QueueSize> {
+    const { entries } = this.#store;
+    const memoryBytes = entries.reduce((sum, { body }) => sum + Buffer.byteLength(body ?? ''), 0);
+    return Promise.resolve({ events: entries.length, memoryBytes, memoryLimitBytes: 0 });
   }
 
   close(): Promise<void> {
