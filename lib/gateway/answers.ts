@@ -2,6 +2,12 @@
 import { CATALOGUE, problemType, type Refusal } from '../ingest/errors.ts';
 import type { EventFault } from '../ingest/event.ts';
 import type { Answer } from '../http/respond.ts';
+import type { Verdict } from '../identity/producer-identity.ts';
+
+/** `refusal`: which row of the catalogue it is made from; it counts as that. */
+export interface GatewayAnswer extends Answer {
+  readonly refusal?: Refusal;
+}
 
 export const JSON_TYPE = 'application/json';
 export const PROBLEM_TYPE = 'application/problem+json';
@@ -15,7 +21,7 @@ export function problem(
   detail: string,
   errors?: readonly EventFault[],
   headers?: readonly string[],
-): Answer {
+): GatewayAnswer {
   const { status, code, retryable, title, retryAfterS } = CATALOGUE[refusal];
   const body = {
     type: problemType(code),
@@ -28,6 +34,7 @@ export function problem(
   };
   const all = retryAfterS === undefined ? headers : ['Retry-After', String(retryAfterS), ...(headers ?? [])];
   return {
+    refusal,
     status,
     contentType: PROBLEM_TYPE,
     body: JSON.stringify(body),
@@ -39,8 +46,7 @@ export function json(status: number, value: unknown): Answer {
   return { status, contentType: JSON_TYPE, body: JSON.stringify(value) };
 }
 
-/** The acceptance response (specification, "Acceptance response"). */
-export function acceptance(id: string, duplicate: boolean): string {
-  const name = JSON.stringify(id);
-  return duplicate ? `{"id":${name},"status":"accepted","duplicate":true}` : `{"id":${name},"status":"accepted"}`;
+/** The answer to a client that is no producer. */
+export function refusalOf(verdict: Exclude<Verdict, { readonly kind: 'producer' }>): GatewayAnswer {
+  return problem(verdict.kind === 'unknown' ? 'internal' : verdict.kind, verdict.detail);
 }

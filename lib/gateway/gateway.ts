@@ -6,14 +6,15 @@ import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest } from '../http/request.ts';
-import { rawResponse } from '../http/respond.ts';
-import { route, Router, type Route } from '../http/router.ts';
+import { lastResponse } from '../http/respond.ts';
+import { route, Router, type Route, type RouteMatch } from '../http/router.ts';
 import { HttpsServer } from '../http/server.ts';
 import type { Log } from '../process/log.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import type { TlsMaterial } from '../identity/tls-material.ts';
 import { acceptEvent } from './accept-event.ts';
 import { Admission } from './admission.ts';
+import { problem, type GatewayAnswer } from './answers.ts';
 import { Authority, type KnownProducer } from '../identity/authority.ts';
 import { HEADER_BYTES_MAX, HEADERS_MAX, type GatewayConfig } from './config.ts';
 import { Exchange, headFault, type ExchangeContext } from './exchange.ts';
@@ -32,7 +33,9 @@ export interface GatewayParts {
   readonly metrics: GatewayMetrics;
 }
 
-type Handler = (exchange: Exchange, parameter: string) => void | Promise<void>;
+/** Undefined: the exchange is settled later. */
+type Answering = GatewayAnswer | undefined | Promise<GatewayAnswer | undefined>;
+type Handler = (exchange: Exchange, parameter: string) => Answering;
 
 export class Gateway {
   readonly #metrics: GatewayMetrics;
@@ -61,23 +64,27 @@ export class Gateway {
         value: Math.round((atMs - Date.now()) / 1000),
       })),
     );
-    this.#context = { metrics, refusals: new RefusalMeter(metrics), draining: () => this.#stopping };
+    this.#context = {
+      metrics,
+      refusals: new RefusalMeter(metrics),
+      draining: () => this.#stopping,
+      bug: (exchange, cause) => this.#bug(exchange, cause),
+    };
     const accepting = {
       queue,
       authority: this.#authority,
       admission,
       metrics,
       bodyBytesMax: config.bodyBytesMax,
-      bug: (exchange: Exchange, cause: unknown) => this.#bug(exchange, cause),
     };
     const finding = { queue, warehouse, authority: this.#authority };
 
     const routes = [
       route<Handler>('/events', { POST: (exchange) => acceptEvent(accepting, exchange) }),
       route<Handler>('/events/{id}', { GET: (exchange, id) => findEvent(finding, exchange, id) }),
-      route<Handler>('/health/live', { GET: (exchange) => exchange.answer(live()) }),
-      route<Handler>('/health/ready', { GET: (exchange) => exchange.answer(ready(queue, this.#stopping)) }),
-      route<Handler>('/metrics', { GET: (exchange) => this.#scrape(exchange) }),
+      route<Handler>('/health/live', { GET: live }),
+      route<Handler>('/health/ready', { GET: () => ready(queue, this.#stopping) }),
+      route<Handler>('/metrics', { GET: () => this.#scrape() }),
     ];
     this.#router = new Router(routes);
     this.#meters = new Map(routes.map((one) => [one, new RouteMeter(metrics, one.name)]));
@@ -89,7 +96,7 @@ export class Gateway {
       {
         request: (connection, request) => this.#handle(connection, request),
         protocolFault: (fault) => {
-          return rawResponse(randomUUID(), headFault(this.#context, this.#noRoute, fault));
+          return lastResponse(randomUUID(), headFault(this.#context, this.#noRoute, fault));
         },
         handshakeFailure: (reason) => {
           metrics.handshakes.counter({ reason }).add();
@@ -141,37 +148,36 @@ export class Gateway {
     const match = this.#router.find(request.target);
     const meter = match === undefined ? this.#noRoute : (this.#meters.get(match.route) ?? this.#noRoute);
     const exchange = new Exchange(this.#context, connection, request, meter);
-    if (request.fieldCount > HEADERS_MAX) {
-      exchange.refuse('headersTooLarge', `at most ${HEADERS_MAX} header fields are wanted`);
-      return;
-    }
-    if (match === undefined) {
-      exchange.refuse('routeNotFound', 'there is nothing at this path');
-      return;
-    }
-    const handler = match.route.methods.get(request.method);
-    if (handler === undefined) {
-      exchange.refuse('methodNotAllowed', `${match.route.allow} is wanted here`, undefined, [
-        'Allow',
-        match.route.allow,
-      ]);
-      return;
-    }
     try {
-      const done = handler(exchange, match.parameter);
-      if (done !== undefined) done.catch((cause: unknown) => this.#bug(exchange, cause));
+      const answer = this.#answer(exchange, match);
+      if (answer instanceof Promise) {
+        answer.then((later) => exchange.settle(later)).catch((cause: unknown) => this.#bug(exchange, cause));
+      } else {
+        exchange.settle(answer);
+      }
     } catch (cause) {
       this.#bug(exchange, cause);
     }
   }
 
-  async #scrape(exchange: Exchange): Promise<void> {
+  #answer(exchange: Exchange, match: RouteMatch<Handler> | undefined): Answering {
+    const { request } = exchange;
+    if (request.fieldCount > HEADERS_MAX)
+      return problem('headersTooLarge', `expected at most ${HEADERS_MAX} header fields`);
+    if (match === undefined) return problem('routeNotFound', 'there is nothing at this path');
+    const { methods, allow } = match.route;
+    const handler = methods.get(request.method);
+    if (handler === undefined) return problem('methodNotAllowed', `expected ${allow}`, undefined, ['Allow', allow]);
+    return handler(exchange, match.parameter);
+  }
+
+  async #scrape(): Promise<GatewayAnswer> {
     const { registry } = this.#metrics;
-    exchange.answer({ status: 200, contentType: registry.contentType, body: await registry.metrics() });
+    return { status: 200, contentType: registry.contentType, body: await registry.metrics() };
   }
 
   #bug(exchange: Exchange, cause: unknown): void {
     this.#log.error({ err: cause, requestId: exchange.requestId }, 'a handler failed');
-    exchange.refuse('internal', 'the gateway failed on this request');
+    exchange.settle(problem('internal', 'the gateway failed on this request'));
   }
 }

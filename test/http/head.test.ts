@@ -4,8 +4,10 @@ import { createServer, type IncomingMessage } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
 import { before, describe, it } from 'node:test';
 import fc from 'fast-check';
-import { PLAIN_HEAD_BYTES_MAX, readHead, type RequestHead } from '../../lib/http/request-head.ts';
+import { HeadReader, PLAIN_HEAD_BYTES_MAX, type RequestHead } from '../../lib/http/plain/head.ts';
 import { atEnd } from '../support/scope.ts';
+
+const readHead = (text: string): RequestHead | 'unfinished' | 'not plain' => new HeadReader().read(text);
 
 const PLAIN = 'POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n';
 
