@@ -1,24 +1,15 @@
 // One TLS connection. It is the sole owner of the socket: nobody else reads from it, writes to it or ends it.
 //
-// Fact: of 78 µs that an empty node:https server uses for a request, 38 are node's streams, timers and messages around the
-// parser, not TLS or the kernel (a server that reads and answers on the socket: 40 µs). Choice: plain requests are read here;
-// with the first one that is not, the connection goes to node:http for good, with every byte that was not read yet.
+// What its states are side.ts says: plain → handing over → node; from each of them → closing → closed.
 //
-// States: plain → handing over (the next request is node:http's; the answers owed before it come first) → node; from each of
-// them → closing (the last answer is made, nothing is read any more) → closed.
-//
-// Invariants: answers leave in the order of the requests. What waits unread is bounded by one read of the socket: while it waits,
-// the socket is paused. Nothing that has come is lost: it is read, handed over, or the connection has said that it closes.
+// Invariant: a connection is ended in one place, behind its last answer, or destroyed.
 import type { X509Certificate } from 'node:crypto';
 import type { TLSSocket } from 'node:tls';
-import { PIECE_CHARACTERS, whatIsOverdue, type Overdue, type TimeLimits } from './limits.ts';
-import type { HandOver, NodeOwner, NodeSide } from './node/hand-over.ts';
-import type { NodeRequest } from './node/request.ts';
-import { AnswerQueue } from './plain/answer-queue.ts';
-import type { RequestHead } from './plain/head.ts';
-import { PlainParser } from './plain/parser.ts';
-import { PlainRequest, type PlainOwner } from './plain/request.ts';
+import { PIECE_CHARACTERS, whatIsOverdue, type TimeLimits } from './limits.ts';
+import type { HandOver } from './node/hand-over.ts';
+import { PlainSide } from './plain/side.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
+import type { ConnectionState, Side, Wire } from './side.ts';
 
 /** How long a connection that we close is still read from, so that the client gets to see our last answer. */
 const LINGER_MS = 1_000;
@@ -37,7 +28,7 @@ export interface ConnectionHost<T> {
   /** The header lines that say how long a connection may idle. */
   readonly keepAlive: string;
   readonly handOver: HandOver;
-  /** Calls `flush` at the end of this turn of the event loop. To be called once until then. */
+  /** Calls `flush` at the end of this turn of the event loop. */
   wake(connection: Connection<T>): void;
   request(connection: Connection<T>, request: HttpRequest): void;
   /** The whole response to a request whose head could not be read. */
@@ -45,10 +36,8 @@ export interface ConnectionHost<T> {
   closed(connection: Connection<T>): void;
 }
 
-type State = 'plain' | 'handing over' | 'node' | 'closing' | 'closed';
-
 /** `T` is what the application keeps with a connection. */
-export class Connection<T> implements PlainOwner, NodeOwner {
+export class Connection<T> implements Wire {
   /**
    * Taken once. The socket's own `getPeerX509Certificate()` gives the certificate of the latest handshake and `authorized` the
    * verdict on the first one, so they must not be asked later. Undefined where the client sent none.
@@ -56,25 +45,19 @@ export class Connection<T> implements PlainOwner, NodeOwner {
   readonly clientCertificate: ClientCertificate | undefined;
   readonly #host: ConnectionHost<T>;
   readonly #socket: TLSSocket;
-  readonly #parser = new PlainParser();
-  readonly #answers = new AnswerQueue<PlainRequest>();
-  #state: State = 'plain';
+  #state: ConnectionState = 'plain';
+  #side: Side;
   #attachment: T | undefined;
   #handshakeCounts: boolean;
-  #node: NodeSide | undefined;
-  /** The plain request whose body is still to come. */
-  #arriving: PlainRequest | undefined;
-  #headSinceMs: number | undefined;
   #clientEnded = false;
   #awake = false;
-  /** What may still come when the connection closes is waited for. */
+  /** When it ends, what may still come is waited for. */
   #lingers = false;
-  /** An answer that leaves in pieces, from `#sent` on, and who waits for its end. */
+  /** What leaves in pieces, from `#sent` on, and who waits until more may be written. */
   #sending: Buffer | undefined;
   #sent = 0;
   #written: (() => void) | undefined;
   /** How much had come and was unread when that was last found to have changed, and when that was. */
-  #requests = 0;
   #quietRequests = 0;
   #quietUnread = 0;
   #quietSinceMs = performance.now();
@@ -86,6 +69,7 @@ export class Connection<T> implements PlainOwner, NodeOwner {
     this.#socket = socket;
     this.#host = host;
     this.#handshakeCounts = handshakeCounts;
+    this.#side = new PlainSide(this);
     this.clientCertificate = clientCertificateOf(socket);
     socket.on('data', this.#onData);
     socket.on('end', this.#onEnd);
@@ -111,39 +95,21 @@ export class Connection<T> implements PlainOwner, NodeOwner {
     this.#handshakeCounts = false;
   }
 
-  get keepAlive(): string {
-    return this.#host.keepAlive;
-  }
-
-  get gone(): boolean {
-    return this.#state === 'closed';
-  }
-
-  get writable(): boolean {
-    return this.#sending === undefined && !this.#socket.writableNeedDrain;
-  }
-
   /** Ends at once, whatever is owed. */
   destroy(): void {
     this.#socket.destroy();
   }
 
-  isLatest(request: PlainRequest): boolean {
-    return (
-      this.#answers.newest === request &&
-      !this.#parser.inHead &&
-      this.#parser.unread <= (this.#arriving?.bytesMissing ?? 0)
-    );
+  get keepAlive(): string {
+    return this.#host.keepAlive;
   }
 
-  bodyDecided(): void {
-    this.wake();
+  get state(): ConnectionState {
+    return this.#state;
   }
 
-  answered(request: PlainRequest): void {
-    this.#answers.answered(request);
-    if (request.closes) this.#stopReading(!request.complete);
-    this.wake();
+  get writable(): boolean {
+    return this.#sending === undefined && !this.#socket.writableNeedDrain;
   }
 
   wake(): void {
@@ -152,38 +118,93 @@ export class Connection<T> implements PlainOwner, NodeOwner {
     this.#host.wake(this);
   }
 
-  /** Writes the answers that are ready, then reads on where that was waited for. */
+  request(request: HttpRequest): void {
+    this.#idleSinceMs = undefined;
+    this.#host.request(this, request);
+  }
+
+  write(text: string | Buffer, encoding: BufferEncoding, done?: () => void): void {
+    if (this.#sending !== undefined) throw new Error('an answer is written before the one before it has left');
+    if (text.length <= 2 * PIECE_CHARACTERS) {
+      if (this.#socket.writable) this.#socket.write(text, encoding);
+    } else {
+      this.#sending = typeof text === 'string' ? Buffer.from(text, encoding) : text;
+      this.#sendPieces();
+    }
+    if (done === undefined) return;
+    if (this.writable) done();
+    else this.#written = done;
+  }
+
+  pause(): void {
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    this.#socket.resume();
+  }
+
+  stopReading(unread: boolean): void {
+    this.#lingers ||= unread;
+    if (this.#state === 'closing' || this.#state === 'closed') return;
+    this.#state = 'closing';
+    this.#side.stop();
+    this.#socket.resume();
+  }
+
+  end(unread: boolean): void {
+    this.stopReading(unread);
+    if (this.#sending !== undefined) this.#written = () => this.end(false);
+    else if (this.#lingers) linger(this.#socket);
+    else this.#socket.destroySoon();
+  }
+
+  sayLast(fault: ProtocolFault): void {
+    this.stopReading(true);
+    this.write(this.#host.protocolFault(fault), 'latin1');
+    this.end(true);
+  }
+
+  abort(): void {
+    if (!this.#socket.writableEnded) this.#socket.destroy();
+  }
+
+  prepareHandOver(): void {
+    this.#state = 'handing over';
+    this.wake();
+  }
+
+  handOver(rest: Buffer): void {
+    if (this.#state !== 'handing over') throw new Error(`a connection that is ${this.#state} is handed over`);
+    this.#state = 'node';
+    this.#side = this.#host.handOver.adopt(this, this.#side.requests);
+    if (rest.length > 0) this.#side.feed(rest);
+    if (this.#clientEnded) this.#side.feedEnd();
+  }
+
+  /** At the end of a turn of the event loop in which something has changed. */
   flush(): void {
     this.#awake = false;
-    if (this.#state === 'closed') return;
-    if (this.#state === 'node') {
-      this.#node?.flush();
-      return;
-    }
-    this.#writeAnswers();
-    if (this.#state === 'plain' && this.#socket.isPaused()) this.#read();
-    this.#settle();
+    if (this.#state !== 'closed') this.#side.flush();
   }
 
   /** Ends what has taken too long. */
   check(nowMs: number, limits: TimeLimits): void {
-    const requests = this.#requests + (this.#node?.requests ?? 0);
+    const { requests, owing, headSinceMs, bodySinceMs } = this.#side;
     const unreadBytes =
       this.#socket.writableLength + (this.#sending === undefined ? 0 : this.#sending.length - this.#sent);
-    const { oldest } = this.#answers;
-    const owing = this.#node?.owing ?? (oldest !== undefined && oldest.answer === undefined);
     if (requests !== this.#quietRequests || unreadBytes !== this.#quietUnread || owing) {
       this.#quietRequests = requests;
       this.#quietUnread = unreadBytes;
       this.#quietSinceMs = nowMs;
     }
-    const headSinceMs = this.#node === undefined ? this.#headSinceMs : this.#node.headSinceMs;
-    const bodySinceMs = this.#node === undefined ? this.#arriving?.startMs : this.#node.bodySinceMs;
     const snapshot = { headSinceMs, bodySinceMs, owing, unreadBytes, quietSinceMs: this.#quietSinceMs, requests };
     const overdue = whatIsOverdue(snapshot, nowMs, limits);
     if (overdue === undefined) return;
-    if (this.#state === 'closing') this.#socket.destroy();
-    else this.#end(overdue, unreadBytes);
+    if (this.#state === 'closing' || unreadBytes > 0) this.#socket.destroy();
+    else if (overdue === 'head') this.sayLast('timeout');
+    else if (overdue === 'next request') this.end(false);
+    else if (!this.#side.late()) this.#socket.destroy();
   }
 
   /** While the server stops: ends when nothing has gone on here for `graceMs`, and a look at what has arrived brings nothing. */
@@ -193,130 +214,16 @@ export class Connection<T> implements PlainOwner, NodeOwner {
     if (nowMs - this.#idleSinceMs < graceMs) return;
     // A look at what has arrived comes between this timer and the check phase.
     setImmediate(() => {
-      if (this.#idleSinceMs === undefined || this.#busy) return;
-      this.#stopReading(false);
-      this.#close();
+      if (this.#idleSinceMs !== undefined && !this.#busy) this.end(false);
     });
   }
 
-  nodeRequest(request: NodeRequest): void {
-    this.#idleSinceMs = undefined;
-    this.#host.request(this, request);
-  }
-
-  write(text: string | Buffer, encoding: BufferEncoding, done: () => void): void {
-    this.#send(text, encoding);
-    if (this.writable || this.#state === 'closed') done();
-    else this.#written = done;
-  }
-
-  nodeTookAll(): void {
-    if (this.#state === 'node') this.#socket.resume();
-  }
-
-  nodeFault(fault: ProtocolFault): void {
-    this.#sayLast(fault);
-  }
-
-  nodeEnded(unread: boolean): void {
-    this.#stopReading(unread);
-    this.#close();
-  }
-
-  nodeAborted(): void {
-    if (this.#state === 'node') this.#socket.destroy();
-  }
-
-  /** An answer is owed or on its way, or a request is under way. */
   get #busy(): boolean {
-    if (this.#socket.writableLength > 0 || this.#sending !== undefined) return true;
-    if (this.#node !== undefined) return this.#node.busy;
-    return this.#answers.any || this.#arriving !== undefined || this.#parser.unread > 0;
-  }
-
-  readonly #onData = (chunk: Buffer): void => {
-    switch (this.#state) {
-      case 'plain':
-        this.#parser.push(chunk);
-        this.#read();
-        return;
-      case 'handing over':
-        this.#parser.push(chunk);
-        return;
-      case 'node':
-        this.#socket.pause();
-        this.#node?.feed(chunk);
-        return;
-      case 'closing':
-      case 'closed': // Thrown away.
-    }
-  };
-
-  /** Reads what may be read now; where something is left, the socket waits. */
-  #read(): void {
-    let head: RequestHead | 'more' | 'not plain' | undefined;
-    while (this.#state === 'plain') {
-      if (this.#arriving !== undefined) {
-        if (!this.#arriving.takesBody) break;
-        const part = this.#parser.body();
-        if (part === undefined) break;
-        this.#arriving.take(part);
-        if (this.#arriving.complete) this.#arriving = undefined;
-        continue;
-      }
-      if (this.#answers.full || !this.writable) break;
-      head = this.#parser.next();
-      if (typeof head === 'string') break;
-      this.#begin(head);
-    }
-    if (head === 'not plain') {
-      this.#state = 'handing over';
-      this.wake();
-    }
-    if (this.#parser.inHead) this.#headSinceMs ??= performance.now();
-    else this.#headSinceMs = undefined;
-    if (this.#state !== 'closing' && this.#parser.unread > 0) this.#socket.pause();
-    else this.#socket.resume();
-  }
-
-  #begin(head: RequestHead): void {
-    const missing = head.contentLength ?? 0;
-    const whole = missing === 0 ? undefined : this.#parser.wholeBody();
-    const request = new PlainRequest(
-      this,
-      head,
-      whole,
-      missing === 0 || whole !== undefined ? 0 : (this.#headSinceMs ?? performance.now()),
-    );
-    this.#headSinceMs = undefined;
-    if (!request.complete) this.#arriving = request;
-    this.#answers.add(request);
-    this.#requests += 1;
-    this.#idleSinceMs = undefined;
-    this.#host.request(this, request);
-  }
-
-  #writeAnswers(): void {
-    while (this.writable) {
-      const batch = this.#answers.take();
-      if (batch === undefined) return;
-      this.#send(batch.text, batch.encoding);
-      if (batch.closes) this.#close();
-    }
-  }
-
-  #send(text: string | Buffer, encoding: BufferEncoding): void {
-    if (!this.#socket.writable) return;
-    if (text.length <= 2 * PIECE_CHARACTERS) {
-      this.#socket.write(text, encoding);
-      return;
-    }
-    this.#sending = typeof text === 'string' ? Buffer.from(text, encoding) : text;
-    this.#sendPieces();
+    return this.#side.busy || this.#socket.writableLength > 0 || this.#sending !== undefined;
   }
 
   #sendPieces(): void {
-    while (this.#sending !== undefined && !this.#socket.writableNeedDrain) {
+    while (this.#sending !== undefined && !this.#socket.writableNeedDrain && this.#socket.writable) {
       const piece = this.#sending.subarray(this.#sent, this.#sent + PIECE_CHARACTERS);
       this.#sent += piece.length;
       if (this.#sent === this.#sending.length) {
@@ -327,66 +234,14 @@ export class Connection<T> implements PlainOwner, NodeOwner {
     }
   }
 
-  /** What can only be done when no answer is owed any more. */
-  #settle(): void {
-    if (this.#clientEnded && this.#arriving !== undefined && this.#parser.unread === 0) this.#abort(this.#arriving);
-    if (this.#answers.any || this.#sending !== undefined) return;
-    if (this.#state === 'handing over') this.#goToNode();
-    else if (this.#state === 'plain' && this.#clientEnded) {
-      if (this.#parser.inHead) this.#sayLast('malformed');
-      else if (this.#parser.unread === 0) this.nodeEnded(false);
-    }
-  }
+  readonly #onData = (chunk: Buffer): void => {
+    if (this.#state !== 'closing' && this.#state !== 'closed') this.#side.feed(chunk);
+  };
 
-  #goToNode(): void {
-    this.#state = 'node';
-    this.#headSinceMs = undefined;
-    this.#node = this.#host.handOver.adopt(this);
-    this.#node.feed(this.#parser.rest());
-    if (this.#clientEnded) this.#node.feedEnd();
-  }
-
-  /** The client ended its side in the middle of a body: nothing is owed for that one any more. */
-  #abort(arriving: PlainRequest): void {
-    this.#arriving = undefined;
-    arriving.cut();
-    if (arriving.answer === undefined) this.#answers.dropNewest();
-  }
-
-  #end(overdue: Overdue, unreadBytes: number): void {
-    if (overdue === 'body') {
-      if ((this.#node ?? this.#arriving)?.late() !== true) this.#socket.destroy();
-    } else if (overdue === 'head') {
-      this.#sayLast('timeout');
-    } else if (unreadBytes > 0) {
-      this.#socket.destroy(); // It does not read its answers.
-    } else {
-      this.nodeEnded(false);
-    }
-  }
-
-  /** Answers what is nobody's request, as the last thing. */
-  #sayLast(fault: ProtocolFault): void {
-    this.#stopReading(true);
-    this.#send(this.#host.protocolFault(fault), 'latin1');
-    this.#close();
-  }
-
-  #stopReading(lingers: boolean): void {
-    if (this.#state === 'closed') return;
-    this.#state = 'closing';
-    this.#lingers ||= lingers;
-    this.#parser.rest();
-    this.#headSinceMs = undefined;
-    this.#socket.resume();
-  }
-
-  /** Nothing more is written. Ends when all that was written has left. */
-  #close(): void {
-    if (this.#sending !== undefined) this.#written = () => this.#close();
-    else if (this.#lingers) linger(this.#socket);
-    else this.#socket.destroySoon();
-  }
+  readonly #onEnd = (): void => {
+    this.#clientEnded = true;
+    if (this.#state !== 'closing' && this.#state !== 'closed') this.#side.feedEnd();
+  };
 
   readonly #onDrain = (): void => {
     this.#sendPieces();
@@ -397,20 +252,10 @@ export class Connection<T> implements PlainOwner, NodeOwner {
     this.wake();
   };
 
-  readonly #onEnd = (): void => {
-    this.#clientEnded = true;
-    if (this.#state === 'node') this.#node?.feedEnd();
-    else if (this.#state === 'plain' || this.#state === 'handing over') this.wake();
-  };
-
   readonly #onClose = (): void => {
     this.#state = 'closed';
-    this.#parser.rest();
-    this.#arriving?.cut();
-    this.#arriving = undefined;
-    this.#answers.clear();
     this.#sending = undefined;
-    this.#node?.destroy();
+    this.#side.close();
     this.#host.closed(this);
   };
 }

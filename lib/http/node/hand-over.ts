@@ -11,31 +11,13 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { Duplex } from 'node:stream';
 import { BYTES_OWED_MAX, REQUESTS_OWED_MAX } from '../limits.ts';
 import type { ProtocolFault } from '../request.ts';
+import type { Side, Wire } from '../side.ts';
 import { faultOf, isEndOfInput } from './faults.ts';
 import { NodeRequest, type NodeRequestOwner } from './request.ts';
 
 /** What node:http is given at a time while a head may be in it, in bytes: that many requests at most are read ahead. */
 const HEAD_SLICE_BYTES = 1_024;
 const BODY_SLICE_BYTES = 65_536;
-
-/** The connection, as far as this side of it knows it. */
-export interface NodeOwner {
-  /** The client takes its answers. */
-  readonly writable: boolean;
-  nodeRequest(request: NodeRequest): void;
-  /** `done` is to be called when more may be written. */
-  write(text: string | Buffer, encoding: BufferEncoding, done: () => void): void;
-  /** Calls `NodeSide.flush` at the end of this turn of the event loop. */
-  wake(): void;
-  /** All that was fed is with node:http. */
-  nodeTookAll(): void;
-  /** What cannot be read is nobody's request: to be answered as the last thing. */
-  nodeFault(fault: ProtocolFault): void;
-  /** The last answer was written: the connection is to end. `unread`: the client may still be sending. */
-  nodeEnded(unread: boolean): void;
-  /** Nobody is there any more who could be answered. */
-  nodeAborted(): void;
-}
 
 export interface HandOverLimits {
   readonly headerBytesMax: number;
@@ -67,16 +49,17 @@ export class HandOver {
     });
   }
 
-  adopt(owner: NodeOwner): NodeSide {
-    const side = new NodeSide(owner);
+  /** `requests` have come by the connection before. */
+  adopt(wire: Wire, requests: number): Side {
+    const side = new NodeSide(wire, requests);
     this.#server.emit('connection', side);
     return side;
   }
 }
 
 /** What node:http takes for its socket. */
-export class NodeSide extends Duplex implements NodeRequestOwner {
-  readonly #owner: NodeOwner;
+export class NodeSide extends Duplex implements Side, NodeRequestOwner {
+  readonly #wire: Wire;
   /** What has come and was not given to node:http yet. */
   #pending: Buffer = EMPTY;
   #ended = false;
@@ -85,7 +68,7 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
   #feeding = false;
   /** Requests that were not started yet, oldest first. */
   readonly #waiting: NodeRequest[] = [];
-  #requests = 0;
+  #requests: number;
   /** How many requests have no answer yet, and how many no answer that was written to its end. */
   #unanswered = 0;
   #owed = 0;
@@ -96,15 +79,13 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
   /** When the head that is arriving began to; undefined where none is known to. */
   #headSinceMs: number | undefined;
   #fault: ProtocolFault | 'end of input' | undefined;
-  /** An answer said that it is the last. */
-  #lastAnswered = false;
 
-  constructor(owner: NodeOwner) {
+  constructor(wire: Wire, requests: number) {
     super({ allowHalfOpen: true, readableHighWaterMark: 1, decodeStrings: false });
-    this.#owner = owner;
+    this.#wire = wire;
+    this.#requests = requests;
   }
 
-  /** An answer is owed or on its way, or bytes wait. */
   get busy(): boolean {
     return this.#owed > 0 || this.#pending.length > 0;
   }
@@ -121,12 +102,10 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
     return this.#headSinceMs;
   }
 
-  /** When the request whose body is arriving began to; undefined where none is. */
   get bodySinceMs(): number | undefined {
     return this.#latest?.complete === false ? this.#latest.startMs : undefined;
   }
 
-  /** The rest of the latest request did not come in time. False where it was answered before. */
   late(): boolean {
     return this.#latest?.fault('timeout') ?? false;
   }
@@ -136,22 +115,30 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
   }
 
   feed(bytes: Buffer): void {
-    if (this.#fault !== undefined || this.#lastAnswered) return;
+    if (this.#fault !== undefined) return;
     this.#pending = this.#pending.length === 0 ? bytes : Buffer.concat([this.#pending, bytes]);
     this.#feed();
   }
 
-  /** The client has ended its side. */
   feedEnd(): void {
     this.#ended = true;
     this.#feed();
   }
 
-  /** Starts what may be started, and reads on. */
   flush(): void {
     while (this.#waiting.length > 0 && this.#mayStart()) this.#start();
-    if (this.#fault !== undefined && this.#waiting.length === 0) this.#settleFault(this.#fault);
+    if (this.#fault !== undefined && this.#waiting.length === 0 && this.#wire.state === 'node')
+      this.#settleFault(this.#fault);
     this.#feed();
+  }
+
+  stop(): void {
+    this.#pending = EMPTY;
+    this.#waiting.length = 0;
+  }
+
+  close(): void {
+    this.destroy();
   }
 
   requested(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
@@ -165,31 +152,28 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
     response.once('close', () => {
       this.#owed -= 1;
       this.#bytesOwed -= latest.bytesOwed;
-      this.#owner.wake();
+      this.#wire.wake();
     });
     this.#waiting.push(latest);
-    this.#owner.wake();
+    this.#wire.wake();
   }
 
   /** What comes next is not for node:http. */
   faulty(fault: ProtocolFault | 'end of input'): void {
     this.#fault ??= fault;
     this.#pending = EMPTY;
-    this.#owner.wake();
+    this.#wire.wake();
   }
 
   answered(request: NodeRequest, bytesExpected: number, close: boolean): void {
     this.#unanswered -= 1;
     this.#bytesOwed += request.bytesOwed - bytesExpected;
-    if (!close) return;
-    this.#lastAnswered = true;
-    this.#pending = EMPTY;
-    this.#waiting.length = 0;
+    if (close) this.#wire.stopReading(!request.complete);
   }
 
   /** node:http calls it behind the last answer, as it would a socket's. */
   destroySoon(): void {
-    this.#owner.nodeEnded(this.#latest?.complete === false || this.#fault !== undefined);
+    this.#wire.end(this.#latest?.complete === false || this.#fault !== undefined);
   }
 
   override _read(): void {
@@ -198,32 +182,32 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
   }
 
   override _write(chunk: string | Buffer, encoding: BufferEncoding, done: () => void): void {
-    this.#owner.write(chunk, encoding, done);
+    this.#wire.write(chunk, encoding, done);
   }
 
   override _final(done: () => void): void {
     done();
-    this.#owner.nodeEnded(false);
+    this.#wire.end(false);
   }
 
   override _destroy(cause: Error | null, done: (cause?: Error | null) => void): void {
     done(cause);
-    this.#owner.nodeAborted();
+    this.#wire.abort();
   }
 
   #mayStart(): boolean {
-    return this.#owner.writable && this.#bytesOwed < BYTES_OWED_MAX;
+    return this.#wire.writable && this.#bytesOwed < BYTES_OWED_MAX;
   }
 
   #start(): void {
     const request = this.#waiting.shift();
     if (request === undefined) return;
     this.#bytesOwed += request.start();
-    this.#owner.nodeRequest(request);
+    this.#wire.request(request);
   }
 
   #mayFeed(): boolean {
-    if (this.#fault !== undefined || this.#lastAnswered || !this.#takesMore) return false;
+    if (this.#fault !== undefined || this.#wire.state !== 'node' || !this.#takesMore) return false;
     if (this.#latest?.complete === false) return true;
     return this.#waiting.length === 0 && this.#owed < REQUESTS_OWED_MAX && this.#mayStart();
   }
@@ -239,9 +223,9 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
       this.#takesMore = this.push(slice) || this.#takesMore;
     }
     this.#feeding = false;
-    if (this.#pending.length > 0 || this.readableEnded) return;
-    if (this.#ended) this.push(null);
-    else this.#owner.nodeTookAll();
+    if (this.#pending.length > 0) this.#wire.pause();
+    else if (!this.#ended) this.#wire.resume();
+    else if (!this.readableEnded) this.push(null);
   }
 
   /** As much as holds few requests, or no more than the body that is arriving. */
@@ -256,11 +240,11 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
 
   #settleFault(fault: ProtocolFault | 'end of input'): void {
     const isInBody = this.#latest?.complete === false;
-    if (isInBody && fault === 'end of input') this.#owner.nodeAborted();
+    if (isInBody && fault === 'end of input') this.#wire.abort();
     else if (this.#owed > 0) {
       if (isInBody) this.#latest?.fault(fault === 'end of input' ? 'malformed' : fault);
-    } else if (isInBody) this.#owner.nodeEnded(true);
-    else this.#owner.nodeFault(fault === 'end of input' ? 'malformed' : fault);
+    } else if (isInBody) this.#wire.end(true);
+    else this.#wire.sayLast(fault === 'end of input' ? 'malformed' : fault);
   }
 }
 

@@ -3,7 +3,7 @@ import type { HttpRequest, RequestListener } from '../request.ts';
 import { responseText, type Answer } from '../respond.ts';
 import type { RequestHead } from './head.ts';
 
-/** The connection that a plain request came by, as far as the request knows it. */
+/** What a plain request came by, as far as the request knows it. */
 export interface PlainOwner {
   /** The header lines that say how long the connection may idle. */
   readonly keepAlive: string;
