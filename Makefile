@@ -4,7 +4,7 @@ INSTALLED := node_modules/.package-lock.json
 TESTS ?= 'test/**/*.test.ts'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage chaos bench bench-gate
+.PHONY: help setup settings redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage chaos bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -51,6 +51,9 @@ format: $(INSTALLED) ## rewrite all code in the formatter's style (prettier, 120
 
 format-check: $(INSTALLED)
 	$(NODE) node_modules/prettier/bin/prettier.cjs --log-level=warn --check .
+
+settings: $(INSTALLED) ## write the README's table of settings, after a change of lib/process/settings.ts
+	@$(NODE) bin/write-settings.ts
 
 report: $(INSTALLED) ## this repository under toollint: nothing known, nothing allowed
 	@bin/toollint scan --baseline .ci/report-baseline.json --gate strict --format pretty

@@ -27,7 +27,7 @@ const LAYERS = {
     types: [],
     packages: ['node:', '@sinclair/typebox'],
   },
-  send: { folders: ['ingest', 'process', 'telemetry'], types: [], packages: ['node:'] },
+  send: { folders: ['ingest', 'process', 'telemetry'], types: [], packages: ['node:', 'cli-progress'] },
   redis: { folders: ['ingest', 'process'], types: [], packages: ['node:', 'redis'] },
   sqlite: { folders: ['ingest', 'process'], types: [], packages: ['node:'] },
   postgres: { folders: ['ingest', 'process'], types: [], packages: ['node:', 'pg'] },

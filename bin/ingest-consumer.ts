@@ -6,9 +6,12 @@ import { createProcessEndpoints, type ProcessEndpoints } from '../lib/consumer/p
 import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
 import { Watch } from '../lib/consumer/watch.ts';
 import { REPLICA_LEASE_MS } from '../lib/ingest/queue.ts';
+import { QueueRefusal } from '../lib/redis/errors.ts';
 import { StreamReader } from '../lib/redis/stream-reader.ts';
 import { pause } from '../lib/process/backoff.ts';
-import { errno, maskedUri } from '../lib/process/env.ts';
+import { addressText, errno } from '../lib/process/env.ts';
+import { maskedUri } from '../lib/process/masked-uri.ts';
+import { settingsHelp } from '../lib/process/settings-text.ts';
 import { createLog, type Log } from '../lib/process/log.ts';
 import { consumerMetrics } from '../lib/consumer/metrics.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
@@ -29,15 +32,7 @@ const HELP = `${NAME}: lands the events of the queue in the warehouse, one row f
   ${NAME} --version  print the version
   ${NAME} --help     print this
 
-Keys (each _URI also as _URI_FILE, the path of a file that holds it):
-  INGEST_QUEUE_URI              required          redis://[user:password@]host:port[/db], or rediss://
-  INGEST_WAREHOUSE_URI          required          sqlite:<path>, or postgres://…
-  INGEST_CONSUMER_ADDR          127.0.0.1:9464    /health/live, /health/ready, /metrics; plain HTTP
-  INGEST_CONSUMER_BATCH_MAX     500               entries in one read; up to eight reads may land together
-  INGEST_CONSUMER_REPLICAS_MAX  6                 one more replica refuses to start
-  INGEST_LOG_LEVEL              info              debug, info, warn, error
-  INGEST_DRAIN_TIMEOUT_MS       10000             how long a stop may take
-
+${settingsHelp('consumer')}
 Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 queue not there at start,
 5 as many replicas run as INGEST_CONSUMER_REPLICAS_MAX allows.
 `;
@@ -101,10 +96,15 @@ async function run(config: ConsumerConfig, warnings: readonly string[]): Promise
 
 /** Connects and takes a place among the replicas. Throws a StartFailure when either cannot be had in time. */
 async function startQueue(config: ConsumerConfig, reader: StreamReader, stopped: AbortSignal, log: Log): Promise<void> {
-  if (!(await reader.open(QUEUE_START_MS)) && !stopped.aborted) {
+  const key = `INGEST_QUEUE_URI=${maskedUri(config.queueUri)}`;
+  const opened = await reader.open(QUEUE_START_MS).catch((cause: unknown) => {
+    if (cause instanceof QueueRefusal) throw new StartFailure(EXIT.queue, `${key}: ${cause.message}`);
+    throw cause;
+  });
+  if (!opened && !stopped.aborted) {
     throw new StartFailure(
       EXIT.queue,
-      `INGEST_QUEUE_URI=${maskedUri(config.queueUri)}: the queue does not answer (${reader.lastError}); check that the server runs and is reachable`,
+      `${key}: the queue does not answer (${reader.lastError}); check that the server runs and is reachable`,
     );
   }
   if (!(await registered(reader, config.replicasMax, stopped, log)) && !stopped.aborted) {
@@ -116,14 +116,13 @@ async function startQueue(config: ConsumerConfig, reader: StreamReader, stopped:
 }
 
 async function bind(config: ConsumerConfig, endpoints: ProcessEndpoints): Promise<string> {
-  const { host, port } = config.address;
   try {
-    const bound = await endpoints.listen(config.address);
-    return `${bound.family === 'IPv6' ? `[${bound.address}]` : bound.address}:${bound.port}`;
+    const { address, port } = await endpoints.listen(config.address);
+    return addressText({ host: address, port });
   } catch (cause) {
     throw new StartFailure(
       EXIT.bind,
-      `INGEST_CONSUMER_ADDR=${host}:${port}: this address cannot be bound (${errno(cause)}); check the address, and who has the port`,
+      `INGEST_CONSUMER_ADDR=${addressText(config.address)}: this address cannot be bound (${errno(cause)}); check the address, and who has the port`,
     );
   }
 }

@@ -7,11 +7,14 @@ import type { TokenVerifier } from '../lib/identity/token-verifier.ts';
 import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
 import { byteConnection, type RedisConnection } from '../lib/redis/client.ts';
+import type { QueueRefusal } from '../lib/redis/errors.ts';
 import type { Reply } from '../lib/redis/reply.ts';
 import { durabilityFaults } from '../lib/redis/durability.ts';
 import { StreamQueue } from '../lib/redis/stream-queue.ts';
 import { developmentCertificates } from '../lib/identity/development-certificates.ts';
-import { errno, maskedUri } from '../lib/process/env.ts';
+import { addressText, errno } from '../lib/process/env.ts';
+import { maskedUri } from '../lib/process/masked-uri.ts';
+import { settingsHelp } from '../lib/process/settings-text.ts';
 import { FileWatch } from '../lib/process/file-watch.ts';
 import { createLog, type Log } from '../lib/process/log.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
@@ -32,16 +35,7 @@ const HELP = `${NAME}: takes events over mutual TLS and puts them on a Redis Str
   ${NAME} --version  print the version
   ${NAME} --help     print this
 
-Keys (the README has them all, with their meaning):
-  INGEST_QUEUE_URI       required     redis://[user:password@]host:port[/db], or rediss://
-  INGEST_GATEWAY_ADDR    127.0.0.1:8443
-  INGEST_TLS_CERT, INGEST_TLS_KEY, INGEST_TLS_CLIENT_CA, INGEST_TLS_CLIENT_CRL
-  INGEST_AUDIENCE        ingest-gateway
-  INGEST_TOKEN_JWKS, INGEST_TOKEN_ISSUER
-  INGEST_WAREHOUSE_URI   sqlite:<path> or postgres://…, for look-ups past the queue's 24 hours
-  INGEST_STATE_DIR       .ingest
-  INGEST_LOG_LEVEL       info         debug, info, warn, error
-
+${settingsHelp('gateway')}
 Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 queue not there at start.
 `;
 
@@ -131,7 +125,7 @@ async function tlsFiles(config: GatewayConfig, log: Log): Promise<TlsFiles> {
   } catch (cause) {
     throw new StartFailure(
       EXIT.configuration,
-      `INGEST_STATE_DIR=${JSON.stringify(config.stateDir)}: a folder that can be written is wanted for development certificates (${errno(cause)})`,
+      `INGEST_STATE_DIR=${JSON.stringify(config.stateDir)}: expected a writable folder for development certificates (${errno(cause)})`,
     );
   }
 }
@@ -167,16 +161,20 @@ async function startQueue(
   queue: StreamQueue,
   log: Log,
 ): Promise<void> {
+  let refusal: QueueRefusal | undefined;
+  connection.onRefused = (cause) => (refusal ??= cause);
   connection.open();
+  const key = `INGEST_QUEUE_URI=${maskedUri(config.queueUri)}`;
   const deadline = performance.now() + QUEUE_START_MS;
   for (;;) {
     const state = connection.ready ? await queue.probe() : undefined;
     if (state?.available === true) break;
+    if (refusal !== undefined) throw new StartFailure(EXIT.queue, `${key}: ${refusal.message}`);
     if (performance.now() > deadline) {
       const reason = state?.available === false ? state.reason : connection.lastError;
       throw new StartFailure(
         EXIT.queue,
-        `INGEST_QUEUE_URI=${maskedUri(config.queueUri)}: the queue takes no events (${reason}); check that the server runs, is reachable and can be written to`,
+        `${key}: the queue takes no events (${reason}); check that the server runs, is reachable and can be written to`,
       );
     }
     await new Promise((resolve) => setTimeout(resolve, 25));
@@ -195,7 +193,7 @@ async function bind(config: GatewayConfig, gateway: Gateway): Promise<string> {
   } catch (cause) {
     throw new StartFailure(
       EXIT.bind,
-      `INGEST_GATEWAY_ADDR=${host}:${port}: cannot be bound (${errno(cause)}); see who owns the port, or choose another address`,
+      `INGEST_GATEWAY_ADDR=${addressText(config.address)}: cannot be bound (${errno(cause)}); see who owns the port, or choose another address`,
     );
   }
 }

@@ -1,6 +1,6 @@
-// The consumer's configuration: read once, every default here, every problem in one report.
-import { LOG_LEVELS, type LogLevel } from '../process/log.ts';
-import { EnvReader, type BindAddress, type Environment, type EnvReport } from '../process/env.ts';
+// The consumer's configuration, made of its settings (lib/process/settings.ts): read once, every problem in one report.
+import type { LogLevel } from '../process/log.ts';
+import { Settings, type BindAddress, type Environment, type EnvReport } from '../process/env.ts';
 
 export interface ConsumerConfig {
   readonly queueUri: string;
@@ -23,17 +23,17 @@ export function readConsumerConfig(environment: Environment): {
   config: ConsumerConfig | undefined;
   report: EnvReport;
 } {
-  const env = new EnvReader(environment);
-  const queueUri = env.uri('INGEST_QUEUE_URI', ['redis:', 'rediss:'], true);
-  const warehouseUri = env.uri('INGEST_WAREHOUSE_URI', ['sqlite:', 'postgres:', 'postgresql:'], true);
+  const settings = new Settings(environment, 'consumer');
+  const queueUri = settings.get('INGEST_QUEUE_URI');
+  const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
   const rest = {
-    address: env.address('INGEST_CONSUMER_ADDR', { host: '127.0.0.1', port: 9464 }),
-    logLevel: env.oneOf('INGEST_LOG_LEVEL', 'info', LOG_LEVELS),
-    batchMax: env.integer('INGEST_CONSUMER_BATCH_MAX', 500, 1, 10_000),
-    replicasMax: env.integer('INGEST_CONSUMER_REPLICAS_MAX', 6, 1, 1_000),
-    drainTimeoutMs: env.integer('INGEST_DRAIN_TIMEOUT_MS', 10_000, 1, 600_000),
+    address: settings.get('INGEST_CONSUMER_ADDR'),
+    logLevel: settings.get('INGEST_LOG_LEVEL'),
+    batchMax: settings.get('INGEST_CONSUMER_BATCH_MAX'),
+    replicasMax: settings.get('INGEST_CONSUMER_REPLICAS_MAX'),
+    drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
-  const report = env.report();
+  const report = settings.report();
   const complete = report.problems.length === 0 && queueUri !== undefined && warehouseUri !== undefined;
   return { config: complete ? Object.freeze({ queueUri, warehouseUri, ...rest }) : undefined, report };
 }

@@ -1,13 +1,12 @@
-// The gateway's configuration: every key, its default and its bounds, on one screen.
+// The gateway's configuration, made of its settings (lib/process/settings.ts has every key, default and bound), and the
+// rules between keys.
 //
 // Read once; the result is frozen. A problem in any key leaves the process unstarted, with all problems in one report.
 import { join } from 'node:path';
-import { EnvReader, type BindAddress, type Environment, type EnvReport } from '../process/env.ts';
-import { LOG_LEVELS, type LogLevel } from '../process/log.ts';
+import { Settings, type BindAddress, type Environment, type EnvReport } from '../process/env.ts';
+import type { LogLevel } from '../process/log.ts';
 
-const DEFAULT_ADDRESS: BindAddress = { host: '127.0.0.1', port: 8443 };
 const LOOPBACK = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/;
-const HOUR_MS = 3_600_000;
 
 /** Where TLS material comes from: files, or development certificates made in the state folder. */
 export type TlsSource =
@@ -53,105 +52,105 @@ export const HEADERS_MAX = 100;
 
 /** The configuration, or undefined when the report holds problems. */
 export function readGatewayConfig(environment: Environment): { config: GatewayConfig | undefined; report: EnvReport } {
-  const env = new EnvReader(environment);
-  const queueUri = env.uri('INGEST_QUEUE_URI', ['redis:', 'rediss:'], true);
-  const address = env.address('INGEST_GATEWAY_ADDR', DEFAULT_ADDRESS);
-  env.integer('INGEST_SHED_MS', 200, 1, HOUR_MS); // Only with the dispatcher: checked, not used.
+  const settings = new Settings(environment, 'gateway');
   const config = {
-    queueUri: queueUri ?? '',
-    queueDurability: env.oneOf('INGEST_QUEUE_DURABILITY', 'warn', ['warn', 'require']),
-    warehouseUri: env.uri('INGEST_WAREHOUSE_URI', ['sqlite:', 'postgres:', 'postgresql:'], false),
-    address,
-    logLevel: env.oneOf('INGEST_LOG_LEVEL', 'info', LOG_LEVELS),
-    stateDir: env.text('INGEST_STATE_DIR', '.ingest'),
+    queueUri: settings.get('INGEST_QUEUE_URI') ?? '',
+    queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
+    warehouseUri: settings.get('INGEST_WAREHOUSE_URI'),
+    address: settings.get('INGEST_GATEWAY_ADDR'),
+    logLevel: settings.get('INGEST_LOG_LEVEL'),
+    stateDir: settings.get('INGEST_STATE_DIR'),
 
-    tls: tlsSource(env, address),
-    audience: audience(env),
-    tokenJwks: jwks(env),
-    tokenIssuer: env.text('INGEST_TOKEN_ISSUER'),
+    tls: tlsSource(settings),
+    audience: audience(settings),
+    tokenJwks: jwks(settings),
+    tokenIssuer: settings.get('INGEST_TOKEN_ISSUER'),
 
-    bodyBytesMax: env.integer('INGEST_BODY_BYTES_MAX', 262_144, 1, 64 << 20),
-    inFlightMax: env.integer('INGEST_IN_FLIGHT_MAX', 1_000, 1, 1_000_000),
-    inFlightBytesMax: env.integer('INGEST_IN_FLIGHT_BYTES_MAX', 64 << 20, 1, 2 ** 40),
-    connectionsMax: env.integer('INGEST_CONNECTIONS_MAX', 10_000, 1, 1_000_000),
+    bodyBytesMax: settings.get('INGEST_BODY_BYTES_MAX'),
+    inFlightMax: settings.get('INGEST_IN_FLIGHT_MAX'),
+    inFlightBytesMax: settings.get('INGEST_IN_FLIGHT_BYTES_MAX'),
+    connectionsMax: settings.get('INGEST_CONNECTIONS_MAX'),
 
-    handshakeTimeoutMs: env.integer('INGEST_HANDSHAKE_TIMEOUT_MS', 5_000, 1, HOUR_MS),
-    headersTimeoutMs: env.integer('INGEST_HEADERS_TIMEOUT_MS', 5_000, 1, HOUR_MS),
-    requestTimeoutMs: env.integer('INGEST_REQUEST_TIMEOUT_MS', 10_000, 1, HOUR_MS),
-    idleTimeoutMs: env.integer('INGEST_IDLE_TIMEOUT_MS', 60_000, 1, HOUR_MS),
-    enqueueTimeoutMs: env.integer('INGEST_ENQUEUE_TIMEOUT_MS', 150, 1, HOUR_MS),
-    drainTimeoutMs: env.integer('INGEST_DRAIN_TIMEOUT_MS', 10_000, 1, HOUR_MS),
+    handshakeTimeoutMs: settings.get('INGEST_HANDSHAKE_TIMEOUT_MS'),
+    headersTimeoutMs: settings.get('INGEST_HEADERS_TIMEOUT_MS'),
+    requestTimeoutMs: settings.get('INGEST_REQUEST_TIMEOUT_MS'),
+    idleTimeoutMs: settings.get('INGEST_IDLE_TIMEOUT_MS'),
+    enqueueTimeoutMs: settings.get('INGEST_ENQUEUE_TIMEOUT_MS'),
+    drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
-  checkDeadlines(env, config);
-  const report = env.report();
+  checkDeadlines(settings, config);
+  const report = settings.report();
   return { config: report.problems.length === 0 ? Object.freeze(config) : undefined, report };
 }
 
-function tlsSource(env: EnvReader, address: BindAddress): TlsSource {
-  const cert = env.text('INGEST_TLS_CERT');
-  const key = env.text('INGEST_TLS_KEY');
-  const clientCa = env.text('INGEST_TLS_CLIENT_CA');
-  const clientCrl = env.text('INGEST_TLS_CLIENT_CRL');
+function tlsSource(settings: Settings): TlsSource {
+  const cert = settings.get('INGEST_TLS_CERT');
+  const key = settings.get('INGEST_TLS_KEY');
+  const clientCa = settings.get('INGEST_TLS_CLIENT_CA');
+  const clientCrl = settings.get('INGEST_TLS_CLIENT_CRL');
   if (cert !== undefined && key !== undefined && clientCa !== undefined) {
     return { kind: 'files', cert, key, clientCa, ...(clientCrl === undefined ? {} : { clientCrl }) };
   }
   const anySet = cert !== undefined || key !== undefined || clientCa !== undefined || clientCrl !== undefined;
-  const loopback = LOOPBACK.test(address.host);
-  if (anySet || !loopback) {
+  const { host } = settings.get('INGEST_GATEWAY_ADDR');
+  if (anySet || !LOOPBACK.test(host)) {
     const why = anySet
-      ? 'a PEM file is wanted: certificate, key and client CA are set together or not at all'
-      : `a PEM file is wanted: ${address.host} is not a loopback address, so no development certificates are made`;
-    if (cert === undefined) env.problem('INGEST_TLS_CERT', why);
-    if (key === undefined) env.problem('INGEST_TLS_KEY', why);
-    if (clientCa === undefined) env.problem('INGEST_TLS_CLIENT_CA', why);
+      ? 'expected a PEM file: certificate, key and client CA are set together or not at all'
+      : `expected a PEM file: ${host} is not a loopback address, so no development certificates are made`;
+    if (cert === undefined) settings.problem('INGEST_TLS_CERT', why);
+    if (key === undefined) settings.problem('INGEST_TLS_KEY', why);
+    if (clientCa === undefined) settings.problem('INGEST_TLS_CLIENT_CA', why);
   }
   return { kind: 'development' };
 }
 
-function audience(env: EnvReader): string {
-  const value = env.text('INGEST_AUDIENCE', 'ingest-gateway');
+function audience(settings: Settings): string {
+  const value = settings.get('INGEST_AUDIENCE');
   if (!/^[\x21-\x7e]{1,200}$/.test(value))
-    env.problem('INGEST_AUDIENCE', '1 to 200 visible ASCII characters are wanted');
+    settings.problem('INGEST_AUDIENCE', 'expected 1 to 200 visible ASCII characters');
   return value;
 }
 
-function jwks(env: EnvReader): string | undefined {
-  const value = env.text('INGEST_TOKEN_JWKS');
+function jwks(settings: Settings): string | undefined {
+  const value = settings.get('INGEST_TOKEN_JWKS');
   if (
     value !== undefined &&
     /^[a-z][a-z0-9+.-]*:\/\//i.test(value) &&
     !(value.startsWith('https://') && URL.canParse(value))
   ) {
-    env.problem('INGEST_TOKEN_JWKS', 'the path of a JWKS file, or an https URL, is wanted');
+    settings.problem('INGEST_TOKEN_JWKS', 'expected the path of a JWKS file, or an https URL');
   }
-  if (value === undefined && env.text('INGEST_TOKEN_ISSUER') !== undefined) {
-    env.problem('INGEST_TOKEN_ISSUER', 'INGEST_TOKEN_JWKS is wanted with it: without keys no token can be verified');
+  if (value === undefined && settings.get('INGEST_TOKEN_ISSUER') !== undefined) {
+    settings.problem(
+      'INGEST_TOKEN_ISSUER',
+      'expected INGEST_TOKEN_JWKS with it: without keys no token can be verified',
+    );
   }
   return value;
 }
 
 /** A request must outlive the queue's time-out, and the drain a request: else answers would be cut off. */
 function checkDeadlines(
-  env: EnvReader,
+  settings: Settings,
   config: Pick<GatewayConfig, 'enqueueTimeoutMs' | 'requestTimeoutMs' | 'headersTimeoutMs' | 'drainTimeoutMs'>,
 ): void {
   const { enqueueTimeoutMs, requestTimeoutMs, headersTimeoutMs, drainTimeoutMs } = config;
   if (enqueueTimeoutMs >= requestTimeoutMs) {
-    env.problem(
+    settings.problem(
       'INGEST_ENQUEUE_TIMEOUT_MS',
-      `less than INGEST_REQUEST_TIMEOUT_MS (${requestTimeoutMs}) is wanted: an answer's deadline must be longer than the queue's`,
+      `expected less than INGEST_REQUEST_TIMEOUT_MS (${requestTimeoutMs}): an answer's deadline must be longer than the queue's`,
     );
   }
   if (enqueueTimeoutMs >= drainTimeoutMs) {
-    env.problem(
+    settings.problem(
       'INGEST_DRAIN_TIMEOUT_MS',
-      `more than INGEST_ENQUEUE_TIMEOUT_MS (${enqueueTimeoutMs}) is wanted: a stop waits for the queue's answers`,
+      `expected more than INGEST_ENQUEUE_TIMEOUT_MS (${enqueueTimeoutMs}): a stop waits for the queue's answers`,
     );
   }
   if (headersTimeoutMs > requestTimeoutMs) {
-    env.problem(
+    settings.problem(
       'INGEST_HEADERS_TIMEOUT_MS',
-      `at most INGEST_REQUEST_TIMEOUT_MS (${requestTimeoutMs}) is wanted: headers are part of the request`,
+      `expected at most INGEST_REQUEST_TIMEOUT_MS (${requestTimeoutMs}): headers are part of the request`,
     );
   }
 }

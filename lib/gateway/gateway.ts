@@ -9,6 +9,7 @@ import type { HttpRequest } from '../http/request.ts';
 import { lastResponse } from '../http/respond.ts';
 import { route, Router, type Route, type RouteMatch } from '../http/router.ts';
 import { HttpsServer } from '../http/server.ts';
+import { addressText } from '../process/env.ts';
 import type { Log } from '../process/log.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import type { TlsMaterial } from '../identity/tls-material.ts';
@@ -109,7 +110,7 @@ export class Gateway {
   /** Binds, and gives the address as a URL's authority: `127.0.0.1:8443`, `[::1]:8443`. Rejects with the system's error. */
   async listen(host: string, port: number): Promise<string> {
     const bound = await this.#server.listen(host, port);
-    return `${bound.family === 'IPv6' ? `[${bound.address}]` : bound.address}:${bound.port}`;
+    return addressText({ host: bound.address, port: bound.port });
   }
 
   /** Takes new TLS material into use; connections of clients that are not trusted any more are closed. */

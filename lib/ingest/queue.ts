@@ -63,8 +63,10 @@ export interface Queue {
  * anything, or nothing, and must still be delivered.
  */
 export interface Delivery {
-  /** The queue's own name of the entry; unique in the queue and ascending. */
+  /** The queue's own name of the entry; unique in its source and ascending. */
   readonly entry: string;
+  /** `<queue id>/<stream>`: where the entry stands. With the entry's name it is unique among all queues that ever were. */
+  readonly source: string;
   /** `undefined`: the entry names none, or one that is not UTF-8. */
   readonly producer: string | undefined;
   /** `undefined`: the entry has none. */

@@ -1,47 +1,29 @@
-// Reads configuration from an environment: raw text in, parsed values out, every problem in one report.
+// The one reader of the environment: raw text in, the typed settings of a program out, every problem in one report.
 //
-// A program declares its keys as it reads them (`EnvReader.text`, `.integer`, …). Nothing throws while reading: problems
-// are collected, each with key, value (secrets masked) and what is wanted, so that an operator mends them in one
-// go. Keys of this prefix that nobody asked for are warnings that name the nearest known key.
+// `Environment` is raw, `Settings` is parsed; a program's config.ts makes its own frozen configuration of the latter.
+// Nothing throws while reading: problems are collected, each with key, value (secrets masked) and what was expected,
+// so that an operator corrects them in one go. An unknown key with the project's prefix is a warning that names the
+// nearest known one.
 import { readFileSync } from 'node:fs';
+import { shown } from './masked-uri.ts';
+import {
+  KNOWN_KEYS,
+  type SETTINGS,
+  settingsOf,
+  type AddressSetting,
+  type ChoiceSetting,
+  type FlagSetting,
+  type IntegerSetting,
+  type Key,
+  type Program,
+  type Setting,
+  type TextSetting,
+  type UriSetting,
+} from './settings.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const PREFIX = 'INGEST_';
-
-/** Every key of the project. A key that the running program does not read is still known: programs share one environment. */
-export const KNOWN_KEYS: readonly string[] = [
-  'INGEST_QUEUE_URI',
-  'INGEST_QUEUE_URI_FILE',
-  'INGEST_QUEUE_DURABILITY',
-  'INGEST_GATEWAY_ADDR',
-  'INGEST_SHED_MS',
-  'INGEST_LOG_LEVEL',
-  'INGEST_TLS_CERT',
-  'INGEST_TLS_KEY',
-  'INGEST_TLS_CLIENT_CA',
-  'INGEST_TLS_CLIENT_CRL',
-  'INGEST_AUDIENCE',
-  'INGEST_TOKEN_JWKS',
-  'INGEST_TOKEN_ISSUER',
-  'INGEST_WAREHOUSE_URI',
-  'INGEST_WAREHOUSE_URI_FILE',
-  'INGEST_STATE_DIR',
-  'INGEST_BODY_BYTES_MAX',
-  'INGEST_IN_FLIGHT_MAX',
-  'INGEST_IN_FLIGHT_BYTES_MAX',
-  'INGEST_CONNECTIONS_MAX',
-  'INGEST_HANDSHAKE_TIMEOUT_MS',
-  'INGEST_HEADERS_TIMEOUT_MS',
-  'INGEST_REQUEST_TIMEOUT_MS',
-  'INGEST_IDLE_TIMEOUT_MS',
-  'INGEST_ENQUEUE_TIMEOUT_MS',
-  'INGEST_DRAIN_TIMEOUT_MS',
-  'INGEST_CONSUMER_ADDR',
-  'INGEST_CONSUMER_BATCH_MAX',
-  'INGEST_CONSUMER_REPLICAS_MAX',
-  'INGEST_TEST_POSTGRES_URI',
-];
 
 /** host:port as a bind address. `port` 0 asks the system for a free one. */
 export interface BindAddress {
@@ -49,94 +31,142 @@ export interface BindAddress {
   readonly port: number;
 }
 
+/** `host:port`, with an IPv6 host in brackets. */
+export const addressText = ({ host, port }: BindAddress): string =>
+  host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+
 export interface EnvReport {
-  /** One line each: `KEY=value: what is wanted`. Not empty: the process must not start. */
+  /** One line each: `KEY=value: what was expected`. Not empty: the process must not start. */
   readonly problems: readonly string[];
   readonly warnings: readonly string[];
 }
+
+/** The type of a setting's value: a URI is undefined when unset or wrong, a text or an address when it has no default. */
+export type Value<S extends Setting> = S extends IntegerSetting
+  ? number
+  : S extends ChoiceSetting<infer T>
+    ? T
+    : S extends FlagSetting
+      ? boolean
+      : S extends UriSetting
+        ? string | undefined
+        : S extends AddressSetting<infer D>
+          ? BindAddress | Extract<D, undefined>
+          : S extends TextSetting<infer D>
+            ? string | Extract<D, undefined>
+            : never;
 
 /** The environment of this process, taken once. */
 export function processEnvironment(): Environment {
   return { ...process.env };
 }
 
-export class EnvReader {
+/** The name of a system error (`ENOENT`), for messages. */
+export function errno(cause: unknown): string {
+  return cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error';
+}
+
+/** One program's settings, parsed. A value with a problem stands at its default, so that rules between keys can be checked too. */
+export class Settings {
   readonly #environment: Environment;
+  readonly #values = new Map<Key, unknown>();
   readonly #problems: string[] = [];
 
-  constructor(environment: Environment) {
+  constructor(environment: Environment, program: Program) {
     this.#environment = environment;
+    for (const [key, setting] of settingsOf(program)) {
+      const parsed =
+        setting.kind === 'uri'
+          ? this.#uri(key, setting, setting.required.includes(program))
+          : this.#parse(key, setting, this.#text(key));
+      this.#values.set(key, parsed);
+    }
+  }
+
+  get<K extends Key>(key: K): Value<(typeof SETTINGS)[K]> {
+    if (!this.#values.has(key)) throw new Error(`${key} is not a setting of this program`);
+    return this.#values.get(key) as Value<(typeof SETTINGS)[K]>;
+  }
+
+  /** Whether the environment sets the key; an empty value does not. */
+  given(key: Key): boolean {
+    return this.#text(key) !== undefined;
   }
 
   /** Adds a problem that only the caller can see, e.g. two values that do not go together. */
-  problem(key: string, wanted: string, value = this.#environment[key]): void {
+  problem(key: Key | `${Key}_FILE`, expected: string, value = this.#environment[key]): void {
     this.#problems.push(
-      value === undefined || value === '' ? `${key}: ${wanted}` : `${key}=${shown(key, value)}: ${wanted}`,
+      value === undefined || value === '' ? `${key}: ${expected}` : `${key}=${shown(key, value)}: ${expected}`,
     );
   }
 
+  report(): EnvReport {
+    return { problems: [...this.#problems], warnings: unknownKeys(this.#environment) };
+  }
+
   /** The value as it stands; an empty one counts as unset. */
-  text(key: string): string | undefined;
-  text(key: string, fallback: string): string;
-  text(key: string, fallback?: string): string | undefined {
+  #text(key: string): string | undefined {
     const value = this.#environment[key];
-    return value === undefined || value === '' ? fallback : value;
+    return value === '' ? undefined : value;
   }
 
-  integer(key: string, fallback: number, min: number, max: number): number {
-    const value = this.text(key);
-    if (value === undefined) return fallback;
-    const number = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
-    if (number >= min && number <= max) return number;
-    this.problem(key, `a whole number from ${min} to ${max} is wanted`);
-    return fallback;
+  #parse(key: Key, setting: Exclude<Setting, UriSetting>, text: string | undefined): unknown {
+    const fallback = defaultOf(setting);
+    if (text === undefined) return fallback;
+    switch (setting.kind) {
+      case 'text':
+        return text;
+      case 'integer': {
+        const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+        if (number >= setting.min && number <= setting.max) return number;
+        this.problem(key, `expected a whole number from ${setting.min} to ${setting.max}`);
+        return fallback;
+      }
+      case 'choice':
+        if (setting.choices.includes(text)) return text;
+        this.problem(key, `expected one of ${setting.choices.join(', ')}`);
+        return fallback;
+      case 'flag':
+        if (text === '1' || text === '0') return text === '1';
+        this.problem(key, 'expected 1 or 0');
+        return fallback;
+      case 'address': {
+        const parsed = addressOf(text);
+        if (parsed !== undefined) return parsed;
+        this.problem(key, 'expected host:port or [v6-address]:port, with a port from 0 to 65535');
+        return fallback;
+      }
+    }
   }
 
-  oneOf<const T extends string>(key: string, fallback: T, allowed: readonly T[]): T {
-    const value = this.text(key);
-    if (value === undefined) return fallback;
-    const found = allowed.find((name) => name === value);
-    if (found !== undefined) return found;
-    this.problem(key, `one of ${allowed.join(', ')} is wanted`);
-    return fallback;
-  }
-
-  /** `host:port`, `[v6]:port`, `:port` is refused; port 0 = any free one. */
-  address(key: string, fallback: BindAddress): BindAddress {
-    const value = this.text(key);
-    if (value === undefined) return fallback;
-    const match = /^(?:\[([0-9a-fA-F:.%\w]+)\]|([^:[\]\s/]+)):(\d{1,5})$/.exec(value);
-    const port = Number(match?.[3] ?? Number.NaN);
-    const host = match?.[1] ?? match?.[2];
-    if (host !== undefined && port <= 65535) return { host, port };
-    this.problem(key, 'host:port or [v6-address]:port is wanted, with a port from 0 to 65535');
-    return fallback;
-  }
-
-  /**
-   * A URI, from `key` or from the file that `key_FILE` names (a mounted secret; its last line break is dropped).
-   * `schemes` are with their colon, e.g. `redis:`. Undefined when unset or wrong (then a problem is noted).
-   */
-  uri(key: string, schemes: readonly string[], required: boolean): string | undefined {
+  /** A URI, from its key or from the file that `key_FILE` names (a mounted secret; its last line break is dropped). */
+  #uri(key: Key, { schemes }: UriSetting, required: boolean): string | undefined {
     const value = this.#uriText(key);
     if (value === null) return undefined;
-    const wanted = `a URI that begins with ${schemes.map((scheme) => `${scheme}//`).join(' or ')} is wanted`;
+    const forms = schemes.map((scheme) => (scheme === 'sqlite:' ? 'sqlite:<path>' : `${scheme}//`));
+    const expected = `expected a URI that begins with ${forms.join(' or ')}`;
     if (value === undefined) {
-      if (required) this.problem(key, `is required: ${wanted} (or ${key}_FILE, the path of a file that holds it)`, '');
+      if (required)
+        this.problem(key, `is required: ${expected} (or ${key}_FILE, the path of a file that holds it)`, '');
       return undefined;
     }
     // sqlite:<path> has no authority, so it is no URL that the URL class would always read.
     const scheme = schemes.find((name) => value.startsWith(name));
-    if (scheme !== undefined && (scheme === 'sqlite:' ? value.length > scheme.length : isUrl(value, scheme)))
+    if (scheme === 'sqlite:' ? value.length > scheme.length : scheme !== undefined && isUrl(value, scheme))
       return value;
-    this.problem(key, wanted.replace('sqlite://', 'sqlite:<path>'), value);
+    const missing = missingScheme(value, schemes);
+    this.problem(
+      key,
+      missing === undefined ? expected : `${missing}// is missing in front of the host: ${expected}`,
+      value,
+    );
     return undefined;
   }
 
   /** The text of a URI; undefined when unset, null when its file gave a problem. */
-  #uriText(key: string): string | undefined | null {
-    const direct = this.text(key);
-    const path = this.text(`${key}_FILE`);
+  #uriText(key: Key): string | undefined | null {
+    const direct = this.#text(key);
+    const path = this.#text(`${key}_FILE`);
     if (path === undefined) return direct;
     if (direct !== undefined) {
       this.problem(`${key}_FILE`, `only one of ${key} and ${key}_FILE may be set`);
@@ -147,41 +177,34 @@ export class EnvReader {
       if (text !== '') return text;
       this.problem(`${key}_FILE`, 'the file is empty; it must hold the URI');
     } catch (cause) {
-      this.problem(`${key}_FILE`, `a readable file is wanted (${errno(cause)})`);
+      this.problem(`${key}_FILE`, `expected a readable file (${errno(cause)})`);
     }
     return null;
   }
+}
 
-  report(): EnvReport {
-    return { problems: [...this.#problems], warnings: unknownKeys(this.#environment) };
-  }
+function defaultOf(setting: Exclude<Setting, UriSetting>): unknown {
+  if (setting.kind === 'flag') return false;
+  if (setting.kind === 'address') return setting.default === undefined ? undefined : addressOf(setting.default);
+  return setting.default;
+}
+
+/** `host:port` or `[v6]:port`; undefined for anything else, `:port` included. */
+export function addressOf(text: string): BindAddress | undefined {
+  const match = /^(?:\[([0-9a-fA-F:.%\w]+)\]|([^:[\]\s/]+)):(\d{1,5})$/.exec(text);
+  const port = Number(match?.[3] ?? Number.NaN);
+  const host = match?.[1] ?? match?.[2];
+  return host !== undefined && port <= 65535 ? { host, port } : undefined;
 }
 
 function isUrl(value: string, scheme: string): boolean {
   return value.startsWith(`${scheme}//`) && URL.canParse(value) && new URL(value).hostname !== '';
 }
 
-/** The name of a system error (`ENOENT`), for messages. */
-export function errno(cause: unknown): string {
-  return cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error';
-}
-
-/** The value as a person may see it: passwords and tokens in URIs are masked, and so is a URI that cannot be read. */
-export function shown(key: string, value: string): string {
-  return JSON.stringify(key.endsWith('_URI') ? maskedUri(value) : value);
-}
-
-/** A URI without its password, query and fragment; `redis://user:***@host:6379/0`. `sqlite:<path>` holds no secret. */
-export function maskedUri(value: string): string {
-  if (value.startsWith('sqlite:')) return value;
-  // Without an authority (`redis:user:password@host`, its slashes forgotten) nobody can tell what is the password.
-  if (!URL.canParse(value) || new URL(value).host === '') return '***';
-  const url = new URL(value);
-  if (url.password !== '') url.password = '***';
-  if (url.search !== '') url.search = '?***';
-  // A `#` in a password that was not percent-encoded makes a fragment of its rest.
-  if (url.hash !== '') url.hash = '#***';
-  return url.href;
+/** The scheme that `host:port` or `user:password@host` lacks; undefined for anything else. */
+function missingScheme(value: string, schemes: readonly string[]): string | undefined {
+  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(value) || !/@|:\d{1,5}(?:\/|$)/.test(value)) return undefined;
+  return schemes.find((scheme) => scheme !== 'sqlite:' && isUrl(`${scheme}//${value}`, scheme));
 }
 
 function unknownKeys(environment: Environment): string[] {

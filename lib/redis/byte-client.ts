@@ -11,6 +11,7 @@
 import { EventEmitter } from 'node:events';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
+import { NoConnection } from './errors.ts';
 import { ReplyAssembler, type Reply } from './reply.ts';
 
 const DEFAULT_PORT = 6379;
@@ -30,7 +31,10 @@ interface Waiter {
   readonly reject: (cause: Error) => void;
 }
 
-/** Emits `ready` each time the connection stands, and `error` each time it is lost or cannot be made. */
+/**
+ * Emits `ready` each time the connection stands, `error` each time it is lost or cannot be made, and `refused` with each
+ * RedisError that the server answers with.
+ */
 export class ByteClient extends EventEmitter {
   readonly #options: ByteClientOptions;
   readonly #waiters: Waiter[] = [];
@@ -52,7 +56,7 @@ export class ByteClient extends EventEmitter {
   }
 
   sendCommand(command: readonly string[]): Promise<Reply> {
-    return this.isReady ? this.#send(command) : Promise.reject(new Error('there is no connection to the queue'));
+    return this.isReady ? this.#send(command) : Promise.reject(new NoConnection('there is no connection to the queue'));
   }
 
   /** Closes after what is outstanding. */
@@ -133,7 +137,10 @@ export class ByteClient extends EventEmitter {
     const waiter = this.#waiters.shift();
     const { error } = reply;
     if (error === undefined) waiter?.resolve(reply);
-    else waiter?.reject(error);
+    else {
+      waiter?.reject(error);
+      this.emit('refused', error);
+    }
     if (this.#waiters.length === 0) this.emit('idle');
   }
 

@@ -1,16 +1,21 @@
-// One supervised connection to a Redis 7.0 or newer (or Valkey) server.
+// One supervised connection to the master of a queue: a Redis 7.0 or newer (or Valkey) server.
 //
-// States: connecting → ready → (lost) → connecting …; closed ends it. Commands are sent only while ready and fail at
-// once otherwise: nothing is kept for later, because a later answer would be no answer for whoever waits (and the
+// States: connecting → inspecting → ready → (lost) → connecting …; closed ends it. Commands are sent only while ready and fail
+// at once otherwise: nothing is kept for later, because a later answer would be no answer for whoever waits (and the
 // memory would have no bound). Reconnecting never stops, with pauses of 50 to 500 ms.
 //
+// Invariant: a connection is ready only after its server has said that it is a master and after `inspect` has passed.
+// A connection that is not trusted any more (the inspection failed, a command met a code of NOT_MASTER, the owner called
+// `restart`) is thrown away, and its name is resolved anew, at most once in REOPEN_INTERVAL_MS.
+//
 // Relies on: node-redis reconnects by itself, but waits for ever for the answers to its greeting when the server is
-// frozen or the network drops packets. So a connection that does not get ready within CONNECT_TIMEOUT_MS, or that the
-// owner calls dead (`restart`), is thrown away whole and a new one made.
-import { createClient } from 'redis';
+// frozen or the network drops packets. So a connection that does not get ready within CONNECT_TIMEOUT_MS is thrown away too.
+import { createClient, ErrorReply } from 'redis';
 import type { Log } from '../process/log.ts';
 import { ByteClient } from './byte-client.ts';
-import type { Reply } from './reply.ts';
+import { NoConnection, QueueRefusal, RedisError } from './errors.ts';
+import type { RedisValue, Reply } from './reply.ts';
+import type { Sender } from './script.ts';
 
 /** How long one attempt to connect and greet may take. */
 export const CONNECT_TIMEOUT_MS = 2_000;
@@ -18,9 +23,16 @@ export const CONNECT_TIMEOUT_MS = 2_000;
 const CLOSE_TIMEOUT_MS = 500;
 const PAUSE_FIRST_MS = 50;
 const PAUSE_MAX_MS = 500;
+const REOPEN_INTERVAL_MS = 1_000;
 
-/** An answer as values. */
-export type RedisValue = string | number | null | readonly RedisValue[];
+/**
+ * What a server answers that is no master, or not yet: a replica, a replica without its master, one that reads its data. After
+ * a fail-over behind one name it may stay so for ever, and the name leads to another server.
+ */
+const NOT_MASTER: ReadonlySet<string> = new Set(['READONLY', 'MASTERDOWN', 'LOADING']);
+
+/** A server, to be asked for values: what `inspect` is given. */
+export type Server = Sender<RedisValue>;
 
 export interface ConnectionOptions {
   /** `redis://` or `rediss://`, with user, password and database as usual. */
@@ -33,6 +45,7 @@ export interface ConnectionOptions {
 // The generic parameters of node-redis' client carry its whole command table; this is the part that is used here.
 interface Client<Answer> {
   readonly isReady: boolean;
+  /** `ready`, `error` with the cause, and `refused` with each RedisError that a command met. */
   on(event: string, listener: (cause?: unknown) => void): unknown;
   connect(): Promise<unknown>;
   sendCommand(command: readonly string[]): Promise<Answer>;
@@ -40,37 +53,52 @@ interface Client<Answer> {
   destroy(): void;
 }
 
+/** How to make a client, and how to read its answers as values. */
+interface Dialect<Answer> {
+  readonly open: (uri: string, name: string) => Client<Answer>;
+  readonly value: (answer: Answer) => RedisValue;
+}
+
 /** A connection whose answers are values, by node-redis. */
 export const valueConnection = (options: ConnectionOptions): RedisConnection<RedisValue> =>
-  new RedisConnection(options, nodeRedisClient);
+  new RedisConnection(options, { open: nodeRedisClient, value: (answer) => answer });
 
 /** A connection whose answers are bytes, for the ways that events take: see byte-client.ts. */
 export const byteConnection = (options: ConnectionOptions): RedisConnection<Reply> =>
-  new RedisConnection(
-    options,
-    (uri, name) => new ByteClient({ uri, name, connectTimeoutMs: CONNECT_TIMEOUT_MS, pauseMs }),
-  );
+  new RedisConnection(options, {
+    open: (uri, name) => new ByteClient({ uri, name, connectTimeoutMs: CONNECT_TIMEOUT_MS, pauseMs }),
+    value: (reply) => reply.value(),
+  });
 
 export class RedisConnection<Answer> {
   readonly #options: ConnectionOptions;
-  readonly #newClient: (uri: string, name: string) => Client<Answer>;
+  readonly #dialect: Dialect<Answer>;
   #client: Client<Answer> | undefined;
+  /** Counts inspections, so that one that a new connection has overtaken says nothing. */
+  #inspection = 0;
+  #inspected = false;
   #watchdog: NodeJS.Timeout | undefined;
+  #reopening: NodeJS.Timeout | undefined;
+  #openedMs = Number.NEGATIVE_INFINITY;
   #closed = false;
   #wasReady = false;
   #lastError = 'not connected yet';
 
+  /** Asks a new connection's server whether this program may work with it. A rejection throws the connection away. Set before `open`. */
+  inspect: (server: Server) => Promise<void> = () => Promise.resolve();
   /** Called each time the connection gets ready, and each time it is lost. */
   onReady: () => void = () => undefined;
   onLost: (reason: string) => void = () => undefined;
+  /** Called each time an inspection finds what waiting does not mend; the connection goes on trying all the same. */
+  onRefused: (refusal: QueueRefusal) => void = () => undefined;
 
-  constructor(options: ConnectionOptions, newClient: (uri: string, name: string) => Client<Answer>) {
+  constructor(options: ConnectionOptions, dialect: Dialect<Answer>) {
     this.#options = options;
-    this.#newClient = newClient;
+    this.#dialect = dialect;
   }
 
   get ready(): boolean {
-    return this.#client?.isReady ?? false;
+    return this.#inspected && (this.#client?.isReady ?? false);
   }
 
   /** Why the connection is not ready, in words that hold no secret. */
@@ -81,6 +109,8 @@ export class RedisConnection<Answer> {
   /** Begins to connect, and keeps at it. */
   open(): void {
     if (this.#closed || this.#client !== undefined) return;
+    clearTimeout(this.#reopening);
+    this.#openedMs = performance.now();
     const client = this.#create();
     this.#client = client;
     this.#armWatchdog();
@@ -93,24 +123,28 @@ export class RedisConnection<Answer> {
    */
   send(command: readonly string[]): Promise<Answer> {
     const client = this.#client;
-    if (client === undefined) return Promise.reject(new Error('the connection is closed'));
+    if (client === undefined || !this.#inspected)
+      return Promise.reject(new NoConnection('there is no connection to the queue'));
     return client.sendCommand(command);
   }
 
-  /** Throws the connection away, with what is outstanding on it, and makes a new one. */
+  /** Throws the connection away, with what is outstanding on it, and makes a new one, at most once in REOPEN_INTERVAL_MS. */
   restart(reason: string): void {
     const client = this.#client;
     if (client === undefined || this.#closed) return;
     this.#client = undefined;
+    clearTimeout(this.#watchdog);
     this.#lost(reason);
     destroyed(client);
-    this.open();
+    const waitMs = this.#openedMs + REOPEN_INTERVAL_MS - performance.now();
+    this.#reopening = setTimeout(() => this.open(), Math.max(0, waitMs));
   }
 
   /** Waits for outstanding answers, for CLOSE_TIMEOUT_MS at most, then closes. Idempotent. */
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#watchdog);
+    clearTimeout(this.#reopening);
     const client = this.#client;
     this.#client = undefined;
     if (client === undefined) return;
@@ -123,16 +157,36 @@ export class RedisConnection<Answer> {
   }
 
   #create(): Client<Answer> {
-    const client = this.#newClient(this.#options.uri, this.#options.name);
-    client.on('ready', () => {
-      if (client !== this.#client) return;
-      clearTimeout(this.#watchdog);
-      this.#wasReady = true;
-      this.#options.log.info('connected to the queue');
-      this.onReady();
-    });
+    const client = this.#dialect.open(this.#options.uri, this.#options.name);
+    client.on('ready', () => void this.#admit(client));
     client.on('error', (cause) => this.#failed(client, cause));
+    client.on('refused', (cause) => {
+      if (client === this.#client && cause instanceof RedisError && NOT_MASTER.has(cause.code))
+        this.restart(cause.message);
+    });
     return client;
+  }
+
+  async #admit(client: Client<Answer>): Promise<void> {
+    this.#inspection += 1;
+    const inspection = this.#inspection;
+    const current = (): boolean => client === this.#client && inspection === this.#inspection && !this.#closed;
+    const server: Server = { send: (command) => client.sendCommand(command).then(this.#dialect.value) };
+    try {
+      await assertMaster(server);
+      await this.inspect(server);
+    } catch (cause) {
+      if (!current()) return;
+      this.restart(cause instanceof Error ? describe(cause) : 'unknown error');
+      if (cause instanceof QueueRefusal) this.onRefused(cause);
+      return;
+    }
+    if (!current() || !client.isReady) return;
+    clearTimeout(this.#watchdog);
+    this.#inspected = true;
+    this.#wasReady = true;
+    this.#options.log.info('connected to the queue');
+    this.onReady();
   }
 
   #failed(client: Client<Answer>, cause: unknown): void {
@@ -142,6 +196,8 @@ export class RedisConnection<Answer> {
   }
 
   #lost(reason: string): void {
+    this.#inspected = false;
+    this.#inspection += 1;
     if (reason !== this.#lastError || this.#wasReady) {
       this.#options.log.warn({ reason }, 'no connection to the queue; trying again until there is one');
     }
@@ -158,8 +214,23 @@ export class RedisConnection<Answer> {
   }
 }
 
+/**
+ * Rejects with a RedisError where the server says that it is no master. HELLO is asked because every user may send it,
+ * whatever its rights. What knows no HELLO (a proxy, an old server) tells by its answers to the other commands.
+ */
+async function assertMaster(server: Server): Promise<void> {
+  const hello = await server.send(['HELLO']).catch((cause: unknown) => {
+    if (cause instanceof RedisError && !NOT_MASTER.has(cause.code)) return [];
+    throw cause;
+  });
+  const members = Array.isArray(hello) ? (hello as readonly RedisValue[]) : [];
+  const role = members[members.indexOf('role') + 1];
+  if (members.includes('role') && role !== 'master')
+    throw new RedisError(`READONLY the server is a ${String(role)}, and no master`);
+}
+
 function nodeRedisClient(url: string, name: string): Client<RedisValue> {
-  return createClient({
+  const client = createClient({
     url,
     name,
     RESP: 2,
@@ -169,6 +240,22 @@ function nodeRedisClient(url: string, name: string): Client<RedisValue> {
     commandOptions: { timeout: 0 },
     socket: { connectTimeout: CONNECT_TIMEOUT_MS, reconnectStrategy: pauseMs },
   });
+  return {
+    get isReady() {
+      return client.isReady;
+    },
+    on: (event, listener) => client.on(event, listener),
+    connect: () => client.connect(),
+    sendCommand: (command) =>
+      client.sendCommand<RedisValue>(command).catch((cause: unknown) => {
+        if (!(cause instanceof ErrorReply)) throw cause;
+        const error = new RedisError(cause.message);
+        client.emit('refused', error);
+        throw error;
+      }),
+    close: () => client.close(),
+    destroy: () => client.destroy(),
+  };
 }
 
 /** Doubling pauses with jitter, so that many gateways do not come back in one step. */
@@ -178,7 +265,7 @@ function pauseMs(retries: number): number {
 }
 
 function describe(cause: Error): string {
-  const code = 'code' in cause ? String(cause.code) : undefined;
+  const code = 'code' in cause && !(cause instanceof RedisError) ? String(cause.code) : undefined;
   return cause.message !== '' ? cause.message : (code ?? cause.name);
 }
 

@@ -1,9 +1,5 @@
 // A time limit on an answer that Redis may never give.
-
-/** There was no answer in time. */
-export class NoAnswer extends Error {
-  override readonly name = 'NoAnswer';
-}
+import { NoAnswer } from './errors.ts';
 
 /**
  * `promise` is that of a command that was just given to the client, which has written it by the end of the next check phase

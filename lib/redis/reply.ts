@@ -4,6 +4,11 @@
 // consumer needs two; that and its garbage took half of a consumer's thread. Choice: an answer stays as the bytes it came in,
 // and whoever knows its form takes from it what is needed. Effect: see bench/landing.ts.
 
+import { RedisError } from './errors.ts';
+
+/** An answer, or a part of one, as a value. */
+export type RedisValue = string | number | null | readonly RedisValue[];
+
 const STRING = 0x24; // $
 const ARRAY = 0x2a; // *
 const ERROR = 0x2d; // -
@@ -95,10 +100,25 @@ export class Reply {
   }
 
   /** The error that this answer is, if it is one. */
-  get error(): Error | undefined {
+  get error(): RedisError | undefined {
     return this.#bytes[0] === ERROR
-      ? new Error(this.#bytes.toString('utf8', 1, this.#bytes.length - CRLF_BYTES))
+      ? new RedisError(this.#bytes.toString('utf8', 1, this.#bytes.length - CRLF_BYTES))
       : undefined;
+  }
+
+  /** The next part as a value, whatever its form: for answers that are small and rare. */
+  value(): RedisValue {
+    const kind = this.#bytes[this.#at];
+    if (kind === INTEGER) return this.integer();
+    if (kind === ARRAY || (kind === STRING && this.#bytes[this.#at + 1] === MINUS)) {
+      const size = this.array();
+      return size === undefined ? null : Array.from({ length: size }, () => this.value());
+    }
+    if (kind === STRING) return this.bytes().toString('utf8');
+    const end = this.#bytes.indexOf(RETURN, this.#at);
+    const line = this.#bytes.toString('utf8', this.#at + 1, end);
+    this.#at = end + CRLF_BYTES;
+    return line;
   }
 
   /** Whether the next part is a string. */

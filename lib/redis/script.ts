@@ -4,7 +4,12 @@
 // one server side by side, and a server that comes back empty needs nothing loaded beforehand.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import type { RedisConnection } from './client.ts';
+import { RedisError } from './errors.ts';
+
+/** Whatever takes a command and gives its answer. */
+export interface Sender<Answer> {
+  send(command: readonly string[]): Promise<Answer>;
+}
 
 export class Script {
   readonly #text: string;
@@ -22,10 +27,10 @@ export class Script {
   }
 
   /** Sends a command begun by `command`. After NOSCRIPT (nothing was run) it goes again with the text. */
-  run<Answer>(connection: RedisConnection<Answer>, command: readonly string[]): Promise<Answer> {
-    return connection.send(command).catch((cause: unknown) => {
-      if (!(cause instanceof Error) || !cause.message.startsWith('NOSCRIPT')) throw cause;
-      return connection.send(['EVAL', this.#text, ...command.slice(2)]);
+  run<Answer>(server: Sender<Answer>, command: readonly string[]): Promise<Answer> {
+    return server.send(command).catch((cause: unknown) => {
+      if (!(cause instanceof RedisError && cause.code === 'NOSCRIPT')) throw cause;
+      return server.send(['EVAL', this.#text, ...command.slice(2)]);
     });
   }
 }

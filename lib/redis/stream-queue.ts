@@ -18,9 +18,11 @@ import {
 } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import type { RedisConnection } from './client.ts';
-import { NoAnswer, withTimeout } from './deadline.ts';
+import { withTimeout } from './deadline.ts';
+import { NoAnswer } from './errors.ts';
 import { indexField } from './id-index.ts';
 import { OutstandingCalls, settleAll, type Call } from './outstanding-calls.ts';
+import { queueIdentity } from './queue-identity.ts';
 import type { Reply } from './reply.ts';
 import { Script } from './script.ts';
 
@@ -81,6 +83,7 @@ export class StreamQueue implements Queue {
     this.#retention = String(this.#retentionMs);
     this.#stream = options.stream ?? STREAM;
     this.#onCall = options.onCall ?? (() => undefined);
+    this.#connection.inspect = async (server) => void (await queueIdentity(server, this.#stream));
     this.#connection.onReady = () => void this.probe();
     this.#connection.onLost = (reason) => {
       this.#stalledSinceMs = undefined;

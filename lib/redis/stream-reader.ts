@@ -12,9 +12,11 @@ import { hostname } from 'node:os';
 import { GroupVanished, REPLICA_LEASE_MS, type Delivery, type QueueLag, type QueueReader } from '../ingest/queue.ts';
 import { TIME_MS_MAX } from '../ingest/warehouse.ts';
 import type { Log } from '../process/log.ts';
-import { byteConnection, type RedisConnection, valueConnection, type RedisValue } from './client.ts';
+import { byteConnection, type RedisConnection, type Server, valueConnection } from './client.ts';
 import { withTimeout } from './deadline.ts';
-import type { Reply } from './reply.ts';
+import { NoAnswer, QueueRefusal, RedisError } from './errors.ts';
+import { queueIdentity } from './queue-identity.ts';
+import type { RedisValue, Reply } from './reply.ts';
 import { Script } from './script.ts';
 import { STREAM } from './stream-queue.ts';
 
@@ -57,6 +59,8 @@ export class StreamReader implements QueueReader {
   #claimCursor = '0-0';
   /** The last of its own pending entries that this member has read again, after an answer was lost; undefined where none was. */
   #againFrom: string | undefined;
+  /** See Delivery.source. */
+  #source = '';
   #closing: Promise<void> | undefined;
 
   constructor({ uri, log, stream = STREAM }: StreamReaderOptions) {
@@ -65,23 +69,32 @@ export class StreamReader implements QueueReader {
     this.#reading = byteConnection({ uri, log: log.child({ connection: 'reading' }), name: 'ingest-consumer' });
     this.#control = valueConnection({ uri, log: log.child({ connection: 'control' }), name: 'ingest-consumer' });
     this.#reading.onLost = () => (this.#againFrom = '0');
+    this.#reading.inspect = (server) => this.#identify(server);
+    this.#control.inspect = (server) => this.#identify(server);
   }
 
-  /** Begins to connect, and keeps at it. True once both connections stand, false when they do not within `timeoutMs`. */
+  /**
+   * Begins to connect, and keeps at it. True once both connections stand, false when they do not within `timeoutMs`. Rejects
+   * with a QueueRefusal where this program must not work with the queue as it is.
+   */
   async open(timeoutMs: number): Promise<boolean> {
     const connections = [this.#reading, this.#control];
     const ready = Promise.all(
       connections.map(
         (connection) =>
-          new Promise<void>((resolve) => {
+          new Promise<void>((resolve, reject) => {
             connection.onReady = resolve;
+            connection.onRefused = reject;
             connection.open();
           }),
       ),
     );
     return withTimeout(ready, timeoutMs).then(
       () => true,
-      () => false,
+      (cause: unknown) => {
+        if (cause instanceof QueueRefusal) throw cause;
+        return false;
+      },
     );
   }
 
@@ -100,11 +113,13 @@ export class StreamReader implements QueueReader {
   async join(): Promise<boolean> {
     this.#claimedMs = Number.NEGATIVE_INFINITY;
     this.#claimCursor = '0-0';
+    // The queue may be another one since the connection was made: wiped, and begun anew.
+    await this.#identify({ send: (command) => this.#command(command) });
     try {
       await this.#command(['XGROUP', 'CREATE', this.#stream, GROUP, '0', 'MKSTREAM']);
       return true;
     } catch (cause) {
-      if (cause instanceof Error && cause.message.startsWith('BUSYGROUP')) return false;
+      if (cause instanceof RedisError && cause.code === 'BUSYGROUP') return false;
       throw cause;
     }
   }
@@ -138,6 +153,10 @@ export class StreamReader implements QueueReader {
     return this.#closing;
   }
 
+  async #identify(server: Server): Promise<void> {
+    this.#source = `${(await queueIdentity(server, this.#stream)).id}/${this.#stream}`;
+  }
+
   async #end(): Promise<void> {
     clearInterval(this.#signs);
     if (this.#control.ready) await this.#leaveGroup(0).catch(() => undefined);
@@ -162,9 +181,9 @@ export class StreamReader implements QueueReader {
       const reply = await this.#read(command, 0);
       reply.array();
       this.#claimCursor = reply.text();
-      const entries = deliveriesOf(reply);
+      const entries = this.#deliveriesOf(reply);
       // Redis forgets a pending entry that it no longer holds at the moment it says so here.
-      const dropped = elementsOf(reply, () => droppedDelivery(reply.text()));
+      const dropped = elementsOf(reply, () => droppedDelivery(reply.text(), this.#source));
       const claimed = [...dropped, ...entries];
       if (claimed.length > 0 || this.#claimCursor === '0-0') return claimed;
     }
@@ -190,7 +209,11 @@ export class StreamReader implements QueueReader {
     if (reply.array() === undefined) return [];
     reply.array();
     reply.text();
-    return deliveriesOf(reply);
+    return this.#deliveriesOf(reply);
+  }
+
+  #deliveriesOf(reply: Reply): Delivery[] {
+    return elementsOf(reply, () => deliveryOf(reply, this.#source));
   }
 
   /** A command on the reading connection that may block for `waitMs`. */
@@ -200,8 +223,8 @@ export class StreamReader implements QueueReader {
     } catch (cause) {
       if (vanished(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
       // An error that Redis answered with lost nothing; anything else may have.
-      if (!(cause instanceof Error && /^[A-Z]+ /.test(cause.message))) this.#againFrom = '0';
-      if (isTimeout(cause)) this.#reading.restart('the server does not answer');
+      if (!(cause instanceof RedisError)) this.#againFrom = '0';
+      if (cause instanceof NoAnswer) this.#reading.restart('the server does not answer');
       throw cause;
     }
   }
@@ -215,7 +238,7 @@ export class StreamReader implements QueueReader {
       return await withTimeout(reply, ANSWER_TIMEOUT_MS);
     } catch (cause) {
       if (vanished(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
-      if (isTimeout(cause)) this.#control.restart('the server does not answer');
+      if (cause instanceof NoAnswer) this.#control.restart('the server does not answer');
       throw cause;
     }
   }
@@ -250,8 +273,6 @@ export class StreamReader implements QueueReader {
   }
 }
 
-const deliveriesOf = (reply: Reply): Delivery[] => elementsOf(reply, () => deliveryOf(reply));
-
 function elementsOf<T>(reply: Reply, read: () => T): T[] {
   const elements: T[] = [];
   for (let left = reply.array() ?? 0; left > 0; left -= 1) elements.push(read());
@@ -259,11 +280,11 @@ function elementsOf<T>(reply: Reply, read: () => T): T[] {
 }
 
 /** One entry: its name, and names and values by turns; no array of them where the entry is gone. */
-function deliveryOf(reply: Reply): Delivery {
+function deliveryOf(reply: Reply, source: string): Delivery {
   reply.array();
   const entry = reply.text();
   const members = reply.array();
-  if (members === undefined) return droppedDelivery(entry);
+  if (members === undefined) return droppedDelivery(entry, source);
   let producer: string | undefined;
   let body: Buffer | undefined;
   for (let left = members; left > 0; left -= 2) {
@@ -275,11 +296,12 @@ function deliveryOf(reply: Reply): Delivery {
     const value = reply.bytes();
     if (member === 0) body = value;
   }
-  return { entry, producer, body, dropped: false, acceptedAtMs: acceptedAtMs(entry) };
+  return { entry, source, producer, body, dropped: false, acceptedAtMs: acceptedAtMs(entry) };
 }
 
-const droppedDelivery = (entry: string): Delivery => ({
+const droppedDelivery = (entry: string, source: string): Delivery => ({
   entry,
+  source,
   producer: undefined,
   body: undefined,
   dropped: true,
@@ -302,7 +324,5 @@ function producerOf(reply: Reply): string | undefined {
 
 /** What Redis says of a group or stream that is not there, also to a member that waited for it while it went. */
 function vanished(cause: unknown): boolean {
-  return cause instanceof Error && /^(NOGROUP|UNBLOCKED|ERR no such key|ERR The XGROUP)/.test(cause.message);
+  return cause instanceof RedisError && (cause.code === 'NOGROUP' || cause.code === 'UNBLOCKED');
 }
-
-const isTimeout = (cause: unknown): boolean => cause instanceof Error && cause.message.startsWith('no answer within');

@@ -22,12 +22,14 @@ export interface GatewayClientOptions {
 
 /**
  * What became of one try.
- * - `accepted`: the gateway has the event; `duplicate` when it had it before.
+ * - `accepted`: the gateway has the event; `duplicate` when it had it before, `differs` when it had it with another body.
  * - `refused`: an answer that does not allow another try.
  * - `retry`: the body says `retryable: true`, or there was no answer at all. The id makes another try safe.
+ * - `untrusted`: the server's certificate is not accepted, so nothing was sent and no other try can help.
  */
 export type Try =
-  | { readonly kind: 'accepted'; readonly duplicate: boolean }
+  | { readonly kind: 'accepted'; readonly duplicate: boolean; readonly differs: boolean }
+  | { readonly kind: 'untrusted'; readonly reason: string }
   | { readonly kind: 'refused'; readonly code: string; readonly status: number; readonly answer: unknown }
   | {
       readonly kind: 'retry';
@@ -42,6 +44,27 @@ const ANSWER_BYTES_MAX = 1 << 20;
 
 /** The code of a try that got no answer. */
 export const NO_ANSWER = 'NO_ANSWER';
+
+/** What node says of a server's certificate that it does not accept (node:tls, "X509 certificate error codes"). */
+const TRUST_ERRORS: ReadonlySet<string> = new Set([
+  'CERT_CHAIN_TOO_LONG',
+  'CERT_HAS_EXPIRED',
+  'CERT_NOT_YET_VALID',
+  'CERT_REJECTED',
+  'CERT_REVOKED',
+  'CERT_SIGNATURE_FAILURE',
+  'CERT_UNTRUSTED',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'ERR_TLS_CERT_ALTNAME_INVALID',
+  'HOSTNAME_MISMATCH',
+  'INVALID_CA',
+  'INVALID_PURPOSE',
+  'PATH_LENGTH_EXCEEDED',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+]);
 
 export class GatewayClient {
   readonly #options: RequestOptions;
@@ -72,14 +95,11 @@ export class GatewayClient {
   /** Never rejects. */
   send(body: Buffer): Promise<Try> {
     return new Promise((resolve) => {
-      const lost = (cause: Error): void =>
-        resolve({
-          kind: 'retry',
-          code: NO_ANSWER,
-          status: 0,
-          answer: { error: cause.message || String((cause as NodeJS.ErrnoException).code) },
-          afterMs: 0,
-        });
+      const lost = (cause: NodeJS.ErrnoException): void => {
+        const error = cause.message || String(cause.code);
+        if (TRUST_ERRORS.has(cause.code ?? '')) resolve({ kind: 'untrusted', reason: `${error} (${cause.code})` });
+        else resolve({ kind: 'retry', code: NO_ANSWER, status: 0, answer: { error }, afterMs: 0 });
+      };
       const outgoing = httpsRequest(this.#options, (response) => {
         readAll(response).then((text) => resolve(tryOf(response, text)), lost);
       });
@@ -112,7 +132,7 @@ function tryOf(response: IncomingMessage, text: string): Try {
   const answer = parsed(text);
   const members: Record<string, unknown> = typeof answer === 'object' && answer !== null ? { ...answer } : {};
   if (status === 202 && members['status'] === 'accepted')
-    return { kind: 'accepted', duplicate: members['duplicate'] === true };
+    return { kind: 'accepted', duplicate: members['duplicate'] === true, differs: members['differs'] === true };
   const code = typeof members['code'] === 'string' ? members['code'] : `HTTP_${status}`;
   if (members['retryable'] !== true) return { kind: 'refused', code, status, answer };
   return { kind: 'retry', code, status, answer, afterMs: retryAfterMs(response.headers['retry-after']) };

@@ -1,5 +1,5 @@
 // Cuts a byte stream into lines, the bytes of each exactly as they stand there: only the line feed is left out. Lines
-// of nothing but white space are no events and are skipped. Memory holds one line and one chunk.
+// of nothing but white space are no events and are skipped. Memory holds one line, of at most LINE_BYTES_MAX, and one chunk.
 
 /** One line. `number` counts from 1, empty lines included; `endByte` is where the next one begins. */
 export interface Line {
@@ -10,21 +10,39 @@ export interface Line {
 
 const LINE_FEED = 0x0a;
 
+/** More than any gateway accepts as one event. */
+export const LINE_BYTES_MAX = 64 * 1024 * 1024;
+
+/** A line is over LINE_BYTES_MAX: the input is no file of events, one on each line. */
+export class LineTooLong extends Error {
+  override readonly name = 'LineTooLong';
+
+  constructor(number: number) {
+    super(`line ${number} is longer than ${LINE_BYTES_MAX} bytes`);
+  }
+}
+
+/** Throws LineTooLong, and what `chunks` throws. */
 export async function* lines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line> {
   let number = 0;
   let endByte = 0;
   let begun: Buffer[] = [];
+  let begunBytes = 0;
   for await (const chunk of chunks) {
     let from = 0;
     for (let at = chunk.indexOf(LINE_FEED); at !== -1; at = chunk.indexOf(LINE_FEED, from)) {
       const bytes = Buffer.concat([...begun, chunk.subarray(from, at)]);
       begun = [];
+      begunBytes = 0;
       from = at + 1;
       number += 1;
       endByte += bytes.length + 1;
       if (!blank(bytes)) yield { number, bytes, endByte };
     }
-    if (from < chunk.length) begun.push(chunk.subarray(from));
+    if (from === chunk.length) continue;
+    begun.push(chunk.subarray(from));
+    begunBytes += chunk.length - from;
+    if (begunBytes > LINE_BYTES_MAX) throw new LineTooLong(number + 1);
   }
   const bytes = Buffer.concat(begun);
   if (!blank(bytes)) yield { number: number + 1, bytes, endByte: endByte + bytes.length };

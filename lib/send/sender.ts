@@ -1,87 +1,210 @@
 // Sends events as a producer should: a bounded number at a time, and again only when that is allowed, with pauses.
 //
 // Invariants: an event that was accepted once is not sent again by this run; sending it again in another run is safe,
-// because its id makes it a duplicate. Nothing is reordered on purpose, and nothing promises an order either.
+// because its id makes it a duplicate. At most `concurrency` events are between their reading and the reader of the
+// results, so whoever reads results slowly, or stops, slows or stops the sending.
 //
-// Pauses between the tries of one event double from PAUSE_FIRST_MS to PAUSE_MAX_MS with jitter, and are never shorter than
-// the gateway's Retry-After. After `triesMax` tries the event counts as refused, with its last answer.
+// Pauses between the tries of one event double from PAUSE_FIRST_MS to PAUSE_MAX_MS with 50 % jitter, and are never shorter
+// than the gateway's Retry-After. After `triesMax` tries the event counts as refused, with its last answer.
+//
+// What it does not do: keep the events in order.
 import { pause, pauseMs } from '../process/backoff.ts';
 import type { Try } from './gateway-client.ts';
-import type { Line } from './lines.ts';
 
 const PAUSE_FIRST_MS = 100;
 const PAUSE_MAX_MS = 10_000;
 
-/** An event that did not get in. `code` is the gateway's, or NO_ANSWER, or HTTP_<status> for a body without one. */
-export interface Refusal {
-  readonly line: Line;
+/** So many answers 401 or 403, with no other answer before them, and the run stops: they would all be refused. */
+export const UNAUTHORIZED_MAX = 10;
+
+/** How a run ended for one event. `answerMs`: how long the last answer took, from the request's first byte. */
+export type SendResult<T> =
+  | {
+      readonly kind: 'accepted';
+      readonly event: T;
+      /** The gateway had an event with this id before; `differs`: with another body, which stays. */
+      readonly duplicate: boolean;
+      readonly differs: boolean;
+      readonly tries: number;
+      readonly answerMs: number;
+    }
+  | {
+      readonly kind: 'refused';
+      readonly event: T;
+      /** The answer's `code`, NO_ANSWER where none came, HTTP_<status> for an answer without one. */
+      readonly code: string;
+      /** 0 where no answer came. */
+      readonly status: number;
+      readonly answer: unknown;
+      readonly tries: number;
+      readonly answerMs: number;
+    }
+  /** The run was aborted while the event waited for its next try. */
+  | { readonly kind: 'interrupted'; readonly event: T; readonly tries: number };
+
+/** A try that failed and will be repeated after `pauseMs`. */
+export interface Retry {
   readonly code: string;
   readonly status: number;
   readonly answer: unknown;
+  readonly tries: number;
+  readonly pauseMs: number;
 }
 
-export interface Summary {
-  readonly accepted: number;
-  /** Those of the accepted that the gateway had before. */
-  readonly duplicates: number;
-  readonly refused: ReadonlyMap<string, number>;
-  readonly retries: number;
-  /** Events that were begun and given up because the run was interrupted. */
-  readonly interrupted: number;
+/** Nothing that this run sends can be accepted: the server is not trusted, or does not accept this producer. */
+export class SendingStopped extends Error {
+  override readonly name = 'SendingStopped';
 }
 
-export interface SenderOptions {
+export interface SenderOptions<T> {
   readonly send: (body: Buffer) => Promise<Try>;
+  readonly bodyOf: (event: T) => Buffer;
   readonly concurrency: number;
   readonly triesMax: number;
+  /** Events that are begun in a second, at most; undefined for as many as the gateway takes. */
+  readonly ratePerS: number | undefined;
   readonly signal: AbortSignal;
-  readonly onRefused: (refusal: Refusal) => void | Promise<void>;
-  /** After each event that is done with. */
-  readonly onDone: (line: Line) => void;
+  readonly onRetry: (retry: Retry) => void;
 }
 
-export async function sendAll(events: AsyncGenerator<Line>, options: SenderOptions): Promise<Summary> {
-  const refused = new Map<string, number>();
-  const summary = { accepted: 0, duplicates: 0, refused, retries: 0, interrupted: 0 };
+/** Throws SendingStopped, and what `events` throws, after the results of what was answered until then. */
+export async function* sendAll<T>(
+  events: AsyncIterable<T> | Iterable<T>,
+  options: SenderOptions<T>,
+): AsyncGenerator<SendResult<T>, void, undefined> {
+  const run = new Run(options);
+  const source = Symbol.asyncIterator in events ? events[Symbol.asyncIterator]() : events[Symbol.iterator]();
+  try {
+    yield* run.results(source);
+  } finally {
+    run.stop();
+    // A source that waits for its next event would hold this up; it is told, and not waited for.
+    void Promise.resolve(source.return?.()).catch(() => undefined);
+  }
+}
 
-  async function sendOne(line: Line): Promise<void> {
+class Run<T> {
+  readonly #options: SenderOptions<T>;
+  readonly #stopped = new AbortController();
+  readonly #signal: AbortSignal;
+  readonly #done: SendResult<T>[] = [];
+  #sending = 0;
+  #ended = false;
+  #failure: { readonly cause: unknown } | undefined;
+  #wake = Promise.withResolvers<void>();
+  #nextStartMs = 0;
+  #unauthorized = 0;
+  #otherAnswers = 0;
+
+  constructor(options: SenderOptions<T>) {
+    this.#options = options;
+    this.#signal = AbortSignal.any([options.signal, this.#stopped.signal]);
+    this.#signal.addEventListener('abort', () => this.#wake.resolve(), { once: true });
+  }
+
+  stop(): void {
+    this.#stopped.abort();
+  }
+
+  async *results(source: AsyncIterator<T> | Iterator<T>): AsyncGenerator<SendResult<T>, void, undefined> {
+    let reading = false;
+    for (;;) {
+      for (let next = this.#done.shift(); next !== undefined; next = this.#done.shift()) yield next;
+      const over = this.#ended || this.#signal.aborted || this.#failure !== undefined;
+      if (over && this.#sending === 0) break;
+      this.#wake = Promise.withResolvers();
+      if (!over && !reading && this.#sending < this.#options.concurrency) {
+        reading = true;
+        void this.#readOne(source).finally(() => {
+          reading = false;
+          this.#wake.resolve();
+        });
+      }
+      await this.#wake.promise;
+    }
+    if (this.#failure !== undefined) throw this.#failure.cause;
+  }
+
+  async #readOne(source: AsyncIterator<T> | Iterator<T>): Promise<void> {
+    try {
+      await this.#turn();
+      const next = await source.next();
+      if (next.done === true) {
+        this.#ended = true;
+      } else if (!this.#signal.aborted && this.#failure === undefined) {
+        this.#sending += 1;
+        void this.#send(next.value);
+      }
+    } catch (cause) {
+      this.#failure ??= { cause };
+    }
+  }
+
+  /** Waits until the rate allows the next event. */
+  async #turn(): Promise<void> {
+    const { ratePerS } = this.#options;
+    if (ratePerS === undefined) return;
+    const now = performance.now();
+    const start = Math.max(now, this.#nextStartMs);
+    this.#nextStartMs = start + 1000 / ratePerS;
+    if (start > now) await pause(start - now, this.#signal);
+  }
+
+  async #send(event: T): Promise<void> {
+    try {
+      this.#done.push(await this.#untilSettled(event, this.#options.bodyOf(event)));
+    } catch (cause) {
+      this.#failure ??= { cause };
+      this.stop();
+    } finally {
+      this.#sending -= 1;
+      this.#wake.resolve();
+    }
+  }
+
+  async #untilSettled(event: T, body: Buffer): Promise<SendResult<T>> {
+    const { send, triesMax, onRetry } = this.#options;
     for (let tries = 1; ; tries += 1) {
-      const result = await options.send(line.bytes);
+      const startMs = performance.now();
+      const result = await send(body);
+      const answerMs = performance.now() - startMs;
+      if (result.kind === 'untrusted') throw new SendingStopped(`the server is not trusted: ${result.reason}`);
       if (result.kind === 'accepted') {
-        summary.accepted += 1;
-        if (result.duplicate) summary.duplicates += 1;
-        return;
+        this.#otherAnswers += 1;
+        return { kind: 'accepted', event, duplicate: result.duplicate, differs: result.differs, tries, answerMs };
       }
-      if (result.kind === 'refused' || tries >= options.triesMax) {
-        refused.set(result.code, (refused.get(result.code) ?? 0) + 1);
-        await options.onRefused({ line, code: result.code, status: result.status, answer: result.answer });
-        return;
+      const { code, status, answer } = result;
+      this.#countUnauthorized(status, code, answer);
+      if (result.kind === 'refused' || tries >= triesMax)
+        return { kind: 'refused', event, code, status, answer, tries, answerMs };
+      const waitMs = Math.max(result.afterMs, pauseMs(tries, PAUSE_FIRST_MS, PAUSE_MAX_MS));
+      if (!this.#signal.aborted) {
+        onRetry({ code, status, answer, tries, pauseMs: waitMs });
+        await pause(waitMs, this.#signal);
       }
-      if (!options.signal.aborted) {
-        await pause(Math.max(result.afterMs, pauseMs(tries, PAUSE_FIRST_MS, PAUSE_MAX_MS)), options.signal);
-      }
-      if (options.signal.aborted) {
-        summary.interrupted += 1;
-        return;
-      }
-      summary.retries += 1;
+      if (this.#signal.aborted) return { kind: 'interrupted', event, tries };
     }
   }
 
-  // Standard input may bring nothing for long: an interruption does not wait for it.
-  const ended = new Promise<{ done: true }>((resolve) => {
-    options.signal.addEventListener('abort', () => resolve({ done: true }), { once: true });
-  });
-
-  async function lane(): Promise<void> {
-    while (!options.signal.aborted) {
-      const next = await Promise.race([events.next(), ended]);
-      if (next.done === true) return;
-      await sendOne(next.value);
-      options.onDone(next.value);
+  #countUnauthorized(status: number, code: string, answer: unknown): void {
+    if (status !== 401 && status !== 403) {
+      if (status !== 0) this.#otherAnswers += 1;
+      return;
     }
+    this.#unauthorized += 1;
+    if (this.#otherAnswers > 0 || this.#unauthorized < UNAUTHORIZED_MAX) return;
+    const cause = new SendingStopped(
+      `the gateway does not accept this producer: the first ${UNAUTHORIZED_MAX} answers were ${status} ${code} (${reasonOf(answer)})`,
+    );
+    this.#failure ??= { cause };
+    this.stop();
   }
+}
 
-  await Promise.all(Array.from({ length: options.concurrency }, lane));
-  return summary;
+/** What an answer, or the error in its place, says in words. */
+export function reasonOf(answer: unknown): string {
+  if (typeof answer !== 'object' || answer === null) return String(answer).slice(0, 200);
+  const { detail, error, title } = answer as Readonly<Record<string, unknown>>;
+  const reason = [detail, error, title].find((text) => typeof text === 'string');
+  return typeof reason === 'string' ? reason.slice(0, 200) : 'no reason given';
 }

@@ -68,6 +68,24 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       );
     });
 
+    it('tells with each entry where it stands, alike to every member, and another queue after it was wiped', async () => {
+      const [one, other] = [await open(), await open()];
+      await one.join();
+      await queue.put({ producer: 'shop', body: '{}' });
+      await queue.put({ producer: 'shop', body: '{}' });
+      const [first] = await one.read(1, NEVER_MS, 0);
+      const [second] = await other.read(1, NEVER_MS, 0);
+      assert.match(first?.source ?? '', /^[^/]+\/[^/]+$/);
+      assert.equal(second?.source, first?.source);
+      await queue.wipe();
+      await queue.put({ producer: 'shop', body: '{}' });
+      await assert.rejects(one.read(1, NEVER_MS, 0), GroupVanished);
+      await one.join();
+      const [third] = await one.read(1, NEVER_MS, 0);
+      assert.notEqual(third?.source, first?.source);
+      assert.equal(third?.source.split('/')[1], first?.source.split('/')[1]);
+    });
+
     it('waits for the first entry, and no longer than it was told', async () => {
       const reader = await open();
       await reader.join();

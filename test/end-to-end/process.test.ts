@@ -56,7 +56,7 @@ const file = (name: string, content: string): string => {
 };
 
 describe('a gateway that cannot start', { concurrency: 3 }, () => {
-  it('exits 2 without a queue URI, naming the key and what is wanted', async () => {
+  it('exits 2 without a queue URI, naming the key and what is expected', async () => {
     await assertEnds(2, {}, [/INGEST_QUEUE_URI: is required: .*redis:\/\/.*INGEST_QUEUE_URI_FILE/]);
   });
 
@@ -71,7 +71,7 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
       },
       [
         /INGEST_QUEUE_URI="http:\/\/u:\*\*\*@h/,
-        /INGEST_LOG_LEVEL="loud": one of debug, info, warn, error/,
+        /INGEST_LOG_LEVEL="loud": expected one of debug, info, warn, error/,
         /INGEST_BODY_BYTES_MAX="0"/,
         /warning: INGEST_GATEWAY_ADR is not a known key; the nearest one is INGEST_GATEWAY_ADDR/,
       ],
@@ -81,7 +81,7 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
 
   it('exits 2 without TLS material on an address that is not loopback', async () => {
     await assertEnds(2, { INGEST_QUEUE_URI: redis.uri, INGEST_GATEWAY_ADDR: '0.0.0.0:0' }, [
-      /INGEST_TLS_CERT: a PEM file is wanted/,
+      /INGEST_TLS_CERT: expected a PEM file/,
       /INGEST_TLS_KEY: /,
       /INGEST_TLS_CLIENT_CA: /,
     ]);
@@ -89,7 +89,7 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
 
   it("exits 2 when the queue's deadline is not shorter than the request's", async () => {
     await assertEnds(2, { ...good, INGEST_ENQUEUE_TIMEOUT_MS: '10000' }, [
-      /INGEST_ENQUEUE_TIMEOUT_MS="10000": less than INGEST_REQUEST_TIMEOUT_MS \(10000\)/,
+      /INGEST_ENQUEUE_TIMEOUT_MS="10000": expected less than INGEST_REQUEST_TIMEOUT_MS \(10000\)/,
     ]);
   });
 
@@ -118,7 +118,7 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
     await assertEnds(
       2,
       { INGEST_QUEUE_URI: redis.uri, INGEST_GATEWAY_ADDR: '127.0.0.1:0', INGEST_STATE_DIR: blocked },
-      [/INGEST_STATE_DIR=.*a folder that can be written is wanted/],
+      [/INGEST_STATE_DIR=.*expected a writable folder/],
     );
   });
 

@@ -84,7 +84,7 @@ describe("the gateway's configuration", () => {
     );
   });
 
-  it('reports every problem at once', () => {
+  it('reports every problem at once, in the order of the settings table', () => {
     const keys = problemKeys({
       INGEST_GATEWAY_ADDR: 'here',
       INGEST_SHED_MS: '0',
@@ -98,15 +98,15 @@ describe("the gateway's configuration", () => {
     });
     assert.deepEqual(keys, [
       'INGEST_QUEUE_URI',
-      'INGEST_GATEWAY_ADDR',
-      'INGEST_SHED_MS',
       'INGEST_QUEUE_DURABILITY',
       'INGEST_WAREHOUSE_URI',
       'INGEST_LOG_LEVEL',
-      'INGEST_AUDIENCE',
-      'INGEST_TOKEN_JWKS',
+      'INGEST_GATEWAY_ADDR',
       'INGEST_BODY_BYTES_MAX',
       'INGEST_DRAIN_TIMEOUT_MS',
+      'INGEST_SHED_MS',
+      'INGEST_AUDIENCE',
+      'INGEST_TOKEN_JWKS',
     ]);
   });
 

@@ -1,10 +1,12 @@
-// Reading an environment: all problems at once, each with key, value and what is wanted, and no secret in any of them.
+// Reading an environment: all problems at once, each with key, value and what was expected, and no secret in any of them.
 import assert from 'node:assert/strict';
 import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { EnvReader, KNOWN_KEYS, maskedUri, shown, type Environment } from '../../lib/process/env.ts';
+import { Settings, type Environment } from '../../lib/process/env.ts';
+import { maskedUri, shown } from '../../lib/process/masked-uri.ts';
+import { KNOWN_KEYS, type Key } from '../../lib/process/settings.ts';
 import { temporaryFolder } from '../support/scope.ts';
 
 const folder = temporaryFolder();
@@ -13,89 +15,121 @@ const file = (name: string, content: string): string => {
   return join(folder, name);
 };
 
+/** The consumer's or gateway's settings, beside the URIs that they cannot do without. */
+const gateway = (environment: Environment): Settings =>
+  new Settings({ INGEST_QUEUE_URI: 'redis://h', ...environment }, 'gateway');
+const consumer = (environment: Environment): Settings =>
+  new Settings({ INGEST_QUEUE_URI: 'redis://h', INGEST_WAREHOUSE_URI: 'sqlite:w', ...environment }, 'consumer');
+
 /** The URI that an environment gives, and the problems that it makes. */
-function uri(environment: Environment, required = true): [string | undefined, readonly string[]] {
-  const env = new EnvReader(environment);
-  const value = env.uri('INGEST_QUEUE_URI', ['redis:', 'rediss:'], required);
-  return [value, env.report().problems];
+function uri(environment: Environment, key: Key = 'INGEST_QUEUE_URI'): [unknown, readonly string[]] {
+  const settings = new Settings(environment, 'gateway');
+  return [settings.get(key), settings.report().problems];
 }
 
 describe('an environment', () => {
-  it('tells all its problems in one report, each with key, value and what is wanted', () => {
-    const env = new EnvReader({ A: 'x', B: '5', C: 'loud', D: 'nowhere', INGEST_QUEUE_URI: 'http://user:hunter2@h/' });
-    assert.equal(env.integer('A', 1, 0, 10), 1);
-    assert.equal(env.integer('B', 1, 6, 10), 1);
-    assert.equal(env.oneOf('C', 'info', ['info', 'warn']), 'info');
-    assert.deepEqual(env.address('D', { host: '::1', port: 1 }), { host: '::1', port: 1 });
-    env.uri('INGEST_QUEUE_URI', ['redis:', 'rediss:'], true);
-    assert.deepEqual(env.report().problems, [
-      'A="x": a whole number from 0 to 10 is wanted',
-      'B="5": a whole number from 6 to 10 is wanted',
-      'C="loud": one of info, warn is wanted',
-      'D="nowhere": host:port or [v6-address]:port is wanted, with a port from 0 to 65535',
-      'INGEST_QUEUE_URI="http://user:***@h/": a URI that begins with redis:// or rediss:// is wanted',
+  it('tells all its problems in one report, each with key, value and what was expected', () => {
+    const settings = gateway({
+      INGEST_QUEUE_URI: 'http://user:hunter2@h/',
+      INGEST_QUEUE_DURABILITY: 'maybe',
+      INGEST_GATEWAY_ADDR: 'nowhere',
+      INGEST_BODY_BYTES_MAX: 'x',
+      INGEST_IN_FLIGHT_MAX: '0',
+    });
+    assert.deepEqual(settings.report().problems, [
+      'INGEST_QUEUE_URI="http://user:***@h/": expected a URI that begins with redis:// or rediss://',
+      'INGEST_QUEUE_DURABILITY="maybe": expected one of warn, require',
+      'INGEST_GATEWAY_ADDR="nowhere": expected host:port or [v6-address]:port, with a port from 0 to 65535',
+      'INGEST_BODY_BYTES_MAX="x": expected a whole number from 1 to 67108864',
+      'INGEST_IN_FLIGHT_MAX="0": expected a whole number from 1 to 1000000',
     ]);
+    assert.deepEqual(
+      [settings.get('INGEST_BODY_BYTES_MAX'), settings.get('INGEST_GATEWAY_ADDR')],
+      [262_144, { host: '127.0.0.1', port: 8443 }],
+      'a value with a problem stands at its default',
+    );
   });
 
   it('gives defaults for what is unset or empty', () => {
-    const env = new EnvReader({ A: '', B: '', C: '', D: '' });
+    const settings = gateway({ INGEST_BODY_BYTES_MAX: '', INGEST_LOG_LEVEL: '', INGEST_AUDIENCE: '' });
     assert.deepEqual(
-      [env.integer('A', 7, 0, 9), env.oneOf('B', 'x', ['x']), env.text('C', 'y'), env.text('D')],
-      [7, 'x', 'y', undefined],
+      [
+        settings.get('INGEST_BODY_BYTES_MAX'),
+        settings.get('INGEST_LOG_LEVEL'),
+        settings.get('INGEST_AUDIENCE'),
+        settings.get('INGEST_TLS_CERT'),
+        settings.given('INGEST_AUDIENCE'),
+      ],
+      [262_144, 'info', 'ingest-gateway', undefined, false],
     );
-    assert.deepEqual(env.report(), { problems: [], warnings: [] });
+    assert.deepEqual(settings.report(), { problems: [], warnings: [] });
+  });
+
+  it("reads a program's own keys only: another's may hold anything", () => {
+    const settings = consumer({ INGEST_BODY_BYTES_MAX: 'x', INGEST_GATEWAY_ADDR: 'y' });
+    assert.deepEqual(settings.report(), { problems: [], warnings: [] });
+    assert.throws(
+      () => settings.get('INGEST_BODY_BYTES_MAX'),
+      /INGEST_BODY_BYTES_MAX is not a setting of this program/,
+    );
   });
 
   it('takes whole numbers in plain digits within their bounds, and nothing else', () => {
-    for (const [text, wanted] of [
-      ['0', 0],
-      ['10', 10],
+    for (const [text, number] of [
+      ['1', 1],
+      ['10000', 10_000],
       ['007', 7],
-      ['11', -1],
-      ['-1', -1],
-      ['1.5', -1],
-      ['1e1', -1],
-      ['0x1', -1],
-      [' 1', -1],
-      ['1_0', -1],
-      ['9'.repeat(20), -1],
+      ['10001', undefined],
+      ['0', undefined],
+      ['-1', undefined],
+      ['1.5', undefined],
+      ['1e1', undefined],
+      ['0x1', undefined],
+      [' 1', undefined],
+      ['1_0', undefined],
+      ['9'.repeat(20), undefined],
     ] as const) {
-      assert.equal(new EnvReader({ N: text }).integer('N', -1, 0, 10), wanted, text);
+      const settings = consumer({ INGEST_CONSUMER_BATCH_MAX: text });
+      assert.equal(settings.get('INGEST_CONSUMER_BATCH_MAX'), number ?? 500, text);
+      assert.equal(settings.report().problems.length, number === undefined ? 1 : 0, text);
     }
   });
 
   it('takes addresses with a port, IPv6 ones in brackets', () => {
-    const fallback = { host: 'fallback', port: 1 };
-    for (const [text, host, port] of [
-      ['127.0.0.1:0', '127.0.0.1', 0],
-      ['localhost:65535', 'localhost', 65535],
-      ['[::1]:8443', '::1', 8443],
-      ['0.0.0.0:1', '0.0.0.0', 1],
-      ['[fe80::1%eth0]:2', 'fe80::1%eth0', 2],
-      [':8443', 'fallback', 1],
-      ['host', 'fallback', 1],
-      ['host:', 'fallback', 1],
-      ['host:65536', 'fallback', 1],
-      ['::1:8443', 'fallback', 1],
-      ['https://host:1', 'fallback', 1],
-      ['host:1/', 'fallback', 1],
-      ['a b:1', 'fallback', 1],
-      ['[::1]', 'fallback', 1],
-      ['host:+1', 'fallback', 1],
+    for (const [text, address] of [
+      ['127.0.0.1:0', { host: '127.0.0.1', port: 0 }],
+      ['localhost:65535', { host: 'localhost', port: 65535 }],
+      ['[::1]:8443', { host: '::1', port: 8443 }],
+      ['0.0.0.0:1', { host: '0.0.0.0', port: 1 }],
+      ['[fe80::1%eth0]:2', { host: 'fe80::1%eth0', port: 2 }],
+      ...[
+        ':8443',
+        'host',
+        'host:',
+        'host:65536',
+        '::1:8443',
+        'https://host:1',
+        'host:1/',
+        'a b:1',
+        '[::1]',
+        'host:+1',
+      ].map((wrong) => [wrong, undefined] as const),
     ] as const) {
-      assert.deepEqual(new EnvReader({ A: text }).address('A', fallback), { host, port }, text);
+      const settings = consumer({ INGEST_CONSUMER_ADDR: text });
+      assert.deepEqual(settings.get('INGEST_CONSUMER_ADDR'), address ?? { host: '127.0.0.1', port: 9464 }, text);
+      assert.equal(settings.report().problems.length, address === undefined ? 1 : 0, text);
     }
   });
 });
 
 describe('an unknown key', () => {
   it('is a warning that names the nearest known one; other prefixes are none of our business', () => {
-    const { warnings, problems } = new EnvReader({
+    const { warnings, problems } = gateway({
       INGEST_QUEUE_URL: 'x',
       INGEST_LOGLEVEL: 'x',
       ingest_addr: 'x',
       OTHER: 'x',
-      INGEST_LOG_LEVEL: 'x',
+      INGEST_LOG_LEVEL: 'warn',
     }).report();
     assert.deepEqual(problems, []);
     assert.deepEqual(warnings, [
@@ -115,7 +149,7 @@ describe('an unknown key', () => {
           const typed =
             key.slice(0, at) + { drop: '', double: (key[at] ?? '').repeat(2), change: '9' }[slip] + key.slice(at + 1);
           fc.pre(!KNOWN_KEYS.includes(typed));
-          const [warning = '', ...more] = new EnvReader({ [typed]: '' }).report().warnings;
+          const [warning = '', ...more] = gateway({ [typed]: '' }).report().warnings;
           assert.deepEqual(more, []);
           const named = warning.replace(`${typed} is not a known key; the nearest one is `, '').split(' or ');
           assert.ok(named.includes(key), warning);
@@ -125,7 +159,7 @@ describe('an unknown key', () => {
   });
 
   it('names both where two are equally near', () => {
-    assert.deepEqual(new EnvReader({ INGEST_TLS_CLIENT_CR: 'x' }).report().warnings, [
+    assert.deepEqual(gateway({ INGEST_TLS_CLIENT_CR: 'x' }).report().warnings, [
       'INGEST_TLS_CLIENT_CR is not a known key; the nearest one is INGEST_TLS_CLIENT_CA or INGEST_TLS_CLIENT_CRL',
     ]);
   });
@@ -140,10 +174,24 @@ describe('a URI', () => {
   });
 
   it('is missed by name, with both ways to give it, when it is required', () => {
-    assert.deepEqual(uri({}, false), [undefined, []]);
+    assert.deepEqual(uri({ INGEST_QUEUE_URI: 'redis://h' }, 'INGEST_WAREHOUSE_URI'), [undefined, []]);
     const [value, [problem]] = uri({});
     assert.equal(value, undefined);
     assert.match(problem ?? '', /^INGEST_QUEUE_URI: is required: .*redis:\/\/.*INGEST_QUEUE_URI_FILE/);
+  });
+
+  it('without its scheme is a problem that names the scheme', () => {
+    for (const text of ['localhost:6379', 'redis.internal:6379/2', 'user:hunter2@host']) {
+      const [, problems] = uri({ INGEST_QUEUE_URI: text });
+      assert.deepEqual(problems, [
+        'INGEST_QUEUE_URI="***": redis:// is missing in front of the host: expected a URI that begins with redis:// or rediss://',
+      ]);
+    }
+    const [, [problem]] = uri(
+      { INGEST_QUEUE_URI: 'redis://h', INGEST_WAREHOUSE_URI: 'db:5432/events' },
+      'INGEST_WAREHOUSE_URI',
+    );
+    assert.match(problem ?? '', /postgres:\/\/ is missing .* sqlite:<path> or postgres:\/\/ or postgresql:\/\/$/);
   });
 
   it('may not be given twice', () => {

@@ -53,7 +53,11 @@ describe('the client whose answers are bytes', () => {
     const echoes = ['', 'é\u{1F600}', 'x'.repeat(500_000), '\r\n$5\r\n'].map((word) =>
       client.sendCommand(['ECHO', word]).then((reply) => reply.bytes().toString()),
     );
-    const wrong = assert.rejects(client.sendCommand(['NOPE']), /^Error: ERR unknown command/);
+    const wrong = assert.rejects(client.sendCommand(['NOPE']), {
+      name: 'RedisError',
+      code: 'ERR',
+      message: /^ERR unknown command/,
+    });
     const last = text(client.sendCommand(['ECHO', 'last']));
     assert.deepEqual(await Promise.all(echoes), ['', 'é\u{1F600}', 'x'.repeat(500_000), '\r\n$5\r\n']);
     await wrong;

@@ -269,7 +269,7 @@ describe('the id index', () => {
     const stream = 'probed';
     const queue = await openQueue(redis, { stream });
     await queue.probe();
-    assert.deepEqual(await redis.command('KEYS', `*${stream}*`), []);
+    assert.deepEqual(await redis.command('KEYS', `*${stream}*`), [`{${stream}}:queue`], "the queue's identity alone");
   });
 });
 

@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 import { Program } from '../support/program.ts';
 import { eventually } from '../support/scope.ts';
@@ -98,6 +99,19 @@ function send(input: string, ...args: string[]): Program {
   return new Program('ingest-send', { args: ['--url', url, ...tls, ...args], cwd: folder, input });
 }
 
+/** The table's counts: accepted and refused, and those of the others that are not 0. */
+function figures(program: Program): Record<string, number> {
+  const always = new Set(['accepted', 'refused']);
+  const found: Record<string, number> = {};
+  for (const line of program.lines) {
+    const row = /^ *([A-Za-z_][\w ]*?) +(\d+)$/.exec(line);
+    if (row === null) continue;
+    const [, name = '', value] = row;
+    if (always.has(name) || Number(value) > 0) found[name] = Number(value);
+  }
+  return found;
+}
+
 const event = (id: string): string => `{"id":"${id}","type":"t"}`;
 
 describe('ingest-send', () => {
@@ -108,7 +122,7 @@ describe('ingest-send', () => {
     assert.equal(await program.ended, 0, program.output);
     assert.deepEqual(arrivals.map(({ body }) => body).sort(), input.sort());
     assert.ok(new Set(arrivals.map(({ socket }) => socket)).size <= 4, 'at most four connections');
-    assert.match(program.output, /^accepted 40, of these duplicate 10; tried again 0 times$/m);
+    assert.deepEqual(figures(program), { accepted: 40, 'of these duplicate': 10, refused: 0 });
     assert.equal(existsSync(path('ingest-send.refused')), false);
   });
 
@@ -136,10 +150,7 @@ describe('ingest-send', () => {
     );
     const [first, second] = tries('busy');
     assert.ok((second?.atMs ?? 0) - (first?.atMs ?? 0) >= 990, 'Retry-After: 1');
-    assert.match(
-      program.output,
-      /^accepted 4, of these duplicate 0; tried again 3 times\nrefused 1 HTTP_503\nrefused 1 INVALID_EVENT$/m,
-    );
+    assert.deepEqual(figures(program), { accepted: 4, refused: 2, HTTP_503: 1, INVALID_EVENT: 1, retries: 3 });
     const refused = readFileSync(path('some.refused'), 'utf8')
       .trim()
       .split('\n')
@@ -166,7 +177,7 @@ describe('ingest-send', () => {
     assert.equal(arrivals.length, 4);
     const pauses = arrivals.slice(1).map(({ atMs }, at) => atMs - (arrivals[at]?.atMs ?? 0));
     for (const [at, minMs] of [50, 100, 200].entries()) assert.ok((pauses[at] ?? 0) >= minMs - 5, pauses.join(' '));
-    assert.match(program.output, /^refused 1 QUEUE_UNAVAILABLE$/m);
+    assert.deepEqual(figures(program), { accepted: 0, refused: 1, QUEUE_UNAVAILABLE: 1, retries: 3 });
   });
 
   it('sends its token', async () => {
@@ -185,20 +196,149 @@ describe('ingest-send', () => {
     await eventually('the slow one was asked', () => arrivals.some(({ body }) => body.includes('slow')), 10_000);
     program.signal('SIGINT');
     assert.equal(await program.ended, 130, program.output);
-    assert.match(program.output, /interrupted before an answer: 1; run again/);
+    assert.match(program.output, /interrupted; run again to send the rest/);
+    assert.deepEqual(figures(program), { accepted: 1, interrupted: 1, refused: 0 });
     answer = (response, body) => accepted(response, body.includes('fine') ? { duplicate: true } : {});
     const again = send([event('fine'), event('slow')].join('\n'));
     assert.equal(await again.ended, 0, again.output);
-    assert.match(again.output, /accepted 2, of these duplicate 1/);
+    assert.deepEqual(figures(again), { accepted: 2, 'of these duplicate': 1, refused: 0 });
   });
 
-  it('does not reach a server that it does not trust, and says so', async () => {
+  it('stops at once at a server that it does not trust, and says why', async () => {
     const other = await CertificateAuthority.create('another authority');
     writeFileSync(path('other-ca.pem'), other.certificate);
-    const program = send(event('one'), '--ca', path('other-ca.pem'), '--tries', '1');
+    const program = send([event('one'), event('two')].join('\n'), '--ca', path('other-ca.pem'));
     assert.equal(await program.ended, 1);
     assert.equal(arrivals.length, 0);
-    assert.match(readFileSync(path('ingest-send.refused'), 'utf8'), /certificate/);
+    assert.match(program.output, /stopped: the server is not trusted: .*certificate.*; run again to send the rest/);
+    assert.doesNotMatch(program.output, /\n\s+at /, 'a stack');
+  });
+
+  it('stops when the first ten answers are 401 or 403, and goes on where another answer came before them', async () => {
+    const input = Array.from({ length: 100 }, (_, at) => event(String(at)));
+    answer = (response) => problem(response, 403, 'UNAUTHORIZED_PRODUCER', false);
+    const refused = send(input.join('\n'), '--concurrency', '1', '--refused', 'unauthorized.refused');
+    assert.equal(await refused.ended, 1);
+    assert.equal(arrivals.length, 10);
+    assert.match(refused.output, /stopped: the gateway does not accept this producer: .*403 UNAUTHORIZED_PRODUCER/);
+    assert.equal(readFileSync(path('unauthorized.refused'), 'utf8').trim().split('\n').length, 10);
+    arrivals = [];
+    answer = (response) =>
+      arrivals.length === 1 ? accepted(response) : problem(response, 403, 'TYPE_NOT_ALLOWED', false);
+    const mixed = send(input.join('\n'), '--concurrency', '1', '--refused', 'mixed.refused');
+    assert.equal(await mixed.ended, 1);
+    assert.equal(arrivals.length, 100);
+    assert.deepEqual(figures(mixed), { accepted: 1, refused: 99, TYPE_NOT_ALLOWED: 99 });
+  });
+
+  it('says what it waits for while it waits', async () => {
+    answer = (response, _body, tries) =>
+      tries === 1 ? problem(response, 503, 'QUEUE_UNAVAILABLE', true) : accepted(response);
+    const program = send(event('one'));
+    assert.equal(await program.ended, 0);
+    assert.match(program.output, /waiting 0\.\d s to try again, QUEUE_UNAVAILABLE: /);
+    arrivals = [];
+    const quiet = send(event('one'), '--quiet');
+    assert.equal(await quiet.ended, 0);
+    assert.doesNotMatch(quiet.output, /waiting/);
+  });
+
+  it('never overwrites refused events, and sends them again with --resend, each byte as it was', async () => {
+    const binary = Buffer.concat([Buffer.from('{"id":"'), Buffer.from([0xff, 0xfe]), Buffer.from('","type":"t"}')]);
+    answer = (response) => problem(response, 400, 'INVALID_EVENT', false);
+    writeFileSync(path('some.ndjson'), Buffer.concat([Buffer.from(`\n${event('text')}\n`), binary]));
+    for (const run of [1, 2]) {
+      const program = send('', 'some.ndjson');
+      assert.equal(await program.ended, 1, program.output);
+      assert.match(program.output, new RegExp(`are in some\\.ndjson\\.refused${run === 1 ? '' : '\\.2'}$`, 'm'));
+    }
+    const first = readFileSync(path('some.ndjson.refused'), 'utf8');
+    assert.deepEqual(
+      first
+        .trim()
+        .split('\n')
+        .map((line) => (JSON.parse(line) as { line: number }).line)
+        .sort(),
+      [2, 3],
+    );
+    const named = send('', '--refused', 'some.ndjson.refused', 'some.ndjson');
+    assert.equal(await named.ended, 2);
+    assert.match(named.output, /some\.ndjson\.refused: it exists already/);
+    assert.equal(readFileSync(path('some.ndjson.refused'), 'utf8'), first);
+
+    arrivals = [];
+    const half = (body: string): boolean => body.includes('text');
+    answer = (response, body) => (half(body) ? accepted(response) : problem(response, 400, 'INVALID_EVENT', false));
+    const again = send('', '--resend', 'some.ndjson.refused');
+    assert.equal(await again.ended, 1, again.output);
+    assert.deepEqual(arrivals.map(({ body }) => body).sort(), [event('text'), binary.toString()].sort());
+    const left = JSON.parse(readFileSync(path('some.ndjson.refused.3'), 'utf8')) as Record<string, unknown>;
+    assert.equal(left['line'], 3, 'the line of the first file');
+    assert.deepEqual(Buffer.from(String(left['bodyBase64']), 'base64'), binary);
+    const wrong = send('', '--resend', 'some.ndjson');
+    assert.equal(await wrong.ended, 2);
+    assert.match(wrong.output, /some\.ndjson: line 2 is no line of a refused file/);
+  });
+
+  it('reads gzip and zstd by the name of the file, and stops with a sentence where they are cut off', async () => {
+    const input = Array.from({ length: 500 }, (_, at) => event(`z${at}`)).join('\n');
+    for (const [name, compressed] of [
+      ['events.ndjson.gz', gzipSync(input)],
+      ['events.ndjson.zst', zstdCompressSync(input)],
+    ] as const) {
+      arrivals = [];
+      writeFileSync(path(name), compressed);
+      const whole = send('', name);
+      assert.equal(await whole.ended, 0, whole.output);
+      assert.equal(new Set(arrivals.map(({ body }) => body)).size, 500);
+      writeFileSync(path(`cut-${name}`), compressed.subarray(0, compressed.length - 20));
+      const cut = send('', `cut-${name}`);
+      assert.equal(await cut.ended, 2, cut.output);
+      assert.match(cut.output, /stopped: cut-events.*: cannot be read to its end \(/);
+      assert.doesNotMatch(cut.output, /\n\s+at /, 'a stack');
+    }
+  });
+
+  it('starts no more events in a second than --rate says', async () => {
+    const input = Array.from({ length: 30 }, (_, at) => event(`rate${at}`)).join('\n');
+    const program = send(input, '--rate', '20');
+    assert.equal(await program.ended, 0);
+    const times = arrivals.map(({ atMs }) => atMs);
+    assert.ok((times.at(-1) ?? 0) - (times[0] ?? 0) >= 1_300, 'thirty events at 20/s take 1.45 s');
+  });
+
+  it('tells differing duplicates, and how fast answers came', async () => {
+    answer = (response) => accepted(response, { duplicate: true, differs: true });
+    const program = send([event('a'), event('b')].join('\n'));
+    assert.equal(await program.ended, 0);
+    assert.deepEqual(figures(program), {
+      accepted: 2,
+      'of these duplicate': 2,
+      'of these differing': 2,
+      refused: 0,
+    });
+    assert.match(program.output, /^events\/s +\d+$/m);
+    assert.match(program.output, /^p50 ms +\d+\.\d$/m);
+    assert.match(program.output, /^p99 ms +\d+\.\d$/m);
+  });
+
+  it('ends with 2 and one sentence for an input or a refused file that cannot be used', async () => {
+    writeFileSync(path('fine.ndjson'), event('fine'));
+    for (const [args, why] of [
+      [['.'], /expected a file, found a directory/],
+      [['absent.ndjson'], /absent\.ndjson: cannot be read \(ENOENT\)/],
+      [
+        ['--refused', 'absent/some.refused', 'fine.ndjson'],
+        /--refused absent\/some\.refused: it cannot be written \(ENOENT\)/,
+      ],
+      [['--refused', '/proc/some.refused', 'fine.ndjson'], /--refused \/proc\/some\.refused: /],
+    ] as const) {
+      answer = (response) => problem(response, 400, 'INVALID_EVENT', false);
+      const program = send('', ...args);
+      assert.equal(await program.ended, 2, program.output);
+      assert.match(program.output, why);
+      assert.doesNotMatch(program.output, /\n\s+at /, 'a stack');
+    }
   });
 
   it('refuses wrong options with 2 and a word about each', async () => {

@@ -1,0 +1,19 @@
+// URIs as people may see them: without what is secret in them.
+
+/** The value of `key` as a message shows it, in quotes: passwords and tokens in URIs are masked, and so is a URI that cannot be read. */
+export function shown(key: string, value: string): string {
+  return JSON.stringify(key.endsWith('_URI') ? maskedUri(value) : value);
+}
+
+/** A URI without its password, query and fragment; `redis://user:***@host:6379/0`. `sqlite:<path>` holds no secret. */
+export function maskedUri(value: string): string {
+  if (value.startsWith('sqlite:')) return value;
+  // Without an authority (`redis:user:password@host`, its slashes forgotten) nobody can tell what is the password.
+  if (!URL.canParse(value) || new URL(value).host === '') return '***';
+  const url = new URL(value);
+  if (url.password !== '') url.password = '***';
+  if (url.search !== '') url.search = '?***';
+  // A `#` in a password that was not percent-encoded makes a fragment of its rest.
+  if (url.hash !== '') url.hash = '#***';
+  return url.href;
+}

@@ -1,0 +1,69 @@
+// The table of settings as people read it: in a program's --help, and in the README.
+import { KEYS, SETTINGS, settingsOf, type Program, type Setting } from './settings.ts';
+
+const WIDTH = 110;
+const INDENT = '      ';
+
+/** The settings of one program for its --help: the key with its default and values, and below it the meaning. */
+export function settingsHelp(program: Program): string {
+  const lines = settingsOf(program).map(([key, setting]) => {
+    const fallback = defaultText(setting, program);
+    const facts = [fallback === 'required' ? fallback : `default: ${fallback}`, valuesText(setting)];
+    return `  ${key} (${facts.filter((fact) => fact !== '').join('; ')})\n${wrapped(setting.meaning.replaceAll('`', ''))}`;
+  });
+  return `Settings, from the environment (a key ending in _URI also as _URI_FILE, the path of a file that holds it):\n${lines.join('\n')}\n`;
+}
+
+/** All settings as the README's Markdown table, without a line break at its end. */
+export function settingsTable(): string {
+  const rows = KEYS.map((key) => {
+    const setting: Setting = SETTINGS[key];
+    const shown = defaultText(setting, undefined);
+    const values = valuesText(setting);
+    return `| \`${key}\` | ${shown.startsWith('required') || shown === 'none' ? shown : `\`${shown}\``} | ${setting.programs.join(', ')} | ${
+      setting.meaning
+    }${values === '' ? '' : ` (${values})`} |`;
+  });
+  return ['| key | default | read by | meaning |', '|---|---|---|---|', ...rows].join('\n');
+}
+
+/** `program` undefined: the default for a table of all programs. */
+function defaultText(setting: Setting, program: Program | undefined): string {
+  if (setting.kind === 'uri') {
+    const required = program === undefined ? setting.required.length > 0 : setting.required.includes(program);
+    if (!required) return 'none';
+    const everywhere = program !== undefined || setting.required.length === setting.programs.length;
+    return everywhere ? 'required' : `required by the ${setting.required.join(', ')}`;
+  }
+  if (setting.kind === 'flag') return '0';
+  return setting.default === undefined ? 'none' : String(setting.default);
+}
+
+function valuesText(setting: Setting): string {
+  switch (setting.kind) {
+    case 'integer':
+      return `${setting.min} to ${setting.max}${setting.unit === '' ? '' : ` ${setting.unit}`}`;
+    case 'choice':
+      return setting.choices.join(', ');
+    case 'flag':
+      return '0, 1';
+    case 'address':
+      return 'host:port, [v6]:port; port 0 is any free one';
+    case 'uri':
+    case 'text':
+      return '';
+  }
+}
+
+function wrapped(text: string): string {
+  const lines: string[] = [];
+  let line = INDENT;
+  for (const word of text.split(' ')) {
+    if (line.length + word.length > WIDTH) {
+      lines.push(line.trimEnd());
+      line = INDENT;
+    }
+    line += `${word} `;
+  }
+  return [...lines, line.trimEnd()].join('\n');
+}

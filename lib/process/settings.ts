@@ -1,0 +1,202 @@
+// Every configuration key of the project, once: default, bounds, unit, meaning, and the programs that read it.
+//
+// The parser (env.ts), each program's --help, the list of known keys and the README's table are all made from this
+// table; test/contract/settings.test.ts compares the README with it.
+//
+// To add a key: add a row below, in the group where a reader would look for it; take the value in the program's
+// config.ts with `settings.get('INGEST_…')`, which has the row's type; run `make settings`, which rewrites the table in
+// the README. Rules between keys stand in config.ts. A key ending in `_URI` has a `_URI_FILE` form without a row.
+//
+// What it does not do: it never reads an environment, and holds no secret.
+import { LOG_LEVELS } from './log.ts';
+
+/** `tests`: read by the test suite only. */
+export type Program = 'gateway' | 'consumer' | 'dispatcher' | 'admin' | 'send' | 'tests';
+
+interface Row {
+  readonly programs: readonly Program[];
+  /** A clause for --help and the README (Markdown code spans), without a full stop. */
+  readonly meaning: string;
+}
+
+/** A whole number. `unit` is `ms`, `bytes`, or empty where the meaning names what is counted. */
+export interface IntegerSetting extends Row {
+  readonly kind: 'integer';
+  readonly default: number;
+  readonly min: number;
+  readonly max: number;
+  readonly unit: '' | 'ms' | 'bytes';
+}
+
+export interface ChoiceSetting<T extends string = string> extends Row {
+  readonly kind: 'choice';
+  readonly default: T;
+  readonly choices: readonly T[];
+}
+
+/** `1` or `0`; off by default. */
+export interface FlagSetting extends Row {
+  readonly kind: 'flag';
+}
+
+/** host:port or [v6]:port; port 0 is any free one. */
+export interface AddressSetting<D extends string | undefined = string | undefined> extends Row {
+  readonly kind: 'address';
+  readonly default: D;
+}
+
+/** A URI of one of `schemes` (with their colon). `required` names the programs that do not start without it. */
+export interface UriSetting extends Row {
+  readonly kind: 'uri';
+  readonly schemes: readonly string[];
+  readonly required: readonly Program[];
+}
+
+/** Any text that is not empty; config.ts checks what only the program knows. */
+export interface TextSetting<D extends string | undefined = string | undefined> extends Row {
+  readonly kind: 'text';
+  readonly default: D;
+}
+
+export type Setting = IntegerSetting | ChoiceSetting | FlagSetting | AddressSetting | UriSetting | TextSetting;
+
+const integer = (
+  programs: readonly Program[],
+  fallback: number,
+  [min, max]: readonly [number, number],
+  unit: IntegerSetting['unit'],
+  meaning: string,
+): IntegerSetting => ({ kind: 'integer', programs, default: fallback, min, max, unit, meaning });
+
+const choice = <const T extends string>(
+  programs: readonly Program[],
+  choices: readonly T[],
+  fallback: NoInfer<T>,
+  meaning: string,
+): ChoiceSetting<T> => ({ kind: 'choice', programs, default: fallback, choices, meaning });
+
+const address = <const D extends string | undefined>(
+  programs: readonly Program[],
+  fallback: D,
+  meaning: string,
+): AddressSetting<D> => ({ kind: 'address', programs, default: fallback, meaning });
+
+const uri = (
+  programs: readonly Program[],
+  schemes: readonly string[],
+  required: readonly Program[],
+  meaning: string,
+): UriSetting => ({ kind: 'uri', programs, schemes, required, meaning });
+
+const text = <const D extends string | undefined>(
+  programs: readonly Program[],
+  fallback: D,
+  meaning: string,
+): TextSetting<D> => ({ kind: 'text', programs, default: fallback, meaning });
+
+const GATEWAY = ['gateway'] as const;
+const CONSUMER = ['consumer'] as const;
+const DAEMONS = ['gateway', 'consumer'] as const;
+const HOUR_MS = 3_600_000;
+const TIME = [1, HOUR_MS] as const;
+
+export const SETTINGS = Object.freeze({
+  INGEST_QUEUE_URI: uri(
+    DAEMONS,
+    ['redis:', 'rediss:'],
+    DAEMONS,
+    'the queue: `redis://[user:password@]host:port[/db]`, or `rediss://` over TLS',
+  ),
+  INGEST_QUEUE_DURABILITY: choice(
+    GATEWAY,
+    ['warn', 'require'],
+    'warn',
+    '`require` refuses to start (exit 4) on a Redis that evicts keys or keeps nothing on disk',
+  ),
+  INGEST_WAREHOUSE_URI: uri(
+    DAEMONS,
+    ['sqlite:', 'postgres:', 'postgresql:'],
+    CONSUMER,
+    'the warehouse: `sqlite:<path>` or `postgres://user:password@host/database`; without it the gateway looks events up in the queue only, which holds 24 hours',
+  ),
+  INGEST_STATE_DIR: text(['gateway', 'send'], '.ingest', 'folder for development certificates and embedded data'),
+  INGEST_LOG_LEVEL: choice(DAEMONS, LOG_LEVELS, 'info', 'least severe level that is logged'),
+
+  INGEST_GATEWAY_ADDR: address(GATEWAY, '127.0.0.1:8443', 'where producers connect, over TLS'),
+  INGEST_TLS_CERT: text(
+    GATEWAY,
+    undefined,
+    'PEM file: server certificate. This, the key and the client CA unset on a loopback address: development certificates are made in `INGEST_STATE_DIR/tls`',
+  ),
+  INGEST_TLS_KEY: text(GATEWAY, undefined, "PEM file: the server certificate's key"),
+  INGEST_TLS_CLIENT_CA: text(GATEWAY, undefined, 'PEM file: the authorities of client certificates'),
+  INGEST_TLS_CLIENT_CRL: text(GATEWAY, undefined, 'PEM file: a revocation list for each client authority'),
+  INGEST_AUDIENCE: text(GATEWAY, 'ingest-gateway', 'the audience that producers must carry'),
+  INGEST_TOKEN_JWKS: text(GATEWAY, undefined, 'path or https URL of token keys; when set, tokens are required'),
+  INGEST_TOKEN_ISSUER: text(GATEWAY, undefined, 'the `iss` that tokens must have'),
+
+  INGEST_BODY_BYTES_MAX: integer(GATEWAY, 262_144, [1, 64 << 20], 'bytes', 'longest body'),
+  INGEST_IN_FLIGHT_MAX: integer(
+    GATEWAY,
+    1_000,
+    [1, 1_000_000],
+    '',
+    'events admitted and not answered yet; over it: `503 QUEUE_OVERLOADED`',
+  ),
+  INGEST_IN_FLIGHT_BYTES_MAX: integer(GATEWAY, 64 << 20, [1, 2 ** 40], 'bytes', 'the same for their bytes'),
+  INGEST_CONNECTIONS_MAX: integer(GATEWAY, 10_000, [1, 1_000_000], '', 'open connections; more are not accepted'),
+  INGEST_HANDSHAKE_TIMEOUT_MS: integer(GATEWAY, 5_000, TIME, 'ms', 'a TLS handshake'),
+  INGEST_HEADERS_TIMEOUT_MS: integer(GATEWAY, 5_000, TIME, 'ms', "a request's head"),
+  INGEST_REQUEST_TIMEOUT_MS: integer(GATEWAY, 10_000, TIME, 'ms', 'a whole request'),
+  INGEST_IDLE_TIMEOUT_MS: integer(GATEWAY, 60_000, TIME, 'ms', 'a connection between requests'),
+  INGEST_ENQUEUE_TIMEOUT_MS: integer(
+    GATEWAY,
+    150,
+    TIME,
+    'ms',
+    'how long the queue may take; shorter than the request and drain time-outs',
+  ),
+  INGEST_DRAIN_TIMEOUT_MS: integer(DAEMONS, 10_000, TIME, 'ms', 'an orderly stop; what is left then is cut off'),
+  INGEST_SHED_MS: integer(GATEWAY, 200, TIME, 'ms', 'reserved for the dispatcher of RFC 014; checked, not used'),
+
+  INGEST_CONSUMER_ADDR: address(
+    CONSUMER,
+    '127.0.0.1:9464',
+    'where `/health/live`, `/health/ready` and `/metrics` are served over plain HTTP; keep it private',
+  ),
+  INGEST_CONSUMER_BATCH_MAX: integer(
+    CONSUMER,
+    500,
+    [1, 10_000],
+    '',
+    'entries in one read; with a backlog up to eight reads land in one transaction. At most 16 MiB of bodies wait, and a transaction writes at most 16 MiB',
+  ),
+  INGEST_CONSUMER_REPLICAS_MAX: integer(
+    CONSUMER,
+    6,
+    [1, 1_000],
+    '',
+    'consumers of one queue; one more refuses to start (exit 5)',
+  ),
+
+  INGEST_TEST_POSTGRES_URI: uri(
+    ['tests'],
+    ['postgres:', 'postgresql:'],
+    [],
+    'a PostgreSQL server for the tests, instead of a private one',
+  ),
+});
+
+export type Key = keyof typeof SETTINGS;
+
+export const KEYS = Object.keys(SETTINGS) as readonly Key[];
+
+/** Every key that may stand in an environment, `_URI_FILE` forms included. */
+export const KNOWN_KEYS: readonly string[] = KEYS.flatMap((key) =>
+  SETTINGS[key].kind === 'uri' ? [key, `${key}_FILE`] : [key],
+);
+
+/** The rows of one program, in the table's order. */
+export function settingsOf(program: Program): readonly (readonly [Key, Setting])[] {
+  return KEYS.map((key) => [key, SETTINGS[key]] as const).filter(([, { programs }]) => programs.includes(program));
+}

@@ -1,0 +1,29 @@
+// How talking to Redis fails, by class: what the server answered (RedisError), no answer in time (NoAnswer), no
+// connection to send on (NoConnection), and a server that this program must not work with (QueueRefusal).
+
+/** An error that the server answered with: the command was not run, or was run and refused. */
+export class RedisError extends Error {
+  override readonly name = 'RedisError';
+  /** The first word of the server's answer (`READONLY`, `NOGROUP`, `ERR` …): the part of it that is an interface. */
+  readonly code: string;
+
+  constructor(answer: string) {
+    super(answer);
+    this.code = /^[A-Z]+(?= |$)/.exec(answer)?.[0] ?? 'ERR';
+  }
+}
+
+/** There was no answer in time: whether the command was run is unknown. */
+export class NoAnswer extends Error {
+  override readonly name = 'NoAnswer';
+}
+
+/** There is no connection that commands may be sent on; nothing was sent. */
+export class NoConnection extends Error {
+  override readonly name = 'NoConnection';
+}
+
+/** The server is there, and this program must not work with it as it is: waiting does not help. `message` tells an operator why. */
+export class QueueRefusal extends Error {
+  override readonly name = 'QueueRefusal';
+}

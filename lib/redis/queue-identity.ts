@@ -1,0 +1,51 @@
+// Who a queue is: a small hash `{<stream>}:queue` beside the id index, made at first use and never changed.
+//
+// It holds the version of the stored format (stream, id index, what accept.lua says of them), the number of partitions, and
+// a random id, which tells apart two queues whose streams and entries have the same names. Each new connection reads it
+// once, before anything else is sent, so the events' way never pays for it.
+import { randomUUID } from 'node:crypto';
+import { QueueRefusal } from './errors.ts';
+import type { Server } from './client.ts';
+import { Script } from './script.ts';
+
+/** The version of the stored format that this program reads and writes. */
+export const FORMAT_VERSION = 1;
+
+export interface QueueIdentity {
+  /** Random, for the life of the queue. */
+  readonly id: string;
+  readonly partitions: number;
+}
+
+const script = new Script('identity.lua');
+
+/** The key that holds the identity of the queue on this stream. */
+export const identityKey = (stream: string): string => `{${stream}}:queue`;
+
+/**
+ * The identity of the queue on this stream, made where there is none. Rejects with a QueueRefusal when the queue has another
+ * format version or number of partitions than this program, else with what the server answered.
+ */
+export async function queueIdentity(server: Server, stream: string, partitions = 1): Promise<QueueIdentity> {
+  // A plain read first: it works where a write is refused.
+  const stored = await server.send(['HMGET', identityKey(stream), 'format', 'partitions', 'id']);
+  const [format, count, id] =
+    (stored as readonly (string | null)[])[2] === null
+      ? await made(server, stream, partitions)
+      : (stored as readonly string[]);
+  if (format !== String(FORMAT_VERSION)) {
+    throw new QueueRefusal(
+      `the queue ${stream} has format version ${format}, and this program reads and writes version ${FORMAT_VERSION}: run programs of one format version on a queue`,
+    );
+  }
+  if (count !== String(partitions)) {
+    throw new QueueRefusal(`the queue ${stream} has ${count} partitions, and this program is set to ${partitions}`);
+  }
+  return { id: id ?? '', partitions };
+}
+
+async function made(server: Server, stream: string, partitions: number): Promise<readonly string[]> {
+  const command = script.command(stream);
+  command.push(String(FORMAT_VERSION), String(partitions), randomUUID());
+  return (await script.run(server, command)) as readonly string[];
+}

@@ -1,0 +1,134 @@
+// The command line of ingest-send, read into settings. All of its text stands here.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createSecureContext } from 'node:tls';
+import { parseArgs } from 'node:util';
+import { errno, processEnvironment } from '../process/env.ts';
+import type { ClientIdentity } from './gateway-client.ts';
+import { freeName, whyUnwritable } from './refused-file.ts';
+
+export const HELP = `ingest-send: sends events, one JSON object on each line, to the gateway.
+
+Usage: ingest-send [options] [FILE]      FILE or "-" for standard input (default); FILE.gz and FILE.zst are decompressed
+  --url URL          the gateway (default https://127.0.0.1:8443)
+  --cert FILE        client certificate, PEM   } default: the development certificates
+  --key FILE         its key, PEM              } in INGEST_STATE_DIR (.ingest), where
+  --ca FILE          the gateway's CA, PEM     } a gateway made them
+  --token FILE       a bearer token, where the gateway requires one
+  --concurrency N    events in flight at a time (default 16)
+  --rate N           events started in a second, at most (default: as many as the gateway takes)
+  --tries N          tries for one event (default 10)
+  --timeout MS       time for one answer (default 30000)
+  --resend FILE      send the events of a refused file again
+  --refused FILE     where refused events go (default: FILE.refused, ingest-send.refused for standard input, or that
+                     name with a number where it exists); written only when there are any, never overwritten
+  --quiet            neither progress bar nor words about what is waited for
+  --help, --version
+
+An event is sent again only when the answer's body says "retryable": true, or when no answer came (its id makes that
+safe); with pauses that double from 0.1 s to 10 s with 50 % jitter and are never shorter than Retry-After. A run stops at once
+when the server's certificate is not trusted, and when the first 10 answers are all 401 or 403.
+Each line of the refused file is {"line","code","status","answer","body"} ("bodyBase64" where the bytes are no UTF-8).
+A run that was interrupted is simply run again: what the gateway has already counts as a duplicate. "differing" counts
+duplicates whose first body, another one, stays. Do not use "." or ".." as an event's id: many HTTP clients cannot look it up.
+
+Exit codes: 0 all were accepted, 1 not all were, 2 wrong usage or an input that cannot be read, 130 interrupted.
+`;
+
+export interface Settings {
+  readonly url: URL;
+  readonly identity: ClientIdentity;
+  /** Undefined for standard input. */
+  readonly file: string | undefined;
+  /** The file holds refused events. */
+  readonly resend: boolean;
+  readonly concurrency: number;
+  readonly ratePerS: number | undefined;
+  readonly triesMax: number;
+  readonly timeoutMs: number;
+  readonly refusedFile: string;
+  readonly quiet: boolean;
+}
+
+/** Throws an Error whose message says what is wrong. */
+export function readSettings(args: readonly string[]): Settings | 'help' | 'version' {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      url: { type: 'string', default: 'https://127.0.0.1:8443' },
+      cert: { type: 'string' },
+      key: { type: 'string' },
+      ca: { type: 'string' },
+      token: { type: 'string' },
+      concurrency: { type: 'string', default: '16' },
+      rate: { type: 'string' },
+      tries: { type: 'string', default: '10' },
+      timeout: { type: 'string', default: '30000' },
+      resend: { type: 'string' },
+      refused: { type: 'string' },
+      quiet: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
+      version: { type: 'boolean', default: false },
+    },
+  });
+  if (values.help) return 'help';
+  if (values.version) return 'version';
+  if (positionals.length + (values.resend === undefined ? 0 : 1) > 1) throw new Error('expected one file at a time');
+  const file = values.resend ?? (positionals[0] === '-' ? undefined : positionals[0]);
+  if (!URL.canParse(values.url) || new URL(values.url).protocol !== 'https:')
+    throw new Error(`--url ${values.url}: expected an https URL`);
+  return {
+    url: new URL(values.url),
+    identity: identity(values),
+    file,
+    resend: values.resend !== undefined,
+    concurrency: integer('concurrency', values.concurrency, 1_000),
+    ratePerS: values.rate === undefined ? undefined : integer('rate', values.rate, 1_000_000),
+    triesMax: integer('tries', values.tries, 1_000_000),
+    timeoutMs: integer('timeout', values.timeout, 3_600_000),
+    refusedFile: refusedFile(values.refused, file),
+    quiet: values.quiet,
+  };
+}
+
+function refusedFile(given: string | undefined, file: string | undefined): string {
+  const stem = (file ?? 'ingest-send').replace(/\.refused(\.\d+)?$/, '');
+  const path = given ?? freeName(`${stem}.refused`);
+  const why = whyUnwritable(path);
+  if (why !== undefined) throw new Error(`--refused ${path}: ${why}; name another file with --refused`);
+  return path;
+}
+
+function identity(paths: { cert?: string; key?: string; ca?: string; token?: string }): ClientIdentity {
+  const folder = join(processEnvironment()['INGEST_STATE_DIR'] ?? '.ingest', 'tls');
+  const given = paths.cert !== undefined || paths.key !== undefined;
+  if (given && (paths.cert === undefined || paths.key === undefined))
+    throw new Error('expected --cert and --key together');
+  const ca = paths.ca ?? (given ? undefined : join(folder, 'ca.pem'));
+  const pem = {
+    cert: readText('--cert', paths.cert ?? join(folder, 'producer.pem')),
+    key: readText('--key', paths.key ?? join(folder, 'producer-key.pem')),
+    ca: ca === undefined ? undefined : readText('--ca', ca),
+  };
+  try {
+    createSecureContext({ cert: pem.cert, key: pem.key, ...(pem.ca === undefined ? {} : { ca: pem.ca }) });
+  } catch (cause) {
+    throw new Error(`--cert, --key, --ca: expected PEM files that belong together (${errno(cause)})`, { cause });
+  }
+  return { ...pem, token: paths.token === undefined ? undefined : readText('--token', paths.token).trim() };
+}
+
+function readText(option: string, path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw new Error(`${option} ${path}: expected a readable file (${errno(cause)})`, { cause });
+  }
+}
+
+function integer(option: string, value: string, max: number): number {
+  const number = /^\d{1,9}$/.test(value) ? Number(value) : 0;
+  if (number < 1 || number > max) throw new Error(`--${option} ${value}: expected a whole number from 1 to ${max}`);
+  return number;
+}

@@ -1,0 +1,63 @@
+// The refused events of a run, with their answers: one JSON object on each line. It is made at the first of them, and an
+// existing file is never written to.
+import { isUtf8 } from 'node:buffer';
+import { closeSync, existsSync, openSync, unlinkSync } from 'node:fs';
+import { open, type FileHandle } from 'node:fs/promises';
+import type { InputEvent } from './input.ts';
+
+/** What is told of one refused event. */
+export interface Refused {
+  readonly event: InputEvent;
+  readonly code: string;
+  readonly status: number;
+  readonly answer: unknown;
+}
+
+/** `name`, or the first of `name.2`, `name.3` … that does not exist yet. */
+export function freeName(name: string): string {
+  if (!existsSync(name)) return name;
+  for (let number = 2; ; number += 1) if (!existsSync(`${name}.${number}`)) return `${name}.${number}`;
+}
+
+/** Why no file can be made at `path`; undefined where one can. It is tried, and nothing stays there. */
+export function whyUnwritable(path: string): string | undefined {
+  try {
+    closeSync(openSync(path, 'wx'));
+    unlinkSync(path);
+    return undefined;
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    return code === 'EEXIST'
+      ? 'it exists already, and refused files are never overwritten'
+      : `it cannot be written (${code})`;
+  }
+}
+
+export class RefusedFile {
+  readonly path: string;
+  #file: Promise<FileHandle> | undefined;
+  #written = false;
+
+  constructor(path: string) {
+    this.path = path;
+  }
+
+  /** True once it holds an event. */
+  get written(): boolean {
+    return this.#written;
+  }
+
+  /** Rejects with the system's error where the file cannot be made or written. */
+  async add({ event, code, status, answer }: Refused): Promise<void> {
+    const body = isUtf8(event.bytes)
+      ? { body: event.bytes.toString('utf8') }
+      : { bodyBase64: event.bytes.toString('base64') };
+    const file = await (this.#file ??= open(this.path, 'wx'));
+    await file.appendFile(`${JSON.stringify({ line: event.number, code, status, answer, ...body })}\n`);
+    this.#written = true;
+  }
+
+  async close(): Promise<void> {
+    await (await this.#file)?.close();
+  }
+}

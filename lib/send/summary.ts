@@ -1,0 +1,66 @@
+// What a run came to, counted while it goes and told as a table at its end.
+import { createHistogram } from 'node:perf_hooks';
+import type { SendResult } from './sender.ts';
+
+export class Summary {
+  readonly #startMs = performance.now();
+  readonly #answers = createHistogram();
+  readonly #refused = new Map<string, number>();
+  #accepted = 0;
+  #duplicates = 0;
+  #differing = 0;
+  #interrupted = 0;
+  #retries = 0;
+
+  /** Events that were not accepted, by whatever cause. */
+  get missing(): number {
+    return this.#interrupted + this.#refusedCount;
+  }
+
+  add(result: SendResult<unknown>): void {
+    this.#retries += result.tries - 1;
+    if (result.kind === 'interrupted') {
+      this.#interrupted += 1;
+      return;
+    }
+    this.#answers.record(Math.max(1, Math.round(result.answerMs * 1000)));
+    if (result.kind === 'refused') {
+      this.#refused.set(result.code, (this.#refused.get(result.code) ?? 0) + 1);
+      return;
+    }
+    this.#accepted += 1;
+    if (result.duplicate) this.#duplicates += 1;
+    if (result.differs) this.#differing += 1;
+  }
+
+  /** One row for each figure: its name, its value. Lines end with a line feed. */
+  table(): string {
+    const seconds = (performance.now() - this.#startMs) / 1000;
+    const count = this.#accepted + this.#refusedCount;
+    const rows: [name: string, value: string][] = [
+      ['accepted', String(this.#accepted)],
+      ['  of these duplicate', String(this.#duplicates)],
+      ['  of these differing', String(this.#differing)],
+      ['refused', String(this.#refusedCount)],
+      ...[...this.#refused].sort().map(([code, times]): [string, string] => [`  ${code}`, String(times)]),
+      ['interrupted', String(this.#interrupted)],
+      ['retries', String(this.#retries)],
+      ['events/s', (count / seconds).toFixed(0)],
+      ['p50 ms', this.#percentileMs(50)],
+      ['p99 ms', this.#percentileMs(99)],
+    ];
+    const nameWidth = Math.max(...rows.map(([name]) => name.length));
+    const valueWidth = Math.max(...rows.map(([, value]) => value.length));
+    return rows.map(([name, value]) => `${name.padEnd(nameWidth)}  ${value.padStart(valueWidth)}\n`).join('');
+  }
+
+  get #refusedCount(): number {
+    let sum = 0;
+    for (const count of this.#refused.values()) sum += count;
+    return sum;
+  }
+
+  #percentileMs(percent: number): string {
+    return this.#answers.count === 0 ? '-' : (this.#answers.percentile(percent) / 1000).toFixed(1);
+  }
+}

@@ -1,0 +1,94 @@
+// The queue's identity: made once, read ever after, and held against what this program knows.
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import { QueueRefusal } from '../../lib/redis/errors.ts';
+import type { Server } from '../../lib/redis/client.ts';
+import { queueIdentity } from '../../lib/redis/queue-identity.ts';
+import { Program } from '../support/program.ts';
+import { TestRedis } from '../support/redis.ts';
+import { temporaryFolder } from '../support/scope.ts';
+import { valueConnection } from '../../lib/redis/client.ts';
+import { createLog } from '../../lib/process/log.ts';
+import { atEnd, eventually } from '../support/scope.ts';
+
+const LOG = createLog('test', 'error');
+LOG.level = 'silent';
+
+let redis: TestRedis;
+before(async () => {
+  redis = await TestRedis.start();
+});
+
+async function connected(): Promise<Server> {
+  const connection = valueConnection({ uri: redis.uri, name: 'test', log: LOG });
+  atEnd(() => connection.close());
+  connection.open();
+  await eventually('it is connected', () => connection.ready);
+  return connection;
+}
+
+describe("a queue's identity", () => {
+  it('is made once, whoever comes first, and is the same for all', async () => {
+    const servers = await Promise.all(Array.from({ length: 5 }, connected));
+    const identities = await Promise.all(servers.map((server) => queueIdentity(server, 'raced')));
+    assert.equal(new Set(identities.map(({ id }) => id)).size, 1);
+    assert.match(identities[0]?.id ?? '', /^[0-9a-f-]{36}$/);
+    assert.deepEqual(await redis.command('HGETALL', '{raced}:queue'), [
+      'format',
+      '1',
+      'partitions',
+      '1',
+      'id',
+      identities[0]?.id,
+    ]);
+  });
+
+  it('differs from queue to queue', async () => {
+    const server = await connected();
+    assert.notEqual((await queueIdentity(server, 'one')).id, (await queueIdentity(server, 'other')).id);
+  });
+
+  it('is made and read also where the server is full', async () => {
+    const server = await connected();
+    await redis.command('CONFIG', 'SET', 'maxmemory', '1');
+    try {
+      const { id } = await queueIdentity(server, 'full');
+      assert.equal((await queueIdentity(server, 'full')).id, id);
+    } finally {
+      await redis.command('CONFIG', 'SET', 'maxmemory', '0');
+    }
+  });
+
+  it('of another format version, or with other partitions, is refused in words that name both', async () => {
+    const server = await connected();
+    await redis.command('HSET', '{newer}:queue', 'format', '2', 'partitions', '1', 'id', 'x');
+    await assert.rejects(queueIdentity(server, 'newer'), (cause) => {
+      assert.ok(cause instanceof QueueRefusal);
+      assert.match(cause.message, /format version 2.*version 1/);
+      return true;
+    });
+    await redis.command('HSET', '{wide}:queue', 'format', '1', 'partitions', '8', 'id', 'x');
+    await assert.rejects(queueIdentity(server, 'wide'), /8 partitions.* 1/);
+  });
+});
+
+describe('a program on a queue of another format version', () => {
+  for (const name of ['ingest-gateway', 'ingest-consumer'] as const) {
+    it(`refuses to start with exit code 4 and names both versions: ${name}`, async () => {
+      const own = await TestRedis.start();
+      await own.command('HSET', '{ingest}:queue', 'format', '7', 'partitions', '1', 'id', 'x');
+      const program = new Program(name, {
+        env: {
+          INGEST_QUEUE_URI: own.uri,
+          INGEST_STATE_DIR: temporaryFolder(),
+          INGEST_GATEWAY_ADDR: '127.0.0.1:0',
+          INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+          INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/warehouse.db`,
+        },
+      });
+      assert.equal(await program.ended, 4, program.output);
+      assert.match(program.output, /format version 7.*version 1/);
+      assert.deepEqual(await own.command('KEYS', '*'), ['{ingest}:queue'], 'nothing was touched');
+    });
+  }
+});
