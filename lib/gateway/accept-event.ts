@@ -6,7 +6,7 @@
 // Invariant: what was admitted is released exactly once, whatever ends the exchange.
 import type { Outcome, Queue, Submission } from '../ingest/queue.ts';
 import { parseEvent } from '../ingest/event.ts';
-import { JSON_TYPE, problem, refusalOf, type GatewayAnswer } from './answers.ts';
+import { JSON_TYPE, problem, refusalOf, type Challenge, type GatewayAnswer } from './answers.ts';
 import type { Admission } from './admission.ts';
 import type { Authority } from '../identity/authority.ts';
 import type { BodyHandler, Exchange } from './exchange.ts';
@@ -19,6 +19,7 @@ export interface AcceptEventOptions {
   readonly admission: Admission;
   readonly metrics: GatewayMetrics;
   readonly bodyBytesMax: number;
+  readonly challenge: Challenge;
 }
 
 const MEDIA_TYPE = /^application\/(?:cloudevents\+)?json(?:[ \t]*;[ \t]*charset="?utf-8"?)?[ \t]*$/i;
@@ -26,11 +27,14 @@ const MEDIA_TYPE = /^application\/(?:cloudevents\+)?json(?:[ \t]*;[ \t]*charset=
 // Made once: under overload these are the answers that must be cheap.
 const OVERLOADED = problem('queueOverloaded', 'too many events or bytes are in flight');
 const UNAVAILABLE = problem('queueUnavailable', 'the queue did not take the event in time, or cannot take any now');
+const ACCEPT = ['Accept', 'application/json, application/cloudevents+json'];
 const MEDIA_TYPE_NEEDED = problem(
   'unsupportedMediaType',
   'expected application/json or application/cloudevents+json in UTF-8',
+  undefined,
+  ACCEPT,
 );
-const NO_ENCODING = problem('unsupportedMediaType', 'expected a body without Content-Encoding');
+const NO_ENCODING = problem('unsupportedMediaType', 'expected a body without Content-Encoding', undefined, ACCEPT);
 const CONFLICT = problem('eventIdConflict', "the id is that of another producer's event");
 
 /** Undefined: the exchange is settled later. */
@@ -50,16 +54,19 @@ function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
     exchange.aborted();
     return undefined;
   }
-  if (verdict.kind !== 'producer') return refusalOf(verdict);
+  if (verdict.kind !== 'producer') return refusalOf(verdict, options.challenge, request.authorization);
+  exchange.connection.know();
   const mediaType = request.contentType;
   if (mediaType !== JSON_TYPE && (mediaType === undefined || !MEDIA_TYPE.test(mediaType))) return MEDIA_TYPE_NEEDED;
-  if (request.contentEncoding !== undefined) return NO_ENCODING;
+  if (request.contentEncoding !== undefined && !isIdentity(request.contentEncoding)) return NO_ENCODING;
   const announced = request.contentLength ?? 0;
   if (announced > options.bodyBytesMax) return tooLarge(options);
   if (!options.admission.admit(announced)) return OVERLOADED;
   exchange.readBody(options.bodyBytesMax, new Acceptance(options, exchange, verdict.producer, announced));
   return undefined;
 }
+
+const isIdentity = (encoding: string): boolean => encoding.toLowerCase() === 'identity';
 
 const tooLarge = ({ bodyBytesMax }: AcceptEventOptions): GatewayAnswer =>
   problem('eventTooLarge', `the body is over the limit of ${bodyBytesMax} bytes`);

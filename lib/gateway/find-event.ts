@@ -7,18 +7,22 @@ import { isEventId } from '../ingest/event.ts';
 import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import { decodeParameter } from '../http/router.ts';
-import { JSON_TYPE, problem, refusalOf, type GatewayAnswer } from './answers.ts';
+import { JSON_TYPE, problem, refusalOf, type Challenge, type GatewayAnswer } from './answers.ts';
 import type { Authority } from '../identity/authority.ts';
 import type { Exchange } from './exchange.ts';
+import type { LookUpTurns } from './look-up-turns.ts';
 
 export interface FindEventOptions {
   readonly queue: Queue;
   /** Undefined: look-ups cover the queue's 24 hours. */
   readonly warehouse: Pick<Warehouse, 'find'> | undefined;
   readonly authority: Authority;
+  readonly challenge: Challenge;
+  readonly turns: LookUpTurns;
 }
 
 const UNAVAILABLE = problem('queueUnavailable', 'not every place where the event can be could be asked');
+const OVERLOADED = problem('queueOverloaded', 'too many look-ups wait');
 const NOT_FOUND = problem('eventNotFound', 'no event has this id');
 
 /** `parameter` is the id as it stood in the path. */
@@ -28,10 +32,20 @@ export async function findEvent(
   parameter: string,
 ): Promise<GatewayAnswer> {
   const verdict = await options.authority.judge(exchange.connection, exchange.request);
-  if (verdict.kind !== 'producer') return refusalOf(verdict);
+  if (verdict.kind !== 'producer') return refusalOf(verdict, options.challenge, exchange.request.authorization);
+  exchange.connection.know();
   const id = decodeParameter(parameter);
   if (id === undefined || !isEventId(id)) return NOT_FOUND;
-  const landed = await options.warehouse?.find(id, verdict.producer);
+  if (!(await options.turns.take())) return OVERLOADED;
+  try {
+    return exchange.request.gone ? NOT_FOUND : await lookUp(options, id, verdict.producer);
+  } finally {
+    options.turns.giveBack();
+  }
+}
+
+async function lookUp({ queue, warehouse }: FindEventOptions, id: string, producer: string): Promise<GatewayAnswer> {
+  const landed = await warehouse?.find(id, producer);
   if (landed?.kind === 'landed') {
     const { text, acceptedAtMs, landedAtMs } = landed;
     return found(id, 'landed', acceptedAtMs, { landedAt: timestamp(landedAtMs) }, text);
@@ -40,7 +54,7 @@ export async function findEvent(
     const { body, acceptedAtMs, rejectedAtMs, reason } = landed;
     return found(id, 'rejected', acceptedAtMs, { rejectedAt: timestamp(rejectedAtMs), reason }, body.toString('utf8'));
   }
-  const queued = await options.queue.find(id, verdict.producer);
+  const queued = await queue.find(id, producer);
   if (queued.kind === 'found') return found(id, 'accepted', queued.event.acceptedAtMs, {}, queued.event.text);
   if (queued.kind === 'unavailable' || landed?.kind === 'unavailable') return UNAVAILABLE;
   return NOT_FOUND;

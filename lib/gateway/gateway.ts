@@ -15,12 +15,13 @@ import type { GatewayMetrics } from './metrics.ts';
 import type { TlsMaterial } from '../identity/tls-material.ts';
 import { acceptEvent } from './accept-event.ts';
 import { Admission } from './admission.ts';
-import { problem, type GatewayAnswer } from './answers.ts';
+import { challenges, DEFECTS, problem, type GatewayAnswer } from './answers.ts';
 import { Authority, type KnownProducer } from '../identity/authority.ts';
 import { HEADER_BYTES_MAX, HEADERS_MAX, type GatewayConfig } from './config.ts';
 import { Exchange, headFault, type ExchangeContext } from './exchange.ts';
 import { findEvent } from './find-event.ts';
-import { live, ready } from './health.ts';
+import { live, ready, Scrape } from './health.ts';
+import { LookUpTurns } from './look-up-turns.ts';
 import { NO_ROUTE, RefusalMeter, RouteMeter } from './request-meter.ts';
 import type { TokenVerifier } from '../identity/token-verifier.ts';
 
@@ -39,7 +40,6 @@ type Answering = GatewayAnswer | undefined | Promise<GatewayAnswer | undefined>;
 type Handler = (exchange: Exchange, parameter: string) => Answering;
 
 export class Gateway {
-  readonly #metrics: GatewayMetrics;
   readonly #log: Log;
   readonly #authority: Authority;
   readonly #server: HttpsServer<KnownProducer>;
@@ -52,7 +52,6 @@ export class Gateway {
 
   constructor(parts: GatewayParts) {
     const { config, queue, warehouse, metrics } = parts;
-    this.#metrics = metrics;
     this.#log = parts.log;
     this.#material = parts.material;
     this.#authority = new Authority(config.audience, parts.material.trust, parts.verifier);
@@ -71,21 +70,24 @@ export class Gateway {
       draining: () => this.#stopping,
       bug: (exchange, cause) => this.#bug(exchange, cause),
     };
+    const challenge = challenges(config.audience, parts.verifier !== undefined);
     const accepting = {
       queue,
       authority: this.#authority,
       admission,
       metrics,
       bodyBytesMax: config.bodyBytesMax,
+      challenge,
     };
-    const finding = { queue, warehouse, authority: this.#authority };
+    const finding = { queue, warehouse, authority: this.#authority, challenge, turns: new LookUpTurns() };
+    const scrape = new Scrape(metrics.registry);
 
     const routes = [
       route<Handler>('/events', { POST: (exchange) => acceptEvent(accepting, exchange) }),
       route<Handler>('/events/{id}', { GET: (exchange, id) => findEvent(finding, exchange, id) }),
       route<Handler>('/health/live', { GET: live }),
       route<Handler>('/health/ready', { GET: () => ready(queue, this.#stopping) }),
-      route<Handler>('/metrics', { GET: () => this.#scrape() }),
+      route<Handler>('/metrics', { GET: () => scrape.answer() }),
     ];
     this.#router = new Router(routes);
     this.#meters = new Map(routes.map((one) => [one, new RouteMeter(metrics, one.name)]));
@@ -163,6 +165,7 @@ export class Gateway {
 
   #answer(exchange: Exchange, match: RouteMatch<Handler> | undefined): Answering {
     const { request } = exchange;
+    if (request.defect !== undefined) return DEFECTS[request.defect];
     if (request.fieldCount > HEADERS_MAX)
       return problem('headersTooLarge', `expected at most ${HEADERS_MAX} header fields`);
     if (match === undefined) return problem('routeNotFound', 'there is nothing at this path');
@@ -170,11 +173,6 @@ export class Gateway {
     const handler = methods.get(request.method);
     if (handler === undefined) return problem('methodNotAllowed', `expected ${allow}`, undefined, ['Allow', allow]);
     return handler(exchange, match.parameter);
-  }
-
-  async #scrape(): Promise<GatewayAnswer> {
-    const { registry } = this.#metrics;
-    return { status: 200, contentType: registry.contentType, body: await registry.metrics() };
   }
 
   #bug(exchange: Exchange, cause: unknown): void {

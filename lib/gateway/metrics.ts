@@ -54,7 +54,12 @@ export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures:
     accepted: counter('ingest_accepted_total', 'Events that the queue took, repeated ones left out.').counter(),
     duplicates: counter('ingest_duplicates_total', 'Events that the queue had already.').counter(),
     aborted: counter('ingest_aborted_total', 'Requests that the client gave up before they were answered.').counter(),
-    shed: counter('ingest_shed_total', 'Events refused because too much was in flight.').counter(),
+    /** Nothing is shed without the dispatcher of RFC 014. */
+    shed: counter('ingest_shed_total', 'Events answered with status shed; 0 without a dispatcher.').counter(),
+    refusedOverload: counter(
+      'ingest_refused_overload_total',
+      'Requests refused because too much was in flight.',
+    ).counter(),
     tlsReloads: counter('ingest_tls_reloads_total', 'TLS material taken into use after a change.').counter(),
     tlsReloadFailures: counter(
       'ingest_tls_reload_failures_total',

@@ -50,16 +50,16 @@ export class RouteMeter {
 
 export class RefusalMeter {
   readonly #counters: ReadonlyMap<string, Counter>;
-  readonly #shed: Counter;
+  readonly #overload: Counter;
 
   constructor(metrics: GatewayMetrics) {
-    this.#shed = metrics.shed;
+    this.#overload = metrics.refusedOverload;
     this.#counters = new Map(ERROR_CODES.map((code) => [code, metrics.errors.counter({ code })]));
   }
 
   refused(refusal: Refusal): void {
     const counter = this.#counters.get(CATALOGUE[refusal].code);
     if (counter !== undefined) counter.add();
-    if (refusal === 'queueOverloaded') this.#shed.add();
+    if (refusal === 'queueOverloaded') this.#overload.add();
   }
 }

@@ -28,11 +28,15 @@ export interface ConnectionHost<T> {
   /** The header lines that say how long a connection may idle. */
   readonly keepAlive: string;
   readonly handOver: HandOver;
+  /** Plain requests are read by our own reader. */
+  readonly readsPlain: boolean;
   /** Calls `flush` at the end of this turn of the event loop. */
   wake(connection: Connection<T>): void;
   request(connection: Connection<T>, request: HttpRequest): void;
   /** The whole response to a request whose head could not be read. */
   protocolFault(fault: ProtocolFault): string;
+  /** A producer's request has been seen on it. */
+  known(connection: Connection<T>): void;
   closed(connection: Connection<T>): void;
 }
 
@@ -49,12 +53,13 @@ export class Connection<T> implements Wire {
   #side: Side;
   #attachment: T | undefined;
   #handshakeCounts: boolean;
+  #known = false;
   #clientEnded = false;
   #awake = false;
   /** When it ends, what may still come is waited for. */
   #lingers = false;
   /** What leaves in pieces, from `#sent` on, and who waits until more may be written. */
-  #sending: Buffer | undefined;
+  #sending: string | Buffer | undefined;
   #sent = 0;
   #written: (() => void) | undefined;
   /** How much had come and was unread when that was last found to have changed, and when that was. */
@@ -76,10 +81,25 @@ export class Connection<T> implements Wire {
     socket.on('drain', this.#onDrain);
     socket.on('close', this.#onClose);
     socket.on('error', ignore);
+    if (host.readsPlain) return;
+    this.#state = 'handing over';
+    this.handOver(NOTHING);
   }
 
   get attachment(): T | undefined {
     return this.#attachment;
+  }
+
+  /** The client showed a certificate that OpenSSL accepted. */
+  get certified(): boolean {
+    return this.clientCertificate !== undefined && this.clientCertificate.fault === undefined;
+  }
+
+  /** A request on it was a producer's. */
+  know(): void {
+    if (this.#known) return;
+    this.#known = true;
+    this.#host.known(this);
   }
 
   attach(attachment: T | undefined): void {
@@ -128,7 +148,7 @@ export class Connection<T> implements Wire {
     if (text.length <= 2 * PIECE_CHARACTERS) {
       if (this.#socket.writable) this.#socket.write(text, encoding);
     } else {
-      this.#sending = typeof text === 'string' ? Buffer.from(text, encoding) : text;
+      this.#sending = encoding === 'latin1' || typeof text !== 'string' ? text : Buffer.from(text, encoding);
       this.#sendPieces();
     }
     if (done === undefined) return;
@@ -198,12 +218,20 @@ export class Connection<T> implements Wire {
       this.#quietUnread = unreadBytes;
       this.#quietSinceMs = nowMs;
     }
-    const snapshot = { headSinceMs, bodySinceMs, owing, unreadBytes, quietSinceMs: this.#quietSinceMs, requests };
+    const snapshot = {
+      headSinceMs,
+      bodySinceMs,
+      owing,
+      unreadBytes,
+      quietSinceMs: this.#quietSinceMs,
+      requests,
+      certified: this.certified,
+    };
     const overdue = whatIsOverdue(snapshot, nowMs, limits);
     if (overdue === undefined) return;
     if (this.#state === 'closing' || unreadBytes > 0) this.#socket.destroy();
     else if (overdue === 'head') this.sayLast('timeout');
-    else if (overdue === 'next request') this.end(false);
+    else if (overdue === 'request') this.end(false);
     else if (!this.#side.late()) this.#socket.destroy();
   }
 
@@ -224,13 +252,14 @@ export class Connection<T> implements Wire {
 
   #sendPieces(): void {
     while (this.#sending !== undefined && !this.#socket.writableNeedDrain && this.#socket.writable) {
-      const piece = this.#sending.subarray(this.#sent, this.#sent + PIECE_CHARACTERS);
+      const [from, to] = [this.#sent, this.#sent + PIECE_CHARACTERS];
+      const piece = typeof this.#sending === 'string' ? this.#sending.slice(from, to) : this.#sending.subarray(from, to);
       this.#sent += piece.length;
       if (this.#sent === this.#sending.length) {
         this.#sending = undefined;
         this.#sent = 0;
       }
-      this.#socket.write(piece);
+      this.#socket.write(piece, 'latin1'); // A string that is in pieces is latin1.
     }
   }
 
@@ -260,6 +289,7 @@ export class Connection<T> implements Wire {
   };
 }
 
+const NOTHING = Buffer.alloc(0);
 const ignore = (): void => undefined; // 'close' follows, and tells.
 
 function clientCertificateOf(socket: TLSSocket): ClientCertificate | undefined {

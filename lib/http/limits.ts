@@ -22,10 +22,12 @@ export interface Snapshot {
   readonly quietSinceMs: number;
   /** How many requests have come. */
   readonly requests: number;
+  /** The client showed a certificate of an authority of ours. */
+  readonly certified: boolean;
 }
 
-/** What of a connection has taken too long. */
-export type Overdue = 'head' | 'body' | 'next request';
+/** What of a connection has taken too long; `request`: none has come, or none has come since the last. */
+export type Overdue = 'head' | 'body' | 'request';
 
 /** What an idle connection gets beyond what it was told, so that a request in flight does not hit a closed connection (as in node). */
 const IDLE_SLACK_MS = 1_000;
@@ -36,10 +38,11 @@ export function whatIsOverdue(snapshot: Snapshot, nowMs: number, limits: TimeLim
   if (bodySinceMs !== undefined) return nowMs - bodySinceMs >= limits.requestTimeoutMs ? 'body' : undefined;
   if (snapshot.owing) return undefined; // Its answers first.
   const idle = nowMs - quietSinceMs >= limits.idleTimeoutMs + IDLE_SLACK_MS;
-  if (snapshot.unreadBytes > 0) return idle ? 'next request' : undefined;
+  if (snapshot.unreadBytes > 0) return idle ? 'request' : undefined;
   if (headSinceMs !== undefined) return nowMs - headSinceMs >= limits.headersTimeoutMs ? 'head' : undefined;
-  if (snapshot.requests === 0) return nowMs - quietSinceMs >= limits.headersTimeoutMs ? 'head' : undefined;
-  return idle ? 'next request' : undefined;
+  // A stranger gets less time for its first request, and no answer: a client would take it for the answer to what it sends next.
+  const isStranger = snapshot.requests === 0 && !snapshot.certified;
+  return idle || (isStranger && nowMs - quietSinceMs >= limits.headersTimeoutMs) ? 'request' : undefined;
 }
 
 /** How many requests of one connection may wait for their answers; the next one stays unread. */

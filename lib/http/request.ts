@@ -21,10 +21,15 @@ export interface RequestListener {
   fault(fault: ProtocolFault): boolean;
 }
 
+/** Why a request that could be read must not be handled: it could mean another thing to another reader. */
+export type RequestDefect = 'host' | 'transferCoding' | 'repeatedField' | 'version';
+
 export interface HttpRequest {
   readonly method: string;
   /** The request target as it stood (RFC 9112, section 3.2). */
   readonly target: string;
+  /** Undefined: it may be handled. */
+  readonly defect: RequestDefect | undefined;
   readonly fieldCount: number;
   readonly contentType: string | undefined;
   readonly contentEncoding: string | undefined;

@@ -5,6 +5,7 @@
 import type { AddressInfo, Socket } from 'node:net';
 import { createServer, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls';
 import { constants, randomBytes } from 'node:crypto';
+import { ConnectionRoom, type RoomLimits } from './connection-room.ts';
 import { Connection, type ConnectionHost } from './connection.ts';
 import type { TimeLimits } from './limits.ts';
 import { handshakeReason } from './node/faults.ts';
@@ -12,10 +13,11 @@ import { HandOver } from './node/hand-over.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
 
 /** All times in milliseconds. */
-export interface ServerLimits extends TimeLimits {
+export interface ServerLimits extends TimeLimits, RoomLimits {
   readonly handshakeTimeoutMs: number;
   readonly headerBytesMax: number;
-  readonly connectionsMax: number;
+  /** Who reads plain requests. */
+  readonly httpReader: 'own' | 'node';
 }
 
 export interface ServerHandlers<T> {
@@ -29,8 +31,23 @@ export interface ServerHandlers<T> {
 /**
  * What every TLS context of this server has, the first and each later one: `setSecureContext` forgets what it is not given.
  * Renegotiation (TLS 1.2; 1.3 has none) is off, because a client could change its certificate by it in the middle of a connection.
+ * Of TLS 1.2 only suites with forward secrecy and authenticated encryption are offered (RFC 9325, section 4.2).
  */
-const TLS_OPTIONS = { minVersion: 'TLSv1.2', secureOptions: constants.SSL_OP_NO_RENEGOTIATION } as const;
+const TLS_OPTIONS = {
+  minVersion: 'TLSv1.2',
+  secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
+  ciphers: [
+    'TLS_AES_256_GCM_SHA384',
+    'TLS_CHACHA20_POLY1305_SHA256',
+    'TLS_AES_128_GCM_SHA256',
+    'ECDHE-ECDSA-AES128-GCM-SHA256',
+    'ECDHE-RSA-AES128-GCM-SHA256',
+    'ECDHE-ECDSA-AES256-GCM-SHA384',
+    'ECDHE-RSA-AES256-GCM-SHA384',
+    'ECDHE-ECDSA-CHACHA20-POLY1305',
+    'ECDHE-RSA-CHACHA20-POLY1305',
+  ].join(':'),
+} as const;
 
 const CHECK_INTERVAL_MS = 250;
 /** While stopping: how long a connection with nothing going on may still bring a request. */
@@ -44,10 +61,16 @@ export class HttpsServer<T> {
   readonly #host: ConnectionHost<T>;
   /** Those with something to do at the end of this turn of the event loop. */
   #awake: Connection<T>[] = [];
-  readonly #connections = new Set<Connection<T>>();
-  readonly #sockets = new Set<Socket>();
+  /** Each with the TCP connection below it. */
+  readonly #connections = new Map<Connection<T>, Socket | undefined>();
+  readonly #sockets = new Map<string, Socket>();
+  /** Those whose handshake is done. */
+  readonly #secured = new WeakSet<Socket>();
   /** The remote ends whose handshake began under the trust that is in use now. */
   readonly #handshaking = new Set<string>();
+  readonly #room: ConnectionRoom<Socket>;
+  /** How many handshakes we have cut, whose end is not told yet. */
+  #cutHandshakes = 0;
   #watch: NodeJS.Timeout | undefined;
 
   constructor(tls: SecureContextOptions, limits: ServerLimits, handlers: ServerHandlers<T>) {
@@ -61,6 +84,11 @@ export class HttpsServer<T> {
       },
       request: (connection, request) => handlers.request(connection, request),
       protocolFault: (fault) => handlers.protocolFault(fault),
+      readsPlain: limits.httpReader === 'own',
+      known: (connection) => {
+        const below = this.#connections.get(connection);
+        if (below !== undefined) this.#room.know(below);
+      },
       closed: (connection) => this.#connections.delete(connection),
     };
     this.#server = createServer({
@@ -74,12 +102,12 @@ export class HttpsServer<T> {
       handshakeTimeout: limits.handshakeTimeoutMs,
       noDelay: true,
     });
-    this.#server.maxConnections = limits.connectionsMax;
+    this.#room = new ConnectionRoom(limits);
     this.#listen();
   }
 
   get connections(): Iterable<Connection<T>> {
-    return this.#connections;
+    return this.#connections.keys();
   }
 
   /** Binds. Rejects with the system's error (EADDRINUSE, EACCES, ENOTFOUND …). */
@@ -102,7 +130,7 @@ export class HttpsServer<T> {
   replaceTls(tls: SecureContextOptions, trustChanged: boolean): void {
     if (trustChanged) {
       this.#handshaking.clear();
-      for (const connection of this.#connections) connection.outdateHandshake();
+      for (const connection of this.#connections.keys()) connection.outdateHandshake();
     }
     this.#server.setSecureContext({ ...tls, ...TLS_OPTIONS });
     this.#server.setTicketKeys(randomBytes(48));
@@ -115,7 +143,7 @@ export class HttpsServer<T> {
   async drain(): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     const timer = setInterval(() => {
-      for (const connection of this.#connections) connection.endIdle(performance.now(), IDLE_GRACE_MS);
+      for (const connection of this.#connections.keys()) connection.endIdle(performance.now(), IDLE_GRACE_MS);
     }, IDLE_CHECK_MS);
     await closed;
     clearInterval(timer);
@@ -124,29 +152,47 @@ export class HttpsServer<T> {
 
   /** Ends what is left, at once. */
   destroy(): void {
-    for (const connection of this.#connections) connection.destroy();
-    for (const socket of this.#sockets) socket.destroy();
+    for (const connection of this.#connections.keys()) connection.destroy();
+    for (const socket of this.#sockets.values()) socket.destroy();
   }
 
   #listen(): void {
     const server = this.#server;
     server.on('connection', (socket: Socket) => {
       const end = remoteEnd(socket);
-      this.#sockets.add(socket);
+      const goes = this.#room.enter(socket, socket.remoteAddress ?? '');
+      if (goes !== undefined) this.#makeGo(goes);
+      if (goes === socket) return;
+      this.#sockets.set(end, socket);
       this.#handshaking.add(end);
       socket.once('close', () => {
-        this.#sockets.delete(socket);
+        this.#room.leave(socket);
+        this.#sockets.delete(end);
         this.#handshaking.delete(end);
       });
     });
     server.on('secureConnection', (socket: TLSSocket) => {
-      this.#connections.add(new Connection<T>(socket, this.#host, this.#handshaking.delete(remoteEnd(socket))));
+      const end = remoteEnd(socket);
+      const below = this.#sockets.get(end);
+      const connection = new Connection<T>(socket, this.#host, this.#handshaking.delete(end));
+      this.#connections.set(connection, below);
+      if (below === undefined) return;
+      this.#secured.add(below);
+      this.#room.shakeHands(below, connection.certified);
     });
     server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
-      this.#handlers.handshakeFailure(handshakeReason(error));
+      const cut = this.#cutHandshakes > 0 && error.code === 'ECONNRESET';
+      if (cut) this.#cutHandshakes -= 1;
+      this.#handlers.handshakeFailure(cut ? 'limit' : handshakeReason(error));
       socket.destroy();
     });
-    server.on('drop', () => this.#handlers.handshakeFailure('limit'));
+  }
+
+  /** There are too many connections. */
+  #makeGo(socket: Socket): void {
+    if (this.#secured.has(socket)) this.#handlers.handshakeFailure('limit');
+    else this.#cutHandshakes += 1;
+    socket.destroy();
   }
 
   // Fact: under overload many requests of one connection arrive in one turn, and a TLS record and a system call for each
@@ -163,7 +209,7 @@ export class HttpsServer<T> {
   // Choice: all connections are looked at a few times a second, so a limit is kept to within that.
   #check(): void {
     const now = performance.now();
-    for (const connection of this.#connections) connection.check(now, this.#limits);
+    for (const connection of this.#connections.keys()) connection.check(now, this.#limits);
   }
 }
 

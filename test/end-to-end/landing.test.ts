@@ -53,10 +53,7 @@ function describeLanding(name: string, database: number, openStore: () => Promis
         senders.reduce((total, { output }) => total + Number(pattern.exec(output)?.[1]), 0);
       // A try that got no answer in time may have landed; the next one is a duplicate then.
       const repeated = sum(/duplicate +(\d+)/) - events.length;
-      assert.ok(
-        repeated >= 0 && repeated <= sum(/retries +(\d+)/),
-        'each event was accepted once and repeated once',
-      );
+      assert.ok(repeated >= 0 && repeated <= sum(/retries +(\d+)/), 'each event was accepted once and repeated once');
       await assertLanded();
     });
 

@@ -23,6 +23,7 @@ describe('a plain head', () => {
         method: 'POST',
         target: '/events?a=b',
         fieldCount: 8,
+        hasHost: true,
         bytes: text.length,
         contentLength: 12,
         contentType: 'application/json',
@@ -33,11 +34,11 @@ describe('a plain head', () => {
     );
   });
 
-  it('may have no fields and no body', () => {
-    const head = plainHead('GET / HTTP/1.1\r\n\r\n');
+  it('may have no field but Host, and no body', () => {
+    const head = plainHead('GET / HTTP/1.1\r\nHost: g\r\n\r\n');
     assert.deepEqual(
       [head.method, head.target, head.fieldCount, head.bytes, head.contentLength],
-      ['GET', '/', 0, 18, undefined],
+      ['GET', '/', 1, 27, undefined],
     );
   });
 });
@@ -56,6 +57,11 @@ describe('a head that is not plain is left to the whole parser', () => {
     'two spaces before the target': PLAIN.replace(' /', '  /'),
     'a space in the target': PLAIN.replace('/events', '/ev ents'),
     'a byte above ASCII in the target': PLAIN.replace('/events', '/\u00e9'),
+    'no Host': PLAIN.replace('Host: g\r\n', ''),
+    'two Hosts': line('Host: g\r\nHost: g'),
+    'a Host that is none': line('Host: a b'),
+    'a Host with a user': line('Host: u@h'),
+    'an empty Host': line('Host:'),
     'a bare line feed': PLAIN.replace('g\r\n', 'g\n'),
     'a bare carriage return in a value': line('Host: a\rb'),
     'a bare carriage return as an end': PLAIN.replace('g\r\n', 'g\r'),
@@ -199,7 +205,7 @@ describe('node:http reads the same', () => {
     )
     .map(
       ([method, path, some, { bytes, text }, more]) =>
-        `${method} ${path} HTTP/1.1\r\n${some.join('')}${text}${more.join('')}\r\n${'x'.repeat(bytes)}`,
+        `${method} ${path} HTTP/1.1\r\nHost: g:1\r\n${some.join('')}${text}${more.join('')}\r\n${'x'.repeat(bytes)}`,
     );
   /** One character put in, taken out or changed. */
   const damaged = fc.tuple(request, fc.nat(), fc.nat(2), fc.nat(255)).map(([text, place, how, code]) => {

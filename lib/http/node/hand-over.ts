@@ -69,7 +69,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   /** Requests that were not started yet, oldest first. */
   readonly #waiting: NodeRequest[] = [];
   #requests: number;
-  /** How many requests have no answer yet, and how many no answer that was written to its end. */
+  /** How many requests were started and have no answer yet, and how many have no answer that was written to its end. */
   #unanswered = 0;
   #owed = 0;
   #bytesOwed = 0;
@@ -142,12 +142,12 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   }
 
   requested(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
+    if (this.#latest?.isLast === true) return; // What came behind it is no request.
     const latest = new NodeRequest(this, request, response, expectsContinue);
     this.#latest = latest;
     this.#bodyBytesFed = 0;
     this.#headSinceMs = undefined;
     this.#requests += 1;
-    this.#unanswered += 1;
     this.#owed += 1;
     response.once('close', () => {
       this.#owed -= 1;
@@ -160,7 +160,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
 
   /** What comes next is not for node:http. */
   faulty(fault: ProtocolFault | 'end of input'): void {
-    this.#fault ??= fault;
+    if (this.#latest?.isLast !== true || !this.#latest.complete) this.#fault ??= fault;
     this.#pending = EMPTY;
     this.#wire.wake();
   }
@@ -178,7 +178,8 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
 
   override _read(): void {
     this.#takesMore = true;
-    this.#feed();
+    // Fact: a stream asks for the next piece before it passes the last one on. Choice: it gets it after that.
+    process.nextTick(() => this.#feed());
   }
 
   override _write(chunk: string | Buffer, encoding: BufferEncoding, done: () => void): void {
@@ -202,12 +203,14 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   #start(): void {
     const request = this.#waiting.shift();
     if (request === undefined) return;
+    this.#unanswered += 1;
     this.#bytesOwed += request.start();
     this.#wire.request(request);
   }
 
   #mayFeed(): boolean {
     if (this.#fault !== undefined || this.#wire.state !== 'node' || !this.#takesMore) return false;
+    if (this.#latest?.isLast === true && (this.#latest.complete || this.#latest.defect !== undefined)) return false;
     if (this.#latest?.complete === false) return true;
     return this.#waiting.length === 0 && this.#owed < REQUESTS_OWED_MAX && this.#mayStart();
   }

@@ -1,7 +1,7 @@
 // A request that node:http read.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { expectedAnswerBytes } from '../limits.ts';
-import type { HttpRequest, ProtocolFault, RequestListener } from '../request.ts';
+import type { HttpRequest, ProtocolFault, RequestDefect, RequestListener } from '../request.ts';
 import { respond, type Answer } from '../respond.ts';
 import { abandonBody, readBody } from './body.ts';
 
@@ -14,6 +14,9 @@ export interface NodeRequestOwner {
 
 export class NodeRequest implements HttpRequest {
   readonly expectsContinue: boolean;
+  readonly defect: RequestDefect | undefined;
+  /** Nothing behind it is a request: the connection ends behind its answer. */
+  readonly isLast: boolean;
   /** When its head had come, by `performance.now()`. */
   readonly startMs = performance.now();
   readonly #owner: NodeRequestOwner;
@@ -27,6 +30,12 @@ export class NodeRequest implements HttpRequest {
     this.#request = request;
     this.#response = response;
     this.expectsContinue = expectsContinue;
+    this.defect = defectOf(request);
+    // What follows an Upgrade may be another protocol (RFC 9110, section 7.8); HTTP/1.0 knows no Transfer-Encoding, so that
+    // somebody on the way may have seen another end (RFC 9112, section 6.1).
+    const { headers, httpVersionMinor } = request;
+    const oddEnd = httpVersionMinor === 0 && headers['transfer-encoding'] !== undefined;
+    this.isLast = this.defect !== undefined || headers.upgrade !== undefined || oddEnd;
   }
 
   get method(): string {
@@ -113,10 +122,33 @@ export class NodeRequest implements HttpRequest {
   }
 
   respond(requestId: string, answer: Answer, close: boolean): boolean {
-    if (!respond(this.#response, requestId, answer, close)) return false;
+    const last = close || this.isLast;
+    if (!respond(this.#response, requestId, answer, last)) return false;
     const expected = this.#bytesOwed;
     this.#bytesOwed = answer.body.length;
-    this.#owner.answered(this, expected, close);
+    this.#owner.answered(this, expected, last);
     return true;
   }
+}
+
+/** A registered name, an IPv4 address or an IPv6 address in brackets, and perhaps a port (RFC 9112, section 3.2). */
+const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]+)(?::\d{0,5})?$/;
+
+function defectOf(request: IncomingMessage): RequestDefect | undefined {
+  const { headers, httpVersionMajor, httpVersionMinor, rawHeaders } = request;
+  if (httpVersionMajor !== 1) return 'version';
+  const coding = headers['transfer-encoding'];
+  if (coding !== undefined && coding.toLowerCase() !== 'chunked') return 'transferCoding';
+  let hosts = 0;
+  let types = 0;
+  let credentials = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at]?.toLowerCase();
+    if (name === 'host') hosts += 1;
+    else if (name === 'content-type') types += 1;
+    else if (name === 'authorization') credentials += 1;
+  }
+  if (hosts > 1 || (hosts === 0 && httpVersionMinor > 0)) return 'host';
+  if (headers.host !== undefined && !HOST.test(headers.host)) return 'host';
+  return types > 1 || credentials > 1 ? 'repeatedField' : undefined;
 }

@@ -16,6 +16,7 @@ export interface PlainOwner {
 
 export class PlainRequest implements HttpRequest {
   readonly expectsContinue = false;
+  readonly defect = undefined;
   /** When its first byte came, by `performance.now()`; 0 where all of it came at once. */
   readonly startMs: number;
   readonly #owner: PlainOwner;
