@@ -47,11 +47,12 @@ async function run(config: ConsumerConfig, warnings: readonly string[]): Promise
   });
   for (const warning of warnings) log.warn(warning);
 
-  const reader = new StreamReader({ uri: config.queueUri, log });
-  const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const metrics = consumerMetrics(QUARANTINE_REASONS);
+  const { queueUri: uri, unlandedMs } = config;
+  const reader = new StreamReader({ uri, log, unlandedMs, onLost: (events) => metrics.lost.add(events) });
+  const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: config.batchMax });
-  const watch = new Watch({ reader, metrics, warehouse, log, prepared: () => consumer.prepared });
+  const watch = new Watch({ reader, metrics, warehouse, log, unlandedMs, prepared: () => consumer.prepared });
   const endpoints = createProcessEndpoints({
     draining: () => consumer.stopping,
     unready: () => consumer.trouble ?? watch.warehouseTrouble,

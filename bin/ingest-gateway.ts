@@ -62,7 +62,9 @@ async function run(config: GatewayConfig, warnings: readonly string[]): Promise<
     connection,
     enqueueTimeoutMs: config.enqueueTimeoutMs,
     log,
+    unlandedMs: config.unlandedMs,
     onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
+    onLost: (events) => metrics.lost.add(events),
   });
   const warehouse = config.warehouseUri === undefined ? undefined : openWarehouse(config.warehouseUri, 'gateway');
   const gateway = new Gateway({ config, log, material, verifier, queue, warehouse, metrics });

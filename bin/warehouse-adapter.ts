@@ -9,6 +9,8 @@ export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Wareho
     return createSqliteWarehouse({ path: uri.slice('sqlite:'.length), readOnly: role === 'gateway' });
   // A consumer lands three batches side by side and probes; a gateway serves look-ups side by side.
   return createPostgresWarehouse(
-    role === 'consumer' ? { uri, connectionsMax: 4 } : { uri, connectionsMax: 8, connectTimeoutMs: 1_000 },
+    role === 'consumer'
+      ? { uri, connectionsMax: 4 }
+      : { uri, connectionsMax: 8, connectTimeoutMs: 1_000, callTimeoutMs: 1_500 },
   );
 }

@@ -2,6 +2,8 @@
 import type { LogLevel } from '../process/log.ts';
 import { Settings, type BindAddress, type Environment, type EnvReport } from '../process/env.ts';
 
+const HOUR_MS = 3_600_000;
+
 export interface ConsumerConfig {
   readonly queueUri: string;
   readonly warehouseUri: string;
@@ -13,6 +15,8 @@ export interface ConsumerConfig {
   /** Entries that one read takes, and one transaction writes at most. */
   readonly batchMax: number;
   readonly replicasMax: number;
+  /** How long the queue keeps what has not landed, in milliseconds. */
+  readonly unlandedMs: number;
 
   /** How long a stop may take, in milliseconds. */
   readonly drainTimeoutMs: number;
@@ -31,6 +35,7 @@ export function readConsumerConfig(environment: Environment): {
     logLevel: settings.get('INGEST_LOG_LEVEL'),
     batchMax: settings.get('INGEST_CONSUMER_BATCH_MAX'),
     replicasMax: settings.get('INGEST_CONSUMER_REPLICAS_MAX'),
+    unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
   const report = settings.report();

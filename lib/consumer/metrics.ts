@@ -30,7 +30,7 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
     lagEvents: gauge('ingest_queue_lag_events', 'Events of the queue that no replica has landed yet.'),
     oldestUnlandedSeconds: gauge(
       'ingest_queue_oldest_unlanded_seconds',
-      'Age of the oldest event that no replica has landed yet; the queue drops it at 86400.',
+      'Age of the oldest event that no replica has landed yet; the queue drops it at INGEST_QUEUE_UNLANDED_HOURS_MAX.',
     ),
     quarantined,
     delay: delay.distribution(),
@@ -42,6 +42,10 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
     groupVanished: counter(
       'ingest_queue_group_vanished_total',
       'Times that the stream or its consumer group was gone and had to be made again.',
+    ).counter(),
+    lost: counter(
+      'ingest_queue_lost_total',
+      'Accepted events that the queue dropped before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, or deleted by hand.',
     ).counter(),
     failures: counter(
       'ingest_consumer_failures_total',

@@ -1,11 +1,11 @@
 // Looks every second at what the consumer's loop does not see by itself: how far the group is behind, whether the
-// warehouse can be written to while there is nothing to write, and whether events come near the end of the queue's
-// retention without having landed.
+// warehouse can be written to while there is nothing to write, and whether events come near the time at which
+// the queue drops them although they have not landed.
 //
 // The retention alarm comes RETENTION_MARGIN_MS before the queue drops the oldest event, as an error line that is
 // repeated; the gauge `ingest_queue_oldest_unlanded_seconds` tells the same to an alerting rule. A reading that is no
 // longer fresh (the queue is away) grows with the clock: it never looks better than it is.
-import { GroupVanished, RETENTION_MS, type QueueLag, type QueueReader } from '../ingest/queue.ts';
+import { GroupVanished, type QueueLag, type QueueReader } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import { Throttled, type Log } from '../process/log.ts';
@@ -20,6 +20,8 @@ export interface WatchOptions {
   readonly warehouse: Warehouse;
   readonly metrics: ConsumerMetrics;
   readonly log: Log;
+  /** How long the queue keeps what has not landed, in milliseconds. */
+  readonly unlandedMs: number;
   /** Whether the warehouse's schema stands; before that it is not asked. */
   readonly prepared: () => boolean;
 }
@@ -73,13 +75,14 @@ export class Watch {
       // The loop tells of a queue that is away. A group that is gone has nothing to be behind of, until it is made again.
       if (cause instanceof GroupVanished) this.#lag = { events: 0, oldestMs: 0 };
     }
-    if (this.#oldestUnlandedSeconds * 1000 < RETENTION_MS - RETENTION_MARGIN_MS) return;
+    const { unlandedMs } = this.#options;
+    if (this.#oldestUnlandedSeconds * 1000 < unlandedMs - RETENTION_MARGIN_MS) return;
     const { events } = this.#lag;
     const oldestS = Math.round(this.#oldestUnlandedSeconds);
     this.#alarm.line(() =>
       this.#options.log.error(
-        { events, oldestS, retentionS: RETENTION_MS / 1000 },
-        'events that have not landed are about to leave the queue: they will be lost unless they land before its retention ends',
+        { events, oldestS, limitS: unlandedMs / 1000 },
+        'events that have not landed are about to leave the queue: they will be lost unless they land before INGEST_QUEUE_UNLANDED_HOURS_MAX is over',
       ),
     );
   }

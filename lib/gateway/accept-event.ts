@@ -61,7 +61,7 @@ function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
   if (request.contentEncoding !== undefined && !isIdentity(request.contentEncoding)) return NO_ENCODING;
   const announced = request.contentLength ?? 0;
   if (announced > options.bodyBytesMax) return tooLarge(options);
-  if (!options.admission.admit(announced)) return OVERLOADED;
+  if (!options.admission.admit(verdict.producer, announced)) return OVERLOADED;
   exchange.readBody(options.bodyBytesMax, new Acceptance(options, exchange, verdict.producer, announced));
   return undefined;
 }
@@ -109,7 +109,7 @@ class Acceptance implements BodyHandler, Submission {
   }
 
   bodyGrows(bytes: number): GatewayAnswer | undefined {
-    if (!this.#options.admission.grow(bytes)) return OVERLOADED;
+    if (!this.#options.admission.grow(this.producer, bytes)) return OVERLOADED;
     this.#admittedBytes += bytes;
     return undefined;
   }
@@ -119,7 +119,7 @@ class Acceptance implements BodyHandler, Submission {
   }
 
   over(): void {
-    this.#options.admission.release(this.#admittedBytes);
+    this.#options.admission.release(this.producer, this.#admittedBytes);
   }
 
   #answerTo(outcome: Outcome): GatewayAnswer {

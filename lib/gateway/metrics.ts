@@ -53,6 +53,10 @@ export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures:
     enqueue: enqueue.distribution(),
     accepted: counter('ingest_accepted_total', 'Events that the queue took, repeated ones left out.').counter(),
     duplicates: counter('ingest_duplicates_total', 'Events that the queue had already.').counter(),
+    lost: counter(
+      'ingest_queue_lost_total',
+      'Accepted events that the queue dropped before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, or deleted by hand.',
+    ).counter(),
     aborted: counter('ingest_aborted_total', 'Requests that the client gave up before they were answered.').counter(),
     /** Nothing is shed without the dispatcher of RFC 014. */
     shed: counter('ingest_shed_total', 'Events answered with status shed; 0 without a dispatcher.').counter(),

@@ -75,12 +75,17 @@ export class BatchRefused extends Error {
   override readonly name = 'BatchRefused';
 }
 
+/** The batch took longer than a call may, and nothing of it was written: a smaller one may pass. */
+export class BatchTooSlow extends Error {
+  override readonly name = 'BatchTooSlow';
+}
+
 export interface Warehouse {
   /** Makes or migrates the schema. Safe when several processes do it at once. Rejects when the warehouse is away. */
   prepare(): Promise<void>;
   /**
-   * Writes a batch in one transaction. Rejects with BatchRefused when an event in it can never be stored, with
-   * anything else when the warehouse is away (nothing was written, or it is not known; the same batch again is safe).
+   * Writes a batch in one transaction. Rejects with BatchRefused when an event in it can never be stored, with BatchTooSlow
+   * when it took too long, with anything else when the warehouse is away (nothing was written, or it is not known; the same batch again is safe).
    */
   land(batch: readonly LandingEvent[]): Promise<readonly Landing[]>;
   /** Writes quarantine rows in one transaction; an entry that has one already is left alone. */

@@ -5,12 +5,11 @@
 // already, and nothing of it is kept. Rows go in sorted by id: two replicas with the same ids then wait for each other in
 // one order and do not deadlock. What is wrong with a row is for INSERT to say.
 //
-// Limits: every call ends within CALL_TIMEOUT_MS plus CONNECT_TIMEOUT_MS, look-ups within FIND_TIMEOUT_MS each way. A
-// frozen or unreachable server is therefore "away", and never a hang. It reads `client_encoding` from nobody: pg
-// speaks UTF-8.
+// Limits: those of sessions.ts. It reads `client_encoding` from nobody: pg speaks UTF-8.
 import pg from 'pg';
 import {
   BatchRefused,
+  BatchTooSlow,
   type Landing,
   type LandingEvent,
   type QuarantinedEntry,
@@ -21,18 +20,20 @@ import {
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
 import { copyEvents } from './copy.ts';
 import { migrate } from './migrations.ts';
+import { openSessions, sqlstateClass, timedOut, transacted } from './sessions.ts';
 
 const CONNECT_TIMEOUT_MS = 3_000;
 const CALL_TIMEOUT_MS = 15_000;
-const FIND_TIMEOUT_MS = 1_500;
 /** After a COPY that was refused: a row that is not new seldom comes alone, and what was copied before it is thrown away. */
 const COPY_PAUSE_MS = 1_000;
 
-/** A look-up that finds a warehouse away must not hold the gateway's answer for long; landing may wait longer. */
 export interface PostgresWarehouseOptions {
   readonly uri: string;
+  /** Sessions with the server at most. */
   readonly connectionsMax: number;
+  /** A look-up that finds a warehouse away must not hold the gateway's answer for long; landing may wait longer. */
   readonly connectTimeoutMs?: number;
+  readonly callTimeoutMs?: number;
 }
 
 const LAND = `
@@ -68,18 +69,7 @@ type Found =
   | { landed: false; text: null; body: Buffer; type: null; reason: string; accepted: number; ended: number };
 
 export function createPostgresWarehouse(options: PostgresWarehouseOptions): Warehouse {
-  const pool = new pg.Pool({
-    connectionString: options.uri,
-    max: options.connectionsMax,
-    connectionTimeoutMillis: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
-    query_timeout: CALL_TIMEOUT_MS,
-    keepAlive: true,
-    application_name: 'ingest',
-  });
-  // A connection that breaks while nobody uses it is replaced at the next call, which tells if the server is away. One
-  // that breaks in use rejects its query, and raises the same error as an event, which would end the process.
-  pool.on('error', () => undefined);
-  pool.on('connect', (client) => client.on('error', () => undefined));
+  const pool = openSessions({ connectTimeoutMs: CONNECT_TIMEOUT_MS, callTimeoutMs: CALL_TIMEOUT_MS, ...options });
   let closing: Promise<void> | undefined;
   let copyAtMs = Number.NEGATIVE_INFINITY;
 
@@ -92,8 +82,9 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
       const rows = await copyEvents(client, events, Date.now());
       if (rows === events.length) return new Set(events.map(({ id }) => id));
     } catch (cause) {
-      broken = !(cause instanceof pg.DatabaseError);
-      if (broken) throw cause;
+      const state = sqlstateClass(cause);
+      broken = state === undefined;
+      if (broken || SERVER_CLASSES.has(state ?? '')) throw cause;
     } finally {
       client.release(broken);
     }
@@ -103,7 +94,7 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
 
   /** Those of the rows that were new. */
   async function inserted(events: readonly LandingEvent[]): Promise<ReadonlySet<string>> {
-    const { rows } = await refusing(pool.query<{ id: string }>(LAND, landingArrays(events)));
+    const { rows } = await pool.query<{ id: string }>(LAND, landingArrays(events));
     return new Set(rows.map(({ id }) => id));
   }
 
@@ -121,26 +112,22 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
 
     async land(batch) {
       const firsts = firstOfEachId(batch);
-      const landed = (await copied(firsts)) ?? (await inserted(firsts));
+      const landed = await telling(transacted(async () => (await copied(firsts)) ?? (await inserted(firsts))));
       if (landed.size === batch.length) return batch.map(() => 'landed');
-      return verdicts(batch, landed, await owners(pool, batch, landed));
+      return verdicts(batch, landed, await transacted(() => owners(pool, batch, landed)));
     },
 
     async quarantine(entries) {
       if (entries.length === 0) return;
-      await pool.query(QUARANTINE, quarantineArrays(entries));
+      await transacted(() => pool.query(QUARANTINE, quarantineArrays(inOrder(entries))));
     },
 
     async find(id, producer) {
       if (!storable(id) || !producer.isWellFormed()) return { kind: 'unknown' };
       const landedProducer = producer.includes('\0') ? null : producer;
       try {
-        const query = {
-          text: FIND,
-          values: [id, landedProducer, storableText(producer)],
-          query_timeout: FIND_TIMEOUT_MS,
-        };
-        return lookup((await pool.query<Found>(query)).rows[0]);
+        const values = [id, landedProducer, storableText(producer)];
+        return lookup((await transacted(() => pool.query<Found>(FIND, values))).rows[0]);
       } catch {
         return { kind: 'unavailable' };
       }
@@ -163,6 +150,9 @@ function firstOfEachId(batch: readonly LandingEvent[]): LandingEvent[] {
   for (const event of batch) if (!firsts.has(event.id)) firsts.set(event.id, event);
   return [...firsts.values()].sort((one, other) => (one.id < other.id ? -1 : 1));
 }
+
+const inOrder = (entries: readonly QuarantinedEntry[]): QuarantinedEntry[] =>
+  entries.toSorted((one, other) => (one.entry < other.entry ? -1 : 1));
 
 const landingArrays = (events: readonly LandingEvent[]): Buffer[] => [
   textArray(events.map((event) => event.id)),
@@ -233,14 +223,18 @@ const storable = (id: string): boolean => !id.includes('\0') && id.isWellFormed(
 // Classes of SQLSTATE (PostgreSQL manual, appendix A) that speak of the data and would say the same tomorrow: data
 // exception, constraint violation, WITH CHECK OPTION, program limit, and an error that a trigger raised.
 const REFUSING_CLASSES = new Set(['22', '23', '44', '54', 'P0']);
+// Classes that speak of the server or of another transaction: INSERT would meet the same.
+const SERVER_CLASSES = new Set(['08', '40', '53', '55', '57', '58', 'XX']);
 
-async function refusing<T>(query: Promise<T>): Promise<T> {
+/** What a batch met, in the port's words. */
+async function telling<T>(landing: Promise<T>): Promise<T> {
   try {
-    return await query;
+    return await landing;
   } catch (cause) {
-    if (cause instanceof pg.DatabaseError && cause.code !== undefined && REFUSING_CLASSES.has(cause.code.slice(0, 2))) {
+    if (cause instanceof pg.DatabaseError && REFUSING_CLASSES.has(sqlstateClass(cause) ?? '')) {
       throw new BatchRefused(cause.code, { cause });
     }
+    if (timedOut(cause)) throw new BatchTooSlow('the batch took too long', { cause });
     throw cause;
   }
 }

@@ -107,6 +107,13 @@ export const SETTINGS = Object.freeze({
     DAEMONS,
     'the queue: `redis://[user:password@]host:port[/db]`, or `rediss://` over TLS',
   ),
+  INGEST_QUEUE_UNLANDED_HOURS_MAX: integer(
+    DAEMONS,
+    168,
+    [24, 8_760],
+    '',
+    'hours for which the queue keeps what has not landed; what has landed stays 24',
+  ),
   INGEST_QUEUE_DURABILITY: choice(
     GATEWAY,
     ['warn', 'require'],

@@ -10,12 +10,12 @@
 --
 -- The id index. Ids are noted in one large hash for each slice of time, `{stream}:ids:<start>`. A slice begins with an
 -- event that comes a third of retention or more after the last slice's start, and is named by that event's time.
--- `{stream}:ids` lists the starts, newest first. New ids go in the newest slice; every slice is asked. One is dropped as
--- a whole when its youngest id is past retention, as a rule three older ones are left.
+-- `{stream}:ids` lists the starts, newest first. New ids go in the newest slice; every slice is asked. trim.lua drops
+-- one as a whole when its youngest id is past retention, as a rule three older ones are left.
 --
 -- Fact: each older slice adds 8 % to an event's cost, and fewer slices hold more ids past retention. Choice: thirds. Effect:
 -- the index has 1 to 1.33 times the ids that are within retention; halves would have up to 1.5 times, and too much memory.
-local SLICES, LIVES, PREFIX, CALLS_A_TRIM = 3, 8, 3, 16
+local SLICES, PREFIX = 3, 3
 
 local ARGV, call, match, sub = ARGV, redis.call, string.match, string.sub
 local count = (#ARGV - 1) / 3
@@ -107,23 +107,9 @@ if first then
   if age and age >= 0 and age < ARGV[1] / SLICES then
     call('HSET', ids .. ':' .. newest, unpack(noted))
   else
-    -- What a slice holds is not younger than the start of the one that was begun after it.
-    local past, kept, dropped, younger = oldest(), ms, {}, ms
-    for start in string.gmatch(starts, '%d+') do
-      if tonumber(younger) > past then kept = kept .. ' ' .. start else dropped[#dropped + 1] = ids .. ':' .. start end
-      younger = start
-    end
-    -- Fact: a hash of a million ids that is deleted, or expires, stops the server for a second. Choice: UNLINK, which frees
-    -- it in another thread. The time to live is long enough for that to come first, and ends an index that nobody uses.
-    if #dropped > 0 then call('UNLINK', unpack(dropped)) end
     call('HSET', ids .. ':' .. ms, unpack(noted))
-    call('SET', ids, kept)
-    redis.pcall('PEXPIREAT', ids .. ':' .. ms, ms + LIVES * ARGV[1])
+    call('SET', ids, starts == '' and ms or ms .. ' ' .. starts)
   end
-  -- Fact: cutting the stream costs as much in each call as once in a while, when it cuts more at once. Choice: one call in 16,
-  -- by chance: by the time and an id's last byte, as either alone may keep a beat. 16 of the gateway's largest calls add
-  -- less than the 10,000 entries that one cut may take.
-  if (ms + string.byte(noted[1], -1)) % CALLS_A_TRIM == 0 then call('XTRIM', stream, 'MINID', '~', oldest()) end
 end
 
 if not verdicts then return string.rep('0', count) end

@@ -97,6 +97,9 @@ export class RedisConnection<Answer> {
     this.#dialect = dialect;
   }
 
+  /** The same connection, for whoever wants values. */
+  readonly values: Server = { send: (command) => this.send(command).then(this.#dialect.value) };
+
   get ready(): boolean {
     return this.#inspected && (this.#client?.isReady ?? false);
   }

@@ -25,9 +25,8 @@ import { OutstandingCalls, settleAll, type Call } from './outstanding-calls.ts';
 import { queueIdentity } from './queue-identity.ts';
 import type { Reply } from './reply.ts';
 import { Script } from './script.ts';
-
-/** The stream's name; the consumer reads the same. */
-export const STREAM = 'ingest';
+import { STREAM } from './stream-names.ts';
+import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
 
 /** How often the queue is asked whether it would take an event, and how long it may take to say so. */
 export const PROBE_INTERVAL_MS = 400;
@@ -48,9 +47,13 @@ export interface StreamQueueOptions {
   readonly enqueueTimeoutMs: number;
   readonly log: Log;
   readonly retentionMs?: number;
+  /** How long what has not landed stays in the queue, in milliseconds; at least `retentionMs`. */
+  readonly unlandedMs?: number;
   readonly stream?: string;
   /** Called once for each answered call, with the time it took in seconds and how many events it carried. */
   readonly onCall?: (seconds: number, events: number) => void;
+  /** Called with the number of accepted events that the queue lost before they landed. */
+  readonly onLost?: (events: number) => void;
 }
 
 export class StreamQueue implements Queue {
@@ -69,6 +72,7 @@ export class StreamQueue implements Queue {
   readonly #calls: OutstandingCalls;
   #stalledSinceMs: number | undefined;
 
+  readonly #trimmer: StreamTrimmer;
   readonly #prober: NodeJS.Timeout;
   #probing = false;
   #probedMs = Number.NEGATIVE_INFINITY;
@@ -83,8 +87,20 @@ export class StreamQueue implements Queue {
     this.#retention = String(this.#retentionMs);
     this.#stream = options.stream ?? STREAM;
     this.#onCall = options.onCall ?? (() => undefined);
+    this.#trimmer = new StreamTrimmer({
+      server: this.#connection.values,
+      stream: this.#stream,
+      retentionMs: this.#retentionMs,
+      unlandedMs: options.unlandedMs ?? Math.max(this.#retentionMs, UNLANDED_HOURS_MAX * 3_600_000),
+      log: this.#log,
+      onLost: options.onLost ?? (() => undefined),
+    });
+    this.#trimmer.start();
     this.#connection.inspect = async (server) => void (await queueIdentity(server, this.#stream));
-    this.#connection.onReady = () => void this.probe();
+    this.#connection.onReady = () => {
+      void this.probe();
+      void this.#trimmer.look();
+    };
     this.#connection.onLost = (reason) => {
       this.#stalledSinceMs = undefined;
       this.#says(reason);
@@ -147,6 +163,7 @@ export class StreamQueue implements Queue {
 
   async close(): Promise<void> {
     clearInterval(this.#prober);
+    this.#trimmer.stop();
     await this.#connection.close();
     this.#calls.close();
   }

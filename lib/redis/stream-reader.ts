@@ -9,7 +9,14 @@
 import { randomUUID } from 'node:crypto';
 import { isUtf8 } from 'node:buffer';
 import { hostname } from 'node:os';
-import { GroupVanished, REPLICA_LEASE_MS, type Delivery, type QueueLag, type QueueReader } from '../ingest/queue.ts';
+import {
+  GroupVanished,
+  REPLICA_LEASE_MS,
+  RETENTION_MS,
+  type Delivery,
+  type QueueLag,
+  type QueueReader,
+} from '../ingest/queue.ts';
 import { TIME_MS_MAX } from '../ingest/warehouse.ts';
 import type { Log } from '../process/log.ts';
 import { byteConnection, type RedisConnection, type Server, valueConnection } from './client.ts';
@@ -18,9 +25,8 @@ import { NoAnswer, QueueRefusal, RedisError } from './errors.ts';
 import { queueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import { Script } from './script.ts';
-import { STREAM } from './stream-queue.ts';
-
-export const GROUP = 'warehouse';
+import { GROUP, STREAM } from './stream-names.ts';
+import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
 
 const ANSWER_TIMEOUT_MS = 3_000;
 const CLAIM_INTERVAL_MS = 1_000;
@@ -35,6 +41,10 @@ export interface StreamReaderOptions {
   readonly uri: string;
   readonly log: Log;
   readonly stream?: string;
+  /** How long what has not landed stays in the queue, in milliseconds. */
+  readonly unlandedMs?: number;
+  /** Called with the number of accepted events that the queue lost before a member read them. */
+  readonly onLost?: (events: number) => void;
 }
 
 /** Names of an entry's members. */
@@ -50,6 +60,7 @@ export class StreamReader implements QueueReader {
   readonly #register = new Script('register.lua');
   readonly #leave = new Script('leave.lua');
   readonly #lag = new Script('lag.lua');
+  readonly #trimmer: StreamTrimmer;
 
   #signs: NodeJS.Timeout | undefined;
   #replicasMax = 0;
@@ -63,12 +74,21 @@ export class StreamReader implements QueueReader {
   #source = '';
   #closing: Promise<void> | undefined;
 
-  constructor({ uri, log, stream = STREAM }: StreamReaderOptions) {
+  constructor(options: StreamReaderOptions) {
+    const { uri, log, stream = STREAM } = options;
     this.#stream = stream;
     this.#log = log;
     this.#reading = byteConnection({ uri, log: log.child({ connection: 'reading' }), name: 'ingest-consumer' });
     this.#control = valueConnection({ uri, log: log.child({ connection: 'control' }), name: 'ingest-consumer' });
     this.#reading.onLost = () => (this.#againFrom = '0');
+    this.#trimmer = new StreamTrimmer({
+      server: this.#control.values,
+      stream,
+      retentionMs: RETENTION_MS,
+      unlandedMs: options.unlandedMs ?? UNLANDED_HOURS_MAX * 3_600_000,
+      log,
+      onLost: options.onLost ?? (() => undefined),
+    });
     this.#reading.inspect = (server) => this.#identify(server);
     this.#control.inspect = (server) => this.#identify(server);
   }
@@ -107,6 +127,7 @@ export class StreamReader implements QueueReader {
     if ((await this.#sign(replicasMax)) === -1) return false;
     this.#replicasMax = replicasMax;
     this.#signs ??= setInterval(() => void this.#showLife(), SIGN_OF_LIFE_INTERVAL_MS);
+    this.#trimmer.start();
     return true;
   }
 
@@ -159,6 +180,7 @@ export class StreamReader implements QueueReader {
 
   async #end(): Promise<void> {
     clearInterval(this.#signs);
+    this.#trimmer.stop();
     if (this.#control.ready) await this.#leaveGroup(0).catch(() => undefined);
     await Promise.all([this.#reading.close(), this.#control.close()]);
   }

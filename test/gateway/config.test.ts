@@ -28,6 +28,7 @@ describe("the gateway's configuration", () => {
       {
         queueUri: 'redis://127.0.0.1:6379',
         queueDurability: 'warn',
+        unlandedMs: 168 * 3_600_000,
         warehouseUri: undefined,
         address: { host: '127.0.0.1', port: 8443 },
         logLevel: 'info',

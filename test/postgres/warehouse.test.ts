@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import pg from 'pg';
-import type { LandingEvent } from '../../lib/ingest/warehouse.ts';
+import type { LandingEvent, QuarantinedEntry } from '../../lib/ingest/warehouse.ts';
 import { LOCK_KEY } from '../../lib/postgres/migrations.ts';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import { describeWarehouse } from '../contract/warehouse.ts';
@@ -119,6 +119,66 @@ describe('the PostgreSQL warehouse', () => {
         landed: true,
       })),
     );
+  });
+
+  it('copies ids of any length in UTF-8', async (t) => {
+    const uri = await server.freshDatabase();
+    const warehouse = createPostgresWarehouse({ uri, connectionsMax: 1 });
+    t.after(() => warehouse.close());
+    await warehouse.prepare();
+    // Three bytes for each unit of UTF-16, which is the most that there is; and bodies that leave no room.
+    const ids = Array.from({ length: 40 }, (_, at) => '件'.repeat(250) + String.fromCodePoint(0x4e00 + at));
+    const batch = ids.map((id) => ({
+      id,
+      type: 't',
+      producer: '店'.repeat(100),
+      body: Buffer.from('{}'),
+      acceptedAtMs: 1,
+    }));
+    for (const events of [batch.slice(0, 1), batch.slice(1)])
+      assert.deepEqual(
+        await warehouse.land(events),
+        events.map(() => 'landed'),
+      );
+    const rows = await server.query<{ id: string; producer: string }>(
+      uri,
+      'SELECT id, producer FROM events ORDER BY id',
+    );
+    assert.deepEqual(
+      rows,
+      ids.map((id) => ({ id, producer: '店'.repeat(100) })),
+    );
+  });
+
+  // Two replicas that write the same ids in different orders each wait for the other one.
+  it('writes rows in the order of their ids, by either statement', async (t) => {
+    const uri = await server.freshDatabase();
+    const warehouse = createPostgresWarehouse({ uri, connectionsMax: 1 });
+    t.after(() => warehouse.close());
+    await warehouse.prepare();
+    const event = (id: string): LandingEvent => ({
+      id,
+      type: 't',
+      producer: 'shop',
+      body: Buffer.from('{}'),
+      acceptedAtMs: 1,
+    });
+    await warehouse.land(['d', 'b', 'a', 'c'].map(event));
+    await warehouse.land(['h', 'a', 'f', 'e', 'g'].map(event));
+    const poison = (entry: string): QuarantinedEntry => ({
+      entry,
+      producer: '',
+      reason: 'r',
+      acceptedAtMs: 1,
+      body: Buffer.alloc(0),
+    });
+    await warehouse.quarantine(['3', '1', '2'].map(poison));
+    const written = async (table: string, name: string): Promise<unknown[]> =>
+      (await server.query<{ name: string }>(uri, `SELECT ${name} AS name FROM ${table} ORDER BY ctid`)).map(
+        (row) => row.name,
+      );
+    assert.deepEqual(await written('events', 'id'), ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']);
+    assert.deepEqual(await written('events_quarantine', 'entry'), ['1', '2', '3']);
   });
 
   it('does not call landed what a trigger of the operator left out', async (t) => {

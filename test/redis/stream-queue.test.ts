@@ -142,7 +142,7 @@ describe('the id index', () => {
     assert.deepEqual([(await slices(stream)).length, await redis.length(stream)], [2, 2]);
   });
 
-  it('begins a slice every third of retention, knows each id as long, and then frees a slice without a synchronous delete', async () => {
+  it('begins a slice every third of retention, knows each id as long, and then drops a slice without a synchronous delete', async () => {
     const own = await TestRedis.start();
     const retentionMs = 2_100;
     const stream = 'ingest';
@@ -165,7 +165,8 @@ describe('the id index', () => {
       }
       const starts = await slices(stream, own);
       first ??= starts.at(-1);
-      assert.ok(starts.length <= 5, starts.join());
+      // Three that are within retention, the one that began before it, and what came since the last look of the trimmer.
+      assert.ok(starts.length <= 4 + 3, starts.join());
       for (let at = 1; at < starts.length; at += 1)
         assert.ok(Number(starts[at - 1]) - Number(starts[at]) >= retentionMs / 3, starts.join());
       return !starts.includes(first ?? '');
@@ -173,10 +174,6 @@ describe('the id index', () => {
     assert.ok(olderKnown > 0);
     const keys = await sliceKeys(stream, own);
     assert.deepEqual(keys.sort(), (await slices(stream, own)).map((start) => `{ingest}:ids:${start}`).sort());
-    for (const key of keys) {
-      const leftMs = Number(await own.command('PTTL', key));
-      assert.ok(leftMs > 5 * retentionMs && leftMs <= 8 * retentionMs, `${leftMs} ms`);
-    }
     const stats = String(await own.command('INFO', 'everything'));
     assert.match(stats, /^expired_keys:0\r$/m);
     assert.match(stats, /^cmdstat_unlink:calls=[1-9]/m);
@@ -184,7 +181,7 @@ describe('the id index', () => {
     assert.equal(await outcomeOf(queue, ['kept-0'], 'q'), 'accepted');
   });
 
-  it('and the stream is trimmed', async () => {
+  it('and the stream are emptied when nothing comes any more', async () => {
     const stream = 'trimmed';
     const queue = await openQueue(redis, { stream, retentionMs: 300 });
     await submitInTurns(
@@ -192,11 +189,8 @@ describe('the id index', () => {
       ids('old', 2_000).map((id) => new Recorded(id)),
       256,
     );
-    let n = 0;
-    await eventually('most of the old entries are cut', async () => {
-      assert.equal(await outcomeOf(queue, [`new-${(n += 1)}`]), 'accepted');
-      return (await redis.length(stream)) < 200 + n;
-    });
+    await eventually('all of them are gone, and their ids', async () => (await redis.length(stream)) === 0);
+    await eventually('the index is gone', async () => (await sliceKeys(stream)).length === 0);
   });
 
   it('reads an entry whose first digits are one more than its slice has', async () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
-import { GROUP, StreamReader } from '../../lib/redis/stream-reader.ts';
-import { STREAM } from '../../lib/redis/stream-queue.ts';
+import { StreamReader } from '../../lib/redis/stream-reader.ts';
+import { GROUP, STREAM } from '../../lib/redis/stream-names.ts';
 import { describeQueueReader } from '../contract/queue-reader.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';

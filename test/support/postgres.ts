@@ -15,8 +15,8 @@ const START_TIMEOUT_MS = 20_000;
 const PORT = 5432;
 
 export interface PostgresServer {
-  /** The URI of a new, empty database. */
-  freshDatabase(): Promise<string>;
+  /** The URI of a new, empty database. `options` are added to CREATE DATABASE. */
+  freshDatabase(options?: string): Promise<string>;
   /** One query on the database of `uri`, by a connection of its own. */
   query<Row extends pg.QueryResultRow>(uri: string, text: string, values?: unknown[]): Promise<Row[]>;
   stop(): Promise<void>;
@@ -156,11 +156,11 @@ async function answers(uri: string, deadline: number): Promise<boolean> {
 function databasesOf(uri: string): Pick<PostgresServer, 'freshDatabase' | 'query'> {
   return {
     query,
-    async freshDatabase() {
+    async freshDatabase(options = '') {
       databases += 1;
       const name = `ingest_test_${process.pid}_${databases}`;
       await query(uri, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
-      await query(uri, `CREATE DATABASE ${name} TEMPLATE template0 ENCODING 'UTF8'`);
+      await query(uri, `CREATE DATABASE ${name} TEMPLATE template0 ENCODING 'UTF8' ${options}`);
       const fresh = new URL(uri);
       fresh.pathname = `/${name}`;
       return fresh.href;

@@ -1,6 +1,8 @@
 // A real Redis server of a test's own: its port is free, its data in a temporary folder.
 import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { join } from 'node:path';
 import { createClient } from 'redis';
 import { atEnd, eventually, exited, start, temporaryFolder, type Child } from './scope.ts';
 
@@ -20,6 +22,22 @@ export function freePort(): Promise<number> {
   });
 }
 
+/** The environment in which a process takes its time from a file (libfaketime), and reads that anew for each question. */
+function clockFrom(file: string): NodeJS.ProcessEnv {
+  execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['faketime', 'faketime']);
+  const library = readdirSync('/usr/lib')
+    .map((name) => `/usr/lib/${name}/faketime/libfaketimeMT.so.1`)
+    .find((path) => existsSync(path));
+  if (library === undefined) throw new Error('libfaketime was not found: install the package faketime');
+  // libc again: with Redis' own allocator the library would need memory before it is ready, and the clock for that.
+  return {
+    LD_PRELOAD: `${library}:libc.so.6`,
+    FAKETIME_TIMESTAMP_FILE: file,
+    FAKETIME_NO_CACHE: '1',
+    DONT_FAKE_MONOTONIC: '1',
+  };
+}
+
 /** One entry of the stream. */
 export interface StreamEntry {
   readonly entry: string;
@@ -30,6 +48,7 @@ export class TestRedis {
   readonly port: number;
   readonly #folder: string;
   readonly #args: readonly string[];
+  #clock: string | undefined;
   #child: Child | undefined;
   #client: ReturnType<typeof createClient> | undefined;
 
@@ -47,6 +66,21 @@ export class TestRedis {
     return redis;
   }
 
+  /** A server whose clock a test sets (libfaketime, by `setClock`). */
+  static async startWithClock(): Promise<TestRedis> {
+    const redis = new TestRedis(await freePort(), temporaryFolder('ingest-redis-'), []);
+    redis.#clock = join(temporaryFolder('ingest-clock-'), 'clock');
+    redis.setClock(0);
+    await redis.start();
+    atEnd(() => redis.#forget());
+    return redis;
+  }
+
+  /** Sets the clock of a server made by `startWithClock`, as hours ahead of this machine's. */
+  setClock(hoursAhead: number): void {
+    writeFileSync(this.#clock ?? '', `+${Math.round(hoursAhead * 3_600)}\n`);
+  }
+
   get uri(): string {
     return `redis://127.0.0.1:${this.port}`;
   }
@@ -59,7 +93,7 @@ export class TestRedis {
 
   /** Starts the server (again) and does not wait. */
   launch(extra: readonly string[] = []): void {
-    this.#child = start(SERVER, [
+    const args = [
       '--port',
       String(this.port),
       '--bind',
@@ -76,7 +110,12 @@ export class TestRedis {
       'noeviction',
       ...this.#args,
       ...extra,
-    ]);
+    ];
+    this.#child = start(
+      SERVER,
+      args,
+      this.#clock === undefined ? process.env : { ...process.env, ...clockFrom(this.#clock) },
+    );
     this.#child.stdout.resume();
     this.#child.stderr.resume();
   }

@@ -1,0 +1,92 @@
+// The producers file (INGEST_PRODUCERS_FILE): what single producers may do. JSON:
+//
+//   { "producers": { "spiffe://shop/web": { "rate": 100, "types": ["order.*"] },
+//                    "spiffe://shop/old": { "disabled": "moved to spiffe://shop/web" },
+//                    "*": { "rate": 10 } } }
+//
+// Keys are producer names; `*` is for every producer without a row of its own. `rate` is events a second for each process, `types` the
+// types that are allowed, where `*` stands for any characters, `disabled` a reason that the producer is told. What a row leaves
+// out is not restricted.
+import { Type, type Static } from '@sinclair/typebox';
+import { TypeCompiler } from '@sinclair/typebox/compiler';
+
+const Rules = Type.Object(
+  {
+    rate: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 1_000_000 })),
+    types: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 256, pattern: '^[A-Za-z0-9_.*-]+$' }))),
+    disabled: Type.Optional(Type.String({ minLength: 1, maxLength: 256, pattern: '^[^\\u0000-\\u001F\\u007F]*$' })),
+  },
+  { additionalProperties: false },
+);
+
+const File = TypeCompiler.Compile(
+  Type.Object({ producers: Type.Record(Type.String(), Rules) }, { additionalProperties: false }),
+);
+
+/** What one producer may do. */
+export interface ProducerRules {
+  /** Events a second; undefined for no limit of its own. */
+  readonly rate: number | undefined;
+  /** Why it may send nothing. */
+  readonly disabled: string | undefined;
+  readonly allowsType: (type: string) => boolean;
+}
+
+export class ProducersFileError extends Error {
+  override readonly name = 'ProducersFileError';
+}
+
+const UNRESTRICTED: ProducerRules = Object.freeze({ rate: undefined, disabled: undefined, allowsType: () => true });
+
+export class Producers {
+  static readonly UNRESTRICTED = new Producers(new Map());
+  readonly #rules: ReadonlyMap<string, ProducerRules>;
+
+  constructor(rules: ReadonlyMap<string, ProducerRules>) {
+    this.#rules = rules;
+  }
+
+  /** Throws ProducersFileError with every problem, by JSON Pointer. */
+  static parse(text: string): Producers {
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch (cause) {
+      throw new ProducersFileError(`not JSON (${(cause as Error).message})`, { cause });
+    }
+    if (!File.Check(value)) {
+      const problems = [...File.Errors(value)].map(({ path, message }) => `${path || '/'}: ${message}`);
+      throw new ProducersFileError([...new Set(problems)].slice(0, 20).join('; '));
+    }
+    return new Producers(new Map(Object.entries(value.producers).map(([name, rules]) => [name, rulesOf(rules)])));
+  }
+
+  rulesFor(producer: string): ProducerRules {
+    return this.#rules.get(producer) ?? this.#rules.get('*') ?? UNRESTRICTED;
+  }
+}
+
+function rulesOf({ rate, types, disabled }: Static<typeof Rules>): ProducerRules {
+  return { rate, disabled, allowsType: types === undefined ? () => true : typeMatcher(types) };
+}
+
+/** Matches without backtracking over more than the text's length for each star. */
+function typeMatcher(patterns: readonly string[]): (type: string) => boolean {
+  const exact = new Set(patterns.filter((pattern) => !pattern.includes('*')));
+  const wild = patterns.filter((pattern) => pattern.includes('*')).map((pattern) => pattern.split(/\*+/));
+  return (type) => exact.has(type) || wild.some((parts) => matches(parts, type));
+}
+
+/** True where `text` is the parts in this order with any characters between them: the first begins it, the last ends it. */
+function matches(parts: readonly string[], text: string): boolean {
+  const first = parts[0] ?? '';
+  const last = parts.at(-1) ?? '';
+  if (!text.startsWith(first) || !text.endsWith(last) || text.length < first.length + last.length) return false;
+  let at = first.length;
+  for (const part of parts.slice(1, -1)) {
+    const found = text.indexOf(part, at);
+    if (found === -1) return false;
+    at = found + part.length;
+  }
+  return at <= text.length - last.length;
+}

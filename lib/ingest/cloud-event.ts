@@ -1,0 +1,114 @@
+// CloudEvents 1.0 in binary content mode (HTTP protocol binding 1.0.2, section 3.1), made into the equivalent structured event
+// (JSON event format 1.0.2), so that queue, warehouse and look-up know one form.
+//
+// Invariants: what comes out is one JSON object whose members are the attributes, in the order of their header fields, and
+// `data` with the very bytes of the body where its media type says JSON, else `data_base64`. A body that is no JSON text by itself
+// never becomes part of the object, so it cannot add members to it.
+//
+// What it does not do: hold `id` and `type` against the envelope's schema; parseEvent does that to the result.
+import { isUtf8 } from 'node:buffer';
+import type { EventFault, InvalidEvent } from './event.ts';
+
+/** A header field: its name in lower case, its value as HTTP gives it (latin1). */
+export type HeaderField = readonly [name: string, value: string];
+
+export interface StructuredEvent {
+  readonly valid: true;
+  readonly body: Buffer;
+}
+
+const PREFIX = 'ce-';
+const REQUIRED = ['specversion', 'id', 'source', 'type'] as const;
+/** Attribute names (CloudEvents 1.0.2, "Naming conventions"). */
+const ATTRIBUTE_NAME = /^[a-z0-9]+$/;
+/** Members of the JSON format that are no attributes of a header: the media type has its own header, the data is the body. */
+const NOT_HEADERS: ReadonlySet<string> = new Set(['data', 'datacontenttype']);
+const JSON_MEDIA_TYPE = /^[^;]*[/+]json[ \t]*(?:;|$)/i;
+
+/** True where the head is that of a CloudEvent in binary mode. `contentType` is the field's value. */
+export function isBinaryMode(fields: Iterable<HeaderField>, contentType: string | undefined): boolean {
+  if (contentType?.toLowerCase().startsWith('application/cloudevents') === true) return false;
+  for (const [name] of fields) if (name === 'ce-specversion' || name === 'ce-id') return true;
+  return false;
+}
+
+/** True for the media types of batched content mode, which is not accepted. */
+export const isBatchedMode = (contentType: string | undefined): boolean =>
+  contentType?.toLowerCase().startsWith('application/cloudevents-batch') === true;
+
+/** The structured form of an event whose attributes stand in `fields` and whose data is `body`. Never throws. */
+export function structuredEvent(
+  fields: Iterable<HeaderField>,
+  contentType: string | undefined,
+  body: Buffer,
+): StructuredEvent | InvalidEvent {
+  const faults: EventFault[] = [];
+  const attributes = attributesOf(fields, faults);
+  for (const name of REQUIRED) {
+    if (!attributes.has(name)) faults.push({ path: `/${name}`, message: `must be sent as header field ce-${name}` });
+  }
+  const version = attributes.get('specversion');
+  if (version !== undefined && version !== '1.0') faults.push({ path: '/specversion', message: 'must be 1.0' });
+  if (attributes.get('source') === '') faults.push({ path: '/source', message: 'must not be empty' });
+  const data = dataMember(contentType, body);
+  if (typeof data !== 'string') faults.push(data);
+  if (faults.length > 0 || typeof data !== 'string')
+    return { valid: false, detail: 'the header fields are no CloudEvent 1.0 in binary mode', errors: faults };
+  if (contentType !== undefined) attributes.set('datacontenttype', contentType);
+  const members = [...attributes].map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`);
+  return { valid: true, body: Buffer.from(`{${members.join(',')}${data}}`) };
+}
+
+function attributesOf(fields: Iterable<HeaderField>, faults: EventFault[]): Map<string, string> {
+  const attributes = new Map<string, string>();
+  for (const [field, raw] of fields) {
+    if (!field.startsWith(PREFIX)) continue;
+    const name = field.slice(PREFIX.length);
+    const value = attributeValue(raw);
+    const path = `/${name}`;
+    if (!ATTRIBUTE_NAME.test(name) || NOT_HEADERS.has(name))
+      faults.push({ path, message: `${field} is no header field of a CloudEvent's attribute` });
+    else if (attributes.has(name)) faults.push({ path, message: `${field} must be sent once` });
+    else if (value === undefined)
+      faults.push({ path, message: `${field} must be printable ASCII, with everything else percent-encoded in UTF-8` });
+    else attributes.set(name, value);
+  }
+  return attributes;
+}
+
+/** A field's value decoded: a quoted string unquoted, then one round of percent-decoding. Undefined where it is not valid. */
+function attributeValue(raw: string): string | undefined {
+  if (!/^[\t\x20-\x7e]*$/.test(raw)) return undefined;
+  const quoted = /^"((?:[^"\\]|\\.)*)"$/.exec(raw)?.[1];
+  const text = quoted === undefined ? raw : quoted.replaceAll(/\\(.)/g, '$1');
+  if (!text.includes('%')) return text;
+  const bytes = Buffer.from(
+    text.replaceAll(/%([0-9A-Fa-f]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
+    'latin1',
+  );
+  return isUtf8(bytes) ? bytes.toString('utf8') : undefined;
+}
+
+/** `,"data":…`, `,"data_base64":…`, nothing for an empty body, or what is wrong with the body. */
+function dataMember(contentType: string | undefined, body: Buffer): string | EventFault {
+  if (body.length === 0) return '';
+  const json = jsonText(body);
+  // Without a media type the data is JSON where it can be (JSON event format, section 3.1).
+  if (contentType === undefined ? json !== undefined : JSON_MEDIA_TYPE.test(contentType)) {
+    return json === undefined
+      ? { path: '/data', message: `must be JSON in UTF-8, as the content type ${contentType} says` }
+      : `,"data":${json}`;
+  }
+  return `,"data_base64":"${body.toString('base64')}"`;
+}
+
+function jsonText(body: Buffer): string | undefined {
+  if (!isUtf8(body)) return undefined;
+  const text = body.toString('utf8');
+  try {
+    JSON.parse(text);
+    return text;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,149 @@
+// Admission alone: both limits from both sides, what one producer may hold of them, and that all of it comes back.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { Admission } from '../../lib/gateway/admission.ts';
+
+/** Admits events of `bytes` until one is refused; gives how many it admitted. */
+function fill(admission: Admission, producer: string, bytes: number): number {
+  for (let count = 0; ; count += 1) if (!admission.admit(producer, bytes)) return count;
+}
+
+describe('admission', () => {
+  it('takes one event where one is the limit, and the next when that has ended', () => {
+    const admission = new Admission(1, 1_000);
+    assert.ok(admission.admit('a', 10));
+    assert.ok(!admission.admit('a', 10));
+    assert.ok(!admission.admit('b', 10));
+    assert.deepEqual([admission.events, admission.bytes], [1, 10]);
+    admission.release('a', 10);
+    assert.deepEqual([admission.events, admission.bytes], [0, 0]);
+    assert.ok(admission.admit('b', 10));
+  });
+
+  it('takes a lone event of any size, announced or growing', () => {
+    const admission = new Admission(10, 100);
+    assert.ok(admission.admit('a', 5_000));
+    assert.ok(admission.grow('a', 5_000));
+    assert.equal(admission.bytes, 10_000);
+    assert.ok(!admission.admit('b', 1));
+    assert.ok(!admission.admit('b', 0));
+  });
+
+  it('fills the limit of bytes to the last one, and not further', () => {
+    const admission = new Admission(10, 100);
+    assert.ok(admission.admit('a', 60));
+    assert.ok(!admission.admit('b', 41));
+    assert.ok(admission.admit('b', 40));
+    assert.ok(admission.admit('c', 0));
+    assert.ok(!admission.grow('c', 1));
+    assert.equal(admission.bytes, 100);
+  });
+
+  it('lets one producer have three quarters of the events, and leaves the rest to others', () => {
+    const admission = new Admission(1_000, 1_000_000);
+    assert.equal(fill(admission, 'greedy', 1), 750);
+    assert.equal(fill(admission, 'other', 1), 188);
+    assert.equal(fill(admission, 'third', 1), 47);
+    assert.ok(admission.admit('late', 1));
+  });
+
+  it('lets one producer have three quarters of the bytes, and leaves the rest to others', () => {
+    const admission = new Admission(1_000, 100_000);
+    assert.equal(fill(admission, 'greedy', 1_000), 75);
+    assert.equal(fill(admission, 'other', 1_000), 19);
+    assert.ok(admission.admit('late', 1_000));
+  });
+
+  it('counts bytes that grow as it counts announced ones', () => {
+    const admission = new Admission(1_000, 100_000);
+    for (let at = 0; at < 100; at += 1) assert.ok(admission.admit('greedy', 0));
+    let grown = 0;
+    while (admission.grow('greedy', 1_000)) grown += 1;
+    assert.equal(grown, 75);
+    assert.ok(admission.admit('other', 0));
+    assert.ok(admission.grow('other', 24_000));
+  });
+
+  it('refuses whoever holds most first', () => {
+    const admission = new Admission(100, 1_000_000);
+    for (let at = 0; at < 60; at += 1) assert.ok(admission.admit('large', 1));
+    for (let at = 0; at < 25; at += 1) assert.ok(admission.admit('small', 1));
+    assert.ok(!admission.admit('large', 1));
+    assert.ok(admission.admit('small', 1));
+  });
+
+  it('gives greedy producers equal parts once what they held before has ended', () => {
+    const admission = new Admission(1_000, 1_000_000);
+    const producers = ['a', 'b', 'c'];
+    const held = new Map(producers.map((producer) => [producer, 0]));
+    held.set('a', fill(admission, 'a', 1));
+    for (let turn = 0; turn < 5_000; turn += 1) {
+      for (const producer of producers) {
+        if ((held.get(producer) ?? 0) > 0) admission.release(producer, 1);
+        const added = fill(admission, producer, 1);
+        held.set(producer, Math.max((held.get(producer) ?? 0) - 1, 0) + added);
+      }
+    }
+    for (const count of held.values()) assert.ok(count >= 290 && count <= 310, JSON.stringify([...held]));
+  });
+
+  it('does not take one name for another', () => {
+    const admission = new Admission(8, 1_000);
+    assert.equal(fill(admission, 'a', 1), 6);
+    assert.ok(admission.admit('A', 1));
+    assert.ok(admission.admit('a\0', 1));
+  });
+
+  it('refuses growth of, and gives nothing back for, a producer that has nothing in flight', () => {
+    const admission = new Admission(8, 1_000);
+    assert.ok(!admission.grow('stranger', 1));
+    admission.release('stranger', 5);
+    assert.deepEqual([admission.events, admission.bytes], [0, 0]);
+  });
+
+  it('forgets producers that hold nothing, and none that holds something', () => {
+    const admission = new Admission(10, 1_000);
+    assert.equal(fill(admission, 'kept', 1), 8);
+    for (let at = 0; at < 5_000; at += 1) {
+      assert.ok(admission.admit(`passing-${at}`, 1));
+      admission.release(`passing-${at}`, 1);
+    }
+    assert.ok(!admission.admit('kept', 1));
+    for (let at = 0; at < 8; at += 1) admission.release('kept', 1);
+    assert.deepEqual([admission.events, admission.bytes], [0, 0]);
+    assert.equal(fill(admission, 'kept', 1), 8);
+  });
+
+  it('stays within its limits and gives back everything, in any order', () => {
+    const step = fc.record({
+      producer: fc.constantFrom('a', 'b', 'c', 'd'),
+      bytes: fc.integer({ min: 0, max: 60 }),
+      act: fc.constantFrom('admit', 'admit', 'grow', 'release'),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+        const admission = new Admission(10, 100);
+        const open: { producer: string; bytes: number }[] = [];
+        for (const { producer, bytes, act } of steps) {
+          const alone = open.length;
+          const one = open.find((candidate) => candidate.producer === producer);
+          if (act === 'admit') {
+            if (admission.admit(producer, bytes)) open.push({ producer, bytes });
+          } else if (one !== undefined && act === 'grow') {
+            if (admission.grow(producer, bytes)) one.bytes += bytes;
+          } else if (one !== undefined) {
+            open.splice(open.indexOf(one), 1);
+            admission.release(producer, one.bytes);
+          }
+          const bytesOpen = open.reduce((sum, each) => sum + each.bytes, 0);
+          assert.deepEqual([admission.events, admission.bytes], [open.length, bytesOpen]);
+          assert.ok(open.length <= 10);
+          if (act === 'admit' && open.length > alone && open.length > 1) assert.ok(bytesOpen <= 100 || bytes === 0);
+        }
+        for (const { producer, bytes } of open) admission.release(producer, bytes);
+        assert.deepEqual([admission.events, admission.bytes], [0, 0]);
+      }),
+    );
+  });
+});

@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { Producers, ProducersFileError } from '../../lib/gateway/producers-file.ts';
+
+const file = (producers: object): Producers => Producers.parse(JSON.stringify({ producers }));
+
+describe('the producers file', () => {
+  it("gives a producer its own row, else the row '*', else no restriction", () => {
+    const producers = file({ 'urn:shop': { rate: 5 }, '*': { disabled: 'unknown here' } });
+    assert.equal(producers.rulesFor('urn:shop').rate, 5);
+    assert.equal(producers.rulesFor('urn:shop').disabled, undefined);
+    assert.equal(producers.rulesFor('urn:other').disabled, 'unknown here');
+    assert.equal(file({}).rulesFor('urn:other').disabled, undefined);
+    assert.ok(Producers.UNRESTRICTED.rulesFor('constructor').allowsType('any'));
+    assert.equal(file({}).rulesFor('__proto__').rate, undefined);
+  });
+
+  it('allows the types that its patterns match, whole, a star standing for any characters', () => {
+    const cases: readonly (readonly [pattern: string, type: string, allowed: boolean])[] = [
+      ['order.placed', 'order.placed', true],
+      ['order.placed', 'order.placed.eu', false],
+      ['order.placed', 'Order.placed', false],
+      ['order.*', 'order.placed', true],
+      ['order.*', 'order.placed.eu', true],
+      ['order.*', 'order', false],
+      ['order.*', 'reorder.placed', false],
+      ['*.placed', 'order.placed', true],
+      ['*.placed', 'order.placed2', false],
+      ['*', 'x', true],
+      ['a*b*c', 'a.b.c', true],
+      ['a*b*c', 'a.c.b', false],
+      ['a*a', 'a', false],
+      ['ab*ba', 'aba', false],
+      ['a**c', 'abc', true],
+    ];
+    for (const [pattern, type, allowed] of cases) {
+      assert.equal(
+        file({ p: { types: [pattern] } })
+          .rulesFor('p')
+          .allowsType(type),
+        allowed,
+        `${pattern} ${type}`,
+      );
+    }
+    assert.ok(
+      !file({ p: { types: [] } })
+        .rulesFor('p')
+        .allowsType('x'),
+    );
+    assert.ok(
+      file({ p: { types: ['x', 'y.*'] } })
+        .rulesFor('p')
+        .allowsType('y.z'),
+    );
+  });
+
+  it('is refused with every problem and its place', () => {
+    const wrong: readonly (readonly [text: string, why: RegExp])[] = [
+      ['{', /not JSON/],
+      ['[]', /^\/: /],
+      ['{}', /^\/producers: /],
+      ['{"producers":{"p":{"rate":0}}}', /\/producers\/p\/rate: /],
+      ['{"producers":{"p":{"rate":"5"}}}', /\/producers\/p\/rate: /],
+      ['{"producers":{"p":{"speed":5},"q":{"types":"x"}}}', /\/producers\/p\/speed: .*\/producers\/q\/types: /],
+      ['{"producers":{"p":{"types":["a b"]}}}', /\/producers\/p\/types\/0: /],
+      ['{"producers":{},"more":1}', /\/more: /],
+    ];
+    for (const [text, why] of wrong) {
+      assert.throws(
+        () => Producers.parse(text),
+        (cause) => cause instanceof ProducersFileError && why.test(cause.message),
+        text,
+      );
+    }
+  });
+});

@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { RateLimit, rateLimitFields } from '../../lib/gateway/rate-limit.ts';
+
+describe('a rate limit', () => {
+  it('allows the whole quota at once, then refuses, and says when the next event is allowed', () => {
+    const limit = new RateLimit();
+    for (let at = 0; at < 10; at += 1) {
+      const verdict = limit.take('p', 10, 0);
+      assert.ok(verdict.allowed);
+      assert.equal(verdict.remaining, 9 - at);
+    }
+    const over = limit.take('p', 10, 0);
+    assert.deepEqual(over, { allowed: false, rate: 10, remaining: 0, resetS: 1, retryAfterS: 1 });
+    assert.ok(!limit.take('p', 10, 99).allowed);
+    assert.ok(limit.take('p', 10, 100).allowed);
+    assert.ok(!limit.take('p', 10, 100).allowed);
+  });
+
+  it('keeps producers apart', () => {
+    const limit = new RateLimit();
+    assert.ok(limit.take('a', 1, 0).allowed);
+    assert.ok(!limit.take('a', 1, 0).allowed);
+    assert.ok(limit.take('b', 1, 0).allowed);
+  });
+
+  it('works below one event a second', () => {
+    const limit = new RateLimit();
+    assert.ok(limit.take('p', 0.1, 0).allowed);
+    assert.equal(limit.take('p', 0.1, 0).retryAfterS, 10);
+    assert.ok(!limit.take('p', 0.1, 9_999).allowed);
+    assert.ok(limit.take('p', 0.1, 10_000).allowed);
+  });
+
+  it('allows within any second at most twice the rate, and at least what comes back', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 50 }),
+        fc.array(fc.integer({ min: 0, max: 200 }), { maxLength: 300 }),
+        (rate, gaps) => {
+          const limit = new RateLimit();
+          const allowed: number[] = [];
+          let now = 0;
+          for (const gap of gaps) {
+            now += gap;
+            const verdict = limit.take('p', rate, now);
+            if (verdict.allowed) allowed.push(now);
+            else assert.ok(limit.take('p', rate, now + verdict.retryAfterS * 1000).allowed, 'Retry-After is enough');
+            if (!verdict.allowed) now += verdict.retryAfterS * 1000;
+          }
+          for (const from of allowed) {
+            const within = allowed.filter((at) => at >= from && at < from + 1000).length;
+            assert.ok(within <= 2 * rate, `${within} in a second at ${rate}/s`);
+          }
+        },
+      ),
+    );
+  });
+
+  it('forgets producers that have their quota back', () => {
+    const limit = new RateLimit();
+    for (let at = 0; at < 25_000; at += 1) limit.take(`p${at}`, 1, at * 10);
+    assert.ok(limit.size <= 10_001, String(limit.size));
+  });
+
+  it('is told in the structured fields of the draft', () => {
+    const verdict = new RateLimit().take('p', 10, 0);
+    assert.deepEqual(rateLimitFields(verdict), [
+      'RateLimit-Policy',
+      '"producer";q=10;w=1',
+      'RateLimit',
+      '"producer";r=9;t=1',
+    ]);
+  });
+});

@@ -1,0 +1,169 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { CloudEvent, HTTP, type Message } from 'cloudevents';
+import fc from 'fast-check';
+import { isBatchedMode, isBinaryMode, structuredEvent, type HeaderField } from '../../lib/ingest/cloud-event.ts';
+import { parseEvent } from '../../lib/ingest/event.ts';
+
+const ATTRIBUTES: readonly HeaderField[] = [
+  ['ce-specversion', '1.0'],
+  ['ce-id', '1234-1234-1234'],
+  ['ce-source', '/mycontext/subcontext'],
+  ['ce-type', 'com.example.someevent'],
+];
+
+const withField = (name: string, value: string): HeaderField[] => [
+  ...ATTRIBUTES.filter(([field]) => field !== name),
+  [name, value],
+];
+
+function parsed(fields: readonly HeaderField[], contentType: string | undefined, body: string | Buffer): unknown {
+  const made = structuredEvent(fields, contentType, Buffer.from(body));
+  assert.ok(made.valid, JSON.stringify(made));
+  return JSON.parse(made.body.toString());
+}
+
+function refused(fields: readonly HeaderField[], contentType: string | undefined, body: string | Buffer): string[] {
+  const made = structuredEvent(fields, contentType, Buffer.from(body));
+  assert.equal(made.valid, false, JSON.stringify(made));
+  return made.errors.map(({ path }) => path);
+}
+
+describe('a CloudEvent in binary mode', () => {
+  for (const contentType of ['application/json', 'application/json; charset=utf-8']) {
+    it(`is the structured event with the body as data (conformance case ${contentType})`, () => {
+      const fields: HeaderField[] = [...ATTRIBUTES, ['ce-time', '2018-04-05T03:56:24Z'], ['host', 'example.com']];
+      assert.deepEqual(parsed(fields, contentType, '{\n    "message": "Hello World!"\n}'), {
+        specversion: '1.0',
+        id: '1234-1234-1234',
+        source: '/mycontext/subcontext',
+        type: 'com.example.someevent',
+        time: '2018-04-05T03:56:24Z',
+        datacontenttype: contentType,
+        data: { message: 'Hello World!' },
+      });
+    });
+  }
+
+  it('keeps the very bytes of JSON data', () => {
+    const body = ' [1.50, 1e400, "\\u0000", "\\ud800", {"a":1,"a":2}] ';
+    const made = structuredEvent(ATTRIBUTES, 'application/vnd.shop+json;v=1', Buffer.from(body));
+    assert.ok(made.valid && made.body.toString().endsWith(`,"data":${body}}`));
+  });
+
+  it('carries anything else in data_base64', () => {
+    const bytes = Buffer.from([0, 255, 1, 254]);
+    const { data_base64: data } = parsed(ATTRIBUTES, 'application/octet-stream', bytes) as { data_base64: string };
+    assert.deepEqual(Buffer.from(data, 'base64'), bytes);
+    assert.deepEqual((parsed(ATTRIBUTES, 'text/json-like', '{}') as { data_base64: string }).data_base64, 'e30=');
+  });
+
+  it('without a media type has data where the body is JSON, else data_base64, and neither without a body', () => {
+    assert.deepEqual((parsed(ATTRIBUTES, undefined, '[1]') as { data: unknown }).data, [1]);
+    assert.equal((parsed(ATTRIBUTES, undefined, 'hello') as { data_base64: string }).data_base64, 'aGVsbG8=');
+    const none = parsed(ATTRIBUTES, undefined, '') as object;
+    assert.deepEqual(Object.keys(none), ['specversion', 'id', 'source', 'type']);
+  });
+
+  it('cannot have members added to it by its body', () => {
+    for (const body of ['1,"id":"other"', '{}},{"id":"other"', '1}', '"a" "b"', ''.padEnd(3), '\ufeff{}']) {
+      assert.deepEqual(refused(ATTRIBUTES, 'application/json', body), ['/data'], body);
+    }
+    assert.deepEqual(refused(ATTRIBUTES, 'application/json', Buffer.from([0x22, 0xff, 0x22])), ['/data']);
+  });
+
+  it('has its header values unquoted and percent-decoded once', () => {
+    const cases: Readonly<Record<string, string>> = {
+      'Euro%20%E2%82%AC%20%F0%9F%98%80': 'Euro € 😀',
+      'Euro%20%e2%82%ac': 'Euro €',
+      '"quoted \\"text\\" with a \\\\"': 'quoted "text" with a \\',
+      '"%22"': '"',
+      '%2541': '%41',
+      '100%': '100%',
+      '%zz': '%zz',
+      'a"b"': 'a"b"',
+      '': '',
+    };
+    for (const [value, expected] of Object.entries(cases)) {
+      assert.equal((parsed(withField('ce-subject', value), undefined, '') as { subject: string }).subject, expected);
+    }
+  });
+
+  it('is refused with the path of each attribute that is wrong', () => {
+    assert.deepEqual(refused([['ce-id', 'x']], undefined, ''), ['/specversion', '/source', '/type']);
+    const wrong: readonly (readonly [field: string, value: string, path: string])[] = [
+      ['ce-specversion', '0.3', '/specversion'],
+      ['ce-source', '', '/source'],
+      ['ce-subject', '%C0%A0', '/subject'],
+      ['ce-subject', 'caf\u00e9', '/subject'],
+      ['ce-data', '{}', '/data'],
+      ['ce-data_base64', 'AA==', '/data_base64'],
+      ['ce-datacontenttype', 'application/json', '/datacontenttype'],
+      ['ce-', 'x', '/'],
+    ];
+    for (const [field, value, path] of wrong) assert.deepEqual(refused(withField(field, value), undefined, ''), [path]);
+    assert.deepEqual(refused([...ATTRIBUTES, ['ce-id', 'again']], undefined, ''), ['/id']);
+    assert.deepEqual(refused([...ATTRIBUTES, ['ce-__proto__', 'x']], undefined, ''), ['/__proto__']);
+  });
+
+  it('is the same event that the CloudEvents SDK reads and writes, whatever its attributes and data hold', () => {
+    const text = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 20 }).filter((s) => !/\p{C}/u.test(s));
+    fc.assert(
+      fc.property(text, text, fc.jsonValue(), (id, subject, data) => {
+        const event = new CloudEvent({ id, source: 'urn:shop', type: 'order.placed', subject, data: { value: data } });
+        const { headers, body }: Message = HTTP.binary(event);
+        const fields = Object.entries(headers).map(([name, value]): HeaderField => [
+          name,
+          // The SDK leaves the encoding of the values to its caller (binding, section 3.1.3.2).
+          encodeURI(String(value)),
+        ]);
+        const { contentType, ...rest } = Object.fromEntries(
+          fields.map(([k, v]) => [k === 'content-type' ? 'contentType' : k, v]),
+        );
+        const made = parsed(Object.entries(rest), contentType, String(body)) as Record<string, unknown>;
+        assert.equal(made['id'], id);
+        assert.equal(made['subject'], subject);
+        assert.deepEqual(made['data'], JSON.parse(JSON.stringify({ value: data })));
+        const back = HTTP.toEvent({
+          headers: { 'content-type': 'application/cloudevents+json' },
+          body: JSON.stringify(made),
+        }) as CloudEvent<unknown>;
+        assert.equal(back.id, event.id);
+        assert.equal(back.subject, event.subject);
+        assert.equal(back.time, event.time);
+      }),
+    );
+  });
+
+  it('becomes an event that the envelope accepts', () => {
+    const made = structuredEvent(ATTRIBUTES, 'application/json', Buffer.from('{}'));
+    assert.ok(made.valid);
+    const event = parseEvent(made.body);
+    assert.ok(event.valid && event.id === '1234-1234-1234' && event.type === 'com.example.someevent');
+  });
+});
+
+describe('the content mode of a request', () => {
+  it('is binary where attributes stand in header fields and the media type is not that of a CloudEvent', () => {
+    assert.ok(isBinaryMode(ATTRIBUTES, 'application/json'));
+    assert.ok(isBinaryMode([['ce-specversion', '1.0']], undefined));
+    assert.ok(isBinaryMode([['ce-id', 'x']], 'text/plain'));
+    assert.ok(!isBinaryMode(ATTRIBUTES, 'application/cloudevents+json'));
+    assert.ok(!isBinaryMode(ATTRIBUTES, 'Application/CloudEvents-Batch+json'));
+    assert.ok(
+      !isBinaryMode(
+        [
+          ['content-type', 'application/json'],
+          ['cement', '1'],
+        ],
+        'application/json',
+      ),
+    );
+  });
+
+  it('is batched by its media type', () => {
+    assert.ok(isBatchedMode('application/cloudevents-batch+json; charset=utf-8'));
+    assert.ok(!isBatchedMode('application/cloudevents+json'));
+    assert.ok(!isBatchedMode(undefined));
+  });
+});

@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, it, type TestContext } from 'node:test';
+import pg from 'pg';
+import { BatchTooSlow, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
+import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
+import { startPostgres, type PostgresServer } from '../support/postgres.ts';
+import { eventually } from '../support/scope.ts';
+
+const event = (id: string): LandingEvent => ({
+  id,
+  type: 't',
+  producer: 'shop',
+  body: Buffer.from(`{"id":"${id}","type":"t"}`),
+  acceptedAtMs: 1,
+});
+
+describe('the sessions of the PostgreSQL warehouse', () => {
+  let server: PostgresServer;
+  before(async () => {
+    server = await startPostgres();
+  });
+  after(() => server.stop());
+
+  const open = async (t: TestContext, uri: string, callTimeoutMs = 15_000): Promise<Warehouse> => {
+    const warehouse = createPostgresWarehouse({ uri, connectionsMax: 2, callTimeoutMs });
+    t.after(() => warehouse.close());
+    await warehouse.prepare();
+    return warehouse;
+  };
+  /** A session of the test's own. */
+  const session = async (t: TestContext, uri: string): Promise<pg.Client> => {
+    const client = new pg.Client({ connectionString: uri, application_name: 'test' });
+    await client.connect();
+    t.after(() => client.end());
+    return client;
+  };
+  const SESSIONS = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'ingest'`;
+
+  it('are as many as the pool has, and no more, however long a lock is held', async (t) => {
+    const uri = await server.freshDatabase();
+    const warehouse = await open(t, uri, 500);
+    const holder = await session(t, uri);
+    await holder.query('BEGIN; LOCK TABLE events IN ACCESS EXCLUSIVE MODE');
+    const held = performance.now();
+    let most = 0;
+    let failures = 0;
+    const trying = async (): Promise<void> => {
+      while (performance.now() - held < 6_000) {
+        await warehouse.land([event('one')]).catch((cause: unknown) => {
+          assert.ok(
+            cause instanceof Error && !(cause instanceof BatchTooSlow),
+            'a lock says nothing of the size of a batch',
+          );
+          failures += 1;
+        });
+      }
+    };
+    const looking = async (): Promise<void> => {
+      while (performance.now() - held < 6_000) {
+        assert.deepEqual(await warehouse.find('one', 'shop'), { kind: 'unavailable' });
+      }
+    };
+    await Promise.all([
+      trying(),
+      looking(),
+      eventually('the lock was held for long', async () => {
+        most = Math.max(most, (await server.query(uri, SESSIONS)).length);
+        return performance.now() - held >= 6_000;
+      }),
+    ]);
+    assert.ok(failures >= 3, `it was tried again and again: ${failures}`);
+    assert.ok(most >= 1 && most <= 2, `${most} sessions`);
+    await holder.query('COMMIT');
+    assert.deepEqual(await warehouse.land([event('one')]), ['landed']);
+  });
+
+  it('end a statement that takes too long on the server, and say that the batch was too slow', async (t) => {
+    const uri = await server.freshDatabase();
+    const warehouse = await open(t, uri, 500);
+    await server.query(
+      uri,
+      `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.1); RETURN NEW; END $$;
+       CREATE TRIGGER slow BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION slow();`,
+    );
+    const batch = Array.from({ length: 20 }, (_, at) => event(`order-${at}`));
+    await assert.rejects(warehouse.land(batch), BatchTooSlow);
+    assert.deepEqual(await warehouse.land(batch.slice(0, 2)), ['landed', 'landed'], 'a smaller one lands');
+  });
+
+  for (const setting of ['off', 'local', 'on', 'remote_apply']) {
+    const wanted = setting === 'off' || setting === 'local' ? 'on' : setting;
+    it(`commit with synchronous_commit = ${wanted} where the default of the database is ${setting}`, async (t) => {
+      const uri = await server.freshDatabase();
+      const name = new URL(uri).pathname.slice(1);
+      await server.query(uri, `ALTER DATABASE ${name} SET synchronous_commit = '${setting}'`);
+      const warehouse = await open(t, uri);
+      await server.query(
+        uri,
+        `CREATE TABLE seen (setting text);
+         CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
+           $$ BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$;
+         CREATE TRIGGER note AFTER INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION note();`,
+      );
+      await warehouse.land([event('one')]);
+      assert.deepEqual(await server.query(uri, 'SELECT setting FROM seen'), [{ setting: wanted }]);
+    });
+  }
+
+  it('try a transaction again that the server took back for the sake of another one', async (t) => {
+    const uri = await server.freshDatabase();
+    await server.query(
+      uri,
+      `ALTER DATABASE ${new URL(uri).pathname.slice(1)} SET default_transaction_isolation = 'serializable'`,
+    );
+    const warehouse = await open(t, uri);
+    // A row that was there already: the next batches are INSERTs.
+    await warehouse.land([event('first')]);
+    await warehouse.land([event('first')]);
+    const other = await session(t, uri);
+    await other.query('BEGIN');
+    await other.query(`INSERT INTO events VALUES ('one', 't', 'shop', now(), now(), '{}')`);
+    // The same statement by a session that does not try again: what it meets is class 40.
+    const bare = await session(t, uri);
+    const refused = assert.rejects(
+      bare.query(`INSERT INTO events VALUES ('one', 't', 'shop', now(), now(), '{}') ON CONFLICT (id) DO NOTHING`),
+      { code: '40001' },
+    );
+    const landing = warehouse.land([event('one'), event('two')]);
+    await eventually(
+      'both wait for the other one',
+      async () => (await server.query(uri, 'SELECT 1 FROM pg_locks WHERE NOT granted')).length === 2,
+    );
+    await other.query('COMMIT');
+    await refused;
+    assert.deepEqual(await landing, ['duplicate', 'landed']);
+  });
+});
