@@ -253,7 +253,8 @@ export class Connection<T> implements Wire {
   #sendPieces(): void {
     while (this.#sending !== undefined && !this.#socket.writableNeedDrain && this.#socket.writable) {
       const [from, to] = [this.#sent, this.#sent + PIECE_CHARACTERS];
-      const piece = typeof this.#sending === 'string' ? this.#sending.slice(from, to) : this.#sending.subarray(from, to);
+      const piece =
+        typeof this.#sending === 'string' ? this.#sending.slice(from, to) : this.#sending.subarray(from, to);
       this.#sent += piece.length;
       if (this.#sent === this.#sending.length) {
         this.#sending = undefined;

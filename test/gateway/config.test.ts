@@ -60,9 +60,10 @@ describe("the gateway's configuration", () => {
 
   it('leaves the requests to node:http where that is asked for, and knows no third reader', () => {
     assert.equal(config({ INGEST_HTTP_READER: 'node' }).httpReader, 'node');
-    assert.deepEqual(readGatewayConfig({ INGEST_QUEUE_URI: 'redis://127.0.0.1', INGEST_HTTP_READER: 'mine' }).report.problems, [
-      'INGEST_HTTP_READER="mine": expected one of own, node',
-    ]);
+    assert.deepEqual(
+      readGatewayConfig({ INGEST_QUEUE_URI: 'redis://127.0.0.1', INGEST_HTTP_READER: 'mine' }).report.problems,
+      ['INGEST_HTTP_READER="mine": expected one of own, node'],
+    );
   });
 
   it('is frozen', () => {

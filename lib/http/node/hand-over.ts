@@ -168,7 +168,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   answered(request: NodeRequest, bytesExpected: number, close: boolean): void {
     this.#unanswered -= 1;
     this.#bytesOwed += request.bytesOwed - bytesExpected;
-    if (close) this.#wire.stopReading(!request.complete);
+    if (close) this.#wire.stopReading(!request.complete || request.isLast || this.#pending.length > 0);
   }
 
   /** node:http calls it behind the last answer, as it would a socket's. */
