@@ -31,11 +31,18 @@ const LAYERS = {
   redis: { folders: ['ingest', 'process'], types: [], packages: ['node:', 'redis'] },
   sqlite: { folders: ['ingest', 'process'], types: [], packages: ['node:'] },
   postgres: { folders: ['ingest', 'process'], types: [], packages: ['node:', 'pg'] },
-  report: { folders: [], types: [], packages: ['node:', '@sinclair/typebox'] },
+  // toollint imports nothing outside its folder, and within it only downwards.
+  toollint: { folders: [], types: [], packages: ['node:'] },
+  'toollint/command': { folders: ['convert', 'scan', 'compare', 'gate', 'document'], types: [], packages: ['node:'] },
+  'toollint/convert': { folders: ['document'], types: [], packages: ['node:', 'string-width', 'sarif'] },
+  'toollint/scan': { folders: ['compare', 'gate', 'document'], types: [], packages: ['node:'] },
+  'toollint/compare': { folders: ['gate', 'document'], types: [], packages: ['node:'] },
+  'toollint/gate': { folders: ['document'], types: [], packages: ['node:'] },
+  'toollint/document': { folders: [], types: [], packages: ['node:', '@sinclair/typebox', 'minimatch'] },
 };
 
-/** The one file of lib/report that may name the linter it drives. */
-const REPORT_ENGINE = 'lib/report/eslint-engine.ts';
+/** The files of toollint that may name the linter it drives. */
+const LINT_ENGINE = ['eslint-engine', 'eslint-copy', 'bundled-config'].map((name) => `lib/toollint/scan/${name}.ts`);
 
 const escaped = (name) => name.replace(/[.*+?^${}()|[\]\\/]/g, '\\$&');
 
@@ -70,7 +77,7 @@ const PROCESS_RULE = {
 };
 
 export default tseslint.config(
-  { ignores: ['node_modules/', 'coverage/', '.ingest/', 'bench/results/', 'test/**/fixtures/'] },
+  { ignores: ['node_modules/', 'coverage/', '.ingest/', '.stryker-tmp/', 'bench/results/', 'test/**/fixtures/'] },
   eslint.configs.recommended,
   {
     files: ['**/*.ts'],
@@ -92,8 +99,8 @@ export default tseslint.config(
     rules: layerRule(folder, row),
   })),
   {
-    files: [REPORT_ENGINE],
-    rules: layerRule('report', LAYERS.report, ['eslint', 'typescript-eslint', '@eslint/js']),
+    files: LINT_ENGINE,
+    rules: layerRule('toollint/scan', LAYERS['toollint/scan'], ['eslint', 'typescript-eslint', '@eslint/js']),
   },
   {
     // node:test's describe and it return promises that nobody needs to await.

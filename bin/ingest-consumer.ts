@@ -102,18 +102,29 @@ async function startQueue(config: ConsumerConfig, reader: StreamReader, stopped:
     if (cause instanceof QueueRefusal) throw new StartFailure(EXIT.queue, `${key}: ${cause.message}`);
     throw cause;
   });
-  if (!opened && !stopped.aborted) {
+  if (stopped.aborted) return;
+  if (!opened && reader.waiting) {
+    log.error(
+      { reason: reader.lastError },
+      'the queue is there and takes no commands; starting, and waiting until it does',
+    );
+    reader.registerLater(config.replicasMax);
+    return;
+  }
+  if (!opened) {
     throw new StartFailure(
       EXIT.queue,
       `${key}: the queue does not answer (${reader.lastError}); check that the server runs and is reachable`,
     );
   }
-  if (!(await registered(reader, config.replicasMax, stopped, log)) && !stopped.aborted) {
+  const place = await placeAmongReplicas(reader, config.replicasMax, stopped, log);
+  if (place === 'taken') {
     throw new StartFailure(
       EXIT.replicas,
       `INGEST_CONSUMER_REPLICAS_MAX=${config.replicasMax}: as many replicas run already; stop one, or raise this key for every replica`,
     );
   }
+  if (place === 'unknown') reader.registerLater(config.replicasMax);
 }
 
 async function bind(config: ConsumerConfig, endpoints: ProcessEndpoints): Promise<string> {
@@ -128,16 +139,27 @@ async function bind(config: ConsumerConfig, endpoints: ProcessEndpoints): Promis
   }
 }
 
-/** True once this process has a place among the replicas. The place of one that has just died is free after its lease. */
-async function registered(reader: StreamReader, replicasMax: number, signal: AbortSignal, log: Log): Promise<boolean> {
+/**
+ * Asks for a place among the replicas; the place of one that has just died is free after its lease. `unknown`: the queue
+ * refused to say, or a stop was asked for.
+ */
+async function placeAmongReplicas(
+  reader: StreamReader,
+  replicasMax: number,
+  signal: AbortSignal,
+  log: Log,
+): Promise<'mine' | 'taken' | 'unknown'> {
   const deadline = performance.now() + REGISTER_TIMEOUT_MS;
+  let place: 'taken' | 'unknown' = 'unknown';
   while (performance.now() < deadline && !signal.aborted) {
     try {
-      if (await reader.register(replicasMax)) return true;
+      if (await reader.register(replicasMax)) return 'mine';
+      place = 'taken';
     } catch (cause) {
-      log.warn({ err: cause }, 'the queue does not answer');
+      place = 'unknown';
+      log.warn({ err: cause }, 'the queue does not take commands');
     }
     await pause(REGISTER_INTERVAL_MS, signal);
   }
-  return false;
+  return signal.aborted ? 'unknown' : place;
 }

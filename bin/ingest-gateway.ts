@@ -9,7 +9,6 @@ import { ERROR_CODES } from '../lib/ingest/errors.ts';
 import { byteConnection, type RedisConnection } from '../lib/redis/client.ts';
 import type { QueueRefusal } from '../lib/redis/errors.ts';
 import type { Reply } from '../lib/redis/reply.ts';
-import { durabilityFaults } from '../lib/redis/durability.ts';
 import { StreamQueue } from '../lib/redis/stream-queue.ts';
 import { developmentCertificates } from '../lib/identity/development-certificates.ts';
 import { addressText, errno } from '../lib/process/env.ts';
@@ -18,6 +17,7 @@ import { settingsHelp } from '../lib/process/settings-text.ts';
 import { FileWatch } from '../lib/process/file-watch.ts';
 import { createLog, type Log } from '../lib/process/log.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
+import { runtimeWarning } from '../lib/process/runtime.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
 import { loadTlsMaterial, TlsMaterialError, watchTlsMaterial, type TlsFiles } from '../lib/identity/tls-material.ts';
 import { startDaemon } from './start.ts';
@@ -50,6 +50,8 @@ async function run(config: GatewayConfig, warnings: readonly string[]): Promise<
   const log = createLog(NAME, config.logLevel);
   endOnBugs(log);
   for (const warning of warnings) log.warn(warning);
+  const runtime = runtimeWarning(process.versions.node);
+  if (runtime !== undefined) log.warn(runtime);
   const files = await tlsFiles(config, log);
   const material = await tlsMaterial(files);
   const overdue = material.expiry.find(({ atMs }) => atMs < Date.now());
@@ -62,6 +64,7 @@ async function run(config: GatewayConfig, warnings: readonly string[]): Promise<
     connection,
     enqueueTimeoutMs: config.enqueueTimeoutMs,
     log,
+    durability: config.queueDurability,
     unlandedMs: config.unlandedMs,
     onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
     onLost: (events) => metrics.lost.add(events),
@@ -79,7 +82,7 @@ async function run(config: GatewayConfig, warnings: readonly string[]): Promise<
     onRefused: () => metrics.tlsReloadFailures.add(),
   });
   const keyWatch = watchTokenKeys(verifier, gateway, log);
-  await startQueue(config, connection, queue, log);
+  await startQueue(config, connection, queue);
   const address = await bind(config, gateway);
 
   process.on('SIGHUP', () => {
@@ -161,7 +164,6 @@ async function startQueue(
   config: GatewayConfig,
   connection: RedisConnection<Reply>,
   queue: StreamQueue,
-  log: Log,
 ): Promise<void> {
   let refusal: QueueRefusal | undefined;
   connection.onRefused = (cause) => (refusal ??= cause);
@@ -180,11 +182,6 @@ async function startQueue(
       );
     }
     await new Promise((resolve) => setTimeout(resolve, 25));
-  }
-  const faults = await durabilityFaults(connection);
-  for (const fault of faults) log.warn({ fault }, 'the queue may lose accepted events');
-  if (faults.length > 0 && config.queueDurability === 'require') {
-    throw new StartFailure(EXIT.queue, `INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
   }
 }
 

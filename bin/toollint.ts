@@ -1,8 +1,8 @@
-// The program toollint: the process around lib/report/command-line.ts. It owns the streams, the signals, the environment
+// The program toollint: the process around lib/toollint/command/command-line.ts. It owns the streams, the signals, the environment
 // and the exit.
 import { Console } from 'node:console';
-import { runToollint } from '../lib/report/command-line.ts';
-import { EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OUTPUT_CLOSED } from '../lib/report/exit-code.ts';
+import { runToollint } from '../lib/toollint/command/command-line.ts';
+import { EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OUTPUT_CLOSED } from '../lib/toollint/command/exit-code.ts';
 
 const interrupt = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {

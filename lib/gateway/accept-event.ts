@@ -127,10 +127,14 @@ class Acceptance implements BodyHandler, Submission {
     switch (outcome) {
       case 'accepted':
         metrics.accepted.add();
-        return acceptance(this.#id, false);
+        return acceptance(this.#id, '');
       case 'duplicate':
         metrics.duplicates.add();
-        return acceptance(this.#id, true);
+        return acceptance(this.#id, ',"duplicate":true');
+      case 'differing':
+        metrics.duplicates.add();
+        metrics.differing.add();
+        return acceptance(this.#id, ',"duplicate":true,"differs":true');
       case 'conflict':
         return CONFLICT;
       case 'unavailable':
@@ -140,9 +144,9 @@ class Acceptance implements BodyHandler, Submission {
   }
 }
 
-/** The acceptance response (specification, "Acceptance response"). */
-function acceptance(id: string, duplicate: boolean): GatewayAnswer {
-  const name = JSON.stringify(id);
-  const body = duplicate ? `{"id":${name},"status":"accepted","duplicate":true}` : `{"id":${name},"status":"accepted"}`;
-  return { status: 202, contentType: JSON_TYPE, body };
-}
+/** The acceptance response (specification, "Acceptance response"); `more`: members that say what was known of the id before. */
+const acceptance = (id: string, more: string): GatewayAnswer => ({
+  status: 202,
+  contentType: JSON_TYPE,
+  body: `{"id":${JSON.stringify(id)},"status":"accepted"${more}}`,
+});

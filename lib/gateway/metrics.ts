@@ -53,6 +53,10 @@ export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures:
     enqueue: enqueue.distribution(),
     accepted: counter('ingest_accepted_total', 'Events that the queue took, repeated ones left out.').counter(),
     duplicates: counter('ingest_duplicates_total', 'Events that the queue had already.').counter(),
+    differing: counter(
+      'ingest_duplicates_differing_total',
+      'Events that the queue had already, with another body: the first one stays.',
+    ).counter(),
     lost: counter(
       'ingest_queue_lost_total',
       'Accepted events that the queue dropped before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, or deleted by hand.',

@@ -11,12 +11,13 @@ export const RETENTION_MS = 24 * 60 * 60 * 1000;
  * What became of one submission.
  * - `accepted`: the queue has the event, and had not known the id.
  * - `duplicate`: this producer's event of this id is there already; nothing was added and the first body stays.
+ * - `differing`: a duplicate whose body is another one than the first, which stays.
  * - `conflict`: another producer's event has this id; nothing was added.
  * - `unavailable`: the queue refused or did not answer in time. It may have the event: the outcome is unknown, and the
  *   same submission again is safe.
  * - `shed`: kept for a dispatcher (RFC 014); no implementation gives it today.
  */
-export type Outcome = 'accepted' | 'duplicate' | 'conflict' | 'unavailable' | 'shed';
+export type Outcome = 'accepted' | 'duplicate' | 'differing' | 'conflict' | 'unavailable' | 'shed';
 
 /** One event on its way to the queue. The queue keeps the reference until it has called `settle`. */
 export interface Submission {

@@ -152,8 +152,12 @@ export class Settings {
     }
     // sqlite:<path> has no authority, so it is no URL that the URL class would always read.
     const scheme = schemes.find((name) => value.startsWith(name));
-    if (scheme === 'sqlite:' ? value.length > scheme.length : scheme !== undefined && isUrl(value, scheme))
-      return value;
+    if (scheme === 'sqlite:' && value.length > scheme.length) return value;
+    if (scheme !== undefined && scheme !== 'sqlite:' && isUrl(value, scheme)) {
+      if (isPercentEncoded(new URL(value))) return value;
+      this.problem(key, 'expected user, password and path to be percent-encoded: a % itself is written %25', value);
+      return undefined;
+    }
     const missing = missingScheme(value, schemes);
     this.problem(
       key,
@@ -195,6 +199,16 @@ export function addressOf(text: string): BindAddress | undefined {
   const port = Number(match?.[3] ?? Number.NaN);
   const host = match?.[1] ?? match?.[2];
   return host !== undefined && port <= 65535 ? { host, port } : undefined;
+}
+
+/** Whether the parts that drivers decode can be decoded. */
+function isPercentEncoded({ username, password, pathname }: URL): boolean {
+  try {
+    for (const part of [username, password, pathname]) decodeURIComponent(part);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function isUrl(value: string, scheme: string): boolean {

@@ -83,7 +83,12 @@ export class ByteClient extends EventEmitter {
     // what was read is taken out of it at once. Effect: a PING and its answer take 18 us of this process instead of 21.
     const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
     const callback = (bytes: number): boolean => {
-      for (const reply of assembler.push(buffer, bytes)) this.#settle(reply);
+      try {
+        for (const reply of assembler.push(buffer, bytes)) this.#settle(reply);
+      } catch (fault) {
+        // From here on no answer can be told to be that of a command.
+        socket.destroy(fault as Error);
+      }
       return true;
     };
     const way = { ...address, onread: { buffer, callback } };
@@ -105,7 +110,7 @@ export class ByteClient extends EventEmitter {
     const user = username === '' ? [] : [decodeURIComponent(username)];
     const greeting = [['CLIENT', 'SETNAME', this.#options.name]];
     if (pathname.length > 1) greeting.unshift(['SELECT', decodeURIComponent(pathname.slice(1))]);
-    if (password !== '') greeting.unshift(['AUTH', ...user, decodeURIComponent(password)]);
+    if (username !== '' || password !== '') greeting.unshift(['AUTH', ...user, decodeURIComponent(password)]);
     try {
       await Promise.all(greeting.map((command) => this.#send(command)));
     } catch (cause) {
@@ -135,10 +140,11 @@ export class ByteClient extends EventEmitter {
 
   #settle(reply: Reply): void {
     const waiter = this.#waiters.shift();
+    if (waiter === undefined) throw new Error('the server sent an answer that nobody asked for');
     const { error } = reply;
-    if (error === undefined) waiter?.resolve(reply);
+    if (error === undefined) waiter.resolve(reply);
     else {
-      waiter?.reject(error);
+      waiter.reject(error);
       this.emit('refused', error);
     }
     if (this.#waiters.length === 0) this.emit('idle');

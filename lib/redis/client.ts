@@ -31,6 +31,13 @@ const REOPEN_INTERVAL_MS = 1_000;
  */
 const NOT_MASTER: ReadonlySet<string> = new Set(['READONLY', 'MASTERDOWN', 'LOADING']);
 
+/** What a server answers that is there, and takes no writes for now. */
+const REFUSING: ReadonlySet<string> = new Set(['NOREPLICAS', 'MISCONF', 'OOM', 'BUSY']);
+
+const isNotMaster = (cause: unknown): cause is RedisError => cause instanceof RedisError && NOT_MASTER.has(cause.code);
+
+const isRefusing = (cause: unknown): boolean => cause instanceof RedisError && REFUSING.has(cause.code);
+
 /** A server, to be asked for values: what `inspect` is given. */
 export type Server = Sender<RedisValue>;
 
@@ -83,6 +90,7 @@ export class RedisConnection<Answer> {
   #closed = false;
   #wasReady = false;
   #lastError = 'not connected yet';
+  #waiting = false;
 
   /** Asks a new connection's server whether this program may work with it. A rejection throws the connection away. Set before `open`. */
   inspect: (server: Server) => Promise<void> = () => Promise.resolve();
@@ -102,6 +110,11 @@ export class RedisConnection<Answer> {
 
   get ready(): boolean {
     return this.#inspected && (this.#client?.isReady ?? false);
+  }
+
+  /** Whether the server answers, and is no master, not yet one, or takes no writes: waiting, or a fail-over, mends that. */
+  get waiting(): boolean {
+    return !this.ready && this.#waiting;
   }
 
   /** Why the connection is not ready, in words that hold no secret. */
@@ -127,17 +140,18 @@ export class RedisConnection<Answer> {
   send(command: readonly string[]): Promise<Answer> {
     const client = this.#client;
     if (client === undefined || !this.#inspected)
-      return Promise.reject(new NoConnection('there is no connection to the queue'));
+      return Promise.reject(new NoConnection(`there is no connection to the queue (${this.#lastError})`));
     return client.sendCommand(command);
   }
 
   /** Throws the connection away, with what is outstanding on it, and makes a new one, at most once in REOPEN_INTERVAL_MS. */
-  restart(reason: string): void {
+  restart(reason: string, waiting = false): void {
     const client = this.#client;
     if (client === undefined || this.#closed) return;
     this.#client = undefined;
     clearTimeout(this.#watchdog);
     this.#lost(reason);
+    this.#waiting = waiting;
     destroyed(client);
     const waitMs = this.#openedMs + REOPEN_INTERVAL_MS - performance.now();
     this.#reopening = setTimeout(() => this.open(), Math.max(0, waitMs));
@@ -164,8 +178,7 @@ export class RedisConnection<Answer> {
     client.on('ready', () => void this.#admit(client));
     client.on('error', (cause) => this.#failed(client, cause));
     client.on('refused', (cause) => {
-      if (client === this.#client && cause instanceof RedisError && NOT_MASTER.has(cause.code))
-        this.restart(cause.message);
+      if (client === this.#client && isNotMaster(cause)) this.restart(cause.message, true);
     });
     return client;
   }
@@ -180,7 +193,7 @@ export class RedisConnection<Answer> {
       await this.inspect(server);
     } catch (cause) {
       if (!current()) return;
-      this.restart(cause instanceof Error ? describe(cause) : 'unknown error');
+      this.restart(cause instanceof Error ? describe(cause) : 'unknown error', isNotMaster(cause) || isRefusing(cause));
       if (cause instanceof QueueRefusal) this.onRefused(cause);
       return;
     }
@@ -205,6 +218,7 @@ export class RedisConnection<Answer> {
       this.#options.log.warn({ reason }, 'no connection to the queue; trying again until there is one');
     }
     this.#lastError = reason;
+    this.#waiting = false;
     this.#wasReady = false;
     this.onLost(reason);
   }
@@ -223,7 +237,7 @@ export class RedisConnection<Answer> {
  */
 async function assertMaster(server: Server): Promise<void> {
   const hello = await server.send(['HELLO']).catch((cause: unknown) => {
-    if (cause instanceof RedisError && !NOT_MASTER.has(cause.code)) return [];
+    if (cause instanceof RedisError && !isNotMaster(cause)) return [];
     throw cause;
   });
   const members = Array.isArray(hello) ? (hello as readonly RedisValue[]) : [];
@@ -239,6 +253,7 @@ function nodeRedisClient(url: string, name: string): Client<RedisValue> {
     RESP: 2,
     disableOfflineQueue: true,
     maintNotifications: 'disabled',
+    disableClientInfo: true,
     // Fact: a time-out here is an AbortSignal and a timer for each command. The callers keep one timer for all.
     commandOptions: { timeout: 0 },
     socket: { connectTimeout: CONNECT_TIMEOUT_MS, reconnectStrategy: pauseMs },

@@ -1,29 +1,37 @@
 // Whether a Redis server keeps what it is given: evicting keys or keeping nothing on disk would break a 202's promise.
-import type { RedisConnection } from './client.ts';
-import type { Reply } from './reply.ts';
+import type { Server } from './client.ts';
+import { RedisError } from './errors.ts';
 
-/** What is wrong, in words for an operator; nothing when all is well or the server does not tell (managed ones). */
-export async function durabilityFaults(connection: RedisConnection<Reply>): Promise<readonly string[]> {
+/** What is wrong, in words for an operator; nothing when all is well. A server that does not tell counts as a fault. */
+export async function durabilityFaults(server: Server): Promise<readonly string[]> {
   const faults: string[] = [];
-  const memory = await info(connection, 'memory');
-  const policy = memory.get('maxmemory_policy');
-  if (policy !== undefined && policy !== 'noeviction') {
+  const policy = (await info(server, 'memory')).get('maxmemory_policy');
+  if (policy === undefined) {
+    faults.push(
+      'the server does not tell its maxmemory-policy (INFO memory): whether it drops accepted events is unknown',
+    );
+  } else if (policy !== 'noeviction') {
     faults.push(`maxmemory-policy is ${policy}: Redis may drop accepted events; set it to noeviction`);
   }
-  const persistence = await info(connection, 'persistence');
-  if (persistence.get('aof_enabled') === '0') {
+  const appends = (await info(server, 'persistence')).get('aof_enabled');
+  if (appends === undefined) {
+    faults.push(
+      'the server does not tell whether it writes an append-only file (INFO persistence): whether it keeps accepted events is unknown',
+    );
+  } else if (appends === '0') {
     faults.push('the append-only file is off: accepted events are lost with the server; set appendonly yes');
   }
   return faults;
 }
 
-async function info(connection: RedisConnection<Reply>, section: string): Promise<Map<string, string>> {
-  const text = await connection.send(['INFO', section]).then(
-    (reply) => reply.bytes().toString('utf8'),
-    () => '',
-  );
+/** The fields of a section; none where the server refuses to tell. */
+async function info(server: Server, section: string): Promise<Map<string, string>> {
+  const text = await server.send(['INFO', section]).catch((cause: unknown) => {
+    if (cause instanceof RedisError && cause.code !== 'LOADING') return '';
+    throw cause;
+  });
   const fields = new Map<string, string>();
-  for (const line of text.split('\r\n')) {
+  for (const line of String(text).split('\r\n')) {
     const at = line.indexOf(':');
     if (at > 0) fields.set(line.slice(0, at), line.slice(at + 1));
   }

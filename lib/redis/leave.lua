@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- Removes members of a consumer group that hold nothing. A member that holds pending entries stays, because to delete it
 -- would drop them from the group's list; asking and deleting are one step here, so nothing can come in between.
 --

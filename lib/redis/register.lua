@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- Counts a consumer replica, or renews its sign of life, in one atomic step.
 --
 -- KEYS[1]  the stream

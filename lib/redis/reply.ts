@@ -14,6 +14,7 @@ const ARRAY = 0x2a; // *
 const ERROR = 0x2d; // -
 const INTEGER = 0x3a; // :
 const MINUS = 0x2d;
+const STATUS = 0x2b; // +
 const RETURN = 0x0d;
 const CRLF_BYTES = 2;
 const BLOCK_BYTES = 256 << 10;
@@ -27,7 +28,10 @@ export class ReplyAssembler {
   /** Parts of the answer that are not whole yet. */
   #missing = 1;
 
-  /** Takes the first `bytes` of a piece, whose memory may be used for something else afterwards, and gives the answers that are whole now. */
+  /**
+   * Takes the first `bytes` of a piece, whose memory may be used for something else afterwards, and gives the answers that are
+   * whole now. Throws at a part of a kind that RESP2 does not have: nothing behind it can be read.
+   */
   push(piece: Buffer, bytes: number): Reply[] {
     this.#makeRoom(bytes);
     this.#length += piece.copy(this.#block, this.#length, 0, bytes);
@@ -56,6 +60,8 @@ export class ReplyAssembler {
       next += CRLF_BYTES;
       if (next > length) break;
       const kind = block[at];
+      if (kind !== STRING && kind !== ARRAY && kind !== INTEGER && kind !== STATUS && kind !== ERROR)
+        throw new Error('the server sent what is no answer of RESP2');
       const size = kind === STRING || kind === ARRAY ? integerAt(block, at + 1) : 0;
       if (kind === STRING && size >= 0) next += size + CRLF_BYTES;
       if (next > length) break;

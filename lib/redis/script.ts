@@ -21,9 +21,9 @@ export class Script {
     this.#sha1 = createHash('sha1').update(this.#text).digest('hex');
   }
 
-  /** The beginning of a command for this script and one key; `run` fills the rest in. */
-  command(key: string): string[] {
-    return ['EVALSHA', this.#sha1, '1', key];
+  /** The beginning of a command for this script, with one key or none; the caller appends the arguments. */
+  command(key?: string): string[] {
+    return key === undefined ? ['EVALSHA', this.#sha1, '0'] : ['EVALSHA', this.#sha1, '1', key];
   }
 
   /** Sends a command begun by `command`. After NOSCRIPT (nothing was run) it goes again with the text. */

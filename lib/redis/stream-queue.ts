@@ -17,13 +17,15 @@ import {
   type Submission,
 } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
-import type { RedisConnection } from './client.ts';
+import type { RedisConnection, Server } from './client.ts';
 import { withTimeout } from './deadline.ts';
-import { NoAnswer } from './errors.ts';
+import { durabilityFaults } from './durability.ts';
+import { NoAnswer, QueueRefusal } from './errors.ts';
 import { indexField } from './id-index.ts';
 import { OutstandingCalls, settleAll, type Call } from './outstanding-calls.ts';
 import { queueIdentity } from './queue-identity.ts';
 import type { Reply } from './reply.ts';
+import { assertRights } from './rights.ts';
 import { Script } from './script.ts';
 import { STREAM } from './stream-names.ts';
 import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
@@ -39,13 +41,20 @@ const STALL_MAX_MS = 3_000;
 const CALL_EVENTS_MAX = 256;
 const CALL_CHARACTERS_MAX = 1 << 20;
 
-const OUTCOMES: Readonly<Record<number, Outcome>> = { 0x30: 'accepted', 0x31: 'duplicate', 0x32: 'conflict' };
+const OUTCOMES: Readonly<Record<number, Outcome>> = {
+  0x30: 'accepted',
+  0x31: 'duplicate',
+  0x32: 'conflict',
+  0x33: 'differing',
+};
 
 export interface StreamQueueOptions {
   readonly connection: RedisConnection<Reply>;
   /** How long a submission waits for the queue's answer, in milliseconds. */
   readonly enqueueTimeoutMs: number;
   readonly log: Log;
+  /** Whether a server that may lose accepted events is refused (`require`) or told of (`warn`, the default); asked of each connection. */
+  readonly durability?: 'warn' | 'require';
   readonly retentionMs?: number;
   /** How long what has not landed stays in the queue, in milliseconds; at least `retentionMs`. */
   readonly unlandedMs?: number;
@@ -96,7 +105,7 @@ export class StreamQueue implements Queue {
       onLost: options.onLost ?? (() => undefined),
     });
     this.#trimmer.start();
-    this.#connection.inspect = async (server) => void (await queueIdentity(server, this.#stream));
+    this.#connection.inspect = (server) => this.#inspect(server, options.durability ?? 'warn');
     this.#connection.onReady = () => {
       void this.probe();
       void this.#trimmer.look();
@@ -166,6 +175,15 @@ export class StreamQueue implements Queue {
     this.#trimmer.stop();
     await this.#connection.close();
     this.#calls.close();
+  }
+
+  async #inspect(server: Server, durability: 'warn' | 'require'): Promise<void> {
+    await assertRights(server, this.#stream, 'gateway');
+    await queueIdentity(server, this.#stream);
+    const faults = await durabilityFaults(server);
+    if (faults.length > 0 && durability === 'require')
+      throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
+    for (const fault of faults) this.#log.warn({ fault }, 'the queue may lose accepted events');
   }
 
   readonly #flush = (): void => {

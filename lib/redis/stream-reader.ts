@@ -24,6 +24,7 @@ import { withTimeout } from './deadline.ts';
 import { NoAnswer, QueueRefusal, RedisError } from './errors.ts';
 import { queueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
+import { assertRights } from './rights.ts';
 import { Script } from './script.ts';
 import { GROUP, STREAM } from './stream-names.ts';
 import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
@@ -58,6 +59,7 @@ export class StreamReader implements QueueReader {
   readonly #stream: string;
   readonly #log: Log;
   readonly #register = new Script('register.lua');
+  readonly #join = new Script('join.lua');
   readonly #leave = new Script('leave.lua');
   readonly #lag = new Script('lag.lua');
   readonly #trimmer: StreamTrimmer;
@@ -89,8 +91,8 @@ export class StreamReader implements QueueReader {
       log,
       onLost: options.onLost ?? (() => undefined),
     });
-    this.#reading.inspect = (server) => this.#identify(server);
-    this.#control.inspect = (server) => this.#identify(server);
+    this.#reading.inspect = (server) => this.#inspect(server);
+    this.#control.inspect = (server) => this.#inspect(server);
   }
 
   /**
@@ -123,12 +125,22 @@ export class StreamReader implements QueueReader {
     return this.#control.ready ? this.#reading.lastError : this.#control.lastError;
   }
 
+  /** Whether the servers answer, and take no commands yet: replicas, or reading their data. */
+  get waiting(): boolean {
+    return [this.#reading, this.#control].every((connection) => connection.ready || connection.waiting);
+  }
+
   async register(replicasMax: number): Promise<boolean> {
     if ((await this.#sign(replicasMax)) === -1) return false;
+    this.registerLater(replicasMax);
+    return true;
+  }
+
+  /** Counts this process as a replica as soon as the queue takes its sign of life, without asking for a place. */
+  registerLater(replicasMax: number): void {
     this.#replicasMax = replicasMax;
     this.#signs ??= setInterval(() => void this.#showLife(), SIGN_OF_LIFE_INTERVAL_MS);
     this.#trimmer.start();
-    return true;
   }
 
   async join(): Promise<boolean> {
@@ -136,13 +148,9 @@ export class StreamReader implements QueueReader {
     this.#claimCursor = '0-0';
     // The queue may be another one since the connection was made: wiped, and begun anew.
     await this.#identify({ send: (command) => this.#command(command) });
-    try {
-      await this.#command(['XGROUP', 'CREATE', this.#stream, GROUP, '0', 'MKSTREAM']);
-      return true;
-    } catch (cause) {
-      if (cause instanceof RedisError && cause.code === 'BUSYGROUP') return false;
-      throw cause;
-    }
+    const command = this.#join.command(this.#stream);
+    command.push(GROUP);
+    return (await this.#answer(this.#join.run(this.#control, command))) === 1;
   }
 
   async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
@@ -172,6 +180,11 @@ export class StreamReader implements QueueReader {
   close(): Promise<void> {
     this.#closing ??= this.#end();
     return this.#closing;
+  }
+
+  async #inspect(server: Server): Promise<void> {
+    await assertRights(server, this.#stream, 'consumer');
+    await this.#identify(server);
   }
 
   async #identify(server: Server): Promise<void> {
@@ -226,7 +239,12 @@ export class StreamReader implements QueueReader {
       this.#stream,
       from,
     ];
-    const reply = await this.#read(command, waitMs);
+    const reply = await this.#read(command, waitMs).catch((cause: unknown) => {
+      if (cause instanceof RedisError && cause.code === 'UNBLOCKED' && waitMs > 0) return undefined;
+      throw cause;
+    });
+    // The wait was ended by force: the stream is gone, or the server is no master any more. It says which when it is asked again.
+    if (reply === undefined) return this.#readGroup(max, 0, from);
     // An array of one stream, which is its name and its entries; no array where there is nothing.
     if (reply.array() === undefined) return [];
     reply.array();
@@ -344,7 +362,5 @@ function producerOf(reply: Reply): string | undefined {
   return lastProducer;
 }
 
-/** What Redis says of a group or stream that is not there, also to a member that waited for it while it went. */
-function vanished(cause: unknown): boolean {
-  return cause instanceof RedisError && (cause.code === 'NOGROUP' || cause.code === 'UNBLOCKED');
-}
+/** What Redis says of a group or stream that is not there. */
+const vanished = (cause: unknown): boolean => cause instanceof RedisError && cause.code === 'NOGROUP';

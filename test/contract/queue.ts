@@ -86,13 +86,16 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       assert.ok(Math.abs(found.event.acceptedAtMs - start) < 60_000);
     });
 
-    it('calls the second of an id a duplicate, adds nothing, and keeps the first body', async () => {
-      const [first, second] = [new Recorded('twice', 'p', { n: 1 }), new Recorded('twice', 'p', { n: 2 })];
+    it('calls the second of an id a duplicate, says whether its body differs, adds nothing, and keeps the first body', async () => {
+      const of = (n: number | string): Recorded => new Recorded('twice', 'p', { n });
+      const first = of('\u00e9');
       const [outcomes, bodies] = await added(async () => [
         ...(await submitAll(queue, [first])),
-        ...(await submitAll(queue, [second])),
+        ...(await submitAll(queue, [of('e')])),
+        ...(await submitAll(queue, [of('\u00e9'), of(3), of('\u00e9')])),
       ]);
-      assert.deepEqual([outcomes, bodies], [['accepted', 'duplicate'], [first.text]]);
+      assert.deepEqual(outcomes, ['accepted', 'differing', 'duplicate', 'differing', 'duplicate']);
+      assert.deepEqual(bodies, [first.text]);
     });
 
     it('does so within one turn as well, and accepts every id of the turn exactly once', async () => {
@@ -100,7 +103,7 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       const [outcomes, bodies] = await added(() => submitAll(queue, turn));
       assert.deepEqual(
         outcomes,
-        turn.map((_, at) => (at < 20 ? 'accepted' : 'duplicate')),
+        turn.map((_, at) => (at < 20 ? 'accepted' : 'differing')),
       );
       assert.deepEqual(
         bodies,
@@ -114,6 +117,22 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       assert.deepEqual([outcomes, bodies], [['accepted', 'conflict'], [mine.text]]);
       assert.deepEqual(await queue.find('owned', 'q'), { kind: 'unknown' });
       assert.deepEqual(await submitAll(queue, [new Recorded('owned', 'q')]), ['conflict']);
+    });
+
+    it('does not take a producer for another whose name is nearly its own', async () => {
+      const names = ['urn:Shop', 'urn:shop', 'urn:shop ', 'urn:sho', 'urn:sh\u00f6p', 'urn:sho\u0308p', 'urn:shop\0'];
+      const [outcomes] = await added(() =>
+        submitAll(
+          queue,
+          names.map((name) => new Recorded('near', name)),
+        ),
+      );
+      assert.deepEqual(outcomes, ['accepted', ...names.slice(1).map(() => 'conflict')]);
+      for (const name of names) {
+        const [later] = await submitAll(queue, [new Recorded('near', name)]);
+        assert.equal(later, name === names[0] ? 'duplicate' : 'conflict', JSON.stringify(name));
+        assert.equal((await queue.find('near', name)).kind, name === names[0] ? 'found' : 'unknown');
+      }
     });
 
     it('decides an id between two queues that race for it', async () => {

@@ -110,6 +110,8 @@ describe('POST /events', () => {
     assert.deepEqual(JSON.parse(first.body), { id: 'accepted', status: 'accepted' });
     const again = await provoke(one, '202', post(event('accepted')));
     assert.deepEqual(JSON.parse(again.body), { id: 'accepted', status: 'accepted', duplicate: true });
+    const other = await provoke(one, '202', post(event('accepted', { n: 2 })));
+    assert.deepEqual(JSON.parse(other.body), { id: 'accepted', status: 'accepted', duplicate: true, differs: true });
   });
 
   for (const type of [

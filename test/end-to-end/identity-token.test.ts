@@ -87,6 +87,15 @@ describe('a token that does not authenticate gets 401 and adds nothing', () => {
     });
   }
 
+  it('one whose subject is a name in the certificate that is no SPIFFE id', async () => {
+    const name = 'urn:test:producer:plain';
+    const plain = await pki.producer('plain', { uris: [name] });
+    await addsNothing(redis, async () => {
+      const token = await issuer.token({ sub: name });
+      assertProblem(await post(token, 'token', gateway, plain), 401, 'UNAUTHORIZED_PRODUCER');
+    });
+  });
+
   it('a good token without a certificate, or with one of an unknown authority', async () => {
     const token = await issuer.token(boundTo(producer));
     await addsNothing(redis, async () => {

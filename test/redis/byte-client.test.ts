@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { connect } from 'node:net';
+import { connect, createServer, type AddressInfo } from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
 import tls from 'node:tls';
 import { ByteClient } from '../../lib/redis/byte-client.ts';
@@ -85,6 +85,39 @@ describe('the client whose answers are bytes', () => {
     assert.match(opened.errors[0] ?? '', /does not answer/);
     await redis.signal('SIGCONT');
     await ready(opened);
+  });
+
+  it('ends the connection at an answer that nobody asked for, and at what is no answer, and connects anew', async (t) => {
+    for (const [unasked, reason] of [
+      ['+PONG\r\n', /nobody asked for/],
+      ['%1\r\n+a\r\n+b\r\n', /no answer of RESP2/],
+    ] as const) {
+      let connections = 0;
+      const server = createServer((socket) => {
+        connections += 1;
+        socket.on('error', () => undefined);
+        socket.once('data', () => socket.write('+OK\r\n'));
+        socket.on('data', (bytes) => {
+          if (bytes.includes('ECHO')) socket.write(`$1\r\nx\r\n${unasked}`);
+        });
+      });
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+      t.after(() => server.close());
+      const opened = open(t, `redis://127.0.0.1:${(server.address() as AddressInfo).port}`);
+      await ready(opened);
+      await opened.client.sendCommand(['ECHO', 'x']).catch(() => undefined);
+      await eventually('it is connected anew', () => connections === 2, 5_000);
+      assert.match(opened.errors[0] ?? '', reason);
+      opened.client.destroy();
+    }
+  });
+
+  it('sends a user without a password too', async (t) => {
+    const redis = await TestRedis.start();
+    await redis.command('ACL', 'SETUSER', 'open', 'on', 'nopass', '~*', '+@all');
+    const opened = open(t, `redis://open@127.0.0.1:${redis.port}`);
+    await ready(opened);
+    assert.equal(await text(opened.client.sendCommand(['ACL', 'WHOAMI'])), 'open');
   });
 
   it('closes after what is outstanding, and then sends nothing', async (t) => {

@@ -204,7 +204,7 @@ describe('the id index', () => {
       kind: 'found',
       event: { text: '{"n":1}', acceptedAtMs: 1_720_000_000_005 },
     });
-    assert.equal(await outcomeOf(queue, ['carried']), 'duplicate');
+    assert.equal(await outcomeOf(queue, ['carried']), 'differing');
     assert.equal(await outcomeOf(queue, ['carried'], 'q'), 'conflict');
   });
 

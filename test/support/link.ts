@@ -8,11 +8,20 @@ export interface Link {
   /** Closes every connection and refuses new ones. */
   cut(): void;
   mend(): void;
+  /** Closes every connection; new ones are taken, and nothing goes through them, also after `mend`. */
+  silence(): void;
+  /** How many connections were taken. */
+  readonly taken: number;
+  /** New connections go to another server; those that are open stay. */
+  retarget(target: NetConnectOpts): void;
   close(): Promise<void>;
 }
 
-export async function openLink(target: NetConnectOpts): Promise<Link> {
+export async function openLink(first: NetConnectOpts): Promise<Link> {
+  let target = first;
   let whole = true;
+  let silent = false;
+  let taken = 0;
   const sockets = new Set<Socket>();
   const keep = (socket: Socket): Socket => {
     sockets.add(socket);
@@ -20,6 +29,8 @@ export async function openLink(target: NetConnectOpts): Promise<Link> {
   };
   const server = createServer((incoming) => {
     keep(incoming);
+    taken += 1;
+    if (silent) return;
     if (!whole) {
       incoming.destroy();
       return;
@@ -37,7 +48,19 @@ export async function openLink(target: NetConnectOpts): Promise<Link> {
   return {
     port: (server.address() as AddressInfo).port,
     cut,
-    mend: () => (whole = true),
+    mend: () => {
+      whole = true;
+      silent = false;
+    },
+    silence: () => {
+      cut();
+      whole = true;
+      silent = true;
+    },
+    get taken() {
+      return taken;
+    },
+    retarget: (other) => (target = other),
     close: async () => {
       cut();
       server.close();

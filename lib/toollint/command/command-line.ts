@@ -1,0 +1,61 @@
+// The program without the process: arguments in, an exit code out. Standard output carries only documents; everything
+// else goes to standard error, one line for each thing.
+import { EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OUTPUT_CLOSED } from './exit-code.ts';
+import { Interrupted, messageOf, ReportFailure } from '../document/failure.ts';
+import { note, OutputClosed, type ProgramIo, streamSink } from './program-io.ts';
+import { runCompare, runConvert, runGate, runSchema } from './run-report-verbs.ts';
+import { runScan } from './run-scan.ts';
+import { runValidate } from './run-validate.ts';
+import { TOOL_NAME, TOOL_VERSION } from '../document/tool-identity.ts';
+import { USAGE } from './usage-text.ts';
+
+type Verb = (args: readonly string[], io: ProgramIo) => Promise<number>;
+
+const VERBS = new Map<string, Verb>([
+  ['scan', runScan],
+  ['validate', runValidate],
+  ['compare', runCompare],
+  ['gate', runGate],
+  ['convert', runConvert],
+  ['schema', runSchema],
+]);
+
+/** Runs the program. Never throws. */
+export async function runToollint(io: ProgramIo): Promise<number> {
+  try {
+    return await dispatch(io);
+  } catch (cause) {
+    if (cause instanceof OutputClosed) return EXIT_OUTPUT_CLOSED;
+    if (cause instanceof Interrupted || io.signal.aborted) return EXIT_INTERRUPTED;
+    note(io, cause instanceof ReportFailure ? cause.message : `internal error: ${messageOf(cause)}`);
+    return EXIT_FAILURE;
+  }
+}
+
+async function dispatch(io: ProgramIo): Promise<number> {
+  const [name = '', ...args] = io.args;
+  const print = streamSink(io.stdout, 'standard output');
+  if (name === '--version' || name === '-V') {
+    await print(`${TOOL_NAME} ${TOOL_VERSION}\n`);
+    return EXIT_OK;
+  }
+  if (name === '--help' || name === '-h' || name === 'help') {
+    await print(USAGE[args[0] ?? ''] ?? USAGE[''] ?? '');
+    return EXIT_OK;
+  }
+  const verb = VERBS.get(name);
+  if (verb === undefined) {
+    const known = [...VERBS.keys()].join(', ');
+    throw new ReportFailure(
+      'usage',
+      `${name === '' ? 'a verb is needed' : `unknown verb '${name}'`}: ${known}; see toollint --help`,
+    );
+  }
+  const end = args.indexOf('--');
+  const flags = end < 0 ? args : args.slice(0, end);
+  if (flags.includes('--help') || flags.includes('-h')) {
+    await print(USAGE[name] ?? '');
+    return EXIT_OK;
+  }
+  return verb(args, io);
+}

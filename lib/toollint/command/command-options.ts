@@ -1,0 +1,118 @@
+// Options that several verbs share, from raw text to values. A value that is not understood is refused: a limit that is
+// silently 0 or infinite would decide builds.
+import { parseArgs, type ParseArgsConfig } from 'node:util';
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { type ByteSource, fileSource, streamSource } from '../document/byte-source.ts';
+import { ioFailure, messageOf, ReportFailure } from '../document/failure.ts';
+import { chosenGate, type GateConfig } from '../gate/gate-config.ts';
+import type { ExitFlags } from './exit-code.ts';
+import type { ProgramIo } from './program-io.ts';
+
+/** parseArgs' description of the options that choose a gate and shape the exit code. */
+export const GATE_OPTIONS = {
+  gate: { type: 'string' },
+  'gate-config': { type: 'string' },
+  'max-errors': { type: 'string' },
+  'max-warnings': { type: 'string' },
+  'max-infos': { type: 'string' },
+  'max-new': { type: 'string' },
+  'exit-zero': { type: 'boolean' },
+  'allow-no-files': { type: 'boolean' },
+  'fail-on-warning': { type: 'boolean' },
+} as const;
+
+/** parseArgs' description of the option of every verb with a verdict. */
+export const VERDICT_OPTIONS = { silent: { type: 'boolean' } } as const;
+
+/** parseArgs' description of the option of every verb that reads reports. */
+export const INPUT_OPTIONS = { 'max-bytes': { type: 'string' } } as const;
+
+/** parseArgs' description of the options that say where a document goes. */
+export const OUTPUT_OPTIONS = {
+  format: { type: 'string', multiple: true },
+  to: { type: 'string', multiple: true },
+  output: { type: 'string', short: 'o' },
+  color: { type: 'string' },
+  limit: { type: 'string' },
+  'markdown-bytes': { type: 'string' },
+  'max-results': { type: 'string' },
+} as const;
+
+type OptionTable = NonNullable<ParseArgsConfig['options']>;
+
+/** The parsed command line of a verb. Throws ReportFailure ('usage'). */
+export function parseCommand<T extends OptionTable>(args: readonly string[], options: T) {
+  try {
+    return parseArgs({ args: [...args], options, allowPositionals: true, strict: true });
+  } catch (cause) {
+    throw new ReportFailure('usage', messageOf(cause), cause);
+  }
+}
+
+/** The values of GATE_OPTIONS as parsed. */
+export type GateValues = {
+  [Name in keyof typeof GATE_OPTIONS]?:
+    ((typeof GATE_OPTIONS)[Name]['type'] extends 'boolean' ? boolean : string) | undefined;
+};
+
+/** The gate that the command line asks for, if any. */
+export async function gateFrom(values: GateValues, io: ProgramIo): Promise<GateConfig | undefined> {
+  const file = values['gate-config'];
+  const config = file === undefined ? undefined : { file, text: await readText(resolve(io.cwd, file), file) };
+  const limits: Record<string, number> = {};
+  const names = {
+    'max-errors': 'errors',
+    'max-warnings': 'warnings',
+    'max-infos': 'infos',
+    'max-new': 'newIssues',
+  } as const;
+  for (const [option, metric] of Object.entries(names)) {
+    const text = values[option as keyof typeof names];
+    if (text !== undefined) limits[metric] = countOption(`--${option}`, text);
+  }
+  return chosenGate({ name: values.gate, config, limits });
+}
+
+export function exitFlags(values: GateValues): ExitFlags {
+  return {
+    exitZero: values['exit-zero'] === true,
+    allowNoFiles: values['allow-no-files'] === true,
+    failOnWarning: values['fail-on-warning'] === true,
+  };
+}
+
+/** An integer of 0 or more in plain digits. */
+export function countOption(name: string, text: string): number {
+  const value = Number(text);
+  if (!/^[0-9]+$/u.test(text) || !Number.isSafeInteger(value)) {
+    throw new ReportFailure('usage', `${name} needs an integer of 0 or more, not '${text}'`);
+  }
+  return value;
+}
+
+/** The largest document to read, in bytes; undefined: any. */
+export function inputBytesMax(values: { readonly 'max-bytes'?: string | undefined }): number | undefined {
+  const text = values['max-bytes'];
+  return text === undefined ? undefined : countOption('--max-bytes', text);
+}
+
+/** A report named on the command line; '-' is standard input. */
+export async function inputSource(path: string, io: ProgramIo, bytesMax?: number): Promise<ByteSource> {
+  if (path === '-') return streamSource(io.stdin, 'standard input', { bytesMax, signal: io.signal });
+  return fileSource(resolve(io.cwd, path), path, bytesMax);
+}
+
+/** Exactly so many positional arguments, or a failure that shows how the verb is used. */
+export function exactly(count: number, positionals: readonly string[], usage: string): string[] {
+  if (positionals.length !== count) throw new ReportFailure('usage', `usage: ${usage}`);
+  if (positionals.filter((path) => path === '-').length > 1)
+    throw new ReportFailure('usage', "only one input can be '-'");
+  return [...positionals];
+}
+
+async function readText(path: string, name: string): Promise<string> {
+  return readFile(path, 'utf8').catch((cause: unknown) => {
+    throw ioFailure('read', name, cause);
+  });
+}

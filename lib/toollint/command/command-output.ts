@@ -1,0 +1,175 @@
+// Where the documents of a run go: standard output, `-o`, or a file of their own (`--format sarif=out.sarif`). Checked
+// before the work begins, written after it.
+import { realpath } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { convert, type Format, FORMATS, isFormat } from '../convert/convert.ts';
+import type { ConvertOptions } from '../convert/convert-options.ts';
+import { countOption } from './command-options.ts';
+import { ReportFailure } from '../document/failure.ts';
+import { checkWritable, writeWhole } from '../document/output-file.ts';
+import { note, type ProgramIo, streamSink } from './program-io.ts';
+import type { ReportHeader } from '../document/report-schema.ts';
+import type { ReportSource } from '../document/report-source.ts';
+import { SARIF_RESULTS_MAX } from '../convert/to-sarif.ts';
+import { summaryLines } from '../convert/to-summary.ts';
+import { exitReason } from './exit-code.ts';
+
+export interface OutputValues {
+  readonly format?: string[] | undefined;
+  readonly to?: string[] | undefined;
+  readonly output?: string | undefined;
+  readonly color?: string | undefined;
+  readonly limit?: string | undefined;
+  readonly 'markdown-bytes'?: string | undefined;
+  readonly 'max-results'?: string | undefined;
+  readonly silent?: boolean | undefined;
+}
+
+/** One document to write; without a file it goes to standard output. */
+interface Target {
+  readonly format: Format;
+  file?: { path: string; name: string };
+}
+
+/** The documents of a run. */
+export interface OutputPlan {
+  readonly targets: Target[];
+  readonly options: ConvertOptions;
+}
+
+/** Throws ReportFailure for an unknown format, two documents for one place, or a place that is one of the inputs. */
+export async function planOutput(
+  values: OutputValues,
+  io: ProgramIo,
+  inputs: readonly string[] = [],
+): Promise<OutputPlan> {
+  const asked = [...(values.format ?? []), ...(values.to ?? [])].map((text) => targetOf(text, io));
+  const main = asked.filter((target) => target.file === undefined);
+  if (main.length > 1)
+    throw new ReportFailure(
+      'usage',
+      'two formats for one output: name a file for each, as in --format sarif=out.sarif',
+    );
+  const [first] = main;
+  if (values.output !== undefined) {
+    const file = { path: resolve(io.cwd, values.output), name: values.output };
+    if (values.output === '') throw new ReportFailure('usage', '-o needs a file name');
+    if (first === undefined) asked.unshift({ format: 'report', file });
+    else first.file = file;
+  } else if (asked.length === 0) {
+    asked.push({ format: io.stdout.isTTY === true ? 'pretty' : 'report' });
+  }
+  await checkPlaces(asked, io, inputs);
+  return { targets: asked, options: convertOptions(values, io) };
+}
+
+function targetOf(text: string, io: ProgramIo): Target {
+  const at = text.indexOf('=');
+  const format = at < 0 ? text : text.slice(0, at);
+  if (!isFormat(format))
+    throw new ReportFailure('usage', `unknown format '${format}': known are ${FORMATS.join(', ')}`);
+  const name = at < 0 ? undefined : text.slice(at + 1);
+  if (name === '') throw new ReportFailure('usage', `--format ${format}= needs a file name`);
+  return name === undefined ? { format } : { format, file: { path: resolve(io.cwd, name), name } };
+}
+
+async function checkPlaces(targets: readonly Target[], io: ProgramIo, inputs: readonly string[]): Promise<void> {
+  const taken = new Set(
+    await Promise.all(inputs.filter((path) => path !== '-').map((path) => realPlace(resolve(io.cwd, path)))),
+  );
+  for (const { file } of targets) {
+    if (file === undefined) continue;
+    const place = await realPlace(file.path);
+    if (taken.has(place))
+      throw new ReportFailure('usage', `${file.name} is read or written already; choose another output`);
+    taken.add(place);
+    await checkWritable(file.path, file.name);
+  }
+}
+
+async function realPlace(path: string): Promise<string> {
+  return realpath(path).catch(() => path);
+}
+
+function convertOptions(values: OutputValues, { env, stdout }: ProgramIo): ConvertOptions {
+  const choice = values.color ?? 'auto';
+  if (!['auto', 'always', 'never'].includes(choice))
+    throw new ReportFailure('usage', `--color is auto, always or never, not '${choice}'`);
+  const noColor = env['NO_COLOR'] !== undefined && env['NO_COLOR'] !== '';
+  return {
+    color: choice === 'always' || (choice === 'auto' && stdout.isTTY === true && !noColor && env['TERM'] !== 'dumb'),
+    // A terminal that does not know its width says 0.
+    width: stdout.isTTY === true ? stdout.columns || 80 : 120,
+    ...(values.limit === undefined ? {} : { limit: countOption('--limit', values.limit) }),
+    ...(values['markdown-bytes'] === undefined
+      ? {}
+      : { bytesMax: countOption('--markdown-bytes', values['markdown-bytes']) }),
+    ...(values['max-results'] === undefined ? {} : { resultsMax: countOption('--max-results', values['max-results']) }),
+  };
+}
+
+/** Writes all documents of the plan. */
+export async function writeOutput(
+  plan: OutputPlan,
+  report: ReportSource,
+  io: ProgramIo,
+  extra: ConvertOptions = {},
+): Promise<void> {
+  for (const { format, file } of plan.targets) {
+    const options = { ...plan.options, ...extra };
+    if (format === 'sarif') sarifNotes(report.header, options, io);
+    if (file === undefined) await convert(report, format, streamSink(io.stdout, 'standard output'), options);
+    else
+      await writeWhole(file.path, file.name, (sink) =>
+        convert(report, format, sink, { ...options, color: plan.options.color === true && format !== 'pretty' }),
+      );
+  }
+}
+
+/** What GitHub would do with the file, where that is not what one expects. */
+function sarifNotes(
+  { summary, selection }: ReportHeader,
+  { resultsMax = Infinity, baselineState }: ConvertOptions,
+  io: ProgramIo,
+): void {
+  const written = Math.min(summary.totalIssues, resultsMax);
+  if (written < summary.totalIssues)
+    note(io, `${written} of ${summary.totalIssues} results are written to SARIF (--max-results)`);
+  if (written > SARIF_RESULTS_MAX) {
+    note(
+      io,
+      `${written} results are more than the ${SARIF_RESULTS_MAX} that GitHub takes of one run: it will refuse the file; see --max-results`,
+    );
+  }
+  if (selection.baseline !== undefined && baselineState === undefined) {
+    note(io, 'this SARIF lists only what is new: GitHub closes the alerts that are not in it');
+  }
+}
+
+/**
+ * Says on standard error how it went and why the exit code is what it is, unless the text on a terminal has said so or
+ * it was asked to be silent.
+ */
+export function tellVerdict(
+  plan: OutputPlan,
+  values: OutputValues,
+  { header, errors, code, linter }: Verdict,
+  io: ProgramIo,
+): void {
+  const isTold = plan.targets.some(
+    ({ format, file }) => file === undefined && (format === 'pretty' || format === 'summary'),
+  );
+  if (values.silent === true || (isTold && io.stdout.isTTY === true)) return;
+  const [first = '', ...rest] = isTold ? [] : summaryLines(header);
+  if (first !== '') note(io, linter === undefined ? first : `${first}; ${linter}`);
+  for (const line of rest) note(io, line);
+  note(io, `exit code ${code}: ${exitReason(header, errors, code)}`);
+}
+
+/** A finished verb. */
+interface Verdict {
+  readonly header: ReportHeader;
+  readonly errors: number;
+  readonly code: number;
+  readonly linter?: string;
+}

@@ -1,0 +1,57 @@
+// The exit codes, in one place (design, "Exit codes"). Precedence: 2, 3, 4, 1, 0.
+import type { ReportHeader } from '../document/report-schema.ts';
+
+export const EXIT_OK = 0;
+/** The gate failed, an error finding counts, or a document is invalid. */
+export const EXIT_FINDINGS = 1;
+/** Usage, configuration, input or output, an unusable baseline, an error of the program itself. */
+export const EXIT_FAILURE = 2;
+/** The analysis did not run to its end. */
+export const EXIT_INCOMPLETE = 3;
+export const EXIT_NO_FILES = 4;
+export const EXIT_INTERRUPTED = 130;
+/** The reader of standard output has gone. */
+export const EXIT_OUTPUT_CLOSED = 141;
+
+/** Flags that change the code of a finished run. */
+export interface ExitFlags {
+  readonly exitZero: boolean;
+  readonly allowNoFiles: boolean;
+  readonly failOnWarning: boolean;
+}
+
+/** Why the code is what it is, for a person. */
+export function exitReason({ execution, gate }: ReportHeader, errors: number, code: number): string {
+  switch (code) {
+    case EXIT_INCOMPLETE:
+      return 'the analysis is incomplete';
+    case EXIT_NO_FILES:
+      return 'no files were analysed';
+    case EXIT_FINDINGS:
+      return gate.status === 'not-evaluated'
+        ? `${errors} error finding${errors === 1 ? '' : 's'}`
+        : `the gate is ${gate.status}`;
+    default:
+      break;
+  }
+  if (execution.status === 'no-files') return 'no files were analysed, which --allow-no-files allows';
+  if (gate.status === 'failed' || (gate.status === 'not-evaluated' && errors > 0)) return '--exit-zero';
+  return gate.status === 'not-evaluated' ? 'no error finding' : `the gate is ${gate.status}`;
+}
+
+/** The code for a report that was made. `errors` counts error findings after the baseline. */
+export function reportExitCode({ execution, gate }: ReportHeader, errors: number, flags: ExitFlags): number {
+  if (execution.status === 'incomplete') return EXIT_INCOMPLETE;
+  if (execution.status === 'no-files') return flags.allowNoFiles ? EXIT_OK : EXIT_NO_FILES;
+  if (flags.exitZero) return EXIT_OK;
+  switch (gate.status) {
+    case 'failed':
+      return EXIT_FINDINGS;
+    case 'warning':
+      return flags.failOnWarning ? EXIT_FINDINGS : EXIT_OK;
+    case 'passed':
+      return EXIT_OK;
+    case 'not-evaluated':
+      return errors > 0 ? EXIT_FINDINGS : EXIT_OK;
+  }
+}

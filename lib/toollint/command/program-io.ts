@@ -1,0 +1,46 @@
+// What the command line touches of the outside world, handed in so that every verb runs in a test as it runs in the
+// program. Only bin/toollint.ts knows the process.
+import type { Readable, Writable } from 'node:stream';
+import { errnoOf, ioFailure } from '../document/failure.ts';
+import type { TextSink } from '../document/report-writer.ts';
+
+/** A stream that may be a terminal. */
+export type OutputStream = Writable & { isTTY?: boolean; columns?: number };
+
+export interface ProgramIo {
+  /** Arguments after the program's name. */
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Absolute. */
+  readonly cwd: string;
+  readonly stdin: Readable;
+  readonly stdout: OutputStream;
+  readonly stderr: OutputStream;
+  readonly signal: AbortSignal;
+}
+
+/** The reader of standard output has gone (`| head`): nothing is wrong, nothing more is to be written. */
+export class OutputClosed extends Error {
+  constructor() {
+    super('standard output was closed');
+    this.name = 'OutputClosed';
+  }
+}
+
+/** A sink that waits until each text was taken. */
+export function streamSink(stream: Writable, name: string): TextSink {
+  return (text) =>
+    new Promise((resolve, reject) => {
+      if (text === '') return resolve();
+      stream.write(text, (error) => {
+        if (error === null || error === undefined) resolve();
+        else if (errnoOf(error) === 'EPIPE' || errnoOf(error) === 'ERR_STREAM_DESTROYED') reject(new OutputClosed());
+        else reject(ioFailure('write', name, error));
+      });
+    });
+}
+
+/** A line on standard error. */
+export function note({ stderr }: ProgramIo, text: string): void {
+  stderr.write(`toollint: ${text}\n`);
+}

@@ -1,0 +1,81 @@
+// `toollint validate`: two verdicts on each document, and what is wrong with it.
+import { countOption, inputBytesMax, INPUT_OPTIONS, inputSource, parseCommand } from './command-options.ts';
+import { EXIT_FAILURE, EXIT_FINDINGS, EXIT_OK } from './exit-code.ts';
+import { ReportFailure } from '../document/failure.ts';
+import { type Inspection, inspectReport } from '../document/inspect-report.ts';
+import type { Problem } from '../document/problem.ts';
+import { note, type ProgramIo, streamSink } from './program-io.ts';
+import { terminalText } from '../convert/plain-text.ts';
+
+/** Options of the verb, for parseArgs. */
+export const VALIDATE_OPTIONS = {
+  'schema-only': { type: 'boolean' },
+  strict: { type: 'boolean' },
+  format: { type: 'string' },
+  'max-problems': { type: 'string' },
+  ...INPUT_OPTIONS,
+} as const;
+
+interface Verdict {
+  readonly file: string;
+  readonly valid: boolean;
+  readonly schema: Inspection['schema'];
+  readonly consistency: Inspection['consistency'];
+  readonly problemCount: number;
+  readonly problems: Problem[];
+}
+
+/** Runs the verb; the exit code. */
+export async function runValidate(args: readonly string[], io: ProgramIo): Promise<number> {
+  const { values, positionals } = parseCommand(args, VALIDATE_OPTIONS);
+  const format = values.format ?? 'text';
+  if (format !== 'text' && format !== 'json')
+    throw new ReportFailure('usage', `--format is text or json, not '${format}'`);
+  if (positionals.length === 0) throw new ReportFailure('usage', 'usage: toollint validate FILE|- ...');
+  const problemsMax = countOption('--max-problems', values['max-problems'] ?? '100');
+  const bytesMax = inputBytesMax(values);
+  const verdicts: Verdict[] = [];
+  let unreadable = false;
+  for (const file of positionals) {
+    try {
+      const source = await inputSource(file, io, bytesMax);
+      try {
+        const strict = values.strict === true;
+        const inspection = await inspectReport(source, {
+          consistency: values['schema-only'] !== true,
+          advice: strict,
+          problemsMax,
+          signal: io.signal,
+        });
+        if (inspection.sawByteOrderMark) note(io, `${file} begins with a byte order mark`);
+        verdicts.push(verdictOf(file, inspection, strict));
+      } finally {
+        await source.close();
+      }
+    } catch (cause) {
+      if (!(cause instanceof ReportFailure)) throw cause;
+      note(io, cause.message);
+      unreadable = true;
+    }
+  }
+  const sink = streamSink(io.stdout, 'standard output');
+  const valid = verdicts.every((verdict) => verdict.valid);
+  if (format === 'json') await sink(`${JSON.stringify({ valid: valid && !unreadable, files: verdicts }, null, 2)}\n`);
+  else for (const verdict of verdicts) await sink(textOf(verdict));
+  return unreadable ? EXIT_FAILURE : valid ? EXIT_OK : EXIT_FINDINGS;
+}
+
+function verdictOf(file: string, { schema, consistency, problems, counts }: Inspection, strict: boolean): Verdict {
+  const problemCount = counts.schema + counts.consistency + (strict ? counts.advice : 0);
+  return { file, valid: problemCount === 0, schema, consistency, problemCount, problems };
+}
+
+function textOf({ file, schema, consistency, problemCount, problems }: Verdict): string {
+  const lines = problems.map(({ level, code, pointer, message }) => {
+    const where = terminalText(pointer) || '(document)';
+    return `  ${where}: ${terminalText(message)} [${level === code ? code : `${level} ${code}`}]\n`;
+  });
+  const hidden = problemCount - problems.filter(({ level }) => level !== 'advice').length;
+  const more = hidden > 0 && problems.every(({ level }) => level !== 'advice') ? `  …and ${hidden} more\n` : '';
+  return `${terminalText(file)}: schema ${schema}, consistency ${consistency.replace('-', ' ')}\n${lines.join('')}${more}`;
+}

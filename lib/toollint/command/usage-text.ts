@@ -1,0 +1,122 @@
+// The texts of --help. They name every verb and flag that the program knows; a test holds them to the option tables.
+
+const GATE_HELP = `gate:
+  --gate NAME             default, strict, new-code, or a gate of --gate-config
+  --gate-config FILE      {"name", "conditions": [{"metric", "op", "threshold", "level"}]}, a list of such, or {"gates": [...]}
+                          metrics: errors warnings infos issues newIssues newErrors fixed parseErrors ruleErrors files
+                          rule:<id> category:<name>; op: > >= < <= == != (the condition is violated when it holds);
+                          level: fail, warn
+  --max-errors N  --max-warnings N  --max-infos N  --max-new N    limits of the gate "cli", or more for the gate named
+  --fail-on-warning       the gate's warning is exit code 1
+  --exit-zero             exit code 1 becomes 0
+  --allow-no-files        exit code 4 becomes 0
+`;
+
+const OUTPUT_HELP = `output:
+  --format FORMAT[=FILE]  report pretty sarif gitlab junit markdown github sonar summary; repeatable with files
+                          (--to is the same). Default: pretty on a terminal, else report
+  -o, --output FILE       write there: a whole file or none
+  --color WHEN            auto, always, never
+  --limit N               most findings in a Markdown table (100)
+  --markdown-bytes N      most bytes of a Markdown text (65536)
+  --max-results N         most results of a SARIF log, errors first (all; GitHub takes 25000)
+`;
+
+const INPUT_HELP = `  --max-bytes N           refuse longer reports
+`;
+
+const SILENT_HELP = `  --silent                no summary on standard error
+`;
+
+const RENAMES_HELP = `  --renames git:REF|FILE  findings of a renamed file stay known: renames as git finds them since REF, or a JSON object
+                          of old paths and new ones
+`;
+
+/** Texts by verb; '' is the program itself. */
+export const USAGE: Readonly<Record<string, string>> = {
+  '': `usage: toollint VERB [arguments]
+
+  scan [paths...]        run ESLint, write a report
+  validate FILE...       check reports: schema and consistency
+  compare BASE CURRENT   what is new in CURRENT, and what was fixed
+  gate REPORT            evaluate a gate on a report
+  convert REPORT         turn a report into another format
+  schema                 print the report's JSON Schema (draft 2020-12)
+
+toollint VERB --help tells more; toollint --version prints the version. '-' is standard input.
+
+exit codes: 0 good; 1 gate failed, an error finding without a gate, or an invalid document;
+2 usage, configuration, input or output; 3 analysis incomplete; 4 no files; 130 interrupted
+`,
+  scan: `usage: toollint scan [paths...]
+
+  --root DIR              report paths are relative to it; default: the current folder
+  -c, --config FILE       configuration in place of the target's own eslint.config.*
+  --profile NAME          bundled rules in place of a configuration: recommended, strict, none
+  --include GLOB  --exclude GLOB    repeatable, relative to the root
+  --ext LIST              only files with these endings, as in --ext js,ts
+  --quiet                 list errors only; counts, gate and exit code stay
+  --baseline REPORT       list only what is new against an earlier report
+  --update-baseline       then drop from that file what is fixed; nothing new is accepted
+${RENAMES_HELP}  --path-prefix PATH      put before every path of the report, for a part of a larger repository
+  --cache                 keep what ESLint said of each file in .toollintcache; same report, sooner
+  --cache-location FILE   keep it there
+  --timestamp ISO         default: SOURCE_DATE_EPOCH, or now
+  --deterministic         same bytes for the same code: no duration, no clock
+  --no-snippets           no source lines in the report
+${SILENT_HELP}
+${OUTPUT_HELP}
+${GATE_HELP}
+examples:
+  toollint scan                                       what is wrong here, for a person
+  toollint scan -o base.json                          remember what there is …
+  toollint scan --baseline base.json --gate new-code  … and fail on anything new
+  toollint scan --profile recommended --format sarif=out.sarif --format gitlab=out.json src
+`,
+  validate: `usage: toollint validate FILE|- ...
+
+  --schema-only           without the consistency of the members
+  --strict                advice counts as an error
+  --format text|json      default: text
+  --max-problems N        most problems to list of each file (100)
+${INPUT_HELP}
+example:
+  toollint validate --strict report.json
+
+exit codes: 0 valid, 1 invalid, 2 a file cannot be read
+`,
+  compare: `usage: toollint compare BASE CURRENT
+
+Writes CURRENT with selection.baseline and only the findings that are new against BASE.
+With --to sarif all findings are written, each with its baselineState.
+
+  --quiet                 list errors only
+${RENAMES_HELP}  --lenient               take reports that are valid by the specification, but not consistent
+${INPUT_HELP}${SILENT_HELP}
+${OUTPUT_HELP}
+${GATE_HELP}
+example:
+  toollint compare base.json now.json --renames git:main --max-new 0 --format markdown
+`,
+  gate: `usage: toollint gate REPORT
+
+Writes the report with its gate evaluated; without --gate, --gate-config and --max-* the gate is "default".
+
+${INPUT_HELP}${SILENT_HELP}
+${OUTPUT_HELP}
+${GATE_HELP}
+example:
+  toollint gate report.json --gate strict --format summary
+`,
+  convert: `usage: toollint convert REPORT --to FORMAT
+
+${INPUT_HELP}
+${OUTPUT_HELP}
+example:
+  toollint convert report.json --to sarif -o report.sarif
+`,
+  schema: `usage: toollint schema
+
+Prints the JSON Schema (draft 2020-12) of the report.
+`,
+};

@@ -1,0 +1,61 @@
+// Text from a report made safe for where it is shown. Messages quote source code, so they may hold anything: terminal
+// sequences, characters that reverse the reading direction, halves of surrogate pairs.
+import stringWidth from 'string-width';
+
+// C0 without tab and line feed, DEL, C1, and the bidirectional controls of Unicode, which can make text read otherwise.
+// eslint-disable-next-line no-control-regex -- these are the characters that must not reach a terminal
+const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/gu;
+// eslint-disable-next-line no-control-regex -- a terminal sequence begins with ESC or its one-character form
+const SEQUENCES = /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b[@-Z\\-_]/gu;
+
+/** One line without terminal sequences and invisible controls. */
+export function terminalText(text: string): string {
+  return text.replace(SEQUENCES, '').replace(/\s+/gu, ' ').replace(CONTROLS, '').toWellFormed().trim();
+}
+
+/** Cuts a text to so many units, never inside a surrogate pair, with '…' for what is gone. */
+export function shortened(text: string, unitsMax: number): string {
+  if (text.length <= unitsMax) return text;
+  return `${text.slice(0, Math.max(0, unitsMax - 1)).replace(/[\ud800-\udbff]$/u, '')}…`;
+}
+
+/** Columns that a text takes on a terminal. */
+export function textWidth(text: string): number {
+  return stringWidth(text);
+}
+
+const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
+
+/** Cuts a text to so many columns of a terminal, between graphemes, with '…' for what is gone. */
+export function fitted(text: string, columnsMax: number): string {
+  // Messages may have megabytes: what lies behind so many units cannot be on the line.
+  const start = text.slice(0, columnsMax * 16);
+  if (start.length === text.length && stringWidth(text) <= columnsMax) return text;
+  let kept = '';
+  let width = 0;
+  for (const { segment } of graphemes.segment(start)) {
+    width += stringWidth(segment);
+    if (width > columnsMax - 1) break;
+    kept += segment;
+  }
+  return `${kept}…`;
+}
+
+/** '3 errors', '1 error'. */
+export function counted(count: number, one: string): string {
+  return `${count} ${one}${count === 1 ? '' : 's'}`;
+}
+
+/** An http or https address, or nothing: other schemes never become links. */
+export function linkOf(url: string | undefined): string | undefined {
+  if (url === undefined || !/^https?:\/\//iu.test(url) || !URL.canParse(url)) return undefined;
+  return new URL(url).href;
+}
+
+/** A report path as a relative URI: each segment percent-encoded. */
+export function pathUri(path: string): string {
+  return path
+    .split('/')
+    .map((segment) => encodeURIComponent(segment.toWellFormed()))
+    .join('/');
+}

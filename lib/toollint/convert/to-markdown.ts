@@ -1,0 +1,97 @@
+// A comment for a pull request: how it went, the gate, and a table of the first findings, errors before warnings.
+// Everything that comes from the report is escaped, so that no text in a message can form a link, mention a person or end a table. The whole keeps
+// under the size that a comment may have.
+import { bySeverity } from './by-severity.ts';
+import type { ConvertOptions } from './convert-options.ts';
+import { counted, linkOf, shortened, terminalText } from './plain-text.ts';
+import type { Finding, ReportHeader } from '../document/report-schema.ts';
+import type { ReportSource } from '../document/report-source.ts';
+import type { TextSink } from '../document/report-writer.ts';
+
+const LIMIT = 100;
+const BYTES_MAX = 65_536;
+const CELL_UNITS_MAX = 300;
+/** Room for the line that counts what is left out. */
+const TAIL_BYTES = 200;
+
+/** Writes the comment. */
+export async function writeMarkdown(report: ReportSource, sink: TextSink, options: ConvertOptions): Promise<void> {
+  const { header } = report;
+  const { limit = LIMIT, bytesMax = BYTES_MAX } = options;
+  let text = headText(header, bytesMax / 2);
+  let shown = 0;
+  for await (const batch of bySeverity(report)) {
+    for (const finding of batch) {
+      if (shown >= limit) break;
+      const row = `${shown === 0 ? TABLE_HEAD : ''}${rowOf(finding)}`;
+      if (Buffer.byteLength(text) + Buffer.byteLength(row) + TAIL_BYTES > bytesMax) break;
+      text += row;
+      shown += 1;
+    }
+    if (shown >= limit) break;
+  }
+  const more = header.summary.totalIssues - shown;
+  if (more > 0) text += `\n…and ${more} more.\n`;
+  await sink(text);
+}
+
+const TABLE_HEAD = '\n| Severity | Place | Rule | Message |\n| --- | --- | --- | --- |\n';
+
+const VERDICTS = { 'not-evaluated': '', passed: '✅ passed', warning: '⚠️ warning', failed: '❌ failed' } as const;
+
+function headText({ execution, summary, selection, gate }: ReportHeader, bytesMax: number): string {
+  const { error, warning, info } = summary.bySeverity;
+  const lines = ['### Code analysis', ''];
+  if (gate.status !== 'not-evaluated') {
+    lines.push(
+      `**Gate ${escaped(gate.name ?? '')}: ${VERDICTS[gate.status]}**${gate.message === undefined ? '' : ` – ${escaped(shortened(gate.message, 1000))}`}`,
+      '',
+    );
+  }
+  lines.push(
+    `${counted(summary.totalFiles, 'file')}, ${counted(summary.totalIssues, 'finding')}: ${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info${selection.quiet ? ' (only errors are listed)' : ''}.`,
+  );
+  const { baseline } = selection;
+  if (baseline !== undefined)
+    lines.push(
+      '',
+      `Against the baseline: ${baseline.newIssues} new, ${baseline.unchanged} unchanged, ${baseline.fixed} fixed.`,
+    );
+  if (execution.status !== 'complete')
+    lines.push('', `**The analysis is ${execution.status === 'no-files' ? 'empty: no files' : 'incomplete'}.**`, '');
+  let text = `${lines.join('\n')}\n`;
+  for (const [index, { kind, message, ruleId, relativePath }] of execution.diagnostics.entries()) {
+    const where = [relativePath, ruleId]
+      .filter((part) => part !== undefined)
+      .map((part) => escaped(part))
+      .join(' ');
+    const line = `- ${kind} ${where}: ${escaped(shortened(message, CELL_UNITS_MAX))}\n`;
+    if (Buffer.byteLength(text) + Buffer.byteLength(line) > bytesMax)
+      return `${text}- …and ${execution.diagnostics.length - index} more\n`;
+    text += line;
+  }
+  return text;
+}
+
+function rowOf({ severity, ruleId, message, location, docsUrl }: Finding): string {
+  const { path, line } = location;
+  const place =
+    path === undefined
+      ? '(project)'
+      : `${escaped(shortened(path, CELL_UNITS_MAX))}${line === undefined ? '' : `:${line}`}`;
+  const rule = escaped(shortened(ruleId, CELL_UNITS_MAX));
+  const url = linkOf(docsUrl);
+  const linked = url === undefined ? rule : `[${rule}](<${url.replace(/[<>|]/gu, encodeURIComponent)}>)`;
+  return `| ${severity} | ${place} | ${linked} | ${escaped(shortened(message, CELL_UNITS_MAX))} |\n`;
+}
+
+/** One line in which nothing is markup. '@' is broken up so that it mentions nobody. */
+function escaped(text: string): string {
+  return terminalText(text)
+    .replace(/[\\`*_[\]#|~$]|(?<=\])\(/gu, '\\$&')
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('@', '@\u200b')
+    .replace(/:\/\//gu, ':\u200b//');
+}

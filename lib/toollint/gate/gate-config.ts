@@ -1,0 +1,160 @@
+// Gates: a name and conditions on counts. A condition names what must not be: it is violated when `metric op threshold`
+// holds. Anything unknown is refused, because a misspelt metric that counts as 0 would let everything pass.
+import { ReportFailure } from '../document/failure.ts';
+
+/** Counts that a condition may name, beside `rule:<id>` and `category:<name>`. */
+export const METRICS = [
+  'errors',
+  'warnings',
+  'infos',
+  'issues',
+  'newIssues',
+  'newErrors',
+  'fixed',
+  'parseErrors',
+  'ruleErrors',
+  'files',
+] as const;
+
+export const OPERATORS = ['>', '>=', '<', '<=', '==', '!='] as const;
+
+/** What a violated condition makes of the gate. */
+export const LEVELS = ['fail', 'warn'] as const;
+
+export interface GateCondition {
+  /** One of METRICS, `rule:<id>` or `category:<name>`. */
+  readonly metric: string;
+  readonly op: (typeof OPERATORS)[number];
+  /** An integer of 0 or more. */
+  readonly threshold: number;
+  readonly level: (typeof LEVELS)[number];
+}
+
+export interface GateConfig {
+  readonly name: string;
+  readonly conditions: GateCondition[];
+}
+
+const above = (metric: string, threshold: number, level: GateCondition['level'] = 'fail'): GateCondition => ({
+  metric,
+  op: '>',
+  threshold,
+  level,
+});
+
+/** The gates that need no file. */
+export const BUILT_IN_GATES: readonly GateConfig[] = [
+  { name: 'default', conditions: [above('errors', 0), above('warnings', 0, 'warn')] },
+  { name: 'strict', conditions: ['errors', 'warnings', 'infos', 'ruleErrors'].map((metric) => above(metric, 0)) },
+  { name: 'new-code', conditions: [above('newIssues', 0)] },
+];
+
+/** What the command line says of a gate. */
+export interface GateRequest {
+  readonly name?: string | undefined;
+  /** Text of the file with gates, and its name for messages. */
+  readonly config?: { text: string; file: string } | undefined;
+  /** Limits of the gate `cli`: the count may not be above. */
+  readonly limits?: Partial<Record<'errors' | 'warnings' | 'infos' | 'newIssues', number>>;
+}
+
+/** The gate that was asked for; undefined when none was. Throws ReportFailure ('gate') for anything unknown. */
+export function chosenGate({ name, config, limits = {} }: GateRequest): GateConfig | undefined {
+  const own = config === undefined ? [] : parseGates(config.text, config.file);
+  const limited = Object.entries(limits).map(([metric, limit]) =>
+    above(metric, checkedThreshold(limit, `the limit of ${metric}`)),
+  );
+  const named = name === undefined ? onlyGate(own, config?.file) : gateNamed(name, own);
+  if (named === undefined) return limited.length === 0 ? undefined : { name: 'cli', conditions: limited };
+  return { name: named.name, conditions: [...named.conditions, ...limited] };
+}
+
+function onlyGate(own: readonly GateConfig[], file: string | undefined): GateConfig | undefined {
+  if (own.length > 1)
+    throw new ReportFailure('gate', `${file ?? 'the gate file'} has ${own.length} gates: choose one with --gate`);
+  return own[0];
+}
+
+function gateNamed(name: string, own: readonly GateConfig[]): GateConfig {
+  const known = [...BUILT_IN_GATES, ...own];
+  const found = known.find((gate) => gate.name === name);
+  if (found !== undefined) return found;
+  throw new ReportFailure('gate', `unknown gate '${name}': known are ${known.map((gate) => gate.name).join(', ')}`);
+}
+
+/** Gates from a file's text: one gate, a list of gates, or an object with the list as `gates`. */
+export function parseGates(text: string, file: string): GateConfig[] {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new ReportFailure('gate', `${file} is not JSON`, cause);
+  }
+  const list = Array.isArray(value)
+    ? value
+    : isRecord(value) && Array.isArray(value['gates'])
+      ? value['gates']
+      : [value];
+  const gates = list.map((gate: unknown) => parseGate(gate, file));
+  if (gates.length === 0) throw new ReportFailure('gate', `${file} has no gate`);
+  const names = new Set(BUILT_IN_GATES.map((gate) => gate.name));
+  for (const { name } of gates) {
+    if (names.has(name)) throw new ReportFailure('gate', `${file}: the gate name '${name}' is taken`);
+    names.add(name);
+  }
+  return gates;
+}
+
+function parseGate(value: unknown, file: string): GateConfig {
+  if (!isRecord(value)) throw new ReportFailure('gate', `${file}: a gate is an object with name and conditions`);
+  onlyMembers(value, ['name', 'conditions'], `${file}: a gate`);
+  const { name, conditions } = value;
+  if (typeof name !== 'string' || name.trim() === '') throw new ReportFailure('gate', `${file}: a gate needs a name`);
+  if (!Array.isArray(conditions))
+    throw new ReportFailure('gate', `${file}: the gate '${name}' needs a list of conditions`);
+  return {
+    name,
+    conditions: conditions.map((condition: unknown) => parseCondition(condition, `${file}: gate '${name}'`)),
+  };
+}
+
+function parseCondition(value: unknown, where: string): GateCondition {
+  if (!isRecord(value)) throw new ReportFailure('gate', `${where}: a condition is an object`);
+  onlyMembers(value, ['metric', 'op', 'threshold', 'level'], `${where}: a condition`);
+  const { metric, op, threshold, level } = value;
+  const named =
+    typeof metric === 'string' && (METRICS.some((known) => known === metric) || /^(?:rule|category):./su.test(metric));
+  if (!named) throw new ReportFailure('gate', `${where}: unknown metric ${JSON.stringify(metric)}`);
+  return {
+    metric,
+    op: member(OPERATORS, op, `${where}: unknown op`),
+    threshold: checkedThreshold(threshold, `${where}: the threshold of ${metric}`),
+    level: member(LEVELS, level, `${where}: unknown level`),
+  };
+}
+
+function member<T extends string>(values: readonly T[], value: unknown, complaint: string): T {
+  const found = values.find((known) => known === value);
+  if (found === undefined)
+    throw new ReportFailure(
+      'gate',
+      `${complaint} ${JSON.stringify(value) ?? '(missing)'}: known are ${values.join(' ')}`,
+    );
+  return found;
+}
+
+function checkedThreshold(value: unknown, what: string): number {
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) {
+    throw new ReportFailure('gate', `${what} must be an integer of 0 or more`);
+  }
+  return value;
+}
+
+function onlyMembers(value: Record<string, unknown>, allowed: readonly string[], what: string): void {
+  const odd = Object.keys(value).find((name) => !allowed.includes(name));
+  if (odd !== undefined) throw new ReportFailure('gate', `${what} has no member '${odd}'`);
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,116 @@
+// From the linter's messages about one file to the report's findings, in canonical order and with fingerprints.
+// Pure: the same messages and text give the same findings on every machine. Occurrences are numbered later.
+import { type EngineMessage, type RuleFacts, UNUSED_DIRECTIVE_RULE } from './lint-engine.ts';
+import { ENGINE_RULE, PARSE_ERROR_RULE } from '../document/finding-consistency.ts';
+import { compareFindings } from '../document/finding-order.ts';
+import { contentHalf, discriminatorOf, flaggedTexts, placeHalf, sourceLines } from '../document/fingerprint.ts';
+import { oneLine } from '../document/failure.ts';
+import { withoutAbsolutePaths, withoutRoots } from './path-mask.ts';
+import { type Finding, FINGERPRINT_VERSION } from '../document/report-schema.ts';
+
+const SNIPPET_UNITS_MAX = 200;
+
+/** What the findings of one file are made from. */
+export interface FileFindingsRequest {
+  readonly path: string;
+  readonly text: string;
+  readonly messages: readonly EngineMessage[];
+  /** Absolute folders whose names may not appear in a report. */
+  readonly roots: readonly string[];
+  readonly snippets: boolean;
+  factsOf(ruleId: string): RuleFacts;
+}
+
+const SAME_LINE_DIRECTIVE = /\s*\/[/*]\s*eslint-disable-line\b.*$/u;
+
+/** What the findings were before a comment on their own line took them back, so that the comment is not part of them. */
+export function withoutDirectives(text: string): string {
+  return text.includes('eslint-disable-line')
+    ? sourceLines(text)
+        .map((line) => line.replace(SAME_LINE_DIRECTIVE, ''))
+        .join('\n')
+    : text;
+}
+
+/** Findings of one file, sorted. */
+export function fileFindings(request: FileFindingsRequest): Finding[] {
+  if (request.messages.length === 0) return [];
+  const lines = sourceLines(request.text);
+  const place = placeHalf('file', request.path);
+  return request.messages.map((message) => findingOf(request, message, lines, place)).sort(compareFindings);
+}
+
+function findingOf(
+  request: FileFindingsRequest,
+  message: EngineMessage,
+  lines: readonly string[],
+  place: string,
+): Finding {
+  const ruleId = ruleIdOf(message);
+  const masked = message.fatal
+    ? withoutAbsolutePaths(message.message, request.roots)
+    : withoutRoots(message.message, request.roots);
+  const text = masked || `(${ruleId} gave no message)`;
+  const discriminator = discriminatorOf(message.messageId, text, '');
+  const isParseError = ruleId === PARSE_ERROR_RULE;
+  const texts = isParseError ? { lineText: '', flaggedText: '' } : flaggedTexts(lines, message);
+  const finding: Finding = {
+    ruleId,
+    severity: message.severity,
+    message: text,
+    fingerprint: contentHalf({ scope: 'file', ruleId, discriminator, ...texts }) + place,
+    fingerprintVersion: FINGERPRINT_VERSION,
+    occurrence: 1,
+    location: locationOf(request.path, message),
+    standardIds: [],
+  };
+  addDetails(finding, message, request, lines);
+  return finding;
+}
+
+function ruleIdOf({ ruleId, fatal, message }: EngineMessage): string {
+  if (ruleId !== null && ruleId !== '') return ruleId;
+  if (fatal) return PARSE_ERROR_RULE;
+  return /^Unused eslint-(?:disable|enable)/u.test(message) ? UNUSED_DIRECTIVE_RULE : ENGINE_RULE;
+}
+
+/** Positions that no editor has (0, -1) are left out; a line beyond the end stays. */
+function locationOf(path: string, { line, column }: EngineMessage): Finding['location'] {
+  if (!isOrdinal(line)) return { scope: 'file', path };
+  return isOrdinal(column) ? { scope: 'file', path, line, column } : { scope: 'file', path, line };
+}
+
+function isOrdinal(value: number | undefined): value is number {
+  return value !== undefined && Number.isSafeInteger(value) && value > 0;
+}
+
+const ISSUE_TYPES: Readonly<Record<string, string>> = { problem: 'bug', suggestion: 'code-smell', layout: 'style' };
+
+function addDetails(
+  finding: Finding,
+  message: EngineMessage,
+  request: FileFindingsRequest,
+  lines: readonly string[],
+): void {
+  const { category, docsUrl } =
+    finding.ruleId === PARSE_ERROR_RULE ? { category: 'problem' } : request.factsOf(finding.ruleId);
+  if (message.suggestion !== undefined) finding.suggestion = withoutRoots(oneLine(message.suggestion), request.roots);
+  const snippet = request.snippets ? snippetOf(lines, finding.location) : '';
+  if (snippet !== '') finding.codeSnippet = snippet;
+  if (category !== undefined) finding.category = category;
+  const issueType = category === undefined ? undefined : ISSUE_TYPES[category];
+  if (issueType !== undefined) finding.issueType = issueType;
+  if (docsUrl !== undefined) finding.docsUrl = docsUrl;
+}
+
+/** The flagged line without indentation; of a long line, what stands at the column. */
+function snippetOf(lines: readonly string[], { line, column }: Finding['location']): string {
+  const raw = line === undefined ? undefined : lines[line - 1];
+  if (raw === undefined) return '';
+  if (raw.length <= SNIPPET_UNITS_MAX) return raw.trim().toWellFormed();
+  const start = Math.max(0, (column ?? 1) - 1 - SNIPPET_UNITS_MAX / 4);
+  return raw
+    .slice(start, start + SNIPPET_UNITS_MAX)
+    .trim()
+    .toWellFormed();
+}

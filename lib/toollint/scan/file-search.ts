@@ -1,0 +1,186 @@
+// Which files a scan looks at: the paths and patterns of the command line, walked and sorted. The walk does not follow
+// symbolic links, so links that dangle, loop or lead outside do no harm; a link that is named is followed, and counts
+// once with the file that it leads to. What cannot be read is no reason to stop: it is a file with a fault.
+//
+// Folders named node_modules and .git are not entered. Everything found lies inside the root.
+import type { Dirent, Stats } from 'node:fs';
+import { lstat, readdir, realpath, stat } from 'node:fs/promises';
+import { isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { errnoOf, ReportFailure, throwIfInterrupted } from '../document/failure.ts';
+import { isGlob, matchesAny, matchesGlob, normalGlob } from '../document/file-pattern.ts';
+import { byCodeUnits } from '../document/report-path.ts';
+
+/** A file to be looked at. */
+export interface FoundFile {
+  /** As the report names it. */
+  readonly path: string;
+  readonly absolute: string;
+  /** Why it cannot be read, as far as the walk knows. */
+  readonly fault?: string;
+  /** It is a folder that cannot be listed. */
+  readonly isFolder?: boolean;
+}
+
+export interface SearchRequest {
+  /** Absolute and without symbolic links. */
+  readonly root: string;
+  /** What the paths are relative to: the root comes second. */
+  readonly cwd: string;
+  /** Paths and patterns; none means the root. */
+  readonly paths: readonly string[];
+  readonly include: readonly string[];
+  readonly exclude: readonly string[];
+  readonly extensions: readonly string[];
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** One thing that the command line names. Paths are relative to the root; '.' is the root. */
+export type Start = PathStart | GlobStart;
+
+interface PathStart {
+  readonly kind: 'file' | 'folder';
+  readonly path: string;
+  readonly absolute: string;
+  readonly fault?: string;
+}
+
+interface GlobStart {
+  readonly kind: 'glob';
+  readonly pattern: string;
+}
+
+const NEVER_ENTERED: ReadonlySet<string> = new Set(['node_modules', '.git']);
+
+/** What the arguments name, sorted, each once. Throws ReportFailure for a path that does not exist or is outside the root. */
+export async function findStarts({
+  root,
+  cwd,
+  paths,
+}: Pick<SearchRequest, 'root' | 'cwd' | 'paths'>): Promise<Start[]> {
+  if (paths.length === 0) return [{ kind: 'folder', path: '.', absolute: root }];
+  const starts = new Map<string, Start>();
+  for (const path of paths) {
+    const start = await findStart(root, cwd, path);
+    starts.set(start.kind === 'glob' ? `glob ${start.pattern}` : start.path, start);
+  }
+  return [...starts.keys()].sort(byCodeUnits).map((key) => starts.get(key) as Start);
+}
+
+async function findStart(root: string, cwd: string, path: string): Promise<Start> {
+  for (const base of [cwd, root]) {
+    const absolute = resolve(base, path);
+    const entry = await lstat(absolute).catch(() => undefined);
+    if (entry === undefined) continue;
+    const inside = await startAt(root, absolute, entry);
+    if (inside !== undefined) return inside;
+    if (base === root || isAbsolute(path)) throw outside(path);
+  }
+  if (isGlob(path) && !isAbsolute(path)) {
+    const pattern = relativeTo(root, resolve(cwd, path)) ?? normalGlob(path);
+    if (!pattern.startsWith('../')) return { kind: 'glob', pattern };
+  }
+  if (relativeTo(root, resolve(cwd, path)) === undefined) throw outside(path);
+  throw new ReportFailure('usage', `there is no file or folder ${path}`);
+}
+
+function outside(path: string): ReportFailure {
+  return new ReportFailure('usage', `${path} is outside the root; choose the root with --root`);
+}
+
+async function startAt(root: string, absolute: string, entry: Stats): Promise<Start | undefined> {
+  let real: string;
+  let status: Stats;
+  try {
+    real = await realpath(absolute);
+    status = await stat(real);
+  } catch (cause) {
+    const path = relativeTo(root, absolute);
+    return path === undefined ? undefined : { kind: 'file', path, absolute, fault: errnoOf(cause) ?? 'unreadable' };
+  }
+  const path = relativeTo(root, real);
+  if (path === undefined) return undefined;
+  if (status.isDirectory()) return { kind: 'folder', path, absolute: real };
+  const fault = status.isFile() || entry.isFile() ? undefined : 'not a regular file';
+  return fault === undefined ? { kind: 'file', path, absolute: real } : { kind: 'file', path, absolute: real, fault };
+}
+
+/** Report path of an absolute path; undefined outside the root. */
+export function relativeTo(root: string, absolute: string): string | undefined {
+  const path = relative(root, absolute);
+  if (path === '..' || path.startsWith(`..${sep}`) || isAbsolute(path)) return undefined;
+  return path === '' ? '.' : path.split(sep).join('/').normalize('NFC');
+}
+
+/** All files under the starts, in the order of their report paths. */
+export async function findFiles(request: SearchRequest, starts: readonly Start[]): Promise<FoundFile[]> {
+  const found = new Map<string, FoundFile>();
+  const add = (file: FoundFile) => {
+    if (isWanted(file, request)) found.set(file.absolute, file);
+  };
+  for (const start of starts) {
+    if (start.kind === 'glob') {
+      await walk(request, request.root, '.', (file) => {
+        if (file.isFolder === true || matchesGlob(file.path, start.pattern)) add(file);
+      });
+    } else if (start.kind === 'folder') await walk(request, start.absolute, start.path, add);
+    else {
+      const { path, absolute, fault } = start;
+      add(fault === undefined ? { path, absolute } : { path, absolute, fault });
+    }
+  }
+  return distinctPaths([...found.values()]).sort((left, right) => byCodeUnits(left.path, right.path));
+}
+
+/** Whether the command line's patterns and endings let a file in. */
+export function isWanted({ path, isFolder }: FoundFile, { include, exclude, extensions }: SearchRequest): boolean {
+  if (isFolder === true) return !matchesAny(`${path}/x`, exclude);
+  if (include.length > 0 && !matchesAny(path, include)) return false;
+  if (matchesAny(path, exclude)) return false;
+  return extensions.length === 0 || extensions.some((extension) => path.endsWith(`.${extension}`));
+}
+
+async function walk(
+  request: SearchRequest,
+  folder: string,
+  path: string,
+  add: (file: FoundFile) => void,
+): Promise<void> {
+  throwIfInterrupted(request.signal);
+  let entries: Dirent[];
+  try {
+    entries = await readdir(folder, { withFileTypes: true });
+  } catch (cause) {
+    add({ path, absolute: folder, fault: errnoOf(cause) ?? 'unreadable', isFolder: true });
+    return;
+  }
+  for (const entry of entries) {
+    const absolute = join(folder, entry.name);
+    const name = entry.name.normalize('NFC');
+    const inner = path === '.' ? name : `${path}/${name}`;
+    if (entry.isFile()) add({ path: inner, absolute });
+    else if (
+      entry.isDirectory() &&
+      !NEVER_ENTERED.has(entry.name) &&
+      !matchesAny(`${inner}/x`, foldersOf(request.exclude))
+    ) {
+      await walk(request, absolute, inner, add);
+    }
+  }
+}
+
+/** The patterns that take out whole folders. */
+function foldersOf(exclude: readonly string[]): string[] {
+  return exclude.filter((pattern) => normalGlob(pattern).endsWith('/**'));
+}
+
+/** Two names on disk that are one in NFC keep apart: the second stays as it is on disk. */
+function distinctPaths(files: readonly FoundFile[]): FoundFile[] {
+  const seen = new Set<string>();
+  return [...files]
+    .sort((left, right) => byCodeUnits(left.absolute, right.absolute))
+    .map((file) => {
+      const path = seen.has(file.path) ? file.path.normalize('NFD') : file.path;
+      seen.add(path);
+      return { ...file, path };
+    });
+}

@@ -1,0 +1,34 @@
+// Report paths of a part of a larger repository: the scan's own paths, below a prefix. Every path that leaves the scan
+// goes through here, and every path of a baseline comes back through here.
+import { ReportFailure } from '../document/failure.ts';
+import { literalGlob } from '../document/file-pattern.ts';
+import { pathFault } from '../document/report-path.ts';
+
+/** Puts a prefix before paths; '' changes nothing. */
+export class PathPrefix {
+  readonly #prefix: string;
+
+  /** Throws ReportFailure ('usage') for what cannot begin a path of a report. */
+  constructor(prefix: string) {
+    this.#prefix = prefix.replace(/^\.\/|\/+$/gu, '').replace(/^\.$/u, '');
+    const fault = this.#prefix === '' ? undefined : pathFault(this.#prefix);
+    if (fault !== undefined) throw new ReportFailure('usage', `--path-prefix '${prefix}': ${fault}`);
+  }
+
+  /** The path as the report writes it; '.' is the root. */
+  of(path: string): string {
+    if (this.#prefix === '') return path;
+    return path === '.' ? this.#prefix : `${this.#prefix}/${path}`;
+  }
+
+  /** The pattern as the report writes it. */
+  ofGlob(pattern: string): string {
+    return this.#prefix === '' ? pattern : `${literalGlob(this.#prefix)}/${pattern}`;
+  }
+
+  /** The path below the root; undefined for one that the prefix does not begin. */
+  strip(path: string): string | undefined {
+    if (this.#prefix === '') return path;
+    return path.startsWith(`${this.#prefix}/`) ? path.slice(this.#prefix.length + 1) : undefined;
+  }
+}

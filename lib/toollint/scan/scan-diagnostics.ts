@@ -1,0 +1,76 @@
+// What went wrong in a scan, gathered file by file. The messages are one line, name no absolute path, carry no stack and
+// have at most 2,000 characters. A rule that throws in more than 1,000 files, or is given
+// up, is told once, without a path.
+import { oneLine } from '../document/failure.ts';
+import type { RuleCrash } from './lint-engine.ts';
+import { withoutAbsolutePaths } from './path-mask.ts';
+import { byCodeUnits, pathFault } from '../document/report-path.ts';
+import type { Diagnostic, ReportHeader } from '../document/report-schema.ts';
+
+const MESSAGE_UNITS_MAX = 2000;
+const CRASHES_OF_A_RULE_MAX = 1000;
+
+/** Collects diagnostics of one scan. */
+export class ScanDiagnostics {
+  parseErrors = 0;
+  readonly #roots: readonly string[];
+  readonly #parse: Diagnostic[] = [];
+  readonly #crashes = new Map<string, Diagnostic[]>();
+
+  constructor(roots: readonly string[]) {
+    this.#roots = roots;
+  }
+
+  parseError(path: string, message: string): void {
+    this.parseErrors += 1;
+    const diagnostic: Diagnostic = { kind: 'parse-error', message: this.#clean(message) };
+    if (pathFault(path) === undefined) diagnostic.relativePath = path;
+    this.#parse.push(diagnostic);
+  }
+
+  ruleError(path: string, { ruleId, message }: RuleCrash): void {
+    const list = this.#crashes.get(ruleId) ?? [];
+    this.#crashes.set(ruleId, list);
+    list.push({ kind: 'rule-error', message: this.#clean(message), ruleId, relativePath: path });
+  }
+
+  /** The execution member for a scan of so many files. */
+  execution(totalFiles: number, givenUp: ReadonlySet<string>): ReportHeader['execution'] {
+    const diagnostics = [
+      ...this.#parse,
+      ...[...this.#crashes].flatMap(([ruleId, list]) => folded(ruleId, list, givenUp.has(ruleId))),
+    ];
+    if (diagnostics.length > 0) return { status: 'incomplete', diagnostics: diagnostics.sort(compareDiagnostics) };
+    if (totalFiles > 0) return { status: 'complete', diagnostics: [] };
+    return { status: 'no-files', diagnostics: [{ kind: 'no-files', message: 'no file to analyse was found' }] };
+  }
+
+  #clean(text: string): string {
+    const line = oneLine(withoutAbsolutePaths(text, this.#roots));
+    return (line.length > MESSAGE_UNITS_MAX ? line.slice(0, MESSAGE_UNITS_MAX) : line || 'no message').toWellFormed();
+  }
+}
+
+function folded(ruleId: string, list: readonly Diagnostic[], isGivenUp: boolean): readonly Diagnostic[] {
+  if (list.length <= CRASHES_OF_A_RULE_MAX && !isGivenUp) return list;
+  const end = isGivenUp ? ' and was given up' : '';
+  return [
+    {
+      kind: 'rule-error',
+      ruleId,
+      message: `the rule failed in ${list.length} files${end}, first: ${list[0]?.message ?? ''}`.slice(
+        0,
+        MESSAGE_UNITS_MAX,
+      ),
+    },
+  ];
+}
+
+function compareDiagnostics(left: Diagnostic, right: Diagnostic): number {
+  return (
+    byCodeUnits(left.kind, right.kind) ||
+    byCodeUnits(left.relativePath ?? '', right.relativePath ?? '') ||
+    byCodeUnits(left.ruleId ?? '', right.ruleId ?? '') ||
+    byCodeUnits(left.message, right.message)
+  );
+}

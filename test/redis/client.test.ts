@@ -1,0 +1,94 @@
+// What a supervised connection does when its server is not what it was: both kinds, the same.
+import assert from 'node:assert/strict';
+import { describe, it, type TestContext } from 'node:test';
+import { createLog } from '../../lib/process/log.ts';
+import { byteConnection, valueConnection, type ConnectionOptions } from '../../lib/redis/client.ts';
+import { NoConnection, QueueRefusal, RedisError } from '../../lib/redis/errors.ts';
+import { openLink, type Link } from '../support/link.ts';
+import { TestRedis } from '../support/redis.ts';
+import { atEnd, eventually } from '../support/scope.ts';
+
+const log = createLog('test', 'error');
+log.level = 'silent';
+
+const KINDS = {
+  'of values (node-redis)': (options: ConnectionOptions) => valueConnection(options),
+  'of bytes': (options: ConnectionOptions) => byteConnection(options),
+};
+
+async function linked(redis: TestRedis): Promise<Link> {
+  const link = await openLink({ port: redis.port, host: '127.0.0.1' });
+  atEnd(() => link.close());
+  return link;
+}
+
+for (const [name, make] of Object.entries(KINDS)) {
+  describe(`a connection ${name}`, () => {
+    const opened = (t: TestContext, port: number): ReturnType<typeof make> => {
+      const connection = make({ uri: `redis://127.0.0.1:${port}`, name: 'test', log });
+      t.after(() => connection.close());
+      connection.open();
+      return connection;
+    };
+
+    it('is made anew after a reconnect to a server that takes it and says nothing', async (t) => {
+      const link = await linked(await TestRedis.start());
+      const connection = opened(t, link.port);
+      await eventually('it is ready', () => connection.ready);
+      const before = link.taken;
+      link.silence();
+      await eventually('it has reconnected', () => link.taken > before);
+      // The connection that it holds now stays silent for good; another one would be answered.
+      link.mend();
+      await eventually('it is ready again', () => connection.ready, 15_000);
+    });
+
+    it('fails with the class and code of what happened', async (t) => {
+      const redis = await TestRedis.start();
+      const connection = opened(t, redis.port);
+      await assert.rejects(connection.send(['PING']), NoConnection);
+      await eventually('it is ready', () => connection.ready);
+      await assert.rejects(connection.send(['NOPE']), (cause) => cause instanceof RedisError && cause.code === 'ERR');
+      await assert.rejects(
+        connection.send(['XREADGROUP', 'GROUP', 'g', 'c', 'STREAMS', 's', '>']),
+        (cause) => cause instanceof RedisError && cause.code === 'NOGROUP',
+      );
+    });
+
+    it('to a server that is no master is thrown away, and its name resolved anew, at most once a second', async (t) => {
+      const [old, fresh] = [await TestRedis.start(), await TestRedis.start()];
+      const link = await linked(old);
+      const connection = opened(t, link.port);
+      await eventually('it is ready', () => connection.ready);
+      await old.command('REPLICAOF', '127.0.0.1', String(fresh.port));
+      const [taken, startMs] = [link.taken, performance.now()];
+      await assert.rejects(connection.send(['SET', 'a', 'b']), /READONLY/);
+      await eventually('it was made anew, twice', () => link.taken >= taken + 2);
+      assert.ok(performance.now() - startMs > 900, 'not faster than once a second');
+      assert.equal(connection.ready, false);
+      assert.match(connection.lastError, /^READONLY/);
+      link.retarget({ port: fresh.port, host: '127.0.0.1' });
+      await eventually('it is ready, with the other server', () => connection.ready, 5_000);
+      await connection.send(['SET', 'a', 'b']);
+    });
+
+    it('is not used before its inspection has passed, and says why where it has not', async (t) => {
+      const redis = await TestRedis.start();
+      const connection = make({ uri: redis.uri, name: 'test', log });
+      t.after(() => connection.close());
+      let passes = false;
+      const refusals: QueueRefusal[] = [];
+      connection.inspect = async (server) => {
+        assert.equal(await server.send(['PING']), 'PONG');
+        await assert.rejects(connection.send(['PING']), NoConnection);
+        if (!passes) throw new QueueRefusal('not yet');
+      };
+      connection.onRefused = (refusal) => refusals.push(refusal);
+      connection.open();
+      await eventually('it was refused', () => refusals.length > 0);
+      assert.deepEqual([connection.ready, connection.lastError], [false, 'not yet']);
+      passes = true;
+      await eventually('it is ready', () => connection.ready, 5_000);
+    });
+  });
+}

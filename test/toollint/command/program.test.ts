@@ -1,0 +1,270 @@
+// The program as a process and as a person meets it: help, terminals, pipes, signals, missing peers.
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFileSync, cpSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { SCAN_OPTIONS } from '../../../lib/toollint/command/run-scan.ts';
+import { COMPARE_OPTIONS, CONVERT_OPTIONS, GATE_VERB_OPTIONS } from '../../../lib/toollint/command/run-report-verbs.ts';
+import { VALIDATE_OPTIONS } from '../../../lib/toollint/command/run-validate.ts';
+import { USAGE } from '../../../lib/toollint/command/usage-text.ts';
+import { configText, project, scanned, toollint, writeJson } from '../support/program.ts';
+import { fullReport, sampleFinding, sampleReport } from '../support/samples.ts';
+
+const HOME = fileURLToPath(new URL('../../../', import.meta.url));
+
+/** Starts the program as its own process; it is ended when the test ends. */
+function start(
+  t: TestContext,
+  args: readonly string[],
+  { cwd = tmpdir(), env = {}, home = HOME }: { cwd?: string; env?: Record<string, string>; home?: string } = {},
+) {
+  const child = spawn(
+    process.execPath,
+    ['--disable-warning=ExperimentalWarning', join(home, 'bin/toollint.ts'), ...args],
+    { cwd, env: { ...process.env, ...env }, stdio: ['pipe', 'pipe', 'pipe'] },
+  );
+  t.after(() => child.kill('SIGKILL'));
+  return child;
+}
+
+async function finished(child: ChildProcess): Promise<{ code: number | null; stdout: string; stderr: string }> {
+  const text = async (stream: NodeJS.ReadableStream | null) => {
+    let all = '';
+    for await (const chunk of stream ?? []) all += String(chunk);
+    return all;
+  };
+  const closed = once(child, 'close');
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  await closed;
+  return { code: child.exitCode, stdout, stderr };
+}
+
+describe('the program', () => {
+  it('explains itself and every verb, with every flag', async () => {
+    const tables = {
+      scan: SCAN_OPTIONS,
+      validate: VALIDATE_OPTIONS,
+      compare: COMPARE_OPTIONS,
+      gate: GATE_VERB_OPTIONS,
+      convert: CONVERT_OPTIONS,
+      schema: {},
+    };
+    for (const [verb, options] of Object.entries(tables)) {
+      const { code, stdout } = await toollint([verb, '--help']);
+      assert.deepEqual([code, stdout], [0, USAGE[verb]]);
+      for (const name of Object.keys(options)) assert.ok(stdout.includes(`--${name}`), `${verb} --${name}`);
+      assert.ok((await toollint(['--help'])).stdout.includes(`  ${verb} `));
+    }
+    assert.match((await toollint(['--version'])).stdout, /^toollint \d+\.\d+\.\d+\n$/u);
+  });
+
+  it('refuses what it does not know with one line', async () => {
+    for (const args of [
+      [],
+      ['lint'],
+      ['merge'],
+      ['toString'],
+      ['validate'],
+      ['validate', '--nope'],
+      ['compare', 'a'],
+      ['gate'],
+      ['convert', 'a'],
+      ['convert', 'a', 'b', '--to', 'sarif'],
+      ['schema', 'x'],
+    ]) {
+      const { code, stdout, stderr } = await toollint(args);
+      assert.deepEqual([code, stdout], [2, ''], args.join(' '));
+      assert.match(stderr, /^toollint: [^\n]+\n$/u);
+    }
+  });
+
+  it('shows a person text and a pipe the document', async (t) => {
+    const cwd = await project(t, { 'a.js': 'var a;\n' });
+    const shown = await toollint(['scan'], { cwd, terminal: 80 });
+    assert.ok(shown.stdout.includes('\u001b[31m'));
+    assert.match(shown.stdout, /no-var/u);
+    assert.ok(shown.stderr.includes('\r\u001b[K2/2 files, 1 finding'));
+    assert.ok(shown.stderr.endsWith('\r\u001b[K'));
+    const unknownWidth = await toollint(['scan'], { cwd, terminal: 0 });
+    assert.ok(unknownWidth.stdout.includes('Unexpected var, use let or const instead.'));
+    const bare = await toollint(['scan'], { cwd, terminal: 80, env: { NO_COLOR: '1', CI: 'true' } });
+    assert.deepEqual([bare.stdout.includes('\u001b'), bare.stderr], [false, '']);
+    const piped = await toollint(['scan'], { cwd });
+    assert.equal((JSON.parse(piped.stdout) as { schemaVersion: number }).schemaVersion, 1);
+    assert.match(
+      piped.stderr,
+      /^toollint: 2 files, 1 finding: 1 error, .*; ESLint 10\.[0-9.]+\ntoollint: exit code 1: 1 error finding\n$/u,
+    );
+    assert.ok(
+      (await toollint(['scan', '--format', 'pretty', '--color', 'always'], { cwd })).stdout.includes('\u001b[31m'),
+    );
+    assert.match((await toollint(['scan', '-o', 'x.json'], { cwd, terminal: 80 })).stderr, /2 files, 1 finding/u);
+  });
+
+  it('reads standard input wherever it takes a report', async () => {
+    const stdin = JSON.stringify(sampleReport([sampleFinding()]));
+    assert.deepEqual((await toollint(['validate', '-'], { stdin })).stdout, '-: schema valid, consistency valid\n');
+    assert.equal((await toollint(['gate', '-', '--gate', 'strict'], { stdin })).code, 1);
+    assert.match((await toollint(['convert', '-', '--to', 'github'], { stdin })).stdout, /^::warning /u);
+    assert.equal((await toollint(['compare', '-', '-'], { stdin })).code, 2);
+  });
+
+  it('gives two verdicts on each document', async (t) => {
+    const cwd = await project(t, {});
+    const good = await writeJson(cwd, 'good.json', fullReport());
+    const odd = await writeJson(
+      cwd,
+      'odd.json',
+      JSON.stringify(sampleReport([sampleFinding()])).replace('"totalIssues":1', '"totalIssues":2'),
+    );
+    const bad = await writeJson(
+      cwd,
+      'bad.json',
+      JSON.stringify(fullReport()).replace('"severity":"error"', '"severity":"fatal"'),
+    );
+    const all = await toollint(['validate', 'good.json', 'odd.json', 'bad.json'], { cwd });
+    assert.equal(all.code, 1);
+    assert.match(
+      all.stdout,
+      /^good\.json: schema valid, consistency valid\nodd\.json: schema valid, consistency invalid\n {2}\/summary\/totalIssues: .*\nbad\.json: schema invalid, consistency not checked\n {2}\/findings\/0\/severity: .*\n$/u,
+    );
+    assert.equal((await toollint(['validate', '--schema-only', odd])).code, 0);
+    assert.equal((await toollint(['validate', good])).code, 0);
+    assert.equal((await toollint(['validate', '--strict', good])).code, 0);
+    const unsorted = await writeJson(cwd, 'unsorted.json', sampleReport([sampleFinding({ line: 9 }), sampleFinding()]));
+    assert.equal((await toollint(['validate', unsorted])).code, 0);
+    assert.equal((await toollint(['validate', '--strict', unsorted])).code, 1);
+    assert.equal((await toollint(['validate', good, 'missing.json'], { cwd })).code, 2);
+    assert.equal((await toollint(['validate', '--max-bytes', '10', good])).code, 2);
+    const { files, valid } = JSON.parse((await toollint(['validate', '--format', 'json', bad])).stdout) as {
+      valid: boolean;
+      files: { schema: string; problems: { pointer: string }[] }[];
+    };
+    assert.deepEqual(
+      [valid, files[0]?.schema, files[0]?.problems[0]?.pointer],
+      [false, 'invalid', '/findings/0/severity'],
+    );
+  });
+
+  it('lists as many problems as asked and counts the rest', async (t) => {
+    const report = sampleReport(Array.from({ length: 250 }, (_, index) => sampleFinding({ line: index + 1 })));
+    const path = await writeJson(
+      await project(t, {}),
+      'bad.json',
+      JSON.stringify(report).replaceAll('"severity":"warning"', '"severity":"x"'),
+    );
+    const listed = async (...args: string[]) =>
+      (await toollint(['validate', path, ...args])).stdout.split('\n').filter((line) => line.startsWith('  /')).length;
+    assert.deepEqual(
+      [await listed(), await listed('--max-problems', '7'), await listed('--max-problems', '1000')],
+      [100, 7, 250],
+    );
+    assert.match((await toollint(['validate', path, '--max-problems', '7'])).stdout, /…and 243 more/u);
+  });
+
+  it('compares for SARIF with a state for every finding', async (t) => {
+    const cwd = await project(t, {});
+    await writeJson(cwd, 'base.json', sampleReport([sampleFinding()]));
+    await writeJson(cwd, 'now.json', sampleReport([sampleFinding(), sampleFinding({ line: 9, text: 'other' })]));
+    const { stdout, stderr } = await toollint(['compare', 'base.json', 'now.json', '--to', 'sarif'], { cwd });
+    const { runs } = JSON.parse(stdout) as { runs: { results: { baselineState: string }[] }[] };
+    assert.deepEqual(
+      runs[0]?.results.map(({ baselineState }) => baselineState),
+      ['unchanged', 'new'],
+    );
+    assert.match(stderr, /1 new, 1 unchanged, 0 fixed/u);
+  });
+});
+
+describe('the process', () => {
+  it('gives the same bytes under any locale and time zone', async (t) => {
+    const cwd = await project(t, { 'İ.js': 'var a;\n', 'i.js': 'var b;\n', 'I.js': 'var b;\n' });
+    const runs = await Promise.all(
+      [
+        { LC_ALL: 'C', TZ: 'UTC' },
+        { LC_ALL: 'tr_TR.UTF-8', LANG: 'tr_TR', TZ: 'Asia/Tokyo' },
+      ].map((env) => finished(start(t, ['scan', '--deterministic'], { cwd, env }))),
+    );
+    assert.equal(runs[0]?.code, 1);
+    assert.equal(runs[0].stdout, runs[1]?.stdout);
+  });
+
+  it('ends quietly when its reader has gone', async (t) => {
+    const cwd = await project(t, {});
+    await writeJson(
+      cwd,
+      'many.json',
+      sampleReport(Array.from({ length: 20_000 }, (_, index) => sampleFinding({ line: index + 1 }))),
+    );
+    const child = start(t, ['convert', 'many.json', '--to', 'github'], { cwd });
+    child.stdout.once('data', () => child.stdout.destroy());
+    let stderr = '';
+    child.stderr.on('data', (chunk) => (stderr += String(chunk)));
+    await once(child, 'close');
+    assert.deepEqual([child.exitCode, stderr], [141, '']);
+  });
+
+  it('leaves no file and exits with 130 when it is interrupted', async (t) => {
+    // The rule tells when the scan is under way and keeps it there.
+    const plugin = `{ slow: { create: () => ({ Program() { process.stderr.write('working\\n'); const end = Date.now() + 50; while (Date.now() < end); } }) } }`;
+    const files = Object.fromEntries(Array.from({ length: 400 }, (_, index) => [`src/${index}.js`, 'x;\n']));
+    const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'own/slow': 1 }`, plugin), ...files });
+    const child = start(t, ['scan', 'src', '-o', 'out.json'], { cwd, env: { TMPDIR: cwd } });
+    child.stderr.once('data', () => child.kill('SIGINT'));
+    await once(child, 'close');
+    assert.deepEqual([child.exitCode, child.signalCode], [130, null]);
+    assert.deepEqual(readdirSync(cwd).sort(), ['eslint.config.mjs', 'src']);
+  });
+
+  it('keeps what rules print out of the document', async (t) => {
+    const plugin = `{ chatty: { create: () => ({ Program() { console.log('hello'); } }) } }`;
+    const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'own/chatty': 1 }`, plugin), 'a.js': 'x;\n' });
+    const { stdout, stderr, code } = await finished(start(t, ['scan', 'a.js'], { cwd }));
+    assert.equal(code, 0);
+    assert.ok(stdout.startsWith('{') && stderr.includes('hello'));
+  });
+
+  it('leaves the old file when the disk is full', async (t) => {
+    const cwd = await project(t, { 'a.js': 'var a;\n' });
+    const { code, stderr } = await finished(start(t, ['scan', '-o', '/dev/full'], { cwd }));
+    assert.equal(code, 2);
+    assert.match(stderr, /^toollint: cannot write \/dev\/full: ENOSPC\n$/u);
+  });
+
+  it('says what to install when the linter is not there, and does all else without it', async (t) => {
+    const home = await project(t, { 'eslint.config.mjs': null, 'work/a.js': 'x;\n' });
+    mkdirSync(join(home, 'bin'));
+    mkdirSync(join(home, 'node_modules/@sinclair'), { recursive: true });
+    copyFileSync(join(HOME, 'bin/toollint.ts'), join(home, 'bin/toollint.ts'));
+    copyFileSync(join(HOME, 'package.json'), join(home, 'package.json'));
+    cpSync(join(HOME, 'lib/toollint'), join(home, 'lib/toollint'), { recursive: true });
+    for (const name of ['@sinclair/typebox', 'minimatch', 'string-width'])
+      symlinkSync(join(HOME, 'node_modules', name), join(home, 'node_modules', name));
+    const report = await writeJson(home, 'report.json', sampleReport([sampleFinding()]));
+    const run = (...args: string[]) => finished(start(t, args, { cwd: join(home, 'work'), home }));
+    const scan = await run('scan');
+    assert.deepEqual([scan.code, scan.stdout], [2, '']);
+    assert.match(scan.stderr, /^toollint: [^\n]*npm install[^\n]*eslint typescript-eslint\n$/u);
+    assert.equal((await run('validate', report)).code, 0);
+    assert.equal((await run('compare', report, report)).code, 0);
+    assert.equal((await run('gate', report)).code, 0);
+    assert.equal((await run('convert', report, '--to', 'sarif')).code, 0);
+    assert.equal((await run('schema')).code, 0);
+  });
+
+  it('updates a report in place', async (t) => {
+    const cwd = await project(t, { 'a.js': 'var a;\n' });
+    await toollint(['scan', '-o', 'r.json'], { cwd });
+    assert.equal((await toollint(['gate', 'r.json', '-o', 'r.json', '--gate', 'strict'], { cwd })).code, 1);
+    assert.match(await readFile(join(cwd, 'r.json'), 'utf8'), /"gate": \{"status":"failed","name":"strict"/u);
+    await writeFile(join(cwd, 'r.json'), 'x');
+    assert.equal((await toollint(['gate', 'r.json', '-o', 'r.json'], { cwd })).code, 2);
+    assert.equal(await readFile(join(cwd, 'r.json'), 'utf8'), 'x');
+    assert.equal((await scanned(cwd, ['a.js'])).code, 1);
+  });
+});

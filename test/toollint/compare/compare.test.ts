@@ -1,0 +1,323 @@
+// Comparing two reports: what is new, what was fixed, and what cannot be said.
+import assert from 'node:assert/strict';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { gzipSync } from 'node:zlib';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { compare, memorySource, type Finding, type Report } from '../../../lib/toollint/toollint.ts';
+import { alignLines } from '../../../lib/toollint/compare/line-alignment.ts';
+import { projectFinding, recounted, sampleFinding, sampleReport } from '../support/samples.ts';
+import { toollint, writeJson } from '../support/program.ts';
+
+const source = (report: unknown) => memorySource(JSON.stringify(report), 'sample');
+
+async function compared(base: Report, current: Report) {
+  const outcome = await compare(source(base), source(current));
+  const findings: Finding[] = [];
+  for await (const batch of outcome.report.findings()) findings.push(...batch);
+  const { newIssues, unchanged, fixed } = outcome.report.header.selection.baseline ?? {
+    newIssues: -1,
+    unchanged: -1,
+    fixed: -1,
+  };
+  return { counts: [newIssues, unchanged, fixed], findings, outcome };
+}
+
+const lines = (findings: readonly Finding[]) => findings.map(({ location }) => location.line);
+const a = sampleFinding({ text: 'a' });
+const b = sampleFinding({ text: 'b', line: 7 });
+const c = sampleFinding({ text: 'c', line: 9, path: 'src/c.ts', severity: 'error' });
+
+describe('comparing reports', () => {
+  it('finds nothing new in a report compared with itself', async () => {
+    const { counts, findings } = await compared(sampleReport([a, b, c]), sampleReport([a, b, c]));
+    assert.deepEqual([counts, findings], [[0, 3, 0], []]);
+  });
+
+  it('exchanges new and fixed when the reports change places', async () => {
+    const [one, two] = [sampleReport([a, b]), sampleReport([b, c])];
+    one.scan.enabledRuleIds = two.scan.enabledRuleIds = ['no-console'];
+    assert.deepEqual((await compared(one, two)).counts, [1, 1, 1]);
+    assert.deepEqual((await compared(two, one)).counts, [1, 1, 1]);
+    assert.deepEqual((await compared(one, sampleReport([a, b, c]))).counts, [1, 2, 0]);
+    assert.deepEqual((await compared(sampleReport([a, b, c]), one)).counts, [0, 2, 1]);
+  });
+
+  it('counts a swap as one new and one fixed', async () => {
+    const { counts, findings } = await compared(
+      sampleReport([a]),
+      sampleReport([sampleFinding({ text: 'z', line: 8 })]),
+    );
+    assert.deepEqual([counts, lines(findings)], [[1, 0, 1], [8]]);
+  });
+
+  it('keeps a finding whose severity changed', async () => {
+    assert.deepEqual(
+      (await compared(sampleReport([a]), sampleReport([{ ...a, severity: 'error' }]))).counts,
+      [0, 1, 0],
+    );
+  });
+
+  it('keeps a finding whose line was edited in place', async () => {
+    assert.deepEqual(
+      (await compared(sampleReport([a]), sampleReport([sampleFinding({ text: 'edited' })]))).counts,
+      [0, 1, 0],
+    );
+  });
+
+  it('calls the first of three equal lines fixed when it is gone', async () => {
+    const at = (line: number) => sampleFinding({ line });
+    const { counts } = await compared(sampleReport([at(1), at(5), at(9)]), sampleReport([at(4), at(8)]));
+    assert.deepEqual(counts, [0, 2, 1]);
+  });
+
+  it('shows the one in the middle when it was added between two equal lines', async () => {
+    const at = (line: number) => sampleFinding({ line });
+    for (const [before, now, shown] of [
+      [[10, 20], [10, 15, 20], 15],
+      [[10, 20], [10, 15, 21], 15],
+      [[10, 20], [1010, 1015, 1021], 1015],
+      [[10, 12], [10, 11, 13], 11],
+    ] as const) {
+      const { counts, findings } = await compared(sampleReport(before.map(at)), sampleReport(now.map(at)));
+      assert.deepEqual([counts, lines(findings)], [[1, 2, 0], [shown]]);
+      assert.equal(findings[0]?.occurrence, 1);
+    }
+  });
+
+  it('does not depend on the order of the findings', async () => {
+    const old = Array.from({ length: 40 }, (_, index) =>
+      sampleFinding({ line: index * 3 + 1, text: String(index % 7) }),
+    );
+    const now = Array.from({ length: 50 }, (_, index) =>
+      sampleFinding({ line: index * 3 + 2, text: String(index % 9) }),
+    );
+    const expected = await compared(sampleReport(old), sampleReport(now));
+    for (let turn = 1; turn < 6; turn += 1) {
+      const shuffled = (list: Finding[]) =>
+        list
+          .map((finding, index) => ({ finding, key: (index * 37 * turn) % 101 }))
+          .sort((x, y) => x.key - y.key)
+          .map(({ finding }) => finding);
+      const { counts, findings } = await compared(sampleReport(shuffled(old)), sampleReport(shuffled(now)));
+      assert.deepEqual(counts, expected.counts);
+      assert.deepEqual(lines(findings).sort(), lines(expected.findings).sort());
+    }
+  });
+
+  it('stays linear with 100,000 equal findings', async () => {
+    const many = (count: number, shift: number) =>
+      sampleReport(Array.from({ length: count }, (_, index) => sampleFinding({ line: index + 1 + shift })));
+    const costOf = async (count: number) => {
+      const before = process.cpuUsage();
+      assert.deepEqual((await compared(many(count, 0), many(count + 1, count / 2))).counts, [1, count, 0]);
+      const { user, system } = process.cpuUsage(before);
+      return user + system;
+    };
+    await costOf(1000);
+    // Ten times the findings: about ten times the work, where pairing each with each would be a hundred times.
+    const [small, large] = [await costOf(10_000), await costOf(100_000)];
+    assert.ok(large < small * 30, `${small} ${large}`);
+  });
+
+  it('numbers the new findings anew and counts them in the summary', async () => {
+    const { findings, outcome } = await compared(
+      sampleReport([]),
+      sampleReport([sampleFinding({ line: 1 }), sampleFinding({ line: 2 }), c]),
+    );
+    assert.deepEqual(
+      findings.map(({ occurrence }) => occurrence),
+      [1, 2, 1],
+    );
+    assert.deepEqual(outcome.report.header.summary.bySeverity, { error: 1, warning: 2, info: 0 });
+    assert.equal(outcome.errors, 1);
+  });
+
+  it('never takes a parse error as known', async () => {
+    const broken = sampleReport([sampleFinding({ ruleId: 'PARSE-ERROR', severity: 'error' }), a], (report) => {
+      report.execution = {
+        status: 'incomplete',
+        diagnostics: [{ kind: 'parse-error', message: 'it does not parse', relativePath: 'src/app.ts' }],
+      };
+    });
+    const { counts, findings } = await compared(broken, broken);
+    assert.deepEqual([counts, findings.map(({ ruleId }) => ruleId)], [[1, 1, 0], ['PARSE-ERROR']]);
+  });
+});
+
+describe('calling a finding fixed', () => {
+  const full = () => sampleReport([projectFinding(), a, c]);
+  const now = (change: (report: Report) => void) =>
+    sampleReport([], (report) => {
+      report.scan.enabledRuleIds = ['TL-README', 'no-console'];
+      change(report);
+    });
+  const cases: [string, number, (report: Report) => void][] = [
+    ['needs nothing more than a whole scan', 3, () => undefined],
+    [
+      'reaches no further than a file that was the target',
+      1,
+      (r) => (r.scan.target = { kind: 'file', path: 'src/c.ts' }),
+    ],
+    [
+      'reaches no further than a folder that was the target',
+      1,
+      (r) => (r.scan.target = { kind: 'project', path: 'lib' }),
+    ],
+    ['needs a rule that is on', 1, (r) => (r.scan.enabledRuleIds = ['TL-README'])],
+    ['needs a path that is included', 2, (r) => (r.scan.include = ['**/c.ts'])],
+    ['needs a path that is not excluded', 2, (r) => (r.scan.exclude = ['src/c.*'])],
+    ['needs a known scope', 0, (r) => (r.scan = { ...r.scan, scopeKnown: false, target: null, enabledRuleIds: [] })],
+    [
+      'needs a file that parses',
+      2,
+      (r) =>
+        (r.execution = {
+          status: 'incomplete',
+          diagnostics: [{ kind: 'parse-error', message: 'x', relativePath: 'src/app.ts' }],
+        }),
+    ],
+    [
+      'needs a rule that did not fail there',
+      2,
+      (r) =>
+        (r.execution = {
+          status: 'incomplete',
+          diagnostics: [{ kind: 'rule-error', message: 'x', ruleId: 'no-console', relativePath: 'src/app.ts' }],
+        }),
+    ],
+    [
+      'needs a rule that did not fail somewhere unknown',
+      1,
+      (r) =>
+        (r.execution = {
+          status: 'incomplete',
+          diagnostics: [{ kind: 'rule-error', message: 'x', ruleId: 'no-console' }],
+        }),
+    ],
+    ['is limited to errors in a quiet report', 1, (r) => (r.selection.quiet = true)],
+  ];
+  for (const [name, fixed, change] of cases) {
+    it(name, async () => {
+      const { counts, outcome } = await compared(full(), now(change));
+      assert.deepEqual(counts, [0, 0, fixed]);
+      assert.equal(
+        outcome.notes.some((text) => text.startsWith(`${3 - fixed} baseline findings`)),
+        fixed < 3,
+      );
+    });
+  }
+
+  it('is not done when there were no files', async () => {
+    const none = now((report) => {
+      report.execution = { status: 'no-files', diagnostics: [{ kind: 'no-files', message: 'none' }] };
+      report.summary.totalFiles = 0;
+    });
+    assert.deepEqual((await compared(full(), none)).counts, [0, 0, 0]);
+  });
+});
+
+describe('a baseline', () => {
+  let folder = '';
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'toollint-test-'));
+  });
+  after(() => rm(folder, { recursive: true, force: true }));
+
+  it('is refused rather than guessed at, and left as it is', async () => {
+    const current = await writeJson(folder, 'current.json', sampleReport([a]));
+    const noFiles = sampleReport([], (report) => {
+      report.execution = { status: 'no-files', diagnostics: [{ kind: 'no-files', message: 'none' }] };
+      report.summary.totalFiles = 0;
+    });
+    const contents: Record<string, string | Uint8Array> = {
+      quiet: JSON.stringify(sampleReport([c], (report) => (report.selection.quiet = true))),
+      delta: JSON.stringify(
+        sampleReport([a], (report) => (report.selection.baseline = { newIssues: 1, unchanged: 0, fixed: 0 })),
+      ),
+      'no-files': JSON.stringify(noFiles),
+      'other-tool': JSON.stringify(sampleReport([a], (report) => (report.tool.name = 'other'))),
+      'other-version': JSON.stringify(sampleReport([a])).replaceAll('toolLint/v1', 'toolLint/v2'),
+      empty: '',
+      markers: `<<<<<<< HEAD\n${JSON.stringify(sampleReport([a]))}\n=======\n>>>>>>> other\n`,
+      array: '[]',
+      object: '{}',
+      inconsistent: JSON.stringify(sampleReport([a])).replace('"totalIssues":1', '"totalIssues":2'),
+      gzip: gzipSync(JSON.stringify(sampleReport([a]))),
+    };
+    for (const [name, content] of Object.entries(contents)) {
+      const path = join(folder, `${name}.json`);
+      await writeFile(path, content);
+      const { code, stdout, stderr } = await toollint(['compare', path, current]);
+      assert.deepEqual([code, stdout], [2, ''], name);
+      assert.match(stderr, /^toollint: the baseline .*cannot be used: .+\n$/u, name);
+      assert.deepEqual(await readFile(path), Buffer.from(content), name);
+    }
+    for (const path of [folder, join(folder, 'missing.json')]) {
+      assert.deepEqual((await toollint(['compare', path, current])).code, 2);
+    }
+  });
+
+  it('is never the output', async () => {
+    const base = await writeJson(folder, 'base.json', sampleReport([a]));
+    const text = await readFile(base);
+    for (const args of [
+      ['-o', base],
+      ['--format', `sarif=${base}`],
+      ['-o', join(folder, '.', 'base.json')],
+    ]) {
+      const { code, stdout } = await toollint(['compare', base, base, ...args]);
+      assert.deepEqual([code, stdout], [2, '']);
+    }
+    assert.deepEqual(await readFile(base), text);
+  });
+
+  it('with errors only is compared with errors only', async () => {
+    const base = await writeJson(
+      folder,
+      'quiet-base.json',
+      sampleReport([c], (report) => (report.selection.quiet = true)),
+    );
+    const current = await writeJson(folder, 'full.json', sampleReport([a, b, c]));
+    assert.equal((await toollint(['compare', base, current])).code, 2);
+    const { code, stdout } = await toollint(['compare', '--quiet', base, current]);
+    assert.equal(code, 0);
+    assert.deepEqual((JSON.parse(stdout) as Report).selection, {
+      quiet: true,
+      baseline: { newIssues: 0, unchanged: 1, fixed: 0 },
+    });
+  });
+
+  it('that is incomplete, or of another version or profile, is told of', async () => {
+    const base = await writeJson(
+      folder,
+      'noted.json',
+      recounted(
+        sampleReport([a], (report) => {
+          report.execution = {
+            status: 'incomplete',
+            diagnostics: [{ kind: 'parse-error', message: 'x', relativePath: 'src/z.ts' }],
+          };
+          report.tool.version = '0.0.1';
+          report.scan.profile = 'strict';
+        }),
+      ),
+    );
+    const { code, stderr } = await toollint(['compare', base, await writeJson(folder, 'now.json', sampleReport([a]))]);
+    assert.equal(code, 0);
+    assert.match(stderr, /is incomplete/u);
+    assert.match(stderr, /version 0\.0\.1/u);
+    assert.match(stderr, /profile strict/u);
+  });
+});
+
+describe('the choice among equal lines', () => {
+  it('chooses as many as there were, in ascending order', () => {
+    assert.deepEqual(alignLines([], [1, 2]), [false, false]);
+    assert.deepEqual(alignLines([5], [1, 5, 9]), [false, true, false]);
+    assert.deepEqual(alignLines([1, 2, 3], [1]), [true]);
+    const many = Array.from({ length: 200 }, (_, index) => index);
+    assert.equal(alignLines(many.slice(0, 100), many).filter(Boolean).length, 100);
+  });
+});

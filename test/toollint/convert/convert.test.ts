@@ -1,0 +1,471 @@
+// The formats: each is read back by somebody else's reader.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { describe, it } from 'node:test';
+import { stripVTControlCharacters } from 'node:util';
+import { Ajv } from 'ajv';
+import formats from 'ajv-formats';
+import { SaxesParser } from 'saxes';
+import type { Run } from 'sarif';
+import stringWidth from 'string-width';
+import {
+  convert,
+  type ConvertOptions,
+  type Finding,
+  type Format,
+  memorySource,
+  openReport,
+  type Report,
+} from '../../../lib/toollint/toollint.ts';
+import { projectFinding, sampleFinding, sampleReport } from '../support/samples.ts';
+
+const require = createRequire(import.meta.url);
+
+async function converted(report: Report, format: Format, options?: ConvertOptions): Promise<string> {
+  let text = '';
+  const source = await openReport(memorySource(JSON.stringify(report), 'sample'), { consistency: false });
+  await convert(
+    source,
+    format,
+    async (part) => {
+      text += part;
+    },
+    options,
+  );
+  return text;
+}
+
+const noFiles = sampleReport([], (report) => {
+  report.execution = { status: 'no-files', diagnostics: [{ kind: 'no-files', message: 'none' }] };
+  report.summary.totalFiles = 0;
+});
+const incomplete = (findings: Finding[] = []) =>
+  sampleReport(findings, (report) => {
+    report.execution = {
+      status: 'incomplete',
+      diagnostics: [
+        { kind: 'parse-error', message: 'Unexpected <token> ]]> & "more"', relativePath: 'src/a b#%é.ts' },
+        { kind: 'rule-error', message: 'it threw', ruleId: 'no-console', relativePath: 'src/b.ts' },
+        { kind: 'rule-error', message: 'everywhere', ruleId: 'no-var' },
+      ],
+    };
+  });
+const NASTY = [
+  'a|b `c` **d** <script>alert(1)</script>',
+  '</details> @everyone [x](javascript:alert(1))',
+  'two\r\nlines ::error::no 100%, a:b',
+  '\u0000\u0001\u001b[31mred\u001b[0m \u202eevil ]]> &amp; \ufffe',
+  '😀 \ud800 é',
+  '# head\n- list\n| --- |',
+  '\u001b]8;;http://x\u0007link\u001b]8;;\u0007 \u009b2J',
+];
+const nasty = sampleReport(
+  NASTY.map((message, index) =>
+    sampleFinding({
+      message,
+      line: index + 1,
+      path: ['src/a b#%é😀.ts', 'src/,:"<&\'>.ts', 'src/c\nd.ts'][index % 3] as string,
+    }),
+  ),
+);
+const many = sampleReport(
+  Array.from({ length: 30_000 }, (_, index) =>
+    sampleFinding({ line: index + 1, path: `src/${Math.floor(index / 1000)}.ts` }),
+  ),
+);
+const samples: [string, Report][] = [
+  ['empty', sampleReport([])],
+  ['no files', noFiles],
+  ['incomplete', incomplete([sampleFinding()])],
+  ['the project alone', sampleReport([projectFinding()])],
+  ['nasty texts', nasty],
+  ['30,000 findings', many],
+];
+
+describe('SARIF', () => {
+  const schemaFile = join(dirname(require.resolve('@microsoft/jest-sarif')), 'schemas/sarif-2.1.0-rtm.5.json');
+  const ajv = new Ajv({ strict: false, allErrors: true, unicodeRegExp: false });
+  formats.default(ajv);
+  // The file says draft 4 but uses nothing that later drafts read otherwise, except the name of its own id.
+  const { $schema, id, ...schema } = JSON.parse(readFileSync(schemaFile, 'utf8')) as Record<string, unknown>;
+  assert.deepEqual([$schema, typeof id], ['http://json-schema.org/draft-04/schema#', 'string']);
+  const check = ajv.compile(schema);
+  interface Log {
+    runs: {
+      results: {
+        baselineState?: string;
+        partialFingerprints: Record<string, string>;
+        level: string;
+        locations?: { physicalLocation: { artifactLocation: { uri: string }; region?: object } }[];
+        ruleIndex: number;
+      }[];
+      columnKind: string;
+      tool: { driver: { rules: { id: string; helpUri?: string }[] } };
+      invocations: { executionSuccessful: boolean; toolExecutionNotifications: object[] }[];
+    }[];
+  }
+  const run = async (report: Report, options?: ConvertOptions) => {
+    const log = JSON.parse(await converted(report, 'sarif', options)) as Log;
+    assert.equal(check(log), true, JSON.stringify(check.errors?.slice(0, 3)));
+    const [first] = log.runs;
+    assert.ok(first !== undefined);
+    return first;
+  };
+
+  for (const [name, report] of samples) {
+    it(`is valid by the official schema for ${name}`, async () => {
+      const { results, invocations } = await run(report);
+      assert.equal(results.length, report.findings.length);
+      assert.equal(invocations[0]?.executionSuccessful, report.execution.status === 'complete');
+      assert.equal(invocations[0].toolExecutionNotifications.length, report.execution.diagnostics.length);
+    });
+  }
+
+  it('encodes each segment of a path, counts columns in UTF-16 units, and names each finding once', async () => {
+    const { results, columnKind, tool } = await run(
+      sampleReport([
+        sampleFinding({ path: 'a b/#%é😀.ts' }),
+        sampleFinding({ path: 'a b/#%é😀.ts', line: 4 }),
+        projectFinding(),
+        sampleFinding({ line: undefined, column: undefined }),
+      ]),
+    );
+    assert.equal(columnKind, 'utf16CodeUnits');
+    assert.equal(
+      results[0]?.locations?.[0]?.physicalLocation.artifactLocation.uri,
+      'a%20b/%23%25%C3%A9%F0%9F%98%80.ts',
+    );
+    assert.equal(results[2]?.locations, undefined);
+    assert.equal(results[3]?.locations?.[0]?.physicalLocation.region, undefined);
+    assert.equal(new Set(results.map(({ partialFingerprints }) => partialFingerprints['toolLint/v1'])).size, 4);
+    assert.equal(
+      results[1]?.partialFingerprints['toolLint/v1'],
+      `${sampleFinding({ path: 'a b/#%é😀.ts' }).fingerprint}:2`,
+    );
+    assert.deepEqual(
+      results.map(({ ruleIndex }) => tool.driver.rules[ruleIndex]?.id),
+      ['no-console', 'no-console', 'TL-README', 'no-console'],
+    );
+  });
+
+  it('says of all results or of none whether they are new', async () => {
+    const states = async (report: Report, options?: ConvertOptions) =>
+      (await run(report, options)).results.map(({ baselineState }) => baselineState);
+    const two = [sampleFinding(), sampleFinding({ line: 8 })];
+    assert.deepEqual(await states(sampleReport(two)), [undefined, undefined]);
+    assert.deepEqual(
+      await states(sampleReport(two, (r) => (r.selection.baseline = { newIssues: 2, unchanged: 0, fixed: 0 }))),
+      ['new', 'new'],
+    );
+    assert.deepEqual(
+      await states(sampleReport(two), { baselineState: (index) => (index === 0 ? 'unchanged' : 'new') }),
+      ['unchanged', 'new'],
+    );
+  });
+
+  it('says of each rule what it is and of each result how to mend it', async () => {
+    const finding = {
+      ...sampleFinding(),
+      category: 'suggestion',
+      suggestion: 'Remove it.',
+      standardIds: ['CWE-1'],
+      docsUrl: 'https://example.org/x',
+    };
+    const { tool, results, automationDetails } = (await run(sampleReport([finding]))) as unknown as Run;
+    assert.deepEqual(tool.driver.rules, [
+      {
+        id: 'no-console',
+        name: 'no-console',
+        shortDescription: { text: 'no-console (suggestion)' },
+        help: { text: 'no-console (suggestion): https://example.org/x' },
+        helpUri: 'https://example.org/x',
+        properties: { tags: ['suggestion', 'CWE-1'] },
+      },
+    ]);
+    assert.deepEqual(results?.[0]?.properties, { suggestion: 'Remove it.', category: 'suggestion' });
+    assert.deepEqual([tool.driver.semanticVersion, automationDetails?.id], ['1.0.0', 'toollint/']);
+  });
+
+  it('links to http and https only', async () => {
+    const withUrl = (docsUrl: string) => sampleReport([{ ...sampleFinding(), docsUrl }]);
+    assert.equal(
+      (await run(withUrl('https://example.org/a b'))).tool.driver.rules[0]?.helpUri,
+      'https://example.org/a%20b',
+    );
+    for (const url of ['javascript:alert(1)', 'data:text/html,x', '//x', 'https://', 'x'])
+      assert.equal((await run(withUrl(url))).tool.driver.rules[0]?.helpUri, undefined, url);
+  });
+});
+
+describe('GitLab', () => {
+  it('has a fingerprint of its own for each issue, and a place for each', async () => {
+    const report = sampleReport([
+      projectFinding(),
+      projectFinding(),
+      sampleFinding({ line: undefined, column: undefined }),
+      sampleFinding({ ruleId: 'PARSE-ERROR', severity: 'error' }),
+      ...many.findings.slice(0, 2000),
+    ]);
+    const issues = JSON.parse(await converted(report, 'gitlab')) as {
+      fingerprint: string;
+      severity: string;
+      location: { path: string; lines: { begin: number } };
+    }[];
+    assert.equal(issues.length, report.findings.length);
+    assert.equal(new Set(issues.map(({ fingerprint }) => fingerprint)).size, issues.length);
+    assert.deepEqual(
+      issues.slice(0, 4).map(({ severity, location }) => [severity, location.path, location.lines.begin]),
+      [
+        ['info', '.', 1],
+        ['info', '.', 1],
+        ['major', 'src/app.ts', 1],
+        ['blocker', 'src/app.ts', 3],
+      ],
+    );
+    assert.equal(issues[0]?.fingerprint, projectFinding().fingerprint);
+    assert.match(issues[1]?.fingerprint ?? '', /^[0-9a-f]{64}$/u);
+  });
+
+  it('has a blocker for each diagnostic, so that an incomplete run is not a clean one', async () => {
+    const issues = JSON.parse(await converted(incomplete(), 'gitlab')) as {
+      fingerprint: string;
+      severity: string;
+      location: { path: string };
+    }[];
+    const blockers = issues.filter(({ severity }) => severity === 'blocker');
+    assert.equal(blockers.length, incomplete().execution.diagnostics.length);
+    assert.equal(new Set(issues.map(({ fingerprint }) => fingerprint)).size, issues.length);
+    assert.ok(issues.every(({ fingerprint }) => /^[0-9a-f]{64}$/u.test(fingerprint)));
+  });
+
+  it('is an empty array when there is nothing', async () => {
+    assert.equal(await converted(sampleReport([]), 'gitlab'), '[]\n');
+  });
+});
+
+describe('JUnit', () => {
+  interface Parsed {
+    suites: Record<string, string>[];
+    cases: string[];
+    errors: number;
+    failures: number;
+    root: Record<string, string>;
+  }
+  const parsed = (text: string): Parsed => {
+    const result: Parsed = { suites: [], cases: [], errors: 0, failures: 0, root: {} };
+    const parser = new SaxesParser();
+    parser.on('error', (error) => assert.fail(error.message));
+    parser.on('opentag', ({ name, attributes }) => {
+      if (name === 'testsuites') result.root = attributes;
+      if (name === 'testsuite') result.suites.push(attributes);
+      if (name === 'testcase') result.cases.push((attributes as Record<string, string>)['name'] ?? '');
+      if (name === 'error') result.errors += 1;
+      if (name === 'failure') result.failures += 1;
+    });
+    parser.write(text).close();
+    assert.deepEqual(
+      [Number(result.root['tests']), Number(result.root['failures']), Number(result.root['errors'])],
+      [result.cases.length, result.failures, result.errors],
+    );
+    return result;
+  };
+
+  it('is not all green where a rule failed beside nothing but an info finding', async () => {
+    const info = sampleReport([sampleFinding({ severity: 'info' })], (r) => {
+      r.execution = {
+        status: 'incomplete',
+        diagnostics: [{ kind: 'rule-error', message: 'it threw', ruleId: 'x', relativePath: 'src/app.ts' }],
+      };
+    });
+    const { errors, failures, suites, cases } = parsed(await converted(info, 'junit'));
+    assert.deepEqual([errors, failures, cases.length], [1, 0, 2]);
+    assert.deepEqual(
+      suites.map((suite) => [suite['name'], suite['errors']]),
+      [
+        ['toollint.execution', '1'],
+        ['src/app.ts', '0'],
+      ],
+    );
+  });
+
+  for (const [name, report] of samples) {
+    it(`parses, with true counts, for ${name}`, async () => {
+      const { suites, cases } = parsed(await converted(report, 'junit'));
+      assert.equal(
+        suites.reduce((sum, suite) => sum + Number(suite['tests']), 0),
+        cases.length,
+      );
+      assert.equal(new Set(suites.map((suite) => suite['name'])).size, suites.length);
+    });
+  }
+
+  it('is never all green when the run was not complete', async () => {
+    assert.equal(parsed(await converted(incomplete(), 'junit')).errors, 3);
+    assert.equal(parsed(await converted(noFiles, 'junit')).errors, 1);
+    const empty = parsed(await converted(sampleReport([]), 'junit'));
+    assert.deepEqual([empty.cases.length, empty.errors, empty.failures], [1, 0, 0]);
+  });
+
+  it('keeps the findings of a file together though they come mixed, and passes infos', async () => {
+    const mixed = sampleReport([
+      sampleFinding({ path: 'b.ts' }),
+      sampleFinding({ path: 'a.ts' }),
+      sampleFinding({ path: 'b.ts', line: 9, severity: 'info' }),
+    ]);
+    const { suites, failures } = parsed(await converted(mixed, 'junit'));
+    assert.deepEqual(
+      suites.map((suite) => [suite['name'], suite['tests'], suite['failures']]),
+      [
+        ['a.ts', '1', '1'],
+        ['b.ts', '2', '1'],
+      ],
+    );
+    assert.equal(failures, 2);
+  });
+});
+
+describe('Markdown', () => {
+  it('lets no text of a report become markup', async () => {
+    const text = await converted(nasty, 'markdown');
+    assert.ok(
+      !text.includes('<script') &&
+        !text.includes('</details>') &&
+        !text.includes('@everyone') &&
+        !text.includes('](javascript'),
+    );
+    const rows = text.split('\n').filter((line) => line.startsWith('| '));
+    assert.equal(rows.length, 2 + NASTY.length);
+    for (const row of rows) assert.equal(row.replaceAll('\\|', '').split('|').length, 6, row);
+  });
+
+  it('shows 100 findings, says how many more there are, and fits a comment', async () => {
+    const text = await converted(many, 'markdown');
+    assert.equal(text.split('\n').filter((line) => line.startsWith('| warning')).length, 100);
+    assert.match(text, /…and 29900 more\./u);
+    const long = sampleReport(
+      Array.from({ length: 100 }, (_, index) => sampleFinding({ line: index + 1, message: '<&>'.repeat(500) })),
+    );
+    for (const bytesMax of [65_536, 5000])
+      assert.ok(Buffer.byteLength(await converted(long, 'markdown', { bytesMax })) <= bytesMax);
+    const failures = sampleReport(
+      [],
+      (r) =>
+        (r.execution = {
+          status: 'incomplete',
+          diagnostics: Array.from({ length: 5000 }, (_, index) => ({
+            kind: 'parse-error' as const,
+            message: 'x'.repeat(500),
+            relativePath: `${index}.ts`,
+          })),
+        }),
+    );
+    failures.summary.totalFiles = 5000;
+    assert.ok(Buffer.byteLength(await converted(failures, 'markdown')) <= 65_536);
+    assert.equal(
+      (await converted(many, 'markdown', { limit: 7 })).split('\n').filter((line) => line.startsWith('| warning'))
+        .length,
+      7,
+    );
+  });
+});
+
+describe('the GitHub commands', () => {
+  it('are one line for each finding and diagnostic, whatever they hold', async () => {
+    const lines = (await converted(nasty, 'github')).trimEnd().split('\n');
+    assert.equal(lines.length, NASTY.length);
+    for (const line of lines) assert.match(line, /^::warning file=[^:,]+,line=\d+,col=1,title=no-console::/u);
+    assert.ok(lines[2]?.includes('two%0D%0Alines ::error::no 100%25, a:b'));
+    assert.equal((await converted(incomplete(), 'github')).trimEnd().split('\n').length, 3);
+  });
+});
+
+describe('the text for people', () => {
+  it('lets no control character through and keeps within the terminal', async () => {
+    for (const width of [20, 40, 80, 200]) {
+      const text = await converted(nasty, 'pretty', { width });
+      // eslint-disable-next-line no-control-regex -- the claim is that there are none
+      assert.doesNotMatch(text, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/u);
+      for (const line of text.split('\n')) assert.ok(line.length <= width, `${width}: ${line}`);
+    }
+    const long = await converted(sampleReport([sampleFinding({ message: 'word '.repeat(10_000) })]), 'pretty', {
+      width: 100,
+    });
+    assert.ok(long.split('\n').every((line) => line.length <= 100));
+  });
+
+  it('measures wide and joined characters as a terminal does', async () => {
+    const message = `${'漢字'.repeat(40)} ${'👩‍👩‍👧'.repeat(40)} e\u0301`;
+    for (const width of [30, 60, 99]) {
+      const text = await converted(
+        sampleReport([sampleFinding({ message }), sampleFinding({ message: '漢'.repeat(12) })]),
+        'pretty',
+        { width },
+      );
+      for (const line of text.split('\n')) assert.ok(stringWidth(line) <= width, `${width}: ${line}`);
+      assert.ok(
+        text.split('\n').some((line) => stringWidth(line) >= width - 1),
+        'the line is used',
+      );
+    }
+  });
+
+  it('differs by colours only', async () => {
+    const [plain, colored] = [await converted(nasty, 'pretty'), await converted(nasty, 'pretty', { color: true })];
+    assert.notEqual(plain, colored);
+    assert.equal(stripVTControlCharacters(colored), plain);
+  });
+
+  it('says what was counted, compared and decided', async () => {
+    const report = sampleReport([sampleFinding({ severity: 'error' })], (r) => {
+      r.selection.baseline = { newIssues: 1, unchanged: 2, fixed: 3 };
+      r.gate = { status: 'failed', name: 'strict', message: 'errors 1 > 0 (fail)' };
+    });
+    assert.equal(
+      await converted(report, 'summary'),
+      '9 files, 1 finding: 1 error, 0 warnings, 0 info\nbaseline: 1 new, 2 unchanged, 3 fixed\ngate strict failed: errors 1 > 0 (fail)\n',
+    );
+  });
+});
+
+describe('Sonar', () => {
+  it('counts columns from 0 and names each rule once', async () => {
+    const { issues, rules } = JSON.parse(await converted(nasty, 'sonar')) as {
+      issues: { ruleId: string; primaryLocation: { textRange: unknown } }[];
+      rules: { id: string }[];
+    };
+    assert.equal(issues.length, NASTY.length);
+    assert.deepEqual(issues[0]?.primaryLocation.textRange, { startLine: 1 });
+    assert.deepEqual(
+      rules.map(({ id }) => id),
+      ['no-console'],
+    );
+    interface Sonar {
+      issues: { ruleId: string }[];
+      rules: { id: string; impacts: { severity: string }[] }[];
+    }
+    const failed = JSON.parse(
+      await converted(
+        sampleReport([], (r) => (r.execution = incomplete().execution)),
+        'sonar',
+      ),
+    ) as Sonar;
+    assert.equal(failed.issues.length, incomplete().execution.diagnostics.length);
+    for (const { ruleId } of failed.issues)
+      assert.equal(failed.rules.find(({ id }) => id === ruleId)?.impacts[0]?.severity, 'BLOCKER');
+    assert.deepEqual(JSON.parse(await converted(sampleReport([]), 'sonar')), { issues: [], rules: [] });
+  });
+});
+
+describe('the document itself', () => {
+  it('comes back as it was, one finding a line, with what was added to it', async () => {
+    const report = sampleReport([sampleFinding(), sampleFinding({ line: 8 })]);
+    Object.assign(report.summary, { added: { b: 1, a: [null] } });
+    const text = await converted(report, 'report');
+    assert.deepEqual(JSON.parse(text), report);
+    assert.equal(text.split('\n').filter((line) => line.startsWith('{"ruleId"')).length, 2);
+    assert.ok(text.endsWith(']\n}\n'));
+    assert.equal(await converted(JSON.parse(text) as Report, 'report'), text);
+  });
+});

@@ -1,0 +1,389 @@
+// Each invariant of the design broken alone: exactly that problem, at the right pointer.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { memorySource, type Report, validate } from '../../../lib/toollint/toollint.ts';
+import { projectFinding, sampleFinding, sampleReport } from '../support/samples.ts';
+
+type Change = (report: Report) => void;
+
+const base = () =>
+  sampleReport([
+    projectFinding(),
+    sampleFinding(),
+    sampleFinding({ line: 9 }),
+    sampleFinding({ path: 'src/b.ts', severity: 'error' }),
+  ]);
+
+const withDiagnostic = (report: Report, kind: 'parse-error' | 'rule-error' | 'no-files') => {
+  report.execution = {
+    status: kind === 'no-files' ? 'no-files' : 'incomplete',
+    diagnostics: [{ kind, message: 'it failed', relativePath: 'src/c.ts' }],
+  };
+  if (kind === 'parse-error') report.summary.parseErrors = 1;
+  if (kind === 'rule-error') report.summary.ruleErrors = 1;
+};
+const emptied = (report: Report) => {
+  report.findings = [];
+  report.summary = {
+    totalFiles: 0,
+    totalIssues: 0,
+    parseErrors: 0,
+    ruleErrors: 0,
+    bySeverity: { error: 0, warning: 0, info: 0 },
+  };
+};
+const delta = (report: Report, newIssues: number) =>
+  (report.selection.baseline = { newIssues, unchanged: 0, fixed: 0 });
+const at = (report: Report, index: number) => {
+  const finding = report.findings[index];
+  assert.ok(finding !== undefined);
+  return finding;
+};
+
+async function found(report: Report): Promise<string[]> {
+  const { schema, problems } = await validate(memorySource(JSON.stringify(report), 'sample'));
+  assert.equal(schema, 'valid');
+  return problems.map(({ level, code, pointer }) => `${level} ${code} ${pointer}`);
+}
+
+const BROKEN: [number, string, string, Change][] = [
+  [1, '/summary/totalIssues', 'a wrong total', (r) => (r.summary.totalIssues = 5)],
+  [2, '/summary/bySeverity/warning', 'a wrong count of warnings', (r) => (r.summary.bySeverity.warning = 3)],
+  [4, '/summary/totalFiles', 'a fractional count', (r) => (r.summary.totalFiles = 1.5)],
+  [4, '/summary/totalIssues', 'a negative count', (r) => (r.summary.totalIssues = -4)],
+  [4, '/summary/ruleErrors', 'an unsafe count', (r) => (r.summary.ruleErrors = 2 ** 60)],
+  [
+    4,
+    '/selection/baseline/fixed',
+    'a negative baseline count',
+    (r) => (r.selection.baseline = { newIssues: 4, unchanged: 0, fixed: -1 }),
+  ],
+  [5, '/summary/parseErrors', 'parse errors without diagnostics', (r) => (r.summary.parseErrors = 1)],
+  [6, '/summary/ruleErrors', 'rule errors without diagnostics', (r) => (r.summary.ruleErrors = 2)],
+  [
+    7,
+    '/execution/status',
+    'a complete run with diagnostics',
+    (r) => {
+      withDiagnostic(r, 'rule-error');
+      r.execution.status = 'complete';
+    },
+  ],
+  [8, '/execution/status', 'an incomplete run without diagnostics', (r) => (r.execution.status = 'incomplete')],
+  [
+    9,
+    '/execution/status',
+    'a complete run over no files',
+    (r) => {
+      r.summary.totalFiles = 0;
+    },
+  ],
+  [
+    9,
+    '/summary/totalFiles',
+    'no files, but some',
+    (r) => {
+      emptied(r);
+      withDiagnostic(r, 'no-files');
+      r.summary.totalFiles = 2;
+    },
+  ],
+  [
+    9,
+    '/execution/diagnostics',
+    'no files without a diagnostic',
+    (r) => {
+      emptied(r);
+      r.execution.status = 'no-files';
+    },
+  ],
+  [
+    9,
+    '/findings/0/location/scope',
+    'no files with a finding in a file',
+    (r) => {
+      emptied(r);
+      withDiagnostic(r, 'no-files');
+      r.findings = [sampleFinding()];
+      r.summary.totalIssues = r.summary.bySeverity.warning = 1;
+    },
+  ],
+  [
+    10,
+    '/execution/diagnostics/1/kind',
+    'a no-files diagnostic beside files',
+    (r) => {
+      withDiagnostic(r, 'rule-error');
+      r.execution.diagnostics.push({ kind: 'no-files', message: 'none' });
+    },
+  ],
+  [
+    11,
+    '/summary/totalFiles',
+    'more parse errors than files',
+    (r) => {
+      withDiagnostic(r, 'parse-error');
+      r.summary.totalFiles = 0;
+    },
+  ],
+  [12, '/findings/2/occurrence', 'an occurrence that skips', (r) => (at(r, 2).occurrence = 3)],
+  [
+    13,
+    '/findings/2/fingerprint',
+    'one fingerprint for two rules',
+    (r) => {
+      Object.assign(at(r, 2), { ruleId: 'other' });
+      r.scan.enabledRuleIds.push('other');
+    },
+  ],
+  [
+    14,
+    '/findings/1/location/path',
+    'a finding in a file without a path',
+    (r) => {
+      r.findings.splice(2, 1);
+      delete at(r, 1).location.path;
+      r.summary.totalIssues = 3;
+      r.summary.bySeverity.warning = 1;
+    },
+  ],
+  [14, '/findings/0/location/line', 'a line in the project', (r) => (at(r, 0).location.line = 1)],
+  [
+    15,
+    '/findings/1/location/column',
+    'a column without a line',
+    (r) => {
+      delete at(r, 1).location.line;
+    },
+  ],
+  [
+    16,
+    '/execution/diagnostics/0/relativePath',
+    'an absolute path in a diagnostic',
+    (r) => {
+      withDiagnostic(r, 'rule-error');
+      Object.assign(r.execution.diagnostics[0] ?? {}, { relativePath: '/etc' });
+    },
+  ],
+  [
+    16,
+    '/scan/target/path',
+    'a target outside',
+    (r) => {
+      emptied(r);
+      r.summary.totalFiles = 1;
+      r.scan.target = { kind: 'project', path: '../x' };
+    },
+  ],
+  [
+    17,
+    '/findings/3/location/path',
+    'a finding outside the target',
+    (r) => {
+      at(r, 3).location.path = 'test/b.ts';
+      r.scan.target = { kind: 'project', path: 'src' };
+    },
+  ],
+  [
+    18,
+    '/scan/target',
+    'an unknown scope with a target',
+    (r) => {
+      r.scan.scopeKnown = false;
+      r.scan.enabledRuleIds = [];
+    },
+  ],
+  [
+    18,
+    '/scan/enabledRuleIds',
+    'an unknown scope with rules',
+    (r) => {
+      r.scan.scopeKnown = false;
+      r.scan.target = null;
+    },
+  ],
+  [18, '/scan/target', 'a known scope without a target', (r) => (r.scan.target = null)],
+  [
+    19,
+    '/findings/3/ruleId',
+    'a rule that is not enabled',
+    (r) => Object.assign(at(r, 3), { ruleId: 'no-eval', fingerprint: 'x' }),
+  ],
+  [
+    20,
+    '/findings/0/severity',
+    'a quiet report with a warning',
+    (r) => {
+      emptied(r);
+      r.summary.totalFiles = 1;
+      r.findings = [projectFinding()];
+      r.summary.totalIssues = r.summary.bySeverity.info = 1;
+      r.selection.quiet = true;
+    },
+  ],
+  [
+    21,
+    '/selection/baseline/newIssues',
+    'a delta that lists more than is new',
+    (r) => {
+      delta(r, 3);
+    },
+  ],
+  [
+    22,
+    '/gate/status',
+    'a gate passed by an incomplete run',
+    (r) => {
+      withDiagnostic(r, 'rule-error');
+      r.gate = { status: 'passed', name: 'x' };
+    },
+  ],
+  [23, '/tool/version', 'an empty version', (r) => (r.tool.version = '')],
+  [23, '/findings/3/message', 'an empty message', (r) => (at(r, 3).message = '')],
+  [23, '/findings/3/fingerprint', 'an empty fingerprint', (r) => (at(r, 3).fingerprint = '')],
+  [
+    23,
+    '/findings/1/ruleId',
+    'an empty rule id',
+    (r) => {
+      r.findings.splice(2, 1);
+      at(r, 1).ruleId = '';
+      r.scan.enabledRuleIds.push('');
+      r.summary.totalIssues = 3;
+      r.summary.bySeverity.warning = 1;
+    },
+  ],
+];
+
+describe('the consistency of a report', () => {
+  it('holds for a report of our own', async () => {
+    assert.deepEqual(await found(base()), []);
+  });
+
+  for (const [number, pointer, name, change] of BROKEN) {
+    it(`names ${name} as invariant ${number} and nothing else`, async () => {
+      const report = base();
+      change(report);
+      assert.deepEqual(await found(report), [`consistency invariant-${number} ${pointer}`]);
+    });
+  }
+
+  it('tells the sum of severities by its parts', async () => {
+    const report = base();
+    report.summary.bySeverity = { error: 2, warning: 2, info: 0 };
+    assert.deepEqual(await found(report), [
+      'consistency invariant-2 /summary/bySeverity/error',
+      'consistency invariant-2 /summary/bySeverity/info',
+    ]);
+  });
+
+  it('counts occurrences in the order of the list', async () => {
+    for (const [occurrences, wrong] of [
+      [
+        [2, 1],
+        [0, 1],
+      ],
+      [[1, 3], [1]],
+      [[1, 1], [1]],
+      [[1, 2], []],
+    ] as const) {
+      const report = sampleReport([sampleFinding({ line: 1 }), sampleFinding({ line: 2 })]);
+      report.findings.forEach((finding, index) => (finding.occurrence = occurrences[index] ?? 1));
+      assert.deepEqual(
+        await found(report),
+        wrong.map((index) => `consistency invariant-12 /findings/${index}/occurrence`),
+      );
+    }
+  });
+
+  it('refuses every path that is not relative to the root', async () => {
+    for (const path of [
+      '/etc',
+      'C:\\x',
+      'C:/x',
+      'a\\b',
+      '../x',
+      'a/../b',
+      './a',
+      'a//b',
+      '',
+      'file:///x',
+      'a/',
+      '.',
+      'a/.',
+      'x\u0000y',
+    ]) {
+      assert.deepEqual(
+        await found(sampleReport([sampleFinding({ path })])),
+        ['consistency invariant-16 /findings/0/location/path'],
+        path,
+      );
+    }
+    for (const path of ['..foo/bar', 'a..b', '.hidden/x', 'a b/#%.ts', '漢字/é.ts', '...']) {
+      assert.deepEqual(await found(sampleReport([sampleFinding({ path })])), [], path);
+    }
+  });
+
+  it('advises where a foreign report breaks only what our own scans promise', async () => {
+    const changes: Change[] = [
+      (r) => delta(r, 1),
+      (r) => (r.scan.enabledRuleIds = []),
+      (r) => (r.scan.target = { kind: 'project', path: 'lib' }),
+      (r) =>
+        r.findings.forEach((finding, index) => Object.assign(finding, { fingerprint: 'same', occurrence: index + 1 })),
+    ];
+    for (const change of changes) {
+      const report = base();
+      report.tool.name = 'other-lint';
+      change(report);
+      const { consistency, problems, counts } = await validate(memorySource(JSON.stringify(report), 'sample'));
+      assert.deepEqual([consistency, counts.consistency], ['valid', 0]);
+      assert.ok(problems.length > 0 && problems.every(({ level }) => level === 'advice'));
+    }
+  });
+
+  it('checks nothing of it when only the schema is asked about', async () => {
+    const report = base();
+    report.summary.totalIssues = 77;
+    const { consistency, problems } = await validate(memorySource(JSON.stringify(report), 'sample'), {
+      consistency: false,
+    });
+    assert.deepEqual([consistency, problems], ['not-checked', []]);
+  });
+});
+
+describe('advice on a report', () => {
+  const advised: [string, string, Change][] = [
+    ['timestamp', '/scan/timestamp', (r) => (r.scan.timestamp = 'yesterday')],
+    ['order', '/findings/1', (r) => r.findings.splice(0, 2, at(r, 1), at(r, 0))],
+    ['sorted-list', '/scan/include', (r) => (r.scan.include = ['b', 'a'])],
+    ['fingerprint-form', '/findings/3/fingerprint', (r) => (at(r, 3).fingerprint = 'abc')],
+    ['gate-name', '/gate/name', (r) => (r.gate = { status: 'passed' })],
+    ['docs-url', '/findings/3/docsUrl', (r) => (at(r, 3).docsUrl = 'javascript:alert(1)')],
+    ['parse-error-finding', '/execution/diagnostics/0', (r) => withDiagnostic(r, 'parse-error')],
+    ['unicode', '/findings/3/message', (r) => (at(r, 3).message = '\ud800')],
+    ['unknown-member', '/summary/added', (r) => Object.assign(r.summary, { added: 1 })],
+    ['unknown-member', '/findings/0/location/added', (r) => Object.assign(at(r, 0).location, { added: 1 })],
+    ['unknown-member', '/added', (r) => Object.assign(r, { added: 1 })],
+  ];
+
+  it('is silent on a report of our own', async () => {
+    const { problems } = await validate(memorySource(JSON.stringify(base()), 'sample'), { advice: true });
+    assert.deepEqual(problems, []);
+  });
+
+  for (const [code, pointer, change] of advised) {
+    it(`tells ${code} at ${pointer}`, async () => {
+      const report = base();
+      change(report);
+      const { schema, consistency, problems } = await validate(memorySource(JSON.stringify(report), 'sample'), {
+        advice: true,
+      });
+      assert.deepEqual([schema, consistency], ['valid', 'valid']);
+      assert.deepEqual(
+        problems.map((problem) => `${problem.code} ${problem.pointer}`),
+        [`${code} ${pointer}`],
+      );
+    });
+  }
+});

@@ -1,0 +1,107 @@
+// File patterns: the same answers as ESLint's own for everything that a list of patterns can say.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { ESLint } from 'eslint';
+import fc from 'fast-check';
+import { isGlob, literalGlob, matchesGlob, normalGlob } from '../../../lib/toollint/document/file-pattern.ts';
+
+const PATTERNS = [
+  '*.js',
+  '**/*.js',
+  'src/**',
+  'src/*',
+  'src/**/*.js',
+  '**/src/**',
+  'a?.js',
+  '[ab].js',
+  '[!a].js',
+  '{a,b}.js',
+  'src/{a,b}/**',
+  '@(a|b).js',
+  '+(a).js',
+  '*(a).js',
+  '?(a).js',
+  'src/!(a)/*.js',
+  '**/!(*.test).js',
+  '.*',
+  '.*/**',
+  '**/.*',
+  '*',
+  '**',
+  'a.js',
+  'src/a/a.js',
+  '[[:alpha:]].js',
+  '{1..3}.js',
+  'src/**/a/*.js',
+  '**/a/**',
+  'a/**/b.js',
+  '\\[a].js',
+  'a{,b}.js',
+  '#a.js',
+];
+const PATHS = [
+  'a.js',
+  'b.js',
+  'ab.js',
+  'aa.js',
+  'A.js',
+  '2.js',
+  '.a.js',
+  'src/a.js',
+  'src/.a.js',
+  'src/a/a.js',
+  'src/b/c/a.js',
+  '.src/a.js',
+  'src/a.test.js',
+  'lib/src/a.js',
+  'a/b.js',
+  'a/x/y/b.js',
+  '[a].js',
+  '#a.js',
+  'src/a/b.js',
+];
+
+describe('a file pattern', () => {
+  it('matches what ESLint would ignore by it', async () => {
+    for (const pattern of PATTERNS) {
+      const eslint = new ESLint({ cwd: '/', overrideConfigFile: true, overrideConfig: [{ ignores: [pattern] }] });
+      for (const path of PATHS) {
+        // ESLint also ignores what lies in an ignored folder; that is two questions here.
+        const folders = path
+          .split('/')
+          .slice(0, -1)
+          .map((_, index, all) => `${all.slice(0, index + 1).join('/')}/`);
+        const expected = await eslint.isPathIgnored(`/${path}`);
+        const actual =
+          matchesGlob(path, pattern) || folders.some((folder) => matchesGlob(folder.slice(0, -1), pattern));
+        assert.equal(actual, expected, `${pattern} ${path}`);
+      }
+    }
+  });
+
+  it('can be made to match one path and no other', () => {
+    const character = fc.constantFrom(...'ab.*?[]{}()!+@#,|\\^$- /');
+    const path = fc
+      .array(character, { minLength: 1, maxLength: 8 })
+      .map((all) => all.join(''))
+      .filter((text) => text.split('/').every((segment) => segment !== '' && segment !== '.' && segment !== '..'));
+    fc.assert(
+      fc.property(path, path, (one, other) => {
+        assert.ok(matchesGlob(one, literalGlob(one)), one);
+        assert.equal(matchesGlob(other, literalGlob(one)), one === other, `${one} ${other}`);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it('is known by its characters, and is put in one form', () => {
+    for (const text of ['*', 'a?', '[a]', '{a,b}', '!(a)', '+(a)', '@(a)']) assert.ok(isGlob(text), text);
+    for (const text of ['a.js', 'a(b).js', 'a+b', '@scope/a']) assert.ok(!isGlob(text), text);
+    assert.deepEqual(['./a', '././a/', 'a/', 'a'].map(normalGlob), ['a', 'a/**', 'a/**', 'a']);
+    assert.ok(!matchesGlob('b.js', '!a.js'));
+  });
+
+  it('that is longer than any real one is refused in words', () => {
+    assert.throws(() => matchesGlob('a', 'a'.repeat(70_000)), /not a file pattern/u);
+  });
+});

@@ -1,0 +1,80 @@
+// The fingerprint toolLint/v1: the published vectors, and what may and may not change it.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import {
+  discriminatorOf,
+  fingerprintOf,
+  flaggedTexts,
+  sourceLines,
+} from '../../../lib/toollint/document/fingerprint.ts';
+
+describe('the fingerprint', () => {
+  it('is that of the published vectors', () => {
+    assert.equal(
+      fingerprintOf({
+        scope: 'file',
+        ruleId: 'no-console',
+        discriminator: 'unexpected',
+        path: 'src/app.ts',
+        lineText: 'console.log(x);',
+        flaggedText: 'console.log',
+      }),
+      '5b35ca5f34e97c169aa3b87735004d7782e048af5523bfb337c15a8dd7c0d8fa',
+    );
+    assert.equal(
+      fingerprintOf({
+        scope: 'project',
+        ruleId: 'TL-README',
+        discriminator: 'Missing README with # sections',
+        path: '',
+        lineText: '',
+        flaggedText: '',
+      }),
+      '103652d3bbf50c29c33627f7a4d8c62fa51cf4962982c7f1657c121765195df6',
+    );
+  });
+
+  it('keeps parts apart that contain line breaks and halves of surrogate pairs', () => {
+    const of = (ruleId: string, discriminator: string) =>
+      fingerprintOf({ scope: 'file', ruleId, discriminator, path: 'a', lineText: '', flaggedText: '' });
+    assert.notEqual(of('a\nb', 'c'), of('a', 'b\nc'));
+    assert.notEqual(of('a', '\ud800'), of('a', '\ud801'));
+    assert.match(of('a', '\ud800'), /^[0-9a-f]{64}$/u);
+  });
+
+  it('takes the message id before the message', () => {
+    assert.equal(discriminatorOf('tooMany', 'has 21 lines', ''), 'tooMany');
+    assert.equal(
+      discriminatorOf(undefined, 'has  21\n lines of /home/me/x/src/a.js:7 ', '/home/me/x'),
+      'has # lines of src/a.js:#',
+    );
+    assert.equal(discriminatorOf('', 'x 1', ''), 'x #');
+  });
+
+  it('splits lines where ECMAScript does, without the byte order mark', () => {
+    assert.deepEqual(sourceLines('\ufeffa\r\nb\rc\nd\u2028e\u2029f'), ['a', 'b', 'c', 'd', 'e', 'f']);
+  });
+
+  it('takes the flagged text of one line only', () => {
+    const lines = sourceLines('  const  a =\t1;\nnext();');
+    const texts = (range: object) => Object.values(flaggedTexts(lines, range));
+    assert.deepEqual(texts({ line: 1, column: 3, endLine: 1, endColumn: 8 }), ['const a = 1;', 'const']);
+    assert.deepEqual(texts({ line: 1, column: 3, endLine: 2, endColumn: 8 }), ['const a = 1;', 'const a = 1;']);
+    assert.deepEqual(texts({ line: 1, column: 10 }), ['const a = 1;', 'a = 1;']);
+    assert.deepEqual(texts({ line: 1 }), ['const a = 1;', '']);
+    assert.deepEqual(texts({ line: 0 }), ['', '']);
+    assert.deepEqual(texts({ line: 9999, column: 1 }), ['', '']);
+    assert.deepEqual(texts({}), ['', '']);
+  });
+
+  it('looks at a window of a long line', () => {
+    const raw = 'x'.repeat(2000).replace(/^(.{1000})./u, '$1A');
+    const { lineText, flaggedText } = flaggedTexts([raw], { line: 1, column: 1001 });
+    assert.deepEqual(
+      [lineText.length, flaggedText.length, lineText.indexOf('A'), flaggedText[0]],
+      [256, 128, 128, 'A'],
+    );
+    const far = flaggedTexts([`${raw}changed far away`], { line: 1, column: 1001 });
+    assert.deepEqual([far.lineText, far.flaggedText], [lineText, flaggedText]);
+  });
+});

@@ -1,0 +1,227 @@
+// The ESLint of the scanned root: its version, its configuration, and what it leaves to be said.
+import assert from 'node:assert/strict';
+import { mkdirSync, symlinkSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { configText, project, scanned, toollint, writeJson } from '../support/program.ts';
+import { assertSound } from '../support/samples.ts';
+
+const MODULES = fileURLToPath(new URL('../../../node_modules/', import.meta.url));
+/** Tells the version of the ESLint that runs it, as some rules do by what they call. */
+const VERSION_RULE = `{ version: { create: (context) => ({ Program(node) {
+  context.report({ node, message: typeof context.getSourceCode === 'function' ? 'nine' : 'ten' });
+} }) } }`;
+
+function install(root: string, modules: Record<string, string>): void {
+  mkdirSync(join(root, 'node_modules'), { recursive: true });
+  for (const [name, from] of Object.entries(modules))
+    symlinkSync(join(MODULES, from), join(root, 'node_modules', name));
+}
+
+describe('the ESLint of a scan', () => {
+  it("is the root's own, 9 as well as 10, and ours where the root has none", async (t) => {
+    for (const [from, message, name] of [
+      ['eslint-9', 'nine', /ESLint 9\.\d+\.\d+ of the root/u],
+      ['eslint', 'ten', /ESLint 10\.\d+\.\d+ of the root/u],
+      [undefined, 'ten', /ESLint 10\.\d+\.\d+\n/u],
+    ] as const) {
+      const cwd = await project(t, {
+        'eslint.config.mjs': configText(`{ 'own/version': 1, 'no-var': 2 }`, VERSION_RULE),
+        'a.js': 'var a;\n',
+      });
+      if (from !== undefined) install(cwd, { eslint: from });
+      const { report, code, stderr } = await scanned(cwd, ['a.js']);
+      await assertSound(report);
+      assert.deepEqual([code, report.findings.find(({ ruleId }) => ruleId === 'own/version')?.message], [1, message]);
+      assert.match(stderr, name);
+    }
+  });
+
+  it("is ours where the root's is of another time, which is said", async (t) => {
+    const cwd = await project(t, {
+      'a.js': 'var a;\n',
+      'node_modules/eslint/package.json': '{"name":"eslint","version":"8.57.1"}',
+    });
+    const { code, stderr } = await scanned(cwd, ['a.js']);
+    assert.equal(code, 1);
+    assert.match(stderr, /the root has ESLint 8\.57\.1, which is not supported: ESLint 10\./u);
+  });
+
+  it('reads a configuration in TypeScript, with jiti or without', async (t) => {
+    const config = `enum Level { Error = 2 }\nexport default [{ rules: { 'no-var': Level.Error as number } }];\n`;
+    for (const from of ['eslint', 'eslint-9']) {
+      const cwd = await project(t, { 'eslint.config.mjs': null, 'eslint.config.ts': config, 'a.js': 'var a;\n' });
+      install(cwd, { eslint: from, jiti: 'jiti' });
+      const { report } = await scanned(cwd, ['a.js']);
+      assert.deepEqual(
+        report.findings.map(({ ruleId }) => ruleId),
+        ['no-var'],
+      );
+    }
+  });
+
+  it('says that an old configuration file is there and is not read', async (t) => {
+    const cwd = await project(t, { '.eslintrc.json': '{}', 'a.js': 'var a;\n' });
+    assert.match((await scanned(cwd, ['a.js'])).stderr, /\.eslintrc\.json is not read: only eslint\.config\.\* is/u);
+    const old = await project(t, { 'eslint.config.mjs': null, '.eslintrc.yml': '', 'a.js': 'var a;\n' });
+    const { code, stderr } = await toollint(['scan'], { cwd: old });
+    assert.equal(code, 2);
+    assert.match(
+      stderr,
+      /no eslint\.config\.\* was found for the files \(\.eslintrc\.yml is there, but is not read\)/u,
+    );
+    assert.doesNotMatch((await scanned(old, ['--profile', 'none'])).stderr, /eslintrc/u);
+  });
+
+  it("leaves out what the root's bulk suppressions allow, and all of it when there is more", async (t) => {
+    const cwd = await project(t, {
+      'eslint.config.mjs': configText(`{ 'no-var': 'error', 'no-console': 'warn' }`),
+      'a.js': 'var a;\nvar b;\nconsole.log(1);\n',
+      'b.js': 'var c;\nvar d;\n',
+      'eslint-suppressions.json':
+        '{"a.js":{"no-var":{"count":2},"no-console":{"count":5}},"b.js":{"no-var":{"count":1}}}',
+    });
+    const { report } = await scanned(cwd, ['a.js', 'b.js']);
+    await assertSound(report);
+    assert.deepEqual(
+      report.findings.map(({ ruleId, location }) => [location.path, ruleId]),
+      [
+        ['a.js', 'no-console'],
+        ['b.js', 'no-var'],
+        ['b.js', 'no-var'],
+      ],
+    );
+    await writeFile(join(cwd, 'eslint-suppressions.json'), '{');
+    assert.equal((await toollint(['scan'], { cwd })).code, 2);
+    assert.equal((await scanned(cwd, ['--profile', 'none'])).code, 0);
+  });
+
+  it('gives a rule up that throws everywhere, with one diagnostic, and no rule that throws somewhere', async (t) => {
+    const plugin = `{
+      all: { create() { throw new Error('all ' + (globalThis.allRuns = (globalThis.allRuns ?? 0) + 1)); } },
+      some: { create: (context) => ({ Program() { if (/[02468]\\.js$/.test(context.filename)) throw new Error('some'); } }) },
+    }`;
+    const files = Object.fromEntries(
+      Array.from({ length: 60 }, (_, index) => [`f${String(index).padStart(2, '0')}.js`, 'var a;\n']),
+    );
+    const cwd = await project(t, {
+      'eslint.config.mjs': configText(`{ 'own/all': 2, 'own/some': 2, 'no-var': 1 }`, plugin),
+      ...files,
+    });
+    const { report, code } = await scanned(cwd, ['--exclude', '*.mjs']);
+    await assertSound(report);
+    assert.equal(code, 3);
+    const of = (id: string) => report.execution.diagnostics.filter(({ ruleId }) => ruleId === `own/${id}`);
+    assert.deepEqual(
+      of('all').map(({ relativePath, message }) => [
+        relativePath,
+        /^the rule failed in 20 files and was given up, first: all /u.test(message),
+      ]),
+      [[undefined, true]],
+    );
+    assert.equal(of('some').length, 30);
+    assert.equal(report.summary.totalIssues, 60);
+    assert.ok((globalThis as { allRuns?: number }).allRuns !== undefined);
+  });
+});
+
+describe('a baseline and what a scan knows of each file', () => {
+  const config = (rules: string) => configText(rules);
+  const fixedAfter = async (
+    t: Parameters<typeof project>[0],
+    before: Record<string, string>,
+    after: Record<string, string>,
+  ) => {
+    const cwd = await project(t, {
+      'eslint.config.mjs': config(`{ 'no-var': 'error', 'no-console': 'warn' }`),
+      'z.js': 'var z;\n',
+      ...before,
+    });
+    await toollint(['scan', '-o', 'base.json'], { cwd });
+    for (const [name, content] of Object.entries(after)) await writeFile(join(cwd, name), content);
+    const { report, stderr } = await scanned(cwd, ['--baseline', 'base.json']);
+    await assertSound(report);
+    return {
+      ...report.selection.baseline,
+      gone: /(\d+) baseline findings are gone but not verifiably fixed/u.exec(stderr)?.[1] ?? '0',
+    };
+  };
+
+  it('calls nothing fixed that a comment or a part of the configuration switches off', async (t) => {
+    const a = { 'a.js': 'var a;\nvar b;\n' };
+    for (const [name, after] of Object.entries({
+      'a comment for the file': { 'a.js': '/* eslint-disable no-var */\nvar a;\nvar b;\n' },
+      'a comment for the line': {
+        'a.js': '\nvar a; // eslint-disable-line no-var\n// eslint-disable-next-line\nvar b;\n',
+      },
+      'an inline setting': { 'a.js': '/* eslint no-var: 0 */\nvar a;\nvar b;\n' },
+      'a setting for some files': {
+        'eslint.config.mjs': `${config(`{ 'no-var': 'error' }`).replace('];', ', { files: ["a.js"], rules: { "no-var": 0 } }];')}`,
+      },
+      'bulk suppressions': { 'eslint-suppressions.json': '{"a.js":{"no-var":{"count":2}}}' },
+    })) {
+      assert.deepEqual(await fixedAfter(t, a, after), { newIssues: 0, unchanged: 1, fixed: 0, gone: '2' }, name);
+    }
+    assert.deepEqual(await fixedAfter(t, a, { 'a.js': 'let a; // eslint-disable-line no-console\nvar b;\n' }), {
+      newIssues: 1,
+      unchanged: 2,
+      fixed: 1,
+      gone: '0',
+    });
+  });
+
+  it('calls nothing fixed that is merely ignored, however the configuration says it', async (t) => {
+    const rules = `{ files: ['**/*.js'], rules: { 'no-var': 'error' } }`;
+    for (const text of [
+      `export default Promise.resolve([${rules}, { ignores: ['a.js'] }]);`,
+      `export default [${rules}, { ignores: ['@(a|b).js'] }];`,
+      `export default [${rules}, { ignores: ['*.js', '!z.js'] }];`,
+      `export default [{ ...${rules}, ignores: ['a.js'] }, { ignores: ['a.js'] }];`,
+      `export default [{ files: [['**/*.js', '**/z.*']], rules: { 'no-var': 'error' } }, { ignores: ['[a].js'] }];`,
+    ]) {
+      const cwd = await project(t, {
+        'eslint.config.mjs': `export default [${rules}];`,
+        'a.js': 'var a;\n',
+        'z.js': 'var z;\n',
+      });
+      await toollint(['scan', '-o', 'base.json'], { cwd });
+      await writeFile(join(cwd, 'eslint.config.mjs'), text);
+      const { report } = await scanned(cwd, ['--baseline', 'base.json']);
+      assert.deepEqual(report.selection.baseline, { newIssues: 0, unchanged: 1, fixed: 0 }, text);
+      await toollint(['scan', '-o', 'now.json'], { cwd });
+      const { stdout } = await toollint(['compare', 'base.json', 'now.json', '--format', 'summary'], { cwd });
+      assert.match(stdout, /baseline: 0 new, 1 unchanged, 0 fixed/u, text);
+    }
+  });
+
+  it('is refused from another folder, and not when one of its files is left', async (t) => {
+    const cwd = await project(t, {
+      'a.js': 'var a;\n',
+      'b.js': 'var b;\n',
+      'part/eslint.config.mjs': configText(`{ 'no-var': 1 }`),
+      'part/c.js': 'var c;\n',
+    });
+    await toollint(['scan', '--root', 'part', '-o', 'part.json'], { cwd });
+    const { code, stdout, stderr } = await toollint(['scan', '--baseline', 'part.json'], { cwd });
+    assert.deepEqual([code, stdout], [2, '']);
+    assert.match(
+      stderr,
+      /none of its 1 files is under the root \(the first is c\.js\); was it made from another folder\?/u,
+    );
+    await writeJson(cwd, 'c.js', 'let c;\n');
+    assert.equal((await scanned(cwd, ['--baseline', 'part.json'])).report.selection.baseline?.fixed, 1);
+  });
+
+  it('does not turn a message with a count new at every edit', async (t) => {
+    const text = (lines: number) => `${Array.from({ length: lines }, (_, index) => `let a${index};`).join('\n')}\n`;
+    const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'max-lines': ['error', 5] }`), 'a.js': text(8) });
+    await toollint(['scan', 'a.js', '-o', 'base.json'], { cwd });
+    for (const content of [text(9), `let first;\n${text(8)}`, text(30)]) {
+      await writeFile(join(cwd, 'a.js'), content);
+      const { report } = await scanned(cwd, ['a.js', '--baseline', 'base.json']);
+      assert.deepEqual(report.selection.baseline, { newIssues: 0, unchanged: 1, fixed: 0 });
+    }
+  });
+});

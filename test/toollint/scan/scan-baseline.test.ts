@@ -1,0 +1,119 @@
+// A scan against a baseline: what is new, what was fixed, and what a scan cannot know.
+import assert from 'node:assert/strict';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import type { Report } from '../../../lib/toollint/toollint.ts';
+import { configText, project, scanned, toollint } from '../support/program.ts';
+import { assertSound } from '../support/samples.ts';
+
+const paths = (report: Report) => report.findings.map(({ location }) => location.path);
+const rules = (report: Report) => report.findings.map(({ ruleId }) => ruleId);
+
+describe('a scan against a baseline', () => {
+  const SOURCES = { 'src/a.js': 'var a;\nconsole.log(a);\n', 'src/b.js': 'var b;\n', 'lib/c.js': 'var c;\n' };
+  const counts = (report: Report) => Object.values(report.selection.baseline ?? {});
+
+  it('lists only what is new, wherever the rest has moved', async (t) => {
+    const cwd = await project(t, SOURCES);
+    assert.equal((await toollint(['scan', '-o', 'base.json'], { cwd })).code, 1);
+    await writeFile(join(cwd, 'src/a.js'), `${'\n'.repeat(1000)}    var a;\r\n\tconsole.log(a);\r\n`);
+    const same = await scanned(cwd, ['--baseline', 'base.json']);
+    assert.deepEqual([same.code, counts(same.report), same.report.findings], [0, [0, 4, 0], []]);
+    await writeFile(join(cwd, 'src/b.js'), 'let b;\nvar d;\n');
+    const { report, code } = await scanned(cwd, ['--baseline', 'base.json', '--gate', 'new-code']);
+    await assertSound(report);
+    assert.deepEqual([code, counts(report), paths(report), report.gate.status], [1, [1, 3, 1], ['src/b.js'], 'failed']);
+  });
+
+  it('knows a function that grew more complex, and a file whose name is written in other Unicode', async (t) => {
+    const config = configText(`{ complexity: ['warn', 2] }`);
+    const grown = (branches: number) => `export function f(x) {\n${'  if (x) x();\n'.repeat(branches)}}\n`;
+    const cwd = await project(t, { 'eslint.config.mjs': config, 'src/\u00e9.js': grown(20) });
+    await toollint(['scan', 'src', '-o', 'base.json'], { cwd });
+    await rename(join(cwd, 'src/\u00e9.js'), join(cwd, 'src/e\u0301.js'));
+    await writeFile(join(cwd, 'src/e\u0301.js'), grown(21));
+    const { report } = await scanned(cwd, ['src', '--baseline', 'base.json']);
+    assert.deepEqual(counts(report), [0, 1, 0]);
+  });
+
+  it('calls nothing outside one scanned file fixed', async (t) => {
+    const cwd = await project(t, SOURCES);
+    await toollint(['scan', '-o', 'base.json'], { cwd });
+    await writeFile(join(cwd, 'src/a.js'), 'console.log(1);\n');
+    await rm(join(cwd, 'lib/c.js'));
+    const { report, stderr } = await scanned(cwd, ['--baseline', 'base.json', 'src/a.js']);
+    assert.deepEqual(counts(report), [1, 0, 2]);
+    assert.match(stderr, /2 baseline findings are gone but not verifiably fixed/u);
+    assert.deepEqual(counts((await scanned(cwd, ['--baseline', 'base.json', 'src'])).report), [1, 1, 2]);
+    assert.deepEqual(counts((await scanned(cwd, ['--baseline', 'base.json'])).report), [1, 1, 3]);
+  });
+
+  it('tells a rule that is off, a file that is ignored and a file that is broken from one that is fixed', async (t) => {
+    const cwd = await project(t, SOURCES);
+    await toollint(['scan', '-o', 'base.json'], { cwd });
+    const config = (text: string) => writeFile(join(cwd, 'eslint.config.mjs'), text);
+    await config(configText(`{ 'no-console': 'warn' }`));
+    assert.deepEqual(counts((await scanned(cwd, ['--baseline', 'base.json'])).report), [0, 1, 0]);
+    await config(
+      `${configText(`{ 'no-console': 'warn', 'no-var': 'error' }`).trimEnd().replace(/\];$/u, `, { ignores: ['lib/'] }];`)}\n`,
+    );
+    assert.deepEqual(counts((await scanned(cwd, ['--baseline', 'base.json'])).report), [0, 3, 0]);
+    await config(configText(`{ 'no-console': 'warn', 'no-var': 'error' }`));
+    await writeFile(join(cwd, 'src/a.js'), 'let = ;\n');
+    const { report, code } = await scanned(cwd, ['--baseline', 'base.json']);
+    assert.deepEqual([code, counts(report), rules(report)], [3, [1, 2, 0], ['PARSE-ERROR']]);
+    await rename(join(cwd, 'lib/c.js'), join(cwd, 'lib/d.js'));
+    assert.deepEqual(counts((await scanned(cwd, ['--baseline', 'base.json'])).report), [2, 1, 1]);
+  });
+
+  it('keeps the findings of a rule that throws in one file as not verifiable there', async (t) => {
+    const plugin = (boom: string) =>
+      `{ mark: { create: (context) => ({ Identifier(node) { ${boom} context.report({ node, message: 'mark' }); } }) } }`;
+    const cwd = await project(t, {
+      'eslint.config.mjs': configText(`{ 'own/mark': 1 }`, plugin('')),
+      'a.js': 'one;\n',
+      'b.js': 'two;\n',
+    });
+    await toollint(['scan', '-o', 'base.json', '--ext', 'js'], { cwd });
+    await writeFile(
+      join(cwd, 'eslint.config.mjs'),
+      configText(`{ 'own/mark': 1 }`, plugin(`if (node.name === 'one') throw new Error('x');`)),
+    );
+    await writeFile(join(cwd, 'b.js'), ';\n');
+    const { report } = await scanned(cwd, ['--baseline', 'base.json', '--ext', 'js']);
+    assert.deepEqual([report.execution.status, counts(report)], ['incomplete', [0, 0, 1]]);
+  });
+
+  it('counts the same when only errors are listed', async (t) => {
+    const cwd = await project(t, SOURCES);
+    await toollint(['scan', '-o', 'base.json'], { cwd });
+    await writeFile(join(cwd, 'src/a.js'), 'console.info(1);\n');
+    const loud = await scanned(cwd, ['--baseline', 'base.json', '--max-warnings', '0']);
+    const quiet = await scanned(cwd, ['--baseline', 'base.json', '--max-warnings', '0', '--quiet']);
+    await assertSound(quiet.report);
+    assert.deepEqual(
+      [counts(quiet.report), quiet.report.gate, quiet.code],
+      [counts(loud.report), loud.report.gate, loud.code],
+    );
+    assert.deepEqual([loud.report.summary.totalIssues, quiet.report.summary.totalIssues], [1, 0]);
+  });
+
+  it('is refused as the output, and when it is no full report', async (t) => {
+    const cwd = await project(t, SOURCES);
+    await toollint(['scan', '-o', 'base.json'], { cwd });
+    const before = await readFile(join(cwd, 'base.json'));
+    await toollint(['scan', '--quiet', '-o', 'quiet.json'], { cwd });
+    for (const args of [
+      ['--baseline', 'base.json', '-o', './base.json'],
+      ['--baseline', 'quiet.json'],
+      ['--baseline', 'missing.json'],
+      ['--baseline', '.'],
+    ]) {
+      const { code, stdout } = await toollint(['scan', ...args], { cwd });
+      assert.deepEqual([code, stdout], [2, ''], args.join(' '));
+    }
+    assert.deepEqual(await readFile(join(cwd, 'base.json')), before);
+    assert.equal((await scanned(cwd, ['--quiet', '--baseline', 'quiet.json'])).code, 0);
+  });
+});

@@ -1,0 +1,147 @@
+// Which files a scan looks at, and what it says of those that it cannot read.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdir, open, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import type { Report } from '../../../lib/toollint/toollint.ts';
+import { configText, project, scanned, toollint } from '../support/program.ts';
+import { assertSound } from '../support/samples.ts';
+
+const paths = (report: Report) => report.findings.map(({ location }) => location.path);
+const rules = (report: Report) => report.findings.map(({ ruleId }) => ruleId);
+
+describe('the files of a scan', () => {
+  it('are none in an empty folder, behind a pattern without a hit, or where all is ignored', async (t) => {
+    const config = `export default [{ files: ['**/*.js'] }, { ignores: ['dist/'] }];`;
+    const cwd = await project(t, { 'eslint.config.mjs': config, 'dist/a.js': 'var a;\n', 'notes/x.txt': 'x' });
+    await mkdir(join(cwd, 'empty'));
+    for (const args of [['empty'], ['notes'], ['nothing/**/*.js'], ['dist'], ['dist/a.js'], ['--exclude', '**']]) {
+      const { report, code } = await scanned(cwd, args);
+      await assertSound(report);
+      assert.deepEqual([code, report.execution.status, report.summary.totalFiles], [4, 'no-files', 0], args.join(' '));
+      assert.equal((await scanned(cwd, [...args, '--allow-no-files'])).code, 0);
+      const gated = await scanned(cwd, [...args, '--gate', 'strict', '--exit-zero']);
+      assert.deepEqual([gated.code, gated.report.gate.status], [4, 'failed']);
+    }
+  });
+
+  it('count once, however they are spelt', async (t) => {
+    const cwd = await project(t, { 'src/a.js': 'var a;\n' });
+    await symlink('a.js', join(cwd, 'src/link.js'));
+    await symlink('src', join(cwd, 'linked'));
+    const { report } = await scanned(cwd, [
+      'src/a.js',
+      './src/../src/a.js',
+      join(cwd, 'src/a.js'),
+      'src/link.js',
+      'linked/a.js',
+      'src',
+      'linked',
+    ]);
+    assert.deepEqual([report.summary.totalFiles, paths(report)], [1, ['src/a.js']]);
+  });
+
+  it('are no links, and a link that leads nowhere is told of when it is named', async (t) => {
+    const cwd = await project(t, { 'a.js': 'let a;\n' });
+    await symlink('nowhere.js', join(cwd, 'dangling.js'));
+    await symlink('loop.js', join(cwd, 'loop.js'));
+    await symlink('.', join(cwd, 'self'));
+    assert.deepEqual([(await scanned(cwd, ['.', '--ext', 'js'])).report.summary.totalFiles], [1]);
+    const { report, code } = await scanned(cwd, ['a.js', 'dangling.js', 'loop.js']);
+    await assertSound(report);
+    assert.equal(code, 3);
+    assert.deepEqual(
+      report.execution.diagnostics.map(({ relativePath, message }) => [relativePath, message]),
+      [
+        ['dangling.js', 'the file cannot be read: ENOENT'],
+        ['loop.js', 'the file cannot be read: ELOOP'],
+      ],
+    );
+  });
+
+  it('may have any name that a path can have', async (t) => {
+    const names = [
+      '-dash.js',
+      'a b.js',
+      'hash#.js',
+      'per%cent.js',
+      `quo"te'.js`,
+      'line\nbreak.js',
+      '😀.js',
+      '[x].js',
+      '{a,b}.js',
+      '.hidden.js',
+      '..double.js',
+    ];
+    const cwd = await project(t, Object.fromEntries(names.map((name) => [`src/${name}`, 'var a;\n'])));
+    const { report } = await scanned(cwd, ['src']);
+    await assertSound(report);
+    assert.deepEqual(new Set(paths(report)), new Set(names.map((name) => `src/${name}`)));
+    const one = await scanned(join(cwd, 'src'), ['--root', '..', '--', '-dash.js']);
+    assert.deepEqual(one.report.scan.target, { kind: 'file', path: 'src/-dash.js' });
+  });
+
+  it('with a backslash in their name cannot be written down, and are not passed over', async (t) => {
+    const cwd = await project(t, { 'src/a\\b.js': 'var a;\n' });
+    const { report, code } = await scanned(cwd, ['src']);
+    assert.deepEqual([code, report.summary.totalFiles, report.summary.parseErrors], [3, 1, 1]);
+  });
+
+  it('that cannot be read stop nothing', async (t) => {
+    const cwd = await project(t, {
+      'a.js': 'var a;\n',
+      'binary.js': new Uint8Array([0, 159, 146, 150, 255, 254]),
+      'empty.js': '',
+    });
+    const huge = await open(join(cwd, 'huge.js'), 'w');
+    await huge.truncate(2 ** 31 + 10);
+    await huge.close();
+    execFileSync('mkfifo', [join(cwd, 'pipe.js')]);
+    const { report, code } = await scanned(cwd, ['.', 'pipe.js', '--ext', 'js']);
+    await assertSound(report);
+    assert.equal(code, 3);
+    assert.deepEqual(
+      report.execution.diagnostics.map(({ relativePath }) => relativePath),
+      ['binary.js', 'huge.js', 'pipe.js'],
+    );
+    assert.ok(rules(report).includes('no-var'));
+    assert.equal(report.summary.totalFiles, 5);
+  });
+
+  it('that vanish during the scan are named', async (t) => {
+    const plugin = `{ remove: { create: (context) => ({ Program() { rmSync(context.filename.replace('a.js', 'b.js'), { force: true }); } }) } }`;
+    const cwd = await project(t, {
+      'eslint.config.mjs': `import { rmSync } from 'node:fs';\n${configText(`{ 'own/remove': 1 }`, plugin)}`,
+      'a.js': 'x;\n',
+      'b.js': 'x;\n',
+    });
+    const { report } = await scanned(cwd, ['--ext', 'js']);
+    assert.deepEqual(
+      report.execution.diagnostics.map(({ relativePath, message }) => [relativePath, message]),
+      [['b.js', 'the file cannot be read: ENOENT']],
+    );
+  });
+
+  it('outside the root, or absent, are refused', async (t) => {
+    const cwd = await project(t, {
+      'in/a.js': 'x;\n',
+      'out/b.js': 'x;\n',
+      'in/eslint.config.mjs': 'export default [];',
+    });
+    await symlink('../out/b.js', join(cwd, 'in/link.js'));
+    for (const path of ['../out', '../out/b.js', '/', join(cwd, 'out'), 'link.js', 'missing.js', '../missing.js']) {
+      const { code, stdout, stderr } = await toollint(['scan', path], { cwd: join(cwd, 'in') });
+      assert.deepEqual([code, stdout], [2, ''], path);
+      assert.match(stderr, /^toollint: [^\n]+\n$/u);
+    }
+  });
+
+  it('are those of --include less those of --exclude, and the report says so', async (t) => {
+    const cwd = await project(t, { 'src/a.js': 'var a;\n', 'src/a.test.js': 'var b;\n', 'lib/c.js': 'var c;\n' });
+    const { report } = await scanned(cwd, ['--include', 'src/**/*.js', '--exclude', '**/*.test.js']);
+    assert.deepEqual(paths(report), ['src/a.js']);
+    assert.deepEqual(report.scan.include, ['src/**/*.js']);
+    assert.ok(report.scan.exclude.includes('**/*.test.js'));
+  });
+});

@@ -1,0 +1,320 @@
+// Scanning real folders with the real linter: what is found, what fails, and what a report then says.
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { type Report, writeWhole } from '../../../lib/toollint/toollint.ts';
+import { configText, project, scanned, toollint } from '../support/program.ts';
+import { assertSound } from '../support/samples.ts';
+
+const THROWING = (thrown: string) => `{ boom: { create: () => ({ CallExpression() { throw ${thrown}; } }) } }`;
+const paths = (report: Report) => report.findings.map(({ location }) => location.path);
+const rules = (report: Report) => report.findings.map(({ ruleId }) => ruleId);
+
+describe('a scan', () => {
+  it('reports what the linter finds, with all its rules recorded', async (t) => {
+    const cwd = await project(t, {
+      'src/a.js': 'var a = 1;\nconsole.log(a);\n',
+      'src/b.js': 'let b = 2;\n',
+      'README.md': '# x',
+    });
+    const { report, code } = await scanned(cwd);
+    await assertSound(report);
+    assert.equal(code, 1);
+    assert.deepEqual(rules(report), ['no-var', 'no-console']);
+    assert.equal(report.summary.totalFiles, 3);
+    assert.deepEqual(report.scan.target, { kind: 'project', path: '.' });
+    assert.deepEqual(report.scan.enabledRuleIds, ['no-console', 'no-var']);
+    assert.equal(report.findings[0]?.docsUrl, 'https://eslint.org/docs/latest/rules/no-var');
+    assert.equal(report.findings[0].codeSnippet, 'var a = 1;');
+    assert.equal((await scanned(cwd, ['--no-snippets'])).report.findings[0]?.codeSnippet, undefined);
+  });
+
+  it('names a file that does not parse, keeps the others, and is incomplete', async (t) => {
+    const cwd = await project(t, { 'a.js': 'let = = 1;\n', 'b.js': 'var b;\n' });
+    const { report, code } = await scanned(cwd, ['--gate', 'strict']);
+    await assertSound(report);
+    assert.deepEqual([code, report.execution.status, report.gate.status], [3, 'incomplete', 'failed']);
+    assert.deepEqual(
+      report.execution.diagnostics.map(({ kind, relativePath }) => [kind, relativePath]),
+      [['parse-error', 'a.js']],
+    );
+    assert.deepEqual(rules(report), ['PARSE-ERROR', 'no-var']);
+  });
+
+  for (const [name, plugin] of [
+    ['throws an Error', THROWING(`new Error('boom at ' + process.cwd())`)],
+    ['throws a string', THROWING(`'boom'`)],
+    ['throws null', THROWING('null')],
+    ['throws undefined', THROWING('undefined')],
+    ['throws in create()', `{ boom: { create() { throw new Error('boom in create'); } } }`],
+    ['throws a string in create()', `{ boom: { create() { throw 'boom'; } } }`],
+  ] as const) {
+    it(`loses only the rule that ${name}`, async (t) => {
+      const config = configText(`{ 'no-var': 'error', 'own/boom': 'error', 'no-console': 'warn' }`, plugin);
+      const files = Object.fromEntries(
+        Array.from({ length: 6 }, (_, index) => [
+          `f${index}.js`,
+          `var a = ${index};\n${index === 3 || plugin.includes('create()') ? 'console.log(a);\n' : ''}`,
+        ]),
+      );
+      const cwd = await project(t, { 'eslint.config.mjs': config, ...files });
+      const { report, code } = await scanned(cwd, ['--exclude', '*.mjs', '--gate', 'default']);
+      await assertSound(report);
+      const crashed = plugin.includes('create()') ? 6 : 1;
+      assert.deepEqual(
+        [code, report.execution.status, report.gate.status, report.summary.ruleErrors],
+        [3, 'incomplete', 'failed', crashed],
+      );
+      assert.ok(
+        report.execution.diagnostics.every(
+          ({ kind, ruleId, message }) => kind === 'rule-error' && ruleId === 'own/boom' && !message.includes('/'),
+        ),
+        JSON.stringify(report.execution.diagnostics),
+      );
+      assert.ok(report.execution.diagnostics.some(({ relativePath }) => relativePath === 'f3.js'));
+      assert.equal(rules(report).filter((id) => id === 'no-var').length, 6);
+      assert.equal(rules(report).filter((id) => id === 'no-console').length, crashed);
+    });
+  }
+
+  it('loses two rules that throw in one file and no third', async (t) => {
+    const plugin = `{ one: { create: () => ({ Program() { throw 'one'; } }) }, two: { create() { throw new Error('two'); } } }`;
+    const cwd = await project(t, {
+      'eslint.config.mjs': configText(`{ 'own/one': 1, 'no-var': 1, 'own/two': 1 }`, plugin),
+      'a.js': 'var a;\n',
+    });
+    const { report } = await scanned(cwd, ['a.js']);
+    assert.deepEqual(
+      report.execution.diagnostics.map(({ ruleId }) => ruleId),
+      ['own/one', 'own/two'],
+    );
+    assert.deepEqual(rules(report), ['no-var']);
+  });
+
+  it('folds more than 1,000 failures of one rule into one', async (t) => {
+    const cwd = await project(t, {
+      'eslint.config.mjs': configText(`{ 'own/boom': 1 }`, `{ boom: { create() { throw new Error('x'); } } }`),
+    });
+    await mkdir(join(cwd, 'many'));
+    await Promise.all(Array.from({ length: 1001 }, (_, index) => writeFile(join(cwd, 'many', `${index}.js`), '')));
+    const { report } = await scanned(cwd, ['many']);
+    await assertSound(report);
+    assert.deepEqual(
+      [report.summary.totalFiles, report.summary.ruleErrors, report.execution.diagnostics[0]?.relativePath],
+      [1001, 1, undefined],
+    );
+  });
+
+  it("gives the linter's own messages a rule id", async (t) => {
+    const cwd = await project(t, {
+      'a.js': '/* eslint-disable no-var */\nlet a;\n// eslint-disable-next-line no-console\nlet b;\n',
+    });
+    const { report } = await scanned(cwd);
+    await assertSound(report);
+    assert.deepEqual(rules(report), ['eslint/unused-disable-directive', 'eslint/unused-disable-directive']);
+  });
+
+  it('leaves out positions that no editor has', async (t) => {
+    const plugin = `{ odd: { create: (context) => ({ Program() {
+      context.report({ loc: { line: 0, column: -1 }, message: 'zero' });
+      context.report({ loc: { line: 9999, column: 3 }, message: 'beyond' });
+      context.report({ loc: { line: 1, column: -1 }, message: 'no column' });
+    } }) } }`;
+    const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'own/odd': 1 }`, plugin), 'a.js': 'x;\n' });
+    const { report } = await scanned(cwd, ['a.js']);
+    await assertSound(report);
+    assert.deepEqual(
+      report.findings.map(({ message, location }) => [message, location.line, location.column]),
+      [
+        ['zero', undefined, undefined],
+        ['no column', 1, undefined],
+        ['beyond', 9999, 4],
+      ],
+    );
+  });
+
+  it('survives a parser that throws without saying where', async (t) => {
+    const config = `export default [{ files: ['**/*.js'], languageOptions: { parser: { parse() { throw new Error('cannot ' + process.cwd()); } } } }];`;
+    const cwd = await project(t, { 'eslint.config.mjs': config, 'a.js': 'x;\n' });
+    const { report, code } = await scanned(cwd, ['a.js']);
+    await assertSound(report);
+    assert.deepEqual([code, rules(report), report.findings[0]?.location.line], [3, ['PARSE-ERROR'], undefined]);
+    assert.ok(!JSON.stringify(report).includes(process.cwd()));
+  });
+
+  it('takes two unused imports on one line as two findings', async (t) => {
+    const cwd = await project(t, {
+      'eslint.config.mjs': configText(`{ 'no-unused-vars': 1 }`),
+      'a.js': `import { one, two } from 'x';\n`,
+    });
+    const { report } = await scanned(cwd, ['a.js']);
+    assert.equal(new Set(report.findings.map(({ fingerprint }) => fingerprint)).size, 2);
+  });
+
+  it('finishes a line of megabytes with 10,000 findings in seconds', async (t) => {
+    const cwd = await project(t, {
+      'big.js': `${'var a = "some text that stands here to fill the line up, and so on and on for a while more, and then a bit";'.repeat(10_000)}\n`,
+    });
+    const before = process.cpuUsage();
+    const { report } = await scanned(cwd, ['big.js', '--no-snippets']);
+    assert.equal(report.summary.totalIssues, 10_000);
+    assert.ok(process.cpuUsage(before).user < 30_000_000);
+  });
+
+  it('writes the same bytes for any folder, locale, time zone, and order of arguments', async (t) => {
+    const cwd = await project(t, {
+      'src/İ.js': 'var a;\n',
+      'src/i.js': 'var b;\n',
+      'lib/ä.js': 'console.log(1);\n',
+      'lib/z.js': 'var q;\n',
+    });
+    const run = async (args: string[], options: object = {}) =>
+      (await toollint(['scan', '--deterministic', ...args], { cwd, ...options })).stdout;
+    const expected = await run([]);
+    assert.equal(await run(['.']), expected);
+    assert.equal(await run(['--root', cwd], { cwd: '/' }), expected);
+    assert.equal(await run([cwd]), expected);
+    assert.equal(await run(['.'], { env: { LC_ALL: 'tr_TR.UTF-8', TZ: 'Asia/Tokyo' } }), expected);
+    assert.equal(await run(['src', 'lib']), await run(['lib', 'src', './src', join(cwd, 'lib')]));
+    assert.equal(await run(['--root', cwd, 'lib', 'src'], { cwd: '/' }), await run(['src', 'lib']));
+    assert.ok(!expected.includes(cwd));
+    const copy = await project(t, {
+      'src/İ.js': 'var a;\n',
+      'src/i.js': 'var b;\n',
+      'lib/ä.js': 'console.log(1);\n',
+      'lib/z.js': 'var q;\n',
+    });
+    assert.equal(await run([], { cwd: copy }), expected);
+  });
+
+  it('takes its time from the command line or SOURCE_DATE_EPOCH', async (t) => {
+    const cwd = await project(t, { 'a.js': 'x;\n' });
+    const timeOf = async (args: string[], env = {}) => (await scanned(cwd, args, { env })).report.scan.timestamp;
+    assert.equal(await timeOf([]), '1970-01-01T00:00:00.000Z');
+    assert.equal(await timeOf([], { SOURCE_DATE_EPOCH: '86400' }), '1970-01-02T00:00:00.000Z');
+    assert.equal(
+      await timeOf(['--timestamp', '2026-01-31T12:00:00Z'], { SOURCE_DATE_EPOCH: '86400' }),
+      '2026-01-31T12:00:00Z',
+    );
+    assert.equal((await toollint(['scan', '--timestamp', 'noon'], { cwd })).code, 2);
+    assert.equal((await toollint(['scan'], { cwd, env: { SOURCE_DATE_EPOCH: '1e9' } })).code, 2);
+  });
+
+  it('counts no absolute path among its words', async (t) => {
+    const plugin = `{ tell: { create: (context) => ({ Program(node) { context.report({ node, message: 'in ' + context.filename + ' of ' + context.cwd }); } }) } }`;
+    const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'own/tell': 1 }`, plugin), 'src/a.js': 'x;\n' });
+    const { report } = await scanned(cwd, ['src']);
+    assert.deepEqual(
+      report.findings.map(({ message }) => message),
+      ['in src/a.js of .'],
+    );
+  });
+});
+
+describe('a configuration', () => {
+  it('that is missing, broken, or names an unknown rule ends the scan with one line', async (t) => {
+    const broken: [Record<string, string | null>, string[]][] = [
+      [{ 'eslint.config.mjs': null, 'a.js': 'x;\n' }, []],
+      [{ 'eslint.config.mjs': 'export default [', 'a.js': 'x;\n' }, []],
+      [{ 'eslint.config.mjs': `throw new Error('no');`, 'a.js': 'x;\n' }, []],
+      [{ 'eslint.config.mjs': configText(`{ 'no-such-rule': 1 }`), 'a.js': 'x;\n' }, []],
+      [{ 'eslint.config.mjs': configText(`{ 'no-var': 'loud' }`), 'a.js': 'x;\n' }, []],
+      [{ 'a.js': 'x;\n' }, ['-c', 'missing.mjs']],
+      [{ 'a.js': 'x;\n' }, ['--profile', 'nice']],
+    ];
+    for (const [files, args] of broken) {
+      const cwd = await project(t, files);
+      const { code, stdout, stderr } = await toollint(['scan', ...args], { cwd });
+      assert.deepEqual([code, stdout], [2, ''], JSON.stringify(files));
+      assert.match(stderr, /^toollint: [^\n]+\n$/u);
+      assert.ok(!stderr.includes('    at '));
+    }
+  });
+
+  it('can be a bundled profile, for JavaScript and TypeScript', async (t) => {
+    const cwd = await project(t, {
+      'eslint.config.mjs': null,
+      'a.js': 'if (1 == x) debugger;\n',
+      'b.ts': 'export const v: any = 1;\n',
+      'c.js': 'let = 1',
+    });
+    const found = async (profile: string) => {
+      const { report } = await scanned(cwd, ['--profile', profile]);
+      await assertSound(report);
+      assert.equal(report.scan.profile, profile);
+      return rules(report);
+    };
+    assert.deepEqual(await found('none'), ['PARSE-ERROR']);
+    assert.deepEqual(await found('recommended'), ['no-debugger', '@typescript-eslint/no-explicit-any', 'PARSE-ERROR']);
+    assert.ok((await found('strict')).includes('eqeqeq'));
+  });
+
+  it('can stand elsewhere, and in the folder of a part', async (t) => {
+    const cwd = await project(t, {
+      'part/eslint.config.mjs': configText(`{ 'no-var': 'error' }`).replace(
+        'export default [',
+        `export default [{ ignores: ['gone/'] }, `,
+      ),
+      'part/a.js': 'var a;\n',
+      'part/gone/b.js': 'var b;\n',
+      'eslint.config.mjs': null,
+      'conf/other.mjs': configText(`{ 'no-console': 'error' }`),
+    });
+    const { report } = await scanned(cwd, ['part']);
+    assert.deepEqual(paths(report), ['part/a.js']);
+    assert.ok(report.scan.exclude.includes('part/gone/**'));
+    assert.deepEqual((await scanned(cwd, ['part', '-c', 'conf/other.mjs'])).report.scan.enabledRuleIds, ['no-console']);
+  });
+});
+
+describe('what a scan leaves behind', () => {
+  it('is nothing when it is interrupted', async (t) => {
+    const cwd = await project(t, { 'a.js': 'x;\n', 'b.js': 'x;\n' });
+    const { code, stdout } = await toollint(['scan', '-o', 'out.json'], { cwd, signal: AbortSignal.abort() });
+    assert.deepEqual([code, stdout], [130, '']);
+    assert.deepEqual(readdirSync(cwd).sort(), ['a.js', 'b.js', 'eslint.config.mjs']);
+  });
+
+  it('is the old file when the new one cannot be written', async (t) => {
+    const cwd = await project(t, { 'a.js': 'x;\n', 'dir/x': '' });
+    for (const place of ['dir', 'missing/out.json', 'a.js/out.json']) {
+      const { code, stdout } = await toollint(['scan', '-o', place], { cwd });
+      assert.deepEqual([code, stdout], [2, ''], place);
+    }
+    assert.equal(await readFile(join(cwd, 'a.js'), 'utf8'), 'x;\n');
+  });
+
+  it('is no draft when the writing fails halfway', async (t) => {
+    const folder = await project(t, { 'eslint.config.mjs': null, 'out.json': 'old' });
+    const path = join(folder, 'out.json');
+    await assert.rejects(
+      writeWhole(path, 'out.json', async (sink) => {
+        await sink('new');
+        assert.equal(readdirSync(folder).length, 2, 'there is a draft');
+        throw new Error('halfway');
+      }),
+      /halfway/u,
+    );
+    assert.deepEqual(readdirSync(folder), ['out.json']);
+    assert.equal(await readFile(path, 'utf8'), 'old');
+  });
+
+  it('is each document that was asked for, whole', async (t) => {
+    const cwd = await project(t, { 'a.js': 'var a;\n' });
+    const { code, stdout } = await toollint(
+      ['scan', '--format', 'sarif=out.sarif', '--format', 'junit=out.xml', '-o', 'out.json'],
+      { cwd },
+    );
+    assert.deepEqual([code, stdout], [1, '']);
+    assert.deepEqual(readdirSync(cwd).sort(), ['a.js', 'eslint.config.mjs', 'out.json', 'out.sarif', 'out.xml']);
+    await assertSound(
+      JSON.parse(
+        (await readFile(join(cwd, 'out.json'), 'utf8')).replace(/"durationMs":[0-9]+/u, '"durationMs":0'),
+      ) as Report,
+    );
+    assert.equal((await toollint(['scan', '--format', 'sarif', '--format', 'junit'], { cwd })).code, 2);
+    assert.equal((await toollint(['scan', '--format', 'sarif=x', '--format', 'junit=x'], { cwd })).code, 2);
+  });
+});

@@ -1,0 +1,153 @@
+// Reports for tests: a valid one with something in every member, and ways to make others from it.
+import assert from 'node:assert/strict';
+import { fingerprintOf } from '../../../lib/toollint/document/fingerprint.ts';
+import type { Finding, Report, Severity } from '../../../lib/toollint/document/report-schema.ts';
+import { memorySource, validate } from '../../../lib/toollint/toollint.ts';
+
+/** What a sample finding differs in. */
+export interface FindingSketch {
+  ruleId?: string;
+  severity?: Severity;
+  message?: string;
+  path?: string;
+  line?: number | undefined;
+  column?: number | undefined;
+  /** Text of the flagged line, for the fingerprint. */
+  text?: string;
+}
+
+/** A finding in a file, with a true fingerprint. */
+export function sampleFinding(sketch: FindingSketch = {}): Finding {
+  const {
+    ruleId = 'no-console',
+    severity = 'warning',
+    message = 'Unexpected console statement.',
+    path = 'src/app.ts',
+    text = 'console.log(x);',
+  } = sketch;
+  const line = 'line' in sketch ? sketch.line : 3;
+  const column = 'column' in sketch ? sketch.column : 1;
+  return {
+    ruleId,
+    severity,
+    message,
+    fingerprint: fingerprintOf({
+      scope: 'file',
+      ruleId,
+      discriminator: message,
+      path,
+      lineText: text,
+      flaggedText: text,
+    }),
+    fingerprintVersion: 'toolLint/v1',
+    occurrence: 1,
+    location: {
+      scope: 'file',
+      path,
+      ...(line === undefined ? {} : { line }),
+      ...(column === undefined ? {} : { column }),
+    },
+    standardIds: [],
+  };
+}
+
+/** A finding of the project. */
+export function projectFinding(message = 'Missing README with # sections'): Finding {
+  const ruleId = 'TL-README';
+  return {
+    ruleId,
+    severity: 'info',
+    message,
+    fingerprint: fingerprintOf({
+      scope: 'project',
+      ruleId,
+      discriminator: message,
+      path: '',
+      lineText: '',
+      flaggedText: '',
+    }),
+    fingerprintVersion: 'toolLint/v1',
+    occurrence: 1,
+    location: { scope: 'project' },
+    standardIds: [],
+  };
+}
+
+/** A complete report of these findings: counted and numbered in the given order, all else valid. */
+export function sampleReport(findings: readonly Finding[], change: (report: Report) => void = () => undefined): Report {
+  const report: Report = {
+    schemaVersion: 1,
+    tool: { name: 'toollint', version: '1.0.0' },
+    execution: { status: 'complete', diagnostics: [] },
+    scan: {
+      scopeKnown: true,
+      target: { kind: 'project', path: '.' },
+      timestamp: '2026-01-31T12:00:00.000Z',
+      durationMs: 12.5,
+      profile: null,
+      enabledRuleIds: [...new Set(findings.map(({ ruleId }) => ruleId))].sort(),
+      include: [],
+      exclude: [],
+    },
+    selection: { quiet: false },
+    gate: { status: 'not-evaluated' },
+    summary: {
+      totalFiles: 9,
+      totalIssues: 0,
+      parseErrors: 0,
+      ruleErrors: 0,
+      bySeverity: { error: 0, warning: 0, info: 0 },
+    },
+    findings: structuredClone([...findings]),
+  };
+  change(report);
+  return recounted(report);
+}
+
+/** Summary and occurrences made true. */
+export function recounted(report: Report): Report {
+  const seen = new Map<string, number>();
+  report.summary.bySeverity = { error: 0, warning: 0, info: 0 };
+  for (const finding of report.findings) {
+    const occurrence = (seen.get(finding.fingerprint) ?? 0) + 1;
+    seen.set(finding.fingerprint, occurrence);
+    finding.occurrence = occurrence;
+    report.summary.bySeverity[finding.severity] += 1;
+  }
+  const kinds = report.execution.diagnostics.map(({ kind }) => kind);
+  report.summary.totalIssues = report.findings.length;
+  report.summary.parseErrors = kinds.filter((kind) => kind === 'parse-error').length;
+  report.summary.ruleErrors = kinds.filter((kind) => kind === 'rule-error').length;
+  return report;
+}
+
+/** A valid report with every optional member present. */
+export function fullReport(): Report {
+  const finding: Finding = {
+    ...sampleFinding({ severity: 'error' }),
+    suggestion: 'Remove it.',
+    codeSnippet: 'console.log(x);',
+    category: 'suggestion',
+    issueType: 'code-smell',
+    standardIds: ['CWE-1'],
+    docsUrl: 'https://example.org/no-console',
+  };
+  return sampleReport([finding, sampleFinding({ line: 9 })], (report) => {
+    report.execution = {
+      status: 'incomplete',
+      diagnostics: [{ kind: 'rule-error', message: 'it threw', ruleId: 'no-console', relativePath: 'src/b.ts' }],
+    };
+    report.scan.include = ['**/*.ts'];
+    report.scan.exclude = ['dist/**'];
+    report.selection = { quiet: false, baseline: { newIssues: 2, unchanged: 0, fixed: 0 } };
+    report.gate = { status: 'failed', name: 'strict', message: 'errors 1 > 0 (fail)' };
+  });
+}
+
+/** Nothing is wrong with the report, and nothing could be better. */
+export async function assertSound(report: Report): Promise<void> {
+  const { schema, consistency, problems } = await validate(memorySource(JSON.stringify(report), 'scan'), {
+    advice: true,
+  });
+  assert.deepEqual([schema, consistency, problems], ['valid', 'valid', []]);
+}
