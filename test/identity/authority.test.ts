@@ -37,6 +37,9 @@ async function opened(
     attach(attachment: KnownProducer | undefined): void {
       this.attachment = attachment;
     },
+    outdateHandshake(): void {
+      this.handshakeCounts = false;
+    },
     destroy: () => (closed = true),
   };
   return { connection: connection as unknown as Connection<KnownProducer>, closed: () => closed };
@@ -100,7 +103,7 @@ describe('new trust', () => {
     const all = [known, nobody, refused];
     judged(authority, known);
     // The server says so of every handshake under the trust before.
-    for (const { connection } of all) connection.current = false;
+    for (const { connection } of all) connection.outdateHandshake();
     assert.equal(
       authority.replaceTrust(
         trusting(rootCertificate, other),
