@@ -130,7 +130,7 @@ describe('new trust', () => {
     const authority = new Authority('here', trusting(other), undefined);
     const one = await opened(root);
     assert.equal(
-      judged(authority, { ...one, connection: { ...one.connection, current: false } as never }).kind,
+      judged(authority, { ...one, connection: { ...one.connection, handshakeCounts: false } as never }).kind,
       'unauthenticated',
     );
     authority.replaceTrust(trusting(rootCertificate), [one.connection]);
