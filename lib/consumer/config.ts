@@ -12,7 +12,7 @@ export interface ConsumerConfig {
   readonly address: BindAddress;
   readonly logLevel: LogLevel;
 
-  /** Entries that one read takes, and one transaction writes at most. */
+  /** Entries of one read at most, and a quarter of those that are taken in hand as one batch in a backlog. */
   readonly batchMax: number;
   readonly replicasMax: number;
   /** How long the queue keeps what has not landed, in milliseconds. */

@@ -1,8 +1,9 @@
 // GET /events/{id}: where one of the caller's own events stands.
 //
 // It looks in the warehouse, then in the queue's index, so an event is found from its 202 on and after the queue's 24
-// hours too. Another producer's id looks like an unknown one. A source that could not be asked makes it 503 unless the
-// other one knows the id: never a false 404.
+// hours too. Another producer's id looks like an unknown one. A warehouse that cannot be asked makes it 503, whatever the queue
+// knows: an event that was once called landed is not called accepted again. So does a queue that cannot be asked, unless the
+// warehouse knows the id: never a false 404.
 import { isEventId } from '../ingest/event.ts';
 import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
@@ -54,10 +55,10 @@ async function lookUp({ queue, warehouse }: FindEventOptions, id: string, produc
     const { body, acceptedAtMs, rejectedAtMs, reason } = landed;
     return found(id, 'rejected', acceptedAtMs, { rejectedAt: timestamp(rejectedAtMs), reason }, body.toString('utf8'));
   }
+  if (landed?.kind === 'unavailable') return UNAVAILABLE;
   const queued = await queue.find(id, producer);
   if (queued.kind === 'found') return found(id, 'accepted', queued.event.acceptedAtMs, {}, queued.event.text);
-  if (queued.kind === 'unavailable' || landed?.kind === 'unavailable') return UNAVAILABLE;
-  return NOT_FOUND;
+  return queued.kind === 'unavailable' ? UNAVAILABLE : NOT_FOUND;
 }
 
 /** The event's own text goes into the answer as it is: what was accepted is shown byte for byte. */

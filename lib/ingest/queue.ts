@@ -72,7 +72,11 @@ export interface Delivery {
   readonly producer: string | undefined;
   /** `undefined`: the entry has none. */
   readonly body: Buffer | undefined;
-  /** The queue dropped the entry (past retention, or deleted by hand) after a member had taken it: only its name is left. */
+  /**
+   * The queue dropped the entry (past retention, or deleted by hand) after a member had taken it: only its name is left. Said
+   * to the member that holds it, and to another one only when that one is dead. Holding it, a member may have the
+   * event in hand by an earlier delivery, and must then land it.
+   */
   readonly dropped: boolean;
   /** Unix time in milliseconds, by the queue's clock, 0 to TIME_MS_MAX. */
   readonly acceptedAtMs: number;
@@ -108,8 +112,13 @@ export interface QueueReader {
    * After a lost answer it may give entries again that were given before and are not acknowledged yet.
    */
   read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]>;
-  /** Marks entries as done, for good. */
-  acknowledge(entries: readonly string[]): Promise<void>;
+  /**
+   * Marks entries as done, for good, and gives how many were not done yet: fewer than `entries` where another member, which
+   * had taken this one for dead, was faster.
+   */
+  acknowledge(entries: readonly string[]): Promise<number>;
+  /** Which of some entries, few of them, no member has acknowledged. */
+  unacknowledged(entries: readonly string[]): Promise<ReadonlySet<string>>;
   /** Rejects with GroupVanished as `read` does. */
   lag(): Promise<QueueLag>;
   /** Leaves the group (pending entries stay for the others to claim) and lets go of the connection. Idempotent. */

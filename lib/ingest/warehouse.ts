@@ -35,6 +35,7 @@ export type Landing = 'landed' | 'duplicate' | 'conflict';
  * anything: a NUL in `producer`, which text columns refuse, is kept in the form of storableText.
  */
 export interface QuarantinedEntry {
+  /** `<queue id>/<stream>/<entry>`: unique among all queues. */
   readonly entry: string;
   readonly id?: string;
   readonly producer: string;
@@ -70,6 +71,9 @@ export type WarehouseLookup =
   | { readonly kind: 'unknown' }
   | { readonly kind: 'unavailable' };
 
+/** How the reason of an entry begins that the queue dropped before it could land. */
+export const DROPPED_REASON = 'dropped_by_queue: ';
+
 /** The batch was refused for what it holds, not because the warehouse is away: halve it and try again. */
 export class BatchRefused extends Error {
   override readonly name = 'BatchRefused';
@@ -90,6 +94,11 @@ export interface Warehouse {
   land(batch: readonly LandingEvent[]): Promise<readonly Landing[]>;
   /** Writes quarantine rows in one transaction; an entry that has one already is left alone. */
   quarantine(entries: readonly QuarantinedEntry[]): Promise<void>;
+  /**
+   * Takes back what the quarantine says of entries whose events have landed after all: that the queue dropped them. Rows with
+   * another reason stay.
+   */
+  retract(entries: readonly string[]): Promise<void>;
   /** A landed row wins over a quarantine row of the same id. Rejects never. */
   find(id: string, producer: string): Promise<WarehouseLookup>;
   /** Resolves when the warehouse can be written to, rejects when not. */

@@ -10,6 +10,7 @@ import pg from 'pg';
 import {
   BatchRefused,
   BatchTooSlow,
+  DROPPED_REASON,
   type Landing,
   type LandingEvent,
   type QuarantinedEntry,
@@ -52,6 +53,8 @@ const QUARANTINE = `
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::bytea[])
     AS batch (entry, id, producer, reason, accepted_at, body)
   ON CONFLICT (entry) DO NOTHING`;
+
+const RETRACT = 'DELETE FROM events_quarantine WHERE entry = ANY ($1::text[]) AND starts_with(reason, $2)';
 
 const FIND = `
   SELECT true AS landed, body AS text, NULL::bytea AS body, type, NULL AS reason,
@@ -120,6 +123,10 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     async quarantine(entries) {
       if (entries.length === 0) return;
       await transacted(() => pool.query(QUARANTINE, quarantineArrays(inOrder(entries))));
+    },
+
+    async retract(entries) {
+      await transacted(() => pool.query(RETRACT, [textArray(entries.toSorted()), DROPPED_REASON]));
     },
 
     async find(id, producer) {

@@ -52,6 +52,7 @@ export interface ConnectionOptions {
 // The generic parameters of node-redis' client carry its whole command table; this is the part that is used here.
 interface Client<Answer> {
   readonly isReady: boolean;
+  readonly bytesReceived?: number;
   /** `ready`, `error` with the cause, and `refused` with each RedisError that a command met. */
   on(event: string, listener: (cause?: unknown) => void): unknown;
   connect(): Promise<unknown>;
@@ -110,6 +111,11 @@ export class RedisConnection<Answer> {
 
   get ready(): boolean {
     return this.#inspected && (this.#client?.isReady ?? false);
+  }
+
+  /** Bytes that the server has sent on this connection; 0 where the client does not count them. */
+  get bytesReceived(): number {
+    return this.#client?.bytesReceived ?? 0;
   }
 
   /** Whether the server answers, and is no master, not yet one, or takes no writes: waiting, or a fail-over, mends that. */

@@ -35,6 +35,7 @@ export function createSqliteWarehouse({ path, readOnly = false }: SqliteWarehous
       const copies = entries.map((entry) => ({ ...entry, body: new Uint8Array(entry.body) as Buffer }));
       return thread.ask({ kind: 'quarantine', entries: copies }) as Promise<void>;
     },
+    retract: (entries) => thread.ask({ kind: 'retract', entries }) as Promise<void>,
     find: async (id, producer) => {
       if (!id.isWellFormed() || !producer.isWellFormed()) return { kind: 'unknown' };
       try {

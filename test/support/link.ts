@@ -17,7 +17,8 @@ export interface Link {
   close(): Promise<void>;
 }
 
-export async function openLink(first: NetConnectOpts): Promise<Link> {
+/** `bytesPerSecond` bounds what all connections together bring from the server; no bound by default. */
+export async function openLink(first: NetConnectOpts, bytesPerSecond = Number.POSITIVE_INFINITY): Promise<Link> {
   let target = first;
   let whole = true;
   let silent = false;
@@ -26,6 +27,19 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
   const keep = (socket: Socket): Socket => {
     sockets.add(socket);
     return socket.on('error', () => undefined).once('close', () => sockets.delete(socket));
+  };
+  let freeAtMs = 0;
+  /** Passes a piece on when the link is free for it, and takes no other one from this connection before. */
+  const trickle = (from: Socket, to: Socket, bytes: Buffer): void => {
+    freeAtMs = Math.max(freeAtMs, performance.now()) + (1000 * bytes.length) / bytesPerSecond;
+    from.pause();
+    setTimeout(
+      () => {
+        to.write(bytes);
+        from.resume();
+      },
+      Math.max(0, freeAtMs - performance.now()),
+    );
   };
   const server = createServer((incoming) => {
     keep(incoming);
@@ -37,7 +51,9 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
     }
     const outgoing = keep(connect(target));
     incoming.pipe(outgoing).once('close', () => incoming.destroy());
-    outgoing.pipe(incoming).once('close', () => outgoing.destroy());
+    incoming.once('close', () => outgoing.destroy());
+    if (bytesPerSecond === Number.POSITIVE_INFINITY) outgoing.pipe(incoming);
+    else outgoing.on('data', (bytes: Buffer) => trickle(outgoing, incoming, bytes)).once('end', () => incoming.end());
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
