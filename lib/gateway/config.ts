@@ -43,6 +43,9 @@ export interface GatewayConfig {
   readonly inFlightMax: number;
   readonly inFlightBytesMax: number;
   readonly connectionsMax: number;
+  /** Of connections that have not brought a producer's request; 0: no limit. */
+  readonly connectionsPerAddressMax: number;
+  readonly httpReader: 'own' | 'node';
 
   readonly handshakeTimeoutMs: number;
   readonly headersTimeoutMs: number;
@@ -61,6 +64,7 @@ export const HEADERS_MAX = 100;
 /** The configuration, or undefined when the report holds problems. */
 export function readGatewayConfig(environment: Environment): ReadConfig<GatewayConfig> {
   const settings = new Settings(environment, 'gateway');
+  const connectionsMax = settings.get('INGEST_CONNECTIONS_MAX');
   const config = {
     queueUri: settings.get('INGEST_QUEUE_URI') ?? '',
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
@@ -80,7 +84,11 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
     bodyBytesMax: settings.get('INGEST_BODY_BYTES_MAX'),
     inFlightMax: settings.get('INGEST_IN_FLIGHT_MAX'),
     inFlightBytesMax: settings.get('INGEST_IN_FLIGHT_BYTES_MAX'),
-    connectionsMax: settings.get('INGEST_CONNECTIONS_MAX'),
+    connectionsMax,
+    connectionsPerAddressMax: settings.given('INGEST_CONNECTIONS_PER_ADDRESS_MAX')
+      ? settings.get('INGEST_CONNECTIONS_PER_ADDRESS_MAX')
+      : Math.ceil(connectionsMax / 4),
+    httpReader: settings.get('INGEST_HTTP_READER'),
 
     handshakeTimeoutMs: settings.get('INGEST_HANDSHAKE_TIMEOUT_MS'),
     headersTimeoutMs: settings.get('INGEST_HEADERS_TIMEOUT_MS'),

@@ -6,9 +6,9 @@ import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest } from '../http/request.ts';
-import { rawResponse } from '../http/respond.ts';
-import { route, Router, type Route } from '../http/router.ts';
 import { live, readiness, scrape, type ProcessState } from '../http/process-endpoints.ts';
+import { lastResponse } from '../http/respond.ts';
+import { route, Router, type Route, type RouteMatch } from '../http/router.ts';
 import { HttpsServer } from '../http/server.ts';
 import { addressText } from '../process/env.ts';
 import type { Log } from '../process/log.ts';
@@ -16,11 +16,14 @@ import type { GatewayMetrics } from './metrics.ts';
 import type { TlsMaterial } from '../identity/tls-material.ts';
 import { acceptEvent } from './accept-event.ts';
 import { Admission } from './admission.ts';
+import { challenges, DEFECTS, problem, type GatewayAnswer } from './answers.ts';
 import { Authority, type KnownProducer } from '../identity/authority.ts';
 import { HEADER_BYTES_MAX, HEADERS_MAX, type GatewayConfig } from './config.ts';
 import { Exchange, headFault, type ExchangeContext } from './exchange.ts';
 import { findEvent } from './find-event.ts';
 import { RefusalLog } from './refusal-log.ts';
+import { LookUpTurns } from './look-up-turns.ts';
+import { Scrape } from './scrape.ts';
 import { NO_ROUTE, RefusalMeter, RouteMeter } from './request-meter.ts';
 import type { TokenVerifier } from '../identity/token-verifier.ts';
 
@@ -34,10 +37,11 @@ export interface GatewayParts {
   readonly metrics: GatewayMetrics;
 }
 
-type Handler = (exchange: Exchange, parameter: string) => void | Promise<void>;
+/** Undefined: the exchange is settled later. */
+type Answering = GatewayAnswer | undefined | Promise<GatewayAnswer | undefined>;
+type Handler = (exchange: Exchange, parameter: string) => Answering;
 
 export class Gateway {
-  readonly #metrics: GatewayMetrics;
   readonly #log: Log;
   readonly #authority: Authority;
   readonly #server: HttpsServer<KnownProducer>;
@@ -46,6 +50,7 @@ export class Gateway {
   readonly #meters: ReadonlyMap<Route<Handler>, RouteMeter>;
   readonly #noRoute: RouteMeter;
   readonly #refusalLog: RefusalLog;
+  readonly #scrape: Scrape;
   readonly #queue: Queue;
   #listening = false;
   #material: TlsMaterial;
@@ -53,7 +58,6 @@ export class Gateway {
 
   constructor(parts: GatewayParts) {
     const { config, queue, warehouse, metrics } = parts;
-    this.#metrics = metrics;
     this.#log = parts.log;
     this.#material = parts.material;
     this.#authority = new Authority(config.audience, parts.material.trust, parts.verifier);
@@ -68,21 +72,24 @@ export class Gateway {
       })),
     );
     this.#queue = queue;
+    this.#scrape = new Scrape(metrics.registry);
     this.#refusalLog = new RefusalLog(parts.log);
     this.#context = {
       metrics,
       refusals: new RefusalMeter(metrics, this.#refusalLog),
       draining: () => this.#stopping,
+      bug: (exchange, cause) => this.#bug(exchange, cause),
     };
+    const challenge = challenges(config.audience, parts.verifier !== undefined);
     const accepting = {
       queue,
       authority: this.#authority,
       admission,
       metrics,
       bodyBytesMax: config.bodyBytesMax,
-      bug: (exchange: Exchange, cause: unknown) => this.#bug(exchange, cause),
+      challenge,
     };
-    const finding = { queue, warehouse, authority: this.#authority };
+    const finding = { queue, warehouse, authority: this.#authority, challenge, turns: new LookUpTurns() };
 
     const routes = [
       route<Handler>('/events', { POST: (exchange) => acceptEvent(accepting, exchange) }),
@@ -100,7 +107,7 @@ export class Gateway {
         request: (connection, request) => this.#handle(connection, request),
         protocolFault: (fault) => {
           const requestId = randomUUID();
-          return rawResponse(requestId, headFault(this.#context, this.#noRoute, fault, requestId));
+          return lastResponse(requestId, headFault(this.#context, this.#noRoute, fault, requestId));
         },
         handshakeFailure: (reason) => {
           metrics.handshakes.counter({ reason }).add();
@@ -112,7 +119,6 @@ export class Gateway {
 
   /** What the process endpoints tell, here and on a server of their own. Ready means that events can come in. */
   get state(): ProcessState {
-    const { registry } = this.#metrics;
     return {
       draining: () => this.#stopping,
       unready: () => {
@@ -120,8 +126,8 @@ export class Gateway {
         if (!state.available) return state.reason;
         return this.#listening ? undefined : 'not listening yet';
       },
-      metrics: () => registry.metrics(),
-      metricsType: registry.contentType,
+      metrics: () => this.#scrape.text(),
+      metricsType: this.#scrape.contentType,
     };
   }
 
@@ -169,38 +175,41 @@ export class Gateway {
     const match = this.#router.find(request.target);
     const meter = match === undefined ? this.#noRoute : (this.#meters.get(match.route) ?? this.#noRoute);
     const exchange = new Exchange(this.#context, connection, request, meter);
-    if (request.fieldCount > HEADERS_MAX) {
-      exchange.refuse('headersTooLarge', `expected at most ${HEADERS_MAX} header fields`);
-      return;
-    }
-    if (match === undefined) {
-      exchange.refuse('routeNotFound', 'there is nothing at this path');
-      return;
-    }
-    const handler = match.route.methods.get(request.method);
-    if (handler === undefined) {
-      exchange.refuse('methodNotAllowed', `expected ${match.route.allow}`, undefined, ['Allow', match.route.allow]);
-      return;
-    }
     try {
-      const done = handler(exchange, match.parameter);
-      if (done !== undefined) done.catch((cause: unknown) => this.#bug(exchange, cause));
+      const answer = this.#answer(exchange, match);
+      if (answer instanceof Promise) {
+        answer.then((later) => exchange.settle(later)).catch((cause: unknown) => this.#bug(exchange, cause));
+      } else {
+        exchange.settle(answer);
+      }
     } catch (cause) {
       this.#bug(exchange, cause);
     }
   }
 
+  #answer(exchange: Exchange, match: RouteMatch<Handler> | undefined): Answering {
+    const { request } = exchange;
+    if (request.defect !== undefined) return DEFECTS[request.defect];
+    if (request.fieldCount > HEADERS_MAX)
+      return problem('headersTooLarge', `expected at most ${HEADERS_MAX} header fields`);
+    if (match === undefined) return problem('routeNotFound', 'there is nothing at this path');
+    const { methods, allow } = match.route;
+    const handler = methods.get(request.method);
+    if (handler === undefined) return problem('methodNotAllowed', `expected ${allow}`, undefined, ['Allow', allow]);
+    return handler(exchange, match.parameter);
+  }
+
   #processRoutes(): Route<Handler>[] {
-    const state = this.state;
+    const { state } = this;
     return [
-      route<Handler>('/health/live', { GET: (exchange) => exchange.answer(live()) }),
-      route<Handler>('/health/ready', { GET: (exchange) => exchange.answer(readiness(state)) }),
-      route<Handler>('/metrics', { GET: async (exchange) => exchange.answer(await scrape(state)) }),
+      route<Handler>('/health/live', { GET: live }),
+      route<Handler>('/health/ready', { GET: () => readiness(state) }),
+      route<Handler>('/metrics', { GET: () => scrape(state) }),
     ];
   }
 
   #bug(exchange: Exchange, cause: unknown): void {
     this.#log.error({ err: cause, requestId: exchange.requestId }, 'a handler failed');
-    exchange.refuse('internal', 'the gateway failed on this request');
+    exchange.settle(problem('internal', 'the gateway failed on this request'));
   }
 }

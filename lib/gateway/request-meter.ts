@@ -53,11 +53,11 @@ export class RouteMeter {
 
 export class RefusalMeter {
   readonly #counters: ReadonlyMap<string, Counter>;
-  readonly #shed: Counter;
+  readonly #overload: Counter;
   readonly #log: RefusalLog;
 
   constructor(metrics: GatewayMetrics, log: RefusalLog) {
-    this.#shed = metrics.shed;
+    this.#overload = metrics.refusedOverload;
     this.#log = log;
     this.#counters = new Map(ERROR_CODES.map((code) => [code, metrics.errors.counter({ code })]));
   }
@@ -66,7 +66,7 @@ export class RefusalMeter {
   refused(refusal: Refusal, requestId: string, producer: string | undefined, route: string, answer: Answer): void {
     const { code, status } = CATALOGUE[refusal];
     this.#counters.get(code)?.add();
-    if (refusal === 'queueOverloaded') this.#shed.add();
+    if (refusal === 'queueOverloaded') this.#overload.add();
     this.#log.refused({ requestId, producer, route, status, code, detail: () => detailOf(answer) });
   }
 }

@@ -80,7 +80,13 @@ export class TokenVerifier {
     const untilMs = Math.min(identity.untilMs, (payload.exp ?? 0) * 1000);
     const audiences = Array.isArray(payload.aud) ? payload.aud : [payload.aud];
     if (audiences.includes(this.#options.audience)) return { kind: 'producer', producer: identity.producer, untilMs };
-    return { kind: 'audienceMissing', detail: `the token lacks the audience ${this.#options.audience}`, untilMs };
+    const { producer } = identity;
+    return {
+      kind: 'audienceMissing',
+      producer,
+      detail: `the token lacks the audience ${this.#options.audience}`,
+      untilMs,
+    };
   }
 
   async #payloadOf(token: string, nowMs: number): Promise<JWTPayload> {

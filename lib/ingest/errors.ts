@@ -79,7 +79,7 @@ export const CATALOGUE = Object.freeze({
     'INVALID_EVENT',
     false,
     'Unsupported media type',
-    'another content type, or any `Content-Encoding`',
+    'another content type, or any `Content-Encoding` but `identity`',
   ),
   headersTooLarge: row(431, 'HEADERS_TOO_LARGE', false, 'Headers too large', 'too many header bytes or header fields'),
   internal: row(500, 'INTERNAL', true, 'Internal error', 'a fault of the gateway itself'),

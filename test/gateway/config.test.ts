@@ -43,6 +43,8 @@ describe("the gateway's configuration", () => {
         inFlightMax: 1_000,
         inFlightBytesMax: 67_108_864,
         connectionsMax: 10_000,
+        connectionsPerAddressMax: 2_500,
+        httpReader: 'own',
         handshakeTimeoutMs: 5_000,
         headersTimeoutMs: 5_000,
         requestTimeoutMs: 10_000,
@@ -51,6 +53,19 @@ describe("the gateway's configuration", () => {
         drainDelayMs: 200,
         drainTimeoutMs: 10_000,
       },
+    );
+  });
+
+  it('gives one address a quarter of all connections, unless that is set; 0 is no limit', () => {
+    assert.equal(config({ INGEST_CONNECTIONS_MAX: '41' }).connectionsPerAddressMax, 11);
+    assert.equal(config({ INGEST_CONNECTIONS_PER_ADDRESS_MAX: '0' }).connectionsPerAddressMax, 0);
+  });
+
+  it('leaves the requests to node:http where that is asked for, and knows no third reader', () => {
+    assert.equal(config({ INGEST_HTTP_READER: 'node' }).httpReader, 'node');
+    assert.deepEqual(
+      readGatewayConfig({ INGEST_QUEUE_URI: 'redis://127.0.0.1', INGEST_HTTP_READER: 'mine' }).report.problems,
+      ['INGEST_HTTP_READER="mine": expected one of own, node'],
     );
   });
 

@@ -32,9 +32,15 @@ async function opened(
   });
   const connection = {
     clientCertificate: issued && { certificate: new X509Certificate(issued.certificate), fault },
-    current,
-    owner: undefined,
-    socket: { destroy: () => (closed = true) },
+    handshakeCounts: current,
+    attachment: undefined as KnownProducer | undefined,
+    attach(attachment: KnownProducer | undefined): void {
+      this.attachment = attachment;
+    },
+    outdateHandshake(): void {
+      this.handshakeCounts = false;
+    },
+    destroy: () => (closed = true),
   };
   return { connection: connection as unknown as Connection<KnownProducer>, closed: () => closed };
 }
@@ -97,7 +103,7 @@ describe('new trust', () => {
     const all = [known, nobody, refused];
     judged(authority, known);
     // The server says so of every handshake under the trust before.
-    for (const { connection } of all) connection.current = false;
+    for (const { connection } of all) connection.outdateHandshake();
     assert.equal(
       authority.replaceTrust(
         trusting(rootCertificate, other),
@@ -124,7 +130,7 @@ describe('new trust', () => {
     const authority = new Authority('here', trusting(other), undefined);
     const one = await opened(root);
     assert.equal(
-      judged(authority, { ...one, connection: { ...one.connection, current: false } as never }).kind,
+      judged(authority, { ...one, connection: { ...one.connection, handshakeCounts: false } as never }).kind,
       'unauthenticated',
     );
     authority.replaceTrust(trusting(rootCertificate), [one.connection]);

@@ -4,8 +4,10 @@ import { createServer, type IncomingMessage } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
 import { before, describe, it } from 'node:test';
 import fc from 'fast-check';
-import { PLAIN_HEAD_BYTES_MAX, readHead, type RequestHead } from '../../lib/http/request-head.ts';
+import { HeadReader, PLAIN_HEAD_BYTES_MAX, type RequestHead } from '../../lib/http/plain/head.ts';
 import { atEnd } from '../support/scope.ts';
+
+const readHead = (text: string): RequestHead | 'unfinished' | 'not plain' => new HeadReader().read(text);
 
 const PLAIN = 'POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n';
 
@@ -21,6 +23,7 @@ describe('a plain head', () => {
         method: 'POST',
         target: '/events?a=b',
         fieldCount: 8,
+        hasHost: true,
         bytes: text.length,
         contentLength: 12,
         contentType: 'application/json',
@@ -31,11 +34,11 @@ describe('a plain head', () => {
     );
   });
 
-  it('may have no fields and no body', () => {
-    const head = plainHead('GET / HTTP/1.1\r\n\r\n');
+  it('may have no field but Host, and no body', () => {
+    const head = plainHead('GET / HTTP/1.1\r\nHost: g\r\n\r\n');
     assert.deepEqual(
       [head.method, head.target, head.fieldCount, head.bytes, head.contentLength],
-      ['GET', '/', 0, 18, undefined],
+      ['GET', '/', 1, 27, undefined],
     );
   });
 });
@@ -54,6 +57,11 @@ describe('a head that is not plain is left to the whole parser', () => {
     'two spaces before the target': PLAIN.replace(' /', '  /'),
     'a space in the target': PLAIN.replace('/events', '/ev ents'),
     'a byte above ASCII in the target': PLAIN.replace('/events', '/\u00e9'),
+    'no Host': PLAIN.replace('Host: g\r\n', ''),
+    'two Hosts': line('Host: g\r\nHost: g'),
+    'a Host that is none': line('Host: a b'),
+    'a Host with a user': line('Host: u@h'),
+    'an empty Host': line('Host:'),
     'a bare line feed': PLAIN.replace('g\r\n', 'g\n'),
     'a bare carriage return in a value': line('Host: a\rb'),
     'a bare carriage return as an end': PLAIN.replace('g\r\n', 'g\r'),
@@ -197,7 +205,7 @@ describe('node:http reads the same', () => {
     )
     .map(
       ([method, path, some, { bytes, text }, more]) =>
-        `${method} ${path} HTTP/1.1\r\n${some.join('')}${text}${more.join('')}\r\n${'x'.repeat(bytes)}`,
+        `${method} ${path} HTTP/1.1\r\nHost: g:1\r\n${some.join('')}${text}${more.join('')}\r\n${'x'.repeat(bytes)}`,
     );
   /** One character put in, taken out or changed. */
   const damaged = fc.tuple(request, fc.nat(), fc.nat(2), fc.nat(255)).map(([text, place, how, code]) => {

@@ -1,13 +1,13 @@
 // Reads the body of a request of node:http into one buffer, within a limit.
 //
-// Keeps the contract of BodySink: exactly one of `bodyRead`, `bodyTooLarge` (at the first byte over the limit; the rest is left unread) and
+// Keeps the contract of RequestListener: exactly one of `bodyRead`, `bodyTooLarge` (at the first byte over the limit; the rest is left unread) and
 // `bodyAborted` (the client went away) is called, once, unless the caller abandons the body.
 // Listeners are three functions shared by all requests; what they need to know hangs on the request.
 import type { IncomingMessage } from 'node:http';
-import type { BodySink } from './request.ts';
+import type { RequestListener } from '../request.ts';
 
 interface Reading {
-  readonly sink: BodySink;
+  readonly listener: RequestListener;
   readonly bytesMax: number;
   readonly unannounced: boolean;
   bytes: number;
@@ -19,15 +19,15 @@ interface Reading {
 const READING = Symbol('reading');
 type Request = IncomingMessage & { [READING]?: Reading | undefined };
 
-export function readBody(request: IncomingMessage, bytesMax: number, sink: BodySink): void {
+export function readBody(request: IncomingMessage, bytesMax: number, listener: RequestListener): void {
   const unannounced = request.headers['content-length'] === undefined;
-  (request as Request)[READING] = { sink, bytesMax, unannounced, bytes: 0, first: undefined, rest: undefined };
+  (request as Request)[READING] = { listener, bytesMax, unannounced, bytes: 0, first: undefined, rest: undefined };
   request.on('data', onData);
   request.on('end', onEnd);
   request.on('close', onClose);
 }
 
-/** Stops listening without a word to the sink. What still arrives is thrown away. */
+/** Stops listening without a word to the listener. What still arrives is thrown away. */
 export function abandonBody(request: IncomingMessage): void {
   take(request);
   request.resume();
@@ -47,10 +47,10 @@ function onData(this: Request, chunk: Buffer): void {
   reading.bytes += chunk.length;
   if (reading.bytes > reading.bytesMax) {
     abandonBody(this);
-    reading.sink.bodyTooLarge();
+    reading.listener.bodyTooLarge();
     return;
   }
-  if (reading.unannounced) reading.sink.bodyGrows(chunk.length);
+  if (reading.unannounced) reading.listener.bodyGrows(chunk.length);
   if (reading.first === undefined) {
     reading.first = chunk;
   } else {
@@ -61,13 +61,13 @@ function onData(this: Request, chunk: Buffer): void {
 function onEnd(this: Request): void {
   const reading = take(this);
   if (reading === undefined) return;
-  reading.sink.bodyRead(
+  reading.listener.bodyRead(
     reading.rest === undefined ? (reading.first ?? EMPTY) : Buffer.concat(reading.rest, reading.bytes),
   );
 }
 
 function onClose(this: Request): void {
-  take(this)?.sink.bodyAborted();
+  take(this)?.listener.bodyAborted();
 }
 
 const EMPTY = Buffer.alloc(0);

@@ -1,7 +1,5 @@
 // What node's errors of a handshake and of its parser mean here.
-
-/** Why the parser gave a request up. */
-export type ProtocolFault = 'malformed' | 'headersTooLarge' | 'timeout' | 'connect' | 'unread';
+import type { ProtocolFault } from '../request.ts';
 
 export const HANDSHAKE_FAILURES = [
   'timeout',
@@ -15,10 +13,6 @@ export const HANDSHAKE_FAILURES = [
 ] as const;
 
 export function faultOf(error: NodeJS.ErrnoException): ProtocolFault {
-  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'timeout';
-  // Fact: while more than a stream's buffer of answers waits for a client, node pauses its parser; TLS records that were
-  // decrypted already then end in this error, and the requests in them are lost. They were not malformed.
-  if (error.code === 'HPE_PAUSED') return 'unread';
   return error.code === 'HPE_HEADER_OVERFLOW' ? 'headersTooLarge' : 'malformed';
 }
 
