@@ -115,7 +115,8 @@ describe('landing', () => {
     );
     most = Number.POSITIVE_INFINITY;
     await landAll(sorted(deliveries(200, 20 * KIB, 20)));
-    assert.ok((calls.at(-1)?.length ?? 0) > 50, String(calls.at(-1)?.length));
+    const longest = Math.max(...calls.map((call) => call.length));
+    assert.ok(longest > 50, `the last call is what is left, and the longest has ${longest}`);
   });
 
   it('says which events have landed, which are put aside, and which are left', async (t) => {
