@@ -25,6 +25,11 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
     LANDING_BOUNDS_S,
   );
   const gauge = (name: string, help: string): Gauge => new Gauge(registry, name, help);
+  const failures = counter(
+    'ingest_consumer_failures_total',
+    'Attempts that failed because the queue or the warehouse was away.',
+  );
+  for (const dependency of ['queue', 'warehouse']) failures.counter({ dependency });
   return {
     registry,
     queueAvailable: gauge('ingest_queue_available', '1 while the queue answers this replica, else 0.'),
@@ -55,9 +60,6 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
       'ingest_queue_lost_total',
       'Accepted events that the queue dropped before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, or deleted by hand.',
     ).counter(),
-    failures: counter(
-      'ingest_consumer_failures_total',
-      'Attempts that failed because the queue or the warehouse was away.',
-    ),
+    failures,
   };
 }

@@ -25,6 +25,15 @@ before(async () => {
   };
 });
 
+/** What a line says: the message of a log line, any other line whole. */
+function messageOf(line: string): string {
+  try {
+    return String((JSON.parse(line) as { msg: unknown }).msg);
+  } catch {
+    return line;
+  }
+}
+
 /** Runs it to its end. */
 async function run(
   args: readonly string[],
@@ -32,7 +41,7 @@ async function run(
 ): Promise<{ readonly code: number | null; readonly output: string }> {
   const child = new TestProcess(GATEWAY, args, env);
   const { code } = await child.exited();
-  return { code, output: child.output };
+  return { code, output: child.lines.map(messageOf).join('\n') };
 }
 
 /** Ends with `code`, and says each of `words`. */
