@@ -54,7 +54,7 @@ export class Admission {
     const known = this.#holdings.get(producer);
     const held = known ?? { events: 0, bytes: 0 };
     if (held.events >= SHARE_OF_FREE * (this.#eventsMax - this.#events)) return false;
-    if (this.#events > 0 && !this.#fits(bytes, held)) return false;
+    if (this.#events > 0 && !this.#fits(bytes, held.bytes)) return false;
     if (known === undefined) this.#holdings.set(producer, held);
     held.events += 1;
     held.bytes += bytes;
@@ -66,7 +66,10 @@ export class Admission {
   /** Admits more bytes of an event of this producer that was admitted, or not (it is to be released then). */
   grow(producer: string, bytes: number): boolean {
     const held = this.#holdings.get(producer);
-    if (held === undefined || (this.#events > 1 && !this.#fits(bytes, held))) return false;
+    if (held === undefined) return false;
+    // A producer's only event grows as long as there is room, as it would be admitted had its length been announced.
+    const others = held.events === 1 ? 0 : held.bytes;
+    if (this.#events > 1 && !this.#fits(bytes, others)) return false;
     held.bytes += bytes;
     this.#bytes += bytes;
     return true;
@@ -83,8 +86,8 @@ export class Admission {
     this.#bytes -= bytes;
   }
 
-  #fits(bytes: number, held: Holding): boolean {
+  #fits(bytes: number, heldBytes: number): boolean {
     const free = this.#bytesMax - this.#bytes;
-    return bytes <= free && (held.bytes === 0 || held.bytes < SHARE_OF_FREE * free);
+    return bytes <= free && (heldBytes === 0 || heldBytes < SHARE_OF_FREE * free);
   }
 }

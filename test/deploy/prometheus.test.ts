@@ -63,6 +63,7 @@ describe('the metrics of alerts and board', () => {
       },
     });
     const url = await consumer.listening();
+    assert.equal((await gateway.client().ask({ path: '/health/live' })).status, 200);
     const scrapes = await eventually('the consumer has looked at the queue', async () => {
       const text = await (await fetch(`${url}/metrics`)).text();
       return /^ingest_queue_memory_bytes \d/m.test(text)

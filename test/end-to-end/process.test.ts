@@ -82,7 +82,7 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
         /INGEST_QUEUE_URI="http:\/\/u:\*\*\*@h/,
         /INGEST_LOG_LEVEL="loud": expected one of debug, info, warn, error/,
         /INGEST_BODY_BYTES_MAX="0"/,
-        /warning: INGEST_GATEWAY_ADR is not a known key; the nearest one is INGEST_GATEWAY_ADDR/,
+        /INGEST_GATEWAY_ADR is not a known key; the nearest one is INGEST_GATEWAY_ADDR/,
       ],
     );
     assert.doesNotMatch(output, /hunter2/);

@@ -25,10 +25,18 @@ const chunked = (body: string): string =>
 
 describe('INGEST_CONNECTIONS_MAX', () => {
   it('is how many connections are served: one more gets none, until another has ended', async () => {
-    const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_CONNECTIONS_MAX: '3' });
-    const served = await Promise.all([1, 2, 3].map(() => gateway.socket(producer)));
-    for (const [at, one] of served.entries())
+    const gateway = await TestGateway.start(redis, pki, {
+      ...PATIENT,
+      INGEST_CONNECTIONS_MAX: '3',
+      INGEST_CONNECTIONS_PER_ADDRESS_MAX: '0',
+    });
+    // One after the other: a connection that has brought no event gives way when the limit is near.
+    const served: Awaited<ReturnType<TestGateway['socket']>>[] = [];
+    for (let at = 0; at < 3; at += 1) {
+      const one = await gateway.socket(producer);
+      served.push(one);
       assert.equal((await askRaw(one, postText(event(`connection-${at}`)))).status, 202);
+    }
     await assert.rejects(gateway.socket(producer));
     for (const [at, one] of served.entries())
       assert.equal((await askRaw(one, postText(event(`connection-again-${at}`)))).status, 202);
@@ -43,7 +51,12 @@ describe('INGEST_IN_FLIGHT_BYTES_MAX', () => {
   const body = (id: string, bytes: number): string =>
     event(id, { fill: 'x'.repeat(bytes - event(id, { fill: '' }).length) });
   const start = (): Promise<TestGateway> =>
-    TestGateway.start(redis, pki, { ...PATIENT, INGEST_IN_FLIGHT_BYTES_MAX: String(max) });
+    // The body that is held must not time out before the test is over.
+    TestGateway.start(redis, pki, {
+      ...PATIENT,
+      INGEST_IN_FLIGHT_BYTES_MAX: String(max),
+      INGEST_REQUEST_TIMEOUT_MS: '600000',
+    });
 
   /** Another producer's body that is announced and not sent, so that no event is alone. */
   async function hold(gateway: TestGateway, bytes: number): Promise<void> {
