@@ -168,7 +168,7 @@ class EslintEngine implements LintEngine {
       if (isConfigMissing(cause)) throw new ConfigMissing('config', noConfig(this.#options.root), cause);
       throw new ReportFailure('config', `the configuration cannot be used: ${this.#masked(messageOf(cause))}`, cause);
     });
-    return typeof config === 'object' && config !== null ? (config as ResolvedConfig) : undefined;
+    return typeof config === 'object' && config !== null ? config : undefined;
   }
 
   async #configFiles(paths: readonly string[]): Promise<Set<string>> {
