@@ -4,7 +4,7 @@ INSTALLED := node_modules/.package-lock.json
 TESTS ?= 'test/**/*.test.ts'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup settings redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage chaos bench bench-gate
+.PHONY: help setup settings dev-cert redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart package bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -25,6 +25,9 @@ postgres:
 ingest-run: setup ## start a private Redis, a consumer with a SQLite warehouse, and the gateway; Ctrl-C ends all
 	@exec $(NODE) --disable-warning=ExperimentalWarning bin/ingest-run.ts
 
+dev-cert: $(INSTALLED) ## a development certificate for another producer: make dev-cert NAME=shop AUD=ingest-gateway
+	@NAME='$(NAME)' AUD='$(or $(AUD),ingest-gateway)' $(NODE) --disable-warning=ExperimentalWarning bin/dev-cert.ts
+
 # report lints everything under the rules of lint, with a stricter verdict, so lint is not run a second time.
 ingest-test: setup typecheck format-check report test ## every test, the type check, the formatter's check, and the linter as `report` runs it
 
@@ -32,10 +35,28 @@ test: setup postgres ## the tests alone; TESTS='test/http/*.test.ts' narrows the
 	$(NODE) --import tsx --enable-source-maps --test --test-concurrency=2 --test-timeout=180000 \
 	  --test-reporter=./test/support/reporter.ts $(TESTS)
 
-chaos: setup postgres ## kill processes at random under load; CHAOS_ROUNDS and CHAOS_SECONDS bound it, CHAOS_SEED repeats it
-	CHAOS_ROUNDS=$${CHAOS_ROUNDS:-40} CHAOS_SECONDS=$${CHAOS_SECONDS:-300} CHAOS_FREEZE_SECONDS=60 \
-	  $(NODE) --import tsx --enable-source-maps --test --test-concurrency=1 --test-reporter=spec \
-	  test/end-to-end/chaos.test.ts test/end-to-end/replicas.test.ts
+campaign: setup postgres ## faults at random under load; CAMPAIGN_ROUNDS, CAMPAIGN_WAREHOUSE=sqlite or postgres, CAMPAIGN_SEED
+	CAMPAIGN_ROUNDS=$${CAMPAIGN_ROUNDS:-200} $(NODE) --import tsx --enable-source-maps \
+	  --disable-warning=ExperimentalWarning test/campaign/campaign.test.ts
+
+soak: setup ## hold memory level under an even load: 15 minutes; SOAK_SECONDS and SOAK_RATE bound it
+	$(NODE) --import tsx --enable-source-maps --test --test-reporter=spec test/soak/soak.ts
+
+fuzz: setup ## a million mutated requests against a gateway; FUZZ_REQUESTS, FUZZ_SEED, FUZZ_FROM bound, repeat and resume it
+	FUZZ_REQUESTS=$${FUZZ_REQUESTS:-1000000} \
+	  $(NODE) --import tsx --enable-source-maps --test --test-reporter=spec test/fuzz/fuzz.ts
+
+# Stryker starts `node`: bin/ has the pinned one under that name.
+mutate: $(INSTALLED) ## mutation score of FILES='lib/ingest/*.ts' by the in-process tests; below 85 % it fails
+	PATH=$(CURDIR)/bin:$$PATH $(NODE) node_modules/@stryker-mutator/core/bin/stryker.js run test/mutation/stryker.config.json \
+	  $(if $(FILES),--mutate $(FILES))
+
+rolling-restart: setup ## restart two gateways ten times each under load: behind a load balancer, and with a shared port
+	ROLLING_RESTARTS=$${ROLLING_RESTARTS:-10} ROLLING_PER_SECOND=$${ROLLING_PER_SECOND:-1000} $(NODE) --import tsx --enable-source-maps --test --test-concurrency=1 --test-reporter=spec \
+	  test/rolling/rolling-restart.test.ts
+
+package: typecheck ## the two packages that users install, and their bills of materials, into package/
+	@exec $(NODE) bin/make-package.ts
 
 bench: setup ## every measurement; BENCH_ROUNDS, BENCH_SECONDS and BENCH_CASES=name,name change what is run
 	@exec $(NODE) --disable-warning=ExperimentalWarning bench/run.ts

@@ -2,7 +2,7 @@
 // end of all of it. Only loopback, free ports, temporary folders.
 import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { freePort } from '../lib/process/free-port.ts';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -183,18 +183,7 @@ function lineOf(child: ChildProcess, pattern: RegExp): Promise<string> {
   });
 }
 
-export function freePort(): Promise<number> {
-  return new Promise((found, failed) => {
-    const probe = createServer();
-    probe.once('error', failed);
-    probe.listen(0, '127.0.0.1', () => {
-      const address = probe.address();
-      probe.close(() =>
-        typeof address === 'object' && address !== null ? found(address.port) : failed(new Error('no free port')),
-      );
-    });
-  });
-}
+export { freePort };
 
 async function portOpen(port: number): Promise<void> {
   const { connect } = await import('node:net');

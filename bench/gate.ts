@@ -12,7 +12,7 @@ import { measure, type Plan, type Sample } from './measure.ts';
 import { Progress } from './progress.ts';
 import { FLOOR, GATEWAY } from './subjects.ts';
 
-/** The specification's target (section "Limits"). */
+/** The target (openapi/rules.md, 8). */
 const P99_MAX_MS = 200;
 /** Events a second: about a sixth of what one gateway takes on two slow cores, so that the target holds on any machine. */
 const FIXED_RATE_PER_S = 2_000;

@@ -92,7 +92,7 @@ function number(name: string, otherwise: number): number {
   if (text === undefined || text === '') return otherwise;
   const value = Number(text);
   if (value > 0) return value;
-  process.stderr.write(`bench: ${name}=${text}: a number greater than 0 is wanted\n`);
+  process.stderr.write(`bench: ${name}=${text}: expected a number greater than 0\n`);
   process.exit(2);
 }
 

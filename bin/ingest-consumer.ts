@@ -2,21 +2,22 @@
 // only one that decides about exit codes.
 import { Consumer } from '../lib/consumer/consumer.ts';
 import { readConsumerConfig, type ConsumerConfig } from '../lib/consumer/config.ts';
-import { createProcessEndpoints, type ProcessEndpoints } from '../lib/consumer/process-endpoints.ts';
+import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
+import { SizeWatch } from '../lib/consumer/size-watch.ts';
 import { Watch } from '../lib/consumer/watch.ts';
 import { REPLICA_LEASE_MS } from '../lib/ingest/queue.ts';
 import { QueueRefusal } from '../lib/redis/errors.ts';
 import { StreamReader } from '../lib/redis/stream-reader.ts';
 import { pause } from '../lib/process/backoff.ts';
-import { addressText, errno } from '../lib/process/env.ts';
-import { maskedUri } from '../lib/process/masked-uri.ts';
+import { addressText } from '../lib/process/env.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
-import { createLog, type Log } from '../lib/process/log.ts';
+import type { Log } from '../lib/process/log.ts';
 import { consumerMetrics } from '../lib/consumer/metrics.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
-import { startDaemon } from './start.ts';
+import { inspectQueue, inspectWarehouse, queueFailure } from './check-connect.ts';
+import { bindFailure, startDaemon } from './start.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
 const NAME = 'ingest-consumer';
@@ -27,32 +28,34 @@ const REGISTER_INTERVAL_MS = 250;
 
 const HELP = `${NAME}: lands the events of the queue in the warehouse, one row for each id.
 
-  ${NAME}            start, with the configuration in the environment
-  ${NAME} --check    look at the configuration; start nothing; exit 0 or 2
-  ${NAME} --version  print the version
-  ${NAME} --help     print this
+  ${NAME}                  start, with the configuration in the environment
+  ${NAME} --check          look at the configuration; start nothing; exit 0 or 2
+  ${NAME} --check=connect  also connect to the queue (exit 4) and the warehouse (exit 5), and say what is there
+  ${NAME} --version        print the version
+  ${NAME} --help           print this
 
 ${settingsHelp('consumer')}
 Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 queue not there at start,
-5 as many replicas run as INGEST_CONSUMER_REPLICAS_MAX allows.
+5 as many replicas run as INGEST_CONSUMER_REPLICAS_MAX allows, or (--check=connect) the warehouse cannot be used.
 `;
 
-await startDaemon({ name: NAME, help: HELP, read: readConsumerConfig, check: () => Promise.resolve(), run });
+await startDaemon({ name: NAME, help: HELP, read: readConsumerConfig, check: () => Promise.resolve(), connect, run });
 
-async function run(config: ConsumerConfig, warnings: readonly string[]): Promise<void> {
-  const log = createLog(NAME, config.logLevel);
-  process.on('uncaughtException', (cause) => {
-    log.fatal({ err: cause }, 'uncaught error');
-    process.exit(EXIT.fatal);
-  });
-  for (const warning of warnings) log.warn(warning);
+async function connect(config: ConsumerConfig, found: (line: string) => void): Promise<void> {
+  found(await inspectQueue(config.queueUri));
+  found(await inspectWarehouse(config.warehouseUri, 'consumer'));
+}
 
+async function run(config: ConsumerConfig, log: Log): Promise<void> {
   const metrics = consumerMetrics(QUARANTINE_REASONS);
   const { queueUri: uri, unlandedMs } = config;
   const reader = new StreamReader({ uri, log, unlandedMs, onLost: (events) => metrics.lost.add(events) });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: config.batchMax });
   const watch = new Watch({ reader, metrics, warehouse, log, unlandedMs, prepared: () => consumer.prepared });
+  metrics.queueAvailable.read(() => (consumer.queueAnswers ? 1 : 0));
+  metrics.replicas.read(() => reader.replicas);
+  const sizeWatch = new SizeWatch({ reader, metrics, log });
   const endpoints = createProcessEndpoints({
     draining: () => consumer.stopping,
     unready: () => consumer.trouble ?? watch.warehouseTrouble,
@@ -74,6 +77,7 @@ async function run(config: ConsumerConfig, warnings: readonly string[]): Promise
       consumer.stop();
       await running;
       await watch.close();
+      await sizeWatch.close();
       await reader.close();
       await warehouse.close();
       await endpoints.close();
@@ -89,6 +93,7 @@ async function run(config: ConsumerConfig, warnings: readonly string[]): Promise
     throw cause;
   });
   watch.start();
+  sizeWatch.start();
   running = consumer.run();
   log.info({ replica: reader.name }, `listening on http://${address}`);
   // A rejection here is a bug; it ends the process as any uncaught error does.
@@ -97,10 +102,8 @@ async function run(config: ConsumerConfig, warnings: readonly string[]): Promise
 
 /** Connects and takes a place among the replicas. Throws a StartFailure when either cannot be had in time. */
 async function startQueue(config: ConsumerConfig, reader: StreamReader, stopped: AbortSignal, log: Log): Promise<void> {
-  const key = `INGEST_QUEUE_URI=${maskedUri(config.queueUri)}`;
   const opened = await reader.open(QUEUE_START_MS).catch((cause: unknown) => {
-    if (cause instanceof QueueRefusal) throw new StartFailure(EXIT.queue, `${key}: ${cause.message}`);
-    throw cause;
+    throw cause instanceof QueueRefusal ? queueFailure(config.queueUri, cause.message) : cause;
   });
   if (stopped.aborted) return;
   if (!opened && reader.waiting) {
@@ -112,9 +115,9 @@ async function startQueue(config: ConsumerConfig, reader: StreamReader, stopped:
     return;
   }
   if (!opened) {
-    throw new StartFailure(
-      EXIT.queue,
-      `${key}: the queue does not answer (${reader.lastError}); check that the server runs and is reachable`,
+    throw queueFailure(
+      config.queueUri,
+      `the queue does not answer (${reader.lastError}); check that the server runs and is reachable`,
     );
   }
   const place = await placeAmongReplicas(reader, config.replicasMax, stopped, log);
@@ -132,10 +135,7 @@ async function bind(config: ConsumerConfig, endpoints: ProcessEndpoints): Promis
     const { address, port } = await endpoints.listen(config.address);
     return addressText({ host: address, port });
   } catch (cause) {
-    throw new StartFailure(
-      EXIT.bind,
-      `INGEST_CONSUMER_ADDR=${addressText(config.address)}: this address cannot be bound (${errno(cause)}); check the address, and who has the port`,
-    );
+    throw bindFailure('INGEST_CONSUMER_ADDR', config.address, cause);
   }
 }
 

@@ -4,7 +4,7 @@ import { gatewayMetrics } from '../lib/gateway/metrics.ts';
 import { readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts';
 import { audienceUri } from '../lib/identity/producer-identity.ts';
 import type { TokenVerifier } from '../lib/identity/token-verifier.ts';
-import { HANDSHAKE_FAILURES } from '../lib/http/faults.ts';
+import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
 import { byteConnection, type RedisConnection } from '../lib/redis/client.ts';
 import type { QueueRefusal } from '../lib/redis/errors.ts';
@@ -12,43 +12,64 @@ import type { Reply } from '../lib/redis/reply.ts';
 import { StreamQueue } from '../lib/redis/stream-queue.ts';
 import { developmentCertificates } from '../lib/identity/development-certificates.ts';
 import { addressText, errno } from '../lib/process/env.ts';
-import { maskedUri } from '../lib/process/masked-uri.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
 import { FileWatch } from '../lib/process/file-watch.ts';
-import { createLog, type Log } from '../lib/process/log.ts';
+import type { Log } from '../lib/process/log.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
+import { runtimeWarning } from '../lib/process/runtime.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
 import { loadTlsMaterial, TlsMaterialError, watchTlsMaterial, type TlsFiles } from '../lib/identity/tls-material.ts';
-import { startDaemon } from './start.ts';
+import { WarehouseMisconfigured } from '../lib/ingest/warehouse.ts';
+import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
+import { inspectQueue, inspectWarehouse, queueFailure, quietLog } from './check-connect.ts';
+import { bindFailure, startDaemon } from './start.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
 const NAME = 'ingest-gateway';
 const QUEUE_START_MS = 5_000;
-/** How long a stopping gateway still listens after it has said that it is not ready. */
-const LAME_DUCK_MS = 200;
 
 const HELP = `${NAME}: takes events over mutual TLS and puts them on a Redis Stream.
 
-  ${NAME}            start, with the configuration in the environment
-  ${NAME} --check    look at the configuration and the files it names; start nothing; exit 0 or 2
-  ${NAME} --version  print the version
-  ${NAME} --help     print this
+  ${NAME}                  start, with the configuration in the environment
+  ${NAME} --check          look at the configuration and the files it names; start nothing; exit 0 or 2
+  ${NAME} --check=connect  also connect to the queue (exit 4) and the warehouse (exit 5), and say what is there
+  ${NAME} --version        print the version
+  ${NAME} --help           print this
 
 ${settingsHelp('gateway')}
-Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 queue not there at start.
+Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 queue not there at start,
+5 (--check=connect) warehouse cannot be used.
 `;
 
-await startDaemon({ name: NAME, help: HELP, read: readGatewayConfig, check, run });
+await startDaemon({ name: NAME, help: HELP, read: readGatewayConfig, check, connect, run });
 
 async function check(config: GatewayConfig): Promise<void> {
   if (config.tls.kind === 'files') await tlsMaterial(config.tls);
   await tokenVerifier(config);
 }
 
-async function run(config: GatewayConfig, warnings: readonly string[]): Promise<void> {
-  const log = createLog(NAME, config.logLevel);
-  endOnBugs(log);
-  for (const warning of warnings) log.warn(warning);
+async function connect(config: GatewayConfig, found: (line: string) => void): Promise<void> {
+  const about = await inspectQueue(config.queueUri);
+  const connection = byteConnection({ uri: config.queueUri, name: NAME, log: quietLog });
+  const queue = new StreamQueue({
+    connection,
+    enqueueTimeoutMs: config.enqueueTimeoutMs,
+    log: quietLog,
+    durability: config.queueDurability,
+    unlandedMs: config.unlandedMs,
+  });
+  try {
+    await startQueue(config, connection, queue);
+    found(`${about}, takes events`);
+  } finally {
+    await queue.close();
+  }
+  if (config.warehouseUri !== undefined) found(await inspectWarehouse(config.warehouseUri, 'gateway'));
+}
+
+async function run(config: GatewayConfig, log: Log): Promise<void> {
+  const runtime = runtimeWarning(process.versions.node);
+  if (runtime !== undefined) log.warn(runtime);
   const files = await tlsFiles(config, log);
   const material = await tlsMaterial(files);
   const overdue = material.expiry.find(({ atMs }) => atMs < Date.now());
@@ -80,6 +101,14 @@ async function run(config: GatewayConfig, warnings: readonly string[]): Promise<
   });
   const keyWatch = watchTokenKeys(verifier, gateway, log);
   await startQueue(config, connection, queue);
+  void warehouse?.probe().catch((cause: unknown) => {
+    const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
+    log.warn(
+      { reason: cause instanceof Error ? cause.message : 'unknown error' },
+      `the warehouse ${what}: look-ups fail`,
+    );
+  });
+  const endpoints = await bindAdmin(config, gateway, log);
   const address = await bind(config, gateway);
 
   process.on('SIGHUP', () => {
@@ -98,21 +127,15 @@ async function run(config: GatewayConfig, warnings: readonly string[]): Promise<
       tlsWatch.stop();
       keyWatch?.stop();
       gateway.beginStop();
-      await new Promise((resolve) => setTimeout(resolve, Math.min(LAME_DUCK_MS, config.drainTimeoutMs / 4)));
+      await new Promise((resolve) => setTimeout(resolve, config.drainDelayMs));
       await gateway.drain();
       await queue.close();
       await warehouse?.close();
+      await endpoints?.close();
       log.info('stopped');
     },
   });
   log.info(`listening on https://${address}`);
-}
-
-function endOnBugs(log: Log): void {
-  process.on('uncaughtException', (cause) => {
-    log.fatal({ err: cause }, 'uncaught error');
-    process.exit(EXIT.fatal);
-  });
 }
 
 async function tlsFiles(config: GatewayConfig, log: Log): Promise<TlsFiles> {
@@ -156,7 +179,7 @@ async function tokenVerifier(config: GatewayConfig): Promise<TokenVerifier | und
   }
 }
 
-/** Connects, and asks until the queue would take an event. Throws a StartFailure when it does not in time. */
+/** Connects, and asks until the queue would take an event. Throws a StartFailure when it does not in time, or where it is refused. */
 async function startQueue(
   config: GatewayConfig,
   connection: RedisConnection<Reply>,
@@ -165,32 +188,40 @@ async function startQueue(
   let refusal: QueueRefusal | undefined;
   connection.onRefused = (cause) => (refusal ??= cause);
   connection.open();
-  const key = `INGEST_QUEUE_URI=${maskedUri(config.queueUri)}`;
   const deadline = performance.now() + QUEUE_START_MS;
   for (;;) {
     const state = connection.ready ? await queue.probe() : undefined;
     if (state?.available === true) break;
-    if (refusal !== undefined) throw new StartFailure(EXIT.queue, `${key}: ${refusal.message}`);
+    if (refusal !== undefined) throw queueFailure(config.queueUri, refusal.message);
     if (performance.now() > deadline) {
       const reason = state?.available === false ? state.reason : connection.lastError;
-      throw new StartFailure(
-        EXIT.queue,
-        `${key}: the queue takes no events (${reason}); check that the server runs, is reachable and can be written to`,
+      throw queueFailure(
+        config.queueUri,
+        `the queue takes no events (${reason}); check that the server runs, is reachable and can be written to`,
       );
     }
     await new Promise((resolve) => setTimeout(resolve, 25));
   }
 }
 
-async function bind(config: GatewayConfig, gateway: Gateway): Promise<string> {
-  const { host, port } = config.address;
+/** The process endpoints on an address of their own, where one is configured. Throws a StartFailure. */
+async function bindAdmin(config: GatewayConfig, gateway: Gateway, log: Log): Promise<ProcessEndpoints | undefined> {
+  if (config.adminAddress === undefined) return undefined;
+  const endpoints = createProcessEndpoints(gateway.state);
   try {
-    return await gateway.listen(host, port);
+    const { address, port } = await endpoints.listen(config.adminAddress);
+    log.info(`process endpoints on http://${addressText({ host: address, port })}`);
+    return endpoints;
   } catch (cause) {
-    throw new StartFailure(
-      EXIT.bind,
-      `INGEST_GATEWAY_ADDR=${addressText(config.address)}: cannot be bound (${errno(cause)}); see who owns the port, or choose another address`,
-    );
+    throw bindFailure('INGEST_ADMIN_ADDR', config.adminAddress, cause);
+  }
+}
+
+async function bind({ address, reusePort }: GatewayConfig, gateway: Gateway): Promise<string> {
+  try {
+    return await gateway.listen(address.host, address.port, reusePort);
+  } catch (cause) {
+    throw bindFailure('INGEST_GATEWAY_ADDR', address, cause);
   }
 }
 

@@ -6,9 +6,9 @@
 // last.
 import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
+import { freePort } from '../lib/process/free-port.ts';
 
 const root = resolve(import.meta.dirname, '..');
 const stateDir = resolve(process.env['INGEST_STATE_DIR'] ?? '.ingest');
@@ -43,6 +43,8 @@ async function main(): Promise<void> {
   const env = {
     ...process.env,
     INGEST_STATE_DIR: stateDir,
+    // The programs write into a pipe here; people read it.
+    INGEST_LOG_FORMAT: process.env['INGEST_LOG_FORMAT'] ?? 'text',
     ...(queueUri === undefined ? {} : { INGEST_QUEUE_URI: queueUri }),
     ...(database === undefined ? {} : { INGEST_WAREHOUSE_URI: `sqlite:${database}` }),
   };
@@ -73,7 +75,7 @@ function listening(name: string, child: ChildProcess): Promise<string> {
     if (child.stdout === null) return;
     createInterface({ input: child.stdout }).on('line', (line) => {
       process.stdout.write(`${line}\n`);
-      const address = /listening on (https?:\/\/[^"]+)/.exec(line)?.[1];
+      const address = /listening on (https?:\/\/[^\s"]+)/.exec(line)?.[1];
       if (address !== undefined) found(address);
     });
   });
@@ -131,19 +133,6 @@ async function answering(cli: string, port: number): Promise<void> {
   }
 }
 
-function freePort(): Promise<number> {
-  return new Promise((found, failed) => {
-    const server = createServer();
-    server.once('error', failed);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() =>
-        typeof address === 'object' && address !== null ? found(address.port) : failed(new Error('no free port')),
-      );
-    });
-  });
-}
-
 /** `database` is the SQLite file, where this process chose it. */
 function printTrial(address: string, database: string | undefined): void {
   const tls = join(stateDir, 'tls');
@@ -153,12 +142,13 @@ function printTrial(address: string, database: string | undefined): void {
     ? `--cacert ${quoted(join(tls, 'ca.pem'))} --cert ${quoted(join(tls, 'producer.pem'))} --key ${quoted(join(tls, 'producer-key.pem'))}`
     : '--cacert CA.pem --cert PRODUCER.pem --key PRODUCER-KEY.pem';
   process.stdout.write(
-    `\nSend an event:\n  curl ${identity} -H 'Content-Type: application/json' -d '{"id":"first","type":"example.created","data":{"n":1}}' ${address}/events\n` +
-      `\nSee where it stands; "accepted" turns into "landed" once the consumer has written it:\n  curl ${identity} ${address}/events/first\n` +
+    `\nSend an event:\n  curl -w '\\n' ${identity} -H 'Content-Type: application/json' -d '{"id":"first","type":"example.created","data":{"n":1}}' ${address}/events\n` +
+      `\nSee where it stands; "accepted" turns into "landed" once the consumer has written it:\n  curl -w '\\n' ${identity} ${address}/events/first\n` +
       (database === undefined
         ? ''
         : `\nLook into the warehouse, with either:\n${inspections(quoted(database)).join('\n')}\n`) +
-      '\nCtrl-C ends everything.\n\n',
+      `\nSend a hundred sample events:\n  ${relative(process.cwd(), join(root, 'bin/ingest-send'))} --url ${address} --sample 100\n` +
+      `\nCtrl-C ends everything. To begin again with nothing, remove the state folder: rm -r ${quoted(stateDir)}\n\n`,
   );
 }
 

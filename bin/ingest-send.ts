@@ -5,6 +5,7 @@ import { GatewayClient } from '../lib/send/gateway-client.ts';
 import { InputError, openInput, type Input } from '../lib/send/input.ts';
 import { showProgress, type Progress } from '../lib/send/progress.ts';
 import { RefusedFile } from '../lib/send/refused-file.ts';
+import { sampleInput } from '../lib/send/sample.ts';
 import { sendAll, SendingStopped } from '../lib/send/sender.ts';
 import { Summary } from '../lib/send/summary.ts';
 
@@ -23,7 +24,8 @@ async function main(): Promise<number> {
       print(settings === 'help' ? HELP : `ingest-send ${version()}\n`);
       return EXIT.allAccepted;
     }
-    input = await openInput(settings.file, settings.resend);
+    input =
+      settings.sample === undefined ? await openInput(settings.file, settings.resend) : sampleInput(settings.sample);
   } catch (cause) {
     complain(`${messageOf(cause)}; see --help`);
     return EXIT.usage;

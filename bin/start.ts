@@ -1,15 +1,29 @@
 // The beginning of a daemon's process: flags that are answered at once, and a start that fails with words and a code.
-import { processEnvironment, type Environment, type EnvReport } from '../lib/process/env.ts';
+//
+// A failure to start is a line of the log like any other. Where the log is text for people it is a plain sentence on
+// standard error instead; so are the answers to flags, which a person gives.
+import {
+  addressText,
+  errno,
+  processEnvironment,
+  type BindAddress,
+  type Environment,
+  type ReadConfig,
+} from '../lib/process/env.ts';
+import type { Key } from '../lib/process/settings.ts';
+import { createLog, isText, type Log, type LogOptions } from '../lib/process/log.ts';
 import { configurationFailure, EXIT, modeOf, StartFailure, version, type Mode } from '../lib/process/program.ts';
 
 export interface Daemon<C> {
   readonly name: string;
   readonly help: string;
-  readonly read: (environment: Environment) => { readonly config: C | undefined; readonly report: EnvReport };
+  readonly read: (environment: Environment) => ReadConfig<C>;
   /** `--check`: looks at the files that the configuration names. Rejects with a StartFailure. */
   readonly check: (config: C) => Promise<void>;
+  /** `--check=connect`, after `check`: what it found, a line each. Rejects with a StartFailure. */
+  readonly connect: (config: C, found: (line: string) => void) => Promise<void>;
   /** Starts. Rejects with a StartFailure where it cannot. */
-  readonly run: (config: C, warnings: readonly string[]) => Promise<void>;
+  readonly run: (config: C, log: Log) => Promise<void>;
 }
 
 /** Runs the daemon by this process's arguments and environment. Ends the process where there is nothing to run. */
@@ -19,28 +33,62 @@ export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
   const complain = (text: string): void => {
     for (const line of text.split('\n')) process.stderr.write(`${daemon.name}: ${line}\n`);
   };
+  const environment = processEnvironment();
+  let logging: LogOptions | undefined;
+  let log: Log | undefined;
   try {
     const mode = modeOf(process.argv.slice(2));
     if (mode === 'help' || mode === 'version') answer(mode, daemon.help);
-    const { config, report } = daemon.read(processEnvironment());
-    if (config === undefined || mode === 'check')
-      for (const warning of report.warnings) complain(`warning: ${warning}`);
-    if (config === undefined) throw configurationFailure(report);
-    if (mode !== 'check') return await daemon.run(config, report.warnings);
-    await daemon.check(config);
-    process.stdout.write('the configuration is good\n');
-    process.exit(EXIT.clean);
+    const read = daemon.read(environment);
+    if (mode !== 'run') await check(daemon, read, mode, complain);
+    logging = read.log;
+    log = createLog(daemon.name, logging.level, logging.format);
+    endOnBugs(log);
+    for (const warning of read.report.warnings) log.warn(warning);
+    if (read.config === undefined) throw configurationFailure(read.report);
+    await daemon.run(read.config, log);
   } catch (cause) {
-    if (cause instanceof StartFailure) {
-      complain(cause.message);
-      process.exit(cause.exitCode);
-    }
-    complain(cause instanceof Error ? (cause.stack ?? cause.message) : String(cause));
-    process.exit(EXIT.fatal);
+    const exitCode = cause instanceof StartFailure ? cause.exitCode : EXIT.fatal;
+    const plain = log === undefined || logging === undefined || isText(logging.format);
+    if (!(cause instanceof StartFailure)) {
+      if (log === undefined) complain(cause instanceof Error ? (cause.stack ?? cause.message) : String(cause));
+      else log.fatal({ err: cause }, 'the start failed');
+    } else if (plain) complain(cause.message);
+    else for (const line of cause.message.split('\n')) log?.fatal({ exitCode }, line);
+    process.exit(exitCode);
   }
 }
+
+/** `--check` and `--check=connect`. Ends the process, or rejects with a StartFailure. */
+async function check<C>(
+  daemon: Daemon<C>,
+  { config, report }: ReadConfig<C>,
+  mode: 'check' | 'connect',
+  complain: (text: string) => void,
+): Promise<never> {
+  for (const warning of report.warnings) complain(`warning: ${warning}`);
+  if (config === undefined) throw configurationFailure(report);
+  await daemon.check(config);
+  process.stdout.write('the configuration is good\n');
+  if (mode === 'connect') await daemon.connect(config, (line) => void process.stdout.write(`${line}\n`));
+  process.exit(EXIT.clean);
+}
+
+/** The failed start of a program whose address cannot be bound. */
+export const bindFailure = (key: Key, address: BindAddress, cause: unknown): StartFailure =>
+  new StartFailure(
+    EXIT.bind,
+    `${key}=${addressText(address)}: cannot be bound (${errno(cause)}); see who owns the port, or choose another address`,
+  );
 
 function answer(mode: Extract<Mode, 'help' | 'version'>, help: string): never {
   process.stdout.write(mode === 'help' ? help : `${version()}\n`);
   process.exit(EXIT.clean);
+}
+
+function endOnBugs(log: Log): void {
+  process.on('uncaughtException', (cause) => {
+    log.fatal({ err: cause }, 'uncaught error');
+    process.exit(EXIT.fatal);
+  });
 }

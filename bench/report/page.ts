@@ -8,7 +8,7 @@ import { escaped } from './markup.ts';
 import { ratioChart } from './ratio-chart.ts';
 import { comparisonLine } from './table.ts';
 
-/** The specification's latency target. */
+/** The latency target (openapi/rules.md, 8). */
 const P99_LIMIT_MS = 200;
 /** Shown in the tables of the cases that are about them. */
 const ONLY_COMPARED: readonly MetricName[] = ['residentGrowth', 'answeredShare', 'refusedShare'];

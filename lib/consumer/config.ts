@@ -1,6 +1,5 @@
 // The consumer's configuration, made of its settings (lib/process/settings.ts): read once, every problem in one report.
-import type { LogLevel } from '../process/log.ts';
-import { Settings, type BindAddress, type Environment, type EnvReport } from '../process/env.ts';
+import { Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -10,9 +9,8 @@ export interface ConsumerConfig {
 
   /** Where `/health/*` and `/metrics` are served, plain HTTP. */
   readonly address: BindAddress;
-  readonly logLevel: LogLevel;
 
-  /** Entries that one read takes, and one transaction writes at most. */
+  /** Entries of one read at most, and a quarter of those that are taken in hand as one batch in a backlog. */
   readonly batchMax: number;
   readonly replicasMax: number;
   /** How long the queue keeps what has not landed, in milliseconds. */
@@ -23,16 +21,12 @@ export interface ConsumerConfig {
 }
 
 /** The configuration, or undefined when the report holds problems. */
-export function readConsumerConfig(environment: Environment): {
-  config: ConsumerConfig | undefined;
-  report: EnvReport;
-} {
+export function readConsumerConfig(environment: Environment): ReadConfig<ConsumerConfig> {
   const settings = new Settings(environment, 'consumer');
   const queueUri = settings.get('INGEST_QUEUE_URI');
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
   const rest = {
     address: settings.get('INGEST_CONSUMER_ADDR'),
-    logLevel: settings.get('INGEST_LOG_LEVEL'),
     batchMax: settings.get('INGEST_CONSUMER_BATCH_MAX'),
     replicasMax: settings.get('INGEST_CONSUMER_REPLICAS_MAX'),
     unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
@@ -40,5 +34,9 @@ export function readConsumerConfig(environment: Environment): {
   };
   const report = settings.report();
   const complete = report.problems.length === 0 && queueUri !== undefined && warehouseUri !== undefined;
-  return { config: complete ? Object.freeze({ queueUri, warehouseUri, ...rest }) : undefined, report };
+  return {
+    config: complete ? Object.freeze({ queueUri, warehouseUri, ...rest }) : undefined,
+    report,
+    log: settings.log,
+  };
 }

@@ -4,7 +4,7 @@
 //            └─▶ landing:    landing ─▶ acknowledging ─▶ landing …                            (LANDINGS_AT_ONCE times)
 //
 // Any step that fails because the queue or the warehouse is away is tried again after a pause (doubling, PAUSE_FIRST_MS
-// to PAUSE_MAX_MS, half of it chance). A batch stays in hand until it is landed and acknowledged; meanwhile reading goes
+// to PAUSE_MAX_MS, with 50 % jitter). A batch stays in hand until it is landed and acknowledged; meanwhile reading goes
 // on until the intake is full, so memory holds what the intake holds, and LANDINGS_AT_ONCE times as much.
 //
 // Batches land in no order among each other: the warehouse's primary key decides which of two events of an id is the row.
@@ -12,13 +12,13 @@
 // Invariant: an entry is acknowledged only after its row, or its quarantine row, is committed. What a replica takes and
 // never acknowledges is claimed by another one after CLAIM_IDLE_MS; both then land it, and the warehouse keeps one row.
 import { GroupVanished, type Delivery, type QueueReader } from '../ingest/queue.ts';
-import type { Warehouse } from '../ingest/warehouse.ts';
+import { WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
 import { pause, pauseMs } from '../process/backoff.ts';
 import { Throttled, type Log } from '../process/log.ts';
 import type { ConsumerMetrics } from './metrics.ts';
-import { Intake } from './intake.ts';
-import { Landing } from './landing.ts';
-import { sorted, type Sorted } from './quarantine.ts';
+import { Intake, READ_ENTRIES_FIRST, READ_ENTRIES_MAX } from './intake.ts';
+import { Landing, type Landed } from './landing.ts';
+import { quarantineName, sorted, type Sorted } from './quarantine.ts';
 
 /** How long an entry may stay with a replica before another one takes it over. Longer than a batch takes to land. */
 const CLAIM_IDLE_MS = 10_000;
@@ -26,13 +26,16 @@ const CLAIM_IDLE_MS = 10_000;
 const LANDINGS_AT_ONCE = 3;
 /** Where there is a backlog: the queue makes up the next answer while the one before is judged. */
 const READS_AT_ONCE = 2;
-/** What this many reads brought is landed as one batch, where there is a backlog. */
-const READS_IN_BATCH = 4;
+/** So many times `batchMax` entries are taken in hand at once, where there is a backlog. */
+const BATCHES_AT_ONCE = 4;
 /** How long a read waits for events. A stop waits for it to end. */
 const READ_WAIT_MS = 1_000;
 const PAUSE_FIRST_MS = 100;
 const PAUSE_MAX_MS = 5_000;
 const FAILURE_LOG_INTERVAL_MS = 10_000;
+
+/** The trouble of a replica that has not asked the queue yet. */
+const NOT_JOINED = 'the queue is not joined yet';
 
 /** What a step needs. */
 export type Dependency = 'queue' | 'warehouse';
@@ -49,9 +52,11 @@ export class Consumer {
   readonly #options: ConsumerOptions;
   readonly #landing: Landing;
   readonly #intake: Intake;
+  /** What was taken from the intake and is not acknowledged yet. */
+  readonly #landingNow = new Set<Sorted>();
   readonly #stop = new AbortController();
   readonly #failureLog = new Throttled(FAILURE_LOG_INTERVAL_MS);
-  readonly #troubles = new Map<Dependency, string>([['queue', 'not joined yet']]);
+  readonly #troubles = new Map<Dependency, string>([['queue', NOT_JOINED]]);
   #prepared = false;
   #joined = false;
   /** Whether the last read brought all that it might have. */
@@ -60,13 +65,19 @@ export class Consumer {
   constructor(options: ConsumerOptions) {
     this.#options = options;
     this.#landing = new Landing(options.warehouse, options.metrics, options.log);
-    this.#intake = new Intake({ wanted: READS_IN_BATCH * options.batchMax, readMax: options.batchMax });
+    const readMax = Math.min(options.batchMax, READ_ENTRIES_MAX);
+    this.#intake = new Intake({ wanted: BATCHES_AT_ONCE * options.batchMax, readMax, readFirst: READ_ENTRIES_FIRST });
   }
 
   /** Why this replica does not land events now; undefined when it does. */
   get trouble(): string | undefined {
-    const [first] = this.#troubles;
-    return first === undefined ? undefined : `the ${first[0]} is away: ${first[1]}`;
+    const troubles = [...this.#troubles.values()];
+    return troubles.find((trouble) => trouble !== NOT_JOINED) ?? troubles[0];
+  }
+
+  /** Whether the queue answers: the last step that needed it, if there was one, succeeded. */
+  get queueAnswers(): boolean {
+    return (this.#troubles.get('queue') ?? NOT_JOINED) === NOT_JOINED;
   }
 
   /** Whether the warehouse's schema stands: before that a probe of it says nothing. */
@@ -115,7 +126,7 @@ export class Consumer {
     const deliveries: readonly Delivery[] =
       (await this.#step('queue', () => this.#options.reader.read(max, CLAIM_IDLE_MS, waitMs))) ?? [];
     this.#backlog = deliveries.length === max;
-    this.#intake.add(sorted(deliveries), max);
+    this.#intake.add(sorted(this.#withoutHeld(deliveries)), max, this.#backlog);
   }
 
   async #land(): Promise<void> {
@@ -127,10 +138,44 @@ export class Consumer {
   }
 
   async #finish(batch: Sorted): Promise<void> {
-    const landed = await this.#step('warehouse', () => this.#landing.land(batch).then(() => true));
-    if (landed !== true) return;
-    const entries = [...batch.events, ...batch.rejections].map(({ entry }) => entry);
-    await this.#step('queue', () => this.#options.reader.acknowledge(entries));
+    this.#landingNow.add(batch);
+    for (let left: Sorted | undefined = await this.#withoutFinished(batch); left !== undefined;) {
+      const now: Sorted = left;
+      const some = await this.#step('warehouse', () => this.#landing.landSome(now));
+      if (some === undefined) break;
+      await this.#acknowledge(some);
+      left = some.left;
+    }
+    this.#landingNow.delete(batch);
+  }
+
+  async #acknowledge({ landed, quarantined }: Landed): Promise<void> {
+    const entries = [...landed, ...quarantined].map(({ entry }) => entry);
+    const done = await this.#step('queue', () => this.#options.reader.acknowledge(entries));
+    // Another replica took this one for dead, and may have said that the queue dropped what has landed here after all.
+    if (done === undefined || done === entries.length || landed.length === 0) return;
+    await this.#step('warehouse', () => this.#options.warehouse.retract(landed.map(quarantineName)));
+  }
+
+  /** A batch without dropped entries whose holder was not dead after all: it has landed and acknowledged them meanwhile. */
+  async #withoutFinished(batch: Sorted): Promise<Sorted | undefined> {
+    const dropped = batch.rejections.filter(({ code }) => code === 'dropped_by_queue').map(({ entry }) => entry);
+    if (dropped.length === 0) return batch;
+    const open = await this.#step('queue', () => this.#options.reader.unacknowledged(dropped));
+    const rejections = batch.rejections.filter(
+      ({ code, entry }) => code !== 'dropped_by_queue' || open?.has(entry) === true,
+    );
+    const count = batch.events.length + rejections.length;
+    return count === 0 ? undefined : { ...batch, rejections, count };
+  }
+
+  /** Deliveries without dropped entries whose event is in hand: it is about to land. */
+  #withoutHeld(deliveries: readonly Delivery[]): readonly Delivery[] {
+    if (!deliveries.some(({ dropped }) => dropped)) return deliveries;
+    const held = new Set<string>();
+    for (const { events, rejections } of [this.#intake.waiting, ...this.#landingNow])
+      for (const { entry } of [...events, ...rejections]) held.add(entry);
+    return deliveries.filter(({ dropped, entry }) => !dropped || !held.has(entry));
   }
 
   async #join(): Promise<void> {
@@ -166,16 +211,16 @@ export class Consumer {
     const { metrics, log } = this.#options;
     const reason = cause instanceof Error && cause.message !== '' ? cause.message : 'unknown error';
     metrics.failures.counter({ dependency: needs }).add();
-    this.#troubles.set(needs, reason);
+    const trouble = `the ${needs} ${cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away'}`;
+    this.#troubles.set(needs, `${trouble}: ${reason}`);
     this.#intake.settle();
+    if (needs === 'queue') this.#intake.slow();
     if (cause instanceof GroupVanished) {
       this.#joined = false;
       metrics.groupVanished.add();
       log.error('the stream or its consumer group is gone; making it again from the beginning of the queue');
       return;
     }
-    this.#failureLog.line((heldBack) =>
-      log.error({ reason, heldBack }, `the ${needs} is away; trying again until it is back`),
-    );
+    this.#failureLog.line((heldBack) => log.error({ reason, heldBack }, `${trouble}; trying again until it works`));
   }
 }

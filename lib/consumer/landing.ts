@@ -1,22 +1,38 @@
-// Lands one batch of entries, so that afterwards every one of them may be acknowledged.
+// Lands a batch of entries, transaction by transaction, so that afterwards every one of them may be acknowledged.
 //
-// Invariant: when `land` resolves, each entry has a warehouse row (its own, or an earlier one of the same event) or
-// a quarantine row. When it rejects, the warehouse is away, some may have landed, and the same batch again is safe.
+// Invariant: when `landSome` resolves, each entry that it gives as landed has a warehouse row (its own, or an earlier one of the
+// same event), and each other one that it does not leave a quarantine row. When it rejects, the warehouse is away or was
+// too slow, some may have landed, and the same batch again is safe.
 //
 // A batch that the warehouse refuses for what it holds is halved until the bad event is alone: its neighbours land,
 // and n events with one bad one take about 2·log2(n) calls.
-import { BatchRefused, type Warehouse } from '../ingest/warehouse.ts';
+import { BatchRefused, BatchTooSlow, type Warehouse } from '../ingest/warehouse.ts';
 import type { Log } from '../process/log.ts';
 import type { ConsumerMetrics } from './metrics.ts';
-import { rejected, type EnteredEvent, type Rejection, type Sorted } from './quarantine.ts';
+import { quarantineName, rejected, type EnteredEvent, type Rejection, type Sorted } from './quarantine.ts';
 
-/** Bytes of bodies in one transaction: what both sides hold in memory at a time. A larger single event goes alone. */
-const TRANSACTION_BYTES_MAX = 16 << 20;
+/**
+ * Weight of one transaction: what both sides hold in memory at a time, and what the warehouse has to do in one call. A larger
+ * single event goes alone. Transactions start small, grow with each that was as large as it might be, and are halved when
+ * one took too long.
+ */
+const WEIGHT_MAX = 16 << 20;
+const WEIGHT_FIRST = 1 << 20;
+/** Of an event besides its body: a row costs something, however short it is. */
+const ROW_WEIGHT = 512;
+
+/** What became of a batch: `landed` and `quarantined` may be acknowledged; `left` is still to be landed. */
+export interface Landed {
+  readonly landed: readonly EnteredEvent[];
+  readonly quarantined: readonly Rejection[];
+  readonly left: Sorted | undefined;
+}
 
 export class Landing {
   readonly #warehouse: Warehouse;
   readonly #metrics: ConsumerMetrics;
   readonly #log: Log;
+  #weightMax = WEIGHT_FIRST;
 
   constructor(warehouse: Warehouse, metrics: ConsumerMetrics, log: Log) {
     this.#warehouse = warehouse;
@@ -24,10 +40,32 @@ export class Landing {
     this.#log = log;
   }
 
-  async land({ events, rejections }: Sorted): Promise<void> {
-    const all = [...rejections];
-    for (const transaction of transactions(events)) all.push(...(await this.#landOrHalve(transaction)));
-    await this.#quarantine(all);
+  /** Lands as much of a batch as one transaction may hold: of its events, or once there are none, of its rejections. */
+  async landSome({ events, rejections }: Sorted): Promise<Landed> {
+    const all = events.length > 0 ? events : rejections;
+    const end = this.#endOfTransaction(all);
+    try {
+      const some = events.slice(0, end);
+      const refused = events.length > 0 ? await this.#landOrHalve(some) : rejections.slice(0, end);
+      await this.#quarantine(refused);
+      if (end < all.length) this.#weightMax = Math.min(WEIGHT_MAX, 2 * this.#weightMax);
+      const left = events.length > 0 ? sortedOf(events.slice(end), rejections) : sortedOf([], rejections.slice(end));
+      const others = new Set(refused.map(({ entry }) => entry));
+      return { landed: some.filter(({ entry }) => !others.has(entry)), quarantined: refused, left };
+    } catch (cause) {
+      if (cause instanceof BatchTooSlow) this.#weightMax = Math.max(1, weightOf(all.slice(0, end)) / 2);
+      throw cause;
+    }
+  }
+
+  /** Where to cut: behind the last one that keeps to the weight. */
+  #endOfTransaction(all: readonly { readonly body: Buffer }[]): number {
+    let weight = 0;
+    for (const [at, { body }] of all.entries()) {
+      weight += ROW_WEIGHT + body.length;
+      if (at > 0 && weight > this.#weightMax) return at;
+    }
+    return all.length;
   }
 
   /** Gives the events that cannot land. */
@@ -67,7 +105,9 @@ export class Landing {
 
   async #quarantine(rejections: readonly Rejection[]): Promise<void> {
     if (rejections.length === 0) return;
-    await this.#warehouse.quarantine(rejections);
+    await this.#warehouse.quarantine(
+      rejections.map((rejection) => ({ ...rejection, entry: quarantineName(rejection) })),
+    );
     for (const { code } of rejections) this.#metrics.quarantined.counter({ reason: code }).add();
     const [first] = rejections;
     this.#log.error(
@@ -77,17 +117,10 @@ export class Landing {
   }
 }
 
-/** Cuts a batch where its bodies pass TRANSACTION_BYTES_MAX. */
-function* transactions(events: readonly EnteredEvent[]): Generator<readonly EnteredEvent[]> {
-  let from = 0;
-  let bytes = 0;
-  for (const [at, event] of events.entries()) {
-    if (at > from && bytes + event.body.length > TRANSACTION_BYTES_MAX) {
-      yield events.slice(from, at);
-      from = at;
-      bytes = 0;
-    }
-    bytes += event.body.length;
-  }
-  if (from < events.length) yield events.slice(from);
+const weightOf = (some: readonly { readonly body: Buffer }[]): number =>
+  some.reduce((weight, { body }) => weight + ROW_WEIGHT + body.length, 0);
+
+function sortedOf(events: readonly EnteredEvent[], rejections: readonly Rejection[]): Sorted | undefined {
+  const count = events.length + rejections.length;
+  return count === 0 ? undefined : { events, rejections, count, bytes: 0 };
 }

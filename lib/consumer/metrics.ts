@@ -27,10 +27,18 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
   const gauge = (name: string, help: string): Gauge => new Gauge(registry, name, help);
   return {
     registry,
+    queueAvailable: gauge('ingest_queue_available', '1 while the queue answers this replica, else 0.'),
+    replicas: gauge('ingest_consumer_replicas', 'Consumers that gave a sign of life lately, this one included.'),
     lagEvents: gauge('ingest_queue_lag_events', 'Events of the queue that no replica has landed yet.'),
     oldestUnlandedSeconds: gauge(
       'ingest_queue_oldest_unlanded_seconds',
       'Age of the oldest event that no replica has landed yet; the queue drops it at INGEST_QUEUE_UNLANDED_HOURS_MAX.',
+    ),
+    queueEvents: gauge('ingest_queue_events', 'Events that the queue holds, landed or not.'),
+    queueMemory: gauge('ingest_queue_memory_bytes', "Memory that the queue's server uses."),
+    queueMemoryLimit: gauge(
+      'ingest_queue_memory_limit_bytes',
+      "Memory at which the queue's server begins to refuse events; 0 where it has no limit of its own.",
     ),
     quarantined,
     delay: delay.distribution(),

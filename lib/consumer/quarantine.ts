@@ -17,15 +17,21 @@ export const QUARANTINE_REASONS = [
 ] as const;
 export type QuarantineReason = (typeof QUARANTINE_REASONS)[number];
 
-/** An event with the entry that brought it. */
+/** An event with the entry that brought it: `entry` and `source` as in Delivery. */
 export interface EnteredEvent extends LandingEvent {
   readonly entry: string;
+  readonly source: string;
 }
 
 /** An entry on its way to quarantine, with the code of its reason. */
 export interface Rejection extends QuarantinedEntry {
+  readonly source: string;
   readonly code: QuarantineReason;
 }
+
+/** An entry's name in the warehouse, which may hold entries of several queues: `<queue id>/<stream>/<entry>`. */
+export const quarantineName = ({ source, entry }: { readonly source: string; readonly entry: string }): string =>
+  `${source}/${entry}`;
 
 /** What some deliveries are. */
 export interface Sorted {
@@ -37,15 +43,13 @@ export interface Sorted {
   readonly bytes: number;
 }
 
-export const NOTHING: Sorted = { events: [], rejections: [], count: 0, bytes: 0 };
-
 /** Holds every delivery against the same compiled schema that the gateway uses; a plain event needs only be scanned. */
 export function sorted(deliveries: readonly Delivery[]): Sorted {
   const events: EnteredEvent[] = [];
   const rejections: Rejection[] = [];
   let bytes = 0;
   for (const delivery of deliveries) {
-    const { entry, producer, body, acceptedAtMs } = delivery;
+    const { entry, source, producer, body, acceptedAtMs } = delivery;
     if (producer === undefined || body === undefined) {
       const code = delivery.dropped ? 'dropped_by_queue' : 'invalid_entry';
       rejections.push(rejection(delivery, code, entryFault(delivery)));
@@ -57,7 +61,7 @@ export function sorted(deliveries: readonly Delivery[]): Sorted {
       const details = found.errors.filter(({ path }) => path !== '').map(({ path, message }) => `${path} ${message}`);
       rejections.push(rejection(delivery, 'invalid_event', [found.detail, ...details].join('; ')));
     } else {
-      events.push({ entry, id: found.id, type: found.type, producer, body, acceptedAtMs });
+      events.push({ entry, source, id: found.id, type: found.type, producer, body, acceptedAtMs });
     }
   }
   return { events, rejections, count: deliveries.length, bytes };
@@ -65,8 +69,8 @@ export function sorted(deliveries: readonly Delivery[]): Sorted {
 
 /** An event that the warehouse would not take. */
 export function rejected(event: EnteredEvent, code: QuarantineReason, words: string): Rejection {
-  const { entry, id, producer, acceptedAtMs, body } = event;
-  return { entry, id, producer, acceptedAtMs, body, code, reason: `${code}: ${words}` };
+  const { entry, source, id, producer, acceptedAtMs, body } = event;
+  return { entry, source, id, producer, acceptedAtMs, body, code, reason: `${code}: ${words}` };
 }
 
 function entryFault({ body, dropped }: Delivery): string {
@@ -75,13 +79,14 @@ function entryFault({ body, dropped }: Delivery): string {
 }
 
 function rejection(
-  { entry, producer, body, acceptedAtMs }: Delivery,
+  { entry, source, producer, body, acceptedAtMs }: Delivery,
   code: QuarantineReason,
   words: string,
 ): Rejection {
   const id = body === undefined ? undefined : readableId(body);
   const rest = {
     entry,
+    source,
     producer: producer ?? '',
     body: body ?? Buffer.alloc(0),
     acceptedAtMs,

@@ -6,7 +6,7 @@
 // repeated; the gauge `ingest_queue_oldest_unlanded_seconds` tells the same to an alerting rule. A reading that is no
 // longer fresh (the queue is away) grows with the clock: it never looks better than it is.
 import { GroupVanished, type QueueLag, type QueueReader } from '../ingest/queue.ts';
-import type { Warehouse } from '../ingest/warehouse.ts';
+import { WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import { Throttled, type Log } from '../process/log.ts';
 
@@ -93,7 +93,8 @@ export class Watch {
       await this.#options.warehouse.probe();
       this.#warehouseTrouble = undefined;
     } catch (cause) {
-      this.#warehouseTrouble = `the warehouse is away: ${cause instanceof Error ? cause.message : 'unknown error'}`;
+      const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
+      this.#warehouseTrouble = `the warehouse ${what}: ${cause instanceof Error ? cause.message : 'unknown error'}`;
     }
   }
 }

@@ -6,12 +6,10 @@
 // Invariant: what was admitted is released exactly once, whatever ends the exchange.
 import type { Outcome, Queue, Submission } from '../ingest/queue.ts';
 import { parseEvent } from '../ingest/event.ts';
-import type { ProtocolFault } from '../http/faults.ts';
-import type { BodySink } from '../http/request.ts';
-import { acceptance, JSON_TYPE, problem } from './answers.ts';
+import { JSON_TYPE, problem, refusalOf, type Challenge, type GatewayAnswer } from './answers.ts';
 import type { Admission } from './admission.ts';
 import type { Authority } from '../identity/authority.ts';
-import type { Exchange } from './exchange.ts';
+import type { BodyHandler, Exchange } from './exchange.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import type { Verdict } from '../identity/producer-identity.ts';
 
@@ -21,8 +19,7 @@ export interface AcceptEventOptions {
   readonly admission: Admission;
   readonly metrics: GatewayMetrics;
   readonly bodyBytesMax: number;
-  /** A bug showed while this exchange was handled: to be logged, and answered. */
-  readonly bug: (exchange: Exchange, cause: unknown) => void;
+  readonly challenge: Challenge;
 }
 
 const MEDIA_TYPE = /^application\/(?:cloudevents\+)?json(?:[ \t]*;[ \t]*charset="?utf-8"?)?[ \t]*$/i;
@@ -30,151 +27,126 @@ const MEDIA_TYPE = /^application\/(?:cloudevents\+)?json(?:[ \t]*;[ \t]*charset=
 // Made once: under overload these are the answers that must be cheap.
 const OVERLOADED = problem('queueOverloaded', 'too many events or bytes are in flight');
 const UNAVAILABLE = problem('queueUnavailable', 'the queue did not take the event in time, or cannot take any now');
+const ACCEPT = ['Accept', 'application/json, application/cloudevents+json'];
+const MEDIA_TYPE_NEEDED = problem(
+  'unsupportedMediaType',
+  'expected application/json or application/cloudevents+json in UTF-8',
+  undefined,
+  ACCEPT,
+);
+const NO_ENCODING = problem('unsupportedMediaType', 'expected a body without Content-Encoding', undefined, ACCEPT);
+const CONFLICT = problem('eventIdConflict', "the id is that of another producer's event");
 
-export function acceptEvent(options: AcceptEventOptions, exchange: Exchange): void | Promise<void> {
-  const verdict = options.authority.judge(exchange.connection, exchange.request);
-  if (verdict instanceof Promise) return verdict.then((known) => judged(options, exchange, known));
-  judged(options, exchange, verdict);
-}
-
-function judged(options: AcceptEventOptions, exchange: Exchange, verdict: Verdict): void {
-  const { request } = exchange;
-  if (exchange.ended) return;
-  if (request.gone) return exchange.aborted();
-  if (refuseVerdict(exchange, verdict)) return;
-  const mediaType = request.contentType;
-  if (mediaType !== JSON_TYPE && (mediaType === undefined || !MEDIA_TYPE.test(mediaType))) {
-    return exchange.refuse(
-      'unsupportedMediaType',
-      'application/json or application/cloudevents+json in UTF-8 is wanted',
-    );
-  }
-  if (request.contentEncoding !== undefined) {
-    return exchange.refuse('unsupportedMediaType', 'a body without Content-Encoding is wanted');
-  }
-  const announced = request.contentLength ?? 0;
-  if (announced > options.bodyBytesMax) return exchange.refuse('eventTooLarge', tooLarge(options));
-  if (!options.admission.admit(verdict.producer, announced)) {
-    return exchange.refuseWith('queueOverloaded', OVERLOADED);
-  }
-  const accepting = new Accepting(options, exchange, verdict.producer, announced);
-  // A verdict may come later than those on the requests behind it.
-  if (exchange.connection.exchange === exchange) exchange.connection.exchange = accepting;
-  request.continue();
-  request.readBody(options.bodyBytesMax, accepting);
-}
-
-/** Answers a verdict that is no producer. True when it did. */
-export function refuseVerdict(
+/** Undefined: the exchange is settled later. */
+export function acceptEvent(
+  options: AcceptEventOptions,
   exchange: Exchange,
-  verdict: Verdict,
-): verdict is Exclude<Verdict, { readonly kind: 'producer' }> {
-  switch (verdict.kind) {
-    case 'producer':
-      return false;
-    case 'unknown':
-      exchange.refuse('internal', verdict.detail);
-      return true;
-    case 'unauthenticated':
-    case 'audienceMissing':
-      exchange.refuse(verdict.kind, verdict.detail);
-      return true;
-  }
+): GatewayAnswer | undefined | Promise<GatewayAnswer | undefined> {
+  const verdict = options.authority.judge(exchange.connection, exchange.request);
+  if (verdict instanceof Promise) return verdict.then((known) => accept(options, exchange, known));
+  return accept(options, exchange, verdict);
 }
 
-const tooLarge = (options: AcceptEventOptions): string => `the body is over the limit of ${options.bodyBytesMax} bytes`;
+function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdict): GatewayAnswer | undefined {
+  const { request } = exchange;
+  if (exchange.ended) return undefined;
+  if (request.gone) {
+    exchange.aborted();
+    return undefined;
+  }
+  if (verdict.kind !== 'producer') return refusalOf(verdict, options.challenge, request.authorization);
+  exchange.connection.know();
+  const mediaType = request.contentType;
+  if (mediaType !== JSON_TYPE && (mediaType === undefined || !MEDIA_TYPE.test(mediaType))) return MEDIA_TYPE_NEEDED;
+  if (request.contentEncoding !== undefined && !isIdentity(request.contentEncoding)) return NO_ENCODING;
+  const announced = request.contentLength ?? 0;
+  if (announced > options.bodyBytesMax) return tooLarge(options);
+  if (!options.admission.admit(verdict.producer, announced)) return OVERLOADED;
+  exchange.readBody(options.bodyBytesMax, new Acceptance(options, exchange, verdict.producer, announced));
+  return undefined;
+}
 
-/** One event from admission to answer. One object serves the body reader and the queue. */
-class Accepting implements BodySink, Submission {
-  id = '';
-  text = '';
+const isIdentity = (encoding: string): boolean => encoding.toLowerCase() === 'identity';
+
+const tooLarge = ({ bodyBytesMax }: AcceptEventOptions): GatewayAnswer =>
+  problem('eventTooLarge', `the body is over the limit of ${bodyBytesMax} bytes`);
+
+/** An event that was admitted, until its exchange is over. One object serves the exchange and the queue. */
+class Acceptance implements BodyHandler, Submission {
   readonly producer: string;
   readonly #options: AcceptEventOptions;
   readonly #exchange: Exchange;
-  #bytes: number;
-  #released = false;
+  #admittedBytes: number;
+  #id = '';
+  #text = '';
 
-  constructor(options: AcceptEventOptions, exchange: Exchange, producer: string, bytes: number) {
+  constructor(options: AcceptEventOptions, exchange: Exchange, producer: string, announcedBytes: number) {
     this.#options = options;
     this.#exchange = exchange;
     this.producer = producer;
-    this.#bytes = bytes;
+    this.#admittedBytes = announcedBytes;
   }
 
-  bodyRead(body: Buffer): void {
-    try {
-      this.#judge(body);
-    } catch (cause) {
-      this.#release();
-      this.#options.bug(this.#exchange, cause);
-    }
+  get id(): string {
+    return this.#id;
   }
 
-  #judge(body: Buffer): void {
+  get text(): string {
+    return this.#text;
+  }
+
+  body(body: Buffer): GatewayAnswer | undefined {
     const event = parseEvent(body);
-    if (!event.valid) {
-      this.#release();
-      this.#exchange.refuse('invalidEvent', event.detail, event.errors);
-      return;
-    }
-    this.id = event.id;
-    this.text = event.text;
+    if (!event.valid) return problem('invalidEvent', event.detail, event.errors);
+    this.#id = event.id;
+    this.#text = event.text;
     this.#options.queue.submit(this);
+    return undefined;
   }
 
   settle(outcome: Outcome): void {
-    this.#release();
-    if (this.#exchange.ended) return;
+    if (!this.#exchange.ended) this.#exchange.settle(this.#answerTo(outcome));
+  }
+
+  bodyGrows(bytes: number): GatewayAnswer | undefined {
+    if (!this.#options.admission.grow(this.producer, bytes)) return OVERLOADED;
+    this.#admittedBytes += bytes;
+    return undefined;
+  }
+
+  bodyTooLarge(): GatewayAnswer {
+    return tooLarge(this.#options);
+  }
+
+  over(): void {
+    this.#options.admission.release(this.producer, this.#admittedBytes);
+  }
+
+  #answerTo(outcome: Outcome): GatewayAnswer {
     const { metrics } = this.#options;
     switch (outcome) {
       case 'accepted':
         metrics.accepted.add();
-        return this.#exchange.write(202, JSON_TYPE, acceptance(this.id, false));
+        return acceptance(this.#id, '');
       case 'duplicate':
         metrics.duplicates.add();
-        return this.#exchange.write(202, JSON_TYPE, acceptance(this.id, true));
+        return acceptance(this.#id, ',"duplicate":true');
       case 'differing':
         metrics.duplicates.add();
         metrics.differing.add();
-        return this.#exchange.write(202, JSON_TYPE, acceptance(this.id, true, true));
+        return acceptance(this.#id, ',"duplicate":true,"differs":true');
       case 'conflict':
-        return this.#exchange.refuse('eventIdConflict', "the id is that of another producer's event");
+        return CONFLICT;
       case 'unavailable':
       case 'shed':
-        return this.#exchange.refuseWith('queueUnavailable', UNAVAILABLE);
+        return UNAVAILABLE;
     }
-  }
-
-  bodyGrows(bytes: number): void {
-    if (this.#options.admission.grow(this.producer, bytes)) {
-      this.#bytes += bytes;
-      return;
-    }
-    this.#exchange.request.abandonBody();
-    this.#release();
-    this.#exchange.refuseWith('queueOverloaded', OVERLOADED);
-  }
-
-  bodyTooLarge(): void {
-    this.#release();
-    this.#exchange.refuse('eventTooLarge', tooLarge(this.#options));
-  }
-
-  bodyAborted(): void {
-    this.#release();
-    this.#exchange.aborted();
-  }
-
-  bodyFault(fault: ProtocolFault): boolean {
-    if (this.#exchange.ended) return false;
-    this.#exchange.request.abandonBody();
-    this.#release();
-    return this.#exchange.bodyFault(fault);
-  }
-
-  #release(): void {
-    if (this.#released) return;
-    this.#released = true;
-    this.#options.admission.release(this.producer, this.#bytes);
   }
 }
+
+/** The acceptance response (specification, "Acceptance response"); `more`: members that say what was known of the id before. */
+const acceptance = (id: string, more: string): GatewayAnswer => ({
+  status: 202,
+  contentType: JSON_TYPE,
+  body: `{"id":${JSON.stringify(id)},"status":"accepted"${more}}`,
+});

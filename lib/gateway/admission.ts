@@ -44,6 +44,11 @@ export class Admission {
     return this.#bytes;
   }
 
+  /** How many producers are remembered: those with something in flight, and at most 1,000 others. */
+  get producers(): number {
+    return this.#holdings.size;
+  }
+
   /** Admits one event of so many bytes, or not. */
   admit(producer: string, bytes: number): boolean {
     const known = this.#holdings.get(producer);

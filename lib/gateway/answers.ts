@@ -1,7 +1,14 @@
 // The bodies that the gateway answers with.
 import { CATALOGUE, problemType, type Refusal } from '../ingest/errors.ts';
 import type { EventFault } from '../ingest/event.ts';
+import type { RequestDefect } from '../http/request.ts';
 import type { Answer } from '../http/respond.ts';
+import type { Verdict } from '../identity/producer-identity.ts';
+
+/** `refusal`: which row of the catalogue it is made from; it counts as that. */
+export interface GatewayAnswer extends Answer {
+  readonly refusal?: Refusal;
+}
 
 export const JSON_TYPE = 'application/json';
 export const PROBLEM_TYPE = 'application/problem+json';
@@ -15,7 +22,7 @@ export function problem(
   detail: string,
   errors?: readonly EventFault[],
   headers?: readonly string[],
-): Answer {
+): GatewayAnswer {
   const { status, code, retryable, title, retryAfterS } = CATALOGUE[refusal];
   const body = {
     type: problemType(code),
@@ -28,6 +35,7 @@ export function problem(
   };
   const all = retryAfterS === undefined ? headers : ['Retry-After', String(retryAfterS), ...(headers ?? [])];
   return {
+    refusal,
     status,
     contentType: PROBLEM_TYPE,
     body: JSON.stringify(body),
@@ -39,8 +47,34 @@ export function json(status: number, value: unknown): Answer {
   return { status, contentType: JSON_TYPE, body: JSON.stringify(value) };
 }
 
-/** The acceptance response (specification, "Acceptance response"); `differs`: the first body was another one, and stays. */
-export function acceptance(id: string, duplicate: boolean, differs = false): string {
-  const known = duplicate ? ',"duplicate":true' : '';
-  return `{"id":${JSON.stringify(id)},"status":"accepted"${known}${differs ? ',"differs":true' : ''}}`;
+/** The answers to requests that could be read, and must not be handled. */
+export const DEFECTS: Readonly<Record<RequestDefect, GatewayAnswer>> = {
+  host: problem('invalidEvent', 'expected exactly one well-formed Host field'),
+  transferCoding: problem('invalidEvent', 'expected no Transfer-Encoding but chunked'),
+  repeatedField: problem('invalidEvent', 'expected one Content-Type and one Authorization field at most'),
+  version: problem('invalidEvent', 'expected HTTP/1.1 or HTTP/1.0'),
+};
+
+/** How the client may identify itself: the value of WWW-Authenticate. `authorization` is what it sent. */
+export type Challenge = (authorization: string | undefined) => string;
+
+/**
+ * The challenges of a gateway. Where tokens are required they are RFC 6750's: `error` only where a token came. Else the scheme
+ * is `TLS-Client-Certificate`, which is no registered one: HTTP has no name for what TLS does.
+ */
+export function challenges(audience: string, requiresTokens: boolean): Challenge {
+  const realm = `realm="${audience.replaceAll(/["\\]/g, String.raw`\$&`)}"`;
+  if (!requiresTokens) return () => `TLS-Client-Certificate ${realm}`;
+  return (authorization) => `Bearer ${realm}${authorization === undefined ? '' : ', error="invalid_token"'}`;
+}
+
+/** The answer to a client that is no producer. */
+export function refusalOf(
+  verdict: Exclude<Verdict, { readonly kind: 'producer' }>,
+  challenge: Challenge,
+  authorization: string | undefined,
+): GatewayAnswer {
+  if (verdict.kind === 'unknown') return problem('internal', verdict.detail);
+  if (verdict.kind === 'audienceMissing') return problem(verdict.kind, verdict.detail);
+  return problem(verdict.kind, verdict.detail, undefined, ['WWW-Authenticate', challenge(authorization)]);
 }

@@ -3,8 +3,7 @@
 //
 // Read once; the result is frozen. A problem in any key leaves the process unstarted, with all problems in one report.
 import { join } from 'node:path';
-import { Settings, type BindAddress, type Environment, type EnvReport } from '../process/env.ts';
-import type { LogLevel } from '../process/log.ts';
+import { Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';
 
 const LOOPBACK = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/;
 
@@ -29,7 +28,10 @@ export interface GatewayConfig {
   readonly unlandedMs: number;
   readonly warehouseUri: string | undefined;
   readonly address: BindAddress;
-  readonly logLevel: LogLevel;
+  readonly reusePort: boolean;
+  /** Where the process endpoints are served over plain HTTP too; with `adminOnly` nowhere else. */
+  readonly adminAddress: BindAddress | undefined;
+  readonly adminOnly: boolean;
   readonly stateDir: string;
 
   readonly tls: TlsSource;
@@ -41,12 +43,17 @@ export interface GatewayConfig {
   readonly inFlightMax: number;
   readonly inFlightBytesMax: number;
   readonly connectionsMax: number;
+  /** Of connections that have not brought a producer's request; 0: no limit. */
+  readonly connectionsPerAddressMax: number;
+  readonly httpReader: 'own' | 'node';
 
   readonly handshakeTimeoutMs: number;
   readonly headersTimeoutMs: number;
   readonly requestTimeoutMs: number;
   readonly idleTimeoutMs: number;
   readonly enqueueTimeoutMs: number;
+  /** How long a stopping gateway still listens after readiness turned false; part of `drainTimeoutMs`. */
+  readonly drainDelayMs: number;
   readonly drainTimeoutMs: number;
 }
 
@@ -55,15 +62,18 @@ export const HEADER_BYTES_MAX = 16_384;
 export const HEADERS_MAX = 100;
 
 /** The configuration, or undefined when the report holds problems. */
-export function readGatewayConfig(environment: Environment): { config: GatewayConfig | undefined; report: EnvReport } {
+export function readGatewayConfig(environment: Environment): ReadConfig<GatewayConfig> {
   const settings = new Settings(environment, 'gateway');
+  const connectionsMax = settings.get('INGEST_CONNECTIONS_MAX');
   const config = {
     queueUri: settings.get('INGEST_QUEUE_URI') ?? '',
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
     unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI'),
     address: settings.get('INGEST_GATEWAY_ADDR'),
-    logLevel: settings.get('INGEST_LOG_LEVEL'),
+    reusePort: settings.get('INGEST_GATEWAY_REUSE_PORT'),
+    adminAddress: settings.get('INGEST_ADMIN_ADDR'),
+    adminOnly: settings.get('INGEST_ADMIN_ONLY'),
     stateDir: settings.get('INGEST_STATE_DIR'),
 
     tls: tlsSource(settings),
@@ -74,18 +84,29 @@ export function readGatewayConfig(environment: Environment): { config: GatewayCo
     bodyBytesMax: settings.get('INGEST_BODY_BYTES_MAX'),
     inFlightMax: settings.get('INGEST_IN_FLIGHT_MAX'),
     inFlightBytesMax: settings.get('INGEST_IN_FLIGHT_BYTES_MAX'),
-    connectionsMax: settings.get('INGEST_CONNECTIONS_MAX'),
+    connectionsMax,
+    connectionsPerAddressMax: settings.given('INGEST_CONNECTIONS_PER_ADDRESS_MAX')
+      ? settings.get('INGEST_CONNECTIONS_PER_ADDRESS_MAX')
+      : Math.ceil(connectionsMax / 4),
+    httpReader: settings.get('INGEST_HTTP_READER'),
 
     handshakeTimeoutMs: settings.get('INGEST_HANDSHAKE_TIMEOUT_MS'),
     headersTimeoutMs: settings.get('INGEST_HEADERS_TIMEOUT_MS'),
     requestTimeoutMs: settings.get('INGEST_REQUEST_TIMEOUT_MS'),
     idleTimeoutMs: settings.get('INGEST_IDLE_TIMEOUT_MS'),
     enqueueTimeoutMs: settings.get('INGEST_ENQUEUE_TIMEOUT_MS'),
+    drainDelayMs: drainDelayMs(settings),
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
   checkDeadlines(settings, config);
+  if (config.adminOnly && config.adminAddress === undefined) {
+    settings.problem(
+      'INGEST_ADMIN_ONLY',
+      'expected INGEST_ADMIN_ADDR with it: else health and metrics would be nowhere',
+    );
+  }
   const report = settings.report();
-  return { config: report.problems.length === 0 ? Object.freeze(config) : undefined, report };
+  return { config: report.problems.length === 0 ? Object.freeze(config) : undefined, report, log: settings.log };
 }
 
 function tlsSource(settings: Settings): TlsSource {
@@ -132,6 +153,21 @@ function jwks(settings: Settings): string | undefined {
     );
   }
   return value;
+}
+
+/** The default gives way to a short drain time-out; a value that was set must fit. */
+function drainDelayMs(settings: Settings): number {
+  const delayMs = settings.get('INGEST_DRAIN_DELAY_MS');
+  const drainMs = settings.get('INGEST_DRAIN_TIMEOUT_MS');
+  if (!settings.given('INGEST_DRAIN_DELAY_MS')) return Math.min(delayMs, drainMs / 4);
+  const enqueueMs = settings.get('INGEST_ENQUEUE_TIMEOUT_MS');
+  if (delayMs + enqueueMs >= drainMs) {
+    settings.problem(
+      'INGEST_DRAIN_DELAY_MS',
+      `expected less than INGEST_DRAIN_TIMEOUT_MS (${drainMs}) minus INGEST_ENQUEUE_TIMEOUT_MS (${enqueueMs}): the delay is part of the drain`,
+    );
+  }
+  return delayMs;
 }
 
 /** A request must outlive the queue's time-out, and the drain a request: else answers would be cut off. */

@@ -1,14 +1,13 @@
-// One request and its answer. Whoever handles it ends it exactly once: with an answer, a refusal, or as aborted.
+// One request and its answer. It is settled exactly once: with an answer, or as aborted by the client.
 //
-// Invariant: ending it counts it, in the same breath, so that at any moment requests = accepted + duplicate +
-// refused by code + aborted (+ the other answers, of look-ups and process endpoints).
+// Invariant: settling it counts it, in the same breath, so that at any moment requests = accepted + duplicate +
+// refused by code + aborted (+ the other answers, of look-ups and process endpoints). Who reads its body is told once that it is
+// over, whatever ended it.
 import type { Refusal } from '../ingest/errors.ts';
-import type { EventFault } from '../ingest/event.ts';
-import { lingerAtEnd, type Connection, type OpenExchange } from '../http/connection.ts';
-import type { ProtocolFault } from '../http/faults.ts';
-import type { HttpRequest } from '../http/request.ts';
-import { requestIdFrom, type Answer } from '../http/respond.ts';
-import { problem } from './answers.ts';
+import type { Connection } from '../http/connection.ts';
+import type { HttpRequest, ProtocolFault, RequestListener } from '../http/request.ts';
+import { requestIdFrom } from '../http/respond.ts';
+import { problem, type GatewayAnswer } from './answers.ts';
 import type { KnownProducer } from '../identity/authority.ts';
 import { NO_ROUTE, type RefusalMeter, type RouteMeter } from './request-meter.ts';
 import type { GatewayMetrics } from './metrics.ts';
@@ -25,6 +24,19 @@ export interface ExchangeContext {
   readonly refusals: RefusalMeter;
   /** True while the server stops: every answer ends its connection then. */
   readonly draining: () => boolean;
+  /** A bug showed while this exchange was handled: to be logged, and answered. */
+  readonly bug: (exchange: Exchange, cause: unknown) => void;
+}
+
+/** Who gets the body of a request. Answers that are given at once settle the exchange. */
+export interface BodyHandler {
+  /** All of it; undefined where the answer comes later. */
+  body(body: Buffer): GatewayAnswer | undefined;
+  /** `bytes` more of a body that announced no length have come. */
+  bodyGrows(bytes: number): GatewayAnswer | undefined;
+  bodyTooLarge(): GatewayAnswer;
+  /** The exchange is over. Called once. */
+  over(): void;
 }
 
 const FAULTS: Readonly<Record<ProtocolFault, { readonly refusal: Refusal; readonly detail: string }>> = {
@@ -32,16 +44,16 @@ const FAULTS: Readonly<Record<ProtocolFault, { readonly refusal: Refusal; readon
   headersTooLarge: { refusal: 'headersTooLarge', detail: 'the header section is over the limit' },
   timeout: { refusal: 'requestTimeout', detail: 'the request did not arrive in time' },
   connect: { refusal: 'routeNotFound', detail: 'this is no proxy' },
-  unread: { refusal: 'queueOverloaded', detail: 'too many answers wait to be read on this connection' },
 };
 
-export class Exchange implements OpenExchange {
+export class Exchange implements RequestListener {
   readonly connection: Connection<KnownProducer>;
   readonly request: HttpRequest;
   readonly requestId: string;
   readonly #context: ExchangeContext;
   readonly #meter: RouteMeter;
   readonly #startMs = performance.now();
+  #handler: BodyHandler | undefined;
   #ended = false;
 
   constructor(
@@ -55,37 +67,24 @@ export class Exchange implements OpenExchange {
     this.request = request;
     this.#meter = meter;
     this.requestId = requestIdFrom(request.givenRequestId);
-    connection.exchange = this;
+    request.listen(this);
   }
 
   get ended(): boolean {
     return this.#ended;
   }
 
-  answer(answer: Answer): void {
-    this.write(answer.status, answer.contentType, answer.body, answer.headers);
+  /** Has the body read, up to `bytesMax`. */
+  readBody(bytesMax: number, handler: BodyHandler): void {
+    this.#handler = handler;
+    this.request.continue();
+    this.request.readBody(bytesMax);
   }
 
-  /** The same as `answer`, without an object for it. */
-  write(status: number, contentType: string, body: string, headers?: readonly string[]): void {
-    if (this.#ended) return;
-    this.#end(status);
-    this.request.respond(this.requestId, status, contentType, body, this.#endsConnection(), headers);
-  }
-
-  refuse(refusal: Refusal, detail: string, errors?: readonly EventFault[], headers?: readonly string[]): void {
-    this.refuseWith(refusal, problem(refusal, detail, errors, headers));
-  }
-
-  /** `answer` must be made by `problem` from the same refusal. */
-  refuseWith(refusal: Refusal, answer: Answer): void {
-    if (this.#ended) return;
-    this.#end(answer.status);
-    this.#context.refusals.refused(refusal);
-    const close = this.#restCostsConnection(refusal);
-    if (close && !this.request.complete) lingerAtEnd(this.connection.socket);
-    const { status, contentType, body, headers } = answer;
-    this.request.respond(this.requestId, status, contentType, body, close || this.#endsConnection(), headers);
+  /** Answers. `undefined`: the answer comes later. */
+  settle(answer: GatewayAnswer | undefined): void {
+    if (this.#ended || answer === undefined) return;
+    this.#answer(answer, this.#restCostsConnection(answer.refusal));
   }
 
   /** The client is gone: there is nobody to answer. */
@@ -95,35 +94,72 @@ export class Exchange implements OpenExchange {
     this.#context.metrics.aborted.add();
   }
 
-  bodyFault(fault: ProtocolFault): boolean {
+  bodyRead(body: Buffer): void {
+    try {
+      this.settle(this.#handler?.body(body));
+    } catch (cause) {
+      this.#context.bug(this, cause);
+    }
+  }
+
+  bodyGrows(bytes: number): void {
+    const answer = this.#handler?.bodyGrows(bytes);
+    if (answer === undefined) return;
+    this.request.abandonBody();
+    this.settle(answer);
+  }
+
+  bodyTooLarge(): void {
+    this.settle(this.#handler?.bodyTooLarge());
+  }
+
+  bodyAborted(): void {
+    this.aborted();
+  }
+
+  fault(fault: ProtocolFault): boolean {
     if (this.#ended) return false;
+    this.request.abandonBody();
     const { refusal, detail } = FAULTS[fault];
-    this.refuse(refusal, detail);
+    this.#answer(problem(refusal, detail), true);
     return true;
+  }
+
+  #answer(answer: GatewayAnswer, close: boolean): void {
+    this.#end(answer.status);
+    if (answer.refusal !== undefined) {
+      const verdict = this.connection.attachment?.verdict;
+      const producer = verdict !== undefined && 'producer' in verdict ? verdict.producer : undefined;
+      this.#context.refusals.refused(answer.refusal, this.requestId, producer, this.#meter.route, answer);
+    }
+    // What was pipelined behind an answer that says close is dropped, so a stopping server says it in the latest request's.
+    this.request.respond(this.requestId, answer, close || (this.#context.draining() && this.request.latest));
   }
 
   #end(status: number): void {
     this.#ended = true;
+    const handler = this.#handler;
+    this.#handler = undefined;
+    handler?.over();
     this.#meter.ended(this.request.method, status, this.#startMs);
   }
 
-  // What was pipelined behind an answer that says close is dropped, so the latest request's answer says it.
-  #endsConnection(): boolean {
-    return this.#context.draining() && this.request.latest;
-  }
-
-  #restCostsConnection(refusal: Refusal): boolean {
-    if (this.request.complete) return false;
-    if (this.request.expectsContinue || this.connection.broken || refusal === 'eventTooLarge') return true;
-    return this.request.bodyMayExceed(REST_BYTES_MAX);
+  #restCostsConnection(refusal: Refusal | undefined): boolean {
+    if (refusal === undefined || this.request.complete) return false;
+    return this.request.expectsContinue || refusal === 'eventTooLarge' || this.request.bodyMayExceed(REST_BYTES_MAX);
   }
 }
 
 /** Counts a request that had no exchange, because its head could not be read, and gives the answer to it. */
-export function headFault(context: ExchangeContext, meter: RouteMeter, fault: ProtocolFault): Answer {
+export function headFault(
+  context: ExchangeContext,
+  meter: RouteMeter,
+  fault: ProtocolFault,
+  requestId: string,
+): GatewayAnswer {
   const { refusal, detail } = FAULTS[fault];
   const answer = problem(refusal, detail);
   meter.ended(NO_ROUTE, answer.status, performance.now());
-  context.refusals.refused(refusal);
+  context.refusals.refused(refusal, requestId, undefined, meter.route, answer);
   return answer;
 }

@@ -6,8 +6,9 @@ import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest } from '../http/request.ts';
-import { rawResponse } from '../http/respond.ts';
-import { route, Router, type Route } from '../http/router.ts';
+import { live, readiness, scrape, type ProcessState } from '../http/process-endpoints.ts';
+import { lastResponse } from '../http/respond.ts';
+import { route, Router, type Route, type RouteMatch } from '../http/router.ts';
 import { HttpsServer } from '../http/server.ts';
 import { addressText } from '../process/env.ts';
 import type { Log } from '../process/log.ts';
@@ -15,11 +16,14 @@ import type { GatewayMetrics } from './metrics.ts';
 import type { TlsMaterial } from '../identity/tls-material.ts';
 import { acceptEvent } from './accept-event.ts';
 import { Admission } from './admission.ts';
+import { challenges, DEFECTS, problem, type GatewayAnswer } from './answers.ts';
 import { Authority, type KnownProducer } from '../identity/authority.ts';
 import { HEADER_BYTES_MAX, HEADERS_MAX, type GatewayConfig } from './config.ts';
 import { Exchange, headFault, type ExchangeContext } from './exchange.ts';
 import { findEvent } from './find-event.ts';
-import { live, ready } from './health.ts';
+import { RefusalLog } from './refusal-log.ts';
+import { LookUpTurns } from './look-up-turns.ts';
+import { Scrape } from './scrape.ts';
 import { NO_ROUTE, RefusalMeter, RouteMeter } from './request-meter.ts';
 import type { TokenVerifier } from '../identity/token-verifier.ts';
 
@@ -33,10 +37,11 @@ export interface GatewayParts {
   readonly metrics: GatewayMetrics;
 }
 
-type Handler = (exchange: Exchange, parameter: string) => void | Promise<void>;
+/** Undefined: the exchange is settled later. */
+type Answering = GatewayAnswer | undefined | Promise<GatewayAnswer | undefined>;
+type Handler = (exchange: Exchange, parameter: string) => Answering;
 
 export class Gateway {
-  readonly #metrics: GatewayMetrics;
   readonly #log: Log;
   readonly #authority: Authority;
   readonly #server: HttpsServer<KnownProducer>;
@@ -44,17 +49,21 @@ export class Gateway {
   readonly #context: ExchangeContext;
   readonly #meters: ReadonlyMap<Route<Handler>, RouteMeter>;
   readonly #noRoute: RouteMeter;
+  readonly #refusalLog: RefusalLog;
+  readonly #scrape: Scrape;
+  readonly #queue: Queue;
+  #listening = false;
   #material: TlsMaterial;
   #stopping = false;
 
   constructor(parts: GatewayParts) {
     const { config, queue, warehouse, metrics } = parts;
-    this.#metrics = metrics;
     this.#log = parts.log;
     this.#material = parts.material;
     this.#authority = new Authority(config.audience, parts.material.trust, parts.verifier);
     const admission = new Admission(config.inFlightMax, config.inFlightBytesMax);
     metrics.eventsInFlight.read(() => admission.events);
+    metrics.queueAvailable.read(() => (queue.state().available ? 1 : 0));
     metrics.connections.read(() => [...this.#server.connections].length);
     metrics.certificateExpiry.readEach(() =>
       this.#material.expiry.map(({ file, atMs }) => ({
@@ -62,23 +71,30 @@ export class Gateway {
         value: Math.round((atMs - Date.now()) / 1000),
       })),
     );
-    this.#context = { metrics, refusals: new RefusalMeter(metrics), draining: () => this.#stopping };
+    this.#queue = queue;
+    this.#scrape = new Scrape(metrics.registry);
+    this.#refusalLog = new RefusalLog(parts.log);
+    this.#context = {
+      metrics,
+      refusals: new RefusalMeter(metrics, this.#refusalLog),
+      draining: () => this.#stopping,
+      bug: (exchange, cause) => this.#bug(exchange, cause),
+    };
+    const challenge = challenges(config.audience, parts.verifier !== undefined);
     const accepting = {
       queue,
       authority: this.#authority,
       admission,
       metrics,
       bodyBytesMax: config.bodyBytesMax,
-      bug: (exchange: Exchange, cause: unknown) => this.#bug(exchange, cause),
+      challenge,
     };
-    const finding = { queue, warehouse, authority: this.#authority };
+    const finding = { queue, warehouse, authority: this.#authority, challenge, turns: new LookUpTurns() };
 
     const routes = [
       route<Handler>('/events', { POST: (exchange) => acceptEvent(accepting, exchange) }),
       route<Handler>('/events/{id}', { GET: (exchange, id) => findEvent(finding, exchange, id) }),
-      route<Handler>('/health/live', { GET: (exchange) => exchange.answer(live()) }),
-      route<Handler>('/health/ready', { GET: (exchange) => exchange.answer(ready(queue, this.#stopping)) }),
-      route<Handler>('/metrics', { GET: (exchange) => this.#scrape(exchange) }),
+      ...(config.adminOnly ? [] : this.#processRoutes()),
     ];
     this.#router = new Router(routes);
     this.#meters = new Map(routes.map((one) => [one, new RouteMeter(metrics, one.name)]));
@@ -90,7 +106,8 @@ export class Gateway {
       {
         request: (connection, request) => this.#handle(connection, request),
         protocolFault: (fault) => {
-          return rawResponse(randomUUID(), headFault(this.#context, this.#noRoute, fault));
+          const requestId = randomUUID();
+          return lastResponse(requestId, headFault(this.#context, this.#noRoute, fault, requestId));
         },
         handshakeFailure: (reason) => {
           metrics.handshakes.counter({ reason }).add();
@@ -100,9 +117,24 @@ export class Gateway {
     );
   }
 
+  /** What the process endpoints tell, here and on a server of their own. Ready means that events can come in. */
+  get state(): ProcessState {
+    return {
+      draining: () => this.#stopping,
+      unready: () => {
+        const state = this.#queue.state();
+        if (!state.available) return state.reason;
+        return this.#listening ? undefined : 'not listening yet';
+      },
+      metrics: () => this.#scrape.text(),
+      metricsType: this.#scrape.contentType,
+    };
+  }
+
   /** Binds, and gives the address as a URL's authority: `127.0.0.1:8443`, `[::1]:8443`. Rejects with the system's error. */
-  async listen(host: string, port: number): Promise<string> {
-    const bound = await this.#server.listen(host, port);
+  async listen(host: string, port: number, reusePort = false): Promise<string> {
+    const bound = await this.#server.listen(host, port, reusePort);
+    this.#listening = true;
     return addressText({ host: bound.address, port: bound.port });
   }
 
@@ -128,9 +160,10 @@ export class Gateway {
   }
 
   /** Stops listening and resolves when every exchange has ended. */
-  drain(): Promise<void> {
+  async drain(): Promise<void> {
     this.#stopping = true;
-    return this.#server.drain();
+    await this.#server.drain();
+    this.#refusalLog.close();
   }
 
   /** Ends what is left. */
@@ -142,37 +175,41 @@ export class Gateway {
     const match = this.#router.find(request.target);
     const meter = match === undefined ? this.#noRoute : (this.#meters.get(match.route) ?? this.#noRoute);
     const exchange = new Exchange(this.#context, connection, request, meter);
-    if (request.fieldCount > HEADERS_MAX) {
-      exchange.refuse('headersTooLarge', `at most ${HEADERS_MAX} header fields are wanted`);
-      return;
-    }
-    if (match === undefined) {
-      exchange.refuse('routeNotFound', 'there is nothing at this path');
-      return;
-    }
-    const handler = match.route.methods.get(request.method);
-    if (handler === undefined) {
-      exchange.refuse('methodNotAllowed', `${match.route.allow} is wanted here`, undefined, [
-        'Allow',
-        match.route.allow,
-      ]);
-      return;
-    }
     try {
-      const done = handler(exchange, match.parameter);
-      if (done !== undefined) done.catch((cause: unknown) => this.#bug(exchange, cause));
+      const answer = this.#answer(exchange, match);
+      if (answer instanceof Promise) {
+        answer.then((later) => exchange.settle(later)).catch((cause: unknown) => this.#bug(exchange, cause));
+      } else {
+        exchange.settle(answer);
+      }
     } catch (cause) {
       this.#bug(exchange, cause);
     }
   }
 
-  async #scrape(exchange: Exchange): Promise<void> {
-    const { registry } = this.#metrics;
-    exchange.answer({ status: 200, contentType: registry.contentType, body: await registry.metrics() });
+  #answer(exchange: Exchange, match: RouteMatch<Handler> | undefined): Answering {
+    const { request } = exchange;
+    if (request.defect !== undefined) return DEFECTS[request.defect];
+    if (request.fieldCount > HEADERS_MAX)
+      return problem('headersTooLarge', `expected at most ${HEADERS_MAX} header fields`);
+    if (match === undefined) return problem('routeNotFound', 'there is nothing at this path');
+    const { methods, allow } = match.route;
+    const handler = methods.get(request.method);
+    if (handler === undefined) return problem('methodNotAllowed', `expected ${allow}`, undefined, ['Allow', allow]);
+    return handler(exchange, match.parameter);
+  }
+
+  #processRoutes(): Route<Handler>[] {
+    const { state } = this;
+    return [
+      route<Handler>('/health/live', { GET: live }),
+      route<Handler>('/health/ready', { GET: () => readiness(state) }),
+      route<Handler>('/metrics', { GET: () => scrape(state) }),
+    ];
   }
 
   #bug(exchange: Exchange, cause: unknown): void {
     this.#log.error({ err: cause, requestId: exchange.requestId }, 'a handler failed');
-    exchange.refuse('internal', 'the gateway failed on this request');
+    exchange.settle(problem('internal', 'the gateway failed on this request'));
   }
 }

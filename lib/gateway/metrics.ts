@@ -40,6 +40,7 @@ export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures:
   return {
     registry,
     eventsInFlight: gauge('ingest_events_in_flight', 'Events admitted and not answered yet.'),
+    queueAvailable: gauge('ingest_queue_available', '1 while the queue takes events, by the last probe; else 0.'),
     connections: gauge('ingest_connections', 'TLS connections that are open.'),
     /** One sample for each file; negative once it has expired. */
     certificateExpiry: gauge(
@@ -62,7 +63,12 @@ export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures:
       'Accepted events that the queue dropped before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, or deleted by hand.',
     ).counter(),
     aborted: counter('ingest_aborted_total', 'Requests that the client gave up before they were answered.').counter(),
-    shed: counter('ingest_shed_total', 'Events refused because too much was in flight.').counter(),
+    /** Nothing is shed without the dispatcher of RFC 014. */
+    shed: counter('ingest_shed_total', 'Events answered with status shed; 0 without a dispatcher.').counter(),
+    refusedOverload: counter(
+      'ingest_refused_overload_total',
+      'Requests refused because too much was in flight.',
+    ).counter(),
     tlsReloads: counter('ingest_tls_reloads_total', 'TLS material taken into use after a change.').counter(),
     tlsReloadFailures: counter(
       'ingest_tls_reload_failures_total',

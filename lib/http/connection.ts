@@ -1,16 +1,20 @@
-// What the server knows of one TLS connection, and how a connection ends.
+// One TLS connection. It is the sole owner of the socket: nobody else reads from it, writes to it or ends it.
+//
+// What its states are side.ts says: plain → handing over → node; from each of them → closing → closed.
+//
+// Invariant: a connection is ended in one place, behind its last answer, or destroyed.
 import type { X509Certificate } from 'node:crypto';
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TLSSocket } from 'node:tls';
-import type { DirectReader } from './direct-reader.ts';
-import type { ProtocolFault } from './faults.ts';
+import { PIECE_CHARACTERS, whatIsOverdue, type TimeLimits } from './limits.ts';
+import type { HandOver } from './node/hand-over.ts';
+import { PlainSide } from './plain/side.ts';
+import type { HttpRequest, ProtocolFault } from './request.ts';
+import type { ConnectionState, Side, Wire } from './side.ts';
 
 /** How long a connection that we close is still read from, so that the client gets to see our last answer. */
 const LINGER_MS = 1_000;
 /** How long the client may take before that to take the answers that were written. */
 const LAST_WRITE_MS = 10_000;
-
-const CONNECTION = Symbol('connection');
 
 /** The client's certificate in the handshake that opened a connection. */
 export interface ClientCertificate {
@@ -19,56 +23,275 @@ export interface ClientCertificate {
   readonly fault: string | undefined;
 }
 
-/**
- * An exchange whose request is still arriving. `bodyFault`: the rest of it cannot be read; answer and close. False when
- * it was answered before.
- */
-export interface OpenExchange {
-  bodyFault(fault: ProtocolFault): boolean;
+/** The server that a connection belongs to. */
+export interface ConnectionHost<T> {
+  /** The header lines that say how long a connection may idle. */
+  readonly keepAlive: string;
+  readonly handOver: HandOver;
+  /** Plain requests are read by our own reader. */
+  readonly readsPlain: boolean;
+  /** Calls `flush` at the end of this turn of the event loop. */
+  wake(connection: Connection<T>): void;
+  request(connection: Connection<T>, request: HttpRequest): void;
+  /** The whole response to a request whose head could not be read. */
+  protocolFault(fault: ProtocolFault): string;
+  /** A producer's request has been seen on it. */
+  known(connection: Connection<T>): void;
+  closed(connection: Connection<T>): void;
 }
 
-/** Per-connection state. `owner` and `exchange` are the application's to set. */
-export class Connection<T> {
-  readonly socket: TLSSocket;
+/** `T` is what the application keeps with a connection. */
+export class Connection<T> implements Wire {
   /**
    * Taken once. The socket's own `getPeerX509Certificate()` gives the certificate of the latest handshake and `authorized` the
    * verdict on the first one, so they must not be asked later. Undefined where the client sent none.
    */
   readonly clientCertificate: ClientCertificate | undefined;
-  /** Who is at the other end, as far as that is known. */
-  owner: T | undefined;
-  /** The latest exchange, for as long as its request may still be arriving. */
-  exchange: OpenExchange | undefined;
-  /** Reads and answers plain requests here; undefined once the connection is node:http's. */
-  direct: DirectReader | undefined;
-  /** Since then: the latest exchange. Responses leave in order, so when this one has left, all have. */
-  request: IncomingMessage | undefined;
-  response: ServerResponse | undefined;
-  /** The parser gave up; nothing more is read from here. */
-  broken = false;
-  /** Its handshake judged the client by the trust that is in use now. */
-  current = false;
+  readonly #host: ConnectionHost<T>;
+  readonly #socket: TLSSocket;
+  #state: ConnectionState = 'plain';
+  #side: Side;
+  #attachment: T | undefined;
+  #handshakeCounts: boolean;
+  #known = false;
+  #clientEnded = false;
+  #awake = false;
+  /** When it ends, what may still come is waited for. */
+  #lingers = false;
+  /** What leaves in pieces, from `#sent` on, and who waits until more may be written. */
+  #sending: string | Buffer | undefined;
+  #sent = 0;
+  #written: (() => void) | undefined;
+  /** How much had come and was unread when that was last found to have changed, and when that was. */
+  #quietRequests = 0;
+  #quietUnread = 0;
+  #quietSinceMs = performance.now();
   /** When a stopping server first saw nothing going on here. */
-  idleSinceMs: number | undefined;
-  /** While node:http is given what had come before it got the connection: the requests that it found there, to be served. */
-  fed: (() => void)[] | undefined;
-  /** When a look at this connection first found as many direct requests and unread bytes as it has now, and how many those were. */
-  quietSinceMs = performance.now();
-  quietRequests = 0;
-  quietUnread = 0;
+  #idleSinceMs: number | undefined;
 
-  constructor(socket: TLSSocket) {
-    this.socket = socket;
+  /** `handshakeCounts`: the handshake judged the client by the trust that is in use now. */
+  constructor(socket: TLSSocket, host: ConnectionHost<T>, handshakeCounts: boolean) {
+    this.#socket = socket;
+    this.#host = host;
+    this.#handshakeCounts = handshakeCounts;
+    this.#side = new PlainSide(this);
     this.clientCertificate = clientCertificateOf(socket);
-    (socket as unknown as Record<symbol, unknown>)[CONNECTION] = this;
+    socket.on('data', this.#onData);
+    socket.on('end', this.#onEnd);
+    socket.on('drain', this.#onDrain);
+    socket.on('close', this.#onClose);
+    socket.on('error', ignore);
+    if (host.readsPlain) return;
+    this.#state = 'handing over';
+    this.handOver(NOTHING);
   }
 
-  /** True while an answer is owed or on its way. */
-  get busy(): boolean {
-    if (this.direct !== undefined) return this.direct.busy;
-    return this.response !== undefined && !this.response.writableFinished && !this.response.destroyed;
+  get attachment(): T | undefined {
+    return this.#attachment;
   }
+
+  /** The client showed a certificate that OpenSSL accepted. */
+  get certified(): boolean {
+    return this.clientCertificate !== undefined && this.clientCertificate.fault === undefined;
+  }
+
+  /** A request on it was a producer's. */
+  know(): void {
+    if (this.#known) return;
+    this.#known = true;
+    this.#host.known(this);
+  }
+
+  attach(attachment: T | undefined): void {
+    this.#attachment = attachment;
+  }
+
+  get handshakeCounts(): boolean {
+    return this.#handshakeCounts;
+  }
+
+  /** The trust that the handshake was judged by is not in use any more. */
+  outdateHandshake(): void {
+    this.#handshakeCounts = false;
+  }
+
+  /** Ends at once, whatever is owed. */
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  get keepAlive(): string {
+    return this.#host.keepAlive;
+  }
+
+  get state(): ConnectionState {
+    return this.#state;
+  }
+
+  get writable(): boolean {
+    return this.#sending === undefined && !this.#socket.writableNeedDrain;
+  }
+
+  wake(): void {
+    if (this.#awake) return;
+    this.#awake = true;
+    this.#host.wake(this);
+  }
+
+  request(request: HttpRequest): void {
+    this.#idleSinceMs = undefined;
+    this.#host.request(this, request);
+  }
+
+  write(text: string | Buffer, encoding: BufferEncoding, done?: () => void): void {
+    if (this.#sending !== undefined) throw new Error('an answer is written before the one before it has left');
+    if (text.length <= 2 * PIECE_CHARACTERS) {
+      if (this.#socket.writable) this.#socket.write(text, encoding);
+    } else {
+      this.#sending = encoding === 'latin1' || typeof text !== 'string' ? text : Buffer.from(text, encoding);
+      this.#sendPieces();
+    }
+    if (done === undefined) return;
+    if (this.writable) done();
+    else this.#written = done;
+  }
+
+  pause(): void {
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    this.#socket.resume();
+  }
+
+  stopReading(unread: boolean): void {
+    this.#lingers ||= unread;
+    if (this.#state === 'closing' || this.#state === 'closed') return;
+    this.#state = 'closing';
+    this.#side.stop();
+    this.#socket.resume();
+  }
+
+  end(unread: boolean): void {
+    this.stopReading(unread);
+    if (this.#sending !== undefined) this.#written = () => this.end(false);
+    else if (this.#lingers) linger(this.#socket);
+    else this.#socket.destroySoon();
+  }
+
+  sayLast(fault: ProtocolFault): void {
+    this.stopReading(true);
+    this.write(this.#host.protocolFault(fault), 'latin1');
+    this.end(true);
+  }
+
+  abort(): void {
+    if (!this.#socket.writableEnded) this.#socket.destroy();
+  }
+
+  prepareHandOver(): void {
+    this.#state = 'handing over';
+    this.wake();
+  }
+
+  handOver(rest: Buffer): void {
+    if (this.#state !== 'handing over') throw new Error(`a connection that is ${this.#state} is handed over`);
+    this.#state = 'node';
+    this.#side = this.#host.handOver.adopt(this, this.#side.requests);
+    if (rest.length > 0) this.#side.feed(rest);
+    if (this.#clientEnded) this.#side.feedEnd();
+  }
+
+  /** At the end of a turn of the event loop in which something has changed. */
+  flush(): void {
+    this.#awake = false;
+    if (this.#state !== 'closed') this.#side.flush();
+  }
+
+  /** Ends what has taken too long. */
+  check(nowMs: number, limits: TimeLimits): void {
+    const { requests, owing, headSinceMs, bodySinceMs } = this.#side;
+    const unreadBytes =
+      this.#socket.writableLength + (this.#sending === undefined ? 0 : this.#sending.length - this.#sent);
+    if (requests !== this.#quietRequests || unreadBytes !== this.#quietUnread || owing) {
+      this.#quietRequests = requests;
+      this.#quietUnread = unreadBytes;
+      this.#quietSinceMs = nowMs;
+    }
+    const snapshot = {
+      headSinceMs,
+      bodySinceMs,
+      owing,
+      unreadBytes,
+      quietSinceMs: this.#quietSinceMs,
+      requests,
+      certified: this.certified,
+    };
+    const overdue = whatIsOverdue(snapshot, nowMs, limits);
+    if (overdue === undefined) return;
+    if (this.#state === 'closing' || unreadBytes > 0) this.#socket.destroy();
+    else if (overdue === 'head') this.sayLast('timeout');
+    else if (overdue === 'request') this.end(false);
+    else if (!this.#side.late()) this.#socket.destroy();
+  }
+
+  /** While the server stops: ends when nothing has gone on here for `graceMs`, and a look at what has arrived brings nothing. */
+  endIdle(nowMs: number, graceMs: number): void {
+    if (this.#busy) return;
+    this.#idleSinceMs ??= nowMs;
+    if (nowMs - this.#idleSinceMs < graceMs) return;
+    // A look at what has arrived comes between this timer and the check phase.
+    setImmediate(() => {
+      if (this.#idleSinceMs !== undefined && !this.#busy) this.end(false);
+    });
+  }
+
+  get #busy(): boolean {
+    return this.#side.busy || this.#socket.writableLength > 0 || this.#sending !== undefined;
+  }
+
+  #sendPieces(): void {
+    while (this.#sending !== undefined && !this.#socket.writableNeedDrain && this.#socket.writable) {
+      const [from, to] = [this.#sent, this.#sent + PIECE_CHARACTERS];
+      const piece =
+        typeof this.#sending === 'string' ? this.#sending.slice(from, to) : this.#sending.subarray(from, to);
+      this.#sent += piece.length;
+      if (this.#sent === this.#sending.length) {
+        this.#sending = undefined;
+        this.#sent = 0;
+      }
+      this.#socket.write(piece, 'latin1'); // A string that is in pieces is latin1.
+    }
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    if (this.#state !== 'closing' && this.#state !== 'closed') this.#side.feed(chunk);
+  };
+
+  readonly #onEnd = (): void => {
+    this.#clientEnded = true;
+    if (this.#state !== 'closing' && this.#state !== 'closed') this.#side.feedEnd();
+  };
+
+  readonly #onDrain = (): void => {
+    this.#sendPieces();
+    if (!this.writable) return;
+    const written = this.#written;
+    this.#written = undefined;
+    written?.();
+    this.wake();
+  };
+
+  readonly #onClose = (): void => {
+    this.#state = 'closed';
+    this.#sending = undefined;
+    this.#side.close();
+    this.#host.closed(this);
+  };
 }
+
+const NOTHING = Buffer.alloc(0);
+const ignore = (): void => undefined; // 'close' follows, and tells.
 
 function clientCertificateOf(socket: TLSSocket): ClientCertificate | undefined {
   const certificate = socket.getPeerX509Certificate();
@@ -78,21 +301,12 @@ function clientCertificateOf(socket: TLSSocket): ClientCertificate | undefined {
   return { certificate, fault: error instanceof Error ? error.message : String(error) };
 }
 
-/** The connection that a request came by. */
-export function connectionOf<T>(socket: unknown): Connection<T> | undefined {
-  return (socket as Record<symbol, Connection<T> | undefined>)[CONNECTION];
-}
-
 /**
- * Makes the end of this connection a lingering one. Without it, closing while the client still sends resets the
- * connection, and a reset can overtake the answer (RFC 9112, section 9.6).
+ * Ends our side, throws away what still comes, and lets go when the client has ended too or a second after our last byte.
+ * Without it, closing while the client still sends resets the connection, and a reset can overtake the answer (RFC 9112,
+ * section 9.6).
  */
-export function lingerAtEnd(socket: TLSSocket): void {
-  socket.destroySoon = () => linger(socket);
-}
-
-/** Ends our side, throws away what still comes, and lets go when the client has ended too or a second after our last byte. */
-export function linger(socket: TLSSocket): void {
+function linger(socket: TLSSocket): void {
   if (socket.destroyed) return;
   let timer = setTimeout(() => socket.destroy(), LAST_WRITE_MS);
   socket.once('close', () => clearTimeout(timer));

@@ -1,7 +1,14 @@
 // A request as its handler sees it, and the way to answer it, whichever reader took it off the wire.
+import type { Answer } from './respond.ts';
 
-/** Whoever waits for a body. Exactly one of `bodyRead`, `bodyTooLarge` and `bodyAborted` comes, once, unless it is abandoned. */
-export interface BodySink {
+/** Why the rest of a request cannot be read, or why a head could not. */
+export type ProtocolFault = 'malformed' | 'headersTooLarge' | 'timeout' | 'connect';
+
+/**
+ * Who handles a request, as its reader sees it. Of `bodyRead`, `bodyTooLarge` and `bodyAborted` exactly one comes, once, for a
+ * body that was asked for and not abandoned.
+ */
+export interface RequestListener {
   /** `bytes` more of a body that announced no length have come. Whoever wants no more abandons the body here. */
   bodyGrows(bytes: number): void;
   /** All of it. May come before `readBody` returns. */
@@ -10,12 +17,19 @@ export interface BodySink {
   bodyTooLarge(): void;
   /** The client went away. */
   bodyAborted(): void;
+  /** The rest of the request cannot be read, or did not come in time: answer and close. False when it was answered before. */
+  fault(fault: ProtocolFault): boolean;
 }
+
+/** Why a request that could be read must not be handled: it could mean another thing to another reader. */
+export type RequestDefect = 'host' | 'transferCoding' | 'repeatedField' | 'version';
 
 export interface HttpRequest {
   readonly method: string;
   /** The request target as it stood (RFC 9112, section 3.2). */
   readonly target: string;
+  /** Undefined: it may be handled. */
+  readonly defect: RequestDefect | undefined;
   readonly fieldCount: number;
   readonly contentType: string | undefined;
   readonly contentEncoding: string | undefined;
@@ -34,22 +48,14 @@ export interface HttpRequest {
   /** Nobody is there to be answered. */
   readonly gone: boolean;
 
+  /** Who is told from now on; once, before anything else is called. */
+  listen(listener: RequestListener): void;
   /** A body without an announced length, or one longer than `bytes`, may be under way. */
   bodyMayExceed(bytes: number): boolean;
   continue(): void;
-  readBody(bytesMax: number, sink: BodySink): void;
-  /** Not a word to the sink any more; what still arrives is thrown away. */
+  readBody(bytesMax: number): void;
+  /** Not a word about the body any more; what still arrives is thrown away. */
   abandonBody(): void;
-  /**
-   * Writes the one answer. `extra`: name, value, name, value …. With `close` the connection ends after it. False when
-   * there was nobody to write to, or it was answered before.
-   */
-  respond(
-    requestId: string,
-    status: number,
-    contentType: string,
-    body: string,
-    close: boolean,
-    extra?: readonly string[],
-  ): boolean;
+  /** The one answer. With `close` the connection ends after it. False when nobody is there, or it was answered before. */
+  respond(requestId: string, answer: Answer, close: boolean): boolean;
 }

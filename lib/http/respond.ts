@@ -1,4 +1,4 @@
-// The one place that writes a response.
+// The one form of a response, as text and through node:http.
 //
 // Invariant: every response carries X-Request-Id and Content-Length, and head and body leave in one write. A response
 // that was begun or whose connection is gone is left alone.
@@ -26,29 +26,17 @@ export interface Answer {
   readonly headers?: readonly string[];
 }
 
-/** Writes `answer`; with `close` the connection ends after it. False when there was nobody to write to. */
-export function respond(response: ServerResponse, requestId: string, answer: Answer, close: boolean): boolean {
-  return respondWith(response, requestId, answer.status, answer.contentType, answer.body, close, answer.headers);
-}
-
 /**
- * The same, without an object for the answer (the hot path).
+ * Writes `answer`; with `close` the connection ends after it. False when there was nobody to write to.
  * Fact: writeHead with a flat array and end with a string make one string and one write; setHeader makes a map of
  * lower-cased names first.
  */
-export function respondWith(
-  response: ServerResponse,
-  requestId: string,
-  status: number,
-  contentType: string,
-  body: string,
-  close: boolean,
-  extra?: readonly string[],
-): boolean {
+export function respond(response: ServerResponse, requestId: string, answer: Answer, close: boolean): boolean {
   if (response.headersSent || response.destroyed) return false;
+  const { status, contentType, body, headers: more } = answer;
   const bytes = Buffer.byteLength(body);
   const headers = ['Content-Type', contentType, 'Content-Length', String(bytes), 'X-Request-Id', requestId];
-  if (extra !== undefined) headers.push(...extra);
+  if (more !== undefined) headers.push(...more);
   if (close) headers.push('Connection', 'close');
   response.writeHead(status, headers);
   // Fact: the socket writes a latin1 string as it is, and measures and encodes a utf8 one. Nearly all bodies are ASCII.
@@ -56,28 +44,20 @@ export function respondWith(
   return true;
 }
 
-/** A whole response as text, for a connection whose parser gave up: there is no response object for it. */
-export function rawResponse(requestId: string, answer: Answer): string {
-  const { status, contentType, body, headers } = answer;
-  return responseText(requestId, status, contentType, body, Buffer.byteLength(body), 'Connection: close\r\n', headers);
+/** A whole response as text, for a connection whose parser gave up: there is no request to answer. */
+export function lastResponse(requestId: string, answer: Answer): string {
+  return responseText(requestId, answer, Buffer.byteLength(answer.body), 'Connection: close\r\n');
 }
 
 /**
- * A whole response as text (RFC 9112, section 4). `bytes` is the length of `body` in UTF-8; `connection` are the header
- * lines that say what becomes of the connection, each with its line end; `extra`: name, value, name, value ….
+ * A whole response as text (RFC 9112, section 4). `bytes` is the length of the body in UTF-8; `connection` are the header
+ * lines that say what becomes of the connection, each with its line end.
  */
-export function responseText(
-  requestId: string,
-  status: number,
-  contentType: string,
-  body: string,
-  bytes: number,
-  connection: string,
-  extra?: readonly string[],
-): string {
+export function responseText(requestId: string, answer: Answer, bytes: number, connection: string): string {
+  const { status, contentType, body, headers } = answer;
   let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: ${contentType}\r\nContent-Length: ${bytes}\r\nX-Request-Id: ${requestId}\r\n`;
-  if (extra !== undefined) {
-    for (let at = 0; at + 1 < extra.length; at += 2) text += `${extra[at]}: ${extra[at + 1]}\r\n`;
+  if (headers !== undefined) {
+    for (let at = 0; at + 1 < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`;
   }
   return `${text}${dateLine()}${connection}\r\n${body}`;
 }

@@ -5,26 +5,21 @@
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest } from '../http/request.ts';
 import type { ClientTrust } from './client-trust.ts';
-import {
-  audienceUri,
-  certificateVerdict,
-  clientIdentity,
-  type ClientIdentity,
-  type Verdict,
-} from './producer-identity.ts';
+import { audienceUri, certificateVerdict, clientIdentity, type Verdict } from './producer-identity.ts';
 import type { TokenVerifier } from './token-verifier.ts';
 
 /** What is kept for each connection. Without tokens `token` stays undefined. */
 export interface KnownProducer {
-  readonly identity: ClientIdentity | undefined;
-  token: string | undefined;
-  verdict: Verdict | undefined;
+  readonly token: string | undefined;
+  readonly verdict: Verdict;
 }
 
 export class Authority {
   readonly #wantedUri: string;
   readonly #verifier: TokenVerifier | undefined;
   #trust: ClientTrust;
+  /** Grows whenever verdicts are dropped. */
+  #generation = 0;
 
   constructor(audience: string, trust: ClientTrust, verifier: TokenVerifier | undefined) {
     this.#wantedUri = audienceUri(audience);
@@ -35,8 +30,8 @@ export class Authority {
   /** The verdict, at once where the connection (and this token on it) is known, else as soon as it is found out. */
   judge(connection: Connection<KnownProducer>, request: HttpRequest): Verdict | Promise<Verdict> {
     const now = Date.now();
-    const known = connection.owner;
-    if (known?.verdict !== undefined && now < known.verdict.untilMs && known.token === this.#tokenOf(request)) {
+    const known = connection.attachment;
+    if (known !== undefined && now < known.verdict.untilMs && known.token === this.#tokenOf(request)) {
       return known.verdict;
     }
     return this.#judgeAnew(connection, request, now);
@@ -45,14 +40,15 @@ export class Authority {
   /** Judges all connections by new trust material; the ones that do not hold are closed. */
   replaceTrust(trust: ClientTrust, connections: Iterable<Connection<KnownProducer>>): number {
     this.#trust = trust;
+    this.#generation += 1;
     const now = Date.now();
     let closed = 0;
     for (const connection of connections) {
-      connection.owner = undefined;
+      connection.attach(undefined);
       const client = connection.clientCertificate;
       if (client === undefined || client.fault !== undefined) continue;
-      if (trust.judge(client.certificate, connection.current, now).trusted) continue;
-      connection.socket.destroy();
+      if (trust.judge(client.certificate, connection.handshakeCounts, now).trusted) continue;
+      connection.destroy();
       closed += 1;
     }
     return closed;
@@ -60,7 +56,8 @@ export class Authority {
 
   /** Forgets verdicts, e.g. because token keys changed. */
   forget(connections: Iterable<Connection<KnownProducer>>): void {
-    for (const connection of connections) connection.owner = undefined;
+    this.#generation += 1;
+    for (const connection of connections) connection.attach(undefined);
   }
 
   #tokenOf(request: HttpRequest): string | undefined {
@@ -68,22 +65,21 @@ export class Authority {
   }
 
   #judgeAnew(connection: Connection<KnownProducer>, request: HttpRequest, now: number): Verdict | Promise<Verdict> {
-    const identity = clientIdentity(connection.clientCertificate, this.#trust, connection.current, now);
-    if ('kind' in identity) {
-      connection.owner = { identity: undefined, token: this.#tokenOf(request), verdict: identity };
-      return identity;
-    }
-    const known: KnownProducer = { identity, token: undefined, verdict: undefined };
-    connection.owner = known;
+    const identity = clientIdentity(connection.clientCertificate, this.#trust, connection.handshakeCounts, now);
+    if ('kind' in identity) return this.#keep(connection, this.#tokenOf(request), identity);
     if (this.#verifier === undefined) {
-      known.verdict = certificateVerdict(identity, this.#wantedUri);
-      return known.verdict;
+      return this.#keep(connection, undefined, certificateVerdict(identity, this.#wantedUri));
     }
     const token = this.#tokenOf(request);
+    const generation = this.#generation;
     return this.#verifier.verify(token, identity, now).then((verdict) => {
-      known.token = token;
-      known.verdict = verdict;
-      return verdict;
+      // What was found out under trust or keys that have changed since is not kept.
+      return generation === this.#generation ? this.#keep(connection, token, verdict) : verdict;
     });
+  }
+
+  #keep(connection: Connection<KnownProducer>, token: string | undefined, verdict: Verdict): Verdict {
+    connection.attach({ token, verdict });
+    return verdict;
   }
 }

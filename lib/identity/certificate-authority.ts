@@ -56,6 +56,19 @@ export class CertificateAuthority {
     return new CertificateAuthority(certificate, keys);
   }
 
+  /** An authority that was made before, from its PEM files. */
+  static async load(certificate: string, key: string): Promise<CertificateAuthority> {
+    const loaded = new x509.X509Certificate(certificate);
+    const der = Buffer.from(key.replace(/-----[^-]+-----|\s/g, ''), 'base64');
+    const privateKey = await webcrypto.subtle.importKey('pkcs8', der, ALGORITHM, true, ['sign']);
+    return new CertificateAuthority(loaded, { privateKey, publicKey: await loaded.publicKey.export(webcrypto) });
+  }
+
+  /** Its key as PEM. */
+  key(): Promise<string> {
+    return pemOf(this.#keys.privateKey);
+  }
+
   async issue(options: IssueOptions): Promise<Issued> {
     const keys = await generateKeys();
     const certificate = await this.#sign(options, keys);

@@ -1,4 +1,4 @@
-// Development certificates in the state folder: an authority, a server on loopback names, one producer.
+// Development certificates in the state folder: an authority, a server on loopback names, one producer, and more of them.
 //
 // They are made only when no TLS material is configured and the gateway listens on loopback, kept while they have a
 // week to live and carry the wanted audience, and made anew otherwise. Several processes may start at once: each
@@ -43,6 +43,32 @@ export async function developmentCertificates(stateDir: string, audienceUri: str
   return files;
 }
 
+/**
+ * A certificate for another producer, `urn:ingest:producer:<name>`, by the authority that is there: paths of PEM files. Rejects
+ * where no gateway has made one yet.
+ */
+export async function producerCertificate(
+  stateDir: string,
+  name: string,
+  audienceUri: string,
+): Promise<{ readonly cert: string; readonly key: string; readonly ca: string }> {
+  const folder = join(stateDir, 'tls');
+  const files = { cert: join(folder, `${name}.pem`), key: join(folder, `${name}-key.pem`), ca: join(folder, 'ca.pem') };
+  const [certificate, key] = await Promise.all(
+    [files.ca, join(folder, 'ca-key.pem')].map((path) => readFile(path, 'utf8')),
+  ).catch(() => []);
+  if (certificate === undefined || key === undefined)
+    throw new Error(
+      `${folder} holds no development authority with its key; remove that folder and start a gateway once`,
+    );
+  const { CertificateAuthority } = await import('./certificate-authority.ts');
+  const authority = await CertificateAuthority.load(certificate, key);
+  const made = await authority.issue({ commonName: name, uris: [`urn:ingest:producer:${name}`, audienceUri] });
+  await writeFile(files.cert, made.certificate);
+  await writeFile(files.key, made.key, { mode: 0o600 });
+  return files;
+}
+
 async function usable(files: DevelopmentCertificates, audienceUri: string): Promise<boolean> {
   try {
     const [ca, cert, producer] = await Promise.all(
@@ -78,6 +104,7 @@ async function make(folder: string, audienceUri: string): Promise<void> {
   });
   const secret = { mode: 0o600 };
   await writeFile(join(folder, 'ca.pem'), authority.certificate);
+  await writeFile(join(folder, 'ca-key.pem'), await authority.key(), secret);
   await writeFile(join(folder, 'server.pem'), server.certificate);
   await writeFile(join(folder, 'server-key.pem'), server.key, secret);
   await writeFile(join(folder, 'producer.pem'), producer.certificate);

@@ -14,7 +14,7 @@ const AUDIENCE_PREFIX = 'urn:ingest:aud:';
 export type Verdict =
   | { readonly kind: 'producer'; readonly producer: string; readonly untilMs: number }
   | { readonly kind: 'unauthenticated'; readonly detail: string; readonly untilMs: number }
-  | { readonly kind: 'audienceMissing'; readonly detail: string; readonly untilMs: number }
+  | { readonly kind: 'audienceMissing'; readonly producer: string; readonly detail: string; readonly untilMs: number }
   /** It could not be found out now (a key server does not answer); asking again may help. */
   | { readonly kind: 'unknown'; readonly detail: string; readonly untilMs: number };
 
@@ -60,6 +60,7 @@ export function certificateVerdict(identity: ClientIdentity, wantedUri: string):
     return { kind: 'producer', producer: identity.producer, untilMs: identity.untilMs };
   return {
     kind: 'audienceMissing',
+    producer: identity.producer,
     detail: `the client certificate lacks the audience ${wantedUri}`,
     untilMs: identity.untilMs,
   };

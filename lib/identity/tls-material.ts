@@ -33,16 +33,33 @@ export class TlsMaterialError extends Error {
   override readonly name = 'TlsMaterialError';
 }
 
-/** Rejects with TlsMaterialError. */
+/** Rejects with TlsMaterialError, which names all files that cannot be used, a line each. */
 export async function loadTlsMaterial(files: TlsFiles): Promise<TlsMaterial> {
-  const [cert, key, ca, crl] = await Promise.all([
-    pem('INGEST_TLS_CERT', files.cert),
+  const read = await Promise.allSettled([
+    pem('INGEST_TLS_CERT', files.cert).then((text) => ({
+      text,
+      list: certificates('INGEST_TLS_CERT', files.cert, text),
+    })),
     pem('INGEST_TLS_KEY', files.key),
-    pem('INGEST_TLS_CLIENT_CA', files.clientCa),
+    pem('INGEST_TLS_CLIENT_CA', files.clientCa).then((text) => ({
+      text,
+      list: certificates('INGEST_TLS_CLIENT_CA', files.clientCa, text),
+    })),
     files.clientCrl === undefined ? undefined : pem('INGEST_TLS_CLIENT_CRL', files.clientCrl),
   ]);
-  const own = certificates('INGEST_TLS_CERT', files.cert, cert);
-  const authorities = certificates('INGEST_TLS_CLIENT_CA', files.clientCa, ca);
+  const [certFile, keyFile, caFile, crlFile] = read;
+  if (
+    certFile.status === 'rejected' ||
+    keyFile.status === 'rejected' ||
+    caFile.status === 'rejected' ||
+    crlFile.status === 'rejected'
+  ) {
+    const wrong = read.flatMap((one) => (one.status === 'rejected' ? [reason(one.reason)] : []));
+    throw new TlsMaterialError(wrong.join('\n'));
+  }
+  const { text: cert, list: own } = certFile.value;
+  const { text: ca, list: authorities } = caFile.value;
+  const [key, crl] = [keyFile.value, crlFile.value];
   // Fact: node takes the first list of a string and drops the others without a word. Choice: one string for each.
   const context: SecureContextOptions = {
     cert,
@@ -82,7 +99,7 @@ async function pem(key: string, path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (cause) {
-    throw new TlsMaterialError(`${key}=${JSON.stringify(path)}: a readable PEM file is wanted (${errno(cause)})`);
+    throw new TlsMaterialError(`${key}=${JSON.stringify(path)}: expected a readable PEM file (${errno(cause)})`);
   }
 }
 
@@ -97,7 +114,7 @@ function certificates(key: string, path: string, text: string): X509Certificate[
   } catch {
     // Told below: the file holds something that is no certificate.
   }
-  throw new TlsMaterialError(`${key}=${JSON.stringify(path)}: a PEM file with one certificate or more is wanted`);
+  throw new TlsMaterialError(`${key}=${JSON.stringify(path)}: expected a PEM file with at least one certificate`);
 }
 
 const wrongList = (path: string, why: string): TlsMaterialError =>
@@ -105,7 +122,7 @@ const wrongList = (path: string, why: string): TlsMaterialError =>
 
 function revocationLists(path: string, text: string): string[] {
   const found = blocks(text, 'X509 CRL');
-  if (found.length === 0) throw wrongList(path, 'a PEM file with one revocation list or more is wanted');
+  if (found.length === 0) throw wrongList(path, 'expected a PEM file with at least one revocation list');
   return found;
 }
 

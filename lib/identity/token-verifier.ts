@@ -80,7 +80,13 @@ export class TokenVerifier {
     const untilMs = Math.min(identity.untilMs, (payload.exp ?? 0) * 1000);
     const audiences = Array.isArray(payload.aud) ? payload.aud : [payload.aud];
     if (audiences.includes(this.#options.audience)) return { kind: 'producer', producer: identity.producer, untilMs };
-    return { kind: 'audienceMissing', detail: `the token lacks the audience ${this.#options.audience}`, untilMs };
+    const { producer } = identity;
+    return {
+      kind: 'audienceMissing',
+      producer,
+      detail: `the token lacks the audience ${this.#options.audience}`,
+      untilMs,
+    };
   }
 
   async #payloadOf(token: string, nowMs: number): Promise<JWTPayload> {
@@ -151,7 +157,7 @@ async function keysOf(jwks: string): Promise<JWTVerifyGetKey> {
     return createLocalJWKSet(JSON.parse(await readFile(jwks, 'utf8')) as JSONWebKeySet);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : 'unknown error';
-    throw new Error(`INGEST_TOKEN_JWKS=${JSON.stringify(jwks)}: a JSON Web Key Set (RFC 7517) is wanted (${why})`, {
+    throw new Error(`INGEST_TOKEN_JWKS=${JSON.stringify(jwks)}: expected a JSON Web Key Set (RFC 7517) (${why})`, {
       cause,
     });
   }

@@ -2,7 +2,7 @@
 //
 // Invariant: the rows are the table in openapi/events.yaml and in the README, and the label values of
 // `ingest_errors_total`; a test holds the four equal. `code`, `status` and `retryable` are the contract
-// (specification, "Errors"); `title` is public and stable; what happened in this one case is the caller's `detail`.
+// (openapi/rules.md, 5); `title` is public and stable; what happened in this one case is the caller's `detail`.
 // The text of an internal failure is never part of an answer.
 
 /** One row. `retryAfterS` is the Retry-After header in seconds (RFC 9110, section 10.2.3). */
@@ -79,7 +79,7 @@ export const CATALOGUE = Object.freeze({
     'INVALID_EVENT',
     false,
     'Unsupported media type',
-    'another content type, or any `Content-Encoding`',
+    'another content type, or any `Content-Encoding` but `identity`',
   ),
   headersTooLarge: row(431, 'HEADERS_TOO_LARGE', false, 'Headers too large', 'too many header bytes or header fields'),
   internal: row(500, 'INTERNAL', true, 'Internal error', 'a fault of the gateway itself'),

@@ -5,7 +5,7 @@
 // use this very check, so what one accepts the other cannot refuse.
 //
 // Limits: 64 levels of nesting (DEPTH_MAX). The number of bytes is the caller's business. What the members beyond
-// `id` and `type` say is nobody's business here (specification, "Event": an optional field is no breaking change).
+// `id` and `type` say is nobody's business here (openapi/rules.md, 2).
 import { isUtf8 } from 'node:buffer';
 import { Kind, Type, TypeRegistry, type Static, type TSchema } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
@@ -32,7 +32,7 @@ export function isEventId(value: unknown): value is string {
 
 TypeRegistry.Set('EventId', (_schema: TSchema, value: unknown) => isEventId(value));
 
-/** The envelope (specification, "Event (request envelope)"). Its JSON form stands in openapi/events.yaml too. */
+/** The envelope (openapi/rules.md, 2). Its JSON form stands in openapi/events.yaml too. */
 export const EventSchema = Type.Object(
   {
     id: Type.Unsafe<string>({

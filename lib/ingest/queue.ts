@@ -4,7 +4,7 @@
 // Streams are the first one; a dispatcher in front of two queues would be another, which is why an outcome may be
 // 'shed'. test/contract/queue.ts and test/contract/queue-reader.ts are the suites that every implementation runs.
 
-/** How long the queue keeps an event and its id, in milliseconds (specification, "Limits": 24 hours). */
+/** How long the queue keeps an event and its id, in milliseconds (openapi/rules.md, 4: 24 hours). */
 export const RETENTION_MS = 24 * 60 * 60 * 1000;
 
 /**
@@ -72,7 +72,11 @@ export interface Delivery {
   readonly producer: string | undefined;
   /** `undefined`: the entry has none. */
   readonly body: Buffer | undefined;
-  /** The queue dropped the entry (past retention, or deleted by hand) after a member had taken it: only its name is left. */
+  /**
+   * The queue dropped the entry (past retention, or deleted by hand) after a member had taken it: only its name is left. Said
+   * to the member that holds it, and to another one only when that one is dead. Holding it, a member may have the
+   * event in hand by an earlier delivery, and must then land it.
+   */
   readonly dropped: boolean;
   /** Unix time in milliseconds, by the queue's clock, 0 to TIME_MS_MAX. */
   readonly acceptedAtMs: number;
@@ -84,6 +88,15 @@ export interface QueueLag {
   readonly events: number;
   /** Age of the oldest of them in milliseconds, by the queue's clock; 0 when there is none. */
   readonly oldestMs: number;
+}
+
+/** How much the queue holds, and how much it may. */
+export interface QueueSize {
+  readonly events: number;
+  /** What the queue's server has in memory, in bytes; undefined where it does not tell. */
+  readonly memoryBytes: number | undefined;
+  /** Where the server begins to refuse events, in bytes; 0: it has no limit of its own. Undefined where it does not tell. */
+  readonly memoryLimitBytes: number | undefined;
 }
 
 /**
@@ -108,10 +121,16 @@ export interface QueueReader {
    * After a lost answer it may give entries again that were given before and are not acknowledged yet.
    */
   read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]>;
-  /** Marks entries as done, for good. */
-  acknowledge(entries: readonly string[]): Promise<void>;
+  /**
+   * Marks entries as done, for good, and gives how many were not done yet: fewer than `entries` where another member, which
+   * had taken this one for dead, was faster.
+   */
+  acknowledge(entries: readonly string[]): Promise<number>;
+  /** Which of some entries, few of them, no member has acknowledged. */
+  unacknowledged(entries: readonly string[]): Promise<ReadonlySet<string>>;
   /** Rejects with GroupVanished as `read` does. */
   lag(): Promise<QueueLag>;
+  size(): Promise<QueueSize>;
   /** Leaves the group (pending entries stay for the others to claim) and lets go of the connection. Idempotent. */
   close(): Promise<void>;
 }

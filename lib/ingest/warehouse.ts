@@ -35,6 +35,7 @@ export type Landing = 'landed' | 'duplicate' | 'conflict';
  * anything: a NUL in `producer`, which text columns refuse, is kept in the form of storableText.
  */
 export interface QuarantinedEntry {
+  /** `<queue id>/<stream>/<entry>`: unique among all queues. */
   readonly entry: string;
   readonly id?: string;
   readonly producer: string;
@@ -70,6 +71,9 @@ export type WarehouseLookup =
   | { readonly kind: 'unknown' }
   | { readonly kind: 'unavailable' };
 
+/** How the reason of an entry begins that the queue dropped before it could land. */
+export const DROPPED_REASON = 'dropped_by_queue: ';
+
 /** The batch was refused for what it holds, not because the warehouse is away: halve it and try again. */
 export class BatchRefused extends Error {
   override readonly name = 'BatchRefused';
@@ -78,6 +82,14 @@ export class BatchRefused extends Error {
 /** The batch took longer than a call may, and nothing of it was written: a smaller one may pass. */
 export class BatchTooSlow extends Error {
   override readonly name = 'BatchTooSlow';
+}
+
+/**
+ * The warehouse answers, and cannot work as it is configured: a wrong database, schema, role, password, right or
+ * encoding. Trying again helps only after somebody has changed something. The message names the masked URI and the cause.
+ */
+export class WarehouseMisconfigured extends Error {
+  override readonly name = 'WarehouseMisconfigured';
 }
 
 export interface Warehouse {
@@ -90,6 +102,11 @@ export interface Warehouse {
   land(batch: readonly LandingEvent[]): Promise<readonly Landing[]>;
   /** Writes quarantine rows in one transaction; an entry that has one already is left alone. */
   quarantine(entries: readonly QuarantinedEntry[]): Promise<void>;
+  /**
+   * Takes back what the quarantine says of entries whose events have landed after all: that the queue dropped them. Rows with
+   * another reason stay.
+   */
+  retract(entries: readonly string[]): Promise<void>;
   /** A landed row wins over a quarantine row of the same id. Rejects never. */
   find(id: string, producer: string): Promise<WarehouseLookup>;
   /** Resolves when the warehouse can be written to, rejects when not. */

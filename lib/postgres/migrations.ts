@@ -54,11 +54,18 @@ const STEPS: readonly Step[] = [
   () => `UPDATE events_quarantine SET entry = 'unknown/ingest/' || entry WHERE position('/' IN entry) = 0;`,
 ];
 
-/** Brings the schema up to date. Throws where the database is not UTF-8, or its schema is newer than this program. */
+/** The database has another encoding than UTF8. */
+export class WrongEncoding extends Error {
+  constructor(found: string | undefined) {
+    super(`the database has the encoding ${found}, and must have UTF8 to keep any event`);
+  }
+}
+
+/** Brings the schema up to date. Throws WrongEncoding, or where the schema is newer than this program. */
 export async function migrate(client: pg.PoolClient): Promise<void> {
   const encoding = await client.query<{ server_encoding: string }>('SHOW server_encoding');
   const found = encoding.rows[0]?.server_encoding;
-  if (found !== 'UTF8') throw new Error(`the database has the encoding ${found}, and must have UTF8 to keep any event`);
+  if (found !== 'UTF8') throw new WrongEncoding(found);
   let locking = true;
   for (let attempt = 1; (await version(client)) !== STEPS.length; attempt += 1) {
     try {

@@ -10,6 +10,7 @@ import pg from 'pg';
 import {
   BatchRefused,
   BatchTooSlow,
+  DROPPED_REASON,
   type Landing,
   type LandingEvent,
   type QuarantinedEntry,
@@ -19,7 +20,8 @@ import {
 } from '../ingest/warehouse.ts';
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
 import { copyEvents } from './copy.ts';
-import { migrate } from './migrations.ts';
+import { migrate, WrongEncoding } from './migrations.ts';
+import { misconfigured } from './misconfigured.ts';
 import { openSessions, sqlstateClass, timedOut, transacted } from './sessions.ts';
 
 const CONNECT_TIMEOUT_MS = 3_000;
@@ -52,6 +54,8 @@ const QUARANTINE = `
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::bytea[])
     AS batch (entry, id, producer, reason, accepted_at, body)
   ON CONFLICT (entry) DO NOTHING`;
+
+const RETRACT = 'DELETE FROM events_quarantine WHERE entry = ANY ($1::text[]) AND starts_with(reason, $2)';
 
 const FIND = `
   SELECT true AS landed, body AS text, NULL::bytea AS body, type, NULL AS reason,
@@ -98,28 +102,50 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     return new Set(rows.map(({ id }) => id));
   }
 
-  return {
-    async prepare() {
-      const client = await pool.connect();
-      let broken = true;
-      try {
-        await migrate(client);
-        broken = false;
-      } finally {
-        client.release(broken);
-      }
-    },
+  async function prepare(): Promise<void> {
+    const client = await pool.connect();
+    let broken = true;
+    try {
+      await migrate(client);
+      broken = false;
+    } finally {
+      client.release(broken);
+    }
+  }
 
-    async land(batch) {
-      const firsts = firstOfEachId(batch);
-      const landed = await telling(transacted(async () => (await copied(firsts)) ?? (await inserted(firsts))));
-      if (landed.size === batch.length) return batch.map(() => 'landed');
-      return verdicts(batch, landed, await transacted(() => owners(pool, batch, landed)));
-    },
+  async function land(batch: readonly LandingEvent[]): Promise<readonly Landing[]> {
+    const firsts = firstOfEachId(batch);
+    const landed = await telling(transacted(async () => (await copied(firsts)) ?? (await inserted(firsts))));
+    if (landed.size === batch.length) return batch.map(() => 'landed');
+    return verdicts(batch, landed, await transacted(() => owners(pool, batch, landed)));
+  }
+
+  async function probe(): Promise<void> {
+    const { rows } = await pool.query<{ read_only: string; encoding: string }>(
+      `SELECT current_setting('transaction_read_only') AS read_only, current_setting('server_encoding') AS encoding`,
+    );
+    if (rows[0]?.encoding !== 'UTF8') throw new WrongEncoding(rows[0]?.encoding);
+    if (rows[0].read_only !== 'off') throw new Error('the warehouse is read-only');
+  }
+
+  /** `work`, and a server that is there but cannot work as configured told apart from one that is away. */
+  const configured = <T>(work: Promise<T>): Promise<T> =>
+    work.catch((cause: unknown) => {
+      throw misconfigured(cause, options.uri);
+    });
+
+  return {
+    prepare: () => configured(prepare()),
+
+    land: (batch) => configured(land(batch)),
 
     async quarantine(entries) {
       if (entries.length === 0) return;
-      await transacted(() => pool.query(QUARANTINE, quarantineArrays(inOrder(entries))));
+      await configured(transacted(() => pool.query(QUARANTINE, quarantineArrays(inOrder(entries)))));
+    },
+
+    async retract(entries) {
+      await transacted(() => pool.query(RETRACT, [textArray(entries.toSorted()), DROPPED_REASON]));
     },
 
     async find(id, producer) {
@@ -133,12 +159,7 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
       }
     },
 
-    async probe() {
-      const state = await pool.query<{ read_only: string }>(
-        `SELECT current_setting('transaction_read_only') AS read_only`,
-      );
-      if (state.rows[0]?.read_only !== 'off') throw new Error('the warehouse is read-only');
-    },
+    probe: () => configured(probe()),
 
     close: () => (closing ??= pool.end()),
   };

@@ -1,6 +1,6 @@
 // Pauses between tries: doubling, bounded, with jitter, so that many processes do not come back in one step.
 
-/** The pause after `failures` failures in a row (1 is the first), in milliseconds: half of it is chance. */
+/** The pause after `failures` failures in a row (1 is the first), in milliseconds, with 50 % jitter. */
 export function pauseMs(failures: number, firstMs: number, maxMs: number): number {
   const ceiling = Math.min(firstMs * 2 ** Math.min(failures - 1, 30), maxMs);
   return ceiling / 2 + (Math.random() * ceiling) / 2;

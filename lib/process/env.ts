@@ -5,6 +5,7 @@
 // so that an operator corrects them in one go. An unknown key with the project's prefix is a warning that names the
 // nearest known one.
 import { readFileSync } from 'node:fs';
+import type { LogOptions } from './log.ts';
 import { shown } from './masked-uri.ts';
 import {
   KNOWN_KEYS,
@@ -39,6 +40,13 @@ export interface EnvReport {
   /** One line each: `KEY=value: what was expected`. Not empty: the process must not start. */
   readonly problems: readonly string[];
   readonly warnings: readonly string[];
+}
+
+/** What a program's config.ts makes of the environment. `config` is undefined when the report holds problems. */
+export interface ReadConfig<C> {
+  readonly config: C | undefined;
+  readonly report: EnvReport;
+  readonly log: LogOptions;
 }
 
 /** The type of a setting's value: a URI is undefined when unset or wrong, a text or an address when it has no default. */
@@ -98,6 +106,11 @@ export class Settings {
     this.#problems.push(
       value === undefined || value === '' ? `${key}: ${expected}` : `${key}=${shown(key, value)}: ${expected}`,
     );
+  }
+
+  /** How the program logs; every program that logs has these two settings. */
+  get log(): LogOptions {
+    return { level: this.get('INGEST_LOG_LEVEL'), format: this.get('INGEST_LOG_FORMAT') };
   }
 
   report(): EnvReport {

@@ -1,23 +1,43 @@
-// The log: one JSON line for each thing that an operator should know, on standard output.
+// The log: one line for each thing that an operator should know, on standard output, as JSON or as text for a terminal.
 //
 // What is never in it: event bodies, credentials, private keys, tokens. Lines that a flood of traffic could repeat go
 // through `Throttled`, which lets one through for each interval and says how many it held back.
+import { isatty } from 'node:tty';
 import { pino, type Logger } from 'pino';
+import { textLine } from './log-text.ts';
 
 export type Log = Logger;
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
+export const LOG_FORMATS = ['auto', 'json', 'text'] as const;
+
+/** `auto`: text where standard output is a terminal, else JSON. */
+export type LogFormat = (typeof LOG_FORMATS)[number];
+
+export interface LogOptions {
+  readonly level: LogLevel;
+  readonly format: LogFormat;
+}
+
+/** Whether lines are text for people. */
+export const isText = (format: LogFormat): boolean => format === 'text' || (format === 'auto' && isatty(1));
+
 /** `name` is the program's. Lines are written synchronously, so the last ones before an exit are not lost. */
-export function createLog(name: string, level: LogLevel): Log {
-  return pino({
+export function createLog(name: string, level: LogLevel, format: LogFormat = 'json'): Log {
+  const settings = {
     name,
     level,
     base: { pid: process.pid },
     timestamp: pino.stdTimeFunctions.isoTime,
-    formatters: { level: (label) => ({ level: label }) },
-  });
+    formatters: { level: (label: string) => ({ level: label }) },
+  };
+  // Fact: pino's own destination is asynchronous, and its `fatal` overtakes the line before. Choice: a synchronous one.
+  const output = pino.destination({ dest: 1, sync: true });
+  if (!isText(format)) return pino(settings, output);
+  const colors = isatty(1) && process.stdout.hasColors();
+  return pino(settings, { write: (json) => void output.write(textLine(json, colors)) });
 }
 
 /** Lets one line of a kind through for each interval. */

@@ -2,8 +2,19 @@
 import { readFileSync } from 'node:fs';
 import type { EnvReport } from './env.ts';
 
-/** Specification, "Process exit codes"; `replicas`: as many consumer replicas run already as may. */
-export const EXIT = Object.freeze({ clean: 0, fatal: 1, configuration: 2, bind: 3, queue: 4, replicas: 5 });
+/**
+ * openapi/rules.md, 7. `replicas`: as many consumer replicas run already as may; `warehouse`:
+ * `--check=connect` cannot use the warehouse.
+ */
+export const EXIT = Object.freeze({
+  clean: 0,
+  fatal: 1,
+  configuration: 2,
+  bind: 3,
+  queue: 4,
+  replicas: 5,
+  warehouse: 5,
+});
 
 /** Ends a start. `message` names the key and the remedy, a line for each problem. */
 export class StartFailure extends Error {
@@ -16,10 +27,11 @@ export class StartFailure extends Error {
   }
 }
 
-export type Mode = 'run' | 'check' | 'help' | 'version';
+export type Mode = 'run' | 'check' | 'connect' | 'help' | 'version';
 
 const MODES: ReadonlyMap<string, Mode> = new Map([
   ['--check', 'check'],
+  ['--check=connect', 'connect'],
   ['--help', 'help'],
   ['-h', 'help'],
   ['--version', 'version'],

@@ -8,7 +8,7 @@
 // the README. Rules between keys stand in config.ts. A key ending in `_URI` has a `_URI_FILE` form without a row.
 //
 // What it does not do: it never reads an environment, and holds no secret.
-import { LOG_LEVELS } from './log.ts';
+import { LOG_FORMATS, LOG_LEVELS } from './log.ts';
 
 /** `tests`: read by the test suite only. */
 export type Program = 'gateway' | 'consumer' | 'dispatcher' | 'admin' | 'send' | 'tests';
@@ -88,6 +88,8 @@ const uri = (
   meaning: string,
 ): UriSetting => ({ kind: 'uri', programs, schemes, required, meaning });
 
+const flag = (programs: readonly Program[], meaning: string): FlagSetting => ({ kind: 'flag', programs, meaning });
+
 const text = <const D extends string | undefined>(
   programs: readonly Program[],
   fallback: D,
@@ -128,8 +130,24 @@ export const SETTINGS = Object.freeze({
   ),
   INGEST_STATE_DIR: text(['gateway', 'send'], '.ingest', 'folder for development certificates and embedded data'),
   INGEST_LOG_LEVEL: choice(DAEMONS, LOG_LEVELS, 'info', 'least severe level that is logged'),
+  INGEST_LOG_FORMAT: choice(
+    DAEMONS,
+    LOG_FORMATS,
+    'auto',
+    '`json`: one object on each line; `text`: for people; `auto`: text where standard output is a terminal',
+  ),
 
   INGEST_GATEWAY_ADDR: address(GATEWAY, '127.0.0.1:8443', 'where producers connect, over TLS'),
+  INGEST_GATEWAY_REUSE_PORT: flag(
+    GATEWAY,
+    'several gateways share one address, and the kernel spreads connections over them (`SO_REUSEPORT`)',
+  ),
+  INGEST_ADMIN_ADDR: address(
+    GATEWAY,
+    undefined,
+    'where `/health/live`, `/health/ready` and `/metrics` are served over plain HTTP too; keep it private',
+  ),
+  INGEST_ADMIN_ONLY: flag(GATEWAY, 'those paths are served on `INGEST_ADMIN_ADDR` alone, and not to producers'),
   INGEST_TLS_CERT: text(
     GATEWAY,
     undefined,
@@ -151,7 +169,26 @@ export const SETTINGS = Object.freeze({
     'events admitted and not answered yet; over it: `503 QUEUE_OVERLOADED`',
   ),
   INGEST_IN_FLIGHT_BYTES_MAX: integer(GATEWAY, 64 << 20, [1, 2 ** 40], 'bytes', 'the same for their bytes'),
-  INGEST_CONNECTIONS_MAX: integer(GATEWAY, 10_000, [1, 1_000_000], '', 'open connections; more are not accepted'),
+  INGEST_CONNECTIONS_MAX: integer(
+    GATEWAY,
+    10_000,
+    [1, 1_000_000],
+    '',
+    "open connections; one more takes the place of one that has not brought a producer's request, or is not accepted",
+  ),
+  INGEST_CONNECTIONS_PER_ADDRESS_MAX: integer(
+    GATEWAY,
+    2_500,
+    [0, 1_000_000],
+    '',
+    "of those, from one address, that have not brought a producer's request; the default is a quarter of `INGEST_CONNECTIONS_MAX`; 0: no limit, for a gateway behind a balancer",
+  ),
+  INGEST_HTTP_READER: choice(
+    GATEWAY,
+    ['own', 'node'],
+    'own',
+    '`node` leaves every request to node:http, at about 1.5 times the CPU time for an event; for whoever meets a bug in the own reader of plain requests',
+  ),
   INGEST_HANDSHAKE_TIMEOUT_MS: integer(GATEWAY, 5_000, TIME, 'ms', 'a TLS handshake'),
   INGEST_HEADERS_TIMEOUT_MS: integer(GATEWAY, 5_000, TIME, 'ms', "a request's head"),
   INGEST_REQUEST_TIMEOUT_MS: integer(GATEWAY, 10_000, TIME, 'ms', 'a whole request'),
@@ -164,6 +201,13 @@ export const SETTINGS = Object.freeze({
     'how long the queue may take; shorter than the request and drain time-outs',
   ),
   INGEST_DRAIN_TIMEOUT_MS: integer(DAEMONS, 10_000, TIME, 'ms', 'an orderly stop; what is left then is cut off'),
+  INGEST_DRAIN_DELAY_MS: integer(
+    GATEWAY,
+    200,
+    [0, HOUR_MS],
+    'ms',
+    'how long a stopping gateway still listens after readiness turned false; with the enqueue time-out it must fit into the drain time-out',
+  ),
   INGEST_SHED_MS: integer(GATEWAY, 200, TIME, 'ms', 'reserved for the dispatcher of RFC 014; checked, not used'),
 
   INGEST_CONSUMER_ADDR: address(
@@ -176,7 +220,7 @@ export const SETTINGS = Object.freeze({
     500,
     [1, 10_000],
     '',
-    'entries in one read; with a backlog up to eight reads land in one transaction. At most 16 MiB of bodies wait, and a transaction writes at most 16 MiB',
+    'a quarter of the entries that are taken in hand as one batch in a backlog; a read brings 32 at most. At most 16 MiB of bodies wait, and a transaction writes at most 16 MiB',
   ),
   INGEST_CONSUMER_REPLICAS_MAX: integer(
     CONSUMER,

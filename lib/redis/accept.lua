@@ -15,7 +15,7 @@
 --
 -- Fact: each older slice adds 8 % to an event's cost, and fewer slices hold more ids past retention. Choice: thirds. Effect:
 -- the index has 1 to 1.33 times the ids that are within retention; halves would have up to 1.5 times, and too much memory.
-local SLICES, PREFIX = 3, 3
+local SLICES = 3
 
 local ARGV, call, match, sub = ARGV, redis.call, string.match, string.sub
 local count = (#ARGV - 1) / 3
@@ -59,9 +59,7 @@ if known then
   local past = oldest()
   for at, noted in pairs(known) do
     local start, value, verdict = noted[1], noted[2], nil
-    local entry = sub(start, 1, PREFIX) .. value
-    -- Less than 10 ^ 10 ms lie between a slice's start and its entries, so the prefix has grown by one at most.
-    if match(entry, '^%d+') - start < 0 then entry = sub(start, 1, PREFIX) + 1 .. value end
+    local entry = entry_name(start, value)
     local found = tonumber(match(entry, '^%d+')) > past and call('XRANGE', stream, entry, entry)[1]
     if found then
       verdict = '2'

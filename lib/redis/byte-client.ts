@@ -43,6 +43,8 @@ export class ByteClient extends EventEmitter {
   #retries = 0;
   #closed = false;
   isReady = false;
+  /** Of all answers so far: while it grows, an answer is coming in. */
+  bytesReceived = 0;
 
   constructor(options: ByteClientOptions) {
     super();
@@ -83,6 +85,7 @@ export class ByteClient extends EventEmitter {
     // what was read is taken out of it at once. Effect: a PING and its answer take 18 us of this process instead of 21.
     const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
     const callback = (bytes: number): boolean => {
+      this.bytesReceived += bytes;
       try {
         for (const reply of assembler.push(buffer, bytes)) this.#settle(reply);
       } catch (fault) {

@@ -11,6 +11,7 @@
 // Relies on: node-redis reconnects by itself, but waits for ever for the answers to its greeting when the server is
 // frozen or the network drops packets. So a connection that does not get ready within CONNECT_TIMEOUT_MS is thrown away too.
 import { createClient, ErrorReply } from 'redis';
+import { pauseMs } from '../process/backoff.ts';
 import type { Log } from '../process/log.ts';
 import { ByteClient } from './byte-client.ts';
 import { NoConnection, QueueRefusal, RedisError } from './errors.ts';
@@ -52,6 +53,7 @@ export interface ConnectionOptions {
 // The generic parameters of node-redis' client carry its whole command table; this is the part that is used here.
 interface Client<Answer> {
   readonly isReady: boolean;
+  readonly bytesReceived?: number;
   /** `ready`, `error` with the cause, and `refused` with each RedisError that a command met. */
   on(event: string, listener: (cause?: unknown) => void): unknown;
   connect(): Promise<unknown>;
@@ -73,7 +75,7 @@ export const valueConnection = (options: ConnectionOptions): RedisConnection<Red
 /** A connection whose answers are bytes, for the ways that events take: see byte-client.ts. */
 export const byteConnection = (options: ConnectionOptions): RedisConnection<Reply> =>
   new RedisConnection(options, {
-    open: (uri, name) => new ByteClient({ uri, name, connectTimeoutMs: CONNECT_TIMEOUT_MS, pauseMs }),
+    open: (uri, name) => new ByteClient({ uri, name, connectTimeoutMs: CONNECT_TIMEOUT_MS, pauseMs: reconnectPauseMs }),
     value: (reply) => reply.value(),
   });
 
@@ -110,6 +112,11 @@ export class RedisConnection<Answer> {
 
   get ready(): boolean {
     return this.#inspected && (this.#client?.isReady ?? false);
+  }
+
+  /** Bytes that the server has sent on this connection; 0 where the client does not count them. */
+  get bytesReceived(): number {
+    return this.#client?.bytesReceived ?? 0;
   }
 
   /** Whether the server answers, and is no master, not yet one, or takes no writes: waiting, or a fail-over, mends that. */
@@ -256,7 +263,7 @@ function nodeRedisClient(url: string, name: string): Client<RedisValue> {
     disableClientInfo: true,
     // Fact: a time-out here is an AbortSignal and a timer for each command. The callers keep one timer for all.
     commandOptions: { timeout: 0 },
-    socket: { connectTimeout: CONNECT_TIMEOUT_MS, reconnectStrategy: pauseMs },
+    socket: { connectTimeout: CONNECT_TIMEOUT_MS, reconnectStrategy: reconnectPauseMs },
   });
   return {
     get isReady() {
@@ -276,11 +283,8 @@ function nodeRedisClient(url: string, name: string): Client<RedisValue> {
   };
 }
 
-/** Doubling pauses with jitter, so that many gateways do not come back in one step. */
-function pauseMs(retries: number): number {
-  const ceiling = Math.min(PAUSE_FIRST_MS * 2 ** retries, PAUSE_MAX_MS);
-  return ceiling / 2 + Math.random() * (ceiling / 2);
-}
+/** `retries` counts from 0. */
+const reconnectPauseMs = (retries: number): number => pauseMs(retries + 1, PAUSE_FIRST_MS, PAUSE_MAX_MS);
 
 function describe(cause: Error): string {
   const code = 'code' in cause && !(cause instanceof RedisError) ? String(cause.code) : undefined;

@@ -4,8 +4,6 @@
 -- KEYS[1]  the stream
 -- ARGV     retention in milliseconds, index field, producer
 -- Reply    entry id and body; nothing when the id is unknown or another producer's
-local PREFIX = 3 -- accept.lua's
-
 local stream = KEYS[1]
 local ids = '{' .. stream .. '}:ids'
 local time = redis.call('TIME')
@@ -14,9 +12,7 @@ local oldest = time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[1]
 for start in string.gmatch(redis.call('GET', ids) or '', '%d+') do
   local value = redis.call('HGET', ids .. ':' .. start, ARGV[2])
   if value then
-    local prefix = string.sub(start, 1, PREFIX)
-    local entry = prefix .. value
-    if string.match(entry, '^%d+') - start < 0 then entry = prefix + 1 .. value end
+    local entry = entry_name(start, value)
     if tonumber(string.match(entry, '^%d+')) <= oldest then return false end
     local found = redis.call('XRANGE', stream, entry, entry)[1]
     if not found then return false end

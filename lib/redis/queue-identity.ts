@@ -4,7 +4,7 @@
 // a random id, which tells apart two queues whose streams and entries have the same names. Each new connection reads it
 // once, before anything else is sent, so the events' way never pays for it.
 import { randomUUID } from 'node:crypto';
-import { QueueRefusal } from './errors.ts';
+import { QueueRefusal, RedisError } from './errors.ts';
 import type { Server } from './client.ts';
 import { Script } from './script.ts';
 
@@ -15,6 +15,15 @@ export interface QueueIdentity {
   /** Random, for the life of the queue. */
   readonly id: string;
   readonly partitions: number;
+}
+
+/** What a node of a Redis Cluster answers for a key that it does not serve. */
+const ELSEWHERE: ReadonlySet<string> = new Set(['MOVED', 'ASK', 'CLUSTERDOWN']);
+
+/** The refusal of a cluster's node behind a plain URI, where `cause` is one's answer; else `cause`. */
+export function clusterRefusal(cause: unknown): unknown {
+  if (!(cause instanceof RedisError) || !ELSEWHERE.has(cause.code)) return cause;
+  return new QueueRefusal(`this is a Redis Cluster: use redis+cluster:// (${cause.message})`);
 }
 
 const script = new Script('identity.lua');
@@ -28,7 +37,12 @@ export const identityKey = (stream: string): string => `{${stream}}:queue`;
  */
 export async function queueIdentity(server: Server, stream: string, partitions = 1): Promise<QueueIdentity> {
   // A plain read first: it works where a write is refused.
-  const stored = await server.send(['HMGET', identityKey(stream), 'format', 'partitions', 'id']);
+  const stored = await server
+    .send(['HMGET', identityKey(stream), 'format', 'partitions', 'id'])
+    .catch((cause: unknown) => {
+      // A queue of one partition is behind a plain URI, which names one server for all keys.
+      throw partitions === 1 ? clusterRefusal(cause) : cause;
+    });
   const [format, count, id] =
     (stored as readonly (string | null)[])[2] === null
       ? await made(server, stream, partitions)

@@ -46,7 +46,7 @@ const RIGHTS: Readonly<Record<'gateway' | 'consumer', readonly Right[]>> = {
     ['xgroup delconsumer', 'stream', `${GROUP} x`],
     ['xinfo consumers', 'stream', GROUP],
     [`xreadgroup group ${GROUP} x streams`, 'stream', '>'],
-    ['xautoclaim', 'stream', `${GROUP} x 0 0`],
+    ['xclaim', 'stream', `${GROUP} x 0 1-1`],
     ['xack', 'stream', `${GROUP} 1-1`],
     ['zadd', 'replicas', '0 x'],
     ['zcard', 'replicas', ''],

@@ -15,9 +15,16 @@ export class Script {
   readonly #text: string;
   readonly #sha1: string;
 
-  /** `file` is a name in this folder. Throws when it cannot be read: that is a broken installation. */
-  constructor(file: string) {
-    this.#text = readFileSync(new URL(file, import.meta.url), 'utf8');
+  /**
+   * `file` is a name in this folder; `shared` is another one, whose functions it uses. Throws when one cannot be read: that is
+   * a broken installation.
+   */
+  constructor(file: string, shared?: string) {
+    const text = readFileSync(new URL(file, import.meta.url), 'utf8');
+    // The first line says what the script may do, and must stay the first.
+    const end = text.indexOf('\n') + 1;
+    const functions = shared === undefined ? '' : readFileSync(new URL(shared, import.meta.url), 'utf8');
+    this.#text = text.slice(0, end) + functions + text.slice(end);
     this.#sha1 = createHash('sha1').update(this.#text).digest('hex');
   }
 

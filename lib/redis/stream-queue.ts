@@ -73,8 +73,8 @@ export class StreamQueue implements Queue {
   readonly #retentionMs: number;
   readonly #stream: string;
   readonly #onCall: (seconds: number, events: number) => void;
-  readonly #accept = new Script('accept.lua');
-  readonly #find = new Script('find.lua');
+  readonly #accept = new Script('accept.lua', 'entry-name.lua');
+  readonly #find = new Script('find.lua', 'entry-name.lua');
 
   #pending: Submission[] = [];
   #flushScheduled = false;

@@ -5,9 +5,8 @@
 // After a lost answer this member's own pending entries are read again at once, and do not wait to be claimed.
 //
 // Two connections: a blocked XREADGROUP holds up every command behind it, so reading has one of its own. A command
-// that is not answered in ANSWER_TIMEOUT_MS makes its connection anew; the server was frozen, or the network cut.
+// of whose answer nothing comes in for ANSWER_TIMEOUT_MS makes its connection anew; the server was frozen, or the network cut.
 import { randomUUID } from 'node:crypto';
-import { isUtf8 } from 'node:buffer';
 import { hostname } from 'node:os';
 import {
   GroupVanished,
@@ -16,12 +15,14 @@ import {
   type Delivery,
   type QueueLag,
   type QueueReader,
+  type QueueSize,
 } from '../ingest/queue.ts';
-import { TIME_MS_MAX } from '../ingest/warehouse.ts';
 import type { Log } from '../process/log.ts';
 import { byteConnection, type RedisConnection, type Server, valueConnection } from './client.ts';
 import { withTimeout } from './deadline.ts';
+import { deliveriesOf, droppedDelivery, elementsOf } from './deliveries.ts';
 import { NoAnswer, QueueRefusal, RedisError } from './errors.ts';
+import { Membership } from './membership.ts';
 import { queueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import { assertRights } from './rights.ts';
@@ -31,10 +32,8 @@ import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
 
 const ANSWER_TIMEOUT_MS = 3_000;
 const CLAIM_INTERVAL_MS = 1_000;
-const SIGN_OF_LIFE_INTERVAL_MS = 1_000;
-/** Members without a sign of life and without pending entries are removed after this long, looked for this often. */
-const MEMBER_IDLE_MAX_MS = 10 * 60_000;
-const TIDY_INTERVAL_MS = 60_000;
+/** Bytes after which one claim takes no more. */
+const CLAIM_BYTES = 4 << 20;
 /** Entries of one acknowledgement: Redis does nothing else meanwhile. */
 const ACKNOWLEDGE_MAX = 1_000;
 
@@ -48,28 +47,21 @@ export interface StreamReaderOptions {
   readonly onLost?: (events: number) => void;
 }
 
-/** Names of an entry's members. */
-const MEMBERS = [Buffer.from('body'), Buffer.from('producer')];
-
 export class StreamReader implements QueueReader {
   /** Unique for each process that ever was: two members of one name would share what is pending. */
   readonly name = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
   readonly #reading: RedisConnection<Reply>;
   readonly #control: RedisConnection<RedisValue>;
   readonly #stream: string;
-  readonly #log: Log;
-  readonly #register = new Script('register.lua');
+  readonly #membership: Membership;
   readonly #join = new Script('join.lua');
-  readonly #leave = new Script('leave.lua');
   readonly #lag = new Script('lag.lua');
+  readonly #claimScript = new Script('claim.lua');
   readonly #trimmer: StreamTrimmer;
 
-  #signs: NodeJS.Timeout | undefined;
-  #replicasMax = 0;
-  #crowded = false;
-  #tidiedMs = performance.now();
   #claimedMs = Number.NEGATIVE_INFINITY;
-  #claimCursor = '0-0';
+  /** Where in the group's list the next claim begins; '-' is its beginning. */
+  #claimCursor = '-';
   /** The last of its own pending entries that this member has read again, after an answer was lost; undefined where none was. */
   #againFrom: string | undefined;
   /** See Delivery.source. */
@@ -79,9 +71,11 @@ export class StreamReader implements QueueReader {
   constructor(options: StreamReaderOptions) {
     const { uri, log, stream = STREAM } = options;
     this.#stream = stream;
-    this.#log = log;
     this.#reading = byteConnection({ uri, log: log.child({ connection: 'reading' }), name: 'ingest-consumer' });
     this.#control = valueConnection({ uri, log: log.child({ connection: 'control' }), name: 'ingest-consumer' });
+    const run = (script: Script, command: readonly string[]): Promise<RedisValue> =>
+      this.#answer(script.run(this.#control, command));
+    this.#membership = new Membership({ run, log, stream, group: GROUP, name: this.name });
     this.#reading.onLost = () => (this.#againFrom = '0');
     this.#trimmer = new StreamTrimmer({
       server: this.#control.values,
@@ -125,27 +119,31 @@ export class StreamReader implements QueueReader {
     return this.#control.ready ? this.#reading.lastError : this.#control.lastError;
   }
 
+  /** How many replicas gave a sign of life lately, this one included, by this one's last sign. */
+  get replicas(): number {
+    return this.#membership.replicas;
+  }
+
   /** Whether the servers answer, and take no commands yet: replicas, or reading their data. */
   get waiting(): boolean {
     return [this.#reading, this.#control].every((connection) => connection.ready || connection.waiting);
   }
 
   async register(replicasMax: number): Promise<boolean> {
-    if ((await this.#sign(replicasMax)) === -1) return false;
-    this.registerLater(replicasMax);
+    if (!(await this.#membership.register(replicasMax))) return false;
+    this.#trimmer.start();
     return true;
   }
 
   /** Counts this process as a replica as soon as the queue takes its sign of life, without asking for a place. */
   registerLater(replicasMax: number): void {
-    this.#replicasMax = replicasMax;
-    this.#signs ??= setInterval(() => void this.#showLife(), SIGN_OF_LIFE_INTERVAL_MS);
+    this.#membership.registerLater(replicasMax);
     this.#trimmer.start();
   }
 
   async join(): Promise<boolean> {
     this.#claimedMs = Number.NEGATIVE_INFINITY;
-    this.#claimCursor = '0-0';
+    this.#claimCursor = '-';
     // The queue may be another one since the connection was made: wiped, and begun anew.
     await this.#identify({ send: (command) => this.#command(command) });
     const command = this.#join.command(this.#stream);
@@ -164,10 +162,20 @@ export class StreamReader implements QueueReader {
     return claimed.length > 0 ? claimed : this.#readGroup(max, waitMs, '>');
   }
 
-  async acknowledge(entries: readonly string[]): Promise<void> {
+  async acknowledge(entries: readonly string[]): Promise<number> {
+    let done = 0;
     for (let from = 0; from < entries.length; from += ACKNOWLEDGE_MAX) {
-      await this.#command(['XACK', this.#stream, GROUP, ...entries.slice(from, from + ACKNOWLEDGE_MAX)]);
+      const some = entries.slice(from, from + ACKNOWLEDGE_MAX);
+      done += (await this.#command(['XACK', this.#stream, GROUP, ...some])) as number;
     }
+    return done;
+  }
+
+  async unacknowledged(entries: readonly string[]): Promise<ReadonlySet<string>> {
+    const found = await Promise.all(
+      entries.map((entry) => this.#command(['XPENDING', this.#stream, GROUP, entry, entry, '1'])),
+    );
+    return new Set(entries.filter((_, at) => (found[at] as readonly unknown[]).length > 0));
   }
 
   async lag(): Promise<QueueLag> {
@@ -175,6 +183,19 @@ export class StreamReader implements QueueReader {
     command.push(GROUP);
     const [events, oldestMs] = (await this.#answer(this.#lag.run(this.#control, command))) as [number, number];
     return { events, oldestMs };
+  }
+
+  async size(): Promise<QueueSize> {
+    // A server that refuses INFO (a managed one, or a user without the right) still counts its events.
+    const [events, info] = await Promise.all([
+      this.#command(['XLEN', this.#stream]),
+      this.#command(['INFO', 'memory']).catch(() => ''),
+    ]);
+    const field = (name: string): number | undefined => {
+      const text = new RegExp(`^${name}:(\\d+)\\r?$`, 'm').exec(String(info))?.[1];
+      return text === undefined ? undefined : Number(text);
+    };
+    return { events: Number(events), memoryBytes: field('used_memory'), memoryLimitBytes: field('maxmemory') };
   }
 
   close(): Promise<void> {
@@ -192,35 +213,28 @@ export class StreamReader implements QueueReader {
   }
 
   async #end(): Promise<void> {
-    clearInterval(this.#signs);
     this.#trimmer.stop();
-    if (this.#control.ready) await this.#leaveGroup(0).catch(() => undefined);
+    await this.#membership.end(this.#control.ready);
     await Promise.all([this.#reading.close(), this.#control.close()]);
   }
 
   async #claim(max: number, idleMs: number): Promise<readonly Delivery[]> {
     const now = performance.now();
-    if (this.#claimCursor === '0-0' && now - this.#claimedMs < CLAIM_INTERVAL_MS) return [];
+    if (this.#claimCursor === '-' && now - this.#claimedMs < CLAIM_INTERVAL_MS) return [];
     this.#claimedMs = now;
     for (;;) {
-      const command = [
-        'XAUTOCLAIM',
-        this.#stream,
-        GROUP,
-        this.name,
-        String(idleMs),
-        this.#claimCursor,
-        'COUNT',
-        String(max),
-      ];
-      const reply = await this.#read(command, 0);
+      const command = this.#claimScript.command(this.#stream);
+      const limits = [max, CLAIM_BYTES, REPLICA_LEASE_MS].map(String);
+      command.push(GROUP, this.name, String(idleMs), this.#claimCursor, ...limits);
+      const reply = await this.#claimScript.run({ send: (sent) => this.#read(sent, 0) }, command);
       reply.array();
       this.#claimCursor = reply.text();
-      const entries = this.#deliveriesOf(reply);
-      // Redis forgets a pending entry that it no longer holds at the moment it says so here.
-      const dropped = elementsOf(reply, () => droppedDelivery(reply.text(), this.#source));
-      const claimed = [...dropped, ...entries];
-      if (claimed.length > 0 || this.#claimCursor === '0-0') return claimed;
+      const entries = deliveriesOf(reply, this.#source);
+      const claimed = [...elementsOf(reply, () => droppedDelivery(reply.text(), this.#source)), ...entries];
+      if (claimed.length > 0 || this.#claimCursor === '0-0') {
+        if (this.#claimCursor === '0-0') this.#claimCursor = '-';
+        return claimed;
+      }
     }
   }
 
@@ -249,21 +263,22 @@ export class StreamReader implements QueueReader {
     if (reply.array() === undefined) return [];
     reply.array();
     reply.text();
-    return this.#deliveriesOf(reply);
-  }
-
-  #deliveriesOf(reply: Reply): Delivery[] {
-    return elementsOf(reply, () => deliveryOf(reply, this.#source));
+    return deliveriesOf(reply, this.#source);
   }
 
   /** A command on the reading connection that may block for `waitMs`. */
   async #read(command: readonly string[], waitMs: number): Promise<Reply> {
     try {
-      return await withTimeout(this.#reading.send(command), waitMs + ANSWER_TIMEOUT_MS);
+      return await withTimeout(
+        this.#reading.send(command),
+        waitMs + ANSWER_TIMEOUT_MS,
+        () => this.#reading.bytesReceived,
+      );
     } catch (cause) {
       if (vanished(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
-      // An error that Redis answered with lost nothing; anything else may have.
-      if (!(cause instanceof RedisError)) this.#againFrom = '0';
+      // An error that Redis answered a command with lost nothing; what a script did before its error, or anything else, may have.
+      const lost = !(cause instanceof RedisError) || (command[0] !== 'XREADGROUP' && cause.code !== 'NOSCRIPT');
+      if (lost) this.#againFrom ??= '0';
       if (cause instanceof NoAnswer) this.#reading.restart('the server does not answer');
       throw cause;
     }
@@ -282,84 +297,6 @@ export class StreamReader implements QueueReader {
       throw cause;
     }
   }
-
-  async #sign(replicasMax: number): Promise<number> {
-    const command = this.#register.command(this.#stream);
-    command.push(this.name, String(REPLICA_LEASE_MS), String(replicasMax));
-    return (await this.#answer(this.#register.run(this.#control, command))) as number;
-  }
-
-  /** A replica that was frozen for longer than its lease comes back to a place that may be taken: it says so and goes on. */
-  async #showLife(): Promise<void> {
-    try {
-      const replicas = await this.#sign(0);
-      const crowded = replicas > this.#replicasMax;
-      if (crowded && !this.#crowded)
-        this.#log.warn({ replicas }, 'more replicas run than INGEST_CONSUMER_REPLICAS_MAX allows');
-      this.#crowded = crowded;
-      if (performance.now() - this.#tidiedMs < TIDY_INTERVAL_MS) return;
-      this.#tidiedMs = performance.now();
-      await this.#leaveGroup(MEMBER_IDLE_MAX_MS);
-    } catch (cause) {
-      // The queue is away: whoever reads says so.
-      this.#log.debug({ err: cause }, 'no sign of life sent');
-    }
-  }
-
-  async #leaveGroup(idleMs: number): Promise<void> {
-    const command = this.#leave.command(this.#stream);
-    command.push(GROUP, this.name, String(idleMs));
-    await this.#answer(this.#leave.run(this.#control, command));
-  }
-}
-
-function elementsOf<T>(reply: Reply, read: () => T): T[] {
-  const elements: T[] = [];
-  for (let left = reply.array() ?? 0; left > 0; left -= 1) elements.push(read());
-  return elements;
-}
-
-/** One entry: its name, and names and values by turns; no array of them where the entry is gone. */
-function deliveryOf(reply: Reply, source: string): Delivery {
-  reply.array();
-  const entry = reply.text();
-  const members = reply.array();
-  if (members === undefined) return droppedDelivery(entry, source);
-  let producer: string | undefined;
-  let body: Buffer | undefined;
-  for (let left = members; left > 0; left -= 2) {
-    const member = reply.oneOf(MEMBERS);
-    if (member === 1) {
-      producer = producerOf(reply);
-      continue;
-    }
-    const value = reply.bytes();
-    if (member === 0) body = value;
-  }
-  return { entry, source, producer, body, dropped: false, acceptedAtMs: acceptedAtMs(entry) };
-}
-
-const droppedDelivery = (entry: string, source: string): Delivery => ({
-  entry,
-  source,
-  producer: undefined,
-  body: undefined,
-  dropped: true,
-  acceptedAtMs: acceptedAtMs(entry),
-});
-
-const acceptedAtMs = (entry: string): number => Math.min(Number.parseInt(entry, 10), TIME_MS_MAX);
-
-// Fact: a producer sends many events, and a string made of bytes costs more than a comparison of them. Choice: the last one
-// is kept, in a copy, because the bytes are a part of an answer that may be large.
-let lastBytes: Buffer = Buffer.alloc(0);
-let lastProducer: string | undefined = '';
-function producerOf(reply: Reply): string | undefined {
-  if (!reply.passes(lastBytes)) {
-    lastBytes = Buffer.from(reply.bytes());
-    lastProducer = isUtf8(lastBytes) ? lastBytes.toString('utf8') : undefined;
-  }
-  return lastProducer;
 }
 
 /** What Redis says of a group or stream that is not there. */

@@ -20,6 +20,7 @@ Usage: ingest-send [options] [FILE]      FILE or "-" for standard input (default
   --tries N          tries for one event (default 10)
   --timeout MS       time for one answer (default 30000)
   --resend FILE      send the events of a refused file again
+  --sample N         send N sample events with new ids, instead of a file
   --refused FILE     where refused events go (default: FILE.refused, ingest-send.refused for standard input, or that
                      name with a number where it exists); written only when there are any, never overwritten
   --quiet            neither progress bar nor words about what is waited for
@@ -42,6 +43,8 @@ export interface Settings {
   readonly file: string | undefined;
   /** The file holds refused events. */
   readonly resend: boolean;
+  /** How many sample events to send instead of a file. */
+  readonly sample: number | undefined;
   readonly concurrency: number;
   readonly ratePerS: number | undefined;
   readonly triesMax: number;
@@ -66,6 +69,7 @@ export function readSettings(args: readonly string[]): Settings | 'help' | 'vers
       tries: { type: 'string', default: '10' },
       timeout: { type: 'string', default: '30000' },
       resend: { type: 'string' },
+      sample: { type: 'string' },
       refused: { type: 'string' },
       quiet: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
@@ -74,7 +78,8 @@ export function readSettings(args: readonly string[]): Settings | 'help' | 'vers
   });
   if (values.help) return 'help';
   if (values.version) return 'version';
-  if (positionals.length + (values.resend === undefined ? 0 : 1) > 1) throw new Error('expected one file at a time');
+  const given = [values.resend, values.sample].filter((value) => value !== undefined);
+  if (positionals.length + given.length > 1) throw new Error('expected one file at a time');
   const file = values.resend ?? (positionals[0] === '-' ? undefined : positionals[0]);
   if (!URL.canParse(values.url) || new URL(values.url).protocol !== 'https:')
     throw new Error(`--url ${values.url}: expected an https URL`);
@@ -83,6 +88,7 @@ export function readSettings(args: readonly string[]): Settings | 'help' | 'vers
     identity: identity(values),
     file,
     resend: values.resend !== undefined,
+    sample: values.sample === undefined ? undefined : integer('sample', values.sample, 1_000_000),
     concurrency: integer('concurrency', values.concurrency, 1_000),
     ratePerS: values.rate === undefined ? undefined : integer('rate', values.rate, 1_000_000),
     triesMax: integer('tries', values.tries, 1_000_000),

@@ -126,7 +126,7 @@ async function readAll(response: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** Only the body decides whether to try again (specification, "Errors"): a status without such a body does not. */
+/** Only the body decides whether to try again (openapi/rules.md, 5): a status without such a body does not. */
 function tryOf(response: IncomingMessage, text: string): Try {
   const status = response.statusCode ?? 0;
   const answer = parsed(text);

@@ -7,40 +7,17 @@
 // Limits: one writer at a time; another process waits up to BUSY_TIMEOUT_MS, then its call throws and is tried again.
 // Every method but `prepare` is synchronous, because node:sqlite is.
 import { statSync, type BigIntStats } from 'node:fs';
-import { setTimeout as delay } from 'node:timers/promises';
-import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
-import { BatchRefused, storableText, type QuarantinedEntry, type WarehouseLookup } from '../ingest/warehouse.ts';
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
+import {
+  BatchRefused,
+  DROPPED_REASON,
+  storableText,
+  type QuarantinedEntry,
+  type WarehouseLookup,
+} from '../ingest/warehouse.ts';
 import { bodyAt, textAt, VERDICT, type LandingColumns } from './columns.ts';
-
-const BUSY_TIMEOUT_MS = 2_000;
-/** How long `prepare` goes on trying while other processes hold the file. */
-const PREPARE_TIMEOUT_MS = 10_000;
-const PREPARE_RETRY_MS = 50;
-
-const SCHEMA_VERSION = 1;
-
-// The times are RFC 3339 text in UTC, for people at a shell. A NUL in a name would cut it short there, so the row is
-// refused, as PostgreSQL refuses it. BINARY is SQLite's default collation: ids compare byte by byte.
-const SCHEMA = `
-  CREATE TABLE events (
-    id          TEXT NOT NULL PRIMARY KEY,
-    type        TEXT NOT NULL,
-    producer    TEXT NOT NULL CHECK (instr(producer, char(0)) = 0),
-    accepted_at TEXT NOT NULL,
-    landed_at   TEXT NOT NULL,
-    body        TEXT NOT NULL
-  ) STRICT;
-  CREATE TABLE events_quarantine (
-    entry          TEXT NOT NULL PRIMARY KEY,
-    id             TEXT,
-    producer       TEXT NOT NULL,
-    reason         TEXT NOT NULL,
-    accepted_at    TEXT NOT NULL,
-    quarantined_at TEXT NOT NULL,
-    body           BLOB NOT NULL
-  ) STRICT;
-  CREATE INDEX events_quarantine_id ON events_quarantine (id);
-  PRAGMA user_version = ${SCHEMA_VERSION};`;
+import { openFile, prepareFile } from './file.ts';
+import { busy, refuses } from './result-codes.ts';
 
 // CAST of a blob to TEXT takes the bytes as they are (sqlite.org/lang_expr.html, section 12).
 const EVENT = '(?, ?, ?, ?, ?, CAST(? AS TEXT))';
@@ -53,6 +30,7 @@ const LAND_NEW = `${INSERT} ${Array.from({ length: ROWS_AT_ONCE }, () => EVENT).
 const OWNER = 'SELECT producer FROM events WHERE id = ?';
 const QUARANTINE = `INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body)
   VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (entry) DO NOTHING`;
+const RETRACT = `DELETE FROM events_quarantine WHERE entry = ? AND substr(reason, 1, ${DROPPED_REASON.length}) = '${DROPPED_REASON}'`;
 const FIND_LANDED = 'SELECT type, accepted_at, landed_at, body FROM events WHERE id = ? AND producer = ?';
 const FIND_REJECTED = `SELECT reason, accepted_at, quarantined_at, body FROM events_quarantine
   WHERE id = ? AND producer = ? ORDER BY quarantined_at DESC LIMIT 1`;
@@ -75,16 +53,8 @@ export class Database {
     this.#readOnly = readOnly;
   }
 
-  async prepare(): Promise<void> {
-    const deadline = Date.now() + PREPARE_TIMEOUT_MS;
-    for (;;) {
-      try {
-        return makeSchema(this.#path);
-      } catch (cause) {
-        if (!busy(cause) || Date.now() >= deadline) throw cause;
-        await delay(PREPARE_RETRY_MS);
-      }
-    }
+  prepare(): Promise<void> {
+    return prepareFile(this.#path);
   }
 
   /** Gives a VERDICT for each event. */
@@ -116,6 +86,14 @@ export class Database {
     );
   }
 
+  retract(entries: readonly string[]): void {
+    this.#using((open) =>
+      transaction(open, () => {
+        for (const entry of entries) statement(open, RETRACT).run(entry);
+      }),
+    );
+  }
+
   find(id: string, producer: string): WarehouseLookup {
     return this.#using((open) => lookup(open, id, producer));
   }
@@ -141,7 +119,7 @@ export class Database {
       (this.#handle.identity.ino !== identity.ino || this.#handle.identity.dev !== identity.dev)
     )
       this.close();
-    return (this.#handle ??= { database: open(this.#path, this.#readOnly), identity, statements: new Map() });
+    return (this.#handle ??= { database: openFile(this.#path, this.#readOnly), identity, statements: new Map() });
   }
 
   /** Runs `work`; what fails for another reason than the data lets go of the file, so that the next call opens it anew. */
@@ -154,36 +132,6 @@ export class Database {
     }
   }
 }
-
-function open(path: string, readOnly: boolean): DatabaseSync {
-  const database = new DatabaseSync(path, { readOnly, timeout: BUSY_TIMEOUT_MS });
-  if (!readOnly) database.exec('PRAGMA synchronous = FULL');
-  return database;
-}
-
-function makeSchema(path: string): void {
-  const database = open(path, false);
-  try {
-    database.exec('PRAGMA journal_mode = WAL');
-    if (schemaVersion(database) === SCHEMA_VERSION) return;
-    database.exec('BEGIN IMMEDIATE');
-    try {
-      const found = schemaVersion(database);
-      if (found > SCHEMA_VERSION)
-        throw new Error(`the schema has version ${found}, and this program knows ${SCHEMA_VERSION}`);
-      if (found < SCHEMA_VERSION) database.exec(SCHEMA);
-      database.exec('COMMIT');
-    } catch (cause) {
-      if (database.isTransaction) database.exec('ROLLBACK');
-      throw cause;
-    }
-  } finally {
-    database.close();
-  }
-}
-
-const schemaVersion = (database: DatabaseSync): number =>
-  Number(database.prepare('PRAGMA user_version').get()?.['user_version']);
 
 function transaction<T>(open: Handle, work: () => T): T {
   open.database.exec('BEGIN IMMEDIATE');
@@ -274,18 +222,3 @@ function isoTime(ms: number): string {
 }
 
 const timeMs = (text: unknown): number => Date.parse(String(text));
-
-/** What node:sqlite throws; `errcode` is SQLite's extended result code (sqlite.org/rescode.html). */
-type SqliteError = Error & { readonly errcode: number };
-
-const isSqliteError = (cause: unknown): cause is SqliteError =>
-  cause instanceof Error && 'errcode' in cause && typeof cause.errcode === 'number';
-
-const primaryCode = (cause: SqliteError): number => cause.errcode & 0xff;
-
-/** SQLITE_BUSY, SQLITE_LOCKED: another process holds the file. */
-const busy = (cause: unknown): boolean => isSqliteError(cause) && [5, 6].includes(primaryCode(cause));
-
-/** SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH: they speak of the data, and would say the same tomorrow. */
-const refuses = (cause: unknown): cause is SqliteError =>
-  isSqliteError(cause) && [18, 19, 20].includes(primaryCode(cause));

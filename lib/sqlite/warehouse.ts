@@ -6,6 +6,7 @@
 //
 // Invariants and limits of the file itself: see database.ts. A worker that ends by itself is a bug there; its calls reject,
 // and the next call starts another one.
+import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { BatchRefused, type Warehouse, type WarehouseLookup } from '../ingest/warehouse.ts';
 import { columnsOf, landingsOf } from './columns.ts';
@@ -35,6 +36,7 @@ export function createSqliteWarehouse({ path, readOnly = false }: SqliteWarehous
       const copies = entries.map((entry) => ({ ...entry, body: new Uint8Array(entry.body) as Buffer }));
       return thread.ask({ kind: 'quarantine', entries: copies }) as Promise<void>;
     },
+    retract: (entries) => thread.ask({ kind: 'retract', entries }) as Promise<void>,
     find: async (id, producer) => {
       if (!id.isWellFormed() || !producer.isWellFormed()) return { kind: 'unknown' };
       try {
@@ -80,7 +82,9 @@ class Thread {
   }
 
   #start(): Worker {
-    const worker = new Worker(new URL('./worker.ts', import.meta.url), { workerData: this.#options });
+    const worker = new Worker(new URL(`./worker${extname(import.meta.filename)}`, import.meta.url), {
+      workerData: this.#options,
+    });
     worker.on('message', (reply: Reply) => this.#settle(reply));
     worker.on('error', (cause) => this.#lost(worker, cause));
     worker.on('exit', () => this.#lost(worker, new Error('the thread of the SQLite warehouse has ended')));

@@ -1,13 +1,21 @@
 // The registry that every program's metrics stand in.
-import { collectDefaultMetrics, Registry } from 'prom-client';
+import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { version } from '../process/program.ts';
 
 // Gauges that prom-client names `_total`, which Prometheus keeps for counters (promtool complains about them).
 const MISNAMED = ['nodejs_active_resources_total', 'nodejs_active_handles_total', 'nodejs_active_requests_total'];
 
-/** A registry with prom-client's process metrics. */
+/** A registry with prom-client's process metrics and `ingest_build_info`. */
 export function processRegistry(): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   for (const name of MISNAMED) registry.removeSingleMetric(name);
+  const build = new Gauge({
+    name: 'ingest_build_info',
+    help: 'Always 1; the labels say which version of this program runs on which node.',
+    labelNames: ['version', 'node'],
+    registers: [registry],
+  });
+  build.set({ version: version(), node: process.version }, 1);
   return registry;
 }

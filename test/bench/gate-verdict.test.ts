@@ -54,6 +54,26 @@ describe('the gate', () => {
     assert.equal(outcome(rounds(1.1, 1.1, 1.1).map((round) => ({ ...round, redisUs: 30 }))), 'worse');
   });
 
+  it('fails what is worse although something else is too noisy to tell, whichever of them it is', () => {
+    const noisyLatency: LatencyRun = { p99Ms: 900, failure: undefined, foreignShare: 0.9 };
+    assert.equal(outcome(rounds(1.4, 1.45, 1.38), [noisyLatency]), 'worse');
+    const noisyCost = rounds(0.9, 1.8, 1.1, 1.6, 1.3);
+    assert.equal(outcome(noisyCost, [{ ...QUIET, p99Ms: 300 }]), 'worse');
+    assert.equal(outcome(noisyCost.map((round) => ({ ...round, redisUs: 60 }))), 'worse');
+    const noisyRedis = [10, 40, 12, 38, 11].map((redisUs) => ({
+      gatewayUs: 60,
+      redisUs,
+      floorUs: 40,
+      foreignShare: 0.1,
+    }));
+    assert.equal(outcome(noisyRedis), 'worse');
+  });
+
+  it('is too noisy to tell when only one of the things that were looked at could be told', () => {
+    assert.equal(outcome(rounds(0.9, 1.8, 1.1, 1.6, 1.3)), 'too noisy');
+    assert.equal(outcome(rounds(1.1, 1.1, 1.1), []), 'too noisy');
+  });
+
   it('compares each round with the floor of the same round', () => {
     const drifting = [1, 2, 3, 4, 5].map((slower) => ({
       gatewayUs: 44 * slower,

@@ -9,7 +9,14 @@ const MIB = 1 << 20;
 /** What a read brought: so many entries, with bodies of so many bytes. */
 function entries(count: number, bodyBytes: number, first = 0): Sorted {
   const rejections = Array.from({ length: count }, (_, at) => ({
-    ...{ entry: `${first + at}-0`, producer: 'shop', reason: 'r', acceptedAtMs: 0, body: Buffer.alloc(0) },
+    ...{
+      entry: `${first + at}-0`,
+      source: 'q/s',
+      producer: 'shop',
+      reason: 'r',
+      acceptedAtMs: 0,
+      body: Buffer.alloc(0),
+    },
     code: 'invalid_event' as const,
   }));
   return { events: [], rejections, count, bytes: count * bodyBytes };
@@ -25,14 +32,14 @@ async function settles(promise: Promise<unknown>): Promise<boolean> {
 
 describe('the intake', () => {
   it('gives an event that comes alone at once', async () => {
-    const intake = new Intake({ wanted: 400, readMax: 100 });
+    const intake = new Intake({ wanted: 400, readMax: 100, readFirst: 100 });
     const taking = intake.take();
     intake.add(entries(1, 300), await intake.reserve());
     assert.equal((await taking)?.count, 1);
   });
 
   it('waits for a batch while reads come back full, and gives it in the order of its reads', async () => {
-    const intake = new Intake({ wanted: 400, readMax: 100 });
+    const intake = new Intake({ wanted: 400, readMax: 100, readFirst: 100 });
     const taking = intake.take();
     for (let first = 0; first < 400; first += 100) {
       assert.equal(await settles(taking), false, `with ${first} entries`);
@@ -45,7 +52,7 @@ describe('the intake', () => {
   });
 
   it('gives what there is when a read brought less than it might have', async () => {
-    const intake = new Intake({ wanted: 400, readMax: 100 });
+    const intake = new Intake({ wanted: 400, readMax: 100, readFirst: 100 });
     intake.add(entries(100, 300), await intake.reserve());
     const taking = intake.take();
     assert.equal(await settles(taking), false);
@@ -54,7 +61,7 @@ describe('the intake', () => {
   });
 
   it('gives what there is when the next read may take long', async () => {
-    const intake = new Intake({ wanted: 400, readMax: 100 });
+    const intake = new Intake({ wanted: 400, readMax: 100, readFirst: 100 });
     intake.add(entries(100, 300), await intake.reserve());
     const taking = intake.take();
     intake.settle();
@@ -62,7 +69,7 @@ describe('the intake', () => {
   });
 
   it('has room for two batches, those that are being read included, and for more once one is taken', async () => {
-    const intake = new Intake({ wanted: 200, readMax: 100 });
+    const intake = new Intake({ wanted: 200, readMax: 100, readFirst: 100 });
     for (let reads = 0; reads < 3; reads += 1) intake.add(entries(100, 300), await intake.reserve());
     assert.equal(await intake.reserve(), 100);
     const fifth = intake.reserve();
@@ -72,7 +79,7 @@ describe('the intake', () => {
   });
 
   it('makes reads as small as the bodies are large, and holds 16 MiB of them', async () => {
-    const intake = new Intake({ wanted: 2_000, readMax: 500 });
+    const intake = new Intake({ wanted: 2_000, readMax: 500, readFirst: 500 });
     intake.add(entries(100, MIB / 4), await intake.reserve());
     const next = intake.reserve();
     assert.equal(await settles(next), false, '25 MiB wait');
@@ -90,8 +97,35 @@ describe('the intake', () => {
     assert.equal(waiting, 64);
   });
 
+  it('reads little at first, more with each read that comes back full, and half as much when the queue fails', async () => {
+    const intake = new Intake({ wanted: 10_000, readMax: 30, readFirst: 2 });
+    const read = async (): Promise<number> => {
+      const entriesMax = await intake.reserve();
+      intake.add(entries(entriesMax, 300), entriesMax);
+      return entriesMax;
+    };
+    const sizes = [];
+    for (let reads = 0; reads < 6; reads += 1) sizes.push(await read());
+    assert.deepEqual(sizes, [2, 4, 8, 16, 30, 30]);
+    // A read that brought nothing gives its room back.
+    const failed = await intake.reserve();
+    intake.slow();
+    intake.add(entries(0, 0), failed);
+    assert.deepEqual([await read(), await read(), await read()], [15, 30, 30]);
+    for (let failures = 0; failures < 10; failures += 1) intake.slow();
+    assert.equal(await intake.reserve(), 1);
+  });
+
+  it('does not grow with reads that come back with less', async () => {
+    const intake = new Intake({ wanted: 10_000, readMax: 30, readFirst: 2 });
+    for (let reads = 0; reads < 5; reads += 1) {
+      assert.equal(await intake.reserve(), 2);
+      intake.add(entries(1, 300), 2);
+    }
+  });
+
   it('takes a single body of any size', async () => {
-    const intake = new Intake({ wanted: 2_000, readMax: 500 });
+    const intake = new Intake({ wanted: 2_000, readMax: 500, readFirst: 500 });
     intake.add(entries(1, 100 * MIB), await intake.reserve());
     await intake.take();
     assert.equal(await intake.reserve(), 1);
@@ -99,7 +133,7 @@ describe('the intake', () => {
 
   // A reservation that was larger than what the read brought gives its room back, or reader and taker wait for each other.
   it('goes on reading when large bodies are followed by small ones', async () => {
-    const intake = new Intake({ wanted: 2_000, readMax: 500 });
+    const intake = new Intake({ wanted: 2_000, readMax: 500, readFirst: 500 });
     intake.add(entries(500, 9_000), await intake.reserve());
     intake.add(entries(466, 9_000), await intake.reserve());
     const reserved = await intake.reserve();
@@ -110,7 +144,7 @@ describe('the intake', () => {
   });
 
   it('lets several take, each entry once', async () => {
-    const intake = new Intake({ wanted: 100, readMax: 100 });
+    const intake = new Intake({ wanted: 100, readMax: 100, readFirst: 100 });
     const takers = [intake.take(), intake.take()];
     intake.add(entries(5, 300), await intake.reserve());
     intake.add(entries(6, 300), await intake.reserve());
@@ -123,7 +157,7 @@ describe('the intake', () => {
   });
 
   it('gives the rest when it has ended, and then nothing', async () => {
-    const intake = new Intake({ wanted: 400, readMax: 100 });
+    const intake = new Intake({ wanted: 400, readMax: 100, readFirst: 100 });
     intake.add(entries(100, 300), await intake.reserve());
     intake.end();
     assert.equal((await intake.take())?.count, 100);

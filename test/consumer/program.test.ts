@@ -33,7 +33,7 @@ describe('ingest-consumer, before it starts', () => {
       'CONSUMER_REPLICAS_MAX',
       'LOG_LEVEL',
     ]) {
-      assert.match(output, new RegExp(`^ingest-consumer: INGEST_${key}\\b.* expected`, 'm'));
+      assert.match(output, new RegExp(`"level":"fatal".*"msg":"INGEST_${key}\\b.*expected`, 'm'));
     }
     assert.match(output, /INGEST_CONSUMER_BATCH_MX is not a known key; the nearest one is INGEST_CONSUMER_BATCH_MAX/);
     assert.ok(!output.includes('secret'), 'the password is masked');

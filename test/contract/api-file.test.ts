@@ -50,7 +50,7 @@ describe('the API file', () => {
     assert.deepEqual([...required].sort(), Object.keys(at('/components/securitySchemes') as JsonObject).sort());
   });
 
-  it('documents the paths of the specification, with HEAD wherever GET is', () => {
+  it('documents every path of the service, with HEAD wherever GET is', () => {
     assert.deepEqual(
       PATHS.map(({ path, methods }) => `${path} ${methods.join(' ')}`),
       ['/events POST', '/events/{id} GET HEAD', '/health/live GET HEAD', '/health/ready GET HEAD', '/metrics GET HEAD'],

@@ -49,6 +49,19 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       assert.deepEqual(names((await members[0]?.read(10, NEVER_MS, 0)) ?? []), [entry]);
     });
 
+    it('tells how many events it holds, landed or not, and how much memory it uses', async () => {
+      const reader = await open();
+      assert.equal((await reader.size()).events, 0);
+      await reader.join();
+      await queue.put({ producer: 'shop', body: '{}' });
+      await queue.put({ producer: 'shop', body: '{}' });
+      await reader.acknowledge(names(await reader.read(10, NEVER_MS, 0)));
+      const { events, memoryBytes = 0, memoryLimitBytes } = await reader.size();
+      assert.equal(events, 2);
+      assert.ok(memoryBytes > 0);
+      assert.equal(memoryLimitBytes, 0);
+    });
+
     it('gives each entry to one member, in order, with its bytes as they are', async () => {
       const [one, other] = [await open(), await open()];
       await one.join();
@@ -157,6 +170,76 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       );
       await living.acknowledge([entry]);
       assert.deepEqual(await living.lag(), { events: 0, oldestMs: 0 });
+    });
+
+    it('claims what is there and what was dropped alike, where both come at once, and loses neither', async () => {
+      const [dead, living] = [await open(), await open()];
+      await dead.join();
+      const entries: string[] = [];
+      for (let at = 0; at < 9; at += 1) entries.push(await queue.put({ producer: 'shop', body: String(at) }));
+      await dead.read(10, NEVER_MS, 0);
+      const gone = entries.filter((_, at) => at % 3 === 1);
+      for (const entry of gone) await queue.drop(entry);
+      const seen = new Map<string, boolean>();
+      await eventually(
+        'all came',
+        async () => {
+          for (const { entry, dropped } of await living.read(4, IDLE_MS, 20)) seen.set(entry, dropped);
+          return seen.size === entries.length;
+        },
+        10_000,
+      );
+      assert.deepEqual(
+        [...seen]
+          .filter(([, dropped]) => dropped)
+          .map(([entry]) => entry)
+          .toSorted(),
+        gone,
+      );
+      assert.equal(
+        (await living.unacknowledged(entries)).size,
+        entries.length,
+        'it says so again until it is acknowledged',
+      );
+      assert.equal(await living.acknowledge(entries), entries.length);
+      assert.equal(await living.acknowledge(entries), 0);
+      assert.deepEqual(await living.unacknowledged(entries), new Set());
+      assert.deepEqual(await living.lag(), { events: 0, oldestMs: 0 });
+    });
+
+    it('says that an entry was dropped to nobody but its holder while that one lives', async () => {
+      const [holder, other] = [await open(), await open()];
+      await holder.join();
+      assert.equal(await holder.register(6), true);
+      const entries = [
+        await queue.put({ producer: 'shop', body: '1' }),
+        await queue.put({ producer: 'shop', body: '2' }),
+      ];
+      await holder.read(10, NEVER_MS, 0);
+      await queue.drop(entries[0] ?? '');
+      const claimed = await eventually(
+        'the other one is claimed',
+        async () => {
+          const deliveries = await other.read(10, IDLE_MS, 20);
+          return deliveries.length > 0 && deliveries;
+        },
+        5_000,
+      );
+      assert.deepEqual(names(claimed), [entries[1]]);
+      await other.acknowledge(names(claimed));
+      await holder.close();
+      const dropped = await eventually(
+        'its holder is gone',
+        async () => {
+          const deliveries = await other.read(10, IDLE_MS, 20);
+          return deliveries.length > 0 && deliveries;
+        },
+        5_000,
+      );
+      assert.deepEqual(
+        dropped.map(({ entry, dropped: gone }) => [entry, gone]),
+        [[entries[0], true]],
+      );
     });
 
     it('tells how far the group is behind: entries not read, and entries not acknowledged', async () => {

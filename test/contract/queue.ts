@@ -119,6 +119,22 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       assert.deepEqual(await submitAll(queue, [new Recorded('owned', 'q')]), ['conflict']);
     });
 
+    it('does not take a producer for another whose name is nearly its own', async () => {
+      const names = ['urn:Shop', 'urn:shop', 'urn:shop ', 'urn:sho', 'urn:sh\u00f6p', 'urn:sho\u0308p', 'urn:shop\0'];
+      const [outcomes] = await added(() =>
+        submitAll(
+          queue,
+          names.map((name) => new Recorded('near', name)),
+        ),
+      );
+      assert.deepEqual(outcomes, ['accepted', ...names.slice(1).map(() => 'conflict')]);
+      for (const name of names) {
+        const [later] = await submitAll(queue, [new Recorded('near', name)]);
+        assert.equal(later, name === names[0] ? 'duplicate' : 'conflict', JSON.stringify(name));
+        assert.equal((await queue.find('near', name)).kind, name === names[0] ? 'found' : 'unknown');
+      }
+    });
+
     it('decides an id between two queues that race for it', async () => {
       const others = await Promise.all([open(), open()]);
       const racing = others.map((one, at) =>

@@ -207,12 +207,51 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       assert.deepEqual(await warehouse.find('poisoned', 'a\\0b\\\\'), { kind: 'unknown' });
     });
 
+    it('does not show what it rejected of one producer to another whose name only looks like it', async () => {
+      const names = ['a\0b', 'a\\0b', 'a\\\\0b', 'ab', 'A\0b', 'a\u2400b'];
+      for (const [at, producer] of names.entries())
+        await warehouse.quarantine([poison(`10-${at}`, { id: `of-${at}`, producer })]);
+      for (const at of names.keys()) {
+        for (const [other, producer] of names.entries()) {
+          const { kind } = await warehouse.find(`of-${at}`, producer);
+          assert.equal(kind, other === at ? 'rejected' : 'unknown', JSON.stringify([names[at], producer]));
+        }
+      }
+    });
+
+    it('does not take a producer for another whose name differs in case alone', async () => {
+      assert.deepEqual(await warehouse.land([event('cased', 'urn:Shop'), event('cased', 'urn:shop')]), [
+        'landed',
+        'conflict',
+      ]);
+      assert.deepEqual(await warehouse.land([event('cased', 'urn:shop')]), ['conflict']);
+      assert.deepEqual(await warehouse.land([event('cased', 'urn:Shop')]), ['duplicate']);
+      assert.equal((await warehouse.find('cased', 'urn:Shop')).kind, 'landed');
+      assert.deepEqual(await warehouse.find('cased', 'urn:shop'), { kind: 'unknown' });
+    });
+
     it('answers with the row where an id was rejected once and landed later', async () => {
       await warehouse.quarantine([poison('8-1', { id: 'second-try' })]);
       assert.equal((await warehouse.find('second-try', 'shop')).kind, 'rejected');
       assert.deepEqual(await warehouse.find('second-try', 'thief'), { kind: 'unknown' });
       await warehouse.land([event('second-try')]);
       assert.equal((await warehouse.find('second-try', 'shop')).kind, 'landed');
+    });
+
+    it('takes back that an entry was dropped, and nothing else that is said of it', async () => {
+      const dropped = { reason: 'dropped_by_queue: the queue dropped the entry before it could land' };
+      const before = await store.count('events_quarantine');
+      await warehouse.quarantine([
+        poison('q/s/1-1', dropped),
+        poison('q/s/1-2', dropped),
+        poison('q/s/1-3'),
+        poison('r/s/1-1', dropped),
+      ]);
+      await warehouse.retract(['q/s/1-1', 'q/s/1-3', 'q/s/9-9']);
+      assert.equal(await store.count('events_quarantine'), before + 3);
+      await warehouse.retract([]);
+      await warehouse.retract(['q/s/1-2', 'r/s/1-1']);
+      assert.equal(await store.count('events_quarantine'), before + 1);
     });
 
     it('does not know an id that no text column can hold', async () => {

@@ -77,11 +77,11 @@ describe('accepting events', () => {
     assert.equal((await redis.entries()).filter(({ fields }) => fields['body']?.includes('"contested"')).length, 1);
   });
 
-  it('keeps the first accepted body when the id comes again', async () => {
+  it('keeps the first accepted body when the id comes again, and says that the second one differs', async () => {
     const client = gateway.client(producer);
     await client.post(event('first', { n: 1 }));
     const again = await client.post(event('first', { n: 2 }));
-    assert.deepEqual(again.json, { id: 'first', status: 'accepted', duplicate: true });
+    assert.deepEqual(again.json, { id: 'first', status: 'accepted', duplicate: true, differs: true });
     assert.deepEqual((await client.find('first')).json?.['event'], { id: 'first', type: 'test.event', n: 1 });
   });
 

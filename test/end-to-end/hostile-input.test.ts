@@ -77,9 +77,10 @@ describe('a slow client', () => {
       'REQUEST_TIMEOUT',
     ));
 
-  it('that sends nothing at all is let go of', async () => {
-    const connection = await open();
+  it('that sends nothing at all is let go of without an answer: it would be taken for the answer to what is sent next', async () => {
+    const connection = await gateway.socket();
     await connection.untilClosed();
+    assert.equal(connection.received, '');
   });
 
   it('that begins no TLS handshake is let go of, and counted', async () => {
@@ -211,6 +212,31 @@ describe('broken framing', () => {
     'a space before the colon': requestText('POST /events', [json, 'Broken : x'], body),
     'a NUL in a header': requestText('POST /events', [json, 'X-A: b\0c'], body),
     'a folded header': requestText('POST /events', [json, 'X-A: b\r\n c\x01'], body),
+    'another coding before chunked': requestText(
+      'POST /events',
+      [json, 'Transfer-Encoding: gzip, chunked'],
+      `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`,
+    ),
+    'identity and chunked': requestText(
+      'POST /events',
+      [json, 'Transfer-Encoding: identity', chunked],
+      `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`,
+    ),
+    'two content types': requestText('POST /events', [json, json], body),
+    'two authorizations': requestText(
+      'POST /events',
+      [json, 'Authorization: Bearer a', 'Authorization: Bearer b'],
+      body,
+    ),
+    'a request line without a version': 'GET /health/live\r\nHost: g\r\n\r\n',
+    'no Host': `POST /events HTTP/1.1\r\n${json}\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    'two Hosts': requestText('POST /events', ['Host: g', 'Host: g', json], body),
+    ...Object.fromEntries(
+      ['###', 'a b', 'u@h', 'a, b', 'h/x', '', 'h:x', '[::1'].map((host) => [
+        `the Host ${JSON.stringify(host)}`,
+        requestText('POST /events', [`Host: ${host}`, json], body),
+      ]),
+    ),
     'no HTTP': 'hello\r\n\r\n',
     'another protocol': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
     bytes: '\x00\x01\x02\xff\xfe\r\n\r\n',
@@ -218,6 +244,55 @@ describe('broken framing', () => {
   for (const [name, text] of Object.entries(cases)) {
     it(`(${name}) gets 400`, () => refusedAndClosed(Buffer.from(text, 'latin1'), 400, 'INVALID_EVENT'));
   }
+});
+
+describe('bytes that are malformed', () => {
+  it('are answered once, however many more follow', async () => {
+    for (let at = 0; at < 30; at += 1) {
+      const connection = await open();
+      connection.write('BROKEN\r\n\r\n');
+      for (let more = 0; more < 5; more += 1) {
+        await new Promise((resolve) => setImmediate(resolve));
+        if (connection.socket.writable) connection.write('BROKEN TOO\r\n\r\n');
+      }
+      assertRefused((await replies(connection, 1))[0], 400, 'INVALID_EVENT');
+      await connection.untilClosed();
+      assert.equal(repliesIn(connection.received).length, 1);
+    }
+  });
+
+  it('that are empty lines between requests do not keep a connection for ever', async () => {
+    const own = await TestGateway.start(redis, gateway.pki, { INGEST_IDLE_TIMEOUT_MS: '300' });
+    for (const first of ['GET', 'HEAD']) {
+      const connection = await own.socket(producer);
+      connection.write(requestText(`${first} /health/live`));
+      await connection.until(/\r\n\r\n/);
+      const drip = setInterval(() => connection.socket.write('\r\n'), 50);
+      atEnd(() => clearInterval(drip));
+      await connection.untilClosed(10_000);
+      clearInterval(drip);
+      assert.equal(connection.received.match(/HTTP\/1\.1/g)?.length, 1);
+    }
+  });
+});
+
+it('heads of 7 KB in one-byte pieces cost little more than whole ones', async () => {
+  const own = await TestGateway.start(redis, gateway.pki, {
+    INGEST_HEADERS_TIMEOUT_MS: '60000',
+    INGEST_REQUEST_TIMEOUT_MS: '60000',
+  });
+  const cpu = (): Promise<number> => own.metric('process_cpu_seconds_total');
+  const before = await cpu();
+  const text = requestText('GET /health/live', [`X-Long: ${'a'.repeat(7_200)}`]);
+  await Promise.all(
+    Array.from({ length: 10 }, async () => {
+      const connection = await own.socket(producer);
+      connection.socket.setNoDelay(true);
+      for (const character of text) connection.write(character);
+      assert.equal((await replies(connection, 1, 60_000))[0]?.status, 200);
+    }),
+  );
+  assert.ok((await cpu()) - before < 2, `${(await cpu()) - before} s of CPU time`);
 });
 
 describe('a flood of headers', () => {
@@ -291,17 +366,53 @@ describe('odd but legal', () => {
     await assertAlive(gateway);
   });
 
-  it('Upgrade is passed over', async () => {
-    const reply = await askRaw(
-      await open(),
-      requestText('GET /health/live', ['Connection: Upgrade', 'Upgrade: websocket']),
-    );
-    assert.equal(reply.status, 200);
+  it('Upgrade is passed over, and nothing behind it is read', async () => {
+    for (const rest of ['', `Content-Length: 2\r\n\r\n{}`]) {
+      const connection = await open();
+      const inner = postText(event('behind-an-upgrade'));
+      await addsNothing(redis, async () => {
+        connection.write(
+          `${requestText('GET /health/live', ['Connection: Upgrade', 'Upgrade: h2c'])}POST /events HTTP/1.1\r\nHost: g\r\nContent-Length: ${inner.length}\r\n${rest}\r\n`,
+        );
+        assert.equal((await replies(connection, 1))[0]?.status, 200);
+        connection.write(inner);
+        await connection.untilClosed();
+      });
+      assert.equal(repliesIn(connection.received).length, 1);
+    }
   });
 
-  it('an absolute-form target counts by its path, and no Host header is needed', async () => {
+  it('a body before an Upgrade is taken whole, however it comes', async () => {
+    const body = event('upgraded', { pad: 'x'.repeat(10_000) });
+    const text = postText(body, ['Connection: Upgrade', 'Upgrade: h2c']);
+    const connection = await open();
+    connection.write(text.slice(0, 300));
+    await new Promise((resolve) => setTimeout(resolve, 30)); // So that it arrives by itself.
+    connection.write(`${text.slice(300)}GET /health/live HTTP/1.1\r\nHost: g\r\n\r\n`);
+    assert.equal((await replies(connection, 1))[0]?.status, 202);
+    await connection.untilClosed();
+    assert.equal(repliesIn(connection.received).length, 1);
+  });
+
+  it('HTTP/1.0 with Transfer-Encoding is answered, and nothing behind it is read', async () => {
+    const connection = await open();
+    const body = event('old-and-chunked');
+    connection.write(
+      `POST /events HTTP/1.0\r\nHost: g\r\nConnection: keep-alive\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n${requestText('GET /health/live')}`,
+    );
+    const [reply] = await replies(connection, 1);
+    assert.deepEqual([reply?.status, reply?.headers['connection']], [202, 'close']);
+    await connection.untilClosed();
+    assert.equal(repliesIn(connection.received).length, 1);
+  });
+
+  it('Content-Encoding: identity says nothing, and is accepted', async () => {
+    const reply = await askRaw(await open(), postText(event('identity'), ['Content-Encoding: identity']));
+    assert.equal(reply.status, 202);
+  });
+
+  it('an absolute-form target counts by its path', async () => {
     assert.equal((await askRaw(await open(), requestText('GET https://gateway.test/health/live?x=y'))).status, 200);
-    assert.equal((await askRaw(await open(), 'GET /health/live HTTP/1.1\r\n\r\n')).status, 200);
     assert.equal((await askRaw(await open(), requestText('OPTIONS *'))).status, 404);
   });
 

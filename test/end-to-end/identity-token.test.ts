@@ -87,6 +87,15 @@ describe('a token that does not authenticate gets 401 and adds nothing', () => {
     });
   }
 
+  it('one whose subject is a name in the certificate that is no SPIFFE id', async () => {
+    const name = 'urn:test:producer:plain';
+    const plain = await pki.producer('plain', { uris: [name] });
+    await addsNothing(redis, async () => {
+      const token = await issuer.token({ sub: name });
+      assertProblem(await post(token, 'token', gateway, plain), 401, 'UNAUTHORIZED_PRODUCER');
+    });
+  });
+
   it('a good token without a certificate, or with one of an unknown authority', async () => {
     const token = await issuer.token(boundTo(producer));
     await addsNothing(redis, async () => {
@@ -123,8 +132,12 @@ describe('a token', () => {
     const good = bearer(await issuer.token(boundTo(producer)));
     assert.equal((await client.post(event('own-request'), good)).status, 202);
     await addsNothing(redis, async () => {
-      assertProblem(await client.post(event('own-request-2')), 401, 'UNAUTHORIZED_PRODUCER');
-      assertProblem(await client.post(event('own-request-2'), bearer('x.y.z')), 401, 'UNAUTHORIZED_PRODUCER');
+      const without = await client.post(event('own-request-2'));
+      assertProblem(without, 401, 'UNAUTHORIZED_PRODUCER');
+      assert.equal(without.headers['www-authenticate'], `Bearer realm="${AUDIENCE}"`);
+      const wrong = await client.post(event('own-request-2'), bearer('x.y.z'));
+      assertProblem(wrong, 401, 'UNAUTHORIZED_PRODUCER');
+      assert.equal(wrong.headers['www-authenticate'], `Bearer realm="${AUDIENCE}", error="invalid_token"`);
     });
     assert.equal((await client.post(event('own-request-2'), good)).status, 202);
   });

@@ -80,6 +80,7 @@ describe('a certificate that does not authenticate gets 401 and adds nothing', (
       await addsNothing(redis, async () => {
         const reply = await post(wrong);
         assertProblem(reply, 401, 'UNAUTHORIZED_PRODUCER');
+        assert.match(String(reply.headers['www-authenticate']), /^TLS-Client-Certificate realm="/);
         assert.ok(String(reply.json?.['detail']).includes(why), reply.body);
         assertProblem(await gateway.client(wrong).find('identity'), 401, 'UNAUTHORIZED_PRODUCER');
       });

@@ -6,7 +6,9 @@ import { request } from 'node:https';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { TestProcess } from '../support/gateway.ts';
+import { GATEWAY, TestProcess } from '../support/gateway.ts';
+import { Program } from '../support/program.ts';
+import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -75,5 +77,39 @@ describe('ingest-run', () => {
     );
     assert.equal(ports.length, 3, run.output);
     for (const port of ports) assert.ok(await refused(port), `nothing listens on ${port} any more`);
+  });
+});
+
+describe('make dev-cert', () => {
+  it('makes a certificate for another producer, whose events are its own', async () => {
+    const stateDir = temporaryFolder('ingest dev cert ');
+    const redis = await TestRedis.start();
+    const env = { INGEST_STATE_DIR: stateDir, INGEST_QUEUE_URI: redis.uri, INGEST_GATEWAY_ADDR: '127.0.0.1:0' };
+    const gateway = new TestProcess(GATEWAY, [], env);
+    const url = /(https:[^"]+)/.exec(await gateway.line(/listening on/))?.[1] ?? '';
+    const made = new TestProcess('make', ['--no-print-directory', '-C', ROOT, 'dev-cert', 'NAME=shop'], env);
+    assert.equal((await made.exited()).code, 0, made.output);
+    const options = /--cert (.+) --key (.+) --ca (.+)/.exec(await made.line(/--cert/));
+    const [cert = '', key = '', ca = ''] = options?.slice(1) ?? [];
+    const args = ['--url', url, '--cert', cert, '--key', key, '--ca', ca];
+    const sent = new Program('ingest-send', { args: [...args, '--sample', '20'], env, cwd: stateDir });
+    assert.equal(await sent.ended, 0, sent.output);
+    assert.match(sent.output, /accepted\s+20/);
+    const entries = await redis.entries();
+    assert.equal(new Set(entries.map(({ fields }) => fields['body'])).size, 20);
+    assert.deepEqual([...new Set(entries.map(({ fields }) => fields['producer']))], ['urn:ingest:producer:shop']);
+  });
+
+  it('says what is missing: a name, or an authority', async () => {
+    const stateDir = temporaryFolder();
+    for (const [name, words] of [
+      ['', /expected NAME/],
+      ['../x', /expected NAME/],
+      ['shop', /holds no development authority/],
+    ] as const) {
+      const made = new TestProcess('make', ['-C', ROOT, 'dev-cert', `NAME=${name}`], { INGEST_STATE_DIR: stateDir });
+      assert.notEqual((await made.exited()).code, 0);
+      await made.line(words);
+    }
   });
 });

@@ -185,7 +185,8 @@ describe('/metrics', () => {
     assert.equal(scrape.sum('ingest_accepted_total'), tally.accepted);
     assert.equal(scrape.sum('ingest_duplicates_total'), tally.duplicates);
     assert.equal(scrape.sum('ingest_aborted_total'), aborted);
-    assert.equal(scrape.sum('ingest_shed_total'), tally.codes.get('QUEUE_OVERLOADED'));
+    assert.equal(scrape.sum('ingest_refused_overload_total'), tally.codes.get('QUEUE_OVERLOADED'));
+    assert.equal(scrape.sum('ingest_shed_total'), 0, 'no answer has the status shed');
     assert.equal(scrape.sum('ingest_http_requests_total', { status: '202' }), tally.accepted + tally.duplicates);
     assert.equal(scrape.sum('ingest_http_requests_total', { status: '499' }), aborted);
     assert.equal(
@@ -246,6 +247,8 @@ function assertLabels(scrape: Scrape): void {
     code: /^[A-Z_]+$/,
     reason: /^[a-z_]+$/,
     file: /^(cert|client_ca|crl)$/,
+    version: /^\d+\.\d+\.\d+$/,
+    node: /^v\d+\.\d+\.\d+$/,
     le: /^(\+Inf|[\d.]+)$/,
   };
   for (const { name, labels } of scrape.samples) {

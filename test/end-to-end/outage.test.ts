@@ -41,21 +41,23 @@ function describeWarehouseOutage(
     });
     after(() => pipeline.stop());
 
-    it('events are accepted and found in the queue, nothing is lost, and all lands without a restart when it is back', async () => {
+    it('events are accepted, no look-up says less than before, and all lands without a restart when it is back', async () => {
       const [replica] = pipeline.replicas;
       assert.ok(replica !== undefined);
       await postAll(pipeline, idsFrom('before', 5));
       await eventually('the first have landed', async () => (await store.count()) === 5, 10_000);
       await isReady(replica, true);
+      assert.equal((await pipeline.find('before-0')).body['status'], 'landed');
 
       await away();
       await isReady(replica, false);
       assert.match(String((await readiness(replica)).body['reason']), /^the warehouse is away/);
       await postAll(pipeline, idsFrom('during', 20));
-      const found = await pipeline.find('during-0');
-      assert.deepEqual([found.status, found.body['status']], [200, 'accepted']);
-      const unknown = await pipeline.find('never sent');
-      assert.deepEqual([unknown.status, unknown.body['retryable']], [503, true], 'no false 404');
+      // The queue knows the first, which had landed, and the second, which has not; it cannot tell them apart.
+      for (const id of ['before-0', 'during-0', 'never sent']) {
+        const found = await pipeline.find(id);
+        assert.deepEqual([found.status, found.body['retryable']], [503, true], id);
+      }
       await eventually(
         'the lag is seen',
         async () => (await metricOf(replica, 'ingest_queue_lag_events')) === 20,
@@ -171,6 +173,8 @@ describe('a consumer whose queue has trouble', () => {
     try {
       await isReady(replica, false);
       await redis.command('DEL', 'ingest');
+      // Without the group the queue would keep it for no longer than 24 hours.
+      await redis.command('XGROUP', 'CREATE', 'ingest', 'warehouse', '0', 'MKSTREAM');
       await redis.command(
         'XADD',
         'ingest',

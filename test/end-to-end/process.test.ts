@@ -95,7 +95,7 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
 
   it('exits 2 when a TLS file is absent, no PEM, or of another key', async () => {
     await assertEnds(2, { ...good, INGEST_TLS_CERT: '/nowhere.pem' }, [
-      /INGEST_TLS_CERT="\/nowhere.pem": a readable PEM file is wanted \(ENOENT\)/,
+      /INGEST_TLS_CERT="\/nowhere.pem": expected a readable PEM file \(ENOENT\)/,
     ]);
     await assertEnds(2, { ...good, INGEST_TLS_CLIENT_CA: file('ca.pem', 'no PEM') }, [
       /INGEST_TLS_CLIENT_CA=.*certificate/,
@@ -108,7 +108,7 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
 
   it('exits 2 when the token keys cannot be read', async () => {
     await assertEnds(2, { ...good, INGEST_TOKEN_JWKS: '/nowhere.json' }, [
-      /INGEST_TOKEN_JWKS="\/nowhere.json": a JSON Web Key Set/,
+      /INGEST_TOKEN_JWKS="\/nowhere.json": expected a JSON Web Key Set/,
     ]);
     await assertEnds(2, { ...good, INGEST_TOKEN_JWKS: file('keys.json', '{"keys":1}') }, [/INGEST_TOKEN_JWKS=/]);
   });

@@ -294,8 +294,10 @@ describe('a client that takes its answers late', () => {
       INGEST_IDLE_TIMEOUT_MS: '5000',
     });
     const connection = await own.socket(producer);
+    assert.equal((await askRaw(connection, postText(event('large', { pad: 'x'.repeat(30_000) })))).status, 202);
+    connection.received = '';
     connection.socket.pause();
-    connection.write(`${requestText('GET /metrics').repeat(255)}GET /hea`);
+    connection.write(`${requestText('GET /events/large').repeat(255)}GET /hea`);
     await new Promise((resolve) => setTimeout(resolve, 1_200)); // Longer than a head may take.
     connection.socket.resume();
     const all = await replies(connection, 256);
@@ -310,9 +312,11 @@ describe('a client that takes its answers late', () => {
       INGEST_IDLE_TIMEOUT_MS: '5000',
     });
     const connection = await own.socket(producer);
+    assert.equal((await askRaw(connection, postText(event('large', { pad: 'x'.repeat(30_000) })))).status, 202);
+    connection.received = '';
     connection.socket.pause();
     const text = postText(fresh());
-    connection.write(`${requestText('GET /metrics').repeat(255)}${text.slice(0, 30)}`);
+    connection.write(`${requestText('GET /events/large').repeat(255)}${text.slice(0, 30)}`);
     await new Promise((resolve) => setTimeout(resolve, 50));
     connection.write(text.slice(30));
     await new Promise((resolve) => setTimeout(resolve, 1_200));
@@ -332,22 +336,26 @@ it('an empty line between requests is passed over, and is no beginning of a head
 });
 
 describe('the limits of time hold for plain requests', () => {
-  it('a body that stops coming gets 408 and the end, a silent connection 408, an idle one the end', async () => {
+  it('a body that stops coming gets 408 and the end, a silent connection and an idle one only the end', async () => {
     const own = await TestGateway.start(redis, pki, {
       ...PATIENT,
       INGEST_HEADERS_TIMEOUT_MS: '700',
       INGEST_REQUEST_TIMEOUT_MS: '5500',
       INGEST_IDLE_TIMEOUT_MS: '500',
     });
-    const [half, silent, idle] = [await own.socket(producer), await own.socket(producer), await own.socket(producer)];
+    const [half, silent, idle, stranger] = [
+      await own.socket(producer),
+      await own.socket(producer),
+      await own.socket(producer),
+      await own.socket(),
+    ];
     assert.equal((await askRaw(idle, postText(fresh()))).status, 202);
     half.write('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{');
-    const [[late], [mute]] = await Promise.all([replies(half, 1), replies(silent, 1)]);
-    for (const reply of [late, mute]) {
-      assert.deepEqual([reply?.status, reply?.headers['connection']], [408, 'close']);
-      assert.match(reply?.body ?? '', /"REQUEST_TIMEOUT","retryable":true/);
-    }
-    await Promise.all([half.untilClosed(), silent.untilClosed(), idle.untilClosed()]);
+    const [late] = await replies(half, 1);
+    assert.deepEqual([late?.status, late?.headers['connection']], [408, 'close']);
+    assert.match(late?.body ?? '', /"REQUEST_TIMEOUT","retryable":true/);
+    await Promise.all([half, silent, idle, stranger].map((connection) => connection.untilClosed()));
+    assert.deepEqual([silent.received, stranger.received], ['', '']);
     assert.equal(repliesIn(idle.received).length, 1);
     assert.equal(await own.metric('ingest_events_in_flight'), 0);
     await assertAlive(own);

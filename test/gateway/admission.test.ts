@@ -102,17 +102,29 @@ describe('admission', () => {
     assert.deepEqual([admission.events, admission.bytes], [0, 0]);
   });
 
-  it('forgets producers that hold nothing, and none that holds something', () => {
-    const admission = new Admission(10, 1_000);
-    assert.equal(fill(admission, 'kept', 1), 8);
-    for (let at = 0; at < 5_000; at += 1) {
-      assert.ok(admission.admit(`passing-${at}`, 1));
-      admission.release(`passing-${at}`, 1);
+  it('gives a producer as much again after all of its own has ended, also while others go on', () => {
+    const admission = new Admission(1_000, 100_000);
+    assert.ok(admission.admit('other', 10));
+    for (let round = 0; round < 3; round += 1) {
+      const held = fill(admission, 'greedy', 1_000);
+      assert.equal(held, 75);
+      for (let at = 0; at < held; at += 1) admission.release('greedy', 1_000);
+      assert.deepEqual([admission.events, admission.bytes], [1, 10]);
     }
-    assert.ok(!admission.admit('kept', 1));
-    for (let at = 0; at < 8; at += 1) admission.release('kept', 1);
-    assert.deepEqual([admission.events, admission.bytes], [0, 0]);
-    assert.equal(fill(admission, 'kept', 1), 8);
+  });
+
+  it('remembers every producer that holds something, and at most a thousand that hold nothing', () => {
+    const admission = new Admission(10_000, 1_000_000);
+    const names = Array.from({ length: 1_500 }, (_, at) => `producer-${at}`);
+    for (const name of names) assert.ok(admission.admit(name, 1) && admission.admit(name, 1));
+    for (const name of names) admission.release(name, 1);
+    assert.deepEqual([admission.events, admission.bytes, admission.producers], [1_500, 1_500, 1_500]);
+    for (const name of names) admission.release(name, 1);
+    assert.deepEqual([admission.events, admission.bytes, admission.producers], [0, 0, 1_000]);
+    assert.ok(admission.admit('passing', 1));
+    assert.equal(admission.producers, 1_001);
+    admission.release('passing', 1);
+    assert.equal(admission.producers, 1_000);
   });
 
   it('stays within its limits and gives back everything, in any order', () => {

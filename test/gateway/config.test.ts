@@ -31,7 +31,9 @@ describe("the gateway's configuration", () => {
         unlandedMs: 168 * 3_600_000,
         warehouseUri: undefined,
         address: { host: '127.0.0.1', port: 8443 },
-        logLevel: 'info',
+        reusePort: false,
+        adminAddress: undefined,
+        adminOnly: false,
         stateDir: '.ingest',
         tls: { kind: 'development' },
         audience: 'ingest-gateway',
@@ -41,13 +43,29 @@ describe("the gateway's configuration", () => {
         inFlightMax: 1_000,
         inFlightBytesMax: 67_108_864,
         connectionsMax: 10_000,
+        connectionsPerAddressMax: 2_500,
+        httpReader: 'own',
         handshakeTimeoutMs: 5_000,
         headersTimeoutMs: 5_000,
         requestTimeoutMs: 10_000,
         idleTimeoutMs: 60_000,
         enqueueTimeoutMs: 150,
+        drainDelayMs: 200,
         drainTimeoutMs: 10_000,
       },
+    );
+  });
+
+  it('gives one address a quarter of all connections, unless that is set; 0 is no limit', () => {
+    assert.equal(config({ INGEST_CONNECTIONS_MAX: '41' }).connectionsPerAddressMax, 11);
+    assert.equal(config({ INGEST_CONNECTIONS_PER_ADDRESS_MAX: '0' }).connectionsPerAddressMax, 0);
+  });
+
+  it('leaves the requests to node:http where that is asked for, and knows no third reader', () => {
+    assert.equal(config({ INGEST_HTTP_READER: 'node' }).httpReader, 'node');
+    assert.deepEqual(
+      readGatewayConfig({ INGEST_QUEUE_URI: 'redis://127.0.0.1', INGEST_HTTP_READER: 'mine' }).report.problems,
+      ['INGEST_HTTP_READER="mine": expected one of own, node'],
     );
   });
 
@@ -76,8 +94,8 @@ describe("the gateway's configuration", () => {
     assert.deepEqual(all.address, { host: '::', port: 0 });
     assert.equal(all.queueUri, 'rediss://u:p@queue:6380/3');
     assert.deepEqual(
-      [all.queueDurability, all.warehouseUri, all.logLevel, all.stateDir, all.audience],
-      ['require', 'sqlite:here.db', 'debug', '/state', 'another'],
+      [all.queueDurability, all.warehouseUri, all.stateDir, all.audience],
+      ['require', 'sqlite:here.db', '/state', 'another'],
     );
     assert.deepEqual(
       [all.tokenJwks, all.tokenIssuer, all.bodyBytesMax, all.enqueueTimeoutMs],
@@ -135,6 +153,22 @@ describe("the gateway's configuration", () => {
     assert.deepEqual(problemKeys({ ...QUEUE, INGEST_REQUEST_TIMEOUT_MS: '4999' }), ['INGEST_HEADERS_TIMEOUT_MS']);
     assert.deepEqual(problemKeys({ ...QUEUE, INGEST_DRAIN_TIMEOUT_MS: '150' }), ['INGEST_DRAIN_TIMEOUT_MS']);
     assert.equal(config({ INGEST_ENQUEUE_TIMEOUT_MS: '9999' }).enqueueTimeoutMs, 9_999);
+  });
+
+  it('fits the drain delay into the drain: a default gives way, a value that was set is a problem', () => {
+    assert.equal(config({ INGEST_DRAIN_TIMEOUT_MS: '400' }).drainDelayMs, 100);
+    assert.equal(config({ INGEST_DRAIN_DELAY_MS: '249', INGEST_DRAIN_TIMEOUT_MS: '400' }).drainDelayMs, 249);
+    assert.equal(config({ INGEST_DRAIN_DELAY_MS: '0' }).drainDelayMs, 0);
+    assert.deepEqual(problemKeys({ ...QUEUE, INGEST_DRAIN_DELAY_MS: '250', INGEST_DRAIN_TIMEOUT_MS: '400' }), [
+      'INGEST_DRAIN_DELAY_MS',
+    ]);
+  });
+
+  it('takes process endpoints off the address of producers only where they have another one', () => {
+    const admin = { INGEST_ADMIN_ADDR: '127.0.0.1:9000', INGEST_ADMIN_ONLY: '1' };
+    assert.deepEqual(config(admin).adminAddress, { host: '127.0.0.1', port: 9000 });
+    assert.deepEqual(problemKeys({ ...QUEUE, INGEST_ADMIN_ONLY: '1' }), ['INGEST_ADMIN_ONLY']);
+    assert.deepEqual(problemKeys({ ...QUEUE, INGEST_ADMIN_ONLY: 'yes' }), ['INGEST_ADMIN_ONLY']);
   });
 
   it('wants keys with an issuer: without keys no token is verified', () => {

@@ -114,6 +114,31 @@ function figures(program: Program): Record<string, number> {
 
 const event = (id: string): string => `{"id":"${id}","type":"t"}`;
 
+describe('ingest-send --concurrency', () => {
+  for (const concurrency of [1, 5, 20]) {
+    it(`${concurrency} has ${concurrency} of 40 events on their way at a time, and all of them in the end`, async () => {
+      const waiting: ServerResponse[] = [];
+      let most = 0;
+      answer = (response) => {
+        waiting.push(response);
+        most = Math.max(most, waiting.length);
+        // Answered in full groups: with fewer at a time than wanted no group fills up.
+        if (waiting.length === concurrency) setImmediate(() => waiting.splice(0).forEach((one) => accepted(one)));
+      };
+      const lines = Array.from({ length: 40 }, (_, at) => `{"id":"e-${at}","type":"a"}\n`).join('');
+      const program = send(lines, '--concurrency', String(concurrency));
+      assert.equal(await program.ended, 0, program.output);
+      assert.equal(most, concurrency);
+      assert.equal(
+        new Set(arrivals.map(({ socket }) => socket)).size,
+        concurrency,
+        'each on a connection that is kept',
+      );
+      assert.equal(arrivals.length, 40);
+    });
+  }
+});
+
 describe('ingest-send', () => {
   it('sends each line byte for byte over connections that it keeps, and tells what was accepted', async () => {
     const input = Array.from({ length: 40 }, (_, at) => ` ${event(String(at))}  `);

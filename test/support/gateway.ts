@@ -14,6 +14,10 @@ export const GATEWAY = new URL('../../bin/ingest-gateway', import.meta.url).path
  */
 export const PATIENT = { INGEST_ENQUEUE_TIMEOUT_MS: '5000' } as const;
 
+/** Test files that are to run against node:http alone set it before they load the others: see end-to-end/node-reader.test.ts. */
+const READER =
+  process.env['TEST_HTTP_READER'] === undefined ? {} : { INGEST_HTTP_READER: process.env['TEST_HTTP_READER'] };
+
 export interface Reply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
@@ -103,6 +107,7 @@ export class TestGateway extends TestProcess {
       INGEST_GATEWAY_ADDR: '127.0.0.1:0',
       INGEST_STATE_DIR: temporaryFolder('ingest-state-'),
       ...pki.environment,
+      ...READER,
       ...env,
     });
     const line = await gateway.line(/listening on https:\/\//);
@@ -202,7 +207,8 @@ export class TestClient {
       // TLS stands: from here on the request's bytes can get in.
       let sent = false;
       request.on('socket', (socket) => {
-        if (request.reusedSocket) sent = true;
+        if (request.reusedSocket || !(socket as TLSSocket & { secureConnecting: boolean }).secureConnecting)
+          sent = true;
         else socket.once('secureConnect', () => (sent = true));
       });
       request.on('error', (error) => reject(new RequestFailed(error.message, sent)));

@@ -1,13 +1,16 @@
-// A TCP link in front of a server, that a test can cut and mend: to the program under test the server is gone and comes
-// back, on the same address.
+// A TCP link in front of a server, that a test can cut and mend, slow down, and lead to another server: to the program under
+// test it is one address all the time.
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type NetConnectOpts, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 
 export interface Link {
   readonly port: number;
   /** Closes every connection and refuses new ones. */
   cut(): void;
   mend(): void;
+  /** From now on so many bytes a second go through in each direction, over all connections; undefined: no limit. */
+  slow(bytesPerSecond: number | undefined): void;
   /** Closes every connection; new ones are taken, and nothing goes through them, also after `mend`. */
   silence(): void;
   /** How many connections were taken. */
@@ -20,6 +23,7 @@ export interface Link {
 export async function openLink(first: NetConnectOpts): Promise<Link> {
   let target = first;
   let whole = true;
+  let rate: number | undefined;
   let silent = false;
   let taken = 0;
   const sockets = new Set<Socket>();
@@ -27,6 +31,26 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
     sockets.add(socket);
     return socket.on('error', () => undefined).once('close', () => sockets.delete(socket));
   };
+  // When each direction has carried what it was given, on the process's clock.
+  const up = { freeMs: 0 };
+  const down = { freeMs: 0 };
+  async function carry(from: Socket, onwards: Socket, direction: { freeMs: number }): Promise<void> {
+    onwards.once('close', () => from.destroy());
+    try {
+      for await (const chunk of from) {
+        const bytes = chunk as Buffer;
+        if (!onwards.write(bytes)) await once(onwards, 'drain');
+        if (rate === undefined) continue;
+        direction.freeMs = Math.max(direction.freeMs, performance.now()) + (bytes.length / rate) * 1000;
+        const waitMs = direction.freeMs - performance.now();
+        // A timer's step: shorter waits add up until they are one.
+        if (waitMs >= 2) await delay(waitMs);
+      }
+      onwards.end();
+    } catch {
+      onwards.destroy();
+    }
+  }
   const server = createServer((incoming) => {
     keep(incoming);
     taken += 1;
@@ -36,8 +60,8 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
       return;
     }
     const outgoing = keep(connect(target));
-    incoming.pipe(outgoing).once('close', () => incoming.destroy());
-    outgoing.pipe(incoming).once('close', () => outgoing.destroy());
+    void carry(incoming, outgoing, up);
+    void carry(outgoing, incoming, down);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -48,6 +72,7 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
   return {
     port: (server.address() as AddressInfo).port,
     cut,
+    slow: (bytesPerSecond) => (rate = bytesPerSecond),
     mend: () => {
       whole = true;
       silent = false;

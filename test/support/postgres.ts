@@ -5,7 +5,7 @@
 // the server refuse to run as root, so there they run as the user `postgres`.
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { chownSync, mkdtempSync, rmSync } from 'node:fs';
+import { chownSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -26,6 +26,10 @@ export interface PrivatePostgres extends PostgresServer {
   /** The folder of psql and the other programs. */
   readonly programs: string;
   readonly socketFolder: string;
+  /** Whether the server's first process runs: it ends by itself when it cannot recover. */
+  readonly running: boolean;
+  /** The ids of the server's processes; none while it does not run. */
+  processes(): readonly number[];
   /** SIGKILL: the server's own processes are gone when this resolves. */
   kill(): Promise<void>;
   start(): Promise<void>;
@@ -40,14 +44,24 @@ export async function startPostgres(): Promise<PostgresServer> {
   return { ...databasesOf(external), stop: async () => undefined };
 }
 
-/** A cluster of its own. `durable` keeps fsync on: for tests of what survives, and for measurements. */
-export async function startPrivatePostgres({ durable }: { durable: boolean }): Promise<PrivatePostgres> {
+export interface PrivatePostgresOptions {
+  /** Keeps fsync on: for tests of what survives, and for measurements. */
+  readonly durable: boolean;
+  /** The folder that its own folder is made in. */
+  readonly under?: string;
+  /** More settings, `name=value`. */
+  readonly settings?: readonly string[];
+}
+
+/** A cluster of its own. */
+export async function startPrivatePostgres(given: PrivatePostgresOptions): Promise<PrivatePostgres> {
+  const { durable, under = tmpdir(), settings = [] } = given;
   const programs = execFileSync(join(import.meta.dirname, '../../bin/ensure-postgres'), {
     encoding: 'utf8',
     env: { ...process.env, INGEST_TEST_POSTGRES_URI: '' },
     stdio: ['ignore', 'pipe', 'inherit'],
   }).trim();
-  const folder = mkdtempSync(join(tmpdir(), 'ingest-pg-'));
+  const folder = mkdtempSync(join(under, 'ingest-pg-'));
   const user = serverUser();
   if (user !== undefined) chownSync(folder, user.uid, user.gid);
   const data = join(folder, 'data');
@@ -64,10 +78,14 @@ export async function startPrivatePostgres({ durable }: { durable: boolean }): P
     const deadline = Date.now() + START_TIMEOUT_MS;
     for (;;) {
       // The output is kept for the one case where it is wanted: the server does not come up.
-      const started = spawn(join(programs, 'postgres'), serverArguments(data, folder, durable), {
-        ...options,
-        stdio: ['ignore', 'ignore', 'pipe'],
-      });
+      const started = spawn(
+        join(programs, 'postgres'),
+        [...serverArguments(data, folder, durable), ...settings.flatMap((one) => ['-c', one])],
+        {
+          ...options,
+          stdio: ['ignore', 'ignore', 'pipe'],
+        },
+      );
       let output = '';
       started.stderr.setEncoding('utf8').on('data', (text: string) => (output = (output + text).slice(-4_000)));
       const ended = once(started, 'exit');
@@ -109,6 +127,10 @@ export async function startPrivatePostgres({ durable }: { durable: boolean }): P
     programs,
     socketFolder: folder,
     start,
+    get running() {
+      return server !== undefined && server.exitCode === null && server.signalCode === null;
+    },
+    processes: () => (server?.pid === undefined ? [] : [server.pid, ...childrenOf(server.pid)]),
     kill: () => end('SIGKILL'),
     stop: async () => {
       // SIGINT is PostgreSQL's fast shutdown: open connections are cut.
@@ -133,6 +155,15 @@ const serverArguments = (data: string, folder: string, durable: boolean): string
   ],
   ...(durable ? [] : ['-c', 'fsync=off', '-c', 'full_page_writes=off']),
 ];
+
+/** The ids of a process's children, where the system has /proc. */
+function childrenOf(pid: number): number[] {
+  try {
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number);
+  } catch {
+    return [];
+  }
+}
 
 /** Nobody in particular, unless this is root. */
 function serverUser(): { uid: number; gid: number } | undefined {

@@ -1,29 +1,17 @@
 // A real Redis server of a test's own: its port is free, its data in a temporary folder.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createClient } from 'redis';
+import { freePort } from '../../lib/process/free-port.ts';
 import { atEnd, eventually, exited, start, temporaryFolder, type Child } from './scope.ts';
+
+export { freePort };
 
 const SERVER = execFileSync(new URL('../../bin/ensure-redis', import.meta.url).pathname, { encoding: 'utf8' }).trim();
 
-/** The kernel's choice of a port that nobody listens on. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() =>
-        typeof address === 'object' && address !== null ? resolve(address.port) : reject(new Error('no port')),
-      );
-    });
-  });
-}
-
 /** The environment in which a process takes its time from a file (libfaketime), and reads that anew for each question. */
-function clockFrom(file: string): NodeJS.ProcessEnv {
+export function clockFrom(file: string): Readonly<Record<string, string>> {
   execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['faketime', 'faketime']);
   const library = readdirSync('/usr/lib')
     .map((name) => `/usr/lib/${name}/faketime/libfaketimeMT.so.1`)
@@ -44,23 +32,37 @@ export interface StreamEntry {
   readonly fields: Readonly<Record<string, string>>;
 }
 
+export interface TestRedisOptions {
+  /** More environment. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** The folder that its own folder is made in. */
+  readonly under?: string;
+}
+
 export class TestRedis {
   readonly port: number;
   readonly #folder: string;
   readonly #args: readonly string[];
+  readonly #env: Readonly<Record<string, string>>;
   #clock: string | undefined;
   #child: Child | undefined;
   #client: ReturnType<typeof createClient> | undefined;
 
-  private constructor(port: number, folder: string, args: readonly string[]) {
+  private constructor(
+    port: number,
+    folder: string,
+    args: readonly string[] = [],
+    env: Readonly<Record<string, string>> = {},
+  ) {
     this.port = port;
+    this.#env = env;
     this.#folder = folder;
     this.#args = args;
   }
 
   /** `args` are added to the command line, e.g. `['--appendfsync', 'always']`. */
-  static async start(args: readonly string[] = []): Promise<TestRedis> {
-    const redis = new TestRedis(await freePort(), temporaryFolder('ingest-redis-'), args);
+  static async start(args: readonly string[] = [], { env, under }: TestRedisOptions = {}): Promise<TestRedis> {
+    const redis = new TestRedis(await freePort(), temporaryFolder('ingest-redis-', under), args, env);
     await redis.start();
     atEnd(() => redis.#forget());
     return redis;
@@ -68,8 +70,9 @@ export class TestRedis {
 
   /** A server whose clock a test sets (libfaketime, by `setClock`). */
   static async startWithClock(): Promise<TestRedis> {
-    const redis = new TestRedis(await freePort(), temporaryFolder('ingest-redis-'), []);
-    redis.#clock = join(temporaryFolder('ingest-clock-'), 'clock');
+    const clock = join(temporaryFolder('ingest-clock-'), 'clock');
+    const redis = new TestRedis(await freePort(), temporaryFolder('ingest-redis-'), [], clockFrom(clock));
+    redis.#clock = clock;
     redis.setClock(0);
     await redis.start();
     atEnd(() => redis.#forget());
@@ -111,17 +114,17 @@ export class TestRedis {
       ...this.#args,
       ...extra,
     ];
-    this.#child = start(
-      SERVER,
-      args,
-      this.#clock === undefined ? process.env : { ...process.env, ...clockFrom(this.#clock) },
-    );
+    this.#child = start(SERVER, args, { ...process.env, ...this.#env });
     this.#child.stdout.resume();
     this.#child.stderr.resume();
   }
 
   get pid(): number {
     return this.#child?.pid ?? -1;
+  }
+
+  get running(): boolean {
+    return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
   async signal(signal: NodeJS.Signals): Promise<void> {

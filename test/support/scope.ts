@@ -24,9 +24,9 @@ export function atEnd(ending: () => Promise<void> | void): void {
   endings.push(ending);
 }
 
-/** A folder that is removed at the end. */
-export function temporaryFolder(name = 'ingest-test-'): string {
-  const folder = mkdtempSync(join(tmpdir(), name));
+/** A folder that is removed at the end, in the folder `under`. */
+export function temporaryFolder(name = 'ingest-test-', under = tmpdir()): string {
+  const folder = mkdtempSync(join(under, name));
   atEnd(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
   return folder;
 }

@@ -36,9 +36,10 @@ export interface SqliteStore extends WarehouseStore {
   readonly folder: string;
 }
 
-export function sqliteStore(): SqliteStore {
+/** `under`: the folder that its own folder is made in. */
+export function sqliteStore(under?: string): SqliteStore {
   // Inside another one, so that a test that moves it away leaves nothing behind.
-  const folder = join(temporaryFolder('ingest-warehouse-'), 'here');
+  const folder = join(temporaryFolder('ingest-warehouse-', under), 'here');
   mkdirSync(folder);
   const path = join(folder, 'warehouse.db');
   const read = <Row>(sql: string): Row[] => {

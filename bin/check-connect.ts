@@ -1,0 +1,61 @@
+// What `--check=connect` finds out about the queue and the warehouse by asking them.
+import { existsSync } from 'node:fs';
+import { maskedUri } from '../lib/process/masked-uri.ts';
+import { createLog } from '../lib/process/log.ts';
+import { EXIT, StartFailure } from '../lib/process/program.ts';
+import { byteConnection } from '../lib/redis/client.ts';
+import { clusterRefusal } from '../lib/redis/queue-identity.ts';
+import { serverName } from '../lib/redis/server-info.ts';
+import { STREAM } from '../lib/redis/stream-names.ts';
+import { openWarehouse } from './warehouse-adapter.ts';
+
+const CONNECT_MS = 5_000;
+
+/** For connections whose troubles are told as the result: their own lines would only repeat it. */
+export const quietLog = createLog('check', 'error');
+
+/** A failed start because of the queue (exit 4), with the masked URI. */
+export const queueFailure = (uri: string, why: string): StartFailure =>
+  new StartFailure(EXIT.queue, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${why}`);
+
+/** Connects, and gives a sentence about the server and its stream. Rejects with a StartFailure (exit 4). */
+export async function inspectQueue(uri: string): Promise<string> {
+  const connection = byteConnection({ uri, name: 'ingest-check', log: quietLog });
+  try {
+    connection.open();
+    const deadline = performance.now() + CONNECT_MS;
+    while (!connection.ready) {
+      if (performance.now() > deadline)
+        throw queueFailure(
+          uri,
+          `the queue does not answer (${connection.lastError}); check that the server runs and is reachable`,
+        );
+      await new Promise((resolve) => setTimeout(resolve, 25));
+    }
+    const events = await connection.send(['XLEN', STREAM]);
+    return `queue ${maskedUri(uri)}: ${await serverName(connection)}, ${events.integer()} events in the stream`;
+  } catch (cause) {
+    if (cause instanceof StartFailure) throw cause;
+    const refusal = clusterRefusal(cause);
+    throw queueFailure(uri, refusal instanceof Error ? refusal.message : 'unknown error');
+  } finally {
+    await connection.close();
+  }
+}
+
+/** Connects, and gives a sentence about the warehouse. Rejects with a StartFailure (exit 5). */
+export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'): Promise<string> {
+  const name = `warehouse ${maskedUri(uri)}`;
+  if (role === 'consumer' && uri.startsWith('sqlite:') && !existsSync(uri.slice('sqlite:'.length)))
+    return `${name}: no file yet; the consumer makes it at its start`;
+  const warehouse = openWarehouse(uri, role);
+  try {
+    await warehouse.probe();
+    return `${name}: answers`;
+  } catch (cause) {
+    const why = cause instanceof Error && cause.message !== '' ? cause.message : 'unknown error';
+    throw new StartFailure(EXIT.warehouse, `INGEST_WAREHOUSE_URI=${maskedUri(uri)}: ${why}`);
+  } finally {
+    await warehouse.close();
+  }
+}

@@ -1,0 +1,24 @@
+// `make dev-cert NAME=shop AUD=ingest-gateway`: a certificate for another producer, issued by the development authority
+// that a gateway has made in the state folder. For development only.
+import { resolve } from 'node:path';
+import { audienceUri } from '../lib/identity/producer-identity.ts';
+import { producerCertificate } from '../lib/identity/development-certificates.ts';
+import { processEnvironment } from '../lib/process/env.ts';
+
+const environment = processEnvironment();
+const name = environment['NAME'] ?? '';
+const audience = environment['AUD'] ?? environment['INGEST_AUDIENCE'] ?? 'ingest-gateway';
+const stateDir = environment['INGEST_STATE_DIR'] ?? '.ingest';
+
+try {
+  if (!/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(name))
+    throw new Error('expected NAME, 1 to 64 letters, digits, "-" or "_": make dev-cert NAME=shop AUD=ingest-gateway');
+  const made = await producerCertificate(stateDir, name, audienceUri(audience));
+  process.stdout.write(
+    `producer urn:ingest:producer:${name} with the audience ${audience}:\n` +
+      `  --cert ${resolve(made.cert)} --key ${resolve(made.key)} --ca ${resolve(made.ca)}\n`,
+  );
+} catch (cause) {
+  process.stderr.write(`dev-cert: ${cause instanceof Error ? cause.message : String(cause)}\n`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,86 @@
+// The trace of what is refused. At debug: one line for each refused request. At info: one line for each (producer, code)
+// and minute, with the number of refusals since the line before it. Never a body.
+//
+// The first refusal of a pair is told at once; those that follow are counted and told together when its minute is over.
+// Limit: PAIRS_MAX pairs are told apart at a time; what is over counts as the producer `(others)`. A pair that is quiet
+// for a minute is forgotten.
+import type { Log } from '../process/log.ts';
+
+const INTERVAL_MS = 60_000;
+const PAIRS_MAX = 1_000;
+
+/** `producer` is undefined where the request was refused before it was known. `detail` is asked for at debug only. */
+export interface RefusedRequest {
+  readonly requestId: string;
+  readonly producer: string | undefined;
+  readonly route: string;
+  readonly status: number;
+  readonly code: string;
+  readonly detail: () => string;
+}
+
+interface Pair {
+  readonly producer: string | undefined;
+  readonly code: string;
+  /** Refusals that no line has told yet. */
+  count: number;
+  dueMs: number;
+}
+
+export class RefusalLog {
+  readonly #log: Log;
+  readonly #intervalMs: number;
+  readonly #pairs = new Map<string, Pair>();
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(log: Log, intervalMs = INTERVAL_MS) {
+    this.#log = log;
+    this.#intervalMs = intervalMs;
+    this.#timer = setInterval(() => this.#tellDue(performance.now()), intervalMs / 12);
+    this.#timer.unref();
+  }
+
+  refused(request: RefusedRequest): void {
+    const { requestId, producer, route, status, code } = request;
+    if (this.#log.isLevelEnabled('debug'))
+      this.#log.debug({ requestId, producer, route, status, code, detail: request.detail() }, 'request refused');
+    if (this.#log.isLevelEnabled('info')) this.#count(producer, code);
+  }
+
+  /** Tells what has not been told yet. */
+  close(): void {
+    clearInterval(this.#timer);
+    this.#tellDue(Number.POSITIVE_INFINITY);
+  }
+
+  #count(producer: string | undefined, code: string): void {
+    const key = `${producer ?? ''}\0${code}`;
+    const known = this.#pairs.get(key);
+    if (known !== undefined) {
+      known.count += 1;
+      return;
+    }
+    if (this.#pairs.size >= PAIRS_MAX && producer !== '(others)') {
+      this.#count('(others)', code);
+      return;
+    }
+    const pair = { producer, code, count: 1, dueMs: 0 };
+    this.#pairs.set(key, pair);
+    this.#tell(pair, performance.now());
+  }
+
+  #tellDue(now: number): void {
+    for (const [key, pair] of this.#pairs) {
+      if (now < pair.dueMs) continue;
+      if (pair.count === 0) this.#pairs.delete(key);
+      else this.#tell(pair, now);
+    }
+  }
+
+  #tell(pair: Pair, now: number): void {
+    const { producer, code, count } = pair;
+    pair.count = 0;
+    pair.dueMs = now + this.#intervalMs;
+    this.#log.info({ producer, code, count }, 'requests refused');
+  }
+}

@@ -1,0 +1,40 @@
+// The text of /metrics, for whoever asks: it needs no certificate, so what it costs is bounded.
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** The text of the metrics is made at most this often, in milliseconds. */
+const SCRAPE_INTERVAL_MS = 200;
+
+/** What a scrape asks of a registry of metrics. */
+interface Exposition {
+  readonly contentType: string;
+  metrics(): Promise<string>;
+}
+
+// Fact: the text takes about a millisecond, and anybody may ask for it. Choice: whoever asks too soon waits, and all who wait
+// share one text. It is made after they asked, so it holds all that had happened by then.
+export class Scrape {
+  readonly #registry: Exposition;
+  #next: Promise<string> | undefined;
+  #lastMs = Number.NEGATIVE_INFINITY;
+
+  constructor(registry: Exposition) {
+    this.#registry = registry;
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  /** The text as it is after this call. */
+  text(): Promise<string> {
+    this.#next ??= this.#make();
+    return this.#next;
+  }
+
+  async #make(): Promise<string> {
+    await sleep(Math.max(0, this.#lastMs + SCRAPE_INTERVAL_MS - performance.now()));
+    this.#next = undefined;
+    this.#lastMs = performance.now();
+    return this.#registry.metrics();
+  }
+}

@@ -1,0 +1,32 @@
+// What node's errors of a handshake and of its parser mean here.
+import type { ProtocolFault } from '../request.ts';
+
+export const HANDSHAKE_FAILURES = [
+  'timeout',
+  'reset',
+  'protocol',
+  'cipher',
+  'certificate',
+  'not_tls',
+  'limit',
+  'other',
+] as const;
+
+export function faultOf(error: NodeJS.ErrnoException): ProtocolFault {
+  return error.code === 'HPE_HEADER_OVERFLOW' ? 'headersTooLarge' : 'malformed';
+}
+
+/** The client ended its side in the middle of a body: it aborted. */
+export function isEndOfInput(error: NodeJS.ErrnoException): boolean {
+  return error.code === 'HPE_INVALID_EOF_STATE';
+}
+
+export function handshakeReason(error: NodeJS.ErrnoException): (typeof HANDSHAKE_FAILURES)[number] {
+  const code = error.code ?? '';
+  if (code === 'ERR_TLS_HANDSHAKE_TIMEOUT') return 'timeout';
+  if (code === 'ECONNRESET' || code === 'EPIPE') return 'reset';
+  if (code === 'ERR_SSL_HTTP_REQUEST' || code === 'ERR_SSL_WRONG_VERSION_NUMBER') return 'not_tls';
+  if (/PROTOCOL|VERSION/.test(code)) return 'protocol';
+  if (/CIPHER/.test(code)) return 'cipher';
+  return /CERT|UNKNOWN_CA/.test(code) ? 'certificate' : 'other';
+}

@@ -1,0 +1,255 @@
+// Gives a connection to node:http, which reads every request that is not plain.
+//
+// node:http gets a stream of our own (`NodeSide`) and never sees the socket. A server takes any Duplex that is emitted as its
+// 'connection'; node documents that. So the connection still decides what is read and when, and what is written.
+//
+// What it relies on, checked on node 26.10 and held by test/http/hand-over.test.ts: a Duplex without `setTimeout` gets none of
+// node's timers (a server that does not listen has no other); with a high-water mark of 1 a stream passes each piece on before it
+// takes the next; a response that says close calls `destroySoon`; `requireHostHeader: false`, `maxHeadersCount: 0` and the
+// listeners here leave no answer to be written by node itself (it would lack X-Request-Id).
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { Duplex } from 'node:stream';
+import { BYTES_OWED_MAX, REQUESTS_OWED_MAX } from '../limits.ts';
+import type { ProtocolFault } from '../request.ts';
+import type { Side, Wire } from '../side.ts';
+import { faultOf, isEndOfInput } from './faults.ts';
+import { NodeRequest, type NodeRequestOwner } from './request.ts';
+
+/** What node:http is given at a time while a head may be in it, in bytes: that many requests at most are read ahead. */
+const HEAD_SLICE_BYTES = 1_024;
+const BODY_SLICE_BYTES = 65_536;
+
+export interface HandOverLimits {
+  readonly headerBytesMax: number;
+  readonly idleTimeoutMs: number;
+}
+
+/** Makes the node:http side of connections. */
+export class HandOver {
+  readonly #server: Server;
+
+  constructor(limits: HandOverLimits) {
+    this.#server = createServer({
+      maxHeaderSize: limits.headerBytesMax,
+      keepAliveTimeout: limits.idleTimeoutMs, // For the header that tells the client; limits.ts keeps it.
+      requireHostHeader: false,
+    });
+    this.#server.maxHeadersCount = 0; // Node would drop what is over without a word; headerBytesMax bounds it.
+    // A client that has sent its request and ended its side still gets its answer (RFC 9112, section 9.6).
+    Object.assign(this.#server, { httpAllowHalfOpen: true });
+    const requested = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void => {
+      (request.socket as unknown as NodeSide).requested(request, response, expectsContinue);
+    };
+    this.#server.on('request', (request, response) => requested(request, response, false));
+    this.#server.on('checkContinue', (request, response) => requested(request, response, true));
+    this.#server.on('checkExpectation', (request, response) => requested(request, response, false));
+    this.#server.on('connect', (_request, side) => (side as unknown as NodeSide).faulty('connect'));
+    this.#server.on('clientError', (error, side) => {
+      (side as unknown as NodeSide).faulty(isEndOfInput(error) ? 'end of input' : faultOf(error));
+    });
+  }
+
+  /** `requests` have come by the connection before. */
+  adopt(wire: Wire, requests: number): Side {
+    const side = new NodeSide(wire, requests);
+    this.#server.emit('connection', side);
+    return side;
+  }
+}
+
+/** What node:http takes for its socket. */
+export class NodeSide extends Duplex implements Side, NodeRequestOwner {
+  readonly #wire: Wire;
+  /** What has come and was not given to node:http yet. */
+  #pending: Buffer = EMPTY;
+  #ended = false;
+  /** node:http takes the next piece. */
+  #takesMore = false;
+  #feeding = false;
+  /** Requests that were not started yet, oldest first. */
+  readonly #waiting: NodeRequest[] = [];
+  #requests: number;
+  /** How many requests were started and have no answer yet, and how many have no answer that was written to its end. */
+  #unanswered = 0;
+  #owed = 0;
+  #bytesOwed = 0;
+  #latest: NodeRequest | undefined;
+  /** How many bytes have been fed behind the piece that ended the head of the latest request. */
+  #bodyBytesFed = 0;
+  /** When the head that is arriving began to; undefined where none is known to. */
+  #headSinceMs: number | undefined;
+  #fault: ProtocolFault | 'end of input' | undefined;
+
+  constructor(wire: Wire, requests: number) {
+    super({ allowHalfOpen: true, readableHighWaterMark: 1, decodeStrings: false });
+    this.#wire = wire;
+    this.#requests = requests;
+  }
+
+  get busy(): boolean {
+    return this.#owed > 0 || this.#pending.length > 0;
+  }
+
+  get requests(): number {
+    return this.#requests;
+  }
+
+  get owing(): boolean {
+    return this.#unanswered > 0;
+  }
+
+  get headSinceMs(): number | undefined {
+    return this.#headSinceMs;
+  }
+
+  get bodySinceMs(): number | undefined {
+    return this.#latest?.complete === false ? this.#latest.startMs : undefined;
+  }
+
+  late(): boolean {
+    return this.#latest?.fault('timeout') ?? false;
+  }
+
+  isLatest(request: NodeRequest): boolean {
+    return this.#latest === request && this.#pending.length === 0;
+  }
+
+  feed(bytes: Buffer): void {
+    if (this.#fault !== undefined) return;
+    this.#pending = this.#pending.length === 0 ? bytes : Buffer.concat([this.#pending, bytes]);
+    this.#feed();
+  }
+
+  feedEnd(): void {
+    this.#ended = true;
+    this.#feed();
+  }
+
+  flush(): void {
+    while (this.#waiting.length > 0 && this.#mayStart()) this.#start();
+    if (this.#fault !== undefined && this.#waiting.length === 0 && this.#wire.state === 'node')
+      this.#settleFault(this.#fault);
+    this.#feed();
+  }
+
+  stop(): void {
+    this.#pending = EMPTY;
+    this.#waiting.length = 0;
+  }
+
+  close(): void {
+    this.destroy();
+  }
+
+  requested(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
+    if (this.#latest?.isLast === true) return; // What came behind it is no request.
+    const latest = new NodeRequest(this, request, response, expectsContinue);
+    this.#latest = latest;
+    this.#bodyBytesFed = 0;
+    this.#headSinceMs = undefined;
+    this.#requests += 1;
+    this.#owed += 1;
+    response.once('close', () => {
+      this.#owed -= 1;
+      this.#bytesOwed -= latest.bytesOwed;
+      this.#wire.wake();
+    });
+    this.#waiting.push(latest);
+    this.#wire.wake();
+  }
+
+  /** What comes next is not for node:http. */
+  faulty(fault: ProtocolFault | 'end of input'): void {
+    if (this.#latest?.isLast !== true || !this.#latest.complete) this.#fault ??= fault;
+    this.#pending = EMPTY;
+    this.#wire.wake();
+  }
+
+  answered(request: NodeRequest, bytesExpected: number, close: boolean): void {
+    this.#unanswered -= 1;
+    this.#bytesOwed += request.bytesOwed - bytesExpected;
+    if (close) this.#wire.stopReading(!request.complete || request.isLast || this.#pending.length > 0);
+  }
+
+  /** node:http calls it behind the last answer, as it would a socket's. */
+  destroySoon(): void {
+    this.#wire.end(this.#latest?.complete === false || this.#fault !== undefined);
+  }
+
+  override _read(): void {
+    this.#takesMore = true;
+    // Fact: a stream asks for the next piece before it passes the last one on. Choice: it gets it after that.
+    process.nextTick(() => this.#feed());
+  }
+
+  override _write(chunk: string | Buffer, encoding: BufferEncoding, done: () => void): void {
+    this.#wire.write(chunk, encoding, done);
+  }
+
+  override _final(done: () => void): void {
+    done();
+    this.#wire.end(false);
+  }
+
+  override _destroy(cause: Error | null, done: (cause?: Error | null) => void): void {
+    done(cause);
+    this.#wire.abort();
+  }
+
+  #mayStart(): boolean {
+    return this.#wire.writable && this.#bytesOwed < BYTES_OWED_MAX;
+  }
+
+  #start(): void {
+    const request = this.#waiting.shift();
+    if (request === undefined) return;
+    this.#unanswered += 1;
+    this.#bytesOwed += request.start();
+    this.#wire.request(request);
+  }
+
+  #mayFeed(): boolean {
+    if (this.#fault !== undefined || this.#wire.state !== 'node' || !this.#takesMore) return false;
+    if (this.#latest?.isLast === true && (this.#latest.complete || this.#latest.defect !== undefined)) return false;
+    if (this.#latest?.complete === false) return true;
+    return this.#waiting.length === 0 && this.#owed < REQUESTS_OWED_MAX && this.#mayStart();
+  }
+
+  #feed(): void {
+    if (this.#feeding || this.destroyed) return;
+    this.#feeding = true;
+    while (this.#pending.length > 0 && this.#mayFeed()) {
+      const slice = this.#nextSlice();
+      if (this.#latest?.complete === false) this.#bodyBytesFed += slice.length;
+      else if (slice.some(isNoLineEnd)) this.#headSinceMs ??= performance.now();
+      this.#takesMore = false;
+      this.#takesMore = this.push(slice) || this.#takesMore;
+    }
+    this.#feeding = false;
+    if (this.#pending.length > 0) this.#wire.pause();
+    else if (!this.#ended) this.#wire.resume();
+    else if (!this.readableEnded) this.push(null);
+  }
+
+  /** As much as holds few requests, or no more than the body that is arriving. */
+  #nextSlice(): Buffer {
+    const length = this.#latest?.complete === false ? (this.#latest.contentLength ?? 0) : 0;
+    const body = Math.min(length - this.#bodyBytesFed - HEAD_SLICE_BYTES, BODY_SLICE_BYTES);
+    const bytes = Math.max(body, HEAD_SLICE_BYTES);
+    const slice = this.#pending.subarray(0, bytes);
+    this.#pending = this.#pending.subarray(bytes);
+    return slice;
+  }
+
+  #settleFault(fault: ProtocolFault | 'end of input'): void {
+    const isInBody = this.#latest?.complete === false;
+    if (isInBody && fault === 'end of input') this.#wire.abort();
+    else if (this.#owed > 0) {
+      if (isInBody) this.#latest?.fault(fault === 'end of input' ? 'malformed' : fault);
+    } else if (isInBody) this.#wire.end(true);
+    else this.#wire.sayLast(fault === 'end of input' ? 'malformed' : fault);
+  }
+}
+
+const isNoLineEnd = (byte: number): boolean => byte !== 0x0d && byte !== 0x0a;
+const EMPTY = Buffer.alloc(0);

@@ -1,0 +1,88 @@
+// The plain requests of one connection that are owed an answer, in order, and what of the answers may leave next.
+//
+// Invariants: answers leave in the order of the requests, and none after one that closes the connection. It knows no socket.
+import { BYTES_OWED_MAX, expectedAnswerBytes, PIECE_CHARACTERS, REQUESTS_OWED_MAX } from '../limits.ts';
+
+/** A request in the queue. `answer` is the whole response, as soon as there is one. */
+export interface Owed {
+  readonly method: string;
+  readonly answer: string | undefined;
+  readonly answerIsAscii: boolean;
+  readonly closes: boolean;
+}
+
+/** What is to be written next: one answer or several. `closes`: and then the end. */
+export interface AnswerBatch {
+  readonly text: string;
+  readonly encoding: 'latin1' | 'utf8';
+  readonly closes: boolean;
+}
+
+export class AnswerQueue<T extends Owed> {
+  /** Not answered yet, or answered and not taken; oldest first. */
+  readonly #requests: T[] = [];
+  /** Of answers made, about their length; of the others, what is expected. */
+  #bytes = 0;
+
+  get any(): boolean {
+    return this.#requests.length > 0;
+  }
+
+  get oldest(): T | undefined {
+    return this.#requests[0];
+  }
+
+  get newest(): T | undefined {
+    return this.#requests.at(-1);
+  }
+
+  /** So much is owed that no further request should be read. */
+  get full(): boolean {
+    return this.#requests.length >= REQUESTS_OWED_MAX || this.#bytes >= BYTES_OWED_MAX;
+  }
+
+  add(request: T): void {
+    this.#requests.push(request);
+    this.#bytes += expectedAnswerBytes(request.method);
+  }
+
+  /** `request` has its answer now. To be called once for each. */
+  answered(request: T): void {
+    this.#bytes += (request.answer?.length ?? 0) - expectedAnswerBytes(request.method);
+  }
+
+  /** Nothing is owed any more for the newest, which has no answer. */
+  dropNewest(): void {
+    const request = this.#requests.pop();
+    if (request !== undefined) this.#bytes -= expectedAnswerBytes(request.method);
+  }
+
+  clear(): void {
+    this.#requests.length = 0;
+    this.#bytes = 0;
+  }
+
+  /** The answers that are ready and not behind one that is not, up to about PIECE_CHARACTERS of them. */
+  take(): AnswerBatch | undefined {
+    const { length } = this.#requests;
+    let text = '';
+    let isAscii = true;
+    let closes = false;
+    let ready = 0;
+    for (; ready < length && !closes && text.length < PIECE_CHARACTERS; ready += 1) {
+      const request = this.#requests[ready];
+      if (request?.answer === undefined) break;
+      text += request.answer;
+      isAscii &&= request.answerIsAscii;
+      closes = request.closes;
+    }
+    if (ready === 0) return undefined;
+    if (closes || ready === length) this.clear();
+    else {
+      this.#requests.splice(0, ready);
+      this.#bytes -= text.length;
+    }
+    // Fact: the socket writes a latin1 string as it is, and measures and encodes a utf8 one. Nearly all answers are ASCII.
+    return { text, encoding: isAscii ? 'latin1' : 'utf8', closes };
+  }
+}

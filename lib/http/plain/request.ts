@@ -1,0 +1,187 @@
+// A plain request, and its answer once there is one.
+import type { HttpRequest, RequestListener } from '../request.ts';
+import { responseText, type Answer } from '../respond.ts';
+import type { RequestHead } from './head.ts';
+
+/** What a plain request came by, as far as the request knows it. */
+export interface PlainOwner {
+  /** The header lines that say how long the connection may idle. */
+  readonly keepAlive: string;
+  readonly gone: boolean;
+  isLatest(request: PlainRequest): boolean;
+  /** Somebody wants the body that is arriving, or nobody does any more. */
+  bodyDecided(): void;
+  answered(request: PlainRequest): void;
+}
+
+export class PlainRequest implements HttpRequest {
+  readonly expectsContinue = false;
+  readonly defect = undefined;
+  /** When its first byte came, by `performance.now()`; 0 where all of it came at once. */
+  readonly startMs: number;
+  readonly #owner: PlainOwner;
+  readonly #head: RequestHead;
+  /** How many bytes of the body are still to come. */
+  #missing: number;
+  /** The body as far as it has come: before somebody wanted it all of it, later in parts. */
+  #whole: Buffer | undefined;
+  #parts: Buffer[] | undefined;
+  #listener: RequestListener | undefined;
+  #body: 'undecided' | 'wanted' | 'abandoned' = 'undecided';
+  #cut = false;
+  #answer: string | undefined;
+  #isAscii = true;
+  #closes = false;
+
+  /** `body` is all of it, or undefined where there is none or parts of it are still to come. */
+  constructor(owner: PlainOwner, head: RequestHead, body: Buffer | undefined, startMs: number) {
+    this.#owner = owner;
+    this.#head = head;
+    this.#whole = body;
+    this.#missing = body === undefined ? (head.contentLength ?? 0) : 0;
+    this.startMs = startMs;
+  }
+
+  get method(): string {
+    return this.#head.method;
+  }
+
+  get target(): string {
+    return this.#head.target;
+  }
+
+  get fieldCount(): number {
+    return this.#head.fieldCount;
+  }
+
+  get contentType(): string | undefined {
+    return this.#head.contentType;
+  }
+
+  get contentEncoding(): string | undefined {
+    return this.#head.contentEncoding;
+  }
+
+  get contentLength(): number | undefined {
+    return this.#head.contentLength;
+  }
+
+  get authorization(): string | undefined {
+    return this.#head.authorization;
+  }
+
+  get givenRequestId(): string | undefined {
+    return this.#head.requestId;
+  }
+
+  get complete(): boolean {
+    return this.#missing === 0;
+  }
+
+  get latest(): boolean {
+    return this.#owner.isLatest(this);
+  }
+
+  get gone(): boolean {
+    return this.#cut || this.#owner.gone;
+  }
+
+  /** Somebody takes the next part of its body, or throws it away. */
+  get takesBody(): boolean {
+    return this.#body !== 'undecided';
+  }
+
+  get bytesMissing(): number {
+    return this.#missing;
+  }
+
+  /** The whole response; undefined before `respond`. */
+  get answer(): string | undefined {
+    return this.#answer;
+  }
+
+  get answerIsAscii(): boolean {
+    return this.#isAscii;
+  }
+
+  /** The connection ends behind the answer. */
+  get closes(): boolean {
+    return this.#closes;
+  }
+
+  listen(listener: RequestListener): void {
+    this.#listener = listener;
+  }
+
+  bodyMayExceed(bytes: number): boolean {
+    return this.#missing > bytes;
+  }
+
+  continue(): void {
+    // Nobody waits: a request that does is not plain.
+  }
+
+  readBody(bytesMax: number): void {
+    if (this.#missing > bytesMax) {
+      this.abandonBody();
+      this.#listener?.bodyTooLarge();
+    } else if (this.#missing > 0) {
+      this.#body = 'wanted';
+      this.#owner.bodyDecided();
+    } else {
+      const body = this.#whole ?? NOTHING;
+      this.#whole = undefined;
+      this.#body = 'abandoned';
+      this.#listener?.bodyRead(body);
+    }
+  }
+
+  abandonBody(): void {
+    this.#parts = undefined;
+    this.#whole = undefined;
+    if (this.#body === 'abandoned') return;
+    this.#body = 'abandoned';
+    if (this.#missing > 0) this.#owner.bodyDecided();
+  }
+
+  /** The next part of the body has come. */
+  take(part: Buffer): void {
+    if (part.length > this.#missing) throw new Error('a part of a body is longer than the rest of it');
+    this.#missing -= part.length;
+    if (this.#body !== 'wanted') return;
+    (this.#parts ??= []).push(part);
+    if (this.#missing > 0) return;
+    const body = Buffer.concat(this.#parts);
+    this.#parts = undefined;
+    this.#body = 'abandoned';
+    this.#listener?.bodyRead(body);
+  }
+
+  /** The rest of the body will not come. */
+  cut(): void {
+    const wanted = this.#body === 'wanted';
+    this.#body = 'abandoned';
+    this.#parts = undefined;
+    this.#cut = true;
+    if (wanted) this.#listener?.bodyAborted();
+  }
+
+  /** The rest of the body did not come in time. False where the request was answered before. */
+  late(): boolean {
+    return this.#listener?.fault('timeout') ?? false;
+  }
+
+  respond(requestId: string, answer: Answer, close: boolean): boolean {
+    if (this.#answer !== undefined || this.gone) return false;
+    const bytes = Buffer.byteLength(answer.body);
+    this.#isAscii = bytes === answer.body.length;
+    this.#closes = close;
+    this.#answer = responseText(requestId, answer, bytes, close ? 'Connection: close\r\n' : this.#owner.keepAlive);
+    // An answer that is given early: nobody reads the body any more.
+    if (this.#body === 'undecided') this.abandonBody();
+    this.#owner.answered(this);
+    return true;
+  }
+}
+
+const NOTHING = Buffer.alloc(0);

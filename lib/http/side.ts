@@ -1,0 +1,68 @@
+// How a connection and the side of it that reads requests see each other. There are two such sides: plain/side.ts, our own
+// reader, and node/hand-over.ts, node:http.
+import type { HttpRequest, ProtocolFault } from './request.ts';
+
+/**
+ * - `plain`: our own reader has it.
+ * - `handing over`: the next request is node:http's; the answers that are owed before it come first.
+ * - `node`: node:http has it, for good.
+ * - `closing`: the last answer is made, and nothing is read any more.
+ * - `closed`: nobody is there to be answered.
+ */
+export type ConnectionState = 'plain' | 'handing over' | 'node' | 'closing' | 'closed';
+
+/** The connection, as its reading side sees it. */
+export interface Wire {
+  readonly state: ConnectionState;
+  /** The header lines that say how long the connection may idle. */
+  readonly keepAlive: string;
+  /** The client takes its answers. */
+  readonly writable: boolean;
+  /** Calls `Side.flush` at the end of this turn of the event loop. */
+  wake(): void;
+  /** A request has come. */
+  request(request: HttpRequest): void;
+  /** `done` is called as soon as more may be written. */
+  write(text: string | Buffer, encoding: BufferEncoding, done?: () => void): void;
+  /** Nothing more is to be fed before `resume`. */
+  pause(): void;
+  resume(): void;
+  /** The last answer is made: nothing is read any more. `unread`: the client may still be sending. */
+  stopReading(unread: boolean): void;
+  /** The last answer was written: the connection ends behind it. `unread`: the client may still be sending. */
+  end(unread: boolean): void;
+  /** Answers what is nobody's request, as the last thing. */
+  sayLast(fault: ProtocolFault): void;
+  /** The connection ends at once: there is nobody to be answered. */
+  abort(): void;
+  /** The next request is not plain. */
+  prepareHandOver(): void;
+  /** Nothing is owed any more: from `rest` on the connection is node:http's. */
+  handOver(rest: Buffer): void;
+}
+
+export interface Side {
+  /** A request is under way, or an answer is. */
+  readonly busy: boolean;
+  /** The next answer is owed and not made yet. */
+  readonly owing: boolean;
+  /** How many requests have come. */
+  readonly requests: number;
+  /** When the first byte of the head that is arriving came, by `performance.now()`; undefined where none is known to arrive. */
+  readonly headSinceMs: number | undefined;
+  /** When the request whose body is arriving began; undefined where none is. */
+  readonly bodySinceMs: number | undefined;
+
+  /** Bytes have come. */
+  feed(bytes: Buffer): void;
+  /** The client has ended its side. */
+  feedEnd(): void;
+  /** Writes the answers that are ready, and reads on where that was waited for. */
+  flush(): void;
+  /** The rest of the request that is arriving did not come in time. False where it was answered before. */
+  late(): boolean;
+  /** Nothing is read any more. */
+  stop(): void;
+  /** The connection is closed. */
+  close(): void;
+}

@@ -1,0 +1,19 @@
+// Tells a PostgreSQL server that is away from one that answers and cannot work as it is configured.
+import pg from 'pg';
+import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
+import { maskedUri } from '../process/masked-uri.ts';
+import { WrongEncoding } from './migrations.ts';
+
+// SQLSTATE (PostgreSQL manual, appendix A): invalid authorization, invalid catalog (database), invalid schema name; and
+// of class 42 insufficient_privilege alone.
+const CLASSES = new Set(['28', '3D', '3F']);
+const INSUFFICIENT_PRIVILEGE = '42501';
+
+/** `cause` as a WarehouseMisconfigured where it is one, else itself. */
+export function misconfigured(cause: unknown, uri: string): unknown {
+  if (cause instanceof WrongEncoding)
+    return new WarehouseMisconfigured(`${maskedUri(uri)}: ${cause.message}`, { cause });
+  if (!(cause instanceof pg.DatabaseError) || cause.code === undefined) return cause;
+  if (!CLASSES.has(cause.code.slice(0, 2)) && cause.code !== INSUFFICIENT_PRIVILEGE) return cause;
+  return new WarehouseMisconfigured(`${maskedUri(uri)}: ${cause.message} (SQLSTATE ${cause.code})`, { cause });
+}

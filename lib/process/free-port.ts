@@ -1,0 +1,16 @@
+// A TCP port on 127.0.0.1 that nobody listens on now. Another process may take it before the caller does.
+import { createServer } from 'node:net';
+
+/** Rejects with the system's error where there is none. */
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() =>
+        typeof address === 'object' && address !== null ? resolve(address.port) : reject(new Error('no free port')),
+      );
+    });
+  });
+}

@@ -1,0 +1,47 @@
+#!lua flags=allow-oom
+-- Takes over what other members of the group took long ago and never acknowledged, oldest first.
+--
+-- KEYS[1]  the stream
+-- ARGV     the group, this member's name, milliseconds, the entry to begin at, entries to take at most, bytes to take, the
+--          milliseconds that a replica counts as alive without a sign
+-- Reply    the entry to begin at next time ('0-0': the list was looked through), the entries taken over, and the names of
+--          those that the queue has dropped and whose holder is dead
+--
+-- A dropped entry stays in the list, and belongs to its holder for as long as that one lives: it has the event in hand, and
+-- will land it. XAUTOCLAIM would forget the entry, so that whoever claims could not tell.
+--
+-- It stops at the entry with which it has as many bytes: so an answer is larger by one body at most.
+local stream, group, me = KEYS[1], ARGV[1], ARGV[2]
+local idle, cursor, max, bytes, lease = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local LOOKED_AT_MAX = 1000
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local alive = {}
+local function lives(member)
+  if alive[member] == nil then
+    local sign = redis.call('ZSCORE', '{' .. stream .. '}:replicas', member)
+    alive[member] = sign and now - tonumber(sign) <= lease or false
+  end
+  return alive[member]
+end
+
+local taken, dropped, size = {}, {}, 0
+local list = redis.pcall('XPENDING', stream, group, cursor, '+', LOOKED_AT_MAX)
+if list.err then return redis.error_reply('NOGROUP ' .. list.err) end
+for _, pending in ipairs(list) do
+  local entry, holder, idle_for = pending[1], pending[2], pending[3]
+  if #taken + #dropped >= max or size >= bytes then return { entry, taken, dropped } end
+  if holder ~= me and idle_for >= idle then
+    local found = redis.call('XRANGE', stream, entry, entry)[1]
+    if found then
+      redis.call('XCLAIM', stream, group, me, idle, entry, 'JUSTID')
+      taken[#taken + 1] = found
+      for at = 2, #found[2], 2 do size = size + #found[2][at] end
+    elseif not lives(holder) then
+      dropped[#dropped + 1] = entry
+    end
+  end
+end
+if #list < LOOKED_AT_MAX then return { '0-0', taken, dropped } end
+return { '(' .. list[#list][1], taken, dropped }

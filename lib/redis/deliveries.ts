@@ -1,0 +1,63 @@
+// Entries of a stream as deliveries, read from the bytes of Redis' answer.
+import { isUtf8 } from 'node:buffer';
+import type { Delivery } from '../ingest/queue.ts';
+import { TIME_MS_MAX } from '../ingest/warehouse.ts';
+import type { Reply } from './reply.ts';
+
+/** Names of an entry's members. */
+const MEMBERS = [Buffer.from('body'), Buffer.from('producer')];
+
+/** An array of entries. `source`: see Delivery. */
+export const deliveriesOf = (reply: Reply, source: string): Delivery[] =>
+  elementsOf(reply, () => deliveryOf(reply, source));
+
+/** What `read` makes of each element of the array that comes next. */
+export function elementsOf<T>(reply: Reply, read: () => T): T[] {
+  const elements: T[] = [];
+  for (let left = reply.array() ?? 0; left > 0; left -= 1) elements.push(read());
+  return elements;
+}
+
+/** One entry: its name, and names and values by turns; no array of them where the entry is gone. */
+function deliveryOf(reply: Reply, source: string): Delivery {
+  reply.array();
+  const entry = reply.text();
+  const members = reply.array();
+  if (members === undefined) return droppedDelivery(entry, source);
+  let producer: string | undefined;
+  let body: Buffer | undefined;
+  for (let left = members; left > 0; left -= 2) {
+    const member = reply.oneOf(MEMBERS);
+    if (member === 1) {
+      producer = producerOf(reply);
+      continue;
+    }
+    const value = reply.bytes();
+    if (member === 0) body = value;
+  }
+  return { entry, source, producer, body, dropped: false, acceptedAtMs: acceptedAtMs(entry) };
+}
+
+/** What is left of an entry that the queue dropped. */
+export const droppedDelivery = (entry: string, source: string): Delivery => ({
+  entry,
+  source,
+  producer: undefined,
+  body: undefined,
+  dropped: true,
+  acceptedAtMs: acceptedAtMs(entry),
+});
+
+const acceptedAtMs = (entry: string): number => Math.min(Number.parseInt(entry, 10), TIME_MS_MAX);
+
+// Fact: a producer sends many events, and a string made of bytes costs more than a comparison of them. Choice: the last one
+// is kept, in a copy, because the bytes are a part of an answer that may be large.
+let lastBytes: Buffer = Buffer.alloc(0);
+let lastProducer: string | undefined = '';
+function producerOf(reply: Reply): string | undefined {
+  if (!reply.passes(lastBytes)) {
+    lastBytes = Buffer.from(reply.bytes());
+    lastProducer = isUtf8(lastBytes) ? lastBytes.toString('utf8') : undefined;
+  }
+  return lastProducer;
+}

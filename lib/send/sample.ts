@@ -1,0 +1,32 @@
+// Events to try a gateway with: new ids each time, a few types, about 300 bytes each.
+import { randomUUID } from 'node:crypto';
+import type { Input, InputEvent } from './input.ts';
+
+const TYPES = ['order.created', 'order.paid', 'order.shipped', 'customer.registered', 'stock.changed'];
+
+/** `count` sample events, made as they are asked for. */
+export function sampleInput(count: number): Input {
+  return { events: samples(count), bytes: undefined, close: () => undefined };
+}
+
+// Async, because that is what the sender reads from.
+async function* samples(count: number): AsyncGenerator<InputEvent> {
+  for (let number = 1; number <= count; number += 1) yield await Promise.resolve({ number, bytes: sample(number) });
+}
+
+function sample(number: number): Buffer {
+  const event = {
+    id: randomUUID(),
+    type: TYPES[number % TYPES.length],
+    time: new Date().toISOString(),
+    source: 'ingest-send',
+    data: {
+      number,
+      customer: { id: `c-${1_000 + (number % 50)}`, country: 'DE' },
+      items: [{ sku: `A-${number % 7}`, quantity: 1 + (number % 3), price: '19.90' }],
+      total: '19.90',
+      currency: 'EUR',
+    },
+  };
+  return Buffer.from(JSON.stringify(event));
+}

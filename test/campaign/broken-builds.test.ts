@@ -1,0 +1,103 @@
+// The campaign catches builds that break the promise: each is the product with one change, under faults that are aimed at it. The same
+// faults on the product itself find nothing.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { temporaryFolder } from '../support/scope.ts';
+import { brokenBuild, type Change } from './broken-build.ts';
+import { runCampaign, type CampaignOptions, type Outcome } from './campaign.ts';
+import { clockAhead } from './faults/clock.ts';
+import type { Fault } from './faults/fault.ts';
+import { freezeConsumers, killConsumers } from './faults/programs.ts';
+import { freezeAndKillQueue } from './faults/queue.ts';
+import { lockWarehouse } from './faults/warehouse.ts';
+import { planned } from './plan.ts';
+
+const lasting = (fault: Fault, ms: number): Fault => ({ ...fault, holdMs: [ms, ms] });
+
+interface BrokenBuild {
+  readonly name: string;
+  readonly change: Change;
+  readonly rounds: readonly (readonly Fault[])[];
+  /** What the campaign must say. */
+  readonly finds: RegExp;
+  /** The queue's clock at the start, against the true time. */
+  readonly clockS?: number;
+}
+
+const BROKEN_BUILDS: readonly BrokenBuild[] = [
+  {
+    name: 'acknowledges before landing',
+    change: {
+      file: 'lib/consumer/consumer.ts',
+      from: 'async #finish(batch: Sorted): Promise<void> {',
+      to: `async #finish(batch: Sorted): Promise<void> {
+        await this.#options.reader.acknowledge([...batch.events, ...batch.rejections].map(({ entry }) => entry)).catch(() => 0);`,
+    },
+    rounds: [[lasting(lockWarehouse, 800), lasting(killConsumers, 0)]],
+    finds: /answered 202, and there is no row/,
+  },
+  {
+    name: 'never claims',
+    change: { file: 'lib/consumer/consumer.ts', from: 'CLAIM_IDLE_MS = 10_000', to: 'CLAIM_IDLE_MS = 3_600_000' },
+    rounds: [[lasting(lockWarehouse, 800), lasting(killConsumers, 0)]],
+    finds: /answered 202, and there is no row/,
+  },
+  {
+    name: 'answers 202 before Redis did',
+    change: {
+      file: 'lib/redis/stream-queue.ts',
+      from: 'const call = this.#calls.began(carried);',
+      to: "const call = this.#calls.began(carried); settleAll(call, 'accepted');",
+    },
+    rounds: [[lasting(freezeAndKillQueue, 200)]],
+    finds: /answered 202, and there is no row/,
+  },
+  {
+    name: 'trims what has not landed',
+    change: { file: 'lib/redis/trim.lua', from: 'drop(earlier(past, held))', to: 'drop(past)' },
+    // A day goes by while nobody reads.
+    rounds: [[lasting(freezeConsumers, 1_000), lasting(clockAhead, 8_000)]],
+    finds: /answered 202, and there is no row/,
+    clockS: -25 * 3_600,
+  },
+];
+
+/** What a broken build leaves behind is expected, and not kept. */
+const LOGS = temporaryFolder();
+/** Longer than a consumer waits before it claims what another one holds. */
+const SETTLE_TIMEOUT_MS = 30_000;
+/** The same for the product, which must not fail because the machine is busy. */
+const PATIENT_SETTLE_TIMEOUT_MS = 120_000;
+
+function campaign(
+  options: Pick<CampaignOptions, 'product' | 'settleTimeoutMs'>,
+  ...builds: BrokenBuild[]
+): Promise<Outcome> {
+  const rounds = builds.flatMap((build) => build.rounds);
+  return runCampaign({
+    kind: 'sqlite',
+    rounds: rounds.length,
+    seed: 1,
+    plan: () => planned(...rounds),
+    say: () => undefined,
+    calmEvents: 100,
+    ...(options.product === undefined ? {} : { logsUnder: LOGS }),
+    clockS: Math.min(...builds.map(({ clockS = 0 }) => clockS)),
+    ...options,
+  });
+}
+
+describe('a campaign', () => {
+  for (const broken of BROKEN_BUILDS) {
+    it(`catches a build that ${broken.name}`, async () => {
+      const options = { product: brokenBuild(broken.change), settleTimeoutMs: SETTLE_TIMEOUT_MS };
+      const { violations = 'no violation was found' } = await campaign(options, broken);
+      assert.match(violations, broken.finds);
+    });
+  }
+
+  it('finds nothing with the same faults in the product', async () => {
+    const { violations = '' } = await campaign({ settleTimeoutMs: PATIENT_SETTLE_TIMEOUT_MS }, ...BROKEN_BUILDS);
+    assert.equal(violations, '', violations);
+  });
+});

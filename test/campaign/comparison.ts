@@ -1,0 +1,77 @@
+// The promise, held against what stands in the warehouse: each event that was answered 202 has one row, in the warehouse or in
+// quarantine, byte for byte; no id has two; no row is there without its event; and nothing that was answered was untrue.
+import type { StoredEntry, StoredEvent, WarehouseStore } from '../support/warehouse-store.ts';
+import { bodyOf, idOf, numberOf } from './event.ts';
+import { keptVariants, lies } from './honesty.ts';
+import { isAccepted, type Ledger } from './ledger.ts';
+
+export interface Violation {
+  readonly what: string;
+  /** The event; undefined where it is none of the campaign's. */
+  readonly number: number | undefined;
+}
+
+interface Row {
+  readonly body: string;
+  readonly producer: string;
+  /** The quarantined entry and why it is there. */
+  readonly quarantined: string | undefined;
+}
+
+export async function compare(ledger: Ledger, store: WarehouseStore): Promise<readonly Violation[]> {
+  const [events, quarantine] = await Promise.all([store.events(), store.quarantine()]);
+  return [...strangers(ledger, events, quarantine), ...broken(ledger, rowsOf(events, quarantine))];
+}
+
+/** Rows that no event explains. */
+function strangers(
+  ledger: Ledger,
+  events: readonly StoredEvent[],
+  quarantine: readonly StoredEntry[],
+): readonly Violation[] {
+  const unknown = (id: string | null): boolean => {
+    const number = id === null ? undefined : numberOf(id);
+    return number === undefined || ledger.triesOf(number).length === 0;
+  };
+  return [
+    ...events.filter(({ id }) => unknown(id)).map(({ id }) => `a row whose id was never sent: ${id.slice(0, 80)}`),
+    ...quarantine
+      .filter(({ id }) => unknown(id))
+      .map(({ entry, reason }) => `a quarantine row of no event that was sent: ${entry}, ${reason}`),
+  ].map((what) => ({ what, number: undefined }));
+}
+
+function rowsOf(
+  events: readonly StoredEvent[],
+  quarantine: readonly StoredEntry[],
+): ReadonlyMap<string, readonly Row[]> {
+  const rows = new Map<string, Row[]>();
+  const add = (id: string, row: Row): void => {
+    const before = rows.get(id);
+    if (before === undefined) rows.set(id, [row]);
+    else before.push(row);
+  };
+  for (const { id, body, producer } of events) add(id, { body, producer, quarantined: undefined });
+  for (const { id, body, producer, entry, reason } of quarantine)
+    if (id !== null) add(id, { body: body.toString('utf8'), producer, quarantined: `${entry}, ${reason}` });
+  return rows;
+}
+
+function* broken(ledger: Ledger, stored: ReadonlyMap<string, readonly Row[]>): Generator<Violation> {
+  for (const [number, tries] of ledger.events()) {
+    const rows = stored.get(idOf(number)) ?? [];
+    for (const what of lies(tries)) yield { what, number };
+    const accepted = isAccepted(tries);
+    const [row] = rows;
+    if (accepted && row === undefined) yield { what: 'answered 202, and there is no row', number };
+    if (rows.length > 1) yield { what: `${rows.length} rows: ${rows.map(inWords).join('; ')}`, number };
+    if (row === undefined) continue;
+    if (!row.producer.endsWith(':own')) yield { what: `the row is of producer ${row.producer}`, number };
+    const kept = accepted ? keptVariants(tries) : new Set(tries.map(({ variant }) => variant));
+    if (kept.size > 0 && ![...kept].some((variant) => bodyOf(number, variant) === row.body))
+      yield { what: `the row is not, byte for byte, a body that it may be (${inWords(row)})`, number };
+  }
+}
+
+const inWords = ({ quarantined, body }: Row): string =>
+  `${quarantined === undefined ? 'warehouse' : `quarantine, ${quarantined}`}, ${body.length} characters`;

@@ -1,0 +1,56 @@
+// Whether an answer to `POST /events` is one that openapi/events.yaml documents, and what it says.
+import { RESPONSES } from '../support/api-file.ts';
+import type { Told } from './ledger.ts';
+
+const DOCUMENTED = new Map(
+  RESPONSES.filter(({ scope }) => scope === 'POST /events').map((response) => [response.status, response]),
+);
+
+/** An answer as it came. */
+export interface RawAnswer {
+  readonly status: number;
+  readonly contentType: string;
+  readonly requestId: string | undefined;
+  readonly text: string;
+}
+
+export interface Judged {
+  readonly told: Told;
+  readonly retryable: boolean;
+  /** Why the answer is not a documented one; undefined where it is. */
+  readonly fault: string | undefined;
+}
+
+/** `id` and `requestId` are the request's. */
+export function judged(raw: RawAnswer, id: string, requestId: string): Judged {
+  const body = parsed(raw.text);
+  const told: Told = {
+    status: raw.status,
+    code: typeof body?.['code'] === 'string' ? body['code'] : undefined,
+    duplicate: body?.['duplicate'] === true,
+    differs: body?.['differs'] === true,
+  };
+  return { told, retryable: body?.['retryable'] === true, fault: faultOf(raw, body, id, requestId) };
+}
+
+function faultOf(raw: RawAnswer, body: Body | undefined, id: string, requestId: string): string | undefined {
+  const documented = DOCUMENTED.get(raw.status);
+  if (documented === undefined) return 'the status is not documented';
+  if (raw.contentType.split(';')[0] !== documented.mediaType) return `the content type is ${raw.contentType}`;
+  if (body === undefined || documented.check(body) !== true) return 'the body does not follow its schema';
+  if (raw.requestId !== requestId) return 'X-Request-Id is not the request’s';
+  if (raw.status === 202 && body['id'] !== id) return 'the id is another one';
+  if (raw.status !== 202 && typeof body['retryable'] !== 'boolean') return 'it does not say whether to retry';
+  return undefined;
+}
+
+type Body = Readonly<Record<string, unknown>>;
+
+function parsed(text: string): Body | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? (value as Body) : undefined;
+  } catch {
+    return undefined;
+  }
+}

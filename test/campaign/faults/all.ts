@@ -1,0 +1,32 @@
+// Every fault that a campaign may choose.
+import { clockAhead, clockBack } from './clock.ts';
+import { fullQueueDisk, fullWarehouseDisk } from './disk.ts';
+import { failOver } from './fail-over.ts';
+import type { Fault } from './fault.ts';
+import { cutQueue, cutWarehouse, slowQueue, slowWarehouse } from './links.ts';
+import {
+  freezeConsumer,
+  freezeConsumerLong,
+  freezeConsumers,
+  freezeGateway,
+  killConsumer,
+  killConsumers,
+  killGateway,
+} from './programs.ts';
+import {
+  flushScripts,
+  freezeAndKillQueue,
+  freezeQueue,
+  fullOfOld,
+  fullQueue,
+  killQueue,
+  readOnlyQueue,
+} from './queue.ts';
+import { freezeWarehouse, killWarehouse, lockWarehouse, lockWarehouseLong } from './warehouse.ts';
+
+export const FAULTS: readonly Fault[] = [
+  ...[killGateway, freezeGateway, killConsumer, killConsumers, freezeConsumer, freezeConsumers, freezeConsumerLong],
+  ...[killQueue, freezeQueue, freezeAndKillQueue, fullQueue, fullOfOld, readOnlyQueue, flushScripts],
+  ...[cutQueue, slowQueue, cutWarehouse, slowWarehouse, failOver, clockAhead, clockBack],
+  ...[killWarehouse, freezeWarehouse, lockWarehouse, lockWarehouseLong, fullWarehouseDisk, fullQueueDisk],
+];

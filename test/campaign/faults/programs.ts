@@ -1,0 +1,74 @@
+// Gateways and consumers that are killed or frozen. A killed one is started again by whoever watches it.
+import type { Fault } from './fault.ts';
+
+const AS_THEY_ARE = (): void => undefined;
+
+export const killGateway: Fault = {
+  name: 'gateway killed',
+  weight: 6,
+  touches: 'gateway',
+  holdMs: [0, 300],
+  begin: ({ gateways }, random) => {
+    random.pick(gateways).kill();
+    return AS_THEY_ARE;
+  },
+};
+
+export const freezeGateway: Fault = {
+  name: 'gateway frozen',
+  weight: 3,
+  touches: 'gateway',
+  holdMs: [50, 1_000],
+  begin: ({ gateways }, random) => random.pick(gateways).freeze(),
+};
+
+export const killConsumer: Fault = {
+  name: 'consumer killed',
+  weight: 8,
+  touches: 'consumer',
+  holdMs: [0, 300],
+  begin: ({ consumers }, random) => {
+    random.pick(consumers).kill();
+    return AS_THEY_ARE;
+  },
+};
+
+export const killConsumers: Fault = {
+  name: 'all consumers killed',
+  weight: 2,
+  touches: 'consumer',
+  holdMs: [0, 300],
+  begin: ({ consumers }) => {
+    for (const consumer of consumers) consumer.kill();
+    return AS_THEY_ARE;
+  },
+};
+
+export const freezeConsumer: Fault = {
+  name: 'consumer frozen',
+  weight: 4,
+  touches: 'consumer',
+  holdMs: [50, 1_000],
+  begin: ({ consumers }, random) => random.pick(consumers).freeze(),
+};
+
+/** For longer than it takes until others claim what it holds; then it writes late. */
+export const freezeConsumerLong: Fault = {
+  name: 'consumer frozen until it is claimed',
+  weight: 1,
+  touches: 'consumer',
+  holdMs: [11_000, 14_000],
+  lingers: true,
+  begin: ({ consumers }, random) => random.pick(consumers).freeze(),
+};
+
+export const freezeConsumers: Fault = {
+  name: 'all consumers frozen',
+  weight: 2,
+  touches: 'consumer',
+  holdMs: [50, 1_000],
+  begin: ({ consumers }) => {
+    const thaws = consumers.map((consumer) => consumer.freeze());
+    return () => thaws.forEach((thaw) => thaw());
+  },
+};

@@ -1,0 +1,23 @@
+// What happened when: faults, starts and ends of processes. Read by a person who looks for the cause of a violation.
+
+export class History {
+  readonly #beganMs = performance.now();
+  readonly #notes: { readonly atMs: number; readonly text: string }[] = [];
+
+  /** Milliseconds since the campaign's beginning: the one clock of history and ledger. */
+  now(): number {
+    return performance.now() - this.#beganMs;
+  }
+
+  note(text: string): void {
+    this.#notes.push({ atMs: this.now(), text });
+  }
+
+  /** The notes from `fromMs` to `toMs`, one on each line. */
+  between(fromMs: number, toMs: number): string {
+    return this.#notes
+      .filter(({ atMs }) => atMs >= fromMs && atMs <= toMs)
+      .map(({ atMs, text }) => `${(atMs / 1000).toFixed(3).padStart(9)} s  ${text}`)
+      .join('\n');
+  }
+}

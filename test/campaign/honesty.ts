@@ -1,0 +1,55 @@
+// Whether what was answered of one event can all be true at once, whatever the queue did.
+//
+// Left out: what was told on two sides of a move of Redis' clock. Past its 24 hours the queue may forget an id and take
+// the event again; the warehouse then makes one row of both.
+import { isAccepted, type Try } from './ledger.ts';
+
+/** Which bodies of an event the warehouse may hold, by what its producer was told. */
+export function keptVariants(tries: readonly Try[]): ReadonlySet<number> {
+  const own = tries.filter(({ producer }) => producer === 'own');
+  const kept = new Set(own.map(({ variant }) => variant));
+  const first = own.find(({ answer }) => answer?.status === 202);
+  for (const one of own) {
+    if (one.answer?.status !== 202 || first === undefined || moved(first, one)) continue;
+    // `differs`: another body than this one is kept. Without it this one is.
+    for (const variant of [...kept]) if ((variant === one.variant) === one.answer.differs) kept.delete(variant);
+  }
+  return kept;
+}
+
+/** What cannot be true, in words. */
+export function lies(tries: readonly Try[]): string[] {
+  const found: string[] = [];
+  const accepted = tries.filter(({ answer }) => answer?.status === 202);
+  for (const one of tries) {
+    const { answer } = one;
+    if (answer === undefined) continue;
+    if (answer.differs && !answer.duplicate) found.push('`differs` without `duplicate`');
+    if (
+      answer.duplicate &&
+      !tries.some((other) => mayHaveBeenTaken(other) && other !== one && other.sentMs < one.doneMs)
+    )
+      found.push('`duplicate`, but no other try could have been taken');
+    const before = accepted.find((other) => other.doneMs < one.sentMs && !moved(other, one));
+    if (answer.status === 202 && !answer.duplicate && before !== undefined)
+      found.push('accepted as new, though it had been accepted');
+    if (answer.status === 409 && one.producer === 'own') found.push('a conflict told to the owner of the id');
+    if (answer.status === 202 && one.producer === 'other' && before !== undefined)
+      found.push('accepted from another producer, though the id was taken');
+  }
+  const fresh = accepted.filter(({ answer }) => answer?.duplicate === false);
+  if (fresh.length > 1 && fresh.every((one) => !moved(fresh[0] ?? one, one)))
+    found.push('accepted as new more than once');
+  if (isAccepted(tries) && keptVariants(tries).size === 0) found.push('no body fits what `differs` said');
+  return found;
+}
+
+/** A try without an answer, and one that was told to come again, may have been taken all the same. */
+const mayHaveBeenTaken = ({ answer }: Try): boolean =>
+  answer === undefined || answer.status === 202 || answer.status >= 500 || answer.status === 408;
+
+/** Whether the clock may have been moved while these two were under way, or between them. */
+function moved(one: Try, other: Try): boolean {
+  const from = Math.min(one.clockMoves[0], other.clockMoves[0]);
+  return from % 2 === 1 || from !== Math.max(one.clockMoves[1], other.clockMoves[1]);
+}

@@ -1,0 +1,132 @@
+// Producers: they send new events at an even rate, each one until it is accepted, as a producer should: again only where
+// the answer says `retryable: true` or where none came, with the same id, to the next gateway, after growing pauses.
+//
+// Some ids are sent on purpose once more when they are accepted: with the same body, with another one, by another producer; and some
+// go to both gateways at once. At most IN_FLIGHT_MAX events are under way: where nothing is accepted, the load waits.
+import { setTimeout as delay } from 'node:timers/promises';
+import { at } from '../support/api-file.ts';
+import { bodyOf, idOf } from './event.ts';
+import { judged, type Judged } from './documented-answer.ts';
+import type { Ledger, Producer, Told } from './ledger.ts';
+import type { Poster } from './post.ts';
+import type { Random } from './random.ts';
+
+export const EVENTS_A_SECOND = 600;
+const TICK_MS = 10;
+const IN_FLIGHT_MAX = 96;
+const PAUSE_FIRST_MS = 20;
+const PAUSE_MAX_MS = 400;
+/** How long an event is tried for after the load has ended. */
+const LAST_TRIES_MS = 5_000;
+
+/** Only an API that tells `differs` says which body is kept. */
+const TELLS_DIFFERS = JSON.stringify(at('/components')).includes('"differs"');
+
+/** The shares of the events that are sent again although they are accepted, and of those that are sent twice at once. */
+const SAME_BODY = 0.05;
+const OTHER_BODY = 0.02;
+const OTHER_PRODUCER = 0.01;
+const TWICE = 0.02;
+
+export interface LoadOptions {
+  readonly ledger: Ledger;
+  readonly random: Random;
+  /** A way to each gateway for each producer. */
+  readonly posters: Readonly<Record<Producer, readonly Poster[]>>;
+  readonly now: () => number;
+  readonly clockMoves: () => number;
+  /** The number of the first event. */
+  readonly first: number;
+}
+
+export class Load {
+  readonly #options: LoadOptions;
+  readonly #underWay = new Set<Promise<void>>();
+  readonly #ticks: NodeJS.Timeout;
+  #next: number;
+  #requests = 0;
+  #due = 0;
+  #tickedMs = performance.now();
+  #endMs = Number.POSITIVE_INFINITY;
+
+  constructor(options: LoadOptions) {
+    this.#options = options;
+    this.#next = options.first;
+    this.#ticks = setInterval(() => this.#tick(), TICK_MS);
+  }
+
+  /** Ends the load; resolves when no request is under way. */
+  async stop(): Promise<void> {
+    clearInterval(this.#ticks);
+    this.#endMs = performance.now() + LAST_TRIES_MS;
+    await Promise.all(this.#underWay);
+    for (const poster of Object.values(this.#options.posters).flat()) poster.close();
+  }
+
+  #tick(): void {
+    const now = performance.now();
+    // What could not be sent in time is not made up for.
+    this.#due = Math.min(this.#due + ((now - this.#tickedMs) * EVENTS_A_SECOND) / 1000, IN_FLIGHT_MAX);
+    this.#tickedMs = now;
+    for (; this.#due >= 1 && this.#underWay.size < IN_FLIGHT_MAX; this.#due -= 1) {
+      const event = this.#event(this.#next++).finally(() => this.#underWay.delete(event));
+      this.#underWay.add(event);
+    }
+  }
+
+  async #event(number: number): Promise<void> {
+    const { random, clockMoves } = this.#options;
+    const twice = random.chance(TWICE);
+    const again = random.fraction();
+    const moves = clockMoves();
+    const tries = [this.#deliver(number, 0, 'own')];
+    if (twice) tries.push(this.#deliver(number, 0, 'own'));
+    const accepted = (await Promise.all(tries)).every((told) => told?.status === 202);
+    if (!accepted) return;
+    if (again < SAME_BODY) await this.#deliver(number, 0, 'own');
+    // Past the queue's 24 hours an id is as good as new, and whose event lands first is open.
+    if (clockMoves() !== moves || moves % 2 === 1) return;
+    if (again > 1 - OTHER_PRODUCER) await this.#deliver(number, 0, 'other');
+    else if (TELLS_DIFFERS && again > 1 - OTHER_PRODUCER - OTHER_BODY) await this.#deliver(number, 1, 'own');
+  }
+
+  /** Tries until it is told something final. Undefined: given up. */
+  async #deliver(number: number, variant: number, producer: Producer): Promise<Told | undefined> {
+    const { random, posters, clockMoves } = this.#options;
+    const body = bodyOf(number, variant);
+    const ways = posters[producer];
+    let way = random.between(0, ways.length - 1);
+    const moves = clockMoves();
+    for (let tries = 0; performance.now() < this.#endMs; tries += 1) {
+      const found = await this.#try(number, variant, producer, ways[way % ways.length], body);
+      if (found !== undefined && (found.told.status === 202 || !found.retryable)) return found.told;
+      if (variant + Number(producer === 'other') > 0 && clockMoves() !== moves) return undefined;
+      way += 1;
+      await delay(Math.min(PAUSE_FIRST_MS * 2 ** tries, PAUSE_MAX_MS) * (0.5 + random.fraction() / 2));
+    }
+    return undefined;
+  }
+
+  async #try(
+    number: number,
+    variant: number,
+    producer: Producer,
+    poster: Poster | undefined,
+    body: string,
+  ): Promise<Judged | undefined> {
+    if (poster === undefined) throw new Error('no gateway');
+    const { ledger, now, clockMoves } = this.#options;
+    const requestId = `request-${++this.#requests}`;
+    const sentMs = now();
+    const before = clockMoves();
+    const raw = await poster.post(body, requestId);
+    const found = raw === undefined ? undefined : judged(raw, idOf(number), requestId);
+    const entry = { number, variant, producer, gateway: poster.gateway, sentMs, doneMs: now(), answer: found?.told };
+    ledger.note({ ...entry, clockMoves: [before, clockMoves()] });
+    if (raw !== undefined && found?.fault !== undefined)
+      ledger.undocumented.push(`${found.fault}: ${raw.status} ${raw.text.slice(0, 300)}`);
+    if (found !== undefined && found.told.status !== 202 && !found.retryable && producer === 'own')
+      ledger.undocumented.push(`a good event was refused for good: ${raw?.status} ${raw?.text.slice(0, 300)}`);
+    return found;
+  }
+}

@@ -1,0 +1,64 @@
+// The queue under a campaign: one Redis server at a time behind one address, with a clock that can be set.
+//
+// `appendfsync always`: what was answered is in the file, so a kill of the process loses nothing.
+import { openLink, type Link } from '../support/link.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+import { Clock } from './clock.ts';
+import { Volume } from './volume.ts';
+
+const ARGS = ['--appendfsync', 'always', '--repl-diskless-sync-delay', '0', '--repl-timeout', '5'];
+
+export class QueueServer {
+  readonly clock: Clock;
+  readonly volume: Volume;
+  readonly link: Link;
+  redis: TestRedis;
+
+  private constructor(clock: Clock, volume: Volume, redis: TestRedis, link: Link) {
+    this.clock = clock;
+    this.volume = volume;
+    this.redis = redis;
+    this.link = link;
+  }
+
+  /** `clockS`: where its clock stands, in seconds from the true time. */
+  static async start(clockS: number): Promise<QueueServer> {
+    const clock = new Clock(clockS);
+    const volume = new Volume();
+    const redis = await TestRedis.start(ARGS, { env: clock.environment, under: volume.folder });
+    return new QueueServer(clock, volume, redis, await openLink({ host: '127.0.0.1', port: redis.port }));
+  }
+
+  get uri(): string {
+    return `redis://127.0.0.1:${this.link.port}`;
+  }
+
+  /** Another server, that follows this one and has caught up. */
+  async replica(): Promise<TestRedis> {
+    const replica = await TestRedis.start(ARGS, { env: this.clock.environment, under: this.volume.folder });
+    await replica.command('REPLICAOF', '127.0.0.1', String(this.redis.port));
+    await eventually('the replica follows', async () =>
+      /master_link_status:up/.test(String(await replica.command('INFO', 'replication'))),
+    );
+    return replica;
+  }
+
+  /** Whether the group has read and acknowledged all that stands on the stream. */
+  async landed(): Promise<boolean> {
+    const groups = (await this.redis.command('XINFO', 'GROUPS', 'ingest')) as unknown[][];
+    const [group] = groups;
+    if (group === undefined) return false;
+    const valueOf = (name: string): unknown => group[group.indexOf(name) + 1];
+    if (Number(valueOf('pending')) > 0) return false;
+    const last = String(valueOf('last-delivered-id'));
+    return ((await this.redis.command('XRANGE', 'ingest', `(${last}`, '+', 'COUNT', '1')) as unknown[]).length === 0;
+  }
+
+  async stop(): Promise<void> {
+    await this.link.close();
+    await this.redis.signal('SIGCONT');
+    await this.redis.signal('SIGKILL');
+    this.volume.close();
+  }
+}

@@ -1,0 +1,76 @@
+// A program that is started again when it ends, as a service manager does.
+import { setTimeout as delay } from 'node:timers/promises';
+import { TestProcess } from '../support/gateway.ts';
+import type { History } from './history.ts';
+
+const RESTART_MS = 200;
+/** 4: the queue was not there at the start. 5: the place of a replica that was killed is not free yet. */
+const EXPECTED_ENDS: readonly unknown[] = [4, 5, 'SIGKILL'];
+
+export interface ServiceOptions {
+  readonly name: string;
+  readonly command: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly history: History;
+}
+
+export class Service {
+  readonly name: string;
+  /** Ends that a program should not have. */
+  readonly crashes: string[] = [];
+  readonly lines: string[] = [];
+  readonly #options: ServiceOptions;
+  #process: TestProcess | undefined;
+  #stopped = false;
+  #running: Promise<void> = Promise.resolve();
+
+  constructor(options: ServiceOptions) {
+    this.#options = options;
+    this.name = options.name;
+    this.#running = this.#run();
+  }
+
+  get pid(): number | undefined {
+    return this.#process?.child.pid;
+  }
+
+  /** Whether the program that runs now has said that it listens. */
+  get listening(): boolean {
+    return this.#process?.lines.some((line) => line.includes('listening on')) ?? false;
+  }
+
+  /** SIGKILL; the next one is started by itself. */
+  kill(): void {
+    this.#process?.signal('SIGKILL');
+  }
+
+  /** SIGSTOP; gives what sends SIGCONT to the same process. */
+  freeze(): () => void {
+    const frozen = this.#process;
+    frozen?.signal('SIGSTOP');
+    return () => frozen?.signal('SIGCONT');
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#process?.signal('SIGCONT');
+    this.kill();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { name, command, env, history } = this.#options;
+    while (!this.#stopped) {
+      const process = new TestProcess(command, [], env);
+      this.#process = process;
+      history.note(`${name} started, process ${process.child.pid}`);
+      const { code, signal } = await process.exited();
+      history.note(`${name} ended: ${code ?? signal}`);
+      this.lines.push(`--- ${name}, process ${process.child.pid}`, ...process.lines);
+      if (this.#stopped) return;
+      if (!EXPECTED_ENDS.includes(code ?? signal))
+        this.crashes.push(`${name} ended: ${code ?? signal}\n${process.output}`);
+      await delay(RESTART_MS);
+    }
+  }
+}

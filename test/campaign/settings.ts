@@ -1,0 +1,22 @@
+// What a campaign is asked to do, from the environment.
+export type WarehouseKind = 'sqlite' | 'postgres';
+
+const number = (name: string, fallback: number): number => {
+  const value = Number(process.env[name] ?? fallback);
+  if (!Number.isSafeInteger(value) || value < 0) throw new Error(`${name}: expected a whole number`);
+  return value;
+};
+
+/** Rounds of faults; undefined: the short form, which runs with the suite. */
+export const ROUNDS = process.env['CAMPAIGN_ROUNDS'] === undefined ? undefined : number('CAMPAIGN_ROUNDS', 0);
+
+/** The same seed gives the same order of faults and the same events. What the machine does in between is not repeated. */
+export const SEED = number('CAMPAIGN_SEED', Math.trunc(Math.random() * 2 ** 31));
+
+export const WAREHOUSES: readonly WarehouseKind[] = warehouses(process.env['CAMPAIGN_WAREHOUSE']);
+
+function warehouses(asked: string | undefined): readonly WarehouseKind[] {
+  if (asked === 'sqlite' || asked === 'postgres') return [asked];
+  if (asked === undefined || asked === '') return ['sqlite', 'postgres'];
+  throw new Error('CAMPAIGN_WAREHOUSE: expected sqlite or postgres');
+}

@@ -1,0 +1,106 @@
+// The warehouse under a campaign, of either kind: the same few things can be done to it, where it has them.
+import { setTimeout as delay } from 'node:timers/promises';
+import { DatabaseSync } from 'node:sqlite';
+import pg from 'pg';
+import { openLink, type Link } from '../support/link.ts';
+import { startPrivatePostgres } from '../support/postgres.ts';
+import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
+import type { WarehouseKind } from './settings.ts';
+import type { Volume } from './volume.ts';
+
+export interface CampaignWarehouse {
+  readonly kind: WarehouseKind;
+  /** A warehouse that holds nothing. */
+  fresh(): Promise<FreshWarehouse>;
+  /** Present where it is a server. */
+  readonly server?: WarehouseServer;
+  stop(): Promise<void>;
+}
+
+export interface FreshWarehouse {
+  /** As the programs reach it. */
+  readonly uri: string;
+  readonly store: WarehouseStore;
+  /** Holds what every writer needs; gives what lets go of it. */
+  lock(): Promise<() => Promise<void>>;
+}
+
+export interface WarehouseServer {
+  readonly link: Link;
+  processes(): readonly number[];
+  kill(): Promise<void>;
+  /** Starts it where it does not run. */
+  start(): Promise<void>;
+}
+
+export function openWarehouse(kind: WarehouseKind, volume: Volume): Promise<CampaignWarehouse> {
+  return kind === 'sqlite' ? Promise.resolve(sqlite(volume)) : postgres(volume);
+}
+
+function sqlite(volume: Volume): CampaignWarehouse {
+  return {
+    kind: 'sqlite',
+    fresh: async () => {
+      const store = sqliteStore(volume.folder);
+      return { uri: store.uri, store, lock: () => sqliteLock(store.uri.slice('sqlite:'.length)) };
+    },
+    stop: async () => undefined,
+  };
+}
+
+async function sqliteLock(path: string): Promise<() => Promise<void>> {
+  const database = new DatabaseSync(path);
+  for (let tries = 0; tries < 200; tries += 1) {
+    try {
+      database.exec('BEGIN EXCLUSIVE');
+      break;
+    } catch {
+      // A writer has it.
+      await delay(10);
+    }
+  }
+  return async () => database.close();
+}
+
+async function postgres(volume: Volume): Promise<CampaignWarehouse> {
+  const server = await startPrivatePostgres({
+    durable: true,
+    under: volume.folder,
+    settings: ['min_wal_size=32MB', 'max_wal_size=128MB'],
+  });
+  const link = await openLink({ path: `${server.socketFolder}/.s.PGSQL.5432` });
+  return {
+    kind: 'postgres',
+    server: {
+      link,
+      processes: () => server.processes(),
+      kill: () => server.kill(),
+      start: async () => {
+        if (server.running) return;
+        await server.kill();
+        await server.start();
+      },
+    },
+    fresh: async () => {
+      const store = await postgresStore(server);
+      const uri = new URL(store.uri);
+      uri.searchParams.delete('host');
+      uri.port = String(link.port);
+      uri.hostname = '127.0.0.1';
+      return { uri: uri.href, store, lock: () => postgresLock(store.uri) };
+    },
+    stop: async () => {
+      await link.close();
+      await server.stop();
+    },
+  };
+}
+
+async function postgresLock(uri: string): Promise<() => Promise<void>> {
+  const client = new pg.Client({ connectionString: uri, connectionTimeoutMillis: 2_000 });
+  client.on('error', () => undefined);
+  await client.connect();
+  await client.query('BEGIN');
+  await client.query('LOCK TABLE events, events_quarantine IN ACCESS EXCLUSIVE MODE');
+  return () => client.end();
+}

@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict';
+import { describe, it, type TestContext } from 'node:test';
+import { Landing, type Landed } from '../../lib/consumer/landing.ts';
+import { consumerMetrics } from '../../lib/consumer/metrics.ts';
+import { QUARANTINE_REASONS, sorted, type Sorted } from '../../lib/consumer/quarantine.ts';
+import type { Delivery } from '../../lib/ingest/queue.ts';
+import { BatchTooSlow, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
+import { createLog } from '../../lib/process/log.ts';
+import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
+import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
+
+const KIB = 1 << 10;
+const MIB = 1 << 20;
+
+const delivery = (at: number, bytes: number, change: Partial<Delivery> = {}): Delivery => ({
+  entry: `1-${at}`,
+  source: 'q/ingest',
+  producer: 'shop',
+  body: Buffer.from(`{"id":"order-${at}","type":"t","data":"${'x'.repeat(bytes)}"}`),
+  dropped: false,
+  acceptedAtMs: 1,
+  ...change,
+});
+const deliveries = (count: number, bytes: number, from = 0): Delivery[] =>
+  Array.from({ length: count }, (_, at) => delivery(from + at, bytes));
+
+interface UnderTest {
+  readonly landing: Landing;
+  readonly store: SqliteStore;
+  /** What each transaction brought. */
+  readonly calls: (readonly LandingEvent[])[];
+  /** Lands all of it as the consumer does, and gives the entries that may be acknowledged, in their order. */
+  readonly landAll: (batch: Sorted) => Promise<string[]>;
+}
+
+/** Landing into a real file; `slow` says of a batch that it takes too long. */
+async function start(
+  t: TestContext,
+  slow: (batch: readonly LandingEvent[]) => boolean = () => false,
+): Promise<UnderTest> {
+  const store = sqliteStore();
+  const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
+  t.after(() => real.close());
+  await real.prepare();
+  const calls: (readonly LandingEvent[])[] = [];
+  const warehouse: Warehouse = {
+    ...real,
+    land: (batch) => {
+      calls.push(batch);
+      return slow(batch) ? Promise.reject(new BatchTooSlow('slow')) : real.land(batch);
+    },
+  };
+  const log = createLog('test', 'error').child({}, { level: 'silent' });
+  const landing = new Landing(warehouse, consumerMetrics(QUARANTINE_REASONS), log);
+  const landAll = async (batch: Sorted): Promise<string[]> => {
+    const done: string[] = [];
+    for (let left: Sorted | undefined = batch; left !== undefined;) {
+      const some: Landed | undefined = await landing.landSome(left).catch(() => undefined);
+      if (some === undefined) continue;
+      done.push(...[...some.landed, ...some.quarantined].map(({ entry }) => entry));
+      left = some.left;
+    }
+    return done;
+  };
+  return { landing, store, calls, landAll };
+}
+
+const bytesOf = (batch: readonly LandingEvent[]): number => batch.reduce((sum, { body }) => sum + body.length, 0);
+
+describe('landing', () => {
+  it('cuts a batch into transactions, and leaves out none of its events at a cut', async (t) => {
+    const { store, calls, landAll } = await start(t);
+    const batch = deliveries(150, 400 * KIB);
+    assert.deepEqual((await landAll(sorted(batch))).toSorted(), batch.map(({ entry }) => entry).toSorted());
+    assert.equal(await store.count(), batch.length);
+    assert.equal(calls.flat().length, batch.length, 'each was written once');
+    assert.ok(calls.length > 4, String(calls.length));
+    assert.ok(calls.every((call) => bytesOf(call) <= 16 * MIB));
+    assert.ok(
+      calls.some((call) => bytesOf(call) > 12 * MIB),
+      'it has grown',
+    );
+    assert.ok(bytesOf(calls[0] ?? []) <= MIB, 'it began small');
+  });
+
+  it('cuts by the number of rows too, and not where all of it fits', async (t) => {
+    const { calls, landAll } = await start(t);
+    await landAll(sorted(deliveries(1_000, 0)));
+    assert.deepEqual(
+      calls.map((call) => call.length),
+      [1_000],
+    );
+    await landAll(sorted(deliveries(6_000, 0, 1_000)));
+    assert.ok(calls.length > 2 && calls.slice(1).flat().length === 6_000, String(calls.length));
+  });
+
+  it('takes a single event of any size, alone', async (t) => {
+    const { calls, landAll } = await start(t);
+    assert.equal((await landAll(sorted([delivery(0, 17 * MIB), delivery(1, 17 * MIB), delivery(2, 10)]))).length, 3);
+    assert.deepEqual(
+      calls.map((call) => call.length),
+      [1, 1, 1],
+    );
+  });
+
+  it('halves what is too slow until it passes, and grows again', async (t) => {
+    let most = 3;
+    const { store, calls, landAll } = await start(t, (batch) => batch.length > most);
+    assert.equal((await landAll(sorted(deliveries(20, 20 * KIB)))).length, 20);
+    assert.equal(await store.count(), 20);
+    const tried = calls.slice(0, 4).map((call) => call.length);
+    assert.ok(
+      tried.every((length, at) => at === 0 || length <= (tried[at - 1] ?? 0) / 2) && tried[0] === 20 && tried[3] === 2,
+      String(tried),
+    );
+    most = Number.POSITIVE_INFINITY;
+    await landAll(sorted(deliveries(200, 20 * KIB, 20)));
+    const longest = Math.max(...calls.map((call) => call.length));
+    assert.ok(longest > 50, `the last call is what is left, and the longest has ${longest}`);
+  });
+
+  it('says which events have landed, which are put aside, and which are left', async (t) => {
+    const { landing, store } = await start(t);
+    const batch = sorted([
+      delivery(0, 1),
+      delivery(1, 1, { body: Buffer.from('{') }),
+      delivery(2, 1, { producer: 'a\0b' }),
+      delivery(3, 1, { body: delivery(0, 1).body, producer: 'thief' }),
+      delivery(4, 1, { body: undefined, producer: undefined, dropped: true }),
+      delivery(5, 1),
+    ]);
+    const first = await landing.landSome(batch);
+    assert.deepEqual(
+      first.landed.map(({ entry }) => entry),
+      ['1-0', '1-5'],
+    );
+    assert.deepEqual(
+      first.quarantined.map(({ entry, code }) => [entry, code]),
+      [
+        ['1-2', 'refused_by_warehouse'],
+        ['1-3', 'id_conflict'],
+      ],
+    );
+    assert.deepEqual([first.left?.events.length, first.left?.count], [0, 2]);
+    const second = await landing.landSome(first.left as Sorted);
+    assert.deepEqual(
+      second.quarantined.map(({ entry, code }) => [entry, code]),
+      [
+        ['1-1', 'invalid_event'],
+        ['1-4', 'dropped_by_queue'],
+      ],
+    );
+    assert.equal(second.left, undefined);
+    const rows = await store.quarantine();
+    assert.deepEqual(
+      rows.map(({ entry }) => entry),
+      ['q/ingest/1-1', 'q/ingest/1-2', 'q/ingest/1-3', 'q/ingest/1-4'],
+    );
+    assert.deepEqual(
+      (await store.events()).map(({ id }) => id),
+      ['order-0', 'order-5'],
+    );
+  });
+});

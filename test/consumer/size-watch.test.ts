@@ -1,0 +1,58 @@
+// What the real consumer tells of the queue's size: gauges, and a warning before the queue's memory is full.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { join } from 'node:path';
+import { metricOf } from '../support/pipeline.ts';
+import { Program } from '../support/program.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually, temporaryFolder } from '../support/scope.ts';
+
+describe('the size of the queue', () => {
+  it('is in the gauges, and in a warning from 80 % of the limit on', async () => {
+    const redis = await TestRedis.start();
+    const program = new Program('ingest-consumer', {
+      env: {
+        INGEST_QUEUE_URI: redis.uri,
+        INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+        INGEST_WAREHOUSE_URI: `sqlite:${join(temporaryFolder(), 'warehouse.db')}`,
+      },
+    });
+    const replica = { program, url: await program.listening() };
+    const metric = (name: string): Promise<number> => metricOf(replica, `ingest_queue_${name}`);
+    await eventually('a reading', async () => (await metric('memory_bytes')) > 0);
+    assert.equal(await metric('memory_limit_bytes'), 0);
+    assert.doesNotMatch(program.output, /nearly full/);
+
+    for (const id of ['a', 'b', 'c'])
+      await redis.command('XADD', 'ingest', '*', 'producer', 'p', 'body', `{"id":"${id}","type":"t"}`);
+    const used = await metric('memory_bytes');
+    const limit = Math.round(used / 0.85);
+    await redis.command('CONFIG', 'SET', 'maxmemory', String(limit));
+    const line = await program.line(/nearly full/);
+    const logged = JSON.parse(line) as { level: string; percent: number; memoryLimitBytes: number };
+    assert.equal(logged.level, 'warn');
+    assert.equal(logged.memoryLimitBytes, limit);
+    assert.ok(logged.percent >= 80, line);
+    assert.equal(await metric('memory_limit_bytes'), limit);
+    assert.equal(await metric('events'), 3);
+  });
+
+  it('is not in the gauges any more when the queue has been away for a while', async () => {
+    const redis = await TestRedis.start();
+    const program = new Program('ingest-consumer', {
+      env: {
+        INGEST_QUEUE_URI: redis.uri,
+        INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+        INGEST_WAREHOUSE_URI: `sqlite:${join(temporaryFolder(), 'warehouse.db')}`,
+      },
+    });
+    const replica = { program, url: await program.listening() };
+    await eventually('a reading', async () => (await metricOf(replica, 'ingest_queue_memory_bytes')) > 0);
+    await redis.signal('SIGKILL');
+    await eventually(
+      'no reading',
+      async () => Number.isNaN(await metricOf(replica, 'ingest_queue_memory_bytes')),
+      40_000,
+    );
+  });
+});

@@ -1,0 +1,24 @@
+// The queue in memory keeps both contracts, so a test that uses it in place of Redis says something.
+import { MemoryQueue, MemoryQueueReader, MemoryQueueStore } from '../support/memory-queue.ts';
+import { queueContract } from './queue.ts';
+import { describeQueueReader } from './queue-reader.ts';
+
+queueContract('a queue in memory', () => {
+  const store = new MemoryQueueStore();
+  return Promise.resolve({
+    open: (retentionMs) => Promise.resolve(new MemoryQueue(store, retentionMs)),
+    bodies: () => Promise.resolve(store.entries.map(({ body }) => body ?? '')),
+  });
+});
+
+describeQueueReader('a queue in memory', () => {
+  const store = new MemoryQueueStore();
+  return Promise.resolve({
+    open: () => Promise.resolve(new MemoryQueueReader(store)),
+    put: (members, acceptedAtMs) =>
+      Promise.resolve(store.add(members['producer'], members['body'], acceptedAtMs).entry),
+    drop: (entry) => Promise.resolve(store.drop(entry)),
+    wipe: () => Promise.resolve(store.wipe()),
+    close: () => Promise.resolve(),
+  });
+});

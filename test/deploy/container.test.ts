@@ -1,0 +1,147 @@
+// The Containerfile: built by buildah on a base image that is made here from this machine's node and npm, and run as its own user.
+//
+// Isolation is chroot, so this runs without namespaces of its own (in another container, too). It shows that the image holds all that it
+// needs and that its user can write nothing in it; it does not show a read-only mount.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, it } from 'node:test';
+import { TestProcess } from '../support/gateway.ts';
+import { Pki } from '../support/pki.ts';
+import { TestRedis } from '../support/redis.ts';
+import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
+import { TestClient } from '../support/gateway.ts';
+import { makePackages } from '../package/installation.ts';
+import { DEPLOY, tool } from './deploy-files.ts';
+
+const buildah = tool('buildah', 'buildah');
+const folder = temporaryFolder('ingest-image-');
+const STORE = ['--storage-driver', 'vfs', '--root', join(folder, 'store'), '--runroot', join(folder, 'run')];
+
+const build = (...args: readonly string[]): string =>
+  execFileSync(buildah, [...STORE, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
+
+/** An image with node, npm, a shell and what they load, and nothing else. */
+function makeBaseImage(): void {
+  const root = join(folder, 'base/root');
+  const take = (path: string, to = path): void => {
+    mkdirSync(dirname(join(root, to)), { recursive: true });
+    cpSync(realpathSync(path), join(root, to), { recursive: true });
+  };
+  const npm = dirname(dirname(realpathSync(execFileSync('which', ['npm'], { encoding: 'utf8' }).trim())));
+  for (const program of [process.execPath, '/bin/sh']) {
+    for (const [library] of execFileSync('ldd', [program], { encoding: 'utf8' }).matchAll(/\/\S+/g)) take(library);
+  }
+  take(process.execPath, '/usr/local/bin/node');
+  take('/bin/sh');
+  take('/usr/bin/env');
+  take(npm, '/usr/local/lib/npm');
+  symlinkSync('../lib/npm/bin/npm-cli.js', join(root, 'usr/local/bin/npm'));
+  mkdirSync(join(root, 'tmp'), { mode: 0o777 });
+  writeFileSync(
+    join(folder, 'base/Containerfile'),
+    'FROM scratch\nCOPY root/ /\nENV PATH=/usr/local/bin:/usr/bin:/bin npm_config_cache=/npm-cache npm_config_offline=true\n',
+  );
+  build('bud', '--isolation', 'chroot', '--tag', 'base', join(folder, 'base'));
+}
+
+function makeImage(): void {
+  const context = join(folder, 'context');
+  mkdirSync(context);
+  cpSync(makePackages(), join(context, 'package'), { recursive: true });
+  const npmCache = execFileSync('npm', ['config', 'get', 'cache', '--loglevel=error'], { encoding: 'utf8' }).trim();
+  // npm's cache has what `npm ci` has brought: nothing is fetched from inside.
+  const volumes = ['--volume', `${npmCache}:/npm-cache`];
+  const bases = ['--build-arg', 'BUILD=localhost/base', '--build-arg', 'RUNTIME=localhost/base'];
+  build(
+    'bud',
+    '--isolation',
+    'chroot',
+    ...volumes,
+    ...bases,
+    '--tag',
+    'ingest-gateway',
+    '--file',
+    join(DEPLOY, 'Containerfile'),
+    context,
+  );
+}
+
+/** Runs the image's entry point with `args`, as its user. */
+function run(
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+  volumes: readonly string[] = [],
+): TestProcess {
+  const container = build('from', '--isolation', 'chroot', 'localhost/ingest-gateway');
+  const settings = Object.entries(env).map(([key, value]) => `--env=${key}=${value}`);
+  const process = new TestProcess(
+    buildah,
+    [
+      ...STORE,
+      'run',
+      '--isolation',
+      'chroot',
+      ...settings,
+      ...volumes.map((volume) => `--volume=${volume}`),
+      container,
+      '--',
+      'node',
+      ...args,
+    ],
+    {},
+  );
+  return process;
+}
+
+describe('the image', () => {
+  it('is built, runs as a user that can write nothing in it, and lands events', { timeout: 240_000 }, async () => {
+    // Not the store's own removal alone: its folders hold files of other users.
+    atEnd(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
+    makeBaseImage();
+    makeImage();
+    const { OCIv1 } = JSON.parse(build('inspect', '--type', 'image', 'localhost/ingest-gateway')) as {
+      OCIv1: { config: { User: string; StopSignal: string; Entrypoint: string[]; Cmd: string[] } };
+    };
+    assert.deepEqual(
+      [OCIv1.config.User, OCIv1.config.StopSignal, OCIv1.config.Entrypoint, OCIv1.config.Cmd],
+      ['65532:65532', 'SIGTERM', ['node'], ['ingest-gateway.js']],
+    );
+
+    const script = `import { accessSync, constants, readdirSync, statSync } from 'node:fs';
+const writable = [];
+for (const path of readdirSync('/app', { recursive: true })) { try { accessSync('/app/' + path, constants.W_OK); writable.push(path); } catch {} }
+console.log(JSON.stringify([process.getuid(), writable]));`;
+    const look = run(['--input-type=module', '--eval', script], {});
+    assert.equal((await look.exited()).code, 0, look.output);
+    assert.equal(look.lines.at(-1), '[65532,[]]');
+
+    const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+    const data = temporaryFolder();
+    execFileSync('chmod', ['-R', 'a+rwX', data, pki.folder]);
+    const common = { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: 'sqlite:/data/warehouse.db' };
+    const consumer = run(['ingest-consumer.js'], { ...common, INGEST_CONSUMER_ADDR: '127.0.0.1:0' }, [`${data}:/data`]);
+    const metrics = /http:\/\/[\d.:]+/.exec(await consumer.line(/listening on http/))?.[0] ?? '';
+    const tls = {
+      INGEST_TLS_CERT: '/tls/server.pem',
+      INGEST_TLS_KEY: '/tls/server-key.pem',
+      INGEST_TLS_CLIENT_CA: '/tls/ca.pem',
+    };
+    const gateway = run(
+      ['ingest-gateway.js'],
+      { ...common, ...tls, INGEST_GATEWAY_ADDR: '127.0.0.1:0', INGEST_ADMIN_ADDR: '127.0.0.1:0' },
+      [`${pki.folder}:/tls:ro`, `${data}:/data`],
+    );
+    const port = Number(/listening on https:\/\/[^"]*:(\d+)/.exec(await gateway.line(/listening on https/))?.[1]);
+    const client = new TestClient(port, readFileSync(pki.path('ca.pem'), 'utf8'), await pki.producer('shop'), {});
+    assert.equal((await client.post('{"id":"e","type":"test.event"}')).status, 202);
+    await eventually('it has landed', async () =>
+      /^ingest_landed_total 1$/m.test(await (await fetch(`${metrics}/metrics`)).text()),
+    );
+    for (const program of [gateway, consumer]) {
+      program.signal('SIGTERM');
+      await program.exited();
+    }
+  });
+});

@@ -1,0 +1,52 @@
+// The files of deploy/, and the tools that check them: none of these tools comes from this project.
+import { execFileSync, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parse, parseAllDocuments } from 'yaml';
+
+export const DEPLOY = new URL('../../deploy/', import.meta.url).pathname;
+
+export const deployFile = (path: string): string => readFileSync(join(DEPLOY, path), 'utf8');
+
+/** The path of a command, installed from its Debian package where it is missing. */
+export function tool(command: string, debianPackage: string): string {
+  const ensure = new URL('../../bin/ensure-command', import.meta.url).pathname;
+  return execFileSync(ensure, [command, debianPackage], { encoding: 'utf8' }).trim();
+}
+
+/** Runs a tool to its end; `text` is all that it wrote. */
+export function ran(
+  command: string,
+  args: readonly string[],
+  cwd = DEPLOY,
+): { readonly status: number | null; readonly text: string } {
+  const { status, stdout, stderr } = spawnSync(command, args, { cwd, encoding: 'utf8' });
+  return { status, text: stdout + stderr };
+}
+
+export interface Rule {
+  readonly alert?: string;
+  readonly record?: string;
+  readonly expr: string;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+export function alertRules(): readonly Rule[] {
+  const { groups } = parse(deployFile('alerts.yml')) as { groups: { rules: Rule[] }[] };
+  return groups.flatMap(({ rules }) => rules);
+}
+
+/** The expressions of a Grafana board's panels. */
+export function boardQueries(): readonly string[] {
+  const { panels } = JSON.parse(deployFile('grafana/ingest.json')) as { panels: { targets?: { expr: string }[] }[] };
+  return panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+}
+
+/** Every object in a YAML file of several documents; anchors are resolved. Kubernetes reads YAML 1.1. */
+export function yamlObjects(path: string): readonly Readonly<Record<string, unknown>>[] {
+  return parseAllDocuments(deployFile(path), { version: '1.1' }).map((document) => {
+    const [fault] = 'errors' in document ? document.errors : [];
+    if (fault instanceof Error) throw fault;
+    return (document as { toJS(): Record<string, unknown> }).toJS();
+  });
+}

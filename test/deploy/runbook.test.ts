@@ -1,0 +1,63 @@
+// The runbook: a whole chapter for each alert and each exit code, and no link that leads nowhere.
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { EXIT } from '../../lib/process/program.ts';
+import { SETTINGS } from '../../lib/process/settings.ts';
+import { alertRules, DEPLOY, deployFile } from './deploy-files.ts';
+
+const text = deployFile('RUNBOOK.md');
+/** Title -> text of each chapter. */
+const chapters = new Map(
+  text
+    .split(/^#{2,3} /m)
+    .slice(1)
+    .map((chapter) => [chapter.slice(0, chapter.indexOf('\n')), chapter] as const),
+);
+const anchors = [...chapters.keys()].map((title) =>
+  title
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9 -]/g, '')
+    .replaceAll(' ', '-'),
+);
+
+describe('the runbook', () => {
+  it('has a chapter for each alert: meaning, impact, diagnosis, mitigation, and how to know that it is over', () => {
+    for (const { alert, annotations } of alertRules()) {
+      if (alert === undefined) continue;
+      assert.equal(annotations?.['runbook_url'], `RUNBOOK.md#${alert.toLowerCase()}`);
+      const chapter = chapters.get(alert)?.toLowerCase() ?? '';
+      for (const part of ['meaning', 'impact', 'diagnosis', 'mitigation', 'over when'])
+        assert.ok(chapter.includes(`**${part}`), `${alert}: ${part}`);
+    }
+  });
+
+  it('has a chapter for each exit code', () => {
+    for (const code of Object.values(EXIT)) assert.ok(chapters.has(`Exit ${code}`), String(code));
+  });
+
+  it('has the procedures', () => {
+    const wanted = [
+      'Rolling restart',
+      'Certificates and revocation lists',
+      'Redis fail-over',
+      'Redis is full',
+      'A disk is full',
+      'Replaying quarantine',
+      'Sizing',
+    ];
+    assert.deepEqual(
+      wanted.filter((title) => !chapters.has(title)),
+      [],
+    );
+  });
+
+  it('links to chapters and files that exist, and names keys that exist', () => {
+    for (const [, target = ''] of text.matchAll(/\]\(([^)]+)\)/g)) {
+      if (target.startsWith('#')) assert.ok(anchors.includes(target.slice(1)), target);
+      else assert.ok(existsSync(join(DEPLOY, target)), target);
+    }
+    for (const [key] of text.matchAll(/\bINGEST_[A-Z_]+\b/g)) assert.ok(key in SETTINGS, key);
+  });
+});

@@ -1,0 +1,35 @@
+// The units of deploy/systemd, held against systemd's own checks.
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { temporaryFolder } from '../support/scope.ts';
+import { deployFile, ran, tool } from './deploy-files.ts';
+
+const EXPOSURE_MAX = 2.5;
+const BIN = new URL('../../bin/', import.meta.url).pathname;
+const analyze = tool('systemd-analyze', 'systemd');
+
+/** The unit in a folder of its own, its program in place of the installed one (`verify` looks whether it can be started). */
+function unit(name: string): string {
+  const folder = join(temporaryFolder(), 'units');
+  mkdirSync(folder);
+  const path = join(folder, `${name}@.service`);
+  writeFileSync(path, deployFile(`systemd/${name}@.service`).replace('/usr/bin/ingest-', `${BIN}ingest-`));
+  return path;
+}
+
+for (const name of ['ingest-gateway', 'ingest-consumer']) {
+  describe(`the unit ${name}@`, () => {
+    it('is verified without a word', () => {
+      const path = unit(name).replace('@.', '@9470.');
+      assert.deepEqual(ran(analyze, ['verify', '--man=no', path]), { status: 0, text: '' });
+    });
+
+    it(`exposes at most ${EXPOSURE_MAX} of 10`, () => {
+      const { text } = ran(analyze, ['security', '--offline=yes', '--no-pager', unit(name)]);
+      const level = Number(/Overall exposure level for \S+: ([\d.]+)/.exec(text)?.[1]);
+      assert.ok(level <= EXPOSURE_MAX, text);
+    });
+  });
+}

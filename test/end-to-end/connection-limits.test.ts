@@ -1,0 +1,211 @@
+// What one client may take of the gateway, with and without a certificate, by both readers: connections, memory, time.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { connect } from 'node:tls';
+import { before, describe, it } from 'node:test';
+import { event, PATIENT, TestGateway, type RawConnection } from '../support/gateway.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { TestRedis } from '../support/redis.ts';
+import { atEnd, eventually } from '../support/scope.ts';
+import { assertAlive } from '../support/verdicts.ts';
+import { askRaw, postText, requestText } from '../support/wire.ts';
+
+let redis: TestRedis;
+let pki: Pki;
+let attacker: ClientCertificate;
+let producer: ClientCertificate;
+
+before(async () => {
+  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+  attacker = await pki.producer('attacker');
+  producer = await pki.producer('producer');
+});
+
+/** The program's own, in MB; the gateway runs it in place of its launcher. */
+function residentMb(gateway: TestGateway): number {
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${gateway.child.pid}/status`, 'utf8'))?.[1]) / 1024;
+}
+
+/** Posts 50 events a second for `seconds`, and gives the answers' statuses. */
+async function posting(gateway: TestGateway, name: string, seconds: number): Promise<number[]> {
+  const client = gateway.client(producer);
+  const asked: Promise<number>[] = [];
+  for (let at = 0; at < seconds * 50; at += 1) {
+    asked.push(client.post(event(`${name}-${at}`)).then(({ status }) => status));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return Promise.all(asked);
+}
+
+/**
+ * Growth where each answer leaves much garbage behind (a body of 250 KB, a request object of node:http): what is held is bounded
+ * by BYTES_OWED_MAX for each connection, and V8 lets that much more wait for its collector.
+ */
+const GARBAGE_MB = 250;
+
+describe('one client that floods up to 100 connections', () => {
+  const large = event('large', { pad: 'x'.repeat(250_000) });
+  const floods: Readonly<Record<string, readonly [() => ClientCertificate | undefined, string, number]>> = {
+    'metrics, from nobody, by node:http': [
+      () => undefined,
+      `${requestText('HEAD /health/live')}${'GET /metrics HTTP/1.1\r\nHost: g\r\n\r\n'.repeat(2_500)}`,
+      100,
+    ],
+    'metrics, from nobody': [() => undefined, 'GET /metrics HTTP/1.1\r\nHost: g\r\n\r\n'.repeat(2_500), 100],
+    'look-ups of a large event': [
+      () => attacker,
+      'GET /events/large HTTP/1.1\r\nHost: g\r\n\r\n'.repeat(2_500),
+      GARBAGE_MB,
+    ],
+    'look-ups of a large event, by node:http': [
+      () => attacker,
+      `${requestText('HEAD /health/live')}${'GET /events/large HTTP/1.1\r\nHost: g\r\n\r\n'.repeat(2_500)}`,
+      GARBAGE_MB,
+    ],
+    'requests that are refused, by node:http': [() => undefined, requestText('PUT /x').repeat(2_000), GARBAGE_MB],
+  };
+  let gateway: TestGateway;
+  /** Resident memory of the gateway once its heap has the size that it works with (under load it grows from 120 to 260 MB). */
+  let warmMb = 0;
+  before(async () => {
+    gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_IN_FLIGHT_MAX: '100000' });
+    assert.equal((await gateway.client(attacker).post(large)).status, 202);
+    const loads = await Promise.all(Array.from({ length: 4 }, () => gateway.socket(producer)));
+    for (const [at, load] of loads.entries()) {
+      const texts = Array.from({ length: 5_000 }, (_, one) => postText(event(`warm-${at}-${one}`)));
+      load.write(texts.join(''));
+    }
+    await eventually('the load is over', async () => (await gateway.metric('ingest_accepted_total')) > 20_000, 60_000);
+    for (const { socket } of loads) socket.destroy();
+    warmMb = residentMb(gateway);
+  });
+
+  for (const [name, [certificate, text, growthMb]] of Object.entries(floods)) {
+    for (const reads of [false, true]) {
+      it(`with ${name}, ${reads ? 'reading' : 'not reading'} the answers, takes < ${growthMb} MB, and another producer is not refused`, async () => {
+        const connections = await Promise.all(
+          Array.from({ length: reads ? 20 : 100 }, () => gateway.socket(certificate())),
+        );
+        for (const { socket } of connections) {
+          socket.removeAllListeners('data');
+          if (reads) socket.resume();
+          else socket.pause();
+          socket.write(text);
+        }
+        let most = 0;
+        const watch = setInterval(() => (most = Math.max(most, residentMb(gateway))), 100);
+        atEnd(() => clearInterval(watch));
+        const statuses = await posting(gateway, `flood-${name}-${reads}`, 3);
+        clearInterval(watch);
+        for (const { socket } of connections) socket.destroy();
+        assert.deepEqual([...new Set(statuses)], [202]);
+        assert.ok(most - warmMb < growthMb, `${warmMb.toFixed()} → ${most.toFixed()} MB`);
+        await assertAlive(gateway);
+      });
+    }
+  }
+});
+
+describe('a client that does not read its answers', () => {
+  for (const first of ['GET', 'HEAD']) {
+    it(`is idle, and cut off (${first === 'GET' ? 'own reader' : 'node:http'})`, async () => {
+      const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_IDLE_TIMEOUT_MS: '500' });
+      const client = gateway.client(attacker);
+      assert.equal((await client.post(event('unread', { pad: 'x'.repeat(250_000) }))).status, 202);
+      client.close();
+      const connection = await gateway.socket(attacker);
+      connection.socket.pause();
+      connection.write(requestText(`${first} /health/live`) + requestText('GET /events/unread').repeat(200));
+      await eventually('it is cut off', async () => (await gateway.metric('ingest_connections')) === 1, 60_000);
+    });
+  }
+});
+
+describe('strangers that hold every connection, and come again as they are cut', () => {
+  /** Holds `count` silent connections, each opened anew when it ends. */
+  function hold(gateway: TestGateway, count: number): void {
+    let holding = true;
+    const sockets = new Set<ReturnType<typeof connect>>();
+    atEnd(() => {
+      holding = false;
+      for (const socket of sockets) socket.destroy();
+    });
+    const open = (): void => {
+      if (!holding) return;
+      const socket = connect({ host: '127.0.0.1', port: gateway.port, rejectUnauthorized: false });
+      sockets.add(socket);
+      socket.on('error', () => undefined);
+      socket.on('close', () => {
+        sockets.delete(socket);
+        open();
+      });
+    };
+    for (let at = 0; at < count; at += 1) open();
+  }
+
+  for (const perAddress of ['0', '50']) {
+    it(`do not keep a producer out (${perAddress === '0' ? 'no limit' : `${perAddress} connections`} for an address), nor cut one that is known`, async () => {
+      const gateway = await TestGateway.start(redis, pki, {
+        ...PATIENT,
+        INGEST_CONNECTIONS_MAX: '200',
+        INGEST_CONNECTIONS_PER_ADDRESS_MAX: perAddress,
+      });
+      const known = await gateway.socket(producer);
+      assert.equal((await askRaw(known, postText(event(`known-${perAddress}`)))).status, 202);
+      hold(gateway, 220);
+      await eventually('some were cut', async () => {
+        const { body } = await askRaw(known, requestText('GET /metrics'));
+        return Number(/reason="limit"\} (\d+)/.exec(body)?.[1]) > 5;
+      });
+      for (let at = 0; at < 30; at += 1) {
+        const client = gateway.client(producer);
+        assert.equal((await client.post(event(`among-strangers-${perAddress}-${at}`))).status, 202);
+        client.close();
+      }
+      assert.equal((await askRaw(known, postText(event(`known-still-${perAddress}`)))).status, 202);
+    });
+  }
+
+  it('are as many from one address as a quarter of all connections, unless that is set', async () => {
+    const gateway = await TestGateway.start(redis, pki, {
+      ...PATIENT,
+      INGEST_CONNECTIONS_MAX: '40',
+      INGEST_HEADERS_TIMEOUT_MS: '120000',
+      INGEST_REQUEST_TIMEOUT_MS: '120000',
+    });
+    const strangers: RawConnection[] = [];
+    for (let at = 0; at < 11; at += 1) strangers.push(await gateway.socket());
+    await eventually('one is cut', () => strangers.filter(({ closed }) => closed).length === 1);
+    const known = await gateway.socket(producer);
+    assert.equal((await askRaw(known, postText(event('a-quarter')))).status, 202);
+  });
+});
+
+describe('where all connections are known producers’', () => {
+  it('one more is not accepted, and none is cut', async () => {
+    const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_CONNECTIONS_MAX: '3' });
+    const known: RawConnection[] = [];
+    for (let at = 0; at < 3; at += 1) {
+      known.push(await gateway.socket(producer));
+      assert.equal((await askRaw(known[at] as RawConnection, postText(event(`all-known-${at}`)))).status, 202);
+    }
+    await assert.rejects(gateway.socket(producer));
+    for (const [at, connection] of known.entries())
+      assert.equal((await askRaw(connection, postText(event(`all-known-again-${at}`)))).status, 202);
+    const { body } = await askRaw(known[0] as RawConnection, requestText('GET /metrics'));
+    assert.match(body, /ingest_tls_handshake_failures_total\{reason="limit"\} 1/);
+  });
+});
+
+it('TLS 1.2 is offered with forward secrecy and authenticated encryption only', async () => {
+  const gateway = await TestGateway.start(redis, pki, PATIENT);
+  const v12 = { minVersion: 'TLSv1.2', maxVersion: 'TLSv1.2' } as const;
+  for (const ciphers of [
+    'AES128-GCM-SHA256',
+    'ECDHE-RSA-AES128-SHA256:ECDHE-ECDSA-AES128-SHA256',
+    'DHE-RSA-AES128-GCM-SHA256',
+  ])
+    await assert.rejects(gateway.socket(producer, { ...v12, ciphers }), ciphers);
+  const modern = await gateway.socket(producer, { ...v12, ciphers: 'ECDHE+AESGCM:ECDHE+CHACHA20' });
+  assert.equal((await askRaw(modern, postText(event('modern')))).status, 202);
+});

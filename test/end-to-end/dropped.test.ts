@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { renameSync } from 'node:fs';
+import { after, beforeEach, describe, it, type TestContext } from 'node:test';
+import { metricOf, Pipeline, readiness, type Replica } from '../support/pipeline.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
+
+const event = (id: string): string => JSON.stringify({ id, type: 'order.paid' });
+const EVENTS = 12;
+/** Longer than the 10 s after which a replica claims what another one holds. */
+const CLAIMED_MS = 13_000;
+
+describe('entries that the queue loses while a replica holds them', () => {
+  let redis: TestRedis;
+  let store: SqliteStore;
+  let pipeline: Pipeline;
+  let holder: Replica;
+  beforeEach(async () => {
+    redis = await TestRedis.start(['--appendonly', 'no']);
+    store = sqliteStore();
+    pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri });
+    holder = pipeline.replicas[0] as Replica;
+    await eventually('it is ready', async () => (await readiness(holder)).status === 200);
+    renameSync(store.folder, `${store.folder}-away`);
+    for (let at = 0; at < EVENTS; at += 1) assert.equal((await pipeline.post(event(`held-${at}`))).status, 202);
+    await eventually('it holds them all', async () => (await pending()) === EVENTS);
+  });
+
+  const pending = async (): Promise<number> =>
+    Number(((await redis.command('XPENDING', 'ingest', 'warehouse')) as unknown[])[0]);
+  const until = async (t: TestContext, what: string, ms: number): Promise<void> => {
+    const since = performance.now();
+    await eventually(what, () => performance.now() - since > ms, ms + 5_000);
+    t.diagnostic(what);
+  };
+  const bringBack = (): void => renameSync(`${store.folder}-away`, store.folder);
+  after(() => pipeline.stop());
+
+  it('land, and nobody says that they were dropped, when another replica might have claimed them meanwhile', async (t) => {
+    await pipeline.startConsumer();
+    await redis.command('XTRIM', 'ingest', 'MAXLEN', '0');
+    await until(t, 'they would have been claimed', CLAIMED_MS);
+    bringBack();
+    await eventually('all have landed', async () => (await store.count()) === EVENTS);
+    await eventually('nothing is pending', async () => (await pending()) === 0);
+    assert.deepEqual(await store.quarantine(), []);
+    await pipeline.stop();
+  });
+
+  it('land when the connection to the queue breaks and what is pending is read again', async () => {
+    await redis.command('XTRIM', 'ingest', 'MAXLEN', '0');
+    await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    // It is read after what is pending.
+    await eventually('the gateway accepts', async () => (await pipeline.post(event('after'))).status === 202);
+    await eventually('it is read', async () => (await pending()) === EVENTS + 1);
+    bringBack();
+    await eventually('all have landed', async () => (await store.count()) === EVENTS + 1);
+    await eventually('nothing is pending', async () => (await pending()) === 0);
+    assert.deepEqual(await store.quarantine(), []);
+    await pipeline.stop();
+  });
+
+  it('land when their holder was taken for dead, and what was said of them is taken back', async () => {
+    holder.program.signal('SIGSTOP');
+    await redis.command('XTRIM', 'ingest', 'MAXLEN', '0');
+    bringBack();
+    await pipeline.startConsumer();
+    await eventually('they are said to be dropped', async () => (await store.quarantine()).length === EVENTS, 30_000);
+    assert.equal(await store.count(), 0);
+    const [queueId] = (await redis.command('HMGET', '{ingest}:queue', 'id')) as string[];
+    for (const { entry, reason } of await store.quarantine()) {
+      assert.match(reason, /^dropped_by_queue: /);
+      assert.match(entry, new RegExp(`^${queueId}/ingest/[0-9]+-[0-9]+$`));
+    }
+    holder.program.signal('SIGCONT');
+    await eventually('all have landed', async () => (await store.count()) === EVENTS);
+    await eventually('nothing is said of them', async () => (await store.quarantine()).length === 0);
+    await pipeline.stop();
+  });
+
+  it('are said to be dropped when their holder is dead, and those that are still there land', async () => {
+    await holder.program.kill();
+    const entries = await redis.entries();
+    for (const { entry } of entries.filter((_, at) => at % 3 === 1)) await redis.command('XDEL', 'ingest', entry);
+    bringBack();
+    const replica = await pipeline.startConsumer();
+    await eventually('the others have landed', async () => (await store.count()) === (2 * EVENTS) / 3, 30_000);
+    await eventually('it is said', async () => (await store.quarantine()).length === EVENTS / 3);
+    await eventually('nothing is pending', async () => (await pending()) === 0);
+    assert.equal(await metricOf(replica, 'ingest_quarantined_total{reason="dropped_by_queue"}'), EVENTS / 3);
+    await pipeline.stop();
+  });
+});

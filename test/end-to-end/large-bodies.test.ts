@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, describe, it } from 'node:test';
+import { openLink } from '../support/link.ts';
+import { Pipeline } from '../support/pipeline.ts';
+import { startPostgres, type PostgresServer } from '../support/postgres.ts';
+import type { Program } from '../support/program.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+const DEADLINE_MS = 60_000;
+
+const event = (id: string, bytes: number): string => {
+  const bare = JSON.stringify({ id, type: 'order.paid', data: '' });
+  return bare.replace('"data":""', `"data":"${'x'.repeat(Math.max(0, bytes - bare.length))}"`);
+};
+
+/** The most memory that a process has had so far, in bytes. */
+const peakBytes = (program: Program): number =>
+  KIB * Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${program.child.pid}/status`, 'utf8'))?.[1]);
+
+interface Backlog {
+  readonly name: string;
+  /** The size of each body, in their order. */
+  readonly sizes: readonly number[];
+  /** Of the link between queue and consumer. */
+  readonly bytesPerSecond: number;
+  readonly memoryMax: number;
+}
+
+const LARGE = Array.from({ length: 120 }, () => 4 * MIB - KIB);
+const BACKLOGS: readonly Backlog[] = [
+  {
+    name: '250 KiB, over a link of 8 MB/s',
+    sizes: Array.from({ length: 160 }, () => 250 * KIB),
+    bytesPerSecond: 8e6,
+    memoryMax: 300 * MIB,
+  },
+  { name: '4 MiB', sizes: LARGE, bytesPerSecond: Number.POSITIVE_INFINITY, memoryMax: 600 * MIB },
+  {
+    name: '4 MiB behind many small ones, and before them',
+    sizes: [...Array.from({ length: 3_000 }, () => 300), ...LARGE, ...Array.from({ length: 500 }, () => 300)],
+    bytesPerSecond: Number.POSITIVE_INFINITY,
+    memoryMax: 600 * MIB,
+  },
+];
+
+let postgres: PostgresServer;
+before(async () => {
+  postgres = await startPostgres();
+});
+after(() => postgres.stop());
+
+function describeBacklogs(warehouse: string, openStore: () => Promise<WarehouseStore>): void {
+  describe(`a backlog on its way into ${warehouse}`, () => {
+    for (const { name, sizes, bytesPerSecond, memoryMax } of BACKLOGS) {
+      it(`lands with bodies of ${name}, in bounded memory, while the gateway keeps accepting`, async (t) => {
+        const redis = await TestRedis.start(['--appendonly', 'no']);
+        t.after(() => redis.signal('SIGKILL'));
+        const link = await openLink({ host: '127.0.0.1', port: redis.port });
+        link.slow(bytesPerSecond);
+        t.after(() => link.close());
+        const store = await openStore();
+        const pipeline = await Pipeline.start({
+          queueUri: redis.uri,
+          warehouseUri: store.uri,
+          replicas: 0,
+          env: { INGEST_BODY_BYTES_MAX: String(4 * MIB), INGEST_ENQUEUE_TIMEOUT_MS: '2000' },
+        });
+        t.after(() => pipeline.stop());
+        for (const [at, bytes] of sizes.entries()) {
+          await redis.command('XADD', 'ingest', '*', 'producer', 'shop', 'body', event(`order-${at}`, bytes));
+        }
+        const { program } = await pipeline.startConsumer({ INGEST_QUEUE_URI: `redis://127.0.0.1:${link.port}` });
+        let accepted = 0;
+        await eventually(
+          'all has landed',
+          async () => {
+            const { status, text } = await pipeline.post(event(`meanwhile-${accepted}`, 300));
+            assert.equal(status, 202, text);
+            accepted += 1;
+            return (await store.count()) >= sizes.length;
+          },
+          DEADLINE_MS,
+        );
+        await eventually('what came meanwhile too', async () => (await store.count()) === sizes.length + accepted);
+        const peak = peakBytes(program);
+        assert.ok(peak < memoryMax, `${Math.round(peak / MIB)} MiB`);
+        assert.deepEqual(await store.quarantine(), []);
+      });
+    }
+  });
+}
+
+describeBacklogs('SQLite', async () => sqliteStore());
+describeBacklogs('PostgreSQL', () => postgresStore(postgres));

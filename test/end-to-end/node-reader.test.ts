@@ -1,0 +1,6 @@
+// The core of the suite once more, with every request left to node:http (INGEST_HTTP_READER=node).
+process.env['TEST_HTTP_READER'] = 'node';
+await import('./acceptance.test.ts');
+await import('./hostile-bodies.test.ts');
+await import('./hostile-input.test.ts');
+await import('./pipelining.test.ts');

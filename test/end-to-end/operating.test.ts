@@ -1,0 +1,250 @@
+// What an operator sees of a gateway: process endpoints of their own, the log's formats, what was refused, how it stops,
+// two processes on one port, and what --check=connect finds.
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import { join } from 'node:path';
+import { writeFileSync } from 'node:fs';
+import { event, GATEWAY, TestGateway, TestProcess } from '../support/gateway.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { Program } from '../support/program.ts';
+import { freePort, TestRedis } from '../support/redis.ts';
+import { eventually, temporaryFolder } from '../support/scope.ts';
+
+let redis: TestRedis;
+let pki: Pki;
+let shop: ClientCertificate;
+
+before(async () => {
+  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+  shop = await pki.producer('shop');
+});
+
+type Line = Readonly<Record<string, unknown>>;
+const parsed = (lines: readonly string[]): Line[] =>
+  lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Line);
+
+/** The URL of the gateway's own process endpoints. */
+async function adminUrl(gateway: TestProcess): Promise<string> {
+  return /(http:\/\/[^"]+)/.exec(await gateway.line(/process endpoints on http:/))?.[1] ?? '';
+}
+
+describe('the process endpoints on an address of their own', () => {
+  it("are plain HTTP, tell what the ones on the producers' address tell, and know no event", async () => {
+    const gateway = await TestGateway.start(redis, pki, { INGEST_ADMIN_ADDR: '127.0.0.1:0' });
+    const url = await adminUrl(gateway);
+    const client = gateway.client();
+    for (const path of ['/health/live', '/health/ready']) {
+      const here = await fetch(url + path, { headers: { 'X-Request-Id': 'mine' } });
+      const there = await client.ask({ path });
+      assert.deepEqual([here.status, await here.json()], [there.status, there.json], path);
+      assert.equal(here.headers.get('x-request-id'), 'mine');
+    }
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    assert.match(metrics, /^ingest_queue_available 1$/m);
+    assert.match(metrics, new RegExp(`^ingest_build_info\\{version="[\\d.]+",node="${process.version}"\\} 1$`, 'm'));
+    const posted = await fetch(`${url}/events`, { method: 'POST', body: event('plain') });
+    assert.equal(posted.status, 404);
+    const problem = (await posted.json()) as Line;
+    assert.deepEqual([problem['code'], problem['retryable']], ['ROUTE_NOT_FOUND', false]);
+    const head = await fetch(`${url}/metrics`, { method: 'DELETE' });
+    assert.deepEqual([head.status, head.headers.get('allow')], [405, 'GET, HEAD']);
+  });
+
+  it('are the only ones with INGEST_ADMIN_ONLY=1', async () => {
+    const gateway = await TestGateway.start(redis, pki, { INGEST_ADMIN_ADDR: '127.0.0.1:0', INGEST_ADMIN_ONLY: '1' });
+    const url = await adminUrl(gateway);
+    for (const path of ['/health/live', '/health/ready', '/metrics']) {
+      const { status, json } = await gateway.client().ask({ path });
+      assert.deepEqual([status, json?.['code']], [404, 'ROUTE_NOT_FOUND'], path);
+      assert.equal((await fetch(url + path)).status, 200, path);
+    }
+    assert.equal((await gateway.client(shop).post(event('admin-only'))).status, 202);
+  });
+
+  it('whose address is taken end the start with 3 and name the key', async () => {
+    const owner = await TestGateway.start(redis, pki, { INGEST_ADMIN_ADDR: '127.0.0.1:0' });
+    const address = (await adminUrl(owner)).replace('http://', '');
+    const second = new TestProcess(GATEWAY, [], {
+      INGEST_QUEUE_URI: redis.uri,
+      INGEST_GATEWAY_ADDR: '127.0.0.1:0',
+      INGEST_ADMIN_ADDR: address,
+      ...pki.environment,
+    });
+    assert.equal((await second.exited()).code, 3);
+    assert.match(second.output, new RegExp(`INGEST_ADMIN_ADDR=${address}: cannot be bound \\(EADDRINUSE\\)`));
+  });
+});
+
+describe('a gateway that stops', () => {
+  it('says that it is draining, and takes connections, for INGEST_DRAIN_DELAY_MS', async () => {
+    const gateway = await TestGateway.start(redis, pki, {
+      INGEST_ADMIN_ADDR: '127.0.0.1:0',
+      INGEST_DRAIN_DELAY_MS: '3000',
+    });
+    const url = await adminUrl(gateway);
+    const startMs = performance.now();
+    gateway.signal('SIGTERM');
+    await eventually('it is draining', async () => (await fetch(`${url}/health/ready`)).status === 503);
+    assert.deepEqual(await (await fetch(`${url}/health/ready`)).json(), { status: 'draining' });
+    assert.equal((await gateway.client(shop).post(event('while-draining'))).status, 202);
+    assert.equal((await gateway.exited()).code, 0);
+    assert.ok(performance.now() - startMs >= 3_000, 'it listened for the whole delay');
+  });
+});
+
+describe('two gateways with INGEST_GATEWAY_REUSE_PORT=1', () => {
+  it('share one port, and each takes events while the other is gone', async () => {
+    const env = { INGEST_GATEWAY_REUSE_PORT: '1', INGEST_GATEWAY_ADDR: `127.0.0.1:${await freePort()}` };
+    const [one, two] = [await TestGateway.start(redis, pki, env), await TestGateway.start(redis, pki, env)];
+    assert.equal(one.port, two.port);
+    one.signal('SIGTERM');
+    assert.equal((await one.exited()).code, 0);
+    assert.equal((await two.client(shop).post(event('shared-port'))).status, 202);
+    const third = new TestProcess(GATEWAY, [], {
+      ...env,
+      ...pki.environment,
+      INGEST_QUEUE_URI: redis.uri,
+      INGEST_GATEWAY_REUSE_PORT: '0',
+    });
+    assert.equal((await third.exited()).code, 3, 'without the key the port is taken');
+  });
+});
+
+describe('a refused request', () => {
+  it('is a line of its own at debug, with the reason and without the body', async () => {
+    const gateway = await TestGateway.start(redis, pki, { INGEST_LOG_LEVEL: 'debug' });
+    await gateway.client(shop).post('{"id":"x","secret":"hunter2"}', { 'X-Request-Id': 'mine' });
+    await gateway.line(/"requestId":"mine"/);
+    const line = parsed(gateway.lines).find(({ requestId }) => requestId === 'mine');
+    const { producer, route, status, code, detail, level } = line ?? {};
+    assert.deepEqual(
+      { producer, route, status, code, level },
+      { producer: 'urn:test:producer:shop', route: '/events', status: 400, code: 'INVALID_EVENT', level: 'debug' },
+    );
+    assert.equal(typeof detail, 'string');
+    await gateway.client().post(event('nobody'), { 'X-Request-Id': 'anonymous' });
+    await gateway.line(/"requestId":"anonymous"/);
+    assert.equal(parsed(gateway.lines).find(({ requestId }) => requestId === 'anonymous')?.['producer'], undefined);
+    await gateway.client(shop).post(event('good'), { 'X-Request-Id': 'accepted' });
+    assert.doesNotMatch(gateway.output, /hunter2|accepted"/, 'no body, and nothing of what was accepted');
+  });
+
+  it('is counted at info: one line at once for a producer and code, and the rest in one line later', async () => {
+    const gateway = await TestGateway.start(redis, pki);
+    const client = gateway.client(shop);
+    for (let n = 0; n < 5; n += 1) await client.post('no event');
+    await client.find('unknown');
+    gateway.signal('SIGTERM');
+    await gateway.exited();
+    const told = parsed(gateway.lines)
+      .filter(({ msg }) => msg === 'requests refused')
+      .map(({ producer, code, count }) => [producer, code, count]);
+    assert.deepEqual(told, [
+      ['urn:test:producer:shop', 'INVALID_EVENT', 1],
+      ['urn:test:producer:shop', 'EVENT_NOT_FOUND', 1],
+      ['urn:test:producer:shop', 'INVALID_EVENT', 4],
+    ]);
+  });
+});
+
+describe('the log', () => {
+  it('is text for people with INGEST_LOG_FORMAT=text', async () => {
+    const gateway = await TestGateway.start(redis, pki, { INGEST_LOG_FORMAT: 'text' });
+    assert.match(
+      await gateway.line(/listening on/),
+      /^\d{4}-\d\d-\d\dT[\d:.]+Z INFO {2}ingest-gateway listening on https:\/\/127\.0\.0\.1:\d+$/,
+    );
+  });
+
+  it('is text on a terminal and JSON in a pipe', async () => {
+    const env = { INGEST_QUEUE_URI: redis.uri, INGEST_GATEWAY_ADDR: '127.0.0.1:0', ...pki.environment };
+    const terminal = new TestProcess('script', ['-qefc', `exec ${GATEWAY}`, '/dev/null'], { ...env, NO_COLOR: '1' });
+    assert.match(await terminal.line(/listening on/), /INFO {2}ingest-gateway listening on/);
+    assert.match((await TestGateway.start(redis, pki)).output, /^\{"level":"info",.*"msg":"listening on/m);
+  });
+
+  it('has a failed start as lines like any other, and a terminal has plain sentences', async () => {
+    const wrong = { INGEST_QUEUE_URI: 'localhost:6379', INGEST_LOG_LEVEL: 'loud' };
+    const piped = new TestProcess(GATEWAY, [], wrong);
+    assert.equal((await piped.exited()).code, 2);
+    const lines = parsed(piped.lines);
+    assert.equal(lines.length, 2, piped.output);
+    for (const { level, name, exitCode } of lines)
+      assert.deepEqual([level, name, exitCode], ['fatal', 'ingest-gateway', 2]);
+    assert.match(String(lines[0]?.['msg']), /^INGEST_QUEUE_URI="\*\*\*": redis:\/\/ is missing/);
+    const text = new TestProcess(GATEWAY, [], { ...wrong, INGEST_LOG_FORMAT: 'text' });
+    assert.equal((await text.exited()).code, 2);
+    assert.match(text.output, /^ingest-gateway: INGEST_QUEUE_URI="\*\*\*": redis:\/\/ is missing/m);
+  });
+
+  it('names all TLS files that cannot be used at once', async () => {
+    const notPem = join(temporaryFolder(), 'ca.pem');
+    writeFileSync(notPem, 'no PEM');
+    const child = new TestProcess(GATEWAY, [], {
+      INGEST_QUEUE_URI: redis.uri,
+      INGEST_TLS_CERT: '/nowhere/cert.pem',
+      INGEST_TLS_KEY: '/nowhere/key.pem',
+      INGEST_TLS_CLIENT_CA: notPem,
+    });
+    assert.equal((await child.exited()).code, 2);
+    const told = parsed(child.lines).map(({ msg }) => /^INGEST_TLS_\w+/.exec(String(msg))?.[0]);
+    assert.deepEqual(told, ['INGEST_TLS_CERT', 'INGEST_TLS_KEY', 'INGEST_TLS_CLIENT_CA']);
+  });
+});
+
+describe('a node of a Redis Cluster behind redis://', () => {
+  it('ends the start of gateway and consumer with 4, naming the right scheme', async () => {
+    const cluster = await TestRedis.start(['--cluster-enabled', 'yes']);
+    const env = { INGEST_QUEUE_URI: cluster.uri, INGEST_WAREHOUSE_URI: 'sqlite:unused' };
+    for (const [name, args] of [
+      ['ingest-gateway', []],
+      ['ingest-consumer', []],
+      ['ingest-gateway', ['--check=connect']],
+      ['ingest-consumer', ['--check=connect']],
+    ] as const) {
+      const program = new Program(name, { env: { ...env, ...pki.environment }, args });
+      assert.equal(await program.ended, 4, program.output);
+      assert.match(program.output, /this is a Redis Cluster: use redis\+cluster:\/\//);
+    }
+  });
+});
+
+describe('--check=connect', () => {
+  const check = async (name: 'ingest-gateway' | 'ingest-consumer', env: Readonly<Record<string, string>>) => {
+    const program = new Program(name, { env: { ...pki.environment, ...env }, args: ['--check=connect'] });
+    return { code: await program.ended, output: program.output };
+  };
+
+  it('says what it found of queue and warehouse, and exits 0', async (t) => {
+    const postgres = await startPostgres();
+    t.after(() => postgres.stop());
+    const env = { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: await postgres.freshDatabase() };
+    for (const name of ['ingest-gateway', 'ingest-consumer'] as const) {
+      const { code, output } = await check(name, env);
+      assert.equal(code, 0, output);
+      assert.match(output, /^queue redis:\/\/127\.0\.0\.1:\d+: (Redis|Valkey) \d\S*, \d+ events in the stream/m);
+      assert.match(output, /^warehouse postgres:\/\/.*: answers$/m);
+    }
+    const { code, output } = await check('ingest-consumer', { ...env, INGEST_WAREHOUSE_URI: 'sqlite:/nowhere/yet.db' });
+    assert.deepEqual([code, /no file yet/.test(output)], [0, true], output);
+  });
+
+  it('exits 2 for a wrong configuration, 4 without the queue, 5 without the warehouse, each without the password', async () => {
+    const away = `127.0.0.1:${await freePort()}`;
+    for (const [env, code, words] of [
+      [{ INGEST_QUEUE_URI: 'u:hunter2@queue' }, 2, /INGEST_QUEUE_URI/],
+      [{ INGEST_QUEUE_URI: `redis://u:hunter2@${away}` }, 4, /INGEST_QUEUE_URI=redis:\/\/u:\*\*\*@.*ECONNREFUSED/],
+      [
+        { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: `postgres://u:hunter2@${away}/d` },
+        5,
+        /INGEST_WAREHOUSE_URI=postgres:\/\/u:\*\*\*@.*ECONNREFUSED/,
+      ],
+    ] as const) {
+      const ended = await check('ingest-gateway', env);
+      assert.equal(ended.code, code, ended.output);
+      assert.match(ended.output, words);
+      assert.doesNotMatch(ended.output, /hunter2/);
+    }
+  });
+});

@@ -1,0 +1,58 @@
+// The gateway's answers against node's reading of the same bytes.
+import { RESPONSES } from '../support/api-file.ts';
+import { repliesIn, type WireReply } from '../support/wire.ts';
+import type { NodeReading } from './node-reading.ts';
+
+const DOCUMENTED = new Set(
+  RESPONSES.flatMap(({ status, variants }) =>
+    variants.length === 0 ? [`${status}`] : variants.map((variant) => `${status} ${variant}`),
+  ),
+);
+
+/** What is wrong with the answers, in words; undefined where nothing is. `received`: all that came until the connection closed. */
+export function faultIn(received: string, reading: NodeReading): string | undefined {
+  // An answer to HEAD has a length and no body: such cases are held to their heads only.
+  if (reading.requests.some(({ method }) => method === 'HEAD')) return undefined;
+  let replies: WireReply[];
+  try {
+    replies = repliesIn(received).filter(({ status }) => status !== 100);
+  } catch (cause) {
+    return String(cause);
+  }
+  for (const [at, reply] of replies.entries()) {
+    const fault = undocumented(reply) ?? misread(reply, at, reading);
+    if (fault !== undefined) return `answer ${at + 1}: ${fault}`;
+  }
+  const last = replies.at(-1);
+  const whole = reading.requests.filter(({ body }) => body !== undefined).length;
+  const closes = last?.headers['connection'] === 'close';
+  if (replies.length < whole && !closes) return `${replies.length} answers to ${whole} requests, and none that closes`;
+  if (replies.length > reading.requests.length + 1)
+    return `${replies.length} answers to ${reading.requests.length} requests`;
+  return undefined;
+}
+
+function undocumented({ status, body, headers }: WireReply): string | undefined {
+  if (headers['x-request-id'] === undefined) return 'no X-Request-Id';
+  if (DOCUMENTED.has(`${status}`)) return undefined;
+  const value = JSON.parse(body) as { code?: string; status?: string };
+  const name = `${status} ${value.code ?? value.status}`;
+  return DOCUMENTED.has(name) ? undefined : `${name} is not documented`;
+}
+
+/** An answer belongs to the request that node read at the same place, and took the same body. */
+function misread(reply: WireReply, at: number, { requests }: NodeReading): string | undefined {
+  const request = requests[at];
+  if (request === undefined) return reply.status >= 400 ? undefined : 'node read no such request';
+  const echoed = reply.headers['x-request-id'];
+  const given = request.requestId;
+  const echoes = given !== undefined && /^[\x21-\x7e]{1,128}$/.test(given);
+  // A head that the gateway refuses to read is answered without its request id.
+  const refused = reply.status >= 400 && reply.headers['connection'] === 'close';
+  if (echoes && echoed !== given && !refused) return `for ${echoed}, but node read ${given}`;
+  if (reply.status !== 202) return undefined;
+  if (request.body === undefined) return 'accepted, but node read no whole body';
+  const { id } = JSON.parse(reply.body) as { id: string };
+  const { id: read } = JSON.parse(Buffer.from(request.body, 'latin1').toString()) as { id: string };
+  return id === read ? undefined : `accepted ${id}, but node read ${read}`;
+}

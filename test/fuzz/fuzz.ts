@@ -1,0 +1,76 @@
+// Mutated requests against a running gateway: it does not die, every answer is documented, and no request begins or ends
+// elsewhere than node:http reads it. `make fuzz` runs a million; FUZZ_REQUESTS bounds
+// it, FUZZ_SEED repeats it, and FUZZ_FROM goes on at a case that an earlier run has named.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { it } from 'node:test';
+import { connect, createSecureContext } from 'node:tls';
+import { PATIENT, TestGateway } from '../support/gateway.ts';
+import { Pki } from '../support/pki.ts';
+import { TestRedis } from '../support/redis.ts';
+import { assertAlive } from '../support/verdicts.ts';
+import { fuzzCase } from './cases.ts';
+import { faultIn } from './compare.ts';
+import { NodeReader } from './node-reading.ts';
+
+const REQUESTS = Number(process.env['FUZZ_REQUESTS'] ?? 1_500);
+const SEED = Number(process.env['FUZZ_SEED'] ?? Math.trunc(Math.random() * 2 ** 31));
+const FROM = Number(process.env['FUZZ_FROM'] ?? 0);
+const AT_ONCE = 8;
+/** How often a long run says where it is, in requests, and looks at the gateway's memory. */
+const REPORT_EVERY = 20_000;
+const GROWTH_MAX = 1.1;
+
+it(`${REQUESTS} mutated requests (FUZZ_SEED=${SEED})`, { timeout: 120_000 + REQUESTS * 20 }, async (t) => {
+  const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+  const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_IDLE_TIMEOUT_MS: '2000' });
+  const producer = await pki.producer('fuzz');
+  const secureContext = createSecureContext({ ca: pki.authority.certificate, cert: producer.cert, key: producer.key });
+  let session: Buffer | undefined;
+
+  const answersTo = (bytes: Buffer): Promise<string> =>
+    new Promise((resolve) => {
+      let received = '';
+      const socket = connect({ host: '127.0.0.1', port: gateway.port, secureContext, ...(session && { session }) });
+      socket.on('session', (granted: Buffer) => (session = granted));
+      socket.on('data', (chunk: Buffer) => (received += chunk.toString('latin1')));
+      socket.on('error', () => undefined);
+      socket.on('close', () => resolve(received));
+      socket.end(bytes);
+    });
+
+  const faults: string[] = [];
+  const memory: number[] = [];
+  let number = FROM;
+  let requests = 0;
+  let reported = 0;
+  const work = async (): Promise<void> => {
+    const reader = new NodeReader();
+    while (requests < REQUESTS && faults.length < 20) {
+      const mine = number;
+      number += 1;
+      const { bytes, requests: count } = fuzzCase(SEED, mine);
+      requests += count;
+      const [received, reading] = await Promise.all([answersTo(bytes), reader.read(bytes)]);
+      const fault = faultIn(received, reading);
+      if (fault !== undefined)
+        faults.push(`case ${mine}: ${fault}\n${JSON.stringify(bytes.toString('latin1'))}\n${JSON.stringify(received)}`);
+      if (requests < reported + REPORT_EVERY) continue;
+      reported = requests;
+      memory.push(residentBytes(gateway.child.pid));
+      t.diagnostic(`${requests} requests; to go on: FUZZ_SEED=${SEED} FUZZ_FROM=${number - AT_ONCE}`);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  assert.deepEqual(faults, []);
+  await assertAlive(gateway);
+  const third = Math.floor(memory.length / 3);
+  if (third < 3) return; // Too short to tell.
+  const mean = (part: readonly number[]): number => part.reduce((sum, one) => sum + one, 0) / part.length;
+  const [middle, last] = [mean(memory.slice(third, 2 * third)), mean(memory.slice(-third))];
+  assert.ok(last <= GROWTH_MAX * middle, `the gateway grows: ${last} bytes after ${middle}`);
+});
+
+function residentBytes(pid: number | undefined): number {
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1024;
+}

@@ -1,0 +1,77 @@
+// What node:http reads in the same bytes: the reference for where each request begins and ends.
+import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { duplexPair } from 'node:stream';
+import { HEADER_BYTES_MAX } from '../../lib/gateway/config.ts';
+
+export interface ReadRequest {
+  readonly method: string;
+  readonly target: string;
+  readonly requestId: string | undefined;
+  /** `undefined`: it was cut off. */
+  body: string | undefined;
+}
+
+export interface NodeReading {
+  readonly requests: readonly ReadRequest[];
+  /** What came behind the requests, or within the last one, is not HTTP. */
+  readonly malformed: boolean;
+}
+
+export class NodeReader {
+  readonly #server: Server;
+  #requests: ReadRequest[] = [];
+  #malformed = false;
+
+  constructor() {
+    const read = (request: IncomingMessage): void => {
+      const given = request.headers['x-request-id'];
+      const one: ReadRequest = {
+        method: request.method ?? '',
+        target: request.url ?? '',
+        requestId: typeof given === 'string' ? given : undefined,
+        body: undefined,
+      };
+      this.#requests.push(one);
+      const chunks: Buffer[] = [];
+      request.on('data', (chunk: Buffer) => chunks.push(chunk));
+      request.on('end', () => (one.body = Buffer.concat(chunks).toString('latin1')));
+      request.on('error', () => undefined);
+    };
+    this.#server = createServer({ maxHeaderSize: HEADER_BYTES_MAX, requireHostHeader: false }, (request, response) => {
+      read(request);
+      request.on('end', () => response.end());
+    });
+    this.#server.maxHeadersCount = 0;
+    for (const event of ['checkContinue', 'checkExpectation'] as const) {
+      this.#server.on(event, (request: IncomingMessage, response) => {
+        read(request);
+        request.on('end', () => response.end());
+      });
+    }
+    this.#server.on('connect', (_request, socket) => {
+      this.#malformed = true;
+      socket.destroy();
+    });
+    this.#server.on('clientError', (_cause, socket) => {
+      this.#malformed = true;
+      // Later: the requests before it were parsed, and their streams are still to end.
+      setImmediate(() => socket.destroy());
+    });
+  }
+
+  /** Reads one connection's bytes, which end there. */
+  async read(bytes: Buffer): Promise<NodeReading> {
+    this.#requests = [];
+    this.#malformed = false;
+    const [client, server] = duplexPair();
+    const closed = new Promise((resolve) => server.once('close', resolve));
+    client.on('error', () => undefined).resume();
+    Object.assign(this.#server, { httpAllowHalfOpen: true });
+    this.#server.emit('connection', server);
+    client.end(bytes);
+    client.on('end', () => server.destroy());
+    await closed;
+    client.destroy();
+    return { requests: this.#requests, malformed: this.#malformed };
+  }
+}

@@ -1,0 +1,163 @@
+// What the hand-over relies on in node:http, each by itself: a new version of node that changes one of them fails here.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { HandOver } from '../../lib/http/node/hand-over.ts';
+import type { HttpRequest, ProtocolFault } from '../../lib/http/request.ts';
+import type { ConnectionState, Side, Wire } from '../../lib/http/side.ts';
+import { eventually } from '../support/scope.ts';
+
+const GET = 'GET / HTTP/1.1\r\nHost: g\r\n\r\n';
+
+/** The connection's half, in memory: it keeps what node:http does to it. */
+class Recorder implements Wire {
+  readonly keepAlive = '';
+  state: ConnectionState = 'node';
+  writable = true;
+  written = '';
+  readonly requests: HttpRequest[] = [];
+  readonly events: string[] = [];
+  readonly #onRequest: (request: HttpRequest) => void;
+  side: Side | undefined;
+
+  constructor(onRequest: (request: HttpRequest) => void = () => undefined) {
+    this.#onRequest = onRequest;
+  }
+
+  wake(): void {
+    setImmediate(() => this.side?.flush());
+  }
+
+  request(request: HttpRequest): void {
+    this.requests.push(request);
+    this.#onRequest(request);
+  }
+
+  write(text: string | Buffer, _encoding: BufferEncoding, done?: () => void): void {
+    this.written += text.toString();
+    done?.();
+  }
+
+  pause(): void {
+    this.events.push('pause');
+  }
+
+  resume(): void {}
+
+  stopReading(): void {
+    this.state = 'closing';
+    this.side?.stop();
+  }
+
+  end(): void {
+    this.state = 'closing';
+    this.events.push('end');
+  }
+
+  sayLast(fault: ProtocolFault): void {
+    this.events.push(`last: ${fault}`);
+  }
+
+  abort(): void {
+    this.events.push('abort');
+  }
+
+  prepareHandOver(): void {}
+  handOver(): void {}
+}
+
+function adopted(
+  onRequest?: (request: HttpRequest) => void,
+  idleTimeoutMs = 60_000,
+): Recorder & { readonly side: Side } {
+  const wire = new Recorder(onRequest);
+  wire.side = new HandOver({ headerBytesMax: 16_384, idleTimeoutMs }).adopt(wire, 0);
+  return wire as Recorder & { readonly side: Side };
+}
+
+const answer = (request: HttpRequest, close = false): void => {
+  request.respond('id', { status: 200, contentType: 'text/plain', body: 'x' }, close);
+};
+
+describe('node:http behind a stream of our own', () => {
+  it('reads requests from it and writes their answers to it, in order', async () => {
+    const wire = adopted((request) => answer(request));
+    wire.side.feed(Buffer.from(GET.repeat(3)));
+    await eventually('three answers', () => wire.written.match(/HTTP\/1\.1 200 OK/g)?.length === 3);
+    assert.equal(wire.side.busy, false);
+  });
+
+  it('sets no timer on it: it stays open past the time that its answers tell the client', async () => {
+    const wire = adopted((request) => answer(request), 1_000);
+    wire.side.feed(Buffer.from(GET));
+    await eventually('an answer', () => wire.written.includes('Keep-Alive: timeout=1'));
+    await new Promise((resolve) => setTimeout(resolve, 2_500)); // What must not happen has no event to wait for.
+    wire.side.feed(Buffer.from(GET));
+    await eventually('another', () => wire.requests.length === 2);
+    assert.deepEqual(
+      wire.events.filter((one) => one !== 'pause'),
+      [],
+    );
+  });
+
+  it('is fed no more requests than a piece holds, while none is answered', async () => {
+    const wire = adopted();
+    wire.side.feed(Buffer.from(GET.repeat(2_000)));
+    await eventually('one is started', () => wire.requests.length > 0);
+    for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(wire.requests.length, 1, 'one look-up at a time');
+    assert.ok(wire.side.requests <= Math.ceil(1_024 / GET.length), `${wire.side.requests} requests were read`);
+    assert.ok(wire.events.includes('pause'));
+  });
+
+  it('ends it behind an answer that closes, and what was sent behind that is not started', async () => {
+    const wire = adopted((request) => answer(request, true));
+    wire.side.feed(Buffer.from(GET.repeat(2)));
+    await eventually('the end', () => wire.events.includes('end'));
+    assert.equal(wire.requests.length, 1);
+    assert.match(wire.written, /Connection: close/);
+  });
+
+  it('writes no answer of its own: not to a missing Host, many fields, an unknown expectation, CONNECT or garbage', async () => {
+    const fields = Array.from({ length: 150 }, (_, at) => `X-${at}: a\r\n`).join('');
+    const cases: Readonly<Record<string, number>> = {
+      'GET / HTTP/1.1\r\n\r\n': 1,
+      [`GET / HTTP/1.1\r\nHost: g\r\n${fields}\r\n`]: 1,
+      'GET / HTTP/1.1\r\nHost: g\r\nExpect: more\r\n\r\n': 1,
+      'CONNECT g:1 HTTP/1.1\r\nHost: g\r\n\r\n': 0,
+      'garbage\r\n\r\n': 0,
+      [`GET / HTTP/1.1\r\nHost: g\r\nX: ${'a'.repeat(20_000)}\r\n\r\n`]: 0,
+    };
+    for (const [text, requests] of Object.entries(cases)) {
+      const wire = adopted();
+      wire.side.feed(Buffer.from(text));
+      await eventually(
+        'it is read',
+        () => wire.requests.length > 0 || wire.events.some((one) => one.startsWith('last')),
+      );
+      assert.deepEqual([wire.requests.length, wire.written], [requests, ''], text.slice(0, 60));
+    }
+  });
+
+  it('passes an end of input on as an abort where a body was cut, and as the end where nothing is owed', async () => {
+    const cut = adopted((request) => {
+      const ignored = (): void => undefined;
+      request.listen({
+        bodyGrows: ignored,
+        bodyRead: ignored,
+        bodyTooLarge: ignored,
+        bodyAborted: ignored,
+        fault: () => false,
+      });
+      request.readBody(100);
+    });
+    cut.side.feed(Buffer.from('POST / HTTP/1.1\r\nHost: g\r\nContent-Length: 10\r\n\r\nabc'));
+    await eventually('it is started', () => cut.requests.length === 1);
+    cut.side.feedEnd();
+    await eventually('the abort', () => cut.events.includes('abort'));
+    const quiet = adopted((request) => answer(request));
+    quiet.side.feed(Buffer.from(GET));
+    await eventually('the answer', () => quiet.written !== '');
+    quiet.side.feedEnd();
+    await eventually('the end', () => quiet.events.includes('end'));
+  });
+});

@@ -1,0 +1,246 @@
+// What the direct reader takes for a request, node's own parser takes for the same request, to the last byte.
+import assert from 'node:assert/strict';
+import { createServer, type IncomingMessage } from 'node:http';
+import { connect, type AddressInfo } from 'node:net';
+import { before, describe, it } from 'node:test';
+import fc from 'fast-check';
+import { HeadReader, PLAIN_HEAD_BYTES_MAX, type RequestHead } from '../../lib/http/plain/head.ts';
+import { atEnd } from '../support/scope.ts';
+
+const readHead = (text: string): RequestHead | 'unfinished' | 'not plain' => new HeadReader().read(text);
+
+const PLAIN = 'POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n';
+
+describe('a plain head', () => {
+  it('gives what matters of it, names in any case, values without the space around them', () => {
+    const text =
+      'POST /events?a=b HTTP/1.1\r\nHOST: g\r\ncontent-TYPE:\t application/json \r\nContent-Length: 12\r\nX-Request-ID:abc\r\n' +
+      'Authorization: Bearer a.b.c\r\nContent-Encoding: gzip\r\nX-Other:\r\nConnection: Keep-Alive\r\n\r\n';
+    const head = plainHead(`${text}{"id":"..."}`);
+    assert.deepEqual(
+      { ...head },
+      {
+        method: 'POST',
+        target: '/events?a=b',
+        fieldCount: 8,
+        hasHost: true,
+        bytes: text.length,
+        contentLength: 12,
+        contentType: 'application/json',
+        contentEncoding: 'gzip',
+        authorization: 'Bearer a.b.c',
+        requestId: 'abc',
+      },
+    );
+  });
+
+  it('may have no field but Host, and no body', () => {
+    const head = plainHead('GET / HTTP/1.1\r\nHost: g\r\n\r\n');
+    assert.deepEqual(
+      [head.method, head.target, head.fieldCount, head.bytes, head.contentLength],
+      ['GET', '/', 1, 27, undefined],
+    );
+  });
+});
+
+describe('a head that is not plain is left to the whole parser', () => {
+  const line = (field: string): string => PLAIN.replace('Host: g', field);
+  const cases: Readonly<Record<string, string>> = {
+    'an empty line before it': `\r\n${PLAIN}`,
+    'another method': PLAIN.replace('POST', 'PUT'),
+    'a method in lower case': PLAIN.replace('POST', 'post'),
+    HEAD: 'HEAD / HTTP/1.1\r\n\r\n',
+    'HTTP/1.0': PLAIN.replace('1.1', '1.0'),
+    'HTTP/1.10': PLAIN.replace('1.1', '1.10'),
+    'an absolute-form target': PLAIN.replace('/events', 'https://g/events'),
+    'no target': PLAIN.replace('/events', ''),
+    'two spaces before the target': PLAIN.replace(' /', '  /'),
+    'a space in the target': PLAIN.replace('/events', '/ev ents'),
+    'a byte above ASCII in the target': PLAIN.replace('/events', '/\u00e9'),
+    'no Host': PLAIN.replace('Host: g\r\n', ''),
+    'two Hosts': line('Host: g\r\nHost: g'),
+    'a Host that is none': line('Host: a b'),
+    'a Host with a user': line('Host: u@h'),
+    'an empty Host': line('Host:'),
+    'a bare line feed': PLAIN.replace('g\r\n', 'g\n'),
+    'a bare carriage return in a value': line('Host: a\rb'),
+    'a bare carriage return as an end': PLAIN.replace('g\r\n', 'g\r'),
+    'a space before the colon': line('Host : g'),
+    'no colon': line('Host'),
+    'no name': line(': g'),
+    'a folded line': line('Host: a\r\n b'),
+    'a NUL in a value': line('Host: a\0b'),
+    'a DEL in a value': line('Host: a\u007fb'),
+    'a byte above ASCII in a value': line('Host: \u00e9'),
+    'a name that is no token': line('Ho(st: g'),
+    'Transfer-Encoding': line('Transfer-Encoding: chunked'),
+    'Transfer-Encoding in odd letters': line('tRANSFER-eNCODING: identity'),
+    'two lengths': line('Content-Length: 2'),
+    'a length with a sign': PLAIN.replace(': 2', ': +2'),
+    'a list of lengths': PLAIN.replace(': 2', ': 2, 2'),
+    'a length in hexadecimal': PLAIN.replace(': 2', ': 0x2'),
+    'an empty length': PLAIN.replace(': 2', ':'),
+    'a length that no number holds': PLAIN.replace(': 2', `: ${'9'.repeat(16)}`),
+    'two media types': line('Content-Type: text/plain'),
+    'two request ids': line('X-Request-Id: a\r\nX-Request-Id: b'),
+    'two authorizations': line('Authorization: a\r\nAuthorization: b'),
+    'two encodings': line('Content-Encoding: a\r\nContent-Encoding: b'),
+    Expect: line('Expect: 100-continue'),
+    Upgrade: line('Upgrade: h2c'),
+    Trailer: line('Trailer: x'),
+    'Connection: close': line('Connection: close'),
+    'Connection with more in it': line('Connection: keep-alive, upgrade'),
+  };
+  for (const [name, text] of Object.entries(cases)) it(name, () => assert.equal(readHead(text), 'not plain'));
+});
+
+it('every beginning of a plain head is unfinished', () => {
+  for (let length = 0; length < PLAIN.length; length += 1) assert.equal(readHead(PLAIN.slice(0, length)), 'unfinished');
+  assert.equal(plainHead(PLAIN).bytes, PLAIN.length);
+  assert.ok(PLAIN.length < PLAIN_HEAD_BYTES_MAX);
+});
+
+function plainHead(text: string): RequestHead {
+  const head = readHead(text);
+  if (typeof head === 'string') throw new Error(`${JSON.stringify(text)} is ${head}`);
+  return head;
+}
+
+interface Seen {
+  readonly method: string | undefined;
+  readonly url: string | undefined;
+  readonly headers: IncomingMessage['headers'];
+  readonly fields: number;
+  body: string;
+}
+
+describe('node:http reads the same', () => {
+  let port: number;
+  let seen: Seen[] = [];
+  let marked = (): void => undefined;
+
+  before(async () => {
+    const server = createServer({ requireHostHeader: false }, (request, response) => {
+      const one: Seen = {
+        method: request.method,
+        url: request.url,
+        headers: request.headers,
+        fields: request.rawHeaders.length / 2,
+        body: '',
+      };
+      seen.push(one);
+      if (request.headers['x-marker'] === 'yes') marked();
+      request.setEncoding('latin1');
+      request.on('data', (text: string) => (one.body += text));
+      request.on('end', () => response.end());
+    });
+    server.maxHeadersCount = 0;
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    port = (server.address() as AddressInfo).port;
+    atEnd(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+  });
+
+  /** What node's server sees of these bytes, when a recognisable request follows them. */
+  async function throughNode(text: string): Promise<Seen[]> {
+    seen = [];
+    const socket = connect(port, '127.0.0.1');
+    socket.on('error', () => undefined);
+    socket.resume();
+    const settled = new Promise<void>((resolve) => {
+      socket.once('close', () => resolve());
+      marked = resolve;
+    });
+    socket.write(`${text}GET /marker HTTP/1.1\r\nX-Marker: yes\r\n\r\n`, 'latin1');
+    await settled;
+    socket.destroy();
+    return seen;
+  }
+
+  const token = fc.stringMatching(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,20}$/);
+  const value = fc.stringMatching(/^[\t\x20-\x7e]{0,30}$/);
+  const space = fc.constantFrom('', ' ', '\t', '  ');
+  const known = fc.constantFrom(
+    'Host',
+    'Content-Type',
+    'content-type',
+    'X-Request-Id',
+    'Authorization',
+    'Content-Encoding',
+    'Connection',
+    'Accept',
+    'Transfer-Encoding',
+    'Expect',
+    'Upgrade',
+    'Keep-Alive',
+  );
+  const knownValue = fc.constantFrom(
+    'keep-alive',
+    'close',
+    'chunked',
+    'application/json',
+    '100-continue',
+    'h2c',
+    'gzip',
+    'identity',
+    'abc',
+  );
+  const field = fc
+    .tuple(fc.oneof(token, known), space, fc.oneof(value, knownValue), space)
+    .map(([name, a, text, b]) => `${name}:${a}${text}${b}\r\n`);
+  const target = fc.stringMatching(/^\/[\x21-\x7e]{0,20}$/);
+  const length = fc.oneof(
+    fc.nat(40).map((bytes) => ({ bytes, text: `Content-Length: ${bytes}\r\n` })),
+    fc.constant({ bytes: 0, text: '' }),
+  );
+  const request = fc
+    .tuple(
+      fc.constantFrom('GET', 'POST'),
+      target,
+      fc.array(field, { maxLength: 8 }),
+      length,
+      fc.array(field, { maxLength: 3 }),
+    )
+    .map(
+      ([method, path, some, { bytes, text }, more]) =>
+        `${method} ${path} HTTP/1.1\r\nHost: g:1\r\n${some.join('')}${text}${more.join('')}\r\n${'x'.repeat(bytes)}`,
+    );
+  /** One character put in, taken out or changed. */
+  const damaged = fc.tuple(request, fc.nat(), fc.nat(2), fc.nat(255)).map(([text, place, how, code]) => {
+    const at = place % text.length;
+    return text.slice(0, at) + (how === 0 ? '' : String.fromCharCode(code)) + text.slice(how === 1 ? at : at + 1);
+  });
+
+  it('whatever is plain, and takes the next request from the same byte', async (t) => {
+    let plain = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(request, damaged), async (text) => {
+        const head = readHead(text);
+        if (typeof head === 'string') return;
+        const end = head.bytes + (head.contentLength ?? 0);
+        if (end > text.length) return; // A body that is cut short would swallow the marker.
+        plain += 1;
+        const [first, second, ...others] = await throughNode(text.slice(0, end));
+        assert.deepEqual(
+          [first?.method, first?.url, first?.fields, first?.body],
+          [head.method, head.target, head.fieldCount, text.slice(head.bytes, end)],
+        );
+        assert.deepEqual(
+          [
+            first?.headers['content-type'],
+            first?.headers['content-encoding'],
+            first?.headers.authorization,
+            first?.headers['x-request-id'],
+          ],
+          [head.contentType, head.contentEncoding, head.authorization, head.requestId],
+        );
+        assert.deepEqual([second?.url, others], ['/marker', []]);
+      }),
+      { numRuns: 1_500 },
+    );
+    t.diagnostic(`${plain} of 1,500 were plain`);
+    assert.ok(plain > 300);
+  });
+});

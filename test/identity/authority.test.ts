@@ -1,0 +1,140 @@
+// The verdict on a connection over its life: kept while it holds, made anew when time or trust has changed.
+import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { describe, it, type TestContext } from 'node:test';
+import type { Connection } from '../../lib/http/connection.ts';
+import type { HttpRequest } from '../../lib/http/request.ts';
+import { Authority, type KnownProducer } from '../../lib/identity/authority.ts';
+import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
+import { ClientTrust } from '../../lib/identity/client-trust.ts';
+import { audienceUri, type Verdict } from '../../lib/identity/producer-identity.ts';
+
+const root = await CertificateAuthority.create('root');
+const rootCertificate = new X509Certificate(root.certificate);
+const other = new X509Certificate((await CertificateAuthority.create('other')).certificate);
+const department = await root.intermediate('department');
+
+interface Opened {
+  readonly connection: Connection<KnownProducer>;
+  readonly closed: () => boolean;
+}
+
+/** A connection as its server would hand it over: all that an authority looks at. */
+async function opened(
+  by: CertificateAuthority | undefined,
+  { fault, notAfter, current = true }: { fault?: string; notAfter?: Date; current?: boolean } = {},
+): Promise<Opened> {
+  let closed = false;
+  const issued = await by?.issue({
+    commonName: 'one',
+    uris: ['urn:one', audienceUri('here')],
+    ...(notAfter === undefined ? {} : { notAfter }),
+  });
+  const connection = {
+    clientCertificate: issued && { certificate: new X509Certificate(issued.certificate), fault },
+    handshakeCounts: current,
+    attachment: undefined as KnownProducer | undefined,
+    attach(attachment: KnownProducer | undefined): void {
+      this.attachment = attachment;
+    },
+    outdateHandshake(): void {
+      this.handshakeCounts = false;
+    },
+    destroy: () => (closed = true),
+  };
+  return { connection: connection as unknown as Connection<KnownProducer>, closed: () => closed };
+}
+
+const REQUEST = { authorization: undefined } as HttpRequest;
+const trusting = (...roots: readonly X509Certificate[]): ClientTrust => new ClientTrust(roots, []);
+
+function judged(authority: Authority, { connection }: Opened): Verdict {
+  const verdict = authority.judge(connection, REQUEST);
+  assert.ok(!(verdict instanceof Promise));
+  return verdict;
+}
+
+function clockAt(t: TestContext, now: number): (ms: number) => void {
+  t.mock.timers.enable({ apis: ['Date'], now });
+  return (ms) => t.mock.timers.setTime(ms);
+}
+
+describe('a verdict', () => {
+  it('is made once for a connection and kept', async () => {
+    const authority = new Authority('here', trusting(rootCertificate), undefined);
+    const one = await opened(root);
+    const first = judged(authority, one);
+    assert.equal(first.kind, 'producer');
+    assert.equal(judged(authority, one), first);
+  });
+
+  it('ends with the certificate on an open connection, also without a revocation list', async (t) => {
+    const endMs = Math.ceil(Date.now() / 1000) * 1000 + 60_000;
+    const authority = new Authority('here', trusting(rootCertificate), undefined);
+    const one = await opened(root, { notAfter: new Date(endMs) });
+    const below = await opened(department, { notAfter: new Date(endMs) });
+    const setClock = clockAt(t, Date.now());
+    for (const each of [one, below]) assert.equal(judged(authority, each).kind, 'producer');
+    setClock(endMs - 1);
+    for (const each of [one, below]) assert.equal(judged(authority, each).kind, 'producer');
+    setClock(endMs);
+    for (const each of [one, below]) assert.equal(judged(authority, each).kind, 'unauthenticated');
+  });
+
+  it('is no producer without a certificate, with one that its handshake refused, and for another audience', async () => {
+    const authority = new Authority('here', trusting(rootCertificate), undefined);
+    assert.equal(judged(authority, await opened(undefined)).kind, 'unauthenticated');
+    assert.equal(judged(authority, await opened(root, { fault: 'CERT_REVOKED' })).kind, 'unauthenticated');
+    const elsewhere = new Authority('elsewhere', trusting(rootCertificate), undefined);
+    assert.equal(judged(elsewhere, await opened(root)).kind, 'audienceMissing');
+  });
+
+  it('rests on the handshake for a chain that only the client has, and only if the handshake was under this trust', async () => {
+    const authority = new Authority('here', trusting(rootCertificate), undefined);
+    assert.equal(judged(authority, await opened(department)).kind, 'producer');
+    assert.equal(judged(authority, await opened(department, { current: false })).kind, 'unauthenticated');
+  });
+});
+
+describe('new trust', () => {
+  it('closes connections that it does not cover, and no other', async () => {
+    const authority = new Authority('here', trusting(rootCertificate), undefined);
+    const [known, nobody, refused] = [await opened(root), await opened(undefined), await opened(root, { fault: 'x' })];
+    const all = [known, nobody, refused];
+    judged(authority, known);
+    // The server says so of every handshake under the trust before.
+    for (const { connection } of all) connection.outdateHandshake();
+    assert.equal(
+      authority.replaceTrust(
+        trusting(rootCertificate, other),
+        all.map(({ connection }) => connection),
+      ),
+      0,
+    );
+    assert.equal(judged(authority, known).kind, 'producer');
+    assert.equal(
+      authority.replaceTrust(
+        trusting(other),
+        all.map(({ connection }) => connection),
+      ),
+      1,
+    );
+    assert.deepEqual(
+      all.map(({ closed }) => closed()),
+      [true, false, false],
+    );
+    assert.equal(judged(authority, known).kind, 'unauthenticated');
+  });
+
+  it('counts at once, whatever was found before', async () => {
+    const authority = new Authority('here', trusting(other), undefined);
+    const one = await opened(root);
+    assert.equal(
+      judged(authority, { ...one, connection: { ...one.connection, handshakeCounts: false } as never }).kind,
+      'unauthenticated',
+    );
+    authority.replaceTrust(trusting(rootCertificate), [one.connection]);
+    assert.equal(judged(authority, one).kind, 'producer');
+    assert.equal(one.closed(), false);
+  });
+});

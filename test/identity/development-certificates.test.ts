@@ -1,0 +1,92 @@
+// Development certificates: kept while they serve, made anew when they do not.
+import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { describe, it } from 'node:test';
+import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
+import { developmentCertificates } from '../../lib/identity/development-certificates.ts';
+import { audienceUri } from '../../lib/identity/producer-identity.ts';
+import { temporaryFolder } from '../support/scope.ts';
+
+const FIRST = audienceUri('first');
+const DAY_MS = 86_400_000;
+
+const names = (path: string): string => new X509Certificate(readFileSync(path)).subjectAltName ?? '';
+
+describe('development certificates', () => {
+  it('are made in the state folder, with the audience, and with keys that nobody else may read', async () => {
+    const folder = temporaryFolder();
+    const made = await developmentCertificates(`${folder}/state`, FIRST);
+    assert.equal(names(made.producerCert), `URI:urn:ingest:producer:development, URI:${FIRST}`);
+    for (const key of [made.key, made.producerKey]) assert.equal(statSync(key).mode & 0o777, 0o600);
+    const ca = new X509Certificate(readFileSync(made.clientCa));
+    for (const path of [made.cert, made.producerCert])
+      assert.ok(new X509Certificate(readFileSync(path)).verify(ca.publicKey));
+  });
+
+  it('are kept for the same audience, and made anew for another', async () => {
+    const folder = temporaryFolder();
+    const made = await developmentCertificates(folder, FIRST);
+    const before = readFileSync(made.producerCert);
+    await developmentCertificates(folder, FIRST);
+    assert.deepEqual(readFileSync(made.producerCert), before);
+    for (const audience of ['second', 'firs', 'first2', 'FIRST']) {
+      await developmentCertificates(folder, audienceUri(audience));
+      assert.equal(names(made.producerCert), `URI:urn:ingest:producer:development, URI:${audienceUri(audience)}`);
+    }
+  });
+
+  for (const file of ['clientCa', 'cert', 'key', 'producerCert', 'producerKey'] as const) {
+    it(`are made anew where ${file} is missing`, async () => {
+      const folder = temporaryFolder();
+      const made = await developmentCertificates(folder, FIRST);
+      const before = readFileSync(made.clientCa);
+      rmSync(made[file]);
+      await developmentCertificates(folder, FIRST);
+      assert.notDeepEqual(readFileSync(made.clientCa), before);
+      readFileSync(made[file]);
+    });
+  }
+
+  for (const file of ['cert', 'producerCert'] as const) {
+    it(`are made anew where ${file} ends within a week, or is another authority's`, async () => {
+      const folder = temporaryFolder();
+      const made = await developmentCertificates(folder, FIRST);
+      const other = await CertificateAuthority.create('another');
+      const foreign = await other.issue({ commonName: 'x', uris: ['urn:x', FIRST] });
+      writeFileSync(made[file], foreign.certificate);
+      await developmentCertificates(folder, FIRST);
+      assert.notEqual(readFileSync(made[file], 'utf8'), foreign.certificate);
+
+      const own = temporaryFolder();
+      const authority = await CertificateAuthority.create('development');
+      const files = await developmentCertificates(own, FIRST);
+      const issue = async (days: number): Promise<string> =>
+        (
+          await authority.issue({
+            commonName: 'x',
+            uris: ['urn:x', FIRST],
+            notAfter: new Date(Date.now() + days * DAY_MS),
+          })
+        ).certificate;
+      writeFileSync(files.clientCa, authority.certificate);
+      writeFileSync(files.cert, await issue(8));
+      writeFileSync(files.producerCert, await issue(8));
+      const kept = await issue(8);
+      writeFileSync(files[file], kept);
+      await developmentCertificates(own, FIRST);
+      assert.equal(readFileSync(files[file], 'utf8'), kept);
+      const ending = await issue(6);
+      writeFileSync(files[file], ending);
+      await developmentCertificates(own, FIRST);
+      assert.notEqual(readFileSync(files[file], 'utf8'), ending);
+    });
+  }
+
+  it('are whole when several processes make them at once', async () => {
+    const folder = temporaryFolder();
+    const all = await Promise.all([1, 2, 3].map(() => developmentCertificates(folder, FIRST)));
+    const ca = new X509Certificate(readFileSync(all[0]?.clientCa ?? ''));
+    for (const { producerCert } of all) assert.ok(new X509Certificate(readFileSync(producerCert)).verify(ca.publicKey));
+  });
+});

@@ -1,0 +1,144 @@
+// Who a certificate names: the text of alternative names, the producer's name, the audience, and every verdict.
+import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { describe, it } from 'node:test';
+import { CertificateAuthority, type IssueOptions } from '../../lib/identity/certificate-authority.ts';
+import { ClientTrust } from '../../lib/identity/client-trust.ts';
+import {
+  alternativeNames,
+  audienceUri,
+  certificateVerdict,
+  clientIdentity,
+  type ClientIdentity,
+} from '../../lib/identity/producer-identity.ts';
+
+const AUDIENCE = audienceUri('ingest-gateway');
+const authority = await CertificateAuthority.create('test authority');
+const trust = new ClientTrust([new X509Certificate(authority.certificate)], []);
+
+async function issued(options: Partial<IssueOptions>): Promise<X509Certificate> {
+  return new X509Certificate((await authority.issue({ commonName: 'common', ...options })).certificate);
+}
+
+async function identityOf(options: Partial<IssueOptions>): Promise<ClientIdentity> {
+  const identity = clientIdentity({ certificate: await issued(options), fault: undefined }, trust, false, Date.now());
+  assert.ok(!('kind' in identity), JSON.stringify(identity));
+  return identity;
+}
+
+describe('the text of alternative names', () => {
+  const cases: Readonly<Record<string, readonly [text: string, uris: readonly string[], dnsNames: readonly string[]]>> =
+    {
+      nothing: ['', [], []],
+      'one URI': ['URI:urn:a', ['urn:a'], []],
+      'several of both kinds, in order': ['DNS:a.b, URI:urn:a, DNS:c, URI:urn:b', ['urn:a', 'urn:b'], ['a.b', 'c']],
+      'kinds that do not count': ['IP Address:127.0.0.1, email:a@b, URI:urn:a', ['urn:a'], []],
+      'a quoted name with a comma': ['URI:"urn:a, URI:urn:b"', ['urn:a, URI:urn:b'], []],
+      'a quoted name with quotes and backslashes': ['DNS:"a\\"b\\\\", URI:urn:a', ['urn:a'], ['a"b\\']],
+      'an escaped quote before what looks like a name': ['URI:"a\\", URI:b"', ['a", URI:b'], []],
+      'a name after a quoted one without the separator': ['URI:"urn:a"URI:urn:b', [], []],
+      'a bare quote inside a name': ['URI:urn"a, URI:urn:b', [], []],
+      'another kind that ends in URI': ['othername:URI:urn:a', [], []],
+      'a kind in other letters': ['uri:urn:a, dns:b', [], []],
+    };
+  for (const [name, [text, uris, dnsNames]] of Object.entries(cases)) {
+    it(`is read: ${name}`, () => assert.deepEqual(alternativeNames(text), { uris, dnsNames }));
+  }
+});
+
+describe('a name in a certificate cannot smuggle in another', () => {
+  const hostile = [
+    'urn:evil, URI:urn:test:producer:victim',
+    `urn:evil, URI:${AUDIENCE}`,
+    `urn:evil", URI:${AUDIENCE}`,
+    `urn:evil\\", URI:${AUDIENCE}`,
+    `urn:evil\\\\", URI:${AUDIENCE}`,
+    `"urn:evil", URI:${AUDIENCE}, URI:"`,
+    `urn:evil\0, URI:${AUDIENCE}`,
+    `urn:evil\n, URI:${AUDIENCE}`,
+    `${AUDIENCE}\0`,
+    `${AUDIENCE} `,
+  ];
+  for (const name of hostile) {
+    it(`in a URI: ${JSON.stringify(name)}`, async () => {
+      const identity = await identityOf({ uris: ['urn:first', name] });
+      assert.equal(identity.producer, 'urn:first');
+      assert.equal(identity.uris.length, 2);
+      assert.equal(certificateVerdict(identity, AUDIENCE).kind, 'audienceMissing');
+    });
+
+    it(`in a DNS name: ${JSON.stringify(name)}`, async () => {
+      const identity = await identityOf({ uris: ['urn:first'], dnsNames: [name] });
+      assert.deepEqual([identity.producer, identity.uris], ['urn:first', ['urn:first']]);
+    });
+  }
+
+  it('in the common name', async () => {
+    const identity = await identityOf({ commonName: `x, URI:${AUDIENCE}`, uris: ['urn:first'] });
+    assert.deepEqual([identity.producer, identity.uris], ['urn:first', ['urn:first']]);
+  });
+});
+
+describe('the producer is', () => {
+  const cases: Readonly<Record<string, readonly [options: Partial<IssueOptions>, producer: string]>> = {
+    'the first URI': [{ uris: ['urn:b', 'urn:a'], dnsNames: ['c'] }, 'urn:b'],
+    'the first URI that is no audience': [{ uris: [AUDIENCE, 'urn:ingest:aud:other', 'urn:a'] }, 'urn:a'],
+    'the first DNS name where there is no other URI': [{ uris: [AUDIENCE], dnsNames: ['b', 'a'] }, 'b'],
+    'the common name where there is neither': [{ uris: [AUDIENCE] }, 'common'],
+    'kept letter by letter': [{ uris: ['spiffe://Test/Producer/%41'] }, 'spiffe://Test/Producer/%41'],
+  };
+  for (const [name, [options, producer]] of Object.entries(cases)) {
+    it(name, async () => assert.equal((await identityOf(options)).producer, producer));
+  }
+});
+
+describe('the verdict', () => {
+  it('without a certificate is unauthenticated', () => {
+    const verdict = clientIdentity(undefined, trust, true, Date.now());
+    assert.deepEqual(verdict, {
+      kind: 'unauthenticated',
+      detail: 'a client certificate is required',
+      untilMs: Number.POSITIVE_INFINITY,
+    });
+  });
+
+  it('on a certificate that its handshake found wrong is unauthenticated, whatever else is known of it', async () => {
+    const certificate = await issued({ uris: ['urn:a', AUDIENCE] });
+    const verdict = clientIdentity({ certificate, fault: 'CERT_REVOKED' }, trust, true, Date.now());
+    assert.ok('kind' in verdict && verdict.kind === 'unauthenticated');
+    assert.match(verdict.detail, /CERT_REVOKED/);
+  });
+
+  it('on a certificate that names nobody is unauthenticated', async () => {
+    const certificate = await issued({ commonName: '', uris: [AUDIENCE] });
+    const verdict = clientIdentity({ certificate, fault: undefined }, trust, true, Date.now());
+    assert.ok('kind' in verdict && verdict.kind === 'unauthenticated');
+    assert.match(verdict.detail, /names no producer/);
+  });
+
+  it('on an audience is a producer until the certificate ends, without one the audience is missing as long', async () => {
+    const notAfter = new Date(Math.floor(Date.now() / 1000) * 1000 + 60_000);
+    const identity = await identityOf({ uris: ['urn:a', AUDIENCE], notAfter });
+    const untilMs = notAfter.getTime();
+    assert.deepEqual(certificateVerdict(identity, AUDIENCE), { kind: 'producer', producer: 'urn:a', untilMs });
+    const missing = certificateVerdict(identity, audienceUri('another'));
+    assert.deepEqual([missing.kind, missing.untilMs], ['audienceMissing', untilMs]);
+    assert.equal(
+      'detail' in missing && missing.detail,
+      'the client certificate lacks the audience urn:ingest:aud:another',
+    );
+  });
+
+  it('takes no audience for another that differs in case, length or form', async () => {
+    for (const uri of [
+      AUDIENCE.toUpperCase(),
+      `${AUDIENCE}x`,
+      AUDIENCE.slice(0, -1),
+      'urn:ingest:aud:',
+      `urn:x:${AUDIENCE}`,
+    ]) {
+      const identity = await identityOf({ uris: ['urn:a', uri] });
+      assert.equal(certificateVerdict(identity, AUDIENCE).kind, 'audienceMissing', uri);
+    }
+  });
+});

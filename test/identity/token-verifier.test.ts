@@ -1,0 +1,115 @@
+// What a bearer token says of the producer on its connection; the table of forged ones is in test/end-to-end/identity-token.test.ts.
+import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
+import type { ClientIdentity } from '../../lib/identity/producer-identity.ts';
+import { TokenVerifier } from '../../lib/identity/token-verifier.ts';
+import { temporaryFolder } from '../support/scope.ts';
+import { boundTo, jwks, TokenIssuer } from '../support/tokens.ts';
+
+const SPIFFE_ID = 'spiffe://test/one';
+const PLAIN_URI = 'urn:test:one';
+const LATER_MS = Date.now() + 7_200_000;
+const issuer = await TokenIssuer.create('first');
+const authority = await CertificateAuthority.create('root');
+const issued = await authority.issue({ commonName: 'one', uris: [PLAIN_URI, SPIFFE_ID] });
+const certificate = { cert: issued.certificate, key: issued.key, serial: issued.serial };
+const identity: ClientIdentity = {
+  certificate: new X509Certificate(issued.certificate),
+  producer: PLAIN_URI,
+  uris: [PLAIN_URI, SPIFFE_ID],
+  untilMs: LATER_MS,
+};
+const file = join(temporaryFolder(), 'jwks.json');
+writeFileSync(file, jwks(issuer));
+const create = (more: { issuer?: string } = {}): Promise<TokenVerifier> =>
+  TokenVerifier.create({ jwks: file, issuer: undefined, audience: 'ingest-gateway', ...more });
+const verifier = await create();
+const inS = (seconds: number): number => Math.floor(Date.now() / 1000) + seconds;
+
+async function kindOf(claims: Parameters<TokenIssuer['token']>[0], by = verifier): Promise<string> {
+  return (await by.verify(`Bearer ${await issuer.token(claims)}`, identity, Date.now())).kind;
+}
+
+describe('a token is bound to the certificate', () => {
+  it('by its thumbprint', async () => assert.equal(await kindOf(boundTo(certificate)), 'producer'));
+  it('by its SPIFFE id', async () => assert.equal(await kindOf({ sub: SPIFFE_ID }), 'producer'));
+  it('and not by another name in it', async () => assert.equal(await kindOf({ sub: PLAIN_URI }), 'unauthenticated'));
+  it('and not by a SPIFFE id in other letters', async () =>
+    assert.equal(await kindOf({ sub: SPIFFE_ID.replace('one', 'One') }), 'unauthenticated'));
+  it('and not by a SPIFFE id beside a binding to another', async () =>
+    assert.equal(await kindOf({ sub: SPIFFE_ID, cnf: { 'x5t#S256': 'x' } }), 'unauthenticated'));
+  for (const cnf of [null, 'x', 1, [], { jkt: 'x' }, { 'x5t#S256': null }])
+    it(`and not by ${JSON.stringify(cnf)}`, async () =>
+      assert.equal(await kindOf({ sub: SPIFFE_ID, cnf }), 'unauthenticated'));
+});
+
+describe('the verdict on a token', () => {
+  it('ends with the token or with the certificate, whichever is first', async () => {
+    const exp = inS(60);
+    const short = await verifier.verify(
+      `Bearer ${await issuer.token({ ...boundTo(certificate), exp })}`,
+      identity,
+      Date.now(),
+    );
+    assert.deepEqual(short, { kind: 'producer', producer: PLAIN_URI, untilMs: exp * 1000 });
+    const long = await verifier.verify(
+      `Bearer ${await issuer.token({ ...boundTo(certificate), exp: inS(86_400) })}`,
+      identity,
+      Date.now(),
+    );
+    assert.equal(long.untilMs, LATER_MS);
+  });
+
+  it('needs the audience, among others or alone', async () => {
+    const bound = boundTo(certificate);
+    assert.equal(await kindOf({ ...bound, aud: ['a', 'ingest-gateway'] }), 'producer');
+    for (const aud of ['a', ['a', 'b'], [], 'INGEST-GATEWAY', 'ingest-gateway '])
+      assert.equal(await kindOf({ ...bound, aud }), 'audienceMissing', JSON.stringify(aud));
+  });
+
+  it('needs the issuer where one is configured', async () => {
+    const strict = await create({ issuer: 'https://issuer' });
+    assert.equal(await kindOf({ ...boundTo(certificate), iss: 'https://issuer' }, strict), 'producer');
+    assert.equal(await kindOf({ ...boundTo(certificate), iss: 'https://other' }, strict), 'unauthenticated');
+    assert.equal(await kindOf(boundTo(certificate), strict), 'unauthenticated');
+  });
+
+  it('may change for a token that is not valid yet, and for an unknown key', async () => {
+    const nowMs = Date.now();
+    const early = await verifier.verify(
+      `Bearer ${await issuer.token({ ...boundTo(certificate), nbf: inS(60) })}`,
+      identity,
+      nowMs,
+    );
+    assert.deepEqual([early.kind, early.untilMs], ['unauthenticated', nowMs]);
+    const stranger = await TokenIssuer.create('stranger');
+    const unknown = await verifier.verify(`Bearer ${await stranger.token(boundTo(certificate))}`, identity, nowMs);
+    assert.deepEqual([unknown.kind, unknown.untilMs], ['unauthenticated', nowMs + 500]);
+  });
+
+  for (const authorization of [
+    undefined,
+    '',
+    'Bearer',
+    'Bearer ',
+    'Basic a.b.c',
+    'Bearer a.b',
+    'a.b.c',
+    'xBearer a.b.c',
+    'Bearer a.b.c d',
+  ])
+    it(`on ${JSON.stringify(authorization)} is that a token is required`, async () => {
+      const verdict = await verifier.verify(authorization, identity, Date.now());
+      assert.equal(verdict.kind === 'unauthenticated' && verdict.detail, 'a bearer token is required');
+    });
+
+  it('takes the scheme in any case and space around the token', async () => {
+    const token = await issuer.token(boundTo(certificate));
+    for (const authorization of [`bearer ${token}`, `BEARER   ${token}  `])
+      assert.equal((await verifier.verify(authorization, identity, Date.now())).kind, 'producer');
+  });
+});

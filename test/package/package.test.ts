@@ -1,0 +1,220 @@
+// The packages from outside: installed into empty folders, with nothing of this repository in reach.
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { chmodSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, describe, it } from 'node:test';
+import { TestProcess } from '../support/gateway.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually, temporaryFolder } from '../support/scope.ts';
+import { Installation, makePackages, NODE_ON_PATH, ROOT_MANIFEST } from './installation.ts';
+
+const INSTALLED_BYTES_MAX = 45 * 1024 * 1024;
+const PERMISSIVE = new Set(['0BSD', 'Apache-2.0', 'BlueOak-1.0.0', 'BSD-2-Clause', 'BSD-3-Clause', 'ISC', 'MIT']);
+
+const NAMES = ['ingest-gateway', 'toollint'] as const;
+let packages: string;
+let gateway: Installation;
+let toollint: Installation;
+
+before(() => {
+  packages = makePackages();
+  gateway = new Installation(packages, 'ingest-gateway');
+  toollint = new Installation(packages, 'toollint');
+});
+
+const run = (installation: Installation, program: string, args: readonly string[], env = NODE_ON_PATH) =>
+  spawnSync(installation.program(program), args, {
+    cwd: installation.folder,
+    env: { ...process.env, ...env },
+    encoding: 'utf8',
+  });
+
+describe('what is installed', () => {
+  it('holds JavaScript with declarations and source maps, and no sources, tests, benchmarks or CI', () => {
+    for (const { files, name } of [gateway, toollint]) {
+      const strange = files.filter(
+        (path) => !/^(package\.json|LICENSE|README\.md|(bin|lib|openapi|deploy)\/.*)$/.test(path),
+      );
+      assert.deepEqual(strange, [], name);
+      const sources = files.filter((path) => /(?<!\.d)\.ts$|\.test\./.test(path));
+      assert.deepEqual(sources, [], name);
+      const modules = files.filter((path) => path.endsWith('.js')).map((path) => path.slice(0, -'.js'.length));
+      assert.ok(modules.length > 20, name);
+      for (const path of modules) assert.ok(files.includes(`${path}.d.ts`) && files.includes(`${path}.js.map`), path);
+    }
+  });
+
+  it('keeps the two areas apart', () => {
+    const areas = ({ files }: Installation): Set<string> =>
+      new Set(files.map((path) => path.split('/').slice(0, 2).join('/')));
+    const [own = '', ...others] = [...areas(toollint)].filter((path) => path.startsWith('lib/'));
+    assert.deepEqual(others, []);
+    assert.ok(own !== '' && !areas(gateway).has(own), own);
+    assert.deepEqual(
+      gateway.files.filter((path) => /toollint|code-analysis/.test(path)),
+      [],
+    );
+  });
+
+  it('takes at most 45 MB, dependencies included', () => {
+    for (const installation of [gateway, toollint])
+      assert.ok(installation.bytes <= INSTALLED_BYTES_MAX, `${installation.name}: ${installation.bytes}`);
+  });
+
+  it('has every module that one of its modules names', () => {
+    for (const installation of [gateway, toollint]) {
+      // The worker is no module for the main thread; the programs run in the tests below.
+      const modules = installation.files.filter(
+        (path) => /^lib\/.*\.js$/.test(path) && !/\/(worker|eslint-engine)\.js$/.test(path),
+      );
+      const script = modules.map((path) => `await import(${JSON.stringify(join(installation.root, path))});`).join('');
+      const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', script], {
+        encoding: 'utf8',
+      });
+      assert.equal(status, 0, stderr);
+    }
+  });
+
+  it('states its bill of materials, with permissive licences only', () => {
+    for (const name of NAMES) {
+      const text = readFileSync(join(packages, `${name}-${ROOT_MANIFEST.version}.cdx.json`), 'utf8');
+      const { bomFormat, components } = JSON.parse(text) as {
+        bomFormat: string;
+        components: {
+          name: string;
+          version: string;
+          licenses?: { license?: { id?: string }; expression?: string }[];
+        }[];
+      };
+      assert.equal(bomFormat, 'CycloneDX');
+      const manifest = JSON.parse(
+        readFileSync(join((name === 'toollint' ? toollint : gateway).root, 'package.json'), 'utf8'),
+      ) as { dependencies: Record<string, string> };
+      for (const [dependency, version] of Object.entries(manifest.dependencies))
+        assert.ok(
+          components.some((one) => one.name === dependency && one.version === version),
+          dependency,
+        );
+      for (const { name: component, licenses = [] } of components) {
+        const ids = licenses.map(({ license, expression }) => license?.id ?? expression ?? 'none');
+        assert.ok(ids.length > 0 && ids.every((id) => PERMISSIVE.has(id)), `${component}: ${ids.join(', ')}`);
+      }
+    }
+  });
+});
+
+describe('an installed program', () => {
+  const programs = (): [Installation, string][] =>
+    Object.keys(ROOT_MANIFEST.bin).map((name) => [name === 'toollint' ? toollint : gateway, name]);
+
+  it('answers --version and --help', () => {
+    for (const [installation, name] of programs()) {
+      const version = run(installation, name, ['--version']);
+      assert.equal(version.status, 0, version.stderr);
+      assert.match(version.stdout, new RegExp(`${ROOT_MANIFEST.version.replaceAll('.', '\\.')}\\n$`));
+      const help = run(installation, name, ['--help']);
+      assert.equal(help.status, 0, help.stderr);
+      assert.match(help.stdout, new RegExp(name));
+    }
+  });
+
+  it('says in one line which node it needs where there is none, or an older one', () => {
+    const folder = temporaryFolder();
+    for (const tool of ['sh', 'readlink'])
+      symlinkSync(execFileSync('which', [tool], { encoding: 'utf8' }).trim(), join(folder, tool));
+    for (const found of ['none', 'v24.9.0']) {
+      if (found !== 'none') {
+        writeFileSync(join(folder, 'node'), `#!/bin/sh\necho ${found}\n`);
+        chmodSync(join(folder, 'node'), 0o755);
+      }
+      for (const [installation, name] of programs()) {
+        const { status, stdout, stderr } = run(installation, name, ['--version'], { PATH: folder });
+        assert.deepEqual(
+          [status, stdout, stderr],
+          [1, '', `node 26 or newer must be on PATH; found: ${found}\n`],
+          name,
+        );
+      }
+    }
+  });
+});
+
+describe('the installed gateway, consumer and sender', () => {
+  it('land events', async () => {
+    const redis = await TestRedis.start();
+    const folder = temporaryFolder();
+    const env = {
+      ...NODE_ON_PATH,
+      INGEST_QUEUE_URI: redis.uri,
+      INGEST_WAREHOUSE_URI: `sqlite:${join(folder, 'warehouse.db')}`,
+      INGEST_STATE_DIR: folder,
+    };
+    const start = (name: string, more: Readonly<Record<string, string>>): TestProcess =>
+      new TestProcess(gateway.program(name), [], { ...env, ...more }, { cwd: folder });
+    const consumer = start('ingest-consumer', { INGEST_CONSUMER_ADDR: '127.0.0.1:0' });
+    const server = start('ingest-gateway', { INGEST_GATEWAY_ADDR: '127.0.0.1:0' });
+    const url = /https:\/\/[\d.:]+/.exec(await server.line(/listening on https/))?.[0] ?? '';
+    const metrics = /http:\/\/[\d.:]+/.exec(await consumer.line(/listening on http/))?.[0] ?? '';
+
+    const events = Array.from({ length: 50 }, (_, at) => `{"id":"e-${at}","type":"test.event"}\n`).join('');
+    const sender = new TestProcess(gateway.program('ingest-send'), ['--url', url], env, { cwd: folder, input: events });
+    assert.equal((await sender.exited()).code, 0, sender.output);
+    await eventually('all have landed', async () =>
+      /^ingest_landed_total 50$/m.test(await (await fetch(`${metrics}/metrics`)).text()),
+    );
+    for (const program of [server, consumer]) {
+      program.signal('SIGTERM');
+      assert.equal((await program.exited()).code, 0, program.output);
+    }
+  });
+});
+
+describe('the installed toollint', () => {
+  it('does without the linter until it scans, and then says what is missing', () => {
+    writeFileSync(join(toollint.folder, 'sample.js'), 'if (1) { let unused; }\n');
+    assert.equal(run(toollint, 'toollint', ['schema']).status, 0);
+    const { status, stderr } = run(toollint, 'toollint', ['scan', '--profile', 'recommended', 'sample.js']);
+    assert.equal(status, 2, stderr);
+    assert.match(stderr, /eslint/);
+  });
+
+  it('scans, and type-checks as a library', () => {
+    const wanted = ['eslint', 'typescript-eslint', 'typescript', '@types/node'];
+    toollint.add(...wanted.map((name) => `${name}@${ROOT_MANIFEST.devDependencies[name]}`));
+    const { status, stdout, stderr } = run(toollint, 'toollint', ['scan', '--profile', 'recommended', 'sample.js']);
+    assert.equal(status, 1, stderr);
+    const report = JSON.parse(stdout) as { execution: { status: string }; findings: { ruleId: string }[] };
+    assert.equal(report.execution.status, 'complete');
+    assert.ok(
+      report.findings.some(({ ruleId }) => /no-unused-vars$/.test(ruleId)),
+      stdout,
+    );
+
+    const use = `import { compare, convert, gate, schema, validate, memorySource, type Report } from 'toollint';
+const { problems } = await validate(memorySource('{}', 'empty.json'));
+// @ts-expect-error: a number is no source, so the declarations are there and are read.
+export const wrong = (): unknown => validate(1);
+const first: Report['schemaVersion'] = 1;
+if (problems.length === 0 || schema === undefined) throw new Error('an empty document is none');
+console.log(typeof compare, typeof convert, typeof gate, first);
+`;
+    writeFileSync(join(toollint.folder, 'use.ts'), use);
+    const options = {
+      module: 'nodenext',
+      target: 'es2024',
+      strict: true,
+      types: ['node'],
+      noEmit: true,
+      skipLibCheck: false,
+    };
+    writeFileSync(
+      join(toollint.folder, 'tsconfig.json'),
+      JSON.stringify({ compilerOptions: options, files: ['use.ts'] }),
+    );
+    const checked = run(toollint, 'tsc', ['--project', 'tsconfig.json']);
+    assert.equal(checked.status, 0, checked.stdout);
+    const used = spawnSync(process.execPath, ['use.ts'], { cwd: toollint.folder, encoding: 'utf8' });
+    assert.deepEqual([used.stdout, used.status], ['function function function 1\n', 0], used.stderr);
+  });
+});

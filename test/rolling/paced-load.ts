@@ -1,0 +1,60 @@
+// A producer that sends at an even rate, whatever the answers take, on connections that it keeps, and that never tries again.
+import { event, type TestClient } from '../support/gateway.ts';
+
+const TICK_MS = 5;
+/** Where more have no answer yet, the machine cannot carry this rate: then it sends later, and `perSecond` tells. */
+const UNDER_WAY_MAX = 500;
+
+export class PacedLoad {
+  /** The ids that were answered 202. */
+  readonly accepted: string[] = [];
+  /** Every other answer, and every request without one, in words. */
+  readonly failures: string[] = [];
+  slowestMs = 0;
+  readonly #client: TestClient;
+  readonly #underWay = new Set<Promise<void>>();
+  readonly #startMs = performance.now();
+  readonly #timer: NodeJS.Timeout;
+  #sent = 0;
+
+  constructor(client: TestClient, perSecond: number) {
+    this.#client = client;
+    this.#timer = setInterval(() => {
+      const due = Math.floor(((performance.now() - this.#startMs) / 1000) * perSecond);
+      while (this.#sent < due && this.#underWay.size < UNDER_WAY_MAX) this.#post(`event-${this.#sent++}`);
+    }, TICK_MS);
+  }
+
+  get sent(): number {
+    return this.#sent;
+  }
+
+  get perSecond(): number {
+    return this.#sent / ((performance.now() - this.#startMs) / 1000);
+  }
+
+  /** Sends no more, and resolves when every request has ended. */
+  async stop(): Promise<this> {
+    clearInterval(this.#timer);
+    await Promise.all(this.#underWay);
+    return this;
+  }
+
+  #post(id: string): void {
+    const start = performance.now();
+    const done = this.#client
+      .post(event(id))
+      .then(
+        ({ status, body }) => {
+          if (status === 202) this.accepted.push(id);
+          else this.failures.push(`${id}: ${status} ${body}`);
+        },
+        (cause: unknown) => void this.failures.push(`${id}: ${String(cause)}`),
+      )
+      .finally(() => {
+        this.slowestMs = Math.max(this.slowestMs, performance.now() - start);
+        this.#underWay.delete(done);
+      });
+    this.#underWay.add(done);
+  }
+}

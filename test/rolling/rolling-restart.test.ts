@@ -1,0 +1,44 @@
+// Rolling restarts under 1,000 events a second: behind a load balancer, and of processes that share a port. The short form restarts each
+// gateway once; ROLLING_RESTARTS says how often (make rolling-restart: ten times).
+import { describe, it } from 'node:test';
+import assert from 'node:assert/strict';
+import { Fleet } from './fleet.ts';
+import { LoadBalancer } from './load-balancer.ts';
+import { TestProcess } from '../support/gateway.ts';
+
+const RESTARTS = Number(process.env['ROLLING_RESTARTS'] ?? 1);
+
+describe('a rolling restart', () => {
+  it(
+    'behind a load balancer fails no request and loses no event',
+    { timeout: 60_000 + RESTARTS * 60_000 },
+    async (t) => {
+      // The balancer probes each second: within three it sends nothing more to a gateway that says it is not ready.
+      const fleet = await Fleet.start(false, { INGEST_DRAIN_DELAY_MS: '3000' });
+      const balancer = await LoadBalancer.start(fleet.gateways);
+      const load = await fleet.restartUnderLoad(balancer.port, RESTARTS, (gateway) => balancer.up(gateway));
+      t.diagnostic(
+        `${load.sent} events, ${Math.round(load.perSecond)} a second, slowest ${Math.round(load.slowestMs)} ms`,
+      );
+      await fleet.assertNothingLost(load);
+    },
+  );
+
+  it(
+    'of processes that share a port fails no request and loses no event, where the kernel hands connections on',
+    { timeout: 60_000 + RESTARTS * 60_000 },
+    async (t) => {
+      // The setting belongs to a network of its own, so that this machine's is left alone.
+      const shell =
+        'unset NODE_TEST_CONTEXT; ip link set lo up && echo 1 >/proc/sys/net/ipv4/tcp_migrate_req && exec "$0" "$@"';
+      const file = new URL('shared-port.ts', import.meta.url).pathname;
+      const args = ['--net', 'sh', '-c', shell, process.execPath, '--import', 'tsx', '--test-reporter=tap', file];
+      const run = new TestProcess('unshare', args, { ROLLING_RESTARTS: String(RESTARTS) });
+      const { code } = await run.exited();
+      assert.equal(code, 0, run.output);
+      const told = run.lines.find((line) => / events, \d+ a second/.test(line));
+      assert.ok(told !== undefined, run.output);
+      t.diagnostic(told.replace(/^[\s#]*/, ''));
+    },
+  );
+});

@@ -1,0 +1,213 @@
+// A queue in the memory of one process: both sides of the port, for tests that are about something else than Redis.
+//
+// It runs the same contract suites as the real one. All that was opened on one `MemoryQueueStore` share what is stored.
+import { randomUUID } from 'node:crypto';
+import { EventEmitter, once } from 'node:events';
+import {
+  GroupVanished,
+  RETENTION_MS,
+  type Delivery,
+  type Queue,
+  type QueueLag,
+  type QueueLookup,
+  type QueueReader,
+  type QueueSize,
+  type QueueState,
+  type Submission,
+} from '../../lib/ingest/queue.ts';
+
+interface Entry {
+  readonly entry: string;
+  readonly acceptedAtMs: number;
+  readonly producer: string | undefined;
+  readonly body: string | undefined;
+}
+
+interface Taken {
+  readonly acceptedAtMs: number;
+  takenAtMs: number;
+  holder: QueueReader;
+}
+
+interface Group {
+  /** Where in `entries` the next new one stands. */
+  next: number;
+  readonly pending: Map<string, Taken>;
+}
+
+export class MemoryQueueStore {
+  entries: Entry[] = [];
+  group: Group | undefined;
+  id = randomUUID();
+  readonly index = new Map<string, Entry>();
+  readonly replicas = new Set<QueueReader>();
+  readonly changes = new EventEmitter().setMaxListeners(0);
+  #last = { ms: 0, number: 0 };
+
+  add(producer: string | undefined, body: string | undefined, acceptedAtMs = Date.now()): Entry {
+    const number = acceptedAtMs === this.#last.ms ? this.#last.number + 1 : 0;
+    this.#last = { ms: acceptedAtMs, number };
+    const entry = { entry: `${acceptedAtMs}-${number}`, acceptedAtMs, producer, body };
+    this.entries.push(entry);
+    this.changes.emit('change');
+    return entry;
+  }
+
+  drop(name: string): void {
+    const at = this.entries.findIndex(({ entry }) => entry === name);
+    if (at === -1) return;
+    this.entries.splice(at, 1);
+    if (this.group !== undefined && at < this.group.next) this.group.next -= 1;
+  }
+
+  wipe(): void {
+    this.entries = [];
+    this.group = undefined;
+    this.id = randomUUID();
+    this.index.clear();
+    this.replicas.clear();
+    this.changes.emit('change');
+  }
+}
+
+export class MemoryQueue implements Queue {
+  readonly #store: MemoryQueueStore;
+  readonly #retentionMs: number;
+  #closed = false;
+
+  constructor(store: MemoryQueueStore, retentionMs = RETENTION_MS) {
+    this.#store = store;
+    this.#retentionMs = retentionMs;
+  }
+
+  submit(submission: Submission): void {
+    queueMicrotask(() => {
+      if (this.#closed) return submission.settle('unavailable');
+      const known = this.#known(submission.id);
+      if (known !== undefined) {
+        if (known.producer !== submission.producer) return submission.settle('conflict');
+        return submission.settle(known.body === submission.text ? 'duplicate' : 'differing');
+      }
+      this.#store.index.set(submission.id, this.#store.add(submission.producer, submission.text));
+      submission.settle('accepted');
+    });
+  }
+
+  find(id: string, producer: string): Promise<QueueLookup> {
+    if (this.#closed) return Promise.resolve({ kind: 'unavailable' });
+    const known = this.#known(id);
+    if (known?.body === undefined || known.producer !== producer) return Promise.resolve({ kind: 'unknown' });
+    return Promise.resolve({ kind: 'found', event: { text: known.body, acceptedAtMs: known.acceptedAtMs } });
+  }
+
+  state(): QueueState {
+    return this.#closed ? { available: false, reason: 'closed' } : { available: true };
+  }
+
+  close(): Promise<void> {
+    this.#closed = true;
+    return Promise.resolve();
+  }
+
+  #known(id: string): Entry | undefined {
+    const known = this.#store.index.get(id);
+    return known === undefined || Date.now() - known.acceptedAtMs >= this.#retentionMs ? undefined : known;
+  }
+}
+
+export class MemoryQueueReader implements QueueReader {
+  readonly #store: MemoryQueueStore;
+
+  constructor(store: MemoryQueueStore) {
+    this.#store = store;
+  }
+
+  register(replicasMax: number): Promise<boolean> {
+    const { replicas } = this.#store;
+    if (!replicas.has(this) && replicas.size >= replicasMax) return Promise.resolve(false);
+    replicas.add(this);
+    return Promise.resolve(true);
+  }
+
+  join(): Promise<boolean> {
+    const made = this.#store.group === undefined;
+    this.#store.group ??= { next: 0, pending: new Map() };
+    return Promise.resolve(made);
+  }
+
+  async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
+    const patience = AbortSignal.timeout(waitMs);
+    for (;;) {
+      const found = this.#take(max, idleMs);
+      if (found.length > 0 || waitMs === 0 || patience.aborted) return found;
+      await once(this.#store.changes, 'change', { signal: patience }).catch(() => undefined);
+    }
+  }
+
+  acknowledge(entries: readonly string[]): Promise<number> {
+    return Promise.resolve(entries.filter((entry) => this.#store.group?.pending.delete(entry)).length);
+  }
+
+  unacknowledged(entries: readonly string[]): Promise<ReadonlySet<string>> {
+    return Promise.resolve(new Set(entries.filter((entry) => this.#store.group?.pending.has(entry))));
+  }
+
+  async lag(): Promise<QueueLag> {
+    const { next, pending } = this.#group();
+    const waiting = [...pending.values(), ...this.#store.entries.slice(next)];
+    if (waiting.length === 0) return { events: 0, oldestMs: 0 };
+    const oldest = Math.min(...waiting.map(({ acceptedAtMs }) => acceptedAtMs));
+    return { events: waiting.length, oldestMs: Math.max(Date.now() - oldest, 0) };
+  }
+
+  size(): Promise<QueueSize> {
+    const { entries } = this.#store;
+    const memoryBytes = entries.reduce((sum, { body }) => sum + Buffer.byteLength(body ?? ''), 0);
+    return Promise.resolve({ events: entries.length, memoryBytes, memoryLimitBytes: 0 });
+  }
+
+  close(): Promise<void> {
+    this.#store.replicas.delete(this);
+    return Promise.resolve();
+  }
+
+  #group(): Group {
+    const { group } = this.#store;
+    if (group === undefined) throw new GroupVanished();
+    return group;
+  }
+
+  #take(max: number, idleMs: number): Delivery[] {
+    const group = this.#group();
+    const now = Date.now();
+    const deliveries: Delivery[] = [];
+    for (const [name, taken] of group.pending) {
+      if (deliveries.length === max) return deliveries;
+      if (taken.holder === this || now - taken.takenAtMs < idleMs) continue;
+      const entry = this.#store.entries.find((candidate) => candidate.entry === name);
+      // Only its holder may say that an entry was dropped, while that one lives.
+      if (entry === undefined && taken.holder !== this && this.#store.replicas.has(taken.holder)) continue;
+      taken.takenAtMs = now;
+      taken.holder = this;
+      deliveries.push(this.#delivery(name, taken.acceptedAtMs, entry));
+    }
+    const fresh = this.#store.entries.slice(group.next, group.next + max - deliveries.length);
+    group.next += fresh.length;
+    for (const entry of fresh) {
+      group.pending.set(entry.entry, { acceptedAtMs: entry.acceptedAtMs, takenAtMs: now, holder: this });
+      deliveries.push(this.#delivery(entry.entry, entry.acceptedAtMs, entry));
+    }
+    return deliveries;
+  }
+
+  #delivery(name: string, acceptedAtMs: number, entry: Entry | undefined): Delivery {
+    return {
+      entry: name,
+      source: `${this.#store.id}/memory`,
+      producer: entry?.producer,
+      body: entry?.body === undefined ? undefined : Buffer.from(entry.body),
+      dropped: entry === undefined,
+      acceptedAtMs,
+    };
+  }
+}
