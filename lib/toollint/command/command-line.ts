@@ -3,21 +3,19 @@
 import { EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OUTPUT_CLOSED } from './exit-code.ts';
 import { Interrupted, messageOf, ReportFailure } from '../document/failure.ts';
 import { note, OutputClosed, type ProgramIo, streamSink } from './program-io.ts';
-import { runCompare, runConvert, runGate, runSchema } from './run-report-verbs.ts';
-import { runScan } from './run-scan.ts';
-import { runValidate } from './run-validate.ts';
 import { TOOL_NAME, TOOL_VERSION } from '../document/tool-identity.ts';
 import { USAGE } from './usage-text.ts';
 
 type Verb = (args: readonly string[], io: ProgramIo) => Promise<number>;
 
-const VERBS = new Map<string, Verb>([
-  ['scan', runScan],
-  ['validate', runValidate],
-  ['compare', runCompare],
-  ['gate', runGate],
-  ['convert', runConvert],
-  ['schema', runSchema],
+/** Each verb is loaded when it is asked for. */
+const VERBS = new Map<string, () => Promise<Verb>>([
+  ['scan', async () => (await import('./run-scan.ts')).runScan],
+  ['validate', async () => (await import('./run-validate.ts')).runValidate],
+  ['compare', async () => (await import('./run-report-verbs.ts')).runCompare],
+  ['gate', async () => (await import('./run-report-verbs.ts')).runGate],
+  ['convert', async () => (await import('./run-report-verbs.ts')).runConvert],
+  ['schema', async () => (await import('./run-report-verbs.ts')).runSchema],
 ]);
 
 /** Runs the program. Never throws. */
@@ -57,5 +55,6 @@ async function dispatch(io: ProgramIo): Promise<number> {
     await print(USAGE[name] ?? '');
     return EXIT_OK;
   }
-  return verb(args, io);
+  const run = await verb();
+  return run(args, io);
 }

@@ -1,6 +1,7 @@
 // Findings for a reader who may see only the first of them: errors, then warnings, then the rest. Each pass reads the
 // report again, so that memory does not follow it.
-import { type Finding, SEVERITIES } from '../document/report-schema.ts';
+import { SEVERITIES } from '../document/report-format.ts';
+import type { Finding } from '../document/report-schema.ts';
 import type { ReportSource } from '../document/report-source.ts';
 
 /** The findings in batches, errors first, each severity in the order of the report. */

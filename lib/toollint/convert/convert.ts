@@ -1,28 +1,21 @@
 // The formats that a report can be turned into, and the one way to do it. A converter gets the header and the findings
-// batch by batch and writes text; none holds all findings, except JUnit when they are not in order.
+// batch by batch and writes text; none holds all findings, except JUnit when they are not in order. Each is loaded when
+// it is asked for.
 import type { ReportSource } from '../document/report-source.ts';
 import { type TextSink, writeReport } from '../document/report-writer.ts';
 import type { Converter, ConvertOptions } from './convert-options.ts';
-import { writeGithub } from './to-github.ts';
-import { writeGitlab } from './to-gitlab.ts';
-import { writeJunit } from './to-junit.ts';
-import { writeMarkdown } from './to-markdown.ts';
-import { writePretty } from './to-pretty.ts';
-import { writeSarif } from './to-sarif.ts';
-import { writeSonar } from './to-sonar.ts';
-import { writeSummary } from './to-summary.ts';
 
 const CONVERTERS = {
-  report: writeReport,
-  pretty: writePretty,
-  sarif: writeSarif,
-  gitlab: writeGitlab,
-  junit: writeJunit,
-  markdown: writeMarkdown,
-  github: writeGithub,
-  sonar: writeSonar,
-  summary: writeSummary,
-} satisfies Record<string, Converter>;
+  report: () => writeReport,
+  pretty: async () => (await import('./to-pretty.ts')).writePretty,
+  sarif: async () => (await import('./to-sarif.ts')).writeSarif,
+  gitlab: async () => (await import('./to-gitlab.ts')).writeGitlab,
+  junit: async () => (await import('./to-junit.ts')).writeJunit,
+  markdown: async () => (await import('./to-markdown.ts')).writeMarkdown,
+  github: async () => (await import('./to-github.ts')).writeGithub,
+  sonar: async () => (await import('./to-sonar.ts')).writeSonar,
+  summary: async () => (await import('./to-summary.ts')).writeSummary,
+} satisfies Record<string, () => Converter | Promise<Converter>>;
 
 export type Format = keyof typeof CONVERTERS;
 
@@ -40,6 +33,6 @@ export async function convert(
   sink: TextSink,
   options: ConvertOptions = {},
 ): Promise<void> {
-  const converter: Converter = CONVERTERS[format];
+  const converter: Converter = await CONVERTERS[format]();
   await converter(report, sink, options);
 }

@@ -1,6 +1,5 @@
 // Text from a report made safe for where it is shown. Messages quote source code, so they may hold anything: terminal
 // sequences, characters that reverse the reading direction, halves of surrogate pairs.
-import stringWidth from 'string-width';
 
 // C0 without tab and line feed, DEL, C1, and the bidirectional controls of Unicode, which can make text read otherwise.
 // eslint-disable-next-line no-control-regex -- these are the characters that must not reach a terminal
@@ -17,28 +16,6 @@ export function terminalText(text: string): string {
 export function shortened(text: string, unitsMax: number): string {
   if (text.length <= unitsMax) return text;
   return `${text.slice(0, Math.max(0, unitsMax - 1)).replace(/[\ud800-\udbff]$/u, '')}…`;
-}
-
-/** Columns that a text takes on a terminal. */
-export function textWidth(text: string): number {
-  return stringWidth(text);
-}
-
-const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
-
-/** Cuts a text to so many columns of a terminal, between graphemes, with '…' for what is gone. */
-export function fitted(text: string, columnsMax: number): string {
-  // Messages may have megabytes: what lies behind so many units cannot be on the line.
-  const start = text.slice(0, columnsMax * 16);
-  if (start.length === text.length && stringWidth(text) <= columnsMax) return text;
-  let kept = '';
-  let width = 0;
-  for (const { segment } of graphemes.segment(start)) {
-    width += stringWidth(segment);
-    if (width > columnsMax - 1) break;
-    kept += segment;
-  }
-  return `${kept}…`;
 }
 
 /** '3 errors', '1 error'. */

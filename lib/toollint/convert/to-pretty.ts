@@ -2,7 +2,8 @@
 // plain characters reach the terminal, and no line is wider than it.
 import { styleText } from 'node:util';
 import type { ConvertOptions } from './convert-options.ts';
-import { fitted, terminalText, textWidth } from './plain-text.ts';
+import { terminalText } from './plain-text.ts';
+import { fitted, textWidth } from './text-width.ts';
 import type { Finding, ReportHeader, Severity } from '../document/report-schema.ts';
 import type { ReportSource } from '../document/report-source.ts';
 import type { TextSink } from '../document/report-writer.ts';

@@ -1,13 +1,8 @@
 // SARIF 2.1.0 (OASIS): one run. The rules stand behind the results in the text, because they are known only then.
 // partialFingerprints carries the report's own identity; GitHub's primaryLocationLineHash is left to its uploader.
 import type { Location, Notification, ReportingDescriptor, Result, Run } from 'sarif';
-import {
-  type Diagnostic,
-  FINGERPRINT_VERSION,
-  type Finding,
-  type ReportHeader,
-  type Severity,
-} from '../document/report-schema.ts';
+import { FINGERPRINT_VERSION } from '../document/report-format.ts';
+import type { Diagnostic, Finding, ReportHeader, Severity } from '../document/report-schema.ts';
 import type { ReportSource } from '../document/report-source.ts';
 import type { TextSink } from '../document/report-writer.ts';
 import type { ConvertOptions } from './convert-options.ts';

@@ -2,7 +2,8 @@
 import { compareFindings } from './finding-order.ts';
 import { PARSE_ERROR_RULE } from './finding-consistency.ts';
 import { byCodeUnits } from './report-path.ts';
-import { findingSchema, type Finding, HEADER_NAMES, headerProperties, type ReportHeader } from './report-schema.ts';
+import { HEADER_NAMES } from './report-format.ts';
+import { findingSchema, type Finding, headerProperties, type ReportHeader } from './report-schema.ts';
 import type { TSchema } from '@sinclair/typebox';
 
 /** Called with the advice's name, a JSON Pointer and a sentence. */

@@ -12,7 +12,8 @@
 // Not in it: line, column, severity, tool version, root, separator. Two byte-identical lines have one fingerprint;
 // `occurrence` numbers them. The constant never changes: another recipe gets another name.
 import { hash } from 'node:crypto';
-import { FINGERPRINT_VERSION, type Finding } from './report-schema.ts';
+import { FINGERPRINT_VERSION } from './report-format.ts';
+import type { Finding } from './report-schema.ts';
 
 const LONG_LINE_UNITS = 1024;
 const WINDOW_UNITS = 128;

@@ -10,12 +10,12 @@ import { throwIfInterrupted } from './failure.ts';
 import { findingContextCheck, FindingConsistency, type InvariantSink } from './finding-consistency.ts';
 import { checkHeader } from './header-consistency.ts';
 import { type Problem, ProblemList } from './problem.ts';
+import { HEADER_NAMES } from './report-format.ts';
 import {
   type Finding,
   findingCheck,
   findingSchema,
   headerChecks,
-  HEADER_NAMES,
   headerProperties,
   type HeaderName,
   type ReportHeader,

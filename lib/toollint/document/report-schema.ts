@@ -6,19 +6,15 @@
 // each other is not here: see header-consistency.ts and finding-consistency.ts.
 import { type Static, type TProperties, type TSchema, Type } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
-
-/** The only `schemaVersion` (specification, "Versioning", 1). */
-export const SCHEMA_VERSION = 1;
-
-/** The only `finding.fingerprintVersion` (specification, "Versioning", 2). */
-export const FINGERPRINT_VERSION = 'toolLint/v1';
-
-/** The specification's enumerations, in its order. */
-export const EXECUTION_STATUSES = ['complete', 'incomplete', 'no-files'] as const;
-export const DIAGNOSTIC_KINDS = ['parse-error', 'rule-error', 'no-files'] as const;
-export const GATE_STATUSES = ['not-evaluated', 'passed', 'warning', 'failed'] as const;
-export const SEVERITIES = ['error', 'warning', 'info'] as const;
-export const SCOPES = ['file', 'project'] as const;
+import {
+  DIAGNOSTIC_KINDS,
+  EXECUTION_STATUSES,
+  FINGERPRINT_VERSION,
+  GATE_STATUSES,
+  SCHEMA_VERSION,
+  SCOPES,
+  SEVERITIES,
+} from './report-format.ts';
 
 const ordinal = () => Type.Integer({ exclusiveMinimum: 0, maximum: Number.MAX_SAFE_INTEGER });
 const oneOf = <T extends string>(values: readonly T[]) => Type.Union(values.map((value) => Type.Literal(value)));
@@ -105,9 +101,6 @@ export type Summary = ReportHeader['summary'];
 export type Severity = Finding['severity'];
 export type BaselineCounts = NonNullable<ReportHeader['selection']['baseline']>;
 export type HeaderName = keyof ReportHeader;
-
-/** The header's member names, in the order in which they are written. */
-export const HEADER_NAMES = Object.keys(headerProperties) as HeaderName[];
 
 const wholeCheck = TypeCompiler.Compile(reportSchema);
 

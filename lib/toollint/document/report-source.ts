@@ -3,7 +3,6 @@
 import type { ByteSource } from './byte-source.ts';
 import { DocumentParser, type TextProblem } from './document-parser.ts';
 import { ReportFailure } from './failure.ts';
-import { inspectReport } from './inspect-report.ts';
 import type { Finding, ReportHeader } from './report-schema.ts';
 
 /** Header and findings of a valid report. */
@@ -24,6 +23,8 @@ export interface OpenOptions {
 
 /** Reads and judges a report that a verb needs. Throws ReportFailure ('input') when it is not valid. */
 export async function openReport(source: ByteSource, options: OpenOptions = {}): Promise<ReportSource> {
+  // Loaded when a report is read: a scan without a baseline does without the schema.
+  const { inspectReport } = await import('./inspect-report.ts');
   const { header, problems, schema } = await inspectReport(source, { ...options, problemsMax: 1000 });
   const fault = problems.find(
     ({ level, code }) => level === 'schema' || (level === 'consistency' && code !== 'invariant-12'),

@@ -30,18 +30,19 @@ export async function eslintFor(root: string): Promise<EslintCopy> {
   const local = createRequire(join(root, 'package.json'));
   const version = versionAt(local, 'eslint');
   if (version !== undefined && SUPPORTED.test(version)) {
+    lookForJitiIn(undefined);
     const own = createRequire(local.resolve('eslint/package.json'));
     const { ESLint: Class } = local('eslint') as typeof eslint;
     const { builtinRules: rules } = local('eslint/use-at-your-own-risk') as typeof unsupported;
     return { ESLint: Class, builtinRules: rules, version, isOwn: false, typescriptFlags: flagsFor(own) };
   }
-  if (versionAt(local, 'jiti') !== undefined) lookInRootForJiti(root);
+  const rootHasJiti = versionAt(local, 'jiti') !== undefined;
+  lookForJitiIn(rootHasJiti ? root : undefined);
   const [{ ESLint: Class }, { builtinRules: rules }] = await Promise.all([
     import('eslint'),
     import('eslint/use-at-your-own-risk'),
   ]);
-  const typescriptFlags =
-    versionAt(local, 'jiti') === undefined ? flagsFor(createRequire(import.meta.resolve('eslint'))) : [];
+  const typescriptFlags = rootHasJiti ? [] : flagsFor(createRequire(import.meta.resolve('eslint')));
   const copy = { ESLint: Class, builtinRules: rules, version: Class.version, isOwn: true, typescriptFlags };
   return version === undefined ? copy : { ...copy, passedOver: version };
 }
@@ -58,12 +59,19 @@ function versionAt(require: NodeJS.Require, name: string): string | undefined {
   }
 }
 
-function lookInRootForJiti(root: string): void {
-  const parentURL = pathToFileURL(join(root, 'package.json')).href;
+/** Where `jiti` is looked for in place of beside ESLint. The runtime has one table of hooks for all scans of a process. */
+let jitiParent: string | undefined;
+let isHooked = false;
+
+/** From now on; undefined: beside ESLint. */
+function lookForJitiIn(root: string | undefined): void {
+  jitiParent = root === undefined ? undefined : pathToFileURL(join(root, 'package.json')).href;
+  if (isHooked || root === undefined) return;
+  isHooked = true;
   registerHooks({
     resolve: (specifier, context, next) =>
-      specifier === 'jiti' || specifier.startsWith('jiti/')
-        ? next(specifier, { ...context, parentURL })
+      jitiParent !== undefined && (specifier === 'jiti' || specifier.startsWith('jiti/'))
+        ? next(specifier, { ...context, parentURL: jitiParent })
         : next(specifier, context),
   });
 }

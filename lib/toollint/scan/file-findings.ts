@@ -6,7 +6,8 @@ import { compareFindings } from '../document/finding-order.ts';
 import { contentHalf, discriminatorOf, flaggedTexts, placeHalf, sourceLines } from '../document/fingerprint.ts';
 import { oneLine } from '../document/failure.ts';
 import { withoutAbsolutePaths, withoutRoots } from './path-mask.ts';
-import { type Finding, FINGERPRINT_VERSION } from '../document/report-schema.ts';
+import { FINGERPRINT_VERSION } from '../document/report-format.ts';
+import type { Finding } from '../document/report-schema.ts';
 
 const SNIPPET_UNITS_MAX = 200;
 

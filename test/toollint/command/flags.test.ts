@@ -240,6 +240,50 @@ describe('--path-prefix', () => {
   });
 });
 
+describe('where a scan takes its rules and puts its document', () => {
+  it('--config and -c take the place of the configuration that is there', async (t) => {
+    const cwd = await project(t, {
+      'a.js': 'var a;\ndebugger;\n',
+      'ci/other.config.mjs': configText(`{ 'no-debugger': 'error' }`),
+    });
+    for (const [args, rule] of [
+      [[], 'no-var'],
+      [['--config', 'ci/other.config.mjs'], 'no-debugger'],
+      [['-c', join(cwd, 'ci/other.config.mjs')], 'no-debugger'],
+    ] as const) {
+      const { report } = await scanned(cwd, ['a.js', ...args]);
+      assert.deepEqual(
+        report.findings.map(({ ruleId }) => ruleId),
+        [rule],
+      );
+    }
+    assert.equal((await toollint(['scan', '--config', 'ci/other.config.mjs', '--profile', 'none'], { cwd })).code, 2);
+  });
+
+  it('--output writes what -o writes, in any format, and nothing to standard output', async (t) => {
+    const cwd = await project(t, { 'a.js': 'var a;\n' });
+    const { stdout: report } = await toollint(['scan', '--deterministic'], { cwd });
+    for (const flag of ['-o', '--output']) {
+      const { stdout } = await toollint(['scan', '--deterministic', flag, 'out.json'], { cwd });
+      assert.deepEqual([stdout, await readFile(join(cwd, 'out.json'), 'utf8')], ['', report]);
+    }
+    const args = ['scan', '--deterministic', '--format', 'github', '--format', 'report=whole.json', '--output', 'out'];
+    assert.equal((await toollint(args, { cwd })).stdout, '');
+    assert.match(await readFile(join(cwd, 'out'), 'utf8'), /^::error /u);
+    assert.equal(await readFile(join(cwd, 'whole.json'), 'utf8'), report);
+  });
+
+  it('--color never keeps a terminal free of colours, and --color always colours a pipe', async (t) => {
+    const cwd = await project(t, { 'a.js': 'var a;\n' });
+    const shown = async (terminal: number | undefined, ...args: string[]) => {
+      const options = { cwd, ...(terminal === undefined ? {} : { terminal }) };
+      return (await toollint(['scan', '--format', 'pretty', ...args], options)).stdout.includes('\u001b[31m');
+    };
+    assert.deepEqual([await shown(80), await shown(80, '--color', 'never')], [true, false]);
+    assert.deepEqual([await shown(undefined), await shown(undefined, '--color', 'always')], [false, true]);
+  });
+});
+
 describe('limits and leniency', () => {
   it('--max-bytes refuses a longer input, at every verb that reads one, and takes one of that length', async (t) => {
     const cwd = await project(t, {});

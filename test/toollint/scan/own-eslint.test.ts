@@ -62,6 +62,30 @@ describe('the ESLint of a scan', () => {
     }
   });
 
+  it("takes each root's own jiti where the ESLint is ours, and the one beside ESLint where a root has none", async (t) => {
+    const jiti = (rule: string) => ({
+      'node_modules/jiti/package.json': '{ "name": "jiti", "version": "2.7.0", "main": "main.cjs" }',
+      'node_modules/jiti/main.cjs': `exports.createJiti = () => ({
+        import: () => Promise.resolve({ default: [{ files: ['**/*.js'], rules: { '${rule}': 2 } }] }) });`,
+    });
+    const files = {
+      'eslint.config.mjs': null,
+      'eslint.config.ts': `enum Level { Warn = 1 }\nexport default [{ rules: { eqeqeq: Level.Warn as number } }];\n`,
+      'a.js': 'var a = 1 == 2; debugger;\n',
+    };
+    for (const [modules, rule] of [
+      [jiti('no-var'), 'no-var'],
+      [jiti('no-debugger'), 'no-debugger'],
+      [{}, 'eqeqeq'],
+    ] as const) {
+      const { report } = await scanned(await project(t, { ...files, ...modules }), ['a.js']);
+      assert.deepEqual(
+        report.findings.map(({ ruleId }) => ruleId),
+        [rule],
+      );
+    }
+  });
+
   it('says that an old configuration file is there and is not read', async (t) => {
     const cwd = await project(t, { '.eslintrc.json': '{}', 'a.js': 'var a;\n' });
     assert.match((await scanned(cwd, ['a.js'])).stderr, /\.eslintrc\.json is not read: only eslint\.config\.\* is/u);
