@@ -3,14 +3,15 @@
 //
 // Facts measured with ESLint 10.15 on 3,000 files with 240,000 findings: linting all files in one call keeps every
 // result (626 MB); one call per file takes some 14 % longer, 171 MB, and a rule that throws stops one file only.
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { basename, dirname, join, relative, sep } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, relative, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ESLint, Linter, Rule } from 'eslint';
 import { messageOf, ReportFailure } from '../document/failure.ts';
 import { sortedUnique } from '../document/report-path.ts';
 import { bundledConfig } from './bundled-config.ts';
 import { JAVASCRIPT_FILES, TYPESCRIPT_FILES } from './bundled-profile.ts';
+import { hasTypescriptConfig, noConfig, notesOn } from './config-files.ts';
 import { choiceOf, DEFAULT_FILES, DEFAULT_IGNORES } from './config-patterns.ts';
 import { lintIsolated, type RuleFilter } from './crash-isolation.ts';
 import { type EslintCopy, eslintFor } from './eslint-copy.ts';
@@ -195,34 +196,6 @@ class EslintEngine implements LintEngine {
   #masked(text: string): string {
     return text.replaceAll(`${this.#options.root}${sep}`, '').replaceAll(this.#options.root, '.');
   }
-}
-
-/** ESLint's old configuration files, which neither ESLint 9 nor 10 reads by itself. */
-function legacyConfig(root: string): string | undefined {
-  return readdirSync(root)
-    .sort()
-    .find((name) => /^\.eslintrc(?:\.(?:js|cjs|yaml|yml|json))?$/u.test(name));
-}
-
-function notesOn({ root, profile }: EngineOptions, { version, passedOver }: EslintCopy): string[] {
-  const notes: string[] = [];
-  if (passedOver !== undefined)
-    notes.push(`the root has ESLint ${passedOver}, which is not supported: ESLint ${version} is used`);
-  const legacy = profile === null ? legacyConfig(root) : undefined;
-  if (legacy !== undefined) notes.push(`${legacy} is not read: only eslint.config.* is`);
-  return notes;
-}
-
-function hasTypescriptConfig({ root, config }: EngineOptions): boolean {
-  const names = config === undefined ? ['eslint.config.ts', 'eslint.config.mts', 'eslint.config.cts'] : [];
-  return /\.[cm]?ts$/u.test(basename(config ?? '')) || names.some((name) => existsSync(join(root, name)));
-}
-
-/** Told when neither the target nor the command line names rules. */
-function noConfig(root: string): string {
-  const legacy = legacyConfig(root);
-  const seen = legacy === undefined ? '' : ` (${legacy} is there, but is not read)`;
-  return `no eslint.config.* was found for the files${seen}: write one, name one with --config, or take a bundled one with --profile recommended`;
 }
 
 function isConfigMissing(error: unknown): boolean {
