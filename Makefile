@@ -44,7 +44,7 @@ soak: setup ## hold memory level under an even load: 15 minutes; SOAK_SECONDS an
 
 fuzz: setup ## a million mutated requests against a gateway; FUZZ_REQUESTS, FUZZ_SEED, FUZZ_FROM bound, repeat and resume it
 	FUZZ_REQUESTS=$${FUZZ_REQUESTS:-1000000} \
-	  $(NODE) --import tsx --enable-source-maps --test --test-reporter=spec test/fuzz/fuzz.ts
+	  $(NODE) --import tsx --enable-source-maps --test --test-reporter=spec test/fuzz/fuzz.test.ts
 
 # Stryker starts `node`: bin/ has the pinned one under that name.
 mutate: $(INSTALLED) ## mutation score of FILES='lib/ingest/*.ts' by the in-process tests; below 85 % it fails

@@ -178,7 +178,8 @@ export class HttpsServer<T> {
       this.#connections.set(connection, below);
       if (below === undefined) return;
       this.#secured.add(below);
-      this.#room.shakeHands(below, connection.certified);
+      const goes = this.#room.shakeHands(below, connection.certified);
+      if (goes !== undefined) this.#makeGo(goes);
     });
     server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
       const cut = this.#cutHandshakes > 0 && error.code === 'ECONNRESET';

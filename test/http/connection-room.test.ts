@@ -48,30 +48,52 @@ describe('where there is no room for another connection', () => {
 });
 
 describe('of one address', () => {
+  /** Takes them in and through their handshakes; gives who went for the last one. */
+  function come(wide: ConnectionRoom<string>, address: string, certified: boolean, ...names: string[]): string[] {
+    const went: string[] = [];
+    for (const name of names) {
+      assert.equal(wide.enter(name, address), undefined);
+      const goes = wide.shakeHands(name, certified);
+      if (goes !== undefined) went.push(goes);
+    }
+    return went;
+  }
+
   it('only so many strangers stay, however much room there is; others are not touched', () => {
     const wide = room(100, 2);
-    wide.enter('other', '2');
-    wide.enter('a', '1');
-    wide.enter('b', '1');
-    assert.equal(wide.enter('c', '1'), 'a');
-    assert.equal(wide.enter('other2', '2'), undefined);
+    assert.deepEqual(come(wide, '2', false, 'other'), []);
+    assert.deepEqual(come(wide, '1', false, 'a', 'b', 'c', 'd'), ['a', 'b']);
+    assert.deepEqual(come(wide, '2', false, 'other2'), []);
   });
 
   it('known ones do not count', () => {
     const wide = room(100, 2);
     for (const name of ['a', 'b', 'c', 'd']) {
-      assert.equal(wide.enter(name, '1'), undefined);
+      assert.deepEqual(come(wide, '1', true, name), []);
       wide.know(name);
     }
   });
 
   it('one with a good certificate goes after those without', () => {
     const wide = room(100, 2);
-    wide.enter('a', '1');
-    wide.shakeHands('a', true);
-    wide.enter('b', '1');
-    assert.equal(wide.enter('c', '1'), 'b');
-    wide.shakeHands('c', true);
-    assert.equal(wide.enter('d', '1'), 'a');
+    assert.deepEqual(come(wide, '1', true, 'a'), []);
+    assert.deepEqual(come(wide, '1', false, 'b', 'c'), ['b']);
+    assert.deepEqual(come(wide, '1', true, 'd', 'e'), ['c', 'a']);
+  });
+
+  it('none goes that is in the handshake, however many come with it or behind it, while there is room', () => {
+    const wide = room(200, 2);
+    assert.equal(wide.enter('producer', '1'), undefined);
+    for (let at = 0; at < 150; at += 1) assert.equal(wide.enter(`s${at}`, '1'), undefined);
+    for (let at = 0; at < 150; at += 1) assert.notEqual(wide.shakeHands(`s${at}`, false), 'producer');
+    assert.notEqual(wide.shakeHands('producer', true), 'producer');
+  });
+
+  it('so many in the handshake that there is no room cut each other, and nobody of another address', () => {
+    const full = room(4, 2);
+    full.enter('producer', '2');
+    for (const name of ['a', 'b', 'c']) assert.equal(full.enter(name, '1'), undefined);
+    assert.equal(full.enter('d', '1'), 'a');
+    assert.equal(full.enter('e', '1'), 'b');
   });
 });

@@ -242,10 +242,13 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   }
 
   #settleFault(fault: ProtocolFault | 'end of input'): void {
-    const isInBody = this.#latest?.complete === false;
-    if (isInBody && fault === 'end of input') this.#wire.abort();
-    else if (this.#owed > 0) {
-      if (isInBody) this.#latest?.fault(fault === 'end of input' ? 'malformed' : fault);
+    const latest = this.#latest;
+    const isInBody = latest?.complete === false;
+    if (isInBody && fault === 'end of input' && !latest.answered) {
+      // Nothing is owed for that one any more, but the answers before it are.
+      if (this.#owed === 1) this.#wire.end(false);
+    } else if (this.#owed > 0) {
+      if (isInBody) latest.fault(fault === 'end of input' ? 'malformed' : fault);
     } else if (isInBody) this.#wire.end(true);
     else this.#wire.sayLast(fault === 'end of input' ? 'malformed' : fault);
   }

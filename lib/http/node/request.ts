@@ -76,6 +76,10 @@ export class NodeRequest implements HttpRequest {
     return this.#request.complete;
   }
 
+  get answered(): boolean {
+    return this.#response.headersSent;
+  }
+
   get latest(): boolean {
     return this.#owner.isLatest(this);
   }
