@@ -32,7 +32,7 @@ export class ClientTrust {
   // A fleet of connections shares few certificates, and each signature costs a tenth of a millisecond.
   readonly #trusted = new Map<string, Trust & { readonly trusted: true }>();
 
-  /** Revocation lists are wanted for every authority of a chain as soon as there is one, as OpenSSL wants them. */
+  /** As soon as there is one revocation list, every authority of a chain must have one, as OpenSSL requires. */
   constructor(authorities: readonly X509Certificate[], revocations: readonly Revocations[]) {
     this.#authorities = authorities;
     for (const { authority, serials, nextUpdateMs = Number.POSITIVE_INFINITY } of revocations) {
@@ -52,7 +52,7 @@ export class ClientTrust {
    * client has count too.
    * Fact: node 24.21 and 26.10 give a server none of the chain that the client sent. Choice: OpenSSL's word for the
    * chain is taken while the material stays, and refused as soon as it has changed. Revocation lists rule that out:
-   * they are wanted of every authority, so every intermediate is in the authorities' file.
+   * every authority must have one, so every intermediate is in the authorities' file.
    */
   judge(leaf: X509Certificate, vouched: boolean, nowMs: number): Trust {
     const known = this.#trusted.get(leaf.fingerprint256);

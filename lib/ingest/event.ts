@@ -49,7 +49,7 @@ export const EventSchema = Type.Object(
 
 export type Envelope = Static<typeof EventSchema>;
 
-/** One reason why a body is no event: where (JSON Pointer, RFC 6901; `''` is the whole body) and what is wanted. */
+/** One reason why a body is no event: where (JSON Pointer, RFC 6901; `''` is the whole body) and what is expected. */
 export interface EventFault {
   readonly path: string;
   readonly message: string;

@@ -25,7 +25,7 @@ local unread = redis.call('XRANGE', stream, '(' .. found['last-delivered-id'], '
 local unread_count = 0
 if unread then unread_count = tonumber(found.lag) or redis.call('XLEN', stream) end
 
--- Ids compare by their millisecond part here: all that is wanted is an age.
+-- Ids compare by their millisecond part here: only an age is asked for.
 local oldest
 if pending[1] > 0 then oldest = tonumber(string.match(pending[2], '^%d+')) end
 if unread then
