@@ -4,7 +4,16 @@
 // needs and that its user can write nothing in it; it does not show a read-only mount.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { TestProcess } from '../support/gateway.ts';
@@ -49,9 +58,13 @@ function makeBaseImage(): void {
 function makeImage(): void {
   const context = join(folder, 'context');
   mkdirSync(context);
-  cpSync(makePackages(), join(context, 'package'), { recursive: true });
+  const packages = makePackages();
+  cpSync(packages, join(context, 'package'), { recursive: true });
   const npmCache = execFileSync('npm', ['config', 'get', 'cache', '--loglevel=error'], { encoding: 'utf8' }).trim();
-  // npm's cache has what `npm ci` has brought: nothing is fetched from inside.
+  // An installation outside brings into npm's cache what the one inside asks for, where nothing is fetched.
+  const tarball = readdirSync(packages).find((name) => /^ingest-gateway-.*\.tgz$/.test(name)) ?? '';
+  const prefix = ['--prefix', join(folder, 'cached'), '--no-audit', '--no-fund', '--loglevel=error'];
+  execFileSync('npm', ['install', ...prefix, join(packages, tarball)], { stdio: ['ignore', 'ignore', 'pipe'] });
   const volumes = ['--volume', `${npmCache}:/npm-cache`];
   const bases = ['--build-arg', 'BUILD=localhost/base', '--build-arg', 'RUNTIME=localhost/base'];
   build(
