@@ -17,16 +17,12 @@ import {
   type Submission,
 } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
-import type { RedisConnection, Server } from './client.ts';
+import type { RedisConnection } from './client.ts';
 import { withTimeout } from './deadline.ts';
-import { durabilityFaults } from './durability.ts';
-import { NoAnswer, QueueRefusal } from './errors.ts';
-import { indexField } from './id-index.ts';
+import { NoAnswer } from './errors.ts';
 import { OutstandingCalls, settleAll, type Call } from './outstanding-calls.ts';
-import { queueIdentity } from './queue-identity.ts';
+import { dispatcherDialect, streamDialect, type QueueDialect } from './queue-dialect.ts';
 import type { Reply } from './reply.ts';
-import { assertRights } from './rights.ts';
-import { Script } from './script.ts';
 import { STREAM } from './stream-names.ts';
 import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
 
@@ -46,6 +42,7 @@ const OUTCOMES: Readonly<Record<number, Outcome>> = {
   0x31: 'duplicate',
   0x32: 'conflict',
   0x33: 'differing',
+  0x34: 'shed',
 };
 
 export interface StreamQueueOptions {
@@ -59,6 +56,8 @@ export interface StreamQueueOptions {
   /** How long what has not landed stays in the queue, in milliseconds; at least `retentionMs`. */
   readonly unlandedMs?: number;
   readonly stream?: string;
+  /** What is behind the connection: a Redis server (the default), or a dispatcher, which looks after its queues itself. */
+  readonly behind?: 'redis' | 'dispatcher';
   /** Called once for each answered call, with the time it took in seconds and how many events it carried. */
   readonly onCall?: (seconds: number, events: number) => void;
   /** Called with the number of accepted events that the queue lost before they landed. */
@@ -69,19 +68,15 @@ export class StreamQueue implements Queue {
   readonly #connection: RedisConnection<Reply>;
   readonly #timeoutMs: number;
   readonly #log: Log;
-  readonly #retention: string;
-  readonly #retentionMs: number;
-  readonly #stream: string;
   readonly #onCall: (seconds: number, events: number) => void;
-  readonly #accept = new Script('accept.lua', 'entry-name.lua');
-  readonly #find = new Script('find.lua', 'entry-name.lua');
+  readonly #dialect: QueueDialect;
 
   #pending: Submission[] = [];
   #flushScheduled = false;
   readonly #calls: OutstandingCalls;
   #stalledSinceMs: number | undefined;
 
-  readonly #trimmer: StreamTrimmer;
+  readonly #trimmer: StreamTrimmer | undefined;
   readonly #prober: NodeJS.Timeout;
   #probing = false;
   #probedMs = Number.NEGATIVE_INFINITY;
@@ -92,23 +87,25 @@ export class StreamQueue implements Queue {
     this.#timeoutMs = options.enqueueTimeoutMs;
     this.#calls = new OutstandingCalls(options.enqueueTimeoutMs, (sinceMs) => this.#overdue(sinceMs));
     this.#log = options.log;
-    this.#retentionMs = options.retentionMs ?? RETENTION_MS;
-    this.#retention = String(this.#retentionMs);
-    this.#stream = options.stream ?? STREAM;
     this.#onCall = options.onCall ?? (() => undefined);
-    this.#trimmer = new StreamTrimmer({
-      server: this.#connection.values,
-      stream: this.#stream,
-      retentionMs: this.#retentionMs,
-      unlandedMs: options.unlandedMs ?? Math.max(this.#retentionMs, UNLANDED_HOURS_MAX * 3_600_000),
-      log: this.#log,
-      onLost: options.onLost ?? (() => undefined),
-    });
-    this.#trimmer.start();
-    this.#connection.inspect = (server) => this.#inspect(server, options.durability ?? 'warn');
+    const { stream = STREAM, retentionMs = RETENTION_MS, durability = 'warn' } = options;
+    if (options.behind === 'dispatcher') this.#dialect = dispatcherDialect(this.#connection);
+    else {
+      this.#dialect = streamDialect(this.#connection, { stream, retentionMs, durability, log: this.#log });
+      this.#trimmer = new StreamTrimmer({
+        server: this.#connection.values,
+        stream,
+        retentionMs,
+        unlandedMs: options.unlandedMs ?? Math.max(retentionMs, UNLANDED_HOURS_MAX * 3_600_000),
+        log: this.#log,
+        onLost: options.onLost ?? (() => undefined),
+      });
+      this.#trimmer.start();
+    }
+    this.#connection.inspect = (server) => this.#dialect.inspect(server);
     this.#connection.onReady = () => {
       void this.probe();
-      void this.#trimmer.look();
+      void this.#trimmer?.look();
     };
     this.#connection.onLost = (reason) => {
       this.#stalledSinceMs = undefined;
@@ -128,10 +125,11 @@ export class StreamQueue implements Queue {
 
   async find(id: string, producer: string): Promise<QueueLookup> {
     if (this.#stalledSinceMs !== undefined) return { kind: 'unavailable' };
-    const command = this.#find.command(this.#stream);
-    command.push(this.#retention, indexField(id), producer);
+    const { find, field } = this.#dialect;
+    const command = find.begin();
+    command.push(field(id), producer);
     try {
-      const reply = await withTimeout(this.#find.run(this.#connection, command), this.#timeoutMs);
+      const reply = await withTimeout(find.run(command), this.#timeoutMs);
       if (reply.array() === undefined) return { kind: 'unknown' };
       const acceptedAtMs = Number.parseInt(reply.text(), 10);
       return { kind: 'found', event: { text: reply.bytes().toString('utf8'), acceptedAtMs } };
@@ -154,9 +152,8 @@ export class StreamQueue implements Queue {
     if (this.#probing) return this.state();
     this.#probing = true;
     try {
-      const command = this.#accept.command(this.#stream);
-      command.push(this.#retention);
-      await withTimeout(this.#accept.run(this.#connection, command), PROBE_TIMEOUT_MS);
+      const { accept } = this.#dialect;
+      await withTimeout(accept.run(accept.begin()), PROBE_TIMEOUT_MS);
       this.#probedMs = performance.now();
       this.#stalledSinceMs = undefined;
       this.#says(undefined);
@@ -172,18 +169,9 @@ export class StreamQueue implements Queue {
 
   async close(): Promise<void> {
     clearInterval(this.#prober);
-    this.#trimmer.stop();
+    this.#trimmer?.stop();
     await this.#connection.close();
     this.#calls.close();
-  }
-
-  async #inspect(server: Server, durability: 'warn' | 'require'): Promise<void> {
-    await assertRights(server, this.#stream, 'gateway');
-    await queueIdentity(server, this.#stream);
-    const faults = await durabilityFaults(server);
-    if (faults.length > 0 && durability === 'require')
-      throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
-    for (const fault of faults) this.#log.warn({ fault }, 'the queue may lose accepted events');
   }
 
   readonly #flush = (): void => {
@@ -199,8 +187,8 @@ export class StreamQueue implements Queue {
 
   /** Sends one call with the submissions from `from` on, as many as it may carry; gives where the next one begins. */
   #send(submissions: readonly Submission[], from: number): number {
-    const command = this.#accept.command(this.#stream);
-    command.push(this.#retention);
+    const { accept, field } = this.#dialect;
+    const command = accept.begin();
     const events: string[] = [];
     let at = from;
     for (let characters = 0; at < submissions.length && at - from < CALL_EVENTS_MAX; at += 1) {
@@ -208,12 +196,12 @@ export class StreamQueue implements Queue {
       if (submission === undefined) break;
       characters += submission.text.length;
       if (characters > CALL_CHARACTERS_MAX && at > from) break;
-      command.push(indexField(submission.id));
+      command.push(field(submission.id));
       events.push(submission.producer, submission.text);
     }
     command.push(...events);
     const carried = from === 0 && at === submissions.length ? submissions : submissions.slice(from, at);
-    const answer = this.#accept.run(this.#connection, command);
+    const answer = accept.run(command);
     const call = this.#calls.began(carried);
     answer.then(
       (reply) => this.#answered(call, reply),
