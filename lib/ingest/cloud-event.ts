@@ -9,7 +9,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { EventFault, InvalidEvent } from './event.ts';
 
-/** A header field: its name in lower case, its value as HTTP gives it (latin1). */
+/** A header field: its name in lower case, its value as HTTP gives it, one character for each byte. */
 export type HeaderField = readonly [name: string, value: string];
 
 export interface StructuredEvent {
@@ -59,6 +59,14 @@ export function structuredEvent(
   return { valid: true, body: Buffer.from(`{${members.join(',')}${data}}`) };
 }
 
+/** What the sender of a CloudEvent should know of its type, where CloudEvents allows that type and the envelope does not. */
+export function typeAdvice(body: Buffer): string | undefined {
+  const value = jsonValue(body);
+  const type = typeof value === 'object' && value !== null && 'type' in value ? value.type : undefined;
+  if (typeof type !== 'string' || !/[/:]/.test(type)) return undefined;
+  return 'CloudEvents allows "/" and ":" in a type, this service takes dotted words only, such as com.example.order.placed';
+}
+
 function attributesOf(fields: Iterable<HeaderField>, faults: EventFault[]): Map<string, string> {
   const attributes = new Map<string, string>();
   for (const [field, raw] of fields) {
@@ -102,12 +110,15 @@ function dataMember(contentType: string | undefined, body: Buffer): string | Eve
   return `,"data_base64":"${body.toString('base64')}"`;
 }
 
-function jsonText(body: Buffer): string | undefined {
+/** The body as text where it is JSON. */
+const jsonText = (body: Buffer): string | undefined =>
+  jsonValue(body) === undefined ? undefined : body.toString('utf8');
+
+/** Undefined where the body is no JSON, which has no such value. */
+function jsonValue(body: Buffer): unknown {
   if (!isUtf8(body)) return undefined;
-  const text = body.toString('utf8');
   try {
-    JSON.parse(text);
-    return text;
+    return JSON.parse(body.toString('utf8'));
   } catch {
     return undefined;
   }
