@@ -4,11 +4,11 @@
 // body (413, 408, 400) → envelope (400) → queue (202, 409, 503). The producer is judged before a byte of the body is read.
 //
 // Invariant: what was admitted is released exactly once, whatever ends the exchange.
-import type { Outcome, Queue, Submission } from '../ingest/queue.ts';
+import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts';
 import { JSON_TYPE, problem, refusalOf, type Challenge, type GatewayAnswer } from './answers.ts';
 import type { Admission } from './admission.ts';
 import type { Authority } from '../identity/authority.ts';
-import { eventReader, type EventReader } from './event-reader.ts';
+import { eventReader, type EventId, type EventReader } from './event-reader.ts';
 import type { BodyHandler, Exchange } from './exchange.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import type { Verdict } from '../identity/producer-identity.ts';
@@ -19,6 +19,7 @@ export interface AcceptEventOptions {
   readonly admission: Admission;
   readonly metrics: GatewayMetrics;
   readonly bodyBytesMax: number;
+  readonly eventId: EventId;
   readonly challenge: Challenge;
 }
 
@@ -46,7 +47,7 @@ function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
   }
   if (verdict.kind !== 'producer') return refusalOf(verdict, options.challenge, request.authorization);
   exchange.connection.know();
-  const read = eventReader(request);
+  const read = eventReader(request, options.eventId);
   if (typeof read !== 'function') return read;
   const announced = request.contentLength ?? 0;
   if (announced > options.bodyBytesMax) return tooLarge(options);
@@ -67,6 +68,7 @@ class Acceptance implements BodyHandler, Submission {
   #admittedBytes: number;
   #id = '';
   #text = '';
+  #notes: EventNotes | undefined;
 
   constructor(
     options: AcceptEventOptions,
@@ -90,11 +92,16 @@ class Acceptance implements BodyHandler, Submission {
     return this.#text;
   }
 
+  get notes(): EventNotes | undefined {
+    return this.#notes;
+  }
+
   body(body: Buffer): GatewayAnswer | undefined {
     const event = this.#read(body);
     if (!event.valid) return problem('invalidEvent', event.detail, event.errors);
     this.#id = event.id;
     this.#text = event.text;
+    this.#notes = event.notes;
     this.#options.queue.submit(this);
     return undefined;
   }

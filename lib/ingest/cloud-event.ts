@@ -7,7 +7,7 @@
 //
 // What it does not do: hold `id` and `type` against the envelope's schema; parseEvent does that to the result.
 import { isUtf8 } from 'node:buffer';
-import type { EventFault, InvalidEvent } from './event.ts';
+import { isEventId, NAME_CHARACTERS_MAX, type EventFault, type InvalidEvent, type ValidEvent } from './event.ts';
 
 /** A header field: its name in lower case, its value as HTTP gives it, one character for each byte. */
 export type HeaderField = readonly [name: string, value: string];
@@ -65,6 +65,21 @@ export function typeAdvice(body: Buffer): string | undefined {
   const type = typeof value === 'object' && value !== null && 'type' in value ? value.type : undefined;
   if (typeof type !== 'string' || !/[/:]/.test(type)) return undefined;
   return 'CloudEvents allows "/" and ":" in a type, this service takes dotted words only, such as com.example.order.placed';
+}
+
+/**
+ * The id that a CloudEvent's `source` and `id` make together, by which CloudEvents tells events apart: `<source> <id>`. A source is a
+ * URI reference, which holds no space, so no two pairs make the same. Gives what is wrong where they make none.
+ */
+export function sourceAndId({ id, text }: ValidEvent): string | EventFault {
+  const path = '/source';
+  const { source } = JSON.parse(text) as { readonly source?: unknown };
+  if (typeof source !== 'string' || source === '' || source.includes(' '))
+    return { path, message: "must be a URI reference, which holds no space: it is part of the event's id here" };
+  const both = `${source} ${id}`;
+  if (isEventId(both)) return both;
+  const charactersMax = NAME_CHARACTERS_MAX - 1;
+  return { path, message: `must have, with the id, at most ${charactersMax} characters, and no control characters` };
 }
 
 function attributesOf(fields: Iterable<HeaderField>, faults: EventFault[]): Map<string, string> {
