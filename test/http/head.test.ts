@@ -37,7 +37,9 @@ describe('a plain head', () => {
 
   it('gives the fields of a CloudEvent, whatever they are named and hold, and no others', () => {
     const names = ['ce-id', 'CE-Type', 'ce-', 'ce-expect-this', 'ce', 'c', 'cement', 'ac-e', 'ce-id'];
-    const head = plainHead(PLAIN.replace('Host: g', ['Host: g', ...names.map((name) => `${name}:\t"a b" `)].join('\r\n')));
+    const head = plainHead(
+      PLAIN.replace('Host: g', ['Host: g', ...names.map((name) => `${name}:\t"a b" `)].join('\r\n')),
+    );
     assert.deepEqual(
       head.cloudEventFields,
       ['ce-id', 'ce-type', 'ce-', 'ce-expect-this', 'ce-id'].map((name) => [name, '"a b"']),
