@@ -8,7 +8,7 @@
 // Limits: IN_FLIGHT_MAX events and look-ups and IN_FLIGHT_BYTES_MAX of bodies in each queue. Nothing else is kept: no body
 // outlives its answer. How long a queue may take, and when it is not asked at all, is the affair of the queue's own adapter.
 import { partitionOf } from '../ingest/partition.ts';
-import type { Outcome, Queue, QueueLookup, QueueState, Submission } from '../ingest/queue.ts';
+import type { EventNotes, Outcome, Queue, QueueLookup, QueueState, Submission } from '../ingest/queue.ts';
 import type { Counter } from '../telemetry/instruments.ts';
 
 /** The two queues: an even hash leads to the first one, an odd one to the second. */
@@ -125,6 +125,7 @@ class Dispatched implements Submission {
   readonly id: string;
   readonly producer: string;
   readonly text: string;
+  readonly notes: EventNotes | undefined;
   readonly #dispatcher: Dispatcher;
   readonly #submission: Submission;
   readonly #traffic: Traffic;
@@ -134,6 +135,7 @@ class Dispatched implements Submission {
     this.id = submission.id;
     this.producer = submission.producer;
     this.text = submission.text;
+    this.notes = submission.notes;
     this.#dispatcher = dispatcher;
     this.#submission = submission;
     this.#traffic = traffic;

@@ -14,16 +14,19 @@ import { Script } from './script.ts';
 import type { Log } from '../process/log.ts';
 
 /** A command that is begun here, and completed by whoever has the arguments. */
-export interface Call {
-  begin(): string[];
+export interface Call<Begin extends readonly unknown[]> {
+  begin(...how: Begin): string[];
   run(command: readonly string[]): Promise<Reply>;
 }
 
 export interface QueueDialect {
-  /** The id of each event, then producer and body of each, as accept.lua describes; without events it is a probe. */
-  readonly accept: Call;
+  /**
+   * The id of each event, then producer and body of each, and where it is begun as `wide` its notes, as accept.lua describes;
+   * without events it is a probe.
+   */
+  readonly accept: Call<[wide: boolean]>;
   /** Id and producer; see find.lua. */
-  readonly find: Call;
+  readonly find: Call<[]>;
   /** How both have an id. */
   readonly field: (id: string) => string;
   /** Asks a new connection's server whether this program may work with it. Rejects with a QueueRefusal where waiting does not help. */
@@ -40,13 +43,14 @@ export interface StreamDialectOptions {
 /** For a stream on a Redis server. */
 export function streamDialect(connection: RedisConnection<Reply>, options: StreamDialectOptions): QueueDialect {
   const { stream, retentionMs, durability, log } = options;
-  const call = (script: Script): Call => ({
-    begin: () => {
+  const [plain, wide] = [String(retentionMs), `${retentionMs} notes`];
+  const call = (script: Script) => ({
+    begin: (isWide = false) => {
       const command = script.command(stream);
-      command.push(String(retentionMs));
+      command.push(isWide ? wide : plain);
       return command;
     },
-    run: (command) => script.run(connection, command),
+    run: (command: readonly string[]) => script.run(connection, command),
   });
   return {
     accept: call(new Script('accept.lua', 'entry-name.lua')),
@@ -65,16 +69,17 @@ export function streamDialect(connection: RedisConnection<Reply>, options: Strea
 
 /** The commands of a dispatcher. Their arguments and answers are those of the scripts, without stream and retention. */
 export const DISPATCHER_ACCEPT = 'INGEST.ACCEPT';
+export const DISPATCHER_ACCEPT_WIDE = 'INGEST.ACCEPT.NOTES';
 export const DISPATCHER_FIND = 'INGEST.FIND';
 /** What a dispatcher calls itself in its answer to HELLO. */
 export const DISPATCHER_NAME = 'ingest-dispatcher';
 
 /** For a dispatcher. */
 export function dispatcherDialect(connection: RedisConnection<Reply>): QueueDialect {
-  const call = (name: string): Call => ({ begin: () => [name], run: (command) => connection.send(command) });
+  const run = (command: readonly string[]): Promise<Reply> => connection.send(command);
   return {
-    accept: call(DISPATCHER_ACCEPT),
-    find: call(DISPATCHER_FIND),
+    accept: { begin: (wide) => [wide ? DISPATCHER_ACCEPT_WIDE : DISPATCHER_ACCEPT], run },
+    find: { begin: () => [DISPATCHER_FIND], run },
     field: (id) => id,
     inspect: async (server) => {
       const hello = (await server.send(['HELLO'])) as readonly RedisValue[];

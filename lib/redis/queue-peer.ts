@@ -8,8 +8,9 @@
 // Limits: COMMAND_BYTES_MAX for a command. What does not follow the protocol costs the connection.
 import type { Socket } from 'node:net';
 import { version } from '../process/program.ts';
-import type { Outcome, Queue, Submission } from '../ingest/queue.ts';
-import { DISPATCHER_ACCEPT, DISPATCHER_FIND, DISPATCHER_NAME } from './queue-dialect.ts';
+import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts';
+import { notesOf } from './entry-notes.ts';
+import { DISPATCHER_ACCEPT, DISPATCHER_ACCEPT_WIDE, DISPATCHER_FIND, DISPATCHER_NAME } from './queue-dialect.ts';
 import { ReplyAssembler, type Reply } from './reply.ts';
 
 /** The longest body that a gateway can be set to take (64 MiB), and what stands around it. */
@@ -117,7 +118,10 @@ export class QueuePeer {
     }
     switch (name) {
       case DISPATCHER_ACCEPT:
-        this.#accept(command, parts, answer);
+        this.#accept(command, parts / 3, false, answer);
+        return;
+      case DISPATCHER_ACCEPT_WIDE:
+        this.#accept(command, parts / 4, true, answer);
         return;
       case DISPATCHER_FIND:
         this.#find(command, answer);
@@ -142,8 +146,7 @@ export class QueuePeer {
     }
   }
 
-  #accept(command: Reply, parts: number, answer: Answer): void {
-    const count = parts / 3;
+  #accept(command: Reply, count: number, wide: boolean, answer: Answer): void {
     if (!Number.isInteger(count)) throw new Error('an accepting call with a part too few');
     const { queue } = this.#grant;
     if (count === 0) {
@@ -162,7 +165,9 @@ export class QueuePeer {
         producerBytes = command.bytes();
         producer = producerBytes.toString('utf8');
       }
-      queue.submit(new DispatchedEvent(ids[at] ?? '', producer, command.utf8(), verdicts, at));
+      const text = command.utf8();
+      const notes = wide ? notesOf(command.utf8()) : undefined;
+      queue.submit(new DispatchedEvent({ id: ids[at] ?? '', producer, text, notes }, verdicts, at));
     }
   }
 
@@ -259,17 +264,20 @@ class Verdicts {
   }
 }
 
+/** An event in its place of a call. */
 class DispatchedEvent implements Submission {
   readonly id: string;
   readonly producer: string;
   readonly text: string;
+  readonly notes: EventNotes | undefined;
   readonly #verdicts: Verdicts;
   readonly #at: number;
 
-  constructor(id: string, producer: string, text: string, verdicts: Verdicts, at: number) {
+  constructor({ id, producer, text, notes }: Omit<Submission, 'settle'>, verdicts: Verdicts, at: number) {
     this.id = id;
     this.producer = producer;
     this.text = text;
+    this.notes = notes;
     this.#verdicts = verdicts;
     this.#at = at;
   }

@@ -21,6 +21,7 @@ import type { RedisConnection } from './client.ts';
 import { withTimeout } from './deadline.ts';
 import { NoAnswer } from './errors.ts';
 import { OutstandingCalls, settleAll, type Call } from './outstanding-calls.ts';
+import { membersOf } from './entry-notes.ts';
 import { dispatcherDialect, streamDialect, type QueueDialect } from './queue-dialect.ts';
 import type { Reply } from './reply.ts';
 import { STREAM } from './stream-names.ts';
@@ -153,7 +154,7 @@ export class StreamQueue implements Queue {
     this.#probing = true;
     try {
       const { accept } = this.#dialect;
-      await withTimeout(accept.run(accept.begin()), PROBE_TIMEOUT_MS);
+      await withTimeout(accept.run(accept.begin(false)), PROBE_TIMEOUT_MS);
       this.#probedMs = performance.now();
       this.#stalledSinceMs = undefined;
       this.#says(undefined);
@@ -187,8 +188,10 @@ export class StreamQueue implements Queue {
 
   /** Sends one call with the submissions from `from` on, as many as it may carry; gives where the next one begins. */
   #send(submissions: readonly Submission[], from: number): number {
+    // Fact: an argument more costs every event. Choice: only a call with such events has it.
+    const wide = submissions.some(({ notes }) => notes !== undefined);
     const { accept, field } = this.#dialect;
-    const command = accept.begin();
+    const command = accept.begin(wide);
     const events: string[] = [];
     let at = from;
     for (let characters = 0; at < submissions.length && at - from < CALL_EVENTS_MAX; at += 1) {
@@ -198,6 +201,7 @@ export class StreamQueue implements Queue {
       if (characters > CALL_CHARACTERS_MAX && at > from) break;
       command.push(field(submission.id));
       events.push(submission.producer, submission.text);
+      if (wide) events.push(membersOf(submission.notes));
     }
     command.push(...events);
     const carried = from === 0 && at === submissions.length ? submissions : submissions.slice(from, at);
