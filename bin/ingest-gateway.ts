@@ -21,7 +21,7 @@ import { onStopSignals } from '../lib/process/shutdown.ts';
 import { loadTlsMaterial, TlsMaterialError, watchTlsMaterial, type TlsFiles } from '../lib/identity/tls-material.ts';
 import { WarehouseMisconfigured } from '../lib/ingest/warehouse.ts';
 import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
-import { inspectQueue, inspectWarehouse, queueFailure, quietLog } from './check-connect.ts';
+import { inspectQueue, inspectWarehouse, queueFailure, queueRefused, quietLog } from './check-connect.ts';
 import { bindFailure, startDaemon } from './start.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
@@ -192,7 +192,7 @@ async function startQueue(
   for (;;) {
     const state = connection.ready ? await queue.probe() : undefined;
     if (state?.available === true) break;
-    if (refusal !== undefined) throw queueFailure(config.queueUri, refusal.message);
+    if (refusal !== undefined) throw queueRefused(config.queueUri, refusal);
     if (performance.now() > deadline) {
       const reason = state?.available === false ? state.reason : connection.lastError;
       throw queueFailure(

@@ -7,7 +7,7 @@
 // `duplicate` are said only after Redis has answered so. While a call is overdue the queue counts as stalled and
 // refuses at once, so a frozen server makes at most one time-out's worth of submissions wait in memory.
 //
-// Not done here: Redis Cluster, and waiting for replicas.
+// Not done here: several partitions (partitioned-queue.ts).
 import {
   RETENTION_MS,
   type Outcome,
@@ -23,7 +23,7 @@ import { durabilityFaults } from './durability.ts';
 import { NoAnswer, QueueRefusal } from './errors.ts';
 import { indexField } from './id-index.ts';
 import { OutstandingCalls, settleAll, type Call } from './outstanding-calls.ts';
-import { queueIdentity } from './queue-identity.ts';
+import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
 import type { Reply } from './reply.ts';
 import { assertRights } from './rights.ts';
 import { Script } from './script.ts';
@@ -59,6 +59,8 @@ export interface StreamQueueOptions {
   /** How long what has not landed stays in the queue, in milliseconds; at least `retentionMs`. */
   readonly unlandedMs?: number;
   readonly stream?: string;
+  /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
+  readonly identify?: (server: Server) => Promise<QueueIdentity>;
   /** Called once for each answered call, with the time it took in seconds and how many events it carried. */
   readonly onCall?: (seconds: number, events: number) => void;
   /** Called with the number of accepted events that the queue lost before they landed. */
@@ -72,6 +74,7 @@ export class StreamQueue implements Queue {
   readonly #retention: string;
   readonly #retentionMs: number;
   readonly #stream: string;
+  readonly #identify: (server: Server) => Promise<QueueIdentity>;
   readonly #onCall: (seconds: number, events: number) => void;
   readonly #accept = new Script('accept.lua', 'entry-name.lua');
   readonly #find = new Script('find.lua', 'entry-name.lua');
@@ -95,6 +98,7 @@ export class StreamQueue implements Queue {
     this.#retentionMs = options.retentionMs ?? RETENTION_MS;
     this.#retention = String(this.#retentionMs);
     this.#stream = options.stream ?? STREAM;
+    this.#identify = options.identify ?? ((server) => queueIdentity(server, this.#stream));
     this.#onCall = options.onCall ?? (() => undefined);
     this.#trimmer = new StreamTrimmer({
       server: this.#connection.values,
@@ -149,6 +153,10 @@ export class StreamQueue implements Queue {
     return { available: true };
   }
 
+  states(): readonly QueueState[] {
+    return [this.state()];
+  }
+
   /** Asks the queue once whether it would take an event. A write that writes nothing: full and read-only are told too. */
   async probe(): Promise<QueueState> {
     if (this.#probing) return this.state();
@@ -179,7 +187,7 @@ export class StreamQueue implements Queue {
 
   async #inspect(server: Server, durability: 'warn' | 'require'): Promise<void> {
     await assertRights(server, this.#stream, 'gateway');
-    await queueIdentity(server, this.#stream);
+    await this.#identify(server);
     const faults = await durabilityFaults(server);
     if (faults.length > 0 && durability === 'require')
       throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
