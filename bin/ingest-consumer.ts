@@ -16,7 +16,7 @@ import type { Log } from '../lib/process/log.ts';
 import { consumerMetrics } from '../lib/consumer/metrics.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
-import { inspectQueue, inspectWarehouse, queueFailure } from './check-connect.ts';
+import { inspectQueue, inspectWarehouse, queueFailure, queueRefused } from './check-connect.ts';
 import { bindFailure, startDaemon } from './start.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
@@ -103,7 +103,7 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
 /** Connects and takes a place among the replicas. Throws a StartFailure when either cannot be had in time. */
 async function startQueue(config: ConsumerConfig, reader: StreamReader, stopped: AbortSignal, log: Log): Promise<void> {
   const opened = await reader.open(QUEUE_START_MS).catch((cause: unknown) => {
-    throw cause instanceof QueueRefusal ? queueFailure(config.queueUri, cause.message) : cause;
+    throw cause instanceof QueueRefusal ? queueRefused(config.queueUri, cause) : cause;
   });
   if (stopped.aborted) return;
   if (!opened && reader.waiting) {

@@ -6,7 +6,6 @@ import { audienceUri } from '../lib/identity/producer-identity.ts';
 import type { TokenVerifier } from '../lib/identity/token-verifier.ts';
 import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
-import type { QueueRefusal } from '../lib/redis/errors.ts';
 import { developmentCertificates } from '../lib/identity/development-certificates.ts';
 import { addressText, errno } from '../lib/process/env.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
@@ -24,9 +23,16 @@ import {
 } from '../lib/identity/tls-material.ts';
 import { WarehouseMisconfigured } from '../lib/ingest/warehouse.ts';
 import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
-import { dispatcherName, inspectQueue, inspectWarehouse, queueFailure, quietLog } from './check-connect.ts';
+import {
+  dispatcherName,
+  inspectQueue,
+  inspectWarehouse,
+  queueFailure,
+  queueRefused,
+  quietLog,
+} from './check-connect.ts';
 import { bindFailure, startDaemon } from './start.ts';
-import { openQueue, type OpenedQueue } from './queue-adapter.ts';
+import { openQueue, startQueue, type OpenedQueue } from './queue-adapter.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
 const NAME = 'ingest-gateway';
@@ -58,7 +64,7 @@ async function connect(config: GatewayConfig, found: (line: string) => void): Pr
   const about = isDispatcher(config.queueUri) ? dispatcherName(config.queueUri) : await inspectQueue(config.queueUri);
   const opened = openQueue({ ...queueOptions(config, quietLog), certificate: () => material?.context ?? {} });
   try {
-    await startQueue(config, opened);
+    await start(config, opened);
     found(`${about}, takes events`);
   } finally {
     await opened.queue.close();
@@ -98,7 +104,7 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
     onRefused: () => metrics.tlsReloadFailures.add(),
   });
   const keyWatch = watchTokenKeys(verifier, gateway, log);
-  await startQueue(config, opened);
+  await start(config, opened);
   void warehouse?.probe().catch((cause: unknown) => {
     const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
     log.warn(
@@ -189,25 +195,15 @@ async function tokenVerifier(config: GatewayConfig): Promise<TokenVerifier | und
   }
 }
 
-/** Connects, and asks until the queue would take an event. Throws a StartFailure when it does not in time, or where it is refused. */
-async function startQueue(config: GatewayConfig, { connection, queue }: OpenedQueue): Promise<void> {
-  let refusal: QueueRefusal | undefined;
-  connection.onRefused = (cause) => (refusal ??= cause);
-  connection.open();
-  const deadline = performance.now() + QUEUE_START_MS;
-  for (;;) {
-    const state = connection.ready ? await queue.probe() : undefined;
-    if (state?.available === true) break;
-    if (refusal !== undefined) throw queueFailure(config.queueUri, refusal.message);
-    if (performance.now() > deadline) {
-      const reason = state?.available === false ? state.reason : connection.lastError;
-      throw queueFailure(
-        config.queueUri,
-        `the queue takes no events (${reason}); check that the server runs, is reachable and can be written to`,
-      );
-    }
-    await new Promise((resolve) => setTimeout(resolve, 25));
-  }
+/** Throws a StartFailure where the queue takes no event in time, or is refused. */
+async function start(config: GatewayConfig, opened: OpenedQueue): Promise<void> {
+  const why = await startQueue(opened, QUEUE_START_MS);
+  if (why === undefined) return;
+  if (typeof why !== 'string') throw queueRefused(config.queueUri, why);
+  throw queueFailure(
+    config.queueUri,
+    `the queue takes no events (${why}); check that the server runs, is reachable and can be written to`,
+  );
 }
 
 /** The process endpoints on an address of their own, where one is configured. Throws a StartFailure. */

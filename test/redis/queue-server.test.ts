@@ -65,6 +65,7 @@ describe('the server of a queue', () => {
         submission.id === 'slow' ? void held.push(() => submission.settle('shed')) : memory.submit(submission),
       find: (id, producer) => memory.find(id, producer),
       state: () => memory.state(),
+      states: () => memory.states(),
       close: () => memory.close(),
     };
     const { port } = await serve(slow);
@@ -140,6 +141,7 @@ describe('the server of a queue', () => {
       submit: (submission) => void held.push(() => memory.submit(submission)),
       find: (id, producer) => memory.find(id, producer),
       state: () => memory.state(),
+      states: () => memory.states(),
       close: () => memory.close(),
     };
     const { server, port } = await serve(slow);
