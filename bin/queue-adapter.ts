@@ -1,10 +1,12 @@
-// The accepting side of the queue that a URI names.
+// Both sides of the queue that a URI names.
 import { isDispatcher } from '../lib/gateway/config.ts';
 import type { Queue } from '../lib/ingest/queue.ts';
 import { byteConnection, type ConnectionOptions, type RedisConnection } from '../lib/redis/client.ts';
 import type { QueueRefusal } from '../lib/redis/errors.ts';
 import { PartitionedQueue } from '../lib/redis/partitioned-queue.ts';
 import type { Reply } from '../lib/redis/reply.ts';
+import { PartitionedReader } from '../lib/redis/partitioned-reader.ts';
+import { memberName, StreamReader, type StreamReaderOptions } from '../lib/redis/stream-reader.ts';
 import { StreamQueue, type StreamQueueOptions } from '../lib/redis/stream-queue.ts';
 
 /** The port of a dispatcher when its URI names none. */
@@ -73,4 +75,15 @@ export function serverUri(uri: string): string {
   const url = new URL(uri.replace(/^dispatcher(s?):/, 'redis$1:'));
   if (url.port === '') url.port = DISPATCHER_PORT;
   return url.href;
+}
+
+export type OpenedReader = StreamReader | PartitionedReader;
+
+/** The reading side of one queue, or of several as if they were one: they are landed together, and replicas counted in the first. */
+export function openReader(uris: string, options: Omit<StreamReaderOptions, 'uri'>): OpenedReader {
+  const name = memberName();
+  const readers = uris.split(' ').map((uri) => new StreamReader({ ...options, uri, name }));
+  const [first] = readers;
+  if (readers.length === 1 && first !== undefined) return first;
+  return new PartitionedReader(new Map(readers.map((reader, at) => [String(at), reader])), options.log);
 }
