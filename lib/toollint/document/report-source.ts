@@ -16,7 +16,7 @@ export interface ReportSource {
 }
 
 /** What an input must be besides well-formed. */
-export interface OpenOptions {
+interface OpenOptions {
   /** Default true: invariants too, except the numbering of occurrences, which nothing reads. */
   readonly consistency?: boolean;
   readonly signal?: AbortSignal | undefined;

@@ -7,7 +7,7 @@
 // fraction); a literal is inexact when it overflows or when rounding makes or changes an integer.
 
 /** One thing wrong with a piece of JSON text. `offset` counts UTF-16 units from the start of the text. */
-export interface JsonProblem {
+interface JsonProblem {
   readonly code: 'syntax' | 'duplicate-member' | 'inexact-number';
   readonly pointer: string;
   readonly message: string;

@@ -22,8 +22,9 @@ async function matched(before: Finding[], now: readonly (Finding | undefined)[])
     if (finding === undefined) matcher.skip();
     else matcher.offer(finding);
   }
-  const { newIssues, unchanged, missing, isNew } = matcher.finish();
-  const news = now.flatMap((_, index) => (isNew(index) ? [index] : []));
+  const result = matcher.finish();
+  const { newIssues, unchanged, missing } = result;
+  const news = now.flatMap((_, index) => (result.isNew(index) ? [index] : []));
   return { counts: [newIssues, unchanged, missing.length], news, missing: missing.map(({ index }) => index) };
 }
 
@@ -129,6 +130,9 @@ describe('the choice among equal lines', () => {
     assert.deepEqual(chosen([10, 20, 30], [5, 15, 25, 35, 100]), [15, 25, 35]);
     assert.deepEqual(chosen([10, 20, 30], [10, 50, 60, 70]), [10, 50, 60]);
     assert.deepEqual(chosen([10, 20, 30], [1, 2, 3, 30, 40, 50]), [30, 40, 50]);
+    assert.deepEqual(chosen([4, 8, 10], [4, 5, 6, 10]), [4, 6, 10]);
+    assert.deepEqual(chosen([3, 7, 8], [3, 4, 6, 8, 10]), [4, 8, 10]);
+    assert.deepEqual(chosen([1, 5, 7], [1, 3, 5, 6, 8, 12]), [1, 6, 8]);
     assert.deepEqual(chosen([5], [1, 9]), [9]);
     assert.deepEqual(chosen([5], [4, 9]), [4]);
   });

@@ -70,6 +70,10 @@ describe('the verdict of a gate', () => {
       );
   });
 
+  it('counts a finding without a category in no category', () => {
+    assert.deepEqual([...subject().tally.byCategory], [['layout', 2]]);
+  });
+
   it('draws the line exactly at the threshold', () => {
     for (const [op, verdicts] of [
       ['>', [true, false, false]],
