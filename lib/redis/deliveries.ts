@@ -1,11 +1,14 @@
 // Entries of a stream as deliveries, read from the bytes of Redis' answer.
 import { isUtf8 } from 'node:buffer';
-import type { Delivery } from '../ingest/queue.ts';
+import type { Delivery, EventNotes } from '../ingest/queue.ts';
 import { TIME_MS_MAX } from '../ingest/warehouse.ts';
 import type { Reply } from './reply.ts';
 
-/** Names of an entry's members. */
-const MEMBERS = [Buffer.from('body'), Buffer.from('producer')];
+/** Names of an entry's members: those of every entry, and those that are notes. */
+const NOTES = ['id'] as const satisfies readonly (keyof EventNotes)[];
+const MEMBERS = ['body', 'producer', ...NOTES].map((name) => Buffer.from(name));
+/** Nearly every entry's. */
+const NO_NOTES: EventNotes = Object.freeze({});
 
 /** An array of entries. `source`: see Delivery. */
 export const deliveriesOf = (reply: Reply, source: string): Delivery[] =>
@@ -26,6 +29,7 @@ function deliveryOf(reply: Reply, source: string): Delivery {
   if (members === undefined) return droppedDelivery(entry, source);
   let producer: string | undefined;
   let body: Buffer | undefined;
+  let notes = NO_NOTES;
   for (let left = members; left > 0; left -= 2) {
     const member = reply.oneOf(MEMBERS);
     if (member === 1) {
@@ -33,9 +37,11 @@ function deliveryOf(reply: Reply, source: string): Delivery {
       continue;
     }
     const value = reply.bytes();
+    const note = NOTES[member - 2];
     if (member === 0) body = value;
+    else if (note !== undefined) notes = { ...notes, [note]: value.toString('utf8') };
   }
-  return { entry, source, producer, body, dropped: false, acceptedAtMs: acceptedAtMs(entry) };
+  return { entry, source, producer, body, notes, dropped: false, acceptedAtMs: acceptedAtMs(entry) };
 }
 
 /** What is left of an entry that the queue dropped. */
@@ -44,6 +50,7 @@ export const droppedDelivery = (entry: string, source: string): Delivery => ({
   source,
   producer: undefined,
   body: undefined,
+  notes: NO_NOTES,
   dropped: true,
   acceptedAtMs: acceptedAtMs(entry),
 });
