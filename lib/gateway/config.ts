@@ -39,6 +39,10 @@ export interface GatewayConfig {
   readonly tokenJwks: string | undefined;
   readonly tokenIssuer: string | undefined;
 
+  /** Events a second of a producer that the file gives no rate of its own; undefined: any number. */
+  readonly producerRateMax: number | undefined;
+  readonly producersFile: string | undefined;
+
   readonly bodyBytesMax: number;
   /** What the id of a CloudEvent is. */
   readonly eventId: 'id' | 'source+id';
@@ -82,6 +86,9 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
     audience: audience(settings),
     tokenJwks: jwks(settings),
     tokenIssuer: settings.get('INGEST_TOKEN_ISSUER'),
+
+    producerRateMax: settings.get('INGEST_PRODUCER_RATE_MAX'),
+    producersFile: settings.get('INGEST_PRODUCERS_FILE'),
 
     bodyBytesMax: settings.get('INGEST_BODY_BYTES_MAX'),
     eventId: settings.get('INGEST_EVENT_ID'),

@@ -50,6 +50,8 @@ export class Exchange implements RequestListener {
   readonly connection: Connection<KnownProducer>;
   readonly request: HttpRequest;
   readonly requestId: string;
+  /** Header fields that every answer gets, names and values by turns. */
+  fields: readonly string[] | undefined;
   readonly #context: ExchangeContext;
   readonly #meter: RouteMeter;
   readonly #startMs = performance.now();
@@ -125,7 +127,8 @@ export class Exchange implements RequestListener {
     return true;
   }
 
-  #answer(answer: GatewayAnswer, close: boolean): void {
+  #answer(given: GatewayAnswer, close: boolean): void {
+    const answer = this.fields === undefined ? given : withFields(given, this.fields);
     this.#end(answer.status);
     if (answer.refusal !== undefined) {
       const verdict = this.connection.attachment?.verdict;
@@ -149,6 +152,11 @@ export class Exchange implements RequestListener {
     return this.request.expectsContinue || refusal === 'eventTooLarge' || this.request.bodyMayExceed(REST_BYTES_MAX);
   }
 }
+
+const withFields = (answer: GatewayAnswer, fields: readonly string[]): GatewayAnswer => ({
+  ...answer,
+  headers: [...(answer.headers ?? []), ...fields],
+});
 
 /** Counts a request that had no exchange, because its head could not be read, and gives the answer to it. */
 export function headFault(

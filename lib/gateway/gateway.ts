@@ -23,6 +23,7 @@ import { Exchange, headFault, type ExchangeContext } from './exchange.ts';
 import { findEvent } from './find-event.ts';
 import { RefusalLog } from './refusal-log.ts';
 import { LookUpTurns } from './look-up-turns.ts';
+import type { Quotas } from './quotas.ts';
 import { Scrape } from './scrape.ts';
 import { NO_ROUTE, RefusalMeter, RouteMeter } from './request-meter.ts';
 import type { TokenVerifier } from '../identity/token-verifier.ts';
@@ -34,6 +35,8 @@ export interface GatewayParts {
   readonly verifier: TokenVerifier | undefined;
   readonly queue: Queue;
   readonly warehouse: Pick<Warehouse, 'find'> | undefined;
+  /** Undefined: no producer is limited. */
+  readonly quotas: Quotas | undefined;
   readonly metrics: GatewayMetrics;
 }
 
@@ -86,6 +89,7 @@ export class Gateway {
       authority: this.#authority,
       admission,
       metrics,
+      quotas: parts.quotas,
       bodyBytesMax: config.bodyBytesMax,
       eventId: config.eventId,
       challenge,

@@ -72,7 +72,7 @@ describe('the API file', () => {
     assert.doesNotMatch(JSON.stringify(at('')), /shed/i);
   });
 
-  it('requires X-Request-Id and a length on every response, and Retry-After on every 503 problem', () => {
+  it('requires X-Request-Id and a length on every response, and Retry-After on every 503 and 429 problem', () => {
     for (const [from, response] of nodes('/components/responses')) {
       if (!isObject(response['content'])) continue;
       const headers = (response['headers'] ?? {}) as JsonObject;
@@ -80,7 +80,7 @@ describe('the API file', () => {
         assert.ok(isObject(headers[name]), `${from}: ${name}`);
         assert.equal((at(deref(`${from}/headers/${name}`)) as JsonObject)['required'], true);
       }
-      assert.equal('Retry-After' in headers, from.includes('/Queue'), from);
+      assert.equal('Retry-After' in headers, /\/(Queue|RateLimited)/.test(from), from);
     }
   });
 

@@ -3,6 +3,7 @@
 //
 // Each request is made with an X-Request-Id that must come back and with ones that must not.
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
@@ -241,6 +242,28 @@ describe('POST /events', () => {
     const seen = await eventually('a whole answer', () => firstResponse(holder.received));
     expect('202', 'POST /events', seen);
     await provoke(one, '202', post(event('over')));
+  });
+});
+
+describe('a gateway that limits its producers', () => {
+  it('answers 403 to a disabled producer and to a type that is not allowed, and 429 over the quota', async () => {
+    const producers = {
+      'urn:test:producer:one': { types: ['test.*'] },
+      'urn:test:producer:two': { disabled: 'for now' },
+      'urn:test:producer:three': { rate: 0.001 },
+    };
+    const path = join(temporaryFolder(), 'producers.json');
+    writeFileSync(path, JSON.stringify({ producers }));
+    const limiting = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_PRODUCERS_FILE: path });
+    await provoke(limiting.client(producer), '403 TYPE_NOT_ALLOWED', post(event('typed', { type: 'other' })));
+    const [two, three] = await Promise.all(['two', 'three'].map((name) => pki.producer(name)));
+    await provoke(limiting.client(two), '403 PRODUCER_DISABLED', post(event('disabled')));
+    const limited = limiting.client(three);
+    expect('202', 'POST /events', await limited.ask(post(event('limited'))));
+    const seen = await provoke(limited, '429 PRODUCER_RATE_LIMITED', post(event('limited')));
+    assert.equal(seen.headers['ratelimit-policy'], '"producer";q=1;w=1000');
+    assert.equal(seen.headers['ratelimit'], '"producer";r=0;t=1000');
+    assert.ok(Number(seen.headers['retry-after']) > 900);
   });
 });
 

@@ -38,7 +38,8 @@ describe('the table of settings', () => {
       const setting: Setting = SETTINGS[key];
       assert.ok(setting.programs.length > 0 && setting.meaning !== '', key);
       assert.doesNotMatch(setting.meaning, /\.$|\|/, key);
-      if (setting.kind === 'integer') assert.ok(setting.min <= setting.default && setting.default <= setting.max, key);
+      if (setting.kind === 'integer' && setting.default !== undefined)
+        assert.ok(setting.min <= setting.default && setting.default <= setting.max, key);
       if (setting.kind === 'choice') assert.ok(setting.choices.includes(setting.default), key);
     }
   });
