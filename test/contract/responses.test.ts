@@ -284,6 +284,17 @@ describe('GET and HEAD of /events/{id}', () => {
     await provoke(one, '200', { method: 'HEAD', path: `${path}?ignored=query` });
   });
 
+  it('find the ids that many clients take for steps in the path, from a client that does not', async () => {
+    for (const id of ['.', '..']) {
+      await provoke(one, '202', post(event(id)));
+      for (const target of [id, id.replaceAll('.', '%2E')]) {
+        const seen = await provoke(one, '200', { path: `/events/${target}` });
+        assert.equal((JSON.parse(seen.body) as { id: string }).id, id);
+      }
+      assert.equal(new URL(`https://g/events/${id.replaceAll('.', '%2E')}`).pathname.includes(id), false);
+    }
+  });
+
   it('answer 404 to ids that nobody can have, too', async () => {
     for (const id of ['unknown', '%00', '%ff', '%', '%ed%a0%80', 'x'.repeat(257)]) {
       for (const method of ['GET', 'HEAD'])
