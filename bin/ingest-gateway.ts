@@ -3,6 +3,7 @@ import { Gateway } from '../lib/gateway/gateway.ts';
 import { gatewayMetrics } from '../lib/gateway/metrics.ts';
 import { Producers, ProducersFileError, watchProducers } from '../lib/gateway/producers-file.ts';
 import { Quotas } from '../lib/gateway/quotas.ts';
+import { RequestSpans } from '../lib/gateway/request-spans.ts';
 import { readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts';
 import { audienceUri } from '../lib/identity/producer-identity.ts';
 import type { TokenVerifier } from '../lib/identity/token-verifier.ts';
@@ -11,13 +12,15 @@ import { ERROR_CODES } from '../lib/ingest/errors.ts';
 import { byteConnection, type RedisConnection } from '../lib/redis/client.ts';
 import type { QueueRefusal } from '../lib/redis/errors.ts';
 import type { Reply } from '../lib/redis/reply.ts';
+import { STREAM } from '../lib/redis/stream-names.ts';
 import { StreamQueue } from '../lib/redis/stream-queue.ts';
+import { startTracing } from '../lib/telemetry/tracing.ts';
 import { developmentCertificates } from '../lib/identity/development-certificates.ts';
 import { addressText, errno } from '../lib/process/env.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
 import { FileWatch } from '../lib/process/file-watch.ts';
 import type { Log } from '../lib/process/log.ts';
-import { EXIT, StartFailure } from '../lib/process/program.ts';
+import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { runtimeWarning } from '../lib/process/runtime.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
 import { loadTlsMaterial, TlsMaterialError, watchTlsMaterial, type TlsFiles } from '../lib/identity/tls-material.ts';
@@ -82,6 +85,9 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
   const isLimited = producerRateMax !== undefined || producersFile !== undefined;
   const quotas = isLimited ? new Quotas(await producers(config), producerRateMax) : undefined;
 
+  const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
+  const spans = tracing && new RequestSpans(tracing, { system: 'redis', destination: STREAM });
+
   const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES);
   const connection = byteConnection({ uri: config.queueUri, name: NAME, log });
   const queue = new StreamQueue({
@@ -94,7 +100,7 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
     onLost: (events) => metrics.lost.add(events),
   });
   const warehouse = config.warehouseUri === undefined ? undefined : openWarehouse(config.warehouseUri, 'gateway');
-  const gateway = new Gateway({ config, log, material, verifier, queue, warehouse, quotas, metrics });
+  const gateway = new Gateway({ config, log, material, verifier, queue, warehouse, quotas, spans, metrics });
   // Watched before the wait for the queue: a change in that time counts too.
   const tlsWatch = watchTlsMaterial({
     files,
@@ -152,6 +158,7 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
       await queue.close();
       await warehouse?.close();
       await endpoints?.close();
+      await tracing?.close();
       log.info('stopped');
     },
   });

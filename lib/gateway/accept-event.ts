@@ -25,6 +25,8 @@ export interface AcceptEventOptions {
   readonly bodyBytesMax: number;
   readonly eventId: EventId;
   readonly challenge: Challenge;
+  /** Exchanges are to know when their event was in the queue, for spans. */
+  readonly notesEnqueued: boolean;
 }
 
 // Made once: under overload these are the answers that must be cheap.
@@ -75,6 +77,8 @@ class Acceptance implements BodyHandler, Submission {
   #id = '';
   #text = '';
   #notes: EventNotes | undefined;
+  /** By `performance.now()`. */
+  #submittedMs: number | undefined;
 
   constructor(
     options: AcceptEventOptions,
@@ -109,13 +113,16 @@ class Acceptance implements BodyHandler, Submission {
     if (forbidden !== undefined) return forbidden;
     this.#id = event.id;
     this.#text = event.text;
-    this.#notes = event.notes;
+    this.#notes = notesOf(event.notes, this.#exchange);
+    if (this.#options.notesEnqueued) this.#submittedMs = performance.now();
     this.#options.queue.submit(this);
     return undefined;
   }
 
   settle(outcome: Outcome): void {
-    if (!this.#exchange.ended) this.#exchange.settle(this.#answerTo(outcome));
+    if (this.#exchange.ended) return;
+    if (this.#submittedMs !== undefined) this.#noteEnqueued(this.#submittedMs);
+    this.#exchange.settle(this.#answerTo(outcome));
   }
 
   bodyGrows(bytes: number): GatewayAnswer | undefined {
@@ -130,6 +137,11 @@ class Acceptance implements BodyHandler, Submission {
 
   over(): void {
     this.#options.admission.release(this.producer, this.#admittedBytes);
+  }
+
+  #noteEnqueued(startMs: number): void {
+    const bytes = Buffer.byteLength(this.#text);
+    this.#exchange.enqueued = { id: this.#id, bytes, startMs, endMs: performance.now() };
   }
 
   #answerTo(outcome: Outcome): GatewayAnswer {
@@ -152,6 +164,11 @@ class Acceptance implements BodyHandler, Submission {
         return UNAVAILABLE;
     }
   }
+}
+
+/** What is kept with an event beside its text: nothing, for most. */
+function notesOf(own: EventNotes | undefined, { trace }: Exchange): EventNotes | undefined {
+  return own === undefined || trace === undefined ? (own ?? trace) : { ...own, ...trace };
 }
 
 /** The acceptance response (specification, "Acceptance response"); `more`: members that say what was known of the id before. */

@@ -52,6 +52,7 @@ export interface GatewayConfig {
   /** Of connections that have not brought a producer's request; 0: no limit. */
   readonly connectionsPerAddressMax: number;
   readonly httpReader: 'own' | 'node';
+  readonly exportsSpans: boolean;
 
   readonly handshakeTimeoutMs: number;
   readonly headersTimeoutMs: number;
@@ -99,6 +100,7 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
       ? settings.get('INGEST_CONNECTIONS_PER_ADDRESS_MAX')
       : Math.ceil(connectionsMax / 4),
     httpReader: settings.get('INGEST_HTTP_READER'),
+    exportsSpans: settings.exportsSpans,
 
     handshakeTimeoutMs: settings.get('INGEST_HANDSHAKE_TIMEOUT_MS'),
     headersTimeoutMs: settings.get('INGEST_HEADERS_TIMEOUT_MS'),

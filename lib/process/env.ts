@@ -114,6 +114,15 @@ export class Settings {
     return { level: this.get('INGEST_LOG_LEVEL'), format: this.get('INGEST_LOG_FORMAT') };
   }
 
+  /** Whether spans are exported: every program that makes spans has this setting. */
+  get exportsSpans(): boolean {
+    const key = 'OTEL_EXPORTER_OTLP_ENDPOINT';
+    const endpoint = this.get(key);
+    if (endpoint !== undefined && !(URL.canParse(endpoint) && /^https?:$/.test(new URL(endpoint).protocol)))
+      this.problem(key, 'expected an http or https URL');
+    return endpoint !== undefined;
+  }
+
   report(): EnvReport {
     return { problems: [...this.#problems], warnings: unknownKeys(this.#environment) };
   }

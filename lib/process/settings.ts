@@ -136,6 +136,11 @@ export const SETTINGS = Object.freeze({
     'auto',
     '`json`: one object on each line; `text`: for people; `auto`: text where standard output is a terminal',
   ),
+  OTEL_EXPORTER_OTLP_ENDPOINT: text(
+    DAEMONS,
+    undefined,
+    'URL of an OpenTelemetry receiver (OTLP over HTTP) for spans of sampled and refused requests; needs the packages that the log names',
+  ),
 
   INGEST_GATEWAY_ADDR: address(GATEWAY, '127.0.0.1:8443', 'where producers connect, over TLS'),
   INGEST_GATEWAY_REUSE_PORT: flag(

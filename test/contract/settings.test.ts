@@ -49,7 +49,7 @@ describe('the table of settings', () => {
       const help = new TestProgram(name, { args: ['--help'], env: {} });
       assert.equal(await help.ended, 0);
       assert.ok(help.output.includes(settingsHelp(program).trimEnd()), help.output);
-      const named = new Set([...help.output.matchAll(/^ {2}(INGEST_[A-Z_]+) \(/gm)].map(([, key]) => key));
+      const named = new Set([...help.output.matchAll(/^ {2}([A-Z_]+) \(/gm)].map(([, key]) => key));
       assert.deepEqual(
         [...named],
         settingsOf(program).map(([key]) => key),

@@ -48,6 +48,7 @@ describe("the gateway's configuration", () => {
         connectionsMax: 10_000,
         connectionsPerAddressMax: 2_500,
         httpReader: 'own',
+        exportsSpans: false,
         handshakeTimeoutMs: 5_000,
         headersTimeoutMs: 5_000,
         requestTimeoutMs: 10_000,
