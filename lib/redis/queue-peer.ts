@@ -8,7 +8,7 @@
 // Limits: COMMAND_BYTES_MAX for a command. What does not follow the protocol costs the connection.
 import type { Socket } from 'node:net';
 import { version } from '../process/program.ts';
-import type { EventNotes, Outcome, Queue, QueuedEvent, Submission } from '../ingest/queue.ts';
+import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts';
 import { notesOf } from './entry-notes.ts';
 import { DISPATCHER_ACCEPT, DISPATCHER_ACCEPT_WIDE, DISPATCHER_FIND, DISPATCHER_NAME } from './queue-dialect.ts';
 import { ReplyAssembler, type Reply } from './reply.ts';
@@ -289,13 +289,6 @@ class DispatchedEvent implements Submission {
     this.#verdicts.set(this.#at, outcome);
   }
 }
-
-/** A found event as find.lua has it. */
-const partsOf = ({ acceptedAtMs, text, traceparent }: QueuedEvent): string[] => [
-  String(acceptedAtMs),
-  text,
-  ...(traceparent === undefined ? [] : [traceparent]),
-];
 
 const array = (parts: readonly string[]): string =>
   `*${parts.length}\r\n${parts.map((part) => `$${Buffer.byteLength(part)}\r\n${part}\r\n`).join('')}`;

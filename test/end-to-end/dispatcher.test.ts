@@ -215,6 +215,7 @@ describe('a gateway of a dispatcher over TLS', () => {
       dnsNames: ['localhost', ...names],
       addresses: ['127.0.0.1'],
       server: true,
+      client: true,
       ...more,
     });
     const folder = temporaryFolder('ingest-gateway-tls-');
@@ -252,6 +253,7 @@ describe('a gateway of a dispatcher over TLS', () => {
         /NOPERM the client certificate names nobody who is admitted.*gateway-3/,
       ),
       refused(await env(['gateway-1'], pki), /NOPERM the client certificate is not accepted/),
+      refused(await env(['gateway-1'], server, { client: false }), /NOPERM .*INVALID_PURPOSE/),
       refused(
         { ...(await env(['gateway-1'], server)), INGEST_QUEUE_URI: `rediss://127.0.0.1:${dispatcher.port}` },
         /NOPERM a client certificate is required/,
