@@ -4,6 +4,7 @@
 // is `<code>: <words for people>`. The code is one of QUARANTINE_REASONS (the label of a metric). The words may be read by
 // the producer that sent the event (`GET /events/{id}`), so they hold nothing of the warehouse's own messages.
 import { scanEnvelope } from '../ingest/envelope-scan.ts';
+import { namesIn } from '../ingest/erased.ts';
 import { isEventId, parseEvent } from '../ingest/event.ts';
 import type { Delivery } from '../ingest/queue.ts';
 import type { LandingEvent, QuarantinedEntry } from '../ingest/warehouse.ts';
@@ -21,17 +22,31 @@ export type QuarantineReason = (typeof QUARANTINE_REASONS)[number];
 export interface EnteredEvent extends LandingEvent {
   readonly entry: string;
   readonly source: string;
+  readonly replayOf?: string;
 }
 
 /** An entry on its way to quarantine, with the code of its reason. */
 export interface Rejection extends QuarantinedEntry {
   readonly source: string;
+  readonly replayOf?: string;
   readonly code: QuarantineReason;
 }
 
+/** Where an entry stands; `replayOf` as in Delivery. */
+interface Place {
+  readonly source: string;
+  readonly entry: string;
+  readonly replayOf?: string;
+}
+
 /** An entry's name in the warehouse, which may hold entries of several queues: `<queue id>/<stream>/<entry>`. */
-export const quarantineName = ({ source, entry }: { readonly source: string; readonly entry: string }): string =>
-  `${source}/${entry}`;
+export const entryName = ({ source, entry }: Place): string => `${source}/${entry}`;
+
+/** The name of an entry's quarantine row. A replayed entry that cannot land again keeps the row that it came from. */
+export const quarantineName = (place: Place): string => place.replayOf ?? entryName(place);
+
+const replayed = ({ replayOf }: { readonly replayOf?: string }): { readonly replayOf?: string } =>
+  replayOf === undefined ? {} : { replayOf };
 
 /** What some deliveries are. */
 export interface Sorted {
@@ -61,7 +76,16 @@ export function sorted(deliveries: readonly Delivery[]): Sorted {
       const details = found.errors.filter(({ path }) => path !== '').map(({ path, message }) => `${path} ${message}`);
       rejections.push(rejection(delivery, 'invalid_event', [found.detail, ...details].join('; ')));
     } else {
-      events.push({ entry, source, id: found.id, type: found.type, producer, body, acceptedAtMs });
+      events.push({
+        entry,
+        source,
+        id: found.id,
+        type: found.type,
+        producer,
+        body,
+        acceptedAtMs,
+        ...replayed(delivery),
+      });
     }
   }
   return { events, rejections, count: deliveries.length, bytes };
@@ -70,7 +94,7 @@ export function sorted(deliveries: readonly Delivery[]): Sorted {
 /** An event that the warehouse would not take. */
 export function rejected(event: EnteredEvent, code: QuarantineReason, words: string): Rejection {
   const { entry, source, id, producer, acceptedAtMs, body } = event;
-  return { entry, source, id, producer, acceptedAtMs, body, code, reason: `${code}: ${words}` };
+  return { entry, source, id, producer, acceptedAtMs, body, code, reason: `${code}: ${words}`, ...replayed(event) };
 }
 
 function entryFault({ body, dropped }: Delivery): string {
@@ -78,11 +102,8 @@ function entryFault({ body, dropped }: Delivery): string {
   return body === undefined ? 'the entry has no body' : 'the entry names no producer';
 }
 
-function rejection(
-  { entry, source, producer, body, acceptedAtMs }: Delivery,
-  code: QuarantineReason,
-  words: string,
-): Rejection {
+function rejection(delivery: Delivery, code: QuarantineReason, words: string): Rejection {
+  const { entry, source, producer, body, acceptedAtMs } = delivery;
   const id = body === undefined ? undefined : readableId(body);
   const rest = {
     entry,
@@ -92,17 +113,13 @@ function rejection(
     acceptedAtMs,
     code,
     reason: `${code}: ${words}`,
+    ...replayed(delivery),
   };
   return id === undefined ? rest : { ...rest, id };
 }
 
 /** The id of a body that is no event, where one can be read: the producer may ask for it. */
 function readableId(body: Buffer): string | undefined {
-  try {
-    const value: unknown = JSON.parse(body.toString('utf8'));
-    const id = typeof value === 'object' && value !== null && 'id' in value ? value.id : undefined;
-    return isEventId(id) ? id : undefined;
-  } catch {
-    return undefined;
-  }
+  const { id } = namesIn(body);
+  return isEventId(id) ? id : undefined;
 }

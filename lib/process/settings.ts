@@ -99,14 +99,15 @@ const text = <const D extends string | undefined>(
 const GATEWAY = ['gateway'] as const;
 const CONSUMER = ['consumer'] as const;
 const DAEMONS = ['gateway', 'consumer'] as const;
+const ALL = ['gateway', 'consumer', 'admin'] as const;
 const HOUR_MS = 3_600_000;
 const TIME = [1, HOUR_MS] as const;
 
 export const SETTINGS = Object.freeze({
   INGEST_QUEUE_URI: uri(
-    DAEMONS,
+    ALL,
     ['redis:', 'rediss:'],
-    DAEMONS,
+    ALL,
     'the queue: `redis://[user:password@]host:port[/db]`, or `rediss://` over TLS',
   ),
   INGEST_QUEUE_UNLANDED_HOURS_MAX: integer(
@@ -123,7 +124,7 @@ export const SETTINGS = Object.freeze({
     '`require` refuses to start (exit 4) on a Redis that evicts keys or keeps nothing on disk',
   ),
   INGEST_WAREHOUSE_URI: uri(
-    DAEMONS,
+    ALL,
     ['sqlite:', 'postgres:', 'postgresql:'],
     CONSUMER,
     'the warehouse: `sqlite:<path>` or `postgres://user:password@host/database`; without it the gateway looks events up in the queue only, which holds 24 hours',

@@ -4,8 +4,10 @@ import type { Delivery } from '../ingest/queue.ts';
 import { TIME_MS_MAX } from '../ingest/warehouse.ts';
 import type { Reply } from './reply.ts';
 
-/** Names of an entry's members. */
-const MEMBERS = [Buffer.from('body'), Buffer.from('producer')];
+const TIME_DIGITS_MAX = String(TIME_MS_MAX).length;
+
+/** Names of an entry's members: openapi/queue.asyncapi.yaml. */
+const MEMBERS = ['body', 'producer', 'acceptedAt', 'replayOf'].map((name) => Buffer.from(name));
 
 /** An array of entries. `source`: see Delivery. */
 export const deliveriesOf = (reply: Reply, source: string): Delivery[] =>
@@ -26,6 +28,8 @@ function deliveryOf(reply: Reply, source: string): Delivery {
   if (members === undefined) return droppedDelivery(entry, source);
   let producer: string | undefined;
   let body: Buffer | undefined;
+  let acceptedAt: Buffer | undefined;
+  let replayOf: Buffer | undefined;
   for (let left = members; left > 0; left -= 2) {
     const member = reply.oneOf(MEMBERS);
     if (member === 1) {
@@ -34,8 +38,18 @@ function deliveryOf(reply: Reply, source: string): Delivery {
     }
     const value = reply.bytes();
     if (member === 0) body = value;
+    else if (member === 2) acceptedAt = value;
+    else if (member === 3) replayOf = value;
   }
-  return { entry, source, producer, body, dropped: false, acceptedAtMs: acceptedAtMs(entry) };
+  const delivery = {
+    entry,
+    source,
+    producer,
+    body,
+    dropped: false,
+    acceptedAtMs: firstAcceptedAtMs(entry, acceptedAt),
+  };
+  return replayOf === undefined ? delivery : { ...delivery, replayOf: replayOf.toString('utf8') };
 }
 
 /** What is left of an entry that the queue dropped. */
@@ -47,6 +61,12 @@ export const droppedDelivery = (entry: string, source: string): Delivery => ({
   dropped: true,
   acceptedAtMs: acceptedAtMs(entry),
 });
+
+/** What the entry's member `acceptedAt` says, where it has one that is a time; else when it was appended. */
+function firstAcceptedAtMs(entry: string, member: Buffer | undefined): number {
+  const text = member === undefined || member.length > TIME_DIGITS_MAX ? '' : member.toString('latin1');
+  return /^\d+$/.test(text) ? Math.min(Number(text), TIME_MS_MAX) : acceptedAtMs(entry);
+}
 
 const acceptedAtMs = (entry: string): number => Math.min(Number.parseInt(entry, 10), TIME_MS_MAX);
 
