@@ -8,7 +8,7 @@ import tseslint from 'typescript-eslint';
 
 /** Folder of lib -> the folders and packages it may import. `types` allows `import type` only. */
 const LAYERS = {
-  ingest: { folders: [], types: [], packages: ['@sinclair/typebox', 'node:crypto', 'node:buffer'] },
+  ingest: { folders: [], types: [], packages: ['@sinclair/typebox', 'node:crypto', 'node:buffer', 'node:zlib'] },
   http: { folders: [], types: [], packages: ['node:'] },
   process: { folders: [], types: [], packages: ['node:', 'pino'] },
   telemetry: { folders: ['process'], types: [], packages: ['node:', 'prom-client'] },

@@ -3,13 +3,10 @@ import { isUtf8 } from 'node:buffer';
 
 const HEX_LINE_BYTES = 32;
 
+const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/; // eslint-disable-line no-control-regex -- it looks for them
+
 /** Whether a terminal shows it as it is: UTF-8 without control characters other than tab and line break. */
-function isText(body: Buffer): boolean {
-  // eslint-disable-next-line no-control-regex -- control characters are what it looks for
-  return (
-    isUtf8(body) && !/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/.test(body.toString('utf8'))
-  );
-}
+const isText = (body: Buffer): boolean => isUtf8(body) && !CONTROL.test(body.toString('utf8'));
 
 /** Indented lines. */
 export function bodyText(body: Buffer): string {

@@ -64,8 +64,8 @@ export function sorted(deliveries: readonly Delivery[]): Sorted {
   const rejections: Rejection[] = [];
   let bytes = 0;
   for (const delivery of deliveries) {
-    const { entry, source, producer, body, acceptedAtMs } = delivery;
-    if (producer === undefined || body === undefined) {
+    const { entry, source, producer, body, notes, acceptedAtMs } = delivery;
+    if (producer === undefined || body === undefined || (notes.id !== undefined && !isEventId(notes.id))) {
       const code = delivery.dropped ? 'dropped_by_queue' : 'invalid_entry';
       rejections.push(rejection(delivery, code, entryFault(delivery)));
       continue;
@@ -79,7 +79,7 @@ export function sorted(deliveries: readonly Delivery[]): Sorted {
       events.push({
         entry,
         source,
-        id: found.id,
+        id: notes.id ?? found.id,
         type: found.type,
         producer,
         body,
@@ -97,14 +97,15 @@ export function rejected(event: EnteredEvent, code: QuarantineReason, words: str
   return { entry, source, id, producer, acceptedAtMs, body, code, reason: `${code}: ${words}`, ...replayed(event) };
 }
 
-function entryFault({ body, dropped }: Delivery): string {
+function entryFault({ body, producer, dropped }: Delivery): string {
   if (dropped) return 'the queue dropped the entry before it could land';
-  return body === undefined ? 'the entry has no body' : 'the entry names no producer';
+  if (body === undefined) return 'the entry has no body';
+  return producer === undefined ? 'the entry names no producer' : 'the entry names an id that is none';
 }
 
 function rejection(delivery: Delivery, code: QuarantineReason, words: string): Rejection {
-  const { entry, source, producer, body, acceptedAtMs } = delivery;
-  const id = body === undefined ? undefined : readableId(body);
+  const { entry, source, producer, body, notes, acceptedAtMs } = delivery;
+  const id = isEventId(notes.id) ? notes.id : body === undefined ? undefined : readableId(body);
   const rest = {
     entry,
     source,

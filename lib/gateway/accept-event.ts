@@ -4,11 +4,11 @@
 // body (413, 408, 400) → envelope (400) → queue (202, 409, 503). The producer is judged before a byte of the body is read.
 //
 // Invariant: what was admitted is released exactly once, whatever ends the exchange.
-import type { Outcome, Queue, Submission } from '../ingest/queue.ts';
-import { parseEvent } from '../ingest/event.ts';
+import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts';
 import { JSON_TYPE, problem, refusalOf, type Challenge, type GatewayAnswer } from './answers.ts';
 import type { Admission } from './admission.ts';
 import type { Authority } from '../identity/authority.ts';
+import { eventReader, type EventId, type EventReader } from './event-reader.ts';
 import type { BodyHandler, Exchange } from './exchange.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import type { Verdict } from '../identity/producer-identity.ts';
@@ -19,22 +19,13 @@ export interface AcceptEventOptions {
   readonly admission: Admission;
   readonly metrics: GatewayMetrics;
   readonly bodyBytesMax: number;
+  readonly eventId: EventId;
   readonly challenge: Challenge;
 }
-
-const MEDIA_TYPE = /^application\/(?:cloudevents\+)?json(?:[ \t]*;[ \t]*charset="?utf-8"?)?[ \t]*$/i;
 
 // Made once: under overload these are the answers that must be cheap.
 const OVERLOADED = problem('queueOverloaded', 'too many events or bytes are in flight');
 const UNAVAILABLE = problem('queueUnavailable', 'the queue did not take the event in time, or cannot take any now');
-const ACCEPT = ['Accept', 'application/json, application/cloudevents+json'];
-const MEDIA_TYPE_NEEDED = problem(
-  'unsupportedMediaType',
-  'expected application/json or application/cloudevents+json in UTF-8',
-  undefined,
-  ACCEPT,
-);
-const NO_ENCODING = problem('unsupportedMediaType', 'expected a body without Content-Encoding', undefined, ACCEPT);
 const CONFLICT = problem('eventIdConflict', "the id is that of another producer's event");
 
 /** Undefined: the exchange is settled later. */
@@ -56,17 +47,14 @@ function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
   }
   if (verdict.kind !== 'producer') return refusalOf(verdict, options.challenge, request.authorization);
   exchange.connection.know();
-  const mediaType = request.contentType;
-  if (mediaType !== JSON_TYPE && (mediaType === undefined || !MEDIA_TYPE.test(mediaType))) return MEDIA_TYPE_NEEDED;
-  if (request.contentEncoding !== undefined && !isIdentity(request.contentEncoding)) return NO_ENCODING;
+  const read = eventReader(request, options.eventId);
+  if (typeof read !== 'function') return read;
   const announced = request.contentLength ?? 0;
   if (announced > options.bodyBytesMax) return tooLarge(options);
   if (!options.admission.admit(verdict.producer, announced)) return OVERLOADED;
-  exchange.readBody(options.bodyBytesMax, new Acceptance(options, exchange, verdict.producer, announced));
+  exchange.readBody(options.bodyBytesMax, new Acceptance(options, exchange, verdict.producer, announced, read));
   return undefined;
 }
-
-const isIdentity = (encoding: string): boolean => encoding.toLowerCase() === 'identity';
 
 const tooLarge = ({ bodyBytesMax }: AcceptEventOptions): GatewayAnswer =>
   problem('eventTooLarge', `the body is over the limit of ${bodyBytesMax} bytes`);
@@ -76,15 +64,24 @@ class Acceptance implements BodyHandler, Submission {
   readonly producer: string;
   readonly #options: AcceptEventOptions;
   readonly #exchange: Exchange;
+  readonly #read: EventReader;
   #admittedBytes: number;
   #id = '';
   #text = '';
+  #notes: EventNotes | undefined;
 
-  constructor(options: AcceptEventOptions, exchange: Exchange, producer: string, announcedBytes: number) {
+  constructor(
+    options: AcceptEventOptions,
+    exchange: Exchange,
+    producer: string,
+    announcedBytes: number,
+    read: EventReader,
+  ) {
     this.#options = options;
     this.#exchange = exchange;
     this.producer = producer;
     this.#admittedBytes = announcedBytes;
+    this.#read = read;
   }
 
   get id(): string {
@@ -95,11 +92,16 @@ class Acceptance implements BodyHandler, Submission {
     return this.#text;
   }
 
+  get notes(): EventNotes | undefined {
+    return this.#notes;
+  }
+
   body(body: Buffer): GatewayAnswer | undefined {
-    const event = parseEvent(body);
+    const event = this.#read(body);
     if (!event.valid) return problem('invalidEvent', event.detail, event.errors);
     this.#id = event.id;
     this.#text = event.text;
+    this.#notes = event.notes;
     this.#options.queue.submit(this);
     return undefined;
   }

@@ -40,6 +40,8 @@ export interface GatewayConfig {
   readonly tokenIssuer: string | undefined;
 
   readonly bodyBytesMax: number;
+  /** What the id of a CloudEvent is. */
+  readonly eventId: 'id' | 'source+id';
   readonly inFlightMax: number;
   readonly inFlightBytesMax: number;
   readonly connectionsMax: number;
@@ -82,6 +84,7 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
     tokenIssuer: settings.get('INGEST_TOKEN_ISSUER'),
 
     bodyBytesMax: settings.get('INGEST_BODY_BYTES_MAX'),
+    eventId: settings.get('INGEST_EVENT_ID'),
     inFlightMax: settings.get('INGEST_IN_FLIGHT_MAX'),
     inFlightBytesMax: settings.get('INGEST_IN_FLIGHT_BYTES_MAX'),
     connectionsMax,

@@ -87,6 +87,7 @@ export class Gateway {
       admission,
       metrics,
       bodyBytesMax: config.bodyBytesMax,
+      eventId: config.eventId,
       challenge,
     };
     const finding = { queue, warehouse, authority: this.#authority, challenge, turns: new LookUpTurns() };

@@ -24,6 +24,9 @@ export interface RequestListener {
 /** Why a request that could be read must not be handled: it could mean another thing to another reader. */
 export type RequestDefect = 'host' | 'transferCoding' | 'repeatedField' | 'version';
 
+/** A header field: its name in lower case, its value as it came, one character for each byte. */
+export type HeaderField = readonly [name: string, value: string];
+
 export interface HttpRequest {
   readonly method: string;
   /** The request target as it stood (RFC 9112, section 3.2). */
@@ -36,6 +39,8 @@ export interface HttpRequest {
   /** In bytes; undefined where none was announced. */
   readonly contentLength: number | undefined;
   readonly authorization: string | undefined;
+  /** The fields whose name begins with `ce-` (CloudEvents HTTP binding, section 3.1.3), in their order; undefined where there are none. */
+  readonly cloudEventFields: readonly HeaderField[] | undefined;
   /** The caller's X-Request-Id, not judged. */
   readonly givenRequestId: string | undefined;
   /** Its body, if it has one, comes only after `continue`. */

@@ -1,13 +1,17 @@
 // Development certificates in the state folder: an authority, a server on loopback names, one producer, and more of them.
 //
 // They are made only when no TLS material is configured and the gateway listens on loopback, kept while they have a
-// week to live and carry the wanted audience, and made anew otherwise. Several processes may start at once: each
-// makes a folder of its own, and one rename wins.
-import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+// week to live and carry the expected audience, and made anew otherwise. Several processes may start at once: one of
+// them makes the files while it holds a lock, a folder, and the others wait and use what it made.
+import { mkdir, mkdtemp, readFile, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { X509Certificate } from 'node:crypto';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 
 const WEEK_MS = 7 * 24 * 60 * 60 * 1000;
+/** Making the files takes a fraction of a second: a lock that is older was left by a process that was killed. */
+const LOCK_MS_MAX = 10_000;
+const LOCK_PAUSE_MS = 20;
 
 /** Paths of PEM files. */
 export interface DevelopmentCertificates {
@@ -30,17 +34,39 @@ export async function developmentCertificates(stateDir: string, audienceUri: str
   };
   if (await usable(files, audienceUri)) return files;
   await mkdir(stateDir, { recursive: true });
-  const made = await mkdtemp(join(stateDir, 'tls-'));
-  try {
-    await make(made, audienceUri);
-    await rm(folder, { recursive: true, force: true });
-    await rename(made, folder);
-  } catch (cause) {
-    await rm(made, { recursive: true, force: true });
-    // Another process was quicker.
-    if (!(await usable(files, audienceUri))) throw cause;
-  }
+  await locked(join(stateDir, 'tls.lock'), async () => {
+    if (await usable(files, audienceUri)) return;
+    const made = await mkdtemp(join(stateDir, 'tls-'));
+    try {
+      await make(made, audienceUri);
+      await rm(folder, { recursive: true, force: true });
+      await rename(made, folder);
+    } catch (cause) {
+      await rm(made, { recursive: true, force: true });
+      throw cause;
+    }
+  });
   return files;
+}
+
+/** Runs `work` while no other process that asks for the same lock does. */
+async function locked(lock: string, work: () => Promise<void>): Promise<void> {
+  for (;;) {
+    try {
+      await mkdir(lock);
+      break;
+    } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause;
+    }
+    const since = await stat(lock).catch(() => undefined);
+    if (since !== undefined && Date.now() - since.mtimeMs > LOCK_MS_MAX) await rmdir(lock).catch(() => undefined);
+    await delay(LOCK_PAUSE_MS);
+  }
+  try {
+    await work();
+  } finally {
+    await rmdir(lock);
+  }
 }
 
 /**

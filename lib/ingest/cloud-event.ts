@@ -7,9 +7,9 @@
 //
 // What it does not do: hold `id` and `type` against the envelope's schema; parseEvent does that to the result.
 import { isUtf8 } from 'node:buffer';
-import type { EventFault, InvalidEvent } from './event.ts';
+import { isEventId, NAME_CHARACTERS_MAX, type EventFault, type InvalidEvent, type ValidEvent } from './event.ts';
 
-/** A header field: its name in lower case, its value as HTTP gives it (latin1). */
+/** A header field: its name in lower case, its value as HTTP gives it, one character for each byte. */
 export type HeaderField = readonly [name: string, value: string];
 
 export interface StructuredEvent {
@@ -59,6 +59,29 @@ export function structuredEvent(
   return { valid: true, body: Buffer.from(`{${members.join(',')}${data}}`) };
 }
 
+/** What the sender of a CloudEvent should know of its type, where CloudEvents allows that type and the envelope does not. */
+export function typeAdvice(body: Buffer): string | undefined {
+  const value = jsonValue(body);
+  const type = typeof value === 'object' && value !== null && 'type' in value ? value.type : undefined;
+  if (typeof type !== 'string' || !/[/:]/.test(type)) return undefined;
+  return 'CloudEvents allows "/" and ":" in a type, this service takes dotted words only, such as com.example.order.placed';
+}
+
+/**
+ * The id that a CloudEvent's `source` and `id` make together, by which CloudEvents tells events apart: `<source> <id>`. A source is a
+ * URI reference, which holds no space, so no two pairs make the same. Gives what is wrong where they make none.
+ */
+export function sourceAndId({ id, text }: ValidEvent): string | EventFault {
+  const path = '/source';
+  const { source } = JSON.parse(text) as { readonly source?: unknown };
+  if (typeof source !== 'string' || source === '' || source.includes(' '))
+    return { path, message: "must be a URI reference, which holds no space: it is part of the event's id here" };
+  const both = `${source} ${id}`;
+  if (isEventId(both)) return both;
+  const charactersMax = NAME_CHARACTERS_MAX - 1;
+  return { path, message: `must have, with the id, at most ${charactersMax} characters, and no control characters` };
+}
+
 function attributesOf(fields: Iterable<HeaderField>, faults: EventFault[]): Map<string, string> {
   const attributes = new Map<string, string>();
   for (const [field, raw] of fields) {
@@ -102,12 +125,15 @@ function dataMember(contentType: string | undefined, body: Buffer): string | Eve
   return `,"data_base64":"${body.toString('base64')}"`;
 }
 
-function jsonText(body: Buffer): string | undefined {
+/** The body as text where it is JSON. */
+const jsonText = (body: Buffer): string | undefined =>
+  jsonValue(body) === undefined ? undefined : body.toString('utf8');
+
+/** Undefined where the body is no JSON, which has no such value. */
+function jsonValue(body: Buffer): unknown {
   if (!isUtf8(body)) return undefined;
-  const text = body.toString('utf8');
   try {
-    JSON.parse(text);
-    return text;
+    return JSON.parse(body.toString('utf8'));
   } catch {
     return undefined;
   }

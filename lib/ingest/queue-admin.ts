@@ -44,6 +44,8 @@ export interface QueueStatus {
 export interface QueuedCopy {
   readonly stream: string;
   readonly entry: string;
+  /** Of its event; undefined where the entry holds none. */
+  readonly id: string | undefined;
   readonly producer: string | undefined;
   readonly acceptedAtMs: number;
   readonly body: Buffer;
@@ -54,6 +56,8 @@ export interface QueuedCopy {
 /** A quarantine row to put back: `replayOf` is its name. */
 export interface Replay {
   readonly replayOf: string;
+  /** The event's id; undefined where it is not known. */
+  readonly id: string | undefined;
   readonly producer: string;
   readonly body: Buffer;
   readonly acceptedAtMs: number;

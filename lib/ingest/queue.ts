@@ -19,12 +19,19 @@ export const RETENTION_MS = 24 * 60 * 60 * 1000;
  */
 export type Outcome = 'accepted' | 'duplicate' | 'differing' | 'conflict' | 'unavailable' | 'shed';
 
+/** What is kept with an event beside its body. No value is empty or holds a line end. */
+export interface EventNotes {
+  /** The event's id, where the body's own `id` is not it. */
+  readonly id?: string;
+}
+
 /** One event on its way to the queue. The queue keeps the reference until it has called `settle`. */
 export interface Submission {
   readonly id: string;
   readonly producer: string;
   /** The body as it came: text whose UTF-8 form is the bytes that were sent. */
   readonly text: string;
+  readonly notes?: EventNotes | undefined;
   /** Called exactly once, never before `submit` has returned, and within the queue's time-out. Must not throw. */
   settle(outcome: Outcome): void;
 }
@@ -72,6 +79,7 @@ export interface Delivery {
   readonly producer: string | undefined;
   /** `undefined`: the entry has none. */
   readonly body: Buffer | undefined;
+  readonly notes: EventNotes;
   /**
    * The queue dropped the entry (past retention, or deleted by hand) after a member had taken it: only its name is left. Said
    * to the member that holds it, and to another one only when that one is dead. Holding it, a member may have the

@@ -1,7 +1,7 @@
 // The PostgreSQL warehouse as ingest-admin sees it: short calls on tables that the consumer has made.
 //
 // Limits: those of sessions.ts; one session.
-import pg from 'pg';
+import type pg from 'pg';
 import {
   COUNT_EXACT_MAX,
   WarehouseFailed,

@@ -162,6 +162,12 @@ export const SETTINGS = Object.freeze({
   INGEST_TOKEN_ISSUER: text(GATEWAY, undefined, 'the `iss` that tokens must have'),
 
   INGEST_BODY_BYTES_MAX: integer(GATEWAY, 262_144, [1, 64 << 20], 'bytes', 'longest body'),
+  INGEST_EVENT_ID: choice(
+    GATEWAY,
+    ['id', 'source+id'],
+    'id',
+    'the id of a CloudEvent: its `id`, or `<source> <id>`, for producers whose ids are unique in their `source` only',
+  ),
   INGEST_IN_FLIGHT_MAX: integer(
     GATEWAY,
     1_000,

@@ -4,8 +4,9 @@
 --
 -- KEYS[1]  the stream
 -- ARGV[1]  retention in milliseconds, at most 10 ^ 10; alone it makes the call a probe: it writes nothing, but the server
---          refuses it as it would refuse a write (full, read-only, loading, cannot persist)
--- then, for at most 1,000 events, the index field of each, and behind them producer and body of each
+--          refuses it as it would refuse a write (full, read-only, loading, cannot persist). Behind the number ` notes` may stand
+-- then, for at most 1,000 events, the index field of each, and behind them producer and body of each; with ` notes` also
+--          the entry's further members, names and values by turns, each ended by a line feed
 -- Reply    a string with one digit for each event: 0 accepted, 1 duplicate, 2 conflict, 3 duplicate whose body is another one
 --
 -- The id index. Ids are noted in one large hash for each slice of time, `{stream}:ids:<start>`. A slice begins with an
@@ -18,8 +19,12 @@
 local SLICES = 3
 
 local ARGV, call, match, sub = ARGV, redis.call, string.match, string.sub
-local count = (#ARGV - 1) / 3
+local retention, wide = match(ARGV[1], '^(%d+)(.*)$')
+local width = wide == '' and 2 or 3
+local count = (#ARGV - 1) / (width + 1)
 if count == 0 then return '' end
+-- The producer of event n is argument `before + n * width`.
+local before = count + 2 - width
 
 local stream = KEYS[1]
 local ids = '{' .. stream .. '}:ids'
@@ -30,7 +35,7 @@ local starts = call('GET', ids) or ''
 -- be ahead of it.
 local function oldest()
   local time = call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[1]
+  return time[1] * 1000 + math.floor(time[2] / 1000) - retention
 end
 
 -- Fact: a `redis.call` costs more than what the command does. Choice: one HMGET for each slice and one HSET carry the ids
@@ -65,8 +70,8 @@ if known then
       verdict = '2'
       local members, mine, same = found[2], false, false
       for name = 1, #members, 2 do
-        if members[name] == 'producer' then mine = members[name + 1] == ARGV[count + 2 * at] end
-        if members[name] == 'body' then same = members[name + 1] == ARGV[count + 2 * at + 1] end
+        if members[name] == 'producer' then mine = members[name + 1] == ARGV[before + at * width] end
+        if members[name] == 'body' then same = members[name + 1] == ARGV[before + at * width + 1] end
       end
       if mine then verdict = same and '1' or '3' end
     end
@@ -83,21 +88,29 @@ end
 local verdicts = nil
 local firsts, noted, size, first = {}, {}, 0, nil
 for at = 1, count do
-  local field, producer = ARGV[at + 1], ARGV[count + 2 * at]
+  local field, here = ARGV[at + 1], before + at * width
+  local producer, body = ARGV[here], ARGV[here + 1]
   local verdict = known and known[at]
   local earlier = firsts[field]
   if earlier then
     verdict = '2'
-    if ARGV[earlier] == producer then verdict = ARGV[earlier + 1] == ARGV[count + 2 * at + 1] and '1' or '3' end
+    if ARGV[earlier] == producer then verdict = ARGV[earlier + 1] == body and '1' or '3' end
   end
 
   if verdict then
     verdicts = verdicts or {}
     verdicts[at] = verdict
   else
-    local entry = call('XADD', stream, '*', 'producer', producer, 'body', ARGV[count + 2 * at + 1])
+    local entry
+    if width == 2 then
+      entry = call('XADD', stream, '*', 'producer', producer, 'body', body)
+    else
+      local members = { 'producer', producer, 'body', body }
+      for line in string.gmatch(ARGV[here + 2], '([^\n]*)\n') do members[#members + 1] = line end
+      entry = call('XADD', stream, '*', unpack(members))
+    end
     first = first or entry
-    firsts[field] = count + 2 * at
+    firsts[field] = here
     noted[size + 1] = field
     size = size + 2
     noted[size] = sub(entry, PREFIX + 1)
@@ -107,7 +120,7 @@ end
 if first then
   local ms = match(first, '^%d+')
   local age = #newest == #ms and ms - newest
-  if age and age >= 0 and age < ARGV[1] / SLICES then
+  if age and age >= 0 and age < retention / SLICES then
     call('HSET', ids .. ':' .. newest, unpack(noted))
   else
     call('HSET', ids .. ':' .. ms, unpack(noted))

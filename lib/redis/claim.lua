@@ -10,6 +10,9 @@
 -- A dropped entry stays in the list, and belongs to its holder for as long as that one lives: it has the event in hand, and
 -- will land it. XAUTOCLAIM would forget the entry, so that whoever claims could not tell.
 --
+-- After the server's clock has gone back, an entry that was taken before has been idle for a negative time, which XPENDING shows
+-- as 0 and leaves out where at least -1 ms are asked for. Such an entry is taken over when its holder gives no sign of life.
+--
 -- It stops at the entry with which it has as many bytes: so an answer is larger by one body at most.
 local stream, group, me = KEYS[1], ARGV[1], ARGV[2]
 local idle, cursor, max, bytes, lease = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -21,9 +24,13 @@ local alive = {}
 local function lives(member)
   if alive[member] == nil then
     local sign = redis.call('ZSCORE', '{' .. stream .. '}:replicas', member)
-    alive[member] = sign and now - tonumber(sign) <= lease or false
+    alive[member] = sign and math.abs(now - tonumber(sign)) <= lease or false
   end
   return alive[member]
+end
+
+local function taken_in_the_future(entry)
+  return #redis.call('XPENDING', stream, group, 'IDLE', -1, entry, entry, 1) == 0
 end
 
 local taken, dropped, size = {}, {}, 0
@@ -32,10 +39,11 @@ if list.err then return redis.error_reply('NOGROUP ' .. list.err) end
 for _, pending in ipairs(list) do
   local entry, holder, idle_for = pending[1], pending[2], pending[3]
   if #taken + #dropped >= max or size >= bytes then return { entry, taken, dropped } end
-  if holder ~= me and idle_for >= idle then
+  local stale = idle_for >= idle or idle_for == 0 and not lives(holder) and taken_in_the_future(entry)
+  if holder ~= me and stale then
     local found = redis.call('XRANGE', stream, entry, entry)[1]
     if found then
-      redis.call('XCLAIM', stream, group, me, idle, entry, 'JUSTID')
+      redis.call('XCLAIM', stream, group, me, 0, entry, 'JUSTID')
       taken[#taken + 1] = found
       for at = 2, #found[2], 2 do size = size + #found[2][at] end
     elseif not lives(holder) then

@@ -1,13 +1,17 @@
 // Entries of a stream as deliveries, read from the bytes of Redis' answer.
 import { isUtf8 } from 'node:buffer';
-import type { Delivery } from '../ingest/queue.ts';
+import type { Delivery, EventNotes } from '../ingest/queue.ts';
 import { TIME_MS_MAX } from '../ingest/warehouse.ts';
 import type { Reply } from './reply.ts';
 
 const TIME_DIGITS_MAX = String(TIME_MS_MAX).length;
 
-/** Names of an entry's members: openapi/queue.asyncapi.yaml. */
-const MEMBERS = ['body', 'producer', 'acceptedAt', 'replayOf'].map((name) => Buffer.from(name));
+/** Names of an entry's members: those of every entry, of one that an operator put there, and those that are notes. */
+const NOTES = ['id'] as const satisfies readonly (keyof EventNotes)[];
+const MEMBERS = ['body', 'producer', 'acceptedAt', 'replayOf', ...NOTES].map((name) => Buffer.from(name));
+const NOTES_FROM = MEMBERS.length - NOTES.length;
+/** Nearly every entry's. */
+const NO_NOTES: EventNotes = Object.freeze({});
 
 /** An array of entries. `source`: see Delivery. */
 export const deliveriesOf = (reply: Reply, source: string): Delivery[] =>
@@ -30,6 +34,7 @@ function deliveryOf(reply: Reply, source: string): Delivery {
   let body: Buffer | undefined;
   let acceptedAt: Buffer | undefined;
   let replayOf: Buffer | undefined;
+  let notes = NO_NOTES;
   for (let left = members; left > 0; left -= 2) {
     const member = reply.oneOf(MEMBERS);
     if (member === 1) {
@@ -37,15 +42,18 @@ function deliveryOf(reply: Reply, source: string): Delivery {
       continue;
     }
     const value = reply.bytes();
+    const note = NOTES[member - NOTES_FROM];
     if (member === 0) body = value;
     else if (member === 2) acceptedAt = value;
     else if (member === 3) replayOf = value;
+    else if (note !== undefined) notes = { ...notes, [note]: value.toString('utf8') };
   }
   const delivery = {
     entry,
     source,
     producer,
     body,
+    notes,
     dropped: false,
     acceptedAtMs: firstAcceptedAtMs(entry, acceptedAt),
   };
@@ -58,6 +66,7 @@ export const droppedDelivery = (entry: string, source: string): Delivery => ({
   source,
   producer: undefined,
   body: undefined,
+  notes: NO_NOTES,
   dropped: true,
   acceptedAtMs: acceptedAtMs(entry),
 });

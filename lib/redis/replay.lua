@@ -3,7 +3,8 @@
 --
 -- KEYS[1]  the stream
 -- ARGV     the group, the milliseconds that a note is kept, '1' to put one back again whose last replay was acknowledged, and for
---          each entry: the name of its quarantine row, producer, body, and the time of the first acceptance (Unix milliseconds)
+--          each entry: the name of its quarantine row, producer, body, the time of the first acceptance (Unix
+--          milliseconds), and the event's id where it is not the body's own, else nothing
 -- Reply    for each its entry, and 1 where this call put it there, by turns
 --
 -- `{stream}:replays` notes the entry of each row. One that still is on its way is not put there again, so that a replay that
@@ -12,13 +13,14 @@
 local stream, group = KEYS[1], ARGV[1]
 local replays = '{' .. stream .. '}:replays'
 local entries = {}
-for at = 4, #ARGV, 4 do
+for at = 4, #ARGV, 5 do
   local row = ARGV[at]
   local entry = redis.call('HGET', replays, row)
   local state = entry and entry_state(stream, group, entry)
   local put = not state or state == 'gone' or state == 'done' and ARGV[3] == '1'
   if put then
-    entry = redis.call('XADD', stream, '*', 'producer', ARGV[at + 1], 'body', ARGV[at + 2], 'acceptedAt', ARGV[at + 3], 'replayOf', row)
+    entry = redis.call('XADD', stream, '*', 'producer', ARGV[at + 1], 'body', ARGV[at + 2], 'acceptedAt', ARGV[at + 3], 'replayOf', row,
+      unpack(ARGV[at + 4] == '' and {} or { 'id', ARGV[at + 4] }))
     redis.call('HSET', replays, row, entry)
   end
   entries[#entries + 1] = entry

@@ -89,7 +89,7 @@ export class StreamAdmin implements QueueAdmin {
       const command = this.#locate.command(stream);
       command.push(indexField(id));
       const reply = await this.#run(this.#locate, command);
-      return copiesOf(reply, stream).find(({ body }) => namesIn(body).id === id);
+      return copiesOf(reply, stream).find((copy) => copy.id === id);
     });
   }
 
@@ -97,8 +97,10 @@ export class StreamAdmin implements QueueAdmin {
     return this.#telling(async () => {
       const command: Argument[] = this.#replay.command(this.#stream());
       command.push(GROUP, String(UNLANDED_HOURS_MAX * 3_600_000), again ? '1' : '0');
-      for (const { replayOf, producer, body, acceptedAtMs } of rows)
-        command.push(replayOf, producer, body, String(acceptedAtMs));
+      for (const { replayOf, id, producer, body, acceptedAtMs } of rows) {
+        const note = id === undefined || id === namesIn(body).id ? '' : id;
+        command.push(replayOf, producer, body, String(acceptedAtMs), note);
+      }
       const reply = (await this.#run(this.#replay, command)).value() as readonly (string | number)[];
       return rows.map((_, at) => ({ entry: String(reply[2 * at]), fresh: reply[2 * at + 1] === 1 }));
     });
@@ -129,14 +131,14 @@ export class StreamAdmin implements QueueAdmin {
       let count = SCAN_ENTRIES_FIRST;
       for (let from: string | undefined = '-'; from !== undefined;) {
         const command: string[] = this.#scan.command(stream);
-        command.push(from, String(count), ...texts);
+        command.push(from, String(count), id, ...texts);
         const page = await this.#telling(async () => {
           const reply = await this.#run(this.#scan, command);
           reply.array();
           const next = reply.isString ? reply.text() : void reply.array();
           return { next, entries: reply.integer(), bytes: reply.integer(), copies: copiesOf(reply, stream) };
         });
-        for (const copy of page.copies) if (namesIn(copy.body).id === id) yield copy;
+        for (const copy of page.copies) if (copy.id === id) yield copy;
         looked += page.entries;
         onLooked(looked, Math.max(looked, of));
         from = page.next;
@@ -212,9 +214,10 @@ export class StreamAdmin implements QueueAdmin {
 }
 
 function copiesOf(reply: Reply, stream: string): QueuedCopy[] {
-  return deliveriesOf(reply, stream).map(({ entry, producer, body, acceptedAtMs, replayOf }) => ({
+  return deliveriesOf(reply, stream).map(({ entry, producer, body, notes, acceptedAtMs, replayOf }) => ({
     stream,
     entry,
+    id: notes.id ?? (body && namesIn(body).id),
     producer,
     acceptedAtMs,
     body: body ?? Buffer.alloc(0),

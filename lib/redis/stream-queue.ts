@@ -10,6 +10,7 @@
 // Not done here: Redis Cluster, and waiting for replicas.
 import {
   RETENTION_MS,
+  type EventNotes,
   type Outcome,
   type Queue,
   type QueueLookup,
@@ -200,9 +201,11 @@ export class StreamQueue implements Queue {
   /** Sends one call with the submissions from `from` on, as many as it may carry; gives where the next one begins. */
   #send(submissions: readonly Submission[], from: number): number {
     const command = this.#accept.command(this.#stream);
-    command.push(this.#retention);
     const events: string[] = [];
     let at = from;
+    // Fact: an argument more costs every event. Choice: only a call with such events has it.
+    const wide = submissions.some(({ notes }) => notes !== undefined);
+    command.push(wide ? `${this.#retention} notes` : this.#retention);
     for (let characters = 0; at < submissions.length && at - from < CALL_EVENTS_MAX; at += 1) {
       const submission = submissions[at];
       if (submission === undefined) break;
@@ -210,6 +213,7 @@ export class StreamQueue implements Queue {
       if (characters > CALL_CHARACTERS_MAX && at > from) break;
       command.push(indexField(submission.id));
       events.push(submission.producer, submission.text);
+      if (wide) events.push(membersOf(submission.notes));
     }
     command.push(...events);
     const carried = from === 0 && at === submissions.length ? submissions : submissions.slice(from, at);
@@ -270,6 +274,12 @@ export class StreamQueue implements Queue {
     else if (before === undefined) this.#log.error({ reason }, 'the queue takes no events');
   }
 }
+
+/** The further members of an entry, as accept.lua takes them. */
+const membersOf = (notes: EventNotes = {}): string =>
+  Object.entries(notes)
+    .map(([name, value]) => `${name}\n${value}\n`)
+    .join('');
 
 /** Redis' own words: they name no secret. A client's error for a lost connection says that. */
 function reasonOf(cause: unknown): string {

@@ -17,6 +17,7 @@ const delivery = (at: number, bytes: number, change: Partial<Delivery> = {}): De
   source: 'q/ingest',
   producer: 'shop',
   body: Buffer.from(`{"id":"order-${at}","type":"t","data":"${'x'.repeat(bytes)}"}`),
+  notes: {},
   dropped: false,
   acceptedAtMs: 1,
   ...change,
@@ -135,6 +136,23 @@ describe('landing', () => {
     await landAll(sorted(deliveries(200, 20 * KIB, 20)));
     const longest = Math.max(...calls.map((call) => call.length));
     assert.ok(longest > 50, `the last call is what is left, and the longest has ${longest}`);
+  });
+
+  it('lands an event under the id that its entry names, and puts one aside whose entry names what is no id', async (t) => {
+    const { landAll, store } = await start(t);
+    const named = ['/shop order-0', 'a\0b'].map((id, at) => delivery(at, 1, { notes: { id } }));
+    await landAll(sorted([...named, delivery(2, 1, { body: Buffer.from('{'), notes: { id: '/shop 2' } })]));
+    assert.deepEqual(
+      (await store.events()).map(({ id }) => id),
+      ['/shop order-0'],
+    );
+    assert.deepEqual(
+      (await store.quarantine()).map(({ id, reason }) => [id, reason.split(':')[0]]),
+      [
+        ['order-1', 'invalid_entry'],
+        ['/shop 2', 'invalid_event'],
+      ],
+    );
   });
 
   it('says which events have landed, which are put aside, and which are left', async (t) => {

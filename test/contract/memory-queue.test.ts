@@ -15,8 +15,8 @@ describeQueueReader('a queue in memory', () => {
   const store = new MemoryQueueStore();
   return Promise.resolve({
     open: () => Promise.resolve(new MemoryQueueReader(store)),
-    put: (members, acceptedAtMs) =>
-      Promise.resolve(store.add(members['producer'], members['body'], acceptedAtMs).entry),
+    put: ({ producer, body, id }, acceptedAtMs) =>
+      Promise.resolve(store.add(producer, body, acceptedAtMs, id === undefined ? {} : { id }).entry),
     drop: (entry) => Promise.resolve(store.drop(entry)),
     wipe: () => Promise.resolve(store.wipe()),
     close: () => Promise.resolve(),

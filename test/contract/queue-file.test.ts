@@ -54,8 +54,8 @@ describe("the queue's file", () => {
       if (messages.length === 0) break;
       for (const { id, message } of messages) {
         assert.ok(isEntry(message), JSON.stringify(isEntry.errors));
-        const { producer: name = '', body = '' } = message;
-        insert.run(String((JSON.parse(body) as { id: unknown }).id), name, Number(id.split('-')[0]), body);
+        const { producer: name = '', body = '', id: named = (JSON.parse(body) as { id: string }).id } = message;
+        insert.run(named, name, Number(id.split('-')[0]), body);
         await client.xAck(stream, 'copy', id);
       }
     }

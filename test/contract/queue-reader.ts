@@ -81,6 +81,18 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       );
     });
 
+    it('gives the notes of an entry with it, and none where there are none', async () => {
+      const reader = await open();
+      await reader.join();
+      await queue.put({ producer: 'shop', body: '{}', id: 'sh\u{1F600}p 1', another: 'x' });
+      await queue.put({ producer: 'shop', body: '{}' });
+      const deliveries = await reader.read(10, NEVER_MS, 0);
+      assert.deepEqual(
+        deliveries.map(({ notes }) => notes),
+        [{ id: 'sh\u{1F600}p 1' }, {}],
+      );
+    });
+
     it('tells with each entry where it stands, alike to every member, and another queue after it was wiped', async () => {
       const [one, other] = [await open(), await open()];
       await one.join();

@@ -1,7 +1,7 @@
 // The contract of the accepting side of a queue (lib/ingest/queue.ts), as one suite that every implementation runs.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import type { Outcome, Queue, Submission } from '../../lib/ingest/queue.ts';
+import type { EventNotes, Outcome, Queue, Submission } from '../../lib/ingest/queue.ts';
 import { eventually } from '../support/scope.ts';
 
 /** One implementation under test, empty at the start. */
@@ -17,6 +17,7 @@ export class Recorded implements Submission {
   readonly id: string;
   readonly producer: string;
   readonly text: string;
+  readonly notes?: EventNotes;
   readonly outcome: Promise<Outcome>;
   settled = 0;
   #resolve!: (outcome: Outcome) => void;

@@ -60,11 +60,16 @@ function makeImage(): void {
   mkdirSync(context);
   const packages = makePackages();
   cpSync(packages, join(context, 'package'), { recursive: true });
-  const npmCache = execFileSync('npm', ['config', 'get', 'cache', '--loglevel=error'], { encoding: 'utf8' }).trim();
-  // An installation outside brings into npm's cache what the one inside asks for, where nothing is fetched.
+  // An installation outside, in a cache of its own, fetches what the one inside asks for: inside nothing is fetched.
+  const npmCache = join(folder, 'npm-cache');
+  const outside = join(folder, 'outside');
+  mkdirSync(outside);
   const tarball = readdirSync(packages).find((name) => /^ingest-gateway-.*\.tgz$/.test(name)) ?? '';
-  const prefix = ['--prefix', join(folder, 'cached'), '--no-audit', '--no-fund', '--loglevel=error'];
-  execFileSync('npm', ['install', ...prefix, join(packages, tarball)], { stdio: ['ignore', 'ignore', 'pipe'] });
+  const quietly = ['--no-audit', '--no-fund', '--loglevel=error'];
+  execFileSync('npm', ['install', '--cache', npmCache, ...quietly, join(packages, tarball)], {
+    cwd: outside,
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
   const volumes = ['--volume', `${npmCache}:/npm-cache`];
   const bases = ['--build-arg', 'BUILD=localhost/base', '--build-arg', 'RUNTIME=localhost/base'];
   build(

@@ -58,6 +58,19 @@ describe('both readers answer alike', () => {
     'an event with an id beyond ASCII': () => postText(fresh().replace('two-readers', 'zwölf-ßü-✓-two-readers')),
     'a CloudEvents event': () =>
       requestText('POST /events', ['Content-Type: application/cloudevents+json; charset=UTF-8'], fresh()),
+    'a CloudEvent in binary mode': () => {
+      const { id } = JSON.parse(fresh()) as { id: string };
+      const fields = [
+        'ce-specversion: 1.0',
+        `ce-id: ${id}`,
+        'CE-Source: %2Fa',
+        'ce-type: test.event',
+        'ce-note:\t"a b" ',
+      ];
+      return requestText('POST /events', [...fields, 'Content-Type: text/plain'], 'hello');
+    },
+    'a CloudEvent in binary mode that is none': () => postText('{', ['ce-id: a', 'ce-id: b', 'ce-: c', 'ce-data: d']),
+    'a field that only begins like one of a CloudEvent': () => postText(fresh(), ['ce: 1', 'cement: 2', 'c-e: 3']),
     'an event behind a head of 5,000 bytes': () => postText(fresh(), [`X-Long: ${'a'.repeat(5_000)}`]),
     'an event of 90,000 bytes': () => postText(fresh({ data: 'x'.repeat(90_000) })),
     'no JSON': () => postText('{"id":'),

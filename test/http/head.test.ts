@@ -30,8 +30,21 @@ describe('a plain head', () => {
         contentEncoding: 'gzip',
         authorization: 'Bearer a.b.c',
         requestId: 'abc',
+        cloudEventFields: undefined,
       },
     );
+  });
+
+  it('gives the fields of a CloudEvent, whatever they are named and hold, and no others', () => {
+    const names = ['ce-id', 'CE-Type', 'ce-', 'ce-expect-this', 'ce', 'c', 'cement', 'ac-e', 'ce-id'];
+    const head = plainHead(
+      PLAIN.replace('Host: g', ['Host: g', ...names.map((name) => `${name}:\t"a b" `)].join('\r\n')),
+    );
+    assert.deepEqual(
+      head.cloudEventFields,
+      ['ce-id', 'ce-type', 'ce-', 'ce-expect-this', 'ce-id'].map((name) => [name, '"a b"']),
+    );
+    assert.equal(head.fieldCount, 3 + names.length);
   });
 
   it('may have no field but Host, and no body', () => {

@@ -1,7 +1,8 @@
 // Development certificates: kept while they serve, made anew when they do not.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
-import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 import { developmentCertificates } from '../../lib/identity/development-certificates.ts';
@@ -83,10 +84,26 @@ describe('development certificates', () => {
     });
   }
 
-  it('are whole when several processes make them at once', async () => {
+  it('are whole, and the same for all, when several processes make them at once', async () => {
     const folder = temporaryFolder();
-    const all = await Promise.all([1, 2, 3].map(() => developmentCertificates(folder, FIRST)));
-    const ca = new X509Certificate(readFileSync(all[0]?.clientCa ?? ''));
-    for (const { producerCert } of all) assert.ok(new X509Certificate(readFileSync(producerCert)).verify(ca.publicKey));
+    const all = await Promise.all(
+      Array.from({ length: 6 }, async () => {
+        const { clientCa, producerCert } = await developmentCertificates(folder, FIRST);
+        return [readFileSync(clientCa, 'utf8'), readFileSync(producerCert, 'utf8')] as const;
+      }),
+    );
+    const [ca = '', producer = ''] = all[0] ?? [];
+    assert.ok(new X509Certificate(producer).verify(new X509Certificate(ca).publicKey));
+    for (const other of all) assert.deepEqual(other, [ca, producer]);
+    assert.deepEqual(readdirSync(folder), ['tls']);
+  });
+
+  it('are made although a process that was killed has left its lock', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'tls.lock'));
+    utimesSync(join(folder, 'tls.lock'), new Date(0), new Date(0));
+    const { clientCa } = await developmentCertificates(folder, FIRST);
+    assert.ok(readFileSync(clientCa, 'utf8').includes('BEGIN CERTIFICATE'));
+    assert.deepEqual(readdirSync(folder), ['tls']);
   });
 });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { byteConnection } from '../../lib/redis/client.ts';
+import type { EventNotes } from '../../lib/ingest/queue.ts';
 import { StreamQueue } from '../../lib/redis/stream-queue.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { queueContract, Recorded, submitAll, submitInTurns } from '../contract/queue.ts';
@@ -74,6 +75,35 @@ async function age(stream: string): Promise<void> {
 }
 
 const ids = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, at) => `${prefix}-${at}`);
+
+describe('the notes of an event', () => {
+  it('are members of its entry, beside events without any in the same call', async () => {
+    const stream = 'notes';
+    const queue = await openQueue(redis, { stream });
+    const noted = (id: string, notes: EventNotes): Recorded => Object.assign(new Recorded(id), { notes });
+    const events = [
+      new Recorded('plain'),
+      noted('both', { id: 'both' }),
+      new Recorded('plain-too', 'q', { text: 'a\nb' }),
+      noted('\u{1F600}', { id: '/a \u{1F600}' }),
+      new Recorded('plain', 'p', { other: true }),
+      new Recorded('both', 'q'),
+    ];
+    assert.deepEqual(await submitAll(queue, events), [
+      'accepted',
+      'accepted',
+      'accepted',
+      'accepted',
+      'differing',
+      'conflict',
+    ]);
+    assert.deepEqual(
+      (await redis.entries(stream)).map(({ fields }) => fields),
+      events.slice(0, 4).map(({ producer, text, notes }) => ({ producer, body: text, ...notes })),
+    );
+    assert.equal((await queue.find('\u{1F600}', 'p')).kind, 'found');
+  });
+});
 
 /** The outcome that all of these ids have when they are sent in one turn. */
 async function outcomeOf(queue: StreamQueue, some: readonly string[], producer = 'p'): Promise<string> {

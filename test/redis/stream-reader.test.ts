@@ -119,6 +119,30 @@ describe('the reader of a Redis Stream', () => {
     );
   });
 
+  it('takes over from a member that died while the clock of the server was ahead, and counts it no more', async (t) => {
+    const ahead = await TestRedis.startWithClock();
+    ahead.setClock(25);
+    const entry = await ahead.command('XADD', STREAM, '*', 'producer', 'shop', 'body', '{}');
+    await ahead.command('XGROUP', 'CREATE', STREAM, GROUP, '0');
+    await ahead.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'STREAMS', STREAM, '>');
+    const [seconds] = (await ahead.command('TIME')) as [string];
+    await ahead.command('ZADD', `{${STREAM}}:replicas`, String(Number(seconds) * 1_000), 'dead');
+    ahead.setClock(0);
+
+    const reader = new StreamReader({ uri: ahead.uri, log: log.child({}, { level: 'silent' }) });
+    t.after(() => reader.close());
+    assert.equal(await reader.open(5_000), true, reader.lastError);
+    assert.equal(await reader.register(1), true, 'the place of the dead one is free');
+    const taken = await eventually('it is taken over', async () => {
+      const deliveries = await reader.read(10, 10_000, 20);
+      return deliveries.length > 0 && deliveries;
+    });
+    assert.deepEqual(
+      taken.map((delivery) => delivery.entry),
+      [entry],
+    );
+  });
+
   it('says within its time that there is no server', async (t) => {
     const reader = new StreamReader({ uri: 'redis://127.0.0.1:1', log: log.child({}, { level: 'silent' }) });
     t.after(() => reader.close());

@@ -7,6 +7,7 @@ import {
   GroupVanished,
   RETENTION_MS,
   type Delivery,
+  type EventNotes,
   type Queue,
   type QueueLag,
   type QueueLookup,
@@ -21,6 +22,7 @@ interface Entry {
   readonly acceptedAtMs: number;
   readonly producer: string | undefined;
   readonly body: string | undefined;
+  readonly notes: EventNotes;
 }
 
 interface Taken {
@@ -44,10 +46,15 @@ export class MemoryQueueStore {
   readonly changes = new EventEmitter().setMaxListeners(0);
   #last = { ms: 0, number: 0 };
 
-  add(producer: string | undefined, body: string | undefined, acceptedAtMs = Date.now()): Entry {
+  add(
+    producer: string | undefined,
+    body: string | undefined,
+    acceptedAtMs = Date.now(),
+    notes: EventNotes = {},
+  ): Entry {
     const number = acceptedAtMs === this.#last.ms ? this.#last.number + 1 : 0;
     this.#last = { ms: acceptedAtMs, number };
-    const entry = { entry: `${acceptedAtMs}-${number}`, acceptedAtMs, producer, body };
+    const entry = { entry: `${acceptedAtMs}-${number}`, acceptedAtMs, producer, body, notes };
     this.entries.push(entry);
     this.changes.emit('change');
     return entry;
@@ -88,7 +95,8 @@ export class MemoryQueue implements Queue {
         if (known.producer !== submission.producer) return submission.settle('conflict');
         return submission.settle(known.body === submission.text ? 'duplicate' : 'differing');
       }
-      this.#store.index.set(submission.id, this.#store.add(submission.producer, submission.text));
+      const { id, producer, text, notes } = submission;
+      this.#store.index.set(id, this.#store.add(producer, text, Date.now(), notes));
       submission.settle('accepted');
     });
   }
@@ -206,6 +214,7 @@ export class MemoryQueueReader implements QueueReader {
       source: `${this.#store.id}/memory`,
       producer: entry?.producer,
       body: entry?.body === undefined ? undefined : Buffer.from(entry.body),
+      notes: entry?.notes ?? {},
       dropped: entry === undefined,
       acceptedAtMs,
     };

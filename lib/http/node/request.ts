@@ -1,7 +1,7 @@
 // A request that node:http read.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { expectedAnswerBytes } from '../limits.ts';
-import type { HttpRequest, ProtocolFault, RequestDefect, RequestListener } from '../request.ts';
+import type { HeaderField, HttpRequest, ProtocolFault, RequestDefect, RequestListener } from '../request.ts';
 import { respond, type Answer } from '../respond.ts';
 import { abandonBody, readBody } from './body.ts';
 
@@ -65,6 +65,16 @@ export class NodeRequest implements HttpRequest {
 
   get authorization(): string | undefined {
     return this.#request.headers.authorization;
+  }
+
+  get cloudEventFields(): readonly HeaderField[] | undefined {
+    const { rawHeaders } = this.#request;
+    let fields: HeaderField[] | undefined;
+    for (let at = 0; at < rawHeaders.length; at += 2) {
+      const name = rawHeaders[at]?.toLowerCase() ?? '';
+      if (name.startsWith('ce-')) (fields ??= []).push([name, rawHeaders[at + 1] ?? '']);
+    }
+    return fields;
   }
 
   get givenRequestId(): string | undefined {

@@ -5,6 +5,7 @@
 // none of the fields below in a form that means something to the connection. Everything else, wrong or only unusual, is
 // not judged here: `not plain` says that a whole HTTP parser has to look at it. So whatever is read here every strict
 // parser reads in the same way (RFC 9112, sections 2 to 6 and 11), and there is nothing to smuggle.
+import type { HeaderField } from '../request.ts';
 
 /** The longest head that is looked at, in bytes. A bearer token of some kilobytes fits. */
 export const PLAIN_HEAD_BYTES_MAX = 8_192;
@@ -22,6 +23,7 @@ export class RequestHead {
   contentEncoding: string | undefined = undefined;
   authorization: string | undefined = undefined;
   requestId: string | undefined = undefined;
+  cloudEventFields: HeaderField[] | undefined = undefined;
 
   constructor(method: 'GET' | 'POST', target: string) {
     this.method = method;
@@ -47,6 +49,7 @@ const LF = 0x0a;
 const SPACE = 0x20;
 const TAB = 0x09;
 const COLON = 0x3a;
+const HYPHEN = 0x2d;
 
 const VERSION = ' HTTP/1.1\r\n';
 /** A name or an IPv4 address, and perhaps a port: the usual forms of RFC 9112, section 3.2. */
@@ -140,6 +143,12 @@ const classAt = (text: string, at: number): number => CLASSES[text.charCodeAt(at
 // it can be, and only then is it cut out and compared.
 /** Notes what matters of one field. False where the request is not plain because of it. */
 function takeField(head: RequestHead, text: string, name: number, colon: number, end: number): boolean {
+  // The third character alone rules out nearly every other field.
+  if (text.charCodeAt(name + 2) === HYPHEN && isNamed(text, name, name + 3, 'ce-')) {
+    head.cloudEventFields ??= [];
+    head.cloudEventFields.push([text.slice(name, colon).toLowerCase(), valueOf(text, colon, end)]);
+    return true;
+  }
   switch (colon - name) {
     case 4:
       if (!isNamed(text, name, colon, 'host')) return true;

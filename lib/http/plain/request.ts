@@ -1,5 +1,5 @@
 // A plain request, and its answer once there is one.
-import type { HttpRequest, RequestListener } from '../request.ts';
+import type { HeaderField, HttpRequest, RequestListener } from '../request.ts';
 import { responseText, type Answer } from '../respond.ts';
 import type { RequestHead } from './head.ts';
 
@@ -68,6 +68,10 @@ export class PlainRequest implements HttpRequest {
 
   get authorization(): string | undefined {
     return this.#head.authorization;
+  }
+
+  get cloudEventFields(): readonly HeaderField[] | undefined {
+    return this.#head.cloudEventFields;
   }
 
   get givenRequestId(): string | undefined {

@@ -1,0 +1,74 @@
+// How the event of a request is read: by the head of the request, before its body has come.
+//
+// Three forms: JSON, a CloudEvent in structured mode (its media type says so) and a CloudEvent in binary mode (its attributes are
+// header fields, the body is its data). The last is made into the structured form at once, and nothing behind this knows of it.
+import { isBatchedMode, isBinaryMode, sourceAndId, structuredEvent, typeAdvice } from '../ingest/cloud-event.ts';
+import { parseEvent, type InvalidEvent, type ValidEvent } from '../ingest/event.ts';
+import type { EventNotes } from '../ingest/queue.ts';
+import type { HttpRequest } from '../http/request.ts';
+import { JSON_TYPE, problem, type GatewayAnswer } from './answers.ts';
+
+/** What is kept with the event beside its text. */
+export interface ReadEvent extends ValidEvent {
+  readonly notes?: EventNotes;
+}
+
+/** Makes the event of a whole body, or says what is wrong with it. Never throws. */
+export type EventReader = (body: Buffer) => ReadEvent | InvalidEvent;
+
+/** What the id of a CloudEvent is: its `id` alone, or its `source` and `id` (sourceAndId). */
+export type EventId = 'id' | 'source+id';
+
+const MEDIA_TYPE = /^application\/(cloudevents\+)?json(?:[ \t]*;[ \t]*charset="?utf-8"?)?[ \t]*$/i;
+
+const ACCEPT = ['Accept', 'application/json, application/cloudevents+json'];
+const refused = (detail: string): GatewayAnswer => problem('unsupportedMediaType', detail, undefined, ACCEPT);
+const MEDIA_TYPE_NEEDED = refused('expected application/json or application/cloudevents+json in UTF-8');
+const NO_BATCH = refused(
+  'expected one event: send each CloudEvent of the batch in a request of its own, as application/cloudevents+json',
+);
+const NO_ENCODING = refused('expected a body without Content-Encoding');
+
+/** The reader of this request's body, or the refusal of a media type or coding that has none. */
+export function eventReader(request: HttpRequest, eventId: EventId): EventReader | GatewayAnswer {
+  const reader = readerOf(request, eventId);
+  const { contentEncoding } = request;
+  if (contentEncoding === undefined || typeof reader !== 'function') return reader;
+  return contentEncoding.toLowerCase() === 'identity' ? reader : NO_ENCODING;
+}
+
+function readerOf({ contentType, cloudEventFields }: HttpRequest, eventId: EventId): EventReader | GatewayAnswer {
+  const readCloudEvent = CLOUD_EVENT_READERS[eventId];
+  if (cloudEventFields !== undefined && isBinaryMode(cloudEventFields, contentType)) {
+    return (body) => {
+      const made = structuredEvent(cloudEventFields, contentType, body);
+      return made.valid ? readCloudEvent(made.body) : made;
+    };
+  }
+  if (contentType === JSON_TYPE) return parseEvent;
+  const match = contentType === undefined ? null : MEDIA_TYPE.exec(contentType);
+  if (match === null) return isBatchedMode(contentType) ? NO_BATCH : MEDIA_TYPE_NEEDED;
+  return match[1] === undefined ? parseEvent : readCloudEvent;
+}
+
+const CLOUD_EVENT_READERS: Readonly<Record<EventId, EventReader>> = {
+  id: advised,
+  'source+id': (body) => {
+    const event = advised(body);
+    return event.valid ? identifiedBySource(event) : event;
+  },
+};
+
+function advised(body: Buffer): ValidEvent | InvalidEvent {
+  const event = parseEvent(body);
+  if (event.valid) return event;
+  const advice = typeAdvice(body);
+  return advice === undefined ? event : { ...event, detail: `${event.detail}: ${advice}` };
+}
+
+/** The event under its source and id together, with that id as a note: its body says another one. */
+function identifiedBySource(event: ValidEvent): ReadEvent | InvalidEvent {
+  const id = sourceAndId(event);
+  if (typeof id === 'string') return { ...event, id, notes: { id } };
+  return { valid: false, detail: 'source and id make no id', errors: [id] };
+}
