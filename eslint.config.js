@@ -27,6 +27,7 @@ const LAYERS = {
     types: [],
     packages: ['node:', '@sinclair/typebox'],
   },
+  dispatcher: { folders: ['ingest', 'process', 'telemetry', 'http'], types: [], packages: ['node:'] },
   admin: { folders: ['ingest', 'process', 'telemetry'], types: [], packages: ['node:', 'cli-progress'] },
   send: { folders: ['ingest', 'process', 'telemetry'], types: [], packages: ['node:', 'cli-progress'] },
   redis: { folders: ['ingest', 'process'], types: [], packages: ['node:', 'redis'] },

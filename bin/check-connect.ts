@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { maskedUri } from '../lib/process/masked-uri.ts';
 import { createLog } from '../lib/process/log.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
+import type { Key } from '../lib/process/settings.ts';
 import { byteConnection } from '../lib/redis/client.ts';
 import { clusterRefusal } from '../lib/redis/queue-identity.ts';
 import { serverName } from '../lib/redis/server-info.ts';
@@ -15,11 +16,14 @@ const CONNECT_MS = 5_000;
 export const quietLog = createLog('check', 'error');
 
 /** A failed start because of the queue (exit 4), with the masked URI. */
-export const queueFailure = (uri: string, why: string): StartFailure =>
-  new StartFailure(EXIT.queue, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${why}`);
+export const queueFailure = (uri: string, why: string, key: Key = 'INGEST_QUEUE_URI'): StartFailure =>
+  new StartFailure(EXIT.queue, `${key}=${maskedUri(uri)}: ${why}`);
+
+/** A dispatcher as a sentence begins with it; what it holds is not its own. */
+export const dispatcherName = (uri: string): string => `dispatcher ${maskedUri(uri)}`;
 
 /** Connects, and gives a sentence about the server and its stream. Rejects with a StartFailure (exit 4). */
-export async function inspectQueue(uri: string): Promise<string> {
+export async function inspectQueue(uri: string, key?: Key): Promise<string> {
   const connection = byteConnection({ uri, name: 'ingest-check', log: quietLog });
   try {
     connection.open();
@@ -29,6 +33,7 @@ export async function inspectQueue(uri: string): Promise<string> {
         throw queueFailure(
           uri,
           `the queue does not answer (${connection.lastError}); check that the server runs and is reachable`,
+          key,
         );
       await new Promise((resolve) => setTimeout(resolve, 25));
     }
@@ -37,7 +42,7 @@ export async function inspectQueue(uri: string): Promise<string> {
   } catch (cause) {
     if (cause instanceof StartFailure) throw cause;
     const refusal = clusterRefusal(cause);
-    throw queueFailure(uri, refusal instanceof Error ? refusal.message : 'unknown error');
+    throw queueFailure(uri, refusal instanceof Error ? refusal.message : 'unknown error', key);
   } finally {
     await connection.close();
   }

@@ -1,15 +1,12 @@
 // The gateway's process: start in order, stop in order, exit codes. The only place that names its adapters.
 import { Gateway } from '../lib/gateway/gateway.ts';
 import { gatewayMetrics } from '../lib/gateway/metrics.ts';
-import { readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts';
+import { isDispatcher, readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts';
 import { audienceUri } from '../lib/identity/producer-identity.ts';
 import type { TokenVerifier } from '../lib/identity/token-verifier.ts';
 import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
-import { byteConnection, type RedisConnection } from '../lib/redis/client.ts';
 import type { QueueRefusal } from '../lib/redis/errors.ts';
-import type { Reply } from '../lib/redis/reply.ts';
-import { StreamQueue } from '../lib/redis/stream-queue.ts';
 import { developmentCertificates } from '../lib/identity/development-certificates.ts';
 import { addressText, errno } from '../lib/process/env.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
@@ -18,17 +15,24 @@ import type { Log } from '../lib/process/log.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
 import { runtimeWarning } from '../lib/process/runtime.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
-import { loadTlsMaterial, TlsMaterialError, watchTlsMaterial, type TlsFiles } from '../lib/identity/tls-material.ts';
+import {
+  loadTlsMaterial,
+  TlsMaterialError,
+  watchTlsMaterial,
+  type TlsFiles,
+  type TlsMaterial,
+} from '../lib/identity/tls-material.ts';
 import { WarehouseMisconfigured } from '../lib/ingest/warehouse.ts';
 import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
-import { inspectQueue, inspectWarehouse, queueFailure, quietLog } from './check-connect.ts';
+import { dispatcherName, inspectQueue, inspectWarehouse, queueFailure, quietLog } from './check-connect.ts';
 import { bindFailure, startDaemon } from './start.ts';
+import { openQueue, type OpenedQueue } from './queue-adapter.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
 const NAME = 'ingest-gateway';
 const QUEUE_START_MS = 5_000;
 
-const HELP = `${NAME}: takes events over mutual TLS and puts them on a Redis Stream.
+const HELP = `${NAME}: takes events over mutual TLS and puts them on a Redis Stream, or hands them to a dispatcher.
 
   ${NAME}                  start, with the configuration in the environment
   ${NAME} --check          look at the configuration and the files it names; start nothing; exit 0 or 2
@@ -49,20 +53,15 @@ async function check(config: GatewayConfig): Promise<void> {
 }
 
 async function connect(config: GatewayConfig, found: (line: string) => void): Promise<void> {
-  const about = await inspectQueue(config.queueUri);
-  const connection = byteConnection({ uri: config.queueUri, name: NAME, log: quietLog });
-  const queue = new StreamQueue({
-    connection,
-    enqueueTimeoutMs: config.enqueueTimeoutMs,
-    log: quietLog,
-    durability: config.queueDurability,
-    unlandedMs: config.unlandedMs,
-  });
+  const files = config.tls.kind === 'files' ? config.tls : undefined;
+  const material = files !== undefined && isDispatcher(config.queueUri) ? await tlsMaterial(files) : undefined;
+  const about = isDispatcher(config.queueUri) ? dispatcherName(config.queueUri) : await inspectQueue(config.queueUri);
+  const opened = openQueue({ ...queueOptions(config, quietLog), certificate: () => material?.context ?? {} });
   try {
-    await startQueue(config, connection, queue);
+    await startQueue(config, opened);
     found(`${about}, takes events`);
   } finally {
-    await queue.close();
+    await opened.queue.close();
   }
   if (config.warehouseUri !== undefined) found(await inspectWarehouse(config.warehouseUri, 'gateway'));
 }
@@ -77,16 +76,14 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
   const verifier = await tokenVerifier(config);
 
   const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES);
-  const connection = byteConnection({ uri: config.queueUri, name: NAME, log });
-  const queue = new StreamQueue({
-    connection,
-    enqueueTimeoutMs: config.enqueueTimeoutMs,
-    log,
-    durability: config.queueDurability,
-    unlandedMs: config.unlandedMs,
+  let inUse = material;
+  const opened = openQueue({
+    ...queueOptions(config, log),
+    certificate: isDispatcher(config.queueUri) ? () => inUse.context : undefined,
     onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
     onLost: (events) => metrics.lost.add(events),
   });
+  const { queue } = opened;
   const warehouse = config.warehouseUri === undefined ? undefined : openWarehouse(config.warehouseUri, 'gateway');
   const gateway = new Gateway({ config, log, material, verifier, queue, warehouse, metrics });
   // Watched before the wait for the queue: a change in that time counts too.
@@ -94,13 +91,14 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
     files,
     log,
     onChange: (changed) => {
+      inUse = changed;
       gateway.replaceTls(changed);
       metrics.tlsReloads.add();
     },
     onRefused: () => metrics.tlsReloadFailures.add(),
   });
   const keyWatch = watchTokenKeys(verifier, gateway, log);
-  await startQueue(config, connection, queue);
+  await startQueue(config, opened);
   void warehouse?.probe().catch((cause: unknown) => {
     const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
     log.warn(
@@ -138,6 +136,18 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
   log.info(`listening on https://${address}`);
 }
 
+/** What every queue of this program is opened with. */
+function queueOptions(config: GatewayConfig, log: Log) {
+  return {
+    uri: config.queueUri,
+    name: NAME,
+    enqueueTimeoutMs: config.enqueueTimeoutMs,
+    log,
+    durability: config.queueDurability,
+    unlandedMs: config.unlandedMs,
+  };
+}
+
 async function tlsFiles(config: GatewayConfig, log: Log): Promise<TlsFiles> {
   if (config.tls.kind === 'files') return config.tls;
   try {
@@ -155,7 +165,7 @@ async function tlsFiles(config: GatewayConfig, log: Log): Promise<TlsFiles> {
   }
 }
 
-async function tlsMaterial(files: TlsFiles): Promise<Awaited<ReturnType<typeof loadTlsMaterial>>> {
+async function tlsMaterial(files: TlsFiles): Promise<TlsMaterial> {
   try {
     return await loadTlsMaterial(files);
   } catch (cause) {
@@ -180,11 +190,7 @@ async function tokenVerifier(config: GatewayConfig): Promise<TokenVerifier | und
 }
 
 /** Connects, and asks until the queue would take an event. Throws a StartFailure when it does not in time, or where it is refused. */
-async function startQueue(
-  config: GatewayConfig,
-  connection: RedisConnection<Reply>,
-  queue: StreamQueue,
-): Promise<void> {
+async function startQueue(config: GatewayConfig, { connection, queue }: OpenedQueue): Promise<void> {
   let refusal: QueueRefusal | undefined;
   connection.onRefused = (cause) => (refusal ??= cause);
   connection.open();

@@ -17,6 +17,12 @@ export function readAdminConfig(
 } {
   const settings = new Settings(environment, 'admin');
   const queueUri = settings.get('INGEST_QUEUE_URI');
+  if (queueUri !== undefined && /^dispatchers?:/.test(queueUri))
+    settings.problem(
+      'INGEST_QUEUE_URI',
+      'expected the queue itself: it cannot be looked into through a dispatcher',
+      queueUri,
+    );
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
   if (needsWarehouse && !settings.given('INGEST_WAREHOUSE_URI') && !settings.given('INGEST_WAREHOUSE_URI', '_FILE'))
     settings.problem('INGEST_WAREHOUSE_URI', 'is required by this command');

@@ -24,6 +24,13 @@ export interface ConsumerConfig {
 export function readConsumerConfig(environment: Environment): ReadConfig<ConsumerConfig> {
   const settings = new Settings(environment, 'consumer');
   const queueUri = settings.get('INGEST_QUEUE_URI');
+  if (queueUri !== undefined && /^dispatchers?:/.test(queueUri)) {
+    settings.problem(
+      'INGEST_QUEUE_URI',
+      'expected the queues themselves, separated by blanks: consumers do not read through a dispatcher',
+      queueUri,
+    );
+  }
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
   const rest = {
     address: settings.get('INGEST_CONSUMER_ADDR'),

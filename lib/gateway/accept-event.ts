@@ -1,7 +1,7 @@
 // POST /events: from the head of a request to its 202. This is the hot path.
 //
 // Steps, each of which may end it: authority (401, 403) → media type (415) → announced size (413) → admission (503) →
-// body (413, 408, 400) → envelope (400) → queue (202, 409, 503). The producer is judged before a byte of the body is read.
+// body (413, 408, 400) → envelope (400) → queue (202, 202 shed, 409, 503). The producer is judged before a byte of the body is read.
 //
 // Invariant: what was admitted is released exactly once, whatever ends the exchange.
 import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts';
@@ -139,8 +139,10 @@ class Acceptance implements BodyHandler, Submission {
         return acceptance(this.#id, ',"duplicate":true,"differs":true');
       case 'conflict':
         return CONFLICT;
-      case 'unavailable':
       case 'shed':
+        metrics.shed.add();
+        return shed(this.#id);
+      case 'unavailable':
         return UNAVAILABLE;
     }
   }
@@ -151,4 +153,14 @@ const acceptance = (id: string, more: string): GatewayAnswer => ({
   status: 202,
   contentType: JSON_TYPE,
   body: `{"id":${JSON.stringify(id)},"status":"accepted"${more}}`,
+});
+
+const SHED_HEADERS = ['Retry-After', '1'];
+
+/** The proposed answer of RFC 014: the event is not kept, and the producer sends it again. */
+const shed = (id: string): GatewayAnswer => ({
+  status: 202,
+  contentType: JSON_TYPE,
+  headers: SHED_HEADERS,
+  body: `{"id":${JSON.stringify(id)},"status":"shed","code":"INGEST_SHED","retryable":true}`,
 });

@@ -9,6 +9,9 @@ const LOOPBACK = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/;
 
 const HOUR_MS = 3_600_000;
 
+/** How much longer than the dispatcher's wait the gateway's is, when it is not set. */
+const DISPATCHER_MARGIN_MS = 100;
+
 /** Where TLS material comes from: files, or development certificates made in the state folder. */
 export type TlsSource =
   | {
@@ -67,8 +70,10 @@ export const HEADERS_MAX = 100;
 export function readGatewayConfig(environment: Environment): ReadConfig<GatewayConfig> {
   const settings = new Settings(environment, 'gateway');
   const connectionsMax = settings.get('INGEST_CONNECTIONS_MAX');
+  const queueUri = settings.get('INGEST_QUEUE_URI') ?? '';
+  const enqueueTimeoutMs = enqueueTimeout(settings, queueUri);
   const config = {
-    queueUri: settings.get('INGEST_QUEUE_URI') ?? '',
+    queueUri,
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
     unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI'),
@@ -97,8 +102,8 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
     headersTimeoutMs: settings.get('INGEST_HEADERS_TIMEOUT_MS'),
     requestTimeoutMs: settings.get('INGEST_REQUEST_TIMEOUT_MS'),
     idleTimeoutMs: settings.get('INGEST_IDLE_TIMEOUT_MS'),
-    enqueueTimeoutMs: settings.get('INGEST_ENQUEUE_TIMEOUT_MS'),
-    drainDelayMs: drainDelayMs(settings),
+    enqueueTimeoutMs,
+    drainDelayMs: drainDelayMs(settings, enqueueTimeoutMs),
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
   checkDeadlines(settings, config);
@@ -159,11 +164,10 @@ function jwks(settings: Settings): string | undefined {
 }
 
 /** The default gives way to a short drain time-out; a value that was set must fit. */
-function drainDelayMs(settings: Settings): number {
+function drainDelayMs(settings: Settings, enqueueMs: number): number {
   const delayMs = settings.get('INGEST_DRAIN_DELAY_MS');
   const drainMs = settings.get('INGEST_DRAIN_TIMEOUT_MS');
   if (!settings.given('INGEST_DRAIN_DELAY_MS')) return Math.min(delayMs, drainMs / 4);
-  const enqueueMs = settings.get('INGEST_ENQUEUE_TIMEOUT_MS');
   if (delayMs + enqueueMs >= drainMs) {
     settings.problem(
       'INGEST_DRAIN_DELAY_MS',
@@ -171,6 +175,27 @@ function drainDelayMs(settings: Settings): number {
     );
   }
   return delayMs;
+}
+
+/** The scheme of a dispatcher (RFC 014). */
+export const isDispatcher = (queueUri: string): boolean => /^dispatchers?:/.test(queueUri);
+
+/** A dispatcher says in time that it sheds an event, so it is waited for longer than it waits for its queues. */
+function enqueueTimeout(settings: Settings, queueUri: string): number {
+  const timeoutMs = settings.get('INGEST_ENQUEUE_TIMEOUT_MS');
+  if (!isDispatcher(queueUri)) return timeoutMs;
+  if (!/^\/?$/.test(new URL(queueUri).pathname))
+    settings.problem('INGEST_QUEUE_URI', 'expected no path: a dispatcher has no databases', queueUri);
+  const shedMs = settings.get('INGEST_SHED_MS');
+  if (!settings.given('INGEST_ENQUEUE_TIMEOUT_MS')) return shedMs + DISPATCHER_MARGIN_MS;
+  if (shedMs >= timeoutMs) {
+    settings.problem(
+      'INGEST_SHED_MS',
+      `expected less than INGEST_ENQUEUE_TIMEOUT_MS (${timeoutMs}): else the gateway gives up before the dispatcher sheds`,
+      String(shedMs),
+    );
+  }
+  return timeoutMs;
 }
 
 /** A request must outlive the queue's time-out, and the drain a request: else answers would be cut off. */

@@ -63,7 +63,6 @@ export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures:
       'Accepted events that the queue dropped before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, or deleted by hand.',
     ).counter(),
     aborted: counter('ingest_aborted_total', 'Requests that the client gave up before they were answered.').counter(),
-    /** Nothing is shed without the dispatcher of RFC 014. */
     shed: counter('ingest_shed_total', 'Events answered with status shed; 0 without a dispatcher.').counter(),
     refusedOverload: counter(
       'ingest_refused_overload_total',

@@ -1,8 +1,8 @@
 // The queue port: what the gateway (accepting side) and the consumer (reading side) ask of a queue, in words.
 //
-// An implementation holds events for RETENTION_MS and knows, for as long, which id belongs to which producer. Redis
-// Streams are the first one; a dispatcher in front of two queues would be another, which is why an outcome may be
-// 'shed'. test/contract/queue.ts and test/contract/queue-reader.ts are the suites that every implementation runs.
+// An implementation holds events for RETENTION_MS and knows, for as long, which id belongs to which producer. There are
+// Redis Streams, and a dispatcher in front of two queues, which alone says 'shed'. test/contract/queue.ts and
+// test/contract/queue-reader.ts are the suites that every implementation runs.
 
 /** How long the queue keeps an event and its id, in milliseconds (openapi/rules.md, 4: 24 hours). */
 export const RETENTION_MS = 24 * 60 * 60 * 1000;
@@ -15,7 +15,7 @@ export const RETENTION_MS = 24 * 60 * 60 * 1000;
  * - `conflict`: another producer's event has this id; nothing was added.
  * - `unavailable`: the queue refused or did not answer in time. It may have the event: the outcome is unknown, and the
  *   same submission again is safe.
- * - `shed`: kept for a dispatcher (RFC 014); no implementation gives it today.
+ * - `shed`: by a dispatcher (RFC 014): the queue that the id belongs to is unavailable, and the same submission later is safe.
  */
 export type Outcome = 'accepted' | 'duplicate' | 'differing' | 'conflict' | 'unavailable' | 'shed';
 

@@ -98,17 +98,22 @@ const text = <const D extends string | undefined>(
 
 const GATEWAY = ['gateway'] as const;
 const CONSUMER = ['consumer'] as const;
-const DAEMONS = ['gateway', 'consumer'] as const;
-const ALL = ['gateway', 'consumer', 'admin'] as const;
+const DISPATCHER = ['dispatcher'] as const;
+const DAEMONS = ['gateway', 'consumer', 'dispatcher'] as const;
+/** Those that meet both the queue and the warehouse. */
+const BOTH_ENDS = ['gateway', 'consumer', 'admin'] as const;
+/** Those that accept events, and so meet the queues' servers. */
+const ACCEPTING = ['gateway', 'dispatcher'] as const;
+const TLS_SERVERS = ACCEPTING;
 const HOUR_MS = 3_600_000;
 const TIME = [1, HOUR_MS] as const;
 
 export const SETTINGS = Object.freeze({
   INGEST_QUEUE_URI: uri(
-    ALL,
-    ['redis:', 'rediss:'],
-    ALL,
-    'the queue: `redis://[user:password@]host:port[/db]`, or `rediss://` over TLS',
+    BOTH_ENDS,
+    ['redis:', 'rediss:', 'dispatcher:', 'dispatchers:'],
+    BOTH_ENDS,
+    'the queue: `redis://[user:password@]host:port[/db]`, or `rediss://` over TLS. A gateway may have `dispatcher://[user:password@]host[:port]` or `dispatchers://` (mutual TLS) instead',
   ),
   INGEST_QUEUE_UNLANDED_HOURS_MAX: integer(
     DAEMONS,
@@ -118,13 +123,13 @@ export const SETTINGS = Object.freeze({
     'hours for which the queue keeps what has not landed; what has landed stays 24',
   ),
   INGEST_QUEUE_DURABILITY: choice(
-    GATEWAY,
+    ACCEPTING,
     ['warn', 'require'],
     'warn',
     '`require` refuses to start (exit 4) on a Redis that evicts keys or keeps nothing on disk',
   ),
   INGEST_WAREHOUSE_URI: uri(
-    ALL,
+    BOTH_ENDS,
     ['sqlite:', 'postgres:', 'postgresql:'],
     CONSUMER,
     'the warehouse: `sqlite:<path>` or `postgres://user:password@host/database`; without it the gateway looks events up in the queue only, which holds 24 hours',
@@ -144,19 +149,19 @@ export const SETTINGS = Object.freeze({
     'several gateways share one address, and the kernel spreads connections over them (`SO_REUSEPORT`)',
   ),
   INGEST_ADMIN_ADDR: address(
-    GATEWAY,
+    ACCEPTING,
     undefined,
-    'where `/health/live`, `/health/ready` and `/metrics` are served over plain HTTP too; keep it private',
+    'where `/health/live`, `/health/ready` and `/metrics` are served over plain HTTP too; keep it private. The dispatcher serves them nowhere else, without this key on `127.0.0.1:9465`',
   ),
   INGEST_ADMIN_ONLY: flag(GATEWAY, 'those paths are served on `INGEST_ADMIN_ADDR` alone, and not to producers'),
   INGEST_TLS_CERT: text(
-    GATEWAY,
+    TLS_SERVERS,
     undefined,
-    'PEM file: server certificate. This, the key and the client CA unset on a loopback address: development certificates are made in `INGEST_STATE_DIR/tls`',
+    'PEM file: server certificate. This, the key and the client CA unset on a loopback address: development certificates are made in `INGEST_STATE_DIR/tls`. The dispatcher takes plain connections without them',
   ),
-  INGEST_TLS_KEY: text(GATEWAY, undefined, "PEM file: the server certificate's key"),
-  INGEST_TLS_CLIENT_CA: text(GATEWAY, undefined, 'PEM file: the authorities of client certificates'),
-  INGEST_TLS_CLIENT_CRL: text(GATEWAY, undefined, 'PEM file: a revocation list for each client authority'),
+  INGEST_TLS_KEY: text(TLS_SERVERS, undefined, "PEM file: the server certificate's key"),
+  INGEST_TLS_CLIENT_CA: text(TLS_SERVERS, undefined, 'PEM file: the authorities of client certificates'),
+  INGEST_TLS_CLIENT_CRL: text(TLS_SERVERS, undefined, 'PEM file: a revocation list for each client authority'),
   INGEST_AUDIENCE: text(GATEWAY, 'ingest-gateway', 'the audience that producers must carry'),
   INGEST_TOKEN_JWKS: text(GATEWAY, undefined, 'path or https URL of token keys; when set, tokens are required'),
   INGEST_TOKEN_ISSUER: text(GATEWAY, undefined, 'the `iss` that tokens must have'),
@@ -201,11 +206,11 @@ export const SETTINGS = Object.freeze({
   INGEST_REQUEST_TIMEOUT_MS: integer(GATEWAY, 10_000, TIME, 'ms', 'a whole request'),
   INGEST_IDLE_TIMEOUT_MS: integer(GATEWAY, 60_000, TIME, 'ms', 'a connection between requests'),
   INGEST_ENQUEUE_TIMEOUT_MS: integer(
-    GATEWAY,
+    ACCEPTING,
     150,
     TIME,
     'ms',
-    'how long the queue may take; shorter than the request and drain time-outs',
+    'how long the queue may take; shorter than the request and drain time-outs. With a dispatcher it is longer than `INGEST_SHED_MS`, and by default 100 ms longer',
   ),
   INGEST_DRAIN_TIMEOUT_MS: integer(DAEMONS, 10_000, TIME, 'ms', 'an orderly stop; what is left then is cut off'),
   INGEST_DRAIN_DELAY_MS: integer(
@@ -215,7 +220,32 @@ export const SETTINGS = Object.freeze({
     'ms',
     'how long a stopping gateway still listens after readiness turned false; with the enqueue time-out it must fit into the drain time-out',
   ),
-  INGEST_SHED_MS: integer(GATEWAY, 200, TIME, 'ms', 'reserved for the dispatcher of RFC 014; checked, not used'),
+  INGEST_SHED_MS: integer(
+    ACCEPTING,
+    200,
+    TIME,
+    'ms',
+    'how long a dispatcher waits for a queue before it sheds an event',
+  ),
+
+  INGEST_DISPATCH_ADDR: address(DISPATCHER, '127.0.0.1:6380', 'where gateways connect to the dispatcher'),
+  INGEST_DISPATCH_QUEUE_A_URI: uri(
+    DISPATCHER,
+    ['redis:', 'rediss:'],
+    DISPATCHER,
+    'the queue `ingest-a`, of events whose id has an even hash; a URI as in `INGEST_QUEUE_URI`, without user and password: those of the gateway are handed on',
+  ),
+  INGEST_DISPATCH_QUEUE_B_URI: uri(
+    DISPATCHER,
+    ['redis:', 'rediss:'],
+    DISPATCHER,
+    'the queue `ingest-b`, of the other events',
+  ),
+  INGEST_DISPATCH_CLIENTS: text(
+    DISPATCHER,
+    undefined,
+    'with TLS, the gateways that are admitted: DNS names, URI names or common names in their certificates, separated by blanks',
+  ),
 
   INGEST_CONSUMER_ADDR: address(
     CONSUMER,

@@ -12,6 +12,7 @@ const README = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
 const BINARIES: readonly (readonly [Program, ProgramName])[] = [
   ['gateway', 'ingest-gateway'],
   ['consumer', 'ingest-consumer'],
+  ['dispatcher', 'ingest-dispatcher'],
 ];
 
 /** What a program cannot start without, so that its report is about the one value that a test sets. */
