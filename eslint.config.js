@@ -11,7 +11,7 @@ const LAYERS = {
   ingest: { folders: [], types: [], packages: ['@sinclair/typebox', 'node:crypto', 'node:buffer', 'node:zlib'] },
   http: { folders: [], types: [], packages: ['node:'] },
   process: { folders: [], types: [], packages: ['node:', 'pino'] },
-  telemetry: { folders: ['process'], types: [], packages: ['node:', 'prom-client'] },
+  telemetry: { folders: ['process'], types: [], packages: ['node:', 'prom-client', '@opentelemetry'] },
   identity: {
     folders: ['process'],
     types: ['http'],

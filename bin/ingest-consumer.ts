@@ -3,18 +3,21 @@
 import { Consumer } from '../lib/consumer/consumer.ts';
 import { readConsumerConfig, type ConsumerConfig } from '../lib/consumer/config.ts';
 import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
+import { LandingSpans } from '../lib/consumer/landing-spans.ts';
 import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
 import { SizeWatch } from '../lib/consumer/size-watch.ts';
 import { Watch } from '../lib/consumer/watch.ts';
 import { REPLICA_LEASE_MS } from '../lib/ingest/queue.ts';
 import { QueueRefusal } from '../lib/redis/errors.ts';
+import { GROUP, STREAM } from '../lib/redis/stream-names.ts';
 import { StreamReader } from '../lib/redis/stream-reader.ts';
+import { startTracing } from '../lib/telemetry/tracing.ts';
 import { pause } from '../lib/process/backoff.ts';
 import { addressText } from '../lib/process/env.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
 import { consumerMetrics } from '../lib/consumer/metrics.ts';
-import { EXIT, StartFailure } from '../lib/process/program.ts';
+import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
 import { inspectQueue, inspectWarehouse, queueFailure } from './check-connect.ts';
 import { bindFailure, startDaemon } from './start.ts';
@@ -51,7 +54,9 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
   const { queueUri: uri, unlandedMs } = config;
   const reader = new StreamReader({ uri, log, unlandedMs, onLost: (events) => metrics.lost.add(events) });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
-  const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: config.batchMax });
+  const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
+  const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
+  const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: config.batchMax, spans });
   const watch = new Watch({ reader, metrics, warehouse, log, unlandedMs, prepared: () => consumer.prepared });
   metrics.queueAvailable.read(() => (consumer.queueAnswers ? 1 : 0));
   metrics.replicas.read(() => reader.replicas);
@@ -81,6 +86,7 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
       await reader.close();
       await warehouse.close();
       await endpoints.close();
+      await tracing?.close();
       log.info('stopped');
     },
   });

@@ -1,18 +1,23 @@
 // The gateway's process: start in order, stop in order, exit codes. The only place that names its adapters.
 import { Gateway } from '../lib/gateway/gateway.ts';
 import { gatewayMetrics } from '../lib/gateway/metrics.ts';
+import { Producers, ProducersFileError, watchProducers } from '../lib/gateway/producers-file.ts';
+import { Quotas } from '../lib/gateway/quotas.ts';
+import { RequestSpans } from '../lib/gateway/request-spans.ts';
 import { isDispatcher, readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts';
 import { audienceUri } from '../lib/identity/producer-identity.ts';
 import type { TokenVerifier } from '../lib/identity/token-verifier.ts';
 import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
 import type { QueueRefusal } from '../lib/redis/errors.ts';
+import { STREAM } from '../lib/redis/stream-names.ts';
+import { startTracing } from '../lib/telemetry/tracing.ts';
 import { developmentCertificates } from '../lib/identity/development-certificates.ts';
 import { addressText, errno } from '../lib/process/env.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
 import { FileWatch } from '../lib/process/file-watch.ts';
 import type { Log } from '../lib/process/log.ts';
-import { EXIT, StartFailure } from '../lib/process/program.ts';
+import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { runtimeWarning } from '../lib/process/runtime.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
 import {
@@ -48,6 +53,7 @@ Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 q
 await startDaemon({ name: NAME, help: HELP, read: readGatewayConfig, check, connect, run });
 
 async function check(config: GatewayConfig): Promise<void> {
+  await producers(config);
   if (config.tls.kind === 'files') await tlsMaterial(config.tls);
   await tokenVerifier(config);
 }
@@ -74,6 +80,12 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
   const overdue = material.expiry.find(({ atMs }) => atMs < Date.now());
   if (overdue !== undefined) log.warn({ file: overdue.file }, 'a TLS file has expired: producers will be refused');
   const verifier = await tokenVerifier(config);
+  const { producerRateMax, producersFile } = config;
+  const isLimited = producerRateMax !== undefined || producersFile !== undefined;
+  const quotas = isLimited ? new Quotas(await producers(config), producerRateMax) : undefined;
+
+  const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
+  const spans = tracing && new RequestSpans(tracing, { system: 'redis', destination: STREAM });
 
   const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES);
   let inUse = material;
@@ -85,7 +97,7 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
   });
   const { queue } = opened;
   const warehouse = config.warehouseUri === undefined ? undefined : openWarehouse(config.warehouseUri, 'gateway');
-  const gateway = new Gateway({ config, log, material, verifier, queue, warehouse, metrics });
+  const gateway = new Gateway({ config, log, material, verifier, queue, warehouse, quotas, spans, metrics });
   // Watched before the wait for the queue: a change in that time counts too.
   const tlsWatch = watchTlsMaterial({
     files,
@@ -98,6 +110,18 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
     onRefused: () => metrics.tlsReloadFailures.add(),
   });
   const keyWatch = watchTokenKeys(verifier, gateway, log);
+  const producersWatch =
+    producersFile === undefined
+      ? undefined
+      : watchProducers({
+          path: producersFile,
+          log,
+          onChange: (changed) => {
+            quotas?.replace(changed);
+            metrics.producersReloads.add();
+          },
+          onRefused: () => metrics.producersReloadFailures.add(),
+        });
   await startQueue(config, opened);
   void warehouse?.probe().catch((cause: unknown) => {
     const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
@@ -110,9 +134,10 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
   const address = await bind(config, gateway);
 
   process.on('SIGHUP', () => {
-    log.info('SIGHUP: loading TLS material and token keys again');
+    log.info('SIGHUP: loading TLS material, token keys and the producers file again');
     void tlsWatch.now(true);
     void keyWatch?.now(true);
+    void producersWatch?.now(true);
   });
   onStopSignals({
     deadlineMs: config.drainTimeoutMs,
@@ -124,12 +149,14 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
       log.info({ signal }, 'stopping');
       tlsWatch.stop();
       keyWatch?.stop();
+      producersWatch?.stop();
       gateway.beginStop();
       await new Promise((resolve) => setTimeout(resolve, config.drainDelayMs));
       await gateway.drain();
       await queue.close();
       await warehouse?.close();
       await endpoints?.close();
+      await tracing?.close();
       log.info('stopped');
     },
   });
@@ -187,6 +214,18 @@ async function tokenVerifier(config: GatewayConfig): Promise<TokenVerifier | und
   } catch (cause) {
     throw new StartFailure(EXIT.configuration, cause instanceof Error ? cause.message : String(cause));
   }
+}
+
+/** What the producers file says; no restrictions where there is none. Throws a StartFailure with all that is wrong with it. */
+async function producers({ producersFile }: GatewayConfig): Promise<Producers> {
+  if (producersFile === undefined) return Producers.UNRESTRICTED;
+  return Producers.read(producersFile).catch((cause: unknown) => {
+    if (!(cause instanceof ProducersFileError)) throw cause;
+    throw new StartFailure(
+      EXIT.configuration,
+      `INGEST_PRODUCERS_FILE=${JSON.stringify(producersFile)}: ${cause.message}`,
+    );
+  });
 }
 
 /** Connects, and asks until the queue would take an event. Throws a StartFailure when it does not in time, or where it is refused. */

@@ -89,6 +89,7 @@ export const rowText = (row: QuarantineBody): string =>
 export const rowJson = (row: QuarantineBody): Readonly<Record<string, unknown>> => ({
   entry: row.entry,
   id: row.id,
+  traceparent: row.traceparent,
   producer: row.producer,
   reason: row.reason,
   acceptedAt: timeText(row.acceptedAtMs),

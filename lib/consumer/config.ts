@@ -18,6 +18,7 @@ export interface ConsumerConfig {
 
   /** How long a stop may take, in milliseconds. */
   readonly drainTimeoutMs: number;
+  readonly exportsSpans: boolean;
 }
 
 /** The configuration, or undefined when the report holds problems. */
@@ -38,6 +39,7 @@ export function readConsumerConfig(environment: Environment): ReadConfig<Consume
     replicasMax: settings.get('INGEST_CONSUMER_REPLICAS_MAX'),
     unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
+    exportsSpans: settings.exportsSpans,
   };
   const report = settings.report();
   const complete = report.problems.length === 0 && queueUri !== undefined && warehouseUri !== undefined;

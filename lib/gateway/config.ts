@@ -42,6 +42,10 @@ export interface GatewayConfig {
   readonly tokenJwks: string | undefined;
   readonly tokenIssuer: string | undefined;
 
+  /** Events a second of a producer that the file gives no rate of its own; undefined: any number. */
+  readonly producerRateMax: number | undefined;
+  readonly producersFile: string | undefined;
+
   readonly bodyBytesMax: number;
   /** What the id of a CloudEvent is. */
   readonly eventId: 'id' | 'source+id';
@@ -51,6 +55,7 @@ export interface GatewayConfig {
   /** Of connections that have not brought a producer's request; 0: no limit. */
   readonly connectionsPerAddressMax: number;
   readonly httpReader: 'own' | 'node';
+  readonly exportsSpans: boolean;
 
   readonly handshakeTimeoutMs: number;
   readonly headersTimeoutMs: number;
@@ -88,6 +93,9 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
     tokenJwks: jwks(settings),
     tokenIssuer: settings.get('INGEST_TOKEN_ISSUER'),
 
+    producerRateMax: settings.get('INGEST_PRODUCER_RATE_MAX'),
+    producersFile: settings.get('INGEST_PRODUCERS_FILE'),
+
     bodyBytesMax: settings.get('INGEST_BODY_BYTES_MAX'),
     eventId: settings.get('INGEST_EVENT_ID'),
     inFlightMax: settings.get('INGEST_IN_FLIGHT_MAX'),
@@ -97,6 +105,7 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
       ? settings.get('INGEST_CONNECTIONS_PER_ADDRESS_MAX')
       : Math.ceil(connectionsMax / 4),
     httpReader: settings.get('INGEST_HTTP_READER'),
+    exportsSpans: settings.exportsSpans,
 
     handshakeTimeoutMs: settings.get('INGEST_HANDSHAKE_TIMEOUT_MS'),
     headersTimeoutMs: settings.get('INGEST_HEADERS_TIMEOUT_MS'),

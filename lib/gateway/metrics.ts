@@ -73,5 +73,13 @@ export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures:
       'ingest_tls_reload_failures_total',
       'Changed TLS material that was refused; the last good stays.',
     ).counter(),
+    producersReloads: counter(
+      'ingest_producers_reloads_total',
+      'Producers files taken into use after a change.',
+    ).counter(),
+    producersReloadFailures: counter(
+      'ingest_producers_reload_failures_total',
+      'Changed producers files that were refused; the last good stays.',
+    ).counter(),
   };
 }

@@ -58,6 +58,7 @@ export interface Replay {
   readonly replayOf: string;
   /** The event's id; undefined where it is not known. */
   readonly id: string | undefined;
+  readonly traceparent: string | undefined;
   readonly producer: string;
   readonly body: Buffer;
   readonly acceptedAtMs: number;

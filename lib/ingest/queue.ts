@@ -23,6 +23,9 @@ export type Outcome = 'accepted' | 'duplicate' | 'differing' | 'conflict' | 'una
 export interface EventNotes {
   /** The event's id, where the body's own `id` is not it. */
   readonly id?: string;
+  /** The trace context that its producer sent (trace-context.ts). */
+  readonly traceparent?: string;
+  readonly tracestate?: string;
 }
 
 /** One event on its way to the queue. The queue keeps the reference until it has called `settle`. */
@@ -40,6 +43,7 @@ export interface Submission {
 export interface QueuedEvent {
   readonly text: string;
   readonly acceptedAtMs: number;
+  readonly traceparent: string | undefined;
 }
 
 /** `unknown` covers another producer's id: whoever asks learns nothing of it. */

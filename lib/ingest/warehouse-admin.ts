@@ -22,6 +22,7 @@ export interface QuarantineRow {
   /** `<queue id>/<stream>/<entry>`. */
   readonly entry: string;
   readonly id: string | undefined;
+  readonly traceparent: string | undefined;
   readonly producer: string;
   readonly reason: string;
   readonly acceptedAtMs: number;

@@ -21,7 +21,7 @@ const CONNECT_TIMEOUT_MS = 5_000;
 const CALL_TIMEOUT_MS = 60_000;
 
 const ms = (column: string, name: string): string => `round(extract(epoch FROM ${column}) * 1000)::float8 AS ${name}`;
-const ABOUT = `entry, id, producer, reason, ${ms('accepted_at', 'accepted')}, ${ms('quarantined_at', 'quarantined')},
+const ABOUT = `entry, id, traceparent, producer, reason, ${ms('accepted_at', 'accepted')}, ${ms('quarantined_at', 'quarantined')},
   octet_length(body) AS bytes`;
 const CODE = `split_part(reason, ':', 1)`;
 const MATCHES = `($1::text IS NULL OR ${CODE} = $1) AND ($2::float8 IS NULL OR quarantined_at >= to_timestamp($2 / 1000))`;
@@ -38,6 +38,7 @@ interface Landed extends pg.QueryResultRow {
 interface Quarantined extends pg.QueryResultRow {
   readonly entry: string;
   readonly id: string | null;
+  readonly traceparent: string | null;
   readonly producer: string;
   readonly reason: string;
   readonly accepted: number;
@@ -151,6 +152,7 @@ const landedRow = (row: Landed | undefined): LandedRow | undefined =>
 const rowOf = (row: Quarantined): QuarantineRow => ({
   entry: row.entry,
   id: row.id ?? undefined,
+  traceparent: row.traceparent ?? undefined,
   producer: originalText(row.producer),
   reason: row.reason,
   acceptedAtMs: row.accepted,

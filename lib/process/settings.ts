@@ -20,9 +20,9 @@ interface Row {
 }
 
 /** A whole number. `unit` is `ms`, `bytes`, or empty where the meaning names what is counted. */
-export interface IntegerSetting extends Row {
+export interface IntegerSetting<D extends number | undefined = number | undefined> extends Row {
   readonly kind: 'integer';
-  readonly default: number;
+  readonly default: D;
   readonly min: number;
   readonly max: number;
   readonly unit: '' | 'ms' | 'bytes';
@@ -60,13 +60,13 @@ export interface TextSetting<D extends string | undefined = string | undefined> 
 
 export type Setting = IntegerSetting | ChoiceSetting | FlagSetting | AddressSetting | UriSetting | TextSetting;
 
-const integer = (
+const integer = <const D extends number | undefined>(
   programs: readonly Program[],
-  fallback: number,
+  fallback: D,
   [min, max]: readonly [number, number],
   unit: IntegerSetting['unit'],
   meaning: string,
-): IntegerSetting => ({ kind: 'integer', programs, default: fallback, min, max, unit, meaning });
+): IntegerSetting<D> => ({ kind: 'integer', programs, default: fallback, min, max, unit, meaning });
 
 const choice = <const T extends string>(
   programs: readonly Program[],
@@ -142,6 +142,11 @@ export const SETTINGS = Object.freeze({
     'auto',
     '`json`: one object on each line; `text`: for people; `auto`: text where standard output is a terminal',
   ),
+  OTEL_EXPORTER_OTLP_ENDPOINT: text(
+    DAEMONS,
+    undefined,
+    'URL of an OpenTelemetry receiver (OTLP over HTTP) for spans of sampled and refused requests; needs the packages that the log names',
+  ),
 
   INGEST_GATEWAY_ADDR: address(GATEWAY, '127.0.0.1:8443', 'where producers connect, over TLS'),
   INGEST_GATEWAY_REUSE_PORT: flag(
@@ -165,6 +170,15 @@ export const SETTINGS = Object.freeze({
   INGEST_AUDIENCE: text(GATEWAY, 'ingest-gateway', 'the audience that producers must carry'),
   INGEST_TOKEN_JWKS: text(GATEWAY, undefined, 'path or https URL of token keys; when set, tokens are required'),
   INGEST_TOKEN_ISSUER: text(GATEWAY, undefined, 'the `iss` that tokens must have'),
+
+  INGEST_PRODUCER_RATE_MAX: integer(
+    GATEWAY,
+    undefined,
+    [1, 1_000_000],
+    '',
+    "events a second that one producer may send to one gateway process, a second's worth of them at once; over it: `429 PRODUCER_RATE_LIMITED`",
+  ),
+  INGEST_PRODUCERS_FILE: text(GATEWAY, undefined, 'JSON file: what single producers may do (rate, types, disabled)'),
 
   INGEST_BODY_BYTES_MAX: integer(GATEWAY, 262_144, [1, 64 << 20], 'bytes', 'longest body'),
   INGEST_EVENT_ID: choice(

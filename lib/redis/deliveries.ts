@@ -7,7 +7,7 @@ import type { Reply } from './reply.ts';
 const TIME_DIGITS_MAX = String(TIME_MS_MAX).length;
 
 /** Names of an entry's members: those of every entry, of one that an operator put there, and those that are notes. */
-const NOTES = ['id'] as const satisfies readonly (keyof EventNotes)[];
+const NOTES = ['id', 'traceparent', 'tracestate'] as const satisfies readonly (keyof EventNotes)[];
 const MEMBERS = ['body', 'producer', 'acceptedAt', 'replayOf', ...NOTES].map((name) => Buffer.from(name));
 const NOTES_FROM = MEMBERS.length - NOTES.length;
 /** Nearly every entry's. */

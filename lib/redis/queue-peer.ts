@@ -177,7 +177,10 @@ export class QueuePeer {
     void this.#grant.queue.find(id, producer).then((found) => {
       if (found.kind === 'unavailable') this.#say(answer, error('the queue that would have the event does not answer'));
       else if (found.kind === 'unknown') this.#say(answer, '*-1\r\n');
-      else this.#say(answer, array([String(found.event.acceptedAtMs), found.event.text]));
+      else {
+        const { acceptedAtMs, text, traceparent } = found.event;
+        this.#say(answer, array([String(acceptedAtMs), text, ...(traceparent === undefined ? [] : [traceparent])]));
+      }
     });
   }
 

@@ -97,9 +97,10 @@ export class StreamAdmin implements QueueAdmin {
     return this.#telling(async () => {
       const command: Argument[] = this.#replay.command(this.#stream());
       command.push(GROUP, String(UNLANDED_HOURS_MAX * 3_600_000), again ? '1' : '0');
-      for (const { replayOf, id, producer, body, acceptedAtMs } of rows) {
-        const note = id === undefined || id === namesIn(body).id ? '' : id;
-        command.push(replayOf, producer, body, String(acceptedAtMs), note);
+      for (const { replayOf, id, traceparent, producer, body, acceptedAtMs } of rows) {
+        const idNote = id === undefined || id === namesIn(body).id ? '' : `id\n${id}\n`;
+        const trace = traceparent === undefined ? '' : `traceparent\n${traceparent}\n`;
+        command.push(replayOf, producer, body, String(acceptedAtMs), idNote + trace);
       }
       const reply = (await this.#run(this.#replay, command)).value() as readonly (string | number)[];
       return rows.map((_, at) => ({ entry: String(reply[2 * at]), fresh: reply[2 * at + 1] === 1 }));

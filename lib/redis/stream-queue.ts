@@ -131,9 +131,11 @@ export class StreamQueue implements Queue {
     command.push(field(id), producer);
     try {
       const reply = await withTimeout(find.run(command), this.#timeoutMs);
-      if (reply.array() === undefined) return { kind: 'unknown' };
+      const parts = reply.array();
+      if (parts === undefined) return { kind: 'unknown' };
       const acceptedAtMs = Number.parseInt(reply.text(), 10);
-      return { kind: 'found', event: { text: reply.bytes().toString('utf8'), acceptedAtMs } };
+      const text = reply.bytes().toString('utf8');
+      return { kind: 'found', event: { text, acceptedAtMs, traceparent: parts > 2 ? reply.text() : undefined } };
     } catch (cause) {
       this.#log.debug({ err: cause }, 'look-up failed');
       return { kind: 'unavailable' };

@@ -19,7 +19,7 @@ import { refuses } from './result-codes.ts';
 
 type Row = Readonly<Record<string, unknown>>;
 
-const ABOUT = 'entry, id, producer, reason, accepted_at, quarantined_at, length(body) AS bytes';
+const ABOUT = 'entry, id, traceparent, producer, reason, accepted_at, quarantined_at, length(body) AS bytes';
 const CODE = `CASE instr(reason, ':') WHEN 0 THEN reason ELSE substr(reason, 1, instr(reason, ':') - 1) END`;
 const LAND = `INSERT INTO events (id, type, producer, accepted_at, landed_at, body) VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT))
   ON CONFLICT (id) DO NOTHING`;
@@ -136,6 +136,7 @@ function landedRow(row: Row | undefined): LandedRow | undefined {
 const rowOf = (row: Row): QuarantineRow => ({
   entry: String(row['entry']),
   id: typeof row['id'] === 'string' ? row['id'] : undefined,
+  traceparent: typeof row['traceparent'] === 'string' ? row['traceparent'] : undefined,
   producer: originalText(String(row['producer'])),
   reason: String(row['reason']),
   acceptedAtMs: timeMs(row['accepted_at']),

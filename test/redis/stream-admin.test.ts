@@ -145,6 +145,7 @@ describe('replaying rows', () => {
   const row = {
     replayOf: 'q/ingest/1-1',
     id: 'the source the-id',
+    traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
     producer: 'a\0b',
     body: Buffer.from([0x7b, 0xff, 0x00, 0x0a]),
     acceptedAtMs: 1_234,
@@ -157,7 +158,7 @@ describe('replaying rows', () => {
     assert.deepEqual(delivery?.body, row.body);
     assert.deepEqual(
       [delivery?.producer, delivery?.acceptedAtMs, delivery?.replayOf, delivery?.notes],
-      [row.producer, 1_234, row.replayOf, { id: row.id }],
+      [row.producer, 1_234, row.replayOf, { id: row.id, traceparent: row.traceparent }],
     );
   });
 
