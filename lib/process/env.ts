@@ -95,9 +95,9 @@ export class Settings {
     return this.#values.get(key) as Value<(typeof SETTINGS)[K]>;
   }
 
-  /** Whether the environment sets the key; an empty value does not. */
-  given(key: Key): boolean {
-    return this.#text(key) !== undefined;
+  /** Whether the environment sets the key, or the form of it; an empty value does not. */
+  given(key: Key, form: '' | '_FILE' = ''): boolean {
+    return this.#text(`${key}${form}`) !== undefined;
   }
 
   /** Adds a problem that only the caller can see, e.g. two values that do not go together. */
