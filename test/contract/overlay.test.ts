@@ -33,11 +33,12 @@ describe('the overlay of RFC 014', () => {
   const base = read(join(FOLDER, 'events.yaml'));
   let applied: Json;
   before(async () => {
-    const { data, resultData } = await openapiOverlay(structuredClone(base) as never, {
-      overlaySet: read(OVERLAY) as never,
-    });
-    applied = data as unknown as Json;
-    assert.deepEqual((resultData as { unusedActions: unknown }).unusedActions, [], 'every action has a target');
+    const outcome = (await openapiOverlay(structuredClone(base), { overlaySet: read(OVERLAY) as never })) as {
+      readonly data: Json;
+      readonly resultData: { readonly unusedActions: unknown };
+    };
+    applied = outcome.data;
+    assert.deepEqual(outcome.resultData.unusedActions, [], 'every action has a target');
   });
 
   it('has no problem by the recommended rules of a linter, and extends the API file', async () => {
@@ -54,9 +55,9 @@ describe('the overlay of RFC 014', () => {
   it('changes the 202 of POST /events, and nothing else', () => {
     const rest = structuredClone(applied) as { components: { schemas: Record<string, unknown> } };
     delete rest.components.schemas['Shed'];
-    const post = at(rest as unknown as Json, 'paths', '/events', 'post') as Record<string, unknown>;
+    const post = at(rest, 'paths', '/events', 'post') as Record<string, unknown>;
     delete post['x-proposal'];
-    const responses = at(rest as unknown as Json, 'components', 'responses') as Record<string, unknown>;
+    const responses = at(rest, 'components', 'responses') as Record<string, unknown>;
     responses['Accepted'] = at(base, ...RESPONSE);
     assert.deepEqual(rest, base);
   });
