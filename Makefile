@@ -52,7 +52,8 @@ mutate: $(INSTALLED) ## mutation score of FILES='lib/ingest/*.ts' by the in-proc
 	  $(if $(FILES),--mutate $(FILES))
 
 rolling-restart: setup ## restart two gateways ten times each under load: behind a load balancer, and with a shared port
-	ROLLING_RESTARTS=$${ROLLING_RESTARTS:-10} ROLLING_PER_SECOND=$${ROLLING_PER_SECOND:-1000} $(NODE) --import tsx --enable-source-maps --test --test-concurrency=1 --test-reporter=spec \
+	ROLLING_RESTARTS=$${ROLLING_RESTARTS:-10} ROLLING_PER_SECOND=$${ROLLING_PER_SECOND:-1000} \
+	  ROLLING_HELD_RATE=$${ROLLING_HELD_RATE:-0.8} $(NODE) --import tsx --enable-source-maps --test --test-concurrency=1 --test-reporter=spec \
 	  test/rolling/rolling-restart.test.ts
 
 image-test: setup postgres ## build the Containerfile with buildah on a local base image, and land events with it

@@ -135,7 +135,7 @@ function sessionsOf(
   const traffic = QUEUES.map((name) => new Traffic(metrics.outcomes[name]));
   const lane = (at: 0 | 1, credentials: Credentials | undefined) => {
     const name: QueueName = QUEUES[at];
-    const { connection, queue } = openQueue({
+    const { parts, queue } = openQueue({
       uri: uriWith(config.queueUris[at], credentials),
       name: NAME,
       log: log.child({ queue: name }),
@@ -144,7 +144,7 @@ function sessionsOf(
       unlandedMs: config.unlandedMs,
       onLost: (events) => metrics.lost.add(events),
     });
-    connection.open();
+    for (const { connection } of parts) connection.open();
     const inner = tracing === undefined ? queue : new TracedQueue(queue, tracing, name);
     return { name, queue: inner, traffic: traffic[at] as Traffic };
   };

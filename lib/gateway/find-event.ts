@@ -4,6 +4,7 @@
 // hours too. Another producer's id looks like an unknown one. A warehouse that cannot be asked makes it 503, whatever the queue
 // knows: an event that was once called landed is not called accepted again. So does a queue that cannot be asked, unless the
 // warehouse knows the id: never a false 404.
+import { isErased } from '../ingest/erased.ts';
 import { isEventId } from '../ingest/event.ts';
 import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
@@ -74,7 +75,14 @@ function found(
   text: string,
 ): GatewayAnswer {
   const event = parsed(text);
-  const head = JSON.stringify({ id, type: typeOf(event), status, acceptedAt: timestamp(acceptedAtMs), ...later });
+  const shownStatus = isErased(text) ? 'erased' : status;
+  const head = JSON.stringify({
+    id,
+    type: typeOf(event),
+    status: shownStatus,
+    acceptedAt: timestamp(acceptedAtMs),
+    ...later,
+  });
   // A rejected body may be no JSON; it is shown as a string then.
   const shown = event === undefined ? JSON.stringify(text) : text;
   return { status: 200, contentType: JSON_TYPE, body: `${head.slice(0, -1)},"event":${shown}}` };
