@@ -11,7 +11,7 @@ help: ## print the targets
 
 $(INSTALLED): package-lock.json package.json
 	@command -v npm >/dev/null || { echo 'npm is needed and was not found: install Node.js 20 or newer with npm' >&2; exit 1; }
-	npm ci --no-audit --no-fund --loglevel=error
+	npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 setup: $(INSTALLED) redis ## install the dependencies and, where it is missing, a Redis server

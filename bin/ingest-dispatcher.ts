@@ -126,7 +126,7 @@ function sessionsOf(config: DispatcherConfig, metrics: DispatcherMetrics, log: L
   const traffic = QUEUES.map((name) => new Traffic(metrics.outcomes[name]));
   const lane = (at: 0 | 1, credentials: Credentials | undefined) => {
     const name: QueueName = QUEUES[at];
-    const { connection, queue } = openQueue({
+    const { parts, queue } = openQueue({
       uri: uriWith(config.queueUris[at], credentials),
       name: NAME,
       log: log.child({ queue: name }),
@@ -135,7 +135,7 @@ function sessionsOf(config: DispatcherConfig, metrics: DispatcherMetrics, log: L
       unlandedMs: config.unlandedMs,
       onLost: (events) => metrics.lost.add(events),
     });
-    connection.open();
+    for (const { connection } of parts) connection.open();
     return { name, queue, traffic: traffic[at] as Traffic };
   };
   const sessions = new Sessions((credentials) => new Dispatcher([lane(0, credentials), lane(1, credentials)]));

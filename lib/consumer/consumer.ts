@@ -153,7 +153,7 @@ export class Consumer {
   }
 
   async #acknowledge({ landed, quarantined }: Landed): Promise<void> {
-    const entries = [...landed, ...quarantined].map(({ entry }) => entry);
+    const entries = [...landed, ...quarantined];
     const done = await this.#step('queue', () => this.#options.reader.acknowledge(entries));
     // Another replica took this one for dead, and may have said that the queue dropped what has landed here after all.
     if (done === undefined || done === entries.length || landed.length === 0) return;
@@ -162,11 +162,11 @@ export class Consumer {
 
   /** A batch without dropped entries whose holder was not dead after all: it has landed and acknowledged them meanwhile. */
   async #withoutFinished(batch: Sorted): Promise<Sorted | undefined> {
-    const dropped = batch.rejections.filter(({ code }) => code === 'dropped_by_queue').map(({ entry }) => entry);
+    const dropped = batch.rejections.filter(({ code }) => code === 'dropped_by_queue');
     if (dropped.length === 0) return batch;
     const open = await this.#step('queue', () => this.#options.reader.unacknowledged(dropped));
     const rejections = batch.rejections.filter(
-      ({ code, entry }) => code !== 'dropped_by_queue' || open?.has(entry) === true,
+      (rejection) => rejection.code !== 'dropped_by_queue' || open?.includes(rejection) === true,
     );
     const count = batch.events.length + rejections.length;
     return count === 0 ? undefined : { ...batch, rejections, count };
@@ -177,8 +177,8 @@ export class Consumer {
     if (!deliveries.some(({ dropped }) => dropped)) return deliveries;
     const held = new Set<string>();
     for (const { events, rejections } of [this.#intake.waiting, ...this.#landingNow])
-      for (const { entry } of [...events, ...rejections]) held.add(entry);
-    return deliveries.filter(({ dropped, entry }) => !dropped || !held.has(entry));
+      for (const entered of [...events, ...rejections]) held.add(entryName(entered));
+    return deliveries.filter((delivery) => !delivery.dropped || !held.has(entryName(delivery)));
   }
 
   async #join(): Promise<void> {

@@ -55,8 +55,7 @@ export class Landing {
       await this.#release(some, refused);
       if (end < all.length) this.#weightMax = Math.min(WEIGHT_MAX, 2 * this.#weightMax);
       const left = events.length > 0 ? sortedOf(events.slice(end), rejections) : sortedOf([], rejections.slice(end));
-      const others = new Set(refused.map(({ entry }) => entry));
-      return { landed: some.filter(({ entry }) => !others.has(entry)), quarantined: refused, left };
+      return { landed: without(some, refused), quarantined: refused, left };
     } catch (cause) {
       if (cause instanceof BatchTooSlow) this.#weightMax = Math.max(1, weightOf(all.slice(0, end)) / 2);
       throw cause;
@@ -140,6 +139,12 @@ export class Landing {
       'entries put in quarantine',
     );
   }
+}
+
+function without(events: readonly EnteredEvent[], refused: readonly Rejection[]): readonly EnteredEvent[] {
+  if (refused.length === 0) return events;
+  const others = new Set(refused.map(quarantineName));
+  return events.filter((event) => !others.has(quarantineName(event)));
 }
 
 const weightOf = (some: readonly { readonly body: Buffer }[]): number =>

@@ -50,6 +50,8 @@ export interface UriSetting extends Row {
   readonly kind: 'uri';
   readonly schemes: readonly string[];
   readonly required: readonly Program[];
+  /** The programs that take several of them, separated by blanks. */
+  readonly several: readonly Program[];
 }
 
 /** Any text that is not empty; config.ts checks what only the program knows. */
@@ -86,7 +88,8 @@ const uri = (
   schemes: readonly string[],
   required: readonly Program[],
   meaning: string,
-): UriSetting => ({ kind: 'uri', programs, schemes, required, meaning });
+  several: readonly Program[] = [],
+): UriSetting => ({ kind: 'uri', programs, schemes, required, meaning, several });
 
 const flag = (programs: readonly Program[], meaning: string): FlagSetting => ({ kind: 'flag', programs, meaning });
 
@@ -113,7 +116,8 @@ export const SETTINGS = Object.freeze({
     BOTH_ENDS,
     ['redis:', 'rediss:', 'dispatcher:', 'dispatchers:'],
     BOTH_ENDS,
-    'the queue: `redis://[user:password@]host:port[/db]`, or `rediss://` over TLS. A gateway may have `dispatcher://[user:password@]host[:port]` or `dispatchers://` (mutual TLS) instead',
+    'the queue: `redis://[user:password@]host:port[/db]`, or `rediss://` over TLS. A gateway may have `dispatcher://[user:password@]host[:port]` or `dispatchers://` (mutual TLS) instead; a consumer may have several queues, separated by blanks',
+    CONSUMER,
   ),
   INGEST_QUEUE_UNLANDED_HOURS_MAX: integer(
     DAEMONS,

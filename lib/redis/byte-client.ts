@@ -98,7 +98,9 @@ export class ByteClient extends EventEmitter {
       return true;
     };
     const way = { ...address, onread: { buffer, callback } };
-    const socket = protocol === 'rediss:' ? connectTls({ ...way, ...shown, ...certificate?.() }) : connectTcp(way);
+    // The caller's object may hold more, e.g. authorities that are none of servers.
+    const { cert, key } = certificate?.() ?? {};
+    const socket = protocol === 'rediss:' ? connectTls({ ...way, ...shown, cert, key }) : connectTcp(way);
     this.#socket = socket;
     socket.setNoDelay(true);
     socket.setKeepAlive(true, 5_000);
