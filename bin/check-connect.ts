@@ -5,6 +5,7 @@ import { createLog } from '../lib/process/log.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
 import type { Key } from '../lib/process/settings.ts';
 import { byteConnection } from '../lib/redis/client.ts';
+import { PartitionsDiffer, type QueueRefusal } from '../lib/redis/errors.ts';
 import { clusterRefusal } from '../lib/redis/queue-identity.ts';
 import { serverName } from '../lib/redis/server-info.ts';
 import { STREAM } from '../lib/redis/stream-names.ts';
@@ -21,6 +22,12 @@ export const queueFailure = (uri: string, why: string, key: Key = 'INGEST_QUEUE_
 
 /** A dispatcher as a sentence begins with it; what it holds is not its own. */
 export const dispatcherName = (uri: string): string => `dispatcher ${maskedUri(uri)}`;
+
+/** A failed start because the queue is there, and this program must not work with it as it is: exit 4, or 2 where its own setting is wrong. */
+export const queueRefused = (uri: string, refusal: QueueRefusal): StartFailure =>
+  refusal instanceof PartitionsDiffer
+    ? new StartFailure(EXIT.configuration, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${refusal.message}`)
+    : queueFailure(uri, refusal.message);
 
 /** Connects, and gives a sentence about the server and its stream. Rejects with a StartFailure (exit 4). */
 export async function inspectQueue(uri: string, key?: Key): Promise<string> {

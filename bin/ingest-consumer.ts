@@ -10,7 +10,6 @@ import { Watch } from '../lib/consumer/watch.ts';
 import { REPLICA_LEASE_MS } from '../lib/ingest/queue.ts';
 import { QueueRefusal } from '../lib/redis/errors.ts';
 import { GROUP, STREAM } from '../lib/redis/stream-names.ts';
-import { StreamReader } from '../lib/redis/stream-reader.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
 import { pause } from '../lib/process/backoff.ts';
 import { addressText } from '../lib/process/env.ts';
@@ -19,8 +18,9 @@ import type { Log } from '../lib/process/log.ts';
 import { consumerMetrics } from '../lib/consumer/metrics.ts';
 import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
-import { inspectQueue, inspectWarehouse, queueFailure } from './check-connect.ts';
+import { inspectQueue, inspectWarehouse, queueFailure, queueRefused } from './check-connect.ts';
 import { bindFailure, startDaemon } from './start.ts';
+import { openReader, type OpenedReader } from './queue-adapter.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
 const NAME = 'ingest-consumer';
@@ -45,14 +45,14 @@ Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 q
 await startDaemon({ name: NAME, help: HELP, read: readConsumerConfig, check: () => Promise.resolve(), connect, run });
 
 async function connect(config: ConsumerConfig, found: (line: string) => void): Promise<void> {
-  found(await inspectQueue(config.queueUri));
+  for (const uri of config.queueUri.split(' ')) found(await inspectQueue(uri));
   found(await inspectWarehouse(config.warehouseUri, 'consumer'));
 }
 
 async function run(config: ConsumerConfig, log: Log): Promise<void> {
   const metrics = consumerMetrics(QUARANTINE_REASONS);
-  const { queueUri: uri, unlandedMs } = config;
-  const reader = new StreamReader({ uri, log, unlandedMs, onLost: (events) => metrics.lost.add(events) });
+  const { unlandedMs } = config;
+  const reader = openReader(config.queueUri, { log, unlandedMs, onLost: (events) => metrics.lost.add(events) });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
   const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
@@ -107,9 +107,9 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
 }
 
 /** Connects and takes a place among the replicas. Throws a StartFailure when either cannot be had in time. */
-async function startQueue(config: ConsumerConfig, reader: StreamReader, stopped: AbortSignal, log: Log): Promise<void> {
+async function startQueue(config: ConsumerConfig, reader: OpenedReader, stopped: AbortSignal, log: Log): Promise<void> {
   const opened = await reader.open(QUEUE_START_MS).catch((cause: unknown) => {
-    throw cause instanceof QueueRefusal ? queueFailure(config.queueUri, cause.message) : cause;
+    throw cause instanceof QueueRefusal ? queueRefused(config.queueUri, cause) : cause;
   });
   if (stopped.aborted) return;
   if (!opened && reader.waiting) {
@@ -150,7 +150,7 @@ async function bind(config: ConsumerConfig, endpoints: ProcessEndpoints): Promis
  * refused to say, or a stop was asked for.
  */
 async function placeAmongReplicas(
-  reader: StreamReader,
+  reader: OpenedReader,
   replicasMax: number,
   signal: AbortSignal,
   log: Log,

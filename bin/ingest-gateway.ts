@@ -9,7 +9,6 @@ import { audienceUri } from '../lib/identity/producer-identity.ts';
 import type { TokenVerifier } from '../lib/identity/token-verifier.ts';
 import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
-import type { QueueRefusal } from '../lib/redis/errors.ts';
 import { STREAM } from '../lib/redis/stream-names.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
 import { developmentCertificates } from '../lib/identity/development-certificates.ts';
@@ -29,9 +28,16 @@ import {
 } from '../lib/identity/tls-material.ts';
 import { WarehouseMisconfigured } from '../lib/ingest/warehouse.ts';
 import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
-import { dispatcherName, inspectQueue, inspectWarehouse, queueFailure, quietLog } from './check-connect.ts';
+import {
+  dispatcherName,
+  inspectQueue,
+  inspectWarehouse,
+  queueFailure,
+  queueRefused,
+  quietLog,
+} from './check-connect.ts';
 import { bindFailure, startDaemon } from './start.ts';
-import { openQueue, type OpenedQueue } from './queue-adapter.ts';
+import { openQueue, startQueue, type OpenedQueue } from './queue-adapter.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
 const NAME = 'ingest-gateway';
@@ -64,7 +70,7 @@ async function connect(config: GatewayConfig, found: (line: string) => void): Pr
   const about = isDispatcher(config.queueUri) ? dispatcherName(config.queueUri) : await inspectQueue(config.queueUri);
   const opened = openQueue({ ...queueOptions(config, quietLog), certificate: () => material?.context ?? {} });
   try {
-    await startQueue(config, opened);
+    await start(config, opened);
     found(`${about}, takes events`);
   } finally {
     await opened.queue.close();
@@ -122,7 +128,7 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
           },
           onRefused: () => metrics.producersReloadFailures.add(),
         });
-  await startQueue(config, opened);
+  await start(config, opened);
   void warehouse?.probe().catch((cause: unknown) => {
     const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
     log.warn(
@@ -228,25 +234,15 @@ async function producers({ producersFile }: GatewayConfig): Promise<Producers> {
   });
 }
 
-/** Connects, and asks until the queue would take an event. Throws a StartFailure when it does not in time, or where it is refused. */
-async function startQueue(config: GatewayConfig, { connection, queue }: OpenedQueue): Promise<void> {
-  let refusal: QueueRefusal | undefined;
-  connection.onRefused = (cause) => (refusal ??= cause);
-  connection.open();
-  const deadline = performance.now() + QUEUE_START_MS;
-  for (;;) {
-    const state = connection.ready ? await queue.probe() : undefined;
-    if (state?.available === true) break;
-    if (refusal !== undefined) throw queueFailure(config.queueUri, refusal.message);
-    if (performance.now() > deadline) {
-      const reason = state?.available === false ? state.reason : connection.lastError;
-      throw queueFailure(
-        config.queueUri,
-        `the queue takes no events (${reason}); check that the server runs, is reachable and can be written to`,
-      );
-    }
-    await new Promise((resolve) => setTimeout(resolve, 25));
-  }
+/** Throws a StartFailure where the queue takes no event in time, or is refused. */
+async function start(config: GatewayConfig, opened: OpenedQueue): Promise<void> {
+  const why = await startQueue(opened, QUEUE_START_MS);
+  if (why === undefined) return;
+  if (typeof why !== 'string') throw queueRefused(config.queueUri, why);
+  throw queueFailure(
+    config.queueUri,
+    `the queue takes no events (${why}); check that the server runs, is reachable and can be written to`,
+  );
 }
 
 /** The process endpoints on an address of their own, where one is configured. Throws a StartFailure. */

@@ -4,6 +4,7 @@ import { Settings, type BindAddress, type Environment, type ReadConfig } from '.
 const HOUR_MS = 3_600_000;
 
 export interface ConsumerConfig {
+  /** One queue or several, separated by blanks. */
   readonly queueUri: string;
   readonly warehouseUri: string;
 
@@ -25,7 +26,7 @@ export interface ConsumerConfig {
 export function readConsumerConfig(environment: Environment): ReadConfig<ConsumerConfig> {
   const settings = new Settings(environment, 'consumer');
   const queueUri = settings.get('INGEST_QUEUE_URI');
-  if (queueUri !== undefined && /^dispatchers?:/.test(queueUri)) {
+  if (queueUri !== undefined && /(^| )dispatchers?:/.test(queueUri)) {
     settings.problem(
       'INGEST_QUEUE_URI',
       'expected the queues themselves, separated by blanks: consumers do not read through a dispatcher',

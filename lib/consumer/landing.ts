@@ -52,10 +52,10 @@ export class Landing {
       const some = events.slice(0, end);
       const refused = events.length > 0 ? await this.#landOrHalve(some) : rejections.slice(0, end);
       await this.#quarantine(refused);
+      await this.#release(some, refused);
       if (end < all.length) this.#weightMax = Math.min(WEIGHT_MAX, 2 * this.#weightMax);
       const left = events.length > 0 ? sortedOf(events.slice(end), rejections) : sortedOf([], rejections.slice(end));
-      const others = new Set(refused.map(({ entry }) => entry));
-      return { landed: some.filter(({ entry }) => !others.has(entry)), quarantined: refused, left };
+      return { landed: without(some, refused), quarantined: refused, left };
     } catch (cause) {
       if (cause instanceof BatchTooSlow) this.#weightMax = Math.max(1, weightOf(all.slice(0, end)) / 2);
       throw cause;
@@ -102,7 +102,8 @@ export class Landing {
       const verdict = verdicts[at];
       if (verdict === 'landed') {
         this.#metrics.landed.add();
-        this.#metrics.delay.observe(Math.max(0, now - event.acceptedAtMs) / 1000);
+        // A replayed event came late because somebody had to mend something.
+        if (event.replayOf === undefined) this.#metrics.delay.observe(Math.max(0, now - event.acceptedAtMs) / 1000);
       } else if (verdict === 'duplicate') {
         this.#metrics.duplicates.add();
       } else {
@@ -110,6 +111,18 @@ export class Landing {
       }
     }
     return conflicts;
+  }
+
+  /**
+   * Removes the quarantine rows of replayed events that have landed: after their commit and before they are acknowledged, so a
+   * crash in between leaves the row, and the entry to be read again, which finds its event landed and removes the row.
+   */
+  async #release(events: readonly EnteredEvent[], refused: readonly Rejection[]): Promise<void> {
+    const again = new Set(refused.map(({ entry }) => entry));
+    const rows = events.flatMap(({ entry, replayOf }) =>
+      replayOf === undefined || again.has(entry) ? [] : [replayOf],
+    );
+    if (rows.length > 0) await this.#warehouse.release(rows);
   }
 
   async #quarantine(rejections: readonly Rejection[]): Promise<void> {
@@ -126,6 +139,12 @@ export class Landing {
       'entries put in quarantine',
     );
   }
+}
+
+function without(events: readonly EnteredEvent[], refused: readonly Rejection[]): readonly EnteredEvent[] {
+  if (refused.length === 0) return events;
+  const others = new Set(refused.map(quarantineName));
+  return events.filter((event) => !others.has(quarantineName(event)));
 }
 
 const weightOf = (some: readonly { readonly body: Buffer }[]): number =>

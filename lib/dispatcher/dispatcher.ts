@@ -102,6 +102,10 @@ export class Dispatcher implements Queue {
     return { available: false, reason: reasons.join('; ') };
   }
 
+  states(): readonly QueueState[] {
+    return this.lanes.map(({ queue }) => queue.state());
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.all(this.lanes.map(({ queue }) => queue.close()));

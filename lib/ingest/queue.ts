@@ -1,8 +1,9 @@
 // The queue port: what the gateway (accepting side) and the consumer (reading side) ask of a queue, in words.
 //
-// An implementation holds events for RETENTION_MS and knows, for as long, which id belongs to which producer. There are
-// Redis Streams, and a dispatcher in front of two queues, which alone says 'shed'. test/contract/queue.ts and
-// test/contract/queue-reader.ts are the suites that every implementation runs.
+// An implementation holds events for RETENTION_MS and knows, for as long, which id belongs to which producer. It may consist of
+// partitions (lib/ingest/partition.ts), each of which comes and goes by itself. There are Redis Streams, and a dispatcher in front
+// of two queues, which alone says 'shed'. test/contract/queue.ts and test/contract/queue-reader.ts are the suites that every
+// implementation runs.
 
 /** How long the queue keeps an event and its id, in milliseconds (openapi/rules.md, 4: 24 hours). */
 export const RETENTION_MS = 24 * 60 * 60 * 1000;
@@ -64,8 +65,13 @@ export interface Queue {
   submit(submission: Submission): void;
   /** Looks one event up by id, for the producer that sent it. Rejects never. */
   find(id: string, producer: string): Promise<QueueLookup>;
-  /** What the last probe said. A probe older than its interval plus its time-out counts as a failed one. */
+  /**
+   * What the last probe said. A probe older than its interval plus its time-out counts as a failed one. A queue of several
+   * partitions is available while one of them is.
+   */
   state(): QueueState;
+  /** The same for each partition (lib/ingest/partition.ts), in order; there is always one at least. */
+  states(): readonly QueueState[];
   /** Lets go of the connection once nothing is outstanding. Idempotent. */
   close(): Promise<void>;
 }
@@ -90,9 +96,17 @@ export interface Delivery {
    * event in hand by an earlier delivery, and must then land it.
    */
   readonly dropped: boolean;
-  /** Unix time in milliseconds, by the queue's clock, 0 to TIME_MS_MAX. */
+  /**
+   * Unix time in milliseconds of the first acceptance, by the queue's clock, 0 to TIME_MS_MAX: when the entry was appended, or
+   * what a replayed or erased one says.
+   */
   readonly acceptedAtMs: number;
+  /** The quarantine row that this entry replays: its name stays the row's, and the row goes when the event has landed. */
+  readonly replayOf?: string;
 }
+
+/** An entry as `read` named it. */
+export type EntryName = Pick<Delivery, 'source' | 'entry'>;
 
 /** How far behind the group is. */
 export interface QueueLag {
@@ -130,19 +144,25 @@ export interface QueueReader {
   /**
    * Up to `max` entries: those that a member took at least `idleMs` ago and never acknowledged come first, then new
    * ones. Waits up to `waitMs` when there is nothing. Rejects with GroupVanished when the queue or group is gone.
-   * After a lost answer it may give entries again that were given before and are not acknowledged yet.
+   * After a lost answer it may give entries again that were given before and are not acknowledged yet. Entries of one source
+   * come in order; a partition that is away holds up no other one.
    */
   read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]>;
   /**
    * Marks entries as done, for good, and gives how many were not done yet: fewer than `entries` where another member, which
    * had taken this one for dead, was faster.
    */
-  acknowledge(entries: readonly string[]): Promise<number>;
-  /** Which of some entries, few of them, no member has acknowledged. */
-  unacknowledged(entries: readonly string[]): Promise<ReadonlySet<string>>;
-  /** Rejects with GroupVanished as `read` does. */
+  acknowledge(entries: readonly EntryName[]): Promise<number>;
+  /** Those of some entries, few of them, that no member has acknowledged. */
+  unacknowledged<E extends EntryName>(entries: readonly E[]): Promise<readonly E[]>;
+  /** Of all partitions together. Rejects with GroupVanished as `read` does. */
   lag(): Promise<QueueLag>;
+  /** By partition; those that are away are left out. Rejects where `lag` does and there is only one. */
+  lags(): Promise<ReadonlyMap<string, QueueLag>>;
+  /** Of the whole queue; memory is that of its fullest server. */
   size(): Promise<QueueSize>;
+  /** Whether each partition answers this member, by its name in order. */
+  states(): ReadonlyMap<string, QueueState>;
   /** Leaves the group (pending entries stay for the others to claim) and lets go of the connection. Idempotent. */
   close(): Promise<void>;
 }

@@ -50,6 +50,8 @@ export interface UriSetting extends Row {
   readonly kind: 'uri';
   readonly schemes: readonly string[];
   readonly required: readonly Program[];
+  /** The programs that take several of them, separated by blanks. */
+  readonly several: readonly Program[];
 }
 
 /** Any text that is not empty; config.ts checks what only the program knows. */
@@ -86,7 +88,8 @@ const uri = (
   schemes: readonly string[],
   required: readonly Program[],
   meaning: string,
-): UriSetting => ({ kind: 'uri', programs, schemes, required, meaning });
+  several: readonly Program[] = [],
+): UriSetting => ({ kind: 'uri', programs, schemes, required, meaning, several });
 
 const flag = (programs: readonly Program[], meaning: string): FlagSetting => ({ kind: 'flag', programs, meaning });
 
@@ -100,6 +103,8 @@ const GATEWAY = ['gateway'] as const;
 const CONSUMER = ['consumer'] as const;
 const DISPATCHER = ['dispatcher'] as const;
 const DAEMONS = ['gateway', 'consumer', 'dispatcher'] as const;
+/** Those that meet both the queue and the warehouse. */
+const BOTH_ENDS = ['gateway', 'consumer', 'admin'] as const;
 /** Those that accept events, and so meet the queues' servers. */
 const ACCEPTING = ['gateway', 'dispatcher'] as const;
 const TLS_SERVERS = ACCEPTING;
@@ -108,10 +113,11 @@ const TIME = [1, HOUR_MS] as const;
 
 export const SETTINGS = Object.freeze({
   INGEST_QUEUE_URI: uri(
-    ['gateway', 'consumer'],
+    BOTH_ENDS,
     ['redis:', 'rediss:', 'dispatcher:', 'dispatchers:'],
-    ['gateway', 'consumer'],
-    'the queue: `redis://[user:password@]host:port[/db]`, or `rediss://` over TLS. A gateway may have `dispatcher://[user:password@]host[:port]` or `dispatchers://` (mutual TLS) instead',
+    BOTH_ENDS,
+    'the queue: `redis://[user:password@]host:port[/db]`, or `rediss://` over TLS. A gateway may have `dispatcher://[user:password@]host[:port]` or `dispatchers://` (mutual TLS) instead; a consumer may have several queues, separated by blanks',
+    CONSUMER,
   ),
   INGEST_QUEUE_UNLANDED_HOURS_MAX: integer(
     DAEMONS,
@@ -127,7 +133,7 @@ export const SETTINGS = Object.freeze({
     '`require` refuses to start (exit 4) on a Redis that evicts keys or keeps nothing on disk',
   ),
   INGEST_WAREHOUSE_URI: uri(
-    ['gateway', 'consumer'],
+    BOTH_ENDS,
     ['sqlite:', 'postgres:', 'postgresql:'],
     CONSUMER,
     'the warehouse: `sqlite:<path>` or `postgres://user:password@host/database`; without it the gateway looks events up in the queue only, which holds 24 hours',

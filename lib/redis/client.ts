@@ -4,6 +4,8 @@
 // at once otherwise: nothing is kept for later, because a later answer would be no answer for whoever waits (and the
 // memory would have no bound). Reconnecting never stops, with pauses of 50 to 500 ms.
 //
+// Where a MasterLookup stands for the URI, every connection that is lost or refused is thrown away, and the lookup is asked anew.
+//
 // Invariant: a connection is ready only after its server has said that it is a master and after `inspect` has passed.
 // A connection that is not trusted any more (the inspection failed, a command met a code of NOT_MASTER, the owner called
 // `restart`) is thrown away, and its name is resolved anew, at most once in REOPEN_INTERVAL_MS.
@@ -16,7 +18,7 @@ import type { Log } from '../process/log.ts';
 import { ByteClient, type ByteClientOptions } from './byte-client.ts';
 import { NoConnection, QueueRefusal, RedisError } from './errors.ts';
 import type { RedisValue, Reply } from './reply.ts';
-import type { Sender } from './script.ts';
+import type { Argument, Sender } from './script.ts';
 
 /** How long one attempt to connect and greet may take. */
 export const CONNECT_TIMEOUT_MS = 2_000;
@@ -37,14 +39,23 @@ const REFUSING: ReadonlySet<string> = new Set(['NOREPLICAS', 'MISCONF', 'OOM', '
 
 const isNotMaster = (cause: unknown): cause is RedisError => cause instanceof RedisError && NOT_MASTER.has(cause.code);
 
+/** The key's slot is another server's: this one is no master of it. */
+const isMoved = (cause: unknown): cause is RedisError => cause instanceof RedisError && cause.code === 'MOVED';
+
 const isRefusing = (cause: unknown): boolean => cause instanceof RedisError && REFUSING.has(cause.code);
 
 /** A server, to be asked for values: what `inspect` is given. */
 export type Server = Sender<RedisValue>;
 
+/**
+ * Tells where the master is now, as a `redis://` or `rediss://` URI. Asked before each connection; `cause` is what ended the last
+ * one, where the server said so. Rejects where nobody knows.
+ */
+export type MasterLookup = (cause: RedisError | undefined) => Promise<string>;
+
 export interface ConnectionOptions {
-  /** `redis://` or `rediss://`, with user, password and database as usual. */
-  readonly uri: string;
+  /** `redis://` or `rediss://`, with user, password and database as usual; or who knows one. */
+  readonly uri: string | MasterLookup;
   /** Shown by `CLIENT LIST`. */
   readonly name: string;
   readonly log: Log;
@@ -59,7 +70,7 @@ interface Client<Answer> {
   /** `ready`, `error` with the cause, and `refused` with each RedisError that a command met. */
   on(event: string, listener: (cause?: unknown) => void): unknown;
   connect(): Promise<unknown>;
-  sendCommand(command: readonly string[]): Promise<Answer>;
+  sendCommand(command: readonly Argument[]): Promise<Answer>;
   close(): Promise<void>;
   destroy(): void;
 }
@@ -102,6 +113,9 @@ export class RedisConnection<Answer> {
   #wasReady = false;
   #lastError = 'not connected yet';
   #waiting = false;
+  #lookingUp = false;
+  /** What the server said when the last connection was thrown away, for whoever looks the next one up. */
+  #lastRefusal: RedisError | undefined;
 
   /** Asks a new connection's server whether this program may work with it. A rejection throws the connection away. Set before `open`. */
   inspect: (server: Server) => Promise<void> = () => Promise.resolve();
@@ -140,10 +154,31 @@ export class RedisConnection<Answer> {
 
   /** Begins to connect, and keeps at it. */
   open(): void {
-    if (this.#closed || this.#client !== undefined) return;
+    if (this.#closed || this.#client !== undefined || this.#lookingUp) return;
     clearTimeout(this.#reopening);
     this.#openedMs = performance.now();
-    const client = this.#create();
+    const { uri } = this.#options;
+    if (typeof uri === 'string') this.#connect(uri);
+    else void this.#lookUp(uri);
+  }
+
+  async #lookUp(lookup: MasterLookup): Promise<void> {
+    this.#lookingUp = true;
+    const found = await lookup(this.#lastRefusal).catch((cause: unknown) => ({ cause }));
+    this.#lookingUp = false;
+    this.#lastRefusal = undefined;
+    if (this.#closed) return;
+    if (typeof found === 'string') {
+      this.#connect(found);
+      return;
+    }
+    this.#lost(found.cause instanceof Error ? describe(found.cause) : 'unknown error');
+    if (found.cause instanceof QueueRefusal) this.onRefused(found.cause);
+    this.#openLater();
+  }
+
+  #connect(uri: string): void {
+    const client = this.#create(uri);
     this.#client = client;
     this.#armWatchdog();
     client.connect().catch((cause: unknown) => this.#failed(client, cause));
@@ -153,7 +188,7 @@ export class RedisConnection<Answer> {
    * Sends one command. Rejects at once while the connection is not ready; has no time-out of its own (the caller's
    * deadline decides, and `restart` ends what never comes).
    */
-  send(command: readonly string[]): Promise<Answer> {
+  send(command: readonly Argument[]): Promise<Answer> {
     const client = this.#client;
     if (client === undefined || !this.#inspected)
       return Promise.reject(new NoConnection(`there is no connection to the queue (${this.#lastError})`));
@@ -169,6 +204,10 @@ export class RedisConnection<Answer> {
     this.#lost(reason);
     this.#waiting = waiting;
     destroyed(client);
+    this.#openLater();
+  }
+
+  #openLater(): void {
     const waitMs = this.#openedMs + REOPEN_INTERVAL_MS - performance.now();
     this.#reopening = setTimeout(() => this.open(), Math.max(0, waitMs));
   }
@@ -189,12 +228,14 @@ export class RedisConnection<Answer> {
     destroyed(client);
   }
 
-  #create(): Client<Answer> {
-    const client = this.#dialect.open(this.#options.uri, this.#options.name);
+  #create(uri: string): Client<Answer> {
+    const client = this.#dialect.open(uri, this.#options.name);
     client.on('ready', () => void this.#admit(client));
     client.on('error', (cause) => this.#failed(client, cause));
     client.on('refused', (cause) => {
-      if (client === this.#client && isNotMaster(cause)) this.restart(cause.message, true);
+      if (client !== this.#client || !(isNotMaster(cause) || (this.#inspected && isMoved(cause)))) return;
+      this.#lastRefusal = cause;
+      this.restart(cause.message, true);
     });
     return client;
   }
@@ -209,6 +250,7 @@ export class RedisConnection<Answer> {
       await this.inspect(server);
     } catch (cause) {
       if (!current()) return;
+      if (isMoved(cause)) this.#lastRefusal = cause;
       this.restart(cause instanceof Error ? describe(cause) : 'unknown error', isNotMaster(cause) || isRefusing(cause));
       if (cause instanceof QueueRefusal) this.onRefused(cause);
       return;
@@ -223,8 +265,13 @@ export class RedisConnection<Answer> {
 
   #failed(client: Client<Answer>, cause: unknown): void {
     if (client !== this.#client || this.#closed) return;
-    this.#lost(cause instanceof Error ? describe(cause) : 'unknown error');
-    this.#armWatchdog();
+    const reason = cause instanceof Error ? describe(cause) : 'unknown error';
+    // The master may be another server now.
+    if (typeof this.#options.uri !== 'string') this.restart(reason);
+    else {
+      this.#lost(reason);
+      this.#armWatchdog();
+    }
   }
 
   #lost(reason: string): void {
@@ -262,7 +309,8 @@ async function assertMaster(server: Server): Promise<void> {
     throw new RedisError(`READONLY the server is a ${String(role)}, and no master`);
 }
 
-function nodeRedisClient(url: string, name: string): Client<RedisValue> {
+/** A client of node-redis that is not connected yet; it reconnects by itself. */
+export function nodeRedisClient(url: string, name: string): Client<RedisValue> {
   const client = createClient({
     url,
     name,

@@ -7,7 +7,7 @@ import type { RedisConnection, Server } from './client.ts';
 import { durabilityFaults } from './durability.ts';
 import { QueueRefusal } from './errors.ts';
 import { indexField } from './id-index.ts';
-import { queueIdentity } from './queue-identity.ts';
+import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import { assertRights } from './rights.ts';
 import { Script } from './script.ts';
@@ -38,11 +38,14 @@ export interface StreamDialectOptions {
   readonly retentionMs: number;
   readonly durability: 'warn' | 'require';
   readonly log: Log;
+  /** How the queue is identified; by the stream's own metadata by default. */
+  readonly identify?: ((server: Server) => Promise<QueueIdentity>) | undefined;
 }
 
 /** For a stream on a Redis server. */
 export function streamDialect(connection: RedisConnection<Reply>, options: StreamDialectOptions): QueueDialect {
   const { stream, retentionMs, durability, log } = options;
+  const identify = options.identify ?? ((server: Server) => queueIdentity(server, stream));
   const [plain, wide] = [String(retentionMs), `${retentionMs} notes`];
   const call = (script: Script) => ({
     begin: (isWide = false) => {
@@ -58,7 +61,7 @@ export function streamDialect(connection: RedisConnection<Reply>, options: Strea
     field: indexField,
     inspect: async (server) => {
       await assertRights(server, stream, 'gateway');
-      await queueIdentity(server, stream);
+      await identify(server);
       const faults = await durabilityFaults(server);
       if (faults.length > 0 && durability === 'require')
         throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);

@@ -1,10 +1,11 @@
 // Who a queue is: a small hash `{<stream>}:queue` beside the id index, made at first use and never changed.
 //
 // It holds the version of the stored format (stream, id index, what accept.lua says of them), the number of partitions, and
-// a random id, which tells apart two queues whose streams and entries have the same names. Each new connection reads it
-// once, before anything else is sent, so the events' way never pays for it.
+// a random id, which tells apart two queues whose streams and entries have the same names. A queue of several partitions has one
+// too, for all of them: `{ingest}:queue`. Each new connection reads it once, before anything else is sent, so the events' way never
+// pays for it.
 import { randomUUID } from 'node:crypto';
-import { QueueRefusal, RedisError } from './errors.ts';
+import { PartitionsDiffer, QueueRefusal, RedisError } from './errors.ts';
 import type { Server } from './client.ts';
 import { Script } from './script.ts';
 
@@ -28,20 +29,25 @@ export function clusterRefusal(cause: unknown): unknown {
 
 const script = new Script('identity.lua');
 
-/** The key that holds the identity of the queue on this stream. */
+/** The key that holds the identity of the queue on this stream; of a queue of several partitions, that of their common name. */
 export const identityKey = (stream: string): string => `{${stream}}:queue`;
 
 /**
- * The identity of the queue on this stream, made where there is none. Rejects with a QueueRefusal when the queue has another
+ * The identity of the queue on this stream, made where there is none. `plain`: the server is behind a URI that names one server for
+ * all keys. Rejects with a QueueRefusal when the queue has another
  * format version or number of partitions than this program, else with what the server answered.
  */
-export async function queueIdentity(server: Server, stream: string, partitions = 1): Promise<QueueIdentity> {
+export async function queueIdentity(
+  server: Server,
+  stream: string,
+  partitions = 1,
+  plain = true,
+): Promise<QueueIdentity> {
   // A plain read first: it works where a write is refused.
   const stored = await server
     .send(['HMGET', identityKey(stream), 'format', 'partitions', 'id'])
     .catch((cause: unknown) => {
-      // A queue of one partition is behind a plain URI, which names one server for all keys.
-      throw partitions === 1 ? clusterRefusal(cause) : cause;
+      throw plain ? clusterRefusal(cause) : cause;
     });
   const [format, count, id] =
     (stored as readonly (string | null)[])[2] === null
@@ -53,10 +59,14 @@ export async function queueIdentity(server: Server, stream: string, partitions =
     );
   }
   if (count !== String(partitions)) {
-    throw new QueueRefusal(`the queue ${stream} has ${count} partitions, and this program is set to ${partitions}`);
+    throw new PartitionsDiffer(
+      `the queue ${stream} has ${counted(Number(count))}, and this program is set to ${counted(partitions)}: the number is fixed for the life of a queue`,
+    );
   }
   return { id: id ?? '', partitions };
 }
+
+const counted = (partitions: number): string => `${partitions} ${partitions === 1 ? 'partition' : 'partitions'}`;
 
 async function made(server: Server, stream: string, partitions: number): Promise<readonly string[]> {
   const command = script.command(stream);

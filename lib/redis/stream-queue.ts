@@ -7,7 +7,7 @@
 // `duplicate` are said only after Redis has answered so. While a call is overdue the queue counts as stalled and
 // refuses at once, so a frozen server makes at most one time-out's worth of submissions wait in memory.
 //
-// Not done here: Redis Cluster, and waiting for replicas.
+// Not done here: several partitions (partitioned-queue.ts).
 import {
   RETENTION_MS,
   type Outcome,
@@ -22,7 +22,7 @@ import { withTimeout } from './deadline.ts';
 import { NoAnswer } from './errors.ts';
 import { OutstandingCalls, settleAll, type Call } from './outstanding-calls.ts';
 import { membersOf } from './entry-notes.ts';
-import { dispatcherDialect, streamDialect, type QueueDialect } from './queue-dialect.ts';
+import { dispatcherDialect, streamDialect, type QueueDialect, type StreamDialectOptions } from './queue-dialect.ts';
 import type { Reply } from './reply.ts';
 import { STREAM } from './stream-names.ts';
 import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
@@ -59,6 +59,8 @@ export interface StreamQueueOptions {
   readonly stream?: string;
   /** What is behind the connection: a Redis server (the default), or a dispatcher, which looks after its queues itself. */
   readonly behind?: 'redis' | 'dispatcher';
+  /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
+  readonly identify?: StreamDialectOptions['identify'];
   /** Called once for each answered call, with the time it took in seconds and how many events it carried. */
   readonly onCall?: (seconds: number, events: number) => void;
   /** Called with the number of accepted events that the queue lost before they landed. */
@@ -92,7 +94,13 @@ export class StreamQueue implements Queue {
     const { stream = STREAM, retentionMs = RETENTION_MS, durability = 'warn' } = options;
     if (options.behind === 'dispatcher') this.#dialect = dispatcherDialect(this.#connection);
     else {
-      this.#dialect = streamDialect(this.#connection, { stream, retentionMs, durability, log: this.#log });
+      this.#dialect = streamDialect(this.#connection, {
+        stream,
+        retentionMs,
+        durability,
+        log: this.#log,
+        identify: options.identify,
+      });
       this.#trimmer = new StreamTrimmer({
         server: this.#connection.values,
         stream,
@@ -148,6 +156,10 @@ export class StreamQueue implements Queue {
       return { available: false, reason: 'the queue has not answered lately' };
     }
     return { available: true };
+  }
+
+  states(): readonly QueueState[] {
+    return [this.state()];
   }
 
   /** Asks the queue once whether it would take an event. A write that writes nothing: full and read-only are told too. */

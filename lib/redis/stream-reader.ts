@@ -13,20 +13,22 @@ import {
   REPLICA_LEASE_MS,
   RETENTION_MS,
   type Delivery,
+  type EntryName,
   type QueueLag,
   type QueueReader,
   type QueueSize,
+  type QueueState,
 } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
-import { byteConnection, type RedisConnection, type Server, valueConnection } from './client.ts';
+import { byteConnection, type MasterLookup, type RedisConnection, type Server, valueConnection } from './client.ts';
 import { withTimeout } from './deadline.ts';
 import { deliveriesOf, droppedDelivery, elementsOf } from './deliveries.ts';
 import { NoAnswer, QueueRefusal, RedisError } from './errors.ts';
 import { Membership } from './membership.ts';
-import { queueIdentity } from './queue-identity.ts';
+import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import { assertRights } from './rights.ts';
-import { Script } from './script.ts';
+import { Script, type Argument } from './script.ts';
 import { GROUP, STREAM } from './stream-names.ts';
 import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
 
@@ -34,13 +36,18 @@ const ANSWER_TIMEOUT_MS = 3_000;
 const CLAIM_INTERVAL_MS = 1_000;
 /** Bytes after which one claim takes no more. */
 const CLAIM_BYTES = 4 << 20;
+const ONLY_PARTITION = '0';
 /** Entries of one acknowledgement: Redis does nothing else meanwhile. */
 const ACKNOWLEDGE_MAX = 1_000;
 
 export interface StreamReaderOptions {
-  readonly uri: string;
+  readonly uri: string | MasterLookup;
   readonly log: Log;
   readonly stream?: string;
+  /** This member's name in the group, where it is one of several partitions' readers. */
+  readonly name?: string;
+  /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
+  readonly identify?: (server: Server) => Promise<QueueIdentity>;
   /** How long what has not landed stays in the queue, in milliseconds. */
   readonly unlandedMs?: number;
   /** Called with the number of accepted events that the queue lost before a member read them. */
@@ -48,11 +55,11 @@ export interface StreamReaderOptions {
 }
 
 export class StreamReader implements QueueReader {
-  /** Unique for each process that ever was: two members of one name would share what is pending. */
-  readonly name = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
+  readonly name: string;
   readonly #reading: RedisConnection<Reply>;
   readonly #control: RedisConnection<RedisValue>;
   readonly #stream: string;
+  readonly #queueIdentity: (server: Server) => Promise<QueueIdentity>;
   readonly #membership: Membership;
   readonly #join = new Script('join.lua');
   readonly #lag = new Script('lag.lua');
@@ -70,7 +77,9 @@ export class StreamReader implements QueueReader {
 
   constructor(options: StreamReaderOptions) {
     const { uri, log, stream = STREAM } = options;
+    this.name = options.name ?? memberName();
     this.#stream = stream;
+    this.#queueIdentity = options.identify ?? ((server) => queueIdentity(server, stream));
     this.#reading = byteConnection({ uri, log: log.child({ connection: 'reading' }), name: 'ingest-consumer' });
     this.#control = valueConnection({ uri, log: log.child({ connection: 'control' }), name: 'ingest-consumer' });
     const run = (script: Script, command: readonly string[]): Promise<RedisValue> =>
@@ -162,20 +171,20 @@ export class StreamReader implements QueueReader {
     return claimed.length > 0 ? claimed : this.#readGroup(max, waitMs, '>');
   }
 
-  async acknowledge(entries: readonly string[]): Promise<number> {
+  async acknowledge(entries: readonly EntryName[]): Promise<number> {
     let done = 0;
     for (let from = 0; from < entries.length; from += ACKNOWLEDGE_MAX) {
-      const some = entries.slice(from, from + ACKNOWLEDGE_MAX);
+      const some = entries.slice(from, from + ACKNOWLEDGE_MAX).map(({ entry }) => entry);
       done += (await this.#command(['XACK', this.#stream, GROUP, ...some])) as number;
     }
     return done;
   }
 
-  async unacknowledged(entries: readonly string[]): Promise<ReadonlySet<string>> {
+  async unacknowledged<E extends EntryName>(entries: readonly E[]): Promise<readonly E[]> {
     const found = await Promise.all(
-      entries.map((entry) => this.#command(['XPENDING', this.#stream, GROUP, entry, entry, '1'])),
+      entries.map(({ entry }) => this.#command(['XPENDING', this.#stream, GROUP, entry, entry, '1'])),
     );
-    return new Set(entries.filter((_, at) => (found[at] as readonly unknown[]).length > 0));
+    return entries.filter((_, at) => (found[at] as readonly unknown[]).length > 0);
   }
 
   async lag(): Promise<QueueLag> {
@@ -183,6 +192,15 @@ export class StreamReader implements QueueReader {
     command.push(GROUP);
     const [events, oldestMs] = (await this.#answer(this.#lag.run(this.#control, command))) as [number, number];
     return { events, oldestMs };
+  }
+
+  async lags(): Promise<ReadonlyMap<string, QueueLag>> {
+    return new Map([[ONLY_PARTITION, await this.lag()]]);
+  }
+
+  states(): ReadonlyMap<string, QueueState> {
+    const connected = this.#reading.ready && this.#control.ready;
+    return new Map([[ONLY_PARTITION, connected ? { available: true } : { available: false, reason: this.lastError }]]);
   }
 
   async size(): Promise<QueueSize> {
@@ -209,7 +227,7 @@ export class StreamReader implements QueueReader {
   }
 
   async #identify(server: Server): Promise<void> {
-    this.#source = `${(await queueIdentity(server, this.#stream)).id}/${this.#stream}`;
+    this.#source = `${(await this.#queueIdentity(server)).id}/${this.#stream}`;
   }
 
   async #end(): Promise<void> {
@@ -267,7 +285,7 @@ export class StreamReader implements QueueReader {
   }
 
   /** A command on the reading connection that may block for `waitMs`. */
-  async #read(command: readonly string[], waitMs: number): Promise<Reply> {
+  async #read(command: readonly Argument[], waitMs: number): Promise<Reply> {
     try {
       return await withTimeout(
         this.#reading.send(command),
@@ -284,7 +302,7 @@ export class StreamReader implements QueueReader {
     }
   }
 
-  #command(command: readonly string[]): Promise<RedisValue> {
+  #command(command: readonly Argument[]): Promise<RedisValue> {
     return this.#answer(this.#control.send(command));
   }
 
@@ -298,6 +316,9 @@ export class StreamReader implements QueueReader {
     }
   }
 }
+
+/** A name for a member of the group: unique among all that ever were, because two of one name would share what is pending. */
+export const memberName = (): string => `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
 
 /** What Redis says of a group or stream that is not there. */
 const vanished = (cause: unknown): boolean => cause instanceof RedisError && cause.code === 'NOGROUP';

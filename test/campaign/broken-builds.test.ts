@@ -31,7 +31,7 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
       file: 'lib/consumer/consumer.ts',
       from: 'async #finish(batch: Sorted): Promise<void> {',
       to: `async #finish(batch: Sorted): Promise<void> {
-        await this.#options.reader.acknowledge([...batch.events, ...batch.rejections].map(({ entry }) => entry)).catch(() => 0);`,
+        await this.#options.reader.acknowledge([...batch.events, ...batch.rejections]).catch(() => 0);`,
     },
     rounds: [[lasting(lockWarehouse, 800), lasting(killConsumers, 0)]],
     finds: /answered 202, and there is no row/,

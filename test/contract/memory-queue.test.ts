@@ -7,7 +7,7 @@ queueContract('a queue in memory', () => {
   const store = new MemoryQueueStore();
   return Promise.resolve({
     open: (retentionMs) => Promise.resolve(new MemoryQueue(store, retentionMs)),
-    bodies: () => Promise.resolve(store.entries.map(({ body }) => body ?? '')),
+    bodies: () => Promise.resolve([store.entries.map(({ body }) => body ?? '')]),
   });
 });
 

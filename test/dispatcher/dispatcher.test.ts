@@ -38,6 +38,10 @@ class Gate implements Queue {
     return this.mode === 'takes' ? { available: true } : { available: false, reason: this.mode };
   }
 
+  states(): readonly QueueState[] {
+    return [this.state()];
+  }
+
   close(): Promise<void> {
     this.mode = 'refuses';
     for (const submission of this.held.splice(0)) submission.settle('unavailable');

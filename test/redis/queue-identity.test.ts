@@ -27,6 +27,17 @@ async function connected(): Promise<Server> {
   return connection;
 }
 
+const programOn = (name: 'ingest-gateway' | 'ingest-consumer', server: TestRedis): Program =>
+  new Program(name, {
+    env: {
+      INGEST_QUEUE_URI: server.uri,
+      INGEST_STATE_DIR: temporaryFolder(),
+      INGEST_GATEWAY_ADDR: '127.0.0.1:0',
+      INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+      INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/warehouse.db`,
+    },
+  });
+
 describe("a queue's identity", () => {
   it('is made once, whoever comes first, and is the same for all', async () => {
     const servers = await Promise.all(Array.from({ length: 5 }, connected));
@@ -68,8 +79,21 @@ describe("a queue's identity", () => {
       return true;
     });
     await redis.command('HSET', '{wide}:queue', 'format', '1', 'partitions', '8', 'id', 'x');
-    await assert.rejects(queueIdentity(server, 'wide'), /8 partitions.* 1/);
+    await assert.rejects(queueIdentity(server, 'wide'), /8 partitions.* 1 partition/);
   });
+});
+
+describe('a program on a queue with another number of partitions', () => {
+  for (const name of ['ingest-gateway', 'ingest-consumer'] as const) {
+    it(`refuses to start with exit code 2 and names both numbers: ${name}`, async () => {
+      const own = await TestRedis.start();
+      await own.command('HSET', '{ingest}:queue', 'format', '1', 'partitions', '8', 'id', 'x');
+      const program = programOn(name, own);
+      assert.equal(await program.ended, 2, program.output);
+      assert.match(program.output, /8 partitions.* 1 partition/);
+      assert.deepEqual(await own.command('KEYS', '*'), ['{ingest}:queue'], 'nothing was touched');
+    });
+  }
 });
 
 describe('a program on a queue of another format version', () => {
@@ -77,15 +101,7 @@ describe('a program on a queue of another format version', () => {
     it(`refuses to start with exit code 4 and names both versions: ${name}`, async () => {
       const own = await TestRedis.start();
       await own.command('HSET', '{ingest}:queue', 'format', '7', 'partitions', '1', 'id', 'x');
-      const program = new Program(name, {
-        env: {
-          INGEST_QUEUE_URI: own.uri,
-          INGEST_STATE_DIR: temporaryFolder(),
-          INGEST_GATEWAY_ADDR: '127.0.0.1:0',
-          INGEST_CONSUMER_ADDR: '127.0.0.1:0',
-          INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/warehouse.db`,
-        },
-      });
+      const program = programOn(name, own);
       assert.equal(await program.ended, 4, program.output);
       assert.match(program.output, /format version 7.*version 1/);
       assert.deepEqual(await own.command('KEYS', '*'), ['{ingest}:queue'], 'nothing was touched');

@@ -47,7 +47,7 @@ queueContract('a Redis Stream', async () => {
   const own = await TestRedis.start();
   return {
     open: (retentionMs) => openQueue(own, { retentionMs }),
-    bodies: async () => (await own.entries()).map(({ fields }) => fields['body'] ?? ''),
+    bodies: async () => [(await own.entries()).map(({ fields }) => fields['body'] ?? '')],
   };
 });
 

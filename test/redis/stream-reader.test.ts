@@ -55,7 +55,7 @@ describe('the reader of a Redis Stream', () => {
       5_000,
     );
     assert.equal(again[0]?.entry, '1-1');
-    await eventually('the other connection is back too', () => reader.acknowledge(['1-1']).then(() => true), 5_000);
+    await eventually('the other connection is back too', () => reader.acknowledge(again).then(() => true), 5_000);
     assert.deepEqual(await reader.read(10, 3_600_000, 20), []);
   });
 
@@ -90,7 +90,10 @@ describe('the reader of a Redis Stream', () => {
     await server.signal('SIGSTOP');
     try {
       const before = performance.now();
-      await Promise.all([assert.rejects(reader.read(10, 3_600_000, 100)), assert.rejects(reader.acknowledge(['1-1']))]);
+      await Promise.all([
+        assert.rejects(reader.read(10, 3_600_000, 100)),
+        assert.rejects(reader.acknowledge([{ source: 'x/ingest', entry: '1-1' }])),
+      ]);
       assert.ok(performance.now() - before < 5_000, 'both had an end');
     } finally {
       await server.signal('SIGCONT');
@@ -108,7 +111,7 @@ describe('the reader of a Redis Stream', () => {
     const [idle, busy] = [await openReader(), await openReader()];
     await idle.join();
     await server.command('XADD', STREAM, '3-1', 'producer', 'shop', 'body', '{}');
-    await idle.read(1, 3_600_000, 0).then((taken) => idle.acknowledge(taken.map(({ entry }) => entry)));
+    await idle.read(1, 3_600_000, 0).then((taken) => idle.acknowledge(taken));
     await server.command('XADD', STREAM, '3-2', 'producer', 'shop', 'body', '{}');
     await busy.read(1, 3_600_000, 0);
     await Promise.all([idle.close(), busy.close()]);

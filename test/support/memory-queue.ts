@@ -7,6 +7,7 @@ import {
   GroupVanished,
   RETENTION_MS,
   type Delivery,
+  type EntryName,
   type EventNotes,
   type Queue,
   type QueueLag,
@@ -115,6 +116,10 @@ export class MemoryQueue implements Queue {
     return this.#closed ? { available: false, reason: 'closed' } : { available: true };
   }
 
+  states(): readonly QueueState[] {
+    return [this.state()];
+  }
+
   close(): Promise<void> {
     this.#closed = true;
     return Promise.resolve();
@@ -155,12 +160,20 @@ export class MemoryQueueReader implements QueueReader {
     }
   }
 
-  acknowledge(entries: readonly string[]): Promise<number> {
-    return Promise.resolve(entries.filter((entry) => this.#store.group?.pending.delete(entry)).length);
+  acknowledge(entries: readonly EntryName[]): Promise<number> {
+    return Promise.resolve(entries.filter(({ entry }) => this.#store.group?.pending.delete(entry)).length);
   }
 
-  unacknowledged(entries: readonly string[]): Promise<ReadonlySet<string>> {
-    return Promise.resolve(new Set(entries.filter((entry) => this.#store.group?.pending.has(entry))));
+  unacknowledged<E extends EntryName>(entries: readonly E[]): Promise<readonly E[]> {
+    return Promise.resolve(entries.filter(({ entry }) => this.#store.group?.pending.has(entry)));
+  }
+
+  async lags(): Promise<ReadonlyMap<string, QueueLag>> {
+    return new Map([['0', await this.lag()]]);
+  }
+
+  states(): ReadonlyMap<string, QueueState> {
+    return new Map([['0', { available: true }]]);
   }
 
   async lag(): Promise<QueueLag> {
