@@ -76,11 +76,14 @@ async function lookUp({ queue, warehouse }: FindEventOptions, id: string, produc
 // look-up of 250 KB, and the heap grew with it. Choice: the event stays the bytes that the queue gave.
 /** The event's own bytes go into the answer as they are: what was accepted is shown byte for byte. `about` comes before them. */
 function found(about: Readonly<Record<string, string | undefined>>, event: Buffer): GatewayAnswer {
-  const head = `${JSON.stringify(about).slice(0, -1)},"event":`;
+  const isLeft = event.length <= ERASED_BYTES_MAX && isErased(event.toString());
+  const head = `${JSON.stringify(isLeft ? { ...about, status: 'erased' } : about).slice(0, -1)},"event":`;
   return { status: 200, contentType: JSON_TYPE, body: [Buffer.from(head), event, END] };
 }
 
 const END = Buffer.from('}');
+/** More than an id and a type take. */
+const ERASED_BYTES_MAX = 4_096;
 
 /** RFC 3339, UTC, milliseconds. */
 const timestamp = (ms: number): string => new Date(ms).toISOString();
