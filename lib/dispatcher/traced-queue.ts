@@ -32,6 +32,10 @@ export class TracedQueue implements Queue {
     return this.#queue.state();
   }
 
+  states(): readonly QueueState[] {
+    return this.#queue.states();
+  }
+
   close(): Promise<void> {
     return this.#queue.close();
   }

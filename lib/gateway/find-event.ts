@@ -52,22 +52,24 @@ async function lookUp({ queue, warehouse }: FindEventOptions, id: string, produc
   if (known?.kind === 'landed') {
     const { text, type, acceptedAtMs, landedAtMs, traceparent } = known;
     const times = { acceptedAt: timestamp(acceptedAtMs), landedAt: timestamp(landedAtMs) };
-    return found({ id, type, status: 'landed', ...times, traceparent }, Buffer.from(text));
+    return found({ id, type, status: isErased(text) ? 'erased' : 'landed', ...times, traceparent }, Buffer.from(text));
   }
   if (known?.kind === 'rejected') {
     const { body, acceptedAtMs, rejectedAtMs, reason, traceparent } = known;
     const times = { acceptedAt: timestamp(acceptedAtMs), rejectedAt: timestamp(rejectedAtMs) };
     const event = parsed(body);
-    // A rejected body may be no JSON; it is shown as a string then.
-    const shown = event === undefined ? Buffer.from(JSON.stringify(body.toString())) : body;
-    return found({ id, type: typeOf(event), status: 'rejected', ...times, reason, traceparent }, shown);
+    const status = isErased(body) ? 'erased' : 'rejected';
+    // A rejected body may be no JSON, or no UTF-8; it is shown as a string then, or with replacement characters.
+    const shown = event === undefined ? JSON.stringify(body.toString()) : body.toString();
+    return found({ id, type: typeOf(event), status, ...times, reason, traceparent }, Buffer.from(shown));
   }
   if (known?.kind === 'unavailable') return UNAVAILABLE;
   const queued = await queue.find(id, producer);
   if (queued.kind !== 'found') return queued.kind === 'unavailable' ? UNAVAILABLE : NOT_FOUND;
   const { body, acceptedAtMs, traceparent } = queued.event;
   const type = scanEnvelope(body)?.type ?? typeOf(parsed(body));
-  return found({ id, type, status: 'accepted', acceptedAt: timestamp(acceptedAtMs), traceparent }, body);
+  const status = isErased(body) ? 'erased' : 'accepted';
+  return found({ id, type, status, acceptedAt: timestamp(acceptedAtMs), traceparent }, body);
 }
 
 // Fact: JSON.parse for the type alone, and the copies that strings go through on their way out, made a megabyte of garbage of each
