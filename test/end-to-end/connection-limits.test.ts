@@ -40,62 +40,76 @@ async function posting(gateway: TestGateway, name: string, seconds: number): Pro
 /** How much a gateway may grow under one client's flood, in MB. */
 const GROWTH_MB_MAX = 100;
 
-describe('one client that floods up to 100 connections', () => {
-  const large = event('large', { pad: 'x'.repeat(250_000) });
-  const floods: Readonly<Record<string, readonly [() => ClientCertificate | undefined, string]>> = {
+type Flood = readonly [() => ClientCertificate | undefined, string];
+
+const large = event('large', { pad: 'x'.repeat(250_000) });
+/** By what they have the gateway do; each kind on a gateway of its own. */
+const FLOODS: Readonly<Record<string, Readonly<Record<string, Flood>>>> = {
+  'short answers': {
     'metrics, from nobody, by node:http': [
       () => undefined,
       `${requestText('HEAD /health/live')}${'GET /metrics HTTP/1.1\r\nHost: g\r\n\r\n'.repeat(2_500)}`,
     ],
     'metrics, from nobody': [() => undefined, 'GET /metrics HTTP/1.1\r\nHost: g\r\n\r\n'.repeat(2_500)],
+    'requests that are refused, by node:http': [() => undefined, requestText('PUT /x').repeat(2_000)],
+  },
+  'look-ups': {
     'look-ups of a large event': [() => attacker, 'GET /events/large HTTP/1.1\r\nHost: g\r\n\r\n'.repeat(2_500)],
     'look-ups of a large event, by node:http': [
       () => attacker,
       `${requestText('HEAD /health/live')}${'GET /events/large HTTP/1.1\r\nHost: g\r\n\r\n'.repeat(2_500)}`,
     ],
-    'requests that are refused, by node:http': [() => undefined, requestText('PUT /x').repeat(2_000)],
-  };
-  let gateway: TestGateway;
-  /** Resident memory of the gateway once its heap has the size that it works with (under load it grows from 120 to 260 MB). */
-  let warmMb = 0;
-  before(async () => {
-    gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_IN_FLIGHT_MAX: '100000' });
-    assert.equal((await gateway.client(attacker).post(large)).status, 202);
-    const loads = await Promise.all(Array.from({ length: 4 }, () => gateway.socket(producer)));
-    for (const [at, load] of loads.entries()) {
-      const texts = Array.from({ length: 5_000 }, (_, one) => postText(event(`warm-${at}-${one}`)));
-      load.write(texts.join(''));
-    }
-    await eventually('the load is over', async () => (await gateway.metric('ingest_accepted_total')) > 20_000, 60_000);
-    for (const { socket } of loads) socket.destroy();
-    warmMb = residentMb(gateway);
-  });
+  },
+};
 
-  for (const [name, [certificate, text]] of Object.entries(floods)) {
-    for (const reads of [false, true]) {
-      it(`with ${name}, ${reads ? 'reading' : 'not reading'} the answers, takes < ${GROWTH_MB_MAX} MB, and another producer is not refused`, async () => {
-        const connections = await Promise.all(
-          Array.from({ length: reads ? 20 : 100 }, () => gateway.socket(certificate())),
-        );
-        for (const { socket } of connections) {
-          socket.removeAllListeners('data');
-          if (reads) socket.resume();
-          else socket.pause();
-          socket.write(text);
-        }
-        let most = 0;
-        const watch = setInterval(() => (most = Math.max(most, residentMb(gateway))), 100);
-        atEnd(() => clearInterval(watch));
-        const statuses = await posting(gateway, `flood-${name}-${reads}`, 3);
-        clearInterval(watch);
-        for (const { socket } of connections) socket.destroy();
-        assert.deepEqual([...new Set(statuses)], [202]);
-        assert.ok(most - warmMb < GROWTH_MB_MAX, `${warmMb.toFixed()} → ${most.toFixed()} MB`);
-        await assertAlive(gateway);
-      });
+for (const [kind, floods] of Object.entries(FLOODS)) {
+  describe(`one client that floods up to 100 connections with ${kind}`, () => {
+    let gateway: TestGateway;
+    /** Resident memory of the gateway once its heap has the size that it works with (under load it grows from 120 to 260 MB). */
+    let warmMb = 0;
+    before(async () => {
+      gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_IN_FLIGHT_MAX: '100000' });
+      assert.equal((await gateway.client(attacker).post(large)).status, 202);
+      const loads = await Promise.all(Array.from({ length: 4 }, () => gateway.socket(producer)));
+      for (const [at, load] of loads.entries()) {
+        const texts = Array.from({ length: 5_000 }, (_, one) => postText(event(`warm-${at}-${one}`)));
+        load.write(texts.join(''));
+      }
+      await eventually(
+        'the load is over',
+        async () => (await gateway.metric('ingest_accepted_total')) > 20_000,
+        60_000,
+      );
+      for (const { socket } of loads) socket.destroy();
+      warmMb = residentMb(gateway);
+    });
+
+    for (const [name, [certificate, text]] of Object.entries(floods)) {
+      for (const reads of [false, true]) {
+        it(`with ${name}, ${reads ? 'reading' : 'not reading'} the answers, takes < ${GROWTH_MB_MAX} MB, and another producer is not refused`, async () => {
+          const connections = await Promise.all(
+            Array.from({ length: reads ? 20 : 100 }, () => gateway.socket(certificate())),
+          );
+          for (const { socket } of connections) {
+            socket.removeAllListeners('data');
+            if (reads) socket.resume();
+            else socket.pause();
+            socket.write(text);
+          }
+          let most = 0;
+          const watch = setInterval(() => (most = Math.max(most, residentMb(gateway))), 100);
+          atEnd(() => clearInterval(watch));
+          const statuses = await posting(gateway, `flood-${name}-${reads}`, 3);
+          clearInterval(watch);
+          for (const { socket } of connections) socket.destroy();
+          assert.deepEqual([...new Set(statuses)], [202]);
+          assert.ok(most - warmMb < GROWTH_MB_MAX, `${warmMb.toFixed()} → ${most.toFixed()} MB`);
+          await assertAlive(gateway);
+        });
+      }
     }
-  }
-});
+  });
+}
 
 describe('a client that does not read its answers', () => {
   for (const first of ['GET', 'HEAD']) {

@@ -73,7 +73,7 @@ it(`${REQUESTS} mutated requests (FUZZ_SEED=${SEED})`, { timeout: 120_000 + REQU
       memory.push(residentBytes(gateway.child.pid));
       // A diagnostic of the test would be shown at its end only.
       const perSecond = Math.round((requests / (performance.now() - startMs)) * 1_000);
-      process.stderr.write(
+      process.stdout.write(
         `${requests} requests, ${perSecond} a second; to go on: FUZZ_SEED=${SEED} FUZZ_FROM=${number - AT_ONCE}\n`,
       );
     }
