@@ -7,8 +7,9 @@
 export const erasedBody = (id: string, type: string | undefined): string => JSON.stringify({ id, type, erased: true });
 
 /** Whether a body is that of an erased event. */
-export function isErased(text: string): boolean {
-  if (!text.endsWith(ENDING)) return false;
+export function isErased(body: string | Buffer): boolean {
+  if (body.slice(-ENDING.length).toString() !== ENDING) return false;
+  const text = body.toString();
   try {
     const { id, type } = JSON.parse(text) as { readonly id: unknown; readonly type?: unknown };
     if (typeof id !== 'string' || (type !== undefined && typeof type !== 'string')) return false;

@@ -42,7 +42,7 @@ export interface Submission {
 
 /** An event that the queue knows. `acceptedAtMs` is Unix time in milliseconds, by the queue's clock. */
 export interface QueuedEvent {
-  readonly text: string;
+  readonly body: Buffer;
   readonly acceptedAtMs: number;
   readonly traceparent: string | undefined;
 }

@@ -193,7 +193,7 @@ describe('a queue by the commands of a dispatcher', () => {
     const traced = await queue.find('noted', 'p');
     assert.equal(traced.kind === 'found' ? traced.event.traceparent : traced.kind, noted.notes.traceparent);
     const found = await queue.find(id, 'p');
-    assert.equal(found.kind === 'found' ? found.event.text : found.kind, turn[0]?.text);
+    assert.equal(found.kind === 'found' ? found.event.body.toString() : found.kind, turn[0]?.text);
     assert.deepEqual(await queue.find(id, 'q'), { kind: 'unknown' });
     await server.drain();
     assert.deepEqual(await submitAll(queue, [new Recorded('later')]), ['unavailable']);
