@@ -35,7 +35,7 @@ test: setup postgres ## the tests alone; TESTS='test/http/*.test.ts' narrows the
 	$(NODE) --import tsx --enable-source-maps --test --test-concurrency=2 --test-timeout=180000 \
 	  --test-reporter=./test/support/reporter.ts $(TESTS)
 
-campaign: setup postgres ## faults at random under load; CAMPAIGN_ROUNDS, CAMPAIGN_WAREHOUSE=sqlite or postgres, CAMPAIGN_SEED
+campaign: setup postgres ## faults at random under load; CAMPAIGN_ROUNDS, CAMPAIGN_WAREHOUSE=sqlite or postgres, CAMPAIGN_DISPATCHER=1, CAMPAIGN_SEED
 	CAMPAIGN_ROUNDS=$${CAMPAIGN_ROUNDS:-200} $(NODE) --import tsx --enable-source-maps \
 	  --disable-warning=ExperimentalWarning test/campaign/campaign.test.ts
 

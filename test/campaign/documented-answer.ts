@@ -1,6 +1,8 @@
 // Whether an answer to `POST /events` is one that openapi/events.yaml documents, and what it says.
+import { isDeepStrictEqual } from 'node:util';
 import { RESPONSES } from '../support/api-file.ts';
 import type { Told } from './ledger.ts';
+import { DISPATCHER } from './settings.ts';
 
 const DOCUMENTED = new Map(
   RESPONSES.filter(({ scope }) => scope === 'POST /events').map((response) => [response.status, response]),
@@ -30,7 +32,16 @@ export function judged(raw: RawAnswer, id: string, requestId: string): Judged {
     duplicate: body?.['duplicate'] === true,
     differs: body?.['differs'] === true,
   };
+  if (DISPATCHER && body?.['status'] === 'shed') return shed(raw, body, id);
   return { told, retryable: body?.['retryable'] === true, fault: faultOf(raw, body, id, requestId) };
+}
+
+/** The proposed answer of RFC 014 (openapi/events.rfc014.overlay.yaml): no acceptance, so the ledger has it as a refusal. */
+function shed({ status }: RawAnswer, body: Body, id: string): Judged {
+  const told: Told = { status: 503, code: 'INGEST_SHED', duplicate: false, differs: false };
+  const wanted = { id, status: 'shed', code: 'INGEST_SHED', retryable: true };
+  const good = status === 202 && isDeepStrictEqual(body, wanted);
+  return { told, retryable: true, fault: good ? undefined : 'it is shed in another form' };
 }
 
 function faultOf(raw: RawAnswer, body: Body | undefined, id: string, requestId: string): string | undefined {

@@ -13,6 +13,9 @@ export const ROUNDS = process.env['CAMPAIGN_ROUNDS'] === undefined ? undefined :
 /** The same seed gives the same order of faults and the same events. What the machine does in between is not repeated. */
 export const SEED = number('CAMPAIGN_SEED', Math.trunc(Math.random() * 2 ** 31));
 
+/** A dispatcher and a second queue stand behind the gateways. */
+export const DISPATCHER = process.env['CAMPAIGN_DISPATCHER'] === '1';
+
 export const WAREHOUSES: readonly WarehouseKind[] = warehouses(process.env['CAMPAIGN_WAREHOUSE']);
 
 function warehouses(asked: string | undefined): readonly WarehouseKind[] {

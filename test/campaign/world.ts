@@ -1,4 +1,5 @@
-// All that one stretch of a campaign runs on: queue, warehouse, two gateways, three consumers, and the producers' load.
+// All that one stretch of a campaign runs on: queue, warehouse, two gateways, three consumers, and the producers' load. With
+// CAMPAIGN_DISPATCHER=1 a dispatcher stands before the queue and a second one, which nothing is done to.
 //
 // The programs are real processes, started by their launchers, with the configuration that an operator would give them.
 import { join } from 'node:path';
@@ -12,6 +13,7 @@ import { Poster } from './post.ts';
 import { QueueServer } from './queue-server.ts';
 import type { Random } from './random.ts';
 import { Service } from './service.ts';
+import { DISPATCHER } from './settings.ts';
 import type { CampaignWarehouse, FreshWarehouse } from './warehouse.ts';
 import type { Volume } from './volume.ts';
 
@@ -34,7 +36,10 @@ export interface WorldOptions {
 export class World {
   readonly ledger = new Ledger();
   readonly load: Load;
+  /** The one that faults are aimed at. */
   readonly queue: QueueServer;
+  readonly queues: readonly QueueServer[];
+  readonly dispatchers: readonly Service[];
   readonly fresh: FreshWarehouse;
   readonly gateways: readonly Service[];
   readonly consumers: readonly Service[];
@@ -42,14 +47,17 @@ export class World {
 
   private constructor(
     options: WorldOptions,
-    queue: QueueServer,
+    queues: readonly QueueServer[],
     fresh: FreshWarehouse,
-    gateways: readonly Service[],
-    consumers: readonly Service[],
+    { gateways, consumers, dispatchers }: Pick<World, 'gateways' | 'consumers' | 'dispatchers'>,
     posters: Readonly<Record<Producer, readonly Poster[]>>,
   ) {
     this.options = options;
+    const [queue] = queues;
+    if (queue === undefined) throw new Error('no queue');
     this.queue = queue;
+    this.queues = queues;
+    this.dispatchers = dispatchers;
     this.fresh = fresh;
     this.gateways = gateways;
     this.consumers = consumers;
@@ -62,10 +70,18 @@ export class World {
   /** Resolves when every program listens and the first events were accepted. */
   static async start(options: WorldOptions): Promise<World> {
     const { history, product, warehouse } = options;
-    const [pki, queue, fresh] = await Promise.all([Pki.create(), QueueServer.start(options.clockS), warehouse.fresh()]);
+    const [pki, queues, fresh] = await Promise.all([
+      Pki.create(),
+      Promise.all(Array.from({ length: DISPATCHER ? 2 : 1 }, () => QueueServer.start(options.clockS))),
+      warehouse.fresh(),
+    ]);
     const ports = await Promise.all(Array.from({ length: GATEWAYS }, () => freePort()));
+    const queueUris = queues.map(({ uri }) => uri);
+    const dispatcherAddress = `127.0.0.1:${await freePort()}`;
     const common = {
-      INGEST_QUEUE_URI: queue.uri,
+      INGEST_QUEUE_URI: queueUris.join(' '),
+      // Below the time-out of the gateways, as it has to be.
+      INGEST_SHED_MS: '900',
       INGEST_WAREHOUSE_URI: fresh.uri,
       // On a busy machine the default is a timed assertion, and turns what is not broken into 503.
       INGEST_ENQUEUE_TIMEOUT_MS: '1000',
@@ -78,9 +94,18 @@ export class World {
         env: { ...common, ...env },
         history,
       });
+    const dispatchers = Array.from({ length: DISPATCHER ? 1 : 0 }, (_, at) =>
+      service('dispatcher', at, {
+        INGEST_DISPATCH_ADDR: dispatcherAddress,
+        INGEST_ADMIN_ADDR: '127.0.0.1:0',
+        INGEST_DISPATCH_QUEUE_A_URI: queueUris[0] ?? '',
+        INGEST_DISPATCH_QUEUE_B_URI: queueUris[1] ?? '',
+      }),
+    );
     const gateways = ports.map((port, at) =>
       service('gateway', at, {
         ...pki.environment,
+        ...(DISPATCHER ? { INGEST_QUEUE_URI: `dispatcher://${dispatcherAddress}` } : {}),
         INGEST_GATEWAY_ADDR: `127.0.0.1:${port}`,
         INGEST_STATE_DIR: pki.folder,
       }),
@@ -88,25 +113,25 @@ export class World {
     const consumers = Array.from({ length: CONSUMERS }, (_, at) =>
       service('consumer', at, { INGEST_CONSUMER_ADDR: '127.0.0.1:0' }),
     );
-    const services = [...gateways, ...consumers];
+    const services = [...dispatchers, ...gateways, ...consumers];
     try {
       await eventually('every program listens', () => services.every(({ listening }) => listening), 60_000);
     } catch (cause) {
       await Promise.all(services.map((service) => service.stop()));
-      await queue.stop();
+      await Promise.all(queues.map((queue) => queue.stop()));
       throw new Error(services.flatMap(({ lines }) => lines.slice(-20)).join('\n'), { cause });
     }
     const [own, other] = await Promise.all([pki.producer('own'), pki.producer('other')]);
     const waysOf = (certificate: typeof own): Poster[] =>
       ports.map((port, at) => new Poster(`gateway ${at + 1}`, port, pki.authority.certificate, certificate));
     const posters = { own: waysOf(own), other: waysOf(other) };
-    const world = new World(options, queue, fresh, gateways, consumers, posters);
+    const world = new World(options, queues, fresh, { gateways, consumers, dispatchers }, posters);
     await world.accepts(1);
     return world;
   }
 
   get services(): readonly Service[] {
-    return [...this.gateways, ...this.consumers];
+    return [...this.dispatchers, ...this.gateways, ...this.consumers];
   }
 
   /** Waits until so many more events are accepted. */
@@ -118,7 +143,9 @@ export class World {
   /** Ends the producers, and waits until every event was read and acknowledged. False: not within `deadlineMs`. */
   async settled(deadlineMs: number): Promise<boolean> {
     await this.load.stop();
-    return eventually('the group has acknowledged all', () => this.queue.landed(), deadlineMs).then(
+    const landed = async (): Promise<boolean> =>
+      (await Promise.all(this.queues.map((queue) => queue.landed()))).every((all) => all);
+    return eventually('the group has acknowledged all', landed, deadlineMs).then(
       () => true,
       () => false,
     );
@@ -127,6 +154,6 @@ export class World {
   async stop(): Promise<void> {
     await this.load.stop();
     await Promise.all(this.services.map((service) => service.stop()));
-    await this.queue.stop();
+    await Promise.all(this.queues.map((queue) => queue.stop()));
   }
 }

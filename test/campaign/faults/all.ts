@@ -8,9 +8,11 @@ import {
   freezeConsumer,
   freezeConsumerLong,
   freezeConsumers,
+  freezeDispatcher,
   freezeGateway,
   killConsumer,
   killConsumers,
+  killDispatcher,
   killGateway,
 } from './programs.ts';
 import {
@@ -22,9 +24,11 @@ import {
   killQueue,
   readOnlyQueue,
 } from './queue.ts';
+import { DISPATCHER } from '../settings.ts';
 import { freezeWarehouse, killWarehouse, lockWarehouse, lockWarehouseLong } from './warehouse.ts';
 
 export const FAULTS: readonly Fault[] = [
+  ...(DISPATCHER ? [killDispatcher, freezeDispatcher] : []),
   ...[killGateway, freezeGateway, killConsumer, killConsumers, freezeConsumer, freezeConsumers, freezeConsumerLong],
   ...[killQueue, freezeQueue, freezeAndKillQueue, fullQueue, fullOfOld, readOnlyQueue, flushScripts],
   ...[cutQueue, slowQueue, cutWarehouse, slowWarehouse, failOver, clockAhead, clockBack],

@@ -1,4 +1,4 @@
-// Gateways and consumers that are killed or frozen. A killed one is started again by whoever watches it.
+// Gateways, consumers and the dispatcher that are killed or frozen. A killed one is started again by whoever watches it.
 import type { Fault } from './fault.ts';
 
 const AS_THEY_ARE = (): void => undefined;
@@ -71,4 +71,23 @@ export const freezeConsumers: Fault = {
     const thaws = consumers.map((consumer) => consumer.freeze());
     return () => thaws.forEach((thaw) => thaw());
   },
+};
+
+export const killDispatcher: Fault = {
+  name: 'dispatcher killed',
+  weight: 6,
+  touches: 'dispatcher',
+  holdMs: [0, 300],
+  begin: ({ dispatchers }, random) => {
+    random.pick(dispatchers).kill();
+    return AS_THEY_ARE;
+  },
+};
+
+export const freezeDispatcher: Fault = {
+  name: 'dispatcher frozen',
+  weight: 4,
+  touches: 'dispatcher',
+  holdMs: [50, 1_500],
+  begin: ({ dispatchers }, random) => random.pick(dispatchers).freeze(),
 };
