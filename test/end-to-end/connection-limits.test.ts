@@ -72,7 +72,7 @@ for (const [kind, floods] of Object.entries(FLOODS)) {
       assert.equal((await gateway.client(attacker).post(large)).status, 202);
       const loads = await Promise.all(Array.from({ length: 4 }, () => gateway.socket(producer)));
       for (const [at, load] of loads.entries()) {
-        const texts = Array.from({ length: 5_000 }, (_, one) => postText(event(`warm-${at}-${one}`)));
+        const texts = Array.from({ length: 5_000 }, (_, one) => postText(event(`warm-${kind}-${at}-${one}`)));
         load.write(texts.join(''));
       }
       await eventually(
