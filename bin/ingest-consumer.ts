@@ -8,7 +8,7 @@ import { SizeWatch } from '../lib/consumer/size-watch.ts';
 import { Watch } from '../lib/consumer/watch.ts';
 import { REPLICA_LEASE_MS } from '../lib/ingest/queue.ts';
 import { QueueRefusal } from '../lib/redis/errors.ts';
-import { StreamReader } from '../lib/redis/stream-reader.ts';
+import { readingQueue } from '../lib/redis/open-queue.ts';
 import { pause } from '../lib/process/backoff.ts';
 import { addressText } from '../lib/process/env.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
@@ -26,6 +26,8 @@ const QUEUE_START_MS = 5_000;
 const REGISTER_TIMEOUT_MS = REPLICA_LEASE_MS + 1_500;
 const REGISTER_INTERVAL_MS = 250;
 
+type Reader = ReturnType<typeof readingQueue>;
+
 const HELP = `${NAME}: lands the events of the queue in the warehouse, one row for each id.
 
   ${NAME}                  start, with the configuration in the environment
@@ -42,22 +44,29 @@ Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 q
 await startDaemon({ name: NAME, help: HELP, read: readConsumerConfig, check: () => Promise.resolve(), connect, run });
 
 async function connect(config: ConsumerConfig, found: (line: string) => void): Promise<void> {
-  found(await inspectQueue(config.queueUri));
+  found(await inspectQueue(config.queueUri, config.queuePartitions));
   found(await inspectWarehouse(config.warehouseUri, 'consumer'));
 }
 
 async function run(config: ConsumerConfig, log: Log): Promise<void> {
   const metrics = consumerMetrics(QUARANTINE_REASONS);
-  const { queueUri: uri, unlandedMs } = config;
-  const reader = new StreamReader({ uri, log, unlandedMs, onLost: (events) => metrics.lost.add(events) });
+  const { queueUri: uri, queuePartitions: partitions, unlandedMs } = config;
+  const reader = readingQueue({ uri, partitions, log, unlandedMs, onLost: (events) => metrics.lost.add(events) });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: config.batchMax });
   const watch = new Watch({ reader, metrics, warehouse, log, unlandedMs, prepared: () => consumer.prepared });
   metrics.queueAvailable.read(() => (consumer.queueAnswers ? 1 : 0));
+  metrics.queueUp.readEach(() =>
+    [...reader.states()].map(([partition, { available }]) => ({ labels: { partition }, value: available ? 1 : 0 })),
+  );
   metrics.replicas.read(() => reader.replicas);
   const sizeWatch = new SizeWatch({ reader, metrics, log });
   const endpoints = createProcessEndpoints({
     draining: () => consumer.stopping,
+    unavailable: () =>
+      [...reader.states()].flatMap(([name, { available }]) =>
+        available ? [] : [/^\d+$/.test(name) ? Number(name) : name],
+      ),
     unready: () => consumer.trouble ?? watch.warehouseTrouble,
     metrics: () => metrics.registry.metrics(),
     metricsType: metrics.registry.contentType,
@@ -101,7 +110,7 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
 }
 
 /** Connects and takes a place among the replicas. Throws a StartFailure when either cannot be had in time. */
-async function startQueue(config: ConsumerConfig, reader: StreamReader, stopped: AbortSignal, log: Log): Promise<void> {
+async function startQueue(config: ConsumerConfig, reader: Reader, stopped: AbortSignal, log: Log): Promise<void> {
   const opened = await reader.open(QUEUE_START_MS).catch((cause: unknown) => {
     throw cause instanceof QueueRefusal ? queueRefused(config.queueUri, cause) : cause;
   });
@@ -144,7 +153,7 @@ async function bind(config: ConsumerConfig, endpoints: ProcessEndpoints): Promis
  * refused to say, or a stop was asked for.
  */
 async function placeAmongReplicas(
-  reader: StreamReader,
+  reader: Reader,
   replicasMax: number,
   signal: AbortSignal,
   log: Log,

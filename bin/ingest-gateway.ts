@@ -6,10 +6,8 @@ import { audienceUri } from '../lib/identity/producer-identity.ts';
 import type { TokenVerifier } from '../lib/identity/token-verifier.ts';
 import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
-import { byteConnection, type RedisConnection } from '../lib/redis/client.ts';
 import type { QueueRefusal } from '../lib/redis/errors.ts';
-import type { Reply } from '../lib/redis/reply.ts';
-import { StreamQueue } from '../lib/redis/stream-queue.ts';
+import { acceptingQueue, type AcceptingOptions, type AcceptingQueue } from '../lib/redis/open-queue.ts';
 import { developmentCertificates } from '../lib/identity/development-certificates.ts';
 import { addressText, errno } from '../lib/process/env.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
@@ -49,20 +47,13 @@ async function check(config: GatewayConfig): Promise<void> {
 }
 
 async function connect(config: GatewayConfig, found: (line: string) => void): Promise<void> {
-  const about = await inspectQueue(config.queueUri);
-  const connection = byteConnection({ uri: config.queueUri, name: NAME, log: quietLog });
-  const queue = new StreamQueue({
-    connection,
-    enqueueTimeoutMs: config.enqueueTimeoutMs,
-    log: quietLog,
-    durability: config.queueDurability,
-    unlandedMs: config.unlandedMs,
-  });
+  const about = await inspectQueue(config.queueUri, config.queuePartitions);
+  const accepting = acceptingQueue(queueOptions(config, quietLog));
   try {
-    await startQueue(config, connection, queue);
+    await startQueue(config, accepting, quietLog);
     found(`${about}, takes events`);
   } finally {
-    await queue.close();
+    await accepting.queue.close();
   }
   if (config.warehouseUri !== undefined) found(await inspectWarehouse(config.warehouseUri, 'gateway'));
 }
@@ -77,16 +68,12 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
   const verifier = await tokenVerifier(config);
 
   const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES);
-  const connection = byteConnection({ uri: config.queueUri, name: NAME, log });
-  const queue = new StreamQueue({
-    connection,
-    enqueueTimeoutMs: config.enqueueTimeoutMs,
-    log,
-    durability: config.queueDurability,
-    unlandedMs: config.unlandedMs,
+  const accepting = acceptingQueue({
+    ...queueOptions(config, log),
     onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
     onLost: (events) => metrics.lost.add(events),
   });
+  const { queue } = accepting;
   const warehouse = config.warehouseUri === undefined ? undefined : openWarehouse(config.warehouseUri, 'gateway');
   const gateway = new Gateway({ config, log, material, verifier, queue, warehouse, metrics });
   // Watched before the wait for the queue: a change in that time counts too.
@@ -100,7 +87,7 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
     onRefused: () => metrics.tlsReloadFailures.add(),
   });
   const keyWatch = watchTokenKeys(verifier, gateway, log);
-  await startQueue(config, connection, queue);
+  await startQueue(config, accepting, log);
   void warehouse?.probe().catch((cause: unknown) => {
     const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
     log.warn(
@@ -179,25 +166,47 @@ async function tokenVerifier(config: GatewayConfig): Promise<TokenVerifier | und
   }
 }
 
-/** Connects, and asks until the queue would take an event. Throws a StartFailure when it does not in time, or where it is refused. */
-async function startQueue(
-  config: GatewayConfig,
-  connection: RedisConnection<Reply>,
-  queue: StreamQueue,
-): Promise<void> {
+function queueOptions(config: GatewayConfig, log: Log): AcceptingOptions {
+  return {
+    uri: config.queueUri,
+    partitions: config.queuePartitions,
+    name: NAME,
+    enqueueTimeoutMs: config.enqueueTimeoutMs,
+    log,
+    durability: config.queueDurability,
+    unlandedMs: config.unlandedMs,
+  };
+}
+
+/**
+ * Connects, and asks until every partition of the queue would take an event; one is enough once the time is over. Throws a
+ * StartFailure where none does, or where the queue is refused.
+ */
+async function startQueue(config: GatewayConfig, { streams }: AcceptingQueue, log: Log): Promise<void> {
   let refusal: QueueRefusal | undefined;
-  connection.onRefused = (cause) => (refusal ??= cause);
-  connection.open();
+  for (const { connection } of streams) {
+    connection.onRefused = (cause) => (refusal ??= cause);
+    connection.open();
+  }
   const deadline = performance.now() + QUEUE_START_MS;
   for (;;) {
-    const state = connection.ready ? await queue.probe() : undefined;
-    if (state?.available === true) break;
+    const states = await Promise.all(
+      streams.map(({ connection, queue }) =>
+        connection.ready ? queue.probe() : { available: false as const, reason: connection.lastError },
+      ),
+    );
+    const away = states.flatMap((state, partition) => (state.available ? [] : [{ partition, reason: state.reason }]));
+    const [first] = away;
+    if (first === undefined) return;
     if (refusal !== undefined) throw queueRefused(config.queueUri, refusal);
     if (performance.now() > deadline) {
-      const reason = state?.available === false ? state.reason : connection.lastError;
+      if (away.length < states.length) {
+        log.error({ away }, 'some partitions take no events; starting with the others');
+        return;
+      }
       throw queueFailure(
         config.queueUri,
-        `the queue takes no events (${reason}); check that the server runs, is reachable and can be written to`,
+        `the queue takes no events (${first.reason}); check that the server runs, is reachable and can be written to`,
       );
     }
     await new Promise((resolve) => setTimeout(resolve, 25));

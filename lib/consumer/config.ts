@@ -1,10 +1,13 @@
 // The consumer's configuration, made of its settings (lib/process/settings.ts): read once, every problem in one report.
 import { Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';
+import { checkQueueUri } from '../process/queue-uri.ts';
 
 const HOUR_MS = 3_600_000;
 
 export interface ConsumerConfig {
   readonly queueUri: string;
+  /** Of a queue on a Redis Cluster. */
+  readonly queuePartitions: number;
   readonly warehouseUri: string;
 
   /** Where `/health/*` and `/metrics` are served, plain HTTP. */
@@ -25,7 +28,9 @@ export function readConsumerConfig(environment: Environment): ReadConfig<Consume
   const settings = new Settings(environment, 'consumer');
   const queueUri = settings.get('INGEST_QUEUE_URI');
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
+  checkQueueUri(settings, queueUri);
   const rest = {
+    queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
     address: settings.get('INGEST_CONSUMER_ADDR'),
     batchMax: settings.get('INGEST_CONSUMER_BATCH_MAX'),
     replicasMax: settings.get('INGEST_CONSUMER_REPLICAS_MAX'),

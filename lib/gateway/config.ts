@@ -4,6 +4,7 @@
 // Read once; the result is frozen. A problem in any key leaves the process unstarted, with all problems in one report.
 import { join } from 'node:path';
 import { Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';
+import { checkQueueUri } from '../process/queue-uri.ts';
 
 const LOOPBACK = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/;
 
@@ -23,6 +24,8 @@ export type TlsSource =
 /** Times in milliseconds, sizes in bytes. */
 export interface GatewayConfig {
   readonly queueUri: string;
+  /** Of a queue on a Redis Cluster. */
+  readonly queuePartitions: number;
   readonly queueDurability: 'warn' | 'require';
   /** How long the queue keeps what has not landed, in milliseconds. */
   readonly unlandedMs: number;
@@ -69,6 +72,7 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
   const connectionsMax = settings.get('INGEST_CONNECTIONS_MAX');
   const config = {
     queueUri: settings.get('INGEST_QUEUE_URI') ?? '',
+    queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
     unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI'),
@@ -102,6 +106,7 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
   checkDeadlines(settings, config);
+  checkQueueUri(settings, config.queueUri);
   if (config.adminOnly && config.adminAddress === undefined) {
     settings.problem(
       'INGEST_ADMIN_ONLY',

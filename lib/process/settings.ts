@@ -105,9 +105,16 @@ const TIME = [1, HOUR_MS] as const;
 export const SETTINGS = Object.freeze({
   INGEST_QUEUE_URI: uri(
     DAEMONS,
-    ['redis:', 'rediss:'],
+    ['redis:', 'rediss:', 'redis+sentinel:', 'rediss+sentinel:', 'redis+cluster:', 'rediss+cluster:'],
     DAEMONS,
-    'the queue: `redis://[user:password@]host:port[/db]`, or `rediss://` over TLS',
+    'the queue: `redis://[user:password@]host:port[/db]`, `redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]` or `redis+cluster://[user:password@]h1:p1,h2:p2`; `rediss` in place of `redis`: over TLS',
+  ),
+  INGEST_QUEUE_PARTITIONS: integer(
+    DAEMONS,
+    8,
+    [1, 256],
+    '',
+    'partitions of a queue on a Redis Cluster, fixed for its life: another number than the queue has is refused (exit 2)',
   ),
   INGEST_QUEUE_UNLANDED_HOURS_MAX: integer(
     DAEMONS,
