@@ -50,8 +50,15 @@ async function connect(config: ConsumerConfig, found: (line: string) => void): P
 
 async function run(config: ConsumerConfig, log: Log): Promise<void> {
   const metrics = consumerMetrics(QUARANTINE_REASONS);
-  const { queueUri: uri, queuePartitions: partitions, unlandedMs } = config;
-  const reader = readingQueue({ uri, partitions, log, unlandedMs, onLost: (events) => metrics.lost.add(events) });
+  const { queueUri: uri, queuePartitions: partitions, previousQueueUri: previousUri, unlandedMs } = config;
+  const reader = readingQueue({
+    uri,
+    partitions,
+    previousUri,
+    log,
+    unlandedMs,
+    onLost: (events) => metrics.lost.add(events),
+  });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: config.batchMax });
   const watch = new Watch({ reader, metrics, warehouse, log, unlandedMs, prepared: () => consumer.prepared });

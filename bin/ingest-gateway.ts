@@ -170,6 +170,8 @@ function queueOptions(config: GatewayConfig, log: Log): AcceptingOptions {
   return {
     uri: config.queueUri,
     partitions: config.queuePartitions,
+    replicas: config.queueReplicas,
+    previousUri: config.previousQueueUri,
     name: NAME,
     enqueueTimeoutMs: config.enqueueTimeoutMs,
     log,
@@ -182,8 +184,10 @@ function queueOptions(config: GatewayConfig, log: Log): AcceptingOptions {
  * Connects, and asks until every partition of the queue would take an event; one is enough once the time is over. Throws a
  * StartFailure where none does, or where the queue is refused.
  */
-async function startQueue(config: GatewayConfig, { streams }: AcceptingQueue, log: Log): Promise<void> {
+async function startQueue(config: GatewayConfig, { streams, previous }: AcceptingQueue, log: Log): Promise<void> {
   let refusal: QueueRefusal | undefined;
+  // One that is away makes this gateway not ready; it is no reason not to start.
+  previous?.open();
   for (const { connection } of streams) {
     connection.onRefused = (cause) => (refusal ??= cause);
     connection.open();
@@ -191,8 +195,8 @@ async function startQueue(config: GatewayConfig, { streams }: AcceptingQueue, lo
   const deadline = performance.now() + QUEUE_START_MS;
   for (;;) {
     const states = await Promise.all(
-      streams.map(({ connection, queue }) =>
-        connection.ready ? queue.probe() : { available: false as const, reason: connection.lastError },
+      streams.map(async ({ connection, queue }) =>
+        connection.ready ? await queue.probe() : { available: false as const, reason: connection.lastError },
       ),
     );
     const away = states.flatMap((state, partition) => (state.available ? [] : [{ partition, reason: state.reason }]));

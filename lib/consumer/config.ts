@@ -8,6 +8,8 @@ export interface ConsumerConfig {
   readonly queueUri: string;
   /** Of a queue on a Redis Cluster. */
   readonly queuePartitions: number;
+  /** The queue that this one replaces, while it does. */
+  readonly previousQueueUri: string | undefined;
   readonly warehouseUri: string;
 
   /** Where `/health/*` and `/metrics` are served, plain HTTP. */
@@ -30,6 +32,7 @@ export function readConsumerConfig(environment: Environment): ReadConfig<Consume
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
   checkQueueUri(settings, queueUri);
   const rest = {
+    previousQueueUri: settings.get('INGEST_QUEUE_PREVIOUS_URI'),
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
     address: settings.get('INGEST_CONSUMER_ADDR'),
     batchMax: settings.get('INGEST_CONSUMER_BATCH_MAX'),

@@ -26,6 +26,10 @@ export interface GatewayConfig {
   readonly queueUri: string;
   /** Of a queue on a Redis Cluster. */
   readonly queuePartitions: number;
+  /** The queue that this one replaces, while it does. */
+  readonly previousQueueUri: string | undefined;
+  /** How many replicas of the queue's server must have an event before it is answered 202. */
+  readonly queueReplicas: number;
   readonly queueDurability: 'warn' | 'require';
   /** How long the queue keeps what has not landed, in milliseconds. */
   readonly unlandedMs: number;
@@ -73,6 +77,8 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
   const config = {
     queueUri: settings.get('INGEST_QUEUE_URI') ?? '',
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
+    previousQueueUri: settings.get('INGEST_QUEUE_PREVIOUS_URI'),
+    queueReplicas: settings.get('INGEST_QUEUE_REPLICAS'),
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
     unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI'),

@@ -16,7 +16,7 @@ export type QueueAddress =
       readonly hosts: readonly string[];
       /** Of the master that the sentinels watch; empty for a cluster. */
       readonly masterName: string;
-      uriOf(host: string, anonymous?: boolean): string;
+      readonly uriOf: (host: string, anonymous?: boolean) => string;
     };
 
 const DEFAULT_PORT = { sentinel: 26379, cluster: 6379 } as const;

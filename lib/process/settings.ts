@@ -116,6 +116,12 @@ export const SETTINGS = Object.freeze({
     '',
     'partitions of a queue on a Redis Cluster, fixed for its life: another number than the queue has is refused (exit 2)',
   ),
+  INGEST_QUEUE_PREVIOUS_URI: uri(
+    DAEMONS,
+    ['redis:', 'rediss:'],
+    [],
+    'while a queue moves: the one before, whose ids are known still and whose events land; the runbook has the steps',
+  ),
   INGEST_QUEUE_UNLANDED_HOURS_MAX: integer(
     DAEMONS,
     168,
@@ -123,11 +129,18 @@ export const SETTINGS = Object.freeze({
     '',
     'hours for which the queue keeps what has not landed; what has landed stays 24',
   ),
+  INGEST_QUEUE_REPLICAS: integer(
+    GATEWAY,
+    0,
+    [0, 100],
+    '',
+    'replicas that must have an event before it is answered `202`; too few in time: `503 QUEUE_UNAVAILABLE`',
+  ),
   INGEST_QUEUE_DURABILITY: choice(
     GATEWAY,
     ['warn', 'require'],
     'warn',
-    '`require` refuses to start (exit 4) on a Redis that evicts keys or keeps nothing on disk',
+    '`require` refuses to start (exit 4) on a Redis that evicts keys, keeps nothing on disk, or has replicas that `INGEST_QUEUE_REPLICAS` does not wait for, or fewer than it waits for',
   ),
   INGEST_WAREHOUSE_URI: uri(
     DAEMONS,

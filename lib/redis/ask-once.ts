@@ -9,7 +9,7 @@ const TIMEOUT_MS = 1_000;
 /** Connects, gives `ask` the server, and its answer. Rejects when the server is not there, or not in time. */
 export async function askOnce<T>(uri: string, ask: (server: Server) => Promise<T>): Promise<T> {
   const client = nodeRedisClient(uri, 'ingest-lookup');
-  const lost = new Promise<never>((_, reject) => client.on('error', (cause) => reject(cause as Error)));
+  const lost = new Promise<never>((_, reject) => client.on('error', reject));
   const answer = client.connect().then(() => ask({ send: (command) => client.sendCommand(command) }));
   // Whichever comes second is nobody's.
   for (const one of [lost, answer]) one.catch(() => undefined);

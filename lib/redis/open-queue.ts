@@ -7,10 +7,12 @@ import { askOnce } from './ask-once.ts';
 import { byteConnection, type MasterLookup, type RedisConnection, type Server } from './client.ts';
 import { ClusterMap } from './cluster-map.ts';
 import { QueueRefusal } from './errors.ts';
+import { MovingQueue } from './moving-queue.ts';
 import { PartitionedQueue } from './partitioned-queue.ts';
 import { PartitionedReader } from './partitioned-reader.ts';
 import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
 import type { Reply } from './reply.ts';
+import { CONNECTIONS } from './replicated-sender.ts';
 import { sentinelLookup } from './sentinel-lookup.ts';
 import { STREAM } from './stream-names.ts';
 import { StreamQueue, type StreamQueueOptions } from './stream-queue.ts';
@@ -70,26 +72,61 @@ function clusterIdentity(lookup: MasterLookup, partitions: number): () => Promis
   };
 }
 
-export interface AcceptingOptions extends Omit<StreamQueueOptions, 'connection' | 'stream' | 'identify'> {
+export interface AcceptingOptions extends Omit<
+  StreamQueueOptions,
+  'connection' | 'stream' | 'identify' | 'replicated'
+> {
   readonly uri: string;
   readonly partitions: number;
   /** Shown by `CLIENT LIST`. */
   readonly name: string;
+  /** How many replicas must have an event before it counts as accepted. */
+  readonly replicas: number;
+  /** The queue that this one replaces: one stream on one server. */
+  readonly previousUri: string | undefined;
 }
 
-/** A queue's accepting side. Each of `streams` is a partition, whose connection is to be opened. */
+/** A queue's accepting side. Each of `streams` is a partition; their connections are to be opened, and that to the previous queue. */
 export interface AcceptingQueue {
   readonly queue: Queue;
+  readonly previous?: RedisConnection<Reply>;
   readonly streams: readonly { readonly connection: RedisConnection<Reply>; readonly queue: StreamQueue }[];
 }
 
-export function acceptingQueue(options: AcceptingOptions): AcceptingQueue {
-  const { uri, partitions, name, ...rest } = options;
+export function acceptingQueue({ previousUri, ...options }: AcceptingOptions): AcceptingQueue {
+  if (previousUri === undefined) return openStreams(options);
+  const { name, log, unlandedMs } = options;
+  // See moving-queue.ts: each has half of the time.
+  const enqueueTimeoutMs = Math.max(1, Math.floor(options.enqueueTimeoutMs / 2));
+  const current = openStreams({ ...options, enqueueTimeoutMs });
+  const about = log.child({ queue: 'previous' });
+  const connection = byteConnection({ uri: previousUri, name, log: about });
+  const previous = new StreamQueue({
+    connection,
+    enqueueTimeoutMs,
+    log: about,
+    ...(unlandedMs === undefined ? {} : { unlandedMs }),
+  });
+  const queue = new MovingQueue({
+    current: current.queue,
+    previous,
+    connection,
+    timeoutMs: enqueueTimeoutMs,
+    log: about,
+  });
+  return { queue, streams: current.streams, previous: connection };
+}
+
+function openStreams(options: Omit<AcceptingOptions, 'previousUri'>): AcceptingQueue {
+  const { uri, partitions, name, replicas, ...rest } = options;
   const parts = queuePartitions(uri, partitions);
   const streams = parts.map((part, at) => {
     const log = parts.length === 1 ? rest.log : rest.log.child({ partition: at });
-    const connection = byteConnection({ uri: part.uri, name, log });
-    return { connection, queue: new StreamQueue({ ...rest, ...part, log, connection }) };
+    const connect = (): RedisConnection<Reply> => byteConnection({ uri: part.uri, name, log });
+    const connection = connect();
+    const replicated =
+      replicas === 0 ? undefined : { replicas, connections: Array.from({ length: CONNECTIONS }, connect) };
+    return { connection, queue: new StreamQueue({ ...rest, ...part, log, connection, replicated }) };
   });
   const [only] = streams;
   const queue =
@@ -100,25 +137,25 @@ export function acceptingQueue(options: AcceptingOptions): AcceptingQueue {
 export interface ReadingOptions {
   readonly uri: string;
   readonly partitions: number;
+  /** The queue that this one replaces: what is left in it is read too. */
+  readonly previousUri: string | undefined;
   readonly log: Log;
   /** See StreamReaderOptions. */
   readonly unlandedMs: number;
   readonly onLost: (events: number) => void;
 }
 
-export function readingQueue({ uri, partitions, ...rest }: ReadingOptions): StreamReader | PartitionedReader {
+export function readingQueue(options: ReadingOptions): StreamReader | PartitionedReader {
+  const { uri, partitions, previousUri, ...rest } = options;
   const parts = queuePartitions(uri, partitions);
+  const previous = previousUri === undefined ? [] : [{ stream: STREAM, uri: previousUri }];
   const name = memberName();
-  const readers = parts.map(
-    (part, at) =>
-      new StreamReader({
-        ...rest,
-        ...part,
-        name,
-        log: parts.length === 1 ? rest.log : rest.log.child({ partition: at }),
-      }),
-  );
-  const [only] = readers;
-  if (readers.length === 1 && only !== undefined) return only;
-  return new PartitionedReader(new Map(readers.map((reader, at) => [String(at), reader])), rest.log);
+  const alone = parts.length + previous.length === 1;
+  const readers = [...parts, ...previous].map((part, at) => {
+    const partition = at < parts.length ? String(at) : 'previous';
+    const log = alone ? rest.log : rest.log.child({ partition });
+    return [partition, new StreamReader({ ...rest, ...part, name, log })] as const;
+  });
+  const [first] = readers;
+  return alone && first !== undefined ? first[1] : new PartitionedReader(new Map(readers), rest.log);
 }

@@ -20,14 +20,15 @@ import {
 import type { Log } from '../process/log.ts';
 import type { RedisConnection, Server } from './client.ts';
 import { withTimeout } from './deadline.ts';
-import { durabilityFaults } from './durability.ts';
+import { durabilityFaults, replicationFaults } from './durability.ts';
 import { NoAnswer, QueueRefusal } from './errors.ts';
 import { indexField } from './id-index.ts';
 import { OutstandingCalls, settleAll, type Call } from './outstanding-calls.ts';
 import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
 import type { Reply } from './reply.ts';
+import { ReplicatedSender } from './replicated-sender.ts';
 import { assertRights } from './rights.ts';
-import { Script } from './script.ts';
+import { Script, type Sender } from './script.ts';
 import { STREAM } from './stream-names.ts';
 import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
 
@@ -36,6 +37,8 @@ export const PROBE_INTERVAL_MS = 400;
 export const PROBE_TIMEOUT_MS = 600;
 /** After this long without any answer the connection is thrown away. */
 const STALL_MAX_MS = 3_000;
+/** The part of the time-out that replicas are given. */
+const WAIT_SHARE = 0.6;
 
 // Fact: Redis runs one script at a time, at about 8 µs for each event, and a call's arguments are joined into
 // one string. Choice: a call is bounded in events and in characters; what is over goes in the next one, at once.
@@ -60,6 +63,9 @@ export interface StreamQueueOptions {
   /** How long what has not landed stays in the queue, in milliseconds; at least `retentionMs`. */
   readonly unlandedMs?: number;
   readonly stream?: string;
+  /** With it an event counts as accepted once so many replicas have it. The queue opens and closes the connections. */
+  readonly replicated?:
+    { readonly replicas: number; readonly connections: readonly RedisConnection<Reply>[] } | undefined;
   /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
   readonly identify?: (server: Server) => Promise<QueueIdentity>;
   /** Called once for each answered call, with the time it took in seconds and how many events it carried. */
@@ -77,6 +83,9 @@ export class StreamQueue implements Queue {
   readonly #stream: string;
   readonly #identify: (server: Server) => Promise<QueueIdentity>;
   readonly #onCall: (seconds: number, events: number) => void;
+  /** Takes accepting calls: the connection itself, or what waits for replicas on others. */
+  readonly #accepting: Sender<Reply>;
+  readonly #replicated: ReplicatedSender | undefined;
   readonly #accept = new Script('accept.lua', 'entry-name.lua');
   readonly #find = new Script('find.lua', 'entry-name.lua');
 
@@ -101,6 +110,12 @@ export class StreamQueue implements Queue {
     this.#stream = options.stream ?? STREAM;
     this.#identify = options.identify ?? ((server) => queueIdentity(server, this.#stream));
     this.#onCall = options.onCall ?? (() => undefined);
+    const { replicated } = options;
+    if (replicated !== undefined) {
+      const waitMs = Math.max(1, Math.floor(WAIT_SHARE * this.#timeoutMs));
+      this.#replicated = new ReplicatedSender({ ...replicated, stream: this.#stream, waitMs });
+    }
+    this.#accepting = this.#replicated ?? this.#connection;
     this.#trimmer = new StreamTrimmer({
       server: this.#connection.values,
       stream: this.#stream,
@@ -110,8 +125,10 @@ export class StreamQueue implements Queue {
       onLost: options.onLost ?? (() => undefined),
     });
     this.#trimmer.start();
-    this.#connection.inspect = (server) => this.#inspect(server, options.durability ?? 'warn');
+    this.#connection.inspect = (server) =>
+      this.#inspect(server, options.durability ?? 'warn', replicated?.replicas ?? 0);
     this.#connection.onReady = () => {
+      this.#replicated?.open();
       void this.probe();
       void this.#trimmer.look();
     };
@@ -165,7 +182,7 @@ export class StreamQueue implements Queue {
     try {
       const command = this.#accept.command(this.#stream);
       command.push(this.#retention);
-      await withTimeout(this.#accept.run(this.#connection, command), PROBE_TIMEOUT_MS);
+      await withTimeout(this.#accept.run(this.#accepting, command), PROBE_TIMEOUT_MS);
       this.#probedMs = performance.now();
       this.#stalledSinceMs = undefined;
       this.#says(undefined);
@@ -182,14 +199,15 @@ export class StreamQueue implements Queue {
   async close(): Promise<void> {
     clearInterval(this.#prober);
     this.#trimmer.stop();
+    await this.#replicated?.close();
     await this.#connection.close();
     this.#calls.close();
   }
 
-  async #inspect(server: Server, durability: 'warn' | 'require'): Promise<void> {
-    await assertRights(server, this.#stream, 'gateway');
+  async #inspect(server: Server, durability: 'warn' | 'require', replicas: number): Promise<void> {
+    await assertRights(server, this.#stream, 'gateway', replicas > 0 ? [['wait', '', '1 1']] : []);
     await this.#identify(server);
-    const faults = await durabilityFaults(server);
+    const faults = [...(await durabilityFaults(server)), ...(await replicationFaults(server, replicas))];
     if (faults.length > 0 && durability === 'require')
       throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
     for (const fault of faults) this.#log.warn({ fault }, 'the queue may lose accepted events');
@@ -225,7 +243,7 @@ export class StreamQueue implements Queue {
     }
     command.push(...events);
     const carried = from === 0 && at === submissions.length ? submissions : submissions.slice(from, at);
-    const answer = this.#accept.run(this.#connection, command);
+    const answer = this.#accept.run(this.#accepting, command);
     const call = this.#calls.began(carried);
     answer.then(
       (reply) => this.#answered(call, reply),
@@ -269,6 +287,7 @@ export class StreamQueue implements Queue {
   #supervise(): void {
     if (this.#stalledSinceMs !== undefined && performance.now() - this.#stalledSinceMs > STALL_MAX_MS) {
       this.#connection.restart('the server does not answer');
+      this.#replicated?.restart('the server does not answer');
     }
     void this.probe();
   }
