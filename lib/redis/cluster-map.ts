@@ -39,12 +39,13 @@ export class ClusterMap {
   /** Leads to the master of this key's slot. */
   lookup(key: string): MasterLookup {
     this.#slots.set(key, undefined);
-    return async (cause) => {
+    const find = async (cause: Error | undefined): Promise<string> => {
       const moved = /^MOVED \d+ (.+):(\d+)$/.exec(cause?.message ?? '');
       return this.#address.uriOf(
         moved === null ? await this.#masterOf(key) : hostAndPort(moved[1] ?? '', moved[2] ?? ''),
       );
     };
+    return { find };
   }
 
   async #masterOf(key: string): Promise<string> {

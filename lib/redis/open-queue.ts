@@ -54,7 +54,8 @@ function clusterIdentity(lookup: MasterLookup, partitions: number): () => Promis
   return () => {
     if (asking !== undefined && performance.now() - askedMs < IDENTITY_FRESH_MS) return asking;
     askedMs = performance.now();
-    asking = lookup(undefined)
+    asking = lookup
+      .find(undefined)
       .then((uri) => askOnce(uri, ask))
       .then(
         (identity) => (known = identity),
