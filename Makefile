@@ -4,7 +4,7 @@ INSTALLED := node_modules/.package-lock.json
 TESTS ?= 'test/**/*.test.ts'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup settings dev-cert redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart fail-over image-test package bench bench-gate
+.PHONY: help setup settings dev-cert redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart fail-over image-test snippets package bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -60,6 +60,9 @@ fail-over: setup ## kill the master 50 times under 2,000 events a second; FAIL_O
 
 image-test: setup postgres ## build the Containerfile with buildah on a local base image, and land events with it
 	$(NODE) --import tsx --enable-source-maps --test --test-timeout=600000 --test-reporter=spec test/deploy/container.ts
+
+snippets: setup ## run the README's snippets in Go and Java, with Debian's golang-go and default-jdk-headless
+	$(NODE) --import tsx --enable-source-maps --test --test-timeout=600000 --test-reporter=spec test/clients/compiled-snippets.ts
 
 package: typecheck ## the two packages that users install, and their bills of materials, into package/
 	@exec $(NODE) bin/make-package.ts

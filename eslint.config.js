@@ -11,7 +11,7 @@ const LAYERS = {
   ingest: { folders: [], types: [], packages: ['@sinclair/typebox', 'node:crypto', 'node:buffer', 'node:zlib'] },
   http: { folders: [], types: [], packages: ['node:'] },
   process: { folders: [], types: [], packages: ['node:', 'pino'] },
-  telemetry: { folders: ['process'], types: [], packages: ['node:', 'prom-client'] },
+  telemetry: { folders: ['process'], types: [], packages: ['node:', 'prom-client', '@opentelemetry'] },
   identity: {
     folders: ['process'],
     types: ['http'],
@@ -27,6 +27,7 @@ const LAYERS = {
     types: [],
     packages: ['node:', '@sinclair/typebox'],
   },
+  dispatcher: { folders: ['ingest', 'process', 'telemetry', 'http'], types: [], packages: ['node:'] },
   send: { folders: ['ingest', 'process', 'telemetry'], types: [], packages: ['node:', 'cli-progress'] },
   redis: { folders: ['ingest', 'process'], types: [], packages: ['node:', 'redis'] },
   sqlite: { folders: ['ingest', 'process'], types: [], packages: ['node:'] },

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { maskedUri } from '../lib/process/masked-uri.ts';
 import { createLog } from '../lib/process/log.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
+import type { Key } from '../lib/process/settings.ts';
 import { byteConnection } from '../lib/redis/client.ts';
 import { PartitionsDiffer, type QueueRefusal } from '../lib/redis/errors.ts';
 import { clusterRefusal } from '../lib/redis/queue-identity.ts';
@@ -16,8 +17,11 @@ const CONNECT_MS = 5_000;
 export const quietLog = createLog('check', 'error');
 
 /** A failed start because of the queue (exit 4), with the masked URI. */
-export const queueFailure = (uri: string, why: string): StartFailure =>
-  new StartFailure(EXIT.queue, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${why}`);
+export const queueFailure = (uri: string, why: string, key: Key = 'INGEST_QUEUE_URI'): StartFailure =>
+  new StartFailure(EXIT.queue, `${key}=${maskedUri(uri)}: ${why}`);
+
+/** A dispatcher as a sentence begins with it; what it holds is not its own. */
+export const dispatcherName = (uri: string): string => `dispatcher ${maskedUri(uri)}`;
 
 /** A failed start because the queue is there, and this program must not work with it as it is: exit 4, or 2 where its own setting is wrong. */
 export const queueRefused = (uri: string, refusal: QueueRefusal): StartFailure =>
@@ -26,9 +30,9 @@ export const queueRefused = (uri: string, refusal: QueueRefusal): StartFailure =
     : queueFailure(uri, refusal.message);
 
 /** Connects, and gives a sentence about the servers and their streams. Rejects with a StartFailure (exit 4, or 2). */
-export async function inspectQueue(uri: string, partitions: number): Promise<string> {
+export async function inspectQueue(uri: string, partitions: number, key?: Key): Promise<string> {
   const parts = queuePartitions(uri, partitions);
-  const found = await Promise.all(parts.map((part) => inspectPartition(uri, part)));
+  const found = await Promise.all(parts.map((part) => inspectPartition(uri, part, key)));
   const events = found.reduce((sum, one) => sum + one.events, 0);
   const streams = parts.length === 1 ? 'the stream' : `${parts.length} streams`;
   return `queue ${maskedUri(uri)}: ${found[0]?.server}, ${events} events in ${streams}`;
@@ -37,6 +41,7 @@ export async function inspectQueue(uri: string, partitions: number): Promise<str
 async function inspectPartition(
   uri: string,
   part: QueuePartition,
+  key: Key | undefined,
 ): Promise<{ readonly server: string; readonly events: number }> {
   const connection = byteConnection({ uri: part.uri, name: 'ingest-check', log: quietLog });
   try {
@@ -47,6 +52,7 @@ async function inspectPartition(
         throw queueFailure(
           uri,
           `the queue does not answer (${connection.lastError}); check that the server runs and is reachable`,
+          key,
         );
       await new Promise((resolve) => setTimeout(resolve, 25));
     }
@@ -55,7 +61,7 @@ async function inspectPartition(
   } catch (cause) {
     if (cause instanceof StartFailure) throw cause;
     const refusal = clusterRefusal(cause);
-    throw queueFailure(uri, refusal instanceof Error ? refusal.message : 'unknown error');
+    throw queueFailure(uri, refusal instanceof Error ? refusal.message : 'unknown error', key);
   } finally {
     await connection.close();
   }

@@ -3,18 +3,21 @@
 import { Consumer } from '../lib/consumer/consumer.ts';
 import { readConsumerConfig, type ConsumerConfig } from '../lib/consumer/config.ts';
 import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
+import { LandingSpans } from '../lib/consumer/landing-spans.ts';
 import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
 import { SizeWatch } from '../lib/consumer/size-watch.ts';
 import { Watch } from '../lib/consumer/watch.ts';
 import { REPLICA_LEASE_MS } from '../lib/ingest/queue.ts';
 import { QueueRefusal } from '../lib/redis/errors.ts';
+import { GROUP, STREAM } from '../lib/redis/stream-names.ts';
 import { readingQueue } from '../lib/redis/open-queue.ts';
+import { startTracing } from '../lib/telemetry/tracing.ts';
 import { pause } from '../lib/process/backoff.ts';
 import { addressText } from '../lib/process/env.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
 import { consumerMetrics } from '../lib/consumer/metrics.ts';
-import { EXIT, StartFailure } from '../lib/process/program.ts';
+import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
 import { inspectQueue, inspectWarehouse, queueFailure, queueRefused } from './check-connect.ts';
 import { bindFailure, startDaemon } from './start.ts';
@@ -51,16 +54,12 @@ async function connect(config: ConsumerConfig, found: (line: string) => void): P
 async function run(config: ConsumerConfig, log: Log): Promise<void> {
   const metrics = consumerMetrics(QUARANTINE_REASONS);
   const { queueUri: uri, queuePartitions: partitions, previousQueueUri: previousUri, unlandedMs } = config;
-  const reader = readingQueue({
-    uri,
-    partitions,
-    previousUri,
-    log,
-    unlandedMs,
-    onLost: (events) => metrics.lost.add(events),
-  });
+  const onLost = (events: number): void => metrics.lost.add(events);
+  const reader = readingQueue({ uri, partitions, previousUri, log, unlandedMs, onLost });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
-  const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: config.batchMax });
+  const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
+  const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
+  const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: config.batchMax, spans });
   const watch = new Watch({ reader, metrics, warehouse, log, unlandedMs, prepared: () => consumer.prepared });
   metrics.queueAvailable.read(() => (consumer.queueAnswers ? 1 : 0));
   metrics.queueUp.readEach(() =>
@@ -97,6 +96,7 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
       await reader.close();
       await warehouse.close();
       await endpoints.close();
+      await tracing?.close();
       log.info('stopped');
     },
   });

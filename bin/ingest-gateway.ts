@@ -1,32 +1,54 @@
 // The gateway's process: start in order, stop in order, exit codes. The only place that names its adapters.
+import type { SecureContextOptions } from 'node:tls';
 import { Gateway } from '../lib/gateway/gateway.ts';
 import { gatewayMetrics } from '../lib/gateway/metrics.ts';
-import { readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts';
+import { Producers, ProducersFileError, watchProducers } from '../lib/gateway/producers-file.ts';
+import { Quotas } from '../lib/gateway/quotas.ts';
+import { RequestSpans } from '../lib/gateway/request-spans.ts';
+import { isDispatcher, readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts';
 import { audienceUri } from '../lib/identity/producer-identity.ts';
 import type { TokenVerifier } from '../lib/identity/token-verifier.ts';
 import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
 import type { QueueRefusal } from '../lib/redis/errors.ts';
-import { acceptingQueue, type AcceptingOptions, type AcceptingQueue } from '../lib/redis/open-queue.ts';
+import { acceptingQueue, type AcceptingQueue, type StreamsOptions } from '../lib/redis/open-queue.ts';
+import { STREAM } from '../lib/redis/stream-names.ts';
+import { startTracing } from '../lib/telemetry/tracing.ts';
 import { developmentCertificates } from '../lib/identity/development-certificates.ts';
 import { addressText, errno } from '../lib/process/env.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
 import { FileWatch } from '../lib/process/file-watch.ts';
 import type { Log } from '../lib/process/log.ts';
-import { EXIT, StartFailure } from '../lib/process/program.ts';
+import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { runtimeWarning } from '../lib/process/runtime.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
-import { loadTlsMaterial, TlsMaterialError, watchTlsMaterial, type TlsFiles } from '../lib/identity/tls-material.ts';
+import {
+  loadTlsMaterial,
+  TlsMaterialError,
+  watchTlsMaterial,
+  type TlsFiles,
+  type TlsMaterial,
+} from '../lib/identity/tls-material.ts';
 import { WarehouseMisconfigured } from '../lib/ingest/warehouse.ts';
 import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
-import { inspectQueue, inspectWarehouse, queueFailure, queueRefused, quietLog } from './check-connect.ts';
+import {
+  dispatcherName,
+  inspectQueue,
+  inspectWarehouse,
+  queueFailure,
+  queueRefused,
+  quietLog,
+} from './check-connect.ts';
 import { bindFailure, startDaemon } from './start.ts';
+import { openQueue } from './queue-adapter.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
 const NAME = 'ingest-gateway';
+
+type QueueOptions = Omit<StreamsOptions, 'partitions' | 'replicas'>;
 const QUEUE_START_MS = 5_000;
 
-const HELP = `${NAME}: takes events over mutual TLS and puts them on a Redis Stream.
+const HELP = `${NAME}: takes events over mutual TLS and puts them on a Redis Stream, or hands them to a dispatcher.
 
   ${NAME}                  start, with the configuration in the environment
   ${NAME} --check          look at the configuration and the files it names; start nothing; exit 0 or 2
@@ -42,18 +64,23 @@ Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 q
 await startDaemon({ name: NAME, help: HELP, read: readGatewayConfig, check, connect, run });
 
 async function check(config: GatewayConfig): Promise<void> {
+  await producers(config);
   if (config.tls.kind === 'files') await tlsMaterial(config.tls);
   await tokenVerifier(config);
 }
 
 async function connect(config: GatewayConfig, found: (line: string) => void): Promise<void> {
-  const about = await inspectQueue(config.queueUri, config.queuePartitions);
-  const accepting = acceptingQueue(queueOptions(config, quietLog));
+  const files = config.tls.kind === 'files' ? config.tls : undefined;
+  const material = files !== undefined && isDispatcher(config.queueUri) ? await tlsMaterial(files) : undefined;
+  const about = isDispatcher(config.queueUri)
+    ? dispatcherName(config.queueUri)
+    : await inspectQueue(config.queueUri, config.queuePartitions);
+  const opened = gatewayQueue(config, queueOptions(config, quietLog), () => material?.context ?? {});
   try {
-    await startQueue(config, accepting, quietLog);
+    await startQueue(config, opened, quietLog);
     found(`${about}, takes events`);
   } finally {
-    await accepting.queue.close();
+    await opened.queue.close();
   }
   if (config.warehouseUri !== undefined) found(await inspectWarehouse(config.warehouseUri, 'gateway'));
 }
@@ -66,28 +93,49 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
   const overdue = material.expiry.find(({ atMs }) => atMs < Date.now());
   if (overdue !== undefined) log.warn({ file: overdue.file }, 'a TLS file has expired: producers will be refused');
   const verifier = await tokenVerifier(config);
+  const { producerRateMax, producersFile } = config;
+  const isLimited = producerRateMax !== undefined || producersFile !== undefined;
+  const quotas = isLimited ? new Quotas(await producers(config), producerRateMax) : undefined;
+
+  const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
+  const spans = tracing && new RequestSpans(tracing, { system: 'redis', destination: STREAM });
 
   const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES);
-  const accepting = acceptingQueue({
+  let inUse = material;
+  const observed: QueueOptions = {
     ...queueOptions(config, log),
     onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
     onLost: (events) => metrics.lost.add(events),
-  });
-  const { queue } = accepting;
+  };
+  const opened = gatewayQueue(config, observed, () => inUse.context);
+  const { queue } = opened;
   const warehouse = config.warehouseUri === undefined ? undefined : openWarehouse(config.warehouseUri, 'gateway');
-  const gateway = new Gateway({ config, log, material, verifier, queue, warehouse, metrics });
+  const gateway = new Gateway({ config, log, material, verifier, queue, warehouse, quotas, spans, metrics });
   // Watched before the wait for the queue: a change in that time counts too.
   const tlsWatch = watchTlsMaterial({
     files,
     log,
     onChange: (changed) => {
+      inUse = changed;
       gateway.replaceTls(changed);
       metrics.tlsReloads.add();
     },
     onRefused: () => metrics.tlsReloadFailures.add(),
   });
   const keyWatch = watchTokenKeys(verifier, gateway, log);
-  await startQueue(config, accepting, log);
+  const producersWatch =
+    producersFile === undefined
+      ? undefined
+      : watchProducers({
+          path: producersFile,
+          log,
+          onChange: (changed) => {
+            quotas?.replace(changed);
+            metrics.producersReloads.add();
+          },
+          onRefused: () => metrics.producersReloadFailures.add(),
+        });
+  await startQueue(config, opened, log);
   void warehouse?.probe().catch((cause: unknown) => {
     const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
     log.warn(
@@ -99,9 +147,10 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
   const address = await bind(config, gateway);
 
   process.on('SIGHUP', () => {
-    log.info('SIGHUP: loading TLS material and token keys again');
+    log.info('SIGHUP: loading TLS material, token keys and the producers file again');
     void tlsWatch.now(true);
     void keyWatch?.now(true);
+    void producersWatch?.now(true);
   });
   onStopSignals({
     deadlineMs: config.drainTimeoutMs,
@@ -113,16 +162,30 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
       log.info({ signal }, 'stopping');
       tlsWatch.stop();
       keyWatch?.stop();
+      producersWatch?.stop();
       gateway.beginStop();
       await new Promise((resolve) => setTimeout(resolve, config.drainDelayMs));
       await gateway.drain();
       await queue.close();
       await warehouse?.close();
       await endpoints?.close();
+      await tracing?.close();
       log.info('stopped');
     },
   });
   log.info(`listening on https://${address}`);
+}
+
+/** What every queue of this program is opened with. */
+function queueOptions(config: GatewayConfig, log: Log) {
+  return {
+    uri: config.queueUri,
+    name: NAME,
+    enqueueTimeoutMs: config.enqueueTimeoutMs,
+    log,
+    durability: config.queueDurability,
+    unlandedMs: config.unlandedMs,
+  };
 }
 
 async function tlsFiles(config: GatewayConfig, log: Log): Promise<TlsFiles> {
@@ -142,7 +205,7 @@ async function tlsFiles(config: GatewayConfig, log: Log): Promise<TlsFiles> {
   }
 }
 
-async function tlsMaterial(files: TlsFiles): Promise<Awaited<ReturnType<typeof loadTlsMaterial>>> {
+async function tlsMaterial(files: TlsFiles): Promise<TlsMaterial> {
   try {
     return await loadTlsMaterial(files);
   } catch (cause) {
@@ -166,18 +229,30 @@ async function tokenVerifier(config: GatewayConfig): Promise<TokenVerifier | und
   }
 }
 
-function queueOptions(config: GatewayConfig, log: Log): AcceptingOptions {
-  return {
-    uri: config.queueUri,
-    partitions: config.queuePartitions,
-    replicas: config.queueReplicas,
-    previousUri: config.previousQueueUri,
-    name: NAME,
-    enqueueTimeoutMs: config.enqueueTimeoutMs,
-    log,
-    durability: config.queueDurability,
-    unlandedMs: config.unlandedMs,
-  };
+/** What the producers file says; no restrictions where there is none. Throws a StartFailure with all that is wrong with it. */
+async function producers({ producersFile }: GatewayConfig): Promise<Producers> {
+  if (producersFile === undefined) return Producers.UNRESTRICTED;
+  return Producers.read(producersFile).catch((cause: unknown) => {
+    if (!(cause instanceof ProducersFileError)) throw cause;
+    throw new StartFailure(
+      EXIT.configuration,
+      `INGEST_PRODUCERS_FILE=${JSON.stringify(producersFile)}: ${cause.message}`,
+    );
+  });
+}
+
+/** The queue that the configuration names; `certificate` is shown to a dispatcher. */
+function gatewayQueue(
+  config: GatewayConfig,
+  options: QueueOptions,
+  certificate: () => Pick<SecureContextOptions, 'cert' | 'key'>,
+): AcceptingQueue {
+  if (isDispatcher(config.queueUri)) {
+    const stream = openQueue({ ...options, certificate });
+    return { queue: stream.queue, streams: [stream] };
+  }
+  const { queuePartitions: partitions, queueReplicas: replicas, previousQueueUri: previousUri } = config;
+  return acceptingQueue({ ...options, partitions, replicas, previousUri });
 }
 
 /**

@@ -23,12 +23,20 @@ export interface ConsumerConfig {
 
   /** How long a stop may take, in milliseconds. */
   readonly drainTimeoutMs: number;
+  readonly exportsSpans: boolean;
 }
 
 /** The configuration, or undefined when the report holds problems. */
 export function readConsumerConfig(environment: Environment): ReadConfig<ConsumerConfig> {
   const settings = new Settings(environment, 'consumer');
   const queueUri = settings.get('INGEST_QUEUE_URI');
+  if (queueUri !== undefined && /^dispatchers?:/.test(queueUri)) {
+    settings.problem(
+      'INGEST_QUEUE_URI',
+      'expected the queues themselves, separated by blanks: consumers do not read through a dispatcher',
+      queueUri,
+    );
+  }
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
   checkQueueUri(settings, queueUri);
   const rest = {
@@ -39,6 +47,7 @@ export function readConsumerConfig(environment: Environment): ReadConfig<Consume
     replicasMax: settings.get('INGEST_CONSUMER_REPLICAS_MAX'),
     unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
+    exportsSpans: settings.exportsSpans,
   };
   const report = settings.report();
   const complete = report.problems.length === 0 && queueUri !== undefined && warehouseUri !== undefined;

@@ -17,6 +17,7 @@ import { pause, pauseMs } from '../process/backoff.ts';
 import { Throttled, type Log } from '../process/log.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import { Intake, READ_ENTRIES_FIRST, READ_ENTRIES_MAX } from './intake.ts';
+import type { LandingSpans } from './landing-spans.ts';
 import { Landing, type Landed } from './landing.ts';
 import { quarantineName, sorted, type Sorted } from './quarantine.ts';
 
@@ -46,6 +47,8 @@ export interface ConsumerOptions {
   readonly metrics: ConsumerMetrics;
   readonly log: Log;
   readonly batchMax: number;
+  /** Undefined: no spans are made. */
+  readonly spans?: LandingSpans | undefined;
 }
 
 export class Consumer {
@@ -64,7 +67,7 @@ export class Consumer {
 
   constructor(options: ConsumerOptions) {
     this.#options = options;
-    this.#landing = new Landing(options.warehouse, options.metrics, options.log);
+    this.#landing = new Landing(options.warehouse, options.metrics, options.log, options.spans);
     const readMax = Math.min(options.batchMax, READ_ENTRIES_MAX);
     this.#intake = new Intake({ wanted: BATCHES_AT_ONCE * options.batchMax, readMax, readFirst: READ_ENTRIES_FIRST });
   }

@@ -9,6 +9,7 @@
 import { BatchRefused, BatchTooSlow, type Warehouse } from '../ingest/warehouse.ts';
 import type { Log } from '../process/log.ts';
 import type { ConsumerMetrics } from './metrics.ts';
+import type { LandingSpans } from './landing-spans.ts';
 import { quarantineName, rejected, type EnteredEvent, type Rejection, type Sorted } from './quarantine.ts';
 
 /**
@@ -32,12 +33,15 @@ export class Landing {
   readonly #warehouse: Warehouse;
   readonly #metrics: ConsumerMetrics;
   readonly #log: Log;
+  readonly #spans: LandingSpans | undefined;
   #weightMax = WEIGHT_FIRST;
 
-  constructor(warehouse: Warehouse, metrics: ConsumerMetrics, log: Log) {
+  /** `spans` undefined: none are made. */
+  constructor(warehouse: Warehouse, metrics: ConsumerMetrics, log: Log, spans?: LandingSpans) {
     this.#warehouse = warehouse;
     this.#metrics = metrics;
     this.#log = log;
+    this.#spans = spans;
   }
 
   /** Lands as much of a batch as one transaction may hold: of its events, or once there are none, of its rejections. */
@@ -85,8 +89,13 @@ export class Landing {
   }
 
   async #landAll(events: readonly EnteredEvent[]): Promise<readonly Rejection[]> {
+    const startMs = Date.now();
     const verdicts = await this.#warehouse.land(events);
     const now = Date.now();
+    this.#spans?.ended(
+      events.filter((_, at) => verdicts[at] !== 'conflict'),
+      startMs,
+    );
     const conflicts: Rejection[] = [];
     for (const [at, event] of events.entries()) {
       const verdict = verdicts[at];
@@ -104,13 +113,15 @@ export class Landing {
 
   async #quarantine(rejections: readonly Rejection[]): Promise<void> {
     if (rejections.length === 0) return;
+    const startMs = Date.now();
     await this.#warehouse.quarantine(
       rejections.map((rejection) => ({ ...rejection, entry: quarantineName(rejection) })),
     );
+    this.#spans?.ended(rejections, startMs);
     for (const { code } of rejections) this.#metrics.quarantined.counter({ reason: code }).add();
     const [first] = rejections;
     this.#log.error(
-      { entries: rejections.length, entry: first?.entry, reason: first?.reason },
+      { entries: rejections.length, entry: first?.entry, reason: first?.reason, traceparent: first?.traceparent },
       'entries put in quarantine',
     );
   }

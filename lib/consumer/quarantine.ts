@@ -5,7 +5,8 @@
 // the producer that sent the event (`GET /events/{id}`), so they hold nothing of the warehouse's own messages.
 import { scanEnvelope } from '../ingest/envelope-scan.ts';
 import { isEventId, parseEvent } from '../ingest/event.ts';
-import type { Delivery } from '../ingest/queue.ts';
+import type { Delivery, EventNotes } from '../ingest/queue.ts';
+import { traceContext, type TraceContext } from '../ingest/trace-context.ts';
 import type { LandingEvent, QuarantinedEntry } from '../ingest/warehouse.ts';
 
 export const QUARANTINE_REASONS = [
@@ -21,11 +22,13 @@ export type QuarantineReason = (typeof QUARANTINE_REASONS)[number];
 export interface EnteredEvent extends LandingEvent {
   readonly entry: string;
   readonly source: string;
+  readonly tracestate?: string | undefined;
 }
 
 /** An entry on its way to quarantine, with the code of its reason. */
 export interface Rejection extends QuarantinedEntry {
   readonly source: string;
+  readonly tracestate?: string | undefined;
   readonly code: QuarantineReason;
 }
 
@@ -61,7 +64,8 @@ export function sorted(deliveries: readonly Delivery[]): Sorted {
       const details = found.errors.filter(({ path }) => path !== '').map(({ path, message }) => `${path} ${message}`);
       rejections.push(rejection(delivery, 'invalid_event', [found.detail, ...details].join('; ')));
     } else {
-      events.push({ entry, source, id: notes.id ?? found.id, type: found.type, producer, body, acceptedAtMs });
+      const id = notes.id ?? found.id;
+      events.push({ entry, source, id, type: found.type, producer, body, acceptedAtMs, ...traceOf(notes) });
     }
   }
   return { events, rejections, count: deliveries.length, bytes };
@@ -69,8 +73,8 @@ export function sorted(deliveries: readonly Delivery[]): Sorted {
 
 /** An event that the warehouse would not take. */
 export function rejected(event: EnteredEvent, code: QuarantineReason, words: string): Rejection {
-  const { entry, source, id, producer, acceptedAtMs, body } = event;
-  return { entry, source, id, producer, acceptedAtMs, body, code, reason: `${code}: ${words}` };
+  const { type: _, ...rest } = event;
+  return { ...rest, code, reason: `${code}: ${words}` };
 }
 
 function entryFault({ body, producer, dropped }: Delivery): string {
@@ -91,11 +95,18 @@ function rejection(
     producer: producer ?? '',
     body: body ?? Buffer.alloc(0),
     acceptedAtMs,
+    ...traceOf(notes),
     code,
     reason: `${code}: ${words}`,
   };
   return id === undefined ? rest : { ...rest, id };
 }
+
+/** Entries can be put on the queue by other hands: what is no trace context is left out. */
+const traceOf = ({ traceparent, tracestate }: EventNotes): Partial<TraceContext> =>
+  traceparent === undefined ? NO_TRACE : (traceContext(traceparent, tracestate) ?? NO_TRACE);
+
+const NO_TRACE: Partial<TraceContext> = {};
 
 /** The id of a body that is no event, where one can be read: the producer may ask for it. */
 function readableId(body: Buffer): string | undefined {

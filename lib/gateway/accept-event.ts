@@ -1,7 +1,8 @@
 // POST /events: from the head of a request to its 202. This is the hot path.
 //
-// Steps, each of which may end it: authority (401, 403) → media type (415) → announced size (413) → admission (503) →
-// body (413, 408, 400) → envelope (400) → queue (202, 409, 503). The producer is judged before a byte of the body is read.
+// Steps, each of which may end it: authority (401, 403) → quota (403, 429) → media type (415) → announced size (413) →
+// admission (503) → body (413, 408, 400) → envelope (400) → type (403) → queue (202, 202 shed, 409, 503). The producer is judged before a
+// byte of the body is read.
 //
 // Invariant: what was admitted is released exactly once, whatever ends the exchange.
 import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts';
@@ -11,6 +12,7 @@ import type { Authority } from '../identity/authority.ts';
 import { eventReader, type EventId, type EventReader } from './event-reader.ts';
 import type { BodyHandler, Exchange } from './exchange.ts';
 import type { GatewayMetrics } from './metrics.ts';
+import type { Quotas } from './quotas.ts';
 import type { Verdict } from '../identity/producer-identity.ts';
 
 export interface AcceptEventOptions {
@@ -18,9 +20,13 @@ export interface AcceptEventOptions {
   readonly authority: Authority;
   readonly admission: Admission;
   readonly metrics: GatewayMetrics;
+  /** Undefined: no producer is limited. */
+  readonly quotas: Quotas | undefined;
   readonly bodyBytesMax: number;
   readonly eventId: EventId;
   readonly challenge: Challenge;
+  /** Exchanges are to know when their event was in the queue, for spans. */
+  readonly notesEnqueued: boolean;
 }
 
 // Made once: under overload these are the answers that must be cheap.
@@ -47,6 +53,8 @@ function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
   }
   if (verdict.kind !== 'producer') return refusalOf(verdict, options.challenge, request.authorization);
   exchange.connection.know();
+  const over = options.quotas?.refusal(verdict.producer, exchange);
+  if (over !== undefined) return over;
   const read = eventReader(request, options.eventId);
   if (typeof read !== 'function') return read;
   const announced = request.contentLength ?? 0;
@@ -69,6 +77,8 @@ class Acceptance implements BodyHandler, Submission {
   #id = '';
   #text = '';
   #notes: EventNotes | undefined;
+  /** By `performance.now()`. */
+  #submittedMs: number | undefined;
 
   constructor(
     options: AcceptEventOptions,
@@ -99,15 +109,20 @@ class Acceptance implements BodyHandler, Submission {
   body(body: Buffer): GatewayAnswer | undefined {
     const event = this.#read(body);
     if (!event.valid) return problem('invalidEvent', event.detail, event.errors);
+    const forbidden = this.#options.quotas?.typeRefusal(this.producer, event.type);
+    if (forbidden !== undefined) return forbidden;
     this.#id = event.id;
     this.#text = event.text;
-    this.#notes = event.notes;
+    this.#notes = notesOf(event.notes, this.#exchange);
+    if (this.#options.notesEnqueued) this.#submittedMs = performance.now();
     this.#options.queue.submit(this);
     return undefined;
   }
 
   settle(outcome: Outcome): void {
-    if (!this.#exchange.ended) this.#exchange.settle(this.#answerTo(outcome));
+    if (this.#exchange.ended) return;
+    if (this.#submittedMs !== undefined) this.#noteEnqueued(this.#submittedMs);
+    this.#exchange.settle(this.#answerTo(outcome));
   }
 
   bodyGrows(bytes: number): GatewayAnswer | undefined {
@@ -122,6 +137,11 @@ class Acceptance implements BodyHandler, Submission {
 
   over(): void {
     this.#options.admission.release(this.producer, this.#admittedBytes);
+  }
+
+  #noteEnqueued(startMs: number): void {
+    const bytes = Buffer.byteLength(this.#text);
+    this.#exchange.enqueued = { id: this.#id, bytes, startMs, endMs: performance.now() };
   }
 
   #answerTo(outcome: Outcome): GatewayAnswer {
@@ -139,11 +159,18 @@ class Acceptance implements BodyHandler, Submission {
         return acceptance(this.#id, ',"duplicate":true,"differs":true');
       case 'conflict':
         return CONFLICT;
-      case 'unavailable':
       case 'shed':
+        metrics.shed.add();
+        return shed(this.#id);
+      case 'unavailable':
         return UNAVAILABLE;
     }
   }
+}
+
+/** What is kept with an event beside its text: nothing, for most. */
+function notesOf(own: EventNotes | undefined, { trace }: Exchange): EventNotes | undefined {
+  return own === undefined || trace === undefined ? (own ?? trace) : { ...own, ...trace };
 }
 
 /** The acceptance response (specification, "Acceptance response"); `more`: members that say what was known of the id before. */
@@ -151,4 +178,14 @@ const acceptance = (id: string, more: string): GatewayAnswer => ({
   status: 202,
   contentType: JSON_TYPE,
   body: `{"id":${JSON.stringify(id)},"status":"accepted"${more}}`,
+});
+
+const SHED_HEADERS = ['Retry-After', '1'];
+
+/** The proposed answer of RFC 014: the event is not kept, and the producer sends it again. */
+const shed = (id: string): GatewayAnswer => ({
+  status: 202,
+  contentType: JSON_TYPE,
+  headers: SHED_HEADERS,
+  body: `{"id":${JSON.stringify(id)},"status":"shed","code":"INGEST_SHED","retryable":true}`,
 });

@@ -15,15 +15,16 @@ export const PROBLEM_TYPE = 'application/problem+json';
 
 /**
  * A refusal as problem details (RFC 9457). `detail` is public: it never holds the text of an internal failure. `headers`
- * are name, value, name, value ….
+ * are name, value, name, value …. `retryAfterS` takes the place of the catalogue's.
  */
 export function problem(
   refusal: Refusal,
   detail: string,
   errors?: readonly EventFault[],
   headers?: readonly string[],
+  retryAfterS = CATALOGUE[refusal].retryAfterS,
 ): GatewayAnswer {
-  const { status, code, retryable, title, retryAfterS } = CATALOGUE[refusal];
+  const { status, code, retryable, title } = CATALOGUE[refusal];
   const body = {
     type: problemType(code),
     title,

@@ -10,6 +10,9 @@ const LOOPBACK = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/;
 
 const HOUR_MS = 3_600_000;
 
+/** How much longer than the dispatcher's wait the gateway's is, when it is not set. */
+const DISPATCHER_MARGIN_MS = 100;
+
 /** Where TLS material comes from: files, or development certificates made in the state folder. */
 export type TlsSource =
   | {
@@ -46,6 +49,10 @@ export interface GatewayConfig {
   readonly tokenJwks: string | undefined;
   readonly tokenIssuer: string | undefined;
 
+  /** Events a second of a producer that the file gives no rate of its own; undefined: any number. */
+  readonly producerRateMax: number | undefined;
+  readonly producersFile: string | undefined;
+
   readonly bodyBytesMax: number;
   /** What the id of a CloudEvent is. */
   readonly eventId: 'id' | 'source+id';
@@ -55,6 +62,7 @@ export interface GatewayConfig {
   /** Of connections that have not brought a producer's request; 0: no limit. */
   readonly connectionsPerAddressMax: number;
   readonly httpReader: 'own' | 'node';
+  readonly exportsSpans: boolean;
 
   readonly handshakeTimeoutMs: number;
   readonly headersTimeoutMs: number;
@@ -74,8 +82,10 @@ export const HEADERS_MAX = 100;
 export function readGatewayConfig(environment: Environment): ReadConfig<GatewayConfig> {
   const settings = new Settings(environment, 'gateway');
   const connectionsMax = settings.get('INGEST_CONNECTIONS_MAX');
+  const queueUri = settings.get('INGEST_QUEUE_URI') ?? '';
+  const enqueueTimeoutMs = enqueueTimeout(settings, queueUri);
   const config = {
-    queueUri: settings.get('INGEST_QUEUE_URI') ?? '',
+    queueUri,
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
     previousQueueUri: settings.get('INGEST_QUEUE_PREVIOUS_URI'),
     queueReplicas: settings.get('INGEST_QUEUE_REPLICAS'),
@@ -93,6 +103,9 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
     tokenJwks: jwks(settings),
     tokenIssuer: settings.get('INGEST_TOKEN_ISSUER'),
 
+    producerRateMax: settings.get('INGEST_PRODUCER_RATE_MAX'),
+    producersFile: settings.get('INGEST_PRODUCERS_FILE'),
+
     bodyBytesMax: settings.get('INGEST_BODY_BYTES_MAX'),
     eventId: settings.get('INGEST_EVENT_ID'),
     inFlightMax: settings.get('INGEST_IN_FLIGHT_MAX'),
@@ -102,13 +115,14 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
       ? settings.get('INGEST_CONNECTIONS_PER_ADDRESS_MAX')
       : Math.ceil(connectionsMax / 4),
     httpReader: settings.get('INGEST_HTTP_READER'),
+    exportsSpans: settings.exportsSpans,
 
     handshakeTimeoutMs: settings.get('INGEST_HANDSHAKE_TIMEOUT_MS'),
     headersTimeoutMs: settings.get('INGEST_HEADERS_TIMEOUT_MS'),
     requestTimeoutMs: settings.get('INGEST_REQUEST_TIMEOUT_MS'),
     idleTimeoutMs: settings.get('INGEST_IDLE_TIMEOUT_MS'),
-    enqueueTimeoutMs: settings.get('INGEST_ENQUEUE_TIMEOUT_MS'),
-    drainDelayMs: drainDelayMs(settings),
+    enqueueTimeoutMs,
+    drainDelayMs: drainDelayMs(settings, enqueueTimeoutMs),
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
   checkDeadlines(settings, config);
@@ -170,11 +184,10 @@ function jwks(settings: Settings): string | undefined {
 }
 
 /** The default gives way to a short drain time-out; a value that was set must fit. */
-function drainDelayMs(settings: Settings): number {
+function drainDelayMs(settings: Settings, enqueueMs: number): number {
   const delayMs = settings.get('INGEST_DRAIN_DELAY_MS');
   const drainMs = settings.get('INGEST_DRAIN_TIMEOUT_MS');
   if (!settings.given('INGEST_DRAIN_DELAY_MS')) return Math.min(delayMs, drainMs / 4);
-  const enqueueMs = settings.get('INGEST_ENQUEUE_TIMEOUT_MS');
   if (delayMs + enqueueMs >= drainMs) {
     settings.problem(
       'INGEST_DRAIN_DELAY_MS',
@@ -182,6 +195,27 @@ function drainDelayMs(settings: Settings): number {
     );
   }
   return delayMs;
+}
+
+/** The scheme of a dispatcher (RFC 014). */
+export const isDispatcher = (queueUri: string): boolean => /^dispatchers?:/.test(queueUri);
+
+/** A dispatcher says in time that it sheds an event, so it is waited for longer than it waits for its queues. */
+function enqueueTimeout(settings: Settings, queueUri: string): number {
+  const timeoutMs = settings.get('INGEST_ENQUEUE_TIMEOUT_MS');
+  if (!isDispatcher(queueUri)) return timeoutMs;
+  if (!/^\/?$/.test(new URL(queueUri).pathname))
+    settings.problem('INGEST_QUEUE_URI', 'expected no path: a dispatcher has no databases', queueUri);
+  const shedMs = settings.get('INGEST_SHED_MS');
+  if (!settings.given('INGEST_ENQUEUE_TIMEOUT_MS')) return shedMs + DISPATCHER_MARGIN_MS;
+  if (shedMs >= timeoutMs) {
+    settings.problem(
+      'INGEST_SHED_MS',
+      `expected less than INGEST_ENQUEUE_TIMEOUT_MS (${timeoutMs}): else the gateway gives up before the dispatcher sheds`,
+      String(shedMs),
+    );
+  }
+  return timeoutMs;
 }
 
 /** A request must outlive the queue's time-out, and the drain a request: else answers would be cut off. */

@@ -4,6 +4,7 @@
 // refused by code + aborted (+ the other answers, of look-ups and process endpoints). Who reads its body is told once that it is
 // over, whatever ended it.
 import type { Refusal } from '../ingest/errors.ts';
+import { traceContext, type TraceContext } from '../ingest/trace-context.ts';
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest, ProtocolFault, RequestListener } from '../http/request.ts';
 import { requestIdFrom } from '../http/respond.ts';
@@ -11,6 +12,7 @@ import { problem, type GatewayAnswer } from './answers.ts';
 import type { KnownProducer } from '../identity/authority.ts';
 import { NO_ROUTE, type RefusalMeter, type RouteMeter } from './request-meter.ts';
 import type { GatewayMetrics } from './metrics.ts';
+import type { Enqueued, RequestSpans } from './request-spans.ts';
 
 /** The status under which a request counts that its client gave up. No answer carries it. */
 export const ABORTED_STATUS = 499;
@@ -22,6 +24,8 @@ const REST_BYTES_MAX = 65_536;
 export interface ExchangeContext {
   readonly metrics: GatewayMetrics;
   readonly refusals: RefusalMeter;
+  /** Undefined: no spans are made. */
+  readonly spans: RequestSpans | undefined;
   /** True while the server stops: every answer ends its connection then. */
   readonly draining: () => boolean;
   /** A bug showed while this exchange was handled: to be logged, and answered. */
@@ -50,6 +54,10 @@ export class Exchange implements RequestListener {
   readonly connection: Connection<KnownProducer>;
   readonly request: HttpRequest;
   readonly requestId: string;
+  /** Header fields that every answer gets, names and values by turns. */
+  fields: readonly string[] | undefined;
+  /** What became of its event in the queue; noted only where spans are made. */
+  enqueued: Enqueued | undefined;
   readonly #context: ExchangeContext;
   readonly #meter: RouteMeter;
   readonly #startMs = performance.now();
@@ -68,6 +76,18 @@ export class Exchange implements RequestListener {
     this.#meter = meter;
     this.requestId = requestIdFrom(request.givenRequestId);
     request.listen(this);
+  }
+
+  /** The context that came with the request. */
+  get trace(): TraceContext | undefined {
+    const { traceparent, tracestate } = this.request;
+    return traceparent === undefined ? undefined : traceContext(traceparent, tracestate);
+  }
+
+  /** Undefined before the producer is judged, and where it is none. */
+  get producer(): string | undefined {
+    const verdict = this.connection.attachment?.verdict;
+    return verdict !== undefined && 'producer' in verdict ? verdict.producer : undefined;
   }
 
   get ended(): boolean {
@@ -92,6 +112,7 @@ export class Exchange implements RequestListener {
     if (this.#ended) return;
     this.#end(ABORTED_STATUS);
     this.#context.metrics.aborted.add();
+    this.#span(undefined);
   }
 
   bodyRead(body: Buffer): void {
@@ -125,15 +146,27 @@ export class Exchange implements RequestListener {
     return true;
   }
 
-  #answer(answer: GatewayAnswer, close: boolean): void {
+  #answer(given: GatewayAnswer, close: boolean): void {
+    const answer = this.fields === undefined ? given : withFields(given, this.fields);
     this.#end(answer.status);
     if (answer.refusal !== undefined) {
-      const verdict = this.connection.attachment?.verdict;
-      const producer = verdict !== undefined && 'producer' in verdict ? verdict.producer : undefined;
-      this.#context.refusals.refused(answer.refusal, this.requestId, producer, this.#meter.route, answer);
+      const { requestId, producer, trace } = this;
+      const { route } = this.#meter;
+      const request = { requestId, producer, route, traceparent: trace?.traceparent };
+      this.#context.refusals.refused(answer.refusal, request, answer);
     }
+    this.#span(answer);
     // What was pipelined behind an answer that says close is dropped, so a stopping server says it in the latest request's.
     this.request.respond(this.requestId, answer, close || (this.#context.draining() && this.request.latest));
+  }
+
+  #span(answer: GatewayAnswer | undefined): void {
+    const { spans } = this.#context;
+    if (spans === undefined) return;
+    const { requestId, producer, trace, enqueued } = this;
+    const { method, target } = this.request;
+    const startMs = this.#startMs;
+    spans.ended({ method, target, route: this.#meter.route, requestId, producer, trace, startMs, enqueued }, answer);
   }
 
   #end(status: number): void {
@@ -150,6 +183,11 @@ export class Exchange implements RequestListener {
   }
 }
 
+const withFields = (answer: GatewayAnswer, fields: readonly string[]): GatewayAnswer => ({
+  ...answer,
+  headers: [...(answer.headers ?? []), ...fields],
+});
+
 /** Counts a request that had no exchange, because its head could not be read, and gives the answer to it. */
 export function headFault(
   context: ExchangeContext,
@@ -160,6 +198,6 @@ export function headFault(
   const { refusal, detail } = FAULTS[fault];
   const answer = problem(refusal, detail);
   meter.ended(NO_ROUTE, answer.status, performance.now());
-  context.refusals.refused(refusal, requestId, undefined, meter.route, answer);
+  context.refusals.refused(refusal, { requestId, producer: undefined, route: meter.route }, answer);
   return answer;
 }

@@ -48,16 +48,20 @@ export async function findEvent(
 async function lookUp({ queue, warehouse }: FindEventOptions, id: string, producer: string): Promise<GatewayAnswer> {
   const landed = await warehouse?.find(id, producer);
   if (landed?.kind === 'landed') {
-    const { text, acceptedAtMs, landedAtMs } = landed;
-    return found(id, 'landed', acceptedAtMs, { landedAt: timestamp(landedAtMs) }, text);
+    const { text, acceptedAtMs, landedAtMs, traceparent } = landed;
+    return found(id, 'landed', acceptedAtMs, { landedAt: timestamp(landedAtMs), traceparent }, text);
   }
   if (landed?.kind === 'rejected') {
-    const { body, acceptedAtMs, rejectedAtMs, reason } = landed;
-    return found(id, 'rejected', acceptedAtMs, { rejectedAt: timestamp(rejectedAtMs), reason }, body.toString('utf8'));
+    const { body, acceptedAtMs, rejectedAtMs, reason, traceparent } = landed;
+    const later = { rejectedAt: timestamp(rejectedAtMs), reason, traceparent };
+    return found(id, 'rejected', acceptedAtMs, later, body.toString('utf8'));
   }
   if (landed?.kind === 'unavailable') return UNAVAILABLE;
   const queued = await queue.find(id, producer);
-  if (queued.kind === 'found') return found(id, 'accepted', queued.event.acceptedAtMs, {}, queued.event.text);
+  if (queued.kind === 'found') {
+    const { text, acceptedAtMs, traceparent } = queued.event;
+    return found(id, 'accepted', acceptedAtMs, { traceparent }, text);
+  }
   return queued.kind === 'unavailable' ? UNAVAILABLE : NOT_FOUND;
 }
 
@@ -66,7 +70,7 @@ function found(
   id: string,
   status: 'accepted' | 'landed' | 'rejected',
   acceptedAtMs: number,
-  later: Readonly<Record<string, string>>,
+  later: Readonly<Record<string, string | undefined>>,
   text: string,
 ): GatewayAnswer {
   const event = parsed(text);

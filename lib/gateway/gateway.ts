@@ -23,7 +23,9 @@ import { Exchange, headFault, type ExchangeContext } from './exchange.ts';
 import { findEvent } from './find-event.ts';
 import { RefusalLog } from './refusal-log.ts';
 import { LookUpTurns } from './look-up-turns.ts';
+import type { Quotas } from './quotas.ts';
 import { Scrape } from './scrape.ts';
+import type { RequestSpans } from './request-spans.ts';
 import { NO_ROUTE, RefusalMeter, RouteMeter } from './request-meter.ts';
 import type { TokenVerifier } from '../identity/token-verifier.ts';
 
@@ -34,6 +36,10 @@ export interface GatewayParts {
   readonly verifier: TokenVerifier | undefined;
   readonly queue: Queue;
   readonly warehouse: Pick<Warehouse, 'find'> | undefined;
+  /** Undefined: no producer is limited. */
+  readonly quotas: Quotas | undefined;
+  /** Undefined: no spans are made. */
+  readonly spans: RequestSpans | undefined;
   readonly metrics: GatewayMetrics;
 }
 
@@ -80,6 +86,7 @@ export class Gateway {
     this.#context = {
       metrics,
       refusals: new RefusalMeter(metrics, this.#refusalLog),
+      spans: parts.spans,
       draining: () => this.#stopping,
       bug: (exchange, cause) => this.#bug(exchange, cause),
     };
@@ -89,9 +96,11 @@ export class Gateway {
       authority: this.#authority,
       admission,
       metrics,
+      quotas: parts.quotas,
       bodyBytesMax: config.bodyBytesMax,
       eventId: config.eventId,
       challenge,
+      notesEnqueued: parts.spans !== undefined,
     };
     const finding = { queue, warehouse, authority: this.#authority, challenge, turns: new LookUpTurns() };
 
@@ -217,7 +226,8 @@ export class Gateway {
   }
 
   #bug(exchange: Exchange, cause: unknown): void {
-    this.#log.error({ err: cause, requestId: exchange.requestId }, 'a handler failed');
+    const { requestId, trace } = exchange;
+    this.#log.error({ err: cause, requestId, traceparent: trace?.traceparent }, 'a handler failed');
     exchange.settle(problem('internal', 'the gateway failed on this request'));
   }
 }

@@ -64,7 +64,6 @@ export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures:
       'Accepted events that the queue dropped before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, or deleted by hand.',
     ).counter(),
     aborted: counter('ingest_aborted_total', 'Requests that the client gave up before they were answered.').counter(),
-    /** Nothing is shed without the dispatcher of RFC 014. */
     shed: counter('ingest_shed_total', 'Events answered with status shed; 0 without a dispatcher.').counter(),
     refusedOverload: counter(
       'ingest_refused_overload_total',
@@ -74,6 +73,14 @@ export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures:
     tlsReloadFailures: counter(
       'ingest_tls_reload_failures_total',
       'Changed TLS material that was refused; the last good stays.',
+    ).counter(),
+    producersReloads: counter(
+      'ingest_producers_reloads_total',
+      'Producers files taken into use after a change.',
+    ).counter(),
+    producersReloadFailures: counter(
+      'ingest_producers_reload_failures_total',
+      'Changed producers files that were refused; the last good stays.',
     ).counter(),
   };
 }

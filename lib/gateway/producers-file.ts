@@ -7,8 +7,12 @@
 // Keys are producer names; `*` is for every producer without a row of its own. `rate` is events a second for each process, `types` the
 // types that are allowed, where `*` stands for any characters, `disabled` a reason that the producer is told. What a row leaves
 // out is not restricted.
+import { readFile } from 'node:fs/promises';
 import { Type, type Static } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
+import { errno } from '../process/env.ts';
+import { FileWatch } from '../process/file-watch.ts';
+import type { Log } from '../process/log.ts';
 
 const Rules = Type.Object(
   {
@@ -38,6 +42,14 @@ export class ProducersFileError extends Error {
 
 const UNRESTRICTED: ProducerRules = Object.freeze({ rate: undefined, disabled: undefined, allowsType: () => true });
 
+export interface ProducersWatchOptions {
+  readonly path: string;
+  readonly log: Log;
+  readonly onChange: (producers: Producers) => void;
+  /** What the file says now is not good; the last good stays in use. */
+  readonly onRefused: () => void;
+}
+
 export class Producers {
   static readonly UNRESTRICTED = new Producers(new Map());
   readonly #rules: ReadonlyMap<string, ProducerRules>;
@@ -61,9 +73,34 @@ export class Producers {
     return new Producers(new Map(Object.entries(value.producers).map(([name, rules]) => [name, rulesOf(rules)])));
   }
 
+  /** Reads and parses a file. Rejects with a ProducersFileError. */
+  static async read(path: string): Promise<Producers> {
+    let text: string;
+    try {
+      text = await readFile(path, 'utf8');
+    } catch (cause) {
+      throw new ProducersFileError(`expected a readable file (${errno(cause)})`, { cause });
+    }
+    return Producers.parse(text);
+  }
+
   rulesFor(producer: string): ProducerRules {
     return this.#rules.get(producer) ?? this.#rules.get('*') ?? UNRESTRICTED;
   }
+}
+
+/** Watches the file; `now(true)` loads it again at once (SIGHUP). */
+export function watchProducers({ path, log, onChange, onRefused }: ProducersWatchOptions): FileWatch {
+  return new FileWatch([path], async () => {
+    try {
+      onChange(await Producers.read(path));
+      log.info('the producers file changed and is in use');
+    } catch (cause) {
+      onRefused();
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      log.error({ reason }, 'a changed producers file was refused; the last good one stays');
+    }
+  });
 }
 
 function rulesOf({ rate, types, disabled }: Static<typeof Rules>): ProducerRules {

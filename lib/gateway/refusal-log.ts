@@ -16,6 +16,8 @@ export interface RefusedRequest {
   readonly route: string;
   readonly status: number;
   readonly code: string;
+  /** As the caller sent it. */
+  readonly traceparent?: string | undefined;
   readonly detail: () => string;
 }
 
@@ -41,9 +43,11 @@ export class RefusalLog {
   }
 
   refused(request: RefusedRequest): void {
-    const { requestId, producer, route, status, code } = request;
-    if (this.#log.isLevelEnabled('debug'))
-      this.#log.debug({ requestId, producer, route, status, code, detail: request.detail() }, 'request refused');
+    const { requestId, producer, route, status, code, traceparent } = request;
+    if (this.#log.isLevelEnabled('debug')) {
+      const detail = request.detail();
+      this.#log.debug({ requestId, producer, route, status, code, detail, traceparent }, 'request refused');
+    }
     if (this.#log.isLevelEnabled('info')) this.#count(producer, code);
   }
 

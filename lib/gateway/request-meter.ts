@@ -6,7 +6,7 @@ import { CATALOGUE, ERROR_CODES, type Refusal } from '../ingest/errors.ts';
 import type { Answer } from '../http/respond.ts';
 import { Counter, type Distribution } from '../telemetry/instruments.ts';
 import type { GatewayMetrics } from './metrics.ts';
-import type { RefusalLog } from './refusal-log.ts';
+import type { RefusalLog, RefusedRequest } from './refusal-log.ts';
 
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'none']);
 
@@ -63,11 +63,15 @@ export class RefusalMeter {
   }
 
   /** `answer` is the refusal's; only its `detail` is read, and only for the log at debug. */
-  refused(refusal: Refusal, requestId: string, producer: string | undefined, route: string, answer: Answer): void {
+  refused(
+    refusal: Refusal,
+    request: Pick<RefusedRequest, 'requestId' | 'producer' | 'route' | 'traceparent'>,
+    answer: Answer,
+  ): void {
     const { code, status } = CATALOGUE[refusal];
     this.#counters.get(code)?.add();
     if (refusal === 'queueOverloaded') this.#overload.add();
-    this.#log.refused({ requestId, producer, route, status, code, detail: () => detailOf(answer) });
+    this.#log.refused({ ...request, status, code, detail: () => detailOf(answer) });
   }
 }
 

@@ -41,6 +41,9 @@ export interface HttpRequest {
   readonly authorization: string | undefined;
   /** The fields whose name begins with `ce-` (CloudEvents HTTP binding, section 3.1.3), in their order; undefined where there are none. */
   readonly cloudEventFields: readonly HeaderField[] | undefined;
+  /** As it came, not judged (W3C Trace Context); several fields are joined by commas. */
+  readonly traceparent: string | undefined;
+  readonly tracestate: string | undefined;
   /** The caller's X-Request-Id, not judged. */
   readonly givenRequestId: string | undefined;
   /** Its body, if it has one, comes only after `continue`. */

@@ -51,7 +51,7 @@ export class CertificateAuthority {
       notAfter: new Date(Date.now() + days * DAY_MS),
       signingAlgorithm: ALGORITHM,
       keys,
-      extensions: authorityExtensions(),
+      extensions: [...authorityExtensions(), ...(await keyIdentifiers(keys, keys))],
     });
     return new CertificateAuthority(certificate, keys);
   }
@@ -99,7 +99,8 @@ export class CertificateAuthority {
     return `${list.toString('pem').replaceAll(' CRL-----', ' X509 CRL-----')}\n`;
   }
 
-  #sign(options: IssueOptions, keys: webcrypto.CryptoKeyPair): Promise<x509.X509Certificate> {
+  async #sign(options: IssueOptions, keys: webcrypto.CryptoKeyPair): Promise<x509.X509Certificate> {
+    const own = options.authority === true ? authorityExtensions() : leafExtensions(options);
     return x509.X509CertificateGenerator.create({
       serialNumber: newSerial(),
       subject: `CN=${options.commonName}`,
@@ -109,7 +110,7 @@ export class CertificateAuthority {
       signingAlgorithm: ALGORITHM,
       publicKey: keys.publicKey,
       signingKey: this.#keys.privateKey,
-      extensions: options.authority === true ? authorityExtensions() : leafExtensions(options),
+      extensions: [...own, ...(await keyIdentifiers(keys, this.#keys))],
     });
   }
 }
@@ -120,6 +121,13 @@ function authorityExtensions(): x509.Extension[] {
     new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
   ];
 }
+
+/** By which a chain is found (RFC 5280, section 4.2.1.1 and 2). Strict clients want them: Python's since 3.13. */
+const keyIdentifiers = (own: webcrypto.CryptoKeyPair, issuer: webcrypto.CryptoKeyPair): Promise<x509.Extension[]> =>
+  Promise.all([
+    x509.SubjectKeyIdentifierExtension.create(own.publicKey),
+    x509.AuthorityKeyIdentifierExtension.create(issuer.publicKey),
+  ]);
 
 function leafExtensions(options: IssueOptions): x509.Extension[] {
   const names: x509.JsonGeneralNames = [

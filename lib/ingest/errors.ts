@@ -5,7 +5,7 @@
 // (openapi/rules.md, 5); `title` is public and stable; what happened in this one case is the caller's `detail`.
 // The text of an internal failure is never part of an answer.
 
-/** One row. `retryAfterS` is the Retry-After header in seconds (RFC 9110, section 10.2.3). */
+/** One row. `retryAfterS` is the Retry-After header in seconds (RFC 9110, section 10.2.3), where nothing longer is known. */
 export interface CatalogueEntry {
   readonly code: ErrorCode;
   readonly status: number;
@@ -18,11 +18,14 @@ export interface CatalogueEntry {
 export type ErrorCode =
   | 'INVALID_EVENT'
   | 'UNAUTHORIZED_PRODUCER'
+  | 'PRODUCER_DISABLED'
+  | 'TYPE_NOT_ALLOWED'
   | 'EVENT_NOT_FOUND'
   | 'ROUTE_NOT_FOUND'
   | 'METHOD_NOT_ALLOWED'
   | 'REQUEST_TIMEOUT'
   | 'EVENT_ID_CONFLICT'
+  | 'PRODUCER_RATE_LIMITED'
   | 'HEADERS_TOO_LARGE'
   | 'INTERNAL'
   | 'QUEUE_UNAVAILABLE'
@@ -62,6 +65,20 @@ export const CATALOGUE = Object.freeze({
     'Audience not accepted',
     'a good identity without the audience',
   ),
+  producerDisabled: row(
+    403,
+    'PRODUCER_DISABLED',
+    false,
+    'Producer disabled',
+    'the producers file disables this producer; `detail` says why',
+  ),
+  typeNotAllowed: row(
+    403,
+    'TYPE_NOT_ALLOWED',
+    false,
+    'Type not allowed',
+    'the producers file does not allow this producer events of this type',
+  ),
   eventNotFound: row(404, 'EVENT_NOT_FOUND', false, 'Event not found', "an unknown id, or another producer's"),
   routeNotFound: row(404, 'ROUTE_NOT_FOUND', false, 'Route not found', 'an unknown path'),
   methodNotAllowed: row(
@@ -80,6 +97,14 @@ export const CATALOGUE = Object.freeze({
     false,
     'Unsupported media type',
     'another content type, or any `Content-Encoding` but `identity`',
+  ),
+  producerRateLimited: row(
+    429,
+    'PRODUCER_RATE_LIMITED',
+    true,
+    'Producer rate limited',
+    "over this producer's quota; `Retry-After` says when there is room again",
+    1,
   ),
   headersTooLarge: row(431, 'HEADERS_TOO_LARGE', false, 'Headers too large', 'too many header bytes or header fields'),
   internal: row(500, 'INTERNAL', true, 'Internal error', 'a fault of the gateway itself'),

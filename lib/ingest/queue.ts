@@ -1,8 +1,9 @@
 // The queue port: what the gateway (accepting side) and the consumer (reading side) ask of a queue, in words.
 //
 // An implementation holds events for RETENTION_MS and knows, for as long, which id belongs to which producer. It may consist of
-// partitions (lib/ingest/partition.ts), each of which comes and goes by itself. Redis Streams are the first one; a dispatcher in
-// front of two queues would be another, which is why an outcome may be 'shed'. test/contract/queue.ts and test/contract/queue-reader.ts are the suites that every implementation runs.
+// partitions (lib/ingest/partition.ts), each of which comes and goes by itself. There are Redis Streams, and a dispatcher in front
+// of two queues, which alone says 'shed'. test/contract/queue.ts and test/contract/queue-reader.ts are the suites that every
+// implementation runs.
 
 /** How long the queue keeps an event and its id, in milliseconds (openapi/rules.md, 4: 24 hours). */
 export const RETENTION_MS = 24 * 60 * 60 * 1000;
@@ -15,7 +16,7 @@ export const RETENTION_MS = 24 * 60 * 60 * 1000;
  * - `conflict`: another producer's event has this id; nothing was added.
  * - `unavailable`: the queue refused or did not answer in time. It may have the event: the outcome is unknown, and the
  *   same submission again is safe.
- * - `shed`: kept for a dispatcher (RFC 014); no implementation gives it today.
+ * - `shed`: by a dispatcher (RFC 014): the queue that the id belongs to is unavailable, and the same submission later is safe.
  */
 export type Outcome = 'accepted' | 'duplicate' | 'differing' | 'conflict' | 'unavailable' | 'shed';
 
@@ -23,6 +24,9 @@ export type Outcome = 'accepted' | 'duplicate' | 'differing' | 'conflict' | 'una
 export interface EventNotes {
   /** The event's id, where the body's own `id` is not it. */
   readonly id?: string;
+  /** The trace context that its producer sent (trace-context.ts). */
+  readonly traceparent?: string;
+  readonly tracestate?: string;
 }
 
 /** One event on its way to the queue. The queue keeps the reference until it has called `settle`. */
@@ -40,6 +44,7 @@ export interface Submission {
 export interface QueuedEvent {
   readonly text: string;
   readonly acceptedAtMs: number;
+  readonly traceparent: string | undefined;
 }
 
 /** `unknown` covers another producer's id: whoever asks learns nothing of it. */

@@ -4,8 +4,8 @@
 // implement it; test/contract/warehouse.ts is the suite that both run.
 //
 // Tables (names are part of the contract with those who query them):
-//   events(id primary key, type, producer, accepted_at, landed_at, body)
-//   events_quarantine(entry primary key, id, producer, reason, accepted_at, quarantined_at, body)
+//   events(id primary key, type, producer, accepted_at, landed_at, body, traceparent)
+//   events_quarantine(entry primary key, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
 
 /**
  * One event to land. It has passed parseEvent, so `body` is valid UTF-8; it is stored byte for byte. Times are Unix
@@ -17,6 +17,7 @@ export interface LandingEvent {
   readonly producer: string;
   readonly body: Buffer;
   readonly acceptedAtMs: number;
+  readonly traceparent?: string | undefined;
 }
 
 /** The last time that a JavaScript Date can hold, and that both PostgreSQL and SQLite keep. */
@@ -42,6 +43,7 @@ export interface QuarantinedEntry {
   readonly reason: string;
   readonly acceptedAtMs: number;
   readonly body: Buffer;
+  readonly traceparent?: string | undefined;
 }
 
 /**
@@ -60,6 +62,7 @@ export type WarehouseLookup =
       readonly type: string;
       readonly acceptedAtMs: number;
       readonly landedAtMs: number;
+      readonly traceparent: string | undefined;
     }
   | {
       readonly kind: 'rejected';
@@ -67,6 +70,7 @@ export type WarehouseLookup =
       readonly reason: string;
       readonly acceptedAtMs: number;
       readonly rejectedAtMs: number;
+      readonly traceparent: string | undefined;
     }
   | { readonly kind: 'unknown' }
   | { readonly kind: 'unavailable' };

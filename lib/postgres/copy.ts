@@ -9,10 +9,11 @@ import type pg from 'pg';
 import type { LandingEvent } from '../ingest/warehouse.ts';
 import { timestamp } from './binary-array.ts';
 
-const COPY = 'COPY events (id, type, producer, accepted_at, landed_at, body) FROM STDIN (FORMAT binary)';
-const COLUMNS = 6;
+const COPY = 'COPY events (id, type, producer, accepted_at, landed_at, body, traceparent) FROM STDIN (FORMAT binary)';
+const COLUMNS = 7;
 const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
 const TRAILER = -1;
+const NULL = -1;
 const TIMESTAMP_BYTES = 8;
 /** Of a row, besides its texts: the number of columns, the length of each, both times. */
 const ROW_BYTES = 2 + 4 * COLUMNS + 2 * TIMESTAMP_BYTES;
@@ -75,14 +76,15 @@ class CopyIn implements pg.Submittable {
 /** One CopyData with all rows, and CopyDone. */
 function copyMessages(events: readonly LandingEvent[], landedAtMs: number): Buffer {
   let bytesMax = 1 + 4 + SIGNATURE.length + 2 + 1 + 4;
-  for (const { id, type, producer, body } of events) {
-    bytesMax += ROW_BYTES + UNIT_BYTES_MAX * (id.length + type.length + producer.length) + body.length;
+  for (const { id, type, producer, body, traceparent = '' } of events) {
+    const units = id.length + type.length + producer.length + traceparent.length;
+    bytesMax += ROW_BYTES + UNIT_BYTES_MAX * units + body.length;
   }
   const messages = Buffer.allocUnsafe(bytesMax);
   const landedAt = timestamp(landedAtMs);
   let at = 1 + 4;
   at += SIGNATURE.copy(messages, at);
-  for (const { id, type, producer, acceptedAtMs, body } of events) {
+  for (const { id, type, producer, acceptedAtMs, body, traceparent } of events) {
     at = messages.writeInt16BE(COLUMNS, at);
     at = writeText(messages, id, at);
     at = writeText(messages, type, at);
@@ -91,6 +93,7 @@ function copyMessages(events: readonly LandingEvent[], landedAtMs: number): Buff
     at = messages.writeBigInt64BE(landedAt, messages.writeInt32BE(TIMESTAMP_BYTES, at));
     at = messages.writeInt32BE(body.length, at);
     at += body.copy(messages, at);
+    at = traceparent === undefined ? messages.writeInt32BE(NULL, at) : writeText(messages, traceparent, at);
   }
   at = messages.writeInt16BE(TRAILER, at);
   messages[0] = COPY_DATA;

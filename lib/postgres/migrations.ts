@@ -52,6 +52,9 @@ const STEPS: readonly Step[] = [
   // An entry's name is unique in its stream only. From here on the queue and the stream stand before it; of the rows that
   // are there it is known that they come from the stream `ingest`, and not of which queue.
   () => `UPDATE events_quarantine SET entry = 'unknown/ingest/' || entry WHERE position('/' IN entry) = 0;`,
+  () => `
+   ALTER TABLE events ADD COLUMN IF NOT EXISTS traceparent text;
+   ALTER TABLE events_quarantine ADD COLUMN IF NOT EXISTS traceparent text;`,
 ];
 
 /** The database has another encoding than UTF8. */

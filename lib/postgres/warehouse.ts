@@ -39,38 +39,41 @@ export interface PostgresWarehouseOptions {
 }
 
 const LAND = `
-  INSERT INTO events (id, type, producer, accepted_at, landed_at, body)
-  SELECT id, type, producer, accepted_at, clock_timestamp(), body
-  FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::text[])
-    AS batch (id, type, producer, accepted_at, body)
+  INSERT INTO events (id, type, producer, accepted_at, landed_at, body, traceparent)
+  SELECT id, type, producer, accepted_at, clock_timestamp(), body, traceparent
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::text[], $6::text[])
+    AS batch (id, type, producer, accepted_at, body, traceparent)
   ON CONFLICT (id) DO NOTHING
   RETURNING id`;
 
 const OWNERS = 'SELECT id, producer FROM events WHERE id = ANY ($1::text[])';
 
 const QUARANTINE = `
-  INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body)
-  SELECT entry, id, producer, reason, accepted_at, clock_timestamp(), body
-  FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::bytea[])
-    AS batch (entry, id, producer, reason, accepted_at, body)
+  INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
+  SELECT entry, id, producer, reason, accepted_at, clock_timestamp(), body, traceparent
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::bytea[], $7::text[])
+    AS batch (entry, id, producer, reason, accepted_at, body, traceparent)
   ON CONFLICT (entry) DO NOTHING`;
 
 const RETRACT = 'DELETE FROM events_quarantine WHERE entry = ANY ($1::text[]) AND starts_with(reason, $2)';
 
 const FIND = `
   SELECT true AS landed, body AS text, NULL::bytea AS body, type, NULL AS reason,
-    round(extract(epoch FROM accepted_at) * 1000)::float8 AS accepted, round(extract(epoch FROM landed_at) * 1000)::float8 AS ended
+    round(extract(epoch FROM accepted_at) * 1000)::float8 AS accepted, round(extract(epoch FROM landed_at) * 1000)::float8 AS ended,
+    traceparent
   FROM events WHERE id = $1 AND producer = $2
   UNION ALL
   SELECT false, NULL, body, NULL, reason,
-    round(extract(epoch FROM accepted_at) * 1000)::float8, round(extract(epoch FROM quarantined_at) * 1000)::float8
+    round(extract(epoch FROM accepted_at) * 1000)::float8, round(extract(epoch FROM quarantined_at) * 1000)::float8,
+    traceparent
   FROM events_quarantine WHERE id = $1 AND producer = $3
   ORDER BY landed DESC, ended DESC
   LIMIT 1`;
 
-type Found =
-  | { landed: true; text: string; body: null; type: string; reason: null; accepted: number; ended: number }
-  | { landed: false; text: null; body: Buffer; type: null; reason: string; accepted: number; ended: number };
+type Found = { accepted: number; ended: number; traceparent: string | null } & (
+  | { landed: true; text: string; body: null; type: string; reason: null }
+  | { landed: false; text: null; body: Buffer; type: null; reason: string }
+);
 
 export function createPostgresWarehouse(options: PostgresWarehouseOptions): Warehouse {
   const pool = openSessions({ connectTimeoutMs: CONNECT_TIMEOUT_MS, callTimeoutMs: CALL_TIMEOUT_MS, ...options });
@@ -181,6 +184,7 @@ const landingArrays = (events: readonly LandingEvent[]): Buffer[] => [
   textArray(events.map((event) => event.producer)),
   timeArray(events.map((event) => event.acceptedAtMs)),
   textArray(events.map((event) => event.body)),
+  textArray(events.map((event) => event.traceparent)),
 ];
 
 const quarantineArrays = (entries: readonly QuarantinedEntry[]): Buffer[] => [
@@ -190,6 +194,7 @@ const quarantineArrays = (entries: readonly QuarantinedEntry[]): Buffer[] => [
   textArray(entries.map((entry) => entry.reason)),
   timeArray(entries.map((entry) => entry.acceptedAtMs)),
   byteaArray(entries.map((entry) => entry.body)),
+  textArray(entries.map((entry) => entry.traceparent)),
 ];
 
 /**
@@ -227,14 +232,17 @@ function verdicts(
 
 function lookup(found: Found | undefined): WarehouseLookup {
   if (found === undefined) return { kind: 'unknown' };
+  const { accepted: acceptedAtMs, ended, traceparent: kept } = found;
+  const traceparent = kept ?? undefined;
   return found.landed
-    ? { kind: 'landed', text: found.text, type: found.type, acceptedAtMs: found.accepted, landedAtMs: found.ended }
+    ? { kind: 'landed', text: found.text, type: found.type, acceptedAtMs, landedAtMs: ended, traceparent }
     : {
         kind: 'rejected',
         body: found.body,
         reason: found.reason,
-        acceptedAtMs: found.accepted,
-        rejectedAtMs: found.ended,
+        acceptedAtMs,
+        rejectedAtMs: ended,
+        traceparent,
       };
 }
 

@@ -51,19 +51,20 @@ export interface ReadConfig<C> {
 }
 
 /** The type of a setting's value: a URI is undefined when unset or wrong, a text or an address when it has no default. */
-export type Value<S extends Setting> = S extends IntegerSetting
-  ? number
-  : S extends ChoiceSetting<infer T>
-    ? T
-    : S extends FlagSetting
-      ? boolean
-      : S extends UriSetting
-        ? string | undefined
-        : S extends AddressSetting<infer D>
-          ? BindAddress | Extract<D, undefined>
-          : S extends TextSetting<infer D>
-            ? string | Extract<D, undefined>
-            : never;
+export type Value<S extends Setting> =
+  S extends IntegerSetting<infer D>
+    ? number | Extract<D, undefined>
+    : S extends ChoiceSetting<infer T>
+      ? T
+      : S extends FlagSetting
+        ? boolean
+        : S extends UriSetting
+          ? string | undefined
+          : S extends AddressSetting<infer D>
+            ? BindAddress | Extract<D, undefined>
+            : S extends TextSetting<infer D>
+              ? string | Extract<D, undefined>
+              : never;
 
 /** The environment of this process, taken once. */
 export function processEnvironment(): Environment {
@@ -112,6 +113,15 @@ export class Settings {
   /** How the program logs; every program that logs has these two settings. */
   get log(): LogOptions {
     return { level: this.get('INGEST_LOG_LEVEL'), format: this.get('INGEST_LOG_FORMAT') };
+  }
+
+  /** Whether spans are exported: every program that makes spans has this setting. */
+  get exportsSpans(): boolean {
+    const key = 'OTEL_EXPORTER_OTLP_ENDPOINT';
+    const endpoint = this.get(key);
+    if (endpoint !== undefined && !(URL.canParse(endpoint) && /^https?:$/.test(new URL(endpoint).protocol)))
+      this.problem(key, 'expected an http or https URL');
+    return endpoint !== undefined;
   }
 
   report(): EnvReport {

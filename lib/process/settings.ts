@@ -20,9 +20,9 @@ interface Row {
 }
 
 /** A whole number. `unit` is `ms`, `bytes`, or empty where the meaning names what is counted. */
-export interface IntegerSetting extends Row {
+export interface IntegerSetting<D extends number | undefined = number | undefined> extends Row {
   readonly kind: 'integer';
-  readonly default: number;
+  readonly default: D;
   readonly min: number;
   readonly max: number;
   readonly unit: '' | 'ms' | 'bytes';
@@ -60,13 +60,13 @@ export interface TextSetting<D extends string | undefined = string | undefined> 
 
 export type Setting = IntegerSetting | ChoiceSetting | FlagSetting | AddressSetting | UriSetting | TextSetting;
 
-const integer = (
+const integer = <const D extends number | undefined>(
   programs: readonly Program[],
-  fallback: number,
+  fallback: D,
   [min, max]: readonly [number, number],
   unit: IntegerSetting['unit'],
   meaning: string,
-): IntegerSetting => ({ kind: 'integer', programs, default: fallback, min, max, unit, meaning });
+): IntegerSetting<D> => ({ kind: 'integer', programs, default: fallback, min, max, unit, meaning });
 
 const choice = <const T extends string>(
   programs: readonly Program[],
@@ -98,26 +98,34 @@ const text = <const D extends string | undefined>(
 
 const GATEWAY = ['gateway'] as const;
 const CONSUMER = ['consumer'] as const;
-const DAEMONS = ['gateway', 'consumer'] as const;
+const DISPATCHER = ['dispatcher'] as const;
+const DAEMONS = ['gateway', 'consumer', 'dispatcher'] as const;
+/** Those that accept events, and so meet the queues' servers. */
+const ACCEPTING = ['gateway', 'dispatcher'] as const;
+const TLS_SERVERS = ACCEPTING;
+const QUEUE_USERS = ['gateway', 'consumer'] as const;
 const HOUR_MS = 3_600_000;
 const TIME = [1, HOUR_MS] as const;
 
 export const SETTINGS = Object.freeze({
   INGEST_QUEUE_URI: uri(
-    DAEMONS,
-    ['redis:', 'rediss:', 'redis+sentinel:', 'rediss+sentinel:', 'redis+cluster:', 'rediss+cluster:'],
-    DAEMONS,
-    'the queue: `redis://[user:password@]host:port[/db]`, `redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]` or `redis+cluster://[user:password@]h1:p1,h2:p2`; `rediss` in place of `redis`: over TLS',
+    QUEUE_USERS,
+    [
+      ...['redis:', 'rediss:', 'redis+sentinel:', 'rediss+sentinel:', 'redis+cluster:', 'rediss+cluster:'],
+      ...['dispatcher:', 'dispatchers:'],
+    ],
+    QUEUE_USERS,
+    'the queue: `redis://[user:password@]host:port[/db]`, `redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]` or `redis+cluster://[user:password@]h1:p1,h2:p2`; `rediss` in place of `redis`: over TLS. A gateway may have `dispatcher://[user:password@]host[:port]` or `dispatchers://` (mutual TLS) instead',
   ),
   INGEST_QUEUE_PARTITIONS: integer(
-    DAEMONS,
+    QUEUE_USERS,
     8,
     [1, 256],
     '',
     'partitions of a queue on a Redis Cluster, fixed for its life: another number than the queue has is refused (exit 2)',
   ),
   INGEST_QUEUE_PREVIOUS_URI: uri(
-    DAEMONS,
+    QUEUE_USERS,
     ['redis:', 'rediss:'],
     [],
     'while a queue moves: the one before, whose ids are known still and whose events land; the runbook has the steps',
@@ -137,13 +145,13 @@ export const SETTINGS = Object.freeze({
     'replicas that must have an event before it is answered `202`; too few in time: `503 QUEUE_UNAVAILABLE`',
   ),
   INGEST_QUEUE_DURABILITY: choice(
-    GATEWAY,
+    ACCEPTING,
     ['warn', 'require'],
     'warn',
     '`require` refuses to start (exit 4) on a Redis that evicts keys, keeps nothing on disk, or has replicas that `INGEST_QUEUE_REPLICAS` does not wait for, or fewer than it waits for',
   ),
   INGEST_WAREHOUSE_URI: uri(
-    DAEMONS,
+    ['gateway', 'consumer'],
     ['sqlite:', 'postgres:', 'postgresql:'],
     CONSUMER,
     'the warehouse: `sqlite:<path>` or `postgres://user:password@host/database`; without it the gateway looks events up in the queue only, which holds 24 hours',
@@ -156,6 +164,11 @@ export const SETTINGS = Object.freeze({
     'auto',
     '`json`: one object on each line; `text`: for people; `auto`: text where standard output is a terminal',
   ),
+  OTEL_EXPORTER_OTLP_ENDPOINT: text(
+    DAEMONS,
+    undefined,
+    'URL of an OpenTelemetry receiver (OTLP over HTTP) for spans of sampled and refused requests; needs the packages that the log names',
+  ),
 
   INGEST_GATEWAY_ADDR: address(GATEWAY, '127.0.0.1:8443', 'where producers connect, over TLS'),
   INGEST_GATEWAY_REUSE_PORT: flag(
@@ -163,22 +176,31 @@ export const SETTINGS = Object.freeze({
     'several gateways share one address, and the kernel spreads connections over them (`SO_REUSEPORT`)',
   ),
   INGEST_ADMIN_ADDR: address(
-    GATEWAY,
+    ACCEPTING,
     undefined,
-    'where `/health/live`, `/health/ready` and `/metrics` are served over plain HTTP too; keep it private',
+    'where `/health/live`, `/health/ready` and `/metrics` are served over plain HTTP too; keep it private. The dispatcher serves them nowhere else, without this key on `127.0.0.1:9465`',
   ),
   INGEST_ADMIN_ONLY: flag(GATEWAY, 'those paths are served on `INGEST_ADMIN_ADDR` alone, and not to producers'),
   INGEST_TLS_CERT: text(
-    GATEWAY,
+    TLS_SERVERS,
     undefined,
-    'PEM file: server certificate. This, the key and the client CA unset on a loopback address: development certificates are made in `INGEST_STATE_DIR/tls`',
+    'PEM file: server certificate. This, the key and the client CA unset on a loopback address: development certificates are made in `INGEST_STATE_DIR/tls`. The dispatcher takes plain connections without them',
   ),
-  INGEST_TLS_KEY: text(GATEWAY, undefined, "PEM file: the server certificate's key"),
-  INGEST_TLS_CLIENT_CA: text(GATEWAY, undefined, 'PEM file: the authorities of client certificates'),
-  INGEST_TLS_CLIENT_CRL: text(GATEWAY, undefined, 'PEM file: a revocation list for each client authority'),
+  INGEST_TLS_KEY: text(TLS_SERVERS, undefined, "PEM file: the server certificate's key"),
+  INGEST_TLS_CLIENT_CA: text(TLS_SERVERS, undefined, 'PEM file: the authorities of client certificates'),
+  INGEST_TLS_CLIENT_CRL: text(TLS_SERVERS, undefined, 'PEM file: a revocation list for each client authority'),
   INGEST_AUDIENCE: text(GATEWAY, 'ingest-gateway', 'the audience that producers must carry'),
   INGEST_TOKEN_JWKS: text(GATEWAY, undefined, 'path or https URL of token keys; when set, tokens are required'),
   INGEST_TOKEN_ISSUER: text(GATEWAY, undefined, 'the `iss` that tokens must have'),
+
+  INGEST_PRODUCER_RATE_MAX: integer(
+    GATEWAY,
+    undefined,
+    [1, 1_000_000],
+    '',
+    "events a second that one producer may send to one gateway process, a second's worth of them at once; over it: `429 PRODUCER_RATE_LIMITED`",
+  ),
+  INGEST_PRODUCERS_FILE: text(GATEWAY, undefined, 'JSON file: what single producers may do (rate, types, disabled)'),
 
   INGEST_BODY_BYTES_MAX: integer(GATEWAY, 262_144, [1, 64 << 20], 'bytes', 'longest body'),
   INGEST_EVENT_ID: choice(
@@ -220,11 +242,11 @@ export const SETTINGS = Object.freeze({
   INGEST_REQUEST_TIMEOUT_MS: integer(GATEWAY, 10_000, TIME, 'ms', 'a whole request'),
   INGEST_IDLE_TIMEOUT_MS: integer(GATEWAY, 60_000, TIME, 'ms', 'a connection between requests'),
   INGEST_ENQUEUE_TIMEOUT_MS: integer(
-    GATEWAY,
+    ACCEPTING,
     150,
     TIME,
     'ms',
-    'how long the queue may take; shorter than the request and drain time-outs',
+    'how long the queue may take; shorter than the request and drain time-outs. With a dispatcher it is longer than `INGEST_SHED_MS`, and by default 100 ms longer',
   ),
   INGEST_DRAIN_TIMEOUT_MS: integer(DAEMONS, 10_000, TIME, 'ms', 'an orderly stop; what is left then is cut off'),
   INGEST_DRAIN_DELAY_MS: integer(
@@ -234,7 +256,32 @@ export const SETTINGS = Object.freeze({
     'ms',
     'how long a stopping gateway still listens after readiness turned false; with the enqueue time-out it must fit into the drain time-out',
   ),
-  INGEST_SHED_MS: integer(GATEWAY, 200, TIME, 'ms', 'reserved for the dispatcher of RFC 014; checked, not used'),
+  INGEST_SHED_MS: integer(
+    ACCEPTING,
+    200,
+    TIME,
+    'ms',
+    'how long a dispatcher waits for a queue before it sheds an event',
+  ),
+
+  INGEST_DISPATCH_ADDR: address(DISPATCHER, '127.0.0.1:6380', 'where gateways connect to the dispatcher'),
+  INGEST_DISPATCH_QUEUE_A_URI: uri(
+    DISPATCHER,
+    ['redis:', 'rediss:'],
+    DISPATCHER,
+    'the queue `ingest-a`, of events whose id has an even hash; a URI as in `INGEST_QUEUE_URI`, without user and password: those of the gateway are handed on',
+  ),
+  INGEST_DISPATCH_QUEUE_B_URI: uri(
+    DISPATCHER,
+    ['redis:', 'rediss:'],
+    DISPATCHER,
+    'the queue `ingest-b`, of the other events',
+  ),
+  INGEST_DISPATCH_CLIENTS: text(
+    DISPATCHER,
+    undefined,
+    'with TLS, the gateways that are admitted: DNS names, URI names or common names in their certificates, separated by blanks',
+  ),
 
   INGEST_CONSUMER_ADDR: address(
     CONSUMER,

@@ -10,7 +10,7 @@
 // pauses it is given, fails what is outstanding when the connection breaks, and keeps nothing for later.
 import { EventEmitter } from 'node:events';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import { connect as connectTls, type SecureContextOptions } from 'node:tls';
 import { NoConnection } from './errors.ts';
 import { ReplyAssembler, type Reply } from './reply.ts';
 
@@ -24,6 +24,8 @@ export interface ByteClientOptions {
   readonly connectTimeoutMs: number;
   /** How long to wait before try number `retries`, from 0. */
   readonly pauseMs: (retries: number) => number;
+  /** This side's certificate, asked for at each connection over TLS; none by default. */
+  readonly certificate?: (() => Pick<SecureContextOptions, 'cert' | 'key'>) | undefined;
 }
 
 interface Waiter {
@@ -74,7 +76,7 @@ export class ByteClient extends EventEmitter {
   }
 
   #open(): void {
-    const { uri, connectTimeoutMs } = this.#options;
+    const { uri, connectTimeoutMs, certificate } = this.#options;
     const { protocol, hostname, port } = new URL(uri);
     // An IPv6 address stands in brackets in a URI.
     const address = { host: hostname.replace(/^\[(.*)\]$/, '$1'), port: port === '' ? DEFAULT_PORT : Number(port) };
@@ -95,7 +97,7 @@ export class ByteClient extends EventEmitter {
       return true;
     };
     const way = { ...address, onread: { buffer, callback } };
-    const socket = protocol === 'rediss:' ? connectTls({ ...way, ...shown }) : connectTcp(way);
+    const socket = protocol === 'rediss:' ? connectTls({ ...way, ...shown, ...certificate?.() }) : connectTcp(way);
     this.#socket = socket;
     socket.setNoDelay(true);
     socket.setKeepAlive(true, 5_000);

@@ -15,7 +15,7 @@
 import { createClient, ErrorReply } from 'redis';
 import { pauseMs } from '../process/backoff.ts';
 import type { Log } from '../process/log.ts';
-import { ByteClient } from './byte-client.ts';
+import { ByteClient, type ByteClientOptions } from './byte-client.ts';
 import { NoConnection, QueueRefusal, RedisError } from './errors.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import type { Sender } from './script.ts';
@@ -64,6 +64,8 @@ export interface ConnectionOptions {
   /** Shown by `CLIENT LIST`. */
   readonly name: string;
   readonly log: Log;
+  /** For the way that events take only. */
+  readonly certificate?: ByteClientOptions['certificate'];
 }
 
 // The generic parameters of node-redis' client carry its whole command table; this is the part that is used here.
@@ -91,7 +93,14 @@ export const valueConnection = (options: ConnectionOptions): RedisConnection<Red
 /** A connection whose answers are bytes, for the ways that events take: see byte-client.ts. */
 export const byteConnection = (options: ConnectionOptions): RedisConnection<Reply> =>
   new RedisConnection(options, {
-    open: (uri, name) => new ByteClient({ uri, name, connectTimeoutMs: CONNECT_TIMEOUT_MS, pauseMs: reconnectPauseMs }),
+    open: (uri, name) =>
+      new ByteClient({
+        uri,
+        name,
+        connectTimeoutMs: CONNECT_TIMEOUT_MS,
+        pauseMs: reconnectPauseMs,
+        certificate: options.certificate,
+      }),
     value: (reply) => reply.value(),
   });
 

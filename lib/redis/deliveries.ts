@@ -5,7 +5,7 @@ import { TIME_MS_MAX } from '../ingest/warehouse.ts';
 import type { Reply } from './reply.ts';
 
 /** Names of an entry's members: those of every entry, and those that are notes. */
-const NOTES = ['id'] as const satisfies readonly (keyof EventNotes)[];
+const NOTES = ['id', 'traceparent', 'tracestate'] as const satisfies readonly (keyof EventNotes)[];
 const MEMBERS = ['body', 'producer', ...NOTES].map((name) => Buffer.from(name));
 /** Nearly every entry's. */
 const NO_NOTES: EventNotes = Object.freeze({});

@@ -73,9 +73,9 @@ function clusterIdentity(lookup: MasterLookup, partitions: number): () => Promis
   };
 }
 
-export interface AcceptingOptions extends Omit<
+export interface StreamsOptions extends Omit<
   StreamQueueOptions,
-  'connection' | 'stream' | 'identify' | 'replicated'
+  'connection' | 'stream' | 'identify' | 'replicated' | 'behind'
 > {
   readonly uri: string;
   readonly partitions: number;
@@ -83,6 +83,9 @@ export interface AcceptingOptions extends Omit<
   readonly name: string;
   /** How many replicas must have an event before it counts as accepted. */
   readonly replicas: number;
+}
+
+export interface AcceptingOptions extends StreamsOptions {
   /** The queue that this one replaces: one stream on one server. */
   readonly previousUri: string | undefined;
 }
@@ -118,7 +121,7 @@ export function acceptingQueue({ previousUri, ...options }: AcceptingOptions): A
   return { queue, streams: current.streams, previous: connection };
 }
 
-function openStreams(options: Omit<AcceptingOptions, 'previousUri'>): AcceptingQueue {
+function openStreams(options: StreamsOptions): AcceptingQueue {
   const { uri, partitions, name, replicas, ...rest } = options;
   const parts = queuePartitions(uri, partitions);
   const streams = parts.map((part, at) => {

@@ -19,8 +19,12 @@ const RETURN = 0x0d;
 const CRLF_BYTES = 2;
 const BLOCK_BYTES = 256 << 10;
 
-/** Puts together the answers that come in as pieces of any size. */
+/**
+ * Puts together the answers that come in as pieces of any size. Commands, as arrays of strings, have the form of an answer, so a
+ * server reads those with it too.
+ */
 export class ReplyAssembler {
+  readonly #bytesMax: number;
   #block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
   #length = 0;
   /** Up to here the answer has been looked through. */
@@ -28,15 +32,26 @@ export class ReplyAssembler {
   /** Parts of the answer that are not whole yet. */
   #missing = 1;
 
+  /** `bytesMax`: of one answer that is not whole yet. */
+  constructor(bytesMax = Number.POSITIVE_INFINITY) {
+    this.#bytesMax = bytesMax;
+  }
+
+  /** Of the answer that is not whole yet. */
+  get bytesHeld(): number {
+    return this.#length;
+  }
+
   /**
    * Takes the first `bytes` of a piece, whose memory may be used for something else afterwards, and gives the answers that are
-   * whole now. Throws at a part of a kind that RESP2 does not have: nothing behind it can be read.
+   * whole now. Throws at a part of a kind that RESP2 does not have, and past `bytesMax`: nothing behind it can be read.
    */
   push(piece: Buffer, bytes: number): Reply[] {
     this.#makeRoom(bytes);
     this.#length += piece.copy(this.#block, this.#length, 0, bytes);
     const replies: Reply[] = [];
     while (this.#length > 0 && this.#whole()) replies.push(this.#take());
+    if (this.#length > this.#bytesMax) throw new Error(`more than ${this.#bytesMax} bytes`);
     return replies;
   }
 
@@ -173,6 +188,14 @@ export class Reply {
     const from = this.#at;
     this.#at = from + size + CRLF_BYTES;
     return this.#bytes.toString('latin1', from, from + size);
+  }
+
+  /** A string of UTF-8. */
+  utf8(): string {
+    const size = this.#size(STRING);
+    const from = this.#at;
+    this.#at = from + size + CRLF_BYTES;
+    return this.#bytes.toString('utf8', from, from + size);
   }
 
   /** Passes a string over, and tells which of `known` it is; -1 for none. */

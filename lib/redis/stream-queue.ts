@@ -10,7 +10,6 @@
 // Not done here: several partitions (partitioned-queue.ts).
 import {
   RETENTION_MS,
-  type EventNotes,
   type Outcome,
   type Queue,
   type QueueLookup,
@@ -20,15 +19,13 @@ import {
 import type { Log } from '../process/log.ts';
 import type { RedisConnection, Server } from './client.ts';
 import { withTimeout } from './deadline.ts';
-import { durabilityFaults, replicationFaults } from './durability.ts';
-import { NoAnswer, QueueRefusal } from './errors.ts';
-import { indexField } from './id-index.ts';
+import { NoAnswer } from './errors.ts';
 import { OutstandingCalls, settleAll, type Call } from './outstanding-calls.ts';
+import { membersOf } from './entry-notes.ts';
+import { dispatcherDialect, streamDialect, type QueueDialect } from './queue-dialect.ts';
 import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
 import type { Reply } from './reply.ts';
 import { ReplicatedSender } from './replicated-sender.ts';
-import { assertRights } from './rights.ts';
-import { Script, type Sender } from './script.ts';
 import { STREAM } from './stream-names.ts';
 import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
 
@@ -50,6 +47,7 @@ const OUTCOMES: Readonly<Record<number, Outcome>> = {
   0x31: 'duplicate',
   0x32: 'conflict',
   0x33: 'differing',
+  0x34: 'shed',
 };
 
 export interface StreamQueueOptions {
@@ -64,37 +62,36 @@ export interface StreamQueueOptions {
   readonly unlandedMs?: number;
   readonly stream?: string;
   /** With it an event counts as accepted once so many replicas have it. The queue opens and closes the connections. */
-  readonly replicated?:
-    { readonly replicas: number; readonly connections: readonly RedisConnection<Reply>[] } | undefined;
+  readonly replicated?: Replicated | undefined;
   /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
   readonly identify?: (server: Server) => Promise<QueueIdentity>;
+  /** What is behind the connection: a Redis server (the default), or a dispatcher, which looks after its queues itself. */
+  readonly behind?: 'redis' | 'dispatcher';
   /** Called once for each answered call, with the time it took in seconds and how many events it carried. */
   readonly onCall?: (seconds: number, events: number) => void;
   /** Called with the number of accepted events that the queue lost before they landed. */
   readonly onLost?: (events: number) => void;
 }
 
+export interface Replicated {
+  readonly replicas: number;
+  readonly connections: readonly RedisConnection<Reply>[];
+}
+
 export class StreamQueue implements Queue {
   readonly #connection: RedisConnection<Reply>;
   readonly #timeoutMs: number;
   readonly #log: Log;
-  readonly #retention: string;
-  readonly #retentionMs: number;
-  readonly #stream: string;
-  readonly #identify: (server: Server) => Promise<QueueIdentity>;
   readonly #onCall: (seconds: number, events: number) => void;
-  /** Takes accepting calls: the connection itself, or what waits for replicas on others. */
-  readonly #accepting: Sender<Reply>;
+  readonly #dialect: QueueDialect;
   readonly #replicated: ReplicatedSender | undefined;
-  readonly #accept = new Script('accept.lua', 'entry-name.lua');
-  readonly #find = new Script('find.lua', 'entry-name.lua');
 
   #pending: Submission[] = [];
   #flushScheduled = false;
   readonly #calls: OutstandingCalls;
   #stalledSinceMs: number | undefined;
 
-  readonly #trimmer: StreamTrimmer;
+  readonly #trimmer: StreamTrimmer | undefined;
   readonly #prober: NodeJS.Timeout;
   #probing = false;
   #probedMs = Number.NEGATIVE_INFINITY;
@@ -105,32 +102,33 @@ export class StreamQueue implements Queue {
     this.#timeoutMs = options.enqueueTimeoutMs;
     this.#calls = new OutstandingCalls(options.enqueueTimeoutMs, (sinceMs) => this.#overdue(sinceMs));
     this.#log = options.log;
-    this.#retentionMs = options.retentionMs ?? RETENTION_MS;
-    this.#retention = String(this.#retentionMs);
-    this.#stream = options.stream ?? STREAM;
-    this.#identify = options.identify ?? ((server) => queueIdentity(server, this.#stream));
     this.#onCall = options.onCall ?? (() => undefined);
-    const { replicated } = options;
-    if (replicated !== undefined) {
-      const waitMs = Math.max(1, Math.floor(WAIT_SHARE * this.#timeoutMs));
-      this.#replicated = new ReplicatedSender({ ...replicated, stream: this.#stream, waitMs });
+    const { stream = STREAM, retentionMs = RETENTION_MS, durability = 'warn' } = options;
+    if (options.behind === 'dispatcher') this.#dialect = dispatcherDialect(this.#connection);
+    else {
+      const { replicated, identify = (server) => queueIdentity(server, stream) } = options;
+      if (replicated !== undefined) {
+        const waitMs = Math.max(1, Math.floor(WAIT_SHARE * this.#timeoutMs));
+        this.#replicated = new ReplicatedSender({ ...replicated, stream, waitMs });
+      }
+      const replicas = replicated?.replicas ?? 0;
+      const about = { stream, retentionMs, durability, log: this.#log, identify, replicas };
+      this.#dialect = streamDialect(this.#connection, this.#replicated ?? this.#connection, about);
+      this.#trimmer = new StreamTrimmer({
+        server: this.#connection.values,
+        stream,
+        retentionMs,
+        unlandedMs: options.unlandedMs ?? Math.max(retentionMs, UNLANDED_HOURS_MAX * 3_600_000),
+        log: this.#log,
+        onLost: options.onLost ?? (() => undefined),
+      });
+      this.#trimmer.start();
     }
-    this.#accepting = this.#replicated ?? this.#connection;
-    this.#trimmer = new StreamTrimmer({
-      server: this.#connection.values,
-      stream: this.#stream,
-      retentionMs: this.#retentionMs,
-      unlandedMs: options.unlandedMs ?? Math.max(this.#retentionMs, UNLANDED_HOURS_MAX * 3_600_000),
-      log: this.#log,
-      onLost: options.onLost ?? (() => undefined),
-    });
-    this.#trimmer.start();
-    this.#connection.inspect = (server) =>
-      this.#inspect(server, options.durability ?? 'warn', replicated?.replicas ?? 0);
+    this.#connection.inspect = (server) => this.#dialect.inspect(server);
     this.#connection.onReady = () => {
       this.#replicated?.open();
       void this.probe();
-      void this.#trimmer.look();
+      void this.#trimmer?.look();
     };
     this.#connection.onLost = (reason) => {
       this.#stalledSinceMs = undefined;
@@ -150,13 +148,16 @@ export class StreamQueue implements Queue {
 
   async find(id: string, producer: string): Promise<QueueLookup> {
     if (this.#stalledSinceMs !== undefined) return { kind: 'unavailable' };
-    const command = this.#find.command(this.#stream);
-    command.push(this.#retention, indexField(id), producer);
+    const { find, field } = this.#dialect;
+    const command = find.begin();
+    command.push(field(id), producer);
     try {
-      const reply = await withTimeout(this.#find.run(this.#connection, command), this.#timeoutMs);
-      if (reply.array() === undefined) return { kind: 'unknown' };
+      const reply = await withTimeout(find.run(command), this.#timeoutMs);
+      const parts = reply.array();
+      if (parts === undefined) return { kind: 'unknown' };
       const acceptedAtMs = Number.parseInt(reply.text(), 10);
-      return { kind: 'found', event: { text: reply.bytes().toString('utf8'), acceptedAtMs } };
+      const text = reply.bytes().toString('utf8');
+      return { kind: 'found', event: { text, acceptedAtMs, traceparent: parts > 2 ? reply.text() : undefined } };
     } catch (cause) {
       this.#log.debug({ err: cause }, 'look-up failed');
       return { kind: 'unavailable' };
@@ -180,9 +181,8 @@ export class StreamQueue implements Queue {
     if (this.#probing) return this.state();
     this.#probing = true;
     try {
-      const command = this.#accept.command(this.#stream);
-      command.push(this.#retention);
-      await withTimeout(this.#accept.run(this.#accepting, command), PROBE_TIMEOUT_MS);
+      const { accept } = this.#dialect;
+      await withTimeout(accept.run(accept.begin(false)), PROBE_TIMEOUT_MS);
       this.#probedMs = performance.now();
       this.#stalledSinceMs = undefined;
       this.#says(undefined);
@@ -198,19 +198,10 @@ export class StreamQueue implements Queue {
 
   async close(): Promise<void> {
     clearInterval(this.#prober);
-    this.#trimmer.stop();
+    this.#trimmer?.stop();
     await this.#replicated?.close();
     await this.#connection.close();
     this.#calls.close();
-  }
-
-  async #inspect(server: Server, durability: 'warn' | 'require', replicas: number): Promise<void> {
-    await assertRights(server, this.#stream, 'gateway', replicas > 0 ? [['wait', '', '1 1']] : []);
-    await this.#identify(server);
-    const faults = [...(await durabilityFaults(server)), ...(await replicationFaults(server, replicas))];
-    if (faults.length > 0 && durability === 'require')
-      throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
-    for (const fault of faults) this.#log.warn({ fault }, 'the queue may lose accepted events');
   }
 
   readonly #flush = (): void => {
@@ -226,24 +217,24 @@ export class StreamQueue implements Queue {
 
   /** Sends one call with the submissions from `from` on, as many as it may carry; gives where the next one begins. */
   #send(submissions: readonly Submission[], from: number): number {
-    const command = this.#accept.command(this.#stream);
-    const events: string[] = [];
-    let at = from;
     // Fact: an argument more costs every event. Choice: only a call with such events has it.
     const wide = submissions.some(({ notes }) => notes !== undefined);
-    command.push(wide ? `${this.#retention} notes` : this.#retention);
+    const { accept, field } = this.#dialect;
+    const command = accept.begin(wide);
+    const events: string[] = [];
+    let at = from;
     for (let characters = 0; at < submissions.length && at - from < CALL_EVENTS_MAX; at += 1) {
       const submission = submissions[at];
       if (submission === undefined) break;
       characters += submission.text.length;
       if (characters > CALL_CHARACTERS_MAX && at > from) break;
-      command.push(indexField(submission.id));
+      command.push(field(submission.id));
       events.push(submission.producer, submission.text);
       if (wide) events.push(membersOf(submission.notes));
     }
     command.push(...events);
     const carried = from === 0 && at === submissions.length ? submissions : submissions.slice(from, at);
-    const answer = this.#accept.run(this.#accepting, command);
+    const answer = accept.run(command);
     const call = this.#calls.began(carried);
     answer.then(
       (reply) => this.#answered(call, reply),
@@ -301,12 +292,6 @@ export class StreamQueue implements Queue {
     else if (before === undefined) this.#log.error({ reason }, 'the queue takes no events');
   }
 }
-
-/** The further members of an entry, as accept.lua takes them. */
-const membersOf = (notes: EventNotes = {}): string =>
-  Object.entries(notes)
-    .map(([name, value]) => `${name}\n${value}\n`)
-    .join('');
 
 /** Redis' own words: they name no secret. A client's error for a lost connection says that. */
 function reasonOf(cause: unknown): string {

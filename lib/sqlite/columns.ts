@@ -15,6 +15,8 @@ export interface LandingColumns {
   readonly ids: Texts;
   readonly types: Texts;
   readonly producers: Texts;
+  /** Empty where there is none. */
+  readonly traceparents: Texts;
   readonly acceptedAtMs: Float64Array;
   /** All bodies, one after the other; body n ends before `bodyEnds[n]`. */
   readonly bodies: Uint8Array<ArrayBuffer>;
@@ -38,6 +40,7 @@ export function columnsOf(batch: readonly LandingEvent[]): LandingColumns {
     ids: textsOf(batch.map(({ id }) => id)),
     types: textsOf(batch.map(({ type }) => type)),
     producers: textsOf(batch.map(({ producer }) => producer)),
+    traceparents: textsOf(batch.map(({ traceparent }) => traceparent ?? '')),
     acceptedAtMs,
     bodies,
     bodyEnds,

@@ -20,19 +20,19 @@ import { openFile, prepareFile } from './file.ts';
 import { busy, refuses } from './result-codes.ts';
 
 // CAST of a blob to TEXT takes the bytes as they are (sqlite.org/lang_expr.html, section 12).
-const EVENT = '(?, ?, ?, ?, ?, CAST(? AS TEXT))';
-const INSERT = 'INSERT INTO events (id, type, producer, accepted_at, landed_at, body) VALUES';
+const EVENT = '(?, ?, ?, ?, ?, CAST(? AS TEXT), ?)';
+const INSERT = 'INSERT INTO events (id, type, producer, accepted_at, landed_at, body, traceparent) VALUES';
 const LAND = `${INSERT} ${EVENT} ON CONFLICT (id) DO NOTHING`;
 // Fact: a call of a statement costs a third of an insert. Choice: so many rows are one statement, which is taken back where
 // one of them is not new; they are then inserted one by one.
 const ROWS_AT_ONCE = 8;
 const LAND_NEW = `${INSERT} ${Array.from({ length: ROWS_AT_ONCE }, () => EVENT).join(', ')}`;
 const OWNER = 'SELECT producer FROM events WHERE id = ?';
-const QUARANTINE = `INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body)
-  VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (entry) DO NOTHING`;
+const QUARANTINE = `INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (entry) DO NOTHING`;
 const RETRACT = `DELETE FROM events_quarantine WHERE entry = ? AND substr(reason, 1, ${DROPPED_REASON.length}) = '${DROPPED_REASON}'`;
-const FIND_LANDED = 'SELECT type, accepted_at, landed_at, body FROM events WHERE id = ? AND producer = ?';
-const FIND_REJECTED = `SELECT reason, accepted_at, quarantined_at, body FROM events_quarantine
+const FIND_LANDED = 'SELECT type, accepted_at, landed_at, body, traceparent FROM events WHERE id = ? AND producer = ?';
+const FIND_REJECTED = `SELECT reason, accepted_at, quarantined_at, body, traceparent FROM events_quarantine
   WHERE id = ? AND producer = ? ORDER BY quarantined_at DESC LIMIT 1`;
 
 /** An open file, with its statements, and what it was when it was opened. */
@@ -78,9 +78,10 @@ export class Database {
     this.#using((open) =>
       transaction(open, () => {
         const now = new Date().toISOString();
-        for (const { entry, id, producer, reason, acceptedAtMs, body } of entries) {
+        for (const { entry, id, producer, reason, acceptedAtMs, body, traceparent } of entries) {
           const name = storableText(producer);
-          statement(open, QUARANTINE).run(entry, id ?? null, name, reason, isoTime(acceptedAtMs), now, body);
+          const accepted = isoTime(acceptedAtMs);
+          statement(open, QUARANTINE).run(entry, id ?? null, name, reason, accepted, now, body, traceparent ?? null);
         }
       }),
     );
@@ -149,13 +150,14 @@ const rowOf = (
   batch: LandingColumns,
   at: number,
   landedAt: string,
-): [string, string, string, string, string, Uint8Array] => [
+): [string, string, string, string, string, Uint8Array, string | null] => [
   textAt(batch.ids, at),
   textAt(batch.types, at),
   textAt(batch.producers, at),
   isoTime(batch.acceptedAtMs[at] ?? 0),
   landedAt,
   bodyAt(batch, at),
+  textAt(batch.traceparents, at) || null,
 ];
 
 /** Inserts ROWS_AT_ONCE rows, or none of them. */
@@ -188,24 +190,26 @@ function statement({ database, statements }: Handle, sql: string): StatementSync
 function lookup(open: Handle, id: string, producer: string): WarehouseLookup {
   const landed = statement(open, FIND_LANDED).get(id, producer);
   if (landed !== undefined) {
-    const { type, body } = landed as { type: string; body: string };
+    const { type, body, traceparent } = landed as { type: string; body: string; traceparent: string | null };
     return {
       kind: 'landed',
       text: body,
       type,
       acceptedAtMs: timeMs(landed['accepted_at']),
       landedAtMs: timeMs(landed['landed_at']),
+      traceparent: traceparent ?? undefined,
     };
   }
   const rejected = statement(open, FIND_REJECTED).get(id, storableText(producer));
   if (rejected === undefined) return { kind: 'unknown' };
-  const { reason, body } = rejected as { reason: string; body: Uint8Array };
+  const { reason, body, traceparent } = rejected as { reason: string; body: Uint8Array; traceparent: string | null };
   return {
     kind: 'rejected',
     body: Buffer.from(body.buffer, body.byteOffset, body.byteLength),
     reason,
     acceptedAtMs: timeMs(rejected['accepted_at']),
     rejectedAtMs: timeMs(rejected['quarantined_at']),
+    traceparent: traceparent ?? undefined,
   };
 }
 

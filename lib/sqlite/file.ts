@@ -33,6 +33,8 @@ const STEPS: readonly string[] = [
   // An entry's name is unique in its stream only. From here on the queue and the stream stand before it; of the rows that
   // are there it is known that they come from the stream `ingest`, and not of which queue.
   `UPDATE events_quarantine SET entry = 'unknown/ingest/' || entry WHERE instr(entry, '/') = 0;`,
+  `ALTER TABLE events ADD COLUMN traceparent TEXT;
+  ALTER TABLE events_quarantine ADD COLUMN traceparent TEXT;`,
 ];
 /** Kept in the file as `user_version`: how many of the steps have run. */
 const SCHEMA_VERSION = STEPS.length;

@@ -1,7 +1,11 @@
 // The API file by itself: it is a good OpenAPI document, its examples are what it says, and its event is the code's event.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { readFileSync } from 'node:fs';
 import { createConfig, lint } from '@redocly/openapi-core';
+import spectralCore, { type RulesetDefinition } from '@stoplight/spectral-core';
+import spectralParsers from '@stoplight/spectral-parsers';
+import spectralRulesets from '@stoplight/spectral-rulesets';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import fc from 'fast-check';
 import { EventSchema, parseEvent } from '../../lib/ingest/event.ts';
@@ -18,6 +22,11 @@ import {
   type JsonObject,
 } from '../support/api-file.ts';
 
+// They are CommonJS, whose names node does not all see.
+const { Document, Spectral } = spectralCore;
+const { Yaml } = spectralParsers;
+const { oas } = spectralRulesets;
+
 describe('the API file', () => {
   it('has no problem by the recommended rules of an OpenAPI linter', async () => {
     const config = await createConfig({
@@ -31,6 +40,17 @@ describe('the API file', () => {
     const problems = await lint({ ref: API_FILE, config });
     assert.deepEqual(
       problems.map(({ ruleId, message, location }) => `${ruleId}: ${message} ${location[0]?.pointer}`),
+      [],
+    );
+  });
+
+  it('has no problem by the recommended rules of Spectral, either', async () => {
+    const spectral = new Spectral();
+    // The types of the two packages do not know each other.
+    spectral.setRuleset({ extends: [[oas as unknown as RulesetDefinition, 'recommended']] });
+    const problems = await spectral.run(new Document(readFileSync(API_FILE, 'utf8'), Yaml, API_FILE));
+    assert.deepEqual(
+      problems.map(({ code, message, path }) => `${code}: ${message} ${path.join('/')}`),
       [],
     );
   });
@@ -72,7 +92,7 @@ describe('the API file', () => {
     assert.doesNotMatch(JSON.stringify(at('')), /shed/i);
   });
 
-  it('requires X-Request-Id and a length on every response, and Retry-After on every 503 problem', () => {
+  it('requires X-Request-Id and a length on every response, and Retry-After on every 503 and 429 problem', () => {
     for (const [from, response] of nodes('/components/responses')) {
       if (!isObject(response['content'])) continue;
       const headers = (response['headers'] ?? {}) as JsonObject;
@@ -80,7 +100,7 @@ describe('the API file', () => {
         assert.ok(isObject(headers[name]), `${from}: ${name}`);
         assert.equal((at(deref(`${from}/headers/${name}`)) as JsonObject)['required'], true);
       }
-      assert.equal('Retry-After' in headers, from.includes('/Queue'), from);
+      assert.equal('Retry-After' in headers, /\/(Queue|RateLimited)/.test(from), from);
     }
   });
 

@@ -15,8 +15,8 @@ describeQueueReader('a queue in memory', () => {
   const store = new MemoryQueueStore();
   return Promise.resolve({
     open: () => Promise.resolve(new MemoryQueueReader(store)),
-    put: ({ producer, body, id }, acceptedAtMs) =>
-      Promise.resolve(store.add(producer, body, acceptedAtMs, id === undefined ? {} : { id }).entry),
+    put: ({ producer, body, another: _, note: __, ...notes }, acceptedAtMs) =>
+      Promise.resolve(store.add(producer, body, acceptedAtMs, notes).entry),
     drop: (entry) => Promise.resolve(store.drop(entry)),
     wipe: () => Promise.resolve(store.wipe()),
     close: () => Promise.resolve(),

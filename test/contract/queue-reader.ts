@@ -89,12 +89,19 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
     it('gives the notes of an entry with it, and none where there are none', async () => {
       const reader = await open();
       await reader.join();
-      await queue.put({ producer: 'shop', body: '{}', id: 'sh\u{1F600}p 1', another: 'x' });
+      await queue.put({
+        producer: 'shop',
+        body: '{}',
+        id: 'sh\u{1F600}p 1',
+        traceparent: 't',
+        tracestate: 's',
+        another: 'x',
+      });
       await queue.put({ producer: 'shop', body: '{}' });
       const deliveries = await reader.read(10, NEVER_MS, 0);
       assert.deepEqual(
         deliveries.map(({ notes }) => notes),
-        [{ id: 'sh\u{1F600}p 1' }, {}],
+        [{ id: 'sh\u{1F600}p 1', traceparent: 't', tracestate: 's' }, {}],
       );
     });
 

@@ -3,6 +3,7 @@
 //
 // Each request is made with an X-Request-Id that must come back and with ones that must not.
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
@@ -244,6 +245,28 @@ describe('POST /events', () => {
   });
 });
 
+describe('a gateway that limits its producers', () => {
+  it('answers 403 to a disabled producer and to a type that is not allowed, and 429 over the quota', async () => {
+    const producers = {
+      'urn:test:producer:one': { types: ['test.*'] },
+      'urn:test:producer:two': { disabled: 'for now' },
+      'urn:test:producer:three': { rate: 0.001 },
+    };
+    const path = join(temporaryFolder(), 'producers.json');
+    writeFileSync(path, JSON.stringify({ producers }));
+    const limiting = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_PRODUCERS_FILE: path });
+    await provoke(limiting.client(producer), '403 TYPE_NOT_ALLOWED', post(event('typed', { type: 'other' })));
+    const [two, three] = await Promise.all(['two', 'three'].map((name) => pki.producer(name)));
+    await provoke(limiting.client(two), '403 PRODUCER_DISABLED', post(event('disabled')));
+    const limited = limiting.client(three);
+    expect('202', 'POST /events', await limited.ask(post(event('limited'))));
+    const seen = await provoke(limited, '429 PRODUCER_RATE_LIMITED', post(event('limited')));
+    assert.equal(seen.headers['ratelimit-policy'], '"producer";q=1;w=1000');
+    assert.equal(seen.headers['ratelimit'], '"producer";r=0;t=1000');
+    assert.ok(Number(seen.headers['retry-after']) > 900);
+  });
+});
+
 describe('GET and HEAD of /events/{id}', () => {
   it('answer 200 for an event of the caller, with the body as it was accepted', async () => {
     const body = event('a/b c%\u{1F600}', { n: [1, { b: null }] });
@@ -259,6 +282,17 @@ describe('GET and HEAD of /events/{id}', () => {
       { id: 'a/b c%\u{1F600}', type: 'test.event', status: 'accepted', acceptedAt: '' },
     );
     await provoke(one, '200', { method: 'HEAD', path: `${path}?ignored=query` });
+  });
+
+  it('find the ids that many clients take for steps in the path, from a client that does not', async () => {
+    for (const id of ['.', '..']) {
+      await provoke(one, '202', post(event(id)));
+      for (const target of [id, id.replaceAll('.', '%2E')]) {
+        const seen = await provoke(one, '200', { path: `/events/${target}` });
+        assert.equal((JSON.parse(seen.body) as { id: string }).id, id);
+      }
+      assert.equal(new URL(`https://g/events/${id.replaceAll('.', '%2E')}`).pathname.includes(id), false);
+    }
   });
 
   it('answer 404 to ids that nobody can have, too', async () => {

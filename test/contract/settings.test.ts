@@ -12,6 +12,7 @@ const README = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
 const BINARIES: readonly (readonly [Program, ProgramName])[] = [
   ['gateway', 'ingest-gateway'],
   ['consumer', 'ingest-consumer'],
+  ['dispatcher', 'ingest-dispatcher'],
 ];
 
 /** What a program cannot start without, so that its report is about the one value that a test sets. */
@@ -38,7 +39,8 @@ describe('the table of settings', () => {
       const setting: Setting = SETTINGS[key];
       assert.ok(setting.programs.length > 0 && setting.meaning !== '', key);
       assert.doesNotMatch(setting.meaning, /\.$|\|/, key);
-      if (setting.kind === 'integer') assert.ok(setting.min <= setting.default && setting.default <= setting.max, key);
+      if (setting.kind === 'integer' && setting.default !== undefined)
+        assert.ok(setting.min <= setting.default && setting.default <= setting.max, key);
       if (setting.kind === 'choice') assert.ok(setting.choices.includes(setting.default), key);
     }
   });
@@ -48,7 +50,7 @@ describe('the table of settings', () => {
       const help = new TestProgram(name, { args: ['--help'], env: {} });
       assert.equal(await help.ended, 0);
       assert.ok(help.output.includes(settingsHelp(program).trimEnd()), help.output);
-      const named = new Set([...help.output.matchAll(/^ {2}(INGEST_[A-Z_]+) \(/gm)].map(([, key]) => key));
+      const named = new Set([...help.output.matchAll(/^ {2}([A-Z_]+) \(/gm)].map(([, key]) => key));
       assert.deepEqual(
         [...named],
         settingsOf(program).map(([key]) => key),

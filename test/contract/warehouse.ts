@@ -107,6 +107,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
           type: 'order.paid',
           acceptedAtMs: ACCEPTED_AT_MS,
           landedAtMs: 0,
+          traceparent: undefined,
         },
       );
       assert.ok(found.landedAtMs >= before - 1_000 && found.landedAtMs <= Date.now() + 1_000, 'landed now');
@@ -205,6 +206,36 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       assert.equal(found.reason, 'invalid_event: the body is not JSON');
       assert.equal(found.acceptedAtMs, ACCEPTED_AT_MS);
       assert.deepEqual(await warehouse.find('poisoned', 'a\\0b\\\\'), { kind: 'unknown' });
+    });
+
+    it('keeps the trace context of an event and of an entry in quarantine, beside others without one', async () => {
+      const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+      const traced = (id: string): LandingEvent => ({ ...event(id), traceparent });
+      // The second batch holds a row that is there already, so that its rows go in another way than the first one's.
+      await warehouse.land([
+        event('untraced-1'),
+        traced('traced-1'),
+        ...HOSTILE_IDS.slice(0, 9).map((id) => traced(`t${id}`)),
+      ]);
+      await warehouse.land([event('untraced-1'), traced('traced-2'), event('untraced-2')]);
+      await warehouse.quarantine([
+        poison('q/ingest/8-1', { id: 'traced-3', traceparent }),
+        poison('q/ingest/8-2', { id: 'untraced-3' }),
+      ]);
+      for (const [id, kind] of [
+        ['1', 'landed'],
+        ['2', 'landed'],
+        ['3', 'rejected'],
+      ] as const) {
+        for (const [name, expected] of [
+          [`traced-${id}`, traceparent],
+          [`untraced-${id}`, undefined],
+        ] as const) {
+          const found = await warehouse.find(name, 'shop');
+          assert.equal(found.kind, kind);
+          assert.equal('traceparent' in found ? found.traceparent : 'missing', expected);
+        }
+      }
     });
 
     it('does not show what it rejected of one producer to another whose name only looks like it', async () => {

@@ -71,6 +71,7 @@ describe('both readers answer alike', () => {
     },
     'a CloudEvent in binary mode that is none': () => postText('{', ['ce-id: a', 'ce-id: b', 'ce-: c', 'ce-data: d']),
     'a field that only begins like one of a CloudEvent': () => postText(fresh(), ['ce: 1', 'cement: 2', 'c-e: 3']),
+    'an event in a trace': () => postText(fresh(), ['Traceparent:\t00-a', 'tracestate: a=1', 'TraceState: b=2']),
     'an event behind a head of 5,000 bytes': () => postText(fresh(), [`X-Long: ${'a'.repeat(5_000)}`]),
     'an event of 90,000 bytes': () => postText(fresh({ data: 'x'.repeat(90_000) })),
     'no JSON': () => postText('{"id":'),

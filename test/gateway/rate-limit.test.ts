@@ -73,4 +73,12 @@ describe('a rate limit', () => {
       '"producer";r=9;t=1',
     ]);
   });
+
+  it('is told in whole numbers that keep to a rate which is none', () => {
+    const policies = [2.5, 1, 0.5, 0.3].map((rate) => rateLimitFields(new RateLimit().take('p', rate, 0))[1]);
+    assert.deepEqual(
+      policies,
+      ['q=2;w=1', 'q=1;w=1', 'q=1;w=2', 'q=1;w=4'].map((policy) => `"producer";${policy}`),
+    );
+  });
 });

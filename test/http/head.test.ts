@@ -31,6 +31,8 @@ describe('a plain head', () => {
         authorization: 'Bearer a.b.c',
         requestId: 'abc',
         cloudEventFields: undefined,
+        traceparent: undefined,
+        tracestate: undefined,
       },
     );
   });
@@ -45,6 +47,19 @@ describe('a plain head', () => {
       ['ce-id', 'ce-type', 'ce-', 'ce-expect-this', 'ce-id'].map((name) => [name, '"a b"']),
     );
     assert.equal(head.fieldCount, 3 + names.length);
+  });
+
+  it('gives the trace context, several fields as one list', () => {
+    const fields = [
+      'traceparent: a',
+      'TRACEPARENT:b',
+      'TraceState:\t c=1 ',
+      'tracestate: d',
+      'traceparents: x',
+      'tracestat: y',
+    ];
+    const head = plainHead(PLAIN.replace('Host: g', ['Host: g', ...fields].join('\r\n')));
+    assert.deepEqual([head.traceparent, head.tracestate], ['a, b', 'c=1, d']);
   });
 
   it('may have no field but Host, and no body', () => {

@@ -1,5 +1,6 @@
 // Development certificates: kept while they serve, made anew when they do not.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,6 +12,9 @@ import { temporaryFolder } from '../support/scope.ts';
 
 const FIRST = audienceUri('first');
 const DAY_MS = 86_400_000;
+const OPENSSL = execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['openssl', 'openssl'], {
+  encoding: 'utf8',
+}).trim();
 
 const names = (path: string): string => new X509Certificate(readFileSync(path)).subjectAltName ?? '';
 
@@ -23,6 +27,12 @@ describe('development certificates', () => {
     const ca = new X509Certificate(readFileSync(made.clientCa));
     for (const path of [made.cert, made.producerCert])
       assert.ok(new X509Certificate(readFileSync(path)).verify(ca.publicKey));
+  });
+
+  it('pass the strict check of OpenSSL, which clients such as Python make', async () => {
+    const made = await developmentCertificates(temporaryFolder(), FIRST);
+    for (const certificate of [made.cert, made.producerCert])
+      execFileSync(OPENSSL, ['verify', '-x509_strict', '-CAfile', made.clientCa, certificate], { stdio: 'pipe' });
   });
 
   it('are kept for the same audience, and made anew for another', async () => {

@@ -85,7 +85,7 @@ describe('the notes of an event', () => {
       new Recorded('plain'),
       noted('both', { id: 'both' }),
       new Recorded('plain-too', 'q', { text: 'a\nb' }),
-      noted('\u{1F600}', { id: '/a \u{1F600}' }),
+      noted('\u{1F600}', { id: '/a \u{1F600}', traceparent: '00-a-b-01', tracestate: 'a=1, b' }),
       new Recorded('plain', 'p', { other: true }),
       new Recorded('both', 'q'),
     ];
@@ -101,7 +101,10 @@ describe('the notes of an event', () => {
       (await redis.entries(stream)).map(({ fields }) => fields),
       events.slice(0, 4).map(({ producer, text, notes }) => ({ producer, body: text, ...notes })),
     );
-    assert.equal((await queue.find('\u{1F600}', 'p')).kind, 'found');
+    const found = await queue.find('\u{1F600}', 'p');
+    assert.equal(found.kind === 'found' ? found.event.traceparent : found.kind, '00-a-b-01');
+    const bare = await queue.find('plain', 'p');
+    assert.equal(bare.kind === 'found' ? bare.event.traceparent : bare.kind, undefined);
   });
 });
 
@@ -232,7 +235,7 @@ describe('the id index', () => {
     await redis.command('SET', `{${stream}}:ids`, '1719999999990');
     assert.deepEqual(await queue.find('carried', 'p'), {
       kind: 'found',
-      event: { text: '{"n":1}', acceptedAtMs: 1_720_000_000_005 },
+      event: { text: '{"n":1}', acceptedAtMs: 1_720_000_000_005, traceparent: undefined },
     });
     assert.equal(await outcomeOf(queue, ['carried']), 'differing');
     assert.equal(await outcomeOf(queue, ['carried'], 'q'), 'conflict');

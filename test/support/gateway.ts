@@ -101,7 +101,11 @@ export class TestGateway extends TestProcess {
   }
 
   /** Starts one on a free port and waits until it listens. `env` overrides. */
-  static async start(redis: TestRedis, pki: Pki, env: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
+  static async start(
+    redis: Pick<TestRedis, 'uri'>,
+    pki: Pki,
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<TestGateway> {
     const gateway = new TestGateway(pki, {
       INGEST_QUEUE_URI: redis.uri,
       INGEST_GATEWAY_ADDR: '127.0.0.1:0',

@@ -106,7 +106,10 @@ export class MemoryQueue implements Queue {
     if (this.#closed) return Promise.resolve({ kind: 'unavailable' });
     const known = this.#known(id);
     if (known?.body === undefined || known.producer !== producer) return Promise.resolve({ kind: 'unknown' });
-    return Promise.resolve({ kind: 'found', event: { text: known.body, acceptedAtMs: known.acceptedAtMs } });
+    return Promise.resolve({
+      kind: 'found',
+      event: { text: known.body, acceptedAtMs: known.acceptedAtMs, traceparent: known.notes.traceparent },
+    });
   }
 
   state(): QueueState {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { TestProcess } from './gateway.ts';
 import type { StartOptions } from './scope.ts';
 
-export type ProgramName = 'ingest-gateway' | 'ingest-consumer' | 'ingest-send';
+export type ProgramName = 'ingest-gateway' | 'ingest-consumer' | 'ingest-dispatcher' | 'ingest-send';
 
 export interface ProgramOptions extends StartOptions {
   readonly env?: Readonly<Record<string, string>>;
@@ -25,8 +25,8 @@ export class Program extends TestProcess {
 
   /** The URL that its log says it listens on. */
   async listening(): Promise<string> {
-    const line = await this.line(/listening on https?:\/\//);
-    return /listening on (https?:\/\/[^\s"]+)/.exec(line)?.[1] ?? '';
+    const line = await this.line(/listening on \w+:\/\//);
+    return /listening on (\w+:\/\/[^\s"]+)/.exec(line)?.[1] ?? '';
   }
 
   /** SIGKILL, and waits for the end. Fine to call on a program that has ended. */

@@ -10,8 +10,8 @@ export function assertProblem(reply: Reply, status: number, code: string): void 
   assert.ok(reply.headers['x-request-id']);
   assert.equal(reply.json?.['code'], code, reply.body);
   assert.equal(reply.json['status'], status);
-  assert.equal(reply.json['retryable'], status === 503 || status === 500 || status === 408);
-  if (status === 503) assert.ok(Number(reply.headers['retry-after']) >= 1);
+  assert.equal(reply.json['retryable'], status === 503 || status === 500 || status === 429 || status === 408);
+  if (status === 503 || status === 429) assert.ok(Number(reply.headers['retry-after']) >= 1);
 }
 
 /** Runs `ask` and holds that the stream is as long after it as before. */

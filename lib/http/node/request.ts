@@ -77,6 +77,14 @@ export class NodeRequest implements HttpRequest {
     return fields;
   }
 
+  get traceparent(): string | undefined {
+    return this.#request.headers['traceparent'] as string | undefined;
+  }
+
+  get tracestate(): string | undefined {
+    return this.#request.headers['tracestate'] as string | undefined;
+  }
+
   get givenRequestId(): string | undefined {
     const given = this.#request.headers['x-request-id'];
     return typeof given === 'string' ? given : undefined;

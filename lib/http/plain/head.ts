@@ -24,6 +24,8 @@ export class RequestHead {
   authorization: string | undefined = undefined;
   requestId: string | undefined = undefined;
   cloudEventFields: HeaderField[] | undefined = undefined;
+  traceparent: string | undefined = undefined;
+  tracestate: string | undefined = undefined;
 
   constructor(method: 'GET' | 'POST', target: string) {
     this.method = method;
@@ -160,7 +162,15 @@ function takeField(head: RequestHead, text: string, name: number, colon: number,
     case 7:
       return !isNamed(text, name, colon, 'upgrade') && !isNamed(text, name, colon, 'trailer');
     case 10:
+      if (isNamed(text, name, colon, 'tracestate')) {
+        head.tracestate = joined(head.tracestate, valueOf(text, colon, end));
+        return true;
+      }
       return !isNamed(text, name, colon, 'connection') || valueOf(text, colon, end).toLowerCase() === 'keep-alive';
+    case 11:
+      if (isNamed(text, name, colon, 'traceparent'))
+        head.traceparent = joined(head.traceparent, valueOf(text, colon, end));
+      return true;
     case 12:
       if (isNamed(text, name, colon, 'content-type')) {
         if (head.contentType !== undefined) return false;
@@ -213,5 +223,9 @@ function valueOf(text: string, colon: number, end: number): string {
   while (to > from && isBlank(text.charCodeAt(to - 1))) to -= 1;
   return text.slice(from, to);
 }
+
+/** A list of which there was a part before (RFC 9110, section 5.3). */
+const joined = (before: string | undefined, more: string): string =>
+  before === undefined ? more : `${before}, ${more}`;
 
 const isBlank = (code: number): boolean => code === SPACE || code === TAB;

@@ -74,6 +74,14 @@ export class PlainRequest implements HttpRequest {
     return this.#head.cloudEventFields;
   }
 
+  get traceparent(): string | undefined {
+    return this.#head.traceparent;
+  }
+
+  get tracestate(): string | undefined {
+    return this.#head.tracestate;
+  }
+
   get givenRequestId(): string | undefined {
     return this.#head.requestId;
   }

@@ -51,7 +51,7 @@ export function parseCommand<T extends OptionTable>(args: readonly string[], opt
 }
 
 /** The values of GATE_OPTIONS as parsed. */
-export type GateValues = {
+type GateValues = {
   [Name in keyof typeof GATE_OPTIONS]?:
     ((typeof GATE_OPTIONS)[Name]['type'] extends 'boolean' ? boolean : string) | undefined;
 };

@@ -14,7 +14,7 @@ import { SARIF_RESULTS_MAX } from '../convert/to-sarif.ts';
 import { summaryLines } from '../convert/to-summary.ts';
 import { exitReason } from './exit-code.ts';
 
-export interface OutputValues {
+interface OutputValues {
   readonly format?: string[] | undefined;
   readonly to?: string[] | undefined;
   readonly output?: string | undefined;
@@ -32,7 +32,7 @@ interface Target {
 }
 
 /** The documents of a run. */
-export interface OutputPlan {
+interface OutputPlan {
   readonly targets: Target[];
   readonly options: ConvertOptions;
 }

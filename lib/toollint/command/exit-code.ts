@@ -7,8 +7,8 @@ export const EXIT_FINDINGS = 1;
 /** Usage, configuration, input or output, an unusable baseline, an error of the program itself. */
 export const EXIT_FAILURE = 2;
 /** The analysis did not run to its end. */
-export const EXIT_INCOMPLETE = 3;
-export const EXIT_NO_FILES = 4;
+const EXIT_INCOMPLETE = 3;
+const EXIT_NO_FILES = 4;
 export const EXIT_INTERRUPTED = 130;
 /** The reader of standard output has gone. */
 export const EXIT_OUTPUT_CLOSED = 141;

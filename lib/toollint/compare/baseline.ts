@@ -39,14 +39,14 @@ export interface Baseline {
 }
 
 /** What the new report is, as far as it decides whether the baseline fits. */
-export interface BaselineUser {
+interface BaselineUser {
   readonly tool: ReportHeader['tool'];
   readonly profile: string | null;
   readonly quiet: boolean;
 }
 
 /** How a baseline is read. */
-export interface BaselineOptions {
+interface BaselineOptions {
   /** Old path -> new path: its findings are those of the renamed files. */
   readonly renames?: ReadonlyMap<string, string> | undefined;
   /** Take a document that is valid by the specification, but not consistent. */

@@ -7,7 +7,7 @@ import { findingSchema, type Finding, headerProperties, type ReportHeader } from
 import type { TSchema } from '@sinclair/typebox';
 
 /** Called with the advice's name, a JSON Pointer and a sentence. */
-export type AdviceSink = (code: string, pointer: string, message: string) => void;
+type AdviceSink = (code: string, pointer: string, message: string) => void;
 
 // RFC 3339, section 5.6.
 const TIMESTAMP =

@@ -3,26 +3,11 @@
 // with a JSON Pointer; the first that leaves no way to go on stops the reading.
 //
 // Memory: one value and one chunk. It knows nothing of the schema beyond the name `findings`.
+import { ByteOrderMark } from './byte-order-mark.ts';
+import type { DocumentVisitor, TextProblem } from './document-visitor.ts';
 import { JsonWindow, MAX_DEPTH, MAX_VALUE_BYTES } from './json-window.ts';
 import { countNames } from './name-count.ts';
 import { jsonProblems, pointerToken } from './strict-json.ts';
-
-/** Something wrong with the text. `pointer` is '' for the document itself. */
-export interface TextProblem {
-  readonly code: 'syntax' | 'encoding' | 'root' | 'too-deep' | 'too-long' | 'duplicate-member' | 'inexact-number';
-  readonly pointer: string;
-  readonly message: string;
-}
-
-/** Receives the document's parts, in the order of the text. */
-export interface DocumentVisitor {
-  /** A top-level member; for `findings` only when it is not an array. */
-  member(name: string, value: unknown): void;
-  /** `findings` is an array and begins here. */
-  findingsBegin(): void;
-  finding(value: unknown, index: number): void;
-  problem(problem: TextProblem): void;
-}
 
 type State =
   | 'root'
@@ -37,7 +22,6 @@ type State =
   | 'end'
   | 'stopped';
 
-const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 const QUOTE = 0x22;
 const COMMA = 0x2c;
 const COLON = 0x3a;
@@ -48,9 +32,6 @@ const CLOSE_OBJECT = 0x7d;
 
 /** Push parser for one document. */
 export class DocumentParser {
-  /** Whether the text began with a byte order mark, which readers accept and writers never write. */
-  sawByteOrderMark = false;
-
   readonly #visitor: DocumentVisitor;
   readonly #window = new JsonWindow();
   readonly #names = new Set<string>();
@@ -58,11 +39,16 @@ export class DocumentParser {
   #reading = false;
   #memberName = '';
   #findings = 0;
-  #head: Buffer | undefined = Buffer.alloc(0);
+  readonly #mark = new ByteOrderMark();
   #ended = false;
 
   constructor(visitor: DocumentVisitor) {
     this.#visitor = visitor;
+  }
+
+  /** Whether the text began with a byte order mark. */
+  get sawByteOrderMark(): boolean {
+    return this.#mark.seen;
   }
 
   /** Whether more bytes can still change anything. */
@@ -72,17 +58,14 @@ export class DocumentParser {
 
   push(chunk: Uint8Array): void {
     if (this.#state === 'stopped') return;
-    const bytes = this.#afterByteOrderMark(chunk);
+    const bytes = this.#mark.after(chunk);
     if (bytes !== undefined) this.#feed(bytes);
   }
 
   /** The text ends here. */
   end(): void {
-    if (this.#head !== undefined) {
-      const bytes = this.#head;
-      this.#head = undefined;
-      this.#feed(bytes);
-    }
+    const held = this.#mark.held();
+    if (held !== undefined) this.#feed(held);
     if (this.#state === 'stopped') return;
     this.#ended = true;
     if (!this.#window.finish()) {
@@ -101,19 +84,6 @@ export class DocumentParser {
   #feed(bytes: Uint8Array): void {
     if (this.#window.push(bytes)) this.#advance();
     else this.#stop('encoding', '', 'the text is not UTF-8');
-  }
-
-  /** Holds back the first bytes until it is known whether they are a byte order mark. */
-  #afterByteOrderMark(chunk: Uint8Array): Uint8Array | undefined {
-    if (this.#head === undefined) return chunk;
-    const head = Buffer.concat([this.#head, chunk]);
-    if (head.length < BYTE_ORDER_MARK.length) {
-      this.#head = head;
-      return undefined;
-    }
-    this.#head = undefined;
-    this.sawByteOrderMark = head.subarray(0, 3).equals(BYTE_ORDER_MARK);
-    return this.sawByteOrderMark ? head.subarray(3) : head;
   }
 
   #stop(code: TextProblem['code'], pointer: string, message: string): void {

@@ -21,7 +21,7 @@ export function isReserved(ruleId: string): boolean {
 export type InvariantSink = (number: number, pointer: string, message: string) => void;
 
 /** The header members that findings are held against. */
-export type FindingContext = Pick<ReportHeader, 'scan' | 'selection'>;
+type FindingContext = Pick<ReportHeader, 'scan' | 'selection'>;
 
 /** Checks a stream of findings. */
 export class FindingConsistency {

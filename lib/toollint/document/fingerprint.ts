@@ -18,31 +18,26 @@ import type { Finding } from './report-schema.ts';
 const LONG_LINE_UNITS = 1024;
 const WINDOW_UNITS = 128;
 
-/** What identifies a finding. Lines and columns are 1-based; columns count UTF-16 units. */
-export interface FingerprintSubject {
+/** What identifies a finding, apart from its place. */
+interface FingerprintContent {
   readonly scope: Finding['location']['scope'];
   readonly ruleId: string;
   /** `discriminatorOf` gives it. */
   readonly discriminator: string;
-  /** Relative to the root, '/' between segments, NFC; '' for project scope. */
-  readonly path: string;
   /** Source line and flagged part, already normalised; '' where there is none. */
   readonly lineText: string;
   readonly flaggedText: string;
 }
 
-/** 64 lower-case hex digits. */
-export function fingerprintOf(subject: FingerprintSubject): string {
-  return contentHalf(subject) + placeHalf(subject.scope, subject.path);
-}
-
-/** The half that names the finding's content. */
-export function contentHalf(subject: Omit<FingerprintSubject, 'path'>): string {
-  const { scope, ruleId, discriminator, lineText, flaggedText } = subject;
+/** The half that names the finding's content: 32 lower-case hex digits. */
+export function contentHalf({ scope, ruleId, discriminator, lineText, flaggedText }: FingerprintContent): string {
   return digest([FINGERPRINT_VERSION, scope, ruleId, discriminator, lineText, flaggedText]);
 }
 
-/** The half that names the place; the same for all findings of one file. */
+/**
+ * The half that names the place, 32 lower-case hex digits; the same for all findings of one file. `path` is relative to
+ * the root, with '/' between segments and in NFC; '' for project scope.
+ */
 export function placeHalf(scope: Finding['location']['scope'], path: string): string {
   return digest([FINGERPRINT_VERSION, scope, path]);
 }
@@ -59,7 +54,7 @@ export function discriminatorOf(messageId: string | undefined, message: string, 
 }
 
 /** Runs of blanks become one space; none at the ends. */
-export function collapseBlanks(text: string): string {
+function collapseBlanks(text: string): string {
   return text.replace(/\s+/gu, ' ').trim();
 }
 

@@ -7,7 +7,7 @@ import type { Diagnostic, ReportHeader } from './report-schema.ts';
 import { pathFault } from './report-path.ts';
 
 /** What was counted in the findings. */
-export type FindingCounts = Pick<FindingConsistency, 'total' | 'bySeverity' | 'fileScoped' | 'firstFileScoped'>;
+type FindingCounts = Pick<FindingConsistency, 'total' | 'bySeverity' | 'fileScoped' | 'firstFileScoped'>;
 
 /** Tells every contradiction of the header to the sink. */
 export function checkHeader(header: ReportHeader, findings: FindingCounts, sink: InvariantSink): void {

@@ -18,7 +18,7 @@ export const MAX_VALUE_BYTES = 500_000_000;
 const FIRST_WINDOW_BYTES = 1 << 20;
 
 /** Why a scan cannot go on. */
-export type ScanFailure = 'too-deep' | 'too-long';
+type ScanFailure = 'too-deep' | 'too-long';
 
 /** Growing window with one value in progress. */
 export class JsonWindow {

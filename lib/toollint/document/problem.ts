@@ -1,7 +1,7 @@
 // One thing that is wrong, or could be better, in a report; and a bounded list of such things.
 
 /** `schema`: the document is malformed. `consistency`: its members contradict each other. `advice`: neither. */
-export type ProblemLevel = 'schema' | 'consistency' | 'advice';
+type ProblemLevel = 'schema' | 'consistency' | 'advice';
 
 export interface Problem {
   readonly level: ProblemLevel;

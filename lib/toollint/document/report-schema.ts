@@ -85,14 +85,12 @@ export const headerProperties = {
   }),
 };
 
-/** The document without `findings`. */
-export const headerSchema = open(headerProperties);
-
 /** The whole document. */
-export const reportSchema = open({ ...headerProperties, findings: Type.Array(findingSchema) });
+const reportSchema = open({ ...headerProperties, findings: Type.Array(findingSchema) });
 
 export type Report = Static<typeof reportSchema>;
-export type ReportHeader = Static<typeof headerSchema>;
+/** The document without `findings`. */
+export type ReportHeader = { [Name in keyof typeof headerProperties]: Static<(typeof headerProperties)[Name]> };
 export type Finding = Static<typeof findingSchema>;
 export type Diagnostic = Static<typeof diagnosticSchema>;
 export type Scan = ReportHeader['scan'];

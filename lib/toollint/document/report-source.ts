@@ -1,7 +1,8 @@
 // A report that verbs work on: its header at hand, its findings as often as wanted, a batch at a time, so that memory
 // does not follow the number of findings.
 import type { ByteSource } from './byte-source.ts';
-import { DocumentParser, type TextProblem } from './document-parser.ts';
+import { DocumentParser } from './document-parser.ts';
+import type { TextProblem } from './document-visitor.ts';
 import { ReportFailure } from './failure.ts';
 import type { Finding, ReportHeader } from './report-schema.ts';
 
@@ -15,7 +16,7 @@ export interface ReportSource {
 }
 
 /** What an input must be besides well-formed. */
-export interface OpenOptions {
+interface OpenOptions {
   /** Default true: invariants too, except the numbering of occurrences, which nothing reads. */
   readonly consistency?: boolean;
   readonly signal?: AbortSignal | undefined;

@@ -33,7 +33,7 @@ async function* linesOf(report: ReportSource): AsyncGenerator<readonly string[]>
 }
 
 /** Everything up to the opening bracket of `findings`, two members' worth of indentation kept small for diffs. */
-export function headerText(header: ReportHeader): string {
+function headerText(header: ReportHeader): string {
   const lines = HEADER_NAMES.map(
     (name) => `"${name}": ${JSON.stringify(inOrder(HEADER_ORDER[name], header[name]))},\n`,
   );

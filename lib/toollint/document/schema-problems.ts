@@ -4,7 +4,7 @@ import { type TSchema } from '@sinclair/typebox';
 import { Errors, type ValueError, ValueErrorType } from '@sinclair/typebox/errors';
 
 /** One contradiction to the schema. */
-export interface SchemaProblem {
+interface SchemaProblem {
   readonly pointer: string;
   readonly message: string;
 }

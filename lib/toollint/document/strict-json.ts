@@ -1,12 +1,13 @@
 // A JSON reader that tells what JSON.parse keeps to itself: where the text stops being JSON, which member stands
-// twice, and which number is not the number that a reader gets. It runs only after the quick scan (document-parser.ts)
-// or JSON.parse has found something odd, so it is written for exact answers and not for speed.
+// twice, and which number is not the number that a reader gets. It runs only after the quick scan (json-window.ts)
+// or JSON.parse has found something odd, so it is written for exact answers and not for speed: for a million findings
+// with JSON.parse 17 s, where JSON.parse and the count of names take 1.9 (bench/toollint/structures.ts).
 //
 // Limits: the caller has bounded the nesting. Numbers that are not integers may be rounded (0.1 is no binary
 // fraction); a literal is inexact when it overflows or when rounding makes or changes an integer.
 
 /** One thing wrong with a piece of JSON text. `offset` counts UTF-16 units from the start of the text. */
-export interface JsonProblem {
+interface JsonProblem {
   readonly code: 'syntax' | 'duplicate-member' | 'inexact-number';
   readonly pointer: string;
   readonly message: string;

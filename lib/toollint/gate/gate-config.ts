@@ -16,7 +16,7 @@ export const METRICS = [
   'files',
 ] as const;
 
-export const OPERATORS = ['>', '>=', '<', '<=', '==', '!='] as const;
+const OPERATORS = ['>', '>=', '<', '<=', '==', '!='] as const;
 
 /** What a violated condition makes of the gate. */
 export const LEVELS = ['fail', 'warn'] as const;
@@ -50,7 +50,7 @@ export const BUILT_IN_GATES: readonly GateConfig[] = [
 ];
 
 /** What the command line says of a gate. */
-export interface GateRequest {
+interface GateRequest {
   readonly name?: string | undefined;
   /** Text of the file with gates, and its name for messages. */
   readonly config?: { text: string; file: string } | undefined;

@@ -4,7 +4,7 @@
 /** Names for `--profile`. */
 export const PROFILE_NAMES = ['recommended', 'strict', 'none'] as const;
 
-export type ProfileName = (typeof PROFILE_NAMES)[number];
+type ProfileName = (typeof PROFILE_NAMES)[number];
 
 /** What a profile consists of. */
 export interface BundledProfile {

@@ -9,7 +9,7 @@ import { messageOf } from '../document/failure.ts';
 /** Decides whether a rule takes part in a run. */
 export type RuleFilter = (ruleId: string) => boolean;
 
-export interface IsolationRequest<T> {
+interface IsolationRequest<T> {
   run(filter: RuleFilter): Promise<T>;
   /** The rule that an error blames, if it tells. */
   culpritOf(error: unknown): string | undefined;

@@ -12,7 +12,7 @@ import type { Finding } from '../document/report-schema.ts';
 const SNIPPET_UNITS_MAX = 200;
 
 /** What the findings of one file are made from. */
-export interface FileFindingsRequest {
+interface FileFindingsRequest {
   readonly path: string;
   readonly text: string;
   readonly messages: readonly EngineMessage[];

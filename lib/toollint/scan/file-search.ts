@@ -105,7 +105,7 @@ async function startAt(root: string, absolute: string, entry: Stats): Promise<St
 }
 
 /** Report path of an absolute path; undefined outside the root. */
-export function relativeTo(root: string, absolute: string): string | undefined {
+function relativeTo(root: string, absolute: string): string | undefined {
   const path = relative(root, absolute);
   if (path === '..' || path.startsWith(`..${sep}`) || isAbsolute(path)) return undefined;
   return path === '' ? '.' : path.split(sep).join('/').normalize('NFC');

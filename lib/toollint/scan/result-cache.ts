@@ -15,7 +15,7 @@ import type { EngineMessage } from './lint-engine.ts';
 const FORMAT = 'toollint-cache/1';
 
 /** What is kept of a file: everything that a scan asks of the linter. */
-export interface KnownFile {
+interface KnownFile {
   readonly messages: readonly EngineMessage[];
   readonly suppressed: readonly EngineMessage[];
   readonly ran: readonly string[];

@@ -22,7 +22,7 @@ import type { ScanOptions, ScanOutcome } from './scan-options.ts';
 import { readSource } from './source-file.ts';
 import { suppress, type Suppressions } from './suppressions.ts';
 
-export interface ScanRunParts {
+interface ScanRunParts {
   readonly options: ScanOptions;
   readonly root: string;
   readonly prefix: PathPrefix;

@@ -10,7 +10,7 @@ import { isUnder, sortedUnique } from '../document/report-path.ts';
 import type { PathPrefix } from './path-prefix.ts';
 import type { Scan } from '../document/report-schema.ts';
 
-export interface ScopeRequest {
+interface ScopeRequest {
   readonly root: string;
   readonly starts: readonly Start[];
   /** What the command line lets in. */
@@ -25,7 +25,7 @@ export interface ScopeRequest {
 }
 
 /** The scope members of `scan`. */
-export type ScanScope = Pick<Scan, 'target' | 'include' | 'exclude'>;
+type ScanScope = Pick<Scan, 'target' | 'include' | 'exclude'>;
 
 /** Target and patterns, sorted; the same for any order of the arguments. */
 export async function scanScope(request: ScopeRequest): Promise<ScanScope> {

@@ -7,7 +7,7 @@ import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs
 import { errnoOf } from '../document/failure.ts';
 
 /** The longest source that is read: a syntax tree takes many times the memory of its text. */
-export const SOURCE_BYTES_MAX = 32 << 20;
+const SOURCE_BYTES_MAX = 32 << 20;
 
 /** The text (invalid UTF-8 decoded as U+FFFD, byte order mark kept) or why there is none. */
 export function readSource(absolute: string): { text: string } | { fault: string } {

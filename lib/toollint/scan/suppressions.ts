@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { errnoOf, messageOf, ReportFailure } from '../document/failure.ts';
 import type { EngineMessage } from './lint-engine.ts';
 
-export const SUPPRESSIONS_FILE = 'eslint-suppressions.json';
+const SUPPRESSIONS_FILE = 'eslint-suppressions.json';
 
 /** Path -> rule -> how many errors. */
 export type Suppressions = Readonly<Record<string, Readonly<Record<string, { readonly count: number }>>>>;

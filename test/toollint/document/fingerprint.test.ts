@@ -1,12 +1,8 @@
 // The fingerprint toolLint/v1: the published vectors, and what may and may not change it.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import {
-  discriminatorOf,
-  fingerprintOf,
-  flaggedTexts,
-  sourceLines,
-} from '../../../lib/toollint/document/fingerprint.ts';
+import { discriminatorOf, flaggedTexts, sourceLines } from '../../../lib/toollint/document/fingerprint.ts';
+import { fingerprintOf } from '../support/samples.ts';
 
 describe('the fingerprint', () => {
   it('is that of the published vectors', () => {

@@ -260,6 +260,26 @@ describe('a gate', () => {
     );
   });
 
+  it('has the limits of the command line: a count at the limit passes, one above fails', async () => {
+    const report = sampleReport(
+      [error, warning, sampleFinding({ line: 5 }), sampleFinding({ severity: 'info' })],
+      (r) => {
+        r.selection.baseline = { newIssues: 4, unchanged: 0, fixed: 0 };
+      },
+    );
+    for (const [option, count] of [
+      ['--max-errors', 1],
+      ['--max-warnings', 2],
+      ['--max-infos', 1],
+      ['--max-new', 4],
+    ] as const) {
+      assert.equal((await gated(report, [option, String(count)])).gate?.status, 'passed', option);
+      assert.equal((await gated(report, [option, String(count - 1)])).gate?.status, 'failed', option);
+    }
+    const both = await gated(report, ['--gate', 'new-code', '--max-infos', '0']);
+    assert.equal(both.gate?.message, 'newIssues 4 > 0 (fail); infos 1 > 0 (fail)');
+  });
+
   it('takes limits in plain digits only', async () => {
     for (const option of ['--max-errors', '--max-warnings', '--max-infos', '--max-new']) {
       for (const value of ['abc', '-1', '1e9', '', ' 1', '1.0', '0x1', '99999999999999999999']) {

@@ -1,8 +1,13 @@
 // Reports for tests: a valid one with something in every member, and ways to make others from it.
 import assert from 'node:assert/strict';
-import { fingerprintOf } from '../../../lib/toollint/document/fingerprint.ts';
+import { contentHalf, placeHalf } from '../../../lib/toollint/document/fingerprint.ts';
 import type { Finding, Report, Severity } from '../../../lib/toollint/document/report-schema.ts';
 import { memorySource, validate } from '../../../lib/toollint/toollint.ts';
+
+/** A whole fingerprint. */
+export function fingerprintOf(subject: Parameters<typeof contentHalf>[0] & { path: string }): string {
+  return contentHalf(subject) + placeHalf(subject.scope, subject.path);
+}
 
 /** What a sample finding differs in. */
 export interface FindingSketch {

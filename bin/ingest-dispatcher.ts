@@ -1,0 +1,204 @@
+// The dispatcher's process (RFC 014): start in order, stop in order, exit codes. The only place that names its adapters.
+import { readDispatcherConfig, type DispatcherConfig } from '../lib/dispatcher/config.ts';
+import { Dispatcher, QUEUES, Traffic, type QueueName } from '../lib/dispatcher/dispatcher.ts';
+import { dispatcherMetrics, type DispatcherMetrics } from '../lib/dispatcher/metrics.ts';
+import { Sessions, type Credentials } from '../lib/dispatcher/sessions.ts';
+import type { AddressInfo } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
+import { clientRefusal } from '../lib/identity/accepted-client.ts';
+import { loadTlsMaterial, TlsMaterialError, watchTlsMaterial, type TlsMaterial } from '../lib/identity/tls-material.ts';
+import { addressText, type BindAddress } from '../lib/process/env.ts';
+import type { Log } from '../lib/process/log.ts';
+import { maskedUri } from '../lib/process/masked-uri.ts';
+import { EXIT, StartFailure } from '../lib/process/program.ts';
+import { settingsHelp } from '../lib/process/settings-text.ts';
+import { onStopSignals } from '../lib/process/shutdown.ts';
+import { QueueServer } from '../lib/redis/queue-server.ts';
+import { inspectQueue } from './check-connect.ts';
+import { openQueue } from './queue-adapter.ts';
+import { bindFailure, startDaemon } from './start.ts';
+
+const NAME = 'ingest-dispatcher';
+const QUEUE_START_MS = 5_000;
+const LOOK_MS = 25;
+const QUEUE_KEYS = ['INGEST_DISPATCH_QUEUE_A_URI', 'INGEST_DISPATCH_QUEUE_B_URI'] as const;
+const LOOPBACK = /^(127\.|::1$|localhost$)/;
+
+const HELP = `${NAME}: takes events from gateways and puts each on one of two queues, by the hash of its id (RFC 014).
+
+  ${NAME}                  start, with the configuration in the environment
+  ${NAME} --check          look at the configuration and the files it names; start nothing; exit 0 or 2
+  ${NAME} --check=connect  also connect to both queues (exit 4), and say what is there
+  ${NAME} --version        print the version
+  ${NAME} --help           print this
+
+${settingsHelp('dispatcher')}
+Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 neither queue takes events at start.
+`;
+
+await startDaemon({ name: NAME, help: HELP, read: readDispatcherConfig, check, connect, run });
+
+async function check(config: DispatcherConfig): Promise<void> {
+  await tlsMaterial(config);
+}
+
+async function connect(config: DispatcherConfig, found: (line: string) => void): Promise<void> {
+  for (const [at, uri] of config.queueUris.entries()) {
+    const about = inspectQueue(uri, 1, QUEUE_KEYS[at]).catch((cause: unknown) => {
+      if (!(cause instanceof StartFailure && cause.message.includes('NOAUTH'))) throw cause;
+      return `queue ${maskedUri(uri)}: asks for credentials, which gateways bring`;
+    });
+    found(await about);
+  }
+}
+
+async function run(config: DispatcherConfig, log: Log): Promise<void> {
+  let material = await tlsMaterial(config);
+  const metrics = dispatcherMetrics();
+  const sessions = sessionsOf(config, metrics, log);
+  const server = new QueueServer({
+    anonymous: sessions.anonymous,
+    authenticate: (user, password) => sessions.authenticate(user, password),
+    tls:
+      material === undefined || config.tls === undefined
+        ? undefined
+        : { context: material.context, refusal: admission(config.tls.clients, () => material) },
+    log,
+  });
+  metrics.connections.read(() => server.connections);
+  metrics.certificateExpiry.readEach(() =>
+    (material?.expiry ?? []).map(({ file, atMs }) => ({
+      labels: { file },
+      value: Math.round((atMs - Date.now()) / 1000),
+    })),
+  );
+  const tlsWatch =
+    config.tls === undefined
+      ? undefined
+      : watchTlsMaterial({
+          files: config.tls,
+          log,
+          onChange: (changed) => {
+            material = changed;
+            const closed = server.replaceTls(changed.context);
+            if (closed > 0)
+              log.warn({ connections: closed }, 'closed connections of gateways that are not admitted any more');
+            metrics.tlsReloads.add();
+          },
+          onRefused: () => metrics.tlsReloadFailures.add(),
+        });
+  let stopping = false;
+  const endpoints = createProcessEndpoints({
+    draining: () => stopping,
+    unready: () => sessions.trouble,
+    unavailable: () => [],
+    metrics: () => metrics.registry.metrics(),
+    metricsType: metrics.registry.contentType,
+  });
+  await startQueues(config, sessions);
+  const admin = await bound('INGEST_ADMIN_ADDR', config.adminAddress, (address) => endpoints.listen(address));
+  log.info(`process endpoints on http://${admin}`);
+  const address = await bound('INGEST_DISPATCH_ADDR', config.address, ({ host, port }) => server.listen(host, port));
+  if (config.tls === undefined && !LOOPBACK.test(config.address.host))
+    log.warn('gateways connect without TLS: whoever reaches this address can put events on the queues');
+
+  if (tlsWatch !== undefined) process.on('SIGHUP', () => void tlsWatch.now(true));
+  onStopSignals({
+    deadlineMs: config.drainTimeoutMs,
+    exit: (code) => process.exit(code),
+    onSecondSignal: (signal) => log.warn({ signal }, 'second signal: ending at once'),
+    onDeadline: () => log.warn('the drain time-out is over: closing what is left'),
+    onFailure: (cause) => log.fatal({ err: cause }, 'stopping failed'),
+    stop: async (signal) => {
+      log.info({ signal }, 'stopping');
+      stopping = true;
+      tlsWatch?.stop();
+      await server.drain();
+      await sessions.close();
+      await endpoints.close();
+      log.info('stopped');
+    },
+  });
+  log.info(`listening on dispatcher${config.tls === undefined ? '' : 's'}://${address}`);
+}
+/** A dispatcher over both queues for each user; what is in flight is bounded over all of them. */
+function sessionsOf(config: DispatcherConfig, metrics: DispatcherMetrics, log: Log): Sessions {
+  const traffic = QUEUES.map((name) => new Traffic(metrics.outcomes[name]));
+  const lane = (at: 0 | 1, credentials: Credentials | undefined) => {
+    const name: QueueName = QUEUES[at];
+    const { connection, queue } = openQueue({
+      uri: uriWith(config.queueUris[at], credentials),
+      name: NAME,
+      log: log.child({ queue: name }),
+      enqueueTimeoutMs: config.shedMs,
+      durability: config.queueDurability,
+      unlandedMs: config.unlandedMs,
+      onLost: (events) => metrics.lost.add(events),
+    });
+    connection.open();
+    return { name, queue, traffic: traffic[at] as Traffic };
+  };
+  const sessions = new Sessions((credentials) => new Dispatcher([lane(0, credentials), lane(1, credentials)]));
+  metrics.queueUp.readEach(() =>
+    QUEUES.map((queue) => ({ labels: { queue }, value: sessions.takesEvents(queue) ? 1 : 0 })),
+  );
+  metrics.eventsInFlight.read(() => traffic.reduce((sum, { events }) => sum + events, 0));
+  return sessions;
+}
+
+function uriWith(uri: string, credentials: Credentials | undefined): string {
+  if (credentials === undefined) return uri;
+  const url = new URL(uri);
+  url.username = encodeURIComponent(credentials.user ?? '');
+  url.password = encodeURIComponent(credentials.password);
+  return url.href;
+}
+
+/** Waits until one queue takes events. Throws a StartFailure when neither does in time. */
+async function startQueues(config: DispatcherConfig, sessions: Sessions): Promise<void> {
+  const deadline = performance.now() + QUEUE_START_MS;
+  while (sessions.trouble !== undefined) {
+    if (performance.now() > deadline) {
+      const keys = QUEUE_KEYS.map((key, at) => `${key}=${maskedUri(config.queueUris[at as 0 | 1])}`);
+      throw new StartFailure(
+        EXIT.queue,
+        `${keys.join(', ')}: neither queue takes events (${sessions.trouble}); check that the servers run, are reachable and can be written to`,
+      );
+    }
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
+}
+
+/** Who is admitted, by the trust that is in use now. */
+function admission(
+  names: readonly string[],
+  material: () => TlsMaterial | undefined,
+): (socket: TLSSocket) => string | undefined {
+  return (socket) => {
+    const current = material();
+    return current === undefined ? 'there is no trust' : clientRefusal(socket, current.trust, names);
+  };
+}
+
+async function bound(
+  key: 'INGEST_ADMIN_ADDR' | 'INGEST_DISPATCH_ADDR',
+  wanted: BindAddress,
+  listen: (address: BindAddress) => Promise<AddressInfo>,
+): Promise<string> {
+  try {
+    const { address, port } = await listen(wanted);
+    return addressText({ host: address, port });
+  } catch (cause) {
+    throw bindFailure(key, wanted, cause);
+  }
+}
+
+async function tlsMaterial({ tls }: DispatcherConfig): Promise<TlsMaterial | undefined> {
+  try {
+    return tls === undefined ? undefined : await loadTlsMaterial(tls);
+  } catch (cause) {
+    if (cause instanceof TlsMaterialError) throw new StartFailure(EXIT.configuration, cause.message);
+    throw cause;
+  }
+}

@@ -1,0 +1,53 @@
+// The spans of landing: one for each event whose producer records its trace, in that trace.
+//
+// Names and attributes follow OpenTelemetry's semantic conventions for messaging.
+import { isSampled } from '../ingest/trace-context.ts';
+import type { Tracing } from '../telemetry/tracing.ts';
+import type { EnteredEvent, Rejection } from './quarantine.ts';
+
+/** The values of `messaging.system`, `messaging.destination.name` and `messaging.consumer.group.name`. */
+export interface ReadQueue {
+  readonly system: string;
+  readonly destination: string;
+  readonly group: string;
+}
+
+export class LandingSpans {
+  readonly #tracing: Tracing;
+  readonly #queue: ReadQueue;
+
+  constructor(tracing: Tracing, queue: ReadQueue) {
+    this.#tracing = tracing;
+    this.#queue = queue;
+  }
+
+  /** A transaction is over that began at `startMs` (Unix milliseconds). */
+  ended(entries: readonly (EnteredEvent | Rejection)[], startMs: number): void {
+    const endMs = Date.now();
+    for (const entry of entries) {
+      const { traceparent, tracestate } = entry;
+      if (traceparent === undefined || !isSampled({ traceparent })) continue;
+      const { system, destination, group } = this.#queue;
+      const error = 'code' in entry ? entry.code : undefined;
+      this.#tracing.record({
+        name: `process ${destination}`,
+        kind: 'consumer',
+        parent: { traceparent, tracestate },
+        startMs,
+        endMs,
+        attributes: {
+          'messaging.system': system,
+          'messaging.destination.name': destination,
+          'messaging.consumer.group.name': group,
+          'messaging.operation.name': 'process',
+          'messaging.operation.type': 'process',
+          'messaging.message.body.size': entry.body.length,
+          'ingest.producer': entry.producer,
+          ...(entry.id === undefined ? {} : { 'messaging.message.id': entry.id }),
+          ...(error === undefined ? {} : { 'error.type': error }),
+        },
+        error,
+      });
+    }
+  }
+}

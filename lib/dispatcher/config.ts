@@ -1,0 +1,102 @@
+// The dispatcher's configuration, made of its settings (lib/process/settings.ts has every key, default and bound), and the
+// rules between keys.
+//
+// Read once; the result is frozen. It holds no credentials: a queue's URI with a user or a password is a problem.
+import { Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';
+
+const HOUR_MS = 3_600_000;
+
+/** Where the process endpoints are, when INGEST_ADMIN_ADDR does not say. */
+const ADMIN_ADDRESS: BindAddress = Object.freeze({ host: '127.0.0.1', port: 9465 });
+
+/** Paths of PEM files, and the names of the gateways that are admitted. */
+export interface DispatcherTls {
+  readonly cert: string;
+  readonly key: string;
+  readonly clientCa: string;
+  readonly clientCrl?: string;
+  readonly clients: readonly string[];
+}
+
+export interface DispatcherConfig {
+  readonly address: BindAddress;
+  readonly adminAddress: BindAddress;
+  readonly queueUris: readonly [even: string, odd: string];
+  readonly queueDurability: 'warn' | 'require';
+  /** How long a queue keeps what has not landed, in milliseconds. */
+  readonly unlandedMs: number;
+  /** Undefined: plain connections. */
+  readonly tls: DispatcherTls | undefined;
+  /** How long a queue may take, in milliseconds. */
+  readonly shedMs: number;
+  /** How long a stop may take, in milliseconds. */
+  readonly drainTimeoutMs: number;
+}
+
+/** The configuration, or undefined when the report holds problems. */
+export function readDispatcherConfig(environment: Environment): ReadConfig<DispatcherConfig> {
+  const settings = new Settings(environment, 'dispatcher');
+  const config = {
+    address: settings.get('INGEST_DISPATCH_ADDR'),
+    adminAddress: settings.get('INGEST_ADMIN_ADDR') ?? ADMIN_ADDRESS,
+    queueUris: [
+      queueUri(settings, 'INGEST_DISPATCH_QUEUE_A_URI'),
+      queueUri(settings, 'INGEST_DISPATCH_QUEUE_B_URI'),
+    ] as const,
+    queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
+    unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
+    tls: tls(settings),
+    shedMs: settings.get('INGEST_SHED_MS'),
+    drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
+  };
+  const enqueueTimeoutMs = settings.get('INGEST_ENQUEUE_TIMEOUT_MS');
+  if (settings.given('INGEST_ENQUEUE_TIMEOUT_MS') && config.shedMs >= enqueueTimeoutMs) {
+    settings.problem(
+      'INGEST_SHED_MS',
+      `expected less than INGEST_ENQUEUE_TIMEOUT_MS (${enqueueTimeoutMs}): gateways wait that long for this program`,
+      String(config.shedMs),
+    );
+  }
+  const report = settings.report();
+  return { config: report.problems.length === 0 ? Object.freeze(config) : undefined, report, log: settings.log };
+}
+
+function queueUri(settings: Settings, key: 'INGEST_DISPATCH_QUEUE_A_URI' | 'INGEST_DISPATCH_QUEUE_B_URI'): string {
+  const uri = settings.get(key) ?? '';
+  if (uri !== '' && /^[^/]*\/\/[^/]*@/.test(uri)) {
+    settings.problem(
+      key,
+      "expected no user and no password: what a gateway's INGEST_QUEUE_URI has of them is handed on to the queues",
+      uri,
+    );
+  }
+  return uri;
+}
+
+function tls(settings: Settings): DispatcherTls | undefined {
+  const files = {
+    cert: settings.get('INGEST_TLS_CERT'),
+    key: settings.get('INGEST_TLS_KEY'),
+    clientCa: settings.get('INGEST_TLS_CLIENT_CA'),
+  };
+  const clientCrl = settings.get('INGEST_TLS_CLIENT_CRL');
+  const clients = (settings.get('INGEST_DISPATCH_CLIENTS') ?? '').split(/[\s,]+/).filter((name) => name !== '');
+  const { cert, key, clientCa } = files;
+  if (cert !== undefined && key !== undefined && clientCa !== undefined) {
+    if (clients.length === 0) {
+      settings.problem(
+        'INGEST_DISPATCH_CLIENTS',
+        'expected the names in the certificates of the gateways that are admitted: over TLS nobody is by default',
+      );
+    }
+    return { cert, key, clientCa, ...(clientCrl === undefined ? {} : { clientCrl }), clients };
+  }
+  const anySet = Object.values(files).some((path) => path !== undefined) || clientCrl !== undefined;
+  if (!anySet && clients.length === 0) return undefined;
+  const why =
+    'expected a PEM file: certificate, key and client CA are set together, or not at all for plain connections';
+  if (cert === undefined) settings.problem('INGEST_TLS_CERT', why);
+  if (key === undefined) settings.problem('INGEST_TLS_KEY', why);
+  if (clientCa === undefined) settings.problem('INGEST_TLS_CLIENT_CA', why);
+  return undefined;
+}

@@ -1,0 +1,101 @@
+// The connections to both queues, one pair for each user that gateways bring: what a gateway sends as AUTH is handed on, and the
+// dispatcher has no credentials of its own.
+//
+// Invariant: a gateway's events travel on connections of its own user only. A pair is closed with the last gateway that used it;
+// the one of gateways that send no AUTH stands from the start to the end, and tells whether the queues are there.
+//
+// What it does not do: keep a password longer than the pair that was opened with it.
+import { QUEUES, type Dispatcher, type QueueName } from './dispatcher.ts';
+
+export interface Credentials {
+  readonly user: string | undefined;
+  readonly password: string;
+}
+
+/** A dispatcher that is used until it is released. */
+export interface Session {
+  readonly queue: Dispatcher;
+  release(): void;
+}
+
+/** How long an AUTH waits for the first queue to take it. Both away: it is let in, and its events are shed. */
+const AUTH_TIMEOUT_MS = 1_000;
+const AUTH_INTERVAL_MS = 10;
+
+/** What Redis says to whom it does not know, or who has no rights. */
+const REFUSED = /\b(?:WRONGPASS|NOAUTH|NOPERM)\b|lacks rights/;
+
+interface Pair {
+  readonly queue: Dispatcher;
+  users: number;
+}
+
+export class Sessions {
+  readonly #open: (credentials: Credentials | undefined) => Dispatcher;
+  readonly #pairs = new Map<string, Pair>();
+  readonly anonymous: Session;
+
+  constructor(open: (credentials: Credentials | undefined) => Dispatcher) {
+    this.#open = open;
+    const queue = open(undefined);
+    this.anonymous = { queue, release: () => undefined };
+  }
+
+  /** A session with these credentials, or why neither queue takes them. */
+  async authenticate(user: string | undefined, password: string): Promise<Session | string> {
+    const key = JSON.stringify([user ?? 'default', password]);
+    const pair = this.#pairs.get(key) ?? { queue: this.#open({ user, password }), users: 0 };
+    this.#pairs.set(key, pair);
+    pair.users += 1;
+    const refusal = await refusalOf(pair.queue);
+    if (refusal === undefined) return { queue: pair.queue, release: () => this.#release(key, pair) };
+    this.#release(key, pair);
+    return refusal;
+  }
+
+  /** Whether some user's events get into this queue, or would with credentials that no gateway has brought yet. */
+  takesEvents(name: QueueName): boolean {
+    const lanes = this.#dispatchers.map(({ lanes }) => lanes[QUEUES.indexOf(name) === 0 ? 0 : 1]);
+    if (lanes.some(({ queue }) => queue.state().available)) return true;
+    return this.#pairs.size === 0 && lanes.some((lane) => wantsCredentials(lane.queue.state()));
+  }
+
+  /** Why no event gets in; undefined where one queue takes some. */
+  get trouble(): string | undefined {
+    if (QUEUES.some((name) => this.takesEvents(name))) return undefined;
+    const state = (this.#dispatchers.at(-1) as Dispatcher).state();
+    return state.available ? undefined : state.reason;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#dispatchers.map((dispatcher) => dispatcher.close()));
+  }
+
+  get #dispatchers(): Dispatcher[] {
+    return [this.anonymous.queue, ...[...this.#pairs.values()].map(({ queue }) => queue)];
+  }
+
+  #release(key: string, pair: Pair): void {
+    pair.users -= 1;
+    if (pair.users > 0) return;
+    this.#pairs.delete(key);
+    void pair.queue.close();
+  }
+}
+
+type State = ReturnType<Dispatcher['state']>;
+
+const wantsCredentials = (state: State): boolean => !state.available && REFUSED.test(state.reason);
+
+/** Waits until a queue takes the credentials. Undefined: one does, or neither is there to say. */
+async function refusalOf(dispatcher: Dispatcher): Promise<string | undefined> {
+  const end = performance.now() + AUTH_TIMEOUT_MS;
+  while (performance.now() < end) {
+    const states = dispatcher.lanes.map(({ queue }) => queue.state());
+    if (states.some(({ available }) => available)) return undefined;
+    const refused = states.find(wantsCredentials);
+    if (refused?.available === false) return refused.reason;
+    await new Promise((resolve) => setTimeout(resolve, AUTH_INTERVAL_MS));
+  }
+  return undefined;
+}

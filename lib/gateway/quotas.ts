@@ -1,0 +1,41 @@
+// What the operator lets each producer do: the producers file and INGEST_PRODUCER_RATE_MAX, as checks of POST /events.
+//
+// Every request of a limited producer counts as one event, whatever becomes of it: to judge it before its body is read keeps a
+// refusal cheap. Its answers carry RateLimit and RateLimit-Policy. Look-ups are neither counted nor refused.
+import { problem, type GatewayAnswer } from './answers.ts';
+import type { Producers } from './producers-file.ts';
+import { RateLimit, rateLimitFields } from './rate-limit.ts';
+
+export class Quotas {
+  readonly #limit = new RateLimit();
+  readonly #rateMax: number | undefined;
+  #producers: Producers;
+
+  /** `rateMax`: events a second of a producer that has no rate of its own; undefined: any number. */
+  constructor(producers: Producers, rateMax: number | undefined) {
+    this.#producers = producers;
+    this.#rateMax = rateMax;
+  }
+
+  /** Takes a changed file into use. What has been used of a quota stays used. */
+  replace(producers: Producers): void {
+    this.#producers = producers;
+  }
+
+  /** Counts a request; `answer` gets the fields that tell of the quota. Undefined: it may go on. */
+  refusal(producer: string, answer: { fields: readonly string[] | undefined }): GatewayAnswer | undefined {
+    const { disabled, rate = this.#rateMax } = this.#producers.rulesFor(producer);
+    if (disabled !== undefined) return problem('producerDisabled', `this producer is disabled: ${disabled}`);
+    if (rate === undefined) return undefined;
+    const verdict = this.#limit.take(producer, rate, Date.now());
+    answer.fields = rateLimitFields(verdict);
+    if (verdict.allowed) return undefined;
+    const detail = `this producer may send ${rate} events a second; try again in ${verdict.retryAfterS} s`;
+    return problem('producerRateLimited', detail, undefined, undefined, verdict.retryAfterS);
+  }
+
+  typeRefusal(producer: string, type: string): GatewayAnswer | undefined {
+    if (this.#producers.rulesFor(producer).allowsType(type)) return undefined;
+    return problem('typeNotAllowed', `this producer may not send events of the type ${type}`);
+  }
+}

@@ -1,0 +1,91 @@
+// The spans of a request: one of the server, and below it, for an event that went to the queue, one of the producer.
+//
+// Only requests whose caller records its trace have them, and refused ones. Names and attributes follow OpenTelemetry's semantic
+// conventions for HTTP and for messaging.
+import { CATALOGUE } from '../ingest/errors.ts';
+import { isSampled, type TraceContext } from '../ingest/trace-context.ts';
+import type { SpanParent, Tracing } from '../telemetry/tracing.ts';
+import type { GatewayAnswer } from './answers.ts';
+
+/** An event on its way to the queue. Times by `performance.now()`. */
+export interface Enqueued {
+  readonly id: string;
+  readonly bytes: number;
+  readonly startMs: number;
+  readonly endMs: number;
+}
+
+export interface AnsweredRequest {
+  readonly method: string;
+  readonly target: string;
+  readonly route: string;
+  readonly requestId: string;
+  readonly producer: string | undefined;
+  readonly trace: TraceContext | undefined;
+  /** By `performance.now()`. */
+  readonly startMs: number;
+  readonly enqueued: Enqueued | undefined;
+}
+
+export class RequestSpans {
+  readonly #tracing: Tracing;
+  readonly #queue: { readonly system: string; readonly destination: string };
+
+  /** `queue`: the values of `messaging.system` and `messaging.destination.name`. */
+  constructor(tracing: Tracing, queue: { readonly system: string; readonly destination: string }) {
+    this.#tracing = tracing;
+    this.#queue = queue;
+  }
+
+  /** `answer` undefined: the client gave the request up. */
+  ended(request: AnsweredRequest, answer: GatewayAnswer | undefined): void {
+    const { trace, method, target, route, startMs, enqueued } = request;
+    const refusal = answer?.refusal;
+    if (refusal === undefined && (trace === undefined || !isSampled(trace))) return;
+    const code = refusal === undefined ? undefined : CATALOGUE[refusal].code;
+    const query = target.indexOf('?');
+    const server = this.#tracing.record({
+      name: `${method} ${route}`,
+      kind: 'server',
+      parent: trace,
+      startMs: performance.timeOrigin + startMs,
+      endMs: performance.timeOrigin + performance.now(),
+      attributes: {
+        'http.request.method': method,
+        'http.route': route,
+        'url.scheme': 'https',
+        'url.path': query === -1 ? target : target.slice(0, query),
+        'network.protocol.version': '1.1',
+        'ingest.request_id': request.requestId,
+        ...(request.producer === undefined ? {} : { 'ingest.producer': request.producer }),
+        ...(answer === undefined
+          ? { 'error.type': 'aborted' }
+          : { 'http.response.status_code': answer.status, ...(code === undefined ? {} : { 'error.type': code }) }),
+      },
+      // A server's span has failed where the server did, and not where the client asked for what it may not have.
+      error: answer !== undefined && answer.status >= 500 ? code : undefined,
+    });
+    if (enqueued !== undefined) this.#enqueued(enqueued, server, code);
+  }
+
+  #enqueued({ id, bytes, startMs, endMs }: Enqueued, parent: SpanParent, error: string | undefined): void {
+    const { system, destination } = this.#queue;
+    this.#tracing.record({
+      name: `send ${destination}`,
+      kind: 'producer',
+      parent,
+      startMs: performance.timeOrigin + startMs,
+      endMs: performance.timeOrigin + endMs,
+      attributes: {
+        'messaging.system': system,
+        'messaging.destination.name': destination,
+        'messaging.operation.name': 'send',
+        'messaging.operation.type': 'send',
+        'messaging.message.id': id,
+        'messaging.message.body.size': bytes,
+        ...(error === undefined ? {} : { 'error.type': error }),
+      },
+      error,
+    });
+  }
+}

@@ -1,0 +1,97 @@
+// How the accepting side asks what is behind its connection: a Redis server by scripts, or a dispatcher by commands of its own.
+//
+// A dispatcher is given ids as they are, because it chooses a queue by their hash, and looks after its queues itself: scripts,
+// identity, durability, trimming. Its commands have names and not the digests of scripts, so gateways and dispatchers of two
+// versions work together while an installation is upgraded.
+import type { RedisConnection, Server } from './client.ts';
+import { durabilityFaults, replicationFaults } from './durability.ts';
+import { QueueRefusal } from './errors.ts';
+import { indexField } from './id-index.ts';
+import type { QueueIdentity } from './queue-identity.ts';
+import type { RedisValue, Reply } from './reply.ts';
+import { assertRights } from './rights.ts';
+import { Script, type Sender } from './script.ts';
+import type { Log } from '../process/log.ts';
+
+/** A command that is begun here, and completed by whoever has the arguments. */
+export interface Call<Begin extends readonly unknown[]> {
+  begin(...how: Begin): string[];
+  run(command: readonly string[]): Promise<Reply>;
+}
+
+export interface QueueDialect {
+  /**
+   * The id of each event, then producer and body of each, and where it is begun as `wide` its notes, as accept.lua describes;
+   * without events it is a probe.
+   */
+  readonly accept: Call<[wide: boolean]>;
+  /** Id and producer; see find.lua. */
+  readonly find: Call<[]>;
+  /** How both have an id. */
+  readonly field: (id: string) => string;
+  /** Asks a new connection's server whether this program may work with it. Rejects with a QueueRefusal where waiting does not help. */
+  readonly inspect: (server: Server) => Promise<void>;
+}
+
+export interface StreamDialectOptions {
+  readonly stream: string;
+  readonly retentionMs: number;
+  readonly durability: 'warn' | 'require';
+  readonly log: Log;
+  readonly identify: (server: Server) => Promise<QueueIdentity>;
+  /** How many replicas accepting calls wait for. */
+  readonly replicas: number;
+}
+
+/** For a stream on a Redis server. `accepting` takes the accepting calls: the connection itself, or what waits for replicas. */
+export function streamDialect(
+  connection: RedisConnection<Reply>,
+  accepting: Sender<Reply>,
+  options: StreamDialectOptions,
+): QueueDialect {
+  const { stream, retentionMs, durability, log, identify, replicas } = options;
+  const [plain, wide] = [String(retentionMs), `${retentionMs} notes`];
+  const call = (script: Script, sender: Sender<Reply>) => ({
+    begin: (isWide = false) => {
+      const command = script.command(stream);
+      command.push(isWide ? wide : plain);
+      return command;
+    },
+    run: (command: readonly string[]) => script.run(sender, command),
+  });
+  return {
+    accept: call(new Script('accept.lua', 'entry-name.lua'), accepting),
+    find: call(new Script('find.lua', 'entry-name.lua'), connection),
+    field: indexField,
+    inspect: async (server) => {
+      await assertRights(server, stream, 'gateway', replicas > 0 ? [['wait', '', '1 1']] : []);
+      await identify(server);
+      const faults = [...(await durabilityFaults(server)), ...(await replicationFaults(server, replicas))];
+      if (faults.length > 0 && durability === 'require')
+        throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
+      for (const fault of faults) log.warn({ fault }, 'the queue may lose accepted events');
+    },
+  };
+}
+
+/** The commands of a dispatcher. Their arguments and answers are those of the scripts, without stream and retention. */
+export const DISPATCHER_ACCEPT = 'INGEST.ACCEPT';
+export const DISPATCHER_ACCEPT_WIDE = 'INGEST.ACCEPT.NOTES';
+export const DISPATCHER_FIND = 'INGEST.FIND';
+/** What a dispatcher calls itself in its answer to HELLO. */
+export const DISPATCHER_NAME = 'ingest-dispatcher';
+
+/** For a dispatcher. */
+export function dispatcherDialect(connection: RedisConnection<Reply>): QueueDialect {
+  const run = (command: readonly string[]): Promise<Reply> => connection.send(command);
+  return {
+    accept: { begin: (wide) => [wide ? DISPATCHER_ACCEPT_WIDE : DISPATCHER_ACCEPT], run },
+    find: { begin: () => [DISPATCHER_FIND], run },
+    field: (id) => id,
+    inspect: async (server) => {
+      const hello = (await server.send(['HELLO'])) as readonly RedisValue[];
+      if (!hello.includes(DISPATCHER_NAME))
+        throw new QueueRefusal('this is no dispatcher: a Redis server is redis:// or rediss://');
+    },
+  };
+}

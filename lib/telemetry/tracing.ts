@@ -1,0 +1,122 @@
+// Spans for OpenTelemetry, for every program: told once they are over, sent by the official SDK over OTLP/HTTP.
+//
+// The packages are optional peers, loaded only where OTEL_EXPORTER_OTLP_ENDPOINT is set; where they are missing one line says so
+// and the program goes on without spans. The SDK reads the other OTEL_EXPORTER_OTLP_* keys, OTEL_RESOURCE_ATTRIBUTES and
+// OTEL_SERVICE_NAME itself.
+//
+// Invariant: nothing here fails or waits on behalf of an event. Spans wait in memory, 2,048 at most; what is over is dropped, as is
+// what the receiver does not take. What to record is for the caller to decide.
+import { hostname } from 'node:os';
+import type { Span as SdkSpan } from '@opentelemetry/api';
+import { Throttled, type Log } from '../process/log.ts';
+
+/** The context that a span belongs in: one that came with a request or an event, or that of another span. */
+export interface SpanParent {
+  readonly traceparent: string;
+  readonly tracestate?: string | undefined;
+}
+
+/** One that is over. Times are Unix milliseconds, with fractions. */
+export interface FinishedSpan {
+  readonly name: string;
+  readonly kind: 'server' | 'producer' | 'consumer';
+  /** Undefined: it begins a trace. */
+  readonly parent: SpanParent | undefined;
+  readonly startMs: number;
+  readonly endMs: number;
+  /** By the semantic conventions. */
+  readonly attributes: Readonly<Record<string, string | number>>;
+  /** Why it failed. */
+  readonly error?: string | undefined;
+}
+
+export interface Tracing {
+  /** Takes a span, and gives the context for those below it. */
+  record(span: FinishedSpan): SpanParent;
+  /** Sends what waits; gives up after a few seconds. */
+  close(): Promise<void>;
+}
+
+const PACKAGES = [
+  '@opentelemetry/api',
+  '@opentelemetry/resources',
+  '@opentelemetry/sdk-trace',
+  '@opentelemetry/exporter-trace-otlp-proto',
+] as const;
+
+const CLOSE_TIMEOUT_MS = 2_000;
+const FAILURE_LOG_INTERVAL_MS = 60_000;
+
+/** Undefined where a package is missing. `service` and `version` name the program. */
+export async function startTracing(service: string, version: string, log: Log): Promise<Tracing | undefined> {
+  const sdk = await loadSdk().catch((cause: unknown) => {
+    const missing = `missing: npm install ${PACKAGES.join(' ')}`;
+    log.warn({ reason: (cause as Error).message }, `OTEL_EXPORTER_OTLP_ENDPOINT is set and packages are ${missing}`);
+    return undefined;
+  });
+  if (sdk === undefined) return undefined;
+  const { api, resources, trace, exporter } = sdk;
+  const failures = new Throttled(FAILURE_LOG_INTERVAL_MS);
+  const failed = (reason: string): void =>
+    failures.line((heldBack) => log.warn({ reason, heldBack }, 'spans could not be exported'));
+  const ignored = (): void => undefined;
+  api.diag.setLogger(
+    { error: failed, warn: failed, info: ignored, debug: ignored, verbose: ignored },
+    { logLevel: api.DiagLogLevel.WARN, suppressOverrideMessage: true },
+  );
+  const provider = new trace.TracerProvider({
+    resource: resources
+      .defaultResource()
+      .merge(
+        resources.resourceFromAttributes({
+          'service.name': service,
+          'service.version': version,
+          'service.instance.id': `${hostname()}-${process.pid}`,
+        }),
+      )
+      .merge(resources.detectResources({ detectors: [resources.envDetector] })),
+    // The caller has decided.
+    sampler: new trace.AlwaysOnSampler(),
+    spanProcessors: [new trace.BatchSpanProcessor({ exporter: new exporter.OTLPTraceExporter() })],
+  });
+  const tracer = provider.getTracer(service, version);
+  const kinds = { server: api.SpanKind.SERVER, producer: api.SpanKind.PRODUCER, consumer: api.SpanKind.CONSUMER };
+  log.info('spans of sampled and of refused requests are exported');
+  return {
+    record({ name, kind, parent, startMs, endMs, attributes, error }) {
+      const context =
+        parent === undefined
+          ? api.ROOT_CONTEXT
+          : api.trace.setSpanContext(api.ROOT_CONTEXT, {
+              traceId: parent.traceparent.slice(3, 35),
+              spanId: parent.traceparent.slice(36, 52),
+              traceFlags: api.TraceFlags.SAMPLED,
+              isRemote: true,
+              ...(parent.tracestate === undefined ? {} : { traceState: api.createTraceState(parent.tracestate) }),
+            });
+      const span = tracer.startSpan(name, { kind: kinds[kind], startTime: startMs, attributes }, context);
+      if (error !== undefined) span.setStatus({ code: api.SpanStatusCode.ERROR, message: error });
+      span.end(endMs);
+      return { traceparent: traceparentOf(span), tracestate: parent?.tracestate };
+    },
+    async close() {
+      const late = new Promise((resolve) => setTimeout(resolve, CLOSE_TIMEOUT_MS).unref());
+      await Promise.race([provider.shutdown(), late]).catch((cause: unknown) => failed((cause as Error).message));
+    },
+  };
+}
+
+async function loadSdk() {
+  const [api, resources, trace, exporter] = await Promise.all([
+    import('@opentelemetry/api'),
+    import('@opentelemetry/resources'),
+    import('@opentelemetry/sdk-trace'),
+    import('@opentelemetry/exporter-trace-otlp-proto'),
+  ]);
+  return { api, resources, trace, exporter };
+}
+
+const traceparentOf = (span: SdkSpan): string => {
+  const { traceId, spanId } = span.spanContext();
+  return `00-${traceId}-${spanId}-01`;
+};

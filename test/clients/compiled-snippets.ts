@@ -1,0 +1,20 @@
+// The README's snippets in Go and Java, as they stand there: `make snippets`. They are no part of the suite, because installing a Go
+// and a JDK takes longer than the rest of it.
+import { before, describe, it } from 'node:test';
+import { ensureCommand, SnippetRunner } from '../support/snippets.ts';
+
+describe("the README's snippets", () => {
+  let runner: SnippetRunner;
+  before(async () => {
+    runner = await SnippetRunner.start();
+  });
+
+  it('in Go sends an event', async () => {
+    await runner.sends('go', 'send.go', ensureCommand('go', 'golang-go'), ['run', 'send.go']);
+  });
+
+  it('in Java sends an event', async () => {
+    ensureCommand('javac', 'default-jdk-headless');
+    await runner.sends('java', 'Send.java', ensureCommand('java', 'default-jdk-headless'), ['Send.java']);
+  });
+});

@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { isSampled, traceContext } from '../../lib/ingest/trace-context.ts';
+
+const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+
+describe('a trace context', () => {
+  it('is kept as it came, of version 00 and of later ones with more behind', () => {
+    for (const traceparent of [TRACEPARENT, TRACEPARENT.replace('00', 'cc'), `cc${TRACEPARENT.slice(2)}-what.else`])
+      assert.deepEqual(traceContext(traceparent, undefined), { traceparent });
+    assert.deepEqual(traceContext(TRACEPARENT, 'a=1, b=2'), { traceparent: TRACEPARENT, tracestate: 'a=1, b=2' });
+  });
+
+  it('is none where traceparent is not well-formed', () => {
+    for (const traceparent of [
+      undefined,
+      '',
+      `${TRACEPARENT}-more`,
+      `cc${TRACEPARENT.slice(2)}.more`,
+      TRACEPARENT.replace('00', 'ff'),
+      TRACEPARENT.replace('4bf92f3577b34da6a3ce929d0e0e4736', '0'.repeat(32)),
+      TRACEPARENT.replace('00f067aa0ba902b7', '0'.repeat(16)),
+      TRACEPARENT.toUpperCase(),
+      TRACEPARENT.replaceAll('-', ' '),
+      `${TRACEPARENT}, ${TRACEPARENT}`,
+    ])
+      assert.equal(traceContext(traceparent, 'a=1'), undefined, String(traceparent));
+  });
+
+  it('leaves out a tracestate that is too long, empty or not ASCII', () => {
+    for (const tracestate of ['', 'a'.repeat(513), 'a=\u00e9', 'a=1\nb=2'])
+      assert.deepEqual(traceContext(TRACEPARENT, tracestate), { traceparent: TRACEPARENT });
+    assert.equal(traceContext(TRACEPARENT, 'a'.repeat(512))?.tracestate?.length, 512);
+  });
+
+  it('is sampled by one bit of its flags', () => {
+    const flags = ['00', '01', '02', '03', 'fe', 'ff'];
+    assert.deepEqual(
+      flags.map((flag) => isSampled({ traceparent: TRACEPARENT.replace(/01$/, flag) })),
+      [false, true, false, true, false, true],
+    );
+  });
+});
