@@ -58,10 +58,10 @@ describe('a move from one server to a Redis Cluster, under load', () => {
   });
 
   it('accepts nothing while the old queue cannot be asked', async () => {
-    const away = await TestRedis.start();
+    const [away, current] = [await TestRedis.start(), await TestRedis.start()];
     const store = sqliteStore();
     const pipeline = await Pipeline.start({
-      queueUri: old.uri,
+      queueUri: current.uri,
       warehouseUri: store.uri,
       env: { ...PATIENT, INGEST_QUEUE_PREVIOUS_URI: away.uri },
     });
