@@ -11,7 +11,7 @@ help: ## print the targets
 
 $(INSTALLED): package-lock.json package.json
 	@command -v npm >/dev/null || { echo 'npm is needed and was not found: install Node.js 20 or newer with npm' >&2; exit 1; }
-	npm ci --no-audit --no-fund --loglevel=error
+	npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 setup: $(INSTALLED) redis ## install the dependencies and, where it is missing, a Redis server
@@ -52,7 +52,8 @@ mutate: $(INSTALLED) ## mutation score of FILES='lib/ingest/*.ts' by the in-proc
 	  $(if $(FILES),--mutate $(FILES))
 
 rolling-restart: setup ## restart two gateways ten times each under load: behind a load balancer, and with a shared port
-	ROLLING_RESTARTS=$${ROLLING_RESTARTS:-10} ROLLING_PER_SECOND=$${ROLLING_PER_SECOND:-1000} $(NODE) --import tsx --enable-source-maps --test --test-concurrency=1 --test-reporter=spec \
+	ROLLING_RESTARTS=$${ROLLING_RESTARTS:-10} ROLLING_PER_SECOND=$${ROLLING_PER_SECOND:-1000} \
+	  ROLLING_HELD_RATE=$${ROLLING_HELD_RATE:-0.8} $(NODE) --import tsx --enable-source-maps --test --test-concurrency=1 --test-reporter=spec \
 	  test/rolling/rolling-restart.test.ts
 
 fail-over: setup ## kill the master 50 times under 2,000 events a second; FAIL_OVER_ROUNDS, FAIL_OVER_PER_SECOND, FAIL_OVER_REPLICAS='1 0'

@@ -28,6 +28,7 @@ const LAYERS = {
     packages: ['node:', '@sinclair/typebox'],
   },
   dispatcher: { folders: ['ingest', 'process', 'telemetry', 'http'], types: [], packages: ['node:'] },
+  admin: { folders: ['ingest', 'process', 'telemetry'], types: [], packages: ['node:', 'cli-progress'] },
   send: { folders: ['ingest', 'process', 'telemetry'], types: [], packages: ['node:', 'cli-progress'] },
   redis: { folders: ['ingest', 'process'], types: [], packages: ['node:', 'redis'] },
   sqlite: { folders: ['ingest', 'process'], types: [], packages: ['node:'] },

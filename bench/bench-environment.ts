@@ -118,6 +118,21 @@ export class BenchEnvironment {
     return server('gateway', child, Number(/:(\d+)"/.exec(line)?.[1]));
   }
 
+  /** The dispatcher by its own launcher, with `redis` as one of its queues and another as the other. */
+  async dispatcher(redis: RunningServer): Promise<RunningServer> {
+    const other = await this.redis();
+    const [port, adminPort] = await Promise.all([freePort(), freePort()]);
+    const child = start(join(ROOT, 'bin/ingest-dispatcher'), [], {
+      ...process.env,
+      INGEST_DISPATCH_ADDR: `127.0.0.1:${port}`,
+      INGEST_ADMIN_ADDR: `127.0.0.1:${adminPort}`,
+      INGEST_DISPATCH_QUEUE_A_URI: `redis://127.0.0.1:${redis.port}`,
+      INGEST_DISPATCH_QUEUE_B_URI: `redis://127.0.0.1:${other.port}`,
+    });
+    await lineOf(child, /listening on dispatcher:\/\//);
+    return server('dispatcher', child, port, () => other.stop());
+  }
+
   /** A peer written in TypeScript: a file of bench/peers. */
   async peer(file: string, env: Readonly<Record<string, string>> = {}): Promise<RunningServer> {
     const { ca, cert, key } = this.certificates;
@@ -155,7 +170,7 @@ function start(command: string, args: readonly string[], env: NodeJS.ProcessEnv)
   return child;
 }
 
-function server(name: string, child: ChildProcess, port: number, after?: () => void): RunningServer {
+function server(name: string, child: ChildProcess, port: number, after?: () => void | Promise<void>): RunningServer {
   return {
     name,
     pid: child.pid ?? -1,
@@ -168,7 +183,7 @@ function server(name: string, child: ChildProcess, port: number, after?: () => v
         await gone;
         clearTimeout(timer);
       }
-      after?.();
+      await after?.();
     },
   };
 }

@@ -2,6 +2,7 @@
 import type { BenchCase } from './bench-case.ts';
 import { allocation } from './cases/allocation.ts';
 import { connections } from './cases/connections.ts';
+import { dispatcher } from './cases/dispatcher.ts';
 import { idleConnections } from './cases/idle-connections.ts';
 import { landing } from './cases/landing.ts';
 import { largeBodies } from './cases/large-bodies.ts';
@@ -9,6 +10,7 @@ import { latency } from './cases/latency.ts';
 import { newConnections } from './cases/new-connections.ts';
 import { overload } from './cases/overload.ts';
 import { pacedLatency } from './cases/paced-latency.ts';
+import { processes } from './cases/processes.ts';
 import { queueMemory } from './cases/queue-memory.ts';
 import { queuedEvents } from './cases/queued-events.ts';
 import { refusedBodies } from './cases/refused-bodies.ts';
@@ -26,6 +28,8 @@ export const CASES: readonly BenchCase[] = [
   repeatedIds,
   refusedBodies,
   synchronousRedis,
+  dispatcher,
+  processes,
   connections,
   idleConnections,
   queuedEvents,

@@ -10,7 +10,6 @@ import { Watch } from '../lib/consumer/watch.ts';
 import { REPLICA_LEASE_MS } from '../lib/ingest/queue.ts';
 import { QueueRefusal } from '../lib/redis/errors.ts';
 import { GROUP, STREAM } from '../lib/redis/stream-names.ts';
-import { readingQueue } from '../lib/redis/open-queue.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
 import { pause } from '../lib/process/backoff.ts';
 import { addressText } from '../lib/process/env.ts';
@@ -21,6 +20,7 @@ import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
 import { inspectQueue, inspectWarehouse, queueFailure, queueRefused } from './check-connect.ts';
 import { bindFailure, startDaemon } from './start.ts';
+import { openReader, type OpenedReader } from './queue-adapter.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
 const NAME = 'ingest-consumer';
@@ -28,8 +28,6 @@ const QUEUE_START_MS = 5_000;
 /** While its place is taken a replica asks again, for a little longer than a dead one is counted. */
 const REGISTER_TIMEOUT_MS = REPLICA_LEASE_MS + 1_500;
 const REGISTER_INTERVAL_MS = 250;
-
-type Reader = ReturnType<typeof readingQueue>;
 
 const HELP = `${NAME}: lands the events of the queue in the warehouse, one row for each id.
 
@@ -47,15 +45,15 @@ Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 q
 await startDaemon({ name: NAME, help: HELP, read: readConsumerConfig, check: () => Promise.resolve(), connect, run });
 
 async function connect(config: ConsumerConfig, found: (line: string) => void): Promise<void> {
-  found(await inspectQueue(config.queueUri, config.queuePartitions));
+  for (const uri of config.queueUri.split(' ')) found(await inspectQueue(uri, config.queuePartitions));
   found(await inspectWarehouse(config.warehouseUri, 'consumer'));
 }
 
 async function run(config: ConsumerConfig, log: Log): Promise<void> {
   const metrics = consumerMetrics(QUARANTINE_REASONS);
-  const { queueUri: uri, queuePartitions: partitions, previousQueueUri: previousUri, unlandedMs } = config;
+  const { queuePartitions: partitions, previousQueueUri: previousUri, unlandedMs } = config;
   const onLost = (events: number): void => metrics.lost.add(events);
-  const reader = readingQueue({ uri, partitions, previousUri, log, unlandedMs, onLost });
+  const reader = openReader(config.queueUri, { partitions, previousUri, log, unlandedMs, onLost });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
   const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
@@ -117,7 +115,7 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
 }
 
 /** Connects and takes a place among the replicas. Throws a StartFailure when either cannot be had in time. */
-async function startQueue(config: ConsumerConfig, reader: Reader, stopped: AbortSignal, log: Log): Promise<void> {
+async function startQueue(config: ConsumerConfig, reader: OpenedReader, stopped: AbortSignal, log: Log): Promise<void> {
   const opened = await reader.open(QUEUE_START_MS).catch((cause: unknown) => {
     throw cause instanceof QueueRefusal ? queueRefused(config.queueUri, cause) : cause;
   });
@@ -160,7 +158,7 @@ async function bind(config: ConsumerConfig, endpoints: ProcessEndpoints): Promis
  * refused to say, or a stop was asked for.
  */
 async function placeAmongReplicas(
-  reader: Reader,
+  reader: OpenedReader,
   replicasMax: number,
   signal: AbortSignal,
   log: Log,

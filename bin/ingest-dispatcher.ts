@@ -3,6 +3,7 @@ import { readDispatcherConfig, type DispatcherConfig } from '../lib/dispatcher/c
 import { Dispatcher, QUEUES, Traffic, type QueueName } from '../lib/dispatcher/dispatcher.ts';
 import { dispatcherMetrics, type DispatcherMetrics } from '../lib/dispatcher/metrics.ts';
 import { Sessions, type Credentials } from '../lib/dispatcher/sessions.ts';
+import { TracedQueue } from '../lib/dispatcher/traced-queue.ts';
 import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
@@ -11,10 +12,11 @@ import { loadTlsMaterial, TlsMaterialError, watchTlsMaterial, type TlsMaterial }
 import { addressText, type BindAddress } from '../lib/process/env.ts';
 import type { Log } from '../lib/process/log.ts';
 import { maskedUri } from '../lib/process/masked-uri.ts';
-import { EXIT, StartFailure } from '../lib/process/program.ts';
+import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
 import { QueueServer } from '../lib/redis/queue-server.ts';
+import { startTracing, type Tracing } from '../lib/telemetry/tracing.ts';
 import { inspectQueue } from './check-connect.ts';
 import { openQueue } from './queue-adapter.ts';
 import { bindFailure, startDaemon } from './start.ts';
@@ -56,7 +58,8 @@ async function connect(config: DispatcherConfig, found: (line: string) => void):
 async function run(config: DispatcherConfig, log: Log): Promise<void> {
   let material = await tlsMaterial(config);
   const metrics = dispatcherMetrics();
-  const sessions = sessionsOf(config, metrics, log);
+  const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
+  const sessions = sessionsOf(config, metrics, tracing, log);
   const server = new QueueServer({
     anonymous: sessions.anonymous,
     authenticate: (user, password) => sessions.authenticate(user, password),
@@ -117,17 +120,23 @@ async function run(config: DispatcherConfig, log: Log): Promise<void> {
       await server.drain();
       await sessions.close();
       await endpoints.close();
+      await tracing?.close();
       log.info('stopped');
     },
   });
   log.info(`listening on dispatcher${config.tls === undefined ? '' : 's'}://${address}`);
 }
 /** A dispatcher over both queues for each user; what is in flight is bounded over all of them. */
-function sessionsOf(config: DispatcherConfig, metrics: DispatcherMetrics, log: Log): Sessions {
+function sessionsOf(
+  config: DispatcherConfig,
+  metrics: DispatcherMetrics,
+  tracing: Tracing | undefined,
+  log: Log,
+): Sessions {
   const traffic = QUEUES.map((name) => new Traffic(metrics.outcomes[name]));
   const lane = (at: 0 | 1, credentials: Credentials | undefined) => {
     const name: QueueName = QUEUES[at];
-    const { connection, queue } = openQueue({
+    const { parts, queue } = openQueue({
       uri: uriWith(config.queueUris[at], credentials),
       name: NAME,
       log: log.child({ queue: name }),
@@ -136,8 +145,9 @@ function sessionsOf(config: DispatcherConfig, metrics: DispatcherMetrics, log: L
       unlandedMs: config.unlandedMs,
       onLost: (events) => metrics.lost.add(events),
     });
-    connection.open();
-    return { name, queue, traffic: traffic[at] as Traffic };
+    for (const { connection } of parts) connection.open();
+    const inner = tracing === undefined ? queue : new TracedQueue(queue, tracing, name);
+    return { name, queue: inner, traffic: traffic[at] as Traffic };
   };
   const sessions = new Sessions((credentials) => new Dispatcher([lane(0, credentials), lane(1, credentials)]));
   metrics.queueUp.readEach(() =>

@@ -10,7 +10,6 @@ import { audienceUri } from '../lib/identity/producer-identity.ts';
 import type { TokenVerifier } from '../lib/identity/token-verifier.ts';
 import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
-import type { QueueRefusal } from '../lib/redis/errors.ts';
 import { acceptingQueue, type AcceptingQueue, type StreamsOptions } from '../lib/redis/open-queue.ts';
 import { STREAM } from '../lib/redis/stream-names.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
@@ -40,7 +39,7 @@ import {
   quietLog,
 } from './check-connect.ts';
 import { bindFailure, startDaemon } from './start.ts';
-import { openQueue } from './queue-adapter.ts';
+import { openQueue, startQueue } from './queue-adapter.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
 const NAME = 'ingest-gateway';
@@ -77,7 +76,7 @@ async function connect(config: GatewayConfig, found: (line: string) => void): Pr
     : await inspectQueue(config.queueUri, config.queuePartitions);
   const opened = gatewayQueue(config, queueOptions(config, quietLog), () => material?.context ?? {});
   try {
-    await startQueue(config, opened, quietLog);
+    await start(config, opened);
     found(`${about}, takes events`);
   } finally {
     await opened.queue.close();
@@ -135,7 +134,7 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
           },
           onRefused: () => metrics.producersReloadFailures.add(),
         });
-  await startQueue(config, opened, log);
+  await start(config, opened);
   void warehouse?.probe().catch((cause: unknown) => {
     const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
     log.warn(
@@ -247,49 +246,22 @@ function gatewayQueue(
   options: QueueOptions,
   certificate: () => Pick<SecureContextOptions, 'cert' | 'key'>,
 ): AcceptingQueue {
-  if (isDispatcher(config.queueUri)) {
-    const stream = openQueue({ ...options, certificate });
-    return { queue: stream.queue, streams: [stream] };
-  }
+  if (isDispatcher(config.queueUri)) return openQueue({ ...options, certificate });
   const { queuePartitions: partitions, queueReplicas: replicas, previousQueueUri: previousUri } = config;
   return acceptingQueue({ ...options, partitions, replicas, previousUri });
 }
 
-/**
- * Connects, and asks until every partition of the queue would take an event; one is enough once the time is over. Throws a
- * StartFailure where none does, or where the queue is refused.
- */
-async function startQueue(config: GatewayConfig, { streams, previous }: AcceptingQueue, log: Log): Promise<void> {
-  let refusal: QueueRefusal | undefined;
-  // One that is away makes this gateway not ready; it is no reason not to start.
-  previous?.open();
-  for (const { connection } of streams) {
-    connection.onRefused = (cause) => (refusal ??= cause);
-    connection.open();
-  }
-  const deadline = performance.now() + QUEUE_START_MS;
-  for (;;) {
-    const states = await Promise.all(
-      streams.map(async ({ connection, queue }) =>
-        connection.ready ? await queue.probe() : { available: false as const, reason: connection.lastError },
-      ),
-    );
-    const away = states.flatMap((state, partition) => (state.available ? [] : [{ partition, reason: state.reason }]));
-    const [first] = away;
-    if (first === undefined) return;
-    if (refusal !== undefined) throw queueRefused(config.queueUri, refusal);
-    if (performance.now() > deadline) {
-      if (away.length < states.length) {
-        log.error({ away }, 'some partitions take no events; starting with the others');
-        return;
-      }
-      throw queueFailure(
-        config.queueUri,
-        `the queue takes no events (${first.reason}); check that the server runs, is reachable and can be written to`,
-      );
-    }
-    await new Promise((resolve) => setTimeout(resolve, 25));
-  }
+/** Throws a StartFailure where the queue takes no event in time, or is refused. */
+async function start(config: GatewayConfig, opened: AcceptingQueue): Promise<void> {
+  // A previous queue that is away makes this gateway not ready; it is no reason not to start.
+  opened.previous?.open();
+  const why = await startQueue(opened, QUEUE_START_MS);
+  if (why === undefined) return;
+  if (typeof why !== 'string') throw queueRefused(config.queueUri, why);
+  throw queueFailure(
+    config.queueUri,
+    `the queue takes no events (${why}); check that the server runs, is reachable and can be written to`,
+  );
 }
 
 /** The process endpoints on an address of their own, where one is configured. Throws a StartFailure. */

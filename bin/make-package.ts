@@ -41,6 +41,7 @@ const PACKAGES: readonly Package[] = [
     name: 'ingest-gateway',
     description: 'An events ingestion gateway: mutual TLS in, a Redis Stream behind, one warehouse row for every 202.',
     programs: Object.keys(manifest.bin).filter((name) => name !== 'toollint'),
+    library: 'lib/send/send-events.ts',
     documents: { 'README.md': 'README.md', openapi: 'openapi', deploy: 'deploy' },
   },
   {

@@ -1,24 +1,73 @@
-// The accepting side of the queue that a URI names.
+// Both sides of the queue that a URI names.
 import { isDispatcher } from '../lib/gateway/config.ts';
+import type { Queue } from '../lib/ingest/queue.ts';
 import { byteConnection, type ConnectionOptions, type RedisConnection } from '../lib/redis/client.ts';
+import type { QueueRefusal } from '../lib/redis/errors.ts';
+import { readingQueue, type ReadingOptions } from '../lib/redis/open-queue.ts';
+import { PartitionedQueue } from '../lib/redis/partitioned-queue.ts';
 import type { Reply } from '../lib/redis/reply.ts';
+import { PartitionedReader } from '../lib/redis/partitioned-reader.ts';
+import { memberName, StreamReader } from '../lib/redis/stream-reader.ts';
 import { StreamQueue, type StreamQueueOptions } from '../lib/redis/stream-queue.ts';
 
 /** The port of a dispatcher when its URI names none. */
 const DISPATCHER_PORT = '6380';
 
+type OpenOptions = Omit<ConnectionOptions, 'uri'> &
+  Omit<StreamQueueOptions, 'connection' | 'behind'> & { readonly uri: string };
+
 export interface OpenedQueue {
-  readonly connection: RedisConnection<Reply>;
-  readonly queue: StreamQueue;
+  readonly queue: Queue;
+  /** Each connection, with the part of the queue that is behind it. */
+  readonly parts: readonly { readonly connection: RedisConnection<Reply>; readonly queue: StreamQueue }[];
 }
 
-/** A queue that is not connected yet: `connection.open()` begins. */
-export function openQueue(
-  options: ConnectionOptions & { readonly uri: string } & Omit<StreamQueueOptions, 'connection' | 'behind'>,
-): OpenedQueue {
+/**
+ * A queue that is not connected yet: `connection.open()` of each part begins.
+ *
+ * Fact: a dispatcher answers the calls of a connection in their order, so that one with an event of a frozen queue holds up those behind
+ * it. Choice: a connection for each of its two queues. The hash decides which one, here as there; were it another one here, only the
+ * waiting would change.
+ */
+export function openQueue(options: OpenOptions): OpenedQueue {
   const behind = isDispatcher(options.uri) ? 'dispatcher' : 'redis';
-  const connection = byteConnection({ ...options, uri: serverUri(options.uri) });
-  return { connection, queue: new StreamQueue({ ...options, connection, behind }) };
+  const uri = serverUri(options.uri);
+  const parts = Array.from({ length: behind === 'dispatcher' ? 2 : 1 }, () => {
+    const connection = byteConnection({ ...options, uri });
+    return { connection, queue: new StreamQueue({ ...options, connection, behind }) };
+  });
+  const queues = parts.map(({ queue }) => queue);
+  const [only] = queues;
+  return { parts, queue: queues.length === 1 && only !== undefined ? only : new PartitionedQueue(queues) };
+}
+
+const LOOK_MS = 25;
+
+/** Connects, and asks until every part would take an event. Gives why not, where none does in time or one is refused. */
+export async function startQueue(
+  { parts }: Pick<OpenedQueue, 'parts'>,
+  timeoutMs: number,
+): Promise<QueueRefusal | string | undefined> {
+  let refusal: QueueRefusal | undefined;
+  for (const { connection } of parts) {
+    connection.onRefused = (cause) => (refusal ??= cause);
+    connection.open();
+  }
+  const deadline = performance.now() + timeoutMs;
+  for (;;) {
+    const states = await Promise.all(
+      parts.map(async ({ connection, queue }) =>
+        connection.ready ? await queue.probe() : { available: false as const, reason: connection.lastError },
+      ),
+    );
+    if (states.every(({ available }) => available)) return undefined;
+    if (refusal !== undefined) return refusal;
+    if (performance.now() > deadline) {
+      const reason = states.find((state) => !state.available)?.reason ?? '';
+      return states.some(({ available }) => available) ? undefined : reason;
+    }
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
 }
 
 /** A dispatcher speaks as a Redis server does, over TLS where its scheme ends in s. */
@@ -27,4 +76,14 @@ export function serverUri(uri: string): string {
   const url = new URL(uri.replace(/^dispatcher(s?):/, 'redis$1:'));
   if (url.port === '') url.port = DISPATCHER_PORT;
   return url.href;
+}
+
+export type OpenedReader = StreamReader | PartitionedReader;
+
+/** The reading side of one queue, or of several as if they were one: they are landed together, and replicas counted in the first. */
+export function openReader(uris: string, options: Omit<ReadingOptions, 'uri'>): OpenedReader {
+  if (!uris.includes(' ')) return readingQueue({ ...options, uri: uris });
+  const name = memberName();
+  const readers = uris.split(' ').map((uri) => new StreamReader({ ...options, uri, name }));
+  return new PartitionedReader(new Map(readers.map((reader, at) => [String(at), reader])), options.log);
 }

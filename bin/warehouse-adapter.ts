@@ -1,6 +1,9 @@
 // The warehouse that a URI names: the one place that knows both adapters.
+import type { WarehouseAdmin } from '../lib/ingest/warehouse-admin.ts';
 import type { Warehouse } from '../lib/ingest/warehouse.ts';
+import { createPostgresAdmin } from '../lib/postgres/admin.ts';
 import { createPostgresWarehouse } from '../lib/postgres/warehouse.ts';
+import { createSqliteAdmin } from '../lib/sqlite/admin.ts';
 import { createSqliteWarehouse } from '../lib/sqlite/warehouse.ts';
 
 /** `sqlite:<path>`, `postgres://…` or `postgresql://…`; the configuration has refused anything else. Connects to nothing yet. */
@@ -14,3 +17,7 @@ export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Wareho
       : { uri, connectionsMax: 8, connectTimeoutMs: 1_000, callTimeoutMs: 1_500 },
   );
 }
+
+/** The same for ingest-admin. Opens nothing yet. */
+export const openWarehouseAdmin = (uri: string): WarehouseAdmin =>
+  uri.startsWith('sqlite:') ? createSqliteAdmin(uri.slice('sqlite:'.length)) : createPostgresAdmin(uri);

@@ -5,6 +5,7 @@ import { checkQueueUri } from '../process/queue-uri.ts';
 const HOUR_MS = 3_600_000;
 
 export interface ConsumerConfig {
+  /** One queue or several, separated by blanks. */
   readonly queueUri: string;
   /** Of a queue on a Redis Cluster. */
   readonly queuePartitions: number;
@@ -30,7 +31,7 @@ export interface ConsumerConfig {
 export function readConsumerConfig(environment: Environment): ReadConfig<ConsumerConfig> {
   const settings = new Settings(environment, 'consumer');
   const queueUri = settings.get('INGEST_QUEUE_URI');
-  if (queueUri !== undefined && /^dispatchers?:/.test(queueUri)) {
+  if (queueUri !== undefined && /(^| )dispatchers?:/.test(queueUri)) {
     settings.problem(
       'INGEST_QUEUE_URI',
       'expected the queues themselves, separated by blanks: consumers do not read through a dispatcher',

@@ -19,7 +19,7 @@ import type { ConsumerMetrics } from './metrics.ts';
 import { Intake, READ_ENTRIES_FIRST, READ_ENTRIES_MAX } from './intake.ts';
 import type { LandingSpans } from './landing-spans.ts';
 import { Landing, type Landed } from './landing.ts';
-import { quarantineName, sorted, type Sorted } from './quarantine.ts';
+import { entryName, sorted, type Sorted } from './quarantine.ts';
 
 /** How long an entry may stay with a replica before another one takes it over. Longer than a batch takes to land. */
 const CLAIM_IDLE_MS = 10_000;
@@ -157,7 +157,7 @@ export class Consumer {
     const done = await this.#step('queue', () => this.#options.reader.acknowledge(entries));
     // Another replica took this one for dead, and may have said that the queue dropped what has landed here after all.
     if (done === undefined || done === entries.length || landed.length === 0) return;
-    await this.#step('warehouse', () => this.#options.warehouse.retract(landed.map(quarantineName)));
+    await this.#step('warehouse', () => this.#options.warehouse.retract(landed.map(entryName)));
   }
 
   /** A batch without dropped entries whose holder was not dead after all: it has landed and acknowledged them meanwhile. */
@@ -177,8 +177,8 @@ export class Consumer {
     if (!deliveries.some(({ dropped }) => dropped)) return deliveries;
     const held = new Set<string>();
     for (const { events, rejections } of [this.#intake.waiting, ...this.#landingNow])
-      for (const entered of [...events, ...rejections]) held.add(quarantineName(entered));
-    return deliveries.filter((delivery) => !delivery.dropped || !held.has(quarantineName(delivery)));
+      for (const entered of [...events, ...rejections]) held.add(entryName(entered));
+    return deliveries.filter((delivery) => !delivery.dropped || !held.has(entryName(delivery)));
   }
 
   async #join(): Promise<void> {

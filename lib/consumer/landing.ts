@@ -52,6 +52,7 @@ export class Landing {
       const some = events.slice(0, end);
       const refused = events.length > 0 ? await this.#landOrHalve(some) : rejections.slice(0, end);
       await this.#quarantine(refused);
+      await this.#release(some, refused);
       if (end < all.length) this.#weightMax = Math.min(WEIGHT_MAX, 2 * this.#weightMax);
       const left = events.length > 0 ? sortedOf(events.slice(end), rejections) : sortedOf([], rejections.slice(end));
       return { landed: without(some, refused), quarantined: refused, left };
@@ -101,7 +102,8 @@ export class Landing {
       const verdict = verdicts[at];
       if (verdict === 'landed') {
         this.#metrics.landed.add();
-        this.#metrics.delay.observe(Math.max(0, now - event.acceptedAtMs) / 1000);
+        // A replayed event came late because somebody had to mend something.
+        if (event.replayOf === undefined) this.#metrics.delay.observe(Math.max(0, now - event.acceptedAtMs) / 1000);
       } else if (verdict === 'duplicate') {
         this.#metrics.duplicates.add();
       } else {
@@ -109,6 +111,18 @@ export class Landing {
       }
     }
     return conflicts;
+  }
+
+  /**
+   * Removes the quarantine rows of replayed events that have landed: after their commit and before they are acknowledged, so a
+   * crash in between leaves the row, and the entry to be read again, which finds its event landed and removes the row.
+   */
+  async #release(events: readonly EnteredEvent[], refused: readonly Rejection[]): Promise<void> {
+    const again = new Set(refused.map(({ entry }) => entry));
+    const rows = events.flatMap(({ entry, replayOf }) =>
+      replayOf === undefined || again.has(entry) ? [] : [replayOf],
+    );
+    if (rows.length > 0) await this.#warehouse.release(rows);
   }
 
   async #quarantine(rejections: readonly Rejection[]): Promise<void> {

@@ -4,6 +4,7 @@
 // is `<code>: <words for people>`. The code is one of QUARANTINE_REASONS (the label of a metric). The words may be read by
 // the producer that sent the event (`GET /events/{id}`), so they hold nothing of the warehouse's own messages.
 import { scanEnvelope } from '../ingest/envelope-scan.ts';
+import { namesIn } from '../ingest/erased.ts';
 import { isEventId, parseEvent } from '../ingest/event.ts';
 import type { Delivery, EventNotes } from '../ingest/queue.ts';
 import { traceContext, type TraceContext } from '../ingest/trace-context.ts';
@@ -22,19 +23,33 @@ export type QuarantineReason = (typeof QUARANTINE_REASONS)[number];
 export interface EnteredEvent extends LandingEvent {
   readonly entry: string;
   readonly source: string;
+  readonly replayOf?: string;
   readonly tracestate?: string | undefined;
 }
 
 /** An entry on its way to quarantine, with the code of its reason. */
 export interface Rejection extends QuarantinedEntry {
   readonly source: string;
+  readonly replayOf?: string;
   readonly tracestate?: string | undefined;
   readonly code: QuarantineReason;
 }
 
+/** Where an entry stands; `replayOf` as in Delivery. */
+interface Place {
+  readonly source: string;
+  readonly entry: string;
+  readonly replayOf?: string;
+}
+
 /** An entry's name in the warehouse, which may hold entries of several queues: `<queue id>/<stream>/<entry>`. */
-export const quarantineName = ({ source, entry }: { readonly source: string; readonly entry: string }): string =>
-  `${source}/${entry}`;
+export const entryName = ({ source, entry }: Place): string => `${source}/${entry}`;
+
+/** The name of an entry's quarantine row. A replayed entry that cannot land again keeps the row that it came from. */
+export const quarantineName = (place: Place): string => place.replayOf ?? entryName(place);
+
+const replayed = ({ replayOf }: { readonly replayOf?: string }): { readonly replayOf?: string } =>
+  replayOf === undefined ? {} : { replayOf };
 
 /** What some deliveries are. */
 export interface Sorted {
@@ -65,7 +80,17 @@ export function sorted(deliveries: readonly Delivery[]): Sorted {
       rejections.push(rejection(delivery, 'invalid_event', [found.detail, ...details].join('; ')));
     } else {
       const id = notes.id ?? found.id;
-      events.push({ entry, source, id, type: found.type, producer, body, acceptedAtMs, ...traceOf(notes) });
+      events.push({
+        entry,
+        source,
+        id,
+        type: found.type,
+        producer,
+        body,
+        acceptedAtMs,
+        ...traceOf(notes),
+        ...replayed(delivery),
+      });
     }
   }
   return { events, rejections, count: deliveries.length, bytes };
@@ -83,11 +108,8 @@ function entryFault({ body, producer, dropped }: Delivery): string {
   return producer === undefined ? 'the entry names no producer' : 'the entry names an id that is none';
 }
 
-function rejection(
-  { entry, source, producer, body, notes, acceptedAtMs }: Delivery,
-  code: QuarantineReason,
-  words: string,
-): Rejection {
+function rejection(delivery: Delivery, code: QuarantineReason, words: string): Rejection {
+  const { entry, source, producer, body, notes, acceptedAtMs } = delivery;
   const id = isEventId(notes.id) ? notes.id : body === undefined ? undefined : readableId(body);
   const rest = {
     entry,
@@ -98,6 +120,7 @@ function rejection(
     ...traceOf(notes),
     code,
     reason: `${code}: ${words}`,
+    ...replayed(delivery),
   };
   return id === undefined ? rest : { ...rest, id };
 }
@@ -110,11 +133,6 @@ const NO_TRACE: Partial<TraceContext> = {};
 
 /** The id of a body that is no event, where one can be read: the producer may ask for it. */
 function readableId(body: Buffer): string | undefined {
-  try {
-    const value: unknown = JSON.parse(body.toString('utf8'));
-    const id = typeof value === 'object' && value !== null && 'id' in value ? value.id : undefined;
-    return isEventId(id) ? id : undefined;
-  } catch {
-    return undefined;
-  }
+  const { id } = namesIn(body);
+  return isEventId(id) ? id : undefined;
 }

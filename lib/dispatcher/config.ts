@@ -31,6 +31,7 @@ export interface DispatcherConfig {
   readonly shedMs: number;
   /** How long a stop may take, in milliseconds. */
   readonly drainTimeoutMs: number;
+  readonly exportsSpans: boolean;
 }
 
 /** The configuration, or undefined when the report holds problems. */
@@ -48,6 +49,7 @@ export function readDispatcherConfig(environment: Environment): ReadConfig<Dispa
     tls: tls(settings),
     shedMs: settings.get('INGEST_SHED_MS'),
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
+    exportsSpans: settings.exportsSpans,
   };
   const enqueueTimeoutMs = settings.get('INGEST_ENQUEUE_TIMEOUT_MS');
   if (settings.given('INGEST_ENQUEUE_TIMEOUT_MS') && config.shedMs >= enqueueTimeoutMs) {

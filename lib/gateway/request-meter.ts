@@ -75,4 +75,4 @@ export class RefusalMeter {
   }
 }
 
-const detailOf = (answer: Answer): string => String((JSON.parse(answer.body) as { detail: unknown }).detail);
+const detailOf = (answer: Answer): string => String((JSON.parse(String(answer.body)) as { detail: unknown }).detail);

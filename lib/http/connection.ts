@@ -58,8 +58,8 @@ export class Connection<T> implements Wire {
   #awake = false;
   /** When it ends, what may still come is waited for. */
   #lingers = false;
-  /** What leaves in pieces, from `#sent` on, and who waits until more may be written. */
-  #sending: string | Buffer | undefined;
+  /** What leaves in pieces, of the first from `#sent` on, and who waits until more may be written. */
+  readonly #sending: (string | Buffer)[] = [];
   #sent = 0;
   #written: (() => void) | undefined;
   /** How much had come and was unread when that was last found to have changed, and when that was. */
@@ -129,7 +129,7 @@ export class Connection<T> implements Wire {
   }
 
   get writable(): boolean {
-    return this.#sending === undefined && !this.#socket.writableNeedDrain;
+    return this.#sending.length === 0 && !this.#socket.writableNeedDrain;
   }
 
   wake(): void {
@@ -144,11 +144,10 @@ export class Connection<T> implements Wire {
   }
 
   write(text: string | Buffer, encoding: BufferEncoding, done?: () => void): void {
-    if (this.#sending !== undefined) throw new Error('an answer is written before the one before it has left');
-    if (text.length <= 2 * PIECE_CHARACTERS) {
+    if (text.length <= 2 * PIECE_CHARACTERS && this.#sending.length === 0) {
       if (this.#socket.writable) this.#socket.write(text, encoding);
     } else {
-      this.#sending = encoding === 'latin1' || typeof text !== 'string' ? text : Buffer.from(text, encoding);
+      this.#sending.push(encoding === 'latin1' || typeof text !== 'string' ? text : Buffer.from(text, encoding));
       this.#sendPieces();
     }
     if (done === undefined) return;
@@ -174,7 +173,7 @@ export class Connection<T> implements Wire {
 
   end(unread: boolean): void {
     this.stopReading(unread);
-    if (this.#sending !== undefined) this.#written = () => this.end(false);
+    if (this.#sending.length > 0) this.#written = () => this.end(false);
     else if (this.#lingers) linger(this.#socket);
     else this.#socket.destroySoon();
   }
@@ -211,8 +210,8 @@ export class Connection<T> implements Wire {
   /** Ends what has taken too long. */
   check(nowMs: number, limits: TimeLimits): void {
     const { requests, owing, headSinceMs, bodySinceMs } = this.#side;
-    const unreadBytes =
-      this.#socket.writableLength + (this.#sending === undefined ? 0 : this.#sending.length - this.#sent);
+    const unsent = this.#sending.reduce((bytes, one) => bytes + one.length, -this.#sent);
+    const unreadBytes = this.#socket.writableLength + unsent;
     if (requests !== this.#quietRequests || unreadBytes !== this.#quietUnread || owing) {
       this.#quietRequests = requests;
       this.#quietUnread = unreadBytes;
@@ -247,20 +246,22 @@ export class Connection<T> implements Wire {
   }
 
   get #busy(): boolean {
-    return this.#side.busy || this.#socket.writableLength > 0 || this.#sending !== undefined;
+    return this.#side.busy || this.#socket.writableLength > 0 || this.#sending.length > 0;
   }
 
   #sendPieces(): void {
-    while (this.#sending !== undefined && !this.#socket.writableNeedDrain && this.#socket.writable) {
+    while (!this.#socket.writableNeedDrain && this.#socket.writable) {
+      const [first] = this.#sending;
+      if (first === undefined) return;
       const [from, to] = [this.#sent, this.#sent + PIECE_CHARACTERS];
-      const piece =
-        typeof this.#sending === 'string' ? this.#sending.slice(from, to) : this.#sending.subarray(from, to);
+      const piece = typeof first === 'string' ? first.slice(from, to) : first.subarray(from, to);
       this.#sent += piece.length;
-      if (this.#sent === this.#sending.length) {
-        this.#sending = undefined;
+      const isLast = this.#sent === first.length;
+      if (isLast) {
+        this.#sending.shift();
         this.#sent = 0;
       }
-      this.#socket.write(piece, 'latin1'); // A string that is in pieces is latin1.
+      this.#socket.write(piece, 'latin1', isLast ? () => release(first) : undefined); // A string that is in pieces is latin1.
     }
   }
 
@@ -284,13 +285,27 @@ export class Connection<T> implements Wire {
 
   readonly #onClose = (): void => {
     this.#state = 'closed';
-    this.#sending = undefined;
+    this.#sending.length = 0;
+    this.#sent = 0;
     this.#side.close();
     this.#host.closed(this);
   };
 }
 
 const NOTHING = Buffer.alloc(0);
+
+// Fact: V8 frees the memory of buffers when it collects garbage, for which 64 MB of them are no reason yet. Choice: what a large body
+// stood in is freed when it has left, where it is memory that node lets go of (a Buffer of its own making is none). Effect: see
+// test/end-to-end/connection-limits.test.ts.
+function release(written: string | Buffer): void {
+  if (typeof written === 'string' || !(written.buffer instanceof ArrayBuffer)) return;
+  try {
+    written.buffer.transfer(0);
+  } catch {
+    // The garbage collector has it.
+  }
+}
+
 const ignore = (): void => undefined; // 'close' follows, and tells.
 
 function clientCertificateOf(socket: TLSSocket): ClientCertificate | undefined {

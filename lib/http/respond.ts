@@ -18,11 +18,15 @@ export function requestIdOf(request: IncomingMessage): string {
   return requestIdFrom(typeof given === 'string' ? given : undefined);
 }
 
-/** What is to be answered. `headers` are name, value, name, value …; the names below are added. */
+/**
+ * What is to be answered. `headers` are name, value, name, value …; the names below are added. A body of many kilobytes is
+ * better given as parts of bytes: they are written as they are, while a string is copied more than once on its way. They are given
+ * away: their memory is freed behind the last byte.
+ */
 export interface Answer {
   readonly status: number;
   readonly contentType: string;
-  readonly body: string;
+  readonly body: string | readonly Buffer[];
   readonly headers?: readonly string[];
 }
 
@@ -34,24 +38,32 @@ export interface Answer {
 export function respond(response: ServerResponse, requestId: string, answer: Answer, close: boolean): boolean {
   if (response.headersSent || response.destroyed) return false;
   const { status, contentType, body, headers: more } = answer;
-  const bytes = Buffer.byteLength(body);
+  const bytes = bytesOf(body);
   const headers = ['Content-Type', contentType, 'Content-Length', String(bytes), 'X-Request-Id', requestId];
   if (more !== undefined) headers.push(...more);
   if (close) headers.push('Connection', 'close');
   response.writeHead(status, headers);
   // Fact: the socket writes a latin1 string as it is, and measures and encodes a utf8 one. Nearly all bodies are ASCII.
-  response.end(body, bytes === body.length ? 'latin1' : 'utf8');
+  if (typeof body === 'string') response.end(body, bytes === body.length ? 'latin1' : 'utf8');
+  else {
+    for (const part of body) response.write(part);
+    response.end();
+  }
   return true;
 }
 
+/** The length of a body, in bytes. */
+export const bytesOf = (body: Answer['body']): number =>
+  typeof body === 'string' ? Buffer.byteLength(body) : body.reduce((bytes, part) => bytes + part.length, 0);
+
 /** A whole response as text, for a connection whose parser gave up: there is no request to answer. */
 export function lastResponse(requestId: string, answer: Answer): string {
-  return responseText(requestId, answer, Buffer.byteLength(answer.body), 'Connection: close\r\n');
+  return responseText(requestId, answer, bytesOf(answer.body), 'Connection: close\r\n');
 }
 
 /**
- * A whole response as text (RFC 9112, section 4). `bytes` is the length of the body in UTF-8; `connection` are the header
- * lines that say what becomes of the connection, each with its line end.
+ * A whole response as text (RFC 9112, section 4), or its head where the body is given as bytes. `bytes` is the length of the body;
+ * `connection` are the header lines that say what becomes of the connection, each with its line end.
  */
 export function responseText(requestId: string, answer: Answer, bytes: number, connection: string): string {
   const { status, contentType, body, headers } = answer;
@@ -59,7 +71,7 @@ export function responseText(requestId: string, answer: Answer, bytes: number, c
   if (headers !== undefined) {
     for (let at = 0; at + 1 < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`;
   }
-  return `${text}${dateLine()}${connection}\r\n${body}`;
+  return `${text}${dateLine()}${connection}\r\n${typeof body === 'string' ? body : ''}`;
 }
 
 let dateSecond = 0;

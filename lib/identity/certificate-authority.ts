@@ -23,6 +23,8 @@ export interface IssueOptions {
   readonly dnsNames?: readonly string[];
   readonly addresses?: readonly string[];
   readonly server?: boolean;
+  /** For the client's side of a connection; the default where `server` is not set. */
+  readonly client?: boolean;
   /** Makes an intermediate authority. */
   readonly authority?: boolean;
   readonly notBefore?: Date;
@@ -135,11 +137,15 @@ function leafExtensions(options: IssueOptions): x509.Extension[] {
     ...(options.dnsNames ?? []).map((value) => ({ type: 'dns' as const, value })),
     ...(options.addresses ?? []).map((value) => ({ type: 'ip' as const, value })),
   ];
-  const usage = options.server === true ? x509.ExtendedKeyUsage.serverAuth : x509.ExtendedKeyUsage.clientAuth;
+  const { server = false, client = !server } = options;
+  const usages = [
+    ...(server ? [x509.ExtendedKeyUsage.serverAuth] : []),
+    ...(client ? [x509.ExtendedKeyUsage.clientAuth] : []),
+  ];
   return [
     new x509.BasicConstraintsExtension(false, undefined, true),
     new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
-    new x509.ExtendedKeyUsageExtension([usage]),
+    new x509.ExtendedKeyUsageExtension(usages),
     ...(names.length === 0 ? [] : [new x509.SubjectAlternativeNameExtension(names)]),
   ];
 }

@@ -44,13 +44,16 @@ const NONE = -1;
 
 // Fact: one array that never changes is read faster than the parts of a network answer that bodies are, and its words show
 // four bytes at once. Choice: a body is copied there, with a NUL after it, at which every search ends. One larger than this
-// goes to parseEvent.
-const BYTES = new Uint8Array(64 << 10);
+// goes to parseEvent; the usual limit of bodies (INGEST_BODY_BYTES_MAX) fits.
+const BYTES = new Uint8Array((256 << 10) + 4);
 const WORDS = new Int32Array(BYTES.buffer);
 const HIGH_BITS = 0x80808080;
 
 // The body as Latin-1, where units are bytes, and its first escape that has not been passed. Scanning is synchronous.
-let text = '';
+// Fact: a string is searched with less to do before than bytes are, and one of many kilobytes is garbage that only a full
+// collection takes back. Choice: a long body is searched as it is.
+let text: string | Buffer = '';
+const TEXT_BYTES_MAX = 64 << 10;
 let escape = NONE;
 
 // Fact: a string made of bytes costs more than a comparison of them. Choice: the last type is kept; most events have it.
@@ -65,7 +68,7 @@ export function scanEnvelope(body: Buffer): PlainEnvelope | undefined {
   BYTES[length] = 0;
   const opens = afterBlanks(0);
   if (BYTES[opens] !== OBJECT_OPENS || !isText(body)) return undefined;
-  text = body.toString('latin1');
+  text = length < TEXT_BYTES_MAX ? body.toString('latin1') : body;
   escape = text.indexOf('\\');
   let id: string | undefined;
   let type: string | undefined;

@@ -42,7 +42,7 @@ export interface Submission {
 
 /** An event that the queue knows. `acceptedAtMs` is Unix time in milliseconds, by the queue's clock. */
 export interface QueuedEvent {
-  readonly text: string;
+  readonly body: Buffer;
   readonly acceptedAtMs: number;
   readonly traceparent: string | undefined;
 }
@@ -96,8 +96,13 @@ export interface Delivery {
    * event in hand by an earlier delivery, and must then land it.
    */
   readonly dropped: boolean;
-  /** Unix time in milliseconds, by the queue's clock, 0 to TIME_MS_MAX. */
+  /**
+   * Unix time in milliseconds of the first acceptance, by the queue's clock, 0 to TIME_MS_MAX: when the entry was appended, or
+   * what a replayed or erased one says.
+   */
   readonly acceptedAtMs: number;
+  /** The quarantine row that this entry replays: its name stays the row's, and the row goes when the event has landed. */
+  readonly replayOf?: string;
 }
 
 /** An entry as `read` named it. */

@@ -54,6 +54,13 @@ export function storableText(name: string): string {
   return name.includes('\0') || name.includes('\\') ? name.replaceAll('\\', '\\\\').replaceAll('\0', '\\0') : name;
 }
 
+/** The name that storableText made `stored` of. */
+export function originalText(stored: string): string {
+  return stored.includes('\\')
+    ? stored.replaceAll(/\\([\\0])/g, (_, kept: string) => (kept === '0' ? '\0' : kept))
+    : stored;
+}
+
 /** Where an event stands for the producer that sent it. */
 export type WarehouseLookup =
   | {
@@ -111,6 +118,8 @@ export interface Warehouse {
    * another reason stay.
    */
   retract(entries: readonly string[]): Promise<void>;
+  /** Removes the quarantine rows of entries that were replayed, and whose events have landed now. */
+  release(entries: readonly string[]): Promise<void>;
   /** A landed row wins over a quarantine row of the same id. Rejects never. */
   find(id: string, producer: string): Promise<WarehouseLookup>;
   /** Resolves when the warehouse can be written to, rejects when not. */

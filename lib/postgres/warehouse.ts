@@ -57,6 +57,8 @@ const QUARANTINE = `
 
 const RETRACT = 'DELETE FROM events_quarantine WHERE entry = ANY ($1::text[]) AND starts_with(reason, $2)';
 
+const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ANY ($1::text[])';
+
 const FIND = `
   SELECT true AS landed, body AS text, NULL::bytea AS body, type, NULL AS reason,
     round(extract(epoch FROM accepted_at) * 1000)::float8 AS accepted, round(extract(epoch FROM landed_at) * 1000)::float8 AS ended,
@@ -149,6 +151,10 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
 
     async retract(entries) {
       await transacted(() => pool.query(RETRACT, [textArray(entries.toSorted()), DROPPED_REASON]));
+    },
+
+    async release(entries) {
+      await transacted(() => pool.query(RELEASE, [textArray(entries.toSorted())]));
     },
 
     async find(id, producer) {
@@ -252,6 +258,8 @@ const storable = (id: string): boolean => !id.includes('\0') && id.isWellFormed(
 // Classes of SQLSTATE (PostgreSQL manual, appendix A) that speak of the data and would say the same tomorrow: data
 // exception, constraint violation, WITH CHECK OPTION, program limit, and an error that a trigger raised.
 const REFUSING_CLASSES = new Set(['22', '23', '44', '54', 'P0']);
+export const refuses = (cause: unknown): cause is pg.DatabaseError =>
+  cause instanceof pg.DatabaseError && REFUSING_CLASSES.has(sqlstateClass(cause) ?? '');
 // Classes that speak of the server or of another transaction: INSERT would meet the same.
 const SERVER_CLASSES = new Set(['08', '40', '53', '55', '57', '58', 'XX']);
 
@@ -260,9 +268,7 @@ async function telling<T>(landing: Promise<T>): Promise<T> {
   try {
     return await landing;
   } catch (cause) {
-    if (cause instanceof pg.DatabaseError && REFUSING_CLASSES.has(sqlstateClass(cause) ?? '')) {
-      throw new BatchRefused(cause.code, { cause });
-    }
+    if (refuses(cause)) throw new BatchRefused(cause.code, { cause });
     if (timedOut(cause)) throw new BatchTooSlow('the batch took too long', { cause });
     throw cause;
   }

@@ -7,7 +7,7 @@
 import { readFileSync } from 'node:fs';
 import type { LogOptions } from './log.ts';
 import { listUri } from './list-uri.ts';
-import { shown } from './masked-uri.ts';
+import { isUriList, shown } from './masked-uri.ts';
 import {
   KNOWN_KEYS,
   type SETTINGS,
@@ -86,9 +86,7 @@ export class Settings {
     this.#environment = environment;
     for (const [key, setting] of settingsOf(program)) {
       const parsed =
-        setting.kind === 'uri'
-          ? this.#uri(key, setting, setting.required.includes(program))
-          : this.#parse(key, setting, this.#text(key));
+        setting.kind === 'uri' ? this.#uri(key, setting, program) : this.#parse(key, setting, this.#text(key));
       this.#values.set(key, parsed);
     }
   }
@@ -98,9 +96,9 @@ export class Settings {
     return this.#values.get(key) as Value<(typeof SETTINGS)[K]>;
   }
 
-  /** Whether the environment sets the key; an empty value does not. */
-  given(key: Key): boolean {
-    return this.#text(key) !== undefined;
+  /** Whether the environment sets the key, or the form of it; an empty value does not. */
+  given(key: Key, form: '' | '_FILE' = ''): boolean {
+    return this.#text(`${key}${form}`) !== undefined;
   }
 
   /** Adds a problem that only the caller can see, e.g. two values that do not go together. */
@@ -164,14 +162,22 @@ export class Settings {
   }
 
   /** A URI, from its key or from the file that `key_FILE` names (a mounted secret; its last line break is dropped). */
-  #uri(key: Key, { schemes }: UriSetting, required: boolean): string | undefined {
+  #uri(key: Key, { schemes, required, several }: UriSetting, program: Program): string | undefined {
     const value = this.#uriText(key);
     if (value === null) return undefined;
+    if (value !== undefined && several.includes(program) && isUriList(value)) {
+      const uris = value.split(/\s+/).map((one) => this.#oneUri(key, schemes, one));
+      return uris.includes(undefined) ? undefined : uris.join(' ');
+    }
+    if (value === undefined && !required.includes(program)) return undefined;
+    return this.#oneUri(key, schemes, value);
+  }
+
+  #oneUri(key: Key, schemes: readonly string[], value: string | undefined): string | undefined {
     const forms = schemes.map((scheme) => (scheme === 'sqlite:' ? 'sqlite:<path>' : `${scheme}//`));
     const expected = `expected a URI that begins with ${forms.join(' or ')}`;
     if (value === undefined) {
-      if (required)
-        this.problem(key, `is required: ${expected} (or ${key}_FILE, the path of a file that holds it)`, '');
+      this.problem(key, `is required: ${expected} (or ${key}_FILE, the path of a file that holds it)`, '');
       return undefined;
     }
     // sqlite:<path> has no authority, so it is no URL that the URL class would always read.

@@ -13,6 +13,7 @@ export function shown(key: string, value: string): string {
 /** A URI without its password, query and fragment; `redis://user:***@host:6379/0`. `sqlite:<path>` holds no secret. */
 export function maskedUri(value: string): string {
   if (value.startsWith('sqlite:')) return value;
+  if (isUriList(value)) return value.split(/\s+/).map(maskedUri).join(' ');
   // Without an authority (`redis:user:password@host`, its slashes forgotten) nobody can tell what is the password.
   if (!URL.canParse(value) || new URL(value).host === '') {
     const list = value.includes(',') ? listUri(value) : undefined;
@@ -25,3 +26,6 @@ export function maskedUri(value: string): string {
   if (url.hash !== '') url.hash = '#***';
   return url.href;
 }
+
+/** Whether this is several URIs, separated by blanks: what a blank in a password makes of one does not look so. */
+export const isUriList = (value: string): boolean => /^\S+:\/\/\S+(\s+[a-z][a-z0-9+.-]*:\/\/\S+)+$/.test(value);

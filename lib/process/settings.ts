@@ -50,6 +50,8 @@ export interface UriSetting extends Row {
   readonly kind: 'uri';
   readonly schemes: readonly string[];
   readonly required: readonly Program[];
+  /** The programs that take several of them, separated by blanks. */
+  readonly several: readonly Program[];
 }
 
 /** Any text that is not empty; config.ts checks what only the program knows. */
@@ -86,7 +88,8 @@ const uri = (
   schemes: readonly string[],
   required: readonly Program[],
   meaning: string,
-): UriSetting => ({ kind: 'uri', programs, schemes, required, meaning });
+  several: readonly Program[] = [],
+): UriSetting => ({ kind: 'uri', programs, schemes, required, meaning, several });
 
 const flag = (programs: readonly Program[], meaning: string): FlagSetting => ({ kind: 'flag', programs, meaning });
 
@@ -100,32 +103,34 @@ const GATEWAY = ['gateway'] as const;
 const CONSUMER = ['consumer'] as const;
 const DISPATCHER = ['dispatcher'] as const;
 const DAEMONS = ['gateway', 'consumer', 'dispatcher'] as const;
+/** Those that meet both the queue and the warehouse. */
+const BOTH_ENDS = ['gateway', 'consumer', 'admin'] as const;
 /** Those that accept events, and so meet the queues' servers. */
 const ACCEPTING = ['gateway', 'dispatcher'] as const;
 const TLS_SERVERS = ACCEPTING;
-const QUEUE_USERS = ['gateway', 'consumer'] as const;
 const HOUR_MS = 3_600_000;
 const TIME = [1, HOUR_MS] as const;
 
 export const SETTINGS = Object.freeze({
   INGEST_QUEUE_URI: uri(
-    QUEUE_USERS,
+    BOTH_ENDS,
     [
       ...['redis:', 'rediss:', 'redis+sentinel:', 'rediss+sentinel:', 'redis+cluster:', 'rediss+cluster:'],
       ...['dispatcher:', 'dispatchers:'],
     ],
-    QUEUE_USERS,
-    'the queue: `redis://[user:password@]host:port[/db]`, `redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]` or `redis+cluster://[user:password@]h1:p1,h2:p2`; `rediss` in place of `redis`: over TLS. A gateway may have `dispatcher://[user:password@]host[:port]` or `dispatchers://` (mutual TLS) instead',
+    BOTH_ENDS,
+    'the queue: `redis://[user:password@]host:port[/db]`, `redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]` or `redis+cluster://[user:password@]h1:p1,h2:p2`; `rediss` in place of `redis`: over TLS. A gateway may have `dispatcher://[user:password@]host[:port]` or `dispatchers://` (mutual TLS) instead; a consumer may have several queues, separated by blanks',
+    CONSUMER,
   ),
   INGEST_QUEUE_PARTITIONS: integer(
-    QUEUE_USERS,
+    BOTH_ENDS,
     8,
     [1, 256],
     '',
     'partitions of a queue on a Redis Cluster, fixed for its life: another number than the queue has is refused (exit 2)',
   ),
   INGEST_QUEUE_PREVIOUS_URI: uri(
-    QUEUE_USERS,
+    BOTH_ENDS,
     ['redis:', 'rediss:'],
     [],
     'while a queue moves: the one before, whose ids are known still and whose events land; the runbook has the steps',
@@ -151,7 +156,7 @@ export const SETTINGS = Object.freeze({
     '`require` refuses to start (exit 4) on a Redis that evicts keys, keeps nothing on disk, or has replicas that `INGEST_QUEUE_REPLICAS` does not wait for, or fewer than it waits for',
   ),
   INGEST_WAREHOUSE_URI: uri(
-    ['gateway', 'consumer'],
+    BOTH_ENDS,
     ['sqlite:', 'postgres:', 'postgresql:'],
     CONSUMER,
     'the warehouse: `sqlite:<path>` or `postgres://user:password@host/database`; without it the gateway looks events up in the queue only, which holds 24 hours',

@@ -12,6 +12,7 @@ import { EventEmitter } from 'node:events';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls, type SecureContextOptions } from 'node:tls';
 import { NoConnection } from './errors.ts';
+import type { Argument } from './script.ts';
 import { ReplyAssembler, type Reply } from './reply.ts';
 
 const DEFAULT_PORT = 6379;
@@ -59,7 +60,7 @@ export class ByteClient extends EventEmitter {
     return Promise.resolve();
   }
 
-  sendCommand(command: readonly string[]): Promise<Reply> {
+  sendCommand(command: readonly Argument[]): Promise<Reply> {
     return this.isReady ? this.#send(command) : Promise.reject(new NoConnection('there is no connection to the queue'));
   }
 
@@ -97,7 +98,9 @@ export class ByteClient extends EventEmitter {
       return true;
     };
     const way = { ...address, onread: { buffer, callback } };
-    const socket = protocol === 'rediss:' ? connectTls({ ...way, ...shown, ...certificate?.() }) : connectTcp(way);
+    // The caller's object may hold more, e.g. authorities that are none of servers.
+    const { cert, key } = certificate?.() ?? {};
+    const socket = protocol === 'rediss:' ? connectTls({ ...way, ...shown, cert, key }) : connectTcp(way);
     this.#socket = socket;
     socket.setNoDelay(true);
     socket.setKeepAlive(true, 5_000);
@@ -128,18 +131,35 @@ export class ByteClient extends EventEmitter {
     this.emit('ready');
   }
 
-  #send(command: readonly string[]): Promise<Reply> {
+  #send(command: readonly Argument[]): Promise<Reply> {
     // Fact: a string put together by join is flat, and one put together by + is made flat when it is written; and one of ASCII,
     // as nearly all are, is written as Latin-1 without being converted.
     const parts = [`*${command.length}`];
     let ascii = true;
     for (const part of command) {
+      if (typeof part !== 'string') return this.#sendBytes(command);
       const bytes = Buffer.byteLength(part);
       ascii &&= bytes === part.length;
       parts.push(`$${bytes}`, part);
     }
     parts.push('');
     this.#socket?.write(parts.join('\r\n'), ascii ? 'latin1' : 'utf8');
+    return this.#answer();
+  }
+
+  #sendBytes(command: readonly Argument[]): Promise<Reply> {
+    const parts: Buffer[] = [Buffer.from(`*${command.length}\r\n`)];
+    for (const part of command)
+      parts.push(
+        Buffer.from(`$${Buffer.byteLength(part)}\r\n`),
+        typeof part === 'string' ? Buffer.from(part) : part,
+        Buffer.from('\r\n'),
+      );
+    this.#socket?.write(Buffer.concat(parts));
+    return this.#answer();
+  }
+
+  #answer(): Promise<Reply> {
     return new Promise((resolve, reject) => this.#waiters.push({ resolve, reject }));
   }
 

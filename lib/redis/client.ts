@@ -18,7 +18,7 @@ import type { Log } from '../process/log.ts';
 import { ByteClient, type ByteClientOptions } from './byte-client.ts';
 import { NoConnection, QueueRefusal, RedisError } from './errors.ts';
 import type { RedisValue, Reply } from './reply.ts';
-import type { Sender } from './script.ts';
+import type { Argument, Sender } from './script.ts';
 
 /** How long one attempt to connect and greet may take. */
 export const CONNECT_TIMEOUT_MS = 2_000;
@@ -75,7 +75,7 @@ interface Client<Answer> {
   /** `ready`, `error` with the cause, and `refused` with each RedisError that a command met. */
   on(event: string, listener: (cause?: unknown) => void): unknown;
   connect(): Promise<unknown>;
-  sendCommand(command: readonly string[]): Promise<Answer>;
+  sendCommand(command: readonly Argument[]): Promise<Answer>;
   close(): Promise<void>;
   destroy(): void;
 }
@@ -211,7 +211,7 @@ export class RedisConnection<Answer> {
    * Sends one command. Rejects at once while the connection is not ready; has no time-out of its own (the caller's
    * deadline decides, and `restart` ends what never comes).
    */
-  send(command: readonly string[]): Promise<Answer> {
+  send(command: readonly Argument[]): Promise<Answer> {
     const client = this.#client;
     if (client === undefined || !this.#inspected)
       return Promise.reject(new NoConnection(`there is no connection to the queue (${this.#lastError})`));

@@ -4,9 +4,12 @@ import type { Delivery, EventNotes } from '../ingest/queue.ts';
 import { TIME_MS_MAX } from '../ingest/warehouse.ts';
 import type { Reply } from './reply.ts';
 
-/** Names of an entry's members: those of every entry, and those that are notes. */
+const TIME_DIGITS_MAX = String(TIME_MS_MAX).length;
+
+/** Names of an entry's members: those of every entry, of one that an operator put there, and those that are notes. */
 const NOTES = ['id', 'traceparent', 'tracestate'] as const satisfies readonly (keyof EventNotes)[];
-const MEMBERS = ['body', 'producer', ...NOTES].map((name) => Buffer.from(name));
+const MEMBERS = ['body', 'producer', 'acceptedAt', 'replayOf', ...NOTES].map((name) => Buffer.from(name));
+const NOTES_FROM = MEMBERS.length - NOTES.length;
 /** Nearly every entry's. */
 const NO_NOTES: EventNotes = Object.freeze({});
 
@@ -29,6 +32,8 @@ function deliveryOf(reply: Reply, source: string): Delivery {
   if (members === undefined) return droppedDelivery(entry, source);
   let producer: string | undefined;
   let body: Buffer | undefined;
+  let acceptedAt: Buffer | undefined;
+  let replayOf: Buffer | undefined;
   let notes = NO_NOTES;
   for (let left = members; left > 0; left -= 2) {
     const member = reply.oneOf(MEMBERS);
@@ -37,11 +42,22 @@ function deliveryOf(reply: Reply, source: string): Delivery {
       continue;
     }
     const value = reply.bytes();
-    const note = NOTES[member - 2];
+    const note = NOTES[member - NOTES_FROM];
     if (member === 0) body = value;
+    else if (member === 2) acceptedAt = value;
+    else if (member === 3) replayOf = value;
     else if (note !== undefined) notes = { ...notes, [note]: value.toString('utf8') };
   }
-  return { entry, source, producer, body, notes, dropped: false, acceptedAtMs: acceptedAtMs(entry) };
+  const delivery = {
+    entry,
+    source,
+    producer,
+    body,
+    notes,
+    dropped: false,
+    acceptedAtMs: firstAcceptedAtMs(entry, acceptedAt),
+  };
+  return replayOf === undefined ? delivery : { ...delivery, replayOf: replayOf.toString('utf8') };
 }
 
 /** What is left of an entry that the queue dropped. */
@@ -54,6 +70,12 @@ export const droppedDelivery = (entry: string, source: string): Delivery => ({
   dropped: true,
   acceptedAtMs: acceptedAtMs(entry),
 });
+
+/** What the entry's member `acceptedAt` says, where it has one that is a time; else when it was appended. */
+function firstAcceptedAtMs(entry: string, member: Buffer | undefined): number {
+  const text = member === undefined || member.length > TIME_DIGITS_MAX ? '' : member.toString('latin1');
+  return /^\d+$/.test(text) ? Math.min(Number(text), TIME_MS_MAX) : acceptedAtMs(entry);
+}
 
 const acceptedAtMs = (entry: string): number => Math.min(Number.parseInt(entry, 10), TIME_MS_MAX);
 

@@ -3,7 +3,7 @@
 --
 -- KEYS[1]  the stream
 -- ARGV     retention in milliseconds, index field, producer
--- Reply    entry id, body, and traceparent where there is one; nothing when the id is unknown or another producer's
+-- Reply    time of acceptance (Unix milliseconds) body, and traceparent where there is one; nothing when the id is unknown or another producer's
 local stream = KEYS[1]
 local ids = '{' .. stream .. '}:ids'
 local time = redis.call('TIME')
@@ -17,13 +17,15 @@ for start in string.gmatch(redis.call('GET', ids) or '', '%d+') do
     local found = redis.call('XRANGE', stream, entry, entry)[1]
     if not found then return false end
     local producer, body, traceparent
+    local accepted = string.match(entry, '^%d+')
     for name = 1, #found[2], 2 do
       if found[2][name] == 'producer' then producer = found[2][name + 1] end
       if found[2][name] == 'body' then body = found[2][name + 1] end
+      if found[2][name] == 'acceptedAt' then accepted = found[2][name + 1] end
       if found[2][name] == 'traceparent' then traceparent = found[2][name + 1] end
     end
     if producer ~= ARGV[3] or not body then return false end
-    return { entry, body, traceparent }
+    return { accepted, body, traceparent }
   end
 end
 return false

@@ -90,11 +90,11 @@ export interface AcceptingOptions extends StreamsOptions {
   readonly previousUri: string | undefined;
 }
 
-/** A queue's accepting side. Each of `streams` is a partition; their connections are to be opened, and that to the previous queue. */
+/** A queue's accepting side. Each of `parts` is a partition; their connections are to be opened, and that to the previous queue. */
 export interface AcceptingQueue {
   readonly queue: Queue;
   readonly previous?: RedisConnection<Reply>;
-  readonly streams: readonly { readonly connection: RedisConnection<Reply>; readonly queue: StreamQueue }[];
+  readonly parts: readonly { readonly connection: RedisConnection<Reply>; readonly queue: StreamQueue }[];
 }
 
 export function acceptingQueue({ previousUri, ...options }: AcceptingOptions): AcceptingQueue {
@@ -118,7 +118,7 @@ export function acceptingQueue({ previousUri, ...options }: AcceptingOptions): A
     timeoutMs: enqueueTimeoutMs,
     log: about,
   });
-  return { queue, streams: current.streams, previous: connection };
+  return { queue, parts: current.parts, previous: connection };
 }
 
 function openStreams(options: StreamsOptions): AcceptingQueue {
@@ -135,22 +135,23 @@ function openStreams(options: StreamsOptions): AcceptingQueue {
   const [only] = streams;
   const queue =
     streams.length === 1 && only !== undefined ? only.queue : new PartitionedQueue(streams.map((one) => one.queue));
-  return { queue, streams };
+  return { queue, parts: streams };
 }
 
 export interface ReadingOptions {
   readonly uri: string;
-  readonly partitions: number;
+  /** Of a queue on a Redis Cluster; 8 by default. */
+  readonly partitions?: number;
   /** The queue that this one replaces: what is left in it is read too. */
-  readonly previousUri: string | undefined;
+  readonly previousUri?: string | undefined;
   readonly log: Log;
   /** See StreamReaderOptions. */
-  readonly unlandedMs: number;
-  readonly onLost: (events: number) => void;
+  readonly unlandedMs?: number;
+  readonly onLost?: (events: number) => void;
 }
 
 export function readingQueue(options: ReadingOptions): StreamReader | PartitionedReader {
-  const { uri, partitions, previousUri, ...rest } = options;
+  const { uri, partitions = 8, previousUri, ...rest } = options;
   const parts = queuePartitions(uri, partitions);
   const previous = previousUri === undefined ? [] : [{ stream: STREAM, uri: previousUri }];
   const name = memberName();

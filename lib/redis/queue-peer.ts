@@ -178,8 +178,11 @@ export class QueuePeer {
       if (found.kind === 'unavailable') this.#say(answer, error('the queue that would have the event does not answer'));
       else if (found.kind === 'unknown') this.#say(answer, '*-1\r\n');
       else {
-        const { acceptedAtMs, text, traceparent } = found.event;
-        this.#say(answer, array([String(acceptedAtMs), text, ...(traceparent === undefined ? [] : [traceparent])]));
+        const { acceptedAtMs, body, traceparent } = found.event;
+        this.#say(
+          answer,
+          array([String(acceptedAtMs), body.toString(), ...(traceparent === undefined ? [] : [traceparent])]),
+        );
       }
     });
   }

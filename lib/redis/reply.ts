@@ -19,13 +19,16 @@ const RETURN = 0x0d;
 const CRLF_BYTES = 2;
 const BLOCK_BYTES = 256 << 10;
 
+/** Memory that whoever has the answer may free, which a Buffer of node's making is not. */
+const ownBlock = (bytes: number): Buffer => Buffer.from(new ArrayBuffer(bytes));
+
 /**
  * Puts together the answers that come in as pieces of any size. Commands, as arrays of strings, have the form of an answer, so a
  * server reads those with it too.
  */
 export class ReplyAssembler {
   readonly #bytesMax: number;
-  #block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
+  #block = ownBlock(BLOCK_BYTES);
   #length = 0;
   /** Up to here the answer has been looked through. */
   #at = 0;
@@ -58,7 +61,7 @@ export class ReplyAssembler {
   #makeRoom(bytes: number): void {
     const wanted = this.#length + bytes;
     if (wanted <= this.#block.length) return;
-    const larger = Buffer.allocUnsafeSlow(Math.max(2 * this.#block.length, wanted));
+    const larger = ownBlock(Math.max(2 * this.#block.length, wanted));
     larger.set(this.#block.subarray(0, this.#length));
     this.#block = larger;
   }
@@ -101,7 +104,7 @@ export class ReplyAssembler {
       if (length > at) block.copyWithin(0, at, length);
     } else {
       answer = block.subarray(0, at);
-      this.#block = Buffer.allocUnsafeSlow(Math.max(BLOCK_BYTES, length - at));
+      this.#block = ownBlock(Math.max(BLOCK_BYTES, length - at));
       block.copy(this.#block, 0, at, length);
     }
     this.#length = length - at;

@@ -6,9 +6,12 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { RedisError } from './errors.ts';
 
+/** A part of a command: text, or bytes that may be no UTF-8. */
+export type Argument = string | Buffer;
+
 /** Whatever takes a command and gives its answer. */
 export interface Sender<Answer> {
-  send(command: readonly string[]): Promise<Answer>;
+  send(command: readonly Argument[]): Promise<Answer>;
 }
 
 export class Script {
@@ -16,14 +19,14 @@ export class Script {
   readonly #sha1: string;
 
   /**
-   * `file` is a name in this folder; `shared` is another one, whose functions it uses. Throws when one cannot be read: that is
+   * `file` is a name in this folder; `shared` are others, whose functions it uses. Throws when one cannot be read: that is
    * a broken installation.
    */
-  constructor(file: string, shared?: string) {
+  constructor(file: string, ...shared: readonly string[]) {
     const text = readFileSync(new URL(file, import.meta.url), 'utf8');
     // The first line says what the script may do, and must stay the first.
     const end = text.indexOf('\n') + 1;
-    const functions = shared === undefined ? '' : readFileSync(new URL(shared, import.meta.url), 'utf8');
+    const functions = shared.map((name) => readFileSync(new URL(name, import.meta.url), 'utf8')).join('');
     this.#text = text.slice(0, end) + functions + text.slice(end);
     this.#sha1 = createHash('sha1').update(this.#text).digest('hex');
   }
@@ -34,7 +37,7 @@ export class Script {
   }
 
   /** Sends a command begun by `command`. After NOSCRIPT (nothing was run) it goes again with the text. */
-  run<Answer>(server: Sender<Answer>, command: readonly string[]): Promise<Answer> {
+  run<Answer>(server: Sender<Answer>, command: readonly Argument[]): Promise<Answer> {
     return server.send(command).catch((cause: unknown) => {
       if (!(cause instanceof RedisError && cause.code === 'NOSCRIPT')) throw cause;
       return server.send(['EVAL', this.#text, ...command.slice(2)]);

@@ -156,8 +156,8 @@ export class StreamQueue implements Queue {
       const parts = reply.array();
       if (parts === undefined) return { kind: 'unknown' };
       const acceptedAtMs = Number.parseInt(reply.text(), 10);
-      const text = reply.bytes().toString('utf8');
-      return { kind: 'found', event: { text, acceptedAtMs, traceparent: parts > 2 ? reply.text() : undefined } };
+      const body = reply.bytes();
+      return { kind: 'found', event: { body, acceptedAtMs, traceparent: parts > 2 ? reply.text() : undefined } };
     } catch (cause) {
       this.#log.debug({ err: cause }, 'look-up failed');
       return { kind: 'unavailable' };

@@ -28,7 +28,7 @@ import { Membership } from './membership.ts';
 import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import { assertRights } from './rights.ts';
-import { Script } from './script.ts';
+import { Script, type Argument } from './script.ts';
 import { GROUP, STREAM } from './stream-names.ts';
 import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
 
@@ -285,7 +285,7 @@ export class StreamReader implements QueueReader {
   }
 
   /** A command on the reading connection that may block for `waitMs`. */
-  async #read(command: readonly string[], waitMs: number): Promise<Reply> {
+  async #read(command: readonly Argument[], waitMs: number): Promise<Reply> {
     try {
       return await withTimeout(
         this.#reading.send(command),
@@ -302,7 +302,7 @@ export class StreamReader implements QueueReader {
     }
   }
 
-  #command(command: readonly string[]): Promise<RedisValue> {
+  #command(command: readonly Argument[]): Promise<RedisValue> {
     return this.#answer(this.#control.send(command));
   }
 

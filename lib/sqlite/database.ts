@@ -31,6 +31,7 @@ const OWNER = 'SELECT producer FROM events WHERE id = ?';
 const QUARANTINE = `INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (entry) DO NOTHING`;
 const RETRACT = `DELETE FROM events_quarantine WHERE entry = ? AND substr(reason, 1, ${DROPPED_REASON.length}) = '${DROPPED_REASON}'`;
+const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ?';
 const FIND_LANDED = 'SELECT type, accepted_at, landed_at, body, traceparent FROM events WHERE id = ? AND producer = ?';
 const FIND_REJECTED = `SELECT reason, accepted_at, quarantined_at, body, traceparent FROM events_quarantine
   WHERE id = ? AND producer = ? ORDER BY quarantined_at DESC LIMIT 1`;
@@ -88,11 +89,11 @@ export class Database {
   }
 
   retract(entries: readonly string[]): void {
-    this.#using((open) =>
-      transaction(open, () => {
-        for (const entry of entries) statement(open, RETRACT).run(entry);
-      }),
-    );
+    this.#runEach(RETRACT, entries);
+  }
+
+  release(entries: readonly string[]): void {
+    this.#runEach(RELEASE, entries);
   }
 
   find(id: string, producer: string): WarehouseLookup {
@@ -110,6 +111,15 @@ export class Database {
     } finally {
       this.#handle = undefined;
     }
+  }
+
+  /** A statement for each entry, in one transaction. */
+  #runEach(sql: string, entries: readonly string[]): void {
+    this.#using((open) =>
+      transaction(open, () => {
+        for (const entry of entries) statement(open, sql).run(entry);
+      }),
+    );
   }
 
   /** The open file. Throws where it is not there any more, or has been replaced since. */

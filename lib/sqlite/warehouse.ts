@@ -37,6 +37,7 @@ export function createSqliteWarehouse({ path, readOnly = false }: SqliteWarehous
       return thread.ask({ kind: 'quarantine', entries: copies }) as Promise<void>;
     },
     retract: (entries) => thread.ask({ kind: 'retract', entries }) as Promise<void>,
+    release: (entries) => thread.ask({ kind: 'release', entries }) as Promise<void>,
     find: async (id, producer) => {
       if (!id.isWellFormed() || !producer.isWellFormed()) return { kind: 'unknown' };
       try {

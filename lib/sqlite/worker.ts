@@ -9,7 +9,7 @@ export type Call =
   | { readonly kind: 'prepare' | 'probe' | 'close' }
   | { readonly kind: 'land'; readonly columns: LandingColumns }
   | { readonly kind: 'quarantine'; readonly entries: readonly QuarantinedEntry[] }
-  | { readonly kind: 'retract'; readonly entries: readonly string[] }
+  | { readonly kind: 'retract' | 'release'; readonly entries: readonly string[] }
   | { readonly kind: 'find'; readonly id: string; readonly producer: string };
 
 /** `refused` is the code of a BatchRefused. */
@@ -35,6 +35,8 @@ function run(call: Call): unknown {
       return database.quarantine(call.entries);
     case 'retract':
       return database.retract(call.entries);
+    case 'release':
+      return database.release(call.entries);
     case 'find':
       return database.find(call.id, call.producer);
     case 'probe':

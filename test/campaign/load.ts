@@ -4,7 +4,6 @@
 // Some ids are sent on purpose once more when they are accepted: with the same body, with another one, by another producer; and some
 // go to both gateways at once. At most IN_FLIGHT_MAX events are under way: where nothing is accepted, the load waits.
 import { setTimeout as delay } from 'node:timers/promises';
-import { at } from '../support/api-file.ts';
 import { bodyOf, idOf } from './event.ts';
 import { judged, type Judged } from './documented-answer.ts';
 import type { Ledger, Producer, Told } from './ledger.ts';
@@ -18,9 +17,6 @@ const PAUSE_FIRST_MS = 20;
 const PAUSE_MAX_MS = 400;
 /** How long an event is tried for after the load has ended. */
 const LAST_TRIES_MS = 5_000;
-
-/** Only an API that tells `differs` says which body is kept. */
-const TELLS_DIFFERS = JSON.stringify(at('/components')).includes('"differs"');
 
 /** The shares of the events that are sent again although they are accepted, and of those that are sent twice at once. */
 const SAME_BODY = 0.05;
@@ -87,7 +83,7 @@ export class Load {
     // Past the queue's 24 hours an id is as good as new, and whose event lands first is open.
     if (clockMoves() !== moves || moves % 2 === 1) return;
     if (again > 1 - OTHER_PRODUCER) await this.#deliver(number, 0, 'other');
-    else if (TELLS_DIFFERS && again > 1 - OTHER_PRODUCER - OTHER_BODY) await this.#deliver(number, 1, 'own');
+    else if (again > 1 - OTHER_PRODUCER - OTHER_BODY) await this.#deliver(number, 1, 'own');
   }
 
   /** Tries until it is told something final. Undefined: given up. */

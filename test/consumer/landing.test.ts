@@ -84,6 +84,24 @@ describe('landing', () => {
     assert.ok(bytesOf(calls[0] ?? []) <= MIB, 'it began small');
   });
 
+  it('removes the row of a replayed event once it has landed, and keeps the one row of what is refused again', async (t) => {
+    const { store, landAll } = await start(t);
+    const [good, bad] = ['q/ingest/0-1', 'q/ingest/0-2'];
+    const noJson = Buffer.from('no json');
+    const names = async (): Promise<readonly string[]> => (await store.quarantine()).map(({ entry }) => entry);
+    await landAll(
+      sorted([delivery(0, 0, { entry: '0-1', body: noJson }), delivery(0, 0, { entry: '0-2', body: noJson })]),
+    );
+    assert.deepEqual(await names(), [good, bad]);
+    const replays = sorted([delivery(1, 0, { replayOf: good }), delivery(2, 0, { body: noJson, replayOf: bad })]);
+    await landAll(replays);
+    assert.deepEqual(await names(), [bad]);
+    // As after a crash before they were acknowledged.
+    await landAll(replays);
+    assert.deepEqual(await names(), [bad]);
+    assert.equal(await store.count(), 1);
+  });
+
   it('cuts by the number of rows too, and not where all of it fits', async (t) => {
     const { calls, landAll } = await start(t);
     await landAll(sorted(deliveries(1_000, 0)));

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
+import { erasedBody } from '../../lib/ingest/erased.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { OTHER_PATHS, PATHS, scopeOf, UNREADABLE } from '../support/api-file.ts';
 import { event, PATIENT, TestGateway, type Ask, type RawConnection, type TestClient } from '../support/gateway.ts';
@@ -480,7 +481,7 @@ describe('a gateway whose Redis is gone', () => {
 });
 
 describe('a gateway with a warehouse', () => {
-  it('shows what has landed and what was rejected, no JSON included', async () => {
+  it('shows what has landed, what was rejected, no JSON included, and what was erased', async () => {
     const path = join(temporaryFolder(), 'warehouse.db');
     const warehouse = createSqliteWarehouse({ path });
     await warehouse.prepare();
@@ -489,13 +490,24 @@ describe('a gateway with a warehouse', () => {
     await warehouse.quarantine([
       { ...known, entry: '2-0', id: 'rejected', reason: 'why', body: Buffer.from(event('rejected')) },
       { ...known, entry: '3-0', id: 'no-json', reason: 'why', body: Buffer.from('{') },
+      {
+        ...known,
+        entry: '4-0',
+        id: 'erased-row',
+        reason: 'why',
+        body: Buffer.from(erasedBody('erased-row', undefined)),
+      },
     ]);
+    const erased = Buffer.from(erasedBody('erased', 'test.event'));
+    await warehouse.land([{ ...known, id: 'erased', type: 'test.event', body: erased }]);
     await warehouse.close();
     const client = (await TestGateway.start(redis, pki, { INGEST_WAREHOUSE_URI: `sqlite:${path}` })).client(producer);
     for (const [id, status] of [
       ['landed', 'landed'],
       ['rejected', 'rejected'],
       ['no-json', 'rejected'],
+      ['erased', 'erased'],
+      ['erased-row', 'erased'],
     ] as const) {
       const seen = await provoke(client, '200', { path: `/events/${id}` });
       assert.equal((JSON.parse(seen.body) as { status: string }).status, status);

@@ -285,6 +285,16 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       assert.equal(await store.count('events_quarantine'), before + 1);
     });
 
+    it('removes the rows of entries that have landed by a replay, whatever their reason', async () => {
+      const before = await store.count('events_quarantine');
+      await warehouse.quarantine([poison('q/s/2-1'), poison('q/s/2-2')]);
+      await warehouse.release(['q/s/2-1', 'q/s/9-9']);
+      assert.equal(await store.count('events_quarantine'), before + 1);
+      await warehouse.release([]);
+      await warehouse.release(['q/s/2-2']);
+      assert.equal(await store.count('events_quarantine'), before);
+    });
+
     it('does not know an id that no text column can hold', async () => {
       await warehouse.land([event('\ufffd lone')]);
       for (const id of ['never sent', 'a\0b', '\ud800 lone', '', 'x'.repeat(100_000)]) {

@@ -34,12 +34,12 @@ class Gate implements Queue {
     return this.mode === 'takes' ? this.#behind.find(id, producer) : Promise.resolve({ kind: 'unavailable' });
   }
 
-  states(): readonly QueueState[] {
-    return [this.state()];
-  }
-
   state(): QueueState {
     return this.mode === 'takes' ? { available: true } : { available: false, reason: this.mode };
+  }
+
+  states(): readonly QueueState[] {
+    return [this.state()];
   }
 
   close(): Promise<void> {

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { before, describe, it } from 'node:test';
+import { partitionOf } from '../../lib/ingest/partition.ts';
+import { TestDispatcher } from '../support/dispatcher.ts';
 import { event, PATIENT, TestGateway, type Reply, type TestClient } from '../support/gateway.ts';
 import { OtlpReceiver, type ReceivedSpan } from '../support/otlp-receiver.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
@@ -211,6 +213,20 @@ describe('spans, with OTEL_EXPORTER_OTLP_ENDPOINT', () => {
     await redis.command('XADD', 'ingest', '*', 'producer', 'p', 'body', '{', 'traceparent', other);
     const put = await bySpan(5, ({ traceId }) => traceId === 'b'.repeat(32));
     assert.deepEqual([put.statusCode, put.attributes['error.type']], [2, 'invalid_event']);
+  });
+
+  it('show the way through a dispatcher', async () => {
+    const slow = { INGEST_SHED_MS: '4000' };
+    const dispatcher = await TestDispatcher.start({ env: { ...slow, OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url } });
+    const client = (await TestGateway.start(dispatcher, pki, { ...PATIENT, ...slow })).client(producer);
+    const trace = 'd'.repeat(32);
+    const traceparent = SAMPLED.replace(TRACE, trace);
+    assert.equal((await client.post(event('dispatched'), { traceparent })).status, 202);
+    assert.equal((await client.find('dispatched')).json?.['traceparent'], traceparent);
+    const sent = await bySpan(4, ({ traceId }) => traceId === trace);
+    const queue = partitionOf('dispatched', 2) === 0 ? 'ingest-a' : 'ingest-b';
+    assert.deepEqual([sent.service, sent.name, sent.parentSpanId], ['ingest-dispatcher', `send ${queue}`, PARENT]);
+    assert.equal(sent.attributes['messaging.message.id'], 'dispatched');
   });
 
   it('that wait are sent when the programs stop, and a receiver that is away or refuses costs no event', async () => {

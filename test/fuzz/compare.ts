@@ -9,18 +9,22 @@ const DOCUMENTED = new Set(
   ),
 );
 
+const END = 'HTTP/1.1 200 OK\r\nend: here\r\n\r\n';
+const STATUSES = new Set(RESPONSES.map(({ status }) => status));
+
 /** What is wrong with the answers, in words; undefined where nothing is. `received`: all that came until the connection closed. */
 export function faultIn(received: string, reading: NodeReading): string | undefined {
-  // An answer to HEAD has a length and no body: such cases are held to their heads only.
-  if (reading.requests.some(({ method }) => method === 'HEAD')) return undefined;
+  const isToHead = (place: number): boolean => reading.requests[place]?.method === 'HEAD';
   let replies: WireReply[];
   try {
-    replies = repliesIn(received).filter(({ status }) => status !== 100);
+    // Behind the answers stands nothing: an end that is put there is read as one more, whole and empty.
+    replies = repliesIn(received + END, isToHead).filter(({ status }) => status !== 100);
+    if (replies.pop()?.headers['end'] === undefined) return 'the last answer is not whole';
   } catch (cause) {
     return String(cause);
   }
   for (const [at, reply] of replies.entries()) {
-    const fault = undocumented(reply) ?? misread(reply, at, reading);
+    const fault = undocumented(reply, isToHead(at)) ?? misread(reply, at, reading);
     if (fault !== undefined) return `answer ${at + 1}: ${fault}`;
   }
   const last = replies.at(-1);
@@ -32,9 +36,10 @@ export function faultIn(received: string, reading: NodeReading): string | undefi
   return undefined;
 }
 
-function undocumented({ status, body, headers }: WireReply): string | undefined {
+function undocumented({ status, body, headers }: WireReply, isToHead: boolean): string | undefined {
   if (headers['x-request-id'] === undefined) return 'no X-Request-Id';
   if (DOCUMENTED.has(`${status}`)) return undefined;
+  if (isToHead) return STATUSES.has(status) ? undefined : `${status} is not documented`;
   const value = JSON.parse(body) as { code?: string; status?: string };
   const name = `${status} ${value.code ?? value.status}`;
   return DOCUMENTED.has(name) ? undefined : `${name} is not documented`;

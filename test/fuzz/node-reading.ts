@@ -20,6 +20,7 @@ export interface NodeReading {
 export class NodeReader {
   readonly #server: Server;
   #requests: ReadRequest[] = [];
+  #latest: IncomingMessage | undefined;
   #malformed = false;
 
   constructor() {
@@ -32,6 +33,7 @@ export class NodeReader {
         body: undefined,
       };
       this.#requests.push(one);
+      this.#latest = request;
       const chunks: Buffer[] = [];
       request.on('data', (chunk: Buffer) => chunks.push(chunk));
       request.on('end', () => (one.body = Buffer.concat(chunks).toString('latin1')));
@@ -62,6 +64,7 @@ export class NodeReader {
   /** Reads one connection's bytes, which end there. */
   async read(bytes: Buffer): Promise<NodeReading> {
     this.#requests = [];
+    this.#latest = undefined;
     this.#malformed = false;
     const [client, server] = duplexPair();
     const closed = new Promise((resolve) => server.once('close', resolve));
@@ -70,6 +73,8 @@ export class NodeReader {
     this.#server.emit('connection', server);
     client.end(bytes);
     client.on('end', () => server.destroy());
+    // node:http swallows the faults of a body behind `Upgrade`, and waits for the rest of it.
+    server.once('end', () => setImmediate(() => this.#latest?.complete === false && server.destroy()));
     await closed;
     client.destroy();
     return { requests: this.#requests, malformed: this.#malformed };

@@ -5,6 +5,7 @@ import { AnswerQueue, type Owed } from '../../lib/http/plain/answer-queue.ts';
 class Request implements Owed {
   readonly method: string;
   answer: string | undefined;
+  readonly answerBody = undefined;
   answerIsAscii = true;
   closes = false;
 
@@ -71,7 +72,7 @@ describe('the answers that a connection owes', () => {
     first.closes = true;
     answer(queue, first, 'first');
     answer(queue, second, 'second');
-    assert.deepEqual(queue.take(), { text: 'first', encoding: 'latin1', closes: true });
+    assert.deepEqual(queue.take(), { text: 'first', encoding: 'latin1', body: [], closes: true });
     assert.equal(queue.any, false);
   });
 

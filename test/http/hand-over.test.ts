@@ -78,6 +78,18 @@ const answer = (request: HttpRequest, close = false): void => {
   request.respond('id', { status: 200, contentType: 'text/plain', body: 'x' }, close);
 };
 
+const ignored = (): void => undefined;
+const readsBody = (request: HttpRequest): void => {
+  request.listen({
+    bodyGrows: ignored,
+    bodyRead: ignored,
+    bodyTooLarge: ignored,
+    bodyAborted: ignored,
+    fault: () => false,
+  });
+  request.readBody(100);
+};
+
 describe('node:http behind a stream of our own', () => {
   it('reads requests from it and writes their answers to it, in order', async () => {
     const wire = adopted((request) => answer(request));
@@ -139,17 +151,7 @@ describe('node:http behind a stream of our own', () => {
   });
 
   it('ends without an answer where the client ended inside a body and nothing else is owed, and where nothing is owed', async () => {
-    const cut = adopted((request) => {
-      const ignored = (): void => undefined;
-      request.listen({
-        bodyGrows: ignored,
-        bodyRead: ignored,
-        bodyTooLarge: ignored,
-        bodyAborted: ignored,
-        fault: () => false,
-      });
-      request.readBody(100);
-    });
+    const cut = adopted(readsBody);
     cut.side.feed(Buffer.from('POST / HTTP/1.1\r\nHost: g\r\nContent-Length: 10\r\n\r\nabc'));
     await eventually('it is started', () => cut.requests.length === 1);
     cut.side.feedEnd();
@@ -160,5 +162,17 @@ describe('node:http behind a stream of our own', () => {
     await eventually('the answer', () => quiet.written !== '');
     quiet.side.feedEnd();
     await eventually('the end', () => quiet.events.includes('end'));
+  });
+
+  it('ends where the client ended behind an Upgrade and a body that cannot be read, of which node:http says nothing', async () => {
+    for (const body of ['24\r\n{"id"', 'no chunk\r\n']) {
+      const wire = adopted(readsBody);
+      const fields = 'Host: g\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nTransfer-Encoding: chunked\r\n';
+      wire.side.feed(Buffer.from(`POST / HTTP/1.1\r\n${fields}\r\n${body}`));
+      await eventually('it is started', () => wire.requests.length === 1);
+      wire.side.feedEnd();
+      await eventually('the end', () => wire.events.includes('end'));
+      assert.equal(wire.written, '', body);
+    }
   });
 });

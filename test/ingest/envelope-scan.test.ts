@@ -98,7 +98,7 @@ const LEFT_TO_THE_PARSER = [
     '{\n"id":"a",\t"type":"t"}\r\n',
     '{"id":"a","type":"t"}\u0000',
   ],
-  ...[nested(DEPTH_MAX + 1), `{"id":"a","type":"t","d":"${'x'.repeat(70_000)}"}`],
+  ...[nested(DEPTH_MAX + 1), `{"id":"a","type":"t","d":"${'x'.repeat(300_000)}"}`],
 ];
 
 describe('the scan of an envelope', () => {
@@ -127,6 +127,19 @@ describe('the scan of an envelope', () => {
   it('reads every webhook of the collection', () => {
     for (const { body } of webhookEvents())
       assert.equal(agrees(Buffer.from(JSON.stringify(JSON.parse(body)))), agrees(Buffer.from(body)));
+  });
+
+  it('reads a body of many kilobytes as it reads a short one, up to the default limit of bodies', () => {
+    for (const text of [...PLAIN, ...LEFT_TO_THE_PARSER].filter(
+      (one) => one.startsWith('{"id":') && one.length < 5_000,
+    )) {
+      for (const bytes of [60_000, 70_000, 262_144]) {
+        const pad = `{"pad":"${'x\\"'.repeat(15_000)}","more":"`;
+        const rest = `",${text.slice(1)}`;
+        const long = pad + 'y'.repeat(bytes - pad.length - Buffer.byteLength(rest)) + rest;
+        assert.equal(agrees(Buffer.from(long)), agrees(Buffer.from(text)), text);
+      }
+    }
   });
 
   it('agrees with the parser about any JSON', () => {

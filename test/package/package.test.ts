@@ -179,7 +179,7 @@ describe('the installed toollint', () => {
     assert.match(stderr, /eslint/);
   });
 
-  it('scans, and type-checks as a library', () => {
+  it('scans, and type-checks as a library, as the sender does', () => {
     const wanted = ['eslint', 'typescript-eslint', 'typescript', '@types/node'];
     toollint.add(...wanted.map((name) => `${name}@${ROOT_MANIFEST.devDependencies[name]}`));
     const { status, stdout, stderr } = run(toollint, 'toollint', ['scan', '--profile', 'recommended', 'sample.js']);
@@ -214,6 +214,24 @@ console.log(typeof compare, typeof convert, typeof gate, first);
     );
     const checked = run(toollint, 'tsc', ['--project', 'tsconfig.json']);
     assert.equal(checked.status, 0, checked.stdout);
+
+    // The sender's library, with the same compiler.
+    const send = `import { sendEvents, type SendEventsOptions } from 'ingest-gateway';
+export const some = (options: SendEventsOptions): unknown => sendEvents([{ id: 'one', type: 't' }], options);
+// @ts-expect-error: a number is no list of events, so the declarations are there and are read.
+export const wrong = (options: SendEventsOptions): unknown => sendEvents(1, options);
+console.log(typeof sendEvents);
+`;
+    writeFileSync(join(gateway.folder, 'use.ts'), send);
+    const typeRoots = [join(toollint.folder, 'node_modules/@types')];
+    writeFileSync(
+      join(gateway.folder, 'tsconfig.json'),
+      JSON.stringify({ compilerOptions: { ...options, typeRoots }, files: ['use.ts'] }),
+    );
+    const sender = run(toollint, 'tsc', ['--project', join(gateway.folder, 'tsconfig.json')]);
+    assert.equal(sender.status, 0, sender.stdout);
+    const sending = spawnSync(process.execPath, ['use.ts'], { cwd: gateway.folder, encoding: 'utf8' });
+    assert.deepEqual([sending.stdout, sending.status], ['function\n', 0], sending.stderr);
     const used = spawnSync(process.execPath, ['use.ts'], { cwd: toollint.folder, encoding: 'utf8' });
     assert.deepEqual([used.stdout, used.status], ['function function function 1\n', 0], used.stderr);
   });

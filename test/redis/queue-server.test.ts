@@ -182,14 +182,18 @@ describe('a queue by the commands of a dispatcher', () => {
     const id = 'x'.repeat(256);
     const turn = [new Recorded(id), new Recorded(id), new Recorded(id, 'q'), new Recorded(id, 'p', { n: 1 })];
     assert.deepEqual(await submitAll(queue, turn), ['accepted', 'duplicate', 'conflict', 'differing']);
-    const noted = Object.assign(new Recorded('noted'), { notes: { id: '/a \u{1F600}' } });
+    const noted = Object.assign(new Recorded('noted'), {
+      notes: { id: '/a \u{1F600}', traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' },
+    });
     assert.deepEqual(await submitAll(queue, [new Recorded('plain'), noted]), ['accepted', 'accepted']);
     assert.deepEqual(
       store.entries.slice(1).map(({ notes }) => notes),
       [{}, noted.notes],
     );
+    const traced = await queue.find('noted', 'p');
+    assert.equal(traced.kind === 'found' ? traced.event.traceparent : traced.kind, noted.notes.traceparent);
     const found = await queue.find(id, 'p');
-    assert.equal(found.kind === 'found' ? found.event.text : found.kind, turn[0]?.text);
+    assert.equal(found.kind === 'found' ? found.event.body.toString() : found.kind, turn[0]?.text);
     assert.deepEqual(await queue.find(id, 'q'), { kind: 'unknown' });
     await server.drain();
     assert.deepEqual(await submitAll(queue, [new Recorded('later')]), ['unavailable']);

@@ -15,6 +15,7 @@ export class PacedLoad {
   readonly #underWay = new Set<Promise<void>>();
   readonly #startMs = performance.now();
   readonly #timer: NodeJS.Timeout;
+  #stoppedMs: number | undefined;
   #sent = 0;
 
   constructor(client: TestClient, perSecond: number) {
@@ -30,12 +31,13 @@ export class PacedLoad {
   }
 
   get perSecond(): number {
-    return this.#sent / ((performance.now() - this.#startMs) / 1000);
+    return this.#sent / (((this.#stoppedMs ?? performance.now()) - this.#startMs) / 1000);
   }
 
   /** Sends no more, and resolves when every request has ended. */
   async stop(): Promise<this> {
     clearInterval(this.#timer);
+    this.#stoppedMs ??= performance.now();
     await Promise.all(this.#underWay);
     return this;
   }

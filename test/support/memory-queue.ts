@@ -108,7 +108,7 @@ export class MemoryQueue implements Queue {
     if (known?.body === undefined || known.producer !== producer) return Promise.resolve({ kind: 'unknown' });
     return Promise.resolve({
       kind: 'found',
-      event: { text: known.body, acceptedAtMs: known.acceptedAtMs, traceparent: known.notes.traceparent },
+      event: { body: Buffer.from(known.body), acceptedAtMs: known.acceptedAtMs, traceparent: known.notes.traceparent },
     });
   }
 

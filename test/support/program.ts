@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { TestProcess } from './gateway.ts';
 import type { StartOptions } from './scope.ts';
 
-export type ProgramName = 'ingest-gateway' | 'ingest-consumer' | 'ingest-dispatcher' | 'ingest-send';
+export type ProgramName = 'ingest-gateway' | 'ingest-consumer' | 'ingest-dispatcher' | 'ingest-send' | 'ingest-admin';
 
 export interface ProgramOptions extends StartOptions {
   readonly env?: Readonly<Record<string, string>>;

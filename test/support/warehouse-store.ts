@@ -2,6 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import type pg from 'pg';
 import type { PostgresServer } from './postgres.ts';
 import { temporaryFolder } from './scope.ts';
 
@@ -9,6 +10,7 @@ export interface StoredEvent {
   readonly id: string;
   readonly producer: string;
   readonly body: string;
+  readonly acceptedAtMs: number;
 }
 
 export interface StoredEntry {
@@ -17,6 +19,7 @@ export interface StoredEntry {
   readonly producer: string;
   readonly reason: string;
   readonly body: Buffer;
+  readonly acceptedAtMs: number;
 }
 
 export interface WarehouseStore {
@@ -25,11 +28,39 @@ export interface WarehouseStore {
   count(): Promise<number>;
   events(): Promise<readonly StoredEvent[]>;
   quarantine(): Promise<readonly StoredEntry[]>;
+  /** Makes the warehouse refuse events of this type, or take them again. */
+  refuse(type: string, refused: boolean): Promise<void>;
 }
 
-const EVENTS = 'SELECT id, producer, body FROM events ORDER BY id';
-const QUARANTINE = 'SELECT entry, id, producer, reason, body FROM events_quarantine ORDER BY entry';
+const EVENTS = 'SELECT id, producer, body, accepted_at FROM events ORDER BY id';
+const QUARANTINE = 'SELECT entry, id, producer, reason, body, accepted_at FROM events_quarantine ORDER BY entry';
 const COUNT = 'SELECT count(*) AS rows FROM events';
+
+/** A row as a test sees it; a time is text or a Date. */
+function stored<Row extends object>({
+  accepted_at,
+  ...row
+}: Row & { readonly accepted_at: string | Date }): Omit<Row, 'accepted_at'> & { readonly acceptedAtMs: number } {
+  return { ...row, acceptedAtMs: new Date(accepted_at).getTime() };
+}
+
+interface EventRow {
+  readonly id: string;
+  readonly producer: string;
+  readonly body: string;
+  readonly accepted_at: string | Date;
+}
+
+interface EntryRow {
+  readonly entry: string;
+  readonly id: string | null;
+  readonly producer: string;
+  readonly reason: string;
+  readonly body: Uint8Array;
+  readonly accepted_at: string | Date;
+}
+
+const entryOf = (row: EntryRow): StoredEntry => ({ ...stored(row), body: Buffer.from(row.body) });
 
 export interface SqliteStore extends WarehouseStore {
   /** The folder that holds nothing but the database. */
@@ -60,12 +91,15 @@ export function sqliteStore(under?: string): SqliteStore {
         return 0;
       }
     },
-    events: async () => read<StoredEvent>(EVENTS),
-    quarantine: async () =>
-      read<Omit<StoredEntry, 'body'> & { body: Uint8Array }>(QUARANTINE).map((row) => ({
-        ...row,
-        body: Buffer.from(row.body),
-      })),
+    events: async () => read<EventRow>(EVENTS).map(stored),
+    quarantine: async () => read<EntryRow>(QUARANTINE).map(entryOf),
+    refuse: async (type, refused) => {
+      const database = new DatabaseSync(path, { timeout: 5_000 });
+      const when = `BEFORE INSERT ON events WHEN NEW.type = '${type}'`;
+      const trigger = `CREATE TRIGGER refused ${when} BEGIN SELECT RAISE(ABORT, 'refused'); END`;
+      database.exec(refused ? trigger : 'DROP TRIGGER refused');
+      database.close();
+    },
   };
 }
 
@@ -80,7 +114,12 @@ export async function postgresStore(server: PostgresServer): Promise<WarehouseSt
         return 0;
       }
     },
-    events: () => server.query<StoredEvent & Record<string, unknown>>(uri, EVENTS),
-    quarantine: () => server.query<StoredEntry & Record<string, unknown>>(uri, QUARANTINE),
+    events: async () =>
+      (await server.query<EventRow & pg.QueryResultRow>(uri, EVENTS)).map((row) => stored<EventRow>(row)),
+    quarantine: async () => (await server.query<EntryRow & pg.QueryResultRow>(uri, QUARANTINE)).map(entryOf),
+    refuse: async (type, refused) => {
+      const change = refused ? `ADD CONSTRAINT refused CHECK (type <> '${type}') NOT VALID` : 'DROP CONSTRAINT refused';
+      await server.query(uri, `ALTER TABLE events ${change}`);
+    },
   };
 }

@@ -21,9 +21,13 @@ export interface WireReply {
   readonly body: string;
 }
 
-/** The answers in what has been received so far, whole ones only; 100 (Continue) among them. */
-export function repliesIn(received: string): WireReply[] {
+/**
+ * The answers in what has been received so far, whole ones only; 100 (Continue) among them. `isToHead` says of an answer, by its
+ * place (those with status 100 not counted), that it is to a HEAD: it has a length and no body.
+ */
+export function repliesIn(received: string, isToHead: (place: number) => boolean = () => false): WireReply[] {
   const replies: WireReply[] = [];
+  let place = 0;
   for (let rest = received; ;) {
     const end = rest.indexOf('\r\n\r\n');
     if (end === -1) return replies;
@@ -35,7 +39,8 @@ export function repliesIn(received: string): WireReply[] {
       const at = line.indexOf(': ');
       headers[line.slice(0, at).toLowerCase()] = line.slice(at + 2);
     }
-    const length = Number(headers['content-length'] ?? 0);
+    const length = status === 100 || isToHead(place) ? 0 : Number(headers['content-length'] ?? 0);
+    if (status !== 100) place += 1;
     if (rest.length < end + 4 + length) return replies;
     replies.push({ status, headers, body: rest.slice(end + 4, end + 4 + length) });
     rest = rest.slice(end + 4 + length);

@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { expectedAnswerBytes } from '../limits.ts';
 import type { HeaderField, HttpRequest, ProtocolFault, RequestDefect, RequestListener } from '../request.ts';
-import { respond, type Answer } from '../respond.ts';
+import { bytesOf, respond, type Answer } from '../respond.ts';
 import { abandonBody, readBody } from './body.ts';
 
 /** The connection that the request came by, as far as the request knows it. */
@@ -147,7 +147,7 @@ export class NodeRequest implements HttpRequest {
     const last = close || this.isLast;
     if (!respond(this.#response, requestId, answer, last)) return false;
     const expected = this.#bytesOwed;
-    this.#bytesOwed = answer.body.length;
+    this.#bytesOwed = bytesOf(answer.body);
     this.#owner.answered(this, expected, last);
     return true;
   }

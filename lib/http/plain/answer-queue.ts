@@ -2,19 +2,25 @@
 //
 // Invariants: answers leave in the order of the requests, and none after one that closes the connection. It knows no socket.
 import { BYTES_OWED_MAX, expectedAnswerBytes, PIECE_CHARACTERS, REQUESTS_OWED_MAX } from '../limits.ts';
+import { bytesOf } from '../respond.ts';
 
-/** A request in the queue. `answer` is the whole response, as soon as there is one. */
+/**
+ * A request in the queue. `answer` is the whole response, as soon as there is one; where its body is given as bytes, it is
+ * the head, and `answerBody` follows.
+ */
 export interface Owed {
   readonly method: string;
   readonly answer: string | undefined;
+  readonly answerBody: readonly Buffer[] | undefined;
   readonly answerIsAscii: boolean;
   readonly closes: boolean;
 }
 
-/** What is to be written next: one answer or several. `closes`: and then the end. */
+/** What is to be written next: one answer or several, and the body of the last where that is bytes. `closes`: and then the end. */
 export interface AnswerBatch {
   readonly text: string;
   readonly encoding: 'latin1' | 'utf8';
+  readonly body: readonly Buffer[];
   readonly closes: boolean;
 }
 
@@ -48,7 +54,7 @@ export class AnswerQueue<T extends Owed> {
 
   /** `request` has its answer now. To be called once for each. */
   answered(request: T): void {
-    this.#bytes += (request.answer?.length ?? 0) - expectedAnswerBytes(request.method);
+    this.#bytes += answerLength(request) - expectedAnswerBytes(request.method);
   }
 
   /** Nothing is owed any more for the newest, which has no answer. */
@@ -67,12 +73,14 @@ export class AnswerQueue<T extends Owed> {
     const { length } = this.#requests;
     let text = '';
     let isAscii = true;
+    let body: readonly Buffer[] = [];
     let closes = false;
     let ready = 0;
-    for (; ready < length && !closes && text.length < PIECE_CHARACTERS; ready += 1) {
+    for (; ready < length && !closes && body.length === 0 && text.length < PIECE_CHARACTERS; ready += 1) {
       const request = this.#requests[ready];
-      if (request?.answer === undefined) break;
+      if (request?.answer === undefined || (request.answerBody !== undefined && ready > 0)) break;
       text += request.answer;
+      body = request.answerBody ?? [];
       isAscii &&= request.answerIsAscii;
       closes = request.closes;
     }
@@ -80,9 +88,11 @@ export class AnswerQueue<T extends Owed> {
     if (closes || ready === length) this.clear();
     else {
       this.#requests.splice(0, ready);
-      this.#bytes -= text.length;
+      this.#bytes -= text.length + bytesOf(body);
     }
     // Fact: the socket writes a latin1 string as it is, and measures and encodes a utf8 one. Nearly all answers are ASCII.
-    return { text, encoding: isAscii ? 'latin1' : 'utf8', closes };
+    return { text, encoding: isAscii ? 'latin1' : 'utf8', body, closes };
   }
 }
+
+const answerLength = ({ answer, answerBody }: Owed): number => (answer?.length ?? 0) + bytesOf(answerBody ?? []);

@@ -1,6 +1,6 @@
 // A plain request, and its answer once there is one.
 import type { HeaderField, HttpRequest, RequestListener } from '../request.ts';
-import { responseText, type Answer } from '../respond.ts';
+import { bytesOf, responseText, type Answer } from '../respond.ts';
 import type { RequestHead } from './head.ts';
 
 /** What a plain request came by, as far as the request knows it. */
@@ -30,6 +30,7 @@ export class PlainRequest implements HttpRequest {
   #body: 'undecided' | 'wanted' | 'abandoned' = 'undecided';
   #cut = false;
   #answer: string | undefined;
+  #answerBody: readonly Buffer[] | undefined;
   #isAscii = true;
   #closes = false;
 
@@ -107,9 +108,13 @@ export class PlainRequest implements HttpRequest {
     return this.#missing;
   }
 
-  /** The whole response; undefined before `respond`. */
+  /** The whole response, or its head where the body is bytes; undefined before `respond`. */
   get answer(): string | undefined {
     return this.#answer;
+  }
+
+  get answerBody(): readonly Buffer[] | undefined {
+    return this.#answerBody;
   }
 
   get answerIsAscii(): boolean {
@@ -185,8 +190,9 @@ export class PlainRequest implements HttpRequest {
 
   respond(requestId: string, answer: Answer, close: boolean): boolean {
     if (this.#answer !== undefined || this.gone) return false;
-    const bytes = Buffer.byteLength(answer.body);
-    this.#isAscii = bytes === answer.body.length;
+    const bytes = bytesOf(answer.body);
+    if (typeof answer.body === 'string') this.#isAscii = bytes === answer.body.length;
+    else this.#answerBody = answer.body;
     this.#closes = close;
     this.#answer = responseText(requestId, answer, bytes, close ? 'Connection: close\r\n' : this.#owner.keepAlive);
     // An answer that is given early: nobody reads the body any more.

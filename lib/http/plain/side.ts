@@ -141,6 +141,7 @@ export class PlainSide implements Side, PlainOwner {
       const batch = this.#answers.take();
       if (batch === undefined) return;
       this.#wire.write(batch.text, batch.encoding);
+      for (const part of batch.body) this.#wire.write(part, 'latin1');
       if (batch.closes) {
         this.#wire.end(false);
         return;

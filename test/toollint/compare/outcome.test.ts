@@ -54,6 +54,33 @@ describe('the outcome of a comparison', () => {
     assert.deepEqual([outcome.errors, outcome.notes], [1, []]);
   });
 
+  it('numbers what is listed, not what is there', async () => {
+    const { findings } = await compared(sampleReport([at(8)]), sampleReport([at(8), at(9)]));
+    assert.deepEqual(
+      findings.map(({ location, occurrence }) => [location.line, occurrence]),
+      [[9, 1]],
+    );
+  });
+
+  it('is the same for a report that is read in many pieces', async () => {
+    const many = Array.from({ length: 2000 }, (_, index) => at(index + 1, `t${index}`));
+    const old = sampleReport(many.filter((_, index) => index % 2 === 0));
+    const text = Buffer.from(JSON.stringify(sampleReport(many)));
+    const pieces = {
+      ...source(sampleReport(many), 'now.json'),
+      open: async function* () {
+        for (let start = 0; start < text.length; start += 5000)
+          yield await Promise.resolve(text.subarray(start, start + 5000));
+      },
+    };
+    const outcome = await compare(source(old, 'base.json'), pieces);
+    const lines = (await listed(outcome.report)).map(({ location }) => location.line);
+    assert.deepEqual(
+      lines,
+      Array.from({ length: 1000 }, (_, index) => index * 2 + 2),
+    );
+  });
+
   it('has the whole current report beside it, and says which of its findings are new', async () => {
     const { outcome } = await compared(before(), now());
     assert.deepEqual(outcome.current.header.summary, now().summary);

@@ -1,0 +1,195 @@
+// The command line of ingest-admin, read into a command. All of its text stands here.
+import { parseArgs } from 'node:util';
+import { settingsHelp } from '../process/settings-text.ts';
+import { isEventId } from '../ingest/event.ts';
+import type { QuarantineFilter } from '../ingest/warehouse-admin.ts';
+
+export const HELP = `ingest-admin: looks into the queue and the warehouse, and puts things right.
+
+Usage: ingest-admin [options] COMMAND
+  status [--watch]     how much the queue holds and how far landing is, the replicas, the quarantine by reason;
+                       --watch: again each second, on a terminal as one screen, elsewhere as lines
+  event ID             all that is known of one event, in queue, warehouse and quarantine, for any producer
+  quarantine list [--reason R] [--since T] [--limit N]
+                       quarantine rows, the newest first (default: 50 of them)
+  quarantine show ENTRY
+                       one row with its body; a body that is no text is shown as hex
+  quarantine replay (ENTRY... | --reason R | --all) [--since T] [--limit N]
+                       puts the very bytes back on the queue, with producer and first time of acceptance, and waits
+                       until they have landed; a row goes only then. Interrupted, it is simply run again
+  quarantine drop (ENTRY... | --reason R | --all) [--since T] [--limit N]
+                       removes rows, and says how many
+  erase ID             overwrites an event's body in queue, warehouse and quarantine by
+                       {"id":...,"type":...,"erased":true}; the id and its row stay
+  size FILE            what the events of a file (one on each line) take of the queue's memory; "-": standard input.
+                       Puts up to 10,000 of them in a stream of their own on the queue's server, and removes it
+
+  --json               for programs: one JSON value (status --watch: one on each line)
+  --yes                do not ask before a change
+  --reason R           rows whose reason has this code, e.g. id_conflict
+  --since T            rows put there at T (2026-01-31T12:00:00Z) or later, or in the last 30m, 12h, 7d
+  --limit N            at most N rows
+  --help, --version
+
+Every command but size needs INGEST_WAREHOUSE_URI.
+
+${settingsHelp('admin')}
+Exit codes: 0 done, 1 found nothing or not (all) done, 2 usage or configuration, 4 queue, 5 warehouse.
+`;
+
+/** Which quarantine rows a change concerns. */
+export type Selection =
+  | { readonly kind: 'entries'; readonly entries: readonly string[] }
+  | { readonly kind: 'filter'; readonly filter: QuarantineFilter; readonly limit: number };
+
+export type Command =
+  | { readonly kind: 'status'; readonly watch: boolean }
+  | { readonly kind: 'event' | 'erase'; readonly id: string }
+  | { readonly kind: 'list'; readonly filter: QuarantineFilter; readonly limit: number }
+  | { readonly kind: 'show'; readonly entry: string }
+  | { readonly kind: 'replay' | 'drop'; readonly selection: Selection }
+  | { readonly kind: 'size'; readonly file: string };
+
+export interface CommandLine {
+  readonly command: Command;
+  readonly json: boolean;
+  readonly yes: boolean;
+}
+
+/** The arguments are no command of this program. The message says what was expected. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+const LIST_LIMIT = 50;
+const DURATION_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+const OPTIONS = {
+  json: { type: 'boolean', default: false },
+  yes: { type: 'boolean', default: false },
+  watch: { type: 'boolean', default: false },
+  all: { type: 'boolean', default: false },
+  reason: { type: 'string' },
+  since: { type: 'string' },
+  limit: { type: 'string' },
+  help: { type: 'boolean', short: 'h', default: false },
+  version: { type: 'boolean', short: 'V', default: false },
+} as const;
+
+type Values = ReturnType<typeof parsed>['values'];
+
+/** Which options, besides --json and --yes, each command takes. */
+const TAKES: Readonly<Record<Command['kind'], readonly string[]>> = {
+  status: ['watch'],
+  event: [],
+  erase: [],
+  list: ['reason', 'since', 'limit'],
+  show: [],
+  replay: ['reason', 'since', 'limit', 'all'],
+  drop: ['reason', 'since', 'limit', 'all'],
+  size: [],
+};
+
+/** Throws a UsageError. `nowMs` is Unix time. */
+export function readCommandLine(args: readonly string[], nowMs: number): CommandLine | 'help' | 'version' {
+  const { values, positionals } = parsed(args);
+  if (values.help) return 'help';
+  if (values.version) return 'version';
+  const command = commandOf(positionals, values, nowMs);
+  for (const name of ['watch', 'all', 'reason', 'since', 'limit'] as const)
+    if (values[name] !== undefined && values[name] !== false && !TAKES[command.kind].includes(name))
+      throw new UsageError(`--${name} has no meaning for this command`);
+  return { command, json: values.json, yes: values.yes };
+}
+
+function parsed(args: readonly string[]) {
+  try {
+    return parseArgs({ args: [...args], allowPositionals: true, options: OPTIONS });
+  } catch (cause) {
+    throw new UsageError(cause instanceof Error ? cause.message : String(cause), { cause });
+  }
+}
+
+function commandOf(words: readonly string[], values: Values, nowMs: number): Command {
+  const [first, second] = words;
+  switch (first) {
+    case undefined:
+      throw new UsageError('expected a command');
+    case 'status':
+      none(words.slice(1));
+      return { kind: 'status', watch: values.watch };
+    case 'event':
+    case 'erase':
+      return { kind: first, id: eventId(one(words.slice(1), 'an event id')) };
+    case 'size':
+      return { kind: 'size', file: one(words.slice(1), 'a file') };
+    case 'quarantine':
+      break;
+    default:
+      throw new UsageError(`unknown command ${first}`);
+  }
+  const rest = words.slice(2);
+  switch (second) {
+    case 'list':
+      none(rest);
+      return { kind: 'list', filter: filterOf(values, nowMs), limit: limitOf(values.limit) ?? LIST_LIMIT };
+    case 'show':
+      return { kind: 'show', entry: one(rest, 'the name of an entry') };
+    case 'replay':
+    case 'drop':
+      return { kind: second, selection: selectionOf(rest, values, nowMs) };
+    default:
+      throw new UsageError('expected quarantine list, show, replay or drop');
+  }
+}
+
+function selectionOf(entries: readonly string[], values: Values, nowMs: number): Selection {
+  const filtered = values.reason !== undefined || values.all;
+  if (entries.length > 0) {
+    if (filtered || values.since !== undefined || values.limit !== undefined)
+      throw new UsageError('expected either names of entries, or --reason or --all');
+    return { kind: 'entries', entries: [...new Set(entries)] };
+  }
+  if (!filtered) throw new UsageError('expected names of entries, --reason R, or --all');
+  const limit = limitOf(values.limit) ?? Number.POSITIVE_INFINITY;
+  return { kind: 'filter', filter: filterOf(values, nowMs), limit };
+}
+
+const filterOf = ({ reason, since }: Values, nowMs: number): QuarantineFilter => ({
+  reason,
+  sinceMs: since === undefined ? undefined : timeOf(since, nowMs),
+});
+
+function timeOf(text: string, nowMs: number): number {
+  const ago = /^(\d{1,6})([smhd])$/.exec(text);
+  if (ago !== null) return nowMs - Number(ago[1]) * DURATION_MS[ago[2] as keyof typeof DURATION_MS];
+  const time = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text)
+    ? Date.parse(text)
+    : Number.NaN;
+  if (Number.isNaN(time))
+    throw new UsageError(`--since ${text}: expected a time as 2026-01-31T12:00:00Z, a date, or 30m, 12h, 7d`);
+  return time;
+}
+
+function limitOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const number = /^\d{1,9}$/.test(text) ? Number(text) : 0;
+  if (number < 1) throw new UsageError(`--limit ${text}: expected a whole number from 1 to 999999999`);
+  return number;
+}
+
+function eventId(text: string): string {
+  if (!isEventId(text))
+    throw new UsageError('no event can have this id: 1 to 256 characters, none of them a control character');
+  return text;
+}
+
+function one(words: readonly string[], what: string): string {
+  const [word] = words;
+  if (word === undefined || words.length > 1) throw new UsageError(`expected ${what}`);
+  return word;
+}
+
+function none(words: readonly string[]): void {
+  if (words.length > 0) throw new UsageError(`unexpected argument ${words[0]}`);
+}

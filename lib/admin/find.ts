@@ -1,0 +1,98 @@
+// `event ID`: all that is known of one event, wherever it stands, for any producer.
+import { isErased } from '../ingest/erased.ts';
+import type { EntryState, QueuedCopy } from '../ingest/queue-admin.ts';
+import type { LandedRow, QuarantineBody } from '../ingest/warehouse-admin.ts';
+import { bodyJson, bodyText } from './body.ts';
+import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
+import { printable, timeText } from './text.ts';
+
+export interface Known {
+  readonly queued: QueuedCopy | undefined;
+  readonly state: EntryState | undefined;
+  readonly landed: LandedRow | undefined;
+  readonly quarantined: readonly QuarantineBody[];
+}
+
+export async function known({ queue, warehouse }: Session, id: string): Promise<Known> {
+  const [queued, landed, quarantined] = await Promise.all([
+    queue.find(id),
+    warehouse.landed(id),
+    warehouse.quarantineOf(id),
+  ]);
+  const [state] = queued === undefined ? [] : await queue.states([queued.entry]);
+  return { queued, state, landed, quarantined };
+}
+
+export async function showEvent(session: Session, id: string): Promise<Outcome> {
+  const found = await known(session, id);
+  const { queued, state, landed, quarantined } = found;
+  const count = (queued === undefined ? 0 : 1) + (landed === undefined ? 0 : 1) + quarantined.length;
+  if (session.json) {
+    printJson(session, {
+      id,
+      queue: queued && {
+        stream: queued.stream,
+        entry: queued.entry,
+        state,
+        producer: queued.producer,
+        acceptedAt: timeText(queued.acceptedAtMs),
+        ...bodyJson(queued.body),
+      },
+      warehouse: landed && {
+        producer: landed.producer,
+        type: landed.type,
+        acceptedAt: timeText(landed.acceptedAtMs),
+        landedAt: timeText(landed.landedAtMs),
+        erased: isErased(landed.body),
+        body: landed.body,
+      },
+      quarantine: quarantined.map((row) => rowJson(row)),
+    });
+  } else if (count > 0) {
+    const parts: string[] = [];
+    if (queued !== undefined) {
+      const { stream, entry, producer = '(none)', acceptedAtMs, body } = queued;
+      const place = `queue: ${stream}, entry ${entry}, ${STATES[state ?? 'gone']}`;
+      parts.push([place, about(producer, acceptedAtMs), bodyText(body)].join('\n'));
+    }
+    if (landed !== undefined) {
+      const { producer, acceptedAtMs, landedAtMs, body } = landed;
+      const place = `warehouse: landed ${timeText(landedAtMs)}${isErased(body) ? ', erased' : ''}`;
+      parts.push([place, about(producer, acceptedAtMs), bodyText(Buffer.from(body))].join('\n'));
+    }
+    for (const row of quarantined) parts.push(rowText(row));
+    session.print(`${parts.join('\n\n')}\n`);
+  } else session.tell('no event with this id is in the queue, the warehouse or the quarantine');
+  return count === 0 ? OUTCOME.nothing : OUTCOME.done;
+}
+
+const STATES: Readonly<Record<EntryState, string>> = {
+  unread: 'not read by a consumer yet',
+  held: 'in the hands of a consumer',
+  done: 'acknowledged by a consumer',
+  gone: 'not there any more',
+};
+
+const about = (producer: string, acceptedAtMs: number): string =>
+  `  producer ${printable(producer)}, accepted ${timeText(acceptedAtMs)}`;
+
+/** A quarantine row for people. */
+export const rowText = (row: QuarantineBody): string =>
+  [
+    `quarantine: ${printable(row.entry)}, since ${timeText(row.quarantinedAtMs)}`,
+    `  ${printable(row.reason)}`,
+    about(row.producer, row.acceptedAtMs),
+    bodyText(row.body),
+  ].join('\n');
+
+/** A quarantine row for programs. */
+export const rowJson = (row: QuarantineBody): Readonly<Record<string, unknown>> => ({
+  entry: row.entry,
+  id: row.id,
+  traceparent: row.traceparent,
+  producer: row.producer,
+  reason: row.reason,
+  acceptedAt: timeText(row.acceptedAtMs),
+  quarantinedAt: timeText(row.quarantinedAtMs),
+  ...bodyJson(row.body),
+});

@@ -1,0 +1,102 @@
+// `quarantine list`, `show` and `drop`.
+import type { QuarantineFilter } from '../ingest/warehouse-admin.ts';
+import type { Selection } from './command-line.ts';
+import { rowJson, rowText } from './find.ts';
+import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
+import { bytesText, counted, printable, table, timeText } from './text.ts';
+
+/** Rows of one statement. */
+const PAGE = 500;
+
+export async function listRows(session: Session, filter: QuarantineFilter, limit: number): Promise<Outcome> {
+  const rows = await session.warehouse.quarantineList(filter, limit);
+  if (session.json) {
+    printJson(
+      session,
+      rows.map(({ acceptedAtMs, quarantinedAtMs, ...row }) => ({
+        ...row,
+        acceptedAt: timeText(acceptedAtMs),
+        quarantinedAt: timeText(quarantinedAtMs),
+      })),
+    );
+  } else if (rows.length === 0) session.tell('no such rows in the quarantine');
+  else {
+    const cells = rows.map((row) => [
+      printable(row.entry),
+      timeText(row.quarantinedAtMs),
+      bytesText(row.bodyBytes),
+      printable(row.producer),
+      printable(row.id ?? '-'),
+      printable(row.reason),
+    ]);
+    const head = ['entry', 'since', 'body', 'producer', 'id', 'reason'];
+    session.print(`${table([head, ...cells], [2]).join('\n')}\n`);
+    const total = await session.warehouse.quarantineCount(filter);
+    if (total > rows.length) session.tell(`${counted(total - rows.length, 'older row')} not shown; --limit shows more`);
+  }
+  return rows.length === 0 ? OUTCOME.nothing : OUTCOME.done;
+}
+
+export async function showRow(session: Session, entry: string): Promise<Outcome> {
+  const row = await session.warehouse.quarantineRow(entry);
+  if (row === undefined) {
+    session.tell('the quarantine has no row with this entry');
+    return OUTCOME.nothing;
+  }
+  if (session.json) printJson(session, rowJson(row));
+  else session.print(`${rowText(row)}\n`);
+  return OUTCOME.done;
+}
+
+export async function dropRows(session: Session, selection: Selection): Promise<Outcome> {
+  const { warehouse, stopped } = session;
+  const found = await selectedCount(session, selection);
+  if (found === 0) {
+    session.tell('no such rows in the quarantine');
+    return OUTCOME.nothing;
+  }
+  if (!(await session.confirm(`Remove ${counted(found, 'row')} from the quarantine, for good?`)))
+    return OUTCOME.nothing;
+  const progress = session.progress();
+  let dropped = 0;
+  for await (const names of selected(session, selection)) {
+    dropped += await warehouse.drop(names);
+    progress.update(dropped, Math.max(found, dropped));
+    if (stopped.aborted) break;
+  }
+  progress.stop();
+  if (session.json) printJson(session, { dropped });
+  else session.print(`removed ${counted(dropped, 'row')}\n`);
+  if (stopped.aborted) session.tell('interrupted; run again for the rest');
+  const wanted = selection.kind === 'entries' ? selection.entries.length : found;
+  return dropped < wanted ? OUTCOME.nothing : OUTCOME.done;
+}
+
+/** How many rows there are of a selection. */
+export async function selectedCount({ warehouse }: Session, selection: Selection): Promise<number> {
+  if (selection.kind === 'filter') return Math.min(selection.limit, await warehouse.quarantineCount(selection.filter));
+  let found = 0;
+  for (const page of pages(selection.entries)) found += (await warehouse.present(page)).size;
+  return found;
+}
+
+/** The names of a selection's rows, some at a time; those that are gone meanwhile may be among them. */
+export async function* selected({ warehouse }: Session, selection: Selection): AsyncGenerator<readonly string[]> {
+  if (selection.kind === 'entries') {
+    for (const page of pages(selection.entries)) yield page;
+    return;
+  }
+  let after = '';
+  for (let left = selection.limit; left > 0;) {
+    const names = await warehouse.quarantineNames(selection.filter, after, Math.min(PAGE, left));
+    const last = names.at(-1);
+    if (last === undefined) return;
+    after = last;
+    left -= names.length;
+    yield names;
+  }
+}
+
+function* pages(names: readonly string[]): Generator<readonly string[]> {
+  for (let from = 0; from < names.length; from += PAGE) yield names.slice(from, from + PAGE);
+}

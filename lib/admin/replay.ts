@@ -1,0 +1,199 @@
+// `quarantine replay`: puts quarantined events back on the queue and waits until they have landed.
+//
+// Way of a row: in quarantine → its replay on the queue → landed: the consumer removes the row after the commit and before it
+// acknowledges the entry (lib/consumer/landing.ts). Refused again, the row stays as it is. So whatever dies in between, the
+// event has its quarantine row or its landed row, and this command is simply run again: a replay that is still on its way is
+// not put there twice (lib/redis/replay.lua), and one that has landed has no row any more.
+//
+// Not replayed: rows without a body (the queue had dropped the entry), and rows without a producer, whose event would be nobody's.
+import type { Replayed } from '../ingest/queue-admin.ts';
+import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
+import { pause } from '../process/backoff.ts';
+import type { Selection } from './command-line.ts';
+import { selected, selectedCount } from './quarantine.ts';
+import { OUTCOME, printJson, type Outcome, type Progress, type Session } from './session.ts';
+import { counted, printable } from './text.ts';
+
+/** Rows on their way at a time, and bytes of their bodies in one call. */
+const WINDOW = 256;
+const CALL_ROWS = 32;
+const CALL_BYTES = 4 << 20;
+const POLL_MS = 50;
+/** How long to wait for a consumer where none gives a sign of life. */
+const NO_CONSUMER_MS = 10_000;
+
+const NOT_REPLAYED: ReadonlySet<string> = new Set(['dropped_by_queue', 'invalid_entry']);
+
+/** Names of rows, by what became of them. */
+interface Tally {
+  landed: number;
+  /** Refused again. */
+  readonly refused: string[];
+  /** The queue lost the replay. */
+  readonly lost: string[];
+  readonly notReplayed: string[];
+}
+
+export async function replayRows(session: Session, selection: Selection): Promise<Outcome> {
+  const found = await selectedCount(session, selection);
+  if (found === 0) {
+    session.tell('no such rows in the quarantine');
+    return OUTCOME.nothing;
+  }
+  if (!(await session.confirm(`Put ${counted(found, 'event')} back on the queue?`))) return OUTCOME.nothing;
+  const replay = new Replaying(session, found);
+  try {
+    for await (const names of selected(session, selection)) {
+      for (let from = 0; from < names.length && !replay.stopped; from += CALL_ROWS)
+        await replay.add(names.slice(from, from + CALL_ROWS));
+      if (replay.stopped) break;
+    }
+    await replay.finish();
+  } finally {
+    replay.end();
+  }
+  return report(session, replay, selection.kind === 'entries' ? selection.entries.length - found : 0);
+}
+
+class Replaying {
+  readonly tally: Tally = { landed: 0, refused: [], lost: [], notReplayed: [] };
+  /** The entry of each row that is on its way. */
+  readonly waiting = new Map<string, Replayed>();
+  /** No consumer lands anything. */
+  deserted = false;
+  readonly #session: Session;
+  readonly #progress: Progress;
+  readonly #total: number;
+  #movedMs = performance.now();
+
+  constructor(session: Session, total: number) {
+    this.#session = session;
+    this.#progress = session.progress();
+    this.#total = total;
+  }
+
+  get stopped(): boolean {
+    return this.deserted || this.#session.stopped.aborted;
+  }
+
+  /** Puts rows on the queue, as soon as there is room in the window. */
+  async add(names: readonly string[]): Promise<void> {
+    while (this.waiting.size > WINDOW - CALL_ROWS && !this.stopped) await this.#settle();
+    if (this.stopped) return;
+    let call: QuarantineBody[] = [];
+    let bytes = 0;
+    for (const name of names) {
+      const row = await this.#session.warehouse.quarantineRow(name);
+      if (row === undefined) continue;
+      if (NOT_REPLAYED.has(reasonCode(row.reason))) {
+        this.tally.notReplayed.push(name);
+        continue;
+      }
+      if (call.length > 0 && bytes + row.body.length > CALL_BYTES) {
+        await this.#send(call, false);
+        call = [];
+        bytes = 0;
+      }
+      call.push(row);
+      bytes += row.body.length;
+    }
+    await this.#send(call, false);
+  }
+
+  /** Waits until nothing is on its way, or a stop. */
+  async finish(): Promise<void> {
+    while (this.waiting.size > 0 && !this.stopped) await this.#settle();
+  }
+
+  end(): void {
+    this.#progress.stop();
+  }
+
+  async #send(rows: readonly QuarantineBody[], again: boolean): Promise<void> {
+    if (rows.length === 0) return;
+    const entries = await this.#session.queue.replay(
+      rows.map((row) => ({ ...row, replayOf: row.entry })),
+      again,
+    );
+    for (const [at, entry] of entries.entries()) this.waiting.set(rows[at]?.entry ?? '', entry);
+  }
+
+  /** Looks once what has become of those that are on their way. */
+  async #settle(): Promise<void> {
+    const before = this.waiting.size;
+    const there = await this.#landed();
+    const states = await this.#session.queue.states(there.map((name) => this.waiting.get(name)?.entry ?? ''));
+    const ended = there.filter((_, at) => states[at] === 'done' || states[at] === 'gone');
+    if (ended.length > 0) {
+      // A row that went between both looks has landed.
+      const left = new Set(await this.#landed());
+      for (const [at, name] of there.entries()) {
+        if (!left.has(name) || !ended.includes(name)) continue;
+        await this.#ended(name, states[at] === 'done');
+      }
+    }
+    const { landed, refused, lost, notReplayed } = this.tally;
+    this.#progress.update(landed + refused.length + lost.length + notReplayed.length, this.#total);
+    if (this.waiting.size < before) this.#movedMs = performance.now();
+    else await this.#wait();
+  }
+
+  /** A replay that has ended without landing: refused again, or lost; one of an earlier run is put on the queue again. */
+  async #ended(name: string, refused: boolean): Promise<void> {
+    const replayed = this.waiting.get(name);
+    this.waiting.delete(name);
+    const row = replayed?.fresh === false ? await this.#session.warehouse.quarantineRow(name) : undefined;
+    if (row !== undefined) await this.#send([row], true);
+    else if (replayed?.fresh === false) this.tally.landed += 1;
+    else (refused ? this.tally.refused : this.tally.lost).push(name);
+  }
+
+  /** Takes out what has landed, and gives the rows that are still there. */
+  async #landed(): Promise<string[]> {
+    const present = await this.#session.warehouse.present([...this.waiting.keys()]);
+    for (const name of this.waiting.keys()) {
+      if (present.has(name)) continue;
+      this.waiting.delete(name);
+      this.tally.landed += 1;
+    }
+    return [...this.waiting.keys()];
+  }
+
+  async #wait(): Promise<void> {
+    const still = performance.now() - this.#movedMs;
+    if (still > NO_CONSUMER_MS && (await this.#session.queue.replicasAlive()) === 0) this.deserted = true;
+    else await pause(POLL_MS, this.#session.stopped);
+  }
+}
+
+function report(session: Session, { tally, waiting, deserted }: Replaying, missing: number): Outcome {
+  const { landed, refused, lost, notReplayed } = tally;
+  const waitingRows = waiting.size;
+  if (session.json) {
+    printJson(session, { landed, refused, lost, notReplayed, waiting: waitingRows, missing });
+  } else {
+    session.print(`${counted(landed, 'event')} landed\n`);
+    listed(session, refused, 'could not land again and stayed in the quarantine');
+    listed(session, lost, 'got lost on the queue and stayed in the quarantine; run again');
+    listed(session, notReplayed, 'cannot be replayed: there is no body, or no producer');
+    if (missing > 0) session.print(`${counted(missing, 'entry', 'entries')} not found\n`);
+  }
+  if (deserted)
+    session.tell(
+      `no consumer gives a sign of life: ${counted(waitingRows, 'event')} on the queue will land once one runs`,
+    );
+  else if (session.stopped.aborted)
+    session.tell(`interrupted; ${counted(waitingRows, 'event')} on the queue will land; run again for the rest`);
+  const all =
+    refused.length + lost.length + notReplayed.length + waitingRows + missing === 0 && !session.stopped.aborted;
+  return all ? OUTCOME.done : OUTCOME.nothing;
+}
+
+const LISTED_MAX = 20;
+
+function listed({ print }: Session, names: readonly string[], what: string): void {
+  if (names.length === 0) return;
+  print(`${counted(names.length, 'row')} ${what}\n`);
+  for (const name of names.slice(0, LISTED_MAX)) print(`  ${printable(name)}\n`);
+  if (names.length > LISTED_MAX) print(`  and ${names.length - LISTED_MAX} more\n`);
+}

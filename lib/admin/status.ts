@@ -1,0 +1,130 @@
+// `status`: how much the queue holds and how far landing is, as one look, for people or for programs.
+//
+// What is away is told in its place, and the rest is shown all the same.
+import { QueueFailed, type PartitionStatus, type QueueStatus } from '../ingest/queue-admin.ts';
+import { WarehouseFailed, type WarehouseCounts } from '../ingest/warehouse-admin.ts';
+import type { Session } from './session.ts';
+import { bytesText, counted, countText, durationText, printable, table, timeText } from './text.ts';
+
+export interface Look {
+  readonly atMs: number;
+  readonly queue: QueueStatus | QueueFailed;
+  readonly warehouse: WarehouseCounts | WarehouseFailed;
+}
+
+/** Rejects never for what is away. */
+export async function look({ queue, warehouse }: Pick<Session, 'queue' | 'warehouse'>): Promise<Look> {
+  const [queueLook, warehouseLook] = await Promise.all([
+    queue.status().catch((cause: unknown) => {
+      if (cause instanceof QueueFailed) return cause;
+      throw cause;
+    }),
+    warehouse.counts().catch((cause: unknown) => {
+      if (cause instanceof WarehouseFailed) return cause;
+      throw cause;
+    }),
+  ]);
+  return { atMs: Date.now(), queue: queueLook, warehouse: warehouseLook };
+}
+
+/** What is away; the queue before the warehouse. */
+export function failureOf({ queue, warehouse }: Look): QueueFailed | WarehouseFailed | undefined {
+  if (queue instanceof QueueFailed) return queue;
+  return warehouse instanceof WarehouseFailed ? warehouse : undefined;
+}
+
+/** For programs. */
+export function lookJson({ atMs, queue, warehouse }: Look): Readonly<Record<string, unknown>> {
+  return {
+    at: timeText(atMs),
+    queue: queue instanceof QueueFailed ? { error: queue.message } : queue,
+    warehouse: warehouse instanceof WarehouseFailed ? { error: warehouse.message } : warehouse,
+  };
+}
+
+/** For people: some lines. */
+export function lookText(session: Pick<Session, 'queue' | 'warehouse'>, { queue, warehouse }: Look): string {
+  const lines = [
+    `queue      ${session.queue.place}`,
+    ...(queue instanceof QueueFailed ? [away(queue)] : queueLines(queue)),
+  ];
+  lines.push('', `warehouse  ${session.warehouse.place}`);
+  lines.push(...(warehouse instanceof WarehouseFailed ? [away(warehouse)] : warehouseLines(warehouse)));
+  return `${lines.join('\n')}\n`;
+}
+
+/** One line, for a log of looks. */
+export function lookLine({ atMs, queue, warehouse }: Look): string {
+  const fields = [timeText(atMs)];
+  if (queue instanceof QueueFailed) fields.push('queue=away');
+  else {
+    const { partitions } = queue;
+    const sum = (value: (one: PartitionStatus) => number): number =>
+      partitions.reduce((total, one) => total + value(one), 0);
+    fields.push(
+      `events=${sum(({ events }) => events)}`,
+      `unread=${sum(({ unread }) => unread)}`,
+      `pending=${sum(({ pending }) => pending)}`,
+      `oldest=${(Math.max(...partitions.map((one) => one.oldestUnlandedMs)) / 1_000).toFixed(1)}s`,
+      `replicas=${living(queue)}`,
+      `memory=${queue.memoryBytes ?? 'unknown'}`,
+    );
+  }
+  if (warehouse instanceof WarehouseFailed) fields.push('warehouse=away');
+  else {
+    const quarantined = warehouse.quarantine.reduce((total, { rows }) => total + rows, 0);
+    fields.push(`rows=${warehouse.events}`, `quarantine=${quarantined}`);
+  }
+  return fields.join(' ');
+}
+
+const away = (cause: Error): string => `  away: ${cause.message}`;
+
+function living({ partitions }: QueueStatus): number {
+  const names = partitions.flatMap(({ replicas }) => replicas.filter(({ signMs }) => signMs !== undefined));
+  return new Set(names.map(({ name }) => name)).size;
+}
+
+function queueLines(status: QueueStatus): string[] {
+  const { server, memoryBytes, memoryLimitBytes, faults, partitions } = status;
+  const limit = memoryLimitBytes === undefined || memoryLimitBytes === 0 ? '' : ` of ${bytesText(memoryLimitBytes)}`;
+  const lines = [`  ${server}, ${bytesText(memoryBytes)}${limit} of memory in use`];
+  for (const fault of faults) lines.push(`  warning: ${fault}`);
+  const head = ['partition', 'events', 'memory', 'unread', 'pending', 'oldest unlanded'];
+  const rows = partitions.map((one) => [
+    one.stream,
+    countText(one.events),
+    bytesText(one.memoryBytes),
+    countText(one.unread),
+    countText(one.pending),
+    one.unread + one.pending === 0 ? '-' : durationText(one.oldestUnlandedMs),
+  ]);
+  lines.push('', ...table([head, ...rows], [1, 2, 3, 4, 5]).map((line) => `  ${line}`));
+  const replicas = partitions.flatMap(({ stream, replicas: some }) => some.map((one) => ({ stream, ...one })));
+  if (living(status) === 0) lines.push('', '  no consumer gives a sign of life');
+  if (replicas.length > 0) {
+    const shown = replicas.map(({ stream, name, holds, signMs }) => [
+      printable(name),
+      stream,
+      countText(holds),
+      signMs === undefined ? 'none any more' : `${durationText(signMs)} ago`,
+    ]);
+    lines.push(
+      '',
+      ...table([['replica', 'partition', 'holds', 'sign of life'], ...shown], [2]).map((line) => `  ${line}`),
+    );
+  }
+  return lines;
+}
+
+function warehouseLines({ events, estimated, quarantine }: WarehouseCounts): string[] {
+  const total = quarantine.reduce((sum, { rows }) => sum + rows, 0);
+  const lines = [`  ${estimated ? 'about ' : ''}${counted(events, 'event')}, ${counted(total, 'quarantine row')}`];
+  lines.push(
+    ...table(
+      quarantine.map(({ code, rows }) => [countText(rows), printable(code)]),
+      [0],
+    ).map((line) => `    ${line}`),
+  );
+  return lines;
+}

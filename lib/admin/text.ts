@@ -1,0 +1,46 @@
+// How numbers, times, tables and names look in text for people.
+
+/** Rows of cells as aligned lines. `right` lists the columns of numbers. */
+export function table(rows: readonly (readonly string[])[], right: readonly number[] = []): string[] {
+  const widths: number[] = [];
+  for (const row of rows) row.forEach((cell, at) => (widths[at] = Math.max(widths[at] ?? 0, cell.length)));
+  return rows.map((row) =>
+    row
+      .map((cell, at) => (right.includes(at) ? cell.padStart(widths[at] ?? 0) : cell.padEnd(widths[at] ?? 0)))
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+export function bytesText(bytes: number | undefined): string {
+  if (bytes === undefined) return 'unknown';
+  let value = bytes;
+  let unit = 0;
+  for (; value >= 1_024 && unit < UNITS.length - 1; unit += 1) value /= 1_024;
+  return `${unit === 0 ? value : value.toFixed(1)} ${UNITS[unit]}`;
+}
+
+export function durationText(ms: number): string {
+  const seconds = ms / 1_000;
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${Math.floor(seconds % 60)} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+export const countText = (count: number): string => count.toLocaleString('en-US');
+
+/** `one row`, `2 rows`. */
+export const counted = (count: number, one: string, many = `${one}s`): string =>
+  `${countText(count)} ${count === 1 ? one : many}`;
+
+/** RFC 3339, UTC, milliseconds. */
+export const timeText = (ms: number): string => new Date(ms).toISOString();
+
+const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g; // eslint-disable-line no-control-regex -- it looks for them
+
+/** Text of other people on a terminal: control characters as escapes, so that it is shown and does nothing. */
+export const printable = (text: string): string =>
+  text.replaceAll(CONTROL, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);

@@ -1,0 +1,88 @@
+// A queue that makes a span of each event whose producer records its trace, from its submission to its outcome.
+//
+// Names and attributes follow OpenTelemetry's semantic conventions for messaging.
+import type { EventNotes, Outcome, Queue, QueueLookup, QueueState, Submission } from '../ingest/queue.ts';
+import { isSampled, traceContext, type TraceContext } from '../ingest/trace-context.ts';
+import type { Tracing } from '../telemetry/tracing.ts';
+
+export class TracedQueue implements Queue {
+  readonly #queue: Queue;
+  readonly #tracing: Tracing;
+  readonly #destination: string;
+
+  /** `destination` is the value of `messaging.destination.name`. */
+  constructor(queue: Queue, tracing: Tracing, destination: string) {
+    this.#queue = queue;
+    this.#tracing = tracing;
+    this.#destination = destination;
+  }
+
+  submit(submission: Submission): void {
+    const { traceparent, tracestate } = submission.notes ?? {};
+    const trace = traceContext(traceparent, tracestate);
+    if (trace === undefined || !isSampled(trace)) this.#queue.submit(submission);
+    else this.#queue.submit(new TracedSubmission(submission, trace, this.#tracing, this.#destination));
+  }
+
+  find(id: string, producer: string): Promise<QueueLookup> {
+    return this.#queue.find(id, producer);
+  }
+
+  state(): QueueState {
+    return this.#queue.state();
+  }
+
+  states(): readonly QueueState[] {
+    return this.#queue.states();
+  }
+
+  close(): Promise<void> {
+    return this.#queue.close();
+  }
+}
+
+class TracedSubmission implements Submission {
+  readonly id: string;
+  readonly producer: string;
+  readonly text: string;
+  readonly notes: EventNotes | undefined;
+  readonly #submission: Submission;
+  readonly #trace: TraceContext;
+  readonly #tracing: Tracing;
+  readonly #destination: string;
+  readonly #startMs = performance.timeOrigin + performance.now();
+
+  constructor(submission: Submission, trace: TraceContext, tracing: Tracing, destination: string) {
+    this.id = submission.id;
+    this.producer = submission.producer;
+    this.text = submission.text;
+    this.notes = submission.notes;
+    this.#submission = submission;
+    this.#trace = trace;
+    this.#tracing = tracing;
+    this.#destination = destination;
+  }
+
+  settle(outcome: Outcome): void {
+    this.#submission.settle(outcome);
+    const error = outcome === 'unavailable' || outcome === 'shed' ? outcome : undefined;
+    this.#tracing.record({
+      name: `send ${this.#destination}`,
+      kind: 'producer',
+      parent: this.#trace,
+      startMs: this.#startMs,
+      endMs: performance.timeOrigin + performance.now(),
+      attributes: {
+        'messaging.system': 'redis',
+        'messaging.destination.name': this.#destination,
+        'messaging.operation.name': 'send',
+        'messaging.operation.type': 'send',
+        'messaging.message.id': this.id,
+        'messaging.message.body.size': Buffer.byteLength(this.text),
+        'ingest.producer': this.producer,
+        ...(error === undefined ? {} : { 'error.type': error }),
+      },
+      error,
+    });
+  }
+}

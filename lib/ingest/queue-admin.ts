@@ -1,0 +1,118 @@
+// The queue as an operator's program sees it: what it holds, what became of single entries, and the two changes that an
+// operator may make: putting a quarantined entry back, and erasing an event.
+//
+// Every method rejects with QueueFailed where the queue is away or refuses; the same call again is then safe.
+
+/** The queue did not answer, or refused. The message is for people and holds no secret. */
+export class QueueFailed extends Error {
+  override readonly name = 'QueueFailed';
+}
+
+/** A member of the group `warehouse`. */
+export interface Replica {
+  readonly name: string;
+  /** Entries that it took and has not acknowledged. */
+  readonly holds: number;
+  /** Since its last sign of life, in milliseconds; undefined where it gives none any more. */
+  readonly signMs: number | undefined;
+}
+
+export interface PartitionStatus {
+  readonly stream: string;
+  readonly events: number;
+  /** Of the stream and its id index, as the server estimates it; undefined where it does not tell. */
+  readonly memoryBytes: number | undefined;
+  readonly unread: number;
+  readonly pending: number;
+  /** Age of the oldest event that has not landed, in milliseconds; 0 when there is none. */
+  readonly oldestUnlandedMs: number;
+  readonly replicas: readonly Replica[];
+}
+
+export interface QueueStatus {
+  /** Name and version of the server. */
+  readonly server: string;
+  readonly memoryBytes: number | undefined;
+  /** 0: it has no limit of its own. */
+  readonly memoryLimitBytes: number | undefined;
+  /** Why accepted events may get lost with the server, in words. */
+  readonly faults: readonly string[];
+  readonly partitions: readonly PartitionStatus[];
+}
+
+/** An entry as it stands on the queue. */
+export interface QueuedCopy {
+  readonly stream: string;
+  readonly entry: string;
+  /** Of its event; undefined where the entry holds none. */
+  readonly id: string | undefined;
+  readonly producer: string | undefined;
+  readonly acceptedAtMs: number;
+  readonly body: Buffer;
+  /** The quarantine row that it replays. */
+  readonly replayOf: string | undefined;
+}
+
+/** A quarantine row to put back: `replayOf` is its name. */
+export interface Replay {
+  readonly replayOf: string;
+  /** The event's id; undefined where it is not known. */
+  readonly id: string | undefined;
+  readonly traceparent: string | undefined;
+  readonly producer: string;
+  readonly body: Buffer;
+  readonly acceptedAtMs: number;
+}
+
+/** The entry that replays a row; `fresh` where this call put it there. */
+export interface Replayed {
+  readonly entry: string;
+  readonly fresh: boolean;
+}
+
+/**
+ * Where an entry stands for the group `warehouse`: not read yet; held by a member; acknowledged; or not on the queue any more
+ * without having been acknowledged.
+ */
+export type EntryState = 'unread' | 'held' | 'done' | 'gone';
+
+/** What became of an attempt to erase an entry. `held`: a living consumer has it in hand, and acknowledges it soon. */
+export type Erasure = 'erased' | 'held' | 'gone';
+
+/** What events take of the queue's memory, measured. */
+export interface MeasuredSize {
+  readonly events: number;
+  /** Of their bodies. */
+  readonly bodyBytes: number;
+  readonly streamBytes: number;
+  readonly indexBytes: number;
+}
+
+export interface QueueAdmin {
+  /** Where entries stand, for messages: the server's masked URI. */
+  readonly place: string;
+  status(): Promise<QueueStatus>;
+  /** The entry that the id index names, of any producer. */
+  find(id: string): Promise<QueuedCopy | undefined>;
+  /**
+   * Puts entries on the queue past the id index, in one atomic step. A row whose last replay is still on its way is not put there
+   * again; nor is one whose last replay was acknowledged, unless `again`: its row may be gone by now.
+   */
+  replay(rows: readonly Replay[], again: boolean): Promise<readonly Replayed[]>;
+  states(entries: readonly string[]): Promise<readonly EntryState[]>;
+  /** How many replicas give signs of life. */
+  replicasAlive(): Promise<number>;
+  /**
+   * Reads the whole queue and gives every entry whose event has this id; `onLooked` is told how many entries were looked at so
+   * far, of how many.
+   */
+  scan(id: string, onLooked: (looked: number, of: number) => void): AsyncIterable<QueuedCopy>;
+  /**
+   * Replaces an entry by one with another body, in one atomic step: the id stays taken, and what has not landed lands with the
+   * new body. `id` is that of the event.
+   */
+  erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure>;
+  /** Accepts events into a queue of their own, which is removed again, and measures it. */
+  measure(events: AsyncIterable<{ readonly id: string; readonly body: Buffer }>): Promise<MeasuredSize>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,163 @@
+// The PostgreSQL warehouse as ingest-admin sees it: short calls on tables that the consumer has made.
+//
+// Limits: those of sessions.ts; one session.
+import type pg from 'pg';
+import {
+  COUNT_EXACT_MAX,
+  WarehouseFailed,
+  type LandedRow,
+  type QuarantineBody,
+  type QuarantineFilter,
+  type QuarantineRow,
+  type WarehouseAdmin,
+} from '../ingest/warehouse-admin.ts';
+import { originalText } from '../ingest/warehouse.ts';
+import { maskedUri } from '../process/masked-uri.ts';
+import { misconfigured } from './misconfigured.ts';
+import { openSessions, transacted } from './sessions.ts';
+import { refuses } from './warehouse.ts';
+
+const CONNECT_TIMEOUT_MS = 5_000;
+const CALL_TIMEOUT_MS = 60_000;
+
+const ms = (column: string, name: string): string => `round(extract(epoch FROM ${column}) * 1000)::float8 AS ${name}`;
+const ABOUT = `entry, id, traceparent, producer, reason, ${ms('accepted_at', 'accepted')}, ${ms('quarantined_at', 'quarantined')},
+  octet_length(body) AS bytes`;
+const CODE = `split_part(reason, ':', 1)`;
+const MATCHES = `($1::text IS NULL OR ${CODE} = $1) AND ($2::float8 IS NULL OR quarantined_at >= to_timestamp($2 / 1000))`;
+
+interface Landed extends pg.QueryResultRow {
+  readonly id: string;
+  readonly type: string;
+  readonly producer: string;
+  readonly accepted: number;
+  readonly landed: number;
+  readonly body: string;
+}
+
+interface Quarantined extends pg.QueryResultRow {
+  readonly entry: string;
+  readonly id: string | null;
+  readonly traceparent: string | null;
+  readonly producer: string;
+  readonly reason: string;
+  readonly accepted: number;
+  readonly quarantined: number;
+  readonly bytes: number;
+  readonly body: Buffer;
+}
+
+export function createPostgresAdmin(uri: string): WarehouseAdmin {
+  const pool = openSessions({
+    uri,
+    connectionsMax: 1,
+    connectTimeoutMs: CONNECT_TIMEOUT_MS,
+    callTimeoutMs: CALL_TIMEOUT_MS,
+  });
+  const ask = async <R extends pg.QueryResultRow>(
+    sql: string,
+    ...values: readonly unknown[]
+  ): Promise<pg.QueryResult<R>> => {
+    try {
+      return await transacted(() => pool.query<R>(sql, [...values]));
+    } catch (cause) {
+      const told = misconfigured(cause, uri);
+      throw new WarehouseFailed(told instanceof Error ? messageOf(told) : 'unknown error', { cause });
+    }
+  };
+  const rows = async <R extends pg.QueryResultRow>(sql: string, ...values: readonly unknown[]): Promise<R[]> =>
+    (await ask<R>(sql, ...values)).rows;
+
+  return {
+    place: maskedUri(uri),
+
+    async counts() {
+      // What the server has noted at its last look through the table; -1 before the first one.
+      const estimate = `SELECT reltuples::float8 AS rows FROM pg_class WHERE oid = to_regclass('events')`;
+      const about = Number((await rows<{ rows: number }>(estimate))[0]?.rows ?? 0);
+      const estimated = about > COUNT_EXACT_MAX;
+      const count = 'SELECT count(*)::float8 AS rows FROM events';
+      const events = estimated ? about : Number((await rows<{ rows: number }>(count))[0]?.rows);
+      const quarantine = await rows<{ code: string; rows: number }>(
+        `SELECT ${CODE} AS code, count(*)::float8 AS rows FROM events_quarantine GROUP BY 1 ORDER BY 2 DESC, 1`,
+      );
+      return { events, estimated, quarantine };
+    },
+
+    async landed(id) {
+      const times = `${ms('accepted_at', 'accepted')}, ${ms('landed_at', 'landed')}`;
+      return landedRow(
+        (await rows<Landed>(`SELECT id, type, producer, ${times}, body FROM events WHERE id = $1`, id))[0],
+      );
+    },
+    async quarantineOf(id) {
+      const sql = `SELECT ${ABOUT}, body FROM events_quarantine WHERE id = $1 ORDER BY quarantined_at`;
+      return (await rows<Quarantined>(sql, id)).map(bodyOf);
+    },
+    quarantineRow: async (entry) =>
+      (await rows<Quarantined>(`SELECT ${ABOUT}, body FROM events_quarantine WHERE entry = $1`, entry)).map(bodyOf)[0],
+
+    async quarantineList(filter, limit) {
+      const order = 'ORDER BY quarantined_at DESC, entry DESC LIMIT $3';
+      const sql = `SELECT ${ABOUT} FROM events_quarantine WHERE ${MATCHES} ${order}`;
+      return (await rows<Quarantined>(sql, ...given(filter), limit)).map(rowOf);
+    },
+    async quarantineCount(filter) {
+      const sql = `SELECT count(*)::float8 AS rows FROM events_quarantine WHERE ${MATCHES}`;
+      return Number((await rows<{ rows: number }>(sql, ...given(filter)))[0]?.rows);
+    },
+    async quarantineNames(filter, after, limit) {
+      const sql = `SELECT entry FROM events_quarantine WHERE ${MATCHES} AND entry > $3 ORDER BY entry LIMIT $4`;
+      return (await rows<{ entry: string }>(sql, ...given(filter), after, limit)).map(({ entry }) => entry);
+    },
+
+    async present(entries) {
+      const sql = 'SELECT entry FROM events_quarantine WHERE entry = ANY ($1::text[])';
+      return new Set((await rows<{ entry: string }>(sql, entries)).map(({ entry }) => entry));
+    },
+    drop: async (entries) =>
+      (await ask('DELETE FROM events_quarantine WHERE entry = ANY ($1::text[])', entries)).rowCount ?? 0,
+
+    async land({ id, type, producer, acceptedAtMs, body }) {
+      const sql = `INSERT INTO events (id, type, producer, accepted_at, landed_at, body)
+        VALUES ($1, $2, $3, to_timestamp($4::float8 / 1000), clock_timestamp(), $5) ON CONFLICT (id) DO NOTHING`;
+      await ask(sql, id, type, producer, acceptedAtMs, body.toString('utf8')).catch((cause: unknown) => {
+        if (!(cause instanceof WarehouseFailed && refuses(cause.cause))) throw cause;
+      });
+    },
+    overwriteLanded: async (id, body) => void (await ask('UPDATE events SET body = $2 WHERE id = $1', id, body)),
+    overwriteQuarantined: async (entry, body) =>
+      void (await ask('UPDATE events_quarantine SET body = $2 WHERE entry = $1', entry, Buffer.from(body))),
+
+    close: () => pool.end(),
+  };
+}
+
+/** The values of MATCHES. */
+const given = ({ reason, sinceMs }: QuarantineFilter): unknown[] => [reason ?? null, sinceMs ?? null];
+
+/** pg has errors without a message, for a name with several addresses. */
+const messageOf = (cause: Error): string => (cause.message === '' ? cause.name : cause.message);
+
+const landedRow = (row: Landed | undefined): LandedRow | undefined =>
+  row && {
+    id: row.id,
+    type: row.type,
+    producer: row.producer,
+    acceptedAtMs: row.accepted,
+    landedAtMs: row.landed,
+    body: row.body,
+  };
+
+const rowOf = (row: Quarantined): QuarantineRow => ({
+  entry: row.entry,
+  id: row.id ?? undefined,
+  traceparent: row.traceparent ?? undefined,
+  producer: originalText(row.producer),
+  reason: row.reason,
+  acceptedAtMs: row.accepted,
+  quarantinedAtMs: row.quarantined,
+  bodyBytes: row.bytes,
+});
+
+const bodyOf = (row: Quarantined): QuarantineBody => ({ ...rowOf(row), body: row.body });

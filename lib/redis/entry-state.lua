@@ -1,0 +1,25 @@
+-- Where an entry stands for a consumer group: 'unread', 'held', 'done' (acknowledged) or 'gone' (neither on the stream nor in
+-- the group's list), and the member that holds it. A group that is not there has read nothing: it is made from the beginning.
+local function last_delivered(stream, group)
+  local groups = redis.pcall('XINFO', 'GROUPS', stream)
+  if groups.err then return '0-0' end
+  for _, fields in ipairs(groups) do
+    local one = {}
+    for at = 1, #fields, 2 do one[fields[at]] = fields[at + 1] end
+    if one.name == group then return one['last-delivered-id'], true end
+  end
+  return '0-0'
+end
+
+local function entry_state(stream, group, entry)
+  local last, there = last_delivered(stream, group)
+  if there then
+    local pending = redis.call('XPENDING', stream, group, entry, entry, 1)[1]
+    if pending then return 'held', pending[2] end
+  end
+  if not redis.call('XRANGE', stream, entry, entry)[1] then return 'gone' end
+  local ms, number = string.match(entry, '^(%d+)-(%d+)$')
+  local lastMs, lastNumber = string.match(last, '^(%d+)-(%d+)$')
+  local read = tonumber(ms) < tonumber(lastMs) or ms == lastMs and tonumber(number) <= tonumber(lastNumber)
+  return read and 'done' or 'unread'
+end

@@ -1,0 +1,64 @@
+#!lua flags=allow-oom
+-- Replaces an entry by one with another body, in one atomic step. Entries cannot be changed, so the new one stands at the end of
+-- the stream: the group reads it (again), and lands it where the old one had not landed.
+--
+-- KEYS[1]  the stream
+-- ARGV     the group, the entry, the new body, the event's field in the id index, the milliseconds that a replica counts as alive
+--          without a sign, the name that the old entry has in the quarantine
+-- Reply    'erased'; 'gone' where the entry is not there; 'held' where a living member has it in hand, and nothing was changed: it
+--          would land the old body after this
+--
+-- What a dead member holds is acknowledged in its name: nobody will say that the queue dropped it, as the new entry has its event.
+-- The new one keeps all other members, the time of acceptance, and the name in the quarantine: it makes no second row there. The
+-- id index and the note of a replay point to it.
+local stream, group, entry, body, field, lease = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local tag = '{' .. stream .. '}:'
+local call = redis.call
+
+local found = call('XRANGE', stream, entry, entry)[1]
+if not found then return 'gone' end
+local state, holder = entry_state(stream, group, entry)
+if state == 'held' then
+  local time = call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local sign = call('ZSCORE', tag .. 'replicas', holder)
+  if sign and now - tonumber(sign) <= lease then return 'held' end
+  call('XACK', stream, group, entry)
+end
+
+local members, accepted, row = {}, string.match(entry, '^%d+'), nil
+for at = 1, #found[2], 2 do
+  local name, value = found[2][at], found[2][at + 1]
+  if name == 'acceptedAt' then accepted = value
+  elseif name == 'replayOf' then row = value
+  elseif name ~= 'body' then
+    members[#members + 1] = name
+    members[#members + 1] = value
+  end
+end
+local new = call('XADD', stream, '*', 'body', body, 'acceptedAt', accepted, 'replayOf', row or ARGV[6], unpack(members))
+
+local starts = call('GET', tag .. 'ids') or ''
+local newest = string.match(starts, '^%d+')
+local noted = false
+for start in string.gmatch(starts, '%d+') do
+  local slice = tag .. 'ids:' .. start
+  local value = call('HGET', slice, field)
+  if value and entry_name(start, value) == entry then
+    noted = true
+    call('HDEL', slice, field)
+  end
+end
+if noted then call('HSET', tag .. 'ids:' .. newest, field, string.sub(new, PREFIX + 1)) end
+if row and call('HEXISTS', tag .. 'replays', row) == 1 then call('HSET', tag .. 'replays', row, new) end
+
+call('XDEL', stream, entry)
+-- Nothing was lost: trim.lua compares these with what it finds.
+if call('EXISTS', tag .. 'looked') == 1 then
+  local about = call('XINFO', 'STREAM', stream)
+  for at = 1, #about, 2 do
+    if about[at] == 'max-deleted-entry-id' then call('HSET', tag .. 'looked', 'tombstone', about[at + 1]) end
+  end
+  call('HINCRBY', tag .. 'looked', 'length', -1)
+end
+return 'erased'

@@ -1,0 +1,147 @@
+// The SQLite warehouse as ingest-admin sees it: short calls on an existing file, which is neither made nor migrated here.
+//
+// Node's SQLite is synchronous; nothing else waits in this program. What is overwritten or removed is overwritten on the disk
+// too (`secure_delete`).
+import { existsSync } from 'node:fs';
+import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
+import {
+  COUNT_EXACT_MAX,
+  WarehouseFailed,
+  type LandedRow,
+  type QuarantineBody,
+  type QuarantineFilter,
+  type QuarantineRow,
+  type WarehouseAdmin,
+} from '../ingest/warehouse-admin.ts';
+import { originalText } from '../ingest/warehouse.ts';
+import { openFile } from './file.ts';
+import { refuses } from './result-codes.ts';
+
+type Row = Readonly<Record<string, unknown>>;
+
+const ABOUT = 'entry, id, traceparent, producer, reason, accepted_at, quarantined_at, length(body) AS bytes';
+const CODE = `CASE instr(reason, ':') WHEN 0 THEN reason ELSE substr(reason, 1, instr(reason, ':') - 1) END`;
+const LAND = `INSERT INTO events (id, type, producer, accepted_at, landed_at, body) VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT))
+  ON CONFLICT (id) DO NOTHING`;
+
+export function createSqliteAdmin(path: string): WarehouseAdmin {
+  let opened: DatabaseSync | undefined;
+  const open = (): DatabaseSync => {
+    if (!existsSync(path)) throw new Error('there is no such file; the consumer makes it at its start');
+    opened ??= openFile(path, false);
+    opened.exec('PRAGMA secure_delete = ON');
+    return opened;
+  };
+  const telling = <T>(work: (database: DatabaseSync) => T): Promise<T> => {
+    try {
+      return Promise.resolve(work(open()));
+    } catch (cause) {
+      return Promise.reject(new WarehouseFailed(cause instanceof Error ? cause.message : 'unknown error', { cause }));
+    }
+  };
+  const all = (sql: string, ...values: readonly SQLInputValue[]): Promise<readonly Row[]> =>
+    telling((database) => database.prepare(sql).all(...values));
+  const change = (sql: string, ...values: readonly SQLInputValue[]): Promise<number> =>
+    telling((database) => Number(database.prepare(sql).run(...values).changes));
+
+  return {
+    place: `sqlite:${path}`,
+
+    async counts() {
+      // Rows are never removed from this table, so its last one has the count, or a number that is too high.
+      const last = Number((await all('SELECT max(rowid) AS last FROM events'))[0]?.['last'] ?? 0);
+      const estimated = last > COUNT_EXACT_MAX;
+      const events = estimated ? last : Number((await all('SELECT count(*) AS rows FROM events'))[0]?.['rows']);
+      const found = await all(
+        `SELECT ${CODE} AS code, count(*) AS rows FROM events_quarantine GROUP BY 1 ORDER BY 2 DESC, 1`,
+      );
+      const quarantine = found.map(({ code, rows }) => ({ code: String(code), rows: Number(rows) }));
+      return { events, estimated, quarantine };
+    },
+
+    landed: async (id) => landedRow((await all('SELECT * FROM events WHERE id = ?', id))[0]),
+    quarantineOf: async (id) =>
+      (await all(`SELECT ${ABOUT}, body FROM events_quarantine WHERE id = ? ORDER BY quarantined_at`, id)).map(bodyOf),
+    quarantineRow: async (entry) =>
+      (await all(`SELECT ${ABOUT}, body FROM events_quarantine WHERE entry = ?`, entry)).map(bodyOf)[0],
+
+    async quarantineList(filter, limit) {
+      const order = 'ORDER BY quarantined_at DESC, entry DESC LIMIT ?';
+      const rows = await all(
+        `SELECT ${ABOUT} FROM events_quarantine WHERE ${MATCHES} ${order}`,
+        ...given(filter),
+        limit,
+      );
+      return rows.map(rowOf);
+    },
+    quarantineCount: async (filter) =>
+      Number(
+        (await all(`SELECT count(*) AS rows FROM events_quarantine WHERE ${MATCHES}`, ...given(filter)))[0]?.['rows'],
+      ),
+    async quarantineNames(filter, after, limit) {
+      const sql = `SELECT entry FROM events_quarantine WHERE ${MATCHES} AND entry > ? ORDER BY entry LIMIT ?`;
+      return (await all(sql, ...given(filter), after, limit)).map(({ entry }) => String(entry));
+    },
+
+    async present(entries) {
+      const sql = 'SELECT entry FROM events_quarantine WHERE entry IN (SELECT value FROM json_each(?))';
+      return new Set((await all(sql, JSON.stringify(entries))).map(({ entry }) => String(entry)));
+    },
+    drop: (entries) =>
+      change('DELETE FROM events_quarantine WHERE entry IN (SELECT value FROM json_each(?))', JSON.stringify(entries)),
+
+    land: ({ id, type, producer, acceptedAtMs, body }) =>
+      telling((database) => {
+        const times = [new Date(acceptedAtMs).toISOString(), new Date().toISOString()];
+        try {
+          database.prepare(LAND).run(id, type, producer, ...times, body);
+        } catch (cause) {
+          if (!refuses(cause)) throw cause;
+        }
+      }),
+    overwriteLanded: async (id, body) => void (await change('UPDATE events SET body = ? WHERE id = ?', body, id)),
+    overwriteQuarantined: async (entry, body) =>
+      void (await change('UPDATE events_quarantine SET body = CAST(? AS BLOB) WHERE entry = ?', body, entry)),
+
+    close() {
+      opened?.close();
+      return Promise.resolve();
+    },
+  };
+}
+
+const MATCHES = `(? IS NULL OR ${CODE} = ?) AND (? IS NULL OR quarantined_at >= ?)`;
+
+/** The values of MATCHES. */
+function given({ reason: code, sinceMs }: QuarantineFilter): SQLInputValue[] {
+  const reason = code ?? null;
+  const since = sinceMs === undefined ? null : new Date(sinceMs).toISOString();
+  return [reason, reason, since, since];
+}
+
+const timeMs = (text: unknown): number => Date.parse(String(text));
+
+function landedRow(row: Row | undefined): LandedRow | undefined {
+  if (row === undefined) return undefined;
+  return {
+    id: String(row['id']),
+    type: String(row['type']),
+    producer: String(row['producer']),
+    acceptedAtMs: timeMs(row['accepted_at']),
+    landedAtMs: timeMs(row['landed_at']),
+    body: String(row['body']),
+  };
+}
+
+const rowOf = (row: Row): QuarantineRow => ({
+  entry: String(row['entry']),
+  id: typeof row['id'] === 'string' ? row['id'] : undefined,
+  traceparent: typeof row['traceparent'] === 'string' ? row['traceparent'] : undefined,
+  producer: originalText(String(row['producer'])),
+  reason: String(row['reason']),
+  acceptedAtMs: timeMs(row['accepted_at']),
+  quarantinedAtMs: timeMs(row['quarantined_at']),
+  bodyBytes: Number(row['bytes']),
+});
+
+const bodyOf = (row: Row): QuarantineBody => ({ ...rowOf(row), body: Buffer.from(row['body'] as Uint8Array) });

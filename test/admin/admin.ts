@@ -1,0 +1,40 @@
+// ingest-admin as an operator runs it: the real program, on a queue and a warehouse of the test's own.
+import assert from 'node:assert/strict';
+import { Program } from '../support/program.ts';
+import type { WarehouseStore } from '../support/warehouse-store.ts';
+import type { TestRedis } from '../support/redis.ts';
+
+export interface Ended {
+  readonly code: number | NodeJS.Signals;
+  readonly out: string;
+  readonly err: string;
+}
+
+export class Admin {
+  readonly env: Readonly<Record<string, string>>;
+
+  constructor(redis: Pick<TestRedis, 'uri'>, store: Pick<WarehouseStore, 'uri'>) {
+    this.env = { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: store.uri };
+  }
+
+  start(...args: readonly string[]): Program {
+    return new Program('ingest-admin', { args, env: this.env });
+  }
+
+  /** Runs it to its end. */
+  async run(...args: readonly string[]): Promise<Ended> {
+    const program = this.start(...args);
+    let out = '';
+    let err = '';
+    program.child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text));
+    program.child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text));
+    return { code: await program.ended, out, err };
+  }
+
+  /** Runs it with --json, expects it to end with `code`, and gives what it printed. */
+  async json<T>(code: number, ...args: readonly string[]): Promise<T> {
+    const ended = await this.run(...args, '--json');
+    assert.equal(ended.code, code, `${ended.out}${ended.err}`);
+    return JSON.parse(ended.out) as T;
+  }
+}

@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { readCommandLine, UsageError } from '../../lib/admin/command-line.ts';
+
+const NOW = Date.UTC(2026, 0, 31, 12);
+const read = (line: string): unknown => readCommandLine(line.split(' '), NOW);
+const command = (line: string): unknown => (read(line) as { command: unknown }).command;
+const NONE = { reason: undefined, sinceMs: undefined };
+
+describe("ingest-admin's command line", () => {
+  it('reads each command', () => {
+    assert.deepEqual(read('status --watch --json'), {
+      command: { kind: 'status', watch: true },
+      json: true,
+      yes: false,
+    });
+    assert.deepEqual(command('event order-1'), { kind: 'event', id: 'order-1' });
+    assert.deepEqual(command('event -- --odd'), { kind: 'event', id: '--odd' });
+    assert.deepEqual(command('quarantine list'), { kind: 'list', filter: NONE, limit: 50 });
+    assert.deepEqual(command('quarantine show q/ingest/1-1'), { kind: 'show', entry: 'q/ingest/1-1' });
+    assert.deepEqual(command('quarantine replay a b a'), {
+      kind: 'replay',
+      selection: { kind: 'entries', entries: ['a', 'b'] },
+    });
+    assert.deepEqual(command('quarantine drop --all --limit 3'), {
+      kind: 'drop',
+      selection: { kind: 'filter', filter: NONE, limit: 3 },
+    });
+    assert.deepEqual(command('erase order-1 --yes'), { kind: 'erase', id: 'order-1' });
+    assert.deepEqual(command('size -'), { kind: 'size', file: '-' });
+    assert.equal(read('--help'), 'help');
+    assert.equal(read('status --version'), 'version');
+  });
+
+  it('reads a time, a date, or how long ago', () => {
+    const since = (text: string): unknown =>
+      (command(`quarantine list --since ${text}`) as { filter: { sinceMs: number } }).filter.sinceMs;
+    assert.equal(since('2026-01-31T10:00:00Z'), NOW - 2 * 3_600_000);
+    assert.equal(since('2026-01-31T10:00:00.500+01:00'), NOW - 3 * 3_600_000 + 500);
+    assert.equal(since('2026-01-31'), NOW - 12 * 3_600_000);
+    assert.equal(since('90s'), NOW - 90_000);
+    assert.equal(since('7d'), NOW - 7 * 86_400_000);
+  });
+
+  it('refuses what would do something else than what was meant', () => {
+    const wrong: readonly (readonly [string, RegExp])[] = [
+      ['', /unknown command|expected a command/],
+      ['stauts', /unknown command stauts/],
+      ['status now', /unexpected argument now/],
+      ['event', /expected an event id/],
+      ['event a b', /expected an event id/],
+      ['event a\tb', /no event can have this id/],
+      ['quarantine', /list, show, replay or drop/],
+      ['quarantine drop', /expected names of entries, --reason R, or --all/],
+      ['quarantine drop --since 1h', /expected names of entries, --reason R, or --all/],
+      ['quarantine drop a --all', /either names of entries/],
+      ['quarantine drop a --since 1h', /either names of entries/],
+      ['quarantine list --all', /--all has no meaning/],
+      ['erase a --reason x', /--reason has no meaning/],
+      ['quarantine list --limit 0', /expected a whole number/],
+      ['quarantine list --since yesterday', /expected a time/],
+      ['status --wacth', /wacth/],
+    ];
+    for (const [line, message] of wrong)
+      assert.throws(
+        () => read(line),
+        (cause: unknown) => cause instanceof UsageError && message.test(cause.message),
+        line,
+      );
+  });
+});
