@@ -4,7 +4,7 @@ INSTALLED := node_modules/.package-lock.json
 TESTS ?= 'test/**/*.test.ts'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup settings dev-cert redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart image-test snippets package bench bench-gate
+.PHONY: help setup settings dev-cert redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart fail-over image-test snippets package bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -55,6 +55,9 @@ rolling-restart: setup ## restart two gateways ten times each under load: behind
 	ROLLING_RESTARTS=$${ROLLING_RESTARTS:-10} ROLLING_PER_SECOND=$${ROLLING_PER_SECOND:-1000} \
 	  ROLLING_HELD_RATE=$${ROLLING_HELD_RATE:-0.8} $(NODE) --import tsx --enable-source-maps --test --test-concurrency=1 --test-reporter=spec \
 	  test/rolling/rolling-restart.test.ts
+
+fail-over: setup ## kill the master 50 times under 2,000 events a second; FAIL_OVER_ROUNDS, FAIL_OVER_PER_SECOND, FAIL_OVER_REPLICAS='1 0'
+	$(NODE) --import tsx --enable-source-maps --test --test-reporter=spec test/fail-over/sentinel.ts test/fail-over/fail-over.ts
 
 image-test: setup postgres ## build the Containerfile with buildah on a local base image, and land events with it
 	$(NODE) --import tsx --enable-source-maps --test --test-timeout=600000 --test-reporter=spec test/deploy/container.ts

@@ -8,7 +8,7 @@ import { byteConnection } from '../lib/redis/client.ts';
 import { PartitionsDiffer, type QueueRefusal } from '../lib/redis/errors.ts';
 import { clusterRefusal } from '../lib/redis/queue-identity.ts';
 import { serverName } from '../lib/redis/server-info.ts';
-import { STREAM } from '../lib/redis/stream-names.ts';
+import { queuePartitions, type QueuePartition } from '../lib/redis/open-queue.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
 const CONNECT_MS = 5_000;
@@ -29,9 +29,21 @@ export const queueRefused = (uri: string, refusal: QueueRefusal): StartFailure =
     ? new StartFailure(EXIT.configuration, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${refusal.message}`)
     : queueFailure(uri, refusal.message);
 
-/** Connects, and gives a sentence about the server and its stream. Rejects with a StartFailure (exit 4). */
-export async function inspectQueue(uri: string, key?: Key): Promise<string> {
-  const connection = byteConnection({ uri, name: 'ingest-check', log: quietLog });
+/** Connects, and gives a sentence about the servers and their streams. Rejects with a StartFailure (exit 4, or 2). */
+export async function inspectQueue(uri: string, partitions: number, key?: Key): Promise<string> {
+  const parts = queuePartitions(uri, partitions);
+  const found = await Promise.all(parts.map((part) => inspectPartition(uri, part, key)));
+  const events = found.reduce((sum, one) => sum + one.events, 0);
+  const streams = parts.length === 1 ? 'the stream' : `${parts.length} streams`;
+  return `queue ${maskedUri(uri)}: ${found[0]?.server}, ${events} events in ${streams}`;
+}
+
+async function inspectPartition(
+  uri: string,
+  part: QueuePartition,
+  key: Key | undefined,
+): Promise<{ readonly server: string; readonly events: number }> {
+  const connection = byteConnection({ uri: part.uri, name: 'ingest-check', log: quietLog });
   try {
     connection.open();
     const deadline = performance.now() + CONNECT_MS;
@@ -44,8 +56,8 @@ export async function inspectQueue(uri: string, key?: Key): Promise<string> {
         );
       await new Promise((resolve) => setTimeout(resolve, 25));
     }
-    const events = await connection.send(['XLEN', STREAM]);
-    return `queue ${maskedUri(uri)}: ${await serverName(connection)}, ${events.integer()} events in the stream`;
+    const events = await connection.send(['XLEN', part.stream]);
+    return { server: await serverName(connection), events: events.integer() };
   } catch (cause) {
     if (cause instanceof StartFailure) throw cause;
     const refusal = clusterRefusal(cause);

@@ -45,24 +45,32 @@ Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 q
 await startDaemon({ name: NAME, help: HELP, read: readConsumerConfig, check: () => Promise.resolve(), connect, run });
 
 async function connect(config: ConsumerConfig, found: (line: string) => void): Promise<void> {
-  for (const uri of config.queueUri.split(' ')) found(await inspectQueue(uri));
+  for (const uri of config.queueUri.split(' ')) found(await inspectQueue(uri, config.queuePartitions));
   found(await inspectWarehouse(config.warehouseUri, 'consumer'));
 }
 
 async function run(config: ConsumerConfig, log: Log): Promise<void> {
   const metrics = consumerMetrics(QUARANTINE_REASONS);
-  const { unlandedMs } = config;
-  const reader = openReader(config.queueUri, { log, unlandedMs, onLost: (events) => metrics.lost.add(events) });
+  const { queuePartitions: partitions, previousQueueUri: previousUri, unlandedMs } = config;
+  const onLost = (events: number): void => metrics.lost.add(events);
+  const reader = openReader(config.queueUri, { partitions, previousUri, log, unlandedMs, onLost });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
   const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
   const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: config.batchMax, spans });
   const watch = new Watch({ reader, metrics, warehouse, log, unlandedMs, prepared: () => consumer.prepared });
   metrics.queueAvailable.read(() => (consumer.queueAnswers ? 1 : 0));
+  metrics.queueUp.readEach(() =>
+    [...reader.states()].map(([partition, { available }]) => ({ labels: { partition }, value: available ? 1 : 0 })),
+  );
   metrics.replicas.read(() => reader.replicas);
   const sizeWatch = new SizeWatch({ reader, metrics, log });
   const endpoints = createProcessEndpoints({
     draining: () => consumer.stopping,
+    unavailable: () =>
+      [...reader.states()].flatMap(([name, { available }]) =>
+        available ? [] : [/^\d+$/.test(name) ? Number(name) : name],
+      ),
     unready: () => consumer.trouble ?? watch.warehouseTrouble,
     metrics: () => metrics.registry.metrics(),
     metricsType: metrics.registry.contentType,

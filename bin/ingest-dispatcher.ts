@@ -47,7 +47,7 @@ async function check(config: DispatcherConfig): Promise<void> {
 
 async function connect(config: DispatcherConfig, found: (line: string) => void): Promise<void> {
   for (const [at, uri] of config.queueUris.entries()) {
-    const about = inspectQueue(uri, QUEUE_KEYS[at]).catch((cause: unknown) => {
+    const about = inspectQueue(uri, 1, QUEUE_KEYS[at]).catch((cause: unknown) => {
       if (!(cause instanceof StartFailure && cause.message.includes('NOAUTH'))) throw cause;
       return `queue ${maskedUri(uri)}: asks for credentials, which gateways bring`;
     });
@@ -95,6 +95,7 @@ async function run(config: DispatcherConfig, log: Log): Promise<void> {
   const endpoints = createProcessEndpoints({
     draining: () => stopping,
     unready: () => sessions.trouble,
+    unavailable: () => [],
     metrics: () => metrics.registry.metrics(),
     metricsType: metrics.registry.contentType,
   });

@@ -1,4 +1,5 @@
 // The gateway's process: start in order, stop in order, exit codes. The only place that names its adapters.
+import type { SecureContextOptions } from 'node:tls';
 import { Gateway } from '../lib/gateway/gateway.ts';
 import { gatewayMetrics } from '../lib/gateway/metrics.ts';
 import { Producers, ProducersFileError, watchProducers } from '../lib/gateway/producers-file.ts';
@@ -9,6 +10,7 @@ import { audienceUri } from '../lib/identity/producer-identity.ts';
 import type { TokenVerifier } from '../lib/identity/token-verifier.ts';
 import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
+import { acceptingQueue, type AcceptingQueue, type StreamsOptions } from '../lib/redis/open-queue.ts';
 import { STREAM } from '../lib/redis/stream-names.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
 import { developmentCertificates } from '../lib/identity/development-certificates.ts';
@@ -37,10 +39,12 @@ import {
   quietLog,
 } from './check-connect.ts';
 import { bindFailure, startDaemon } from './start.ts';
-import { openQueue, startQueue, type OpenedQueue } from './queue-adapter.ts';
+import { openQueue, startQueue } from './queue-adapter.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
 const NAME = 'ingest-gateway';
+
+type QueueOptions = Omit<StreamsOptions, 'partitions' | 'replicas'>;
 const QUEUE_START_MS = 5_000;
 
 const HELP = `${NAME}: takes events over mutual TLS and puts them on a Redis Stream, or hands them to a dispatcher.
@@ -67,8 +71,10 @@ async function check(config: GatewayConfig): Promise<void> {
 async function connect(config: GatewayConfig, found: (line: string) => void): Promise<void> {
   const files = config.tls.kind === 'files' ? config.tls : undefined;
   const material = files !== undefined && isDispatcher(config.queueUri) ? await tlsMaterial(files) : undefined;
-  const about = isDispatcher(config.queueUri) ? dispatcherName(config.queueUri) : await inspectQueue(config.queueUri);
-  const opened = openQueue({ ...queueOptions(config, quietLog), certificate: () => material?.context ?? {} });
+  const about = isDispatcher(config.queueUri)
+    ? dispatcherName(config.queueUri)
+    : await inspectQueue(config.queueUri, config.queuePartitions);
+  const opened = gatewayQueue(config, queueOptions(config, quietLog), () => material?.context ?? {});
   try {
     await start(config, opened);
     found(`${about}, takes events`);
@@ -95,12 +101,12 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
 
   const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES);
   let inUse = material;
-  const opened = openQueue({
+  const observed: QueueOptions = {
     ...queueOptions(config, log),
-    certificate: isDispatcher(config.queueUri) ? () => inUse.context : undefined,
     onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
     onLost: (events) => metrics.lost.add(events),
-  });
+  };
+  const opened = gatewayQueue(config, observed, () => inUse.context);
   const { queue } = opened;
   const warehouse = config.warehouseUri === undefined ? undefined : openWarehouse(config.warehouseUri, 'gateway');
   const gateway = new Gateway({ config, log, material, verifier, queue, warehouse, quotas, spans, metrics });
@@ -234,8 +240,21 @@ async function producers({ producersFile }: GatewayConfig): Promise<Producers> {
   });
 }
 
+/** The queue that the configuration names; `certificate` is shown to a dispatcher. */
+function gatewayQueue(
+  config: GatewayConfig,
+  options: QueueOptions,
+  certificate: () => Pick<SecureContextOptions, 'cert' | 'key'>,
+): AcceptingQueue {
+  if (isDispatcher(config.queueUri)) return openQueue({ ...options, certificate });
+  const { queuePartitions: partitions, queueReplicas: replicas, previousQueueUri: previousUri } = config;
+  return acceptingQueue({ ...options, partitions, replicas, previousUri });
+}
+
 /** Throws a StartFailure where the queue takes no event in time, or is refused. */
-async function start(config: GatewayConfig, opened: OpenedQueue): Promise<void> {
+async function start(config: GatewayConfig, opened: AcceptingQueue): Promise<void> {
+  // A previous queue that is away makes this gateway not ready; it is no reason not to start.
+  opened.previous?.open();
   const why = await startQueue(opened, QUEUE_START_MS);
   if (why === undefined) return;
   if (typeof why !== 'string') throw queueRefused(config.queueUri, why);

@@ -3,10 +3,11 @@ import { isDispatcher } from '../lib/gateway/config.ts';
 import type { Queue } from '../lib/ingest/queue.ts';
 import { byteConnection, type ConnectionOptions, type RedisConnection } from '../lib/redis/client.ts';
 import type { QueueRefusal } from '../lib/redis/errors.ts';
+import { readingQueue, type ReadingOptions } from '../lib/redis/open-queue.ts';
 import { PartitionedQueue } from '../lib/redis/partitioned-queue.ts';
 import type { Reply } from '../lib/redis/reply.ts';
 import { PartitionedReader } from '../lib/redis/partitioned-reader.ts';
-import { memberName, StreamReader, type StreamReaderOptions } from '../lib/redis/stream-reader.ts';
+import { memberName, StreamReader } from '../lib/redis/stream-reader.ts';
 import { StreamQueue, type StreamQueueOptions } from '../lib/redis/stream-queue.ts';
 
 /** The port of a dispatcher when its URI names none. */
@@ -44,7 +45,7 @@ const LOOK_MS = 25;
 
 /** Connects, and asks until every part would take an event. Gives why not, where none does in time or one is refused. */
 export async function startQueue(
-  { parts }: OpenedQueue,
+  { parts }: Pick<OpenedQueue, 'parts'>,
   timeoutMs: number,
 ): Promise<QueueRefusal | string | undefined> {
   let refusal: QueueRefusal | undefined;
@@ -80,10 +81,9 @@ export function serverUri(uri: string): string {
 export type OpenedReader = StreamReader | PartitionedReader;
 
 /** The reading side of one queue, or of several as if they were one: they are landed together, and replicas counted in the first. */
-export function openReader(uris: string, options: Omit<StreamReaderOptions, 'uri'>): OpenedReader {
+export function openReader(uris: string, options: Omit<ReadingOptions, 'uri'>): OpenedReader {
+  if (!uris.includes(' ')) return readingQueue({ ...options, uri: uris });
   const name = memberName();
   const readers = uris.split(' ').map((uri) => new StreamReader({ ...options, uri, name }));
-  const [first] = readers;
-  if (readers.length === 1 && first !== undefined) return first;
   return new PartitionedReader(new Map(readers.map((reader, at) => [String(at), reader])), options.log);
 }

@@ -1,11 +1,16 @@
 // The consumer's configuration, made of its settings (lib/process/settings.ts): read once, every problem in one report.
 import { Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';
+import { checkQueueUri } from '../process/queue-uri.ts';
 
 const HOUR_MS = 3_600_000;
 
 export interface ConsumerConfig {
   /** One queue or several, separated by blanks. */
   readonly queueUri: string;
+  /** Of a queue on a Redis Cluster. */
+  readonly queuePartitions: number;
+  /** The queue that this one replaces, while it does. */
+  readonly previousQueueUri: string | undefined;
   readonly warehouseUri: string;
 
   /** Where `/health/*` and `/metrics` are served, plain HTTP. */
@@ -34,7 +39,10 @@ export function readConsumerConfig(environment: Environment): ReadConfig<Consume
     );
   }
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
+  checkQueueUri(settings, queueUri);
   const rest = {
+    previousQueueUri: settings.get('INGEST_QUEUE_PREVIOUS_URI'),
+    queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
     address: settings.get('INGEST_CONSUMER_ADDR'),
     batchMax: settings.get('INGEST_CONSUMER_BATCH_MAX'),
     replicasMax: settings.get('INGEST_CONSUMER_REPLICAS_MAX'),

@@ -15,6 +15,12 @@ export const RETENTION_MARGIN_MS = 4 * 60 * 60 * 1000;
 const INTERVAL_MS = 1_000;
 const ALARM_INTERVAL_MS = 60_000;
 
+/** As it was read, and when. */
+type Lag = QueueLag & { readonly readAtMs: number };
+
+const oldestSeconds = ({ events, oldestMs, readAtMs }: Lag): number =>
+  events === 0 ? 0 : (oldestMs + performance.now() - readAtMs) / 1000;
+
 export interface WatchOptions {
   readonly reader: QueueReader;
   readonly warehouse: Warehouse;
@@ -30,15 +36,15 @@ export class Watch {
   readonly #options: WatchOptions;
   readonly #alarm = new Throttled(ALARM_INTERVAL_MS);
   #timer: NodeJS.Timeout | undefined;
-  #lag: QueueLag = { events: 0, oldestMs: 0 };
-  #readAtMs = performance.now();
+  /** By partition, each with when it was read. */
+  readonly #lags = new Map<string, Lag>();
   #warehouseTrouble: string | undefined;
   #looking: Promise<void> | undefined;
 
   constructor(options: WatchOptions) {
     this.#options = options;
-    options.metrics.lagEvents.read(() => this.#lag.events);
-    options.metrics.oldestUnlandedSeconds.read(() => this.#oldestUnlandedSeconds);
+    options.metrics.lagEvents.readEach(() => this.#samples(({ events }) => events));
+    options.metrics.oldestUnlandedSeconds.readEach(() => this.#samples(oldestSeconds));
   }
 
   start(): void {
@@ -47,9 +53,13 @@ export class Watch {
     }, INTERVAL_MS);
   }
 
-  get #oldestUnlandedSeconds(): number {
-    if (this.#lag.events === 0) return 0;
-    return (this.#lag.oldestMs + performance.now() - this.#readAtMs) / 1000;
+  /** One sample for each partition; without a label where there is one. */
+  #samples(value: (lag: Lag) => number): { labels: Record<string, string>; value: number }[] {
+    if (this.#lags.size === 0) return [{ labels: {}, value: 0 }];
+    return [...this.#lags].map(([partition, lag]) => ({
+      labels: this.#lags.size === 1 ? {} : { partition },
+      value: value(lag),
+    }));
   }
 
   /** Why the warehouse cannot be written to, by the last look; undefined when it can. */
@@ -69,16 +79,17 @@ export class Watch {
 
   async #lookAtQueue(): Promise<void> {
     try {
-      this.#lag = await this.#options.reader.lag();
-      this.#readAtMs = performance.now();
+      const readAtMs = performance.now();
+      for (const [partition, lag] of await this.#options.reader.lags()) this.#lags.set(partition, { ...lag, readAtMs });
     } catch (cause) {
       // The loop tells of a queue that is away. A group that is gone has nothing to be behind of, until it is made again.
-      if (cause instanceof GroupVanished) this.#lag = { events: 0, oldestMs: 0 };
+      if (cause instanceof GroupVanished) this.#lags.clear();
     }
     const { unlandedMs } = this.#options;
-    if (this.#oldestUnlandedSeconds * 1000 < unlandedMs - RETENTION_MARGIN_MS) return;
-    const { events } = this.#lag;
-    const oldestS = Math.round(this.#oldestUnlandedSeconds);
+    const lags = [...this.#lags.values()];
+    const oldestS = Math.round(Math.max(0, ...lags.map(oldestSeconds)));
+    if (oldestS * 1000 < unlandedMs - RETENTION_MARGIN_MS) return;
+    const events = lags.reduce((sum, lag) => sum + lag.events, 0);
     this.#alarm.line(() =>
       this.#options.log.error(
         { events, oldestS, limitS: unlandedMs / 1000 },

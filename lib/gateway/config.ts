@@ -4,6 +4,7 @@
 // Read once; the result is frozen. A problem in any key leaves the process unstarted, with all problems in one report.
 import { join } from 'node:path';
 import { Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';
+import { checkQueueUri } from '../process/queue-uri.ts';
 
 const LOOPBACK = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/;
 
@@ -26,6 +27,12 @@ export type TlsSource =
 /** Times in milliseconds, sizes in bytes. */
 export interface GatewayConfig {
   readonly queueUri: string;
+  /** Of a queue on a Redis Cluster. */
+  readonly queuePartitions: number;
+  /** The queue that this one replaces, while it does. */
+  readonly previousQueueUri: string | undefined;
+  /** How many replicas of the queue's server must have an event before it is answered 202. */
+  readonly queueReplicas: number;
   readonly queueDurability: 'warn' | 'require';
   /** How long the queue keeps what has not landed, in milliseconds. */
   readonly unlandedMs: number;
@@ -79,6 +86,9 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
   const enqueueTimeoutMs = enqueueTimeout(settings, queueUri);
   const config = {
     queueUri,
+    queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
+    previousQueueUri: settings.get('INGEST_QUEUE_PREVIOUS_URI'),
+    queueReplicas: settings.get('INGEST_QUEUE_REPLICAS'),
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
     unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI'),
@@ -116,6 +126,7 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
   checkDeadlines(settings, config);
+  checkQueueUri(settings, config.queueUri);
   if (config.adminOnly && config.adminAddress === undefined) {
     settings.problem(
       'INGEST_ADMIN_ONLY',

@@ -70,6 +70,9 @@ export class Gateway {
     const admission = new Admission(config.inFlightMax, config.inFlightBytesMax);
     metrics.eventsInFlight.read(() => admission.events);
     metrics.queueAvailable.read(() => (queue.state().available ? 1 : 0));
+    metrics.queueUp.readEach(() =>
+      queue.states().map(({ available }, partition) => ({ labels: { partition }, value: available ? 1 : 0 })),
+    );
     metrics.connections.read(() => [...this.#server.connections].length);
     metrics.certificateExpiry.readEach(() =>
       this.#material.expiry.map(({ file, atMs }) => ({
@@ -135,6 +138,10 @@ export class Gateway {
         const state = this.#queue.state();
         if (!state.available) return state.reason;
         return this.#listening ? undefined : 'not listening yet';
+      },
+      unavailable: () => {
+        const states = this.#queue.states();
+        return [...states.keys()].filter((partition) => states[partition]?.available === false);
       },
       metrics: () => this.#scrape.text(),
       metricsType: this.#scrape.contentType,

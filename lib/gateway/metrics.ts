@@ -41,6 +41,7 @@ export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures:
     registry,
     eventsInFlight: gauge('ingest_events_in_flight', 'Events admitted and not answered yet.'),
     queueAvailable: gauge('ingest_queue_available', '1 while the queue takes events, by the last probe; else 0.'),
+    queueUp: gauge('ingest_queue_up', '1 while this partition of the queue takes events, by the last probe; else 0.'),
     connections: gauge('ingest_connections', 'TLS connections that are open.'),
     /** One sample for each file; negative once it has expired. */
     certificateExpiry: gauge(

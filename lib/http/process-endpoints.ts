@@ -11,6 +11,8 @@ import { route, Router } from './router.ts';
 export interface ProcessState {
   readonly draining: () => boolean;
   readonly unready: () => string | undefined;
+  /** The parts of the queue that are away while the process is ready, by number or name. */
+  readonly unavailable: () => readonly (number | string)[];
   readonly metrics: () => Promise<string>;
   readonly metricsType: string;
 }
@@ -39,10 +41,12 @@ const problem = (status: number, code: string, title: string, headers: readonly 
 /** The process runs and its event loop turns. It says nothing of the queue. */
 export const live = (): Answer => json(200, { status: 'live' });
 
-export function readiness(state: Pick<ProcessState, 'draining' | 'unready'>): Answer {
+export function readiness(state: Pick<ProcessState, 'draining' | 'unready' | 'unavailable'>): Answer {
   if (state.draining()) return json(503, { status: 'draining' });
   const reason = state.unready();
-  return reason === undefined ? json(200, { status: 'ready' }) : json(503, { status: 'unavailable', reason });
+  if (reason !== undefined) return json(503, { status: 'unavailable', reason });
+  const unavailable = state.unavailable();
+  return json(200, unavailable.length === 0 ? { status: 'ready' } : { status: 'ready', unavailable });
 }
 
 export async function scrape(state: Pick<ProcessState, 'metrics' | 'metricsType'>): Promise<Answer> {

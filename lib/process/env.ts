@@ -6,6 +6,7 @@
 // nearest known one.
 import { readFileSync } from 'node:fs';
 import type { LogOptions } from './log.ts';
+import { listUri } from './list-uri.ts';
 import { isUriList, shown } from './masked-uri.ts';
 import {
   KNOWN_KEYS,
@@ -182,8 +183,9 @@ export class Settings {
     // sqlite:<path> has no authority, so it is no URL that the URL class would always read.
     const scheme = schemes.find((name) => value.startsWith(name));
     if (scheme === 'sqlite:' && value.length > scheme.length) return value;
-    if (scheme !== undefined && scheme !== 'sqlite:' && isUrl(value, scheme)) {
-      if (isPercentEncoded(new URL(value))) return value;
+    const url = scheme === undefined || scheme === 'sqlite:' ? undefined : urlOf(value, scheme);
+    if (url !== undefined) {
+      if (isPercentEncoded(url)) return value;
       this.problem(key, 'expected user, password and path to be percent-encoded: a % itself is written %25', value);
       return undefined;
     }
@@ -238,6 +240,13 @@ function isPercentEncoded({ username, password, pathname }: URL): boolean {
   } catch {
     return false;
   }
+}
+
+/** The URI, with the first of its hosts where its scheme (with a `+`) takes several. */
+function urlOf(value: string, scheme: string): URL | undefined {
+  const list = scheme.includes('+') ? listUri(value) : undefined;
+  const one = list === undefined ? value : list.of(list.hosts[0] ?? '');
+  return isUrl(one, scheme) ? new URL(one) : undefined;
 }
 
 function isUrl(value: string, scheme: string): boolean {

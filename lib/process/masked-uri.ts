@@ -1,5 +1,10 @@
 // URIs as people may see them: without what is secret in them.
 
+import { listUri } from './list-uri.ts';
+
+/** Stands for a list of hosts, where the URL class would not read one. */
+const HOSTS = 'list-of-hosts';
+
 /** The value of `key` as a message shows it, in quotes: passwords and tokens in URIs are masked, and so is a URI that cannot be read. */
 export function shown(key: string, value: string): string {
   return JSON.stringify(key.endsWith('_URI') ? maskedUri(value) : value);
@@ -10,7 +15,10 @@ export function maskedUri(value: string): string {
   if (value.startsWith('sqlite:')) return value;
   if (isUriList(value)) return value.split(/\s+/).map(maskedUri).join(' ');
   // Without an authority (`redis:user:password@host`, its slashes forgotten) nobody can tell what is the password.
-  if (!URL.canParse(value) || new URL(value).host === '') return '***';
+  if (!URL.canParse(value) || new URL(value).host === '') {
+    const list = value.includes(',') ? listUri(value) : undefined;
+    return list === undefined ? '***' : maskedUri(list.of(HOSTS)).replace(HOSTS, list.hosts.join(','));
+  }
   const url = new URL(value);
   if (url.password !== '') url.password = '***';
   if (url.search !== '') url.search = '?***';

@@ -114,10 +114,26 @@ const TIME = [1, HOUR_MS] as const;
 export const SETTINGS = Object.freeze({
   INGEST_QUEUE_URI: uri(
     BOTH_ENDS,
-    ['redis:', 'rediss:', 'dispatcher:', 'dispatchers:'],
+    [
+      ...['redis:', 'rediss:', 'redis+sentinel:', 'rediss+sentinel:', 'redis+cluster:', 'rediss+cluster:'],
+      ...['dispatcher:', 'dispatchers:'],
+    ],
     BOTH_ENDS,
-    'the queue: `redis://[user:password@]host:port[/db]`, or `rediss://` over TLS. A gateway may have `dispatcher://[user:password@]host[:port]` or `dispatchers://` (mutual TLS) instead; a consumer may have several queues, separated by blanks',
+    'the queue: `redis://[user:password@]host:port[/db]`, `redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]` or `redis+cluster://[user:password@]h1:p1,h2:p2`; `rediss` in place of `redis`: over TLS. A gateway may have `dispatcher://[user:password@]host[:port]` or `dispatchers://` (mutual TLS) instead; a consumer may have several queues, separated by blanks',
     CONSUMER,
+  ),
+  INGEST_QUEUE_PARTITIONS: integer(
+    BOTH_ENDS,
+    8,
+    [1, 256],
+    '',
+    'partitions of a queue on a Redis Cluster, fixed for its life: another number than the queue has is refused (exit 2)',
+  ),
+  INGEST_QUEUE_PREVIOUS_URI: uri(
+    BOTH_ENDS,
+    ['redis:', 'rediss:'],
+    [],
+    'while a queue moves: the one before, whose ids are known still and whose events land; the runbook has the steps',
   ),
   INGEST_QUEUE_UNLANDED_HOURS_MAX: integer(
     DAEMONS,
@@ -126,11 +142,18 @@ export const SETTINGS = Object.freeze({
     '',
     'hours for which the queue keeps what has not landed; what has landed stays 24',
   ),
+  INGEST_QUEUE_REPLICAS: integer(
+    GATEWAY,
+    0,
+    [0, 100],
+    '',
+    'replicas that must have an event before it is answered `202`; too few in time: `503 QUEUE_UNAVAILABLE`',
+  ),
   INGEST_QUEUE_DURABILITY: choice(
     ACCEPTING,
     ['warn', 'require'],
     'warn',
-    '`require` refuses to start (exit 4) on a Redis that evicts keys or keeps nothing on disk',
+    '`require` refuses to start (exit 4) on a Redis that evicts keys, keeps nothing on disk, or has replicas that `INGEST_QUEUE_REPLICAS` does not wait for, or fewer than it waits for',
   ),
   INGEST_WAREHOUSE_URI: uri(
     BOTH_ENDS,

@@ -47,11 +47,16 @@ const isRefusing = (cause: unknown): boolean => cause instanceof RedisError && R
 /** A server, to be asked for values: what `inspect` is given. */
 export type Server = Sender<RedisValue>;
 
-/**
- * Tells where the master is now, as a `redis://` or `rediss://` URI. Asked before each connection; `cause` is what ended the last
- * one, where the server said so. Rejects where nobody knows.
- */
-export type MasterLookup = (cause: RedisError | undefined) => Promise<string>;
+/** Knows where a master is. */
+export interface MasterLookup {
+  /**
+   * The master now, as a `redis://` or `rediss://` URI. Asked before each connection; `cause` is what ended the last one, where
+   * the server said so. Rejects where nobody knows.
+   */
+  readonly find: (cause: RedisError | undefined) => Promise<string>;
+  /** How often to look whether it is another one, in milliseconds, where a master that is replaced does not say so itself. */
+  readonly watchMs?: number;
+}
 
 export interface ConnectionOptions {
   /** `redis://` or `rediss://`, with user, password and database as usual; or who knows one. */
@@ -108,6 +113,7 @@ export class RedisConnection<Answer> {
   #inspected = false;
   #watchdog: NodeJS.Timeout | undefined;
   #reopening: NodeJS.Timeout | undefined;
+  #watching: NodeJS.Timeout | undefined;
   #openedMs = Number.NEGATIVE_INFINITY;
   #closed = false;
   #wasReady = false;
@@ -164,17 +170,34 @@ export class RedisConnection<Answer> {
 
   async #lookUp(lookup: MasterLookup): Promise<void> {
     this.#lookingUp = true;
-    const found = await lookup(this.#lastRefusal).catch((cause: unknown) => ({ cause }));
+    const found = await lookup.find(this.#lastRefusal).catch((cause: unknown) => ({ cause }));
     this.#lookingUp = false;
     this.#lastRefusal = undefined;
     if (this.#closed) return;
     if (typeof found === 'string') {
       this.#connect(found);
+      this.#watch(lookup, found);
       return;
     }
     this.#lost(found.cause instanceof Error ? describe(found.cause) : 'unknown error');
     if (found.cause instanceof QueueRefusal) this.onRefused(found.cause);
     this.#openLater();
+  }
+
+  /** Throws the connection away once the master is another server than `uri`. */
+  #watch(lookup: MasterLookup, uri: string): void {
+    clearTimeout(this.#watching);
+    if (lookup.watchMs === undefined) return;
+    this.#watching = setTimeout(() => {
+      void lookup.find(undefined).then(
+        (found) => {
+          if (this.#closed || this.#client === undefined) return;
+          if (found === uri) this.#watch(lookup, uri);
+          else this.restart('the master is another server now', true);
+        },
+        () => this.#closed || this.#watch(lookup, uri),
+      );
+    }, lookup.watchMs);
   }
 
   #connect(uri: string): void {
@@ -216,6 +239,7 @@ export class RedisConnection<Answer> {
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#watchdog);
+    clearTimeout(this.#watching);
     clearTimeout(this.#reopening);
     const client = this.#client;
     this.#client = undefined;

@@ -24,6 +24,23 @@ export async function durabilityFaults(server: Server): Promise<readonly string[
   return faults;
 }
 
+/**
+ * What is wrong with a server's replicas, for a gateway that waits for so many of them: a fail-over forgets what they had not
+ * received.
+ */
+export async function replicationFaults(server: Server, replicas: number): Promise<readonly string[]> {
+  const told = (await info(server, 'replication')).get('connected_slaves');
+  if (told === undefined)
+    return replicas === 0 ? [] : ['the server does not tell how many replicas it has (INFO replication)'];
+  const connected = Number(told);
+  if (connected >= replicas && (connected === 0 || replicas > 0)) return [];
+  return [
+    replicas === 0
+      ? `the server has replicas (${connected}) and INGEST_QUEUE_REPLICAS is 0: a fail-over loses accepted events that no replica has received`
+      : `${connected} replicas are connected and INGEST_QUEUE_REPLICAS is ${replicas}: no event is accepted until there are as many`,
+  ];
+}
+
 /** The fields of a section; none where the server refuses to tell. */
 async function info(server: Server, section: string): Promise<Map<string, string>> {
   const text = await server.send(['INFO', section]).catch((cause: unknown) => {

@@ -4,13 +4,13 @@
 // identity, durability, trimming. Its commands have names and not the digests of scripts, so gateways and dispatchers of two
 // versions work together while an installation is upgraded.
 import type { RedisConnection, Server } from './client.ts';
-import { durabilityFaults } from './durability.ts';
+import { durabilityFaults, replicationFaults } from './durability.ts';
 import { QueueRefusal } from './errors.ts';
 import { indexField } from './id-index.ts';
-import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
+import type { QueueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import { assertRights } from './rights.ts';
-import { Script } from './script.ts';
+import { Script, type Sender } from './script.ts';
 import type { Log } from '../process/log.ts';
 
 /** A command that is begun here, and completed by whoever has the arguments. */
@@ -38,31 +38,35 @@ export interface StreamDialectOptions {
   readonly retentionMs: number;
   readonly durability: 'warn' | 'require';
   readonly log: Log;
-  /** How the queue is identified; by the stream's own metadata by default. */
-  readonly identify?: ((server: Server) => Promise<QueueIdentity>) | undefined;
+  readonly identify: (server: Server) => Promise<QueueIdentity>;
+  /** How many replicas accepting calls wait for. */
+  readonly replicas: number;
 }
 
-/** For a stream on a Redis server. */
-export function streamDialect(connection: RedisConnection<Reply>, options: StreamDialectOptions): QueueDialect {
-  const { stream, retentionMs, durability, log } = options;
-  const identify = options.identify ?? ((server: Server) => queueIdentity(server, stream));
+/** For a stream on a Redis server. `accepting` takes the accepting calls: the connection itself, or what waits for replicas. */
+export function streamDialect(
+  connection: RedisConnection<Reply>,
+  accepting: Sender<Reply>,
+  options: StreamDialectOptions,
+): QueueDialect {
+  const { stream, retentionMs, durability, log, identify, replicas } = options;
   const [plain, wide] = [String(retentionMs), `${retentionMs} notes`];
-  const call = (script: Script) => ({
+  const call = (script: Script, sender: Sender<Reply>) => ({
     begin: (isWide = false) => {
       const command = script.command(stream);
       command.push(isWide ? wide : plain);
       return command;
     },
-    run: (command: readonly string[]) => script.run(connection, command),
+    run: (command: readonly string[]) => script.run(sender, command),
   });
   return {
-    accept: call(new Script('accept.lua', 'entry-name.lua')),
-    find: call(new Script('find.lua', 'entry-name.lua')),
+    accept: call(new Script('accept.lua', 'entry-name.lua'), accepting),
+    find: call(new Script('find.lua', 'entry-name.lua'), connection),
     field: indexField,
     inspect: async (server) => {
-      await assertRights(server, stream, 'gateway');
+      await assertRights(server, stream, 'gateway', replicas > 0 ? [['wait', '', '1 1']] : []);
       await identify(server);
-      const faults = await durabilityFaults(server);
+      const faults = [...(await durabilityFaults(server)), ...(await replicationFaults(server, replicas))];
       if (faults.length > 0 && durability === 'require')
         throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
       for (const fault of faults) log.warn({ fault }, 'the queue may lose accepted events');

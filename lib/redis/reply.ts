@@ -123,6 +123,11 @@ export class Reply {
     this.#bytes = bytes;
   }
 
+  /** The same answer, from its beginning. */
+  again(): Reply {
+    return new Reply(this.#bytes);
+  }
+
   /** The error that this answer is, if it is one. */
   get error(): RedisError | undefined {
     return this.#bytes[0] === ERROR

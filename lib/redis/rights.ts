@@ -10,7 +10,7 @@ import { GROUP } from './stream-names.ts';
 
 type Key = '' | 'stream' | 'ids' | 'slice' | 'queue' | 'looked' | 'replicas';
 /** A command, the key that it takes, and arguments behind the key that are as many as it needs. */
-type Right = readonly [command: string, key: Key, rest: string];
+export type Right = readonly [command: string, key: Key, rest: string];
 
 const SHARED: readonly Right[] = [
   ['eval', '', 'return 0'],
@@ -60,9 +60,14 @@ const RIGHTS: Readonly<Record<'gateway' | 'consumer', readonly Right[]>> = {
 const script = new Script('rights.lua');
 
 /** Rejects with a QueueRefusal that names each command and key that the user lacks. */
-export async function assertRights(server: Server, stream: string, program: 'gateway' | 'consumer'): Promise<void> {
+export async function assertRights(
+  server: Server,
+  stream: string,
+  program: 'gateway' | 'consumer',
+  more: readonly Right[] = [],
+): Promise<void> {
   const command = script.command();
-  command.push(stream, ...RIGHTS[program].flat());
+  command.push(stream, ...[...RIGHTS[program], ...more].flat());
   const missing = (await script.run(server, command).catch((cause: unknown) => {
     if (cause instanceof RedisError && cause.code === 'NOPERM') throw lacking(cause.message);
     throw cause;

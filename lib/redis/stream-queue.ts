@@ -17,13 +17,15 @@ import {
   type Submission,
 } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
-import type { RedisConnection } from './client.ts';
+import type { RedisConnection, Server } from './client.ts';
 import { withTimeout } from './deadline.ts';
 import { NoAnswer } from './errors.ts';
 import { OutstandingCalls, settleAll, type Call } from './outstanding-calls.ts';
 import { membersOf } from './entry-notes.ts';
-import { dispatcherDialect, streamDialect, type QueueDialect, type StreamDialectOptions } from './queue-dialect.ts';
+import { dispatcherDialect, streamDialect, type QueueDialect } from './queue-dialect.ts';
+import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
 import type { Reply } from './reply.ts';
+import { ReplicatedSender } from './replicated-sender.ts';
 import { STREAM } from './stream-names.ts';
 import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
 
@@ -32,6 +34,8 @@ export const PROBE_INTERVAL_MS = 400;
 export const PROBE_TIMEOUT_MS = 600;
 /** After this long without any answer the connection is thrown away. */
 const STALL_MAX_MS = 3_000;
+/** The part of the time-out that replicas are given. */
+const WAIT_SHARE = 0.6;
 
 // Fact: Redis runs one script at a time, at about 8 µs for each event, and a call's arguments are joined into
 // one string. Choice: a call is bounded in events and in characters; what is over goes in the next one, at once.
@@ -57,14 +61,21 @@ export interface StreamQueueOptions {
   /** How long what has not landed stays in the queue, in milliseconds; at least `retentionMs`. */
   readonly unlandedMs?: number;
   readonly stream?: string;
+  /** With it an event counts as accepted once so many replicas have it. The queue opens and closes the connections. */
+  readonly replicated?: Replicated | undefined;
+  /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
+  readonly identify?: (server: Server) => Promise<QueueIdentity>;
   /** What is behind the connection: a Redis server (the default), or a dispatcher, which looks after its queues itself. */
   readonly behind?: 'redis' | 'dispatcher';
-  /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
-  readonly identify?: StreamDialectOptions['identify'];
   /** Called once for each answered call, with the time it took in seconds and how many events it carried. */
   readonly onCall?: (seconds: number, events: number) => void;
   /** Called with the number of accepted events that the queue lost before they landed. */
   readonly onLost?: (events: number) => void;
+}
+
+export interface Replicated {
+  readonly replicas: number;
+  readonly connections: readonly RedisConnection<Reply>[];
 }
 
 export class StreamQueue implements Queue {
@@ -73,6 +84,7 @@ export class StreamQueue implements Queue {
   readonly #log: Log;
   readonly #onCall: (seconds: number, events: number) => void;
   readonly #dialect: QueueDialect;
+  readonly #replicated: ReplicatedSender | undefined;
 
   #pending: Submission[] = [];
   #flushScheduled = false;
@@ -94,13 +106,14 @@ export class StreamQueue implements Queue {
     const { stream = STREAM, retentionMs = RETENTION_MS, durability = 'warn' } = options;
     if (options.behind === 'dispatcher') this.#dialect = dispatcherDialect(this.#connection);
     else {
-      this.#dialect = streamDialect(this.#connection, {
-        stream,
-        retentionMs,
-        durability,
-        log: this.#log,
-        identify: options.identify,
-      });
+      const { replicated, identify = (server) => queueIdentity(server, stream) } = options;
+      if (replicated !== undefined) {
+        const waitMs = Math.max(1, Math.floor(WAIT_SHARE * this.#timeoutMs));
+        this.#replicated = new ReplicatedSender({ ...replicated, stream, waitMs });
+      }
+      const replicas = replicated?.replicas ?? 0;
+      const about = { stream, retentionMs, durability, log: this.#log, identify, replicas };
+      this.#dialect = streamDialect(this.#connection, this.#replicated ?? this.#connection, about);
       this.#trimmer = new StreamTrimmer({
         server: this.#connection.values,
         stream,
@@ -113,6 +126,7 @@ export class StreamQueue implements Queue {
     }
     this.#connection.inspect = (server) => this.#dialect.inspect(server);
     this.#connection.onReady = () => {
+      this.#replicated?.open();
       void this.probe();
       void this.#trimmer?.look();
     };
@@ -185,6 +199,7 @@ export class StreamQueue implements Queue {
   async close(): Promise<void> {
     clearInterval(this.#prober);
     this.#trimmer?.stop();
+    await this.#replicated?.close();
     await this.#connection.close();
     this.#calls.close();
   }
@@ -263,6 +278,7 @@ export class StreamQueue implements Queue {
   #supervise(): void {
     if (this.#stalledSinceMs !== undefined && performance.now() - this.#stalledSinceMs > STALL_MAX_MS) {
       this.#connection.restart('the server does not answer');
+      this.#replicated?.restart('the server does not answer');
     }
     void this.probe();
   }

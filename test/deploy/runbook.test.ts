@@ -42,6 +42,7 @@ describe('the runbook', () => {
       'Rolling restart',
       'Certificates and revocation lists',
       'Redis fail-over',
+      'Moving a queue',
       'Redis is full',
       'A disk is full',
       'Replaying quarantine',

@@ -27,6 +27,9 @@ describe("the gateway's configuration", () => {
       { ...config() },
       {
         queueUri: 'redis://127.0.0.1:6379',
+        queuePartitions: 8,
+        previousQueueUri: undefined,
+        queueReplicas: 0,
         queueDurability: 'warn',
         unlandedMs: 168 * 3_600_000,
         warehouseUri: undefined,

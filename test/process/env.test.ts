@@ -37,7 +37,7 @@ describe('an environment', () => {
       INGEST_IN_FLIGHT_MAX: '0',
     });
     assert.deepEqual(settings.report().problems, [
-      'INGEST_QUEUE_URI="http://user:***@h/": expected a URI that begins with redis:// or rediss:// or dispatcher:// or dispatchers://',
+      'INGEST_QUEUE_URI="http://user:***@h/": expected a URI that begins with redis:// or rediss:// or redis+sentinel:// or rediss+sentinel:// or redis+cluster:// or rediss+cluster:// or dispatcher:// or dispatchers://',
       'INGEST_QUEUE_DURABILITY="maybe": expected one of warn, require',
       'INGEST_GATEWAY_ADDR="nowhere": expected host:port or [v6-address]:port, with a port from 0 to 65535',
       'INGEST_BODY_BYTES_MAX="x": expected a whole number from 1 to 67108864',
@@ -184,7 +184,7 @@ describe('a URI', () => {
     for (const text of ['localhost:6379', 'redis.internal:6379/2', 'user:hunter2@host']) {
       const [, problems] = uri({ INGEST_QUEUE_URI: text });
       assert.deepEqual(problems, [
-        'INGEST_QUEUE_URI="***": redis:// is missing in front of the host: expected a URI that begins with redis:// or rediss:// or dispatcher:// or dispatchers://',
+        'INGEST_QUEUE_URI="***": redis:// is missing in front of the host: expected a URI that begins with redis:// or rediss:// or redis+sentinel:// or rediss+sentinel:// or redis+cluster:// or rediss+cluster:// or dispatcher:// or dispatchers://',
       ]);
     }
     const [, [problem]] = uri(
@@ -242,6 +242,11 @@ describe('a URI', () => {
     assert.equal(maskedUri('postgres://host/db?password=hunter2'), 'postgres://host/db?***');
     assert.equal(maskedUri('redis://pass#hunter2@host'), 'redis://pass#***');
     assert.equal(maskedUri('no uri hunter2'), '***');
+    assert.equal(
+      maskedUri('rediss+sentinel://user:hunter2@s1:26379,s2:26379/main?db=1'),
+      'rediss+sentinel://user:***@s1:26379,s2:26379/main?***',
+    );
+    assert.equal(maskedUri('redis+cluster://:hunter2@h1:1,h2:2'), 'redis+cluster://:***@h1:1,h2:2');
     assert.equal(shown('INGEST_LOG_LEVEL', 'loud'), '"loud"');
     assert.equal(shown('INGEST_WAREHOUSE_URI', 'sqlite:a b/c.db'), '"sqlite:a b/c.db"');
   });

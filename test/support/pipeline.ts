@@ -140,6 +140,11 @@ export class Pipeline {
     return this.#ask('POST', '/events', body);
   }
 
+  /** What the gateway says of its readiness. */
+  ready(): Promise<Found> {
+    return this.#ask('GET', '/health/ready');
+  }
+
   find(id: string): Promise<Found> {
     return this.#ask('GET', `/events/${encodeURIComponent(id)}`);
   }

@@ -8,7 +8,9 @@ import { atEnd, eventually, exited, start, temporaryFolder, type Child } from '.
 
 export { freePort };
 
-const SERVER = execFileSync(new URL('../../bin/ensure-redis', import.meta.url).pathname, { encoding: 'utf8' }).trim();
+export const SERVER = execFileSync(new URL('../../bin/ensure-redis', import.meta.url).pathname, {
+  encoding: 'utf8',
+}).trim();
 
 /** The environment in which a process takes its time from a file (libfaketime), and reads that anew for each question. */
 export function clockFrom(file: string): Readonly<Record<string, string>> {

@@ -1,0 +1,62 @@
+// What INGEST_QUEUE_URI names: one server, a master that Sentinel watches, or a Redis Cluster.
+//
+//   redis://[user:password@]host:port[/db]
+//   redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]     user and password are the master's
+//   redis+cluster://[user:password@]h1:p1,h2:p2                                  some nodes, from which the others are learned
+//
+// `rediss` in place of `redis` is the same over TLS, to sentinels and nodes too.
+import type { Settings } from './env.ts';
+import { listUri } from './list-uri.ts';
+
+/** `hosts` are `host:port` each. `uriOf` is the plain URI of one server of theirs, with `user` as it is to be sent. */
+export type QueueAddress =
+  | { readonly kind: 'server'; readonly uri: string }
+  | {
+      readonly kind: 'sentinel' | 'cluster';
+      readonly hosts: readonly string[];
+      /** Of the master that the sentinels watch; empty for a cluster. */
+      readonly masterName: string;
+      readonly uriOf: (host: string, anonymous?: boolean) => string;
+    };
+
+const DEFAULT_PORT = { sentinel: 26379, cluster: 6379 } as const;
+
+/** Notes what is wrong with the URI of a program's queue, where it was given. */
+export function checkQueueUri(settings: Settings, uri: string | undefined): void {
+  if (uri === undefined || uri === '') return;
+  const address = queueAddress(uri);
+  if (typeof address === 'string') settings.problem('INGEST_QUEUE_URI', address, uri);
+  else if (address.kind !== 'cluster' && settings.given('INGEST_QUEUE_PARTITIONS'))
+    settings.problem(
+      'INGEST_QUEUE_PARTITIONS',
+      'expected a redis+cluster URI with it: other queues have one partition',
+    );
+}
+
+/** What the URI names, or what is wrong with it in words: `expected …`. The URI has passed the checks of env.ts. */
+export function queueAddress(uri: string): QueueAddress | string {
+  const list = listUri(uri);
+  const kind = /^rediss?\+(sentinel|cluster):$/.exec(list?.scheme ?? '')?.[1];
+  if (kind === undefined && (list?.hosts.length ?? 1) > 1)
+    return 'expected one host: several are for redis+sentinel:// and redis+cluster://';
+  if (list === undefined || (kind !== 'sentinel' && kind !== 'cluster')) return { kind: 'server', uri };
+  const { username, password, pathname, searchParams } = new URL(list.of('host'));
+  const masterName = decodeURIComponent(pathname.slice(1));
+  const db = searchParams.get('db') ?? '';
+  const others = [...searchParams.keys()].filter((name) => name !== 'db' || kind === 'cluster');
+  if (others.length > 0) return `expected no ${others[0]} behind the ?`;
+  if (kind === 'cluster' && masterName !== '') return 'expected no path: a Redis Cluster has one database, 0';
+  if (kind === 'sentinel' && !/^[^/]+$/.test(masterName))
+    return 'expected the name of the master, as Sentinel knows it, behind the hosts: /<master name>';
+  if (!/^\d{0,5}$/.test(db)) return 'expected the number of a database: ?db=0';
+  const scheme = list.scheme.startsWith('rediss') ? 'rediss' : 'redis';
+  const user = username === '' && password === '' ? '' : `${username}${password === '' ? '' : `:${password}`}@`;
+  const hosts = list.hosts.map((host) => (/:\d+$/.test(host) ? host : `${host}:${DEFAULT_PORT[kind]}`));
+  return {
+    kind,
+    hosts,
+    masterName,
+    uriOf: (host, anonymous = false) =>
+      `${scheme}://${anonymous ? '' : user}${host}${db === '' || anonymous ? '' : `/${db}`}`,
+  };
+}

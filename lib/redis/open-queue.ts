@@ -1,0 +1,166 @@
+// The queue that a URI names, as its partitions, and the implementations of both ports over them. Of one server, or one master that
+// Sentinel watches, there is one partition, the stream `ingest`, and the implementation is that stream's own.
+import type { Queue } from '../ingest/queue.ts';
+import type { Log } from '../process/log.ts';
+import { queueAddress } from '../process/queue-uri.ts';
+import { askOnce } from './ask-once.ts';
+import { byteConnection, type MasterLookup, type RedisConnection, type Server } from './client.ts';
+import { ClusterMap } from './cluster-map.ts';
+import { QueueRefusal } from './errors.ts';
+import { MovingQueue } from './moving-queue.ts';
+import { PartitionedQueue } from './partitioned-queue.ts';
+import { PartitionedReader } from './partitioned-reader.ts';
+import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
+import type { Reply } from './reply.ts';
+import { CONNECTIONS } from './replicated-sender.ts';
+import { sentinelLookup } from './sentinel-lookup.ts';
+import { STREAM } from './stream-names.ts';
+import { StreamQueue, type StreamQueueOptions } from './stream-queue.ts';
+import { memberName, StreamReader } from './stream-reader.ts';
+
+/** So long the identity of a queue of several partitions is not asked for again. */
+const IDENTITY_FRESH_MS = 1_000;
+
+export interface QueuePartition {
+  readonly stream: string;
+  readonly uri: string | MasterLookup;
+  /** Undefined: by the stream's own metadata. */
+  readonly identify?: () => Promise<QueueIdentity>;
+}
+
+/** The partitions of a queue, in order. `count` is that of a Redis Cluster. Throws at a URI that config.ts would refuse. */
+export function queuePartitions(uri: string, count: number): readonly QueuePartition[] {
+  const address = queueAddress(uri);
+  if (typeof address === 'string') throw new Error(address);
+  if (address.kind === 'server') return [{ stream: STREAM, uri: address.uri }];
+  if (address.kind === 'sentinel') return [{ stream: STREAM, uri: sentinelLookup(address) }];
+  const map = new ClusterMap(address);
+  const identify = clusterIdentity(map.lookup(STREAM), count);
+  return Array.from({ length: count }, (_, at) => {
+    const stream = `${STREAM}-${at}`;
+    return { stream, uri: map.lookup(stream), identify };
+  });
+}
+
+/**
+ * The identity of a queue of several partitions. It stands on one node, which may be away while others are not: the last answer
+ * serves then.
+ */
+function clusterIdentity(lookup: MasterLookup, partitions: number): () => Promise<QueueIdentity> {
+  const ask = (server: Server): Promise<QueueIdentity> => queueIdentity(server, STREAM, partitions, false);
+  let known: QueueIdentity | undefined;
+  let asking: Promise<QueueIdentity> | undefined;
+  let askedMs = Number.NEGATIVE_INFINITY;
+  return () => {
+    if (asking !== undefined && performance.now() - askedMs < IDENTITY_FRESH_MS) return asking;
+    askedMs = performance.now();
+    asking = lookup
+      .find(undefined)
+      .then((uri) => askOnce(uri, ask))
+      .then(
+        (identity) => (known = identity),
+        (cause: unknown) => {
+          asking = undefined;
+          if (cause instanceof QueueRefusal) throw cause;
+          if (known !== undefined) return known;
+          // Another key's MOVED or READONLY says nothing of the partition that asks.
+          throw new Error(
+            `the queue's metadata cannot be read (${cause instanceof Error ? cause.message : 'unknown error'})`,
+          );
+        },
+      );
+    return asking;
+  };
+}
+
+export interface StreamsOptions extends Omit<
+  StreamQueueOptions,
+  'connection' | 'stream' | 'identify' | 'replicated' | 'behind'
+> {
+  readonly uri: string;
+  readonly partitions: number;
+  /** Shown by `CLIENT LIST`. */
+  readonly name: string;
+  /** How many replicas must have an event before it counts as accepted. */
+  readonly replicas: number;
+}
+
+export interface AcceptingOptions extends StreamsOptions {
+  /** The queue that this one replaces: one stream on one server. */
+  readonly previousUri: string | undefined;
+}
+
+/** A queue's accepting side. Each of `parts` is a partition; their connections are to be opened, and that to the previous queue. */
+export interface AcceptingQueue {
+  readonly queue: Queue;
+  readonly previous?: RedisConnection<Reply>;
+  readonly parts: readonly { readonly connection: RedisConnection<Reply>; readonly queue: StreamQueue }[];
+}
+
+export function acceptingQueue({ previousUri, ...options }: AcceptingOptions): AcceptingQueue {
+  if (previousUri === undefined) return openStreams(options);
+  const { name, log, unlandedMs } = options;
+  // See moving-queue.ts: each has half of the time.
+  const enqueueTimeoutMs = Math.max(1, Math.floor(options.enqueueTimeoutMs / 2));
+  const current = openStreams({ ...options, enqueueTimeoutMs });
+  const about = log.child({ queue: 'previous' });
+  const connection = byteConnection({ uri: previousUri, name, log: about });
+  const previous = new StreamQueue({
+    connection,
+    enqueueTimeoutMs,
+    log: about,
+    ...(unlandedMs === undefined ? {} : { unlandedMs }),
+  });
+  const queue = new MovingQueue({
+    current: current.queue,
+    previous,
+    connection,
+    timeoutMs: enqueueTimeoutMs,
+    log: about,
+  });
+  return { queue, parts: current.parts, previous: connection };
+}
+
+function openStreams(options: StreamsOptions): AcceptingQueue {
+  const { uri, partitions, name, replicas, ...rest } = options;
+  const parts = queuePartitions(uri, partitions);
+  const streams = parts.map((part, at) => {
+    const log = parts.length === 1 ? rest.log : rest.log.child({ partition: at });
+    const connect = (): RedisConnection<Reply> => byteConnection({ uri: part.uri, name, log });
+    const connection = connect();
+    const replicated =
+      replicas === 0 ? undefined : { replicas, connections: Array.from({ length: CONNECTIONS }, connect) };
+    return { connection, queue: new StreamQueue({ ...rest, ...part, log, connection, replicated }) };
+  });
+  const [only] = streams;
+  const queue =
+    streams.length === 1 && only !== undefined ? only.queue : new PartitionedQueue(streams.map((one) => one.queue));
+  return { queue, parts: streams };
+}
+
+export interface ReadingOptions {
+  readonly uri: string;
+  /** Of a queue on a Redis Cluster; 8 by default. */
+  readonly partitions?: number;
+  /** The queue that this one replaces: what is left in it is read too. */
+  readonly previousUri?: string | undefined;
+  readonly log: Log;
+  /** See StreamReaderOptions. */
+  readonly unlandedMs?: number;
+  readonly onLost?: (events: number) => void;
+}
+
+export function readingQueue(options: ReadingOptions): StreamReader | PartitionedReader {
+  const { uri, partitions = 8, previousUri, ...rest } = options;
+  const parts = queuePartitions(uri, partitions);
+  const previous = previousUri === undefined ? [] : [{ stream: STREAM, uri: previousUri }];
+  const name = memberName();
+  const alone = parts.length + previous.length === 1;
+  const readers = [...parts, ...previous].map((part, at) => {
+    const partition = at < parts.length ? String(at) : 'previous';
+    const log = alone ? rest.log : rest.log.child({ partition });
+    return [partition, new StreamReader({ ...rest, ...part, name, log })] as const;
+  });
+  const [first] = readers;
+  return alone && first !== undefined ? first[1] : new PartitionedReader(new Map(readers), rest.log);
+}

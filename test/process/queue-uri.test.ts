@@ -1,0 +1,61 @@
+// The three kinds of INGEST_QUEUE_URI, and what is wrong with those that are none.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { queueAddress } from '../../lib/process/queue-uri.ts';
+import { Settings } from '../../lib/process/env.ts';
+
+const parts = (uri: string): unknown => {
+  const address = queueAddress(uri);
+  if (typeof address === 'string' || address.kind === 'server') return address;
+  const { kind, hosts, masterName } = address;
+  return {
+    kind,
+    hosts,
+    masterName,
+    uri: address.uriOf(hosts[0] ?? ''),
+    anonymous: address.uriOf(hosts[0] ?? '', true),
+  };
+};
+
+describe('the URI of a queue', () => {
+  it('names one server', () => {
+    for (const uri of ['redis://host', 'rediss://user:p%40@host:1/2'])
+      assert.deepEqual(queueAddress(uri), { kind: 'server', uri });
+  });
+
+  it('names sentinels and a master, whose user, password and database go to the master alone', () => {
+    assert.deepEqual(parts('redis+sentinel://us%2Cer:p%40ss@s1:26379,[::1]:5,s3/the-master?db=3'), {
+      kind: 'sentinel',
+      hosts: ['s1:26379', '[::1]:5', 's3:26379'],
+      masterName: 'the-master',
+      uri: 'redis://us%2Cer:p%40ss@s1:26379/3',
+      anonymous: 'redis://s1:26379',
+    });
+  });
+
+  it('names nodes of a cluster, over TLS where its scheme says so', () => {
+    assert.deepEqual(parts('rediss+cluster://:secret@h1:7000,h2'), {
+      kind: 'cluster',
+      hosts: ['h1:7000', 'h2:6379'],
+      masterName: '',
+      uri: 'rediss://:secret@h1:7000',
+      anonymous: 'rediss://h1:7000',
+    });
+  });
+
+  it('is told in words what it lacks', () => {
+    assert.match(String(queueAddress('redis+sentinel://s1,s2')), /name of the master/);
+    assert.match(String(queueAddress('redis+sentinel://s1/m?db=x')), /number of a database/);
+    assert.match(String(queueAddress('redis+cluster://h1,h2/1')), /one database/);
+    assert.match(String(queueAddress('redis://h1:1,h2:1')), /one host/);
+    assert.match(String(queueAddress('redis+cluster://h1?db=1')), /no db/);
+  });
+
+  it('passes the reading of the environment with several hosts, and does not with an empty one', () => {
+    const read = (uri: string): unknown => new Settings({ INGEST_QUEUE_URI: uri }, 'gateway').report().problems.length;
+    assert.equal(read('redis+cluster://user:p@h1:1,h2:2,[::1]:3'), 0);
+    assert.equal(read('redis+cluster://h1:1,,h2'), 1);
+    assert.equal(read('redis+cluster://h1:99999'), 1);
+    assert.equal(read('redis+cluster://us%er:p@h1'), 1);
+  });
+});

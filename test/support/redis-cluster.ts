@@ -1,0 +1,113 @@
+// A real Redis Cluster of a test's own: three masters and a replica of each, on free ports.
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { freePort, TestRedis } from './redis.ts';
+import { eventually } from './scope.ts';
+
+const MASTERS = 3;
+/** The first slots of the masters: those of the streams ingest-2, ingest-3 and ingest-0, so that `reshard` moves a stream at once. */
+const FIRST_SLOTS = [0, 4_890, 9_081, 16_384];
+const NODE_TIMEOUT_MS = 1_000;
+
+export interface ClusterOptions {
+  /** The password of the default user of every node. */
+  readonly password?: string;
+}
+
+export class TestCluster {
+  /** Masters first, as they were made. */
+  readonly nodes: readonly TestRedis[];
+  readonly #options: ClusterOptions;
+
+  private constructor(nodes: readonly TestRedis[], options: ClusterOptions) {
+    this.nodes = nodes;
+    this.#options = options;
+  }
+
+  static async start(options: ClusterOptions = {}): Promise<TestCluster> {
+    const busPorts = await Promise.all(Array.from({ length: 2 * MASTERS }, freePort));
+    const nodes = await Promise.all(
+      busPorts.map((bus) =>
+        TestRedis.start([
+          ...['--cluster-enabled', 'yes', '--cluster-port', String(bus)],
+          ...['--cluster-node-timeout', String(NODE_TIMEOUT_MS), '--cluster-replica-validity-factor', '0'],
+          ...['--cluster-require-full-coverage', 'no', '--repl-diskless-sync-delay', '0'],
+        ]),
+      ),
+    );
+    const cluster = new TestCluster(nodes, options);
+    await cluster.#join(busPorts);
+    if (options.password !== undefined)
+      for (const node of nodes) {
+        await node.command('CONFIG', 'SET', 'masterauth', options.password);
+        await node.command('CONFIG', 'SET', 'requirepass', options.password);
+      }
+    return cluster;
+  }
+
+  /** A URI that names two of the nodes. */
+  get uri(): string {
+    const user = this.#options.password === undefined ? '' : `:${this.#options.password}@`;
+    return `redis+cluster://${user}${this.nodes
+      .slice(1, 3)
+      .map(({ port }) => `127.0.0.1:${port}`)
+      .join()}`;
+  }
+
+  /** The master of a key's slot, by what a running node says. */
+  async masterOf(key: string): Promise<TestRedis> {
+    const asked = this.nodes.find(({ running }) => running) ?? this.nodes[0];
+    const slot = Number(await asked?.command('CLUSTER', 'KEYSLOT', key));
+    const ranges = (await asked?.command('CLUSTER', 'SLOTS')) as [number, number, [string, number]][];
+    const port = ranges.find(([from, to]) => from <= slot && slot <= to)?.[2][1];
+    const master = this.nodes.find((node) => node.port === port);
+    if (master === undefined) throw new Error(`no node serves ${key}`);
+    return master;
+  }
+
+  /** Moves the first 20 slots of a master to another one, with redis-cli. */
+  async reshard(from: TestRedis, to: TestRedis): Promise<void> {
+    await promisify(execFile)('redis-cli', [
+      ...['--cluster', 'reshard', `127.0.0.1:${from.port}`, '--cluster-yes', '--cluster-slots', '20'],
+      ...['--cluster-from', String(await from.command('CLUSTER', 'MYID'))],
+      ...['--cluster-to', String(await to.command('CLUSTER', 'MYID'))],
+    ]);
+  }
+
+  /** Waits until every node knows all masters and replicas, and says that the cluster is whole. */
+  async whole(): Promise<void> {
+    await eventually('the cluster is whole', async () => {
+      for (const node of this.nodes) {
+        const info = String(await node.command('CLUSTER', 'INFO'));
+        const nodes = String(await node.command('CLUSTER', 'NODES'));
+        if (!info.includes('cluster_state:ok') || !info.includes('cluster_slots_ok:16384') || nodes.includes('fail'))
+          return false;
+        if (
+          /myself,slave/.test(nodes) &&
+          !String(await node.command('INFO', 'replication')).includes('master_link_status:up')
+        )
+          return false;
+        if ((nodes.match(/slave/g) ?? []).length !== MASTERS) return false;
+      }
+      return true;
+    });
+  }
+
+  async #join(busPorts: readonly number[]): Promise<void> {
+    for (const [at, node] of this.nodes.entries()) {
+      await node.command('CLUSTER', 'SET-CONFIG-EPOCH', String(at + 1));
+      if (at >= MASTERS) continue;
+      await node.command('CLUSTER', 'ADDSLOTSRANGE', String(FIRST_SLOTS[at]), String((FIRST_SLOTS[at + 1] ?? 0) - 1));
+    }
+    for (const [at, node] of this.nodes.entries())
+      if (at > 0) await this.nodes[0]?.command('CLUSTER', 'MEET', '127.0.0.1', String(node.port), String(busPorts[at]));
+    const ids = await Promise.all(this.nodes.slice(0, MASTERS).map((node) => node.command('CLUSTER', 'MYID')));
+    for (const [at, node] of this.nodes.entries())
+      if (at >= MASTERS)
+        await eventually(
+          'it is a replica',
+          async () => (await node.command('CLUSTER', 'REPLICATE', String(ids[at - MASTERS]))) === 'OK',
+        );
+    await this.whole();
+  }
+}
