@@ -138,10 +138,11 @@ describe('an unknown key', () => {
     ]);
   });
 
-  it('is found for every single slip in a known key', () => {
+  it('is found for every single slip in a known key, behind the prefix that says whose it is', () => {
+    const prefixed = KNOWN_KEYS.filter((key) => key.startsWith('INGEST_'));
     fc.assert(
       fc.property(
-        fc.constantFrom(...KNOWN_KEYS),
+        fc.constantFrom(...prefixed),
         fc.nat(),
         fc.constantFrom('drop', 'double', 'change'),
         (key, seed, slip) => {
