@@ -51,7 +51,7 @@ describe('a certificate that does not authenticate gets 401 and adds nothing', (
       async () => issuedBy(await CertificateAuthority.create('another authority'), 'stranger'),
     ],
     'an unknown authority of the same name': [
-      'CERT_SIGNATURE_FAILURE',
+      'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
       async () => issuedBy(await CertificateAuthority.create('test authority'), 'stranger'),
     ],
     'an expired certificate': [

@@ -247,6 +247,7 @@ function assertLabels(scrape: Scrape): void {
     code: /^[A-Z_]+$/,
     reason: /^[a-z_]+$/,
     file: /^(cert|client_ca|crl)$/,
+    partition: /^\d+$/,
     version: /^\d+\.\d+\.\d+$/,
     node: /^v\d+\.\d+\.\d+$/,
     le: /^(\+Inf|[\d.]+)$/,

@@ -65,7 +65,7 @@ describe('erasing an entry', () => {
     assert.equal(await admin.erase(copy, 'one', erasedBody('one', 't')), 'erased');
     assert.deepEqual(await queue.find('one', 'shop'), {
       kind: 'found',
-      event: { ...before.event, text: erasedBody('one', 't') },
+      event: { ...before.event, body: Buffer.from(erasedBody('one', 't')) },
     });
     assert.equal(await submit('one'), 'differing');
     assert.ok(!JSON.stringify(await server.entries()).includes(SECRET));
