@@ -35,9 +35,9 @@ test: setup postgres ## the tests alone; TESTS='test/http/*.test.ts' narrows the
 	$(NODE) --import tsx --enable-source-maps --test --test-concurrency=2 --test-timeout=180000 \
 	  --test-reporter=./test/support/reporter.ts $(TESTS)
 
-campaign: setup postgres ## faults at random under load; CAMPAIGN_ROUNDS, CAMPAIGN_WAREHOUSE=sqlite or postgres, CAMPAIGN_DISPATCHER=1, CAMPAIGN_SEED
-	CAMPAIGN_ROUNDS=$${CAMPAIGN_ROUNDS:-200} $(NODE) --import tsx --enable-source-maps \
-	  --disable-warning=ExperimentalWarning test/campaign/campaign.test.ts
+campaign: setup postgres ## faults at random under load, after the broken builds it must catch; CAMPAIGN_ROUNDS, CAMPAIGN_WAREHOUSE, CAMPAIGN_SEED
+	for file in broken-builds campaign; do CAMPAIGN_ROUNDS=$${CAMPAIGN_ROUNDS:-200} $(NODE) --import tsx --enable-source-maps \
+	  --disable-warning=ExperimentalWarning test/campaign/$$file.test.ts || exit 1; done
 
 soak: setup ## hold memory level under an even load: 15 minutes; SOAK_SECONDS and SOAK_RATE bound it
 	$(NODE) --import tsx --enable-source-maps --test --test-reporter=spec test/soak/soak.ts
