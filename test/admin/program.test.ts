@@ -185,7 +185,7 @@ describe('ingest-admin', () => {
     }).trim();
     const program = new URL('../../bin/ingest-admin', import.meta.url).pathname;
     const onTerminal = (line: string) => {
-      const child = spawn(script, ['-qec', `stty rows 40 cols 120; ${program} ${line}`, '/dev/null'], {
+      const child = spawn(script, ['-qec', `stty rows 40 cols 120; exec ${program} ${line}`, '/dev/null'], {
         env: environment(env),
         stdio: ['pipe', 'pipe', 'inherit'],
       });
