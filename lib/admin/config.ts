@@ -17,10 +17,11 @@ export function readAdminConfig(
 } {
   const settings = new Settings(environment, 'admin');
   const queueUri = settings.get('INGEST_QUEUE_URI');
-  if (queueUri !== undefined && /^dispatchers?:/.test(queueUri))
+  // Anything else would be read as the one stream of the first server named, and an event that is elsewhere would be left as it is.
+  if (queueUri !== undefined && !/^rediss?:/.test(queueUri))
     settings.problem(
       'INGEST_QUEUE_URI',
-      'expected the queue itself: it cannot be looked into through a dispatcher',
+      'expected redis:// or rediss://, one server: a dispatcher, a Redis Cluster and Sentinel are not looked through',
       queueUri,
     );
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
