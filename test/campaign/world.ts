@@ -12,7 +12,7 @@ import { Load } from './load.ts';
 import { Poster } from './post.ts';
 import { QueueServer } from './queue-server.ts';
 import type { Random } from './random.ts';
-import { Service } from './service.ts';
+import { Service } from './restarted-program.ts';
 import { DISPATCHER } from './settings.ts';
 import type { CampaignWarehouse, FreshWarehouse } from './warehouse.ts';
 import type { Volume } from './volume.ts';
