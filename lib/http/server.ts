@@ -102,7 +102,8 @@ export class HttpsServer<T> {
       handshakeTimeout: limits.handshakeTimeoutMs,
       noDelay: true,
     });
-    this.#room = new ConnectionRoom(limits);
+    // Below TLS: the handshake was answered, so its whole ClientHello has come.
+    this.#room = new ConnectionRoom(limits, ({ bytesWritten }) => bytesWritten > 0);
     this.#listen();
   }
 
@@ -160,7 +161,7 @@ export class HttpsServer<T> {
     const server = this.#server;
     server.on('connection', (socket: Socket) => {
       const end = remoteEnd(socket);
-      const goes = this.#room.enter(socket, socket.remoteAddress ?? '');
+      const goes = this.#room.enter(socket, socket.remoteAddress ?? '', performance.now());
       if (goes !== undefined) this.#makeGo(goes);
       if (goes === socket) return;
       this.#sockets.set(end, socket);
@@ -211,6 +212,7 @@ export class HttpsServer<T> {
   #check(): void {
     const now = performance.now();
     for (const connection of this.#connections.keys()) connection.check(now, this.#limits);
+    for (const socket of this.#room.slowOnes(now)) this.#makeGo(socket);
   }
 }
 

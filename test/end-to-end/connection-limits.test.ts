@@ -1,13 +1,14 @@
 // What one client may take of the gateway, with and without a certificate, by both readers: connections, memory, time.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { connect } from 'node:tls';
+import { connect } from 'node:net';
 import { before, describe, it } from 'node:test';
 import { event, PATIENT, TestGateway, type RawConnection } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { assertAlive } from '../support/verdicts.ts';
+import { holdConnections, type StrangerKind } from '../support/strangers.ts';
 import { askRaw, postText, requestText } from '../support/wire.ts';
 
 let redis: TestRedis;
@@ -140,47 +141,45 @@ describe('a client that does not read its answers', () => {
 });
 
 describe('strangers that hold every connection, and come again as they are cut', () => {
-  /** Holds `count` silent connections, each opened anew when it ends. */
-  function hold(gateway: TestGateway, count: number): void {
-    let holding = true;
-    const sockets = new Set<ReturnType<typeof connect>>();
-    atEnd(() => {
-      holding = false;
-      for (const socket of sockets) socket.destroy();
-    });
-    const open = (): void => {
-      if (!holding) return;
-      const socket = connect({ host: '127.0.0.1', port: gateway.port, rejectUnauthorized: false });
-      sockets.add(socket);
-      socket.on('error', () => undefined);
-      socket.on('close', () => {
-        sockets.delete(socket);
-        open();
-      });
-    };
-    for (let at = 0; at < count; at += 1) open();
-  }
-
-  for (const perAddress of ['0', '50']) {
-    it(`do not keep a producer out (${perAddress === '0' ? 'no limit' : `${perAddress} connections`} for an address), nor cut one that is known`, async () => {
+  const STRANGERS: Readonly<Record<StrangerKind, string>> = {
+    silent: 'bare TCP connections that never begin a handshake',
+    stalled: 'TCP connections with half of a handshake',
+    nameless: 'TLS connections without a certificate',
+  };
+  for (const [perAddress, kinds] of [
+    ['0', ['silent', 'stalled', 'nameless']],
+    ['20', ['silent', 'nameless']],
+  ] as const) {
+    it(`do not keep a producer out (${perAddress === '0' ? 'no limit' : `${perAddress} connections`} for an address), nor cut one that is known`, async (t) => {
       const gateway = await TestGateway.start(redis, pki, {
         ...PATIENT,
-        INGEST_CONNECTIONS_MAX: '200',
+        INGEST_CONNECTIONS_MAX: '60',
         INGEST_CONNECTIONS_PER_ADDRESS_MAX: perAddress,
       });
       const known = await gateway.socket(producer);
       assert.equal((await askRaw(known, postText(event(`known-${perAddress}`)))).status, 202);
-      hold(gateway, 220);
-      await eventually('some were cut', async () => {
+      const cut = async (): Promise<number> => {
         const { body } = await askRaw(known, requestText('GET /metrics'));
-        return Number(/reason="limit"\} (\d+)/.exec(body)?.[1]) > 5;
-      });
-      for (let at = 0; at < 30; at += 1) {
-        const client = gateway.client(producer);
-        assert.equal((await client.post(event(`among-strangers-${perAddress}-${at}`))).status, 202);
-        client.close();
+        return Number(/reason="limit"\} (\d+)/.exec(body)?.[1] ?? 0);
+      };
+      for (const kind of kinds) {
+        const words = STRANGERS[kind];
+        const before = await cut();
+        // More than there is room for, so that one is always on its way.
+        const strangers = holdConnections(gateway.port, 80, kind);
+        await eventually(`${words} were cut`, async () => (await cut()) > before + 20);
+        let refused = 0;
+        for (let at = 0; at < 30; at += 1) {
+          const client = gateway.client(producer);
+          const asked = client.post(event(`among-${kind}-${perAddress}-${at}`)).catch(() => undefined);
+          if ((await asked)?.status !== 202) refused += 1;
+          client.close();
+        }
+        assert.equal(`${refused} of 30 among ${words}`, `0 of 30 among ${words}`);
+        assert.equal((await askRaw(known, postText(event(`known-${kind}-${perAddress}`)))).status, 202);
+        t.diagnostic(`${words}: ${(await cut()) - before} cut`);
+        await strangers.end();
       }
-      assert.equal((await askRaw(known, postText(event(`known-still-${perAddress}`)))).status, 202);
     });
   }
 
@@ -188,6 +187,7 @@ describe('strangers that hold every connection, and come again as they are cut',
     const gateway = await TestGateway.start(redis, pki, {
       ...PATIENT,
       INGEST_CONNECTIONS_MAX: '40',
+      INGEST_HANDSHAKE_TIMEOUT_MS: '120000',
       INGEST_HEADERS_TIMEOUT_MS: '120000',
       INGEST_REQUEST_TIMEOUT_MS: '120000',
     });
@@ -196,6 +196,17 @@ describe('strangers that hold every connection, and come again as they are cut',
     await eventually('one is cut', () => strangers.filter(({ closed }) => closed).length === 1);
     const known = await gateway.socket(producer);
     assert.equal((await askRaw(known, postText(event('a-quarter')))).status, 202);
+
+    for (const { socket } of strangers) socket.destroy();
+    await eventually('they are gone', async () =>
+      /^ingest_connections 1$/m.test((await askRaw(known, requestText('GET /metrics'))).body),
+    );
+    const silent = Array.from({ length: 11 }, () => connect(gateway.port, '127.0.0.1'));
+    atEnd(() => silent.forEach((socket) => socket.destroy()));
+    for (const socket of silent) socket.on('error', () => undefined).resume();
+    await eventually('one is cut that never begins a handshake', () => silent.some(({ closed }) => closed));
+    assert.equal((await askRaw(known, postText(event('a-quarter-still')))).status, 202);
+    assert.equal(silent.filter(({ closed }) => closed).length, 1);
   });
 });
 
