@@ -18,7 +18,9 @@ interface Strangers {
 const HALF_A_HELLO = Buffer.from('1603010200010001fc0303', 'hex');
 
 export function holdConnections(port: number, count: number, kind: StrangerKind): { end(): Promise<void> } {
-  const worker = new Worker(new URL(import.meta.url), { workerData: { port, count, kind } satisfies Strangers });
+  const worker = new Worker(new URL(import.meta.url), {
+    workerData: { strangers: { port, count, kind } satisfies Strangers },
+  });
   const end = async (): Promise<void> => void (await worker.terminate());
   atEnd(end);
   return { end };
@@ -35,4 +37,5 @@ function hold({ port, count, kind }: Strangers): void {
   for (let opened = 0; opened < count; opened += 1) open();
 }
 
-if (!isMainThread && workerData !== null && 'kind' in (workerData as object)) hold(workerData as Strangers);
+if (!isMainThread && typeof workerData === 'object' && workerData !== null && 'strangers' in workerData)
+  hold((workerData as { readonly strangers: Strangers }).strangers);
