@@ -221,7 +221,7 @@ function defaultOf(setting: Exclude<Setting, UriSetting>): unknown {
 }
 
 /** `host:port` or `[v6]:port`; undefined for anything else, `:port` included. */
-export function addressOf(text: string): BindAddress | undefined {
+function addressOf(text: string): BindAddress | undefined {
   const match = /^(?:\[([0-9a-fA-F:.%\w]+)\]|([^:[\]\s/]+)):(\d{1,5})$/.exec(text);
   const port = Number(match?.[3] ?? Number.NaN);
   const host = match?.[1] ?? match?.[2];

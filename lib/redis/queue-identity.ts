@@ -10,7 +10,7 @@ import type { Server } from './client.ts';
 import { Script } from './script.ts';
 
 /** The version of the stored format that this program reads and writes. */
-export const FORMAT_VERSION = 1;
+const FORMAT_VERSION = 1;
 
 export interface QueueIdentity {
   /** Random, for the life of the queue. */
@@ -30,7 +30,7 @@ export function clusterRefusal(cause: unknown): unknown {
 const script = new Script('identity.lua');
 
 /** The key that holds the identity of the queue on this stream; of a queue of several partitions, that of their common name. */
-export const identityKey = (stream: string): string => `{${stream}}:queue`;
+const identityKey = (stream: string): string => `{${stream}}:queue`;
 
 /**
  * The identity of the queue on this stream, made where there is none. `plain`: the server is behind a URI that names one server for
