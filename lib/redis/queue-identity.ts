@@ -35,7 +35,7 @@ export function clusterRefusal(cause: unknown): unknown {
 const script = new Script('identity.lua');
 
 /** The key that holds the identity of the queue on this stream; of a queue of several partitions, that of their common name. */
-export const identityKey = (stream: string): string => `{${stream}}:queue`;
+const identityKey = (stream: string): string => `{${stream}}:queue`;
 
 /**
  * The identity of the queue on this stream, made where there is none. `plain`: the server is behind a URI that names one server for
