@@ -164,6 +164,11 @@ export class StreamQueue implements Queue {
     }
   }
 
+  /** How the queue's id index has an id; known once there was a connection. */
+  indexField(id: string): string {
+    return this.#dialect.field(id);
+  }
+
   state(): QueueState {
     if (this.#reason !== undefined) return { available: false, reason: this.#reason };
     if (performance.now() - this.#probedMs > PROBE_INTERVAL_MS + PROBE_TIMEOUT_MS) {
