@@ -131,6 +131,18 @@ export default tseslint.config(
     files: LINT_ENGINE,
     rules: layerRule('toollint/scan', LAYERS['toollint/scan'], ['eslint', 'typescript-eslint', '@eslint/js']),
   },
+  ...[
+    ['bin', '(?:test|bench)'],
+    ['bench', 'test'],
+  ].map(([folder, never]) => ({
+    files: [`${folder}/**/*.ts`],
+    rules: {
+      '@typescript-eslint/no-restricted-imports': [
+        'error',
+        { patterns: [{ regex: `^(?:\\.\\./)+${never}/`, message: `${folder}/ may not import ${never}/.` }] },
+      ],
+    },
+  })),
   {
     // node:test's describe and it return promises that nobody needs to await.
     files: ['test/**/*.ts', 'bench/**/*.ts'],

@@ -18,8 +18,8 @@ import { createClient } from 'redis';
 import type { Warehouse } from '../lib/ingest/warehouse.ts';
 import { createPostgresWarehouse } from '../lib/postgres/warehouse.ts';
 import { createSqliteWarehouse } from '../lib/sqlite/warehouse.ts';
-import { startPrivatePostgres, type PrivatePostgres } from '../test/support/postgres.ts';
-import { webhookEvents } from '../test/support/webhooks.ts';
+import { startPrivatePostgres, type PrivatePostgres } from './peers/postgres.ts';
+import { webhookEvents } from './load/webhooks.ts';
 import { BenchEnvironment, ROOT } from './bench-environment.ts';
 import { CANONICAL_BODY_BYTES, eventBody, idSource } from './load/workload.ts';
 

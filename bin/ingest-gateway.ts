@@ -2,32 +2,22 @@
 import type { SecureContextOptions } from 'node:tls';
 import { Gateway } from '../lib/gateway/gateway.ts';
 import { gatewayMetrics } from '../lib/gateway/metrics.ts';
-import { Producers, ProducersFileError, watchProducers } from '../lib/gateway/producers-file.ts';
+import { watchProducers } from '../lib/gateway/producers-file.ts';
 import { Quotas } from '../lib/gateway/quotas.ts';
 import { RequestSpans } from '../lib/gateway/request-spans.ts';
 import { isDispatcher, readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts';
-import { audienceUri } from '../lib/identity/producer-identity.ts';
-import type { TokenVerifier } from '../lib/identity/token-verifier.ts';
 import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
 import { acceptingQueue, type AcceptingQueue, type StreamsOptions } from '../lib/redis/open-queue.ts';
 import { STREAM } from '../lib/redis/stream-names.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
-import { developmentCertificates } from '../lib/identity/development-certificates.ts';
-import { addressText, errno } from '../lib/process/env.ts';
+import { addressText } from '../lib/process/env.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
-import { FileWatch } from '../lib/process/file-watch.ts';
 import type { Log } from '../lib/process/log.ts';
-import { EXIT, StartFailure, version } from '../lib/process/program.ts';
+import { version } from '../lib/process/program.ts';
 import { runtimeWarning } from '../lib/process/runtime.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
-import {
-  loadTlsMaterial,
-  TlsMaterialError,
-  watchTlsMaterial,
-  type TlsFiles,
-  type TlsMaterial,
-} from '../lib/identity/tls-material.ts';
+import { watchTlsMaterial } from '../lib/identity/tls-material.ts';
 import { WarehouseMisconfigured } from '../lib/ingest/warehouse.ts';
 import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import {
@@ -38,6 +28,7 @@ import {
   queueRefused,
   quietLog,
 } from './check-connect.ts';
+import { producers, tlsFiles, tlsMaterial, tokenVerifier, watchTokenKeys } from './gateway-files.ts';
 import { bindFailure, startDaemon } from './start.ts';
 import { openQueue, startQueue } from './queue-adapter.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
@@ -187,59 +178,6 @@ function queueOptions(config: GatewayConfig, log: Log) {
   };
 }
 
-async function tlsFiles(config: GatewayConfig, log: Log): Promise<TlsFiles> {
-  if (config.tls.kind === 'files') return config.tls;
-  try {
-    const made = await developmentCertificates(config.stateDir, audienceUri(config.audience));
-    log.warn(
-      { folder: config.stateDir },
-      'no TLS material is configured: using development certificates, which are not for production',
-    );
-    return { cert: made.cert, key: made.key, clientCa: made.clientCa };
-  } catch (cause) {
-    throw new StartFailure(
-      EXIT.configuration,
-      `INGEST_STATE_DIR=${JSON.stringify(config.stateDir)}: expected a writable folder for development certificates (${errno(cause)})`,
-    );
-  }
-}
-
-async function tlsMaterial(files: TlsFiles): Promise<TlsMaterial> {
-  try {
-    return await loadTlsMaterial(files);
-  } catch (cause) {
-    if (cause instanceof TlsMaterialError) throw new StartFailure(EXIT.configuration, cause.message);
-    throw cause;
-  }
-}
-
-async function tokenVerifier(config: GatewayConfig): Promise<TokenVerifier | undefined> {
-  if (config.tokenJwks === undefined) return undefined;
-  // Loaded here: only who requires tokens needs the library.
-  const { TokenVerifier } = await import('../lib/identity/token-verifier.ts');
-  try {
-    return await TokenVerifier.create({
-      jwks: config.tokenJwks,
-      issuer: config.tokenIssuer,
-      audience: config.audience,
-    });
-  } catch (cause) {
-    throw new StartFailure(EXIT.configuration, cause instanceof Error ? cause.message : String(cause));
-  }
-}
-
-/** What the producers file says; no restrictions where there is none. Throws a StartFailure with all that is wrong with it. */
-async function producers({ producersFile }: GatewayConfig): Promise<Producers> {
-  if (producersFile === undefined) return Producers.UNRESTRICTED;
-  return Producers.read(producersFile).catch((cause: unknown) => {
-    if (!(cause instanceof ProducersFileError)) throw cause;
-    throw new StartFailure(
-      EXIT.configuration,
-      `INGEST_PRODUCERS_FILE=${JSON.stringify(producersFile)}: ${cause.message}`,
-    );
-  });
-}
-
 /** The queue that the configuration names; `certificate` is shown to a dispatcher. */
 function gatewayQueue(
   config: GatewayConfig,
@@ -283,17 +221,4 @@ async function bind({ address, reusePort }: GatewayConfig, gateway: Gateway): Pr
   } catch (cause) {
     throw bindFailure('INGEST_GATEWAY_ADDR', address, cause);
   }
-}
-
-function watchTokenKeys(verifier: TokenVerifier | undefined, gateway: Gateway, log: Log): FileWatch | undefined {
-  if (verifier?.file === undefined) return undefined;
-  return new FileWatch([verifier.file], async () => {
-    try {
-      await verifier.reload();
-      gateway.forgetTokens();
-      log.info('token keys changed and are in use');
-    } catch (cause) {
-      log.error({ err: cause }, 'changed token keys refused; the last good ones stay');
-    }
-  });
 }

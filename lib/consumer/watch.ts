@@ -11,7 +11,7 @@ import type { ConsumerMetrics } from './metrics.ts';
 import { Throttled, type Log } from '../process/log.ts';
 
 /** How long before its loss an event that has not landed is called out: time for people to act. */
-export const RETENTION_MARGIN_MS = 4 * 60 * 60 * 1000;
+const RETENTION_MARGIN_MS = 4 * 60 * 60 * 1000;
 const INTERVAL_MS = 1_000;
 const ALARM_INTERVAL_MS = 60_000;
 

@@ -11,7 +11,7 @@ export interface GatewayAnswer extends Answer {
 }
 
 export const JSON_TYPE = 'application/json';
-export const PROBLEM_TYPE = 'application/problem+json';
+const PROBLEM_TYPE = 'application/problem+json';
 
 /**
  * A refusal as problem details (RFC 9457). `detail` is public: it never holds the text of an internal failure. `headers`
@@ -42,10 +42,6 @@ export function problem(
     body: JSON.stringify(body),
     ...(all === undefined ? {} : { headers: all }),
   };
-}
-
-export function json(status: number, value: unknown): Answer {
-  return { status, contentType: JSON_TYPE, body: JSON.stringify(value) };
 }
 
 /** The answers to requests that could be read, and must not be handled. */

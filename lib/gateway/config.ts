@@ -2,7 +2,6 @@
 // rules between keys.
 //
 // Read once; the result is frozen. A problem in any key leaves the process unstarted, with all problems in one report.
-import { join } from 'node:path';
 import { Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';
 import { checkQueueUri } from '../process/queue-uri.ts';
 
@@ -242,9 +241,4 @@ function checkDeadlines(
       `expected at most INGEST_REQUEST_TIMEOUT_MS (${requestTimeoutMs}): headers are part of the request`,
     );
   }
-}
-
-/** Where the development certificates of this configuration are. */
-export function developmentFolder(config: GatewayConfig): string {
-  return join(config.stateDir, 'tls');
 }

@@ -15,7 +15,7 @@ import type { GatewayMetrics } from './metrics.ts';
 import type { Enqueued, RequestSpans } from './request-spans.ts';
 
 /** The status under which a request counts that its client gave up. No answer carries it. */
-export const ABORTED_STATUS = 499;
+const ABORTED_STATUS = 499;
 
 /** An unread rest of at most this many bytes is thrown away and the connection kept; a longer one costs the connection. */
 const REST_BYTES_MAX = 65_536;

@@ -16,10 +16,10 @@ import {
   type QuarantinedEntry,
   storableText,
   type Warehouse,
-  type WarehouseLookup,
 } from '../ingest/warehouse.ts';
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
 import { copyEvents } from './copy.ts';
+import { find } from './find.ts';
 import { migrate, WrongEncoding } from './migrations.ts';
 import { misconfigured } from './misconfigured.ts';
 import { openSessions, sqlstateClass, timedOut, transacted } from './sessions.ts';
@@ -58,24 +58,6 @@ const QUARANTINE = `
 const RETRACT = 'DELETE FROM events_quarantine WHERE entry = ANY ($1::text[]) AND starts_with(reason, $2)';
 
 const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ANY ($1::text[])';
-
-const FIND = `
-  SELECT true AS landed, body AS text, NULL::bytea AS body, type, NULL AS reason,
-    round(extract(epoch FROM accepted_at) * 1000)::float8 AS accepted, round(extract(epoch FROM landed_at) * 1000)::float8 AS ended,
-    traceparent
-  FROM events WHERE id = $1 AND producer = $2
-  UNION ALL
-  SELECT false, NULL, body, NULL, reason,
-    round(extract(epoch FROM accepted_at) * 1000)::float8, round(extract(epoch FROM quarantined_at) * 1000)::float8,
-    traceparent
-  FROM events_quarantine WHERE id = $1 AND producer = $3
-  ORDER BY landed DESC, ended DESC
-  LIMIT 1`;
-
-type Found = { accepted: number; ended: number; traceparent: string | null } & (
-  | { landed: true; text: string; body: null; type: string; reason: null }
-  | { landed: false; text: null; body: Buffer; type: null; reason: string }
-);
 
 export function createPostgresWarehouse(options: PostgresWarehouseOptions): Warehouse {
   const pool = openSessions({ connectTimeoutMs: CONNECT_TIMEOUT_MS, callTimeoutMs: CALL_TIMEOUT_MS, ...options });
@@ -157,16 +139,7 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
       await transacted(() => pool.query(RELEASE, [textArray(entries.toSorted())]));
     },
 
-    async find(id, producer) {
-      if (!storable(id) || !producer.isWellFormed()) return { kind: 'unknown' };
-      const landedProducer = producer.includes('\0') ? null : producer;
-      try {
-        const values = [id, landedProducer, storableText(producer)];
-        return lookup((await transacted(() => pool.query<Found>(FIND, values))).rows[0]);
-      } catch {
-        return { kind: 'unavailable' };
-      }
-    },
+    find: (id, producer) => find(pool, id, producer),
 
     probe: () => configured(probe()),
 
@@ -235,25 +208,6 @@ function verdicts(
     return holder === producer ? 'duplicate' : 'conflict';
   });
 }
-
-function lookup(found: Found | undefined): WarehouseLookup {
-  if (found === undefined) return { kind: 'unknown' };
-  const { accepted: acceptedAtMs, ended, traceparent: kept } = found;
-  const traceparent = kept ?? undefined;
-  return found.landed
-    ? { kind: 'landed', text: found.text, type: found.type, acceptedAtMs, landedAtMs: ended, traceparent }
-    : {
-        kind: 'rejected',
-        body: found.body,
-        reason: found.reason,
-        acceptedAtMs,
-        rejectedAtMs: ended,
-        traceparent,
-      };
-}
-
-/** What no text column holds cannot be there: no need to ask. */
-const storable = (id: string): boolean => !id.includes('\0') && id.isWellFormed();
 
 // Classes of SQLSTATE (PostgreSQL manual, appendix A) that speak of the data and would say the same tomorrow: data
 // exception, constraint violation, WITH CHECK OPTION, program limit, and an error that a trigger raised.

@@ -6,26 +6,22 @@
 // nearest known one.
 import { readFileSync } from 'node:fs';
 import type { LogOptions } from './log.ts';
-import { listUri } from './list-uri.ts';
 import { isUriList, shown } from './masked-uri.ts';
-import {
-  KNOWN_KEYS,
-  type SETTINGS,
-  settingsOf,
-  type AddressSetting,
-  type ChoiceSetting,
-  type FlagSetting,
-  type IntegerSetting,
-  type Key,
-  type Program,
-  type Setting,
-  type TextSetting,
-  type UriSetting,
-} from './settings.ts';
+import type {
+  AddressSetting,
+  ChoiceSetting,
+  FlagSetting,
+  IntegerSetting,
+  Program,
+  Setting,
+  TextSetting,
+  UriSetting,
+} from './setting.ts';
+import { settingsOf, type Key, type SETTINGS } from './settings.ts';
+import { isPercentEncoded, missingScheme, urlOf } from './setting-uri.ts';
+import { unknownKeys } from './unknown-keys.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
-
-const PREFIX = 'INGEST_';
 
 /** host:port as a bind address. `port` 0 asks the system for a free one. */
 export interface BindAddress {
@@ -225,62 +221,9 @@ function defaultOf(setting: Exclude<Setting, UriSetting>): unknown {
 }
 
 /** `host:port` or `[v6]:port`; undefined for anything else, `:port` included. */
-export function addressOf(text: string): BindAddress | undefined {
+function addressOf(text: string): BindAddress | undefined {
   const match = /^(?:\[([0-9a-fA-F:.%\w]+)\]|([^:[\]\s/]+)):(\d{1,5})$/.exec(text);
   const port = Number(match?.[3] ?? Number.NaN);
   const host = match?.[1] ?? match?.[2];
   return host !== undefined && port <= 65535 ? { host, port } : undefined;
-}
-
-/** Whether the parts that drivers decode can be decoded. */
-function isPercentEncoded({ username, password, pathname }: URL): boolean {
-  try {
-    for (const part of [username, password, pathname]) decodeURIComponent(part);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** The URI, with the first of its hosts where its scheme (with a `+`) takes several. */
-function urlOf(value: string, scheme: string): URL | undefined {
-  const list = scheme.includes('+') ? listUri(value) : undefined;
-  const one = list === undefined ? value : list.of(list.hosts[0] ?? '');
-  return isUrl(one, scheme) ? new URL(one) : undefined;
-}
-
-function isUrl(value: string, scheme: string): boolean {
-  return value.startsWith(`${scheme}//`) && URL.canParse(value) && new URL(value).hostname !== '';
-}
-
-/** The scheme that `host:port` or `user:password@host` lacks; undefined for anything else. */
-function missingScheme(value: string, schemes: readonly string[]): string | undefined {
-  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(value) || !/@|:\d{1,5}(?:\/|$)/.test(value)) return undefined;
-  return schemes.find((scheme) => scheme !== 'sqlite:' && isUrl(`${scheme}//${value}`, scheme));
-}
-
-function unknownKeys(environment: Environment): string[] {
-  const warnings: string[] = [];
-  for (const key of Object.keys(environment)) {
-    if (!key.startsWith(PREFIX) || KNOWN_KEYS.includes(key)) continue;
-    const distances = KNOWN_KEYS.map((known) => editDistance(key, known));
-    const least = Math.min(...distances);
-    const nearest = KNOWN_KEYS.filter((_, at) => distances[at] === least);
-    warnings.push(`${key} is not a known key; the nearest one is ${nearest.join(' or ')}`);
-  }
-  return warnings;
-}
-
-/** Levenshtein's distance, one row at a time. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
-  for (let i = 1; i <= a.length; i += 1) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j += 1) {
-      const change = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
 }

@@ -1,5 +1,6 @@
 // The table of settings as people read it: in a program's --help, and in the README.
-import { KEYS, SETTINGS, settingsOf, type Program, type Setting } from './settings.ts';
+import type { Program, Setting } from './setting.ts';
+import { KEYS, SETTINGS, settingsOf } from './settings.ts';
 
 const WIDTH = 110;
 const INDENT = '      ';

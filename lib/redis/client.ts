@@ -21,7 +21,7 @@ import type { RedisValue, Reply } from './reply.ts';
 import type { Argument, Sender } from './script.ts';
 
 /** How long one attempt to connect and greet may take. */
-export const CONNECT_TIMEOUT_MS = 2_000;
+const CONNECT_TIMEOUT_MS = 2_000;
 /** How long a stop waits for answers that nobody waits for any more: a frozen server must not hold it up. */
 const CLOSE_TIMEOUT_MS = 500;
 const PAUSE_FIRST_MS = 50;

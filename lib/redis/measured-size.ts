@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import type { MeasuredSize } from '../ingest/queue-admin.ts';
 import { RETENTION_MS } from '../ingest/queue.ts';
-import { indexField } from './id-index.ts';
+import type { IndexField } from './id-index.ts';
 import type { Reply } from './reply.ts';
 import { Script, type Argument, type Sender } from './script.ts';
 
@@ -19,8 +19,13 @@ interface MeasuredEvent {
   readonly body: Buffer;
 }
 
-export async function measuredSize(server: Sender<Reply>, events: AsyncIterable<MeasuredEvent>): Promise<MeasuredSize> {
-  const queue = new MeasuredQueue(server);
+/** `field`: that of the queue beside which it measures. */
+export async function measuredSize(
+  server: Sender<Reply>,
+  field: IndexField,
+  events: AsyncIterable<MeasuredEvent>,
+): Promise<MeasuredSize> {
+  const queue = new MeasuredQueue(server, field);
   try {
     let batch: MeasuredEvent[] = [];
     for await (const event of events) {
@@ -39,19 +44,21 @@ export async function measuredSize(server: Sender<Reply>, events: AsyncIterable<
 
 class MeasuredQueue {
   readonly #server: Sender<Reply>;
+  readonly #field: IndexField;
   readonly #stream = `ingest-size-${randomUUID()}`;
   readonly #ids = `{${this.#stream}}:ids`;
   readonly #script = new Script('accept.lua', 'entry-name.lua');
   #events = 0;
   #bodyBytes = 0;
 
-  constructor(server: Sender<Reply>) {
+  constructor(server: Sender<Reply>, field: IndexField) {
     this.#server = server;
+    this.#field = field;
   }
 
   async accept(batch: readonly MeasuredEvent[]): Promise<void> {
     const command: Argument[] = this.#script.command(this.#stream);
-    command.push(String(RETENTION_MS), ...batch.map(({ id }) => indexField(id)));
+    command.push(String(RETENTION_MS), ...batch.map(({ id }) => this.#field(id)));
     for (const { body } of batch) command.push(PRODUCER, body);
     const verdicts = (await this.#script.run(this.#server, command)).text();
     // An id that comes again is no event more.

@@ -11,10 +11,10 @@ import { RETENTION_MS } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import type { RedisConnection } from './client.ts';
 import { withTimeout } from './deadline.ts';
-import { indexField } from './id-index.ts';
 import type { Reply } from './reply.ts';
 import { Script } from './script.ts';
 import { STREAM } from './stream-names.ts';
+import type { StreamQueue } from './stream-queue.ts';
 
 /** Events of one question, and their characters: see stream-queue.ts. */
 const CALL_EVENTS_MAX = 256;
@@ -25,7 +25,7 @@ const KNOWN: Readonly<Record<string, Outcome>> = { 1: 'duplicate', 2: 'conflict'
 export interface MovingQueueOptions {
   readonly current: Queue;
   /** Its state and its look-ups; it is given no submissions. */
-  readonly previous: Queue;
+  readonly previous: Queue & Pick<StreamQueue, 'indexField'>;
   /** To the previous queue's server. */
   readonly connection: RedisConnection<Reply>;
   /** How long the previous queue may take, in milliseconds. */
@@ -77,10 +77,10 @@ export class MovingQueue implements Queue {
   }
 
   async #ask(submissions: readonly Submission[]): Promise<void> {
-    const { connection, current, timeoutMs, log } = this.#options;
+    const { connection, current, previous, timeoutMs, log } = this.#options;
     const command = this.#script.command(STREAM);
     command.push(String(RETENTION_MS));
-    for (const { id, producer, text } of submissions) command.push(indexField(id), producer, text);
+    for (const { id, producer, text } of submissions) command.push(previous.indexField(id), producer, text);
     let verdicts: string;
     try {
       verdicts = (await withTimeout(this.#script.run(connection, command), timeoutMs)).text();

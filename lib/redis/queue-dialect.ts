@@ -6,8 +6,8 @@
 import type { RedisConnection, Server } from './client.ts';
 import { durabilityFaults, replicationFaults } from './durability.ts';
 import { QueueRefusal } from './errors.ts';
-import { indexField } from './id-index.ts';
-import type { QueueIdentity } from './queue-identity.ts';
+import { INDEX_FIELD } from './id-index.ts';
+import { FORMAT_VERSION, type QueueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import { assertRights } from './rights.ts';
 import { Script, type Sender } from './script.ts';
@@ -27,7 +27,7 @@ export interface QueueDialect {
   readonly accept: Call<[wide: boolean]>;
   /** Id and producer; see find.lua. */
   readonly find: Call<[]>;
-  /** How both have an id. */
+  /** How both have an id; of a stream it is known once a connection has been inspected. */
   readonly field: (id: string) => string;
   /** Asks a new connection's server whether this program may work with it. Rejects with a QueueRefusal where waiting does not help. */
   readonly inspect: (server: Server) => Promise<void>;
@@ -50,6 +50,7 @@ export function streamDialect(
   options: StreamDialectOptions,
 ): QueueDialect {
   const { stream, retentionMs, durability, log, identify, replicas } = options;
+  let format = FORMAT_VERSION;
   const [plain, wide] = [String(retentionMs), `${retentionMs} notes`];
   const call = (script: Script, sender: Sender<Reply>) => ({
     begin: (isWide = false) => {
@@ -62,10 +63,10 @@ export function streamDialect(
   return {
     accept: call(new Script('accept.lua', 'entry-name.lua'), accepting),
     find: call(new Script('find.lua', 'entry-name.lua'), connection),
-    field: indexField,
+    field: (id) => INDEX_FIELD[format](id),
     inspect: async (server) => {
       await assertRights(server, stream, 'gateway', replicas > 0 ? [['wait', '', '1 1']] : []);
-      await identify(server);
+      ({ format } = await identify(server));
       const faults = [...(await durabilityFaults(server)), ...(await replicationFaults(server, replicas))];
       if (faults.length > 0 && durability === 'require')
         throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);

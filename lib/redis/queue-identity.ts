@@ -7,14 +7,19 @@
 import { randomUUID } from 'node:crypto';
 import { PartitionsDiffer, QueueRefusal, RedisError } from './errors.ts';
 import type { Server } from './client.ts';
+import type { StoredFormat } from './id-index.ts';
 import { Script } from './script.ts';
 
-/** The version of the stored format that this program reads and writes. */
-export const FORMAT_VERSION = 1;
+/** The versions of the stored format that this program reads and writes; a new queue has the last one. */
+const FORMAT_VERSIONS: readonly StoredFormat[] = [1, 2];
+
+/** The version of a new queue. */
+export const FORMAT_VERSION: StoredFormat = 2;
 
 export interface QueueIdentity {
   /** Random, for the life of the queue. */
   readonly id: string;
+  readonly format: StoredFormat;
   readonly partitions: number;
 }
 
@@ -30,7 +35,7 @@ export function clusterRefusal(cause: unknown): unknown {
 const script = new Script('identity.lua');
 
 /** The key that holds the identity of the queue on this stream; of a queue of several partitions, that of their common name. */
-export const identityKey = (stream: string): string => `{${stream}}:queue`;
+const identityKey = (stream: string): string => `{${stream}}:queue`;
 
 /**
  * The identity of the queue on this stream, made where there is none. `plain`: the server is behind a URI that names one server for
@@ -49,13 +54,14 @@ export async function queueIdentity(
     .catch((cause: unknown) => {
       throw plain ? clusterRefusal(cause) : cause;
     });
-  const [format, count, id] =
+  const [version, count, id] =
     (stored as readonly (string | null)[])[2] === null
       ? await made(server, stream, partitions)
       : (stored as readonly string[]);
-  if (format !== String(FORMAT_VERSION)) {
+  const format = FORMAT_VERSIONS.find((known) => version === String(known));
+  if (format === undefined) {
     throw new QueueRefusal(
-      `the queue ${stream} has format version ${format}, and this program reads and writes version ${FORMAT_VERSION}: run programs of one format version on a queue`,
+      `the queue ${stream} has format version ${version}, and this program reads and writes versions ${FORMAT_VERSIONS.join(' and ')}: run a program on it that knows its version`,
     );
   }
   if (count !== String(partitions)) {
@@ -63,7 +69,7 @@ export async function queueIdentity(
       `the queue ${stream} has ${counted(Number(count))}, and this program is set to ${counted(partitions)}: the number is fixed for the life of a queue`,
     );
   }
-  return { id: id ?? '', partitions };
+  return { id: id ?? '', format, partitions };
 }
 
 const counted = (partitions: number): string => `${partitions} ${partitions === 1 ? 'partition' : 'partitions'}`;

@@ -14,7 +14,7 @@ import { DISPATCHER_ACCEPT, DISPATCHER_ACCEPT_WIDE, DISPATCHER_FIND, DISPATCHER_
 import { ReplyAssembler, type Reply } from './reply.ts';
 
 /** The longest body that a gateway can be set to take (64 MiB), and what stands around it. */
-export const COMMAND_BYTES_MAX = 65 << 20;
+const COMMAND_BYTES_MAX = 65 << 20;
 
 const DIGITS: Readonly<Record<Outcome, number>> = {
   accepted: 0x30,

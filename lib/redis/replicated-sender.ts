@@ -17,7 +17,7 @@ import type { Sender } from './script.ts';
 export const CONNECTIONS = 4;
 
 /** Too few replicas acknowledged in time: the event is in the master, and may be lost in a fail-over. */
-export class NotReplicated extends Error {
+class NotReplicated extends Error {
   override readonly name = 'NotReplicated';
 }
 

@@ -22,10 +22,10 @@ import { withTimeout } from './deadline.ts';
 import { deliveriesOf } from './deliveries.ts';
 import { durabilityFaults } from './durability.ts';
 import { RedisError } from './errors.ts';
-import { indexField } from './id-index.ts';
+import { INDEX_FIELD } from './id-index.ts';
 import { measuredSize } from './measured-size.ts';
 import { partitionStatus } from './partition-status.ts';
-import { clusterRefusal, queueIdentity } from './queue-identity.ts';
+import { clusterRefusal, FORMAT_VERSION, queueIdentity, type QueueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import { Script, type Argument } from './script.ts';
 import { serverInfo, serverName } from './server-info.ts';
@@ -55,7 +55,7 @@ export class StreamAdmin implements QueueAdmin {
   readonly #scan = new Script('scan.lua');
   readonly #erase = new Script('erase.lua', 'entry-state.lua', 'entry-name.lua');
   readonly #locate = new Script('locate.lua', 'entry-name.lua');
-  #queueId = '';
+  #identity: QueueIdentity | undefined;
   #opening: Promise<void> | undefined;
 
   constructor({ uri, log, streams = [STREAM] }: StreamAdminOptions) {
@@ -63,7 +63,7 @@ export class StreamAdmin implements QueueAdmin {
     this.#streams = streams;
     this.#connection = byteConnection({ uri, name: 'ingest-admin', log });
     this.#connection.inspect = async (server) => {
-      this.#queueId = (await queueIdentity(server, this.#stream())).id;
+      this.#identity = await queueIdentity(server, this.#stream());
     };
   }
 
@@ -87,7 +87,7 @@ export class StreamAdmin implements QueueAdmin {
     return this.#telling(async () => {
       const stream = this.#stream();
       const command = this.#locate.command(stream);
-      command.push(indexField(id));
+      command.push(this.#field(id));
       const reply = await this.#run(this.#locate, command);
       return copiesOf(reply, stream).find((copy) => copy.id === id);
     });
@@ -152,14 +152,14 @@ export class StreamAdmin implements QueueAdmin {
   erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure> {
     return this.#telling(async () => {
       const command = this.#erase.command(copy.stream);
-      command.push(GROUP, copy.entry, body, indexField(id), String(REPLICA_LEASE_MS));
-      command.push(`${this.#queueId}/${copy.stream}/${copy.entry}`);
+      command.push(GROUP, copy.entry, body, this.#field(id), String(REPLICA_LEASE_MS));
+      command.push(`${this.#identity?.id}/${copy.stream}/${copy.entry}`);
       return (await this.#run(this.#erase, command)).value() as Erasure;
     });
   }
 
   measure(events: AsyncIterable<{ readonly id: string; readonly body: Buffer }>): Promise<MeasuredSize> {
-    return measuredSize({ send: (command) => this.#answer(command) }, events);
+    return measuredSize({ send: (command) => this.#answer(command) }, (id) => this.#field(id), events);
   }
 
   async close(): Promise<void> {
@@ -169,6 +169,10 @@ export class StreamAdmin implements QueueAdmin {
   /** The stream of an event; `id` will decide which, once there are several. */
   #stream(): string {
     return this.#streams[0] ?? STREAM;
+  }
+
+  #field(id: string): string {
+    return INDEX_FIELD[this.#identity?.format ?? FORMAT_VERSION](id);
   }
 
   async #value(command: readonly Argument[]): Promise<RedisValue> {

@@ -30,8 +30,8 @@ import { STREAM } from './stream-names.ts';
 import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
 
 /** How often the queue is asked whether it would take an event, and how long it may take to say so. */
-export const PROBE_INTERVAL_MS = 400;
-export const PROBE_TIMEOUT_MS = 600;
+const PROBE_INTERVAL_MS = 400;
+const PROBE_TIMEOUT_MS = 600;
 /** After this long without any answer the connection is thrown away. */
 const STALL_MAX_MS = 3_000;
 /** The part of the time-out that replicas are given. */
@@ -162,6 +162,11 @@ export class StreamQueue implements Queue {
       this.#log.debug({ err: cause }, 'look-up failed');
       return { kind: 'unavailable' };
     }
+  }
+
+  /** How the queue's id index has an id; known once there was a connection. */
+  indexField(id: string): string {
+    return this.#dialect.field(id);
   }
 
   state(): QueueState {

@@ -11,10 +11,10 @@ export interface Line {
 const LINE_FEED = 0x0a;
 
 /** More than any gateway accepts as one event. */
-export const LINE_BYTES_MAX = 64 * 1024 * 1024;
+const LINE_BYTES_MAX = 64 * 1024 * 1024;
 
 /** A line is over LINE_BYTES_MAX: the input is no file of events, one on each line. */
-export class LineTooLong extends Error {
+class LineTooLong extends Error {
   override readonly name = 'LineTooLong';
 
   constructor(number: number) {

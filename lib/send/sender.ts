@@ -15,7 +15,7 @@ const PAUSE_FIRST_MS = 100;
 const PAUSE_MAX_MS = 10_000;
 
 /** So many answers 401 or 403, with no other answer before them, and the run stops: they would all be refused. */
-export const UNAUTHORIZED_MAX = 10;
+const UNAUTHORIZED_MAX = 10;
 
 /** How a run ended for one event. `answerMs`: how long the last answer took, from the request's first byte. */
 export type SendResult<T> =

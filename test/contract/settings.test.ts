@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { Settings } from '../../lib/process/env.ts';
-import { KEYS, KNOWN_KEYS, SETTINGS, settingsOf, type Program, type Setting } from '../../lib/process/settings.ts';
+import type { Program, Setting } from '../../lib/process/setting.ts';
+import { KEYS, KNOWN_KEYS, SETTINGS, settingsOf } from '../../lib/process/settings.ts';
 import { settingsHelp, settingsTable } from '../../lib/process/settings-text.ts';
 import { Program as TestProgram, type ProgramName } from '../support/program.ts';
 

@@ -4,7 +4,7 @@ import { before, describe, it } from 'node:test';
 import { event, PATIENT, TestGateway } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
-import { webhookEvents } from '../support/webhooks.ts';
+import { webhookEvents } from '../../bench/load/webhooks.ts';
 
 let redis: TestRedis;
 let pki: Pki;

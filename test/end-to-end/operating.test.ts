@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { writeFileSync } from 'node:fs';
 import { event, GATEWAY, TestGateway, TestProcess } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
-import { startPostgres } from '../support/postgres.ts';
+import { startPostgres } from '../../bench/peers/postgres.ts';
 import { Program } from '../support/program.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';

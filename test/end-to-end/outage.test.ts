@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { renameSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import { metricOf, Pipeline, readiness, type Replica } from '../support/pipeline.ts';
-import { startPrivatePostgres, type PrivatePostgres } from '../support/postgres.ts';
+import { startPrivatePostgres, type PrivatePostgres } from '../../bench/peers/postgres.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import type { Warehouse } from '../../lib/ingest/warehouse.ts';
-import { startPostgres, type PostgresServer } from '../support/postgres.ts';
+import { startPostgres, type PostgresServer } from '../../bench/peers/postgres.ts';
 
 describe('the schema in PostgreSQL', () => {
   let server: PostgresServer;

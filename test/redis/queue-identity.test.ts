@@ -46,12 +46,20 @@ describe("a queue's identity", () => {
     assert.match(identities[0]?.id ?? '', /^[0-9a-f-]{36}$/);
     assert.deepEqual(await redis.command('HGETALL', '{raced}:queue'), [
       'format',
-      '1',
+      '2',
       'partitions',
       '1',
       'id',
       identities[0]?.id,
     ]);
+  });
+
+  it('has the newest format, and the first one where there is an id index already', async () => {
+    const server = await connected();
+    assert.equal((await queueIdentity(server, 'new')).format, 2);
+    await redis.command('SET', '{before}:ids', '1719999999990');
+    assert.equal((await queueIdentity(server, 'before')).format, 1);
+    assert.equal((await queueIdentity(server, 'before')).format, 1);
   });
 
   it('differs from queue to queue', async () => {
@@ -72,10 +80,10 @@ describe("a queue's identity", () => {
 
   it('of another format version, or with other partitions, is refused in words that name both', async () => {
     const server = await connected();
-    await redis.command('HSET', '{newer}:queue', 'format', '2', 'partitions', '1', 'id', 'x');
+    await redis.command('HSET', '{newer}:queue', 'format', '3', 'partitions', '1', 'id', 'x');
     await assert.rejects(queueIdentity(server, 'newer'), (cause) => {
       assert.ok(cause instanceof QueueRefusal);
-      assert.match(cause.message, /format version 2.*version 1/);
+      assert.match(cause.message, /format version 3.*versions 1 and 2/);
       return true;
     });
     await redis.command('HSET', '{wide}:queue', 'format', '1', 'partitions', '8', 'id', 'x');
@@ -103,7 +111,7 @@ describe('a program on a queue of another format version', () => {
       await own.command('HSET', '{ingest}:queue', 'format', '7', 'partitions', '1', 'id', 'x');
       const program = programOn(name, own);
       assert.equal(await program.ended, 4, program.output);
-      assert.match(program.output, /format version 7.*version 1/);
+      assert.match(program.output, /format version 7.*versions 1 and 2/);
       assert.deepEqual(await own.command('KEYS', '*'), ['{ingest}:queue'], 'nothing was touched');
     });
   }

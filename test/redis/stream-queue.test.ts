@@ -1,5 +1,6 @@
 // The Redis Stream as a queue: the contract, and what is its own: the id index, scripts, time-outs.
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { before, describe, it } from 'node:test';
 import { byteConnection } from '../../lib/redis/client.ts';
 import type { EventNotes } from '../../lib/ingest/queue.ts';
@@ -290,6 +291,47 @@ describe('the id index', () => {
     }
     assert.deepEqual([await redis.length(stream), await indexFields(stream)], [1, 1]);
     assert.deepEqual(await submitAll(queue, [new Recorded('refused-1')]), ['accepted']);
+  });
+
+  it('of a queue of the first format goes on as it is', async () => {
+    const stream = 'first-format';
+    const id = '0190a6e0-7b5c-7d3e-9f00-000000000001';
+    await redis.command('HSET', `{${stream}}:queue`, 'format', '1', 'partitions', '1', 'id', 'x');
+    const entry = String(await redis.command('XADD', stream, '*', 'producer', 'p', 'body', new Recorded(id).text));
+    const start = entry.replace(/-.*/, '');
+    await redis.command('HSET', `{${stream}}:ids:${start}`, id, entry.slice(3));
+    await redis.command('SET', `{${stream}}:ids`, start);
+    const queue = await openQueue(redis, { stream });
+    const next = `${id.slice(0, -1)}2`;
+    assert.deepEqual(await submitAll(queue, [new Recorded(id), new Recorded(next)]), ['duplicate', 'accepted']);
+    assert.equal((await queue.find(id, 'p')).kind, 'found');
+    assert.equal((await queue.find(next, 'p')).kind, 'found');
+    assert.deepEqual(await redis.command('HKEYS', `{${stream}}:ids:${start}`), [id, next]);
+  });
+
+  it('takes at most a quarter of what the stream takes, at 300 bytes an event', async () => {
+    const own = await TestRedis.start(['--appendonly', 'no']);
+    const queue = await openQueue(own);
+    const used = async (): Promise<number> =>
+      Number(/^used_memory:(\d+)/m.exec(String(await own.command('INFO', 'memory')))?.[1]);
+    const events = Array.from({ length: 25_000 }, () => {
+      const id = randomUUID();
+      return new Recorded(id, 'urn:ingest:producer:shop', { text: 'x'.repeat(234) });
+    });
+    assert.equal(events[0]?.text.length, 300);
+    assert.deepEqual(new Set(await submitInTurns(queue, events)), new Set(['accepted']));
+    await queue.close();
+    const both = await used();
+    const [start = ''] = await slices('ingest', own);
+    const index = Number(await own.command('MEMORY', 'USAGE', `{ingest}:ids:${start}`, 'SAMPLES', '0'));
+    const stream = Number(await own.command('MEMORY', 'USAGE', 'ingest', 'SAMPLES', '0'));
+    assert.ok(index <= 0.25 * stream, `${index / 25_000} and ${stream / 25_000} bytes an event by MEMORY USAGE`);
+    // What the server really gets back.
+    await own.command('DEL', 'ingest');
+    const withoutStream = await used();
+    await own.command('DEL', `{ingest}:ids:${start}`);
+    const [streamBytes, indexBytes] = [both - withoutStream, withoutStream - (await used())];
+    assert.ok(indexBytes <= 0.25 * streamBytes, `${indexBytes / 25_000} and ${streamBytes / 25_000} bytes an event`);
   });
 
   it('is not begun by a probe', async () => {

@@ -80,7 +80,7 @@ export class HandOver {
 }
 
 /** What node:http takes for its socket. */
-export class NodeSide extends Duplex implements Side, NodeRequestOwner {
+class NodeSide extends Duplex implements Side, NodeRequestOwner {
   readonly #wire: Wire;
   readonly #standInLine: (side: NodeSide) => void;
   #inLine = false;

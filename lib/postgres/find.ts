@@ -1,0 +1,55 @@
+// The look-up of one event: its row, or the row of the quarantine that says why there is none.
+//
+// A row of the quarantine holds the producer's name in a storable form (storableText), so the two tables are asked for two names.
+import type pg from 'pg';
+import { storableText, type WarehouseLookup } from '../ingest/warehouse.ts';
+import { transacted } from './sessions.ts';
+
+const FIND = `
+  SELECT true AS landed, body AS text, NULL::bytea AS body, type, NULL AS reason,
+    round(extract(epoch FROM accepted_at) * 1000)::float8 AS accepted, round(extract(epoch FROM landed_at) * 1000)::float8 AS ended,
+    traceparent
+  FROM events WHERE id = $1 AND producer = $2
+  UNION ALL
+  SELECT false, NULL, body, NULL, reason,
+    round(extract(epoch FROM accepted_at) * 1000)::float8, round(extract(epoch FROM quarantined_at) * 1000)::float8,
+    traceparent
+  FROM events_quarantine WHERE id = $1 AND producer = $3
+  ORDER BY landed DESC, ended DESC
+  LIMIT 1`;
+
+type Found = { accepted: number; ended: number; traceparent: string | null } & (
+  | { landed: true; text: string; body: null; type: string; reason: null }
+  | { landed: false; text: null; body: Buffer; type: null; reason: string }
+);
+
+/** What the warehouse knows of a producer's event. Every failure is `unavailable`. */
+export async function find(pool: pg.Pool, id: string, producer: string): Promise<WarehouseLookup> {
+  if (!storable(id) || !producer.isWellFormed()) return { kind: 'unknown' };
+  const landedProducer = producer.includes('\0') ? null : producer;
+  try {
+    const values = [id, landedProducer, storableText(producer)];
+    return lookup((await transacted(() => pool.query<Found>(FIND, values))).rows[0]);
+  } catch {
+    return { kind: 'unavailable' };
+  }
+}
+
+function lookup(found: Found | undefined): WarehouseLookup {
+  if (found === undefined) return { kind: 'unknown' };
+  const { accepted: acceptedAtMs, ended, traceparent: kept } = found;
+  const traceparent = kept ?? undefined;
+  return found.landed
+    ? { kind: 'landed', text: found.text, type: found.type, acceptedAtMs, landedAtMs: ended, traceparent }
+    : {
+        kind: 'rejected',
+        body: found.body,
+        reason: found.reason,
+        acceptedAtMs,
+        rejectedAtMs: ended,
+        traceparent,
+      };
+}
+
+/** What no text column holds cannot be there: no need to ask. */
+const storable = (id: string): boolean => !id.includes('\0') && id.isWellFormed();
