@@ -15,6 +15,7 @@ import { queueMemory } from './cases/queue-memory.ts';
 import { queuedEvents } from './cases/queued-events.ts';
 import { refusedBodies } from './cases/refused-bodies.ts';
 import { repeatedIds } from './cases/repeated-ids.ts';
+import { replicas } from './cases/replicas.ts';
 import { saturation } from './cases/saturation.ts';
 import { synchronousRedis } from './cases/synchronous-redis.ts';
 
@@ -30,6 +31,7 @@ export const CASES: readonly BenchCase[] = [
   synchronousRedis,
   dispatcher,
   processes,
+  replicas,
   connections,
   idleConnections,
   queuedEvents,

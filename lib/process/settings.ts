@@ -146,7 +146,7 @@ export const SETTINGS = Object.freeze({
     2_500,
     [0, 1_000_000],
     '',
-    "of those, from one address, that have finished the handshake and not brought a producer's request; the default is a quarter of `INGEST_CONNECTIONS_MAX`; 0: no limit, for a gateway behind a balancer",
+    "of those, from one address, that have not brought a producer's request; they count when the handshake is done, or has taken a second. The default is a quarter of `INGEST_CONNECTIONS_MAX`; 0: no limit, for a gateway behind a balancer",
   ),
   INGEST_HTTP_READER: choice(
     GATEWAY,

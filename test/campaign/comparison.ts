@@ -1,8 +1,8 @@
 // The promise, held against what stands in the warehouse: each event that was answered 202 has one row, in the warehouse or in
-// quarantine, byte for byte; no id has two; no row is there without its event; and nothing that was answered was untrue.
+// quarantine, byte for byte; no event has two; no row is there without its event; and nothing that was answered was untrue.
 import type { StoredEntry, StoredEvent, WarehouseStore } from '../support/warehouse-store.ts';
 import { bodyOf, idOf, numberOf } from './event.ts';
-import { keptVariants, lies } from './honesty.ts';
+import { keptVariants, lies, takenForAnother } from './honesty.ts';
 import { isAccepted, type Ledger } from './ledger.ts';
 
 export interface Violation {
@@ -59,8 +59,13 @@ function rowsOf(
 
 function* broken(ledger: Ledger, stored: ReadonlyMap<string, readonly Row[]>): Generator<Violation> {
   for (const [number, tries] of ledger.events()) {
-    const rows = stored.get(idOf(number)) ?? [];
+    const [rows, others] = partition(stored.get(idOf(number)) ?? [], isOthers);
     for (const what of lies(tries)) yield { what, number };
+    const taken = takenForAnother(tries);
+    if (others.length > taken.length)
+      yield { what: `rows of another producer that it has no right to: ${others.map(inWords).join('; ')}`, number };
+    if (others.length === 0 && taken.some(({ answer }) => answer?.status === 202))
+      yield { what: 'answered 202 to another producer, and there is no row', number };
     const accepted = isAccepted(tries);
     const [row] = rows;
     if (accepted && row === undefined) yield { what: 'answered 202, and there is no row', number };
@@ -71,6 +76,15 @@ function* broken(ledger: Ledger, stored: ReadonlyMap<string, readonly Row[]>): G
     if (kept.size > 0 && ![...kept].some((variant) => bodyOf(number, variant) === row.body))
       yield { what: `the row is not, byte for byte, a body that it may be (${inWords(row)})`, number };
   }
+}
+
+const isOthers = ({ producer }: Row): boolean => producer.endsWith(':other');
+
+function partition<T>(
+  all: readonly T[],
+  is: (one: T) => boolean,
+): readonly [others: readonly T[], those: readonly T[]] {
+  return [all.filter((one) => !is(one)), all.filter(is)];
 }
 
 const inWords = ({ quarantined, body }: Row): string =>

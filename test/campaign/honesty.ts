@@ -17,6 +17,17 @@ export function keptVariants(tries: readonly Try[]): ReadonlySet<number> {
   return kept;
 }
 
+/**
+ * The tries of another producer that may have been taken although the owner's was too: Redis' clock was moved in between.
+ * What the warehouse meets second goes to quarantine.
+ */
+export function takenForAnother(tries: readonly Try[]): readonly Try[] {
+  const owners = tries.filter((one) => one.producer === 'own' && mayHaveBeenTaken(one));
+  return tries.filter(
+    (one) => one.producer === 'other' && mayHaveBeenTaken(one) && owners.some((own) => moved(own, one)),
+  );
+}
+
 /** What cannot be true, in words. */
 export function lies(tries: readonly Try[]): string[] {
   const found: string[] = [];

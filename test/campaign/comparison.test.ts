@@ -1,0 +1,83 @@
+// The campaign's own judge, on ledgers and rows made by hand: what it must see, and what it must let pass.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { StoredEntry, StoredEvent } from '../support/warehouse-store.ts';
+import { compare } from './comparison.ts';
+import { bodyOf, idOf } from './event.ts';
+import { Ledger, type Producer } from './ledger.ts';
+
+const NUMBER = 7;
+const OWN = 'spiffe://test/producer:own';
+const OTHER = 'spiffe://test/producer:other';
+
+/** A ledger of tries that were answered, one after another; `moves` is how often the clock had been moved at each. */
+function ledgerOf(...tries: readonly (readonly [producer: Producer, status: number, moves: number])[]): Ledger {
+  const ledger = new Ledger();
+  tries.forEach(([producer, status, moves], at) => {
+    const answer = { status, code: undefined, duplicate: false, differs: false };
+    const times = { sentMs: 10 * at, doneMs: 10 * at + 5, clockMoves: [moves, moves] as const };
+    ledger.note({ number: NUMBER, variant: 0, producer, gateway: 'gateway 1', answer, ...times });
+  });
+  return ledger;
+}
+
+const landed = { id: idOf(NUMBER), body: bodyOf(NUMBER, 0), producer: OWN } as StoredEvent;
+const conflict = {
+  entry: 'q/ingest/1-1',
+  id: idOf(NUMBER),
+  body: Buffer.from(bodyOf(NUMBER, 0)),
+  producer: OTHER,
+  reason: "id_conflict: the id belongs to another producer's event",
+} as StoredEntry;
+
+async function found(ledger: Ledger, events: StoredEvent[], quarantine: StoredEntry[]): Promise<string[]> {
+  const store = { events: async () => events, quarantine: async () => quarantine };
+  return (await compare(ledger, store as never)).map(({ what }) => what);
+}
+
+describe("an id that two producers' events have", () => {
+  const both = ledgerOf(['own', 202, 0], ['other', 202, 2]);
+
+  it('has a row for each, where the clock of the queue was moved in between', async () => {
+    assert.deepEqual(await found(both, [landed], [conflict]), []);
+  });
+
+  it('has them the other way round, where the second one landed first', async () => {
+    const first = { ...landed, producer: OTHER };
+    assert.deepEqual(await found(both, [first], [{ ...conflict, producer: OWN }]), []);
+  });
+
+  it('is seen where the second one, told 202, has no row', async () => {
+    assert.deepEqual(await found(both, [landed], []), ['answered 202 to another producer, and there is no row']);
+  });
+
+  it('is seen where the second one was refused and has a row', async () => {
+    const refused = ledgerOf(['own', 202, 0], ['other', 409, 2]);
+    assert.match(
+      (await found(refused, [landed], [conflict])).join(),
+      /rows of another producer that it has no right to/,
+    );
+  });
+
+  it('is seen where the clock stood still', async () => {
+    const still = ledgerOf(['own', 202, 0], ['other', 202, 0]);
+    const all = (await found(still, [landed], [conflict])).join();
+    assert.match(all, /accepted from another producer, though the id was taken/);
+    assert.match(all, /rows of another producer that it has no right to/);
+  });
+});
+
+describe('an event that was answered 202', () => {
+  const ledger = ledgerOf(['own', 202, 0]);
+
+  it('has one row', async () => {
+    assert.deepEqual(await found(ledger, [landed], []), []);
+    assert.deepEqual(await found(ledger, [], []), ['answered 202, and there is no row']);
+    assert.match((await found(ledger, [landed, landed], [])).join(), /^2 rows/);
+  });
+
+  it('has it byte for byte', async () => {
+    const other = { ...landed, body: `${landed.body} ` };
+    assert.match((await found(ledger, [other], [])).join(), /not, byte for byte/);
+  });
+});
