@@ -2,9 +2,11 @@
 NODE := bin/node
 INSTALLED := node_modules/.package-lock.json
 TESTS ?= 'test/**/*.test.ts'
+# Test files at a time: more than two cores, because most of them wait for other processes.
+CONCURRENCY ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup settings dev-cert redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart fail-over image-test snippets package bench bench-gate
+.PHONY: help setup checks settings dev-cert redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart fail-over image-test snippets package bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -28,11 +30,15 @@ ingest-run: setup ## start a private Redis, a consumer with a SQLite warehouse, 
 dev-cert: $(INSTALLED) ## a development certificate for another producer: make dev-cert NAME=shop AUD=ingest-gateway
 	@NAME='$(NAME)' AUD='$(or $(AUD),ingest-gateway)' $(NODE) --disable-warning=ExperimentalWarning bin/dev-cert.ts
 
-# report lints everything under the rules of lint, with a stricter verdict, so lint is not run a second time.
-ingest-test: setup typecheck format-check report test ## every test, the type check, the formatter's check, and the linter as `report` runs it
+# The checks run beside the tests, which mostly wait. report lints everything under the rules of lint, with a stricter
+# verdict, so lint is not run a second time.
+ingest-test: setup postgres ## every test, the type check, the formatter's check, and the linter as `report` runs it
+	@$(MAKE) --no-print-directory -j2 test checks
+
+checks: typecheck format-check report
 
 test: setup postgres ## the tests alone; TESTS='test/http/*.test.ts' narrows them
-	$(NODE) --import tsx --enable-source-maps --test --test-concurrency=2 --test-timeout=180000 \
+	$(NODE) --import tsx --enable-source-maps --test --test-concurrency=$(CONCURRENCY) --test-timeout=180000 \
 	  --test-reporter=./test/support/reporter.ts $(TESTS)
 
 campaign: setup postgres ## faults at random under load, after the broken builds it must catch; CAMPAIGN_ROUNDS, CAMPAIGN_WAREHOUSE, CAMPAIGN_SEED
@@ -56,8 +62,8 @@ rolling-restart: setup ## restart two gateways ten times each under load: behind
 	  ROLLING_HELD_RATE=$${ROLLING_HELD_RATE:-0.8} $(NODE) --import tsx --enable-source-maps --test --test-concurrency=1 --test-reporter=spec \
 	  test/rolling/rolling-restart.test.ts
 
-fail-over: setup ## kill the master 50 times under 2,000 events a second; FAIL_OVER_ROUNDS, FAIL_OVER_PER_SECOND, FAIL_OVER_REPLICAS='1 0'
-	$(NODE) --import tsx --enable-source-maps --test --test-reporter=spec test/fail-over/sentinel.ts test/fail-over/fail-over.ts
+fail-over: setup ## kill masters under 2,000 events a second; FAIL_OVER_ROUNDS (50), FAIL_OVER_ON='sentinel cluster', FAIL_OVER_REPLICAS='1 0'
+	$(NODE) --import tsx --enable-source-maps --test --test-concurrency=1 --test-reporter=spec test/fail-over/sentinel.ts test/fail-over/fail-over.ts
 
 image-test: setup postgres ## build the Containerfile with buildah on a local base image, and land events with it
 	$(NODE) --import tsx --enable-source-maps --test --test-timeout=600000 --test-reporter=spec test/deploy/container.ts

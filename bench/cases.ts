@@ -10,11 +10,13 @@ import { latency } from './cases/latency.ts';
 import { newConnections } from './cases/new-connections.ts';
 import { overload } from './cases/overload.ts';
 import { pacedLatency } from './cases/paced-latency.ts';
+import { partitions } from './cases/partitions.ts';
 import { processes } from './cases/processes.ts';
 import { queueMemory } from './cases/queue-memory.ts';
 import { queuedEvents } from './cases/queued-events.ts';
 import { refusedBodies } from './cases/refused-bodies.ts';
 import { repeatedIds } from './cases/repeated-ids.ts';
+import { replicas } from './cases/replicas.ts';
 import { saturation } from './cases/saturation.ts';
 import { synchronousRedis } from './cases/synchronous-redis.ts';
 
@@ -30,6 +32,8 @@ export const CASES: readonly BenchCase[] = [
   synchronousRedis,
   dispatcher,
   processes,
+  partitions,
+  replicas,
   connections,
   idleConnections,
   queuedEvents,

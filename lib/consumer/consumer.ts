@@ -32,7 +32,8 @@ const BATCHES_AT_ONCE = 4;
 /** How long a read waits for events. A stop waits for it to end. */
 const READ_WAIT_MS = 1_000;
 const PAUSE_FIRST_MS = 100;
-const PAUSE_MAX_MS = 5_000;
+/** The queue's connection is made anew by itself, and a try without one costs nothing: after a fail-over events land at once. */
+const PAUSE_MAX_MS: Readonly<Record<Dependency, number>> = { queue: 1_000, warehouse: 5_000 };
 const FAILURE_LOG_INTERVAL_MS = 10_000;
 
 /** The trouble of a replica that has not asked the queue yet. */
@@ -200,7 +201,7 @@ export class Consumer {
       } catch (cause) {
         this.#failed(needs, cause);
         if (this.stopping) return undefined;
-        await pause(pauseMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS), this.#stop.signal);
+        await pause(pauseMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS[needs]), this.#stop.signal);
         if (cause instanceof GroupVanished || this.stopping) return undefined;
       }
     }

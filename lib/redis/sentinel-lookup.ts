@@ -28,26 +28,53 @@ export function sentinelLookup(address: ClusterAddress): MasterLookup {
   return { find, watchMs: WATCH_MS };
 }
 
-async function masterByMost({ hosts, masterName, uriOf }: ClusterAddress): Promise<string> {
-  const ask = async (server: Server): Promise<string> => {
+/** Rejects where no sentinel names a master, with words of one that answered, if one did. */
+function masterByMost({ hosts, masterName, uriOf }: ClusterAddress): Promise<string> {
+  const master = async (server: Server): Promise<string> => {
     const found = (await server.send(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', masterName])) as
       readonly [host: string, port: string] | null;
-    if (found === null) throw new Error(`the sentinels know no master of the name ${masterName}`);
+    if (found === null) throw new UnknownMaster(`the sentinels know no master of the name ${masterName}`);
     const [host, port] = found;
     return uriOf(host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`);
   };
-  const answers = await Promise.allSettled(
-    hosts.map((host) =>
-      askOnce(uriOf(host, true), ask).catch((cause: unknown) => {
-        if (!(cause instanceof RedisError && cause.code === 'NOAUTH')) throw cause;
-        return askOnce(uriOf(host).replace(/\/\d+$/, ''), ask);
-      }),
-    ),
-  );
+  const ask = (host: string): Promise<string> =>
+    askOnce(uriOf(host, true), master).catch((cause: unknown) => {
+      if (!(cause instanceof RedisError && cause.code === 'NOAUTH')) throw cause;
+      return askOnce(uriOf(host).replace(/\/\d+$/, ''), master);
+    });
   const votes = new Map<string, number>();
-  for (const answer of answers)
-    if (answer.status === 'fulfilled') votes.set(answer.value, (votes.get(answer.value) ?? 0) + 1);
-  const [most] = [...votes].sort(([, one], [, other]) => other - one);
-  if (most !== undefined) return most[0];
-  throw answers.find((answer) => answer.status === 'rejected')?.reason;
+  const causes: unknown[] = [];
+  return new Promise((resolve, reject) => {
+    const end = (): void => {
+      const [most] = [...votes].sort(([, one], [, other]) => other - one);
+      if (most === undefined) reject(reasonFor(causes));
+      else resolve(most[0]);
+    };
+    let left = hosts.length;
+    for (const host of hosts)
+      ask(host)
+        .then(
+          (uri) => {
+            const count = (votes.get(uri) ?? 0) + 1;
+            votes.set(uri, count);
+            // A sentinel that is frozen or cut off, often with the master that is away, holds up nobody.
+            if (count > hosts.length / 2) end();
+          },
+          (cause: unknown) => causes.push(cause),
+        )
+        .finally(() => {
+          left -= 1;
+          if (left === 0) end();
+        });
+  });
 }
+
+/** What a sentinel said tells an operator more than that another one did not answer. */
+function reasonFor(causes: readonly unknown[]): Error {
+  const said = causes.find((cause) => cause instanceof UnknownMaster || cause instanceof RedisError);
+  if (said instanceof Error) return said;
+  const [first] = causes;
+  return new Error(`no sentinel answers (${first instanceof Error ? first.message : 'unknown error'})`);
+}
+
+class UnknownMaster extends Error {}

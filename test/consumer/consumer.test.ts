@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import { Consumer } from '../../lib/consumer/consumer.ts';
 import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
+import type { QueueReader } from '../../lib/ingest/queue.ts';
 import type { Landing, LandingEvent, Warehouse } from '../../lib/ingest/warehouse.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream-names.ts';
 import { StreamReader } from '../../lib/redis/stream-reader.ts';
@@ -200,5 +201,32 @@ describe('a consumer with several batches under way', () => {
     const reasons = (await store.quarantine()).map(({ reason }) => reason.split(':')[0]);
     assert.equal(reasons.filter((reason) => reason === 'refused_by_warehouse').length, 1);
     assert.equal(reasons.filter((reason) => reason === 'invalid_event').length, poison - 1);
+  });
+});
+
+describe('a consumer whose queue is away', () => {
+  it('asks it again once a second at least, however long that lasts: a fail-over is over before it is known', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    let asked = 0;
+    const away = (): Promise<never> => {
+      asked += 1;
+      return Promise.reject(new Error('there is no connection to the queue'));
+    };
+    const consumer = new Consumer({
+      reader: { join: away } as unknown as QueueReader,
+      warehouse: { prepare: () => Promise.resolve() } as Warehouse,
+      metrics: consumerMetrics(QUARANTINE_REASONS),
+      log: createLog('test', 'error').child({}, { level: 'silent' }),
+      batchMax: BATCH_MAX,
+    });
+    const done = consumer.run();
+    for (let second = 0; second < 30; second += 1) {
+      const before = asked;
+      t.mock.timers.tick(1_000);
+      await new Promise((resolve) => setImmediate(resolve));
+      assert.ok(asked > before, `not asked in second ${second}`);
+    }
+    consumer.stop();
+    await done;
   });
 });

@@ -19,10 +19,11 @@ export class ProducerLoad {
   #stopped = false;
   #count = 0;
 
-  constructor(pipeline: Pipeline, prefix: string, producers = 8, pauseMs = 10) {
+  /** Each producer pauses for `pauseMs` after an event; `paced`: from the beginning of one to that of the next. */
+  constructor(pipeline: Pipeline, prefix: string, producers = 8, pauseMs = 10, paced = false) {
     this.#pipeline = pipeline;
     this.#prefix = prefix;
-    this.#done = Promise.all(Array.from({ length: producers }, () => this.#work(pauseMs)));
+    this.#done = Promise.all(Array.from({ length: producers }, () => this.#work(pauseMs, paced)));
   }
 
   /** Waits until `count` more events are accepted. */
@@ -68,11 +69,12 @@ export class ProducerLoad {
     );
   }
 
-  async #work(pauseMs: number): Promise<void> {
+  async #work(pauseMs: number, paced: boolean): Promise<void> {
     while (!this.#stopped) {
+      const begunMs = performance.now();
       const id = `${this.#prefix}-${this.#count++}`;
       while (!(await this.#accepted(id))) await pause(PAUSE_MS);
-      await pause(pauseMs);
+      await pause(paced ? Math.max(0, begunMs + pauseMs - performance.now()) : pauseMs);
     }
   }
 

@@ -76,21 +76,25 @@ export class TestCluster {
 
   /** Waits until every node knows all masters and replicas, and says that the cluster is whole. */
   async whole(): Promise<void> {
-    await eventually('the cluster is whole', async () => {
-      for (const node of this.nodes) {
-        const info = String(await node.command('CLUSTER', 'INFO'));
-        const nodes = String(await node.command('CLUSTER', 'NODES'));
-        if (!info.includes('cluster_state:ok') || !info.includes('cluster_slots_ok:16384') || nodes.includes('fail'))
-          return false;
-        if (
-          /myself,slave/.test(nodes) &&
-          !String(await node.command('INFO', 'replication')).includes('master_link_status:up')
-        )
-          return false;
-        if ((nodes.match(/slave/g) ?? []).length !== MASTERS) return false;
-      }
-      return true;
-    });
+    await eventually(
+      'the cluster is whole',
+      async () => {
+        for (const node of this.nodes) {
+          const info = String(await node.command('CLUSTER', 'INFO'));
+          const nodes = String(await node.command('CLUSTER', 'NODES'));
+          if (!info.includes('cluster_state:ok') || !info.includes('cluster_slots_ok:16384') || nodes.includes('fail'))
+            return false;
+          if (
+            /myself,slave/.test(nodes) &&
+            !String(await node.command('INFO', 'replication')).includes('master_link_status:up')
+          )
+            return false;
+          if ((nodes.match(/slave/g) ?? []).length !== MASTERS) return false;
+        }
+        return true;
+      },
+      60_000,
+    );
   }
 
   async #join(busPorts: readonly number[]): Promise<void> {

@@ -1,85 +1,127 @@
-// A real master with two replicas, and three sentinels that watch them, on free ports.
+// A real master with replicas, and three sentinels that watch them, on free ports.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient } from 'redis';
+import { tlsArguments } from './redis-tls.ts';
 import { freePort, SERVER, TestRedis } from './redis.ts';
-import { eventually, start, temporaryFolder } from './scope.ts';
+import { eventually, start, temporaryFolder, type Child } from './scope.ts';
+import type { Pki } from './pki.ts';
 
-const NAME = 'the-master';
-const REPLICAS = 2;
+const MASTER_NAME = 'the-master';
 const SENTINELS = 3;
+
+export interface SentinelOptions {
+  /** How many replicas the master has; 2 by default. */
+  readonly replicas?: number;
+  /** With it the ports of `uri` take TLS, and servers and sentinels reach each other by it; each has a plain port too. */
+  readonly pki?: Pki;
+  /** The password of the default user of servers and sentinels. */
+  readonly password?: string;
+}
+
+interface Sentinel {
+  readonly port: number;
+  /** The port that the others know: that of TLS, where there is one. */
+  readonly shownPort: number;
+  readonly child: Child;
+}
 
 export class TestSentinels {
   readonly servers: readonly TestRedis[];
-  readonly #ports: readonly number[];
+  /** As the sentinels know the servers. */
+  readonly #shownPorts: ReadonlyMap<TestRedis, number>;
+  readonly #sentinels: readonly Sentinel[];
+  readonly #options: SentinelOptions;
 
-  private constructor(servers: readonly TestRedis[], ports: readonly number[]) {
-    this.servers = servers;
-    this.#ports = ports;
+  private constructor(
+    shownPorts: ReadonlyMap<TestRedis, number>,
+    sentinels: readonly Sentinel[],
+    options: SentinelOptions,
+  ) {
+    this.servers = [...shownPorts.keys()];
+    this.#shownPorts = shownPorts;
+    this.#sentinels = sentinels;
+    this.#options = options;
   }
 
-  static async start(): Promise<TestSentinels> {
-    const servers = await Promise.all(
-      Array.from({ length: 1 + REPLICAS }, () => TestRedis.start(['--repl-diskless-sync-delay', '0'])),
+  static async start(options: SentinelOptions = {}): Promise<TestSentinels> {
+    const { replicas = 2, pki, password } = options;
+    const made = await Promise.all(
+      Array.from({ length: 1 + replicas }, async () => {
+        const tlsPort = await freePort();
+        const secure = pki === undefined ? [] : [...tlsArguments(pki, tlsPort), '--tls-replication', 'yes'];
+        const server = await TestRedis.start(['--repl-diskless-sync-delay', '0', ...secure], { password });
+        return [server, pki === undefined ? server.port : tlsPort] as const;
+      }),
     );
-    const [master, ...replicas] = servers;
-    for (const replica of replicas) await replica.command('REPLICAOF', '127.0.0.1', String(master?.port));
-    const ports = await Promise.all(Array.from({ length: SENTINELS }, freePort));
-    for (const port of ports) {
-      const folder = temporaryFolder('ingest-sentinel-');
-      const file = join(folder, 'sentinel.conf');
-      const settings = [
-        ...[`port ${port}`, 'bind 127.0.0.1', `dir ${folder}`],
-        ...[`sentinel monitor ${NAME} 127.0.0.1 ${master?.port} 2`, `sentinel down-after-milliseconds ${NAME} 700`],
-        ...[`sentinel failover-timeout ${NAME} 3000`, `sentinel parallel-syncs ${NAME} ${REPLICAS}`],
-      ];
-      writeFileSync(file, `${settings.join('\n')}\n`);
-      const child = start(SERVER, [file, '--sentinel']);
-      child.stdout.resume();
-      child.stderr.resume();
-    }
-    const sentinels = new TestSentinels(servers, ports);
+    const shownPorts = new Map(made);
+    const [[, masterPort] = [undefined, 0], ...others] = made;
+    for (const [replica] of others) await replica.command('REPLICAOF', '127.0.0.1', String(masterPort));
+    const started = await Promise.all(
+      Array.from({ length: SENTINELS }, () => startSentinel(masterPort, replicas, options)),
+    );
+    const sentinels = new TestSentinels(shownPorts, started, options);
     await sentinels.whole();
     return sentinels;
   }
 
   get uri(): string {
-    return `redis+sentinel://${this.#ports.map((port) => `127.0.0.1:${port}`).join()}/${NAME}`;
+    const { pki, password } = this.#options;
+    const hosts = this.#sentinels.map(({ shownPort }) => `127.0.0.1:${shownPort}`).join();
+    const user = password === undefined ? '' : `:${password}@`;
+    return `${pki === undefined ? 'redis' : 'rediss'}+sentinel://${user}${hosts}/${MASTER_NAME}`;
   }
 
   /** The master, by what the first sentinel says. */
   async master(): Promise<TestRedis> {
-    const [, port] = (await this.#ask(0, 'GET-MASTER-ADDR-BY-NAME', NAME)) as [string, string];
-    return this.servers.find((server) => server.port === Number(port)) ?? Promise.reject(new Error('no master'));
+    const port = await this.#masterPort(0);
+    return (
+      this.servers.find((server) => this.#shownPorts.get(server) === port) ?? Promise.reject(new Error('no master'))
+    );
   }
 
   /** Hands over to a replica, as it is planned. */
   async failOver(): Promise<void> {
-    await this.#ask(0, 'FAILOVER', NAME);
+    await this.#ask(0, 'FAILOVER', MASTER_NAME);
+  }
+
+  /** Makes the last sentinel take connections and give no answers, or go on. The other two are a quorum. */
+  freezeLast(frozen: boolean): void {
+    this.#sentinels.at(-1)?.child.kill(frozen ? 'SIGSTOP' : 'SIGCONT');
   }
 
   /** Waits until another server than `old` is the master, and says so itself. */
   promoted(old: TestRedis): Promise<TestRedis> {
-    return eventually('a replica is promoted', async () => {
-      const master = await this.master();
-      return master !== old && /role:master/.test(String(await master.command('INFO', 'replication'))) && master;
-    });
+    return eventually(
+      'a replica is promoted',
+      async () => {
+        const master = await this.master();
+        return master !== old && /role:master/.test(await replication(master)) && master;
+      },
+      60_000,
+    );
+  }
+
+  /** Starts a master that was killed again, as a replica of the one that took its place. */
+  async rejoin(old: TestRedis, master: TestRedis): Promise<void> {
+    await old.start(['--replicaof', '127.0.0.1', String(this.#shownPorts.get(master))]);
   }
 
   /** Waits until all sentinels know each other, and the master has all its replicas in step. */
   async whole(): Promise<void> {
+    const replicas = this.servers.length - 1;
     await eventually(
       'sentinels and replicas are in step',
       async () => {
         const master = await this.master();
-        const replication = String(await master.command('INFO', 'replication'));
-        if ((replication.match(/state=online/g) ?? []).length !== REPLICAS) return false;
+        if (((await replication(master)).match(/state=online/g) ?? []).length !== replicas) return false;
         for (let at = 0; at < SENTINELS; at += 1) {
-          await this.#ask(at, 'CKQUORUM', NAME);
-          const [, port] = (await this.#ask(at, 'GET-MASTER-ADDR-BY-NAME', NAME)) as [string, string];
-          const replicas = (await this.#ask(at, 'REPLICAS', NAME)) as string[][];
-          const up = replicas.filter((fields) => fields[fields.indexOf('flags') + 1] === 'slave');
-          if (Number(port) !== master.port || up.length !== REPLICAS) return false;
+          await this.#ask(at, 'CKQUORUM', MASTER_NAME);
+          const known = (await this.#ask(at, 'REPLICAS', MASTER_NAME)) as string[][];
+          const up = known.filter((fields) => fields[fields.indexOf('flags') + 1] === 'slave');
+          const others = (await this.#ask(at, 'SENTINELS', MASTER_NAME)) as unknown[];
+          if (others.length !== SENTINELS - 1 || up.length !== replicas) return false;
+          if ((await this.#masterPort(at)) !== this.#shownPorts.get(master)) return false;
         }
         return true;
       },
@@ -87,9 +129,15 @@ export class TestSentinels {
     );
   }
 
+  async #masterPort(sentinel: number): Promise<number> {
+    const [, port] = (await this.#ask(sentinel, 'GET-MASTER-ADDR-BY-NAME', MASTER_NAME)) as [string, string];
+    return Number(port);
+  }
+
   async #ask(sentinel: number, ...args: readonly string[]): Promise<unknown> {
     const client = createClient({
-      url: `redis://127.0.0.1:${this.#ports[sentinel]}`,
+      url: `redis://127.0.0.1:${this.#sentinels[sentinel]?.port}`,
+      ...(this.#options.password === undefined ? {} : { password: this.#options.password }),
       RESP: 2,
       maintNotifications: 'disabled',
       disableClientInfo: true,
@@ -103,4 +151,33 @@ export class TestSentinels {
       client.destroy();
     }
   }
+}
+
+const replication = async (server: TestRedis): Promise<string> => String(await server.command('INFO', 'replication'));
+
+async function startSentinel(masterPort: number, replicas: number, options: SentinelOptions): Promise<Sentinel> {
+  const { pki, password } = options;
+  const folder = temporaryFolder('ingest-sentinel-');
+  const file = join(folder, 'sentinel.conf');
+  const [port, tlsPort] = [await freePort(), await freePort()];
+  const tls = pki === undefined ? [] : [...tlsArguments(pki, tlsPort), '--tls-replication', 'yes'];
+  const secrets =
+    password === undefined
+      ? []
+      : [
+          `requirepass ${password}`,
+          `sentinel sentinel-pass ${password}`,
+          `sentinel auth-pass ${MASTER_NAME} ${password}`,
+        ];
+  const settings = [
+    ...[`port ${port}`, 'bind 127.0.0.1', `dir ${folder}`],
+    ...[`sentinel monitor ${MASTER_NAME} 127.0.0.1 ${masterPort} 2`],
+    ...[`sentinel down-after-milliseconds ${MASTER_NAME} 700`, `sentinel failover-timeout ${MASTER_NAME} 3000`],
+    ...[`sentinel parallel-syncs ${MASTER_NAME} ${Math.max(1, replicas)}`, ...secrets],
+  ];
+  writeFileSync(file, `${settings.join('\n')}\n`);
+  const child = start(SERVER, [file, '--sentinel', ...tls]);
+  child.stdout.resume();
+  child.stderr.resume();
+  return { port, shownPort: pki === undefined ? port : tlsPort, child };
 }

@@ -39,6 +39,8 @@ export interface TestRedisOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** The folder that its own folder is made in. */
   readonly under?: string;
+  /** Of the default user, here and on a master that this server follows. */
+  readonly password?: string | undefined;
 }
 
 export class TestRedis {
@@ -46,6 +48,7 @@ export class TestRedis {
   readonly #folder: string;
   readonly #args: readonly string[];
   readonly #env: Readonly<Record<string, string>>;
+  #password: string | undefined;
   #clock: string | undefined;
   #child: Child | undefined;
   #client: ReturnType<typeof createClient> | undefined;
@@ -63,8 +66,11 @@ export class TestRedis {
   }
 
   /** `args` are added to the command line, e.g. `['--appendfsync', 'always']`. */
-  static async start(args: readonly string[] = [], { env, under }: TestRedisOptions = {}): Promise<TestRedis> {
-    const redis = new TestRedis(await freePort(), temporaryFolder('ingest-redis-', under), args, env);
+  static async start(args: readonly string[] = [], options: TestRedisOptions = {}): Promise<TestRedis> {
+    const { env, under, password } = options;
+    const secret = password === undefined ? [] : ['--requirepass', password, '--masterauth', password];
+    const redis = new TestRedis(await freePort(), temporaryFolder('ingest-redis-', under), [...args, ...secret], env);
+    redis.#password = password;
     await redis.start();
     atEnd(() => redis.#forget());
     return redis;
@@ -170,6 +176,7 @@ export class TestRedis {
     await this.#forget();
     const client = createClient({
       url: this.uri,
+      ...(this.#password === undefined ? {} : { password: this.#password }),
       RESP: 2,
       disableOfflineQueue: true,
       maintNotifications: 'disabled',
