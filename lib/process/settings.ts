@@ -31,8 +31,8 @@ export const SETTINGS = Object.freeze({
       ...['dispatcher:', 'dispatchers:'],
     ],
     BOTH_ENDS,
-    'the queue: `redis://[user:password@]host:port[/db]`, `redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]` or `redis+cluster://[user:password@]h1:p1,h2:p2`; `rediss` in place of `redis`: over TLS. A gateway may have `dispatcher://[user:password@]host[:port]` or `dispatchers://` (mutual TLS) instead; a consumer may have several queues, separated by blanks',
-    CONSUMER,
+    'the queue: `redis://[user:password@]host:port[/db]`, `redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]` or `redis+cluster://[user:password@]h1:p1,h2:p2`; `rediss` in place of `redis`: over TLS. A gateway may have `dispatcher://[user:password@]host[:port]` or `dispatchers://` (mutual TLS) instead; a consumer and ingest-admin may have several queues, separated by blanks',
+    ['consumer', 'admin'],
   ),
   INGEST_QUEUE_PARTITIONS: integer(
     BOTH_ENDS,
