@@ -2,9 +2,11 @@
 NODE := bin/node
 INSTALLED := node_modules/.package-lock.json
 TESTS ?= 'test/**/*.test.ts'
+# Test files at a time: more than two cores, because most of them wait for other processes.
+CONCURRENCY ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup settings dev-cert redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart fail-over image-test snippets package bench bench-gate
+.PHONY: help setup checks settings dev-cert redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart fail-over image-test snippets package bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -28,11 +30,15 @@ ingest-run: setup ## start a private Redis, a consumer with a SQLite warehouse, 
 dev-cert: $(INSTALLED) ## a development certificate for another producer: make dev-cert NAME=shop AUD=ingest-gateway
 	@NAME='$(NAME)' AUD='$(or $(AUD),ingest-gateway)' $(NODE) --disable-warning=ExperimentalWarning bin/dev-cert.ts
 
-# report lints everything under the rules of lint, with a stricter verdict, so lint is not run a second time.
-ingest-test: setup typecheck format-check report test ## every test, the type check, the formatter's check, and the linter as `report` runs it
+# The checks run beside the tests, which mostly wait. report lints everything under the rules of lint, with a stricter
+# verdict, so lint is not run a second time.
+ingest-test: setup postgres ## every test, the type check, the formatter's check, and the linter as `report` runs it
+	@$(MAKE) --no-print-directory -j2 test checks
+
+checks: typecheck format-check report
 
 test: setup postgres ## the tests alone; TESTS='test/http/*.test.ts' narrows them
-	$(NODE) --import tsx --enable-source-maps --test --test-concurrency=2 --test-timeout=180000 \
+	$(NODE) --import tsx --enable-source-maps --test --test-concurrency=$(CONCURRENCY) --test-timeout=180000 \
 	  --test-reporter=./test/support/reporter.ts $(TESTS)
 
 campaign: setup postgres ## faults at random under load, after the broken builds it must catch; CAMPAIGN_ROUNDS, CAMPAIGN_WAREHOUSE, CAMPAIGN_SEED

@@ -7,7 +7,7 @@ import type { Key } from '../lib/process/settings.ts';
 import { byteConnection } from '../lib/redis/client.ts';
 import { PartitionsDiffer, type QueueRefusal } from '../lib/redis/errors.ts';
 import { clusterRefusal } from '../lib/redis/queue-identity.ts';
-import { serverName } from '../lib/redis/server-info.ts';
+import { serverInfo, serverName } from '../lib/redis/server-info.ts';
 import { queuePartitions, type QueuePartition } from '../lib/redis/open-queue.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
@@ -57,7 +57,8 @@ async function inspectPartition(
       await new Promise((resolve) => setTimeout(resolve, 25));
     }
     const events = await connection.send(['XLEN', part.stream]);
-    return { server: await serverName(connection), events: events.integer() };
+    const server = serverName(await serverInfo(connection, 'server'));
+    return { server, events: events.integer() };
   } catch (cause) {
     if (cause instanceof StartFailure) throw cause;
     const refusal = clusterRefusal(cause);

@@ -15,7 +15,8 @@ import { QueueFailed } from '../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../lib/ingest/warehouse-admin.ts';
 import { processEnvironment } from '../lib/process/env.ts';
 import { configurationFailure, EXIT, StartFailure, version } from '../lib/process/program.ts';
-import { StreamAdmin } from '../lib/redis/stream-admin.ts';
+import { PartitionsDiffer } from '../lib/redis/errors.ts';
+import { PartitionedAdmin } from '../lib/redis/partitioned-admin.ts';
 import { quietLog } from './check-connect.ts';
 import { openWarehouseAdmin } from './warehouse-adapter.ts';
 
@@ -36,7 +37,7 @@ async function main(): Promise<number> {
   const { config, report } = readAdminConfig(processEnvironment(), line.command.kind !== 'size');
   for (const warning of report.warnings) complain(`warning: ${warning}`);
   if (config === undefined) throw configurationFailure(report);
-  const queue = new StreamAdmin({ uri: config.queueUri, log: quietLog });
+  const queue = new PartitionedAdmin({ uris: config.queueUris, partitions: config.queuePartitions, log: quietLog });
   const warehouse = openWarehouseAdmin(config.warehouseUri ?? '');
   try {
     return await run(line.command, session(line, queue, warehouse));
@@ -104,7 +105,7 @@ async function watch(now: Session): Promise<number> {
 }
 
 function exitCodeOf(cause: unknown): number {
-  if (cause instanceof QueueFailed) return EXIT.queue;
+  if (cause instanceof QueueFailed) return cause.cause instanceof PartitionsDiffer ? EXIT.configuration : EXIT.queue;
   if (cause instanceof WarehouseFailed) return EXIT.warehouse;
   if (cause instanceof StartFailure) return cause.exitCode;
   return cause instanceof UsageError ? EXIT.configuration : NOT_DONE;

@@ -1,8 +1,12 @@
 // The configuration of ingest-admin: the same keys as the other programs.
 import { Settings, type EnvReport, type Environment } from '../process/env.ts';
+import { checkQueueUris } from '../process/queue-uri.ts';
 
 export interface AdminConfig {
-  readonly queueUri: string;
+  /** The queues: one, both behind a dispatcher, and the one before while a queue moves. */
+  readonly queueUris: readonly string[];
+  /** Of a queue on a Redis Cluster. */
+  readonly queuePartitions: number;
   /** Undefined only for a command that needs none. */
   readonly warehouseUri: string | undefined;
 }
@@ -17,17 +21,21 @@ export function readAdminConfig(
 } {
   const settings = new Settings(environment, 'admin');
   const queueUri = settings.get('INGEST_QUEUE_URI');
-  // Anything else would be read as the one stream of the first server named, and an event that is elsewhere would be left as it is.
-  if (queueUri !== undefined && !/^rediss?:/.test(queueUri))
+  const previousUri = settings.get('INGEST_QUEUE_PREVIOUS_URI');
+  if (queueUri !== undefined && /(^| )dispatchers?:/.test(queueUri))
     settings.problem(
       'INGEST_QUEUE_URI',
-      'expected redis:// or rediss://, one server: a dispatcher, a Redis Cluster and Sentinel are not looked through',
+      'expected the queues themselves, as the consumers have them, separated by blanks: a dispatcher is not looked through',
       queueUri,
     );
+  checkQueueUris(settings, { INGEST_QUEUE_URI: (queueUri ?? '').split(' ') });
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
   if (needsWarehouse && !settings.given('INGEST_WAREHOUSE_URI') && !settings.given('INGEST_WAREHOUSE_URI', '_FILE'))
     settings.problem('INGEST_WAREHOUSE_URI', 'is required by this command');
   const report = settings.report();
   const complete = report.problems.length === 0 && queueUri !== undefined;
-  return { config: complete ? Object.freeze({ queueUri, warehouseUri }) : undefined, report };
+  if (!complete) return { config: undefined, report };
+  const queueUris = [...queueUri.split(' '), ...(previousUri === undefined ? [] : [previousUri])];
+  const queuePartitions = settings.get('INGEST_QUEUE_PARTITIONS');
+  return { config: Object.freeze({ queueUris, queuePartitions, warehouseUri }), report };
 }

@@ -19,7 +19,7 @@ export async function known({ queue, warehouse }: Session, id: string): Promise<
     warehouse.landed(id),
     warehouse.quarantineOf(id),
   ]);
-  const [state] = queued === undefined ? [] : await queue.states([queued.entry]);
+  const [state] = queued === undefined ? [] : await queue.states([queued]);
   return { queued, state, landed, quarantined };
 }
 

@@ -22,6 +22,8 @@ const POLL_MS = 50;
 /** How long to wait for a consumer where none gives a sign of life. */
 const NO_CONSUMER_MS = 10_000;
 
+const NOWHERE = { source: '', entry: '' };
+
 const NOT_REPLAYED: ReadonlySet<string> = new Set(['dropped_by_queue', 'invalid_entry']);
 
 /** Names of rows, by what became of them. */
@@ -122,7 +124,7 @@ class Replaying {
   async #settle(): Promise<void> {
     const before = this.waiting.size;
     const there = await this.#landed();
-    const states = await this.#session.queue.states(there.map((name) => this.waiting.get(name)?.entry ?? ''));
+    const states = await this.#session.queue.states(there.map((name) => this.waiting.get(name) ?? NOWHERE));
     const ended = there.filter((_, at) => states[at] === 'done' || states[at] === 'gone');
     if (ended.length > 0) {
       // A row that went between both looks has landed.

@@ -1,7 +1,7 @@
 // `status`: how much the queue holds and how far landing is, as one look, for people or for programs.
 //
 // What is away is told in its place, and the rest is shown all the same.
-import { QueueFailed, type PartitionStatus, type QueueStatus } from '../ingest/queue-admin.ts';
+import { QueueFailed, type PartitionStatus, type QueueStatus, type ServerStatus } from '../ingest/queue-admin.ts';
 import { WarehouseFailed, type WarehouseCounts } from '../ingest/warehouse-admin.ts';
 import type { Session } from './session.ts';
 import { bytesText, counted, countText, durationText, printable, table, timeText } from './text.ts';
@@ -27,9 +27,10 @@ export async function look({ queue, warehouse }: Pick<Session, 'queue' | 'wareho
   return { atMs: Date.now(), queue: queueLook, warehouse: warehouseLook };
 }
 
-/** What is away; the queue before the warehouse. */
+/** What is away, also in part; the queue before the warehouse. */
 export function failureOf({ queue, warehouse }: Look): QueueFailed | WarehouseFailed | undefined {
   if (queue instanceof QueueFailed) return queue;
+  if (queue.away.length > 0) return new QueueFailed(queue.away.join('; '));
   return warehouse instanceof WarehouseFailed ? warehouse : undefined;
 }
 
@@ -65,9 +66,10 @@ export function lookLine({ atMs, queue, warehouse }: Look): string {
       `events=${sum(({ events }) => events)}`,
       `unread=${sum(({ unread }) => unread)}`,
       `pending=${sum(({ pending }) => pending)}`,
-      `oldest=${(Math.max(...partitions.map((one) => one.oldestUnlandedMs)) / 1_000).toFixed(1)}s`,
+      `oldest=${(Math.max(0, ...partitions.map((one) => one.oldestUnlandedMs)) / 1_000).toFixed(1)}s`,
       `replicas=${living(queue)}`,
-      `memory=${queue.memoryBytes ?? 'unknown'}`,
+      `memory=${memoryOf(queue) ?? 'unknown'}`,
+      ...(queue.away.length > 0 ? [`away=${queue.away.length}`] : []),
     );
   }
   if (warehouse instanceof WarehouseFailed) fields.push('warehouse=away');
@@ -80,19 +82,24 @@ export function lookLine({ atMs, queue, warehouse }: Look): string {
 
 const away = (cause: Error): string => `  away: ${cause.message}`;
 
+/** What all servers have in memory together; undefined where one does not tell. */
+function memoryOf({ servers }: QueueStatus): number | undefined {
+  const known = servers.flatMap(({ memoryBytes }) => (memoryBytes === undefined ? [] : [memoryBytes]));
+  return known.length < servers.length ? undefined : known.reduce((sum, bytes) => sum + bytes, 0);
+}
+
 function living({ partitions }: QueueStatus): number {
   const names = partitions.flatMap(({ replicas }) => replicas.filter(({ signMs }) => signMs !== undefined));
   return new Set(names.map(({ name }) => name)).size;
 }
 
 function queueLines(status: QueueStatus): string[] {
-  const { server, memoryBytes, memoryLimitBytes, faults, partitions } = status;
-  const limit = memoryLimitBytes === undefined || memoryLimitBytes === 0 ? '' : ` of ${bytesText(memoryLimitBytes)}`;
-  const lines = [`  ${server}, ${bytesText(memoryBytes)}${limit} of memory in use`];
-  for (const fault of faults) lines.push(`  warning: ${fault}`);
+  const { servers, partitions } = status;
+  const lines = servers.flatMap((server) => serverLines(server, servers.length > 1));
+  for (const reason of status.away) lines.push(`  away: ${reason}`);
   const head = ['partition', 'events', 'memory', 'unread', 'pending', 'oldest unlanded'];
   const rows = partitions.map((one) => [
-    one.stream,
+    one.name,
     countText(one.events),
     bytesText(one.memoryBytes),
     countText(one.unread),
@@ -100,12 +107,12 @@ function queueLines(status: QueueStatus): string[] {
     one.unread + one.pending === 0 ? '-' : durationText(one.oldestUnlandedMs),
   ]);
   lines.push('', ...table([head, ...rows], [1, 2, 3, 4, 5]).map((line) => `  ${line}`));
-  const replicas = partitions.flatMap(({ stream, replicas: some }) => some.map((one) => ({ stream, ...one })));
+  const replicas = partitions.flatMap(({ name, replicas: some }) => some.map((one) => ({ partition: name, ...one })));
   if (living(status) === 0) lines.push('', '  no consumer gives a sign of life');
   if (replicas.length > 0) {
-    const shown = replicas.map(({ stream, name, holds, signMs }) => [
+    const shown = replicas.map(({ partition, name, holds, signMs }) => [
       printable(name),
-      stream,
+      partition,
       countText(holds),
       signMs === undefined ? 'none any more' : `${durationText(signMs)} ago`,
     ]);
@@ -115,6 +122,19 @@ function queueLines(status: QueueStatus): string[] {
     );
   }
   return lines;
+}
+
+/** `many`: which partitions it holds is said too. */
+function serverLines(
+  { name, partitions, memoryBytes, memoryLimitBytes, faults }: ServerStatus,
+  many: boolean,
+): string[] {
+  const limit = memoryLimitBytes === undefined || memoryLimitBytes === 0 ? '' : ` of ${bytesText(memoryLimitBytes)}`;
+  const place = many ? ` with ${partitions.join(', ')}` : '';
+  return [
+    `  ${name}${place}, ${bytesText(memoryBytes)}${limit} of memory in use`,
+    ...faults.map((fault) => `  warning: ${fault}`),
+  ];
 }
 
 function warehouseLines({ events, estimated, quarantine }: WarehouseCounts): string[] {

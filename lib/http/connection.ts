@@ -33,6 +33,8 @@ export interface ConnectionHost<T> {
   /** Calls `flush` at the end of this turn of the event loop. */
   wake(connection: Connection<T>): void;
   request(connection: Connection<T>, request: HttpRequest): void;
+  /** See Wire. */
+  mayReadOn(): boolean;
   /** The whole response to a request whose head could not be read. */
   protocolFault(fault: ProtocolFault): string;
   /** A producer's request has been seen on it. */
@@ -141,6 +143,10 @@ export class Connection<T> implements Wire {
   request(request: HttpRequest): void {
     this.#idleSinceMs = undefined;
     this.#host.request(this, request);
+  }
+
+  mayReadOn(): boolean {
+    return this.#host.mayReadOn();
   }
 
   write(text: string | Buffer, encoding: BufferEncoding, done?: () => void): void {

@@ -7,7 +7,7 @@ import { createServer, type SecureContextOptions, type Server, type TLSSocket } 
 import { constants, randomBytes } from 'node:crypto';
 import { ConnectionRoom, type RoomLimits } from './connection-room.ts';
 import { Connection, type ConnectionHost } from './connection.ts';
-import type { TimeLimits } from './limits.ts';
+import { ANSWERED_A_TURN_MAX, type TimeLimits } from './limits.ts';
 import { handshakeReason } from './node/faults.ts';
 import { HandOver } from './node/hand-over.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
@@ -61,6 +61,8 @@ export class HttpsServer<T> {
   readonly #host: ConnectionHost<T>;
   /** Those with something to do at the end of this turn of the event loop. */
   #awake: Connection<T>[] = [];
+  /** How many requests were answered at once in this turn. */
+  #answeredNow = 0;
   /** Each with the TCP connection below it. */
   readonly #connections = new Map<Connection<T>, Socket | undefined>();
   readonly #sockets = new Map<string, Socket>();
@@ -83,6 +85,7 @@ export class HttpsServer<T> {
         if (this.#awake.push(connection) === 1) setImmediate(this.#flush);
       },
       request: (connection, request) => handlers.request(connection, request),
+      mayReadOn: () => (this.#answeredNow += 1) < ANSWERED_A_TURN_MAX,
       protocolFault: (fault) => handlers.protocolFault(fault),
       readsPlain: limits.httpReader === 'own',
       known: (connection) => {
@@ -102,7 +105,8 @@ export class HttpsServer<T> {
       handshakeTimeout: limits.handshakeTimeoutMs,
       noDelay: true,
     });
-    this.#room = new ConnectionRoom(limits);
+    // Below TLS: the handshake was answered, so its whole ClientHello has come.
+    this.#room = new ConnectionRoom(limits, ({ bytesWritten }) => bytesWritten > 0);
     this.#listen();
   }
 
@@ -160,7 +164,7 @@ export class HttpsServer<T> {
     const server = this.#server;
     server.on('connection', (socket: Socket) => {
       const end = remoteEnd(socket);
-      const goes = this.#room.enter(socket, socket.remoteAddress ?? '');
+      const goes = this.#room.enter(socket, socket.remoteAddress ?? '', performance.now());
       if (goes !== undefined) this.#makeGo(goes);
       if (goes === socket) return;
       this.#sockets.set(end, socket);
@@ -203,6 +207,7 @@ export class HttpsServer<T> {
   readonly #flush = (): void => {
     const awake = this.#awake;
     this.#awake = [];
+    this.#answeredNow = 0;
     for (const connection of awake) connection.flush();
   };
 
@@ -211,6 +216,7 @@ export class HttpsServer<T> {
   #check(): void {
     const now = performance.now();
     for (const connection of this.#connections.keys()) connection.check(now, this.#limits);
+    for (const socket of this.#room.slowOnes(now)) this.#makeGo(socket);
   }
 }
 

@@ -22,6 +22,8 @@ export interface Wire {
   wake(): void;
   /** A request has come. */
   request(request: HttpRequest): void;
+  /** A request was answered at once. False: another one is to be read in a later turn of the event loop only. */
+  mayReadOn(): boolean;
   /** `done` is called as soon as more may be written. */
   write(text: string | Buffer, encoding: BufferEncoding, done?: () => void): void;
   /** Nothing more is to be fed before `resume`. */

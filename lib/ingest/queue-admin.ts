@@ -3,6 +3,8 @@
 //
 // Every method rejects with QueueFailed where the queue is away or refuses; the same call again is then safe.
 
+import type { EntryName } from './queue.ts';
+
 /** The queue did not answer, or refused. The message is for people and holds no secret. */
 export class QueueFailed extends Error {
   override readonly name = 'QueueFailed';
@@ -18,6 +20,8 @@ export interface Replica {
 }
 
 export interface PartitionStatus {
+  /** The stream's, and where there are several queues its queue's. */
+  readonly name: string;
   readonly stream: string;
   readonly events: number;
   /** Of the stream and its id index, as the server estimates it; undefined where it does not tell. */
@@ -29,21 +33,28 @@ export interface PartitionStatus {
   readonly replicas: readonly Replica[];
 }
 
-export interface QueueStatus {
-  /** Name and version of the server. */
-  readonly server: string;
+export interface ServerStatus {
+  /** Name and version. */
+  readonly name: string;
+  /** Names of the partitions that it holds. */
+  readonly partitions: readonly string[];
   readonly memoryBytes: number | undefined;
   /** 0: it has no limit of its own. */
   readonly memoryLimitBytes: number | undefined;
   /** Why accepted events may get lost with the server, in words. */
   readonly faults: readonly string[];
+}
+
+export interface QueueStatus {
+  readonly servers: readonly ServerStatus[];
   readonly partitions: readonly PartitionStatus[];
+  /** Why each of the other partitions does not answer. */
+  readonly away: readonly string[];
 }
 
 /** An entry as it stands on the queue. */
-export interface QueuedCopy {
+export interface QueuedCopy extends EntryName {
   readonly stream: string;
-  readonly entry: string;
   /** Of its event; undefined where the entry holds none. */
   readonly id: string | undefined;
   readonly producer: string | undefined;
@@ -65,8 +76,7 @@ export interface Replay {
 }
 
 /** The entry that replays a row; `fresh` where this call put it there. */
-export interface Replayed {
-  readonly entry: string;
+export interface Replayed extends EntryName {
   readonly fresh: boolean;
 }
 
@@ -89,17 +99,18 @@ export interface MeasuredSize {
 }
 
 export interface QueueAdmin {
-  /** Where entries stand, for messages: the server's masked URI. */
+  /** Where entries stand, for messages: the masked URI, or several. */
   readonly place: string;
+  /** Rejects where no partition answers. */
   status(): Promise<QueueStatus>;
   /** The entry that the id index names, of any producer. */
   find(id: string): Promise<QueuedCopy | undefined>;
   /**
-   * Puts entries on the queue past the id index, in one atomic step. A row whose last replay is still on its way is not put there
+   * Puts entries on the queue past the id index, those of one partition in one atomic step. A row whose last replay is still on its way is not put there
    * again; nor is one whose last replay was acknowledged, unless `again`: its row may be gone by now.
    */
   replay(rows: readonly Replay[], again: boolean): Promise<readonly Replayed[]>;
-  states(entries: readonly string[]): Promise<readonly EntryState[]>;
+  states(entries: readonly EntryName[]): Promise<readonly EntryState[]>;
   /** How many replicas give signs of life. */
   replicasAlive(): Promise<number>;
   /**

@@ -37,8 +37,8 @@ export const SETTINGS = Object.freeze({
     BOTH_ENDS,
     [...REDIS, 'dispatcher:', 'dispatchers:'],
     BOTH_ENDS,
-    'the queue: `redis://[user:password@]host:port[/db]`, `redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]` or `redis+cluster://[user:password@]h1:p1,h2:p2`; `rediss` in place of `redis`: over TLS. A gateway may have `dispatcher://[user:password@]host[:port]` or `dispatchers://` (mutual TLS) instead; a consumer may have several queues, separated by blanks',
-    CONSUMER,
+    'the queue: `redis://[user:password@]host:port[/db]`, `redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]` or `redis+cluster://[user:password@]h1:p1,h2:p2`; `rediss` in place of `redis`: over TLS. A gateway may have `dispatcher://[user:password@]host[:port]` or `dispatchers://` (mutual TLS) instead; a consumer and ingest-admin may have several queues, separated by blanks',
+    ['consumer', 'admin'],
   ),
   INGEST_QUEUE_PARTITIONS: integer(
     [...BOTH_ENDS, 'dispatcher'],
@@ -152,7 +152,7 @@ export const SETTINGS = Object.freeze({
     2_500,
     [0, 1_000_000],
     '',
-    "of those, from one address, that have finished the handshake and not brought a producer's request; the default is a quarter of `INGEST_CONNECTIONS_MAX`; 0: no limit, for a gateway behind a balancer",
+    "of those, from one address, that have not brought a producer's request; they count when the handshake is done, or has taken a second. The default is a quarter of `INGEST_CONNECTIONS_MAX`; 0: no limit, for a gateway behind a balancer",
   ),
   INGEST_HTTP_READER: choice(
     GATEWAY,

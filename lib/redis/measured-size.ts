@@ -19,13 +19,17 @@ interface MeasuredEvent {
   readonly body: Buffer;
 }
 
-/** `field`: that of the queue beside which it measures. */
+/** The name of a stream of its own, for one measurement. */
+export const measuredStream = (): string => `ingest-size-${randomUUID()}`;
+
+/** `server` is where `stream` stands; `field` is that of the queue beside which it measures. */
 export async function measuredSize(
   server: Sender<Reply>,
+  stream: string,
   field: IndexField,
   events: AsyncIterable<MeasuredEvent>,
 ): Promise<MeasuredSize> {
-  const queue = new MeasuredQueue(server, field);
+  const queue = new MeasuredQueue(server, stream, field);
   try {
     let batch: MeasuredEvent[] = [];
     for await (const event of events) {
@@ -45,14 +49,16 @@ export async function measuredSize(
 class MeasuredQueue {
   readonly #server: Sender<Reply>;
   readonly #field: IndexField;
-  readonly #stream = `ingest-size-${randomUUID()}`;
-  readonly #ids = `{${this.#stream}}:ids`;
+  readonly #stream: string;
+  readonly #ids: string;
   readonly #script = new Script('accept.lua', 'entry-name.lua');
   #events = 0;
   #bodyBytes = 0;
 
-  constructor(server: Sender<Reply>, field: IndexField) {
+  constructor(server: Sender<Reply>, stream: string, field: IndexField) {
     this.#server = server;
+    this.#stream = stream;
+    this.#ids = `{${stream}}:ids`;
     this.#field = field;
   }
 

@@ -10,7 +10,10 @@ const lag = new Script('lag.lua');
 
 type Fields = Readonly<Record<string, RedisValue>>;
 
-export async function partitionStatus(server: Sender<RedisValue>, stream: string): Promise<PartitionStatus> {
+export async function partitionStatus(
+  server: Sender<RedisValue>,
+  stream: string,
+): Promise<Omit<PartitionStatus, 'name'>> {
   const lagCommand = lag.command(stream);
   lagCommand.push(GROUP);
   const [events, pending, replicas, memoryBytes, behind] = await Promise.all([

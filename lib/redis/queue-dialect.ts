@@ -11,6 +11,7 @@ import { FORMAT_VERSION, type QueueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import { assertRights } from './rights.ts';
 import { Script, type Sender } from './script.ts';
+import { costlySettings } from './stream-memory.ts';
 import type { Log } from '../process/log.ts';
 
 /** A command that is begun here, and completed by whoever has the arguments. */
@@ -51,6 +52,7 @@ export function streamDialect(
 ): QueueDialect {
   const { stream, retentionMs, durability, log, identify, replicas } = options;
   let format = FORMAT_VERSION;
+  let costsTold = false;
   const [plain, wide] = [String(retentionMs), `${retentionMs} notes`];
   const call = (script: Script, sender: Sender<Reply>) => ({
     begin: (isWide = false) => {
@@ -71,6 +73,10 @@ export function streamDialect(
       if (faults.length > 0 && durability === 'require')
         throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
       for (const fault of faults) log.warn({ fault }, 'the queue may lose accepted events');
+      if (costsTold) return;
+      for (const setting of await costlySettings(server))
+        log.warn({ setting }, 'the queue takes more memory than it must');
+      costsTold = true;
     },
   };
 }

@@ -1,9 +1,9 @@
 // What a Redis server says of itself.
-import type { RedisConnection } from './client.ts';
 import type { Reply } from './reply.ts';
+import type { Sender } from './script.ts';
 
 /** The fields of a section of INFO; none where the server does not tell (managed ones). */
-export async function serverInfo(connection: RedisConnection<Reply>, section: string): Promise<Map<string, string>> {
+export async function serverInfo(connection: Sender<Reply>, section: string): Promise<Map<string, string>> {
   const text = await connection.send(['INFO', section]).then(
     (reply) => reply.bytes().toString('utf8'),
     () => '',
@@ -16,9 +16,8 @@ export async function serverInfo(connection: RedisConnection<Reply>, section: st
   return fields;
 }
 
-/** Its name and version, e.g. `Redis 7.0.15`. */
-export async function serverName(connection: RedisConnection<Reply>): Promise<string> {
-  const server = await serverInfo(connection, 'server');
+/** Its name and version, e.g. `Redis 7.0.15`, by its section `server`. */
+export function serverName(server: ReadonlyMap<string, string>): string {
   const valkey = server.get('valkey_version');
   return valkey === undefined ? `Redis ${server.get('redis_version') ?? 'of an unknown version'}` : `Valkey ${valkey}`;
 }

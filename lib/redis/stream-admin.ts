@@ -1,231 +1,191 @@
-// The queue as ingest-admin sees it, on Redis Streams: one connection, opened for one command of an operator.
-//
-// Streams are a list, in the order of partitions; today it has one. What concerns one event goes to its stream, what concerns
-// the queue goes through all of them.
+// One stream of the queue as ingest-admin sees it: a partition, or all of a queue that has one.
 import { namesIn } from '../ingest/erased.ts';
-import {
-  QueueFailed,
-  type EntryState,
-  type Erasure,
-  type MeasuredSize,
-  type QueueAdmin,
-  type QueuedCopy,
-  type QueueStatus,
-  type Replay,
-  type Replayed,
-} from '../ingest/queue-admin.ts';
+import type { EntryState, Erasure, PartitionStatus, QueuedCopy, Replay, ServerStatus } from '../ingest/queue-admin.ts';
 import { REPLICA_LEASE_MS } from '../ingest/queue.ts';
-import type { Log } from '../process/log.ts';
-import { maskedUri } from '../process/masked-uri.ts';
-import { byteConnection, type RedisConnection } from './client.ts';
-import { withTimeout } from './deadline.ts';
+import { AdminConnection, type AdminConnectionOptions } from './admin-connection.ts';
+import type { Server } from './client.ts';
 import { deliveriesOf } from './deliveries.ts';
 import { durabilityFaults } from './durability.ts';
-import { RedisError } from './errors.ts';
-import { INDEX_FIELD } from './id-index.ts';
-import { measuredSize } from './measured-size.ts';
+import { INDEX_FIELD, type IndexField } from './id-index.ts';
 import { partitionStatus } from './partition-status.ts';
-import { clusterRefusal, FORMAT_VERSION, queueIdentity, type QueueIdentity } from './queue-identity.ts';
-import type { RedisValue, Reply } from './reply.ts';
+import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
+import type { Reply } from './reply.ts';
 import { Script, type Argument } from './script.ts';
 import { serverInfo, serverName } from './server-info.ts';
 import { GROUP, STREAM } from './stream-names.ts';
 import { UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
 
-const CONNECT_MS = 5_000;
-const ANSWER_TIMEOUT_MS = 10_000;
-const LOOK_MS = 25;
 /** Bytes of bodies that one call of scan.lua should look at: Redis does nothing else meanwhile. */
 const SCAN_BYTES = 4 << 20;
 const SCAN_ENTRIES_FIRST = 16;
 const SCAN_ENTRIES_MAX = 1_000;
 
-export interface StreamAdminOptions {
-  readonly uri: string;
-  readonly log: Log;
-  readonly streams?: readonly string[];
+const SCRIPTS = {
+  replay: new Script('replay.lua', 'entry-state.lua'),
+  states: new Script('states.lua', 'entry-state.lua'),
+  scan: new Script('scan.lua'),
+  erase: new Script('erase.lua', 'entry-state.lua', 'entry-name.lua'),
+  locate: new Script('locate.lua', 'entry-name.lua'),
+};
+
+export interface StreamAdminOptions extends Omit<AdminConnectionOptions, 'inspect'> {
+  readonly stream?: string;
+  /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
+  readonly identify?: (server: Server) => Promise<QueueIdentity>;
 }
 
-export class StreamAdmin implements QueueAdmin {
-  readonly place: string;
-  readonly #streams: readonly string[];
-  readonly #connection: RedisConnection<Reply>;
-  readonly #replay = new Script('replay.lua', 'entry-state.lua');
-  readonly #states = new Script('states.lua', 'entry-state.lua');
-  readonly #scan = new Script('scan.lua');
-  readonly #erase = new Script('erase.lua', 'entry-state.lua', 'entry-name.lua');
-  readonly #locate = new Script('locate.lua', 'entry-name.lua');
-  #identity: QueueIdentity | undefined;
-  #opening: Promise<void> | undefined;
+/** What one entry of a replay became on its stream. */
+export interface StreamReplayed {
+  readonly entry: string;
+  readonly fresh: boolean;
+}
 
-  constructor({ uri, log, streams = [STREAM] }: StreamAdminOptions) {
-    this.place = maskedUri(uri);
-    this.#streams = streams;
-    this.#connection = byteConnection({ uri, name: 'ingest-admin', log });
-    this.#connection.inspect = async (server) => {
-      this.#identity = await queueIdentity(server, this.#stream());
+export class StreamAdmin {
+  readonly name: string;
+  readonly #stream: string;
+  readonly #connection: AdminConnection;
+  #identity: QueueIdentity | undefined;
+
+  constructor({ stream = STREAM, identify, ...options }: StreamAdminOptions) {
+    this.name = options.name ?? stream;
+    this.#stream = stream;
+    const inspect = async (server: Server): Promise<void> => {
+      this.#identity = await (identify === undefined ? queueIdentity(server, stream) : identify(server));
     };
+    this.#connection = new AdminConnection({ ...options, inspect });
   }
 
-  async status(): Promise<QueueStatus> {
+  /** See Delivery.source; of the queue as it is now. */
+  source(): Promise<string> {
+    return this.#telling(() => Promise.resolve(this.#source));
+  }
+
+  /** How the queue's id index has an id. */
+  field(): Promise<IndexField> {
+    return this.#telling(() => Promise.resolve(this.#field));
+  }
+
+  /** The partition, and the server that it stands on; `run` tells servers apart. */
+  status(): Promise<{ readonly partition: PartitionStatus; readonly server: ServerStatus; readonly run: string }> {
     return this.#telling(async () => {
       const server = this.#connection;
-      const memory = await serverInfo(server, 'memory');
+      const [memory, about] = [await serverInfo(server, 'memory'), await serverInfo(server, 'server')];
       const bytes = (name: string): number | undefined => (memory.has(name) ? Number(memory.get(name)) : undefined);
-      const send = (command: readonly Argument[]): Promise<RedisValue> => this.#value(command);
+      const send = (command: readonly Argument[]) => server.value(command);
       return {
-        server: await serverName(server),
-        memoryBytes: bytes('used_memory'),
-        memoryLimitBytes: bytes('maxmemory'),
-        faults: await durabilityFaults(server.values),
-        partitions: await Promise.all(this.#streams.map((stream) => partitionStatus({ send }, stream))),
+        run: about.get('run_id') ?? this.name,
+        server: {
+          name: serverName(about),
+          partitions: [this.name],
+          memoryBytes: bytes('used_memory'),
+          memoryLimitBytes: bytes('maxmemory'),
+          faults: await durabilityFaults(server.values),
+        },
+        partition: { name: this.name, ...(await partitionStatus({ send }, this.#stream)) },
       };
     });
   }
 
   find(id: string): Promise<QueuedCopy | undefined> {
     return this.#telling(async () => {
-      const stream = this.#stream();
-      const command = this.#locate.command(stream);
-      command.push(this.#field(id));
-      const reply = await this.#run(this.#locate, command);
-      return copiesOf(reply, stream).find((copy) => copy.id === id);
+      const reply = await this.#run(SCRIPTS.locate, [this.#field(id)]);
+      return this.#copiesOf(reply).find((copy) => copy.id === id);
     });
   }
 
-  replay(rows: readonly Replay[], again: boolean): Promise<readonly Replayed[]> {
+  replay(rows: readonly Replay[], again: boolean): Promise<readonly StreamReplayed[]> {
     return this.#telling(async () => {
-      const command: Argument[] = this.#replay.command(this.#stream());
-      command.push(GROUP, String(UNLANDED_HOURS_MAX * 3_600_000), again ? '1' : '0');
+      const args: Argument[] = [GROUP, String(UNLANDED_HOURS_MAX * 3_600_000), again ? '1' : '0'];
       for (const { replayOf, id, traceparent, producer, body, acceptedAtMs } of rows) {
         const idNote = id === undefined || id === namesIn(body).id ? '' : `id\n${id}\n`;
         const trace = traceparent === undefined ? '' : `traceparent\n${traceparent}\n`;
-        command.push(replayOf, producer, body, String(acceptedAtMs), idNote + trace);
+        args.push(replayOf, producer, body, String(acceptedAtMs), idNote + trace);
       }
-      const reply = (await this.#run(this.#replay, command)).value() as readonly (string | number)[];
+      const reply = (await this.#run(SCRIPTS.replay, args)).value() as readonly (string | number)[];
       return rows.map((_, at) => ({ entry: String(reply[2 * at]), fresh: reply[2 * at + 1] === 1 }));
     });
   }
 
   states(entries: readonly string[]): Promise<readonly EntryState[]> {
-    return this.#telling(async () => {
-      const command = this.#states.command(this.#stream());
-      command.push(GROUP, ...entries);
-      return (await this.#run(this.#states, command)).value() as readonly EntryState[];
-    });
+    return this.#telling(
+      async () => (await this.#run(SCRIPTS.states, [GROUP, ...entries])).value() as readonly EntryState[],
+    );
   }
 
   replicasAlive(): Promise<number> {
     return this.#telling(async () => {
-      const [seconds] = (await this.#value(['TIME'])) as readonly string[];
+      const [seconds] = (await this.#connection.value(['TIME'])) as readonly string[];
       const since = (Number(seconds) * 1_000 - REPLICA_LEASE_MS).toString();
-      return (await this.#value(['ZCOUNT', `{${this.#stream()}}:replicas`, since, '+inf'])) as number;
+      return (await this.#connection.value(['ZCOUNT', `{${this.#stream}}:replicas`, since, '+inf'])) as number;
     });
   }
 
-  async *scan(id: string, onLooked: (looked: number, of: number) => void): AsyncGenerator<QueuedCopy> {
+  length(): Promise<number> {
+    return this.#telling(async () => (await this.#connection.value(['XLEN', this.#stream])) as number);
+  }
+
+  /** Reads the whole stream and gives every entry whose event has this id; `onLooked` is told how many entries each call looked at. */
+  async *scan(id: string, onLooked: (entries: number) => void): AsyncGenerator<QueuedCopy> {
     // A body that is this event's holds its id as it is, or written with \u escapes; and \ before what else may have one.
     const texts = [JSON.stringify(id).slice(1, -1), /["\\/]/.test(id) ? '\\' : '\\u'];
-    for (const stream of this.#streams) {
-      const of = await this.#telling(async () => (await this.#value(['XLEN', stream])) as number);
-      let looked = 0;
-      let count = SCAN_ENTRIES_FIRST;
-      for (let from: string | undefined = '-'; from !== undefined;) {
-        const command: string[] = this.#scan.command(stream);
-        command.push(from, String(count), id, ...texts);
-        const page = await this.#telling(async () => {
-          const reply = await this.#run(this.#scan, command);
-          reply.array();
-          const next = reply.isString ? reply.text() : void reply.array();
-          return { next, entries: reply.integer(), bytes: reply.integer(), copies: copiesOf(reply, stream) };
-        });
-        for (const copy of page.copies) if (copy.id === id) yield copy;
-        looked += page.entries;
-        onLooked(looked, Math.max(looked, of));
-        from = page.next;
-        const fitting = Math.floor((SCAN_BYTES * page.entries) / Math.max(1, page.bytes));
-        count = Math.max(1, Math.min(4 * count, fitting, SCAN_ENTRIES_MAX));
-      }
+    let count = SCAN_ENTRIES_FIRST;
+    for (let from: string | undefined = '-'; from !== undefined;) {
+      const args = [from, String(count), id, ...texts];
+      const page = await this.#telling(async () => {
+        const reply = await this.#run(SCRIPTS.scan, args);
+        reply.array();
+        const next = reply.isString ? reply.text() : void reply.array();
+        return { next, entries: reply.integer(), bytes: reply.integer(), copies: this.#copiesOf(reply) };
+      });
+      for (const copy of page.copies) if (copy.id === id) yield copy;
+      onLooked(page.entries);
+      from = page.next;
+      const fitting = Math.floor((SCAN_BYTES * page.entries) / Math.max(1, page.bytes));
+      count = Math.max(1, Math.min(4 * count, fitting, SCAN_ENTRIES_MAX));
     }
   }
 
-  erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure> {
+  erase({ source, entry }: QueuedCopy, id: string, body: string): Promise<Erasure> {
     return this.#telling(async () => {
-      const command = this.#erase.command(copy.stream);
-      command.push(GROUP, copy.entry, body, this.#field(id), String(REPLICA_LEASE_MS));
-      command.push(`${this.#identity?.id}/${copy.stream}/${copy.entry}`);
-      return (await this.#run(this.#erase, command)).value() as Erasure;
+      const args = [GROUP, entry, body, this.#field(id), String(REPLICA_LEASE_MS), `${source}/${entry}`];
+      return (await this.#run(SCRIPTS.erase, args)).value() as Erasure;
     });
   }
 
-  measure(events: AsyncIterable<{ readonly id: string; readonly body: Buffer }>): Promise<MeasuredSize> {
-    return measuredSize({ send: (command) => this.#answer(command) }, (id) => this.#field(id), events);
+  close(): Promise<void> {
+    return this.#connection.close();
   }
 
-  async close(): Promise<void> {
-    await this.#connection.close();
+  get #source(): string {
+    return `${this.#identity?.id}/${this.#stream}`;
   }
 
-  /** The stream of an event; `id` will decide which, once there are several. */
-  #stream(): string {
-    return this.#streams[0] ?? STREAM;
+  get #field(): IndexField {
+    // Nothing is asked before the connection has been inspected.
+    if (this.#identity === undefined) throw new Error('the queue is not identified yet');
+    return INDEX_FIELD[this.#identity.format];
   }
 
-  #field(id: string): string {
-    return INDEX_FIELD[this.#identity?.format ?? FORMAT_VERSION](id);
+  #telling<T>(work: () => Promise<T>): Promise<T> {
+    return this.#connection.telling(work);
   }
 
-  async #value(command: readonly Argument[]): Promise<RedisValue> {
-    return (await withTimeout(this.#connection.send(command), ANSWER_TIMEOUT_MS)).value();
+  #run(script: Script, args: readonly Argument[]): Promise<Reply> {
+    return this.#connection.run(script, [...script.command(this.#stream), ...args]);
   }
 
-  /** One command of a caller that keeps to itself how its way goes. */
-  #answer(command: readonly Argument[]): Promise<Reply> {
-    return this.#telling(() => withTimeout(this.#connection.send(command), ANSWER_TIMEOUT_MS));
+  #copiesOf(reply: Reply): QueuedCopy[] {
+    return deliveriesOf(reply, this.#source).map(
+      ({ entry, source, producer, body, notes, acceptedAtMs, replayOf }) => ({
+        stream: this.#stream,
+        source,
+        entry,
+        id: notes.id ?? (body && namesIn(body).id),
+        producer,
+        acceptedAtMs,
+        body: body ?? Buffer.alloc(0),
+        replayOf,
+      }),
+    );
   }
-
-  #run(script: Script, command: readonly Argument[]): Promise<Reply> {
-    return withTimeout(script.run(this.#connection, command), ANSWER_TIMEOUT_MS);
-  }
-
-  /** Connects where that has not been done, does `work`, and tells what fails as a QueueFailed. */
-  async #telling<T>(work: () => Promise<T>): Promise<T> {
-    try {
-      await (this.#opening ??= this.#open());
-      return await work();
-    } catch (cause) {
-      if (cause instanceof QueueFailed) throw cause;
-      // A script's answer to an error reaches the caller as it is; NOSCRIPT is its sender's business.
-      if (cause instanceof RedisError && cause.code === 'NOSCRIPT') throw cause;
-      const refusal = clusterRefusal(cause);
-      throw new QueueFailed(refusal instanceof Error ? refusal.message : 'unknown error', { cause });
-    }
-  }
-
-  async #open(): Promise<void> {
-    let refused: Error | undefined;
-    this.#connection.onRefused = (refusal) => (refused = refusal);
-    this.#connection.open();
-    const deadline = performance.now() + CONNECT_MS;
-    while (!this.#connection.ready) {
-      if (refused !== undefined) throw refused;
-      if (performance.now() > deadline) {
-        this.#opening = undefined;
-        throw new Error(`the queue does not answer (${this.#connection.lastError})`);
-      }
-      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
-    }
-  }
-}
-
-function copiesOf(reply: Reply, stream: string): QueuedCopy[] {
-  return deliveriesOf(reply, stream).map(({ entry, producer, body, notes, acceptedAtMs, replayOf }) => ({
-    stream,
-    entry,
-    id: notes.id ?? (body && namesIn(body).id),
-    producer,
-    acceptedAtMs,
-    body: body ?? Buffer.alloc(0),
-    replayOf,
-  }));
 }

@@ -13,8 +13,12 @@ export interface Ended {
 export class Admin {
   readonly env: Readonly<Record<string, string>>;
 
-  constructor(redis: Pick<TestRedis, 'uri'>, store: Pick<WarehouseStore, 'uri'>) {
-    this.env = { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: store.uri };
+  constructor(
+    redis: Pick<TestRedis, 'uri'>,
+    store: Pick<WarehouseStore, 'uri'>,
+    more: Readonly<Record<string, string>> = {},
+  ) {
+    this.env = { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: store.uri, ...more };
   }
 
   start(...args: readonly string[]): Program {

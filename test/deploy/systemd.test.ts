@@ -10,17 +10,20 @@ const EXPOSURE_MAX = 2.5;
 const BIN = new URL('../../bin/', import.meta.url).pathname;
 const analyze = tool('systemd-analyze', 'systemd');
 
+/** Template units, and one that runs alone. */
+const UNITS = ['ingest-gateway@', 'ingest-consumer@', 'ingest-dispatcher'];
+
 /** The unit in a folder of its own, its program in place of the installed one (`verify` looks whether it can be started). */
 function unit(name: string): string {
   const folder = join(temporaryFolder(), 'units');
   mkdirSync(folder);
-  const path = join(folder, `${name}@.service`);
-  writeFileSync(path, deployFile(`systemd/${name}@.service`).replace('/usr/bin/ingest-', `${BIN}ingest-`));
+  const path = join(folder, `${name}.service`);
+  writeFileSync(path, deployFile(`systemd/${name}.service`).replace('/usr/bin/ingest-', `${BIN}ingest-`));
   return path;
 }
 
-for (const name of ['ingest-gateway', 'ingest-consumer']) {
-  describe(`the unit ${name}@`, () => {
+for (const name of UNITS) {
+  describe(`the unit ${name}`, () => {
     it('is verified without a word', () => {
       const path = unit(name).replace('@.', '@9470.');
       assert.deepEqual(ran(analyze, ['verify', '--man=no', path]), { status: 0, text: '' });

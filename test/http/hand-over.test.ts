@@ -32,6 +32,10 @@ class Recorder implements Wire {
     this.#onRequest(request);
   }
 
+  mayReadOn(): boolean {
+    return true;
+  }
+
   write(text: string | Buffer, _encoding: BufferEncoding, done?: () => void): void {
     this.written += text.toString();
     done?.();

@@ -116,7 +116,7 @@ export class PlainSide implements Side, PlainOwner {
       const head = this.#parser.next();
       if (head === 'more') break;
       if (head === 'not plain') this.#wire.prepareHandOver();
-      else this.#begin(head);
+      else if (this.#begin(head).answer !== undefined && !this.#wire.mayReadOn()) break;
     }
     if (!this.#parser.inHead) this.#headSinceMs = undefined;
     else this.#headSinceMs ??= performance.now();
@@ -124,7 +124,7 @@ export class PlainSide implements Side, PlainOwner {
     else this.#wire.resume();
   }
 
-  #begin(head: RequestHead): void {
+  #begin(head: RequestHead): PlainRequest {
     const announced = head.contentLength ?? 0;
     const body = announced === 0 ? undefined : this.#parser.wholeBody();
     const isWhole = announced === 0 || body !== undefined;
@@ -134,6 +134,7 @@ export class PlainSide implements Side, PlainOwner {
     this.#answers.add(request);
     this.#requests += 1;
     this.#wire.request(request);
+    return request;
   }
 
   #write(): void {

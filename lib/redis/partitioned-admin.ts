@@ -1,0 +1,183 @@
+// The queue as ingest-admin sees it: all partitions of all queues that it was given, a connection to each.
+//
+// What concerns one event goes to the partition of its id, in each queue: of several queues behind a dispatcher one has it. Erasing
+// reads every partition: replays, and entries of other hands, may stand in any.
+import {
+  QueueFailed,
+  type EntryState,
+  type Erasure,
+  type MeasuredSize,
+  type QueueAdmin,
+  type QueuedCopy,
+  type QueueStatus,
+  type Replay,
+  type Replayed,
+  type ServerStatus,
+} from '../ingest/queue-admin.ts';
+import { namesIn } from '../ingest/erased.ts';
+import { partitionOf } from '../ingest/partition.ts';
+import type { EntryName } from '../ingest/queue.ts';
+import type { Log } from '../process/log.ts';
+import { maskedUri } from '../process/masked-uri.ts';
+import { AdminConnection } from './admin-connection.ts';
+import { measuredSize, measuredStream } from './measured-size.ts';
+import { queuePartitions, streamPlace } from './open-queue.ts';
+import { StreamAdmin } from './stream-admin.ts';
+
+export interface PartitionedAdminOptions {
+  /** The queues; one at least. */
+  readonly uris: readonly string[];
+  /** Of a queue on a Redis Cluster. */
+  readonly partitions: number;
+  readonly log: Log;
+}
+
+export class PartitionedAdmin implements QueueAdmin {
+  readonly place: string;
+  readonly #options: PartitionedAdminOptions;
+  /** By queue, then by number. */
+  readonly #queues: readonly (readonly StreamAdmin[])[];
+  readonly #all: readonly StreamAdmin[];
+  #sources: Promise<ReadonlyMap<string, StreamAdmin>> | undefined;
+
+  constructor(options: PartitionedAdminOptions) {
+    const { uris, partitions, log } = options;
+    this.#options = options;
+    this.place = uris.map(maskedUri).join(' ');
+    this.#queues = uris.map((uri) => {
+      const parts = queuePartitions(uri, partitions);
+      return parts.map((part) => {
+        const name = uris.length > 1 ? `${part.stream} of ${maskedUri(uri)}` : part.stream;
+        return new StreamAdmin({ ...part, log, ...(uris.length + parts.length > 2 ? { name } : {}) });
+      });
+    });
+    this.#all = this.#queues.flat();
+  }
+
+  async status(): Promise<QueueStatus> {
+    const looks = await Promise.allSettled(this.#all.map((part) => part.status()));
+    const found = looks.flatMap((look) => (look.status === 'fulfilled' ? [look.value] : []));
+    const failures = looks.flatMap((look) => (look.status === 'rejected' ? [look.reason as unknown] : []));
+    const [first] = failures;
+    if (found.length === 0) throw first;
+    const servers = new Map<string, ServerStatus>();
+    for (const { run, server } of found) {
+      const same = servers.get(run);
+      servers.set(
+        run,
+        same === undefined ? server : { ...same, partitions: [...same.partitions, ...server.partitions] },
+      );
+    }
+    return {
+      servers: [...servers.values()],
+      partitions: found.map(({ partition }) => partition),
+      away: failures.map((cause) => (cause instanceof QueueFailed ? cause.message : String(cause))),
+    };
+  }
+
+  async find(id: string): Promise<QueuedCopy | undefined> {
+    const copies = await Promise.all(this.#queues.map((parts) => partOf(parts, id).find(id)));
+    return copies.find((copy) => copy !== undefined);
+  }
+
+  async replay(rows: readonly Replay[], again: boolean): Promise<readonly Replayed[]> {
+    const sources = await this.#bySource();
+    const parts = new Map<StreamAdmin, { readonly row: Replay; readonly at: number }[]>();
+    for (const [at, row] of rows.entries()) {
+      const part = sources.get(sourceOf(row.replayOf)) ?? this.#partOfRow(row);
+      const some = parts.get(part);
+      if (some === undefined) parts.set(part, [{ row, at }]);
+      else some.push({ row, at });
+    }
+    const replayed: Replayed[] = [];
+    for (const [part, some] of parts) {
+      const source = await part.source();
+      const entries = await part.replay(
+        some.map(({ row }) => row),
+        again,
+      );
+      for (const [index, entry] of entries.entries()) replayed[some[index]?.at ?? 0] = { source, ...entry };
+    }
+    return replayed;
+  }
+
+  async states(entries: readonly EntryName[]): Promise<readonly EntryState[]> {
+    const sources = await this.#bySource();
+    const states: EntryState[] = Array.from(entries, () => 'gone');
+    for (const [source, part] of sources) {
+      const mine = [...entries.entries()].filter(([, entry]) => entry.source === source);
+      if (mine.length === 0) continue;
+      const found = await part.states(mine.map(([, { entry }]) => entry));
+      for (const [index, [at]] of mine.entries()) states[at] = found[index] ?? 'gone';
+    }
+    return states;
+  }
+
+  /** A consumer of several queues gives signs of life in each. */
+  async replicasAlive(): Promise<number> {
+    const alive = await Promise.all(this.#queues.map(([first]) => first?.replicasAlive() ?? 0));
+    return Math.max(...alive);
+  }
+
+  async *scan(id: string, onLooked: (looked: number, of: number) => void): AsyncGenerator<QueuedCopy> {
+    const lengths = await Promise.all(this.#all.map((part) => part.length()));
+    const of = lengths.reduce((sum, length) => sum + length, 0);
+    let looked = 0;
+    for (const part of this.#all)
+      yield* part.scan(id, (entries) => {
+        looked += entries;
+        onLooked(looked, Math.max(looked, of));
+      });
+  }
+
+  async erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure> {
+    const part = (await this.#bySource()).get(copy.source);
+    return part === undefined ? 'gone' : part.erase(copy, id, body);
+  }
+
+  async measure(events: AsyncIterable<{ readonly id: string; readonly body: Buffer }>): Promise<MeasuredSize> {
+    const [uri = ''] = this.#options.uris;
+    const field = await this.#all[0]?.field();
+    if (field === undefined) throw new Error('a queue has one partition at least');
+    const stream = measuredStream();
+    const server = new AdminConnection({ uri: streamPlace(uri, stream), log: this.#options.log });
+    try {
+      return await measuredSize(
+        { send: (command) => server.telling(() => server.send(command)) },
+        stream,
+        field,
+        events,
+      );
+    } finally {
+      await server.close();
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#all.map((part) => part.close()));
+  }
+
+  /** Rejects where a partition is away: an entry may stand there. */
+  #bySource(): Promise<ReadonlyMap<string, StreamAdmin>> {
+    this.#sources ??= Promise.all(this.#all.map(async (part) => [await part.source(), part] as const)).then(
+      (sources) => new Map(sources),
+    );
+    // Where one was away, the next call asks again.
+    this.#sources.catch(() => (this.#sources = undefined));
+    return this.#sources;
+  }
+
+  /** Of a row whose own stream is none of these: where its id belongs. */
+  #partOfRow({ id, body }: Replay): StreamAdmin {
+    return partOf(this.#queues[0] ?? [], id ?? namesIn(body).id ?? '');
+  }
+}
+
+function partOf(parts: readonly StreamAdmin[], id: string): StreamAdmin {
+  const part = parts[partitionOf(id, parts.length)];
+  if (part === undefined) throw new Error('a queue has one partition at least');
+  return part;
+}
+
+/** Of the name of a quarantine row: `<queue id>/<stream>/<entry>`. */
+const sourceOf = (row: string): string => row.slice(0, Math.max(0, row.lastIndexOf('/')));

@@ -1,0 +1,130 @@
+// The gateway in this process, on a queue in memory that says what the test chooses: what each outcome becomes, and that an
+// answer waits for it. The same on real Redis is in test/end-to-end.
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import { readGatewayConfig } from '../../lib/gateway/config.ts';
+import { Gateway } from '../../lib/gateway/gateway.ts';
+import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
+import { HANDSHAKE_FAILURES } from '../../lib/http/node/faults.ts';
+import { loadTlsMaterial } from '../../lib/identity/tls-material.ts';
+import { ERROR_CODES } from '../../lib/ingest/errors.ts';
+import type { Outcome, Submission } from '../../lib/ingest/queue.ts';
+import { createLog } from '../../lib/process/log.ts';
+import { event, TestClient } from '../support/gateway.ts';
+import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
+import { Pki } from '../support/pki.ts';
+import { atEnd, eventually } from '../support/scope.ts';
+
+/** Stores what comes, and says of some ids what it is told to say, when it is told to. */
+class ChosenQueue extends MemoryQueue {
+  readonly outcomes = new Map<string, Outcome>();
+  readonly held = new Map<string, Submission>();
+  holds = false;
+
+  override submit(submission: Submission): void {
+    const outcome = this.outcomes.get(submission.id);
+    if (this.holds) this.held.set(submission.id, submission);
+    else if (outcome !== undefined) queueMicrotask(() => submission.settle(outcome));
+    else super.submit(submission);
+  }
+}
+
+describe('a gateway', () => {
+  const store = new MemoryQueueStore();
+  const queue = new ChosenQueue(store);
+  let client: TestClient;
+  let other: TestClient;
+
+  before(async () => {
+    const pki = await Pki.create();
+    const { config, report } = readGatewayConfig({
+      INGEST_QUEUE_URI: 'redis://localhost',
+      INGEST_IN_FLIGHT_MAX: '2',
+      ...pki.environment,
+    });
+    assert.ok(config?.tls.kind === 'files', report.problems.join());
+    const gateway = new Gateway({
+      config,
+      log: createLog('gateway', 'error'),
+      material: await loadTlsMaterial(config.tls),
+      verifier: undefined,
+      queue,
+      warehouse: undefined,
+      quotas: undefined,
+      spans: undefined,
+      metrics: gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES),
+    });
+    const port = Number(new URL(`https://${await gateway.listen('127.0.0.1', 0)}`).port);
+    atEnd(() => gateway.drain());
+    const clientOf = async (name: string): Promise<TestClient> =>
+      new TestClient(port, pki.authority.certificate, await pki.producer(name), {});
+    [client, other] = await Promise.all([clientOf('shop'), clientOf('other')]);
+  });
+
+  for (const [outcome, status, expected] of [
+    ['accepted', 202, { status: 'accepted' }],
+    ['duplicate', 202, { status: 'accepted', duplicate: true }],
+    ['differing', 202, { status: 'accepted', duplicate: true, differs: true }],
+    ['conflict', 409, { code: 'EVENT_ID_CONFLICT', retryable: false }],
+    ['unavailable', 503, { code: 'QUEUE_UNAVAILABLE', retryable: true }],
+    ['shed', 202, { status: 'shed', code: 'INGEST_SHED', retryable: true }],
+  ] as const)
+    it(`answers ${status} with ${JSON.stringify(expected)} where the queue says "${outcome}"`, async () => {
+      queue.outcomes.set(`said-${outcome}`, outcome);
+      const answer = await client.post(event(`said-${outcome}`));
+      assert.equal(answer.status, status);
+      const body = JSON.parse(answer.body) as Record<string, unknown>;
+      assert.deepEqual(Object.fromEntries(Object.keys(expected).map((key) => [key, body[key]])), expected);
+      for (const flag of ['duplicate', 'differs']) assert.equal(flag in body, flag in expected, flag);
+      const mustWait = outcome === 'unavailable' || outcome === 'shed';
+      assert.equal('retry-after' in answer.headers, mustWait);
+    });
+
+  it('stores the body as it came, and knows whose id it is', async () => {
+    const body = ' {"id": "kept", "type":"t", "text": "\\u0000 \u{1F600}" }';
+    assert.equal((await client.post(body)).status, 202);
+    assert.deepEqual(
+      store.entries.filter(({ body: kept }) => kept === body).map(({ producer }) => producer),
+      ['urn:test:producer:shop'],
+    );
+    assert.match((await client.post(body)).body, /"duplicate":true\}/);
+    assert.match((await client.post(event('kept'))).body, /"differs":true/);
+    assert.equal((await other.post(body)).status, 409);
+    assert.equal((await client.ask({ path: '/events/kept' })).status, 200);
+    assert.equal((await other.ask({ path: '/events/kept' })).status, 404);
+  });
+
+  it('answers no event before the queue has, and refuses what is more than may be in flight', async (t) => {
+    queue.holds = true;
+    t.after(() => queue.held.forEach((submission) => submission.settle('unavailable')));
+    const answered: string[] = [];
+    const settle = (id: string, outcome: Outcome): void => {
+      queue.held.get(id)?.settle(outcome);
+      queue.held.delete(id);
+    };
+    const posts = ['first', 'second'].map((id) =>
+      client.post(event(id)).then(({ status }) => answered.push(`${id} ${status}`)),
+    );
+    await eventually('both are held', () => queue.held.size === 2);
+    const refused = await other.post(event('third'));
+    assert.deepEqual([refused.status, (JSON.parse(refused.body) as { code: string }).code], [503, 'QUEUE_OVERLOADED']);
+    assert.deepEqual(answered, []);
+    settle('second', 'accepted');
+    await posts[1];
+    assert.deepEqual(answered, ['second 202']);
+    settle('first', 'unavailable');
+    await posts[0];
+    assert.deepEqual(answered, ['second 202', 'first 503']);
+    queue.holds = false;
+    assert.equal((await other.post(event('third'))).status, 202);
+  });
+
+  it('is not ready while its queue is away', async () => {
+    const ready = (): Promise<number> => client.ask({ path: '/health/ready' }).then(({ status }) => status);
+    assert.equal(await ready(), 200);
+    await queue.close();
+    assert.equal(await ready(), 503);
+    assert.equal((await client.ask({ path: '/health/live' })).status, 200);
+    assert.equal((await client.post(event('too late'))).status, 503);
+  });
+});

@@ -1,0 +1,129 @@
+// However the bytes of a pipeline are cut, and whichever reader takes them, the same answers come in the same order.
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import { connect } from 'node:tls';
+import fc from 'fast-check';
+import type { HttpRequest } from '../../lib/http/request.ts';
+import { HttpsServer, type ServerLimits } from '../../lib/http/server.ts';
+import { Pki } from '../support/pki.ts';
+import { atEnd } from '../support/scope.ts';
+import { requestText } from '../support/wire.ts';
+
+const LIMITS: ServerLimits = {
+  handshakeTimeoutMs: 20_000,
+  headersTimeoutMs: 20_000,
+  requestTimeoutMs: 20_000,
+  idleTimeoutMs: 20_000,
+  headerBytesMax: 16_384,
+  connectionsMax: 100,
+  connectionsPerAddressMax: 0,
+  httpReader: 'own',
+};
+const BODY_BYTES_MAX = 64;
+
+const ignored = (): void => undefined;
+
+/** Says what it was asked; one in three answers comes a moment later, so that later requests are ready to be answered first. */
+function echo(request: HttpRequest): void {
+  const answer = (status: number, text: string): void => {
+    const body = `${request.method} ${request.target} ${text}`;
+    const respond = (): void => void request.respond('id', { status, contentType: 'text/plain', body }, false);
+    if (request.target.length % 3 === 0) setImmediate(respond);
+    else respond();
+  };
+  request.listen({
+    bodyGrows: ignored,
+    bodyRead: (body) => answer(200, body.toString('latin1')),
+    bodyTooLarge: () => answer(413, 'too large'),
+    bodyAborted: ignored,
+    fault: () => false,
+  });
+  if (request.defect !== undefined) answer(400, request.defect);
+  else if (request.method !== 'GET') request.readBody(BODY_BYTES_MAX);
+  else answer(200, 'no body');
+}
+
+describe('a pipeline of requests', () => {
+  const ports: Record<'own' | 'node', number> = { own: 0, node: 0 };
+  before(async () => {
+    const { server } = await Pki.create();
+    for (const httpReader of ['own', 'node'] as const) {
+      const https = new HttpsServer<undefined>(
+        { cert: server.certificate, key: server.key },
+        { ...LIMITS, httpReader },
+        {
+          request: (_, request) => echo(request),
+          protocolFault: (fault) =>
+            `HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\nX: ${fault}\r\n\r\n`,
+          handshakeFailure: ignored,
+        },
+      );
+      ports[httpReader] = (await https.listen('127.0.0.1', 0)).port;
+      atEnd(() => https.drain());
+    }
+  });
+
+  /** What comes back for `chunks`, each sent once the one before has left, until the server closes. */
+  function answers(port: number, chunks: readonly Buffer[]): Promise<string> {
+    return new Promise((resolve, reject) => {
+      let received = '';
+      const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['http/1.1'] });
+      socket.setEncoding('latin1').on('data', (text: string) => (received += text));
+      socket.once('error', reject).once('end', () => {
+        socket.end();
+        resolve(received);
+      });
+      const send = (at: number): void => {
+        const chunk = chunks[at];
+        if (chunk !== undefined && socket.writable) socket.write(chunk, () => setImmediate(send, at + 1));
+      };
+      socket.setNoDelay(true).once('secureConnect', () => send(0));
+    });
+  }
+
+  const target = fc.stringMatching(/^\/[a-z]{1,5}$/);
+  const request = fc.oneof(
+    { weight: 3, arbitrary: target.map((path) => requestText(`GET ${path}`)) },
+    {
+      weight: 6,
+      arbitrary: fc
+        .tuple(target, fc.stringMatching(/^[ -~]{1,80}$/))
+        .map(([path, body]) => requestText(`POST ${path}`, ['Content-Type: text/plain'], body)),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom(
+        requestText('POST /chunked', ['Transfer-Encoding: chunked']) + '3\r\nabc\r\n0\r\n\r\n',
+        requestText('PUT /empty', ['Content-Length: 0']),
+        requestText('GET /twice', ['Host: one', 'Host: two']),
+        `\r\n${requestText('GET /blank')}`,
+      ),
+    },
+  );
+  const last = fc.constantFrom(requestText('GET /last', ['Connection: close']), 'no request\r\n\r\n');
+
+  const without = (text: string): string => text.replaceAll(/^(?:Date|Keep-Alive): .*\r\n/gm, '');
+  function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
+    const ends = [...new Set(places.map((place) => place % bytes.length))].sort((one, other) => one - other);
+    return [0, ...ends]
+      .map((from, at) => bytes.subarray(from, ends[at] ?? bytes.length))
+      .filter(({ length }) => length > 0);
+  }
+
+  it('gets the same answers, wherever it is cut', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(request, { maxLength: 6 }),
+        last,
+        fc.array(fc.nat(), { maxLength: 12 }),
+        async (pipeline, end, places) => {
+          const bytes = Buffer.from(pipeline.join('') + end, 'latin1');
+          const whole = without(await answers(ports.own, [bytes]));
+          assert.equal(without(await answers(ports.own, cut(bytes, places))), whole);
+          assert.equal(without(await answers(ports.node, cut(bytes, places))), whole);
+        },
+      ),
+      { numRuns: 40 },
+    );
+  });
+});

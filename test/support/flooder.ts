@@ -1,0 +1,43 @@
+// A client that sends much on many connections at once, and reads all that is answered, or nothing. It lives in a worker thread, so
+// that what another client measures meanwhile is not how busy this one is.
+import { connect, type ConnectionOptions } from 'node:tls';
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { atEnd } from './scope.ts';
+
+export interface Flood {
+  readonly connections: number;
+  /** What each connection sends. */
+  readonly text: string;
+  readonly reads: boolean;
+  readonly tls: Pick<ConnectionOptions, 'port' | 'ca' | 'cert' | 'key'>;
+}
+
+/** Resolves when all connections stand and everything is on its way. */
+export async function flood(flood: Flood): Promise<{ end(): Promise<void> }> {
+  const worker = new Worker(new URL(import.meta.url), { workerData: { flood } });
+  const end = async (): Promise<void> => void (await worker.terminate());
+  atEnd(end);
+  await new Promise((resolve, reject) => {
+    worker.once('message', resolve);
+    worker.once('error', reject);
+  });
+  return { end };
+}
+
+function send({ connections, text, reads, tls }: Flood): void {
+  let standing = 0;
+  for (let at = 0; at < connections; at += 1) {
+    const socket = connect({ ...tls, host: '127.0.0.1' });
+    socket.on('error', () => undefined);
+    socket.once('secureConnect', () => {
+      if (reads) socket.resume();
+      else socket.pause();
+      socket.write(text, 'latin1');
+      standing += 1;
+      if (standing === connections) parentPort?.postMessage('standing');
+    });
+  }
+}
+
+if (!isMainThread && typeof workerData === 'object' && workerData !== null && 'flood' in workerData)
+  send((workerData as { readonly flood: Flood }).flood);
