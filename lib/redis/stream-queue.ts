@@ -110,6 +110,8 @@ export class StreamQueue implements Queue {
       if (replicated !== undefined) {
         const waitMs = Math.max(1, Math.floor(WAIT_SHARE * this.#timeoutMs));
         this.#replicated = new ReplicatedSender({ ...replicated, stream, waitMs });
+        // Beside the queue's own connection, not behind it: a start has five seconds for all of them.
+        this.#replicated.open();
       }
       const replicas = replicated?.replicas ?? 0;
       const about = { stream, retentionMs, durability, log: this.#log, identify, replicas };
@@ -126,7 +128,6 @@ export class StreamQueue implements Queue {
     }
     this.#connection.inspect = (server) => this.#dialect.inspect(server);
     this.#connection.onReady = () => {
-      this.#replicated?.open();
       void this.probe();
       void this.#trimmer?.look();
     };
