@@ -71,8 +71,8 @@ export class BenchEnvironment {
     });
   }
 
-  /** A Redis with an empty folder of its own. */
-  async redis(appendfsync: 'everysec' | 'always' = 'everysec'): Promise<RunningServer> {
+  /** A Redis with an empty folder of its own. `more` arguments come last. */
+  async redis(appendfsync: 'everysec' | 'always' = 'everysec', more: readonly string[] = []): Promise<RunningServer> {
     const binary = execFileSync(join(ROOT, 'bin/ensure-redis'), { encoding: 'utf8' }).trim();
     const port = await freePort();
     const dir = mkdtempSync(join(this.folder, 'redis-'));
@@ -95,6 +95,7 @@ export class BenchEnvironment {
         'noeviction',
         '--auto-aof-rewrite-percentage',
         '0',
+        ...more,
       ],
       process.env,
     );

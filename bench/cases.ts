@@ -11,6 +11,7 @@ import { latency } from './cases/latency.ts';
 import { newConnections } from './cases/new-connections.ts';
 import { overload } from './cases/overload.ts';
 import { pacedLatency } from './cases/paced-latency.ts';
+import { partitions } from './cases/partitions.ts';
 import { processes } from './cases/processes.ts';
 import { queueMemory } from './cases/queue-memory.ts';
 import { queuedEvents } from './cases/queued-events.ts';
@@ -32,6 +33,7 @@ export const CASES: readonly BenchCase[] = [
   synchronousRedis,
   dispatcher,
   processes,
+  partitions,
   replicas,
   connections,
   idleConnections,

@@ -69,17 +69,18 @@ async function postgres(volume: Volume): Promise<CampaignWarehouse> {
     settings: ['min_wal_size=32MB', 'max_wal_size=128MB'],
   });
   const link = await openLink({ path: `${server.socketFolder}/.s.PGSQL.5432` });
+  const start = async (): Promise<void> => {
+    if (server.running) return;
+    await server.kill();
+    await server.start();
+  };
   return {
     kind: 'postgres',
     server: {
       link,
       processes: () => server.processes(),
       kill: () => server.kill(),
-      start: async () => {
-        if (server.running) return;
-        await server.kill();
-        await server.start();
-      },
+      start,
     },
     fresh: async () => {
       const store = await postgresStore(server);
@@ -87,7 +88,7 @@ async function postgres(volume: Volume): Promise<CampaignWarehouse> {
       uri.searchParams.delete('host');
       uri.port = String(link.port);
       uri.hostname = '127.0.0.1';
-      return { uri: uri.href, store, lock: () => postgresLock(store.uri) };
+      return { uri: uri.href, store, lock: () => postgresLock(store.uri, start) };
     },
     stop: async () => {
       await link.close();
@@ -96,11 +97,21 @@ async function postgres(volume: Volume): Promise<CampaignWarehouse> {
   };
 }
 
-async function postgresLock(uri: string): Promise<() => Promise<void>> {
-  const client = new pg.Client({ connectionString: uri, connectionTimeoutMillis: 2_000 });
-  client.on('error', () => undefined);
-  await client.connect();
-  await client.query('BEGIN');
-  await client.query('LOCK TABLE events, events_quarantine IN ACCESS EXCLUSIVE MODE');
-  return () => client.end();
+/** `start` starts the server where it has ended: one that ran out of disk space recovers, or ends, some time after there is room again. */
+async function postgresLock(uri: string, start: () => Promise<void>): Promise<() => Promise<void>> {
+  for (let tries = 0; ; tries += 1) {
+    const client = new pg.Client({ connectionString: uri, connectionTimeoutMillis: 2_000 });
+    client.on('error', () => undefined);
+    try {
+      await client.connect();
+      await client.query('BEGIN');
+      await client.query('LOCK TABLE events, events_quarantine IN ACCESS EXCLUSIVE MODE');
+      return () => client.end();
+    } catch (cause) {
+      if (tries === 200) throw cause;
+      await client.end().catch(() => undefined);
+      await start();
+      await delay(100);
+    }
+  }
 }
