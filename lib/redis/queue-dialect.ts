@@ -77,7 +77,7 @@ export function streamDialect(
         throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
       for (const fault of faults) log.warn({ fault }, 'the queue may lose accepted events');
       if (costsTold) return;
-      for (const setting of await costlySettings(server))
+      for (const setting of await costlySettings(server, stream))
         log.warn({ setting }, 'the queue takes more memory than it must');
       costsTold = true;
     },
