@@ -137,16 +137,20 @@ export class BenchEnvironment {
   /** A peer written in TypeScript: a file of bench/peers. */
   async peer(file: string, env: Readonly<Record<string, string>> = {}): Promise<RunningServer> {
     const { ca, cert, key } = this.certificates;
-    const child = start(NODE, ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/peers', file)], {
-      ...process.env,
-      PORT: '0',
-      CA: ca,
-      CERT: cert,
-      KEY: key,
-      ...env,
-    });
+    const args = ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/peers', file)];
+    return this.announced(file, NODE, args, { PORT: '0', CA: ca, CERT: cert, KEY: key, ...env });
+  }
+
+  /** A program that prints `listening on <port>` when it does. */
+  async announced(
+    name: string,
+    command: string,
+    args: readonly string[],
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<RunningServer> {
+    const child = start(command, args, { ...process.env, ...env });
     const line = await lineOf(child, /listening on \d+/);
-    return server(file, child, Number(/listening on (\d+)/.exec(line)?.[1]));
+    return server(name, child, Number(/listening on (\d+)/.exec(line)?.[1]));
   }
 
   /** Another program, on a port that its configuration got from `freePort`; it listens when its port answers. */

@@ -3,24 +3,27 @@ import { BenchEnvironment } from './bench-environment.ts';
 import type { Run } from './bench-case.ts';
 import { measure, type Duration, type Plan } from './measure.ts';
 import { median } from './statistics.ts';
-import { GATEWAY, nginx, type Subject } from './subjects.ts';
+import { GATEWAY, limit, nginx, type Subject } from './subjects.ts';
 
 export class Bench {
   readonly environment: BenchEnvironment;
   readonly duration: Duration;
   /** nginx with Lua, where there is one. */
   readonly nginx: Subject | undefined;
+  /** The server in C, where it can be compiled. */
+  readonly limit: Subject | undefined;
   /** Accepted events a second at saturation, once measured. */
   #saturations: number[] = [];
 
-  private constructor(environment: BenchEnvironment, duration: Duration, nginxSubject: Subject | undefined) {
+  private constructor(environment: BenchEnvironment, duration: Duration) {
     this.environment = environment;
     this.duration = duration;
-    this.nginx = nginxSubject;
+    this.nginx = nginx();
+    this.limit = limit(environment);
   }
 
   static async create(duration: Duration): Promise<Bench> {
-    return new Bench(await BenchEnvironment.create(), duration, nginx());
+    return new Bench(await BenchEnvironment.create(), duration);
   }
 
   run(plan: Plan): Run {

@@ -13,6 +13,7 @@ import { overload } from './cases/overload.ts';
 import { pacedLatency } from './cases/paced-latency.ts';
 import { partitions } from './cases/partitions.ts';
 import { processes } from './cases/processes.ts';
+import { pinnedLatency } from './cases/pinned-latency.ts';
 import { queueMemory } from './cases/queue-memory.ts';
 import { queuedEvents } from './cases/queued-events.ts';
 import { refusedBodies } from './cases/refused-bodies.ts';
@@ -25,6 +26,7 @@ export const CASES: readonly BenchCase[] = [
   saturation,
   latency,
   pacedLatency,
+  pinnedLatency,
   overload,
   newConnections,
   largeBodies,

@@ -6,6 +6,7 @@ import type { BenchEnvironment, RunningServer } from './bench-environment.ts';
 import { runLoad, type LoadKind } from './load/load-process.ts';
 import type { LoadOptions, LoadResult } from './load/options.ts';
 import { CANONICAL_BODY_BYTES, CANONICAL_CONNECTIONS } from './load/workload.ts';
+import { PINNING, pin } from './pinning.ts';
 import { CpuBook, residentBytes } from './process-cost.ts';
 import type { Subject } from './subjects.ts';
 
@@ -16,6 +17,8 @@ export interface Plan {
   readonly load?: LoadKind;
   readonly options?: Partial<Pick<LoadOptions, 'connections' | 'bodyBytes' | 'ids' | 'ratePerS' | 'resume'>>;
   readonly appendfsync?: 'everysec' | 'always';
+  /** The load on one core, server and Redis on another (pinning.ts). */
+  readonly pinned?: boolean;
   /** In place of the run's own, where it takes longer until the server is in its stride. */
   readonly warmupSeconds?: number;
   /** Added to the server's environment. */
@@ -57,6 +60,8 @@ export async function measure(environment: BenchEnvironment, plan: Plan, duratio
   try {
     const server = await plan.subject.start(environment, redis, plan.env ?? {});
     try {
+      if (plan.pinned === true && PINNING !== undefined)
+        for (const { pid } of [redis, server]) pin(pid, PINNING.server);
       await plan.prepare?.(redis, server);
       return await underLoad(environment, plan, duration, redis, server);
     } finally {
@@ -103,6 +108,7 @@ async function underLoad(
         observer?.done();
       },
     },
+    plan.pinned === true ? PINNING?.load : undefined,
   );
   const expected = plan.expected ?? ['202'];
   const counted = result.statuses[expected[0] ?? ''] ?? 0;

@@ -1,6 +1,7 @@
 // What is measured: the gateway, the floor beneath it and the peers beside it. All with the same certificates, the same
 // kind of Redis and the same load.
 import type { BenchEnvironment, RunningServer } from './bench-environment.ts';
+import { compileLimit } from './peers/limit.ts';
 import { ensureNginx, startNginx } from './peers/nginx.ts';
 
 export interface Subject {
@@ -34,4 +35,12 @@ export function nginx(): Subject | undefined {
   const binary = ensureNginx();
   if (binary === undefined) return undefined;
   return { name: 'nginx', start: (environment, redis) => startNginx(binary, environment, redis) };
+}
+
+/** The limit of the machine, where it can be compiled. */
+export function limit(environment: BenchEnvironment): Subject | undefined {
+  const binary = compileLimit(environment);
+  if (binary === undefined) return undefined;
+  const { cert, key, ca } = environment.certificates;
+  return { name: 'limit', start: () => environment.announced('limit', binary, [cert, key, ca]) };
 }

@@ -7,13 +7,15 @@ export const saturation: BenchCase = {
   aim: 'What one event costs in CPU time when the server has all it can do, in a closed loop over 50 connections.',
   comparisons: [
     { metric: 'serverUs', of: 'gateway', against: 'floor', limit: { atMost: 1.1 } },
+    { metric: 'serverUs', of: 'gateway', against: 'limit', limit: { atMost: 1.8 } },
     { metric: 'totalUs', of: 'gateway', against: 'nginx', limit: { atMost: 0.9 } },
     { metric: 'totalUs', of: 'gateway', against: 'fastify', limit: { atMost: 0.6 } },
     { metric: 'redisUs', of: 'gateway', against: 'fastify' },
     { metric: 'ratePerS', of: 'gateway', against: 'floor' },
   ],
   runs: (bench) =>
-    [GATEWAY, FLOOR, ...(bench.nginx === undefined ? [] : [bench.nginx]), FASTIFY].map((subject) => {
+    [GATEWAY, FLOOR, bench.limit, bench.nginx, FASTIFY].flatMap((subject) => {
+      if (subject === undefined) return [];
       const run = bench.run({ label: subject.name, subject });
       return {
         label: run.label,

@@ -11,7 +11,7 @@ import { requestSource } from './workload.ts';
 
 /** How often the schedule is looked at. A request leaves at most this late, and that is part of its latency. */
 const LOOK_MS = 2;
-/** Less than this part of the wanted rate offered is a run that did not do what it says. */
+/** Less than this part of the planned rate offered is a run that did not do what it says. */
 const OFFERED_MIN = 0.98;
 const DEPTH_MAX = 16;
 

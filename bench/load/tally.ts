@@ -60,12 +60,12 @@ export class Tally {
     if (this.measuring) this.#unretryable += 1;
   }
 
-  /** Says it where less was offered than wanted: the figures are those of a lower rate then. */
+  /** Says it where less was offered than planned: the figures are those of a lower rate then. */
   noteOffer(options: LoadOptions, leastShare: number): void {
-    const wanted = options.ratePerS ?? 0;
+    const planned = options.ratePerS ?? 0;
     const offeredPerS = Math.round((this.#offered / this.#elapsedMs) * 1000);
-    if (offeredPerS < wanted * leastShare) {
-      this.#notes.push(`the generator could offer only ${offeredPerS}/s of the wanted ${Math.round(wanted)}/s`);
+    if (offeredPerS < planned * leastShare) {
+      this.#notes.push(`the generator could offer only ${offeredPerS}/s of the planned ${Math.round(planned)}/s`);
     }
   }
 

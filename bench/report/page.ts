@@ -37,7 +37,7 @@ export function page(machine: Machine, cases: readonly CaseSummary[]): string {
 <p class="about">${escaped(`${machine.date.slice(0, 16).replace('T', ' ')} UTC · commit ${machine.commit} · ${machine.cores} cores, ${machine.cpu} · node ${machine.node} · Redis ${machine.redis} · ${machine.rounds} rounds of ${machine.seconds} s`)}</p>
 ${numbers}
 <h2>Ratios</h2>
-<p>Dot: median over the rounds. Bar: the median’s interval. Tick: what is wanted. CPU time is user and system time for each accepted event.</p>
+<p>Dot: median over the rounds. Bar: the median’s interval. Tick: the goal. CPU time is user and system time for each accepted event.</p>
 ${ratioChart(cases)}
 ${lines.length === 0 ? '' : `<h2>Latency by percentile</h2>\n${percentileCurve(lines, P99_LIMIT_MS)}`}
 ${cases.map(section).join('\n')}

@@ -48,7 +48,7 @@ function spreadOf({ figures }: LabelSummary): string {
   return main === undefined ? '' : noiseText(main);
 }
 
-/** `gateway / floor, server CPU: 1.31 (1.28 to 1.36), higher; at most 1.10 is wanted: missed` */
+/** `gateway / floor, server CPU: 1.31 (1.28 to 1.36), higher; goal: at most 1.10, missed` */
 export function comparisonLine({ metric, of, against, figure, difference, limit, verdict }: ComparisonSummary): string {
   const name =
     against === undefined ? `${of}, ${METRICS[metric].title}` : `${of} / ${against}, ${METRICS[metric].title}`;
@@ -59,6 +59,6 @@ export function comparisonLine({ metric, of, against, figure, difference, limit,
     figure.count === 1
       ? `${value(figure.median)}${unit}`
       : `${value(figure.median)}${unit} (${value(figure.low)} to ${value(figure.high)})`;
-  const wanted = limit?.atMost === undefined ? `at least ${limit?.atLeast}` : `at most ${limit.atMost}`;
-  return `${name}: ${middle}${difference === undefined ? '' : `, ${difference}`}${limit === undefined ? '' : `; ${wanted} wanted: ${verdict}`}`;
+  const goal = limit?.atMost === undefined ? `at least ${limit?.atLeast}` : `at most ${limit.atMost}`;
+  return `${name}: ${middle}${difference === undefined ? '' : `, ${difference}`}${limit === undefined ? '' : `; goal: ${goal}, ${verdict}`}`;
 }
