@@ -1,7 +1,8 @@
 // Questions about where a queue's master is, to servers that need not be it: each on a connection of its own, which is closed
 // after the answer.
-import { nodeRedisClient, type Server } from './client.ts';
+import type { Server } from './client.ts';
 import { withTimeout } from './deadline.ts';
+import { nodeRedisClient } from './node-redis.ts';
 
 /** For the connection and the answers together. A server that is frozen, or behind a cut network, costs as long. */
 const TIMEOUT_MS = 1_000;

@@ -12,37 +12,17 @@
 //
 // Relies on: node-redis reconnects by itself, but waits for ever for the answers to its greeting when the server is
 // frozen or the network drops packets. So a connection that does not get ready within CONNECT_TIMEOUT_MS is thrown away too.
-import { createClient, ErrorReply } from 'redis';
-import { pauseMs } from '../process/backoff.ts';
 import type { Log } from '../process/log.ts';
 import { ByteClient, type ByteClientOptions } from './byte-client.ts';
 import { NoConnection, QueueRefusal, RedisError } from './errors.ts';
+import { CONNECT_TIMEOUT_MS, nodeRedisClient, PAUSE_MAX_MS, reconnectPauseMs, type Client } from './node-redis.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import type { Argument, Sender } from './script.ts';
+import { assertMaster, isMoved, isNotMaster, isRefusing } from './server-role.ts';
 
-/** How long one attempt to connect and greet may take. */
-const CONNECT_TIMEOUT_MS = 2_000;
 /** How long a stop waits for answers that nobody waits for any more: a frozen server must not hold it up. */
 const CLOSE_TIMEOUT_MS = 500;
-const PAUSE_FIRST_MS = 50;
-const PAUSE_MAX_MS = 500;
 const REOPEN_INTERVAL_MS = 1_000;
-
-/**
- * What a server answers that is no master, or not yet: a replica, a replica without its master, one that reads its data. After
- * a fail-over behind one name it may stay so for ever, and the name leads to another server.
- */
-const NOT_MASTER: ReadonlySet<string> = new Set(['READONLY', 'MASTERDOWN', 'LOADING']);
-
-/** What a server answers that is there, and takes no writes for now. */
-const REFUSING: ReadonlySet<string> = new Set(['NOREPLICAS', 'MISCONF', 'OOM', 'BUSY']);
-
-const isNotMaster = (cause: unknown): cause is RedisError => cause instanceof RedisError && NOT_MASTER.has(cause.code);
-
-/** The key's slot is another server's: this one is no master of it. */
-const isMoved = (cause: unknown): cause is RedisError => cause instanceof RedisError && cause.code === 'MOVED';
-
-const isRefusing = (cause: unknown): boolean => cause instanceof RedisError && REFUSING.has(cause.code);
 
 /** A server, to be asked for values: what `inspect` is given. */
 export type Server = Sender<RedisValue>;
@@ -66,18 +46,6 @@ export interface ConnectionOptions {
   readonly log: Log;
   /** For the way that events take only. */
   readonly certificate?: ByteClientOptions['certificate'];
-}
-
-// The generic parameters of node-redis' client carry its whole command table; this is the part that is used here.
-interface Client<Answer> {
-  readonly isReady: boolean;
-  readonly bytesReceived?: number;
-  /** `ready`, `error` with the cause, and `refused` with each RedisError that a command met. */
-  on(event: string, listener: (cause?: unknown) => void): unknown;
-  connect(): Promise<unknown>;
-  sendCommand(command: readonly Argument[]): Promise<Answer>;
-  close(): Promise<void>;
-  destroy(): void;
 }
 
 /** How to make a client, and how to read its answers as values. */
@@ -317,59 +285,6 @@ export class RedisConnection<Answer> {
     }, CONNECT_TIMEOUT_MS + PAUSE_MAX_MS);
   }
 }
-
-/**
- * Rejects with a RedisError where the server says that it is no master. HELLO is asked because every user may send it,
- * whatever its rights. What knows no HELLO (a proxy, an old server) tells by its answers to the other commands.
- */
-async function assertMaster(server: Server): Promise<void> {
-  const hello = await server.send(['HELLO']).catch((cause: unknown) => {
-    if (cause instanceof RedisError && !isNotMaster(cause)) return [];
-    throw cause;
-  });
-  const members = Array.isArray(hello) ? (hello as readonly RedisValue[]) : [];
-  const role = members[members.indexOf('role') + 1];
-  if (members.includes('role') && role !== 'master')
-    throw new RedisError(`READONLY the server is a ${String(role)}, and no master`);
-}
-
-/** A client of node-redis that is not connected yet; it reconnects by itself. */
-export function nodeRedisClient(url: string, name: string): Client<RedisValue> {
-  const client = createClient({
-    url,
-    name,
-    RESP: 2,
-    disableOfflineQueue: true,
-    maintNotifications: 'disabled',
-    disableClientInfo: true,
-    // Fact: a time-out here is an AbortSignal and a timer for each command. The callers keep one timer for all.
-    commandOptions: { timeout: 0 },
-    socket: { connectTimeout: CONNECT_TIMEOUT_MS, reconnectStrategy: reconnectPauseMs },
-  });
-  return {
-    get isReady() {
-      return client.isReady;
-    },
-    on: (event, listener) => client.on(event, (cause?: unknown) => listener(ownError(cause))),
-    connect: () =>
-      client.connect().catch((cause: unknown) => {
-        throw ownError(cause);
-      }),
-    sendCommand: (command) =>
-      client.sendCommand<RedisValue>(command).catch((cause: unknown) => {
-        if (cause instanceof ErrorReply) client.emit('refused', cause);
-        throw ownError(cause);
-      }),
-    close: () => client.close(),
-    destroy: () => client.destroy(),
-  };
-}
-
-/** What the server answered with, also to the greeting, as an error of this folder; anything else as it is. */
-const ownError = (cause: unknown): unknown => (cause instanceof ErrorReply ? new RedisError(cause.message) : cause);
-
-/** `retries` counts from 0. */
-const reconnectPauseMs = (retries: number): number => pauseMs(retries + 1, PAUSE_FIRST_MS, PAUSE_MAX_MS);
 
 function describe(cause: Error): string {
   const code = 'code' in cause && !(cause instanceof RedisError) ? String(cause.code) : undefined;
