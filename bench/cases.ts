@@ -1,6 +1,7 @@
 // All cases, in the order in which they run. Saturation is first: others take shares of it.
 import type { BenchCase } from './bench-case.ts';
 import { allocation } from './cases/allocation.ts';
+import { compression } from './cases/compression.ts';
 import { connections } from './cases/connections.ts';
 import { dispatcher } from './cases/dispatcher.ts';
 import { idleConnections } from './cases/idle-connections.ts';
@@ -40,6 +41,7 @@ export const CASES: readonly BenchCase[] = [
   idleConnections,
   queuedEvents,
   queueMemory,
+  compression,
   allocation,
   landing,
 ];

@@ -33,18 +33,31 @@ export function redisCommand(redis: RunningServer, args: readonly string[]): Pro
   return withConnection(connection, () => connection.send(args));
 }
 
-/** Accepts `count` new canonical events. Throws when one is not accepted. */
-export async function fillQueue(redis: RunningServer, count: number): Promise<void> {
+export interface Filling {
+  /** Each time another event; canonical ones by default. */
+  readonly next?: () => { readonly id: string; readonly text: string };
+  readonly compression?: 'none' | 'zstd';
+}
+
+/** Accepts `count` new events. Throws when one is not accepted. */
+export async function fillQueue(
+  redis: RunningServer,
+  count: number,
+  { next = canonicalEvents(), compression = 'none' }: Filling = {},
+): Promise<void> {
   const connection = byteConnection(optionsFor(redis));
   await withConnection(connection, async () => {
-    const queue = new StreamQueue({ connection, enqueueTimeoutMs: 30_000, log: createLog('bench', 'error') });
-    const nextId = idSource();
+    const queue = new StreamQueue({
+      connection,
+      enqueueTimeoutMs: 30_000,
+      compression,
+      log: createLog('bench', 'error'),
+    });
     for (let filled = 0; filled < count;) {
       const some = Math.min(IN_FLIGHT, count - filled);
       const outcomes = await Promise.all(
         Array.from({ length: some }, () => {
-          const id = nextId();
-          const text = eventBody(id, CANONICAL_BODY_BYTES);
+          const { id, text } = next();
           return new Promise<Outcome>((settle) => queue.submit({ id, producer: 'urn:bench:producer', text, settle }));
         }),
       );
@@ -54,6 +67,14 @@ export async function fillQueue(redis: RunningServer, count: number): Promise<vo
     }
     await queue.close();
   });
+}
+
+export function canonicalEvents(): () => { readonly id: string; readonly text: string } {
+  const nextId = idSource();
+  return () => {
+    const id = nextId();
+    return { id, text: eventBody(id, CANONICAL_BODY_BYTES) };
+  };
 }
 
 /** Appends the same bodies to a stream and does nothing else: what no queue can do without. */

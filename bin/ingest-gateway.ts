@@ -174,6 +174,7 @@ function queueOptions(config: GatewayConfig, log: Log) {
     enqueueTimeoutMs: config.enqueueTimeoutMs,
     log,
     durability: config.queueDurability,
+    compression: config.queueCompression,
     unlandedMs: config.unlandedMs,
   };
 }

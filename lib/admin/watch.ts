@@ -31,11 +31,11 @@ export async function watchStatus(session: Session, rows: () => number | undefin
   }
 }
 
-/** Drawn over the last one, line by line, so that nothing flickers; what does not fit is left out. */
+/** Drawn over the last one, line by line, so that nothing flickers; what does not fit is left out. A terminal of 0 rows does not tell. */
 function frame(text: string, rows: number): string {
   const lines = text
     .trimEnd()
     .split('\n')
-    .slice(0, Math.max(1, rows - 1));
+    .slice(0, rows === 0 ? undefined : Math.max(1, rows - 1));
   return `${HOME}${lines.map((line) => `${line}${CLEAR_LINE}`).join('\n')}\n${CLEAR_BELOW}`;
 }

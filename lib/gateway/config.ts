@@ -33,6 +33,8 @@ export interface GatewayConfig {
   /** How many replicas of the queue's server must have an event before it is answered 202. */
   readonly queueReplicas: number;
   readonly queueDurability: 'warn' | 'require';
+  /** How bodies stand on the queue. */
+  readonly queueCompression: 'none' | 'zstd';
   /** How long the queue keeps what has not landed, in milliseconds. */
   readonly unlandedMs: number;
   readonly warehouseUri: string | undefined;
@@ -89,6 +91,7 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
     previousQueueUri: settings.get('INGEST_QUEUE_PREVIOUS_URI'),
     queueReplicas: settings.get('INGEST_QUEUE_REPLICAS'),
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
+    queueCompression: settings.get('INGEST_QUEUE_COMPRESSION'),
     unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI'),
     address: settings.get('INGEST_GATEWAY_ADDR'),
@@ -126,6 +129,11 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
   };
   checkDeadlines(settings, config);
   checkQueueUris(settings, { INGEST_QUEUE_URI: [config.queueUri] });
+  if (config.queueCompression !== 'none' && isDispatcher(queueUri))
+    settings.problem(
+      'INGEST_QUEUE_COMPRESSION',
+      'expected none with a dispatcher: it reads the events that it passes on',
+    );
   if (config.adminOnly && config.adminAddress === undefined) {
     settings.problem(
       'INGEST_ADMIN_ONLY',

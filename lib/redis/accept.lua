@@ -7,7 +7,8 @@
 --          refuses it as it would refuse a write (full, read-only, loading, cannot persist). Behind the number ` notes` may stand
 -- then, for at most 1,000 events, the index field of each, and behind them producer and body of each; with ` notes` also
 --          the entry's further members, names and values by turns, each ended by a line feed
--- Reply    a string with one digit for each event: 0 accepted, 1 duplicate, 2 conflict, 3 duplicate whose body is another one
+-- Reply    a string with one digit for each event: 0 accepted, 1 duplicate, 2 conflict, 3 duplicate whose body is another one,
+--          6 duplicate whose body must be compared by the caller: one of both is compressed (body-encoding.ts)
 --
 -- The id index. Ids are noted in one large hash for each slice of time, `{stream}:ids:<start>`. A slice begins with an
 -- event that comes a third of retention or more after the last slice's start, and is named by that event's time.
@@ -69,11 +70,13 @@ if known then
     if found then
       verdict = '2'
       local members, mine, same = found[2], false, false
+      local encoded = width == 3 and string.find(ARGV[before + at * width + 2], 'encoding\n', 1, true)
       for name = 1, #members, 2 do
+        if members[name] == 'encoding' then encoded = true end
         if members[name] == 'producer' then mine = members[name + 1] == ARGV[before + at * width] end
         if members[name] == 'body' then same = members[name + 1] == ARGV[before + at * width + 1] end
       end
-      if mine then verdict = same and '1' or '3' end
+      if mine then verdict = same and '1' or encoded and '6' or '3' end
     end
     known[at] = verdict
   end

@@ -2,13 +2,14 @@
 import { isUtf8 } from 'node:buffer';
 import type { Delivery, EventNotes } from '../ingest/queue.ts';
 import { TIME_MS_MAX } from '../ingest/warehouse.ts';
+import { decoded } from './body-encoding.ts';
 import type { Reply } from './reply.ts';
 
 const TIME_DIGITS_MAX = String(TIME_MS_MAX).length;
 
 /** Names of an entry's members: those of every entry, of one that an operator put there, and those that are notes. */
 const NOTES = ['id', 'traceparent', 'tracestate'] as const satisfies readonly (keyof EventNotes)[];
-const MEMBERS = ['body', 'producer', 'acceptedAt', 'replayOf', ...NOTES].map((name) => Buffer.from(name));
+const MEMBERS = ['body', 'producer', 'acceptedAt', 'replayOf', 'encoding', ...NOTES].map((name) => Buffer.from(name));
 const NOTES_FROM = MEMBERS.length - NOTES.length;
 /** Nearly every entry's. */
 const NO_NOTES: EventNotes = Object.freeze({});
@@ -34,6 +35,7 @@ function deliveryOf(reply: Reply, source: string): Delivery {
   let body: Buffer | undefined;
   let acceptedAt: Buffer | undefined;
   let replayOf: Buffer | undefined;
+  let encoding: string | undefined;
   let notes = NO_NOTES;
   for (let left = members; left > 0; left -= 2) {
     const member = reply.oneOf(MEMBERS);
@@ -46,8 +48,10 @@ function deliveryOf(reply: Reply, source: string): Delivery {
     if (member === 0) body = value;
     else if (member === 2) acceptedAt = value;
     else if (member === 3) replayOf = value;
+    else if (member === 4) encoding = value.toString('utf8');
     else if (note !== undefined) notes = { ...notes, [note]: value.toString('utf8') };
   }
+  if (body !== undefined && encoding !== undefined) body = decoded(body, encoding);
   const delivery = {
     entry,
     source,

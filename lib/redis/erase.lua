@@ -9,7 +9,7 @@
 --          would land the old body after this
 --
 -- What a dead member holds is acknowledged in its name: nobody will say that the queue dropped it, as the new entry has its event.
--- The new one keeps all other members, the time of acceptance, and the name in the quarantine: it makes no second row there. The
+-- The new one, which is not compressed, keeps all other members, the time of acceptance, and the name in the quarantine: it makes no second row there. The
 -- id index and the note of a replay point to it.
 local stream, group, entry, body, field, lease = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local tag = '{' .. stream .. '}:'
@@ -31,7 +31,7 @@ for at = 1, #found[2], 2 do
   local name, value = found[2][at], found[2][at + 1]
   if name == 'acceptedAt' then accepted = value
   elseif name == 'replayOf' then row = value
-  elseif name ~= 'body' then
+  elseif name ~= 'body' and name ~= 'encoding' then
     members[#members + 1] = name
     members[#members + 1] = value
   end

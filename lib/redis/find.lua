@@ -3,7 +3,8 @@
 --
 -- KEYS[1]  the stream
 -- ARGV     retention in milliseconds, index field, producer
--- Reply    time of acceptance (Unix milliseconds) body, and traceparent where there is one; nothing when the id is unknown or another producer's
+-- Reply    time of acceptance (Unix milliseconds), body, traceparent ('' where there is none), and the body's encoding where it has one;
+--          nothing when the id is unknown or another producer's
 local stream = KEYS[1]
 local ids = '{' .. stream .. '}:ids'
 local time = redis.call('TIME')
@@ -16,16 +17,18 @@ for start in string.gmatch(redis.call('GET', ids) or '', '%d+') do
     if tonumber(string.match(entry, '^%d+')) <= oldest then return false end
     local found = redis.call('XRANGE', stream, entry, entry)[1]
     if not found then return false end
-    local producer, body, traceparent
+    local producer, body, encoding
+    local traceparent = ''
     local accepted = string.match(entry, '^%d+')
     for name = 1, #found[2], 2 do
       if found[2][name] == 'producer' then producer = found[2][name + 1] end
       if found[2][name] == 'body' then body = found[2][name + 1] end
       if found[2][name] == 'acceptedAt' then accepted = found[2][name + 1] end
+      if found[2][name] == 'encoding' then encoding = found[2][name + 1] end
       if found[2][name] == 'traceparent' then traceparent = found[2][name + 1] end
     end
     if producer ~= ARGV[3] or not body then return false end
-    return { accepted, body, traceparent }
+    return { accepted, body, traceparent, encoding }
   end
 end
 return false

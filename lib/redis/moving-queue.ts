@@ -20,6 +20,9 @@ import type { StreamQueue } from './stream-queue.ts';
 const CALL_EVENTS_MAX = 256;
 const CALL_CHARACTERS_MAX = 1 << 20;
 
+/** A duplicate whose body is to be compared here (known.lua). */
+const COMPARE = '6';
+
 const KNOWN: Readonly<Record<string, Outcome>> = { 1: 'duplicate', 2: 'conflict', 3: 'differing' };
 
 export interface MovingQueueOptions {
@@ -90,10 +93,20 @@ export class MovingQueue implements Queue {
       return;
     }
     for (const [at, submission] of submissions.entries()) {
+      if (verdicts[at] === COMPARE) {
+        void this.#compare(submission);
+        continue;
+      }
       const known = KNOWN[verdicts[at] ?? ''];
       if (known === undefined) current.submit(submission);
       else submission.settle(known);
     }
+  }
+
+  async #compare(submission: Submission): Promise<void> {
+    const found = await this.#options.previous.find(submission.id, submission.producer);
+    if (found.kind !== 'found') submission.settle('unavailable');
+    else submission.settle(found.event.body.equals(Buffer.from(submission.text)) ? 'duplicate' : 'differing');
   }
 }
 

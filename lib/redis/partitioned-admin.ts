@@ -115,7 +115,7 @@ export class PartitionedAdmin implements QueueAdmin {
 
   /** A consumer of several queues gives signs of life in each. */
   async replicasAlive(): Promise<number> {
-    const alive = await Promise.all(this.#queues.map(([first]) => first?.replicasAlive() ?? 0));
+    const alive = await Promise.all(this.#queues.flatMap(([first]) => first?.replicasAlive() ?? []));
     return Math.max(...alive);
   }
 

@@ -10,14 +10,14 @@ import { INDEX_FIELD } from './id-index.ts';
 import { FORMAT_VERSION, type QueueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import { assertRights } from './rights.ts';
-import { Script, type Sender } from './script.ts';
+import { Script, type Argument, type Sender } from './script.ts';
 import { costlySettings } from './stream-memory.ts';
 import type { Log } from '../process/log.ts';
 
 /** A command that is begun here, and completed by whoever has the arguments. */
 export interface Call<Begin extends readonly unknown[]> {
-  begin(...how: Begin): string[];
-  run(command: readonly string[]): Promise<Reply>;
+  begin(...how: Begin): Argument[];
+  run(command: readonly Argument[]): Promise<Reply>;
 }
 
 export interface QueueDialect {
@@ -30,6 +30,8 @@ export interface QueueDialect {
   readonly find: Call<[]>;
   /** How both have an id; of a stream it is known once a connection has been inspected. */
   readonly field: (id: string) => string;
+  /** Whether bodies may stand compressed on the queue; known as `field` is. */
+  readonly takesCompressed: () => boolean;
   /** Asks a new connection's server whether this program may work with it. Rejects with a QueueRefusal where waiting does not help. */
   readonly inspect: (server: Server) => Promise<void>;
 }
@@ -60,12 +62,13 @@ export function streamDialect(
       command.push(isWide ? wide : plain);
       return command;
     },
-    run: (command: readonly string[]) => script.run(sender, command),
+    run: (command: readonly Argument[]) => script.run(sender, command),
   });
   return {
     accept: call(new Script('accept.lua', 'entry-name.lua'), accepting),
     find: call(new Script('find.lua', 'entry-name.lua'), connection),
     field: (id) => INDEX_FIELD[format](id),
+    takesCompressed: () => format >= 2,
     inspect: async (server) => {
       await assertRights(server, stream, 'gateway', replicas > 0 ? [['wait', '', '1 1']] : []);
       ({ format } = await identify(server));
@@ -74,7 +77,7 @@ export function streamDialect(
         throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
       for (const fault of faults) log.warn({ fault }, 'the queue may lose accepted events');
       if (costsTold) return;
-      for (const setting of await costlySettings(server))
+      for (const setting of await costlySettings(server, stream))
         log.warn({ setting }, 'the queue takes more memory than it must');
       costsTold = true;
     },
@@ -90,11 +93,12 @@ export const DISPATCHER_NAME = 'ingest-dispatcher';
 
 /** For a dispatcher. */
 export function dispatcherDialect(connection: RedisConnection<Reply>): QueueDialect {
-  const run = (command: readonly string[]): Promise<Reply> => connection.send(command);
+  const run = (command: readonly Argument[]): Promise<Reply> => connection.send(command);
   return {
     accept: { begin: (wide) => [wide ? DISPATCHER_ACCEPT_WIDE : DISPATCHER_ACCEPT], run },
     find: { begin: () => [DISPATCHER_FIND], run },
     field: (id) => id,
+    takesCompressed: () => false,
     inspect: async (server) => {
       const hello = (await server.send(['HELLO'])) as readonly RedisValue[];
       if (!hello.includes(DISPATCHER_NAME))

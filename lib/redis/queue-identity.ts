@@ -8,6 +8,7 @@ import { randomUUID } from 'node:crypto';
 import { PartitionsDiffer, QueueRefusal, RedisError } from './errors.ts';
 import type { Server } from './client.ts';
 import type { StoredFormat } from './id-index.ts';
+import type { RedisValue } from './reply.ts';
 import { Script } from './script.ts';
 
 /** The versions of the stored format that this program reads and writes; a new queue has the last one. */
@@ -26,10 +27,12 @@ export interface QueueIdentity {
 /** What a node of a Redis Cluster answers for a key that it does not serve. */
 const ELSEWHERE: ReadonlySet<string> = new Set(['MOVED', 'ASK', 'CLUSTERDOWN']);
 
+const CLUSTER = 'this is a Redis Cluster: use redis+cluster://';
+
 /** The refusal of a cluster's node behind a plain URI, where `cause` is one's answer; else `cause`. */
 export function clusterRefusal(cause: unknown): unknown {
   if (!(cause instanceof RedisError) || !ELSEWHERE.has(cause.code)) return cause;
-  return new QueueRefusal(`this is a Redis Cluster: use redis+cluster:// (${cause.message})`);
+  return new QueueRefusal(`${CLUSTER} (${cause.message})`);
 }
 
 const script = new Script('identity.lua');
@@ -48,6 +51,7 @@ export async function queueIdentity(
   partitions = 1,
   plain = true,
 ): Promise<QueueIdentity> {
+  if (plain) await assertNoCluster(server);
   // A plain read first: it works where a write is refused.
   const stored = await server
     .send(['HMGET', identityKey(stream), 'format', 'partitions', 'id'])
@@ -70,6 +74,16 @@ export async function queueIdentity(
     );
   }
   return { id: id ?? '', format, partitions };
+}
+
+/** A node that happens to serve the stream's slot would do, until the slot moves. What knows no HELLO is no node. */
+async function assertNoCluster(server: Server): Promise<void> {
+  const hello = await server.send(['HELLO']).catch((cause: unknown) => {
+    if (cause instanceof RedisError) return [];
+    throw cause;
+  });
+  const members = Array.isArray(hello) ? (hello as readonly RedisValue[]) : [];
+  if (members[members.indexOf('mode') + 1] === 'cluster') throw new QueueRefusal(CLUSTER);
 }
 
 const counted = (partitions: number): string => `${partitions} ${partitions === 1 ? 'partition' : 'partitions'}`;

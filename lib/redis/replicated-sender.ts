@@ -11,7 +11,7 @@
 import type { RedisConnection } from './client.ts';
 import { NoConnection } from './errors.ts';
 import type { Reply } from './reply.ts';
-import type { Sender } from './script.ts';
+import type { Argument, Sender } from './script.ts';
 
 /** How many connections one stream's accepting calls take turns on. */
 export const CONNECTIONS = 4;
@@ -46,7 +46,7 @@ export class ReplicatedSender implements Sender<Reply> {
   }
 
   /** An accepting call, whose answer is a string with a digit for each event (accept.lua). */
-  async send(command: readonly string[]): Promise<Reply> {
+  async send(command: readonly Argument[]): Promise<Reply> {
     const connection = this.#next();
     const answer = connection.send(command);
     let replicas = this.#waited(connection);

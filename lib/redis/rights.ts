@@ -66,13 +66,22 @@ export async function assertRights(
   program: 'gateway' | 'consumer',
   more: readonly Right[] = [],
 ): Promise<void> {
-  const command = script.command();
-  command.push(stream, ...[...RIGHTS[program], ...more].flat());
-  const missing = (await script.run(server, command).catch((cause: unknown) => {
+  const missing = await missingRights(server, stream, [...RIGHTS[program], ...more]).catch((cause: unknown) => {
     if (cause instanceof RedisError && cause.code === 'NOPERM') throw lacking(cause.message);
     throw cause;
-  })) as readonly string[];
+  });
   if (missing.length > 0) throw lacking(missing.join(', '));
+}
+
+/** Those that the user lacks. To ask for them leaves no trace in the server's log of refusals, as to try them would. */
+export async function missingRights(
+  server: Server,
+  stream: string,
+  rights: readonly Right[],
+): Promise<readonly string[]> {
+  const command = script.command();
+  command.push(stream, ...rights.flat());
+  return (await script.run(server, command)) as readonly string[];
 }
 
 const lacking = (what: string): QueueRefusal =>

@@ -3,7 +3,7 @@
 --
 -- KEYS[1]  the stream
 -- ARGV     the entry to begin behind ('-': the beginning), entries to look at, the event's id, texts of which a body holds one
---          when it can be that event's
+--          when it can be that event's; one that is compressed can always be
 -- Reply    the last entry looked at (nothing at the end), how many were looked at, their bytes, and those that can be the event's
 local from, count = ARGV[1], tonumber(ARGV[2])
 local page = redis.call('XRANGE', KEYS[1], from == '-' and '-' or '(' .. from, '+', 'COUNT', count)
@@ -12,6 +12,7 @@ for _, entry in ipairs(page) do
   local members = entry[2]
   for name = 1, #members, 2 do
     if members[name] == 'id' and members[name + 1] == ARGV[3] and found[#found] ~= entry then found[#found + 1] = entry end
+    if members[name] == 'encoding' and found[#found] ~= entry then found[#found + 1] = entry end
     if members[name] == 'body' then
       local body = members[name + 1]
       bytes = bytes + #body

@@ -5,14 +5,18 @@
 // same CPU time (deploy/RUNBOOK.md, Sizing).
 import type { Server } from './client.ts';
 import { RedisError } from './errors.ts';
+import { missingRights, type Right } from './rights.ts';
 
 /** Smaller nodes are told of. 0 means no limit. */
 const NODE_BYTES_MIN = 16_384;
 /** Fewer entries fill no node. 0 means no limit. */
 const NODE_ENTRIES_MIN = 50;
 
-/** What costs memory, in words for an operator; nothing where the server does not tell its settings (`CONFIG GET`). */
-export async function costlySettings(server: Server): Promise<readonly string[]> {
+const ASKS: readonly Right[] = [['config get', '', 'x']];
+
+/** What costs memory, in words for an operator; nothing where the server does not tell its settings, or not this user. */
+export async function costlySettings(server: Server, stream: string): Promise<readonly string[]> {
+  if ((await missingRights(server, stream, ASKS)).length > 0) return [];
   const told = await server.send(['CONFIG', 'GET', 'stream-node-max-*']).catch((cause: unknown) => {
     if (cause instanceof RedisError && cause.code !== 'LOADING') return [];
     throw cause;

@@ -20,12 +20,14 @@ import type { Log } from '../process/log.ts';
 import type { RedisConnection, Server } from './client.ts';
 import { withTimeout } from './deadline.ts';
 import { NoAnswer } from './errors.ts';
+import { compressed, decoded, ENCODED_MEMBER, isCompressible } from './body-encoding.ts';
 import { OutstandingCalls, settleAll, type Call } from './outstanding-calls.ts';
 import { membersOf } from './entry-notes.ts';
 import { dispatcherDialect, streamDialect, type QueueDialect } from './queue-dialect.ts';
 import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
 import type { Reply } from './reply.ts';
 import { ReplicatedSender } from './replicated-sender.ts';
+import type { Argument } from './script.ts';
 import { STREAM } from './stream-names.ts';
 import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
 
@@ -49,6 +51,8 @@ const OUTCOMES: Readonly<Record<number, Outcome>> = {
   0x33: 'differing',
   0x34: 'shed',
 };
+/** A duplicate whose body is to be compared here (accept.lua). */
+const COMPARE = 0x36;
 
 export interface StreamQueueOptions {
   readonly connection: RedisConnection<Reply>;
@@ -58,6 +62,8 @@ export interface StreamQueueOptions {
   /** Whether a server that may lose accepted events is refused (`require`) or told of (`warn`, the default); asked of each connection. */
   readonly durability?: 'warn' | 'require';
   readonly retentionMs?: number;
+  /** How bodies are put on the queue (body-encoding.ts); `none` by default. What is there is read either way. */
+  readonly compression?: 'none' | 'zstd';
   /** How long what has not landed stays in the queue, in milliseconds; at least `retentionMs`. */
   readonly unlandedMs?: number;
   readonly stream?: string;
@@ -85,6 +91,7 @@ export class StreamQueue implements Queue {
   readonly #onCall: (seconds: number, events: number) => void;
   readonly #dialect: QueueDialect;
   readonly #replicated: ReplicatedSender | undefined;
+  readonly #compression: 'none' | 'zstd';
 
   #pending: Submission[] = [];
   #flushScheduled = false;
@@ -103,7 +110,8 @@ export class StreamQueue implements Queue {
     this.#calls = new OutstandingCalls(options.enqueueTimeoutMs, (sinceMs) => this.#overdue(sinceMs));
     this.#log = options.log;
     this.#onCall = options.onCall ?? (() => undefined);
-    const { stream = STREAM, retentionMs = RETENTION_MS, durability = 'warn' } = options;
+    const { stream = STREAM, retentionMs = RETENTION_MS, durability = 'warn', compression = 'none' } = options;
+    this.#compression = compression;
     if (options.behind === 'dispatcher') this.#dialect = dispatcherDialect(this.#connection);
     else {
       const { replicated, identify = (server) => queueIdentity(server, stream) } = options;
@@ -128,6 +136,10 @@ export class StreamQueue implements Queue {
     }
     this.#connection.inspect = (server) => this.#dialect.inspect(server);
     this.#connection.onReady = () => {
+      if (this.#compression !== 'none' && !this.#dialect.takesCompressed())
+        this.#log.warn(
+          'the queue was made before compression: bodies stand on it as they are; a new queue takes them compressed',
+        );
       void this.probe();
       void this.#trimmer?.look();
     };
@@ -147,18 +159,27 @@ export class StreamQueue implements Queue {
     setImmediate(this.#flush);
   }
 
-  async find(id: string, producer: string): Promise<QueueLookup> {
+  find(id: string, producer: string): Promise<QueueLookup> {
+    return this.#find(id, producer, this.#timeoutMs);
+  }
+
+  async #find(id: string, producer: string, timeoutMs: number): Promise<QueueLookup> {
     if (this.#stalledSinceMs !== undefined) return { kind: 'unavailable' };
     const { find, field } = this.#dialect;
     const command = find.begin();
     command.push(field(id), producer);
     try {
-      const reply = await withTimeout(find.run(command), this.#timeoutMs);
+      const reply = await withTimeout(find.run(command), timeoutMs);
       const parts = reply.array();
       if (parts === undefined) return { kind: 'unknown' };
       const acceptedAtMs = Number.parseInt(reply.text(), 10);
-      const body = reply.bytes();
-      return { kind: 'found', event: { body, acceptedAtMs, traceparent: parts > 2 ? reply.text() : undefined } };
+      const bytes = reply.bytes();
+      const traceparent = parts > 2 ? reply.text() : '';
+      const body = decoded(bytes, parts > 3 ? reply.text() : undefined);
+      return {
+        kind: 'found',
+        event: { body, acceptedAtMs, traceparent: traceparent === '' ? undefined : traceparent },
+      };
     } catch (cause) {
       this.#log.debug({ err: cause }, 'look-up failed');
       return { kind: 'unavailable' };
@@ -224,10 +245,11 @@ export class StreamQueue implements Queue {
   /** Sends one call with the submissions from `from` on, as many as it may carry; gives where the next one begins. */
   #send(submissions: readonly Submission[], from: number): number {
     // Fact: an argument more costs every event. Choice: only a call with such events has it.
-    const wide = submissions.some(({ notes }) => notes !== undefined);
-    const { accept, field } = this.#dialect;
+    const { accept, field, takesCompressed } = this.#dialect;
+    const compresses = this.#compression === 'zstd' && takesCompressed();
+    const wide = submissions.some(({ notes, text }) => notes !== undefined || (compresses && isCompressible(text)));
     const command = accept.begin(wide);
-    const events: string[] = [];
+    const events: Argument[] = [];
     let at = from;
     for (let characters = 0; at < submissions.length && at - from < CALL_EVENTS_MAX; at += 1) {
       const submission = submissions[at];
@@ -235,8 +257,9 @@ export class StreamQueue implements Queue {
       characters += submission.text.length;
       if (characters > CALL_CHARACTERS_MAX && at > from) break;
       command.push(field(submission.id));
-      events.push(submission.producer, submission.text);
-      if (wide) events.push(membersOf(submission.notes));
+      const body = compresses ? compressed(submission.text) : undefined;
+      events.push(submission.producer, body ?? submission.text);
+      if (wide) events.push(membersOf(submission.notes) + (body === undefined ? '' : ENCODED_MEMBER));
     }
     command.push(...events);
     const carried = from === 0 && at === submissions.length ? submissions : submissions.slice(from, at);
@@ -262,8 +285,20 @@ export class StreamQueue implements Queue {
     }
     call.settled = true;
     for (let at = 0; at < call.submissions.length; at += 1) {
-      call.submissions[at]?.settle(OUTCOMES[verdicts.charCodeAt(at)] ?? 'unavailable');
+      const submission = call.submissions[at];
+      const verdict = verdicts.charCodeAt(at);
+      if (verdict === COMPARE && submission !== undefined) void this.#compare(submission, call.sentMs);
+      else submission?.settle(OUTCOMES[verdict] ?? 'unavailable');
     }
+  }
+
+  /** Settles a duplicate by the body that the queue has; in what is left of its time. */
+  async #compare(submission: Submission, sentMs: number): Promise<void> {
+    const { id, producer, text } = submission;
+    const found = await this.#find(id, producer, Math.max(1, sentMs + this.#timeoutMs - performance.now()));
+    if (found.kind === 'found')
+      submission.settle(found.event.body.equals(Buffer.from(text)) ? 'duplicate' : 'differing');
+    else submission.settle('unavailable');
   }
 
   #refused(call: Call, cause: unknown): void {

@@ -76,9 +76,14 @@ describe('a queue on a Redis Cluster', () => {
   });
 
   it('behind a plain URI is refused with words that name the right one', async () => {
-    const program = start('ingest-gateway', { INGEST_QUEUE_URI: cluster.nodes[0]?.uri ?? '' });
-    assert.equal(await program.ended, 4, program.output);
-    assert.match(program.output, /this is a Redis Cluster: use redis\+cluster:\/\//);
+    // The first one answers for the slot of the stream `ingest`, the other one points to it.
+    const serving = await cluster.masterOf('ingest');
+    const other = cluster.nodes.slice(0, 3).find((node) => node !== serving);
+    for (const uri of [serving.uri, other?.uri ?? '']) {
+      const program = start('ingest-gateway', { INGEST_QUEUE_URI: uri });
+      assert.equal(await program.ended, 4, program.output);
+      assert.match(program.output, /this is a Redis Cluster: use redis\+cluster:\/\//);
+    }
   });
 
   it('loses nothing and doubles nothing while a slot moves to another master under load', async () => {

@@ -31,6 +31,7 @@ describe("the gateway's configuration", () => {
         previousQueueUri: undefined,
         queueReplicas: 0,
         queueDurability: 'warn',
+        queueCompression: 'none',
         unlandedMs: 168 * 3_600_000,
         warehouseUri: undefined,
         address: { host: '127.0.0.1', port: 8443 },

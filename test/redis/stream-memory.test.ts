@@ -26,14 +26,14 @@ async function connected(uri: string): Promise<Server> {
 describe('settings of a server that cost memory', () => {
   it('are told of as long as they are so, in words that say what to set', async () => {
     const server = await connected(redis.uri);
-    const [bytes, ...none] = await costlySettings(server);
+    const [bytes, ...none] = await costlySettings(server, 'ingest');
     assert.deepEqual(none, []);
     assert.match(bytes ?? '', /^stream-node-max-bytes is 4096: with 32768 /);
     await redis.command('CONFIG', 'SET', 'stream-node-max-bytes', '32768', 'stream-node-max-entries', '10');
-    assert.match((await costlySettings(server)).join(), /^stream-node-max-entries is 10: with 1000 /);
+    assert.match((await costlySettings(server, 'ingest')).join(), /^stream-node-max-entries is 10: with 1000 /);
     for (const value of ['1000', '0']) {
       await redis.command('CONFIG', 'SET', 'stream-node-max-entries', value);
-      assert.deepEqual(await costlySettings(server), []);
+      assert.deepEqual(await costlySettings(server, 'ingest'), []);
     }
   });
 
@@ -41,7 +41,8 @@ describe('settings of a server that cost memory', () => {
     const own = await TestRedis.start();
     await own.command('ACL', 'SETUSER', 'least', 'on', '>secret', '~*', '+@all', '-config');
     const server = await connected(own.uri.replace('//', '//least:secret@'));
-    assert.deepEqual(await costlySettings(server), []);
+    assert.deepEqual(await costlySettings(server, 'ingest'), []);
+    assert.deepEqual(await own.command('ACL', 'LOG'), [], 'and nobody was refused anything');
   });
 
   it('are a warning of a gateway at its start', async () => {

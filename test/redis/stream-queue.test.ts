@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { before, describe, it } from 'node:test';
 import { byteConnection } from '../../lib/redis/client.ts';
 import type { EventNotes } from '../../lib/ingest/queue.ts';
+import { acceptingQueue } from '../../lib/redis/open-queue.ts';
 import { StreamQueue } from '../../lib/redis/stream-queue.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { queueContract, Recorded, submitAll, submitInTurns } from '../contract/queue.ts';
@@ -19,16 +20,18 @@ interface Options {
   readonly retentionMs?: number | undefined;
   readonly stream?: string;
   readonly enqueueTimeoutMs?: number;
+  readonly compression?: 'none' | 'zstd';
 }
 
 async function openQueue(
   redis: TestRedis,
-  { retentionMs, stream, enqueueTimeoutMs = TIMEOUT_MS }: Options = {},
+  { retentionMs, stream, enqueueTimeoutMs = TIMEOUT_MS, compression = 'none' }: Options = {},
 ): Promise<StreamQueue> {
   const connection = byteConnection({ uri: redis.uri, name: 'test', log: LOG });
   const queue = new StreamQueue({
     connection,
     enqueueTimeoutMs,
+    compression,
     log: LOG,
     ...(retentionMs === undefined ? {} : { retentionMs }),
     ...(stream === undefined ? {} : { stream }),
@@ -106,6 +109,74 @@ describe('the notes of an event', () => {
     assert.equal(found.kind === 'found' ? found.event.traceparent : found.kind, '00-a-b-01');
     const bare = await queue.find('plain', 'p');
     assert.equal(bare.kind === 'found' ? bare.event.traceparent : bare.kind, undefined);
+  });
+});
+
+describe('a queue whose bodies are compressed', () => {
+  const long = (id: string, more = {}): Recorded =>
+    new Recorded(id, 'p', { text: 'é and more, '.repeat(100), ...more });
+  const lengthOf = async (stream: string): Promise<number[]> =>
+    (await redis.entries(stream)).map(
+      ({ fields }) => Number(fields['encoding'] === 'zstd') * (fields['body'] ?? '').length,
+    );
+
+  it('holds a tenth of a long body, and a short one as it is; both are found byte for byte', async () => {
+    const stream = 'compressed';
+    const queue = await openQueue(redis, { stream, compression: 'zstd' });
+    const [one, short] = [long('one'), new Recorded('short')];
+    const noted = Object.assign(long('noted'), { notes: { traceparent: '00-a-b-01' } });
+    assert.deepEqual(await submitAll(queue, [one, short, noted]), ['accepted', 'accepted', 'accepted']);
+    const lengths = await lengthOf(stream);
+    assert.ok((lengths[0] ?? 0) > 0 && (lengths[0] ?? 0) < one.text.length / 10, lengths.join());
+    assert.equal(lengths[1], 0);
+    for (const { id, text } of [one, short, noted]) {
+      const found = await queue.find(id, 'p');
+      assert.equal(found.kind === 'found' ? found.event.body.toString() : found.kind, text);
+      assert.equal(found.kind === 'found' ? found.event.traceparent : id, id === 'noted' ? '00-a-b-01' : undefined);
+    }
+  });
+
+  it('tells a duplicate from one that differs, also between gateways of which one compresses', async () => {
+    const stream = 'compressed-twice';
+    const both = [
+      await openQueue(redis, { stream, compression: 'zstd' }),
+      await openQueue(redis, { stream, compression: 'none' }),
+    ];
+    for (const [at, first] of both.entries()) {
+      const [id, again] = [`first-${at}`, (more = {}) => long(`first-${at}`, more)];
+      assert.deepEqual(await submitAll(first, [again(), again(), again({ n: 1 })]), [
+        'accepted',
+        'duplicate',
+        'differing',
+      ]);
+      for (const queue of both) {
+        const others = [again(), again({ n: 1 }), new Recorded(id, 'q'), new Recorded(id)];
+        assert.deepEqual(await submitAll(queue, others), ['duplicate', 'differing', 'conflict', 'differing']);
+      }
+    }
+    assert.equal(await redis.length(stream), 2);
+  });
+
+  it('is known still while it moves to another one', async () => {
+    const [old, current] = [await TestRedis.start(), await TestRedis.start()];
+    const before = await openQueue(old, { compression: 'zstd' });
+    assert.deepEqual(await submitAll(before, [long('moved')]), ['accepted']);
+    const common = { partitions: 1, replicas: 0, name: 'test', enqueueTimeoutMs: TIMEOUT_MS, log: LOG } as const;
+    const moving = acceptingQueue({ ...common, uri: current.uri, previousUri: old.uri });
+    atEnd(() => moving.queue.close());
+    moving.previous?.open();
+    for (const { connection } of moving.parts) connection.open();
+    await eventually('both are there', () => moving.previous?.ready === true && moving.queue.state().available);
+    const events = [long('moved'), long('moved', { n: 1 }), new Recorded('moved', 'q'), long('new')];
+    assert.deepEqual(await submitAll(moving.queue, events), ['duplicate', 'differing', 'conflict', 'accepted']);
+  });
+
+  it('of the first format holds them as they are: older programs read it too', async () => {
+    const stream = 'compressed-first';
+    await redis.command('HSET', `{${stream}}:queue`, 'format', '1', 'partitions', '1', 'id', 'x');
+    const queue = await openQueue(redis, { stream, compression: 'zstd' });
+    assert.deepEqual(await submitAll(queue, [long('one')]), ['accepted']);
+    assert.deepEqual((await redis.entries(stream))[0]?.fields, { producer: 'p', body: long('one').text });
   });
 });
 
