@@ -14,11 +14,12 @@ import type { Log } from '../lib/process/log.ts';
 import { maskedUri } from '../lib/process/masked-uri.ts';
 import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
+import { withCredentials } from '../lib/process/queue-uri.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
+import { acceptingQueue } from '../lib/redis/open-queue.ts';
 import { QueueServer } from '../lib/redis/queue-server.ts';
 import { startTracing, type Tracing } from '../lib/telemetry/tracing.ts';
 import { inspectQueue } from './check-connect.ts';
-import { openQueue } from './queue-adapter.ts';
 import { bindFailure, startDaemon } from './start.ts';
 
 const NAME = 'ingest-dispatcher';
@@ -47,7 +48,7 @@ async function check(config: DispatcherConfig): Promise<void> {
 
 async function connect(config: DispatcherConfig, found: (line: string) => void): Promise<void> {
   for (const [at, uri] of config.queueUris.entries()) {
-    const about = inspectQueue(uri, 1, QUEUE_KEYS[at]).catch((cause: unknown) => {
+    const about = inspectQueue(uri, config.queuePartitions, QUEUE_KEYS[at]).catch((cause: unknown) => {
       if (!(cause instanceof StartFailure && cause.message.includes('NOAUTH'))) throw cause;
       return `queue ${maskedUri(uri)}: asks for credentials, which gateways bring`;
     });
@@ -136,8 +137,12 @@ function sessionsOf(
   const traffic = QUEUES.map((name) => new Traffic(metrics.outcomes[name]));
   const lane = (at: 0 | 1, credentials: Credentials | undefined) => {
     const name: QueueName = QUEUES[at];
-    const { parts, queue } = openQueue({
-      uri: uriWith(config.queueUris[at], credentials),
+    const uri = config.queueUris[at];
+    const { parts, queue } = acceptingQueue({
+      uri: credentials === undefined ? uri : withCredentials(uri, credentials.user, credentials.password),
+      previousUri: undefined,
+      partitions: config.queuePartitions,
+      replicas: config.queueReplicas,
       name: NAME,
       log: log.child({ queue: name }),
       enqueueTimeoutMs: config.shedMs,
@@ -155,14 +160,6 @@ function sessionsOf(
   );
   metrics.eventsInFlight.read(() => traffic.reduce((sum, { events }) => sum + events, 0));
   return sessions;
-}
-
-function uriWith(uri: string, credentials: Credentials | undefined): string {
-  if (credentials === undefined) return uri;
-  const url = new URL(uri);
-  url.username = encodeURIComponent(credentials.user ?? '');
-  url.password = encodeURIComponent(credentials.password);
-  return url.href;
 }
 
 /** Waits until one queue takes events. Throws a StartFailure when neither does in time. */

@@ -6,8 +6,8 @@ import type { QueueRefusal } from '../lib/redis/errors.ts';
 import { readingQueue, type ReadingOptions } from '../lib/redis/open-queue.ts';
 import { PartitionedQueue } from '../lib/redis/partitioned-queue.ts';
 import type { Reply } from '../lib/redis/reply.ts';
-import { PartitionedReader } from '../lib/redis/partitioned-reader.ts';
-import { memberName, StreamReader } from '../lib/redis/stream-reader.ts';
+import type { PartitionedReader } from '../lib/redis/partitioned-reader.ts';
+import type { StreamReader } from '../lib/redis/stream-reader.ts';
 import { StreamQueue, type StreamQueueOptions } from '../lib/redis/stream-queue.ts';
 
 /** The port of a dispatcher when its URI names none. */
@@ -80,10 +80,6 @@ export function serverUri(uri: string): string {
 
 export type OpenedReader = StreamReader | PartitionedReader;
 
-/** The reading side of one queue, or of several as if they were one: they are landed together, and replicas counted in the first. */
-export function openReader(uris: string, options: Omit<ReadingOptions, 'uri'>): OpenedReader {
-  if (!uris.includes(' ')) return readingQueue({ ...options, uri: uris });
-  const name = memberName();
-  const readers = uris.split(' ').map((uri) => new StreamReader({ ...options, uri, name }));
-  return new PartitionedReader(new Map(readers.map((reader, at) => [String(at), reader])), options.log);
-}
+/** The reading side of the queues of INGEST_QUEUE_URI. */
+export const openReader = (uris: string, options: Omit<ReadingOptions, 'uris'>): OpenedReader =>
+  readingQueue({ ...options, uris: uris.split(' ') });

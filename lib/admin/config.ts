@@ -1,6 +1,6 @@
 // The configuration of ingest-admin: the same keys as the other programs.
 import { Settings, type EnvReport, type Environment } from '../process/env.ts';
-import { checkQueueUri } from '../process/queue-uri.ts';
+import { checkQueueUris } from '../process/queue-uri.ts';
 
 export interface AdminConfig {
   /** The queues: one, both behind a dispatcher, and the one before while a queue moves. */
@@ -28,7 +28,7 @@ export function readAdminConfig(
       'expected the queues themselves, as the consumers have them, separated by blanks: a dispatcher is not looked through',
       queueUri,
     );
-  checkQueueUri(settings, queueUri);
+  checkQueueUris(settings, { INGEST_QUEUE_URI: (queueUri ?? '').split(' ') });
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
   if (needsWarehouse && !settings.given('INGEST_WAREHOUSE_URI') && !settings.given('INGEST_WAREHOUSE_URI', '_FILE'))
     settings.problem('INGEST_WAREHOUSE_URI', 'is required by this command');

@@ -1,13 +1,13 @@
 // The consumer's configuration, made of its settings (lib/process/settings.ts): read once, every problem in one report.
 import { Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';
-import { checkQueueUri } from '../process/queue-uri.ts';
+import { checkQueueUris } from '../process/queue-uri.ts';
 
 const HOUR_MS = 3_600_000;
 
 export interface ConsumerConfig {
   /** One queue or several, separated by blanks. */
   readonly queueUri: string;
-  /** Of a queue on a Redis Cluster. */
+  /** Of each queue on a Redis Cluster. */
   readonly queuePartitions: number;
   /** The queue that this one replaces, while it does. */
   readonly previousQueueUri: string | undefined;
@@ -39,7 +39,7 @@ export function readConsumerConfig(environment: Environment): ReadConfig<Consume
     );
   }
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
-  checkQueueUri(settings, queueUri);
+  checkQueueUris(settings, { INGEST_QUEUE_URI: (queueUri ?? '').split(' ') });
   const rest = {
     previousQueueUri: settings.get('INGEST_QUEUE_PREVIOUS_URI'),
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),

@@ -11,20 +11,24 @@
 //
 // Invariant: an entry is acknowledged only after its row, or its quarantine row, is committed. What a replica takes and
 // never acknowledges is claimed by another one after CLAIM_IDLE_MS; both then land it, and the warehouse keeps one row.
-import { GroupVanished, type Delivery, type QueueReader } from '../ingest/queue.ts';
+import { GroupVanished, NOTES, type Delivery, type QueueReader } from '../ingest/queue.ts';
 import { WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
 import { pause, pauseMs } from '../process/backoff.ts';
 import { Throttled, type Log } from '../process/log.ts';
 import type { ConsumerMetrics } from './metrics.ts';
+import { withoutLanded } from './dropped.ts';
 import { Intake, READ_ENTRIES_FIRST, READ_ENTRIES_MAX } from './intake.ts';
 import type { LandingSpans } from './landing-spans.ts';
 import { Landing, type Landed } from './landing.ts';
-import { entryName, sorted, type Sorted } from './quarantine.ts';
+import { entryName, isDropped, sorted, type Rejection, type Sorted } from './quarantine.ts';
 
 /** How long an entry may stay with a replica before another one takes it over. Longer than a batch takes to land. */
 const CLAIM_IDLE_MS = 10_000;
-/** One batch that the warehouse writes, one that it has at hand next, and one that is being acknowledged: it never waits. */
-const LANDINGS_AT_ONCE = 3;
+/**
+ * One batch that the warehouse writes, one that it has at hand next, and one that is being acknowledged: it never waits. Each has a
+ * note in the queue.
+ */
+const LANDINGS_AT_ONCE = NOTES;
 /** Where there is a backlog: the queue makes up the next answer while the one before is judged. */
 const READS_AT_ONCE = 2;
 /** So many times `batchMax` entries are taken in hand at once, where there is a backlog. */
@@ -104,7 +108,7 @@ export class Consumer {
     if (this.stopping) return;
     this.#prepared = true;
     this.#options.log.info('the warehouse is ready');
-    await Promise.all([this.#takeIn(), ...Array.from({ length: LANDINGS_AT_ONCE }, () => this.#land())]);
+    await Promise.all([this.#takeIn(), ...Array.from({ length: LANDINGS_AT_ONCE }, (_, at) => this.#land(at))]);
   }
 
   async #takeIn(): Promise<void> {
@@ -133,17 +137,21 @@ export class Consumer {
     this.#intake.add(sorted(this.#withoutHeld(deliveries)), max, this.#backlog);
   }
 
-  async #land(): Promise<void> {
+  async #land(note: number): Promise<void> {
     for (;;) {
       const batch = await this.#intake.take();
       if (batch === undefined) return;
-      await this.#finish(batch);
+      await this.#finish(batch, note);
     }
   }
 
-  async #finish(batch: Sorted): Promise<void> {
+  async #finish(batch: Sorted, note: number): Promise<void> {
     this.#landingNow.add(batch);
-    for (let left: Sorted | undefined = await this.#withoutFinished(batch); left !== undefined;) {
+    // A queue that is away holds up no landing: the note matters only where a crash and a deletion by hand come together.
+    if (batch.events.length > 0) await this.#options.reader.note(note, batch.events).catch(() => undefined);
+    const { reader, warehouse } = this.#options;
+    let left = await withoutLanded(batch, reader, warehouse, (needs, work) => this.#step(needs, work));
+    while (left !== undefined) {
       const now: Sorted = left;
       const some = await this.#step('warehouse', () => this.#landing.landSome(now));
       if (some === undefined) break;
@@ -154,23 +162,23 @@ export class Consumer {
   }
 
   async #acknowledge({ landed, quarantined }: Landed): Promise<void> {
-    const entries = [...landed, ...quarantined];
+    const lost = quarantined.filter(isDropped);
+    if (lost.length > 0) await this.#acknowledgeLost(lost);
+    const entries = [...landed, ...quarantined.filter((rejection) => !isDropped(rejection))];
+    if (entries.length === 0) return;
     const done = await this.#step('queue', () => this.#options.reader.acknowledge(entries));
     // Another replica took this one for dead, and may have said that the queue dropped what has landed here after all.
     if (done === undefined || done === entries.length || landed.length === 0) return;
     await this.#step('warehouse', () => this.#options.warehouse.retract(landed.map(entryName)));
   }
 
-  /** A batch without dropped entries whose holder was not dead after all: it has landed and acknowledged them meanwhile. */
-  async #withoutFinished(batch: Sorted): Promise<Sorted | undefined> {
-    const dropped = batch.rejections.filter(({ code }) => code === 'dropped_by_queue');
-    if (dropped.length === 0) return batch;
-    const open = await this.#step('queue', () => this.#options.reader.unacknowledged(dropped));
-    const rejections = batch.rejections.filter(
-      (rejection) => rejection.code !== 'dropped_by_queue' || open?.includes(rejection) === true,
-    );
-    const count = batch.events.length + rejections.length;
-    return count === 0 ? undefined : { ...batch, rejections, count };
+  /** Counts and tells them, each by the one replica that acknowledges it. */
+  async #acknowledgeLost(lost: readonly Rejection[]): Promise<void> {
+    const { reader, metrics, log } = this.#options;
+    const events = (await this.#step('queue', () => reader.acknowledge(lost))) ?? 0;
+    if (events === 0) return;
+    metrics.lost.add(events);
+    log.error({ events, entry: lost[0]?.entry }, `the queue lost ${events} accepted events that a replica had taken`);
   }
 
   /** Deliveries without dropped entries whose event is in hand: it is about to land. */

@@ -35,6 +35,9 @@ export interface Rejection extends QuarantinedEntry {
   readonly code: QuarantineReason;
 }
 
+/** The queue dropped it, and left nothing but its name. */
+export const isDropped = ({ code }: Rejection): boolean => code === 'dropped_by_queue';
+
 /** Where an entry stands; `replayOf` as in Delivery. */
 interface Place {
   readonly source: string;

@@ -3,6 +3,7 @@
 //
 // Read once; the result is frozen. It holds no credentials: a queue's URI with a user or a password is a problem.
 import { Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';
+import { checkQueueUris } from '../process/queue-uri.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -22,6 +23,10 @@ export interface DispatcherConfig {
   readonly address: BindAddress;
   readonly adminAddress: BindAddress;
   readonly queueUris: readonly [even: string, odd: string];
+  /** Of each queue on a Redis Cluster. */
+  readonly queuePartitions: number;
+  /** How many replicas must have an event before it counts as accepted. */
+  readonly queueReplicas: number;
   readonly queueDurability: 'warn' | 'require';
   /** How long a queue keeps what has not landed, in milliseconds. */
   readonly unlandedMs: number;
@@ -44,6 +49,8 @@ export function readDispatcherConfig(environment: Environment): ReadConfig<Dispa
       queueUri(settings, 'INGEST_DISPATCH_QUEUE_A_URI'),
       queueUri(settings, 'INGEST_DISPATCH_QUEUE_B_URI'),
     ] as const,
+    queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
+    queueReplicas: settings.get('INGEST_QUEUE_REPLICAS'),
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
     unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
     tls: tls(settings),
@@ -51,6 +58,8 @@ export function readDispatcherConfig(environment: Environment): ReadConfig<Dispa
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
     exportsSpans: settings.exportsSpans,
   };
+  const [even, odd] = config.queueUris;
+  checkQueueUris(settings, { INGEST_DISPATCH_QUEUE_A_URI: [even], INGEST_DISPATCH_QUEUE_B_URI: [odd] });
   const enqueueTimeoutMs = settings.get('INGEST_ENQUEUE_TIMEOUT_MS');
   if (settings.given('INGEST_ENQUEUE_TIMEOUT_MS') && config.shedMs >= enqueueTimeoutMs) {
     settings.problem(

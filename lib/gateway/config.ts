@@ -3,7 +3,7 @@
 //
 // Read once; the result is frozen. A problem in any key leaves the process unstarted, with all problems in one report.
 import { Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';
-import { checkQueueUri } from '../process/queue-uri.ts';
+import { checkQueueUris } from '../process/queue-uri.ts';
 
 const LOOPBACK = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/;
 
@@ -128,7 +128,7 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
   checkDeadlines(settings, config);
-  checkQueueUri(settings, config.queueUri);
+  checkQueueUris(settings, { INGEST_QUEUE_URI: [config.queueUri] });
   if (config.queueCompression !== 'none' && isDispatcher(queueUri))
     settings.problem(
       'INGEST_QUEUE_COMPRESSION',

@@ -108,6 +108,15 @@ export interface Delivery {
 /** An entry as `read` named it. */
 export type EntryName = Pick<Delivery, 'source' | 'entry'>;
 
+/** Which event an entry brought. */
+export interface NotedEvent extends EntryName {
+  readonly id: string;
+  readonly producer: string;
+}
+
+/** How many notes a member has: see QueueReader.note. */
+export const NOTES = 3;
+
 /** How far behind the group is. */
 export interface QueueLag {
   /** Entries that the group has not acknowledged: not yet read, or read and pending. An upper bound after deletions by hand. */
@@ -155,6 +164,13 @@ export interface QueueReader {
   acknowledge(entries: readonly EntryName[]): Promise<number>;
   /** Those of some entries, few of them, that no member has acknowledged. */
   unacknowledged<E extends EntryName>(entries: readonly E[]): Promise<readonly E[]>;
+  /**
+   * Notes which events this member is about to land, in place of what it noted under the same number, 0 to NOTES - 1. Of an entry
+   * that is gone only its name is left, so without the note nobody could look for the event's row.
+   */
+  note(number: number, events: readonly NotedEvent[]): Promise<void>;
+  /** What was noted of some entries, by members that hold entries or have held some lately. */
+  noted(entries: readonly EntryName[]): Promise<readonly NotedEvent[]>;
   /** Of all partitions together. Rejects with GroupVanished as `read` does. */
   lag(): Promise<QueueLag>;
   /** By partition; those that are away are left out. Rejects where `lag` does and there is only one. */

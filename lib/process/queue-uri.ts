@@ -21,17 +21,33 @@ export type QueueAddress =
 
 const DEFAULT_PORT = { sentinel: 26379, cluster: 6379 } as const;
 
-/** Notes what is wrong with the URI of a program's queue, where it was given. */
-export function checkQueueUri(settings: Settings, uri: string | undefined): void {
-  if (uri === undefined || uri === '') return;
-  const address = queueAddress(uri);
-  if (typeof address === 'string') settings.problem('INGEST_QUEUE_URI', address, uri);
-  else if (address.kind !== 'cluster' && settings.given('INGEST_QUEUE_PARTITIONS'))
+/** The keys that name a queue, each with the URIs that it was given. */
+export type QueueUris = Readonly<Partial<Record<QueueKey, readonly string[]>>>;
+export type QueueKey = 'INGEST_QUEUE_URI' | 'INGEST_DISPATCH_QUEUE_A_URI' | 'INGEST_DISPATCH_QUEUE_B_URI';
+
+/** Notes what is wrong with the URIs of a program's queues, of those that were given. */
+export function checkQueueUris(settings: Settings, uris: QueueUris): void {
+  const kinds = Object.entries(uris).flatMap(([key, given]) =>
+    given
+      .filter((uri) => uri !== '')
+      .map((uri) => {
+        const address = queueAddress(uri);
+        if (typeof address !== 'string') return address.kind;
+        settings.problem(key as QueueKey, address, uri);
+        return undefined;
+      }),
+  );
+  if (kinds.length === 0 || kinds.includes(undefined) || kinds.includes('cluster')) return;
+  if (settings.given('INGEST_QUEUE_PARTITIONS'))
     settings.problem(
       'INGEST_QUEUE_PARTITIONS',
       'expected a redis+cluster URI with it: other queues have one partition',
     );
 }
+
+/** The URI of a queue, which has no user and no password, with these. */
+export const withCredentials = (uri: string, user: string | undefined, password: string): string =>
+  uri.replace('//', `//${encodeURIComponent(user ?? '')}:${encodeURIComponent(password)}@`);
 
 /** What the URI names, or what is wrong with it in words: `expected …`. The URI has passed the checks of env.ts. */
 export function queueAddress(uri: string): QueueAddress | string {

@@ -23,19 +23,25 @@ const TLS_SERVERS = ACCEPTING;
 const HOUR_MS = 3_600_000;
 const TIME = [1, HOUR_MS] as const;
 
+const REDIS = [
+  'redis:',
+  'rediss:',
+  'redis+sentinel:',
+  'rediss+sentinel:',
+  'redis+cluster:',
+  'rediss+cluster:',
+] as const;
+
 export const SETTINGS = Object.freeze({
   INGEST_QUEUE_URI: uri(
     BOTH_ENDS,
-    [
-      ...['redis:', 'rediss:', 'redis+sentinel:', 'rediss+sentinel:', 'redis+cluster:', 'rediss+cluster:'],
-      ...['dispatcher:', 'dispatchers:'],
-    ],
+    [...REDIS, 'dispatcher:', 'dispatchers:'],
     BOTH_ENDS,
     'the queue: `redis://[user:password@]host:port[/db]`, `redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]` or `redis+cluster://[user:password@]h1:p1,h2:p2`; `rediss` in place of `redis`: over TLS. A gateway may have `dispatcher://[user:password@]host[:port]` or `dispatchers://` (mutual TLS) instead; a consumer and ingest-admin may have several queues, separated by blanks',
     ['consumer', 'admin'],
   ),
   INGEST_QUEUE_PARTITIONS: integer(
-    BOTH_ENDS,
+    [...BOTH_ENDS, 'dispatcher'],
     8,
     [1, 256],
     '',
@@ -55,7 +61,7 @@ export const SETTINGS = Object.freeze({
     'hours for which the queue keeps what has not landed; what has landed stays 24',
   ),
   INGEST_QUEUE_REPLICAS: integer(
-    GATEWAY,
+    ACCEPTING,
     0,
     [0, 100],
     '',
@@ -190,16 +196,11 @@ export const SETTINGS = Object.freeze({
   INGEST_DISPATCH_ADDR: address(DISPATCHER, '127.0.0.1:6380', 'where gateways connect to the dispatcher'),
   INGEST_DISPATCH_QUEUE_A_URI: uri(
     DISPATCHER,
-    ['redis:', 'rediss:'],
+    REDIS,
     DISPATCHER,
     'the queue `ingest-a`, of events whose id has an even hash; a URI as in `INGEST_QUEUE_URI`, without user and password: those of the gateway are handed on',
   ),
-  INGEST_DISPATCH_QUEUE_B_URI: uri(
-    DISPATCHER,
-    ['redis:', 'rediss:'],
-    DISPATCHER,
-    'the queue `ingest-b`, of the other events',
-  ),
+  INGEST_DISPATCH_QUEUE_B_URI: uri(DISPATCHER, REDIS, DISPATCHER, 'the queue `ingest-b`, of the other events'),
   INGEST_DISPATCH_CLIENTS: text(
     DISPATCHER,
     undefined,

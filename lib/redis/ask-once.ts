@@ -7,14 +7,14 @@ import { withTimeout } from './deadline.ts';
 const TIMEOUT_MS = 1_000;
 
 /** Connects, gives `ask` the server, and its answer. Rejects when the server is not there, or not in time. */
-export async function askOnce<T>(uri: string, ask: (server: Server) => Promise<T>): Promise<T> {
+export async function askOnce<T>(uri: string, ask: (server: Server) => Promise<T>, timeoutMs = TIMEOUT_MS): Promise<T> {
   const client = nodeRedisClient(uri, 'ingest-lookup');
   const lost = new Promise<never>((_, reject) => client.on('error', reject));
   const answer = client.connect().then(() => ask({ send: (command) => client.sendCommand(command) }));
   // Whichever comes second is nobody's.
   for (const one of [lost, answer]) one.catch(() => undefined);
   try {
-    return await withTimeout(Promise.race([lost, answer]), TIMEOUT_MS);
+    return await withTimeout(Promise.race([lost, answer]), timeoutMs);
   } finally {
     client.destroy();
   }

@@ -350,19 +350,23 @@ export function nodeRedisClient(url: string, name: string): Client<RedisValue> {
     get isReady() {
       return client.isReady;
     },
-    on: (event, listener) => client.on(event, listener),
-    connect: () => client.connect(),
+    on: (event, listener) => client.on(event, (cause?: unknown) => listener(ownError(cause))),
+    connect: () =>
+      client.connect().catch((cause: unknown) => {
+        throw ownError(cause);
+      }),
     sendCommand: (command) =>
       client.sendCommand<RedisValue>(command).catch((cause: unknown) => {
-        if (!(cause instanceof ErrorReply)) throw cause;
-        const error = new RedisError(cause.message);
-        client.emit('refused', error);
-        throw error;
+        if (cause instanceof ErrorReply) client.emit('refused', cause);
+        throw ownError(cause);
       }),
     close: () => client.close(),
     destroy: () => client.destroy(),
   };
 }
+
+/** What the server answered with, also to the greeting, as an error of this folder; anything else as it is. */
+const ownError = (cause: unknown): unknown => (cause instanceof ErrorReply ? new RedisError(cause.message) : cause);
 
 /** `retries` counts from 0. */
 const reconnectPauseMs = (retries: number): number => pauseMs(retries + 1, PAUSE_FIRST_MS, PAUSE_MAX_MS);

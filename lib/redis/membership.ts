@@ -1,7 +1,7 @@
 // A replica's membership in the consumer group: its place among the counted replicas, kept by a sign of life each second.
 //
 // Invariant: a replica that gives no sign for REPLICA_LEASE_MS is not counted, and is again when it comes back.
-import { REPLICA_LEASE_MS } from '../ingest/queue.ts';
+import { NOTES, REPLICA_LEASE_MS } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import type { RedisValue } from './reply.ts';
 import { Script } from './script.ts';
@@ -88,7 +88,7 @@ export class Membership {
   async #leaveGroup(idleMs: number): Promise<void> {
     const { run, stream, group, name } = this.#options;
     const command = this.#leave.command(stream);
-    command.push(group, name, String(idleMs));
+    command.push(group, name, String(idleMs), String(NOTES));
     await run(this.#leave, command);
   }
 }

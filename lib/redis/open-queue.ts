@@ -147,8 +147,9 @@ function openStreams(options: StreamsOptions): AcceptingQueue {
 }
 
 export interface ReadingOptions {
-  readonly uri: string;
-  /** Of a queue on a Redis Cluster; 8 by default. */
+  /** Of one queue, or of several that are read as if they were one: replicas are counted in the first. */
+  readonly uris: readonly string[];
+  /** Of each queue on a Redis Cluster; 8 by default. */
   readonly partitions?: number;
   /** The queue that this one replaces: what is left in it is read too. */
   readonly previousUri?: string | undefined;
@@ -158,17 +159,21 @@ export interface ReadingOptions {
   readonly onLost?: (events: number) => void;
 }
 
+/** Partitions have the names by which logs and metrics tell them apart: of several queues the queue's number stands first. */
 export function readingQueue(options: ReadingOptions): StreamReader | PartitionedReader {
-  const { uri, partitions = 8, previousUri, ...rest } = options;
-  const parts = queuePartitions(uri, partitions);
-  const previous = previousUri === undefined ? [] : [{ stream: STREAM, uri: previousUri }];
+  const { uris, partitions = 8, previousUri, ...rest } = options;
+  const parts = uris.flatMap((uri, queue) => {
+    const streams = queuePartitions(uri, partitions);
+    const named = (at: number): string =>
+      uris.length === 1 ? String(at) : `${queue}${streams.length > 1 ? `-${at}` : ''}`;
+    return streams.map((part, at) => ({ part, partition: named(at) }));
+  });
+  if (previousUri !== undefined) parts.push({ part: { stream: STREAM, uri: previousUri }, partition: 'previous' });
   const name = memberName();
-  const alone = parts.length + previous.length === 1;
-  const readers = [...parts, ...previous].map((part, at) => {
-    const partition = at < parts.length ? String(at) : 'previous';
-    const log = alone ? rest.log : rest.log.child({ partition });
+  const readers = parts.map(({ part, partition }) => {
+    const log = parts.length === 1 ? rest.log : rest.log.child({ partition });
     return [partition, new StreamReader({ ...rest, ...part, name, log })] as const;
   });
   const [first] = readers;
-  return alone && first !== undefined ? first[1] : new PartitionedReader(new Map(readers), rest.log);
+  return readers.length === 1 && first !== undefined ? first[1] : new PartitionedReader(new Map(readers), rest.log);
 }

@@ -12,6 +12,7 @@ import {
   GroupVanished,
   type Delivery,
   type EntryName,
+  type NotedEvent,
   type QueueLag,
   type QueueReader,
   type QueueSize,
@@ -123,6 +124,18 @@ export class PartitionedReader implements QueueReader {
     );
     const found = new Set(open.flatMap((one) => (one.status === 'fulfilled' ? one.value : [])));
     return entries.filter((entry) => found.has(entry));
+  }
+
+  async note(number: number, events: readonly NotedEvent[]): Promise<void> {
+    const parts = [...this.#sorted(events)];
+    const settled = await Promise.allSettled(parts.map(([{ reader }, some]) => reader.note(number, some)));
+    const failed = settled.find((one) => one.status === 'rejected');
+    if (failed !== undefined) throw failed.reason;
+  }
+
+  async noted(entries: readonly EntryName[]): Promise<readonly NotedEvent[]> {
+    const noted = [...this.#sorted(entries)].map(([{ reader }, some]) => reader.noted(some));
+    return (await Promise.all(noted)).flat();
   }
 
   async lag(): Promise<QueueLag> {

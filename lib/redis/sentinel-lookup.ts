@@ -13,6 +13,8 @@ import type { ClusterAddress } from './cluster-map.ts';
 import { RedisError } from './errors.ts';
 
 const WATCH_MS = 500;
+/** For one sentinel. Longer than elsewhere: it is waited for only where the others do not agree. */
+const ANSWER_TIMEOUT_MS = 2_000;
 /** So long an answer serves all connections of a process. */
 const FRESH_MS = 100;
 
@@ -38,9 +40,9 @@ function masterByMost({ hosts, masterName, uriOf }: ClusterAddress): Promise<str
     return uriOf(host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`);
   };
   const ask = (host: string): Promise<string> =>
-    askOnce(uriOf(host, true), master).catch((cause: unknown) => {
+    askOnce(uriOf(host, true), master, ANSWER_TIMEOUT_MS).catch((cause: unknown) => {
       if (!(cause instanceof RedisError && cause.code === 'NOAUTH')) throw cause;
-      return askOnce(uriOf(host).replace(/\/\d+$/, ''), master);
+      return askOnce(uriOf(host).replace(/\/\d+$/, ''), master, ANSWER_TIMEOUT_MS);
     });
   const votes = new Map<string, number>();
   const causes: unknown[] = [];

@@ -118,6 +118,8 @@ export class StreamQueue implements Queue {
       if (replicated !== undefined) {
         const waitMs = Math.max(1, Math.floor(WAIT_SHARE * this.#timeoutMs));
         this.#replicated = new ReplicatedSender({ ...replicated, stream, waitMs });
+        // Beside the queue's own connection, not behind it: a start has five seconds for all of them.
+        this.#replicated.open();
       }
       const replicas = replicated?.replicas ?? 0;
       const about = { stream, retentionMs, durability, log: this.#log, identify, replicas };
@@ -138,7 +140,6 @@ export class StreamQueue implements Queue {
         this.#log.warn(
           'the queue was made before compression: bodies stand on it as they are; a new queue takes them compressed',
         );
-      this.#replicated?.open();
       void this.probe();
       void this.#trimmer?.look();
     };

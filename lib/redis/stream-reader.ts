@@ -10,10 +10,12 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import {
   GroupVanished,
+  NOTES,
   REPLICA_LEASE_MS,
   RETENTION_MS,
   type Delivery,
   type EntryName,
+  type NotedEvent,
   type QueueLag,
   type QueueReader,
   type QueueSize,
@@ -24,6 +26,7 @@ import { byteConnection, type MasterLookup, type RedisConnection, type Server, v
 import { withTimeout } from './deadline.ts';
 import { deliveriesOf, droppedDelivery, elementsOf } from './deliveries.ts';
 import { NoAnswer, QueueRefusal, RedisError } from './errors.ts';
+import { eventsOfNote, noteKey, noteText } from './landing-notes.ts';
 import { Membership } from './membership.ts';
 import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
@@ -64,6 +67,7 @@ export class StreamReader implements QueueReader {
   readonly #join = new Script('join.lua');
   readonly #lag = new Script('lag.lua');
   readonly #claimScript = new Script('claim.lua');
+  readonly #noteScript = new Script('note.lua');
   readonly #trimmer: StreamTrimmer;
 
   #claimedMs = Number.NEGATIVE_INFINITY;
@@ -185,6 +189,25 @@ export class StreamReader implements QueueReader {
       entries.map(({ entry }) => this.#command(['XPENDING', this.#stream, GROUP, entry, entry, '1'])),
     );
     return entries.filter((_, at) => (found[at] as readonly unknown[]).length > 0);
+  }
+
+  async note(number: number, events: readonly NotedEvent[]): Promise<void> {
+    const command = this.#noteScript.command(this.#stream);
+    command.push(this.name, String(number), noteText(events));
+    await this.#answer(this.#noteScript.run(this.#control, command));
+  }
+
+  async noted(entries: readonly EntryName[]): Promise<readonly NotedEvent[]> {
+    const members = (await this.#command(['XINFO', 'CONSUMERS', this.#stream, GROUP])) as readonly string[][];
+    const keys = members.flatMap((fields) => {
+      const member = fields[fields.indexOf('name') + 1] ?? '';
+      return Array.from({ length: NOTES }, (_, number) => noteKey(this.#stream, member, number));
+    });
+    const texts = await Promise.all(keys.map((key) => this.#command(['GET', key])));
+    const wanted = new Set(entries.map(({ source, entry }) => `${source}/${entry}`));
+    return texts
+      .flatMap((text) => (typeof text === 'string' ? eventsOfNote(text) : []))
+      .filter(({ source, entry }) => wanted.has(`${source}/${entry}`));
   }
 
   async lag(): Promise<QueueLag> {

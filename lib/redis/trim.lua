@@ -14,8 +14,8 @@
 -- An event is lost when it is dropped before the group has read it: by the longer time, or by hand. Deletions by hand show
 -- in the stream's counters: more are missing than this script dropped, and either what is left begins behind the group's
 -- place, or a deleted entry is behind it. It is an upper bound where entries landed, or landed ones were deleted, between
--- the last look and this one. What the group has read is told by the member that holds it. `{stream}:looked` has the
--- counters of the last look.
+-- the last look and this one. What the group has read is told and counted by the member that acknowledges it. `{stream}:looked`
+-- has the counters of the last look.
 local call, match = redis.call, string.match
 local stream, group = KEYS[1], ARGV[4]
 local ids, looked = '{' .. stream .. '}:ids', '{' .. stream .. '}:looked'

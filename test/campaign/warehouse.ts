@@ -97,6 +97,10 @@ async function postgres(volume: Volume): Promise<CampaignWarehouse> {
   };
 }
 
+/** Longer than any session holds a table that is not frozen itself. */
+const LOCK_WAIT = "SET lock_timeout = '5s'";
+const LOCK_NOT_AVAILABLE = '55P03';
+
 /** `start` starts the server where it has ended: one that ran out of disk space recovers, or ends, some time after there is room again. */
 async function postgresLock(uri: string, start: () => Promise<void>): Promise<() => Promise<void>> {
   for (let tries = 0; ; tries += 1) {
@@ -104,12 +108,15 @@ async function postgresLock(uri: string, start: () => Promise<void>): Promise<()
     client.on('error', () => undefined);
     try {
       await client.connect();
+      await client.query(LOCK_WAIT);
       await client.query('BEGIN');
       await client.query('LOCK TABLE events, events_quarantine IN ACCESS EXCLUSIVE MODE');
       return () => client.end();
     } catch (cause) {
       if (tries === 200) throw cause;
       await client.end().catch(() => undefined);
+      // A frozen consumer holds the tables until it goes on: nobody could lock them.
+      if (cause instanceof pg.DatabaseError && cause.code === LOCK_NOT_AVAILABLE) return async () => undefined;
       await start();
       await delay(100);
     }

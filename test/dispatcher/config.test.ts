@@ -37,8 +37,25 @@ describe("the dispatcher's configuration", () => {
     ]);
   });
 
+  it('may have queues behind Sentinel and on a Redis Cluster, whose partitions it counts', () => {
+    const uris = {
+      INGEST_DISPATCH_QUEUE_A_URI: 'rediss+sentinel://s1:1,s2:2/main',
+      INGEST_DISPATCH_QUEUE_B_URI: 'redis+cluster://n1:1,n2:2',
+    };
+    const made = config({ ...uris, INGEST_QUEUE_PARTITIONS: '5', INGEST_QUEUE_REPLICAS: '1' });
+    assert.deepEqual([made.queueUris, made.queuePartitions, made.queueReplicas], [Object.values(uris), 5, 1]);
+    assert.deepEqual(keys(problems({ INGEST_QUEUE_PARTITIONS: '5' })), ['INGEST_QUEUE_PARTITIONS']);
+    const [problem = ''] = problems({ INGEST_DISPATCH_QUEUE_B_URI: 'redis+sentinel://s1:1,s2:2' });
+    assert.match(problem, /^INGEST_DISPATCH_QUEUE_B_URI=.*the name of the master/);
+  });
+
   it('has no place for credentials of its own', () => {
-    for (const uri of ['redis://user:secret@a:1', 'rediss://:secret@a:1', 'redis://user@a:1']) {
+    for (const uri of [
+      'redis://user:secret@a:1',
+      'rediss://:secret@a:1',
+      'redis://user@a:1',
+      'redis+cluster://user:secret@a:1,b:2',
+    ]) {
       const [problem = ''] = problems({ INGEST_DISPATCH_QUEUE_A_URI: uri });
       assert.match(problem, /^INGEST_DISPATCH_QUEUE_A_URI=.*expected no user and no password/);
       assert.doesNotMatch(problem, /secret/);

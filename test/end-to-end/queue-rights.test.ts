@@ -1,24 +1,16 @@
 // Redis users with few rights: the README's rules are enough, each one is needed, and a program that lacks one says so at its start.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { before, describe, it } from 'node:test';
 import { event } from '../support/gateway.ts';
 import { metricOf, Pipeline } from '../support/pipeline.ts';
 import { Program, type ProgramName } from '../support/program.ts';
+import { rule } from '../support/redis-rights.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 import { valueConnection } from '../../lib/redis/client.ts';
 import { assertRights } from '../../lib/redis/rights.ts';
 import { createLog } from '../../lib/process/log.ts';
-
-const README = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
-
-/** The README's rule for a program, as the arguments of ACL SETUSER without the user's name. */
-function rule(program: string): string[] {
-  const line = new RegExp(`ACL SETUSER ${program} (.*)`).exec(README)?.[1] ?? '';
-  return line.replace('>PASSWORD', '>secret').split(' ');
-}
 
 let redis: TestRedis;
 before(async () => {

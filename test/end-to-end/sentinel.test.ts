@@ -34,7 +34,7 @@ describe('a sentinel that is frozen', () => {
     const master = await sentinels.master();
     sentinels.freezeLast(true);
     try {
-      // Who waits for all of them takes the time-out of one second each time.
+      // Who waits for all of them takes the time-out of one sentinel each time.
       await eventually('a look-up was shorter than the time-out', async () => {
         const startMs = performance.now();
         assert.equal(await sentinelLookup(address).find(undefined), master.uri);

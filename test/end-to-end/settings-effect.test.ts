@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { before, describe, it } from 'node:test';
-import { event, PATIENT, TestClient, TestGateway } from '../support/gateway.ts';
+import { event, PATIENT, TestClient, TestGateway, type Reply } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
+import { boundTo, jwks, TokenIssuer } from '../support/tokens.ts';
 import { assertProblem } from '../support/verdicts.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 import { askRaw, postText, replies } from '../support/wire.ts';
@@ -117,6 +118,55 @@ describe('INGEST_IN_FLIGHT_BYTES_MAX', () => {
     connection.write(text);
     return connection;
   }
+});
+
+describe('INGEST_AUDIENCE', () => {
+  it('is the audience that a producer must carry, in its certificate, and no other', async () => {
+    const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_AUDIENCE: 'billing' });
+    const uris = ['urn:test:producer:billed', 'urn:ingest:aud:billing'];
+    assert.equal((await gateway.client(await pki.producer('billed', { uris })).post(event('billed'))).status, 202);
+    assertProblem(await gateway.client(producer).post(event('not-billed')), 403, 'UNAUTHORIZED_PRODUCER');
+  });
+});
+
+describe('INGEST_TOKEN_ISSUER', () => {
+  it('is the issuer that a token must name; the audience is looked for in the token', async () => {
+    const issuer = await TokenIssuer.create('first');
+    const gateway = await TestGateway.start(redis, pki, {
+      ...PATIENT,
+      INGEST_AUDIENCE: 'billing',
+      INGEST_TOKEN_JWKS: pki.write('jwks.json', jwks(issuer)),
+      INGEST_TOKEN_ISSUER: 'https://issuer.test',
+    });
+    const ask = async (id: string, claims: Readonly<Record<string, string>>): Promise<Reply> => {
+      const token = await issuer.token({ ...boundTo(producer), aud: 'billing', ...claims });
+      return gateway.client(producer).post(event(id), { authorization: `Bearer ${token}` });
+    };
+    assert.equal((await ask('issued', { iss: 'https://issuer.test' })).status, 202);
+    assertProblem(await ask('issued-elsewhere', { iss: 'https://issuer.example' }), 401, 'UNAUTHORIZED_PRODUCER');
+    assertProblem(await ask('issued-by-nobody', {}), 401, 'UNAUTHORIZED_PRODUCER');
+    const elsewhere = { iss: 'https://issuer.test', aud: 'ingest-gateway' };
+    assertProblem(await ask('for-another-audience', elsewhere), 403, 'UNAUTHORIZED_PRODUCER');
+  });
+});
+
+describe('INGEST_QUEUE_REPLICAS', () => {
+  it('is how many replicas must have an event: with fewer of them none is accepted', async () => {
+    const [queue, replica] = await Promise.all([TestRedis.start(), TestRedis.start()]);
+    await replica.command('REPLICAOF', '127.0.0.1', String(queue.port));
+    const gateway = await TestGateway.start(queue, pki, {
+      INGEST_ENQUEUE_TIMEOUT_MS: '500',
+      INGEST_QUEUE_REPLICAS: '1',
+    });
+    const client = gateway.client(producer);
+    await eventually('it is accepted', async () => (await client.post(event('replicated'))).status === 202);
+    assert.equal(await replica.length(), 1);
+    await replica.command('REPLICAOF', 'NO', 'ONE');
+    await eventually('the queue knows that it has none', async () =>
+      /connected_slaves:0/.test(String(await queue.command('INFO', 'replication'))),
+    );
+    assertProblem(await client.post(event('not-replicated')), 503, 'QUEUE_UNAVAILABLE');
+  });
 });
 
 describe('INGEST_LOG_LEVEL', () => {

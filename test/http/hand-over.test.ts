@@ -133,6 +133,36 @@ describe('node:http behind a stream of our own', () => {
     assert.match(wire.written, /Connection: close/);
   });
 
+  // Its body goes on in a second piece, which node:http holds back until somebody reads the body.
+  const LONG = `POST / HTTP/1.1\r\nHost: g\r\nContent-Length: 300\r\n\r\n${'x'.repeat(300)}`;
+  const turns = async (): Promise<void> => {
+    for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+  };
+
+  it('ends behind an answer to a client that waits for 100 (Continue), and what was sent behind that is not started', async () => {
+    for (const behind of [LONG, GET, 'garbage\r\n\r\n']) {
+      const wire = adopted((request) => (request.method === 'GET' ? answer(request) : readsBody(request)));
+      wire.side.feed(Buffer.from(GET.replace('Host', 'Expect: 100-continue\r\nHost') + LONG + behind));
+      await eventually('the end', () => wire.events.includes('end'));
+      await turns();
+      assert.deepEqual([wire.requests.length, wire.written.match(/HTTP\/1\.1 /g)?.length], [1, 1], behind.slice(0, 40));
+    }
+  });
+
+  it('starts nothing that it reads behind an answer that closes, with the rest of a body that is thrown away', async () => {
+    const wire = adopted();
+    wire.side.feed(Buffer.from(LONG + GET + GET));
+    await eventually('it is started', () => wire.requests.length === 1);
+    await turns();
+    const [request] = wire.requests;
+    assert.ok(request !== undefined);
+    answer(request, true);
+    request.abandonBody();
+    await eventually('the end', () => wire.events.includes('end'));
+    await turns();
+    assert.deepEqual([wire.requests.length, wire.written.match(/HTTP\/1\.1 /g)?.length], [1, 1]);
+  });
+
   it('writes no answer of its own: not to a missing Host, many fields, an unknown expectation, CONNECT or garbage', async () => {
     const fields = Array.from({ length: 150 }, (_, at) => `X-${at}: a\r\n`).join('');
     const cases: Readonly<Record<string, number>> = {

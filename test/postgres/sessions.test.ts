@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import pg from 'pg';
 import { BatchTooSlow, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
@@ -35,6 +36,30 @@ describe('the sessions of the PostgreSQL warehouse', () => {
     return client;
   };
   const SESSIONS = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'ingest'`;
+
+  it('hold no table while their client is frozen: what it lands was sent whole', async (t) => {
+    const uri = await server.freshDatabase();
+    const warehouse = await open(t, uri);
+    const holder = await session(t, uri);
+    const [{ pid } = { pid: 0 }] = (await holder.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')).rows;
+    holder.on('error', () => undefined);
+    await holder.query('BEGIN; LOCK TABLE events IN ACCESS EXCLUSIVE MODE');
+    const landed = warehouse.land([event('sent')]);
+    await eventually('it waits for the table', async () => {
+      const waiting = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'COPY events%'`;
+      return (await server.query(uri, waiting)).length === 1;
+    });
+    // This process stands still until the other one has the table.
+    const lock = `import pg from 'pg';
+      const client = new pg.Client({ connectionString: ${JSON.stringify(uri)} });
+      await client.connect();
+      await client.query("SET lock_timeout = '5s'");
+      await client.query('SELECT pg_terminate_backend(${pid})');
+      await client.query('BEGIN; LOCK TABLE events IN ACCESS EXCLUSIVE MODE');
+      await client.end();`;
+    execFileSync(process.execPath, ['--input-type=module', '-e', lock], { stdio: ['ignore', 'ignore', 'inherit'] });
+    assert.deepEqual(await landed, ['landed']);
+  });
 
   it('are as many as the pool has, and no more, however long a lock is held', async (t) => {
     const uri = await server.freshDatabase();

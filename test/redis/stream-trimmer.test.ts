@@ -123,10 +123,15 @@ describe('a look of the trimmer', () => {
   });
 
   it('believes the clock that is behind: its own, or that of the server', async (t) => {
-    const stream = 'clocks';
-    await redis.command('XADD', stream, hoursAgo(20), 'body', 'x');
-    t.mock.timers.enable({ apis: ['Date'], now: Date.now() + 30 * HOUR_MS });
-    await (await trimmerOf(stream)).look();
-    assert.equal(await redis.length(stream), 1);
+    for (const [stream, ageHours, aheadHours] of [
+      ['own-clock-ahead', 20, 30],
+      ['own-clock-behind', 30, -20],
+    ] as const) {
+      await redis.command('XADD', stream, hoursAgo(ageHours), 'body', 'x');
+      t.mock.timers.enable({ apis: ['Date'], now: Date.now() + aheadHours * HOUR_MS });
+      await (await trimmerOf(stream)).look();
+      t.mock.timers.reset();
+      assert.equal(await redis.length(stream), 1, stream);
+    }
   });
 });

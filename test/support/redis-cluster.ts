@@ -1,8 +1,10 @@
 // A real Redis Cluster of a test's own: three masters and a replica of each, on free ports.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import { tlsArguments } from './redis-tls.ts';
 import { freePort, TestRedis } from './redis.ts';
 import { eventually } from './scope.ts';
+import type { Pki } from './pki.ts';
 
 const MASTERS = 3;
 /** The first slots of the masters: those of the streams ingest-2, ingest-3 and ingest-0, so that `reshard` moves a stream at once. */
@@ -10,48 +12,54 @@ const FIRST_SLOTS = [0, 4_890, 9_081, 16_384];
 const NODE_TIMEOUT_MS = 1_000;
 
 export interface ClusterOptions {
-  /** The password of the default user of every node. */
-  readonly password?: string;
+  /** With it the ports of `uri` take TLS, and the nodes reach each other by it; each has a plain port too. */
+  readonly pki?: Pki;
 }
 
 export class TestCluster {
   /** Masters first, as they were made. */
   readonly nodes: readonly TestRedis[];
+  /** As the nodes know each other. */
+  readonly #shownPorts: readonly number[];
   readonly #options: ClusterOptions;
 
-  private constructor(nodes: readonly TestRedis[], options: ClusterOptions) {
+  private constructor(nodes: readonly TestRedis[], shownPorts: readonly number[], options: ClusterOptions) {
     this.nodes = nodes;
+    this.#shownPorts = shownPorts;
     this.#options = options;
   }
 
   static async start(options: ClusterOptions = {}): Promise<TestCluster> {
-    const busPorts = await Promise.all(Array.from({ length: 2 * MASTERS }, freePort));
+    const { pki } = options;
+    const ports = (): Promise<number[]> => Promise.all(Array.from({ length: 2 * MASTERS }, freePort));
+    const [busPorts, tlsPorts] = [await ports(), await ports()];
+    const overTls = ['--tls-replication', 'yes', '--tls-cluster', 'yes'];
+    const secure = pki === undefined ? [] : [...(await tlsArguments(pki)), ...overTls];
     const nodes = await Promise.all(
-      busPorts.map((bus) =>
+      busPorts.map((bus, at) =>
         TestRedis.start([
           ...['--cluster-enabled', 'yes', '--cluster-port', String(bus)],
           ...['--cluster-node-timeout', String(NODE_TIMEOUT_MS), '--cluster-replica-validity-factor', '0'],
           ...['--cluster-require-full-coverage', 'no', '--repl-diskless-sync-delay', '0'],
+          ...(pki === undefined ? [] : ['--tls-port', String(tlsPorts[at])]),
+          ...secure,
         ]),
       ),
     );
-    const cluster = new TestCluster(nodes, options);
+    const cluster = new TestCluster(nodes, pki === undefined ? nodes.map(({ port }) => port) : tlsPorts, options);
     await cluster.#join(busPorts);
-    if (options.password !== undefined)
-      for (const node of nodes) {
-        await node.command('CONFIG', 'SET', 'masterauth', options.password);
-        await node.command('CONFIG', 'SET', 'requirepass', options.password);
-      }
     return cluster;
   }
 
   /** A URI that names two of the nodes. */
   get uri(): string {
-    const user = this.#options.password === undefined ? '' : `:${this.#options.password}@`;
-    return `redis+cluster://${user}${this.nodes
-      .slice(1, 3)
-      .map(({ port }) => `127.0.0.1:${port}`)
-      .join()}`;
+    return this.uriOf('');
+  }
+
+  /** The same for a user: `name:password@`. */
+  uriOf(user: string): string {
+    const hosts = this.#shownPorts.slice(1, 3).map((port) => `127.0.0.1:${port}`);
+    return `${this.#options.pki === undefined ? 'redis' : 'rediss'}+cluster://${user}${hosts.join()}`;
   }
 
   /** The master of a key's slot, by what a running node says. */
@@ -103,8 +111,8 @@ export class TestCluster {
       if (at >= MASTERS) continue;
       await node.command('CLUSTER', 'ADDSLOTSRANGE', String(FIRST_SLOTS[at]), String((FIRST_SLOTS[at + 1] ?? 0) - 1));
     }
-    for (const [at, node] of this.nodes.entries())
-      if (at > 0) await this.nodes[0]?.command('CLUSTER', 'MEET', '127.0.0.1', String(node.port), String(busPorts[at]));
+    for (const [at, port] of this.#shownPorts.entries())
+      if (at > 0) await this.nodes[0]?.command('CLUSTER', 'MEET', '127.0.0.1', String(port), String(busPorts[at]));
     const ids = await Promise.all(this.nodes.slice(0, MASTERS).map((node) => node.command('CLUSTER', 'MYID')));
     for (const [at, node] of this.nodes.entries())
       if (at >= MASTERS)

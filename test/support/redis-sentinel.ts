@@ -46,11 +46,14 @@ export class TestSentinels {
 
   static async start(options: SentinelOptions = {}): Promise<TestSentinels> {
     const { replicas = 2, pki, password } = options;
+    const certificates = pki === undefined ? [] : await tlsArguments(pki);
+    const overTls = (port: number): readonly string[] =>
+      pki === undefined ? [] : ['--tls-port', String(port), '--tls-replication', 'yes', ...certificates];
     const made = await Promise.all(
       Array.from({ length: 1 + replicas }, async () => {
         const tlsPort = await freePort();
-        const secure = pki === undefined ? [] : [...tlsArguments(pki, tlsPort), '--tls-replication', 'yes'];
-        const server = await TestRedis.start(['--repl-diskless-sync-delay', '0', ...secure], { password });
+        const args = ['--repl-diskless-sync-delay', '0', ...overTls(tlsPort)];
+        const server = await TestRedis.start(args, { password });
         return [server, pki === undefined ? server.port : tlsPort] as const;
       }),
     );
@@ -58,7 +61,7 @@ export class TestSentinels {
     const [[, masterPort] = [undefined, 0], ...others] = made;
     for (const [replica] of others) await replica.command('REPLICAOF', '127.0.0.1', String(masterPort));
     const started = await Promise.all(
-      Array.from({ length: SENTINELS }, () => startSentinel(masterPort, replicas, options)),
+      Array.from({ length: SENTINELS }, () => startSentinel(masterPort, options, overTls)),
     );
     const sentinels = new TestSentinels(shownPorts, started, options);
     await sentinels.whole();
@@ -155,12 +158,15 @@ export class TestSentinels {
 
 const replication = async (server: TestRedis): Promise<string> => String(await server.command('INFO', 'replication'));
 
-async function startSentinel(masterPort: number, replicas: number, options: SentinelOptions): Promise<Sentinel> {
-  const { pki, password } = options;
+async function startSentinel(
+  masterPort: number,
+  options: SentinelOptions,
+  overTls: (port: number) => readonly string[],
+): Promise<Sentinel> {
+  const { pki, password, replicas = 2 } = options;
   const folder = temporaryFolder('ingest-sentinel-');
   const file = join(folder, 'sentinel.conf');
   const [port, tlsPort] = [await freePort(), await freePort()];
-  const tls = pki === undefined ? [] : [...tlsArguments(pki, tlsPort), '--tls-replication', 'yes'];
   const secrets =
     password === undefined
       ? []
@@ -176,7 +182,7 @@ async function startSentinel(masterPort: number, replicas: number, options: Sent
     ...[`sentinel parallel-syncs ${MASTER_NAME} ${Math.max(1, replicas)}`, ...secrets],
   ];
   writeFileSync(file, `${settings.join('\n')}\n`);
-  const child = start(SERVER, [file, '--sentinel', ...tls]);
+  const child = start(SERVER, [file, '--sentinel', ...overTls(tlsPort)]);
   child.stdout.resume();
   child.stderr.resume();
   return { port, shownPort: pki === undefined ? port : tlsPort, child };

@@ -1,12 +1,13 @@
 // Gives a connection to node:http, which reads every request that is not plain.
 //
-// node:http gets a stream of our own (`NodeSide`) and never sees the socket. A server takes any Duplex that is emitted as its
-// 'connection'; node documents that. So the connection still decides what is read and when, and what is written.
+// node:http gets a stream of our own (`NodeSide`) and never sees the socket. A server takes any Duplex that is emitted
+// as its 'connection'; node documents that. So the connection still decides what is read and when, and what is written.
 //
-// What it relies on, checked on node 26.10 and held by test/http/hand-over.test.ts: a Duplex without `setTimeout` gets none of
-// node's timers (a server that does not listen has no other); with a high-water mark of 1 a stream passes each piece on before it
-// takes the next; a response that says close calls `destroySoon`; `requireHostHeader: false`, `maxHeadersCount: 0` and the
-// listeners here leave no answer to be written by node itself (it would lack X-Request-Id).
+// What it relies on, checked on node 26.10 and held by test/http/hand-over.test.ts: a Duplex without `setTimeout` gets
+// none of node's timers (a server that does not listen has no other); with a high-water mark of 1 a stream passes each
+// piece on before it takes the next; a response that says close calls `destroySoon`, and one to a client that waits for
+// 100 (Continue) says it; `requireHostHeader: false`, `maxHeadersCount: 0` and the listeners here leave no answer to be
+// written by node itself (it would lack X-Request-Id).
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { Duplex } from 'node:stream';
 import { BYTES_OWED_MAX, REQUESTS_OWED_MAX } from '../limits.ts';
@@ -32,8 +33,9 @@ const SIDES_A_TURN = 4;
 /** Makes the node:http side of connections, and lets them take turns. */
 export class HandOver {
   readonly #server: Server;
-  // Fact: a request takes node:http 50 us, and one read of a socket brings up to 1,700: those of 100 connections, served as they
-  // came, kept the event loop for nine seconds. Choice: what stands behind the first requests of a read waits in this line.
+  // Fact: a request takes node:http 50 us, and one read of a socket brings up to 1,700: those of 100 connections,
+  // served as they came, kept the event loop for nine seconds. Choice: what stands behind the first requests of a read
+  // waits in this line.
   /** Sides with more to feed, in the order in which they came. */
   #line: NodeSide[] = [];
 
@@ -177,7 +179,10 @@ class NodeSide extends Duplex implements Side, NodeRequestOwner {
   }
 
   requested(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
-    if (this.#latest?.isLast === true) return; // What came behind it is no request.
+    // What came behind the last one, or stood in node:http when the connection began to close, is no request. Fact:
+    // after an answer that closes node:http takes the answers to requests behind it for the first, and ends the process
+    // by an assertion.
+    if (this.#latest?.isLast === true || this.#wire.state !== 'node') return;
     const latest = new NodeRequest(this, request, response, expectsContinue);
     this.#latest = latest;
     this.#bodyBytesFed = 0;
@@ -202,7 +207,8 @@ class NodeSide extends Duplex implements Side, NodeRequestOwner {
 
   /** node:http has read all that the client sent before it ended its side. */
   readToItsEnd(): void {
-    // Fact: node:http swallows the faults of a body behind `Upgrade` and takes its end for none, and would wait for the rest.
+    // Fact: node:http swallows the faults of a body behind `Upgrade` and takes its end for none, and would wait for the
+    // rest.
     if (this.#latest?.complete === false) this.faulty('end of input');
   }
 

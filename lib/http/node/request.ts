@@ -24,6 +24,7 @@ export class NodeRequest implements HttpRequest {
   readonly #response: ServerResponse;
   #listener: RequestListener | undefined;
   #bytesOwed = 0;
+  #continued = false;
 
   constructor(owner: NodeRequestOwner, request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
     this.#owner = owner;
@@ -31,8 +32,8 @@ export class NodeRequest implements HttpRequest {
     this.#response = response;
     this.expectsContinue = expectsContinue;
     this.defect = defectOf(request);
-    // What follows an Upgrade may be another protocol (RFC 9110, section 7.8); HTTP/1.0 knows no Transfer-Encoding, so that
-    // somebody on the way may have seen another end (RFC 9112, section 6.1).
+    // What follows an Upgrade may be another protocol (RFC 9110, section 7.8); HTTP/1.0 knows no Transfer-Encoding, so
+    // that somebody on the way may have seen another end (RFC 9112, section 6.1).
     const { headers, httpVersionMinor } = request;
     const oddEnd = httpVersionMinor === 0 && headers['transfer-encoding'] !== undefined;
     this.isLast = this.defect !== undefined || headers.upgrade !== undefined || oddEnd;
@@ -127,7 +128,9 @@ export class NodeRequest implements HttpRequest {
   }
 
   continue(): void {
-    if (this.expectsContinue) this.#response.writeContinue();
+    if (!this.expectsContinue) return;
+    this.#continued = true;
+    this.#response.writeContinue();
   }
 
   readBody(bytesMax: number): void {
@@ -144,7 +147,9 @@ export class NodeRequest implements HttpRequest {
   }
 
   respond(requestId: string, answer: Answer, close: boolean): boolean {
-    const last = close || this.isLast;
+    // node:http itself closes behind an answer to a client that was not told to go on: whether its body follows is
+    // open.
+    const last = close || this.isLast || (this.expectsContinue && !this.#continued);
     if (!respond(this.#response, requestId, answer, last)) return false;
     const expected = this.#bytesOwed;
     this.#bytesOwed = bytesOf(answer.body);
