@@ -26,7 +26,7 @@ export function elementsOf<T>(reply: Reply, read: () => T): T[] {
 }
 
 /** One entry: its name, and names and values by turns; no array of them where the entry is gone. */
-function deliveryOf(reply: Reply, source: string): Delivery {
+export function deliveryOf(reply: Reply, source: string): Delivery {
   reply.array();
   const entry = reply.text();
   const members = reply.array();

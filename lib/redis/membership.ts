@@ -49,7 +49,10 @@ export class Membership {
   /** Counts this process as soon as the queue takes its sign of life, without asking for a place. */
   registerLater(replicasMax: number): void {
     this.#replicasMax = replicasMax;
-    this.#signs ??= setInterval(() => void this.#showLife(), SIGN_OF_LIFE_INTERVAL_MS);
+    if (this.#signs !== undefined) return;
+    this.#signs = setInterval(() => void this.#showLife(), SIGN_OF_LIFE_INTERVAL_MS);
+    // Without one, others would take this member for dead until the first interval is over.
+    void this.#showLife();
   }
 
   /** Gives no more signs, and leaves the group where the queue is there. */

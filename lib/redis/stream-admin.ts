@@ -4,7 +4,7 @@ import type { EntryState, Erasure, PartitionStatus, QueuedCopy, Replay, ServerSt
 import { REPLICA_LEASE_MS } from '../ingest/queue.ts';
 import { AdminConnection, type AdminConnectionOptions } from './admin-connection.ts';
 import type { Server } from './client.ts';
-import { deliveriesOf } from './deliveries.ts';
+import { deliveryOf, elementsOf } from './deliveries.ts';
 import { durabilityFaults } from './durability.ts';
 import { INDEX_FIELD, type IndexField } from './id-index.ts';
 import { partitionStatus } from './partition-status.ts';
@@ -89,7 +89,7 @@ export class StreamAdmin {
   find(id: string): Promise<QueuedCopy | undefined> {
     return this.#telling(async () => {
       const reply = await this.#run(SCRIPTS.locate, [this.#field(id)]);
-      return this.#copiesOf(reply).find((copy) => copy.id === id);
+      return this.#copiesOf(reply, id)[0];
     });
   }
 
@@ -135,9 +135,9 @@ export class StreamAdmin {
         const reply = await this.#run(SCRIPTS.scan, args);
         reply.array();
         const next = reply.isString ? reply.text() : void reply.array();
-        return { next, entries: reply.integer(), bytes: reply.integer(), copies: this.#copiesOf(reply) };
+        return { next, entries: reply.integer(), bytes: reply.integer(), copies: this.#copiesOf(reply, id) };
       });
-      for (const copy of page.copies) if (copy.id === id) yield copy;
+      yield* page.copies;
       onLooked(page.entries);
       from = page.next;
       const fitting = Math.floor((SCAN_BYTES * page.entries) / Math.max(1, page.bytes));
@@ -174,18 +174,15 @@ export class StreamAdmin {
     return this.#connection.run(script, [...script.command(this.#stream), ...args]);
   }
 
-  #copiesOf(reply: Reply): QueuedCopy[] {
-    return deliveriesOf(reply, this.#source).map(
-      ({ entry, source, producer, body, notes, acceptedAtMs, replayOf }) => ({
-        stream: this.#stream,
-        source,
-        entry,
-        id: notes.id ?? (body && namesIn(body).id),
-        producer,
-        acceptedAtMs,
-        body: body ?? Buffer.alloc(0),
-        replayOf,
-      }),
-    );
+  /** Those of one event. Each body may be large once it is not compressed any more: the others are not kept. */
+  #copiesOf(reply: Reply, id: string): QueuedCopy[] {
+    const copies = elementsOf(reply, () => {
+      const { entry, source, producer, body, notes, acceptedAtMs, replayOf } = deliveryOf(reply, this.#source);
+      if ((notes.id ?? (body && namesIn(body).id)) !== id) return [];
+      return [
+        { stream: this.#stream, source, entry, id, producer, acceptedAtMs, body: body ?? Buffer.alloc(0), replayOf },
+      ];
+    });
+    return copies.flat();
   }
 }
