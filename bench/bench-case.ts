@@ -10,7 +10,10 @@ export interface Run {
   execute(): Promise<Sample>;
 }
 
-/** A ratio of two labels' figures, round by round; without `against` the figure itself. A limit is a goal, told and not enforced. */
+/**
+ * A ratio of two labels' figures, round by round; without `against` the figure itself. A limit is a goal, told and not
+ * enforced.
+ */
 export interface Comparison {
   readonly metric: MetricName;
   readonly of: string;

@@ -1,5 +1,5 @@
-// Everything a measurement needs around it: certificates, a Redis for each run, servers in processes of their own, and the
-// end of all of it. Only loopback, free ports, temporary folders.
+// Everything a measurement needs around it: certificates, a Redis for each run, servers in processes of their own, and
+// the end of all of it. Only loopback, free ports, temporary folders.
 import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { freePort } from '../lib/process/free-port.ts';

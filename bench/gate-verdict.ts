@@ -11,7 +11,10 @@ import { NOISE_MAX, noise, ratios, spread, type Spread } from './statistics.ts';
 /** Other processes may take this share of all cores before a failure or a late answer is blamed on them. */
 export const FOREIGN_SHARE_MAX = 0.2;
 
-/** And this share before a round's costs count for nothing: ratios are sturdier, but servers that starve batch otherwise. */
+/**
+ * And this share before a round's costs count for nothing: ratios are sturdier, but servers that starve batch
+ * otherwise.
+ */
 export const FOREIGN_SHARE_ROUND_MAX = 0.4;
 
 /** Paired rounds decide nothing when there are fewer. */
@@ -35,9 +38,10 @@ export interface LatencyRun {
 }
 
 /**
- * bench/budget.json: CPU time per event, as ratios to the floor's. The gateway's is the goal. Medians of rounds at different
- * hours of one shared machine were 0.75 to 0.87 and 0.23 to 0.35; each budget stands some 25 % and 40 % above the highest, so
- * that another neighbour on the machine is not taken for a regression. Whoever makes the hot path cheaper lowers them.
+ * bench/budget.json: CPU time per event, as ratios to the floor's. The gateway's is the goal. Medians of rounds at
+ * different hours of one shared machine were 0.75 to 0.87 and 0.23 to 0.35; each budget stands some 25 % and 40 % above
+ * the highest, so that another neighbour on the machine is not taken for a regression. Whoever makes the hot path
+ * cheaper lowers them.
  */
 export interface Budget {
   readonly gatewayToFloor: number;
@@ -89,7 +93,9 @@ interface Check {
   readonly line: string;
 }
 
-/** One good run is enough: no noise makes an answer come sooner. So is one bad run on a quiet machine, the other way. */
+/**
+ * One good run is enough: no noise makes an answer come sooner. So is one bad run on a quiet machine, the other way.
+ */
 function latencyCheck(runs: readonly LatencyRun[], p99MaxMs: number): Check {
   const bad = (run: LatencyRun): boolean => run.failure !== undefined || !(run.p99Ms < p99MaxMs);
   const told = (run: LatencyRun): string =>

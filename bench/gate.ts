@@ -1,9 +1,9 @@
-// `make bench-gate`: holds a change to the latency target and to the CPU budget. Exit code 0 passed, 1 worse, 2 too noisy to
-// tell after all retries; the decision itself stands in gate-verdict.ts.
+// `make bench-gate`: holds a change to the latency target and to the CPU budget. Exit code 0 passed, 1 worse, 2 too
+// noisy to tell after all retries; the decision itself stands in gate-verdict.ts.
 //
-// What it measures, fresh processes each time: the canonical workload at a fixed rate in an open loop, and the CPU time of
-// an event at saturation for gateway and floor, one after the other, in an order that is turned round every round. When
-// that says "too noisy" more rounds are added, until ROUNDS_MAX or the time is up. It ends within three minutes.
+// What it measures, fresh processes each time: the canonical workload at a fixed rate in an open loop, and the CPU time
+// of an event at saturation for gateway and floor, one after the other, in an order that is turned round every round.
+// When that says "too noisy" more rounds are added, until ROUNDS_MAX or the time is up. It ends within three minutes.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BenchEnvironment, ROOT } from './bench-environment.ts';
@@ -14,7 +14,9 @@ import { FLOOR, GATEWAY } from './subjects.ts';
 
 /** The target (openapi/rules.md, 8). */
 const P99_MAX_MS = 200;
-/** Events a second: about a sixth of what one gateway takes on two slow cores, so that the target holds on any machine. */
+/**
+ * Events a second: about a sixth of what one gateway takes on two slow cores, so that the target holds on any machine.
+ */
 const FIXED_RATE_PER_S = 2_000;
 const ROUNDS_FIRST = 5;
 const ROUNDS_MAX = 11;

@@ -4,8 +4,8 @@
 //   SQLite      one big transaction of prepared inserts
 //
 // Both sides write the same rows into the same schema with its primary key, durably (fsync, `synchronous = FULL`). The
-// consumer is the real process; the queue is filled before it starts, and the time is taken from the first WARMUP events
-// acknowledged to the last one. The order of the two sides changes each round; medians count.
+// consumer is the real process; the queue is filled before it starts, and the time is taken from the first WARMUP
+// events acknowledged to the last one. The order of the two sides changes each round; medians count.
 //
 //   bin/node bench/landing.ts [rounds]
 import { spawn } from 'node:child_process';
@@ -24,7 +24,9 @@ import { BenchEnvironment, ROOT } from './bench-environment.ts';
 import { CANONICAL_BODY_BYTES, eventBody, idSource } from './load/workload.ts';
 
 const ROUNDS = Number(process.argv[2] ?? 5);
-/** Events that a consumer lands before the time is taken: its rate rises until its code is compiled, for half a second. */
+/**
+ * Events that a consumer lands before the time is taken: its rate rises until its code is compiled, for half a second.
+ */
 const WARMUP = 30_000;
 const PRODUCER = 'urn:bench:producer';
 const ACCEPTED_AT = '2026-01-02T03:04:05.678Z';

@@ -1,4 +1,5 @@
-// Processes held to a core (taskset): the load on one, server and Redis on another, so that neither takes the other's turn.
+// Processes held to a core (taskset): the load on one, server and Redis on another, so that neither takes the other's
+// turn.
 import { spawnSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 

@@ -1,4 +1,5 @@
-// Says on standard error what is being done: one line that is written over on a terminal, a line for each step elsewhere.
+// Says on standard error what is being done: one line that is written over on a terminal, a line for each step
+// elsewhere.
 
 export class Progress {
   readonly #beganMs = performance.now();

@@ -1,7 +1,8 @@
 // `make bench`: the canonical workload's two numbers, then every case with its table; NDJSON and a page beside it.
 //
-// One case after the other; within a case, rounds; within a round, every run once, in an order that is turned round each
-// time. Each run has a fresh Redis and a fresh server. Progress goes to standard error, results to standard output.
+// One case after the other; within a case, rounds; within a round, every run once, in an order that is turned round
+// each time. Each run has a fresh Redis and a fresh server. Progress goes to standard error, results to standard
+// output.
 //
 // BENCH_ROUNDS (5), BENCH_SECONDS (3, the measured part), BENCH_CASES (all; names with commas) change what is run.
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';

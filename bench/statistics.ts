@@ -1,9 +1,9 @@
 // Medians, spreads and ratios of few samples from a noisy machine.
 //
 // Samples of two subjects are paired by round: those two runs were neighbours in time, so what disturbed one likely
-// disturbed the other, and the ratio of each round is taken before the median. The interval of a median is between order
-// statistics (a sign test turned round): it asks nothing of how the noise is distributed. With 5 or fewer samples it
-// is the range from least to greatest; the median lies in it with 94 % at 5 samples, 75 % at 3.
+// disturbed the other, and the ratio of each round is taken before the median. The interval of a median is between
+// order statistics (a sign test turned round): it asks nothing of how the noise is distributed. With 5 or fewer samples
+// it is the range from least to greatest; the median lies in it with 94 % at 5 samples, 75 % at 3.
 
 export interface Spread {
   readonly median: number;

@@ -23,7 +23,10 @@ export const queueFailure = (uri: string, why: string, key: Key = 'INGEST_QUEUE_
 /** A dispatcher as a sentence begins with it; what it holds is not its own. */
 export const dispatcherName = (uri: string): string => `dispatcher ${maskedUri(uri)}`;
 
-/** A failed start because the queue is there, and this program must not work with it as it is: exit 4, or 2 where its own setting is wrong. */
+/**
+ * A failed start because the queue is there, and this program must not work with it as it is: exit 4, or 2 where its
+ * own setting is wrong.
+ */
 export const queueRefused = (uri: string, refusal: QueueRefusal): StartFailure =>
   refusal instanceof PartitionsDiffer
     ? new StartFailure(EXIT.configuration, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${refusal.message}`)

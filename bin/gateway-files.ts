@@ -1,4 +1,5 @@
-// The files that a gateway's configuration names: TLS material, token keys and producers, read, and watched for a change.
+// The files that a gateway's configuration names: TLS material, token keys and producers, read, and watched for a
+// change.
 //
 // At the start a file that cannot be used ends the process with exit code 2 and says which one and why; later the last
 // good one stays in use.
@@ -58,7 +59,10 @@ export async function tokenVerifier(config: GatewayConfig): Promise<TokenVerifie
   }
 }
 
-/** What the producers file says; no restrictions where there is none. Throws a StartFailure with all that is wrong with it. */
+/**
+ * What the producers file says; no restrictions where there is none. Throws a StartFailure with all that is wrong with
+ * it.
+ */
 export async function producers({ producersFile }: GatewayConfig): Promise<Producers> {
   if (producersFile === undefined) return Producers.UNRESTRICTED;
   return Producers.read(producersFile).catch((cause: unknown) => {
@@ -70,7 +74,9 @@ export async function producers({ producersFile }: GatewayConfig): Promise<Produ
   });
 }
 
-/** Takes changed token keys into use, and makes the gateway judge every token anew; undefined where no file is watched. */
+/**
+ * Takes changed token keys into use, and makes the gateway judge every token anew; undefined where no file is watched.
+ */
 export function watchTokenKeys(verifier: TokenVerifier | undefined, gateway: Gateway, log: Log): FileWatch | undefined {
   if (verifier?.file === undefined) return undefined;
   return new FileWatch([verifier.file], async () => {

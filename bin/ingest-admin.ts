@@ -1,5 +1,5 @@
-// ingest-admin: looks into the queue and the warehouse, and puts things right. It ties the parts together, and decides about
-// exit codes.
+// ingest-admin: looks into the queue and the warehouse, and puts things right. It ties the parts together, and decides
+// about exit codes.
 import { readCommandLine, HELP, UsageError, type Command, type CommandLine } from '../lib/admin/command-line.ts';
 import { readAdminConfig } from '../lib/admin/config.ts';
 import { eraseEvent } from '../lib/admin/erase.ts';

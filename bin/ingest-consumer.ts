@@ -154,8 +154,8 @@ async function bind(config: ConsumerConfig, endpoints: ProcessEndpoints): Promis
 }
 
 /**
- * Asks for a place among the replicas; the place of one that has just died is free after its lease. `unknown`: the queue
- * refused to say, or a stop was asked for.
+ * Asks for a place among the replicas; the place of one that has just died is free after its lease. `unknown`: the
+ * queue refused to say, or a stop was asked for.
  */
 async function placeAmongReplicas(
   reader: OpenedReader,

@@ -1,4 +1,5 @@
-// The dispatcher's process (RFC 014): start in order, stop in order, exit codes. The only place that names its adapters.
+// The dispatcher's process (RFC 014): start in order, stop in order, exit codes. The only place that names its
+// adapters.
 import { readDispatcherConfig, type DispatcherConfig } from '../lib/dispatcher/config.ts';
 import { Dispatcher, QUEUES, Traffic, type QueueName } from '../lib/dispatcher/dispatcher.ts';
 import { dispatcherMetrics, type DispatcherMetrics } from '../lib/dispatcher/metrics.ts';

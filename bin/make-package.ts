@@ -1,9 +1,11 @@
-// `make package`: the packages that users install, compiled to JavaScript, because node strips no types under node_modules.
+// `make package`: the packages that users install, compiled to JavaScript, because node strips no types under
+// node_modules.
 //
-// Each package is what its programs and its library entry reach by imports, and nothing else: so nothing of toollint gets into
-// ingest-gateway, or the other way round, and a dependency that no file imports is not declared. Launchers, Lua files and
-// documents are copied beside. For each package `package/` holds NAME-VERSION.tgz and NAME-VERSION.cdx.json, its bill of materials
-// (CycloneDX, by `npm sbom`), with the versions of this repository's lock file.
+// Each package is what its programs and its library entry reach by imports, and nothing else: so nothing of toollint
+// gets into ingest-gateway, or the other way round, and a dependency that no file imports is not declared. Launchers,
+// Lua files and documents are copied beside. For each package `package/` holds NAME-VERSION.tgz and
+// NAME-VERSION.cdx.json, its bill of materials (CycloneDX, by `npm sbom`), with the versions of this repository's lock
+// file.
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
@@ -176,8 +178,9 @@ function packagesOf(path: string): readonly string[] {
 }
 
 /**
- * With the lock file's versions: it is put beside a manifest of the package, and npm leaves in it what this package needs. The
- * manifest is without peers: they are the user's, and npm counts a dependency that is another one's peer among those it omits.
+ * With the lock file's versions: it is put beside a manifest of the package, and npm leaves in it what this package
+ * needs. The manifest is without peers: they are the user's, and npm counts a dependency that is another one's peer
+ * among those it omits.
  */
 function billOfMaterials(stage: string): string {
   const folder = join(target, 'sbom');

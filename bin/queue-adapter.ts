@@ -25,9 +25,9 @@ export interface OpenedQueue {
 /**
  * A queue that is not connected yet: `connection.open()` of each part begins.
  *
- * Fact: a dispatcher answers the calls of a connection in their order, so that one with an event of a frozen queue holds up those behind
- * it. Choice: a connection for each of its two queues. The hash decides which one, here as there; were it another one here, only the
- * waiting would change.
+ * Fact: a dispatcher answers the calls of a connection in their order, so that one with an event of a frozen queue
+ * holds up those behind it. Choice: a connection for each of its two queues. The hash decides which one, here as there;
+ * were it another one here, only the waiting would change.
  */
 export function openQueue(options: OpenOptions): OpenedQueue {
   const behind = isDispatcher(options.uri) ? 'dispatcher' : 'redis';
@@ -43,7 +43,9 @@ export function openQueue(options: OpenOptions): OpenedQueue {
 
 const LOOK_MS = 25;
 
-/** Connects, and asks until every part would take an event. Gives why not, where none does in time or one is refused. */
+/**
+ * Connects, and asks until every part would take an event. Gives why not, where none does in time or one is refused.
+ */
 export async function startQueue(
   { parts }: Pick<OpenedQueue, 'parts'>,
   timeoutMs: number,

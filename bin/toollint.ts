@@ -1,5 +1,5 @@
-// The program toollint: the process around lib/toollint/command/command-line.ts. It owns the streams, the signals, the environment
-// and the exit.
+// The program toollint: the process around lib/toollint/command/command-line.ts. It owns the streams, the signals, the
+// environment and the exit.
 import { Console } from 'node:console';
 import { runToollint } from '../lib/toollint/command/command-line.ts';
 import { EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OUTPUT_CLOSED } from '../lib/toollint/command/exit-code.ts';

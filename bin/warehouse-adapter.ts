@@ -6,7 +6,10 @@ import { createPostgresWarehouse } from '../lib/postgres/warehouse.ts';
 import { createSqliteAdmin } from '../lib/sqlite/admin.ts';
 import { createSqliteWarehouse } from '../lib/sqlite/warehouse.ts';
 
-/** `sqlite:<path>`, `postgres://…` or `postgresql://…`; the configuration has refused anything else. Connects to nothing yet. */
+/**
+ * `sqlite:<path>`, `postgres://…` or `postgresql://…`; the configuration has refused anything else. Connects to nothing
+ * yet.
+ */
 export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Warehouse {
   if (uri.startsWith('sqlite:'))
     return createSqliteWarehouse({ path: uri.slice('sqlite:'.length), readOnly: role === 'gateway' });

@@ -1,5 +1,6 @@
-// What INGEST_QUEUE_COMPRESSION=zstd costs and saves: the same events through the gateway's queue code, Redis and a consumer into SQLite,
-// compressed and as they are. The way of a request to the queue is left out, which makes the ratio of CPU time larger than it is.
+// What INGEST_QUEUE_COMPRESSION=zstd costs and saves: the same events through the gateway's queue code, Redis and a
+// consumer into SQLite, compressed and as they are. The way of a request to the queue is left out, which makes the
+// ratio of CPU time larger than it is.
 import type { BenchCase, Run } from '../bench-case.ts';
 import type { Bench } from '../bench.ts';
 import { webhookEvents } from '../load/webhooks.ts';

@@ -1,5 +1,5 @@
-// Latency at fixed rates, by autocannon, corrected for coordinated omission; the floor at the gateway's 50 %, so that both
-// are asked for the same.
+// Latency at fixed rates, by autocannon, corrected for coordinated omission; the floor at the gateway's 50 %, so that
+// both are asked for the same.
 import type { BenchCase } from '../bench-case.ts';
 import { FLOOR, GATEWAY } from '../subjects.ts';
 

@@ -3,7 +3,10 @@ import type { BenchCase } from '../bench-case.ts';
 import { GATEWAY } from '../subjects.ts';
 
 const CONNECTIONS = 400;
-/** Fact: V8's heap grows to its working size within the first five seconds of such a load (146 to 261 MB), and stays there. */
+/**
+ * Fact: V8's heap grows to its working size within the first five seconds of such a load (146 to 261 MB), and stays
+ * there.
+ */
 const WARMUP_SECONDS = 6;
 
 export const overload: BenchCase = {

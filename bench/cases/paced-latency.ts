@@ -1,5 +1,5 @@
-// Latency at half load once more, by a schedule that has no bursts: autocannon sends each client's share of a second at full
-// speed and then waits, and that shape is in its percentiles.
+// Latency at half load once more, by a schedule that has no bursts: autocannon sends each client's share of a second at
+// full speed and then waits, and that shape is in its percentiles.
 import type { BenchCase } from '../bench-case.ts';
 import { FLOOR, GATEWAY } from '../subjects.ts';
 

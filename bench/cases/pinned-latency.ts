@@ -1,4 +1,5 @@
-// The same rate with the load on one core and server and Redis on another: what a wait is made of when nobody takes the other's turn.
+// The same rate with the load on one core and server and Redis on another: what a wait is made of when nobody takes the
+// other's turn.
 import type { BenchCase } from '../bench-case.ts';
 import { PINNING } from '../pinning.ts';
 import { FLOOR, GATEWAY } from '../subjects.ts';

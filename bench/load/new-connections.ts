@@ -1,6 +1,6 @@
-// A closed-loop load generator that makes a TLS connection for each request and ends it after the answer, so many at a time
-// as `connections` says. With `resume` each one offers the session of the one before it; one that the server does not
-// resume is a broken connection, because it would be measured as something that it is not.
+// A closed-loop load generator that makes a TLS connection for each request and ends it after the answer, so many at a
+// time as `connections` says. With `resume` each one offers the session of the one before it; one that the server does
+// not resume is a broken connection, because it would be measured as something that it is not.
 import type { TLSSocket } from 'node:tls';
 import type { LoadOptions } from './options.ts';
 import { clientContext, RawConnection } from './raw-connection.ts';

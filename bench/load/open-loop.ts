@@ -1,14 +1,15 @@
 // An open-loop load generator: autocannon with `overallRate`, and a new body for each request.
 //
-// Its fastest honest use. Fact: `setupRequest`, `setBody` and `idReplacement` build the whole request anew, through objects, for
-// each one. Choice: each client's list of requests is one that needs no building, and the bytes to send are
-// asked of the workload. Measured in one alternating run: 0.6 of the CPU time for each request; the raw client takes 0.4.
+// Its fastest honest use. Fact: `setupRequest`, `setBody` and `idReplacement` build the whole request anew, through
+// objects, for each one. Choice: each client's list of requests is one that needs no building, and the bytes to send
+// are asked of the workload. Measured in one alternating run: 0.6 of the CPU time for each request; the raw client
+// takes 0.4.
 //
 // Fact: autocannon keeps a rate by letting each client send its share of a second at full speed and then wait for the
-// second's end, all clients at the same moment. Choice: several instances, started one after the other within
-// a second, so that load comes all the time. What it says of coordinated omission is kept: latencies are recorded with the
-// interval that a client's rate sets, so an answer that holds up later requests counts for those too. They
-// are recorded here, because autocannon keeps whole milliseconds and takes 1 ms for every client's interval.
+// second's end, all clients at the same moment. Choice: several instances, started one after the other within a second,
+// so that load comes all the time. What it says of coordinated omission is kept: latencies are recorded with the
+// interval that a client's rate sets, so an answer that holds up later requests counts for those too. They are recorded
+// here, because autocannon keeps whole milliseconds and takes 1 ms for every client's interval.
 //
 // What it cannot offer on a machine, it says in the result's notes.
 import autocannon from 'autocannon';

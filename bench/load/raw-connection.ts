@@ -1,13 +1,15 @@
-// One TLS connection that speaks just enough HTTP/1.1 to be a load: requests go out as they are, and of an answer only the
-// status, the length and the body's text are looked at.
+// One TLS connection that speaks just enough HTTP/1.1 to be a load: requests go out as they are, and of an answer only
+// the status, the length and the body's text are looked at.
 //
-// Why not autocannon or node:https: the generator shares two cores with what it measures, and what it uses the server does
-// not get. Relies on answers that carry Content-Length, in the order of the requests (RFC 9112, section 9.3.2).
+// Why not autocannon or node:https: the generator shares two cores with what it measures, and what it uses the server
+// does not get. Relies on answers that carry Content-Length, in the order of the requests (RFC 9112, section 9.3.2).
 import { readFileSync } from 'node:fs';
 import { connect, createSecureContext, type ConnectionOptions, type SecureContext, type TLSSocket } from 'node:tls';
 import type { LoadOptions } from './options.ts';
 
-/** The client's certificate and the CA it trusts. Made once: reading keys for each connection would be part of the load. */
+/**
+ * The client's certificate and the CA it trusts. Made once: reading keys for each connection would be part of the load.
+ */
 export function clientContext(options: Pick<LoadOptions, 'caPath' | 'certPath' | 'keyPath'>): SecureContext {
   return createSecureContext({
     ca: readFileSync(options.caPath),

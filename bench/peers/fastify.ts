@@ -1,5 +1,5 @@
-// The peer that most would write: Fastify, its JSON schema for the envelope, ioredis with auto-pipelining, one XADD for each
-// request, mutual TLS. No id index, no metrics, no audience, and Fastify's log off.
+// The peer that most would write: Fastify, its JSON schema for the envelope, ioredis with auto-pipelining, one XADD for
+// each request, mutual TLS. No id index, no metrics, no audience, and Fastify's log off.
 //
 // Environment: PORT, CERT, KEY, CA (paths), REDIS_PORT.
 import { readFileSync } from 'node:fs';

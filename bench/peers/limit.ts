@@ -3,7 +3,10 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import type { BenchEnvironment } from '../bench-environment.ts';
 
-/** The path of the compiled program, in the environment's folder; undefined, and a line on standard error, where there is none. */
+/**
+ * The path of the compiled program, in the environment's folder; undefined, and a line on standard error, where there
+ * is none.
+ */
 export function compileLimit({ folder }: BenchEnvironment): string | undefined {
   const binary = join(folder, 'limit');
   const source = join(import.meta.dirname, 'limit.c');

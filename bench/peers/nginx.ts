@@ -1,8 +1,8 @@
 // The peer in C and LuaJIT: nginx, one worker, mutual TLS, and for each request one plain XADD over a kept connection.
 //
-// It does less than the gateway: the body is not parsed but searched for its id and type, no id is looked up, nothing is
-// trimmed or counted, and the log is off. Debian's packages bring it (bench/peers/ensure-nginx); where they cannot be
-// installed this peer is left out.
+// It does less than the gateway: the body is not parsed but searched for its id and type, no id is looked up, nothing
+// is trimmed or counted, and the log is off. Debian's packages bring it (bench/peers/ensure-nginx); where they cannot
+// be installed this peer is left out.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

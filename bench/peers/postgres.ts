@@ -1,5 +1,5 @@
-// A real PostgreSQL for tests and measurements: the server that INGEST_TEST_POSTGRES_URI names, or a private cluster in a
-// folder of its own, reachable by a unix socket only, that is gone when the test is.
+// A real PostgreSQL for tests and measurements: the server that INGEST_TEST_POSTGRES_URI names, or a private cluster in
+// a folder of its own, reachable by a unix socket only, that is gone when the test is.
 //
 // `freshDatabase` gives every test a database of its own. A private cluster can be killed and started again; initdb and
 // the server refuse to run as root, so there they run as the user `postgres`.

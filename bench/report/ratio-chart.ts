@@ -1,5 +1,5 @@
-// The ratios as SVG: one row each, the median as a dot, its interval as a bar, the wanted limit as a tick; 1 is a line down
-// through all of them. The axis is logarithmic, so half and twice are as far from 1.
+// The ratios as SVG: one row each, the median as a dot, its interval as a bar, the wanted limit as a tick; 1 is a line
+// down through all of them. The axis is logarithmic, so half and twice are as far from 1.
 import { METRICS } from '../metrics.ts';
 import type { CaseSummary, ComparisonSummary } from '../summary.ts';
 import { escaped } from './markup.ts';

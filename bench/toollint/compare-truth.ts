@@ -2,8 +2,8 @@
 //
 //   bin/node bench/toollint/compare-truth.ts REPOSITORY OLD NEW [--profile recommended|strict]
 //
-// A finding of NEW is untouched when git's line diff of the two commits (renames followed) has its line unchanged and OLD
-// has a finding of the same rule and message on the counterpart of that line. Every untouched finding has to be
+// A finding of NEW is untouched when git's line diff of the two commits (renames followed) has its line unchanged and
+// OLD has a finding of the same rule and message on the counterpart of that line. Every untouched finding has to be
 // "unchanged"; those that are "new" are counted, and the share is printed. Exit code 1 above 0.5 %, or when the counts
 // of the comparison do not add up.
 //

@@ -1,4 +1,5 @@
-// toollint against plain ESLint on a real project, as it is: CPU time and peak memory of both, cold and with their caches.
+// toollint against plain ESLint on a real project, as it is: CPU time and peak memory of both, cold and with their
+// caches.
 //
 //   bin/node bench/toollint/real-project.ts CHECKOUT [--config FILE] [--rounds N] [paths...]
 //

@@ -1,13 +1,14 @@
 // `erase ID`: overwrites what is left of an event, wherever it stands, so that only its id and type remain.
 //
-// Order: the warehouse gets the erased row first, so that a consumer that is frozen with the event in hand finds the id taken;
-// then the queue, entry by entry, each as one atomic step (lib/redis/erase.lua); then what consumers have written meanwhile: the row
-// and the quarantine. Each step may be repeated, so the command is run again where it was cut short.
+// Order: the warehouse gets the erased row first, so that a consumer that is frozen with the event in hand finds the id
+// taken; then the queue, entry by entry, each as one atomic step (lib/redis/erase.lua); then what consumers have
+// written meanwhile: the row and the quarantine. Each step may be repeated, so the command is run again where it was
+// cut short.
 //
 // The whole queue is read: entries past the id index, replays and those of other hands are in no index.
 //
-// What it does not reach: backups, the append-only file before its next rewrite, PostgreSQL's dead rows before VACUUM, and
-// other groups that have read the queue.
+// What it does not reach: backups, the append-only file before its next rewrite, PostgreSQL's dead rows before VACUUM,
+// and other groups that have read the queue.
 import { erasedBody, isErased, namesIn } from '../ingest/erased.ts';
 import { parseEvent } from '../ingest/event.ts';
 import type { QueuedCopy } from '../ingest/queue-admin.ts';

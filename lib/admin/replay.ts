@@ -1,11 +1,12 @@
 // `quarantine replay`: puts quarantined events back on the queue and waits until they have landed.
 //
-// Way of a row: in quarantine → its replay on the queue → landed: the consumer removes the row after the commit and before it
-// acknowledges the entry (lib/consumer/landing.ts). Refused again, the row stays as it is. So whatever dies in between, the
-// event has its quarantine row or its landed row, and this command is simply run again: a replay that is still on its way is
-// not put there twice (lib/redis/replay.lua), and one that has landed has no row any more.
+// Way of a row: in quarantine → its replay on the queue → landed: the consumer removes the row after the commit and
+// before it acknowledges the entry (lib/consumer/landing.ts). Refused again, the row stays as it is. So whatever dies
+// in between, the event has its quarantine row or its landed row, and this command is simply run again: a replay that
+// is still on its way is not put there twice (lib/redis/replay.lua), and one that has landed has no row any more.
 //
-// Not replayed: rows without a body (the queue had dropped the entry), and rows without a producer, whose event would be nobody's.
+// Not replayed: rows without a body (the queue had dropped the entry), and rows without a producer, whose event would
+// be nobody's.
 import type { Replayed } from '../ingest/queue-admin.ts';
 import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { pause } from '../process/backoff.ts';
@@ -140,7 +141,9 @@ class Replaying {
     else await this.#wait();
   }
 
-  /** A replay that has ended without landing: refused again, or lost; one of an earlier run is put on the queue again. */
+  /**
+   * A replay that has ended without landing: refused again, or lost; one of an earlier run is put on the queue again.
+   */
   async #ended(name: string, refused: boolean): Promise<void> {
     const replayed = this.waiting.get(name);
     this.waiting.delete(name);

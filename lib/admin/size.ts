@@ -1,5 +1,5 @@
-// `size FILE`: what the reader's own events take of the queue's memory, measured on the queue's server, and what that means for
-// rates and for servers. The queue keeps every event for its retention, landed or not.
+// `size FILE`: what the reader's own events take of the queue's memory, measured on the queue's server, and what that
+// means for rates and for servers. The queue keeps every event for its retention, landed or not.
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { parseEvent } from '../ingest/event.ts';

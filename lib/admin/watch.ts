@@ -1,5 +1,5 @@
-// `status --watch`: a look each second, until a signal. On a terminal one screen that is drawn again in its place; elsewhere a
-// line for each look.
+// `status --watch`: a look each second, until a signal. On a terminal one screen that is drawn again in its place;
+// elsewhere a line for each look.
 import { pause } from '../process/backoff.ts';
 import { printJson, type Session } from './session.ts';
 import { look, lookJson, lookLine, lookText } from './status.ts';
@@ -31,7 +31,10 @@ export async function watchStatus(session: Session, rows: () => number | undefin
   }
 }
 
-/** Drawn over the last one, line by line, so that nothing flickers; what does not fit is left out. A terminal of 0 rows does not tell. */
+/**
+ * Drawn over the last one, line by line, so that nothing flickers; what does not fit is left out. A terminal of 0 rows
+ * does not tell.
+ */
 function frame(text: string, rows: number): string {
   const lines = text
     .trimEnd()

@@ -7,7 +7,8 @@
 // to PAUSE_MAX_MS, with 50 % jitter). A batch stays in hand until it is landed and acknowledged; meanwhile reading goes
 // on until the intake is full, so memory holds what the intake holds, and LANDINGS_AT_ONCE times as much.
 //
-// Batches land in no order among each other: the warehouse's primary key decides which of two events of an id is the row.
+// Batches land in no order among each other: the warehouse's primary key decides which of two events of an id is the
+// row.
 //
 // Invariant: an entry is acknowledged only after its row, or its quarantine row, is committed. What a replica takes and
 // never acknowledges is claimed by another one after CLAIM_IDLE_MS; both then land it, and the warehouse keeps one row.
@@ -25,8 +26,8 @@ import { entryName, isDropped, sorted, type Rejection, type Sorted } from './qua
 /** How long an entry may stay with a replica before another one takes it over. Longer than a batch takes to land. */
 const CLAIM_IDLE_MS = 10_000;
 /**
- * One batch that the warehouse writes, one that it has at hand next, and one that is being acknowledged: it never waits. Each has a
- * note in the queue.
+ * One batch that the warehouse writes, one that it has at hand next, and one that is being acknowledged: it never
+ * waits. Each has a note in the queue.
  */
 const LANDINGS_AT_ONCE = NOTES;
 /** Where there is a backlog: the queue makes up the next answer while the one before is judged. */
@@ -36,7 +37,10 @@ const BATCHES_AT_ONCE = 4;
 /** How long a read waits for events. A stop waits for it to end. */
 const READ_WAIT_MS = 1_000;
 const PAUSE_FIRST_MS = 100;
-/** The queue's connection is made anew by itself, and a try without one costs nothing: after a fail-over events land at once. */
+/**
+ * The queue's connection is made anew by itself, and a try without one costs nothing: after a fail-over events land at
+ * once.
+ */
 const PAUSE_MAX_MS: Readonly<Record<Dependency, number>> = { queue: 1_000, warehouse: 5_000 };
 const FAILURE_LOG_INTERVAL_MS = 10_000;
 
@@ -147,7 +151,8 @@ export class Consumer {
 
   async #finish(batch: Sorted, note: number): Promise<void> {
     this.#landingNow.add(batch);
-    // A queue that is away holds up no landing: the note matters only where a crash and a deletion by hand come together.
+    // A queue that is away holds up no landing: the note matters only where a crash and a deletion by hand come
+    // together.
     if (batch.events.length > 0) await this.#options.reader.note(note, batch.events).catch(() => undefined);
     const { reader, warehouse } = this.#options;
     let left = await withoutLanded(batch, reader, warehouse, (needs, work) => this.#step(needs, work));

@@ -1,8 +1,8 @@
 // What becomes of entries of which only the name is left: the queue dropped them after a replica had taken them.
 //
-// Invariant: an entry is said to be dropped only where its event has no row. Its holder may have landed it and acknowledged it
-// meanwhile; or it died behind the commit and before the acknowledgement, and then its note in the queue tells by what id the row is
-// found. An entry without a note was never about to be landed.
+// Invariant: an entry is said to be dropped only where its event has no row. Its holder may have landed it and
+// acknowledged it meanwhile; or it died behind the commit and before the acknowledgement, and then its note in the
+// queue tells by what id the row is found. An entry without a note was never about to be landed.
 import type { NotedEvent, QueueReader } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import { entryName, isDropped, type Sorted } from './quarantine.ts';
@@ -10,7 +10,10 @@ import { entryName, isDropped, type Sorted } from './quarantine.ts';
 /** Tries until it succeeds; undefined where that makes no sense any more. */
 type Step = <T>(needs: 'queue' | 'warehouse', work: () => Promise<T>) => Promise<T | undefined>;
 
-/** The batch without dropped entries whose event has landed, which are acknowledged; undefined where nothing is left of it. */
+/**
+ * The batch without dropped entries whose event has landed, which are acknowledged; undefined where nothing is left of
+ * it.
+ */
 export async function withoutLanded(
   batch: Sorted,
   reader: QueueReader,

@@ -1,16 +1,18 @@
-// Where entries wait between reading and landing: the next ones are read, judged and wait here while the ones before are landing.
+// Where entries wait between reading and landing: the next ones are read, judged and wait here while the ones before
+// are landing.
 //
-// Why: reading keeps Redis and the network busy, landing the warehouse; one after the other each waits for the other. And a
-// commit costs the same for many events as for few, so what came while the last one ran is taken as one batch. Where
-// the queue has a backlog, the taker waits for a batch of `wanted`: the next read does not wait for events.
+// Why: reading keeps Redis and the network busy, landing the warehouse; one after the other each waits for the other.
+// And a commit costs the same for many events as for few, so what came while the last one ran is taken as one batch.
+// Where the queue has a backlog, the taker waits for a batch of `wanted`: the next read does not wait for events.
 //
-// Invariants: at most READ_AHEAD_BATCHES times `wanted` entries wait here or are being read, and BYTES_MAX of bodies; a read
-// that would go past either waits until there is room, so a warehouse that is away fills no memory. Entries leave in the order in which they came. What waits here when the process dies is
-// pending in the queue, and another replica claims it.
+// Invariants: at most READ_AHEAD_BATCHES times `wanted` entries wait here or are being read, and BYTES_MAX of bodies; a
+// read that would go past either waits until there is room, so a warehouse that is away fills no memory. Entries leave
+// in the order in which they came. What waits here when the process dies is pending in the queue, and another replica
+// claims it.
 //
-// Reads start small, grow with each one that comes back full, and are halved when the queue fails; and a read is as small as
-// the last bodies were large. The queue makes an answer whole, whatever its size, and knows no limit in bytes: so the
-// first large bodies behind small ones come as many as READ_ENTRIES_MAX at once, and no more.
+// Reads start small, grow with each one that comes back full, and are halved when the queue fails; and a read is as
+// small as the last bodies were large. The queue makes an answer whole, whatever its size, and knows no limit in bytes:
+// so the first large bodies behind small ones come as many as READ_ENTRIES_MAX at once, and no more.
 import type { EnteredEvent, Rejection, Sorted } from './quarantine.ts';
 
 /** One batch to take, and one that comes in meanwhile. */
@@ -20,8 +22,8 @@ const BYTES_MAX = 16 << 20;
 /** The part of BYTES_MAX that one read should bring. */
 const READ_BYTES = BYTES_MAX / 4;
 /**
- * Fact: 500 entries of 4 MiB are an answer of 2 GB, for which Redis does nothing else; with reads of 32 of them, two at a
- * time, the consumer's memory passed 600 MiB (test/end-to-end/large-bodies.test.ts). Choice: 16.
+ * Fact: 500 entries of 4 MiB are an answer of 2 GB, for which Redis does nothing else; with reads of 32 of them, two at
+ * a time, the consumer's memory passed 600 MiB (test/end-to-end/large-bodies.test.ts). Choice: 16.
  */
 export const READ_ENTRIES_MAX = 16;
 /** Entries of the first read. */

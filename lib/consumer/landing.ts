@@ -1,8 +1,8 @@
 // Lands a batch of entries, transaction by transaction, so that afterwards every one of them may be acknowledged.
 //
-// Invariant: when `landSome` resolves, each entry that it gives as landed has a warehouse row (its own, or an earlier one of the
-// same event), and each other one that it does not leave a quarantine row. When it rejects, the warehouse is away or was
-// too slow, some may have landed, and the same batch again is safe.
+// Invariant: when `landSome` resolves, each entry that it gives as landed has a warehouse row (its own, or an earlier
+// one of the same event), and each other one that it does not leave a quarantine row. When it rejects, the warehouse is
+// away or was too slow, some may have landed, and the same batch again is safe.
 //
 // A batch that the warehouse refuses for what it holds is halved until the bad event is alone: its neighbours land,
 // and n events with one bad one take about 2·log2(n) calls.
@@ -13,9 +13,9 @@ import type { LandingSpans } from './landing-spans.ts';
 import { quarantineName, rejected, type EnteredEvent, type Rejection, type Sorted } from './quarantine.ts';
 
 /**
- * Weight of one transaction: what both sides hold in memory at a time, and what the warehouse has to do in one call. A larger
- * single event goes alone. Transactions start small, grow with each that was as large as it might be, and are halved when
- * one took too long.
+ * Weight of one transaction: what both sides hold in memory at a time, and what the warehouse has to do in one call. A
+ * larger single event goes alone. Transactions start small, grow with each that was as large as it might be, and are
+ * halved when one took too long.
  */
 const WEIGHT_MAX = 16 << 20;
 const WEIGHT_FIRST = 1 << 20;
@@ -114,8 +114,9 @@ export class Landing {
   }
 
   /**
-   * Removes the quarantine rows of replayed events that have landed: after their commit and before they are acknowledged, so a
-   * crash in between leaves the row, and the entry to be read again, which finds its event landed and removes the row.
+   * Removes the quarantine rows of replayed events that have landed: after their commit and before they are
+   * acknowledged, so a crash in between leaves the row, and the entry to be read again, which finds its event landed
+   * and removes the row.
    */
   async #release(events: readonly EnteredEvent[], refused: readonly Rejection[]): Promise<void> {
     const again = new Set(refused.map(({ entry }) => entry));

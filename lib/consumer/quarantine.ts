@@ -1,8 +1,8 @@
 // Which deliveries are events, and what becomes of those that are none.
 //
 // Invariant: a delivery is either an event to land or an entry to quarantine with a reason; none is left out. A reason
-// is `<code>: <words for people>`. The code is one of QUARANTINE_REASONS (the label of a metric). The words may be read by
-// the producer that sent the event (`GET /events/{id}`), so they hold nothing of the warehouse's own messages.
+// is `<code>: <words for people>`. The code is one of QUARANTINE_REASONS (the label of a metric). The words may be read
+// by the producer that sent the event (`GET /events/{id}`), so they hold nothing of the warehouse's own messages.
 import { scanEnvelope } from '../ingest/envelope-scan.ts';
 import { namesIn } from '../ingest/erased.ts';
 import { isEventId, parseEvent } from '../ingest/event.ts';

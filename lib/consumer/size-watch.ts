@@ -1,8 +1,8 @@
-// Looks every few seconds at how much the queue holds and how much its server may hold: the queue keeps every event for its
-// retention, landed or not, so its memory is the capacity of the whole system.
+// Looks every few seconds at how much the queue holds and how much its server may hold: the queue keeps every event for
+// its retention, landed or not, so its memory is the capacity of the whole system.
 //
-// From WARNING_SHARE of the limit on the log has a warning, which is repeated. The gauges have no samples while there is no
-// fresh reading: no value is better than an old one, for an alert that computes how many hours are left.
+// From WARNING_SHARE of the limit on the log has a warning, which is repeated. The gauges have no samples while there
+// is no fresh reading: no value is better than an old one, for an alert that computes how many hours are left.
 import type { QueueReader, QueueSize } from '../ingest/queue.ts';
 import { Throttled, type Log } from '../process/log.ts';
 import type { ConsumerMetrics } from './metrics.ts';

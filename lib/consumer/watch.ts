@@ -82,7 +82,8 @@ export class Watch {
       const readAtMs = performance.now();
       for (const [partition, lag] of await this.#options.reader.lags()) this.#lags.set(partition, { ...lag, readAtMs });
     } catch (cause) {
-      // The loop tells of a queue that is away. A group that is gone has nothing to be behind of, until it is made again.
+      // The loop tells of a queue that is away. A group that is gone has nothing to be behind of, until it is made
+      // again.
       if (cause instanceof GroupVanished) this.#lags.clear();
     }
     const { unlandedMs } = this.#options;

@@ -1,5 +1,5 @@
-// The dispatcher's configuration, made of its settings (lib/process/settings.ts has every key, default and bound), and the
-// rules between keys.
+// The dispatcher's configuration, made of its settings (lib/process/settings.ts has every key, default and bound), and
+// the rules between keys.
 //
 // Read once; the result is frozen. It holds no credentials: a queue's URI with a user or a password is a problem.
 import { Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';

@@ -1,12 +1,14 @@
-// RFC 014's dispatcher: one queue made of two. An event goes to the queue that the hash of its id names, and to no other.
+// RFC 014's dispatcher: one queue made of two. An event goes to the queue that the hash of its id names, and to no
+// other.
 //
-// States of an event: submitted → in flight in its queue → settled. Where its queue has no room, does not take it or does not
-// answer in time, it is shed: the producer sends it again, with the same id, and it meets the same queue.
+// States of an event: submitted → in flight in its queue → settled. Where its queue has no room, does not take it or
+// does not answer in time, it is shed: the producer sends it again, with the same id, and it meets the same queue.
 //
 // Invariants: every submission is settled once. One queue's trouble never costs the other one room or time.
 //
-// Limits: IN_FLIGHT_MAX events and look-ups and IN_FLIGHT_BYTES_MAX of bodies in each queue. Nothing else is kept: no body
-// outlives its answer. How long a queue may take, and when it is not asked at all, is the affair of the queue's own adapter.
+// Limits: IN_FLIGHT_MAX events and look-ups and IN_FLIGHT_BYTES_MAX of bodies in each queue. Nothing else is kept: no
+// body outlives its answer. How long a queue may take, and when it is not asked at all, is the affair of the queue's
+// own adapter.
 import { partitionOf } from '../ingest/partition.ts';
 import type { EventNotes, Outcome, Queue, QueueLookup, QueueState, Submission } from '../ingest/queue.ts';
 import type { Counter } from '../telemetry/instruments.ts';
@@ -111,7 +113,10 @@ export class Dispatcher implements Queue {
     await Promise.all(this.lanes.map(({ queue }) => queue.close()));
   }
 
-  /** Counts what became of an event, and gives what its sender is told: a queue's trouble sheds, the end of this one does not. */
+  /**
+   * Counts what became of an event, and gives what its sender is told: a queue's trouble sheds, the end of this one
+   * does not.
+   */
   tell(outcome: Outcome, traffic: Traffic): Outcome {
     if (outcome === 'unavailable' && this.#closed) return outcome;
     const told = outcome === 'unavailable' ? 'shed' : outcome;

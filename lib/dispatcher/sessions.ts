@@ -1,8 +1,9 @@
-// The connections to both queues, one pair for each user that gateways bring: what a gateway sends as AUTH is handed on, and the
-// dispatcher has no credentials of its own.
+// The connections to both queues, one pair for each user that gateways bring: what a gateway sends as AUTH is handed
+// on, and the dispatcher has no credentials of its own.
 //
-// Invariant: a gateway's events travel on connections of its own user only. A pair is closed with the last gateway that used it;
-// the one of gateways that send no AUTH stands from the start to the end, and tells whether the queues are there.
+// Invariant: a gateway's events travel on connections of its own user only. A pair is closed with the last gateway that
+// used it; the one of gateways that send no AUTH stands from the start to the end, and tells whether the queues are
+// there.
 //
 // What it does not do: keep a password longer than the pair that was opened with it.
 import { QUEUES, type Dispatcher, type QueueName } from './dispatcher.ts';

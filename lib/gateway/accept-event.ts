@@ -1,8 +1,8 @@
 // POST /events: from the head of a request to its 202. This is the hot path.
 //
 // Steps, each of which may end it: authority (401, 403) → quota (403, 429) → media type (415) → announced size (413) →
-// admission (503) → body (413, 408, 400) → envelope (400) → type (403) → queue (202, 202 shed, 409, 503). The producer is judged before a
-// byte of the body is read.
+// admission (503) → body (413, 408, 400) → envelope (400) → type (403) → queue (202, 202 shed, 409, 503). The producer
+// is judged before a byte of the body is read.
 //
 // Invariant: what was admitted is released exactly once, whatever ends the exchange.
 import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts';
@@ -173,7 +173,10 @@ function notesOf(own: EventNotes | undefined, { trace }: Exchange): EventNotes |
   return own === undefined || trace === undefined ? (own ?? trace) : { ...own, ...trace };
 }
 
-/** The acceptance response (specification, "Acceptance response"); `more`: members that say what was known of the id before. */
+/**
+ * The acceptance response (specification, "Acceptance response"); `more`: members that say what was known of the id
+ * before.
+ */
 const acceptance = (id: string, more: string): GatewayAnswer => ({
   status: 202,
   contentType: JSON_TYPE,

@@ -1,4 +1,5 @@
-// How much may be in flight: events and body bytes that were admitted and not answered yet, in all and for each producer.
+// How much may be in flight: events and body bytes that were admitted and not answered yet, in all and for each
+// producer.
 //
 // Invariants: the totals never exceed the limits, but for a lone event, which is admitted whatever its size; and a
 // producer gets more only while it holds less than three times what is free. So one alone gets three quarters of a
@@ -7,15 +8,15 @@
 //
 // It does not take back what was admitted: a body that was announced holds its bytes until it has come or timed out.
 //
-// The rule is the dynamic threshold of shared-memory switches (Choudhury and Hahne, 1998): it compares with what is free, so
-// that nothing has to know how many producers are active.
+// The rule is the dynamic threshold of shared-memory switches (Choudhury and Hahne, 1998): it compares with what is
+// free, so that nothing has to know how many producers are active.
 
 /** A producer may hold this many times what is free. */
 const SHARE_OF_FREE = 3;
 
 /**
- * Fact: taking a producer out of the map and putting it in again costs an event a quarter of a microsecond where one is in
- * flight at a time. Choice: producers that hold nothing stay, up to this many. Effect: 237 → 40 ns for each event.
+ * Fact: taking a producer out of the map and putting it in again costs an event a quarter of a microsecond where one is
+ * in flight at a time. Choice: producers that hold nothing stay, up to this many. Effect: 237 → 40 ns for each event.
  */
 const IDLE_KEPT_MAX = 1_000;
 

@@ -14,8 +14,8 @@ export const JSON_TYPE = 'application/json';
 const PROBLEM_TYPE = 'application/problem+json';
 
 /**
- * A refusal as problem details (RFC 9457). `detail` is public: it never holds the text of an internal failure. `headers`
- * are name, value, name, value …. `retryAfterS` takes the place of the catalogue's.
+ * A refusal as problem details (RFC 9457). `detail` is public: it never holds the text of an internal failure.
+ * `headers` are name, value, name, value …. `retryAfterS` takes the place of the catalogue's.
  */
 export function problem(
   refusal: Refusal,
@@ -56,8 +56,8 @@ export const DEFECTS: Readonly<Record<RequestDefect, GatewayAnswer>> = {
 export type Challenge = (authorization: string | undefined) => string;
 
 /**
- * The challenges of a gateway. Where tokens are required they are RFC 6750's: `error` only where a token came. Else the scheme
- * is `TLS-Client-Certificate`, which is no registered one: HTTP has no name for what TLS does.
+ * The challenges of a gateway. Where tokens are required they are RFC 6750's: `error` only where a token came. Else the
+ * scheme is `TLS-Client-Certificate`, which is no registered one: HTTP has no name for what TLS does.
  */
 export function challenges(audience: string, requiresTokens: boolean): Challenge {
   const realm = `realm="${audience.replaceAll(/["\\]/g, String.raw`\$&`)}"`;

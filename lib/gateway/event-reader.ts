@@ -1,7 +1,8 @@
 // How the event of a request is read: by the head of the request, before its body has come.
 //
-// Three forms: JSON, a CloudEvent in structured mode (its media type says so) and a CloudEvent in binary mode (its attributes are
-// header fields, the body is its data). The last is made into the structured form at once, and nothing behind this knows of it.
+// Three forms: JSON, a CloudEvent in structured mode (its media type says so) and a CloudEvent in binary mode (its
+// attributes are header fields, the body is its data). The last is made into the structured form at once, and nothing
+// behind this knows of it.
 import { isBatchedMode, isBinaryMode, sourceAndId, structuredEvent, typeAdvice } from '../ingest/cloud-event.ts';
 import { parseEvent, type InvalidEvent, type ValidEvent } from '../ingest/event.ts';
 import type { EventNotes } from '../ingest/queue.ts';

@@ -1,8 +1,8 @@
 // One request and its answer. It is settled exactly once: with an answer, or as aborted by the client.
 //
-// Invariant: settling it counts it, in the same breath, so that at any moment requests = accepted + duplicate +
-// refused by code + aborted (+ the other answers, of look-ups and process endpoints). Who reads its body is told once that it is
-// over, whatever ended it.
+// Invariant: settling it counts it, in the same breath, so that at any moment requests = accepted + duplicate + refused
+// by code + aborted (+ the other answers, of look-ups and process endpoints). Who reads its body is told once that it
+// is over, whatever ended it.
 import type { Refusal } from '../ingest/errors.ts';
 import { traceContext, type TraceContext } from '../ingest/trace-context.ts';
 import type { Connection } from '../http/connection.ts';
@@ -17,7 +17,9 @@ import type { Enqueued, RequestSpans } from './request-spans.ts';
 /** The status under which a request counts that its client gave up. No answer carries it. */
 const ABORTED_STATUS = 499;
 
-/** An unread rest of at most this many bytes is thrown away and the connection kept; a longer one costs the connection. */
+/**
+ * An unread rest of at most this many bytes is thrown away and the connection kept; a longer one costs the connection.
+ */
 const REST_BYTES_MAX = 65_536;
 
 /** What all exchanges share. */
@@ -156,7 +158,8 @@ export class Exchange implements RequestListener {
       this.#context.refusals.refused(answer.refusal, request, answer);
     }
     this.#span(answer);
-    // What was pipelined behind an answer that says close is dropped, so a stopping server says it in the latest request's.
+    // What was pipelined behind an answer that says close is dropped, so a stopping server says it in the latest
+    // request's.
     this.request.respond(this.requestId, answer, close || (this.#context.draining() && this.request.latest));
   }
 

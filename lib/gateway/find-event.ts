@@ -1,9 +1,9 @@
 // GET /events/{id}: where one of the caller's own events stands.
 //
 // It looks in the warehouse, then in the queue's index, so an event is found from its 202 on and after the queue's 24
-// hours too. Another producer's id looks like an unknown one. A warehouse that cannot be asked makes it 503, whatever the queue
-// knows: an event that was once called landed is not called accepted again. So does a queue that cannot be asked, unless the
-// warehouse knows the id: never a false 404.
+// hours too. Another producer's id looks like an unknown one. A warehouse that cannot be asked makes it 503, whatever
+// the queue knows: an event that was once called landed is not called accepted again. So does a queue that cannot be
+// asked, unless the warehouse knows the id: never a false 404.
 import { scanEnvelope } from '../ingest/envelope-scan.ts';
 import { isErased } from '../ingest/erased.ts';
 import { isEventId } from '../ingest/event.ts';
@@ -72,9 +72,12 @@ async function lookUp({ queue, warehouse }: FindEventOptions, id: string, produc
   return found({ id, type, status, acceptedAt: timestamp(acceptedAtMs), traceparent }, body);
 }
 
-// Fact: JSON.parse for the type alone, and the copies that strings go through on their way out, made a megabyte of garbage of each
-// look-up of 250 KB, and the heap grew with it. Choice: the event stays the bytes that the queue gave.
-/** The event's own bytes go into the answer as they are: what was accepted is shown byte for byte. `about` comes before them. */
+// Fact: JSON.parse for the type alone, and the copies that strings go through on their way out, made a megabyte of
+// garbage of each look-up of 250 KB, and the heap grew with it. Choice: the event stays the bytes that the queue gave.
+/**
+ * The event's own bytes go into the answer as they are: what was accepted is shown byte for byte. `about` comes before
+ * them.
+ */
 function found(about: Readonly<Record<string, string | undefined>>, event: Buffer): GatewayAnswer {
   const isLeft = event.length <= ERASED_BYTES_MAX && isErased(event.toString());
   const head = `${JSON.stringify(isLeft ? { ...about, status: 'erased' } : about).slice(0, -1)},"event":`;

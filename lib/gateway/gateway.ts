@@ -148,7 +148,9 @@ export class Gateway {
     };
   }
 
-  /** Binds, and gives the address as a URL's authority: `127.0.0.1:8443`, `[::1]:8443`. Rejects with the system's error. */
+  /**
+   * Binds, and gives the address as a URL's authority: `127.0.0.1:8443`, `[::1]:8443`. Rejects with the system's error.
+   */
   async listen(host: string, port: number, reusePort = false): Promise<string> {
     const bound = await this.#server.listen(host, port, reusePort);
     this.#listening = true;

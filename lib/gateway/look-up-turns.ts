@@ -1,8 +1,9 @@
 // How many look-ups go on at a time; the others wait in line.
 //
-// Fact: a look-up may bring a whole event from the queue over the connection that new events go by, and take a millisecond to
-// answer; 2,300 of them at once made other producers' events wait past the queue's time-out (125 of 226 were answered 503).
-// Choice: few at a time. A connection has one of them in line at most, so the line is fair between connections.
+// Fact: a look-up may bring a whole event from the queue over the connection that new events go by, and take a
+// millisecond to answer; 2,300 of them at once made other producers' events wait past the queue's time-out (125 of 226
+// were answered 503). Choice: few at a time. A connection has one of them in line at most, so the line is fair between
+// connections.
 const AT_A_TIME = 2;
 /** Who has waited longer is refused, in milliseconds. */
 const WAIT_MS = 5_000;

@@ -4,9 +4,9 @@
 //                    "spiffe://shop/old": { "disabled": "moved to spiffe://shop/web" },
 //                    "*": { "rate": 10 } } }
 //
-// Keys are producer names; `*` is for every producer without a row of its own. `rate` is events a second for each process, `types` the
-// types that are allowed, where `*` stands for any characters, `disabled` a reason that the producer is told. What a row leaves
-// out is not restricted.
+// Keys are producer names; `*` is for every producer without a row of its own. `rate` is events a second for each
+// process, `types` the types that are allowed, where `*` stands for any characters, `disabled` a reason that the
+// producer is told. What a row leaves out is not restricted.
 import { readFile } from 'node:fs/promises';
 import { Type, type Static } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
@@ -114,7 +114,9 @@ function typeMatcher(patterns: readonly string[]): (type: string) => boolean {
   return (type) => exact.has(type) || wild.some((parts) => matches(parts, type));
 }
 
-/** True where `text` is the parts in this order with any characters between them: the first begins it, the last ends it. */
+/**
+ * True where `text` is the parts in this order with any characters between them: the first begins it, the last ends it.
+ */
 function matches(parts: readonly string[], text: string): boolean {
   const first = parts[0] ?? '';
   const last = parts.at(-1) ?? '';

@@ -1,7 +1,7 @@
 // What the operator lets each producer do: the producers file and INGEST_PRODUCER_RATE_MAX, as checks of POST /events.
 //
-// Every request of a limited producer counts as one event, whatever becomes of it: to judge it before its body is read keeps a
-// refusal cheap. Its answers carry RateLimit and RateLimit-Policy. Look-ups are neither counted nor refused.
+// Every request of a limited producer counts as one event, whatever becomes of it: to judge it before its body is read
+// keeps a refusal cheap. Its answers carry RateLimit and RateLimit-Policy. Look-ups are neither counted nor refused.
 import { problem, type GatewayAnswer } from './answers.ts';
 import type { Producers } from './producers-file.ts';
 import { RateLimit, rateLimitFields } from './rate-limit.ts';

@@ -1,7 +1,9 @@
-// How many events a producer may send: the generic cell rate algorithm (GCRA, ITU-T I.371), one number for each producer.
+// How many events a producer may send: the generic cell rate algorithm (GCRA, ITU-T I.371), one number for each
+// producer.
 //
-// A producer with rate R may send R events at once, and R a second after that. Limits: per process, so n processes behind one name
-// allow n times as much; a restart forgets what was used. Producers that have their whole quota back are forgotten.
+// A producer with rate R may send R events at once, and R a second after that. Limits: per process, so n processes
+// behind one name allow n times as much; a restart forgets what was used. Producers that have their whole quota back
+// are forgotten.
 
 /** What the quota says of one event. Times in seconds, rounded up, so waiting that long is enough. */
 export interface QuotaVerdict {

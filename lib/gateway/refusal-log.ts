@@ -1,5 +1,5 @@
-// The trace of what is refused. At debug: one line for each refused request. At info: one line for each (producer, code)
-// and minute, with the number of refusals since the line before it. Never a body.
+// The trace of what is refused. At debug: one line for each refused request. At info: one line for each (producer,
+// code) and minute, with the number of refusals since the line before it. Never a body.
 //
 // The first refusal of a pair is told at once; those that follow are counted and told together when its minute is over.
 // Limit: PAIRS_MAX pairs are told apart at a time; what is over counts as the producer `(others)`. A pair that is quiet

@@ -1,7 +1,8 @@
-// Counts requests, and passes refusals on to their log: by route, method and status, by error code, and how long they took.
+// Counts requests, and passes refusals on to their log: by route, method and status, by error code, and how long they
+// took.
 //
-// Fact: a family's counter is found by a key that is made of its labels, 1.4 % of a request's time in a profile. Choice:
-// each route keeps its counters, and the one that it counted in last at hand.
+// Fact: a family's counter is found by a key that is made of its labels, 1.4 % of a request's time in a profile.
+// Choice: each route keeps its counters, and the one that it counted in last at hand.
 import { CATALOGUE, ERROR_CODES, type Refusal } from '../ingest/errors.ts';
 import type { Answer } from '../http/respond.ts';
 import { Counter, type Distribution } from '../telemetry/instruments.ts';

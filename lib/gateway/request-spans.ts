@@ -1,7 +1,7 @@
 // The spans of a request: one of the server, and below it, for an event that went to the queue, one of the producer.
 //
-// Only requests whose caller records its trace have them, and refused ones. Names and attributes follow OpenTelemetry's semantic
-// conventions for HTTP and for messaging.
+// Only requests whose caller records its trace have them, and refused ones. Names and attributes follow OpenTelemetry's
+// semantic conventions for HTTP and for messaging.
 import { CATALOGUE } from '../ingest/errors.ts';
 import { isSampled, type TraceContext } from '../ingest/trace-context.ts';
 import type { SpanParent, Tracing } from '../telemetry/tracing.ts';

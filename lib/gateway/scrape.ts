@@ -10,8 +10,8 @@ interface Exposition {
   metrics(): Promise<string>;
 }
 
-// Fact: the text takes about a millisecond, and anybody may ask for it. Choice: whoever asks too soon waits, and all who wait
-// share one text. It is made after they asked, so it holds all that had happened by then.
+// Fact: the text takes about a millisecond, and anybody may ask for it. Choice: whoever asks too soon waits, and all
+// who wait share one text. It is made after they asked, so it holds all that had happened by then.
 export class Scrape {
   readonly #registry: Exposition;
   #next: Promise<string> | undefined;

@@ -1,14 +1,17 @@
 // How many connections there may be, and which one goes when there are too many.
 //
-// A connection is a stranger until a producer's request has been seen on it. Invariant: nobody who is known is cut for a stranger.
-// Where there is no room, a new connection takes the place of a stranger, the oldest of the first kind in KINDS that there is.
+// A connection is a stranger until a producer's request has been seen on it. Invariant: nobody who is known is cut for
+// a stranger. Where there is no room, a new connection takes the place of a stranger, the oldest of the first kind in
+// KINDS that there is.
 //
-// One address holds only so many strangers; one more takes the place of one from there. Those that are in the handshake count
-// when it has taken HANDSHAKE_FREE_MS: until then they may be producers, any number of which may share an address.
+// One address holds only so many strangers; one more takes the place of one from there. Those that are in the handshake
+// count when it has taken HANDSHAKE_FREE_MS: until then they may be producers, any number of which may share an
+// address.
 //
-// Fact: strangers that come again as they are cut arrive by the hundred while a producer is in its handshake. Node accepts one
-// connection in a turn of the event loop and reads in the next one what the client sent behind it. Choice: those that have not sent
-// a whole ClientHello go before those that have. Effect: a producer that arrives among silent strangers is not cut, however many.
+// Fact: strangers that come again as they are cut arrive by the hundred while a producer is in its handshake. Node
+// accepts one connection in a turn of the event loop and reads in the next one what the client sent behind it. Choice:
+// those that have not sent a whole ClientHello go before those that have. Effect: a producer that arrives among silent
+// strangers is not cut, however many.
 //
 // It keeps the books and closes nothing. `S` is what stands for a connection.
 
@@ -22,9 +25,9 @@ export interface RoomLimits {
 export const HANDSHAKE_FREE_MS = 1_000;
 
 /**
- * Strangers, in the order in which they go. `nameless`: the handshake is done, and brought no good certificate; `mute`: it has not
- * begun in HANDSHAKE_FREE_MS (no whole ClientHello has come); `silent`: it has not begun; `slow`: it has, and has taken as long;
- * `begun`: it has; `certified`: it is done, and brought a good certificate.
+ * Strangers, in the order in which they go. `nameless`: the handshake is done, and brought no good certificate; `mute`:
+ * it has not begun in HANDSHAKE_FREE_MS (no whole ClientHello has come); `silent`: it has not begun; `slow`: it has,
+ * and has taken as long; `begun`: it has; `certified`: it is done, and brought a good certificate.
  */
 const KINDS = ['nameless', 'mute', 'silent', 'slow', 'begun', 'certified'] as const;
 type Kind = (typeof KINDS)[number];
@@ -66,7 +69,10 @@ export class ConnectionRoom<S> {
     return goes;
   }
 
-  /** Its handshake is done. `certified`: it brought a certificate of our authorities. Gives who has to go for it, perhaps itself. */
+  /**
+   * Its handshake is done. `certified`: it brought a certificate of our authorities. Gives who has to go for it,
+   * perhaps itself.
+   */
   shakeHands(connection: S, certified: boolean): S | undefined {
     const place = this.#places.get(connection);
     if (place?.kind === undefined) return undefined;

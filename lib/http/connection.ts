@@ -45,8 +45,8 @@ export interface ConnectionHost<T> {
 /** `T` is what the application keeps with a connection. */
 export class Connection<T> implements Wire {
   /**
-   * Taken once. The socket's own `getPeerX509Certificate()` gives the certificate of the latest handshake and `authorized` the
-   * verdict on the first one, so they must not be asked later. Undefined where the client sent none.
+   * Taken once. The socket's own `getPeerX509Certificate()` gives the certificate of the latest handshake and
+   * `authorized` the verdict on the first one, so they must not be asked later. Undefined where the client sent none.
    */
   readonly clientCertificate: ClientCertificate | undefined;
   readonly #host: ConnectionHost<T>;
@@ -240,7 +240,10 @@ export class Connection<T> implements Wire {
     else if (!this.#side.late()) this.#socket.destroy();
   }
 
-  /** While the server stops: ends when nothing has gone on here for `graceMs`, and a look at what has arrived brings nothing. */
+  /**
+   * While the server stops: ends when nothing has gone on here for `graceMs`, and a look at what has arrived brings
+   * nothing.
+   */
   endIdle(nowMs: number, graceMs: number): void {
     if (this.#busy) return;
     this.#idleSinceMs ??= nowMs;
@@ -300,9 +303,9 @@ export class Connection<T> implements Wire {
 
 const NOTHING = Buffer.alloc(0);
 
-// Fact: V8 frees the memory of buffers when it collects garbage, for which 64 MB of them are no reason yet. Choice: what a large body
-// stood in is freed when it has left, where it is memory that node lets go of (a Buffer of its own making is none). Effect: see
-// test/end-to-end/connection-limits.test.ts.
+// Fact: V8 frees the memory of buffers when it collects garbage, for which 64 MB of them are no reason yet. Choice:
+// what a large body stood in is freed when it has left, where it is memory that node lets go of (a Buffer of its own
+// making is none). Effect: see test/end-to-end/connection-limits.test.ts.
 function release(written: string | Buffer): void {
   if (typeof written === 'string' || !(written.buffer instanceof ArrayBuffer)) return;
   try {
@@ -323,9 +326,9 @@ function clientCertificateOf(socket: TLSSocket): ClientCertificate | undefined {
 }
 
 /**
- * Ends our side, throws away what still comes, and lets go when the client has ended too or a second after our last byte.
- * Without it, closing while the client still sends resets the connection, and a reset can overtake the answer (RFC 9112,
- * section 9.6).
+ * Ends our side, throws away what still comes, and lets go when the client has ended too or a second after our last
+ * byte. Without it, closing while the client still sends resets the connection, and a reset can overtake the answer
+ * (RFC 9112, section 9.6).
  */
 function linger(socket: TLSSocket): void {
   if (socket.destroyed) return;

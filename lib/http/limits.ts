@@ -1,5 +1,5 @@
-// The limits of one connection, in time and in what it may have outstanding, the same for both readers. Pure: a snapshot goes
-// in, a verdict comes out; nothing is written here, and nothing is read but the arguments.
+// The limits of one connection, in time and in what it may have outstanding, the same for both readers. Pure: a
+// snapshot goes in, a verdict comes out; nothing is written here, and nothing is read but the arguments.
 
 /** In milliseconds: from a head's first byte to its last, from there to the request's last byte, between requests. */
 export interface TimeLimits {
@@ -29,7 +29,10 @@ export interface Snapshot {
 /** What of a connection has taken too long; `request`: none has come, or none has come since the last. */
 export type Overdue = 'head' | 'body' | 'request';
 
-/** What an idle connection gets beyond what it was told, so that a request in flight does not hit a closed connection (as in node). */
+/**
+ * What an idle connection gets beyond what it was told, so that a request in flight does not hit a closed connection
+ * (as in node).
+ */
 const IDLE_SLACK_MS = 1_000;
 
 /** What is overdue at `nowMs`. A client that does not take its answers counts as idle. */
@@ -40,7 +43,8 @@ export function whatIsOverdue(snapshot: Snapshot, nowMs: number, limits: TimeLim
   const idle = nowMs - quietSinceMs >= limits.idleTimeoutMs + IDLE_SLACK_MS;
   if (snapshot.unreadBytes > 0) return idle ? 'request' : undefined;
   if (headSinceMs !== undefined) return nowMs - headSinceMs >= limits.headersTimeoutMs ? 'head' : undefined;
-  // A stranger gets less time for its first request, and no answer: a client would take it for the answer to what it sends next.
+  // A stranger gets less time for its first request, and no answer: a client would take it for the answer to what it
+  // sends next.
   const isStranger = snapshot.requests === 0 && !snapshot.certified;
   return idle || (isStranger && nowMs - quietSinceMs >= limits.headersTimeoutMs) ? 'request' : undefined;
 }
@@ -52,16 +56,17 @@ export const REQUESTS_OWED_MAX = 256;
 export const BYTES_OWED_MAX = 262_144;
 
 /**
- * How many requests may be read in one turn of the event loop that are answered at once, besides one of each connection.
+ * How many requests may be read in one turn of the event loop that are answered at once, besides one of each
+ * connection.
  *
- * Fact: what has come by 100 connections may be 25,600 such requests; read in one turn they kept the event loop for two seconds and took
- * 220 MB until their answers left. Choice: a few hundred, and the rest in the turns that follow.
+ * Fact: what has come by 100 connections may be 25,600 such requests; read in one turn they kept the event loop for two
+ * seconds and took 220 MB until their answers left. Choice: a few hundred, and the rest in the turns that follow.
  */
 export const ANSWERED_A_TURN_MAX = 256;
 
 /**
- * How large an answer may be that is not made yet, in bytes. The answer to an event is short. That to a look-up may be a whole
- * event, or all metrics: one at a time.
+ * How large an answer may be that is not made yet, in bytes. The answer to an event is short. That to a look-up may be
+ * a whole event, or all metrics: one at a time.
  */
 export const expectedAnswerBytes = (method: string): number => (method === 'POST' ? 1_024 : BYTES_OWED_MAX);
 

@@ -1,5 +1,5 @@
-// A process's own `/health/live`, `/health/ready` and `/metrics`: the answers, and a plain HTTP server for them. It serves no
-// event and asks for no identity, so it belongs on loopback or a private network.
+// A process's own `/health/live`, `/health/ready` and `/metrics`: the answers, and a plain HTTP server for them. It
+// serves no event and asks for no identity, so it belongs on loopback or a private network.
 //
 // Each program says by a ProcessState what is true of it; the gateway gives the same answers to producers, over TLS.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -7,7 +7,9 @@ import type { AddressInfo } from 'node:net';
 import { requestIdOf, respond, type Answer } from './respond.ts';
 import { route, Router } from './router.ts';
 
-/** What the endpoints tell. `unready` says why not, in words that hold no secret; undefined when the process is ready. */
+/**
+ * What the endpoints tell. `unready` says why not, in words that hold no secret; undefined when the process is ready.
+ */
 export interface ProcessState {
   readonly draining: () => boolean;
   readonly unready: () => string | undefined;

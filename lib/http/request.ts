@@ -5,8 +5,8 @@ import type { Answer } from './respond.ts';
 export type ProtocolFault = 'malformed' | 'headersTooLarge' | 'timeout' | 'connect';
 
 /**
- * Who handles a request, as its reader sees it. Of `bodyRead`, `bodyTooLarge` and `bodyAborted` exactly one comes, once, for a
- * body that was asked for and not abandoned.
+ * Who handles a request, as its reader sees it. Of `bodyRead`, `bodyTooLarge` and `bodyAborted` exactly one comes,
+ * once, for a body that was asked for and not abandoned.
  */
 export interface RequestListener {
   /** `bytes` more of a body that announced no length have come. Whoever wants no more abandons the body here. */
@@ -17,7 +17,10 @@ export interface RequestListener {
   bodyTooLarge(): void;
   /** The client went away. */
   bodyAborted(): void;
-  /** The rest of the request cannot be read, or did not come in time: answer and close. False when it was answered before. */
+  /**
+   * The rest of the request cannot be read, or did not come in time: answer and close. False when it was answered
+   * before.
+   */
   fault(fault: ProtocolFault): boolean;
 }
 
@@ -39,7 +42,10 @@ export interface HttpRequest {
   /** In bytes; undefined where none was announced. */
   readonly contentLength: number | undefined;
   readonly authorization: string | undefined;
-  /** The fields whose name begins with `ce-` (CloudEvents HTTP binding, section 3.1.3), in their order; undefined where there are none. */
+  /**
+   * The fields whose name begins with `ce-` (CloudEvents HTTP binding, section 3.1.3), in their order; undefined where
+   * there are none.
+   */
   readonly cloudEventFields: readonly HeaderField[] | undefined;
   /** As it came, not judged (W3C Trace Context); several fields are joined by commas. */
   readonly traceparent: string | undefined;
@@ -64,6 +70,8 @@ export interface HttpRequest {
   readBody(bytesMax: number): void;
   /** Not a word about the body any more; what still arrives is thrown away. */
   abandonBody(): void;
-  /** The one answer. With `close` the connection ends after it. False when nobody is there, or it was answered before. */
+  /**
+   * The one answer. With `close` the connection ends after it. False when nobody is there, or it was answered before.
+   */
   respond(requestId: string, answer: Answer, close: boolean): boolean;
 }

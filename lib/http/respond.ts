@@ -19,9 +19,9 @@ export function requestIdOf(request: IncomingMessage): string {
 }
 
 /**
- * What is to be answered. `headers` are name, value, name, value …; the names below are added. A body of many kilobytes is
- * better given as parts of bytes: they are written as they are, while a string is copied more than once on its way. They are given
- * away: their memory is freed behind the last byte.
+ * What is to be answered. `headers` are name, value, name, value …; the names below are added. A body of many kilobytes
+ * is better given as parts of bytes: they are written as they are, while a string is copied more than once on its way.
+ * They are given away: their memory is freed behind the last byte.
  */
 export interface Answer {
   readonly status: number;
@@ -62,8 +62,8 @@ export function lastResponse(requestId: string, answer: Answer): string {
 }
 
 /**
- * A whole response as text (RFC 9112, section 4), or its head where the body is given as bytes. `bytes` is the length of the body;
- * `connection` are the header lines that say what becomes of the connection, each with its line end.
+ * A whole response as text (RFC 9112, section 4), or its head where the body is given as bytes. `bytes` is the length
+ * of the body; `connection` are the header lines that say what becomes of the connection, each with its line end.
  */
 export function responseText(requestId: string, answer: Answer, bytes: number, connection: string): string {
   const { status, contentType, body, headers } = answer;

@@ -1,7 +1,7 @@
 // Listens, takes TLS connections, swaps the TLS material, and stops without losing a request whose bytes got in.
 //
-// States: listening → draining → closed. Invariants: every time-out and limit below is on; a connection is closed by us only when
-// it owes no answer, or when its deadline came. What goes on in a connection is connection.ts.
+// States: listening → draining → closed. Invariants: every time-out and limit below is on; a connection is closed by us
+// only when it owes no answer, or when its deadline came. What goes on in a connection is connection.ts.
 import type { AddressInfo, Socket } from 'node:net';
 import { createServer, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls';
 import { constants, randomBytes } from 'node:crypto';
@@ -29,9 +29,10 @@ export interface ServerHandlers<T> {
 }
 
 /**
- * What every TLS context of this server has, the first and each later one: `setSecureContext` forgets what it is not given.
- * Renegotiation (TLS 1.2; 1.3 has none) is off, because a client could change its certificate by it in the middle of a connection.
- * Of TLS 1.2 only suites with forward secrecy and authenticated encryption are offered (RFC 9325, section 4.2).
+ * What every TLS context of this server has, the first and each later one: `setSecureContext` forgets what it is not
+ * given. Renegotiation (TLS 1.2; 1.3 has none) is off, because a client could change its certificate by it in the
+ * middle of a connection. Of TLS 1.2 only suites with forward secrecy and authenticated encryption are offered (RFC
+ * 9325, section 4.2).
  */
 const TLS_OPTIONS = {
   minVersion: 'TLSv1.2',
@@ -114,7 +115,10 @@ export class HttpsServer<T> {
     return this.#connections.keys();
   }
 
-  /** Binds; with `reusePort` beside others that do so too. Rejects with the system's error (EADDRINUSE, EACCES, ENOTFOUND …). */
+  /**
+   * Binds; with `reusePort` beside others that do so too. Rejects with the system's error (EADDRINUSE, EACCES,
+   * ENOTFOUND …).
+   */
   listen(host: string, port: number, reusePort = false): Promise<AddressInfo> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject);
@@ -200,10 +204,10 @@ export class HttpsServer<T> {
     socket.destroy();
   }
 
-  // Fact: under overload many requests of one connection arrive in one turn, and a TLS record and a system call for each
-  // answer are most of what a refusal costs. Choice: answers leave in the check phase, those of one connection together.
-  // Effect: at twice saturation everything is answered and more accepted than at saturation; before, 87 % and 6 %
-  // (BENCH_CASES=overload make bench).
+  // Fact: under overload many requests of one connection arrive in one turn, and a TLS record and a system call for
+  // each answer are most of what a refusal costs. Choice: answers leave in the check phase, those of one connection
+  // together. Effect: at twice saturation everything is answered and more accepted than at saturation; before, 87 % and
+  // 6 % (BENCH_CASES=overload make bench).
   readonly #flush = (): void => {
     const awake = this.#awake;
     this.#awake = [];
@@ -211,8 +215,8 @@ export class HttpsServer<T> {
     for (const connection of awake) connection.flush();
   };
 
-  // Fact: a timer for each connection that is set anew with each request costs more than the requests' own book-keeping.
-  // Choice: all connections are looked at a few times a second, so a limit is kept to within that.
+  // Fact: a timer for each connection that is set anew with each request costs more than the requests' own
+  // book-keeping. Choice: all connections are looked at a few times a second, so a limit is kept to within that.
   #check(): void {
     const now = performance.now();
     for (const connection of this.#connections.keys()) connection.check(now, this.#limits);

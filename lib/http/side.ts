@@ -1,5 +1,5 @@
-// How a connection and the side of it that reads requests see each other. There are two such sides: plain/side.ts, our own
-// reader, and node/hand-over.ts, node:http.
+// How a connection and the side of it that reads requests see each other. There are two such sides: plain/side.ts, our
+// own reader, and node/hand-over.ts, node:http.
 import type { HttpRequest, ProtocolFault } from './request.ts';
 
 /**
@@ -50,7 +50,10 @@ export interface Side {
   readonly owing: boolean;
   /** How many requests have come. */
   readonly requests: number;
-  /** When the first byte of the head that is arriving came, by `performance.now()`; undefined where none is known to arrive. */
+  /**
+   * When the first byte of the head that is arriving came, by `performance.now()`; undefined where none is known to
+   * arrive.
+   */
   readonly headSinceMs: number | undefined;
   /** When the request whose body is arriving began; undefined where none is. */
   readonly bodySinceMs: number | undefined;

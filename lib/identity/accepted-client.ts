@@ -4,9 +4,9 @@ import type { ClientTrust } from './client-trust.ts';
 import { alternativeNames } from './producer-identity.ts';
 
 /**
- * Why the client is not accepted, in words that it may see; undefined when it is. It must be trusted now, and one of its URI names,
- * DNS names or common names must be among `names`. Trust rests on the authorities' file alone, so that it can be asked again at
- * any time: intermediates belong into that file.
+ * Why the client is not accepted, in words that it may see; undefined when it is. It must be trusted now, and one of
+ * its URI names, DNS names or common names must be among `names`. Trust rests on the authorities' file alone, so that
+ * it can be asked again at any time: intermediates belong into that file.
  */
 export function clientRefusal(
   socket: TLSSocket,

@@ -1,4 +1,5 @@
-// Development certificates in the state folder: an authority, a server on loopback names, one producer, and more of them.
+// Development certificates in the state folder: an authority, a server on loopback names, one producer, and more of
+// them.
 //
 // They are made only when no TLS material is configured and the gateway listens on loopback, kept while they have a
 // week to live and carry the expected audience, and made anew otherwise. Several processes may start at once: one of
@@ -70,8 +71,8 @@ async function locked(lock: string, work: () => Promise<void>): Promise<void> {
 }
 
 /**
- * A certificate for another producer, `urn:ingest:producer:<name>`, by the authority that is there: paths of PEM files. Rejects
- * where no gateway has made one yet.
+ * A certificate for another producer, `urn:ingest:producer:<name>`, by the authority that is there: paths of PEM files.
+ * Rejects where no gateway has made one yet.
  */
 export async function producerCertificate(
   stateDir: string,

@@ -34,7 +34,10 @@ export const unauthenticated = (detail: string, untilMs = NEVER): Verdict => ({
   untilMs,
 });
 
-/** The identity behind a connection, or why there is none that counts. `vouched`: the handshake that brought `client` was under `trust`. */
+/**
+ * The identity behind a connection, or why there is none that counts. `vouched`: the handshake that brought `client`
+ * was under `trust`.
+ */
 export function clientIdentity(
   client: ClientCertificate | undefined,
   trust: ClientTrust,

@@ -51,7 +51,9 @@ export class TokenVerifier {
     this.#keys = keys;
   }
 
-  /** Rejects, with words for an operator, when the JWKS file cannot be used. A URL is asked when the first token comes. */
+  /**
+   * Rejects, with words for an operator, when the JWKS file cannot be used. A URL is asked when the first token comes.
+   */
   static async create(options: TokenVerifierOptions): Promise<TokenVerifier> {
     return new TokenVerifier(options, await keysOf(options.jwks));
   }

@@ -1,9 +1,9 @@
-// CloudEvents 1.0 in binary content mode (HTTP protocol binding 1.0.2, section 3.1), made into the equivalent structured event
-// (JSON event format 1.0.2), so that queue, warehouse and look-up know one form.
+// CloudEvents 1.0 in binary content mode (HTTP protocol binding 1.0.2, section 3.1), made into the equivalent
+// structured event (JSON event format 1.0.2), so that queue, warehouse and look-up know one form.
 //
-// Invariants: what comes out is one JSON object whose members are the attributes, in the order of their header fields, and
-// `data` with the very bytes of the body where its media type says JSON, else `data_base64`. A body that is no JSON text by itself
-// never becomes part of the object, so it cannot add members to it.
+// Invariants: what comes out is one JSON object whose members are the attributes, in the order of their header fields,
+// and `data` with the very bytes of the body where its media type says JSON, else `data_base64`. A body that is no JSON
+// text by itself never becomes part of the object, so it cannot add members to it.
 //
 // What it does not do: hold `id` and `type` against the envelope's schema; parseEvent does that to the result.
 import { isUtf8 } from 'node:buffer';
@@ -21,7 +21,10 @@ const PREFIX = 'ce-';
 const REQUIRED = ['specversion', 'id', 'source', 'type'] as const;
 /** Attribute names (CloudEvents 1.0.2, "Naming conventions"). */
 const ATTRIBUTE_NAME = /^[a-z0-9]+$/;
-/** Members of the JSON format that are no attributes of a header: the media type has its own header, the data is the body. */
+/**
+ * Members of the JSON format that are no attributes of a header: the media type has its own header, the data is the
+ * body.
+ */
 const NOT_HEADERS: ReadonlySet<string> = new Set(['data', 'datacontenttype']);
 const JSON_MEDIA_TYPE = /^[^;]*[/+]json[ \t]*(?:;|$)/i;
 
@@ -59,7 +62,10 @@ export function structuredEvent(
   return { valid: true, body: Buffer.from(`{${members.join(',')}${data}}`) };
 }
 
-/** What the sender of a CloudEvent should know of its type, where CloudEvents allows that type and the envelope does not. */
+/**
+ * What the sender of a CloudEvent should know of its type, where CloudEvents allows that type and the envelope does
+ * not.
+ */
 export function typeAdvice(body: Buffer): string | undefined {
   const value = jsonValue(body);
   const type = typeof value === 'object' && value !== null && 'type' in value ? value.type : undefined;
@@ -68,8 +74,9 @@ export function typeAdvice(body: Buffer): string | undefined {
 }
 
 /**
- * The id that a CloudEvent's `source` and `id` make together, by which CloudEvents tells events apart: `<source> <id>`. A source is a
- * URI reference, which holds no space, so no two pairs make the same. Gives what is wrong where they make none.
+ * The id that a CloudEvent's `source` and `id` make together, by which CloudEvents tells events apart: `<source> <id>`.
+ * A source is a URI reference, which holds no space, so no two pairs make the same. Gives what is wrong where they make
+ * none.
  */
 export function sourceAndId({ id, text }: ValidEvent): string | EventFault {
   const path = '/source';
@@ -99,7 +106,10 @@ function attributesOf(fields: Iterable<HeaderField>, faults: EventFault[]): Map<
   return attributes;
 }
 
-/** A field's value decoded: a quoted string unquoted, then one round of percent-decoding. Undefined where it is not valid. */
+/**
+ * A field's value decoded: a quoted string unquoted, then one round of percent-decoding. Undefined where it is not
+ * valid.
+ */
 function attributeValue(raw: string): string | undefined {
   if (!/^[\t\x20-\x7e]*$/.test(raw)) return undefined;
   const quoted = /^"((?:[^"\\]|\\.)*)"$/.exec(raw)?.[1];

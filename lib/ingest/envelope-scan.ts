@@ -1,13 +1,14 @@
 // Finds the envelope of a plain event in its bytes, without making a value of them.
 //
-// Fact: JSON.parse makes every member of an event, to have two of them read. Choice: one pass over the bytes that keeps to
-// the grammar of RFC 8259 and makes `id` and `type` alone. Most of an event is the inside of strings, and indexOf goes
-// through those at memory speed, as long as no control character stands anywhere and no escape in the string. Effect: 17 us
-// instead of 45 us for a webhook of 9.6 kB, 1.1 us instead of 1.7 us for 300 bytes, and no garbage but the text.
+// Fact: JSON.parse makes every member of an event, to have two of them read. Choice: one pass over the bytes that keeps
+// to the grammar of RFC 8259 and makes `id` and `type` alone. Most of an event is the inside of strings, and indexOf
+// goes through those at memory speed, as long as no control character stands anywhere and no escape in the string.
+// Effect: 17 us instead of 45 us for a webhook of 9.6 kB, 1.1 us instead of 1.7 us for 300 bytes, and no garbage but
+// the text.
 //
-// Invariant: what this gives is what parseEvent gives. Whatever is not plain (white space other than blanks, an escape in a
-// key of the envelope, in `id` or in `type`, an id beyond printable ASCII) and whatever is no event is `undefined`: "ask
-// parseEvent". So only a wrong yes would be a fault; test/ingest/envelope-scan.test.ts looks for one.
+// Invariant: what this gives is what parseEvent gives. Whatever is not plain (white space other than blanks, an escape
+// in a key of the envelope, in `id` or in `type`, an id beyond printable ASCII) and whatever is no event is
+// `undefined`: "ask parseEvent". So only a wrong yes would be a fault; test/ingest/envelope-scan.test.ts looks for one.
 import { isUtf8 } from 'node:buffer';
 import { DEPTH_MAX, NAME_CHARACTERS_MAX } from './event.ts';
 
@@ -42,21 +43,22 @@ const ENDS = new Uint8Array(DEPTH_MAX + 1);
 /** No position: the bytes are no JSON. */
 const NONE = -1;
 
-// Fact: one array that never changes is read faster than the parts of a network answer that bodies are, and its words show
-// four bytes at once. Choice: a body is copied there, with a NUL after it, at which every search ends. One larger than this
-// goes to parseEvent; the usual limit of bodies (INGEST_BODY_BYTES_MAX) fits.
+// Fact: one array that never changes is read faster than the parts of a network answer that bodies are, and its words
+// show four bytes at once. Choice: a body is copied there, with a NUL after it, at which every search ends. One larger
+// than this goes to parseEvent; the usual limit of bodies (INGEST_BODY_BYTES_MAX) fits.
 const BYTES = new Uint8Array((256 << 10) + 4);
 const WORDS = new Int32Array(BYTES.buffer);
 const HIGH_BITS = 0x80808080;
 
 // The body as Latin-1, where units are bytes, and its first escape that has not been passed. Scanning is synchronous.
-// Fact: a string is searched with less to do before than bytes are, and one of many kilobytes is garbage that only a full
-// collection takes back. Choice: a long body is searched as it is.
+// Fact: a string is searched with less to do before than bytes are, and one of many kilobytes is garbage that only a
+// full collection takes back. Choice: a long body is searched as it is.
 let text: string | Buffer = '';
 const TEXT_BYTES_MAX = 64 << 10;
 let escape = NONE;
 
-// Fact: a string made of bytes costs more than a comparison of them. Choice: the last type is kept; most events have it.
+// Fact: a string made of bytes costs more than a comparison of them. Choice: the last type is kept; most events have
+// it.
 let lastType = '';
 const LAST_TYPE = new Uint8Array(NAME_CHARACTERS_MAX);
 
@@ -121,8 +123,9 @@ export function scanEnvelope(body: Buffer): PlainEnvelope | undefined {
 }
 
 /**
- * Whether `body`, which BYTES holds, is UTF-8 without a control character: no byte is below the blank, as the high bits say that
- * a subtraction sets in each word (Bit Twiddling Hacks, "hasless"). Most bodies are ASCII, which the same bits say.
+ * Whether `body`, which BYTES holds, is UTF-8 without a control character: no byte is below the blank, as the high bits
+ * say that a subtraction sets in each word (Bit Twiddling Hacks, "hasless"). Most bodies are ASCII, which the same bits
+ * say.
  */
 function isText(body: Buffer): boolean {
   const { length } = body;

@@ -5,7 +5,10 @@
 // (openapi/rules.md, 5); `title` is public and stable; what happened in this one case is the caller's `detail`.
 // The text of an internal failure is never part of an answer.
 
-/** One row. `retryAfterS` is the Retry-After header in seconds (RFC 9110, section 10.2.3), where nothing longer is known. */
+/**
+ * One row. `retryAfterS` is the Retry-After header in seconds (RFC 9110, section 10.2.3), where nothing longer is
+ * known.
+ */
 export interface CatalogueEntry {
   readonly code: ErrorCode;
   readonly status: number;

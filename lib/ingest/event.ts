@@ -124,7 +124,9 @@ function openers(text: string, bracket: string): number {
   return count;
 }
 
-/** The deepest level, or the first one past DEPTH_MAX. Texts that are no JSON give some number; the parser refuses them. */
+/**
+ * The deepest level, or the first one past DEPTH_MAX. Texts that are no JSON give some number; the parser refuses them.
+ */
 function depthOf(text: string): number {
   let depth = 0;
   let deepest = 0;

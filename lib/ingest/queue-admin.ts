@@ -81,8 +81,8 @@ export interface Replayed extends EntryName {
 }
 
 /**
- * Where an entry stands for the group `warehouse`: not read yet; held by a member; acknowledged; or not on the queue any more
- * without having been acknowledged.
+ * Where an entry stands for the group `warehouse`: not read yet; held by a member; acknowledged; or not on the queue
+ * any more without having been acknowledged.
  */
 export type EntryState = 'unread' | 'held' | 'done' | 'gone';
 
@@ -106,21 +106,22 @@ export interface QueueAdmin {
   /** The entry that the id index names, of any producer. */
   find(id: string): Promise<QueuedCopy | undefined>;
   /**
-   * Puts entries on the queue past the id index, those of one partition in one atomic step. A row whose last replay is still on its way is not put there
-   * again; nor is one whose last replay was acknowledged, unless `again`: its row may be gone by now.
+   * Puts entries on the queue past the id index, those of one partition in one atomic step. A row whose last replay is
+   * still on its way is not put there again; nor is one whose last replay was acknowledged, unless `again`: its row may
+   * be gone by now.
    */
   replay(rows: readonly Replay[], again: boolean): Promise<readonly Replayed[]>;
   states(entries: readonly EntryName[]): Promise<readonly EntryState[]>;
   /** How many replicas give signs of life. */
   replicasAlive(): Promise<number>;
   /**
-   * Reads the whole queue and gives every entry whose event has this id; `onLooked` is told how many entries were looked at so
-   * far, of how many.
+   * Reads the whole queue and gives every entry whose event has this id; `onLooked` is told how many entries were
+   * looked at so far, of how many.
    */
   scan(id: string, onLooked: (looked: number, of: number) => void): AsyncIterable<QueuedCopy>;
   /**
-   * Replaces an entry by one with another body, in one atomic step: the id stays taken, and what has not landed lands with the
-   * new body. `id` is that of the event.
+   * Replaces an entry by one with another body, in one atomic step: the id stays taken, and what has not landed lands
+   * with the new body. `id` is that of the event.
    */
   erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure>;
   /** Accepts events into a queue of their own, which is removed again, and measures it. */

@@ -1,9 +1,9 @@
 // The queue port: what the gateway (accepting side) and the consumer (reading side) ask of a queue, in words.
 //
-// An implementation holds events for RETENTION_MS and knows, for as long, which id belongs to which producer. It may consist of
-// partitions (lib/ingest/partition.ts), each of which comes and goes by itself. There are Redis Streams, and a dispatcher in front
-// of two queues, which alone says 'shed'. test/contract/queue.ts and test/contract/queue-reader.ts are the suites that every
-// implementation runs.
+// An implementation holds events for RETENTION_MS and knows, for as long, which id belongs to which producer. It may
+// consist of partitions (lib/ingest/partition.ts), each of which comes and goes by itself. There are Redis Streams, and
+// a dispatcher in front of two queues, which alone says 'shed'. test/contract/queue.ts and
+// test/contract/queue-reader.ts are the suites that every implementation runs.
 
 /** How long the queue keeps an event and its id, in milliseconds (openapi/rules.md, 4: 24 hours). */
 export const RETENTION_MS = 24 * 60 * 60 * 1000;
@@ -66,8 +66,8 @@ export interface Queue {
   /** Looks one event up by id, for the producer that sent it. Rejects never. */
   find(id: string, producer: string): Promise<QueueLookup>;
   /**
-   * What the last probe said. A probe older than its interval plus its time-out counts as a failed one. A queue of several
-   * partitions is available while one of them is.
+   * What the last probe said. A probe older than its interval plus its time-out counts as a failed one. A queue of
+   * several partitions is available while one of them is.
    */
   state(): QueueState;
   /** The same for each partition (lib/ingest/partition.ts), in order; there is always one at least. */
@@ -83,7 +83,9 @@ export interface Queue {
 export interface Delivery {
   /** The queue's own name of the entry; unique in its source and ascending. */
   readonly entry: string;
-  /** `<queue id>/<stream>`: where the entry stands. With the entry's name it is unique among all queues that ever were. */
+  /**
+   * `<queue id>/<stream>`: where the entry stands. With the entry's name it is unique among all queues that ever were.
+   */
   readonly source: string;
   /** `undefined`: the entry names none, or one that is not UTF-8. */
   readonly producer: string | undefined;
@@ -91,17 +93,19 @@ export interface Delivery {
   readonly body: Buffer | undefined;
   readonly notes: EventNotes;
   /**
-   * The queue dropped the entry (past retention, or deleted by hand) after a member had taken it: only its name is left. Said
-   * to the member that holds it, and to another one only when that one is dead. Holding it, a member may have the
-   * event in hand by an earlier delivery, and must then land it.
+   * The queue dropped the entry (past retention, or deleted by hand) after a member had taken it: only its name is
+   * left. Said to the member that holds it, and to another one only when that one is dead. Holding it, a member may
+   * have the event in hand by an earlier delivery, and must then land it.
    */
   readonly dropped: boolean;
   /**
-   * Unix time in milliseconds of the first acceptance, by the queue's clock, 0 to TIME_MS_MAX: when the entry was appended, or
-   * what a replayed or erased one says.
+   * Unix time in milliseconds of the first acceptance, by the queue's clock, 0 to TIME_MS_MAX: when the entry was
+   * appended, or what a replayed or erased one says.
    */
   readonly acceptedAtMs: number;
-  /** The quarantine row that this entry replays: its name stays the row's, and the row goes when the event has landed. */
+  /**
+   * The quarantine row that this entry replays: its name stays the row's, and the row goes when the event has landed.
+   */
   readonly replayOf?: string;
 }
 
@@ -119,7 +123,10 @@ export const NOTES = 3;
 
 /** How far behind the group is. */
 export interface QueueLag {
-  /** Entries that the group has not acknowledged: not yet read, or read and pending. An upper bound after deletions by hand. */
+  /**
+   * Entries that the group has not acknowledged: not yet read, or read and pending. An upper bound after deletions by
+   * hand.
+   */
   readonly events: number;
   /** Age of the oldest of them in milliseconds, by the queue's clock; 0 when there is none. */
   readonly oldestMs: number;
@@ -130,7 +137,10 @@ export interface QueueSize {
   readonly events: number;
   /** What the queue's server has in memory, in bytes; undefined where it does not tell. */
   readonly memoryBytes: number | undefined;
-  /** Where the server begins to refuse events, in bytes; 0: it has no limit of its own. Undefined where it does not tell. */
+  /**
+   * Where the server begins to refuse events, in bytes; 0: it has no limit of its own. Undefined where it does not
+   * tell.
+   */
   readonly memoryLimitBytes: number | undefined;
 }
 
@@ -152,21 +162,21 @@ export interface QueueReader {
   join(): Promise<boolean>;
   /**
    * Up to `max` entries: those that a member took at least `idleMs` ago and never acknowledged come first, then new
-   * ones. Waits up to `waitMs` when there is nothing. Rejects with GroupVanished when the queue or group is gone.
-   * After a lost answer it may give entries again that were given before and are not acknowledged yet. Entries of one source
+   * ones. Waits up to `waitMs` when there is nothing. Rejects with GroupVanished when the queue or group is gone. After
+   * a lost answer it may give entries again that were given before and are not acknowledged yet. Entries of one source
    * come in order; a partition that is away holds up no other one.
    */
   read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]>;
   /**
-   * Marks entries as done, for good, and gives how many were not done yet: fewer than `entries` where another member, which
-   * had taken this one for dead, was faster.
+   * Marks entries as done, for good, and gives how many were not done yet: fewer than `entries` where another member,
+   * which had taken this one for dead, was faster.
    */
   acknowledge(entries: readonly EntryName[]): Promise<number>;
   /** Those of some entries, few of them, that no member has acknowledged. */
   unacknowledged<E extends EntryName>(entries: readonly E[]): Promise<readonly E[]>;
   /**
-   * Notes which events this member is about to land, in place of what it noted under the same number, 0 to NOTES - 1. Of an entry
-   * that is gone only its name is left, so without the note nobody could look for the event's row.
+   * Notes which events this member is about to land, in place of what it noted under the same number, 0 to NOTES - 1.
+   * Of an entry that is gone only its name is left, so without the note nobody could look for the event's row.
    */
   note(number: number, events: readonly NotedEvent[]): Promise<void>;
   /** What was noted of some entries, by members that hold entries or have held some lately. */

@@ -97,7 +97,8 @@ export class BatchTooSlow extends Error {
 
 /**
  * The warehouse answers, and cannot work as it is configured: a wrong database, schema, role, password, right or
- * encoding. Trying again helps only after somebody has changed something. The message names the masked URI and the cause.
+ * encoding. Trying again helps only after somebody has changed something. The message names the masked URI and the
+ * cause.
  */
 export class WarehouseMisconfigured extends Error {
   override readonly name = 'WarehouseMisconfigured';
@@ -107,15 +108,16 @@ export interface Warehouse {
   /** Makes or migrates the schema. Safe when several processes do it at once. Rejects when the warehouse is away. */
   prepare(): Promise<void>;
   /**
-   * Writes a batch in one transaction. Rejects with BatchRefused when an event in it can never be stored, with BatchTooSlow
-   * when it took too long, with anything else when the warehouse is away (nothing was written, or it is not known; the same batch again is safe).
+   * Writes a batch in one transaction. Rejects with BatchRefused when an event in it can never be stored, with
+   * BatchTooSlow when it took too long, with anything else when the warehouse is away (nothing was written, or it is
+   * not known; the same batch again is safe).
    */
   land(batch: readonly LandingEvent[]): Promise<readonly Landing[]>;
   /** Writes quarantine rows in one transaction; an entry that has one already is left alone. */
   quarantine(entries: readonly QuarantinedEntry[]): Promise<void>;
   /**
-   * Takes back what the quarantine says of entries whose events have landed after all: that the queue dropped them. Rows with
-   * another reason stay.
+   * Takes back what the quarantine says of entries whose events have landed after all: that the queue dropped them.
+   * Rows with another reason stay.
    */
   retract(entries: readonly string[]): Promise<void>;
   /** Removes the quarantine rows of entries that were replayed, and whose events have landed now. */

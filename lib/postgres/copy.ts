@@ -1,8 +1,8 @@
 // COPY ... FROM STDIN in PostgreSQL's binary form, for rows that are new.
 //
-// Fact: COPY puts a page's rows into the table in one step, with one record in the log, and INSERT ... ON CONFLICT each row by
-// itself, and notes each beforehand: 5 us of a server's core instead of 9 us for an event of 300 bytes. pg has no COPY, but
-// takes any object as a query that handles the protocol's messages (pg-query-stream is one).
+// Fact: COPY puts a page's rows into the table in one step, with one record in the log, and INSERT ... ON CONFLICT each
+// row by itself, and notes each beforehand: 5 us of a server's core instead of 9 us for an event of 300 bytes. pg has
+// no COPY, but takes any object as a query that handles the protocol's messages (pg-query-stream is one).
 //
 // The form: manual, "COPY", section "Binary Format"; the messages: "Message Formats", CopyData and CopyDone.
 import type pg from 'pg';
@@ -22,7 +22,9 @@ const COPY_DONE = 0x63; // c
 /** Of one UTF-16 unit in UTF-8, at most. */
 const UNIT_BYTES_MAX = 3;
 
-/** Copies rows into `events` in a transaction of its own and gives how many went in. Rejects with the server's error. */
+/**
+ * Copies rows into `events` in a transaction of its own and gives how many went in. Rejects with the server's error.
+ */
 export function copyEvents(
   client: pg.PoolClient,
   events: readonly LandingEvent[],
@@ -52,9 +54,9 @@ class CopyIn implements pg.Submittable {
   }
 
   /**
-   * Fact: a session that waits for rows holds its locks, and no time-out of the server ends it. Choice: the rows follow the
-   * statement at once; where that fails the server ignores them (manual, "COPY Operations"). Effect: a consumer that is frozen in
-   * between holds up no ALTER TABLE, and each batch takes one round trip less.
+   * Fact: a session that waits for rows holds its locks, and no time-out of the server ends it. Choice: the rows follow
+   * the statement at once; where that fails the server ignores them (manual, "COPY Operations"). Effect: a consumer
+   * that is frozen in between holds up no ALTER TABLE, and each batch takes one round trip less.
    */
   submit(connection: pg.Connection): void {
     connection.query(this.#statement);

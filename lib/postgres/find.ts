@@ -1,6 +1,7 @@
 // The look-up of one event: its row, or the row of the quarantine that says why there is none.
 //
-// A row of the quarantine holds the producer's name in a storable form (storableText), so the two tables are asked for two names.
+// A row of the quarantine holds the producer's name in a storable form (storableText), so the two tables are asked for
+// two names.
 import type pg from 'pg';
 import { storableText, type WarehouseLookup } from '../ingest/warehouse.ts';
 import { transacted } from './sessions.ts';

@@ -1,17 +1,17 @@
 // The schema in PostgreSQL, as a list of steps that only grows.
 //
 // Invariant: step n has run exactly once where events_migrations says n or more: a step and its line there are one
-// transaction, and the line's primary key lets one replica of several pass. A session that finds the newest version does
-// nothing else, so a role that may only read and insert is enough once the schema stands.
+// transaction, and the line's primary key lets one replica of several pass. A session that finds the newest version
+// does nothing else, so a role that may only read and insert is enough once the schema stands.
 //
 // Replicas that start together queue up behind an advisory lock, which ends with its transaction. Engines that speak
-// PostgreSQL's protocol without such locks do without: there, replicas may run into each other, and the one that
-// was late looks again. Where an engine commits each CREATE by itself, IF NOT EXISTS makes a step that was cut short good.
+// PostgreSQL's protocol without such locks do without: there, replicas may run into each other, and the one that was
+// late looks again. Where an engine commits each CREATE by itself, IF NOT EXISTS makes a step that was cut short good.
 //
-// Why these column types: a body that landed is UTF-8 JSON text, which cannot hold a raw NUL, so `text` keeps it byte for
-// byte and people can read it (`body::json`; `jsonb` would refuse `\u0000` and reorder members). What is quarantined may
-// be any bytes: `bytea`. Names compare by their bytes, so that no locale decides which ids are one; not every engine knows
-// COLLATE "C", so it is left out where the database compares bytes already.
+// Why these column types: a body that landed is UTF-8 JSON text, which cannot hold a raw NUL, so `text` keeps it byte
+// for byte and people can read it (`body::json`; `jsonb` would refuse `\u0000` and reorder members). What is
+// quarantined may be any bytes: `bytea`. Names compare by their bytes, so that no locale decides which ids are one; not
+// every engine knows COLLATE "C", so it is left out where the database compares bytes already.
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { pauseMs } from '../process/backoff.ts';
@@ -49,8 +49,8 @@ const STEPS: readonly Step[] = [
      body           bytea NOT NULL
    );
    CREATE INDEX IF NOT EXISTS events_quarantine_id ON events_quarantine (id);`,
-  // An entry's name is unique in its stream only. From here on the queue and the stream stand before it; of the rows that
-  // are there it is known that they come from the stream `ingest`, and not of which queue.
+  // An entry's name is unique in its stream only. From here on the queue and the stream stand before it; of the rows
+  // that are there it is known that they come from the stream `ingest`, and not of which queue.
   () => `UPDATE events_quarantine SET entry = 'unknown/ingest/' || entry WHERE position('/' IN entry) = 0;`,
   () => `
    ALTER TABLE events ADD COLUMN IF NOT EXISTS traceparent text;
@@ -110,7 +110,10 @@ async function bytewiseClause(client: pg.PoolClient): Promise<string> {
 const lacksLocks = (cause: unknown): boolean =>
   cause instanceof pg.DatabaseError && (cause.code === '0A000' || cause.code === '42883');
 
-/** Another replica made the same at the same time: a serialization failure, a row, a table or another object that is there already. */
+/**
+ * Another replica made the same at the same time: a serialization failure, a row, a table or another object that is
+ * there already.
+ */
 const metAnother = (cause: unknown): boolean =>
   sqlstateClass(cause) === '40' ||
   (cause instanceof pg.DatabaseError && ['23505', '42P07', '42710'].includes(cause.code ?? ''));

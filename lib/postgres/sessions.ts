@@ -1,12 +1,15 @@
 // The sessions of a warehouse with its PostgreSQL server: a pool that never grows past its size, on either side.
 //
-// Invariant: the server gives a statement up before this side does. A statement that waits (for a lock, for a disk) ends in
-// its session, and the session serves the next one. Were this side first, it would drop the connection, the server would
-// keep the session until its statement ended, and each try behind a long lock would add one, up to `max_connections`.
+// Invariant: the server gives a statement up before this side does. A statement that waits (for a lock, for a disk)
+// ends in its session, and the session serves the next one. Were this side first, it would drop the connection, the
+// server would keep the session until its statement ended, and each try behind a long lock would add one, up to
+// `max_connections`.
 //
-// A session commits to disk: `synchronous_commit` is turned on where the server's or the role's default is `off` or `local`.
+// A session commits to disk: `synchronous_commit` is turned on where the server's or the role's default is `off` or
+// `local`.
 //
-// Limits: a call ends within `callTimeoutMs` plus `connectTimeoutMs`. A frozen or unreachable server is "away", never a hang.
+// Limits: a call ends within `callTimeoutMs` plus `connectTimeoutMs`. A frozen or unreachable server is "away", never a
+// hang.
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { pauseMs } from '../process/backoff.ts';
@@ -54,8 +57,9 @@ export const sqlstateClass = (cause: unknown): string | undefined =>
   cause instanceof pg.DatabaseError ? cause.code?.slice(0, 2) : undefined;
 
 /**
- * Runs one transaction, and again where the server took it back for another one's sake (class 40: serialization failure,
- * deadlock). That is no outage: the same transaction may pass at once. Rejects with the last error after ATTEMPTS_MAX.
+ * Runs one transaction, and again where the server took it back for another one's sake (class 40: serialization
+ * failure, deadlock). That is no outage: the same transaction may pass at once. Rejects with the last error after
+ * ATTEMPTS_MAX.
  */
 export async function transacted<T>(work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {

@@ -1,9 +1,9 @@
 // The warehouse in PostgreSQL 14 or newer, and in what speaks its protocol and honours a primary key.
 //
-// Invariant: a batch is one COPY, or where that is refused, one INSERT ... ON CONFLICT DO NOTHING over arrays. Either is one
-// transaction, and the primary key alone decides which event of an id is the row: COPY fails at a row that is there
-// already, and nothing of it is kept. Rows go in sorted by id: two replicas with the same ids then wait for each other in
-// one order and do not deadlock. What is wrong with a row is for INSERT to say.
+// Invariant: a batch is one COPY, or where that is refused, one INSERT ... ON CONFLICT DO NOTHING over arrays. Either
+// is one transaction, and the primary key alone decides which event of an id is the row: COPY fails at a row that is
+// there already, and nothing of it is kept. Rows go in sorted by id: two replicas with the same ids then wait for each
+// other in one order and do not deadlock. What is wrong with a row is for INSERT to say.
 //
 // Limits: those of sessions.ts. It reads `client_encoding` from nobody: pg speaks UTF-8.
 import pg from 'pg';
@@ -26,7 +26,10 @@ import { openSessions, sqlstateClass, timedOut, transacted } from './sessions.ts
 
 const CONNECT_TIMEOUT_MS = 3_000;
 const CALL_TIMEOUT_MS = 15_000;
-/** After a COPY that was refused: a row that is not new seldom comes alone, and what was copied before it is thrown away. */
+/**
+ * After a COPY that was refused: a row that is not new seldom comes alone, and what was copied before it is thrown
+ * away.
+ */
 const COPY_PAUSE_MS = 1_000;
 
 export interface PostgresWarehouseOptions {

@@ -46,7 +46,9 @@ export interface ReadConfig<C> {
   readonly log: LogOptions;
 }
 
-/** The type of a setting's value: a URI is undefined when unset or wrong, a text or an address when it has no default. */
+/**
+ * The type of a setting's value: a URI is undefined when unset or wrong, a text or an address when it has no default.
+ */
 export type Value<S extends Setting> =
   S extends IntegerSetting<infer D>
     ? number | Extract<D, undefined>
@@ -72,7 +74,10 @@ export function errno(cause: unknown): string {
   return cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error';
 }
 
-/** One program's settings, parsed. A value with a problem stands at its default, so that rules between keys can be checked too. */
+/**
+ * One program's settings, parsed. A value with a problem stands at its default, so that rules between keys can be
+ * checked too.
+ */
 export class Settings {
   readonly #environment: Environment;
   readonly #values = new Map<Key, unknown>();

@@ -18,7 +18,9 @@ export class FileWatch {
   #looked: string | undefined;
   #checking: Promise<void> = Promise.resolve();
 
-  /** `changed` runs after each change, and never twice at once. What it throws must be its own business: it must not. */
+  /**
+   * `changed` runs after each change, and never twice at once. What it throws must be its own business: it must not.
+   */
   constructor(paths: readonly string[], changed: () => Promise<void>) {
     this.#paths = paths;
     this.#changed = changed;

@@ -1,4 +1,5 @@
-// URIs that name several hosts: `scheme://[user:password@]host:port,host:port/path?query`. The URL class reads one host only.
+// URIs that name several hosts: `scheme://[user:password@]host:port,host:port/path?query`. The URL class reads one host
+// only.
 
 export interface ListUri {
   /** With its colon. */

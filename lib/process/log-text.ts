@@ -1,7 +1,8 @@
 // Log lines for people on a terminal: time, level, name, message, then the other fields; an error's stack below.
 //
-// Fact: pino writes one JSON line for each call. Choice: those lines are parsed and printed anew here, which costs time that a
-// terminal can spare. pino-pretty would do the same with thirteen packages behind it, in what every operator installs.
+// Fact: pino writes one JSON line for each call. Choice: those lines are parsed and printed anew here, which costs time
+// that a terminal can spare. pino-pretty would do the same with thirteen packages behind it, in what every operator
+// installs.
 import { styleText } from 'node:util';
 
 /** Of pino's own members only these are shown in a place of their own; `pid` is left out. */
@@ -16,7 +17,9 @@ interface LogLine {
 
 const STYLES = { debug: 'gray', warn: 'yellow', error: 'red', fatal: 'red' } as const;
 
-/** One JSON line of pino as text, with its line end. What is no JSON stays as it is. `colors`: the level is coloured. */
+/**
+ * One JSON line of pino as text, with its line end. What is no JSON stays as it is. `colors`: the level is coloured.
+ */
 export function textLine(json: string, colors: boolean): string {
   let line: LogLine;
   try {

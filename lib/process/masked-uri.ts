@@ -5,7 +5,10 @@ import { listUri } from './list-uri.ts';
 /** Stands for a list of hosts, where the URL class would not read one. */
 const HOSTS = 'list-of-hosts';
 
-/** The value of `key` as a message shows it, in quotes: passwords and tokens in URIs are masked, and so is a URI that cannot be read. */
+/**
+ * The value of `key` as a message shows it, in quotes: passwords and tokens in URIs are masked, and so is a URI that
+ * cannot be read.
+ */
 export function shown(key: string, value: string): string {
   return JSON.stringify(key.endsWith('_URI') ? maskedUri(value) : value);
 }

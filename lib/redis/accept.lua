@@ -3,20 +3,23 @@
 -- One Redis server runs one script at a time, so two producers of one id are decided here.
 --
 -- KEYS[1]  the stream
--- ARGV[1]  retention in milliseconds, at most 10 ^ 10; alone it makes the call a probe: it writes nothing, but the server
---          refuses it as it would refuse a write (full, read-only, loading, cannot persist). Behind the number ` notes` may stand
--- then, for at most 1,000 events, the index field of each, and behind them producer and body of each; with ` notes` also
---          the entry's further members, names and values by turns, each ended by a line feed
--- Reply    a string with one digit for each event: 0 accepted, 1 duplicate, 2 conflict, 3 duplicate whose body is another one,
---          6 duplicate whose body must be compared by the caller: one of both is compressed (body-encoding.ts)
+-- ARGV[1]  retention in milliseconds, at most 10 ^ 10; alone it makes the call a probe: it writes nothing, but the
+--          server refuses it as it would refuse a write (full, read-only, loading, cannot persist). ` notes` may stand
+--          behind the number
+-- ARGV     then, for at most 1,000 events, the index field of each, and behind them producer and body of each; with
+--          ` notes` also the entry's further members, names and values by turns, each ended by a line feed
+-- Reply    a string with one digit for each event: 0 accepted, 1 duplicate, 2 conflict, 3 duplicate whose body is
+--          another one, 6 duplicate whose body must be compared by the caller: one of both is compressed
+--          (body-encoding.ts)
 --
 -- The id index. Ids are noted in one large hash for each slice of time, `{stream}:ids:<start>`. A slice begins with an
 -- event that comes a third of retention or more after the last slice's start, and is named by that event's time.
 -- `{stream}:ids` lists the starts, newest first. New ids go in the newest slice; every slice is asked. trim.lua drops
 -- one as a whole when its youngest id is past retention, as a rule three older ones are left.
 --
--- Fact: each older slice adds 8 % to an event's cost, and fewer slices hold more ids past retention. Choice: thirds. Effect:
--- the index has 1 to 1.33 times the ids that are within retention; halves would have up to 1.5 times, and too much memory.
+-- Fact: each older slice adds 8 % to an event's cost, and fewer slices hold more ids past retention. Choice: thirds.
+-- Effect: the index has 1 to 1.33 times the ids that are within retention; halves would have up to 1.5 times, and too
+-- much memory.
 local SLICES = 3
 
 local ARGV, call, match, sub = ARGV, redis.call, string.match, string.sub
@@ -31,17 +34,18 @@ local stream = KEYS[1]
 local ids = '{' .. stream .. '}:ids'
 local starts = call('GET', ids) or ''
 
--- Fact: TIME and a MINID in each call's first XADD take a tenth of a call. Choice: XADD names the entries, which also keeps
--- them ascending when the clock goes back, and the clock is read only where past retention matters: an entry's time may
--- be ahead of it.
+-- Fact: TIME and a MINID in each call's first XADD take a tenth of a call. Choice: XADD names the entries, which also
+-- keeps them ascending when the clock goes back, and the clock is read only where past retention matters: an entry's
+-- time may be ahead of it.
 local function oldest()
   local time = call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000) - retention
 end
 
--- Fact: a `redis.call` costs more than what the command does. Choice: one HMGET for each slice and one HSET carry the ids
--- of a whole call. Effect: 0.57 of the CPU time for each event of an HSETNX into a small compact hash for each id, in calls
--- of 8 on a queue of 10,000 events, and 0.4 of it on one of 1,000,000: what an event costs does not grow with the queue.
+-- Fact: a `redis.call` costs more than what the command does. Choice: one HMGET for each slice and one HSET carry the
+-- ids of a whole call. Effect: 0.57 of the CPU time for each event of an HSETNX into a small compact hash for each id,
+-- in calls of 8 on a queue of 10,000 events, and 0.4 of it on one of 1,000,000: what an event costs does not grow with
+-- the queue.
 local known = nil
 local function ask(start)
   local values = call('HMGET', ids .. ':' .. start, unpack(ARGV, 2, count + 1))
@@ -59,8 +63,9 @@ if space then
   for start in string.gmatch(sub(starts, space), '%d+') do ask(start) end
 end
 
--- From here on `known` has '1', '2' or '3' for an id whose entry stands on the stream within retention, and nothing for any
--- other: a 202 says that the queue has the event, so an id whose entry was deleted or cut by hand is not known any more.
+-- From here on `known` has '1', '2' or '3' for an id whose entry stands on the stream within retention, and nothing for
+-- any other: a 202 says that the queue has the event, so an id whose entry was deleted or cut by hand is not known any
+-- more.
 if known then
   local past = oldest()
   for at, noted in pairs(known) do
@@ -85,10 +90,10 @@ end
 -- Events come first and ids after them: were there an error in between, an event could come twice, which the warehouse
 -- notices; an id without its event could cost one.
 --
--- Fact: field and value take 16 bytes each in a large hash while they have at most 14, and their entry 32; the table takes 8 to
--- 24 more. Choice: fields of at most 14 bytes (id-index.ts), and as value the entry's id without its first 3 digits, which are
--- the start's. Effect: at 300 bytes an event the index takes 0.19 to 0.24 of what the stream takes, the latter just after the table
--- has doubled.
+-- Fact: field and value take 16 bytes each in a large hash while they have at most 14, and their entry 32; the table
+-- takes 8 to 24 more. Choice: fields of at most 14 bytes (id-index.ts), and as value the entry's id without its first 3
+-- digits, which are the start's. Effect: at 300 bytes an event the index takes 0.19 to 0.24 of what the stream takes,
+-- the latter just after the table has doubled.
 local verdicts = nil
 local firsts, noted, size, first = {}, {}, 0, nil
 for at = 1, count do

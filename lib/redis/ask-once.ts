@@ -1,5 +1,5 @@
-// Questions about where a queue's master is, to servers that need not be it: each on a connection of its own, which is closed
-// after the answer.
+// Questions about where a queue's master is, to servers that need not be it: each on a connection of its own, which is
+// closed after the answer.
 import type { Server } from './client.ts';
 import { withTimeout } from './deadline.ts';
 import { nodeRedisClient } from './node-redis.ts';
@@ -22,8 +22,8 @@ export async function askOnce<T>(uri: string, ask: (server: Server) => Promise<T
 }
 
 /**
- * The first answer that one of several servers gives, asked one after the other from number `first` on; `ask` is told the number.
- * Rejects with the last one's reason.
+ * The first answer that one of several servers gives, asked one after the other from number `first` on; `ask` is told
+ * the number. Rejects with the last one's reason.
  */
 export async function askAny<T>(
   uris: readonly string[],

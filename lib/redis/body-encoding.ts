@@ -1,11 +1,11 @@
 // Bodies that stand compressed on the queue. The entry's member `encoding` says so, and names how: `zstd`.
 //
-// Programs read both kinds at any time; whether a gateway compresses is its own setting. Only queues of format 2 or newer hold
-// compressed bodies, because programs that know no other format than 1 would take them for broken.
+// Programs read both kinds at any time; whether a gateway compresses is its own setting. Only queues of format 2 or
+// newer hold compressed bodies, because programs that know no other format than 1 would take them for broken.
 //
-// Fact: at level 1 a webhook of 9.5 kB takes 60 us to compress and 45 to decompress; higher levels save no more, and negative ones are
-// no faster. Choice: level 1. Effect: 0.17 of Redis' memory at 1.4 times the CPU time from the queue code to the warehouse, and at less
-// with the request's way before it (`BENCH_CASES=compression make bench`).
+// Fact: at level 1 a webhook of 9.5 kB takes 60 us to compress and 45 to decompress; higher levels save no more, and
+// negative ones are no faster. Choice: level 1. Effect: 0.17 of Redis' memory at 1.4 times the CPU time from the queue
+// code to the warehouse, and at less with the request's way before it (`BENCH_CASES=compression make bench`).
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 
 const ZSTD = 'zstd';
@@ -30,7 +30,10 @@ export function compressed(text: string): Buffer | undefined {
   return smaller.length < 0.9 * bytes.length ? smaller : undefined;
 }
 
-/** The body of an entry whose member `encoding` is this; as it stands where it cannot be decoded: it will not prove to be an event. */
+/**
+ * The body of an entry whose member `encoding` is this; as it stands where it cannot be decoded: it will not prove to
+ * be an event.
+ */
 export function decoded(body: Buffer, encoding: string | undefined): Buffer {
   if (encoding !== ZSTD) return body;
   try {

@@ -1,13 +1,13 @@
-// A client of Redis for the ways that events take, in and out: its answers are bytes, to be read by whoever asked (reply.ts),
-// and a command is written at once.
+// A client of Redis for the ways that events take, in and out: its answers are bytes, to be read by whoever asked
+// (reply.ts), and a command is written at once.
 //
-// Fact: node-redis makes a value of each part of an answer, and writes commands in the event loop's next check phase, a turn
-// later than a gateway could, and when a large answer is decoded, so that the server idles meanwhile. Choice: this one does
-// neither. Effect: a gateway takes 43 us instead of 51 for an event at saturation and 85 instead of 100 at half of that; of the
-// consumer see reply.ts.
+// Fact: node-redis makes a value of each part of an answer, and writes commands in the event loop's next check phase, a
+// turn later than a gateway could, and when a large answer is decoded, so that the server idles meanwhile. Choice: this
+// one does neither. Effect: a gateway takes 43 us instead of 51 for an event at saturation and 85 instead of 100 at
+// half of that; of the consumer see reply.ts.
 //
-// It keeps to the part of node-redis' client that RedisConnection uses, which supervises both: it reconnects for ever, with the
-// pauses it is given, fails what is outstanding when the connection breaks, and keeps nothing for later.
+// It keeps to the part of node-redis' client that RedisConnection uses, which supervises both: it reconnects for ever,
+// with the pauses it is given, fails what is outstanding when the connection breaks, and keeps nothing for later.
 import { EventEmitter } from 'node:events';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls, type SecureContextOptions } from 'node:tls';
@@ -35,8 +35,8 @@ interface Waiter {
 }
 
 /**
- * Emits `ready` each time the connection stands, `error` each time it is lost or cannot be made, and `refused` with each
- * RedisError that the server answers with.
+ * Emits `ready` each time the connection stands, `error` each time it is lost or cannot be made, and `refused` with
+ * each RedisError that the server answers with.
  */
 export class ByteClient extends EventEmitter {
   readonly #options: ByteClientOptions;
@@ -84,8 +84,9 @@ export class ByteClient extends EventEmitter {
     // Only a name may be shown to the server before its certificate (RFC 6066, section 3).
     const shown = isIP(address.host) === 0 ? { servername: address.host } : {};
     const assembler = new ReplyAssembler();
-    // Fact: a socket allocates 64 KiB for each read, and an answer to a gateway has 30 bytes. Choice: one block for all reads;
-    // what was read is taken out of it at once. Effect: a PING and its answer take 18 us of this process instead of 21.
+    // Fact: a socket allocates 64 KiB for each read, and an answer to a gateway has 30 bytes. Choice: one block for all
+    // reads; what was read is taken out of it at once. Effect: a PING and its answer take 18 us of this process instead
+    // of 21.
     const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
     const callback = (bytes: number): boolean => {
       this.bytesReceived += bytes;
@@ -132,8 +133,8 @@ export class ByteClient extends EventEmitter {
   }
 
   #send(command: readonly Argument[]): Promise<Reply> {
-    // Fact: a string put together by join is flat, and one put together by + is made flat when it is written; and one of ASCII,
-    // as nearly all are, is written as Latin-1 without being converted.
+    // Fact: a string put together by join is flat, and one put together by + is made flat when it is written; and one
+    // of ASCII, as nearly all are, is written as Latin-1 without being converted.
     const parts = [`*${command.length}`];
     let ascii = true;
     for (const part of command) {

@@ -2,16 +2,17 @@
 -- Takes over what other members of the group took long ago and never acknowledged, oldest first.
 --
 -- KEYS[1]  the stream
--- ARGV     the group, this member's name, milliseconds, the entry to begin at, entries to take at most, bytes to take, the
---          milliseconds that a replica counts as alive without a sign
--- Reply    the entry to begin at next time ('0-0': the list was looked through), the entries taken over, and the names of
---          those that the queue has dropped and whose holder is dead
+-- ARGV     the group, this member's name, milliseconds, the entry to begin at, entries to take at most, bytes to take,
+--          the milliseconds that a replica counts as alive without a sign
+-- Reply    the entry to begin at next time ('0-0': the list was looked through), the entries taken over, and the names
+--          of those that the queue has dropped and whose holder is dead
 --
--- A dropped entry stays in the list, and belongs to its holder for as long as that one lives: it has the event in hand, and
--- will land it. XAUTOCLAIM would forget the entry, so that whoever claims could not tell.
+-- A dropped entry stays in the list, and belongs to its holder for as long as that one lives: it has the event in hand,
+-- and will land it. XAUTOCLAIM would forget the entry, so that whoever claims could not tell.
 --
--- After the server's clock has gone back, an entry that was taken before has been idle for a negative time, which XPENDING shows
--- as 0 and leaves out where at least -1 ms are asked for. Such an entry is taken over when its holder gives no sign of life.
+-- After the server's clock has gone back, an entry that was taken before has been idle for a negative time, which
+-- XPENDING shows as 0 and leaves out where at least -1 ms are asked for. Such an entry is taken over when its holder
+-- gives no sign of life.
 --
 -- It stops at the entry with which it has as many bytes: so an answer is larger by one body at most.
 local stream, group, me = KEYS[1], ARGV[1], ARGV[2]

@@ -1,17 +1,19 @@
 // One supervised connection to the master of a queue: a Redis 7.0 or newer (or Valkey) server.
 //
-// States: connecting → inspecting → ready → (lost) → connecting …; closed ends it. Commands are sent only while ready and fail
-// at once otherwise: nothing is kept for later, because a later answer would be no answer for whoever waits (and the
-// memory would have no bound). Reconnecting never stops, with pauses of 50 to 500 ms.
+// States: connecting → inspecting → ready → (lost) → connecting …; closed ends it. Commands are sent only while ready
+// and fail at once otherwise: nothing is kept for later, because a later answer would be no answer for whoever waits
+// (and the memory would have no bound). Reconnecting never stops, with pauses of 50 to 500 ms.
 //
-// Where a MasterLookup stands for the URI, every connection that is lost or refused is thrown away, and the lookup is asked anew.
+// Where a MasterLookup stands for the URI, every connection that is lost or refused is thrown away, and the lookup is
+// asked anew.
 //
-// Invariant: a connection is ready only after its server has said that it is a master and after `inspect` has passed.
-// A connection that is not trusted any more (the inspection failed, a command met a code of NOT_MASTER, the owner called
+// Invariant: a connection is ready only after its server has said that it is a master and after `inspect` has passed. A
+// connection that is not trusted any more (the inspection failed, a command met a code of NOT_MASTER, the owner called
 // `restart`) is thrown away, and its name is resolved anew, at most once in REOPEN_INTERVAL_MS.
 //
 // Relies on: node-redis reconnects by itself, but waits for ever for the answers to its greeting when the server is
-// frozen or the network drops packets. So a connection that does not get ready within CONNECT_TIMEOUT_MS is thrown away too.
+// frozen or the network drops packets. So a connection that does not get ready within CONNECT_TIMEOUT_MS is thrown away
+// too.
 import type { Log } from '../process/log.ts';
 import { ByteClient, type ByteClientOptions } from './byte-client.ts';
 import { NoConnection, QueueRefusal, RedisError } from './errors.ts';
@@ -30,11 +32,14 @@ export type Server = Sender<RedisValue>;
 /** Knows where a master is. */
 export interface MasterLookup {
   /**
-   * The master now, as a `redis://` or `rediss://` URI. Asked before each connection; `cause` is what ended the last one, where
-   * the server said so. Rejects where nobody knows.
+   * The master now, as a `redis://` or `rediss://` URI. Asked before each connection; `cause` is what ended the last
+   * one, where the server said so. Rejects where nobody knows.
    */
   readonly find: (cause: RedisError | undefined) => Promise<string>;
-  /** How often to look whether it is another one, in milliseconds, where a master that is replaced does not say so itself. */
+  /**
+   * How often to look whether it is another one, in milliseconds, where a master that is replaced does not say so
+   * itself.
+   */
   readonly watchMs?: number;
 }
 
@@ -91,7 +96,10 @@ export class RedisConnection<Answer> {
   /** What the server said when the last connection was thrown away, for whoever looks the next one up. */
   #lastRefusal: RedisError | undefined;
 
-  /** Asks a new connection's server whether this program may work with it. A rejection throws the connection away. Set before `open`. */
+  /**
+   * Asks a new connection's server whether this program may work with it. A rejection throws the connection away. Set
+   * before `open`.
+   */
   inspect: (server: Server) => Promise<void> = () => Promise.resolve();
   /** Called each time the connection gets ready, and each time it is lost. */
   onReady: () => void = () => undefined;
@@ -116,7 +124,9 @@ export class RedisConnection<Answer> {
     return this.#client?.bytesReceived ?? 0;
   }
 
-  /** Whether the server answers, and is no master, not yet one, or takes no writes: waiting, or a fail-over, mends that. */
+  /**
+   * Whether the server answers, and is no master, not yet one, or takes no writes: waiting, or a fail-over, mends that.
+   */
   get waiting(): boolean {
     return !this.ready && this.#waiting;
   }
@@ -186,7 +196,10 @@ export class RedisConnection<Answer> {
     return client.sendCommand(command);
   }
 
-  /** Throws the connection away, with what is outstanding on it, and makes a new one, at most once in REOPEN_INTERVAL_MS. */
+  /**
+   * Throws the connection away, with what is outstanding on it, and makes a new one, at most once in
+   * REOPEN_INTERVAL_MS.
+   */
   restart(reason: string, waiting = false): void {
     const client = this.#client;
     if (client === undefined || this.#closed) return;

@@ -1,8 +1,8 @@
 // Which node of a Redis Cluster is the master of a key's slot now.
 //
-// Nodes are asked with CLUSTER SLOTS, one after the other, each time from another one on, so that one which is cut off from the
-// others does not mislead for long. Whoever meets MOVED goes where it points, without a question. The seeds of the URI stay among
-// those that are asked, beside all nodes that the last answer named.
+// Nodes are asked with CLUSTER SLOTS, one after the other, each time from another one on, so that one which is cut off
+// from the others does not mislead for long. Whoever meets MOVED goes where it points, without a question. The seeds of
+// the URI stay among those that are asked, beside all nodes that the last answer named.
 //
 // Not done here: ASK is not followed. While a slot is on its way its partition refuses, and producers send again.
 import type { QueueAddress } from '../process/queue-uri.ts';
@@ -79,7 +79,9 @@ export class ClusterMap {
   }
 }
 
-/** The answer of CLUSTER SLOTS. A node that does not know its own address leaves it empty: it is the one that was asked. */
+/**
+ * The answer of CLUSTER SLOTS. A node that does not know its own address leaves it empty: it is the one that was asked.
+ */
 const slotRanges = (answer: RedisValue, asked: string): readonly SlotRange[] =>
   (answer as readonly (readonly RedisValue[])[]).map(([from, to, ...nodes]) => ({
     from: Number(from),

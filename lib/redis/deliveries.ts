@@ -83,8 +83,8 @@ function firstAcceptedAtMs(entry: string, member: Buffer | undefined): number {
 
 const acceptedAtMs = (entry: string): number => Math.min(Number.parseInt(entry, 10), TIME_MS_MAX);
 
-// Fact: a producer sends many events, and a string made of bytes costs more than a comparison of them. Choice: the last one
-// is kept, in a copy, because the bytes are a part of an answer that may be large.
+// Fact: a producer sends many events, and a string made of bytes costs more than a comparison of them. Choice: the last
+// one is kept, in a copy, because the bytes are a part of an answer that may be large.
 let lastBytes: Buffer = Buffer.alloc(0);
 let lastProducer: string | undefined = '';
 function producerOf(reply: Reply): string | undefined {

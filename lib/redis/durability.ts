@@ -25,8 +25,8 @@ export async function durabilityFaults(server: Server): Promise<readonly string[
 }
 
 /**
- * What is wrong with a server's replicas, for a gateway that waits for so many of them: a fail-over forgets what they had not
- * received.
+ * What is wrong with a server's replicas, for a gateway that waits for so many of them: a fail-over forgets what they
+ * had not received.
  */
 export async function replicationFaults(server: Server, replicas: number): Promise<readonly string[]> {
   const told = (await info(server, 'replication')).get('connected_slaves');

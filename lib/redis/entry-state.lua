@@ -1,5 +1,6 @@
--- Where an entry stands for a consumer group: 'unread', 'held', 'done' (acknowledged) or 'gone' (neither on the stream nor in
--- the group's list), and the member that holds it. A group that is not there has read nothing: it is made from the beginning.
+-- Where an entry stands for a consumer group: 'unread', 'held', 'done' (acknowledged) or 'gone' (neither on the stream
+-- nor in the group's list), and the member that holds it. A group that is not there has read nothing: it is made from
+-- the beginning.
 local function last_delivered(stream, group)
   local groups = redis.pcall('XINFO', 'GROUPS', stream)
   if groups.err then return '0-0' end

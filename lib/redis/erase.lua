@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- Replaces an entry by one with another body, in one atomic step. Entries cannot be changed, so the new one stands at the end of
--- the stream: the group reads it (again), and lands it where the old one had not landed.
+-- Replaces an entry by one with another body, in one atomic step. Entries cannot be changed, so the new one stands at
+-- the end of the stream: the group reads it (again), and lands it where the old one had not landed.
 --
 -- KEYS[1]  the stream
--- ARGV     the group, the entry, the new body, the event's field in the id index, the milliseconds that a replica counts as alive
---          without a sign, the name that the old entry has in the quarantine
--- Reply    'erased'; 'gone' where the entry is not there; 'held' where a living member has it in hand, and nothing was changed: it
---          would land the old body after this
+-- ARGV     the group, the entry, the new body, the event's field in the id index, the milliseconds that a replica
+--          counts as alive without a sign, the name that the old entry has in the quarantine
+-- Reply    'erased'; 'gone' where the entry is not there; 'held' where a living member has it in hand, and nothing was
+--          changed: it would land the old body after this
 --
--- What a dead member holds is acknowledged in its name: nobody will say that the queue dropped it, as the new entry has its event.
--- The new one, which is not compressed, keeps all other members, the time of acceptance, and the name in the quarantine: it makes no second row there. The
--- id index and the note of a replay point to it.
+-- What a dead member holds is acknowledged in its name: nobody will say that the queue dropped it, as the new entry has
+-- its event. The new one, which is not compressed, keeps all other members, the time of acceptance, and the name in the
+-- quarantine: it makes no second row there. The id index and the note of a replay point to it.
 local stream, group, entry, body, field, lease = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local tag = '{' .. stream .. '}:'
 local call = redis.call

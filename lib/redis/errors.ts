@@ -23,12 +23,18 @@ export class NoConnection extends Error {
   override readonly name = 'NoConnection';
 }
 
-/** The server is there, and this program must not work with it as it is: waiting does not help. `message` tells an operator why. */
+/**
+ * The server is there, and this program must not work with it as it is: waiting does not help. `message` tells an
+ * operator why.
+ */
 export class QueueRefusal extends Error {
   override readonly name: string = 'QueueRefusal';
 }
 
-/** The queue has another number of partitions than this program is set to: its configuration is wrong, and not the server. */
+/**
+ * The queue has another number of partitions than this program is set to: its configuration is wrong, and not the
+ * server.
+ */
 export class PartitionsDiffer extends QueueRefusal {
   override readonly name = 'PartitionsDiffer';
 }

@@ -3,8 +3,8 @@
 --
 -- KEYS[1]  the stream
 -- ARGV     retention in milliseconds, index field, producer
--- Reply    time of acceptance (Unix milliseconds), body, traceparent ('' where there is none), and the body's encoding where it has one;
---          nothing when the id is unknown or another producer's
+-- Reply    time of acceptance (Unix milliseconds), body, traceparent ('' where there is none), and the body's encoding
+--          where it has one; nothing when the id is unknown or another producer's
 local stream = KEYS[1]
 local ids = '{' .. stream .. '}:ids'
 local time = redis.call('TIME')

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- Gives a queue its identity at its first use, and reads it ever after. A few bytes, so it is written in a full server too.
+-- Gives a queue its identity at its first use, and reads it ever after. A few bytes, so it is written in a full server
+-- too.
 --
 -- KEYS[1]  the stream
--- ARGV     format version, number of partitions and queue id, which are stored where there is no identity yet. An id index that is there
---          all the same is of format 1: identities are younger.
+-- ARGV     format version, number of partitions and queue id, which are stored where there is no identity yet. An id
+--          index that is there all the same is of format 1: identities are younger.
 -- Reply    format version, number of partitions and queue id, as stored
 local identity = '{' .. KEYS[1] .. '}:queue'
 if redis.call('EXISTS', identity) == 0 then

@@ -3,8 +3,8 @@
 --
 -- KEYS[1]  the stream
 -- ARGV     retention in milliseconds; then index field, producer and body of each event
--- Reply    a string with one digit for each event: 0 unknown, 1 duplicate, 2 another producer's, 3 duplicate whose body is another one,
---          6 duplicate whose body the caller must compare: it is compressed
+-- Reply    a string with one digit for each event: 0 unknown, 1 duplicate, 2 another producer's, 3 duplicate whose body
+--          is another one, 6 duplicate whose body the caller must compare: it is compressed
 local stream = KEYS[1]
 local ids = '{' .. stream .. '}:ids'
 local time = redis.call('TIME')

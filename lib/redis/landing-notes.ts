@@ -1,9 +1,10 @@
 // What a member notes of the events that it is about to land: one text for each batch, which its next one replaces.
 //
-// Why: a member may die behind the warehouse's commit and before its acknowledgement, and its entries may be deleted before another
-// one claims them. By the note that one finds the events' rows, and does not say that they were dropped.
+// Why: a member may die behind the warehouse's commit and before its acknowledgement, and its entries may be deleted
+// before another one claims them. By the note that one finds the events' rows, and does not say that they were dropped.
 //
-// A note has id and entry of each event, by source and producer. Nobody but consumers reads it, and a text that is none is empty.
+// A note has id and entry of each event, by source and producer. Nobody but consumers reads it, and a text that is none
+// is empty.
 import type { NotedEvent } from '../ingest/queue.ts';
 
 type Group = readonly [source: string, producer: string, entriesAndIds: string[]];

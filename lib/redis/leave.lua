@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Removes members of a consumer group that hold nothing. A member that holds pending entries stays, because to delete it
--- would drop them from the group's list; asking and deleting are one step here, so nothing can come in between.
+-- Removes members of a consumer group that hold nothing. A member that holds pending entries stays, because to delete
+-- it would drop them from the group's list; asking and deleting are one step here, so nothing can come in between.
 --
 -- KEYS[1]  the stream
 -- ARGV     the group, a member's name, milliseconds, how many notes a member has (note.lua)

@@ -1,5 +1,5 @@
-// What events take of a server's memory, measured: they are accepted into a queue of their own beside the real one, by the script that
-// accepts every event, and that queue is removed again.
+// What events take of a server's memory, measured: they are accepted into a queue of their own beside the real one, by
+// the script that accepts every event, and that queue is removed again.
 //
 // It costs the server their memory for a moment; where this process dies, for MEASURE_EXPIRY_S.
 import { randomUUID } from 'node:crypto';

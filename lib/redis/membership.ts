@@ -1,4 +1,5 @@
-// A replica's membership in the consumer group: its place among the counted replicas, kept by a sign of life each second.
+// A replica's membership in the consumer group: its place among the counted replicas, kept by a sign of life each
+// second.
 //
 // Invariant: a replica that gives no sign for REPLICA_LEASE_MS is not counted, and is again when it comes back.
 import { NOTES, REPLICA_LEASE_MS } from '../ingest/queue.ts';
@@ -70,7 +71,10 @@ export class Membership {
     return replicas;
   }
 
-  /** A replica that was frozen for longer than its lease comes back to a place that may be taken: it says so and goes on. */
+  /**
+   * A replica that was frozen for longer than its lease comes back to a place that may be taken: it says so and goes
+   * on.
+   */
   async #showLife(): Promise<void> {
     const { log } = this.#options;
     try {

@@ -1,11 +1,12 @@
-// The accepting side while a queue moves to another one: an id that the previous queue knows is a duplicate still, and what it does
-// not know goes to the current one.
+// The accepting side while a queue moves to another one: an id that the previous queue knows is a duplicate still, and
+// what it does not know goes to the current one.
 //
-// Invariants: nothing is appended to the previous queue. While it cannot be asked nothing is accepted, because nobody could tell
-// whether an id is new. Each of the two has half of the time-out, so every submission is settled within it.
+// Invariants: nothing is appended to the previous queue. While it cannot be asked nothing is accepted, because nobody
+// could tell whether an id is new. Each of the two has half of the time-out, so every submission is settled within it.
 //
-// Limits: the previous queue is one stream on one server. A gateway that still accepts for the previous queue alone does not ask the
-// current one: of an id that is sent to both kinds of gateway during the change the warehouse keeps one row.
+// Limits: the previous queue is one stream on one server. A gateway that still accepts for the previous queue alone
+// does not ask the current one: of an id that is sent to both kinds of gateway during the change the warehouse keeps
+// one row.
 import type { Queue, QueueLookup, QueueState, Submission, Outcome } from '../ingest/queue.ts';
 import { RETENTION_MS } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';

@@ -1,4 +1,5 @@
-// The client of node-redis, as far as this folder uses it: connections whose answers are values, reconnecting by themselves.
+// The client of node-redis, as far as this folder uses it: connections whose answers are values, reconnecting by
+// themselves.
 //
 // What a server answers as an error is a RedisError here; anything else that goes wrong stays what it was.
 import { createClient, ErrorReply } from 'redis';

@@ -1,5 +1,6 @@
-// The queue that a URI names, as its partitions, and the implementations of both ports over them. Of one server, or one master that
-// Sentinel watches, there is one partition, the stream `ingest`, and the implementation is that stream's own.
+// The queue that a URI names, as its partitions, and the implementations of both ports over them. Of one server, or one
+// master that Sentinel watches, there is one partition, the stream `ingest`, and the implementation is that stream's
+// own.
 import type { Queue } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import { queueAddress } from '../process/queue-uri.ts';
@@ -28,7 +29,10 @@ export interface QueuePartition {
   readonly identify?: () => Promise<QueueIdentity>;
 }
 
-/** Where a stream of this name stands on the servers that a queue's URI names. Throws at a URI that config.ts would refuse. */
+/**
+ * Where a stream of this name stands on the servers that a queue's URI names. Throws at a URI that config.ts would
+ * refuse.
+ */
 export function streamPlace(uri: string, stream: string): string | MasterLookup {
   const address = queueAddress(uri);
   if (typeof address === 'string') throw new Error(address);
@@ -36,7 +40,9 @@ export function streamPlace(uri: string, stream: string): string | MasterLookup 
   return address.kind === 'sentinel' ? sentinelLookup(address) : new ClusterMap(address).lookup(stream);
 }
 
-/** The partitions of a queue, in order. `count` is that of a Redis Cluster. Throws at a URI that config.ts would refuse. */
+/**
+ * The partitions of a queue, in order. `count` is that of a Redis Cluster. Throws at a URI that config.ts would refuse.
+ */
 export function queuePartitions(uri: string, count: number): readonly QueuePartition[] {
   const address = queueAddress(uri);
   if (typeof address === 'string') throw new Error(address);
@@ -51,8 +57,8 @@ export function queuePartitions(uri: string, count: number): readonly QueueParti
 }
 
 /**
- * The identity of a queue of several partitions. It stands on one node, which may be away while others are not: the last answer
- * serves then.
+ * The identity of a queue of several partitions. It stands on one node, which may be away while others are not: the
+ * last answer serves then.
  */
 function clusterIdentity(lookup: MasterLookup, partitions: number): () => Promise<QueueIdentity> {
   const ask = (server: Server): Promise<QueueIdentity> => queueIdentity(server, STREAM, partitions, false);
@@ -98,7 +104,10 @@ export interface AcceptingOptions extends StreamsOptions {
   readonly previousUri: string | undefined;
 }
 
-/** A queue's accepting side. Each of `parts` is a partition; their connections are to be opened, and that to the previous queue. */
+/**
+ * A queue's accepting side. Each of `parts` is a partition; their connections are to be opened, and that to the
+ * previous queue.
+ */
 export interface AcceptingQueue {
   readonly queue: Queue;
   readonly previous?: RedisConnection<Reply>;
@@ -159,7 +168,10 @@ export interface ReadingOptions {
   readonly onLost?: (events: number) => void;
 }
 
-/** Partitions have the names by which logs and metrics tell them apart: of several queues the queue's number stands first. */
+/**
+ * Partitions have the names by which logs and metrics tell them apart: of several queues the queue's number stands
+ * first.
+ */
 export function readingQueue(options: ReadingOptions): StreamReader | PartitionedReader {
   const { uris, partitions = 8, previousUri, ...rest } = options;
   const parts = uris.flatMap((uri, queue) => {

@@ -52,10 +52,11 @@ export class OutstandingCalls {
   // Fact: a timer for each request costs more than the check it stands for. Choice: one timer, set for the oldest
   // call that still has its outcome to come.
   #armDeadline(inMs: number): void {
-    // Fact: after a turn that was held up (a burst of handshakes, a collection), timers run before sockets are read, and
-    // an answer that came in time would count as late. Choice: what has arrived is read before a call is given up, and
-    // the calls to give up are chosen by the time before that reading. By the time after it, an overloaded gateway whose
-    // turns take longer than the time-out gave up every call that it had sent the turn before, and accepted nothing.
+    // Fact: after a turn that was held up (a burst of handshakes, a collection), timers run before sockets are read,
+    // and an answer that came in time would count as late. Choice: what has arrived is read before a call is given up,
+    // and the calls to give up are chosen by the time before that reading. By the time after it, an overloaded gateway
+    // whose turns take longer than the time-out gave up every call that it had sent the turn before, and accepted
+    // nothing.
     this.#deadline = setTimeout(() => {
       const beforePollMs = performance.now();
       setImmediate(() => this.#expire(beforePollMs));

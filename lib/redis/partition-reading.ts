@@ -1,7 +1,7 @@
 // One partition as PartitionedReader reads it: at most one read under way, what it brought, and what went wrong.
 //
-// Invariants: what could not be acknowledged because the partition was away is acknowledged before it is read again. A partition that
-// failed is left alone for PAUSE_FIRST_MS to PAUSE_MAX_MS.
+// Invariants: what could not be acknowledged because the partition was away is acknowledged before it is read again. A
+// partition that failed is left alone for PAUSE_FIRST_MS to PAUSE_MAX_MS.
 import { GroupVanished, type Delivery, type EntryName } from '../ingest/queue.ts';
 import { pauseMs } from '../process/backoff.ts';
 import type { Log } from '../process/log.ts';

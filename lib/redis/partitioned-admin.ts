@@ -1,7 +1,7 @@
 // The queue as ingest-admin sees it: all partitions of all queues that it was given, a connection to each.
 //
-// What concerns one event goes to the partition of its id, in each queue: of several queues behind a dispatcher one has it. Erasing
-// reads every partition: replays, and entries of other hands, may stand in any.
+// What concerns one event goes to the partition of its id, in each queue: of several queues behind a dispatcher one has
+// it. Erasing reads every partition: replays, and entries of other hands, may stand in any.
 import {
   QueueFailed,
   type EntryState,

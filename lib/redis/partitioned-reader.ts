@@ -1,13 +1,14 @@
 // The reading side of a queue of several partitions: one member of each partition's group, read as one queue.
 //
-// Each partition is read by itself, and what it brought waits until somebody asks, so one that is empty, slow or away holds up no
-// other. Only when all fail does a method fail.
+// Each partition is read by itself, and what it brought waits until somebody asks, so one that is empty, slow or away
+// holds up no other. Only when all fail does a method fail.
 //
-// Invariants: entries of one source come in order. An entry is acknowledged where it was read. What waits here when the process
-// dies is pending, and another member claims it. At most READ_AHEAD_ENTRIES entries wait, or one of each partition.
+// Invariants: entries of one source come in order. An entry is acknowledged where it was read. What waits here when the
+// process dies is pending, and another member claims it. At most READ_AHEAD_ENTRIES entries wait, or one of each
+// partition.
 //
-// Replicas are counted in the first partition; in the others this member gives a sign of life, by which an entry that the queue
-// dropped is told from a dead member's (claim.lua).
+// Replicas are counted in the first partition; in the others this member gives a sign of life, by which an entry that
+// the queue dropped is told from a dead member's (claim.lua).
 import {
   GroupVanished,
   type Delivery,

@@ -1,8 +1,9 @@
-// How the accepting side asks what is behind its connection: a Redis server by scripts, or a dispatcher by commands of its own.
+// How the accepting side asks what is behind its connection: a Redis server by scripts, or a dispatcher by commands of
+// its own.
 //
-// A dispatcher is given ids as they are, because it chooses a queue by their hash, and looks after its queues itself: scripts,
-// identity, durability, trimming. Its commands have names and not the digests of scripts, so gateways and dispatchers of two
-// versions work together while an installation is upgraded.
+// A dispatcher is given ids as they are, because it chooses a queue by their hash, and looks after its queues itself:
+// scripts, identity, durability, trimming. Its commands have names and not the digests of scripts, so gateways and
+// dispatchers of two versions work together while an installation is upgraded.
 import type { RedisConnection, Server } from './client.ts';
 import { durabilityFaults, replicationFaults } from './durability.ts';
 import { QueueRefusal } from './errors.ts';
@@ -22,8 +23,8 @@ export interface Call<Begin extends readonly unknown[]> {
 
 export interface QueueDialect {
   /**
-   * The id of each event, then producer and body of each, and where it is begun as `wide` its notes, as accept.lua describes;
-   * without events it is a probe.
+   * The id of each event, then producer and body of each, and where it is begun as `wide` its notes, as accept.lua
+   * describes; without events it is a probe.
    */
   readonly accept: Call<[wide: boolean]>;
   /** Id and producer; see find.lua. */
@@ -32,7 +33,10 @@ export interface QueueDialect {
   readonly field: (id: string) => string;
   /** Whether bodies may stand compressed on the queue; known as `field` is. */
   readonly takesCompressed: () => boolean;
-  /** Asks a new connection's server whether this program may work with it. Rejects with a QueueRefusal where waiting does not help. */
+  /**
+   * Asks a new connection's server whether this program may work with it. Rejects with a QueueRefusal where waiting
+   * does not help.
+   */
   readonly inspect: (server: Server) => Promise<void>;
 }
 
@@ -46,7 +50,10 @@ export interface StreamDialectOptions {
   readonly replicas: number;
 }
 
-/** For a stream on a Redis server. `accepting` takes the accepting calls: the connection itself, or what waits for replicas. */
+/**
+ * For a stream on a Redis server. `accepting` takes the accepting calls: the connection itself, or what waits for
+ * replicas.
+ */
 export function streamDialect(
   connection: RedisConnection<Reply>,
   accepting: Sender<Reply>,

@@ -1,9 +1,9 @@
 // Who a queue is: a small hash `{<stream>}:queue` beside the id index, made at first use and never changed.
 //
-// It holds the version of the stored format (stream, id index, what accept.lua says of them), the number of partitions, and
-// a random id, which tells apart two queues whose streams and entries have the same names. A queue of several partitions has one
-// too, for all of them: `{ingest}:queue`. Each new connection reads it once, before anything else is sent, so the events' way never
-// pays for it.
+// It holds the version of the stored format (stream, id index, what accept.lua says of them), the number of partitions,
+// and a random id, which tells apart two queues whose streams and entries have the same names. A queue of several
+// partitions has one too, for all of them: `{ingest}:queue`. Each new connection reads it once, before anything else is
+// sent, so the events' way never pays for it.
 import { randomUUID } from 'node:crypto';
 import { PartitionsDiffer, QueueRefusal, RedisError } from './errors.ts';
 import type { Server } from './client.ts';
@@ -37,13 +37,16 @@ export function clusterRefusal(cause: unknown): unknown {
 
 const script = new Script('identity.lua');
 
-/** The key that holds the identity of the queue on this stream; of a queue of several partitions, that of their common name. */
+/**
+ * The key that holds the identity of the queue on this stream; of a queue of several partitions, that of their common
+ * name.
+ */
 const identityKey = (stream: string): string => `{${stream}}:queue`;
 
 /**
- * The identity of the queue on this stream, made where there is none. `plain`: the server is behind a URI that names one server for
- * all keys. Rejects with a QueueRefusal when the queue has another
- * format version or number of partitions than this program, else with what the server answered.
+ * The identity of the queue on this stream, made where there is none. `plain`: the server is behind a URI that names
+ * one server for all keys. Rejects with a QueueRefusal when the queue has another format version or number of
+ * partitions than this program, else with what the server answered.
  */
 export async function queueIdentity(
   server: Server,

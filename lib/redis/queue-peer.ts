@@ -2,8 +2,8 @@
 //
 // States: open (AUTH under way: what comes meanwhile waits) → ending → closed.
 //
-// Invariants: a command is handled only after the peer was admitted and its AUTH decided. Each accepting call gets one answer,
-// once all its events are settled. A peer that does not read its answers is not read from either.
+// Invariants: a command is handled only after the peer was admitted and its AUTH decided. Each accepting call gets one
+// answer, once all its events are settled. A peer that does not read its answers is not read from either.
 //
 // Limits: COMMAND_BYTES_MAX for a command. What does not follow the protocol costs the connection.
 import type { Socket } from 'node:net';
@@ -36,7 +36,10 @@ export interface PeerHost {
   readonly anonymous: Grant;
   /** What AUTH gives: a grant, or why there is none. */
   authenticate(user: string | undefined, password: string): Promise<Grant | string>;
-  /** What a peer has sent and no command is yet, in bytes: by how much it changed. False: too much, and the peer must go. */
+  /**
+   * What a peer has sent and no command is yet, in bytes: by how much it changed. False: too much, and the peer must
+   * go.
+   */
   holds(change: number): boolean;
   closed(peer: QueuePeer): void;
   fault(cause: unknown): void;

@@ -1,9 +1,12 @@
-// Serves a queue port to gateways in RESP, plain or over mutual TLS: what a StreamQueue with the dispatcher's dialect talks to.
+// Serves a queue port to gateways in RESP, plain or over mutual TLS: what a StreamQueue with the dispatcher's dialect
+// talks to.
 //
-// Invariant: over TLS a peer is admitted only where `tls.refusal` says nothing against it, asked at its handshake and again for
-// everyone whenever the trust changes. A session cannot be resumed, so each connection shows its certificate anew.
+// Invariant: over TLS a peer is admitted only where `tls.refusal` says nothing against it, asked at its handshake and
+// again for everyone whenever the trust changes. A session cannot be resumed, so each connection shows its certificate
+// anew.
 //
-// Limits: CONNECTIONS_MAX peers; of commands that are not whole yet, COMMAND_BYTES_MAX for each peer and RECEIVED_BYTES_MAX for all.
+// Limits: CONNECTIONS_MAX peers; of commands that are not whole yet, COMMAND_BYTES_MAX for each peer and
+// RECEIVED_BYTES_MAX for all.
 //
 // What it does not do: bound what is in flight, which is the queue's own affair.
 import { constants } from 'node:crypto';

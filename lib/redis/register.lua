@@ -2,7 +2,8 @@
 -- Counts a consumer replica, or renews its sign of life, in one atomic step.
 --
 -- KEYS[1]  the stream
--- ARGV     the replica's name, the lease in milliseconds, the most replicas that there may be (0: no question, count it)
+-- ARGV     the replica's name, the lease in milliseconds, the most replicas that there may be (0: no question, count
+--          it)
 -- Reply    how many replicas are counted, this one included; -1 when it was not counted because the places are taken
 local replicas = '{' .. KEYS[1] .. '}:replicas'
 local name, lease, max = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -2,14 +2,15 @@
 -- Puts quarantined entries back on the stream, past the id index, in one atomic step.
 --
 -- KEYS[1]  the stream
--- ARGV     the group, the milliseconds that a note is kept, '1' to put one back again whose last replay was acknowledged, and for
---          each entry: the name of its quarantine row, producer, body, the time of the first acceptance (Unix
---          milliseconds), and the entry's further members, names and values by turns, each ended by a line feed
+-- ARGV     the group, the milliseconds that a note is kept, '1' to put one back again whose last replay was
+--          acknowledged, and for each entry: the name of its quarantine row, producer, body, the time of the first
+--          acceptance (Unix milliseconds), and the entry's further members, names and values by turns, each ended by a
+--          line feed
 -- Reply    for each its entry, and 1 where this call put it there, by turns
 --
--- `{stream}:replays` notes the entry of each row. One that still is on its way is not put there again, so that a replay that
--- was interrupted can be run again; of one that was acknowledged the caller looks first whether its row is still there. A note
--- that got lost costs a second entry, which the warehouse recognises by its id.
+-- `{stream}:replays` notes the entry of each row. One that still is on its way is not put there again, so that a replay
+-- that was interrupted can be run again; of one that was acknowledged the caller looks first whether its row is still
+-- there. A note that got lost costs a second entry, which the warehouse recognises by its id.
 local stream, group = KEYS[1], ARGV[1]
 local replays = '{' .. stream .. '}:replays'
 local entries = {}

@@ -1,8 +1,8 @@
 // The bytes of one answer of Redis (RESP2, redis.io/docs/reference/protocol-spec), and a reader that goes through them.
 //
-// Fact: a client that makes a value of each part of an answer makes eight objects for an entry of a stream, of which the
-// consumer needs two; that and its garbage took half of a consumer's thread. Choice: an answer stays as the bytes it came in,
-// and whoever knows its form takes from it what is needed. Effect: see bench/landing.ts.
+// Fact: a client that makes a value of each part of an answer makes eight objects for an entry of a stream, of which
+// the consumer needs two; that and its garbage took half of a consumer's thread. Choice: an answer stays as the bytes
+// it came in, and whoever knows its form takes from it what is needed. Effect: see bench/landing.ts.
 
 import { RedisError } from './errors.ts';
 
@@ -23,8 +23,8 @@ const BLOCK_BYTES = 256 << 10;
 const ownBlock = (bytes: number): Buffer => Buffer.from(new ArrayBuffer(bytes));
 
 /**
- * Puts together the answers that come in as pieces of any size. Commands, as arrays of strings, have the form of an answer, so a
- * server reads those with it too.
+ * Puts together the answers that come in as pieces of any size. Commands, as arrays of strings, have the form of an
+ * answer, so a server reads those with it too.
  */
 export class ReplyAssembler {
   readonly #bytesMax: number;
@@ -46,8 +46,9 @@ export class ReplyAssembler {
   }
 
   /**
-   * Takes the first `bytes` of a piece, whose memory may be used for something else afterwards, and gives the answers that are
-   * whole now. Throws at a part of a kind that RESP2 does not have, and past `bytesMax`: nothing behind it can be read.
+   * Takes the first `bytes` of a piece, whose memory may be used for something else afterwards, and gives the answers
+   * that are whole now. Throws at a part of a kind that RESP2 does not have, and past `bytesMax`: nothing behind it can
+   * be read.
    */
   push(piece: Buffer, bytes: number): Reply[] {
     this.#makeRoom(bytes);

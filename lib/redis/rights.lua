@@ -1,8 +1,8 @@
 #!lua flags=no-writes
 -- Which commands and keys the user of this connection lacks, of those that a program needs. Nothing is run.
 --
--- ARGV     the stream; for each command: its name, the kind of key (see KEYS_OF) or '', and the rest of its arguments, by
---          turns, the rest joined by blanks
+-- ARGV     the stream; for each command: its name, the kind of key (see KEYS_OF) or '', and the rest of its arguments,
+--          by turns, the rest joined by blanks
 -- Reply    for each that is not allowed, its name and its key
 local stream = ARGV[1]
 local tag = '{' .. stream .. '}:'

@@ -2,9 +2,10 @@
 -- Looks through a part of the stream for the entries of one event.
 --
 -- KEYS[1]  the stream
--- ARGV     the entry to begin behind ('-': the beginning), entries to look at, the event's id, texts of which a body holds one
---          when it can be that event's; one that is compressed can always be
--- Reply    the last entry looked at (nothing at the end), how many were looked at, their bytes, and those that can be the event's
+-- ARGV     the entry to begin behind ('-': the beginning), entries to look at, the event's id, texts of which a body
+--          holds one when it can be that event's; one that is compressed can always be
+-- Reply    the last entry looked at (nothing at the end), how many were looked at, their bytes, and those that can be
+--          the event's
 local from, count = ARGV[1], tonumber(ARGV[2])
 local page = redis.call('XRANGE', KEYS[1], from == '-' and '-' or '(' .. from, '+', 'COUNT', count)
 local found, bytes = {}, 0

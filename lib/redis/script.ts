@@ -19,8 +19,8 @@ export class Script {
   readonly #sha1: string;
 
   /**
-   * `file` is a name in this folder; `shared` are others, whose functions it uses. Throws when one cannot be read: that is
-   * a broken installation.
+   * `file` is a name in this folder; `shared` are others, whose functions it uses. Throws when one cannot be read: that
+   * is a broken installation.
    */
   constructor(file: string, ...shared: readonly string[]) {
     const text = readFileSync(new URL(file, import.meta.url), 'utf8');

@@ -1,12 +1,15 @@
 // Which server is the master that Sentinel watches, now.
 //
-// All sentinels are asked, and what most of those say that answer counts: one that is cut off from the others, or has not heard of
-// a fail-over yet, does not mislead. The connection itself makes sure that the server says to be a master (client.ts).
+// All sentinels are asked, and what most of those say that answer counts: one that is cut off from the others, or has
+// not heard of a fail-over yet, does not mislead. The connection itself makes sure that the server says to be a master
+// (client.ts).
 //
-// Fact: after a planned fail-over the old master is told only 8 to 10 s later that it is none any more, and takes writes until
-// then, which are lost (Redis 7.0, SENTINEL FAILOVER). Choice: a connection looks every WATCH_MS whether its server is the master still.
+// Fact: after a planned fail-over the old master is told only 8 to 10 s later that it is none any more, and takes
+// writes until then, which are lost (Redis 7.0, SENTINEL FAILOVER). Choice: a connection looks every WATCH_MS whether
+// its server is the master still.
 //
-// A sentinel is asked without the user and password of the URI, which are the master's, and with them only where it wants some.
+// A sentinel is asked without the user and password of the URI, which are the master's, and with them only where it
+// wants some.
 import { askOnce } from './ask-once.ts';
 import type { MasterLookup, Server } from './client.ts';
 import type { ClusterAddress } from './cluster-map.ts';

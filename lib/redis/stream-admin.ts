@@ -124,9 +124,13 @@ export class StreamAdmin {
     return this.#telling(async () => (await this.#connection.value(['XLEN', this.#stream])) as number);
   }
 
-  /** Reads the whole stream and gives every entry whose event has this id; `onLooked` is told how many entries each call looked at. */
+  /**
+   * Reads the whole stream and gives every entry whose event has this id; `onLooked` is told how many entries each call
+   * looked at.
+   */
   async *scan(id: string, onLooked: (entries: number) => void): AsyncGenerator<QueuedCopy> {
-    // A body that is this event's holds its id as it is, or written with \u escapes; and \ before what else may have one.
+    // A body that is this event's holds its id as it is, or written with \u escapes; and \ before what else may have
+    // one.
     const texts = [JSON.stringify(id).slice(1, -1), /["\\/]/.test(id) ? '\\' : '\\u'];
     let count = SCAN_ENTRIES_FIRST;
     for (let from: string | undefined = '-'; from !== undefined;) {

@@ -1,8 +1,8 @@
 // Whether a server's settings make a stream take much more memory than it must.
 //
-// Fact: Redis keeps a stream in nodes of some entries each, of at most stream-node-max-bytes, and its allocator gives a node the next
-// larger of few sizes. With the default of 4,096 bytes an event of 300 to 4,500 bytes takes 6 to 8 % more than with 32,768, at the
-// same CPU time (deploy/RUNBOOK.md, Sizing).
+// Fact: Redis keeps a stream in nodes of some entries each, of at most stream-node-max-bytes, and its allocator gives a
+// node the next larger of few sizes. With the default of 4,096 bytes an event of 300 to 4,500 bytes takes 6 to 8 % more
+// than with 32,768, at the same CPU time (deploy/RUNBOOK.md, Sizing).
 import type { Server } from './client.ts';
 import { RedisError } from './errors.ts';
 import { missingRights, type Right } from './rights.ts';
@@ -14,7 +14,9 @@ const NODE_ENTRIES_MIN = 50;
 
 const ASKS: readonly Right[] = [['config get', '', 'x']];
 
-/** What costs memory, in words for an operator; nothing where the server does not tell its settings, or not this user. */
+/**
+ * What costs memory, in words for an operator; nothing where the server does not tell its settings, or not this user.
+ */
 export async function costlySettings(server: Server, stream: string): Promise<readonly string[]> {
   if ((await missingRights(server, stream, ASKS)).length > 0) return [];
   const told = await server.send(['CONFIG', 'GET', 'stream-node-max-*']).catch((cause: unknown) => {

@@ -59,7 +59,10 @@ export interface StreamQueueOptions {
   /** How long a submission waits for the queue's answer, in milliseconds. */
   readonly enqueueTimeoutMs: number;
   readonly log: Log;
-  /** Whether a server that may lose accepted events is refused (`require`) or told of (`warn`, the default); asked of each connection. */
+  /**
+   * Whether a server that may lose accepted events is refused (`require`) or told of (`warn`, the default); asked of
+   * each connection.
+   */
   readonly durability?: 'warn' | 'require';
   readonly retentionMs?: number;
   /** How bodies are put on the queue (body-encoding.ts); `none` by default. What is there is read either way. */
@@ -71,7 +74,9 @@ export interface StreamQueueOptions {
   readonly replicated?: Replicated | undefined;
   /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
   readonly identify?: (server: Server) => Promise<QueueIdentity>;
-  /** What is behind the connection: a Redis server (the default), or a dispatcher, which looks after its queues itself. */
+  /**
+   * What is behind the connection: a Redis server (the default), or a dispatcher, which looks after its queues itself.
+   */
   readonly behind?: 'redis' | 'dispatcher';
   /** Called once for each answered call, with the time it took in seconds and how many events it carried. */
   readonly onCall?: (seconds: number, events: number) => void;
@@ -203,7 +208,9 @@ export class StreamQueue implements Queue {
     return [this.state()];
   }
 
-  /** Asks the queue once whether it would take an event. A write that writes nothing: full and read-only are told too. */
+  /**
+   * Asks the queue once whether it would take an event. A write that writes nothing: full and read-only are told too.
+   */
   async probe(): Promise<QueueState> {
     if (this.#probing) return this.state();
     this.#probing = true;

@@ -4,8 +4,9 @@
 // member took are claimed before new ones are read, first thing and then every CLAIM_INTERVAL_MS: they are the oldest.
 // After a lost answer this member's own pending entries are read again at once, and do not wait to be claimed.
 //
-// Two connections: a blocked XREADGROUP holds up every command behind it, so reading has one of its own. A command
-// of whose answer nothing comes in for ANSWER_TIMEOUT_MS makes its connection anew; the server was frozen, or the network cut.
+// Two connections: a blocked XREADGROUP holds up every command behind it, so reading has one of its own. A command of
+// whose answer nothing comes in for ANSWER_TIMEOUT_MS makes its connection anew; the server was frozen, or the network
+// cut.
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import {
@@ -73,7 +74,10 @@ export class StreamReader implements QueueReader {
   #claimedMs = Number.NEGATIVE_INFINITY;
   /** Where in the group's list the next claim begins; '-' is its beginning. */
   #claimCursor = '-';
-  /** The last of its own pending entries that this member has read again, after an answer was lost; undefined where none was. */
+  /**
+   * The last of its own pending entries that this member has read again, after an answer was lost; undefined where none
+   * was.
+   */
   #againFrom: string | undefined;
   /** See Delivery.source. */
   #source = '';
@@ -103,8 +107,8 @@ export class StreamReader implements QueueReader {
   }
 
   /**
-   * Begins to connect, and keeps at it. True once both connections stand, false when they do not within `timeoutMs`. Rejects
-   * with a QueueRefusal where this program must not work with the queue as it is.
+   * Begins to connect, and keeps at it. True once both connections stand, false when they do not within `timeoutMs`.
+   * Rejects with a QueueRefusal where this program must not work with the queue as it is.
    */
   async open(timeoutMs: number): Promise<boolean> {
     const connections = [this.#reading, this.#control];
@@ -298,7 +302,8 @@ export class StreamReader implements QueueReader {
       if (cause instanceof RedisError && cause.code === 'UNBLOCKED' && waitMs > 0) return undefined;
       throw cause;
     });
-    // The wait was ended by force: the stream is gone, or the server is no master any more. It says which when it is asked again.
+    // The wait was ended by force: the stream is gone, or the server is no master any more. It says which when it is
+    // asked again.
     if (reply === undefined) return this.#readGroup(max, 0, from);
     // An array of one stream, which is its name and its entries; no array where there is nothing.
     if (reply.array() === undefined) return [];
@@ -317,7 +322,8 @@ export class StreamReader implements QueueReader {
       );
     } catch (cause) {
       if (vanished(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
-      // An error that Redis answered a command with lost nothing; what a script did before its error, or anything else, may have.
+      // An error that Redis answered a command with lost nothing; what a script did before its error, or anything else,
+      // may have.
       const lost = !(cause instanceof RedisError) || (command[0] !== 'XREADGROUP' && cause.code !== 'NOSCRIPT');
       if (lost) this.#againFrom ??= '0';
       if (cause instanceof NoAnswer) this.#reading.restart('the server does not answer');
@@ -340,7 +346,10 @@ export class StreamReader implements QueueReader {
   }
 }
 
-/** A name for a member of the group: unique among all that ever were, because two of one name would share what is pending. */
+/**
+ * A name for a member of the group: unique among all that ever were, because two of one name would share what is
+ * pending.
+ */
 export const memberName = (): string => `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
 
 /** What Redis says of a group or stream that is not there. */

@@ -1,7 +1,7 @@
 // Trims a stream and its id index every few seconds, by trim.lua, which has the rules and notices losses.
 //
-// It is no part of accepting: it runs also while the queue is idle or Redis full, from any number of processes. A look that
-// fails is made again at the next interval: whoever accepts or reads tells what is wrong with the queue.
+// It is no part of accepting: it runs also while the queue is idle or Redis full, from any number of processes. A look
+// that fails is made again at the next interval: whoever accepts or reads tells what is wrong with the queue.
 import type { Log } from '../process/log.ts';
 import type { Server } from './client.ts';
 import { withTimeout } from './deadline.ts';

@@ -1,21 +1,22 @@
 #!lua flags=allow-oom
--- Drops what the queue need not keep any more, and notices what was lost. It runs beside accepting, also while the server is
--- full or the queue idle, and any number of processes may call it.
+-- Drops what the queue need not keep any more, and notices what was lost. It runs beside accepting, also while the
+-- server is full or the queue idle, and any number of processes may call it.
 --
 -- KEYS[1]  the stream
 -- ARGV     retention in milliseconds; how long an entry that has not landed stays, in milliseconds; the caller's clock
 --          (Unix time in milliseconds); the consumer group; how many entries one call drops, about
 -- Reply    entries dropped; events lost; 1 when there is more to drop, else 0
 --
--- An entry is dropped when it is past retention and the group has acknowledged it and all before it, or when it is past the
--- longer time. Without the group retention alone decides. The earlier one of two clocks counts, the server's and the
--- caller's, so that one that is ahead drops nothing. A slice of the id index (accept.lua) is dropped with its youngest id.
+-- An entry is dropped when it is past retention and the group has acknowledged it and all before it, or when it is past
+-- the longer time. Without the group retention alone decides. The earlier one of two clocks counts, the server's and
+-- the caller's, so that one that is ahead drops nothing. A slice of the id index (accept.lua) is dropped with its
+-- youngest id.
 --
--- An event is lost when it is dropped before the group has read it: by the longer time, or by hand. Deletions by hand show
--- in the stream's counters: more are missing than this script dropped, and either what is left begins behind the group's
--- place, or a deleted entry is behind it. It is an upper bound where entries landed, or landed ones were deleted, between
--- the last look and this one. What the group has read is told and counted by the member that acknowledges it. `{stream}:looked`
--- has the counters of the last look.
+-- An event is lost when it is dropped before the group has read it: by the longer time, or by hand. Deletions by hand
+-- show in the stream's counters: more are missing than this script dropped, and either what is left begins behind the
+-- group's place, or a deleted entry is behind it. It is an upper bound where entries landed, or landed ones were
+-- deleted, between the last look and this one. What the group has read is told and counted by the member that
+-- acknowledges it. `{stream}:looked` has the counters of the last look.
 local call, match = redis.call, string.match
 local stream, group = KEYS[1], ARGV[4]
 local ids, looked = '{' .. stream .. '}:ids', '{' .. stream .. '}:looked'
@@ -126,7 +127,8 @@ if starts and more == 0 then
     ends = start
   end
   if #gone > 0 then
-    -- Fact: a hash of a million ids that is deleted stops the server for a second. Choice: UNLINK, which frees it in another thread.
+    -- Fact: a hash of a million ids that is deleted stops the server for a second. Choice: UNLINK, which frees it in
+    -- another thread.
     call('UNLINK', unpack(gone))
     if #kept > 0 then call('SET', ids, table.concat(kept, ' ')) else call('DEL', ids) end
   end

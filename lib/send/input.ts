@@ -1,4 +1,5 @@
-// Where events come from: a file or standard input, as it is or compressed, of events or of an earlier run's refused events.
+// Where events come from: a file or standard input, as it is or compressed, of events or of an earlier run's refused
+// events.
 import { createReadStream, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { pipeline, type Readable } from 'node:stream';
@@ -24,8 +25,8 @@ export interface Input {
 }
 
 /**
- * Opens a file, or standard input where `path` is undefined. `.gz` and `.zst` at the end of the name are decompressed. With
- * `refused` the lines are those of a refused file, and the events are the bodies in them. Rejects with InputError.
+ * Opens a file, or standard input where `path` is undefined. `.gz` and `.zst` at the end of the name are decompressed.
+ * With `refused` the lines are those of a refused file, and the events are the bodies in them. Rejects with InputError.
  */
 export async function openInput(path: string | undefined, refused: boolean): Promise<Input> {
   const name = path ?? 'standard input';

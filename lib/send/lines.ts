@@ -1,5 +1,6 @@
 // Cuts a byte stream into lines, the bytes of each exactly as they stand there: only the line feed is left out. Lines
-// of nothing but white space are no events and are skipped. Memory holds one line, of at most LINE_BYTES_MAX, and one chunk.
+// of nothing but white space are no events and are skipped. Memory holds one line, of at most LINE_BYTES_MAX, and one
+// chunk.
 
 /** One line. `number` counts from 1, empty lines included; `endByte` is where the next one begins. */
 export interface Line {

@@ -1,5 +1,5 @@
-// What a person sees while a run goes: on a terminal a bar with the latest error beside it, elsewhere a line about what it
-// waits for, at most one in WAITING_INTERVAL_MS.
+// What a person sees while a run goes: on a terminal a bar with the latest error beside it, elsewhere a line about what
+// it waits for, at most one in WAITING_INTERVAL_MS.
 import { SingleBar } from 'cli-progress';
 import type { Input } from './input.ts';
 import { reasonOf, type Retry } from './sender.ts';

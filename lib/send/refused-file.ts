@@ -1,5 +1,5 @@
-// The refused events of a run, with their answers: one JSON object on each line. It is made at the first of them, and an
-// existing file is never written to.
+// The refused events of a run, with their answers: one JSON object on each line. It is made at the first of them, and
+// an existing file is never written to.
 import { isUtf8 } from 'node:buffer';
 import { closeSync, existsSync, openSync, unlinkSync } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';

@@ -1,14 +1,17 @@
 // The sender as a library: `import { sendEvents } from 'ingest-gateway'`.
 //
-// Retries are bounded, with jitter, and follow `Retry-After`; reading the results slowly slows the sending down. A result is
-// given for every event that was begun. `accepted` means what a 202 means: the event is in the queue and lands.
+// Retries are bounded, with jitter, and follow `Retry-After`; reading the results slowly slows the sending down. A
+// result is given for every event that was begun. `accepted` means what a 202 means: the event is in the queue and
+// lands.
 import { GatewayClient } from './gateway-client.ts';
 import { sendAll, type Retry, type SendResult } from './sender.ts';
 
 export { NO_ANSWER } from './gateway-client.ts';
 export { SendingStopped, type Retry, type SendResult } from './sender.ts';
 
-/** An event as text or bytes that hold one JSON object, sent as they are, or a value that JSON.stringify makes one of. */
+/**
+ * An event as text or bytes that hold one JSON object, sent as they are, or a value that JSON.stringify makes one of.
+ */
 export type EventInput = string | Uint8Array | object;
 
 export interface SendEventsOptions {
@@ -36,9 +39,8 @@ export interface SendEventsOptions {
 }
 
 /**
- * Sends events and gives the result of each, in the order in which they were settled.
- * Throws SendingStopped where no event can be accepted (the server is not trusted, or the first ten answers are 401 or 403), and
- * what `events` throws.
+ * Sends events and gives the result of each, in the order in which they were settled. Throws SendingStopped where no
+ * event can be accepted (the server is not trusted, or the first ten answers are 401 or 403), and what `events` throws.
  */
 export async function* sendEvents<T extends EventInput>(
   events: AsyncIterable<T> | Iterable<T>,

@@ -4,8 +4,8 @@
 // because its id makes it a duplicate. At most `concurrency` events are between their reading and the reader of the
 // results, so whoever reads results slowly, or stops, slows or stops the sending.
 //
-// Pauses between the tries of one event double from PAUSE_FIRST_MS to PAUSE_MAX_MS with 50 % jitter, and are never shorter
-// than the gateway's Retry-After. After `triesMax` tries the event counts as refused, with its last answer.
+// Pauses between the tries of one event double from PAUSE_FIRST_MS to PAUSE_MAX_MS with 50 % jitter, and are never
+// shorter than the gateway's Retry-After. After `triesMax` tries the event counts as refused, with its last answer.
 //
 // What it does not do: keep the events in order.
 import { pause, pauseMs } from '../process/backoff.ts';

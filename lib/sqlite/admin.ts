@@ -1,7 +1,8 @@
-// The SQLite warehouse as ingest-admin sees it: short calls on an existing file, which is neither made nor migrated here.
+// The SQLite warehouse as ingest-admin sees it: short calls on an existing file, which is neither made nor migrated
+// here.
 //
-// Node's SQLite is synchronous; nothing else waits in this program. What is overwritten or removed is overwritten on the disk
-// too (`secure_delete`).
+// Node's SQLite is synchronous; nothing else waits in this program. What is overwritten or removed is overwritten on
+// the disk too (`secure_delete`).
 import { existsSync } from 'node:fs';
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
 import {

@@ -1,11 +1,13 @@
 // A batch on its way to the worker thread and its verdicts on their way back, as columns.
 //
 // Fact: a message between threads is copied value by value, which takes 0.3 us for a short string on either side, and a
-// Buffer that is a view of a larger block takes the whole block with it. Choice: a column of names travels as one string, to be
-// cut at its ends, and the bodies as one block of their own, which is moved and not copied.
+// Buffer that is a view of a larger block takes the whole block with it. Choice: a column of names travels as one
+// string, to be cut at its ends, and the bodies as one block of their own, which is moved and not copied.
 import type { Landing, LandingEvent } from '../ingest/warehouse.ts';
 
-/** Strings one after the other; string n ends before unit `ends[n]`. Cutting gives back the very units, surrogates too. */
+/**
+ * Strings one after the other; string n ends before unit `ends[n]`. Cutting gives back the very units, surrogates too.
+ */
 export interface Texts {
   readonly all: string;
   readonly ends: Uint32Array;

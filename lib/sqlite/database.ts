@@ -23,8 +23,8 @@ import { busy, refuses } from './result-codes.ts';
 const EVENT = '(?, ?, ?, ?, ?, CAST(? AS TEXT), ?)';
 const INSERT = 'INSERT INTO events (id, type, producer, accepted_at, landed_at, body, traceparent) VALUES';
 const LAND = `${INSERT} ${EVENT} ON CONFLICT (id) DO NOTHING`;
-// Fact: a call of a statement costs a third of an insert. Choice: so many rows are one statement, which is taken back where
-// one of them is not new; they are then inserted one by one.
+// Fact: a call of a statement costs a third of an insert. Choice: so many rows are one statement, which is taken back
+// where one of them is not new; they are then inserted one by one.
 const ROWS_AT_ONCE = 8;
 const LAND_NEW = `${INSERT} ${Array.from({ length: ROWS_AT_ONCE }, () => EVENT).join(', ')}`;
 const OWNER = 'SELECT producer FROM events WHERE id = ?';
@@ -133,7 +133,9 @@ export class Database {
     return (this.#handle ??= { database: openFile(this.#path, this.#readOnly), identity, statements: new Map() });
   }
 
-  /** Runs `work`; what fails for another reason than the data lets go of the file, so that the next call opens it anew. */
+  /**
+   * Runs `work`; what fails for another reason than the data lets go of the file, so that the next call opens it anew.
+   */
   #using<T>(work: (open: Handle) => T): T {
     try {
       return work(this.#opened());
@@ -223,8 +225,8 @@ function lookup(open: Handle, id: string, producer: string): WarehouseLookup {
   };
 }
 
-// Fact: toISOString takes a third of the time of an insert. Choice: events of one millisecond are neighbours in a batch, so
-// the last text is kept.
+// Fact: toISOString takes a third of the time of an insert. Choice: events of one millisecond are neighbours in a
+// batch, so the last text is kept.
 let lastMs = Number.NaN;
 let lastText = '';
 function isoTime(ms: number): string {

@@ -30,8 +30,8 @@ const STEPS: readonly string[] = [
     body           BLOB NOT NULL
   ) STRICT;
   CREATE INDEX events_quarantine_id ON events_quarantine (id);`,
-  // An entry's name is unique in its stream only. From here on the queue and the stream stand before it; of the rows that
-  // are there it is known that they come from the stream `ingest`, and not of which queue.
+  // An entry's name is unique in its stream only. From here on the queue and the stream stand before it; of the rows
+  // that are there it is known that they come from the stream `ingest`, and not of which queue.
   `UPDATE events_quarantine SET entry = 'unknown/ingest/' || entry WHERE instr(entry, '/') = 0;`,
   `ALTER TABLE events ADD COLUMN traceparent TEXT;
   ALTER TABLE events_quarantine ADD COLUMN traceparent TEXT;`,

@@ -1,11 +1,11 @@
-// The warehouse in one SQLite file: the embedded default, nothing to install, several processes at once. Not for network
-// file systems, where SQLite's locks do not hold.
+// The warehouse in one SQLite file: the embedded default, nothing to install, several processes at once. Not for
+// network file systems, where SQLite's locks do not hold.
 //
 // Fact: node:sqlite is synchronous, and a call waits for the disk and for other processes' locks. Choice: it runs in a
 // worker thread, so that neither a gateway's requests nor a consumer's reading and health answers wait for it.
 //
-// Invariants and limits of the file itself: see database.ts. A worker that ends by itself is a bug there; its calls reject,
-// and the next call starts another one.
+// Invariants and limits of the file itself: see database.ts. A worker that ends by itself is a bug there; its calls
+// reject, and the next call starts another one.
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { BatchRefused, type Warehouse, type WarehouseLookup } from '../ingest/warehouse.ts';

@@ -1,11 +1,11 @@
 // Spans for OpenTelemetry, for every program: told once they are over, sent by the official SDK over OTLP/HTTP.
 //
-// The packages are optional peers, loaded only where OTEL_EXPORTER_OTLP_ENDPOINT is set; where they are missing one line says so
-// and the program goes on without spans. The SDK reads the other OTEL_EXPORTER_OTLP_* keys, OTEL_RESOURCE_ATTRIBUTES and
-// OTEL_SERVICE_NAME itself.
+// The packages are optional peers, loaded only where OTEL_EXPORTER_OTLP_ENDPOINT is set; where they are missing one
+// line says so and the program goes on without spans. The SDK reads the other OTEL_EXPORTER_OTLP_* keys,
+// OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME itself.
 //
-// Invariant: nothing here fails or waits on behalf of an event. Spans wait in memory, 2,048 at most; what is over is dropped, as is
-// what the receiver does not take. What to record is for the caller to decide.
+// Invariant: nothing here fails or waits on behalf of an event. Spans wait in memory, 2,048 at most; what is over is
+// dropped, as is what the receiver does not take. What to record is for the caller to decide.
 import { hostname } from 'node:os';
 import type { Span as SdkSpan } from '@opentelemetry/api';
 import { Throttled, type Log } from '../process/log.ts';

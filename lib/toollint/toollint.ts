@@ -23,7 +23,9 @@ export { type TextSink, writeReport } from './document/report-writer.ts';
 export { scan } from './scan/scan.ts';
 export type { ScanOptions, ScanOutcome } from './scan/scan-options.ts';
 
-/** Judges a document: schema, then consistency and advice as asked. Throws ReportFailure only when it cannot be read. */
+/**
+ * Judges a document: schema, then consistency and advice as asked. Throws ReportFailure only when it cannot be read.
+ */
 export async function validate(source: ByteSource, options?: InspectOptions): Promise<Inspection> {
   return inspectReport(source, options);
 }

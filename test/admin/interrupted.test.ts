@@ -1,5 +1,5 @@
-// Replaying, dropping and erasing on real data, with the program and the consumers killed at random and run again: nothing twice,
-// nothing lost, on either warehouse.
+// Replaying, dropping and erasing on real data, with the program and the consumers killed at random and run again:
+// nothing twice, nothing lost, on either warehouse.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { PATIENT } from '../support/gateway.ts';
@@ -46,7 +46,10 @@ function describeInterruptions(name: string, openStore: () => Promise<WarehouseS
     });
     after(() => pipeline.stop());
 
-    /** Starts the command and kills it, or a consumer too, after a random time; `kills` times, then lets it run to its end. */
+    /**
+     * Starts the command and kills it, or a consumer too, after a random time; `kills` times, then lets it run to its
+     * end.
+     */
     async function interruptedThenRun(kills: number, ...args: readonly string[]): Promise<number | NodeJS.Signals> {
       for (let kill = 0; kill < kills; kill += 1) {
         const program = admin.start(...args);

@@ -1,4 +1,5 @@
-// ingest-admin on a Redis Cluster, behind Sentinel, and on the two queues of a dispatcher: the real program, servers and consumer.
+// ingest-admin on a Redis Cluster, behind Sentinel, and on the two queues of a dispatcher: the real program, servers
+// and consumer.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,5 @@
-// A copy of the product with one careless change, made for a test and gone with it: the product itself has no switch for it.
+// A copy of the product with one careless change, made for a test and gone with it: the product itself has no switch
+// for it.
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/scope.ts';

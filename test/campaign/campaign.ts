@@ -1,7 +1,8 @@
 // A campaign: rounds of faults under load, and the promise held against the warehouse.
 //
-// It goes in stretches, each on a queue and a warehouse that are new, so that memory and the time of the comparison have a
-// bound. A stretch begins with calm, ends when everything has landed, and is compared then. The first violation ends the campaign.
+// It goes in stretches, each on a queue and a warehouse that are new, so that memory and the time of the comparison
+// have a bound. A stretch begins with calm, ends when everything has landed, and is compared then. The first violation
+// ends the campaign.
 import { compare, type Violation } from './comparison.ts';
 import { report } from './findings.ts';
 import { History } from './history.ts';
@@ -36,7 +37,10 @@ export interface CampaignOptions {
   readonly calmEvents?: number;
   /** How long everything may take to land after the last round. */
   readonly settleTimeoutMs?: number | undefined;
-  /** Where the queue's clock stands, in seconds from the true time. By default every other stretch begins a day and an hour ago. */
+  /**
+   * Where the queue's clock stands, in seconds from the true time. By default every other stretch begins a day and an
+   * hour ago.
+   */
   readonly clockS?: number;
 }
 

@@ -1,4 +1,5 @@
-// The clock of the queue's servers, which the campaign sets: libfaketime reads how far it is off from a file, once a second.
+// The clock of the queue's servers, which the campaign sets: libfaketime reads how far it is off from a file, once a
+// second.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { clockFrom } from '../support/redis.ts';

@@ -1,5 +1,6 @@
-// The promise, held against what stands in the warehouse: each event that was answered 202 has one row, in the warehouse or in
-// quarantine, byte for byte; no event has two; no row is there without its event; and nothing that was answered was untrue.
+// The promise, held against what stands in the warehouse: each event that was answered 202 has one row, in the
+// warehouse or in quarantine, byte for byte; no event has two; no row is there without its event; and nothing that was
+// answered was untrue.
 import type { StoredEntry, StoredEvent, WarehouseStore } from '../support/warehouse-store.ts';
 import { bodyOf, idOf, numberOf } from './event.ts';
 import { keptVariants, lies, takenForAnother } from './honesty.ts';

@@ -36,7 +36,10 @@ export function judged(raw: RawAnswer, id: string, requestId: string): Judged {
   return { told, retryable: body?.['retryable'] === true, fault: faultOf(raw, body, id, requestId) };
 }
 
-/** The proposed answer of RFC 014 (openapi/events.rfc014.overlay.yaml): no acceptance, so the ledger has it as a refusal. */
+/**
+ * The proposed answer of RFC 014 (openapi/events.rfc014.overlay.yaml): no acceptance, so the ledger has it as a
+ * refusal.
+ */
 function shed({ status }: RawAnswer, body: Body, id: string): Judged {
   const told: Told = { status: 503, code: 'INGEST_SHED', duplicate: false, differs: false };
   const wanted = { id, status: 'shed', code: 'INGEST_SHED', retryable: true };

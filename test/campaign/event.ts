@@ -1,7 +1,7 @@
 // The campaign's events. An event is made of its number alone, so nobody has to remember a body to compare it.
 //
-// Most bodies are small, as real ones are; one in a hundred has 16 to 250 KiB. One id in twenty is as long as an id may be
-// and needs three bytes for each of its characters.
+// Most bodies are small, as real ones are; one in a hundred has 16 to 250 KiB. One id in twenty is as long as an id may
+// be and needs three bytes for each of its characters.
 import { Random } from './random.ts';
 
 const KIB = 1024;

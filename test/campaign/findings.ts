@@ -1,5 +1,5 @@
-// What a person needs to find the cause of a violation: the ids, what their producers were told, their entries in the queue, the
-// faults and process ends around, and the processes' logs in a folder that is kept.
+// What a person needs to find the cause of a violation: the ids, what their producers were told, their entries in the
+// queue, the faults and process ends around, and the processes' logs in a folder that is kept.
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

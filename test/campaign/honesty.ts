@@ -18,8 +18,8 @@ export function keptVariants(tries: readonly Try[]): ReadonlySet<number> {
 }
 
 /**
- * The tries of another producer that may have been taken although the owner's was too: Redis' clock was moved in between.
- * What the warehouse meets second goes to quarantine.
+ * The tries of another producer that may have been taken although the owner's was too: Redis' clock was moved in
+ * between. What the warehouse meets second goes to quarantine.
  */
 export function takenForAnother(tries: readonly Try[]): readonly Try[] {
   const owners = tries.filter((one) => one.producer === 'own' && mayHaveBeenTaken(one));

@@ -1,8 +1,10 @@
-// Producers: they send new events at an even rate, each one until it is accepted, as a producer should: again only where
-// the answer says `retryable: true` or where none came, with the same id, to the next gateway, after growing pauses.
+// Producers: they send new events at an even rate, each one until it is accepted, as a producer should: again only
+// where the answer says `retryable: true` or where none came, with the same id, to the next gateway, after growing
+// pauses.
 //
-// Some ids are sent on purpose once more when they are accepted: with the same body, with another one, by another producer; and some
-// go to both gateways at once. At most IN_FLIGHT_MAX events are under way: where nothing is accepted, the load waits.
+// Some ids are sent on purpose once more when they are accepted: with the same body, with another one, by another
+// producer; and some go to both gateways at once. At most IN_FLIGHT_MAX events are under way: where nothing is
+// accepted, the load waits.
 import { setTimeout as delay } from 'node:timers/promises';
 import { bodyOf, idOf } from './event.ts';
 import { judged, type Judged } from './documented-answer.ts';
@@ -18,7 +20,9 @@ const PAUSE_MAX_MS = 400;
 /** How long an event is tried for after the load has ended. */
 const LAST_TRIES_MS = 5_000;
 
-/** The shares of the events that are sent again although they are accepted, and of those that are sent twice at once. */
+/**
+ * The shares of the events that are sent again although they are accepted, and of those that are sent twice at once.
+ */
 const SAME_BODY = 0.05;
 const OTHER_BODY = 0.02;
 const OTHER_PRODUCER = 0.01;

@@ -10,7 +10,9 @@ const number = (name: string, fallback: number): number => {
 /** Rounds of faults; undefined: the short form, which runs with the suite. */
 export const ROUNDS = process.env['CAMPAIGN_ROUNDS'] === undefined ? undefined : number('CAMPAIGN_ROUNDS', 0);
 
-/** The same seed gives the same order of faults and the same events. What the machine does in between is not repeated. */
+/**
+ * The same seed gives the same order of faults and the same events. What the machine does in between is not repeated.
+ */
 export const SEED = number('CAMPAIGN_SEED', Math.trunc(Math.random() * 2 ** 31));
 
 /** A dispatcher and a second queue stand behind the gateways. */

@@ -1,6 +1,6 @@
-// A folder whose disk can be full. As root it is a file system of its own in memory, which is made as small as what it holds: every
-// write then fails with ENOSPC. Without that right, the processes that write get a limit on a file's size (prlimit), and fail with
-// EFBIG where a file grows; that needs no right over one's own processes.
+// A folder whose disk can be full. As root it is a file system of its own in memory, which is made as small as what it
+// holds: every write then fails with ENOSPC. Without that right, the processes that write get a limit on a file's size
+// (prlimit), and fail with EFBIG where a file grows; that needs no right over one's own processes.
 import { execFileSync } from 'node:child_process';
 import { chmodSync, statfsSync } from 'node:fs';
 import { atEnd, temporaryFolder } from '../support/scope.ts';

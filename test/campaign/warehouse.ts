@@ -101,7 +101,10 @@ async function postgres(volume: Volume): Promise<CampaignWarehouse> {
 const LOCK_WAIT = "SET lock_timeout = '5s'";
 const LOCK_NOT_AVAILABLE = '55P03';
 
-/** `start` starts the server where it has ended: one that ran out of disk space recovers, or ends, some time after there is room again. */
+/**
+ * `start` starts the server where it has ended: one that ran out of disk space recovers, or ends, some time after there
+ * is room again.
+ */
 async function postgresLock(uri: string, start: () => Promise<void>): Promise<() => Promise<void>> {
   for (let tries = 0; ; tries += 1) {
     const client = new pg.Client({ connectionString: uri, connectionTimeoutMillis: 2_000 });

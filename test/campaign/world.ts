@@ -1,5 +1,5 @@
-// All that one stretch of a campaign runs on: queue, warehouse, two gateways, three consumers, and the producers' load. With
-// CAMPAIGN_DISPATCHER=1 a dispatcher stands before the queue and a second one, which nothing is done to.
+// All that one stretch of a campaign runs on: queue, warehouse, two gateways, three consumers, and the producers' load.
+// With CAMPAIGN_DISPATCHER=1 a dispatcher stands before the queue and a second one, which nothing is done to.
 //
 // The programs are real processes, started by their launchers, with the configuration that an operator would give them.
 import { join } from 'node:path';

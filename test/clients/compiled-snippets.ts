@@ -1,5 +1,5 @@
-// The README's snippets in Go and Java, as they stand there: `make snippets`. They are no part of the suite, because installing a Go
-// and a JDK takes longer than the rest of it.
+// The README's snippets in Go and Java, as they stand there: `make snippets`. They are no part of the suite, because
+// installing a Go and a JDK takes longer than the rest of it.
 import { before, describe, it } from 'node:test';
 import { ensureCommand, SnippetRunner } from '../support/snippets.ts';
 

@@ -131,7 +131,8 @@ describe('the intake', () => {
     assert.equal(await intake.reserve(), 1);
   });
 
-  // A reservation that was larger than what the read brought gives its room back, or reader and taker wait for each other.
+  // A reservation that was larger than what the read brought gives its room back, or reader and taker wait for each
+  // other.
   it('goes on reading when large bodies are followed by small ones', async () => {
     const intake = new Intake({ wanted: 2_000, readMax: 500, readFirst: 500 });
     intake.add(entries(500, 9_000), await intake.reserve());

@@ -1,4 +1,5 @@
-// The API file by itself: it is a good OpenAPI document, its examples are what it says, and its event is the code's event.
+// The API file by itself: it is a good OpenAPI document, its examples are what it says, and its event is the code's
+// event.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { readFileSync } from 'node:fs';

@@ -1,4 +1,5 @@
-// The overlay of RFC 014: a good overlay, which makes a good API file of the one there is, and changes the 202 of POST /events alone.
+// The overlay of RFC 014: a good overlay, which makes a good API file of the one there is, and changes the 202 of POST
+// /events alone.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

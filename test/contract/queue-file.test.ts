@@ -1,5 +1,5 @@
-// openapi/queue.asyncapi.yaml says all that another consumer group needs: one is written here from that file alone, with a plain Redis
-// client, and lands every event elsewhere.
+// openapi/queue.asyncapi.yaml says all that another consumer group needs: one is written here from that file alone,
+// with a plain Redis client, and lands every event elsewhere.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';

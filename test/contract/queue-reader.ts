@@ -8,7 +8,10 @@ import { eventually } from '../support/scope.ts';
 export interface QueueUnderTest {
   /** A new member's reader, connected. */
   open(): Promise<QueueReader>;
-  /** Puts one entry on the queue, past the gateway, and gives its name. `acceptedAtMs` only where the queue lets it be chosen. */
+  /**
+   * Puts one entry on the queue, past the gateway, and gives its name. `acceptedAtMs` only where the queue lets it be
+   * chosen.
+   */
   put(members: Readonly<Record<string, string>>, acceptedAtMs?: number): Promise<string>;
   /** Deletes one entry by hand. */
   drop(entry: string): Promise<void>;

@@ -1,7 +1,8 @@
-// The Containerfile: built by buildah on a base image that is made here from this machine's node and npm, and run as its own user.
+// The Containerfile: built by buildah on a base image that is made here from this machine's node and npm, and run as
+// its own user.
 //
-// Isolation is chroot, so this runs without namespaces of its own (in another container, too). It shows that the image holds all that it
-// needs and that its user can write nothing in it; it does not show a read-only mount.
+// Isolation is chroot, so this runs without namespaces of its own (in another container, too). It shows that the image
+// holds all that it needs and that its user can write nothing in it; it does not show a read-only mount.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import {

@@ -1,5 +1,5 @@
-// The objects of deploy/kubernetes, held against the Kubernetes API: the package kubernetes-models carries the API's OpenAPI schemas,
-// as compiled validators (for values) and as types (which refuse members that the API does not know).
+// The objects of deploy/kubernetes, held against the Kubernetes API: the package kubernetes-models carries the API's
+// OpenAPI schemas, as compiled validators (for values) and as types (which refuse members that the API does not know).
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { rmSync, writeFileSync } from 'node:fs';

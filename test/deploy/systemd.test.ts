@@ -13,7 +13,10 @@ const analyze = tool('systemd-analyze', 'systemd');
 /** Template units, and one that runs alone. */
 const UNITS = ['ingest-gateway@', 'ingest-consumer@', 'ingest-dispatcher'];
 
-/** The unit in a folder of its own, its program in place of the installed one (`verify` looks whether it can be started). */
+/**
+ * The unit in a folder of its own, its program in place of the installed one (`verify` looks whether it can be
+ * started).
+ */
 function unit(name: string): string {
   const folder = join(temporaryFolder(), 'units');
   mkdirSync(folder);

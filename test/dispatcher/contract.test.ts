@@ -1,4 +1,5 @@
-// Both contracts of a queue over the dispatcher: a gateway's side through real sockets and servers, a consumer's side of both queues.
+// Both contracts of a queue over the dispatcher: a gateway's side through real sockets and servers, a consumer's side
+// of both queues.
 import assert from 'node:assert/strict';
 import { openReader } from '../../bin/queue-adapter.ts';
 import { Dispatcher, QUEUES, Traffic, type DispatchedOutcome } from '../../lib/dispatcher/dispatcher.ts';

@@ -1,5 +1,6 @@
 // CloudEvents 1.0 over HTTP as its users send it: the official SDK, the cases of the binding's conformance suite
-// (cloudevents/conformance, http-protocol-binding.feature) and of its text (HTTP protocol binding 1.0.2), by either reader.
+// (cloudevents/conformance, http-protocol-binding.feature) and of its text (HTTP protocol binding 1.0.2), by either
+// reader.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { CloudEvent, emitterFor, HTTP, Mode, type Message } from 'cloudevents';

@@ -1,4 +1,5 @@
-// Bodies that stand compressed on the queue, on the whole way of an event: look-up, landing, quarantine, and the operator's changes.
+// Bodies that stand compressed on the queue, on the whole way of an event: look-up, landing, quarantine, and the
+// operator's changes.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { webhookEvents } from '../../bench/load/webhooks.ts';

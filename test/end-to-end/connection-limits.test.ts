@@ -28,7 +28,10 @@ function residentMb(gateway: TestGateway): number {
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${gateway.child.pid}/status`, 'utf8'))?.[1]) / 1024;
 }
 
-/** Posts 50 events a second for `seconds`; gives the answers' statuses, and how long 99 of 100 took at most, in milliseconds. */
+/**
+ * Posts 50 events a second for `seconds`; gives the answers' statuses, and how long 99 of 100 took at most, in
+ * milliseconds.
+ */
 async function posting(
   gateway: TestGateway,
   name: string,
@@ -80,7 +83,10 @@ const FLOODS: Readonly<Record<string, Readonly<Record<string, Flood>>>> = {
 for (const [kind, floods] of Object.entries(FLOODS)) {
   describe(`one client that floods up to 100 connections with ${kind}`, () => {
     let gateway: TestGateway;
-    /** Resident memory of the gateway once its heap has the size that it works with (under load it grows from 120 to 260 MB). */
+    /**
+     * Resident memory of the gateway once its heap has the size that it works with (under load it grows from 120 to 260
+     * MB).
+     */
     let warmMb = 0;
     before(async () => {
       gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_IN_FLIGHT_MAX: '100000' });

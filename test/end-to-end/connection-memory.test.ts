@@ -1,5 +1,5 @@
-// Connections that bring a client certificate leave nothing behind: some versions of node have kept native memory of each,
-// which no heap limit bounds.
+// Connections that bring a client certificate leave nothing behind: some versions of node have kept native memory of
+// each, which no heap limit bounds.
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

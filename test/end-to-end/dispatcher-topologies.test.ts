@@ -1,4 +1,5 @@
-// A dispatcher whose queues are past one Redis each: one behind Sentinel, the other on a Redis Cluster with a user and a password.
+// A dispatcher whose queues are past one Redis each: one behind Sentinel, the other on a Redis Cluster with a user and
+// a password.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { partitionOf } from '../../lib/ingest/partition.ts';
@@ -12,7 +13,10 @@ import { freePort, type TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 
-/** Odd: the hashes of one queue's ids are all even, or all odd, and would leave half of an even number of partitions empty. */
+/**
+ * Odd: the hashes of one queue's ids are all even, or all odd, and would leave half of an even number of partitions
+ * empty.
+ */
 const PARTITIONS = 3;
 const EVENTS = 60;
 const stream = (partition: number): string => `ingest-${partition}`;

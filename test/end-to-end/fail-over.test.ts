@@ -1,4 +1,5 @@
-// A real master and replica behind one address that moves from one to the other, while the demoted server still answers.
+// A real master and replica behind one address that moves from one to the other, while the demoted server still
+// answers.
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { event } from '../support/gateway.ts';

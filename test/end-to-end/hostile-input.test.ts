@@ -1,5 +1,5 @@
-// What no well-behaved client sends: each gets an answer of the catalogue or a closed connection in time, and the process
-// goes on as if nothing had been.
+// What no well-behaved client sends: each gets an answer of the catalogue or a closed connection in time, and the
+// process goes on as if nothing had been.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { before, describe, it } from 'node:test';

@@ -1,5 +1,5 @@
-// What an operator sees of a gateway: process endpoints of their own, the log's formats, what was refused, how it stops,
-// two processes on one port, and what --check=connect finds.
+// What an operator sees of a gateway: process endpoints of their own, the log's formats, what was refused, how it
+// stops, two processes on one port, and what --check=connect finds.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// The queue goes away in every way it can, under load, and comes back: answers stay in time and true, readiness follows,
-// the process stays.
+// The queue goes away in every way it can, under load, and comes back: answers stay in time and true, readiness
+// follows, the process stays.
 import assert from 'node:assert/strict';
 import { before, describe, it, type TestContext } from 'node:test';
 import { event, TestGateway } from '../support/gateway.ts';

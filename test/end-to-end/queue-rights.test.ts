@@ -1,4 +1,5 @@
-// Redis users with few rights: the README's rules are enough, each one is needed, and a program that lacks one says so at its start.
+// Redis users with few rights: the README's rules are enough, each one is needed, and a program that lacks one says so
+// at its start.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { event } from '../support/gateway.ts';
@@ -59,7 +60,8 @@ describe('under the rules of the README', () => {
       const log = createLog('test', 'error');
       log.level = 'silent';
       const name = `ingest-${program}`;
-      // What is no part of the events' way: the connection's own commands, and INFO, whose absence is a durability fault.
+      // What is no part of the events' way: the connection's own commands, and INFO, whose absence is a durability
+      // fault.
       const rights = rule(name).filter((word) => word.startsWith('+') && !/^\+(client|select|info)/.test(word));
       assert.ok(rights.length > 15);
       for (const right of rights) {

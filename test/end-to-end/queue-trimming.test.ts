@@ -31,7 +31,9 @@ async function append(redis: TestRedis, ageHours: number, count: number, bodyByt
   return (await redis.command('EVAL', script, '1', 'ingest', ...args)) as string[];
 }
 
-/** Delivers everything that is unread to a member of the group, which is made where it is missing, and acknowledges it. */
+/**
+ * Delivers everything that is unread to a member of the group, which is made where it is missing, and acknowledges it.
+ */
 async function land(redis: TestRedis, { acknowledge = true } = {}): Promise<void> {
   await redis.command('XGROUP', 'CREATE', 'ingest', GROUP, '0', 'MKSTREAM').catch(() => undefined);
   const script = `local read = redis.call('XREADGROUP', 'GROUP', ARGV[1], 'hand', 'COUNT', 1000000, 'STREAMS', KEYS[1], '>')

@@ -1,4 +1,5 @@
-// Queues past one Redis over TLS, with a password or users of few rights, and what a program says at its start where that is wrong.
+// Queues past one Redis over TLS, with a password or users of few rights, and what a program says at its start where
+// that is wrong.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { freePort } from '../../lib/process/free-port.ts';

@@ -1,5 +1,5 @@
-// Gateway and consumer on a real master that real sentinels watch, with an acknowledgement of one replica. How soon they are back
-// after a fail-over, and many of them, are the matter of `make fail-over`.
+// Gateway and consumer on a real master that real sentinels watch, with an acknowledgement of one replica. How soon
+// they are back after a fail-over, and many of them, are the matter of `make fail-over`.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { queueAddress } from '../../lib/process/queue-uri.ts';

@@ -1,4 +1,5 @@
-// Two gateways on one port (SO_REUSEPORT), each with process endpoints of its own: what they share, and what each has for itself.
+// Two gateways on one port (SO_REUSEPORT), each with process endpoints of its own: what they share, and what each has
+// for itself.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { before, describe, it } from 'node:test';
@@ -10,7 +11,9 @@ import { Scrape } from '../support/scrape.ts';
 import { assertAlive } from '../support/verdicts.ts';
 import { askRaw, postText } from '../support/wire.ts';
 
-/** The kernel chooses a process for each connection by a hash: that one gets none of so many happens once in 10 ^ 12. */
+/**
+ * The kernel chooses a process for each connection by a hash: that one gets none of so many happens once in 10 ^ 12.
+ */
 const CONNECTIONS = 40;
 
 let redis: TestRedis;

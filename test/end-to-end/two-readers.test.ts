@@ -1,4 +1,5 @@
-// Plain requests are read straight off the connection, all others by node:http. Nobody outside can tell which one it was.
+// Plain requests are read straight off the connection, all others by node:http. Nobody outside can tell which one it
+// was.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { event, PATIENT, TestGateway, type RawConnection } from '../support/gateway.ts';

@@ -1,6 +1,6 @@
-// The long form of a fail-over: a master is killed at random, again and again, under load, behind Sentinel and in a Redis Cluster. At the
-// end every event that was answered 202 must have its row. It runs with an acknowledgement of one replica, which is held to that, and
-// without, where what is lost is only told.
+// The long form of a fail-over: a master is killed at random, again and again, under load, behind Sentinel and in a
+// Redis Cluster. At the end every event that was answered 202 must have its row. It runs with an acknowledgement of one
+// replica, which is held to that, and without, where what is lost is only told.
 //
 // `make fail-over`; FAIL_OVER_ROUNDS, FAIL_OVER_PER_SECOND, FAIL_OVER_REPLICAS and FAIL_OVER_ON bound and choose it.
 import assert from 'node:assert/strict';

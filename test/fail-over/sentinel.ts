@@ -1,8 +1,9 @@
-// How soon after a promotion events are accepted and land again, behind real sentinels and under load: the master killed, and handed
-// over as planned, in turns.
+// How soon after a promotion events are accepted and land again, behind real sentinels and under load: the master
+// killed, and handed over as planned, in turns.
 //
-// Accepted means by the new master: after a planned fail-over the old one takes events until it is told. With an acknowledgement of
-// one replica an event waits for the replica that is left too, which Sentinel sends to the new master in its own time; so that is told apart.
+// Accepted means by the new master: after a planned fail-over the old one takes events until it is told. With an
+// acknowledgement of one replica an event waits for the replica that is left too, which Sentinel sends to the new
+// master in its own time; so that is told apart.
 import assert from 'node:assert/strict';
 import { before, describe, it, type TestContext } from 'node:test';
 import { event, PATIENT } from '../support/gateway.ts';

@@ -12,7 +12,10 @@ const DOCUMENTED = new Set(
 const END = 'HTTP/1.1 200 OK\r\nend: here\r\n\r\n';
 const STATUSES = new Set(RESPONSES.map(({ status }) => status));
 
-/** What is wrong with the answers, in words; undefined where nothing is. `received`: all that came until the connection closed. */
+/**
+ * What is wrong with the answers, in words; undefined where nothing is. `received`: all that came until the connection
+ * closed.
+ */
 export function faultIn(received: string, reading: NodeReading): string | undefined {
   const isToHead = (place: number): boolean => reading.requests[place]?.method === 'HEAD';
   let replies: WireReply[];

@@ -1,6 +1,7 @@
-// Mutated requests against a running gateway: it does not die, every answer is documented, and no request begins or ends
-// elsewhere than node:http reads it. Among the other tests it runs 1,500, always the same. `make fuzz` runs a million others;
-// FUZZ_REQUESTS bounds it, FUZZ_SEED repeats it, and FUZZ_FROM goes on at a case that an earlier run has named.
+// Mutated requests against a running gateway: it does not die, every answer is documented, and no request begins or
+// ends elsewhere than node:http reads it. Among the other tests it runs 1,500, always the same. `make fuzz` runs a
+// million others; FUZZ_REQUESTS bounds it, FUZZ_SEED repeats it, and FUZZ_FROM goes on at a case that an earlier run
+// has named.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { it } from 'node:test';

@@ -1,5 +1,5 @@
-// The gateway in this process, on a queue in memory that says what the test chooses: what each outcome becomes, and that an
-// answer waits for it. The same on real Redis is in test/end-to-end.
+// The gateway in this process, on a queue in memory that says what the test chooses: what each outcome becomes, and
+// that an answer waits for it. The same on real Redis is in test/end-to-end.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { readGatewayConfig } from '../../lib/gateway/config.ts';

@@ -23,7 +23,10 @@ const BODY_BYTES_MAX = 64;
 
 const ignored = (): void => undefined;
 
-/** Says what it was asked; one in three answers comes a moment later, so that later requests are ready to be answered first. */
+/**
+ * Says what it was asked; one in three answers comes a moment later, so that later requests are ready to be answered
+ * first.
+ */
 function echo(request: HttpRequest): void {
   const answer = (status: number, text: string): void => {
     const body = `${request.method} ${request.target} ${text}`;

@@ -1,4 +1,5 @@
-// Which certificates are trusted while their connections are open: chains, time, revocation, and what a handshake vouches for.
+// Which certificates are trusted while their connections are open: chains, time, revocation, and what a handshake
+// vouches for.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';

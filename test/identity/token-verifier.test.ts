@@ -1,4 +1,5 @@
-// What a bearer token says of the producer on its connection; the table of forged ones is in test/end-to-end/identity-token.test.ts.
+// What a bearer token says of the producer on its connection; the table of forged ones is in
+// test/end-to-end/identity-token.test.ts.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';

@@ -42,7 +42,10 @@ export class Installation {
     return join(this.folder, 'node_modules', this.name);
   }
 
-  /** Installs more packages beside it. In the folder itself: `--prefix` would also leave out npm's own configuration file. */
+  /**
+   * Installs more packages beside it. In the folder itself: `--prefix` would also leave out npm's own configuration
+   * file.
+   */
   add(...packages: readonly string[]): void {
     execFileSync('npm', ['install', ...NPM, ...packages], {
       cwd: this.folder,

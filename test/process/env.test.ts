@@ -1,4 +1,5 @@
-// Reading an environment: all problems at once, each with key, value and what was expected, and no secret in any of them.
+// Reading an environment: all problems at once, each with key, value and what was expected, and no secret in any of
+// them.
 import assert from 'node:assert/strict';
 import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -270,7 +270,8 @@ describe('the id index', () => {
       }
       const starts = await slices(stream, own);
       first ??= starts.at(-1);
-      // Three that are within retention, the one that began before it, and what came since the last look of the trimmer.
+      // Three that are within retention, the one that began before it, and what came since the last look of the
+      // trimmer.
       assert.ok(starts.length <= 4 + 3, starts.join());
       for (let at = 1; at < starts.length; at += 1)
         assert.ok(Number(starts[at - 1]) - Number(starts[at]) >= retentionMs / 3, starts.join());

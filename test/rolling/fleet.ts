@@ -1,5 +1,6 @@
-// Two gateways on one queue that are restarted one after the other, by the procedure of deploy/RUNBOOK.md ("Rolling restart"), and what
-// must hold meanwhile: no request of a producer that never tries again fails, and every accepted event is on the queue.
+// Two gateways on one queue that are restarted one after the other, by the procedure of deploy/RUNBOOK.md ("Rolling
+// restart"), and what must hold meanwhile: no request of a producer that never tries again fails, and every accepted
+// event is on the queue.
 import assert from 'node:assert/strict';
 import { GATEWAY, PATIENT, TestClient, TestProcess } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
@@ -9,7 +10,10 @@ import { PacedLoad } from './paced-load.ts';
 
 /** The suite's short form shares its machine with other tests; make rolling-restart sends 1,000 a second. */
 const PER_SECOND = Number(process.env['ROLLING_PER_SECOND'] ?? 200);
-/** The share of the rate that must have been held; the short form runs beside other tests, where no rate can be promised. */
+/**
+ * The share of the rate that must have been held; the short form runs beside other tests, where no rate can be
+ * promised.
+ */
 const HELD_RATE = Number(process.env['ROLLING_HELD_RATE'] ?? 0);
 const SHOWN_MAX = 10;
 /** Events between two restarts: each gateway takes load in its turn. */
@@ -58,7 +62,9 @@ export class Fleet {
     return fleet;
   }
 
-  /** Restarts each gateway `times` times under load through `port`; `settled` ends when the next one may be restarted. */
+  /**
+   * Restarts each gateway `times` times under load through `port`; `settled` ends when the next one may be restarted.
+   */
   async restartUnderLoad(
     port: number,
     times: number,

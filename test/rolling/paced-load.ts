@@ -1,4 +1,5 @@
-// A producer that sends at an even rate, whatever the answers take, on connections that it keeps, and that never tries again.
+// A producer that sends at an even rate, whatever the answers take, on connections that it keeps, and that never tries
+// again.
 import { event, type TestClient } from '../support/gateway.ts';
 
 const TICK_MS = 5;

@@ -1,8 +1,10 @@
-// Memory over time: a gateway and a consumer under an even load, with connections that come and go, and with requests that
-// are refused or repeated among the events. `make soak` runs it; SOAK_SECONDS (900) and SOAK_RATE (2,500 a second) bound it.
+// Memory over time: a gateway and a consumer under an even load, with connections that come and go, and with requests
+// that are refused or repeated among the events. `make soak` runs it; SOAK_SECONDS (900) and SOAK_RATE (2,500 a second)
+// bound it.
 //
 // It holds that neither process keeps growing: the memory of the last third is at most 1.10 times that of the middle
-// third. It also holds that every accepted event has landed. It does not measure speed: what could not be offered is told.
+// third. It also holds that every accepted event has landed. It does not measure speed: what could not be offered is
+// told.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { it } from 'node:test';

@@ -75,7 +75,9 @@ export interface DocumentedHeader {
   readonly isInteger: boolean;
 }
 
-/** One response of the file. `scope` is a method and path, or the name of an extension (with its path, if it has one). */
+/**
+ * One response of the file. `scope` is a method and path, or the name of an extension (with its path, if it has one).
+ */
 export interface DocumentedResponse {
   readonly scope: string;
   readonly status: number;

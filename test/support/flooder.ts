@@ -1,5 +1,5 @@
-// A client that sends much on many connections at once, and reads all that is answered, or nothing. It lives in a worker thread, so
-// that what another client measures meanwhile is not how busy this one is.
+// A client that sends much on many connections at once, and reads all that is answered, or nothing. It lives in a
+// worker thread, so that what another client measures meanwhile is not how busy this one is.
 import { connect, type ConnectionOptions } from 'node:tls';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { atEnd } from './scope.ts';

@@ -9,12 +9,15 @@ import { atEnd, eventually, exited, start, temporaryFolder, type Child, type Sta
 export const GATEWAY = new URL('../../bin/ingest-gateway', import.meta.url).pathname;
 
 /**
- * For tests of what becomes of events, and not of how soon: on a busy machine the default time-out is a timed assertion, and
- * turns answers into 503.
+ * For tests of what becomes of events, and not of how soon: on a busy machine the default time-out is a timed
+ * assertion, and turns answers into 503.
  */
 export const PATIENT = { INGEST_ENQUEUE_TIMEOUT_MS: '5000' } as const;
 
-/** Test files that are to run against node:http alone set it before they load the others: see end-to-end/node-reader.test.ts. */
+/**
+ * Test files that are to run against node:http alone set it before they load the others: see
+ * end-to-end/node-reader.test.ts.
+ */
 const READER =
   process.env['TEST_HTTP_READER'] === undefined ? {} : { INGEST_HTTP_READER: process.env['TEST_HTTP_READER'] };
 

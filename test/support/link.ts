@@ -1,5 +1,5 @@
-// A TCP link in front of a server, that a test can cut and mend, slow down, and lead to another server: to the program under
-// test it is one address all the time.
+// A TCP link in front of a server, that a test can cut and mend, slow down, and lead to another server: to the program
+// under test it is one address all the time.
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type NetConnectOpts, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -1,5 +1,5 @@
-// Producers that behave as they should under load: each event is sent again, with the same id, while it is answered 503 or not at
-// all. What they were told is the measure of what must be in the warehouse.
+// Producers that behave as they should under load: each event is sent again, with the same id, while it is answered 503
+// or not at all. What they were told is the measure of what must be in the warehouse.
 import { event } from './gateway.ts';
 import type { Pipeline } from './pipeline.ts';
 import { eventually } from './scope.ts';
@@ -39,7 +39,10 @@ export class ProducerLoad {
     return this;
   }
 
-  /** Asserts that each accepted id, of a time that `promised` holds for, has one row, that no id has two, that nothing was quarantined, and that no other row is there; and what was answered. */
+  /**
+   * Asserts that each accepted id, of a time that `promised` holds for, has one row, that no id has two, that nothing
+   * was quarantined, and that no other row is there; and what was answered.
+   */
   async assertLanded(store: WarehouseStore, promised = (_acceptedMs: number): boolean => true): Promise<void> {
     const ids = await this.landed(store, promised);
     assert.equal(new Set(ids).size, ids.length, 'an id has two rows');

@@ -7,7 +7,10 @@ import { eventually } from './scope.ts';
 import type { Pki } from './pki.ts';
 
 const MASTERS = 3;
-/** The first slots of the masters: those of the streams ingest-2, ingest-3 and ingest-0, so that `reshard` moves a stream at once. */
+/**
+ * The first slots of the masters: those of the streams ingest-2, ingest-3 and ingest-0, so that `reshard` moves a
+ * stream at once.
+ */
 const FIRST_SLOTS = [0, 4_890, 9_081, 16_384];
 const NODE_TIMEOUT_MS = 1_000;
 

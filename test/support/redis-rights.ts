@@ -3,7 +3,9 @@ import { readFileSync } from 'node:fs';
 
 const README = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
 
-/** The README's rule for a program, as the arguments of ACL SETUSER without the user's name; the password is `secret`. */
+/**
+ * The README's rule for a program, as the arguments of ACL SETUSER without the user's name; the password is `secret`.
+ */
 export function rule(program: string): string[] {
   const line = new RegExp(`ACL SETUSER ${program} (.*)`).exec(README)?.[1] ?? '';
   return line.replace('>PASSWORD', '>secret').split(' ');

@@ -13,7 +13,9 @@ const SENTINELS = 3;
 export interface SentinelOptions {
   /** How many replicas the master has; 2 by default. */
   readonly replicas?: number;
-  /** With it the ports of `uri` take TLS, and servers and sentinels reach each other by it; each has a plain port too. */
+  /**
+   * With it the ports of `uri` take TLS, and servers and sentinels reach each other by it; each has a plain port too.
+   */
   readonly pki?: Pki;
   /** The password of the default user of servers and sentinels. */
   readonly password?: string;

@@ -1,7 +1,10 @@
 // A TLS port beside the plain one, for servers and sentinels of a test.
 import type { Pki } from './pki.ts';
 
-/** For the command line, beside `--tls-port`: certificates of `pki`. None is asked of clients; nodes of a cluster show theirs to each other. */
+/**
+ * For the command line, beside `--tls-port`: certificates of `pki`. None is asked of clients; nodes of a cluster show
+ * theirs to each other.
+ */
 export async function tlsArguments(pki: Pki): Promise<readonly string[]> {
   const { cert, key } = await pki.producer('redis');
   return [

@@ -12,7 +12,9 @@ export const SERVER = execFileSync(new URL('../../bin/ensure-redis', import.meta
   encoding: 'utf8',
 }).trim();
 
-/** The environment in which a process takes its time from a file (libfaketime), and reads that anew for each question. */
+/**
+ * The environment in which a process takes its time from a file (libfaketime), and reads that anew for each question.
+ */
 export function clockFrom(file: string): Readonly<Record<string, string>> {
   execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['faketime', 'faketime']);
   const library = readdirSync('/usr/lib')

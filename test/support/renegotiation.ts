@@ -19,7 +19,10 @@ export interface Renegotiation {
   readonly received: string;
 }
 
-/** Connects as `first`, renegotiates as `second` where one is given, then sends `request`, which must ask for the connection's end. */
+/**
+ * Connects as `first`, renegotiates as `second` where one is given, then sends `request`, which must ask for the
+ * connection's end.
+ */
 export async function renegotiate(
   pki: Pki,
   port: number,

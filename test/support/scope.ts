@@ -75,7 +75,9 @@ export function exited(child: Child): Promise<{ readonly code: number | null; re
   });
 }
 
-/** Waits until `condition` gives something truthy, and gives that. Fails after `deadlineMs`, saying what was awaited. */
+/**
+ * Waits until `condition` gives something truthy, and gives that. Fails after `deadlineMs`, saying what was awaited.
+ */
 export async function eventually<T>(
   what: string,
   condition: () => T | Promise<T>,

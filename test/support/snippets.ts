@@ -54,7 +54,9 @@ export class SnippetRunner {
     return new SnippetRunner(gateway, redis, folder);
   }
 
-  /** Writes the snippet to a file, with the gateway's real address, runs it, and holds that the queue has what it sent. */
+  /**
+   * Writes the snippet to a file, with the gateway's real address, runs it, and holds that the queue has what it sent.
+   */
   async sends(language: string, file: string, command: string, args: readonly string[]): Promise<void> {
     const text = snippet(language).replaceAll(ADDRESS, `https://127.0.0.1:${this.#gateway.port}`);
     writeFileSync(join(this.folder, file), text);

@@ -1,11 +1,13 @@
-// Connections of clients that want nothing but to be there: each is opened anew as it is closed. They live in a worker thread, so
-// that the test's own clients are not slower than they are.
+// Connections of clients that want nothing but to be there: each is opened anew as it is closed. They live in a worker
+// thread, so that the test's own clients are not slower than they are.
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
 import { atEnd } from './scope.ts';
 
-/** `silent`: no byte is sent; `stalled`: the beginning of a ClientHello; `nameless`: a handshake without a certificate. */
+/**
+ * `silent`: no byte is sent; `stalled`: the beginning of a ClientHello; `nameless`: a handshake without a certificate.
+ */
 export type StrangerKind = 'silent' | 'stalled' | 'nameless';
 
 interface Strangers {

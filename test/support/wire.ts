@@ -22,8 +22,8 @@ export interface WireReply {
 }
 
 /**
- * The answers in what has been received so far, whole ones only; 100 (Continue) among them. `isToHead` says of an answer, by its
- * place (those with status 100 not counted), that it is to a HEAD: it has a length and no body.
+ * The answers in what has been received so far, whole ones only; 100 (Continue) among them. `isToHead` says of an
+ * answer, by its place (those with status 100 not counted), that it is to a HEAD: it has a length and no body.
  */
 export function repliesIn(received: string, isToHead: (place: number) => boolean = () => false): WireReply[] {
   const replies: WireReply[] = [];

@@ -1,12 +1,13 @@
 // The plain requests of one connection that are owed an answer, in order, and what of the answers may leave next.
 //
-// Invariants: answers leave in the order of the requests, and none after one that closes the connection. It knows no socket.
+// Invariants: answers leave in the order of the requests, and none after one that closes the connection. It knows no
+// socket.
 import { BYTES_OWED_MAX, expectedAnswerBytes, PIECE_CHARACTERS, REQUESTS_OWED_MAX } from '../limits.ts';
 import { bytesOf } from '../respond.ts';
 
 /**
- * A request in the queue. `answer` is the whole response, as soon as there is one; where its body is given as bytes, it is
- * the head, and `answerBody` follows.
+ * A request in the queue. `answer` is the whole response, as soon as there is one; where its body is given as bytes, it
+ * is the head, and `answerBody` follows.
  */
 export interface Owed {
   readonly method: string;
@@ -16,7 +17,10 @@ export interface Owed {
   readonly closes: boolean;
 }
 
-/** What is to be written next: one answer or several, and the body of the last where that is bytes. `closes`: and then the end. */
+/**
+ * What is to be written next: one answer or several, and the body of the last where that is bytes. `closes`: and then
+ * the end.
+ */
 export interface AnswerBatch {
   readonly text: string;
   readonly encoding: 'latin1' | 'utf8';
@@ -90,7 +94,8 @@ export class AnswerQueue<T extends Owed> {
       this.#requests.splice(0, ready);
       this.#bytes -= text.length + bytesOf(body);
     }
-    // Fact: the socket writes a latin1 string as it is, and measures and encodes a utf8 one. Nearly all answers are ASCII.
+    // Fact: the socket writes a latin1 string as it is, and measures and encodes a utf8 one. Nearly all answers are
+    // ASCII.
     return { text, encoding: isAscii ? 'latin1' : 'utf8', body, closes };
   }
 }

@@ -1,10 +1,10 @@
 // Reads the head of a plain request, and knows which ones are plain.
 //
-// Plain is a small part of what HTTP/1.1 allows: GET or POST, an origin-form target, CRLF line ends, field names that are
-// tokens directly before their colon, values of visible ASCII, space and tab, one Host, a body of an announced length or none, and
-// none of the fields below in a form that means something to the connection. Everything else, wrong or only unusual, is
-// not judged here: `not plain` says that a whole HTTP parser has to look at it. So whatever is read here every strict
-// parser reads in the same way (RFC 9112, sections 2 to 6 and 11), and there is nothing to smuggle.
+// Plain is a small part of what HTTP/1.1 allows: GET or POST, an origin-form target, CRLF line ends, field names that
+// are tokens directly before their colon, values of visible ASCII, space and tab, one Host, a body of an announced
+// length or none, and none of the fields below in a form that means something to the connection. Everything else, wrong
+// or only unusual, is not judged here: `not plain` says that a whole HTTP parser has to look at it. So whatever is read
+// here every strict parser reads in the same way (RFC 9112, sections 2 to 6 and 11), and there is nothing to smuggle.
 import type { HeaderField } from '../request.ts';
 
 /** The longest head that is looked at, in bytes. A bearer token of some kilobytes fits. */
@@ -58,8 +58,8 @@ const VERSION = ' HTTP/1.1\r\n';
 const HOST = /^[A-Za-z0-9.-]+(?::\d{1,5})?$/;
 const DIGITS = /^\d{1,15}$/;
 
-// Fact: a head that comes in one-byte records was scanned from its beginning for each of them (ten heads of 7.3 KB: 2.8 s).
-// Choice: the scan keeps its position.
+// Fact: a head that comes in one-byte records was scanned from its beginning for each of them (ten heads of 7.3 KB: 2.8
+// s). Choice: the scan keeps its position.
 /** Reads one head after the other, each from a text that may grow from call to call. */
 export class HeadReader {
   /** Undefined before the end of the request line. */
@@ -70,8 +70,8 @@ export class HeadReader {
   #at = 0;
 
   /**
-   * The head that `text` (one character for each byte) begins with; `unfinished` where the text ends before it does and all so
-   * far is plain: the next call is to give the same text with more behind it.
+   * The head that `text` (one character for each byte) begins with; `unfinished` where the text ends before it does and
+   * all so far is plain: the next call is to give the same text with more behind it.
    */
   read(text: string): RequestHead | 'unfinished' | 'not plain' {
     const outcome = this.#head === undefined ? this.#readFirstLine(text) : this.#readFields(text, this.#head);
@@ -141,8 +141,8 @@ function isCutAt(text: string, at: number): boolean {
 
 const classAt = (text: string, at: number): number => CLASSES[text.charCodeAt(at)] ?? 0;
 
-// Fact: of the usual six to ten fields of a request, two to four matter here. Choice: the length of a name says which one
-// it can be, and only then is it cut out and compared.
+// Fact: of the usual six to ten fields of a request, two to four matter here. Choice: the length of a name says which
+// one it can be, and only then is it cut out and compared.
 /** Notes what matters of one field. False where the request is not plain because of it. */
 function takeField(head: RequestHead, text: string, name: number, colon: number, end: number): boolean {
   // The third character alone rules out nearly every other field.
@@ -215,7 +215,9 @@ function isNamed(text: string, from: number, to: number, name: string): boolean 
   return true;
 }
 
-/** The value between the colon and the line's end, without the optional white space around it (RFC 9110, section 5.5). */
+/**
+ * The value between the colon and the line's end, without the optional white space around it (RFC 9110, section 5.5).
+ */
 function valueOf(text: string, colon: number, end: number): string {
   let from = colon + 1;
   let to = end;

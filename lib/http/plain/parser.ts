@@ -1,8 +1,9 @@
 // Takes plain requests out of the bytes of a connection, in whatever pieces they come.
 //
-// It is asked for one request at a time, so that its owner decides how many are under way; what was not asked for yet waits
-// here. Invariants: no byte is lost (`rest` gives all that was not given as a head or a body); the cut of the input changes
-// nothing in the output. It knows no socket. Limits: PLAIN_HEAD_BYTES_MAX for a head; its owner bounds what waits.
+// It is asked for one request at a time, so that its owner decides how many are under way; what was not asked for yet
+// waits here. Invariants: no byte is lost (`rest` gives all that was not given as a head or a body); the cut of the
+// input changes nothing in the output. It knows no socket. Limits: PLAIN_HEAD_BYTES_MAX for a head; its owner bounds
+// what waits.
 import { HeadReader, PLAIN_HEAD_BYTES_MAX, type RequestHead } from './head.ts';
 
 /** More than nearly every head has; what is decoded and not needed is garbage, and longer ones are decoded again. */

@@ -89,8 +89,8 @@ export function isNeverBaselined({ ruleId }: Pick<Finding, 'ruleId'>): boolean {
 }
 
 /**
- * Digest of (rule, path, line, message), the identity of a finding whose line was edited in place. Numbers in the message
- * do not count: "too many lines (301)" is the same finding at 302.
+ * Digest of (rule, path, line, message), the identity of a finding whose line was edited in place. Numbers in the
+ * message do not count: "too many lines (301)" is the same finding at 302.
  */
 export function placeKeyOf({ ruleId, location, message }: Finding): string {
   const text = message.replace(/[0-9]+/gu, '#');

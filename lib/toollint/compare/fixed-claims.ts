@@ -1,7 +1,7 @@
-// When a finding that is gone from a report may be called fixed, by what the report says of its scan. (A running scan knows
-// more: scan-baseline.ts.) Gone is not fixed: the file may not have been looked at, the rule
-// may be off, the file may not parse. Only what the current report has verifiably looked at counts; the rest is told
-// as "not verifiable" and stands in no counter.
+// When a finding that is gone from a report may be called fixed, by what the report says of its scan. (A running scan
+// knows more: scan-baseline.ts.) Gone is not fixed: the file may not have been looked at, the rule may be off, the file
+// may not parse. Only what the current report has verifiably looked at counts; the rest is told as "not verifiable" and
+// stands in no counter.
 import type { BaselineEntry } from './baseline.ts';
 import { matchesAny } from '../document/file-pattern.ts';
 import type { ReportHeader } from '../document/report-schema.ts';

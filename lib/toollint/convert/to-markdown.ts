@@ -1,6 +1,6 @@
 // A comment for a pull request: how it went, the gate, and a table of the first findings, errors before warnings.
-// Everything that comes from the report is escaped, so that no text in a message can form a link, mention a person or end a table. The whole keeps
-// under the size that a comment may have.
+// Everything that comes from the report is escaped, so that no text in a message can form a link, mention a person or
+// end a table. The whole keeps under the size that a comment may have.
 import { bySeverity } from './by-severity.ts';
 import type { ConvertOptions } from './convert-options.ts';
 import { counted, linkOf, shortened, terminalText } from './plain-text.ts';

@@ -4,7 +4,8 @@
 // Fact: JSON.parse is the fastest reader there is, but tells neither a name that stands twice nor a number that it
 // rounded. Choice: the scan below only tracks strings and nesting and leaves each value to JSON.parse; on the way it
 // counts names and notes doubtful numbers, so that the exact reader of strict-json.ts runs only where something is odd.
-// Measured effect: bench/toollint/report-scale.ts, validate: some 2.5 times JSON.parse over the whole text, checks included.
+// Measured effect: bench/toollint/report-scale.ts, validate: some 2.5 times JSON.parse over the whole text, checks
+// included.
 //
 // Limits: a value may have MAX_VALUE_BYTES and MAX_DEPTH levels. Bytes must be UTF-8.
 import { isUtf8 } from 'node:buffer';

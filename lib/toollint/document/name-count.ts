@@ -1,4 +1,5 @@
-// How many names a parsed JSON value has. A text with more names than its value has a name twice, which JSON.parse hides.
+// How many names a parsed JSON value has. A text with more names than its value has a name twice, which JSON.parse
+// hides.
 
 /** Members of all objects in the value, all the way down; the caller has bounded the depth. */
 export function countNames(value: unknown): number {

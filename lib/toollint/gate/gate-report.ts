@@ -3,7 +3,9 @@ import { evaluateGate, tallyOf } from './gate.ts';
 import type { GateConfig } from './gate-config.ts';
 import type { ReportSource } from '../document/report-source.ts';
 
-/** The report with its gate evaluated, and the errors that it lists. Throws ReportFailure when it cannot be evaluated. */
+/**
+ * The report with its gate evaluated, and the errors that it lists. Throws ReportFailure when it cannot be evaluated.
+ */
 export async function gate(
   report: ReportSource,
   config: GateConfig,

@@ -73,7 +73,9 @@ export function checkGateNeeds(gate: GateConfig | undefined, hasBaseline: boolea
 /** What a linter's rules say of themselves, for our own reports. */
 const CATEGORIES = ['problem', 'suggestion', 'layout'];
 
-/** Throws for a rule or category that the report cannot have: a misspelt one would count as 0 and let everything pass. */
+/**
+ * Throws for a rule or category that the report cannot have: a misspelt one would count as 0 and let everything pass.
+ */
 function checkName(metric: string, { scan, tool, tally }: GateSubject): void {
   if (!scan.scopeKnown) return;
   const [kind = '', ...rest] = metric.split(':');

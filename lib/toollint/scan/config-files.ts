@@ -1,4 +1,5 @@
-// The configuration files of a root as far as the scan speaks of them: those that are not read, and those in TypeScript.
+// The configuration files of a root as far as the scan speaks of them: those that are not read, and those in
+// TypeScript.
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { EslintCopy } from './eslint-copy.ts';

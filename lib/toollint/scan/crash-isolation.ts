@@ -1,5 +1,5 @@
-// Runs a linter over one file so that a rule that throws loses only itself: the culprit is named, left out, and the file
-// is linted again until it goes through.
+// Runs a linter over one file so that a rule that throws loses only itself: the culprit is named, left out, and the
+// file is linted again until it goes through.
 //
 // The thrown value tells the culprit when it is an Error that the linter could annotate. A rule that throws a string or
 // null is found by running the rules one at a time, those that have thrown before first.

@@ -59,7 +59,9 @@ function versionAt(require: NodeJS.Require, name: string): string | undefined {
   }
 }
 
-/** Where `jiti` is looked for in place of beside ESLint. The runtime has one table of hooks for all scans of a process. */
+/**
+ * Where `jiti` is looked for in place of beside ESLint. The runtime has one table of hooks for all scans of a process.
+ */
 let jitiParent: string | undefined;
 let isHooked = false;
 

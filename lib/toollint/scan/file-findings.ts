@@ -24,7 +24,9 @@ interface FileFindingsRequest {
 
 const SAME_LINE_DIRECTIVE = /\s*\/[/*]\s*eslint-disable-line\b.*$/u;
 
-/** What the findings were before a comment on their own line took them back, so that the comment is not part of them. */
+/**
+ * What the findings were before a comment on their own line took them back, so that the comment is not part of them.
+ */
 export function withoutDirectives(text: string): string {
   return text.includes('eslint-disable-line')
     ? sourceLines(text)

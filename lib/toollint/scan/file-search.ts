@@ -51,7 +51,10 @@ interface GlobStart {
 
 const NEVER_ENTERED: ReadonlySet<string> = new Set(['node_modules', '.git']);
 
-/** What the arguments name, sorted, each once. Throws ReportFailure for a path that does not exist or is outside the root. */
+/**
+ * What the arguments name, sorted, each once. Throws ReportFailure for a path that does not exist or is outside the
+ * root.
+ */
 export async function findStarts({
   root,
   cwd,

@@ -72,8 +72,8 @@ export interface LintEngine {
   /** undefined: the patterns cannot be told. */
   fileChoice(paths: readonly string[]): Promise<FileChoice | undefined>;
   /**
-   * What, beside its bytes, the file's messages depend on, as a text; undefined where that cannot be told, because rules
-   * look at other files or the configuration has parts without a name.
+   * What, beside its bytes, the file's messages depend on, as a text; undefined where that cannot be told, because
+   * rules look at other files or the configuration has parts without a name.
    */
   settingsOf(path: string): Promise<string | undefined>;
 }

@@ -1,10 +1,10 @@
 // What the linter said of each file, kept from one scan to the next. An entry holds for one text of the file and one
-// text of settings (LintEngine.settingsOf); it is never looked at for any other. Findings are made anew from it, so that
-// a report made with the cache is, byte for byte, the one made without.
+// text of settings (LintEngine.settingsOf); it is never looked at for any other. Findings are made anew from it, so
+// that a report made with the cache is, byte for byte, the one made without.
 //
-// Not kept: files in which a rule threw or is given up, and files whose settings cannot be told.
-// The file is lines of JSON: the lists of rules that ran, then an entry for each file. One that cannot be read counts as
-// empty. It is written whole or not at all.
+// Not kept: files in which a rule threw or is given up, and files whose settings cannot be told. The file is lines of
+// JSON: the lists of rules that ran, then an entry for each file. One that cannot be read counts as empty. It is
+// written whole or not at all.
 import { hash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';

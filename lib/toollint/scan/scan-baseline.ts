@@ -2,8 +2,8 @@
 // fingerprint names its path, and so does an edited line, hence no match crosses a file.
 //
 // A finding that is gone counts as fixed only where its rule has verifiably looked: it ran to the end of that very file
-// and no comment or suppression took the finding back; or the file is gone from the disk, and would be linted under that
-// rule if it were there. Everything else is not verifiable.
+// and no comment or suppression took the finding back; or the file is gone from the disk, and would be linted under
+// that rule if it were there. Everything else is not verifiable.
 import type { Baseline, BaselineEntry } from '../compare/baseline.ts';
 import { FindingMatcher } from '../compare/finding-match.ts';
 import { ReportFailure } from '../document/failure.ts';

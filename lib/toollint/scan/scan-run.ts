@@ -1,5 +1,5 @@
-// The work of one scan, file by file: lint, compare with the baseline, count for the gate, filter, number, keep; then the
-// report's header. The order of these steps is the order in `take` and `outcome`.
+// The work of one scan, file by file: lint, compare with the baseline, count for the gate, filter, number, keep; then
+// the report's header. The order of these steps is the order in `take` and `outcome`.
 import type { Baseline } from '../compare/baseline.ts';
 import { PARSE_ERROR_RULE } from '../document/finding-consistency.ts';
 import { numberOccurrences } from '../document/finding-order.ts';

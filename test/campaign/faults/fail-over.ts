@@ -1,5 +1,5 @@
-// A planned fail-over: a replica follows, catches up, and takes over behind the same address; the old server stays for a while, as
-// its replica, with the connections that stood.
+// A planned fail-over: a replica follows, catches up, and takes over behind the same address; the old server stays for
+// a while, as its replica, with the connections that stood.
 import { eventually } from '../../support/scope.ts';
 import type { Fault } from './fault.ts';
 

@@ -1,4 +1,5 @@
-// Gateways, consumers and the dispatcher that are killed or frozen. A killed one is started again by whoever watches it.
+// Gateways, consumers and the dispatcher that are killed or frozen. A killed one is started again by whoever watches
+// it.
 import type { Fault } from './fault.ts';
 
 const AS_THEY_ARE = (): void => undefined;
