@@ -1,6 +1,7 @@
 // The promise, held against what stands in the warehouse: each event that was answered 202 has one row, in the
 // warehouse or in quarantine, byte for byte; no event has two; no row is there without its event; and nothing that was
 // answered was untrue.
+import { setTimeout as delay } from 'node:timers/promises';
 import type { StoredEntry, StoredEvent, WarehouseStore } from '../support/warehouse-store.ts';
 import { bodyOf, idOf, numberOf } from './event.ts';
 import { keptVariants, lies, takenForAnother } from './honesty.ts';
@@ -19,9 +20,24 @@ interface Row {
   readonly quarantined: string | undefined;
 }
 
+/** A server that has just landed the last event may be recovering from an earlier fault once more. */
+const READ_WITHIN_MS = 60_000;
+
 export async function compare(ledger: Ledger, store: WarehouseStore): Promise<readonly Violation[]> {
-  const [events, quarantine] = await Promise.all([store.events(), store.quarantine()]);
+  const [events, quarantine] = await Promise.all([read(() => store.events()), read(() => store.quarantine())]);
   return [...strangers(ledger, events, quarantine), ...broken(ledger, rowsOf(events, quarantine))];
+}
+
+async function read<T>(rows: () => Promise<T>): Promise<T> {
+  const deadline = performance.now() + READ_WITHIN_MS;
+  for (;;) {
+    try {
+      return await rows();
+    } catch (cause) {
+      if (performance.now() > deadline) throw cause;
+      await delay(200);
+    }
+  }
 }
 
 /** Rows that no event explains. */
