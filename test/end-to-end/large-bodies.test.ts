@@ -39,7 +39,6 @@ const BACKLOGS: readonly Backlog[] = [
     bytesPerSecond: 8e6,
     memoryMax: 300 * MIB,
   },
-  { name: '4 MiB', sizes: LARGE, bytesPerSecond: Number.POSITIVE_INFINITY, memoryMax: 600 * MIB },
   {
     name: '4 MiB behind many small ones, and before them',
     sizes: [...Array.from({ length: 3_000 }, () => 300), ...LARGE, ...Array.from({ length: 500 }, () => 300)],
