@@ -10,6 +10,7 @@ import { Watch } from '../lib/consumer/watch.ts';
 import { REPLICA_LEASE_MS } from '../lib/ingest/queue.ts';
 import { QueueRefusal } from '../lib/redis/errors.ts';
 import { GROUP, STREAM } from '../lib/redis/stream-names.ts';
+import { readingQueue } from '../lib/redis/open-reader.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
 import { pause } from '../lib/process/backoff.ts';
 import { addressText } from '../lib/process/env.ts';
@@ -20,7 +21,6 @@ import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
 import { inspectQueue, inspectWarehouse, queueFailure, queueRefused } from './check-connect.ts';
 import { bindFailure, startDaemon } from './start.ts';
-import { openReader, type OpenedReader } from './queue-adapter.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
 const NAME = 'ingest-consumer';
@@ -53,7 +53,8 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
   const metrics = consumerMetrics(QUARANTINE_REASONS);
   const { queuePartitions: partitions, previousQueueUri: previousUri, unlandedMs } = config;
   const onLost = (events: number): void => metrics.lost.add(events);
-  const reader = openReader(config.queueUri, { partitions, previousUri, log, unlandedMs, onLost });
+  const uris = config.queueUri.split(' ');
+  const reader = readingQueue({ uris, partitions, previousUri, log, unlandedMs, onLost });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
   const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
@@ -115,7 +116,12 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
 }
 
 /** Connects and takes a place among the replicas. Throws a StartFailure when either cannot be had in time. */
-async function startQueue(config: ConsumerConfig, reader: OpenedReader, stopped: AbortSignal, log: Log): Promise<void> {
+async function startQueue(
+  config: ConsumerConfig,
+  reader: ReturnType<typeof readingQueue>,
+  stopped: AbortSignal,
+  log: Log,
+): Promise<void> {
   const opened = await reader.open(QUEUE_START_MS).catch((cause: unknown) => {
     throw cause instanceof QueueRefusal ? queueRefused(config.queueUri, cause) : cause;
   });
@@ -158,7 +164,7 @@ async function bind(config: ConsumerConfig, endpoints: ProcessEndpoints): Promis
  * queue refused to say, or a stop was asked for.
  */
 async function placeAmongReplicas(
-  reader: OpenedReader,
+  reader: ReturnType<typeof readingQueue>,
   replicasMax: number,
   signal: AbortSignal,
   log: Log,

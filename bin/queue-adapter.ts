@@ -1,13 +1,10 @@
-// Both sides of the queue that a URI names.
+// The accepting side of the queue that a URI names, be it a server or a dispatcher.
 import { isDispatcher } from '../lib/gateway/config.ts';
 import type { Queue } from '../lib/ingest/queue.ts';
 import { byteConnection, type ConnectionOptions, type RedisConnection } from '../lib/redis/client.ts';
 import type { QueueRefusal } from '../lib/redis/errors.ts';
-import { readingQueue, type ReadingOptions } from '../lib/redis/open-queue.ts';
 import { PartitionedQueue } from '../lib/redis/partitioned-queue.ts';
 import type { Reply } from '../lib/redis/reply.ts';
-import type { PartitionedReader } from '../lib/redis/partitioned-reader.ts';
-import type { StreamReader } from '../lib/redis/stream-reader.ts';
 import { StreamQueue, type StreamQueueOptions } from '../lib/redis/stream-queue.ts';
 
 /** The port of a dispatcher when its URI names none. */
@@ -79,9 +76,3 @@ export function serverUri(uri: string): string {
   if (url.port === '') url.port = DISPATCHER_PORT;
   return url.href;
 }
-
-export type OpenedReader = StreamReader | PartitionedReader;
-
-/** The reading side of the queues of INGEST_QUEUE_URI. */
-export const openReader = (uris: string, options: Omit<ReadingOptions, 'uris'>): OpenedReader =>
-  readingQueue({ ...options, uris: uris.split(' ') });

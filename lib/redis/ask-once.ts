@@ -2,13 +2,13 @@
 // closed after the answer.
 import type { Server } from './client.ts';
 import { withTimeout } from './deadline.ts';
-import { nodeRedisClient } from './node-redis.ts';
 
 /** For the connection and the answers together. A server that is frozen, or behind a cut network, costs as long. */
 const TIMEOUT_MS = 1_000;
 
 /** Connects, gives `ask` the server, and its answer. Rejects when the server is not there, or not in time. */
 export async function askOnce<T>(uri: string, ask: (server: Server) => Promise<T>, timeoutMs = TIMEOUT_MS): Promise<T> {
+  const { nodeRedisClient } = await import('./node-redis.ts');
   const client = nodeRedisClient(uri, 'ingest-lookup');
   const lost = new Promise<never>((_, reject) => client.on('error', reject));
   const answer = client.connect().then(() => ask({ send: (command) => client.sendCommand(command) }));

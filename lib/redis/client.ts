@@ -17,7 +17,7 @@
 import type { Log } from '../process/log.ts';
 import { ByteClient, type ByteClientOptions } from './byte-client.ts';
 import { NoConnection, QueueRefusal, RedisError } from './errors.ts';
-import { CONNECT_TIMEOUT_MS, nodeRedisClient, PAUSE_MAX_MS, reconnectPauseMs, type Client } from './node-redis.ts';
+import { CONNECT_TIMEOUT_MS, PAUSE_MAX_MS, reconnectPauseMs } from './reconnect.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import type { Argument, Sender } from './script.ts';
 import { assertMaster, isMoved, isNotMaster, isRefusing } from './server-role.ts';
@@ -53,15 +53,23 @@ export interface ConnectionOptions {
   readonly certificate?: ByteClientOptions['certificate'];
 }
 
+// The generic parameters of node-redis' client carry its whole command table; this is the part that is used here.
+export interface Client<Answer> {
+  readonly isReady: boolean;
+  readonly bytesReceived?: number;
+  /** `ready`, `error` with the cause, and `refused` with each RedisError that a command met. */
+  on(event: string, listener: (cause?: unknown) => void): unknown;
+  connect(): Promise<unknown>;
+  sendCommand(command: readonly Argument[]): Promise<Answer>;
+  close(): Promise<void>;
+  destroy(): void;
+}
+
 /** How to make a client, and how to read its answers as values. */
 interface Dialect<Answer> {
   readonly open: (uri: string, name: string) => Client<Answer>;
   readonly value: (answer: Answer) => RedisValue;
 }
-
-/** A connection whose answers are values, by node-redis. */
-export const valueConnection = (options: ConnectionOptions): RedisConnection<RedisValue> =>
-  new RedisConnection(options, { open: nodeRedisClient, value: (answer) => answer });
 
 /** A connection whose answers are bytes, for the ways that events take: see byte-client.ts. */
 export const byteConnection = (options: ConnectionOptions): RedisConnection<Reply> =>

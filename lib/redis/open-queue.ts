@@ -1,8 +1,7 @@
-// The queue that a URI names, as its partitions, and the implementations of both ports over them. Of one server, or one
-// master that Sentinel watches, there is one partition, the stream `ingest`, and the implementation is that stream's
-// own.
+// The queue that a URI names, as its partitions, and its accepting side over them. Of one server, or one master that
+// Sentinel watches, there is one partition, the stream `ingest`, and the implementation is that stream's own. The
+// reading side is opened in open-reader.ts.
 import type { Queue } from '../ingest/queue.ts';
-import type { Log } from '../process/log.ts';
 import { queueAddress } from '../process/queue-uri.ts';
 import { askOnce } from './ask-once.ts';
 import { byteConnection, type MasterLookup, type RedisConnection, type Server } from './client.ts';
@@ -10,14 +9,12 @@ import { ClusterMap } from './cluster-map.ts';
 import { QueueRefusal } from './errors.ts';
 import { MovingQueue } from './moving-queue.ts';
 import { PartitionedQueue } from './partitioned-queue.ts';
-import { PartitionedReader } from './partitioned-reader.ts';
 import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
 import type { Reply } from './reply.ts';
 import { CONNECTIONS } from './replicated-sender.ts';
 import { sentinelLookup } from './sentinel-lookup.ts';
 import { STREAM } from './stream-names.ts';
 import { StreamQueue, type StreamQueueOptions } from './stream-queue.ts';
-import { memberName, StreamReader } from './stream-reader.ts';
 
 /** So long the identity of a queue of several partitions is not asked for again. */
 const IDENTITY_FRESH_MS = 1_000;
@@ -153,39 +150,4 @@ function openStreams(options: StreamsOptions): AcceptingQueue {
   const queue =
     streams.length === 1 && only !== undefined ? only.queue : new PartitionedQueue(streams.map((one) => one.queue));
   return { queue, parts: streams };
-}
-
-export interface ReadingOptions {
-  /** Of one queue, or of several that are read as if they were one: replicas are counted in the first. */
-  readonly uris: readonly string[];
-  /** Of each queue on a Redis Cluster; 8 by default. */
-  readonly partitions?: number;
-  /** The queue that this one replaces: what is left in it is read too. */
-  readonly previousUri?: string | undefined;
-  readonly log: Log;
-  /** See StreamReaderOptions. */
-  readonly unlandedMs?: number;
-  readonly onLost?: (events: number) => void;
-}
-
-/**
- * Partitions have the names by which logs and metrics tell them apart: of several queues the queue's number stands
- * first.
- */
-export function readingQueue(options: ReadingOptions): StreamReader | PartitionedReader {
-  const { uris, partitions = 8, previousUri, ...rest } = options;
-  const parts = uris.flatMap((uri, queue) => {
-    const streams = queuePartitions(uri, partitions);
-    const named = (at: number): string =>
-      uris.length === 1 ? String(at) : `${queue}${streams.length > 1 ? `-${at}` : ''}`;
-    return streams.map((part, at) => ({ part, partition: named(at) }));
-  });
-  if (previousUri !== undefined) parts.push({ part: { stream: STREAM, uri: previousUri }, partition: 'previous' });
-  const name = memberName();
-  const readers = parts.map(({ part, partition }) => {
-    const log = parts.length === 1 ? rest.log : rest.log.child({ partition });
-    return [partition, new StreamReader({ ...rest, ...part, name, log })] as const;
-  });
-  const [first] = readers;
-  return readers.length === 1 && first !== undefined ? first[1] : new PartitionedReader(new Map(readers), rest.log);
 }

@@ -23,7 +23,8 @@ import {
   type QueueState,
 } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
-import { byteConnection, type MasterLookup, type RedisConnection, type Server, valueConnection } from './client.ts';
+import { byteConnection, type MasterLookup, type RedisConnection, type Server } from './client.ts';
+import { valueConnection } from './node-redis.ts';
 import { withTimeout } from './deadline.ts';
 import { deliveriesOf, droppedDelivery, elementsOf } from './deliveries.ts';
 import { NoAnswer, QueueRefusal, RedisError } from './errors.ts';

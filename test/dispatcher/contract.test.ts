@@ -1,10 +1,10 @@
 // Both contracts of a queue over the dispatcher: a gateway's side through real sockets and servers, a consumer's side
 // of both queues.
 import assert from 'node:assert/strict';
-import { openReader } from '../../bin/queue-adapter.ts';
 import { Dispatcher, QUEUES, Traffic, type DispatchedOutcome } from '../../lib/dispatcher/dispatcher.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { byteConnection } from '../../lib/redis/client.ts';
+import { readingQueue } from '../../lib/redis/open-reader.ts';
 import { PartitionedQueue } from '../../lib/redis/partitioned-queue.ts';
 import { QueueServer } from '../../lib/redis/queue-server.ts';
 import { STREAM } from '../../lib/redis/stream-names.ts';
@@ -76,7 +76,7 @@ describeQueueReader('two queues', async () => {
   servers = await Promise.all([TestRedis.start(args), TestRedis.start(args)]);
   return {
     open: async () => {
-      const reader = openReader(servers.map(({ uri }) => uri).join(' '), { log: LOG });
+      const reader = readingQueue({ uris: servers.map(({ uri }) => uri), log: LOG });
       assert.equal(await reader.open(5_000), true, reader.lastError);
       return reader;
     },

@@ -68,7 +68,6 @@ function describePoison(name: string, openStore: () => Promise<WarehouseStore>):
       await eventually(
         'all of it is in quarantine',
         async () => (await store.count()) > POISON.length && (await store.quarantine()).length === POISON.length,
-        10_000,
       );
       entries = new Map((await store.quarantine()).map((row) => [withoutQueue(row.entry), row]));
     });

@@ -9,7 +9,7 @@ import { rule } from '../support/redis-rights.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
-import { valueConnection } from '../../lib/redis/client.ts';
+import { valueConnection } from '../../lib/redis/node-redis.ts';
 import { assertRights } from '../../lib/redis/rights.ts';
 import { createLog } from '../../lib/process/log.ts';
 

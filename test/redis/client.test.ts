@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection, valueConnection, type ConnectionOptions } from '../../lib/redis/client.ts';
+import { byteConnection, type ConnectionOptions } from '../../lib/redis/client.ts';
+import { valueConnection } from '../../lib/redis/node-redis.ts';
 import { NoConnection, QueueRefusal, RedisError } from '../../lib/redis/errors.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { TestRedis } from '../support/redis.ts';

@@ -7,7 +7,7 @@ import { queueIdentity } from '../../lib/redis/queue-identity.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { temporaryFolder } from '../support/scope.ts';
-import { valueConnection } from '../../lib/redis/client.ts';
+import { valueConnection } from '../../lib/redis/node-redis.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
-import { valueConnection, type Server } from '../../lib/redis/client.ts';
+import type { Server } from '../../lib/redis/client.ts';
+import { valueConnection } from '../../lib/redis/node-redis.ts';
 import { costlySettings } from '../../lib/redis/stream-memory.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { RETENTION_MS } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { valueConnection } from '../../lib/redis/client.ts';
+import { valueConnection } from '../../lib/redis/node-redis.ts';
 import { GROUP } from '../../lib/redis/stream-names.ts';
 import { StreamTrimmer } from '../../lib/redis/stream-trimmer.ts';
 import { TestRedis } from '../support/redis.ts';

@@ -1,0 +1,42 @@
+// The reading side of the queues that URIs name, over all their partitions. A file of its own, because reading needs
+// node-redis, and whoever accepts does not.
+import type { Log } from '../process/log.ts';
+import { queuePartitions } from './open-queue.ts';
+import { PartitionedReader } from './partitioned-reader.ts';
+import { STREAM } from './stream-names.ts';
+import { memberName, StreamReader } from './stream-reader.ts';
+
+export interface ReadingOptions {
+  /** Of one queue, or of several that are read as if they were one: replicas are counted in the first. */
+  readonly uris: readonly string[];
+  /** Of each queue on a Redis Cluster; 8 by default. */
+  readonly partitions?: number;
+  /** The queue that this one replaces: what is left in it is read too. */
+  readonly previousUri?: string | undefined;
+  readonly log: Log;
+  /** See StreamReaderOptions. */
+  readonly unlandedMs?: number;
+  readonly onLost?: (events: number) => void;
+}
+
+/**
+ * Partitions have the names by which logs and metrics tell them apart: of several queues the queue's number stands
+ * first.
+ */
+export function readingQueue(options: ReadingOptions): StreamReader | PartitionedReader {
+  const { uris, partitions = 8, previousUri, ...rest } = options;
+  const parts = uris.flatMap((uri, queue) => {
+    const streams = queuePartitions(uri, partitions);
+    const named = (at: number): string =>
+      uris.length === 1 ? String(at) : `${queue}${streams.length > 1 ? `-${at}` : ''}`;
+    return streams.map((part, at) => ({ part, partition: named(at) }));
+  });
+  if (previousUri !== undefined) parts.push({ part: { stream: STREAM, uri: previousUri }, partition: 'previous' });
+  const name = memberName();
+  const readers = parts.map(({ part, partition }) => {
+    const log = parts.length === 1 ? rest.log : rest.log.child({ partition });
+    return [partition, new StreamReader({ ...rest, ...part, name, log })] as const;
+  });
+  const [first] = readers;
+  return readers.length === 1 && first !== undefined ? first[1] : new PartitionedReader(new Map(readers), rest.log);
+}
