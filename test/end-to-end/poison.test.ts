@@ -45,7 +45,9 @@ const POISON: readonly Poison[] = [
   { members: ['something', 'else'], reason: /^invalid_entry: /, id: null, body: '' },
 ];
 
-const entryOf = (at: number): string => `1-${2 * at + 2}`;
+/** Within retention: a gateway drops what is older, landed or not. */
+const TIME_MS = Date.now();
+const entryOf = (at: number): string => `${TIME_MS}-${2 * at + 2}`;
 /** As it is told of the one queue under test: its id is random. */
 const withoutQueue = (entry: string): string => entry.replace(/^[0-9a-f-]{36}[/]ingest[/]/, '');
 
@@ -59,10 +61,18 @@ function describePoison(name: string, openStore: () => Promise<WarehouseStore>):
       store = await openStore();
       const redis = await TestRedis.start(['--appendonly', 'no']);
       // All of it waits for the consumer, to be read as one batch.
-      await redis.command('XADD', 'ingest', '1-1', 'producer', PRODUCER, 'body', event('good-0'));
+      await redis.command('XADD', 'ingest', `${TIME_MS}-1`, 'producer', PRODUCER, 'body', event('good-0'));
       for (const [at, { members }] of POISON.entries()) {
         await redis.command('XADD', 'ingest', entryOf(at), ...members);
-        await redis.command('XADD', 'ingest', `1-${2 * at + 3}`, 'producer', PRODUCER, 'body', event(`good-${at + 1}`));
+        await redis.command(
+          'XADD',
+          'ingest',
+          `${TIME_MS}-${2 * at + 3}`,
+          'producer',
+          PRODUCER,
+          'body',
+          event(`good-${at + 1}`),
+        );
       }
       pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri });
       await eventually(
