@@ -77,7 +77,7 @@ export async function startPrivatePostgres(given: PrivatePostgresOptions): Promi
   async function start(): Promise<void> {
     const deadline = Date.now() + START_TIMEOUT_MS;
     for (;;) {
-      // The output is kept for the one case where it is wanted: the server does not come up.
+      // The output is kept for the one case where it is needed: the server does not come up.
       const started = spawn(
         join(programs, 'postgres'),
         [...serverArguments(data, folder, durable), ...settings.flatMap((one) => ['-c', one])],

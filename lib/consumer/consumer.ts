@@ -151,8 +151,8 @@ export class Consumer {
 
   async #finish(batch: Sorted, note: number): Promise<void> {
     this.#landingNow.add(batch);
-    // A queue that is away holds up no landing: the note matters only where a crash and a deletion by hand come
-    // together.
+    // A batch without its note lands all the same: the note matters only where a crash and a deletion by hand come
+    // together. A queue that is frozen holds it up for one answer's time-out.
     if (batch.events.length > 0) await this.#options.reader.note(note, batch.events).catch(() => undefined);
     const { reader, warehouse } = this.#options;
     let left = await withoutLanded(batch, reader, warehouse, (needs, work) => this.#step(needs, work));

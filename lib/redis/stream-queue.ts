@@ -209,7 +209,8 @@ export class StreamQueue implements Queue {
   }
 
   /**
-   * Asks the queue once whether it would take an event. A write that writes nothing: full and read-only are told too.
+   * Asks the queue once whether it would take an event, by a no-op write, which also fails when Redis is full or
+   * read-only.
    */
   async probe(): Promise<QueueState> {
     if (this.#probing) return this.state();
