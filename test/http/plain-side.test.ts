@@ -224,7 +224,7 @@ describe('a body', () => {
     assert.deepEqual([bodies(wire), wire.events], [['/a'], ['end']]);
   });
 
-  it('that is late is its handler’s to answer for; without one that is arriving nothing is late', () => {
+  it("that is late is its handler's to answer for; without one that is arriving nothing is late", () => {
     const said: string[][] = [];
     const wire = new Recorder((request) => said.push(reading(request)));
     assert.equal(wire.side.late(), false);
@@ -308,7 +308,7 @@ describe('a request that is not plain', () => {
   });
 });
 
-describe('the end of the client’s side', () => {
+describe("the end of the client's side", () => {
   it('ends the connection once all is read and answered', () => {
     const wire = new Recorder();
     wire.feed(post('/a', ''));
