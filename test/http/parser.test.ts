@@ -185,6 +185,9 @@ describe('what waits in the plain parser', () => {
       [['POST /a HT', 'TP/1.0\r\n', 'more'], 'POST /a HTTP/1.0\r\nmore'],
       [['POST', ' /a'], 'POST /a'],
       [['\r'], '\r'],
+      [['\r', 'GET'], '\rGET'],
+      [['\rGET'], '\rGET'],
+      [[`X\n${headOf(0)}`], `X\n${headOf(0)}`],
       [[`${headOf(4)}ab`], 'ab'],
       [[headOf(0), '\r\nGET'], 'GET'],
     ] as const) {
@@ -210,5 +213,14 @@ describe('what waits in the plain parser', () => {
         assert.deepEqual([taken(parser), parser.unread], ['POST /a', 4]);
       }
     }
+  });
+
+  it('is a head until it has reached the limit without an end, whatever came before it in the same piece', () => {
+    const begin = (bytes: number): string => `GET / HTTP/1.1\r\nX: ${'x'.repeat(bytes - 19)}`;
+    assert.equal(begin(PLAIN_HEAD_BYTES_MAX).length, PLAIN_HEAD_BYTES_MAX);
+    assert.equal(taken(parserOf(begin(PLAIN_HEAD_BYTES_MAX - 1))), 'more');
+    assert.equal(taken(parserOf(begin(PLAIN_HEAD_BYTES_MAX))), 'not plain');
+    const parser = parserOf(`${begin(5_000)}\r\nHost: g\r\n\r\n${begin(5_000)}`);
+    assert.deepEqual([taken(parser), taken(parser), parser.inHead], ['GET /', 'more', true]);
   });
 });
