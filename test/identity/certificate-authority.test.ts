@@ -57,9 +57,9 @@ describe('an authority', () => {
     );
     assert.ok(parsed(below).verify(parsed(root).publicKey) && parsed(leaf).verify(parsed(below).publicKey));
     assert.deepEqual(rightsOf(below), [true, keyCertSign | cRLSign]);
-    const [[rootKey], [belowKey, above], [, issuer]] = [root, below, leaf].map((one) =>
-      keyIdentifiers(one.certificate),
-    );
+    const [rootKey] = keyIdentifiers(root.certificate);
+    const [belowKey, above] = keyIdentifiers(below.certificate);
+    const [, issuer] = keyIdentifiers(leaf.certificate);
     assert.ok(rootKey !== undefined && belowKey !== undefined);
     assert.deepEqual([above, issuer], [rootKey, belowKey]);
   });
