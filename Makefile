@@ -32,6 +32,9 @@ dev-cert: $(INSTALLED) ## a development certificate for another producer: make d
 
 # The checks run beside the tests, which mostly wait. report lints everything under the rules of lint, with a stricter
 # verdict, so lint is not run a second time.
+#
+# What is compiled is kept for the next process: a small test file then costs 0.30 s of CPU time instead of 0.52.
+ingest-test test checks: export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/compile
 ingest-test: setup postgres ## every test, the type check, the formatter's check, and the linter as `report` runs it
 	@$(MAKE) --no-print-directory -j2 test checks
 
@@ -98,5 +101,6 @@ report: $(INSTALLED) ## this repository under toollint, with the strict gate
 typecheck: $(INSTALLED) ## the TypeScript compiler, strict, emitting nothing
 	$(NODE) node_modules/typescript/bin/tsc --project tsconfig.json
 
+# V8 counts less precisely what comes from a compile cache.
 coverage: setup ## the tests under c8; the report is in coverage/
-	$(NODE) node_modules/c8/bin/c8.js --reporter=text --reporter=html --include 'lib/**' --include 'bin/**' $(MAKE) test
+	NODE_DISABLE_COMPILE_CACHE=1 $(NODE) node_modules/c8/bin/c8.js --reporter=text --reporter=html --include 'lib/**' --include 'bin/**' $(MAKE) test
