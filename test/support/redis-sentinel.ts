@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { createClient } from 'redis';
 import { tlsArguments } from './redis-tls.ts';
 import { freePort, SERVER, TestRedis } from './redis.ts';
-import { eventually, start, temporaryFolder, type Child } from './scope.ts';
+import { atEnd, eventually, start, temporaryFolder, type Child } from './scope.ts';
 import type { Pki } from './pki.ts';
 
 const MASTER_NAME = 'the-master';
@@ -34,6 +34,8 @@ export class TestSentinels {
   readonly #shownPorts: ReadonlyMap<TestRedis, number>;
   readonly #sentinels: readonly Sentinel[];
   readonly #options: SentinelOptions;
+  /** A connection to each sentinel that was asked something. */
+  readonly #clients = new Map<number, ReturnType<typeof createClient>>();
 
   private constructor(
     shownPorts: ReadonlyMap<TestRedis, number>,
@@ -140,21 +142,29 @@ export class TestSentinels {
   }
 
   async #ask(sentinel: number, ...args: readonly string[]): Promise<unknown> {
+    const client = await this.#connected(sentinel);
+    return client.sendCommand(['SENTINEL', ...args]);
+  }
+
+  async #connected(sentinel: number): Promise<ReturnType<typeof createClient>> {
+    const before = this.#clients.get(sentinel);
+    if (before?.isReady === true) return before;
     const client = createClient({
       url: `redis://127.0.0.1:${this.#sentinels[sentinel]?.port}`,
       ...(this.#options.password === undefined ? {} : { password: this.#options.password }),
       RESP: 2,
       maintNotifications: 'disabled',
       disableClientInfo: true,
+      disableOfflineQueue: true,
       socket: { reconnectStrategy: false, connectTimeout: 2_000 },
     });
     client.on('error', () => undefined);
     await client.connect();
-    try {
-      return await client.sendCommand(['SENTINEL', ...args]);
-    } finally {
-      client.destroy();
-    }
+    atEnd(() => {
+      if (client.isOpen) client.destroy();
+    });
+    this.#clients.set(sentinel, client as never);
+    return client as never;
   }
 }
 
