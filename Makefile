@@ -33,7 +33,8 @@ dev-cert: $(INSTALLED) ## a development certificate for another producer: make d
 # The checks run beside the tests, which mostly wait. report lints everything under the rules of lint, with a stricter
 # verdict, so lint is not run a second time.
 #
-# What is compiled is kept for the next process: a small test file then costs 0.30 s of CPU time instead of 0.52.
+# What is compiled is kept for the next process. Node strips the types itself, as in production: with tsx and its source
+# maps, a test file that imports Redis' client takes 1.1 s of CPU time until it begins, and 0.4 s without.
 ingest-test test checks: export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/compile
 ingest-test: setup postgres ## every test, the type check, the formatter's check, and the linter as `report` runs it
 	@$(MAKE) --no-print-directory -j2 test checks
@@ -41,7 +42,7 @@ ingest-test: setup postgres ## every test, the type check, the formatter's check
 checks: typecheck format-check report
 
 test: setup postgres ## the tests alone; TESTS='test/http/*.test.ts' narrows them
-	$(NODE) --import tsx --enable-source-maps --test --test-concurrency=$(CONCURRENCY) --test-timeout=180000 \
+	$(NODE) --test --test-concurrency=$(CONCURRENCY) --test-timeout=180000 \
 	  --test-reporter=./test/support/reporter.ts $(TESTS)
 
 campaign: setup postgres ## faults at random under load, after the broken builds it must catch; CAMPAIGN_ROUNDS, CAMPAIGN_WAREHOUSE, CAMPAIGN_SEED
