@@ -1,6 +1,7 @@
 // Puts many events on a queue by the gateway's own queue code, faster than over HTTP and with the same traces in Redis.
 import { createLog } from '../lib/process/log.ts';
-import { byteConnection, type ConnectionOptions, type RedisConnection } from '../lib/redis/client.ts';
+import { byteConnection } from '../lib/redis/byte-client.ts';
+import type { ConnectionOptions, RedisConnection } from '../lib/redis/client.ts';
 import { valueConnection } from '../lib/redis/node-redis.ts';
 import type { RedisValue } from '../lib/redis/reply.ts';
 import { StreamQueue } from '../lib/redis/stream-queue.ts';

@@ -4,7 +4,7 @@ import { maskedUri } from '../lib/process/masked-uri.ts';
 import { createLog } from '../lib/process/log.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
 import type { Key } from '../lib/process/settings.ts';
-import { byteConnection } from '../lib/redis/client.ts';
+import { byteConnection } from '../lib/redis/byte-client.ts';
 import { PartitionsDiffer, type QueueRefusal } from '../lib/redis/errors.ts';
 import { clusterRefusal } from '../lib/redis/queue-identity.ts';
 import { serverInfo, serverName } from '../lib/redis/server-info.ts';

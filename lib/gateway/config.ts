@@ -3,7 +3,7 @@
 //
 // Read once; the result is frozen. A problem in any key leaves the process unstarted, with all problems in one report.
 import { Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';
-import { checkQueueUris } from '../process/queue-uri.ts';
+import { checkQueueUris, isDispatcher } from '../process/queue-uri.ts';
 
 const LOOPBACK = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/;
 
@@ -203,9 +203,6 @@ function drainDelayMs(settings: Settings, enqueueMs: number): number {
   }
   return delayMs;
 }
-
-/** The scheme of a dispatcher (RFC 014). */
-export const isDispatcher = (queueUri: string): boolean => /^dispatchers?:/.test(queueUri);
 
 /** A dispatcher says in time that it sheds an event, so it is waited for longer than it waits for its queues. */
 function enqueueTimeout(settings: Settings, queueUri: string): number {

@@ -3,25 +3,16 @@
 // What its states are side.ts says: plain → handing over → node; from each of them → closing → closed.
 //
 // Invariant: a connection is ended in one place, behind its last answer, or destroyed.
-import type { X509Certificate } from 'node:crypto';
 import type { TLSSocket } from 'node:tls';
-import { PIECE_CHARACTERS, whatIsOverdue, type TimeLimits } from './limits.ts';
+import { clientCertificateOf, type ClientCertificate } from './client-certificate.ts';
+import { IdleWatch } from './idle-watch.ts';
+import { PIECE_CHARACTERS, type TimeLimits } from './limits.ts';
+import { linger } from './linger.ts';
 import type { HandOver } from './node/hand-over.ts';
+import { PieceWriter } from './piece-writer.ts';
 import { PlainSide } from './plain/side.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
 import type { ConnectionState, Side, Wire } from './side.ts';
-
-/** How long a connection that we close is still read from, so that the client gets to see our last answer. */
-const LINGER_MS = 1_000;
-/** How long the client may take before that to take the answers that were written. */
-const LAST_WRITE_MS = 10_000;
-
-/** The client's certificate in the handshake that opened a connection. */
-export interface ClientCertificate {
-  readonly certificate: X509Certificate;
-  /** Why OpenSSL did not accept it; undefined where it did. */
-  readonly fault: string | undefined;
-}
 
 /** The server that a connection belongs to. */
 export interface ConnectionHost<T> {
@@ -44,10 +35,7 @@ export interface ConnectionHost<T> {
 
 /** `T` is what the application keeps with a connection. */
 export class Connection<T> implements Wire {
-  /**
-   * Taken once. The socket's own `getPeerX509Certificate()` gives the certificate of the latest handshake and
-   * `authorized` the verdict on the first one, so they must not be asked later. Undefined where the client sent none.
-   */
+  /** Undefined where the client sent none. */
   readonly clientCertificate: ClientCertificate | undefined;
   readonly #host: ConnectionHost<T>;
   readonly #socket: TLSSocket;
@@ -60,20 +48,17 @@ export class Connection<T> implements Wire {
   #awake = false;
   /** When it ends, what may still come is waited for. */
   #lingers = false;
-  /** What leaves in pieces, of the first from `#sent` on, and who waits until more may be written. */
-  readonly #sending: (string | Buffer)[] = [];
-  #sent = 0;
+  readonly #pieces: PieceWriter;
+  /** Who waits until more may be written. */
   #written: (() => void) | undefined;
-  /** How much had come and was unread when that was last found to have changed, and when that was. */
-  #quietRequests = 0;
-  #quietUnread = 0;
-  #quietSinceMs = performance.now();
+  readonly #quiet = new IdleWatch();
   /** When a stopping server first saw nothing going on here. */
   #idleSinceMs: number | undefined;
 
   /** `handshakeCounts`: the handshake judged the client by the trust that is in use now. */
   constructor(socket: TLSSocket, host: ConnectionHost<T>, handshakeCounts: boolean) {
     this.#socket = socket;
+    this.#pieces = new PieceWriter(socket);
     this.#host = host;
     this.#handshakeCounts = handshakeCounts;
     this.#side = new PlainSide(this);
@@ -85,7 +70,7 @@ export class Connection<T> implements Wire {
     socket.on('error', ignore);
     if (host.readsPlain) return;
     this.#state = 'handing over';
-    this.handOver(NOTHING);
+    this.handOver(Buffer.alloc(0));
   }
 
   get attachment(): T | undefined {
@@ -131,7 +116,7 @@ export class Connection<T> implements Wire {
   }
 
   get writable(): boolean {
-    return this.#sending.length === 0 && !this.#socket.writableNeedDrain;
+    return this.#pieces.empty && !this.#socket.writableNeedDrain;
   }
 
   wake(): void {
@@ -150,12 +135,9 @@ export class Connection<T> implements Wire {
   }
 
   write(text: string | Buffer, encoding: BufferEncoding, done?: () => void): void {
-    if (text.length <= 2 * PIECE_CHARACTERS && this.#sending.length === 0) {
+    if (text.length <= 2 * PIECE_CHARACTERS && this.#pieces.empty) {
       if (this.#socket.writable) this.#socket.write(text, encoding);
-    } else {
-      this.#sending.push(encoding === 'latin1' || typeof text !== 'string' ? text : Buffer.from(text, encoding));
-      this.#sendPieces();
-    }
+    } else this.#pieces.write(text, encoding);
     if (done === undefined) return;
     if (this.writable) done();
     else this.#written = done;
@@ -179,7 +161,7 @@ export class Connection<T> implements Wire {
 
   end(unread: boolean): void {
     this.stopReading(unread);
-    if (this.#sending.length > 0) this.#written = () => this.end(false);
+    if (!this.#pieces.empty) this.#written = () => this.end(false);
     else if (this.#lingers) linger(this.#socket);
     else this.#socket.destroySoon();
   }
@@ -215,24 +197,8 @@ export class Connection<T> implements Wire {
 
   /** Ends what has taken too long. */
   check(nowMs: number, limits: TimeLimits): void {
-    const { requests, owing, headSinceMs, bodySinceMs } = this.#side;
-    const unsent = this.#sending.reduce((bytes, one) => bytes + one.length, -this.#sent);
-    const unreadBytes = this.#socket.writableLength + unsent;
-    if (requests !== this.#quietRequests || unreadBytes !== this.#quietUnread || owing) {
-      this.#quietRequests = requests;
-      this.#quietUnread = unreadBytes;
-      this.#quietSinceMs = nowMs;
-    }
-    const snapshot = {
-      headSinceMs,
-      bodySinceMs,
-      owing,
-      unreadBytes,
-      quietSinceMs: this.#quietSinceMs,
-      requests,
-      certified: this.certified,
-    };
-    const overdue = whatIsOverdue(snapshot, nowMs, limits);
+    const unreadBytes = this.#socket.writableLength + this.#pieces.unwritten;
+    const overdue = this.#quiet.overdue(this.#side, unreadBytes, this.certified, nowMs, limits);
     if (overdue === undefined) return;
     if (this.#state === 'closing' || unreadBytes > 0) this.#socket.destroy();
     else if (overdue === 'head') this.sayLast('timeout');
@@ -240,10 +206,7 @@ export class Connection<T> implements Wire {
     else if (!this.#side.late()) this.#socket.destroy();
   }
 
-  /**
-   * While the server stops: ends when nothing has gone on here for `graceMs`, and a look at what has arrived brings
-   * nothing.
-   */
+  /** While the server stops: ends once nothing has gone on here for `graceMs`, and nothing more has arrived. */
   endIdle(nowMs: number, graceMs: number): void {
     if (this.#busy) return;
     this.#idleSinceMs ??= nowMs;
@@ -255,23 +218,7 @@ export class Connection<T> implements Wire {
   }
 
   get #busy(): boolean {
-    return this.#side.busy || this.#socket.writableLength > 0 || this.#sending.length > 0;
-  }
-
-  #sendPieces(): void {
-    while (!this.#socket.writableNeedDrain && this.#socket.writable) {
-      const [first] = this.#sending;
-      if (first === undefined) return;
-      const [from, to] = [this.#sent, this.#sent + PIECE_CHARACTERS];
-      const piece = typeof first === 'string' ? first.slice(from, to) : first.subarray(from, to);
-      this.#sent += piece.length;
-      const isLast = this.#sent === first.length;
-      if (isLast) {
-        this.#sending.shift();
-        this.#sent = 0;
-      }
-      this.#socket.write(piece, 'latin1', isLast ? () => release(first) : undefined); // A string that is in pieces is latin1.
-    }
+    return this.#side.busy || this.#socket.writableLength > 0 || !this.#pieces.empty;
   }
 
   readonly #onData = (chunk: Buffer): void => {
@@ -284,7 +231,7 @@ export class Connection<T> implements Wire {
   };
 
   readonly #onDrain = (): void => {
-    this.#sendPieces();
+    this.#pieces.goOn();
     if (!this.writable) return;
     const written = this.#written;
     this.#written = undefined;
@@ -294,60 +241,10 @@ export class Connection<T> implements Wire {
 
   readonly #onClose = (): void => {
     this.#state = 'closed';
-    this.#sending.length = 0;
-    this.#sent = 0;
+    this.#pieces.clear();
     this.#side.close();
     this.#host.closed(this);
   };
 }
 
-const NOTHING = Buffer.alloc(0);
-
-// Fact: V8 frees the memory of buffers when it collects garbage, for which 64 MB of them are no reason yet. Choice:
-// what a large body stood in is freed when it has left, where it is memory that node lets go of (a Buffer of its own
-// making is none). Effect: see test/end-to-end/connection-limits.test.ts.
-function release(written: string | Buffer): void {
-  if (typeof written === 'string' || !(written.buffer instanceof ArrayBuffer)) return;
-  try {
-    written.buffer.transfer(0);
-  } catch {
-    // The garbage collector has it.
-  }
-}
-
 const ignore = (): void => undefined; // 'close' follows, and tells.
-
-function clientCertificateOf(socket: TLSSocket): ClientCertificate | undefined {
-  const certificate = socket.getPeerX509Certificate();
-  if (certificate === undefined) return undefined;
-  if (socket.authorized) return { certificate, fault: undefined };
-  const error: unknown = socket.authorizationError;
-  return { certificate, fault: error instanceof Error ? error.message : String(error) };
-}
-
-/**
- * Ends our side, throws away what still comes, and lets go when the client has ended too or a second after our last
- * byte. Without it, closing while the client still sends resets the connection, and a reset can overtake the answer
- * (RFC 9112, section 9.6).
- */
-function linger(socket: TLSSocket): void {
-  if (socket.destroyed) return;
-  let timer = setTimeout(() => socket.destroy(), LAST_WRITE_MS);
-  socket.once('close', () => clearTimeout(timer));
-  let finished = false;
-  let ended = socket.readableEnded;
-  const done = (): void => {
-    if (finished && ended) socket.destroy();
-  };
-  socket.once('end', () => {
-    ended = true;
-    done();
-  });
-  socket.end(() => {
-    finished = true;
-    clearTimeout(timer);
-    timer = setTimeout(() => socket.destroy(), LINGER_MS);
-    done();
-  });
-  socket.resume();
-}

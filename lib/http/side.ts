@@ -1,5 +1,5 @@
 // How a connection and the side of it that reads requests see each other. There are two such sides: plain/side.ts, our
-// own reader, and node/hand-over.ts, node:http.
+// own reader, and node/side.ts, node:http.
 import type { HttpRequest, ProtocolFault } from './request.ts';
 
 /**

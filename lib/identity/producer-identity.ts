@@ -3,7 +3,7 @@
 // The verdict is made once for each connection and kept there, so a request compares a time and reads a field. It ends
 // when the certificate, one above it or a revocation list expires, or the trust material changes.
 import type { X509Certificate } from 'node:crypto';
-import type { ClientCertificate } from '../http/connection.ts';
+import type { ClientCertificate } from '../http/client-certificate.ts';
 import type { ClientTrust } from './client-trust.ts';
 
 /** The URI name that carries the audience claim. */

@@ -10,7 +10,8 @@
 // in a key of the envelope, in `id` or in `type`, an id beyond printable ASCII) and whatever is no event is
 // `undefined`: "ask parseEvent". So only a wrong yes would be a fault; test/ingest/envelope-scan.test.ts looks for one.
 import { isUtf8 } from 'node:buffer';
-import { DEPTH_MAX, NAME_CHARACTERS_MAX } from './event.ts';
+import { DEPTH_MAX } from './event.ts';
+import { plainName } from './plain-name.ts';
 
 export interface PlainEnvelope {
   readonly id: string;
@@ -36,7 +37,6 @@ const tableOf = (units: string): Uint8Array =>
 const IS_DIGIT = tableOf('0123456789');
 const IS_HEX = tableOf('0123456789abcdefABCDEF');
 const IS_ESCAPE = tableOf('"\\/bfnrt');
-const IS_WORD = tableOf('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-');
 
 /** How each open level ends; level 1 is the envelope. Scanning is synchronous, so one of it serves all. */
 const ENDS = new Uint8Array(DEPTH_MAX + 1);
@@ -56,11 +56,6 @@ const HIGH_BITS = 0x80808080;
 let text: string | Buffer = '';
 const TEXT_BYTES_MAX = 64 << 10;
 let escape = NONE;
-
-// Fact: a string made of bytes costs more than a comparison of them. Choice: the last type is kept; most events have
-// it.
-let lastType = '';
-const LAST_TYPE = new Uint8Array(NAME_CHARACTERS_MAX);
 
 /** The envelope of `body` where it is plain. `undefined` says nothing about the body. */
 export function scanEnvelope(body: Buffer): PlainEnvelope | undefined {
@@ -92,7 +87,7 @@ export function scanEnvelope(body: Buffer): PlainEnvelope | undefined {
     if (name !== '') {
       const from = at;
       at = afterString(from);
-      const value = plainName(body, name, from + 1, at - 1);
+      const value = plainName(body, BYTES, name, from + 1, at - 1);
       if (value === undefined) return undefined;
       if (name === 'id') id = value;
       else type = value;
@@ -232,40 +227,4 @@ function nameOf(from: number, to: number): MemberName | undefined {
     return 'type';
   for (let at = from; at < to; at += 1) if (BYTES[at] === BACKSLASH) return undefined;
   return '';
-}
-
-/**
- * The value between `from` and `to` as an id or a type, where it is one and needs no decoding. It is made of the bytes,
- * because a slice of the text would keep the text.
- */
-function plainName(body: Buffer, name: MemberName, from: number, to: number): string | undefined {
-  if (to <= from || to - from > NAME_CHARACTERS_MAX) return undefined;
-  if (name === 'id') return isPlainId(from, to) ? body.toString('latin1', from, to) : undefined;
-  if (isLastType(from, to)) return lastType;
-  if (!isPlainType(from, to)) return undefined;
-  LAST_TYPE.set(BYTES.subarray(from, to));
-  return (lastType = body.toString('latin1', from, to));
-}
-
-function isLastType(from: number, to: number): boolean {
-  if (to - from !== lastType.length) return false;
-  for (let at = from; at < to; at += 1) if (BYTES[at] !== LAST_TYPE[at - from]) return false;
-  return true;
-}
-
-/** Printable ASCII without an escape. */
-function isPlainId(from: number, to: number): boolean {
-  for (let at = from; at < to; at += 1) if ((BYTES[at] ?? 0) > 0x7e || BYTES[at] === BACKSLASH) return false;
-  return true;
-}
-
-/** Dotted words. */
-function isPlainType(from: number, to: number): boolean {
-  let wordFrom = from;
-  for (let at = from; at < to; at += 1) {
-    if (IS_WORD[BYTES[at] ?? 0] === 1) continue;
-    if (BYTES[at] !== DOT || at === wordFrom) return false;
-    wordFrom = at + 1;
-  }
-  return wordFrom < to;
 }

@@ -76,3 +76,6 @@ export function queueAddress(uri: string): QueueAddress | string {
       `${scheme}://${anonymous ? '' : user}${host}${db === '' || anonymous ? '' : `/${db}`}`,
   };
 }
+
+/** The scheme of a dispatcher (RFC 014). */
+export const isDispatcher = (queueUri: string): boolean => /^dispatchers?:/.test(queueUri);

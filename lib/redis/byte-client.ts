@@ -10,29 +10,35 @@
 // with the pauses it is given, fails what is outstanding when the connection breaks, and keeps nothing for later.
 import { EventEmitter } from 'node:events';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
-import { connect as connectTls, type SecureContextOptions } from 'node:tls';
+import { connect as connectTls } from 'node:tls';
+import { RedisConnection, type ConnectionOptions } from './client.ts';
 import { NoConnection } from './errors.ts';
-import type { Argument } from './script.ts';
+import { CONNECT_TIMEOUT_MS, reconnectPauseMs } from './reconnect.ts';
 import { ReplyAssembler, type Reply } from './reply.ts';
+import type { Argument } from './script.ts';
 
 const DEFAULT_PORT = 6379;
 const READ_BYTES = 64 << 10;
 
-export interface ByteClientOptions {
+export interface ByteClientOptions extends Pick<ConnectionOptions, 'name' | 'certificate'> {
   readonly uri: string;
-  /** Shown by `CLIENT LIST`. */
-  readonly name: string;
   readonly connectTimeoutMs: number;
   /** How long to wait before try number `retries`, from 0. */
   readonly pauseMs: (retries: number) => number;
-  /** This side's certificate, asked for at each connection over TLS; none by default. */
-  readonly certificate?: (() => Pick<SecureContextOptions, 'cert' | 'key'>) | undefined;
 }
 
 interface Waiter {
   readonly resolve: (reply: Reply) => void;
   readonly reject: (cause: Error) => void;
 }
+
+/** A connection whose answers are bytes. */
+export const byteConnection = ({ certificate, ...options }: ConnectionOptions): RedisConnection<Reply> =>
+  new RedisConnection(options, {
+    open: (uri, name) =>
+      new ByteClient({ uri, name, connectTimeoutMs: CONNECT_TIMEOUT_MS, pauseMs: reconnectPauseMs, certificate }),
+    value: (reply) => reply.value(),
+  });
 
 /**
  * Emits `ready` each time the connection stands, `error` each time it is lost or cannot be made, and `refused` with

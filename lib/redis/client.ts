@@ -14,34 +14,20 @@
 // Relies on: node-redis reconnects by itself, but waits for ever for the answers to its greeting when the server is
 // frozen or the network drops packets. So a connection that does not get ready within CONNECT_TIMEOUT_MS is thrown away
 // too.
+import type { SecureContextOptions } from 'node:tls';
 import type { Log } from '../process/log.ts';
-import { ByteClient, type ByteClientOptions } from './byte-client.ts';
 import { NoConnection, QueueRefusal, RedisError } from './errors.ts';
-import { CONNECT_TIMEOUT_MS, PAUSE_MAX_MS, reconnectPauseMs } from './reconnect.ts';
-import type { RedisValue, Reply } from './reply.ts';
+import { MasterWatch, type MasterLookup } from './master-lookup.ts';
+import { CONNECT_TIMEOUT_MS, PAUSE_MAX_MS } from './reconnect.ts';
+import type { RedisValue } from './reply.ts';
 import type { Argument, Sender } from './script.ts';
 import { assertMaster, isMoved, isNotMaster, isRefusing } from './server-role.ts';
+import { closeClient, destroyClient, type Client, type ClientDialect } from './supervised-client.ts';
 
-/** How long a stop waits for answers that nobody waits for any more: a frozen server must not hold it up. */
-const CLOSE_TIMEOUT_MS = 500;
 const REOPEN_INTERVAL_MS = 1_000;
 
 /** A server, to be asked for values: what `inspect` is given. */
 export type Server = Sender<RedisValue>;
-
-/** Knows where a master is. */
-export interface MasterLookup {
-  /**
-   * The master now, as a `redis://` or `rediss://` URI. Asked before each connection; `cause` is what ended the last
-   * one, where the server said so. Rejects where nobody knows.
-   */
-  readonly find: (cause: RedisError | undefined) => Promise<string>;
-  /**
-   * How often to look whether it is another one, in milliseconds, where a master that is replaced does not say so
-   * itself.
-   */
-  readonly watchMs?: number;
-}
 
 export interface ConnectionOptions {
   /** `redis://` or `rediss://`, with user, password and database as usual; or who knows one. */
@@ -49,52 +35,20 @@ export interface ConnectionOptions {
   /** Shown by `CLIENT LIST`. */
   readonly name: string;
   readonly log: Log;
-  /** For the way that events take only. */
-  readonly certificate?: ByteClientOptions['certificate'];
+  /** This side's certificate, asked for at each connection over TLS; none by default. Byte connections alone show one. */
+  readonly certificate?: (() => Pick<SecureContextOptions, 'cert' | 'key'>) | undefined;
 }
-
-// The generic parameters of node-redis' client carry its whole command table; this is the part that is used here.
-export interface Client<Answer> {
-  readonly isReady: boolean;
-  readonly bytesReceived?: number;
-  /** `ready`, `error` with the cause, and `refused` with each RedisError that a command met. */
-  on(event: string, listener: (cause?: unknown) => void): unknown;
-  connect(): Promise<unknown>;
-  sendCommand(command: readonly Argument[]): Promise<Answer>;
-  close(): Promise<void>;
-  destroy(): void;
-}
-
-/** How to make a client, and how to read its answers as values. */
-interface Dialect<Answer> {
-  readonly open: (uri: string, name: string) => Client<Answer>;
-  readonly value: (answer: Answer) => RedisValue;
-}
-
-/** A connection whose answers are bytes, for the ways that events take: see byte-client.ts. */
-export const byteConnection = (options: ConnectionOptions): RedisConnection<Reply> =>
-  new RedisConnection(options, {
-    open: (uri, name) =>
-      new ByteClient({
-        uri,
-        name,
-        connectTimeoutMs: CONNECT_TIMEOUT_MS,
-        pauseMs: reconnectPauseMs,
-        certificate: options.certificate,
-      }),
-    value: (reply) => reply.value(),
-  });
 
 export class RedisConnection<Answer> {
   readonly #options: ConnectionOptions;
-  readonly #dialect: Dialect<Answer>;
+  readonly #dialect: ClientDialect<Answer>;
   #client: Client<Answer> | undefined;
   /** Counts inspections, so that one that a new connection has overtaken says nothing. */
   #inspection = 0;
   #inspected = false;
   #watchdog: NodeJS.Timeout | undefined;
   #reopening: NodeJS.Timeout | undefined;
-  #watching: NodeJS.Timeout | undefined;
+  readonly #watch = new MasterWatch();
   #openedMs = Number.NEGATIVE_INFINITY;
   #closed = false;
   #wasReady = false;
@@ -115,7 +69,7 @@ export class RedisConnection<Answer> {
   /** Called each time an inspection finds what waiting does not mend; the connection goes on trying all the same. */
   onRefused: (refusal: QueueRefusal) => void = () => undefined;
 
-  constructor(options: ConnectionOptions, dialect: Dialect<Answer>) {
+  constructor(options: ConnectionOptions, dialect: ClientDialect<Answer>) {
     this.#options = options;
     this.#dialect = dialect;
   }
@@ -162,28 +116,12 @@ export class RedisConnection<Answer> {
     if (this.#closed) return;
     if (typeof found === 'string') {
       this.#connect(found);
-      this.#watch(lookup, found);
+      this.#watch.begin(lookup, found, () => this.restart('the master is another server now', true));
       return;
     }
-    this.#lost(found.cause instanceof Error ? describe(found.cause) : 'unknown error');
+    this.#lost(found.cause instanceof Error ? messageOf(found.cause) : 'unknown error');
     if (found.cause instanceof QueueRefusal) this.onRefused(found.cause);
     this.#openLater();
-  }
-
-  /** Throws the connection away once the master is another server than `uri`. */
-  #watch(lookup: MasterLookup, uri: string): void {
-    clearTimeout(this.#watching);
-    if (lookup.watchMs === undefined) return;
-    this.#watching = setTimeout(() => {
-      void lookup.find(undefined).then(
-        (found) => {
-          if (this.#closed || this.#client === undefined) return;
-          if (found === uri) this.#watch(lookup, uri);
-          else this.restart('the master is another server now', true);
-        },
-        () => this.#closed || this.#watch(lookup, uri),
-      );
-    }, lookup.watchMs);
   }
 
   #connect(uri: string): void {
@@ -212,10 +150,11 @@ export class RedisConnection<Answer> {
     const client = this.#client;
     if (client === undefined || this.#closed) return;
     this.#client = undefined;
+    this.#watch.end();
     clearTimeout(this.#watchdog);
     this.#lost(reason);
     this.#waiting = waiting;
-    destroyed(client);
+    destroyClient(client);
     this.#openLater();
   }
 
@@ -224,21 +163,15 @@ export class RedisConnection<Answer> {
     this.#reopening = setTimeout(() => this.open(), Math.max(0, waitMs));
   }
 
-  /** Waits for outstanding answers, for CLOSE_TIMEOUT_MS at most, then closes. Idempotent. */
+  /** Waits a moment for outstanding answers, then closes. Idempotent. */
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#watchdog);
-    clearTimeout(this.#watching);
+    this.#watch.end();
     clearTimeout(this.#reopening);
     const client = this.#client;
     this.#client = undefined;
-    if (client === undefined) return;
-    if (client.isReady) {
-      const timer = setTimeout(() => destroyed(client), CLOSE_TIMEOUT_MS);
-      await client.close().catch(() => undefined);
-      clearTimeout(timer);
-    }
-    destroyed(client);
+    if (client !== undefined) await closeClient(client);
   }
 
   #create(uri: string): Client<Answer> {
@@ -264,7 +197,10 @@ export class RedisConnection<Answer> {
     } catch (cause) {
       if (!current()) return;
       if (isMoved(cause)) this.#lastRefusal = cause;
-      this.restart(cause instanceof Error ? describe(cause) : 'unknown error', isNotMaster(cause) || isRefusing(cause));
+      this.restart(
+        cause instanceof Error ? messageOf(cause) : 'unknown error',
+        isNotMaster(cause) || isRefusing(cause),
+      );
       if (cause instanceof QueueRefusal) this.onRefused(cause);
       return;
     }
@@ -278,7 +214,7 @@ export class RedisConnection<Answer> {
 
   #failed(client: Client<Answer>, cause: unknown): void {
     if (client !== this.#client || this.#closed) return;
-    const reason = cause instanceof Error ? describe(cause) : 'unknown error';
+    const reason = cause instanceof Error ? messageOf(cause) : 'unknown error';
     // The master may be another server now.
     if (typeof this.#options.uri !== 'string') this.restart(reason);
     else {
@@ -307,15 +243,7 @@ export class RedisConnection<Answer> {
   }
 }
 
-function describe(cause: Error): string {
+function messageOf(cause: Error): string {
   const code = 'code' in cause && !(cause instanceof RedisError) ? String(cause.code) : undefined;
   return cause.message !== '' ? cause.message : (code ?? cause.name);
-}
-
-function destroyed(client: Client<unknown>): void {
-  try {
-    client.destroy();
-  } catch {
-    // Already closed: there is nothing left to let go of.
-  }
 }

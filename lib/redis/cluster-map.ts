@@ -7,7 +7,7 @@
 // Not done here: ASK is not followed. While a slot is on its way its partition refuses, and producers send again.
 import type { QueueAddress } from '../process/queue-uri.ts';
 import { askAny } from './ask-once.ts';
-import type { MasterLookup } from './client.ts';
+import type { MasterLookup } from './master-lookup.ts';
 import type { RedisValue } from './reply.ts';
 
 /** So long an answer serves all partitions, which often ask together. */

@@ -13,6 +13,9 @@ export class RedisError extends Error {
   }
 }
 
+/** The server says that the stream, or its group, is not there. */
+export const isNoGroup = (cause: unknown): boolean => cause instanceof RedisError && cause.code === 'NOGROUP';
+
 /** There was no answer in time: whether the command was run is unknown. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer';

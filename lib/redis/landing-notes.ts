@@ -5,13 +5,16 @@
 //
 // A note has id and entry of each event, by source and producer. Nobody but consumers reads it, and a text that is none
 // is empty.
-import type { NotedEvent } from '../ingest/queue.ts';
+import { NOTES, type EntryName, type NotedEvent } from '../ingest/queue.ts';
 
 type Group = readonly [source: string, producer: string, entriesAndIds: string[]];
 
-/** The key of one member's note. */
-export const noteKey = (stream: string, member: string, number: number): string =>
-  `{${stream}}:landing:${member}:${number}`;
+/** The keys of the notes of all members; `members` is the answer to XINFO CONSUMERS. */
+export const noteKeys = (stream: string, members: readonly (readonly string[])[]): string[] =>
+  members.flatMap((fields) => {
+    const member = fields[fields.indexOf('name') + 1] ?? '';
+    return Array.from({ length: NOTES }, (_, number) => `{${stream}}:landing:${member}:${number}`);
+  });
 
 export function noteText(events: readonly NotedEvent[]): string {
   const groups = new Map<string, Group>();
@@ -24,7 +27,15 @@ export function noteText(events: readonly NotedEvent[]): string {
   return JSON.stringify([...groups.values()]);
 }
 
-export function eventsOfNote(text: string): NotedEvent[] {
+/** Which of `entries` the notes `texts` have; a text that is none is passed over. */
+export function notedEvents(texts: readonly unknown[], entries: readonly EntryName[]): NotedEvent[] {
+  const wanted = new Set(entries.map(({ source, entry }) => `${source}/${entry}`));
+  return texts
+    .flatMap((text) => (typeof text === 'string' ? eventsOfNote(text) : []))
+    .filter(({ source, entry }) => wanted.has(`${source}/${entry}`));
+}
+
+function eventsOfNote(text: string): NotedEvent[] {
   let groups: readonly Group[];
   try {
     groups = JSON.parse(text) as readonly Group[];

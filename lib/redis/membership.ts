@@ -2,6 +2,8 @@
 // second.
 //
 // Invariant: a replica that gives no sign for REPLICA_LEASE_MS is not counted, and is again when it comes back.
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { NOTES, REPLICA_LEASE_MS } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import type { RedisValue } from './reply.ts';
@@ -11,6 +13,9 @@ const SIGN_OF_LIFE_INTERVAL_MS = 1_000;
 /** Members without a sign of life and without pending entries are removed after this long, looked for this often. */
 const MEMBER_IDLE_MAX_MS = 10 * 60_000;
 const TIDY_INTERVAL_MS = 60_000;
+
+/** A name that no member of the group ever had: two members of one name would share what is pending. */
+export const memberName = (): string => `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
 
 export interface MembershipOptions {
   /** Runs a script, with a time limit. */

@@ -6,7 +6,8 @@
 //
 // What a server answers as an error is a RedisError here; anything else that goes wrong stays what it was.
 import { createClient, ErrorReply } from 'redis';
-import { RedisConnection, type Client, type ConnectionOptions } from './client.ts';
+import type { Client } from './supervised-client.ts';
+import { RedisConnection, type ConnectionOptions } from './client.ts';
 import { RedisError } from './errors.ts';
 import { CONNECT_TIMEOUT_MS, reconnectPauseMs } from './reconnect.ts';
 import type { RedisValue } from './reply.ts';

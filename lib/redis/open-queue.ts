@@ -4,7 +4,9 @@
 import type { Queue } from '../ingest/queue.ts';
 import { queueAddress } from '../process/queue-uri.ts';
 import { askOnce } from './ask-once.ts';
-import { byteConnection, type MasterLookup, type RedisConnection, type Server } from './client.ts';
+import { byteConnection } from './byte-client.ts';
+import type { MasterLookup } from './master-lookup.ts';
+import type { RedisConnection, Server } from './client.ts';
 import { ClusterMap } from './cluster-map.ts';
 import { QueueRefusal } from './errors.ts';
 import { MovingQueue } from './moving-queue.ts';

@@ -1,10 +1,11 @@
 // The reading side of the queues that URIs name, over all their partitions. A file of its own, because reading needs
 // node-redis, and whoever accepts does not.
 import type { Log } from '../process/log.ts';
+import { memberName } from './membership.ts';
 import { queuePartitions } from './open-queue.ts';
 import { PartitionedReader } from './partitioned-reader.ts';
 import { STREAM } from './stream-names.ts';
-import { memberName, StreamReader } from './stream-reader.ts';
+import { StreamReader } from './stream-reader.ts';
 
 export interface ReadingOptions {
   /** Of one queue, or of several that are read as if they were one: replicas are counted in the first. */

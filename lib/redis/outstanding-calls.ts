@@ -1,7 +1,8 @@
-// The script calls that have no answer yet, and how long they may take to get one.
+// The script calls that have no answer yet, how long they may take to get one, and whether the server is silent.
 //
 // Invariants: every submission is settled once. None is given up before its call was written and the sockets were read
-// at least once after its time was over.
+// at least once after its time was over. From the first call that is given up until the server answers anything, it
+// counts as stalled.
 import type { Outcome, Submission } from '../ingest/queue.ts';
 
 /** One script call on its way. `settled` once its submissions have their outcome, answered or not. */
@@ -14,15 +15,36 @@ export interface Call {
 
 export class OutstandingCalls {
   readonly #timeoutMs: number;
-  readonly #onOverdue: (atMs: number) => void;
+  readonly #onOverdue: () => void;
   /** Oldest first. */
   readonly #calls: Call[] = [];
   #deadline: NodeJS.Timeout | undefined;
+  /** When the server was first found to be silent; undefined where it is not. */
+  #stalledSinceMs: number | undefined;
 
   /** `onOverdue` is told of each call that is given up, before its submissions are settled as unavailable. */
-  constructor(timeoutMs: number, onOverdue: (atMs: number) => void) {
+  constructor(timeoutMs: number, onOverdue: () => void) {
     this.#timeoutMs = timeoutMs;
     this.#onOverdue = onOverdue;
+  }
+
+  /** The server owes an answer that is overdue. */
+  get stalled(): boolean {
+    return this.#stalledSinceMs !== undefined;
+  }
+
+  /** For how long it has been so, in milliseconds. */
+  get silentMs(): number {
+    return this.#stalledSinceMs === undefined ? 0 : performance.now() - this.#stalledSinceMs;
+  }
+
+  /** The server answered something, or its connection was lost and nothing is owed any more. */
+  serverSpoke(): void {
+    this.#stalledSinceMs = undefined;
+  }
+
+  serverSilent(sinceMs: number): void {
+    this.#stalledSinceMs ??= sinceMs;
   }
 
   /** Notes a call that was just written. */
@@ -73,7 +95,8 @@ export class OutstandingCalls {
         this.#armDeadline(leftMs);
         return;
       }
-      this.#onOverdue(now);
+      this.serverSilent(now);
+      this.#onOverdue();
       settleAll(call, 'unavailable');
     }
   }

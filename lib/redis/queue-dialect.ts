@@ -4,6 +4,7 @@
 // A dispatcher is given ids as they are, because it chooses a queue by their hash, and looks after its queues itself:
 // scripts, identity, durability, trimming. Its commands have names and not the digests of scripts, so gateways and
 // dispatchers of two versions work together while an installation is upgraded.
+import type { Outcome } from '../ingest/queue.ts';
 import type { RedisConnection, Server } from './client.ts';
 import { durabilityFaults, replicationFaults } from './durability.ts';
 import { QueueRefusal } from './errors.ts';
@@ -20,6 +21,26 @@ export interface Call<Begin extends readonly unknown[]> {
   begin(...how: Begin): Argument[];
   run(command: readonly Argument[]): Promise<Reply>;
 }
+
+/** What an answer says of an event, one character for each (accept.lua); any other character is `unavailable`. */
+export const OUTCOMES: Readonly<Record<number, Outcome>> = {
+  0x30: 'accepted',
+  0x31: 'duplicate',
+  0x32: 'conflict',
+  0x33: 'differing',
+  0x34: 'shed',
+};
+/** The characters that a dispatcher answers with. */
+export const OUTCOME_CHARACTERS: Readonly<Record<Outcome, number>> = {
+  accepted: 0x30,
+  duplicate: 0x31,
+  conflict: 0x32,
+  differing: 0x33,
+  shed: 0x34,
+  unavailable: 0x35,
+};
+/** A duplicate whose body is to be compared by whoever asked (accept.lua). */
+export const COMPARE = 0x36;
 
 export interface QueueDialect {
   /**

@@ -8,22 +8,13 @@
 // Limits: COMMAND_BYTES_MAX for a command. What does not follow the protocol costs the connection.
 import type { Socket } from 'node:net';
 import { version } from '../process/program.ts';
-import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts';
-import { notesOf } from './entry-notes.ts';
+import type { Queue } from '../ingest/queue.ts';
+import { submitEvents } from './dispatched-events.ts';
 import { DISPATCHER_ACCEPT, DISPATCHER_ACCEPT_WIDE, DISPATCHER_FIND, DISPATCHER_NAME } from './queue-dialect.ts';
 import { ReplyAssembler, type Reply } from './reply.ts';
 
 /** The longest body that a gateway can be set to take (64 MiB), and what stands around it. */
 const COMMAND_BYTES_MAX = 65 << 20;
-
-const DIGITS: Readonly<Record<Outcome, number>> = {
-  accepted: 0x30,
-  duplicate: 0x31,
-  conflict: 0x32,
-  differing: 0x33,
-  shed: 0x34,
-  unavailable: 0x35,
-};
 
 /** What a peer may use, until it gives it back. */
 export interface Grant {
@@ -157,21 +148,7 @@ export class QueuePeer {
       this.#say(answer, state.available ? '$0\r\n\r\n' : error(state.reason));
       return;
     }
-    const ids: string[] = [];
-    for (let at = 0; at < count; at += 1) ids.push(command.utf8());
-    const verdicts = new Verdicts(count, (text) => this.#say(answer, text));
-    let producerBytes: Buffer = Buffer.alloc(0);
-    let producer = '';
-    for (let at = 0; at < count; at += 1) {
-      // Most events of a call are one producer's.
-      if (at === 0 || !command.passes(producerBytes)) {
-        producerBytes = command.bytes();
-        producer = producerBytes.toString('utf8');
-      }
-      const text = command.utf8();
-      const notes = wide ? notesOf(command.utf8()) : undefined;
-      queue.submit(new DispatchedEvent({ id: ids[at] ?? '', producer, text, notes }, verdicts, at));
-    }
+    submitEvents(command, count, wide, queue, (text) => this.#say(answer, text));
   }
 
   #find(command: Reply, answer: Answer): void {
@@ -251,48 +228,6 @@ export class QueuePeer {
   #fail(cause: unknown): void {
     this.#host.fault(cause);
     this.#socket.destroy();
-  }
-}
-
-/** The verdict string of one accepting call, digit by digit. */
-class Verdicts {
-  readonly #digits: Buffer;
-  readonly #whole: (answer: string) => void;
-  #missing: number;
-
-  constructor(count: number, whole: (answer: string) => void) {
-    this.#digits = Buffer.allocUnsafe(count);
-    this.#missing = count;
-    this.#whole = whole;
-  }
-
-  set(at: number, outcome: Outcome): void {
-    this.#digits[at] = DIGITS[outcome];
-    this.#missing -= 1;
-    if (this.#missing === 0) this.#whole(`$${this.#digits.length}\r\n${this.#digits.toString('latin1')}\r\n`);
-  }
-}
-
-/** An event in its place of a call. */
-class DispatchedEvent implements Submission {
-  readonly id: string;
-  readonly producer: string;
-  readonly text: string;
-  readonly notes: EventNotes | undefined;
-  readonly #verdicts: Verdicts;
-  readonly #at: number;
-
-  constructor({ id, producer, text, notes }: Omit<Submission, 'settle'>, verdicts: Verdicts, at: number) {
-    this.id = id;
-    this.producer = producer;
-    this.text = text;
-    this.notes = notes;
-    this.#verdicts = verdicts;
-    this.#at = at;
-  }
-
-  settle(outcome: Outcome): void {
-    this.#verdicts.set(this.#at, outcome);
   }
 }
 

@@ -24,23 +24,31 @@ class NotReplicated extends Error {
   override readonly name = 'NotReplicated';
 }
 
-export interface ReplicatedSenderOptions {
-  readonly connections: readonly RedisConnection<Reply>[];
-  readonly stream: string;
+/** The part of a call's time that replicas are given. */
+const WAIT_SHARE = 0.6;
+
+export interface Replicated {
   readonly replicas: number;
-  /** How long replicas may take, in milliseconds. */
-  readonly waitMs: number;
+  readonly connections: readonly RedisConnection<Reply>[];
+}
+
+export interface ReplicatedSenderOptions extends Replicated {
+  readonly stream: string;
+  /** How long a call may take, in milliseconds. */
+  readonly timeoutMs: number;
 }
 
 export class ReplicatedSender implements Sender<Reply> {
   readonly #options: ReplicatedSenderOptions;
+  readonly #waitMs: number;
   readonly #wait: readonly string[];
   readonly #mark: readonly string[];
   #turn = 0;
 
   constructor(options: ReplicatedSenderOptions) {
     this.#options = options;
-    this.#wait = ['WAIT', String(options.replicas), String(options.waitMs)];
+    this.#waitMs = Math.max(1, Math.floor(WAIT_SHARE * options.timeoutMs));
+    this.#wait = ['WAIT', String(options.replicas), String(this.#waitMs)];
     this.#mark = ['SET', `{${options.stream}}:waited`, ''];
   }
 
@@ -65,9 +73,7 @@ export class ReplicatedSender implements Sender<Reply> {
     }
     const count = await replicas;
     if (count >= this.#options.replicas) return reply;
-    throw new NotReplicated(
-      `${count} of ${this.#options.replicas} replicas acknowledged within ${this.#options.waitMs} ms`,
-    );
+    throw new NotReplicated(`${count} of ${this.#options.replicas} replicas acknowledged within ${this.#waitMs} ms`);
   }
 
   restart(reason: string): void {

@@ -11,7 +11,8 @@
 // A sentinel is asked without the user and password of the URI, which are the master's, and with them only where it
 // wants some.
 import { askOnce } from './ask-once.ts';
-import type { MasterLookup, Server } from './client.ts';
+import type { MasterLookup } from './master-lookup.ts';
+import type { Server } from './client.ts';
 import type { ClusterAddress } from './cluster-map.ts';
 import { RedisError } from './errors.ts';
 

@@ -8,6 +8,11 @@ export async function serverInfo(connection: Sender<Reply>, section: string): Pr
     (reply) => reply.bytes().toString('utf8'),
     () => '',
   );
+  return infoFields(text);
+}
+
+/** The fields of an answer to INFO. */
+export function infoFields(text: string): Map<string, string> {
   const fields = new Map<string, string>();
   for (const line of text.split('\r\n')) {
     const at = line.indexOf(':');

@@ -8,51 +8,26 @@
 // refuses at once, so a frozen server makes at most one time-out's worth of submissions wait in memory.
 //
 // Not done here: several partitions (partitioned-queue.ts).
-import {
-  RETENTION_MS,
-  type Outcome,
-  type Queue,
-  type QueueLookup,
-  type QueueState,
-  type Submission,
-} from '../ingest/queue.ts';
+import { RETENTION_MS, type Queue, type QueueLookup, type QueueState, type Submission } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import type { RedisConnection, Server } from './client.ts';
-import { withTimeout } from './deadline.ts';
-import { NoAnswer } from './errors.ts';
-import { compressed, decoded, ENCODED_MEMBER, isCompressible } from './body-encoding.ts';
+import { compressed, ENCODED_MEMBER, isCompressible } from './body-encoding.ts';
 import { OutstandingCalls, settleAll, type Call } from './outstanding-calls.ts';
 import { membersOf } from './entry-notes.ts';
-import { dispatcherDialect, streamDialect, type QueueDialect } from './queue-dialect.ts';
+import { COMPARE, dispatcherDialect, OUTCOMES, streamDialect, type QueueDialect } from './queue-dialect.ts';
 import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
+import { lookUp } from './queue-look-up.ts';
+import { QueueProbe } from './queue-probe.ts';
 import type { Reply } from './reply.ts';
-import { ReplicatedSender } from './replicated-sender.ts';
+import { ReplicatedSender, type Replicated } from './replicated-sender.ts';
 import type { Argument } from './script.ts';
 import { STREAM } from './stream-names.ts';
 import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
-
-/** How often the queue is asked whether it would take an event, and how long it may take to say so. */
-const PROBE_INTERVAL_MS = 400;
-const PROBE_TIMEOUT_MS = 600;
-/** After this long without any answer the connection is thrown away. */
-const STALL_MAX_MS = 3_000;
-/** The part of the time-out that replicas are given. */
-const WAIT_SHARE = 0.6;
 
 // Fact: Redis runs one script at a time, at about 8 µs for each event, and a call's arguments are joined into
 // one string. Choice: a call is bounded in events and in characters; what is over goes in the next one, at once.
 const CALL_EVENTS_MAX = 256;
 const CALL_CHARACTERS_MAX = 1 << 20;
-
-const OUTCOMES: Readonly<Record<number, Outcome>> = {
-  0x30: 'accepted',
-  0x31: 'duplicate',
-  0x32: 'conflict',
-  0x33: 'differing',
-  0x34: 'shed',
-};
-/** A duplicate whose body is to be compared here (accept.lua). */
-const COMPARE = 0x36;
 
 export interface StreamQueueOptions {
   readonly connection: RedisConnection<Reply>;
@@ -74,19 +49,12 @@ export interface StreamQueueOptions {
   readonly replicated?: Replicated | undefined;
   /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
   readonly identify?: (server: Server) => Promise<QueueIdentity>;
-  /**
-   * What is behind the connection: a Redis server (the default), or a dispatcher, which looks after its queues itself.
-   */
+  /** What the connection leads to: Redis (the default), or a dispatcher, which looks after its queues itself. */
   readonly behind?: 'redis' | 'dispatcher';
   /** Called once for each answered call, with the time it took in seconds and how many events it carried. */
   readonly onCall?: (seconds: number, events: number) => void;
   /** Called with the number of accepted events that the queue lost before they landed. */
   readonly onLost?: (events: number) => void;
-}
-
-export interface Replicated {
-  readonly replicas: number;
-  readonly connections: readonly RedisConnection<Reply>[];
 }
 
 export class StreamQueue implements Queue {
@@ -101,18 +69,15 @@ export class StreamQueue implements Queue {
   #pending: Submission[] = [];
   #flushScheduled = false;
   readonly #calls: OutstandingCalls;
-  #stalledSinceMs: number | undefined;
-
   readonly #trimmer: StreamTrimmer | undefined;
-  readonly #prober: NodeJS.Timeout;
-  #probing = false;
-  #probedMs = Number.NEGATIVE_INFINITY;
-  #reason: string | undefined = 'not asked yet';
+  readonly #probe: QueueProbe;
 
   constructor(options: StreamQueueOptions) {
     this.#connection = options.connection;
     this.#timeoutMs = options.enqueueTimeoutMs;
-    this.#calls = new OutstandingCalls(options.enqueueTimeoutMs, (sinceMs) => this.#overdue(sinceMs));
+    this.#calls = new OutstandingCalls(options.enqueueTimeoutMs, () =>
+      this.#probe.says(`no answer within ${this.#timeoutMs} ms`),
+    );
     this.#log = options.log;
     this.#onCall = options.onCall ?? (() => undefined);
     const { stream = STREAM, retentionMs = RETENTION_MS, durability = 'warn', compression = 'none' } = options;
@@ -121,13 +86,11 @@ export class StreamQueue implements Queue {
     else {
       const { replicated, identify = (server) => queueIdentity(server, stream) } = options;
       if (replicated !== undefined) {
-        const waitMs = Math.max(1, Math.floor(WAIT_SHARE * this.#timeoutMs));
-        this.#replicated = new ReplicatedSender({ ...replicated, stream, waitMs });
+        this.#replicated = new ReplicatedSender({ ...replicated, stream, timeoutMs: this.#timeoutMs });
         // Beside the queue's own connection, not behind it: a start has five seconds for all of them.
         this.#replicated.open();
       }
-      const replicas = replicated?.replicas ?? 0;
-      const about = { stream, retentionMs, durability, log: this.#log, identify, replicas };
+      const about = { stream, retentionMs, durability, log: this.#log, identify, replicas: replicated?.replicas ?? 0 };
       this.#dialect = streamDialect(this.#connection, this.#replicated ?? this.#connection, about);
       this.#trimmer = new StreamTrimmer({
         server: this.#connection.values,
@@ -145,14 +108,23 @@ export class StreamQueue implements Queue {
         this.#log.warn(
           'the queue was made before compression: bodies stand on it as they are; a new queue takes them compressed',
         );
-      void this.probe();
+      void this.#probe.ask();
       void this.#trimmer?.look();
     };
     this.#connection.onLost = (reason) => {
-      this.#stalledSinceMs = undefined;
-      this.#says(reason);
+      this.#calls.serverSpoke();
+      this.#probe.says(reason);
     };
-    this.#prober = setInterval(() => this.#supervise(), PROBE_INTERVAL_MS);
+    this.#probe = new QueueProbe({
+      dialect: this.#dialect,
+      connection: this.#connection,
+      calls: this.#calls,
+      onSilent: (reason) => {
+        this.#connection.restart(reason);
+        this.#replicated?.restart(reason);
+      },
+      log: this.#log,
+    });
   }
 
   submit(submission: Submission): void {
@@ -164,31 +136,10 @@ export class StreamQueue implements Queue {
     setImmediate(this.#flush);
   }
 
-  find(id: string, producer: string): Promise<QueueLookup> {
-    return this.#find(id, producer, this.#timeoutMs);
-  }
-
-  async #find(id: string, producer: string, timeoutMs: number): Promise<QueueLookup> {
-    if (this.#stalledSinceMs !== undefined) return { kind: 'unavailable' };
-    const { find, field } = this.#dialect;
-    const command = find.begin();
-    command.push(field(id), producer);
-    try {
-      const reply = await withTimeout(find.run(command), timeoutMs);
-      const parts = reply.array();
-      if (parts === undefined) return { kind: 'unknown' };
-      const acceptedAtMs = Number.parseInt(reply.text(), 10);
-      const bytes = reply.bytes();
-      const traceparent = parts > 2 ? reply.text() : '';
-      const body = decoded(bytes, parts > 3 ? reply.text() : undefined);
-      return {
-        kind: 'found',
-        event: { body, acceptedAtMs, traceparent: traceparent === '' ? undefined : traceparent },
-      };
-    } catch (cause) {
-      this.#log.debug({ err: cause }, 'look-up failed');
-      return { kind: 'unavailable' };
-    }
+  /** `timeoutMs`: how long the answer may take. */
+  find(id: string, producer: string, timeoutMs = this.#timeoutMs): Promise<QueueLookup> {
+    if (this.#calls.stalled) return Promise.resolve({ kind: 'unavailable' });
+    return lookUp(this.#dialect, id, producer, timeoutMs, this.#log);
   }
 
   /** How the queue's id index has an id; known once there was a connection. */
@@ -197,42 +148,20 @@ export class StreamQueue implements Queue {
   }
 
   state(): QueueState {
-    if (this.#reason !== undefined) return { available: false, reason: this.#reason };
-    if (performance.now() - this.#probedMs > PROBE_INTERVAL_MS + PROBE_TIMEOUT_MS) {
-      return { available: false, reason: 'the queue has not answered lately' };
-    }
-    return { available: true };
+    return this.#probe.state();
   }
 
   states(): readonly QueueState[] {
     return [this.state()];
   }
 
-  /**
-   * Asks the queue once whether it would take an event, by a no-op write, which also fails when Redis is full or
-   * read-only.
-   */
-  async probe(): Promise<QueueState> {
-    if (this.#probing) return this.state();
-    this.#probing = true;
-    try {
-      const { accept } = this.#dialect;
-      await withTimeout(accept.run(accept.begin(false)), PROBE_TIMEOUT_MS);
-      this.#probedMs = performance.now();
-      this.#stalledSinceMs = undefined;
-      this.#says(undefined);
-    } catch (cause) {
-      // A server that froze while nobody sends has to be noticed too: its connection may be dead for good.
-      if (cause instanceof NoAnswer) this.#stalledSinceMs ??= performance.now() - PROBE_TIMEOUT_MS;
-      this.#says(this.#connection.ready ? reasonOf(cause) : this.#connection.lastError);
-    } finally {
-      this.#probing = false;
-    }
-    return this.state();
+  /** Asks the queue once whether it would take an event. */
+  probe(): Promise<QueueState> {
+    return this.#probe.ask();
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#prober);
+    this.#probe.close();
     this.#trimmer?.stop();
     await this.#replicated?.close();
     await this.#connection.close();
@@ -243,7 +172,7 @@ export class StreamQueue implements Queue {
     this.#flushScheduled = false;
     const submissions = this.#pending;
     this.#pending = [];
-    if (!this.#connection.ready || this.#stalledSinceMs !== undefined) {
+    if (!this.#connection.ready || this.#calls.stalled) {
       for (const submission of submissions) submission.settle('unavailable');
       return;
     }
@@ -281,7 +210,7 @@ export class StreamQueue implements Queue {
   }
 
   #answered(call: Call, reply: Reply): void {
-    this.#stalledSinceMs = undefined;
+    this.#calls.serverSpoke();
     this.#calls.remove(call);
     if (call.settled) return;
     this.#onCall((performance.now() - call.sentMs) / 1000, call.submissions.length);
@@ -303,7 +232,7 @@ export class StreamQueue implements Queue {
   /** Settles a duplicate by the body that the queue has; in what is left of its time. */
   async #compare(submission: Submission, sentMs: number): Promise<void> {
     const { id, producer, text } = submission;
-    const found = await this.#find(id, producer, Math.max(1, sentMs + this.#timeoutMs - performance.now()));
+    const found = await this.find(id, producer, Math.max(1, sentMs + this.#timeoutMs - performance.now()));
     if (found.kind === 'found')
       submission.settle(found.event.body.equals(Buffer.from(text)) ? 'duplicate' : 'differing');
     else submission.settle('unavailable');
@@ -312,37 +241,9 @@ export class StreamQueue implements Queue {
   #refused(call: Call, cause: unknown): void {
     this.#calls.remove(call);
     if (this.#connection.ready) {
-      this.#stalledSinceMs = undefined; // No is an answer, too.
-      this.#says(reasonOf(cause));
+      this.#calls.serverSpoke(); // No is an answer, too.
+      this.#probe.refused(cause);
     }
     settleAll(call, 'unavailable');
   }
-
-  /** A call got no answer in time. */
-  #overdue(sinceMs: number): void {
-    this.#stalledSinceMs ??= sinceMs;
-    this.#says(`no answer within ${this.#timeoutMs} ms`);
-  }
-
-  #supervise(): void {
-    if (this.#stalledSinceMs !== undefined && performance.now() - this.#stalledSinceMs > STALL_MAX_MS) {
-      this.#connection.restart('the server does not answer');
-      this.#replicated?.restart('the server does not answer');
-    }
-    void this.probe();
-  }
-
-  /** Notes what the queue is like now, and logs a change. `undefined` is good. */
-  #says(reason: string | undefined): void {
-    if (reason === this.#reason) return;
-    const before = this.#reason;
-    this.#reason = reason;
-    if (reason === undefined) this.#log.info('the queue takes events');
-    else if (before === undefined) this.#log.error({ reason }, 'the queue takes no events');
-  }
-}
-
-/** Redis' own words: they name no secret. A client's error for a lost connection says that. */
-function reasonOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : 'unknown error';
 }

@@ -1,18 +1,12 @@
 // The reading side of the queue on a Redis Stream: one member of the consumer group `warehouse`.
 //
-// Invariants: an entry is given to the caller again and again until it is acknowledged. Entries that a dead or frozen
-// member took are claimed before new ones are read, first thing and then every CLAIM_INTERVAL_MS: they are the oldest.
-// After a lost answer this member's own pending entries are read again at once, and do not wait to be claimed.
+// Invariant: an entry is given to the caller again and again until it is acknowledged. In which order entries are read
+// is entry-reading.ts.
 //
-// Two connections: a blocked XREADGROUP holds up every command behind it, so reading has one of its own. A command of
-// whose answer nothing comes in for ANSWER_TIMEOUT_MS makes its connection anew; the server was frozen, or the network
-// cut.
-import { randomUUID } from 'node:crypto';
-import { hostname } from 'node:os';
+// Two connections: a blocked XREADGROUP holds up every command behind it, so reading has one of its own. A connection
+// on which a command gets no answer for ANSWER_TIMEOUT_MS is replaced: the server was frozen, or the network cut.
 import {
   GroupVanished,
-  NOTES,
-  REPLICA_LEASE_MS,
   RETENTION_MS,
   type Delivery,
   type EntryName,
@@ -23,24 +17,23 @@ import {
   type QueueState,
 } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
-import { byteConnection, type MasterLookup, type RedisConnection, type Server } from './client.ts';
+import { byteConnection } from './byte-client.ts';
+import type { MasterLookup } from './master-lookup.ts';
+import type { RedisConnection, Server } from './client.ts';
 import { valueConnection } from './node-redis.ts';
 import { withTimeout } from './deadline.ts';
-import { deliveriesOf, droppedDelivery, elementsOf } from './deliveries.ts';
-import { NoAnswer, QueueRefusal, RedisError } from './errors.ts';
-import { eventsOfNote, noteKey, noteText } from './landing-notes.ts';
-import { Membership } from './membership.ts';
+import { ANSWER_TIMEOUT_MS, EntryReading } from './entry-reading.ts';
+import { isNoGroup, NoAnswer, QueueRefusal } from './errors.ts';
+import { notedEvents, noteKeys, noteText } from './landing-notes.ts';
+import { memberName, Membership } from './membership.ts';
 import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import { assertRights } from './rights.ts';
 import { Script, type Argument } from './script.ts';
+import { infoFields } from './server-info.ts';
 import { GROUP, STREAM } from './stream-names.ts';
 import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
 
-const ANSWER_TIMEOUT_MS = 3_000;
-const CLAIM_INTERVAL_MS = 1_000;
-/** Bytes after which one claim takes no more. */
-const CLAIM_BYTES = 4 << 20;
 const ONLY_PARTITION = '0';
 /** Entries of one acknowledgement: Redis does nothing else meanwhile. */
 const ACKNOWLEDGE_MAX = 1_000;
@@ -62,24 +55,16 @@ export interface StreamReaderOptions {
 export class StreamReader implements QueueReader {
   readonly name: string;
   readonly #reading: RedisConnection<Reply>;
+  readonly #entries: EntryReading;
   readonly #control: RedisConnection<RedisValue>;
   readonly #stream: string;
   readonly #queueIdentity: (server: Server) => Promise<QueueIdentity>;
   readonly #membership: Membership;
   readonly #join = new Script('join.lua');
   readonly #lag = new Script('lag.lua');
-  readonly #claimScript = new Script('claim.lua');
   readonly #noteScript = new Script('note.lua');
   readonly #trimmer: StreamTrimmer;
 
-  #claimedMs = Number.NEGATIVE_INFINITY;
-  /** Where in the group's list the next claim begins; '-' is its beginning. */
-  #claimCursor = '-';
-  /**
-   * The last of its own pending entries that this member has read again, after an answer was lost; undefined where none
-   * was.
-   */
-  #againFrom: string | undefined;
   /** See Delivery.source. */
   #source = '';
   #closing: Promise<void> | undefined;
@@ -94,7 +79,8 @@ export class StreamReader implements QueueReader {
     const run = (script: Script, command: readonly string[]): Promise<RedisValue> =>
       this.#answer(script.run(this.#control, command));
     this.#membership = new Membership({ run, log, stream, group: GROUP, name: this.name });
-    this.#reading.onLost = () => (this.#againFrom = '0');
+    const source = (): string => this.#source;
+    this.#entries = new EntryReading({ connection: this.#reading, stream, member: this.name, source });
     this.#trimmer = new StreamTrimmer({
       server: this.#control.values,
       stream,
@@ -160,8 +146,7 @@ export class StreamReader implements QueueReader {
   }
 
   async join(): Promise<boolean> {
-    this.#claimedMs = Number.NEGATIVE_INFINITY;
-    this.#claimCursor = '-';
+    this.#entries.begin();
     // The queue may be another one since the connection was made: wiped, and begun anew.
     await this.#identify({ send: (command) => this.#command(command) });
     const command = this.#join.command(this.#stream);
@@ -169,15 +154,8 @@ export class StreamReader implements QueueReader {
     return (await this.#answer(this.#join.run(this.#control, command))) === 1;
   }
 
-  async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
-    if (this.#againFrom !== undefined) {
-      // What was taken with an answer that never came is this member's. What is in hand meanwhile comes once more.
-      const own = await this.#readGroup(max, 0, this.#againFrom);
-      this.#againFrom = own.at(-1)?.entry;
-      if (own.length > 0) return own;
-    }
-    const claimed = await this.#claim(max, idleMs);
-    return claimed.length > 0 ? claimed : this.#readGroup(max, waitMs, '>');
+  read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
+    return this.#entries.read(max, idleMs, waitMs);
   }
 
   async acknowledge(entries: readonly EntryName[]): Promise<number> {
@@ -204,15 +182,8 @@ export class StreamReader implements QueueReader {
 
   async noted(entries: readonly EntryName[]): Promise<readonly NotedEvent[]> {
     const members = (await this.#command(['XINFO', 'CONSUMERS', this.#stream, GROUP])) as readonly string[][];
-    const keys = members.flatMap((fields) => {
-      const member = fields[fields.indexOf('name') + 1] ?? '';
-      return Array.from({ length: NOTES }, (_, number) => noteKey(this.#stream, member, number));
-    });
-    const texts = await Promise.all(keys.map((key) => this.#command(['GET', key])));
-    const wanted = new Set(entries.map(({ source, entry }) => `${source}/${entry}`));
-    return texts
-      .flatMap((text) => (typeof text === 'string' ? eventsOfNote(text) : []))
-      .filter(({ source, entry }) => wanted.has(`${source}/${entry}`));
+    const texts = await Promise.all(noteKeys(this.#stream, members).map((key) => this.#command(['GET', key])));
+    return notedEvents(texts, entries);
   }
 
   async lag(): Promise<QueueLag> {
@@ -237,11 +208,9 @@ export class StreamReader implements QueueReader {
       this.#command(['XLEN', this.#stream]),
       this.#command(['INFO', 'memory']).catch(() => ''),
     ]);
-    const field = (name: string): number | undefined => {
-      const text = new RegExp(`^${name}:(\\d+)\\r?$`, 'm').exec(String(info))?.[1];
-      return text === undefined ? undefined : Number(text);
-    };
-    return { events: Number(events), memoryBytes: field('used_memory'), memoryLimitBytes: field('maxmemory') };
+    const memory = infoFields(String(info));
+    const bytes = (name: string): number | undefined => (memory.has(name) ? Number(memory.get(name)) : undefined);
+    return { events: Number(events), memoryBytes: bytes('used_memory'), memoryLimitBytes: bytes('maxmemory') };
   }
 
   close(): Promise<void> {
@@ -264,74 +233,6 @@ export class StreamReader implements QueueReader {
     await Promise.all([this.#reading.close(), this.#control.close()]);
   }
 
-  async #claim(max: number, idleMs: number): Promise<readonly Delivery[]> {
-    const now = performance.now();
-    if (this.#claimCursor === '-' && now - this.#claimedMs < CLAIM_INTERVAL_MS) return [];
-    this.#claimedMs = now;
-    for (;;) {
-      const command = this.#claimScript.command(this.#stream);
-      const limits = [max, CLAIM_BYTES, REPLICA_LEASE_MS].map(String);
-      command.push(GROUP, this.name, String(idleMs), this.#claimCursor, ...limits);
-      const reply = await this.#claimScript.run({ send: (sent) => this.#read(sent, 0) }, command);
-      reply.array();
-      this.#claimCursor = reply.text();
-      const entries = deliveriesOf(reply, this.#source);
-      const claimed = [...elementsOf(reply, () => droppedDelivery(reply.text(), this.#source)), ...entries];
-      if (claimed.length > 0 || this.#claimCursor === '0-0') {
-        if (this.#claimCursor === '0-0') this.#claimCursor = '-';
-        return claimed;
-      }
-    }
-  }
-
-  async #readGroup(max: number, waitMs: number, from: string): Promise<readonly Delivery[]> {
-    // BLOCK 0 would wait for ever.
-    const block = waitMs === 0 ? [] : ['BLOCK', String(waitMs)];
-    const command = [
-      'XREADGROUP',
-      'GROUP',
-      GROUP,
-      this.name,
-      'COUNT',
-      String(max),
-      ...block,
-      'STREAMS',
-      this.#stream,
-      from,
-    ];
-    const reply = await this.#read(command, waitMs).catch((cause: unknown) => {
-      if (cause instanceof RedisError && cause.code === 'UNBLOCKED' && waitMs > 0) return undefined;
-      throw cause;
-    });
-    // The wait was ended by force: the stream is gone, or the server is no master any more. It says which when it is
-    // asked again.
-    if (reply === undefined) return this.#readGroup(max, 0, from);
-    // An array of one stream, which is its name and its entries; no array where there is nothing.
-    if (reply.array() === undefined) return [];
-    reply.array();
-    reply.text();
-    return deliveriesOf(reply, this.#source);
-  }
-
-  /** A command on the reading connection that may block for `waitMs`. */
-  async #read(command: readonly Argument[], waitMs: number): Promise<Reply> {
-    try {
-      return await withTimeout(
-        this.#reading.send(command),
-        waitMs + ANSWER_TIMEOUT_MS,
-        () => this.#reading.bytesReceived,
-      );
-    } catch (cause) {
-      if (vanished(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
-      // An error that Redis answered a command with lost nothing; what a script did before its error, or anything else,
-      // may have.
-      const lost = !(cause instanceof RedisError) || (command[0] !== 'XREADGROUP' && cause.code !== 'NOSCRIPT');
-      if (lost) this.#againFrom ??= '0';
-      if (cause instanceof NoAnswer) this.#reading.restart('the server does not answer');
-      throw cause;
-    }
-  }
-
   #command(command: readonly Argument[]): Promise<RedisValue> {
     return this.#answer(this.#control.send(command));
   }
@@ -340,18 +241,9 @@ export class StreamReader implements QueueReader {
     try {
       return await withTimeout(reply, ANSWER_TIMEOUT_MS);
     } catch (cause) {
-      if (vanished(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
+      if (isNoGroup(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
       if (cause instanceof NoAnswer) this.#control.restart('the server does not answer');
       throw cause;
     }
   }
 }
-
-/**
- * A name for a member of the group: unique among all that ever were, because two of one name would share what is
- * pending.
- */
-export const memberName = (): string => `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
-
-/** What Redis says of a group or stream that is not there. */
-const vanished = (cause: unknown): boolean => cause instanceof RedisError && cause.code === 'NOGROUP';

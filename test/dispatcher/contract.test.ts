@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { Dispatcher, QUEUES, Traffic, type DispatchedOutcome } from '../../lib/dispatcher/dispatcher.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection } from '../../lib/redis/client.ts';
+import { byteConnection } from '../../lib/redis/byte-client.ts';
 import { readingQueue } from '../../lib/redis/open-reader.ts';
 import { PartitionedQueue } from '../../lib/redis/partitioned-queue.ts';
 import { QueueServer } from '../../lib/redis/queue-server.ts';

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection, type ConnectionOptions } from '../../lib/redis/client.ts';
+import { byteConnection } from '../../lib/redis/byte-client.ts';
+import type { ConnectionOptions } from '../../lib/redis/client.ts';
 import { valueConnection } from '../../lib/redis/node-redis.ts';
 import { NoConnection, QueueRefusal, RedisError } from '../../lib/redis/errors.ts';
 import { openLink, type Link } from '../support/link.ts';

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { describe, it } from 'node:test';
 import type { Queue } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection } from '../../lib/redis/client.ts';
+import { byteConnection } from '../../lib/redis/byte-client.ts';
 import { QueueServer } from '../../lib/redis/queue-server.ts';
 import { StreamQueue } from '../../lib/redis/stream-queue.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';

@@ -1,0 +1,34 @@
+// Ends a connection so that the client gets to see our last answer.
+import type { Socket } from 'node:net';
+
+/** How long a connection that we close is still read from, so that the client gets to see our last answer. */
+const LINGER_MS = 1_000;
+/** How long the client may take before that to take the answers that were written. */
+const LAST_WRITE_MS = 10_000;
+
+/**
+ * Ends our side, throws away what still comes, and lets go when the client has ended too or a second after our last
+ * byte. Without it, closing while the client still sends resets the connection, and a reset can overtake the answer
+ * (RFC 9112, section 9.6).
+ */
+export function linger(socket: Socket): void {
+  if (socket.destroyed) return;
+  let timer = setTimeout(() => socket.destroy(), LAST_WRITE_MS);
+  socket.once('close', () => clearTimeout(timer));
+  let finished = false;
+  let ended = socket.readableEnded;
+  const done = (): void => {
+    if (finished && ended) socket.destroy();
+  };
+  socket.once('end', () => {
+    ended = true;
+    done();
+  });
+  socket.end(() => {
+    finished = true;
+    clearTimeout(timer);
+    timer = setTimeout(() => socket.destroy(), LINGER_MS);
+    done();
+  });
+  socket.resume();
+}

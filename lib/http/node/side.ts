@@ -1,0 +1,249 @@
+// What node:http takes for its socket: a stream that is fed the bytes of one connection, few requests at a time.
+//
+// Invariants: requests are started in their order, each when the answers before it leave room. Nothing is fed behind a
+// request that is the last one.
+//
+// What it relies on, checked on node 26.10 and held by test/http/hand-over.test.ts: a Duplex without `setTimeout` gets
+// none of node's timers; with a high-water mark of 1 a stream passes each piece on before it takes the next; a response
+// that says close calls `destroySoon`, and one to a client that waits for 100 (Continue) says it.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Duplex } from 'node:stream';
+import { BYTES_OWED_MAX, REQUESTS_OWED_MAX } from '../limits.ts';
+import type { ProtocolFault } from '../request.ts';
+import type { Side, Wire } from '../side.ts';
+import { NodeRequest, type NodeRequestOwner } from './request.ts';
+
+/** What node:http is given at a time where a head may begin, in bytes: it holds few requests. */
+const HEAD_SLICE_BYTES = 256;
+/** The same inside a body whose end is not known or near. */
+const BODY_END_SLICE_BYTES = 1_024;
+const BODY_SLICE_BYTES = 65_536;
+
+export class NodeSide extends Duplex implements Side, NodeRequestOwner {
+  readonly #wire: Wire;
+  readonly #standInLine: (side: NodeSide) => void;
+  #inLine = false;
+  /** How many requests had come when its turn began; undefined: it is not its turn. */
+  #turnFrom: number | undefined;
+  /** What has come and was not given to node:http yet. */
+  #pending: Buffer = EMPTY;
+  #ended = false;
+  /** node:http takes the next piece. */
+  #takesMore = false;
+  #feeding = false;
+  /** Requests that were not started yet, oldest first. */
+  readonly #waiting: NodeRequest[] = [];
+  #requests: number;
+  /** How many requests were started and have no answer yet, and how many have no answer that was written to its end. */
+  #unanswered = 0;
+  #owed = 0;
+  #bytesOwed = 0;
+  #latest: NodeRequest | undefined;
+  /** How many bytes have been fed behind the piece that ended the head of the latest request. */
+  #bodyBytesFed = 0;
+  /** When the head that is arriving began to; undefined where none is known to. */
+  #headSinceMs: number | undefined;
+  #fault: ProtocolFault | 'end of input' | undefined;
+
+  constructor(wire: Wire, requests: number, standInLine: (side: NodeSide) => void) {
+    super({ allowHalfOpen: true, readableHighWaterMark: 1, decodeStrings: false });
+    this.#wire = wire;
+    this.#standInLine = standInLine;
+    this.#requests = requests;
+  }
+
+  get busy(): boolean {
+    return this.#owed > 0 || this.#pending.length > 0;
+  }
+
+  get requests(): number {
+    return this.#requests;
+  }
+
+  get owing(): boolean {
+    return this.#unanswered > 0;
+  }
+
+  get headSinceMs(): number | undefined {
+    return this.#headSinceMs;
+  }
+
+  get bodySinceMs(): number | undefined {
+    return this.#latest?.complete === false ? this.#latest.startMs : undefined;
+  }
+
+  late(): boolean {
+    return this.#latest?.fault('timeout') ?? false;
+  }
+
+  isLatest(request: NodeRequest): boolean {
+    return this.#latest === request && this.#pending.length === 0;
+  }
+
+  feed(bytes: Buffer): void {
+    if (this.#fault !== undefined) return;
+    this.#pending = this.#pending.length === 0 ? bytes : Buffer.concat([this.#pending, bytes]);
+    this.#turnFrom = this.#requests; // Whoever sends one request at a time never waits in line.
+    this.#feed();
+  }
+
+  /** More of what waits may be fed, up to the next requests. */
+  takeTurn(): void {
+    this.#inLine = false;
+    this.#turnFrom = this.#requests;
+    this.#feed();
+  }
+
+  feedEnd(): void {
+    this.#ended = true;
+    this.#feed();
+  }
+
+  flush(): void {
+    while (this.#waiting.length > 0 && this.#mayStart()) this.#start();
+    if (this.#fault !== undefined && this.#waiting.length === 0 && this.#wire.state === 'node')
+      this.#settleFault(this.#fault);
+    this.#feed();
+  }
+
+  stop(): void {
+    this.#pending = EMPTY;
+    this.#waiting.length = 0;
+  }
+
+  close(): void {
+    this.destroy();
+  }
+
+  requested(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
+    // What came behind the last one, or stood in node:http when the connection began to close, is no request. Fact:
+    // after an answer that closes node:http takes the answers to requests behind it for the first, and ends the process
+    // by an assertion.
+    if (this.#latest?.isLast === true || this.#wire.state !== 'node') return;
+    const latest = new NodeRequest(this, request, response, expectsContinue);
+    this.#latest = latest;
+    this.#bodyBytesFed = 0;
+    this.#headSinceMs = undefined;
+    this.#requests += 1;
+    this.#owed += 1;
+    response.once('close', () => {
+      this.#owed -= 1;
+      this.#bytesOwed -= latest.bytesOwed;
+      this.#wire.wake();
+    });
+    this.#waiting.push(latest);
+    this.#wire.wake();
+  }
+
+  /** What comes next is not for node:http. */
+  faulty(fault: ProtocolFault | 'end of input'): void {
+    if (this.#latest?.isLast !== true || !this.#latest.complete) this.#fault ??= fault;
+    this.#pending = EMPTY;
+    this.#wire.wake();
+  }
+
+  /** node:http has read all that the client sent before it ended its side. */
+  readToItsEnd(): void {
+    // Fact: node:http swallows the faults of a body behind `Upgrade` and takes its end for none, and would wait for the
+    // rest.
+    if (this.#latest?.complete === false) this.faulty('end of input');
+  }
+
+  answered(request: NodeRequest, bytesExpected: number, close: boolean): void {
+    this.#unanswered -= 1;
+    this.#bytesOwed += request.bytesOwed - bytesExpected;
+    if (close) this.#wire.stopReading(!request.complete || request.isLast || this.#pending.length > 0);
+  }
+
+  /** node:http calls it behind the last answer, as it would a socket's. */
+  destroySoon(): void {
+    this.#wire.end(this.#latest?.complete === false || this.#fault !== undefined);
+  }
+
+  override _read(): void {
+    this.#takesMore = true;
+    // Fact: a stream asks for the next piece before it passes the last one on. Choice: it gets it after that.
+    process.nextTick(() => this.#feed());
+  }
+
+  override _write(chunk: string | Buffer, encoding: BufferEncoding, done: () => void): void {
+    this.#wire.write(chunk, encoding, done);
+  }
+
+  override _final(done: () => void): void {
+    done();
+    this.#wire.end(false);
+  }
+
+  override _destroy(cause: Error | null, done: (cause?: Error | null) => void): void {
+    done(cause);
+    this.#wire.abort();
+  }
+
+  #mayStart(): boolean {
+    return this.#wire.writable && this.#bytesOwed < BYTES_OWED_MAX;
+  }
+
+  #start(): void {
+    const request = this.#waiting.shift();
+    if (request === undefined) return;
+    this.#unanswered += 1;
+    this.#bytesOwed += request.start();
+    this.#wire.request(request);
+  }
+
+  #mayFeed(): boolean {
+    if (this.#fault !== undefined || this.#wire.state !== 'node' || !this.#takesMore) return false;
+    if (this.#latest?.isLast === true && (this.#latest.complete || this.#latest.defect !== undefined)) return false;
+    if (this.#latest?.complete === false) return true;
+    return this.#waiting.length === 0 && this.#owed < REQUESTS_OWED_MAX && this.#mayStart();
+  }
+
+  #feed(): void {
+    if (this.#feeding || this.destroyed) return;
+    this.#feeding = true;
+    while (this.#pending.length > 0 && this.#mayFeed()) {
+      if (this.#latest?.complete !== false && this.#turnFrom !== this.#requests) {
+        this.#turnFrom = undefined;
+        if (!this.#inLine) this.#standInLine(this);
+        this.#inLine = true;
+        break;
+      }
+      const slice = this.#nextSlice();
+      if (this.#latest?.complete === false) this.#bodyBytesFed += slice.length;
+      else if (slice.some(isNoLineEnd)) this.#headSinceMs ??= performance.now();
+      this.#takesMore = false;
+      this.#takesMore = this.push(slice) || this.#takesMore;
+    }
+    this.#feeding = false;
+    if (this.#pending.length > 0) this.#wire.pause();
+    else if (!this.#ended) this.#wire.resume();
+    else if (!this.readableEnded) this.push(null);
+  }
+
+  /** As much as holds few requests, or no more than the body that is arriving. */
+  #nextSlice(): Buffer {
+    const isInBody = this.#latest?.complete === false;
+    const length = isInBody ? (this.#latest?.contentLength ?? 0) : 0;
+    const body = Math.min(length - this.#bodyBytesFed - BODY_END_SLICE_BYTES, BODY_SLICE_BYTES);
+    const bytes = Math.max(body, isInBody ? BODY_END_SLICE_BYTES : HEAD_SLICE_BYTES);
+    const slice = this.#pending.subarray(0, bytes);
+    this.#pending = this.#pending.subarray(bytes);
+    return slice;
+  }
+
+  #settleFault(fault: ProtocolFault | 'end of input'): void {
+    const latest = this.#latest;
+    const isInBody = latest?.complete === false;
+    if (isInBody && fault === 'end of input' && !latest.answered) {
+      // Nothing is owed for that one any more, but the answers before it are.
+      if (this.#owed === 1) this.#wire.end(false);
+    } else if (this.#owed > 0) {
+      if (isInBody) latest.fault(fault === 'end of input' ? 'malformed' : fault);
+    } else if (isInBody) this.#wire.end(true);
+    else this.#wire.sayLast(fault === 'end of input' ? 'malformed' : fault);
+  }
+}
+
+const isNoLineEnd = (byte: number): boolean => byte !== 0x0d && byte !== 0x0a;
+const EMPTY = Buffer.alloc(0);

@@ -1,0 +1,77 @@
+// The events of one accepting call that a gateway made to a dispatcher (queue-dialect.ts), and the call's answer.
+//
+// Invariant: the answer is given once, when every event of the call has its outcome.
+import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts';
+import { notesOf } from './entry-notes.ts';
+import { OUTCOME_CHARACTERS } from './queue-dialect.ts';
+import type { Reply } from './reply.ts';
+
+/**
+ * Submits the `count` events (at least one) that `command` goes on with, behind its name; `wide`: with notes. `answer`
+ * is called with the whole answer. Throws where the command does not have the parts that it announced.
+ */
+export function submitEvents(
+  command: Reply,
+  count: number,
+  wide: boolean,
+  queue: Queue,
+  answer: (text: string) => void,
+): void {
+  const ids: string[] = [];
+  for (let at = 0; at < count; at += 1) ids.push(command.utf8());
+  const verdicts = new Verdicts(count, answer);
+  let producerBytes: Buffer = Buffer.alloc(0);
+  let producer = '';
+  for (let at = 0; at < count; at += 1) {
+    // Most events of a call are one producer's.
+    if (at === 0 || !command.passes(producerBytes)) {
+      producerBytes = command.bytes();
+      producer = producerBytes.toString('utf8');
+    }
+    const text = command.utf8();
+    const notes = wide ? notesOf(command.utf8()) : undefined;
+    queue.submit(new DispatchedEvent({ id: ids[at] ?? '', producer, text, notes }, verdicts, at));
+  }
+}
+
+/** The verdict string of one accepting call, digit by digit. */
+class Verdicts {
+  readonly #digits: Buffer;
+  readonly #whole: (answer: string) => void;
+  #missing: number;
+
+  constructor(count: number, whole: (answer: string) => void) {
+    this.#digits = Buffer.allocUnsafe(count);
+    this.#missing = count;
+    this.#whole = whole;
+  }
+
+  set(at: number, outcome: Outcome): void {
+    this.#digits[at] = OUTCOME_CHARACTERS[outcome];
+    this.#missing -= 1;
+    if (this.#missing === 0) this.#whole(`$${this.#digits.length}\r\n${this.#digits.toString('latin1')}\r\n`);
+  }
+}
+
+/** An event in its place of a call. */
+class DispatchedEvent implements Submission {
+  readonly id: string;
+  readonly producer: string;
+  readonly text: string;
+  readonly notes: EventNotes | undefined;
+  readonly #verdicts: Verdicts;
+  readonly #at: number;
+
+  constructor({ id, producer, text, notes }: Omit<Submission, 'settle'>, verdicts: Verdicts, at: number) {
+    this.id = id;
+    this.producer = producer;
+    this.text = text;
+    this.notes = notes;
+    this.#verdicts = verdicts;
+    this.#at = at;
+  }
+
+  settle(outcome: Outcome): void {
+    this.#verdicts.set(this.#at, outcome);
+  }
+}
