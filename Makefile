@@ -92,8 +92,10 @@ lint: $(INSTALLED) format-check ## eslint, the layer table included, and the for
 format: $(INSTALLED) ## rewrite all code in the formatter's style (prettier, 120 columns)
 	$(NODE) node_modules/prettier/bin/prettier.cjs --log-level=warn --write .
 
+# What was found of files whose content is the same since is kept.
 format-check: $(INSTALLED)
-	$(NODE) node_modules/prettier/bin/prettier.cjs --log-level=warn --check .
+	$(NODE) node_modules/prettier/bin/prettier.cjs --log-level=warn --check --cache --cache-strategy=content \
+	  --cache-location=node_modules/.cache/prettier.json .
 
 settings: $(INSTALLED) ## write the README's table of settings, after a change of lib/process/settings.ts
 	@$(NODE) bin/write-settings.ts
