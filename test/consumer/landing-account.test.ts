@@ -112,6 +112,23 @@ describe('a transaction', () => {
     );
   });
 
+  it('of entries that are no events is cut by weight too', async (t) => {
+    const { landing, calls } = await start(t);
+    const bodies = Array.from({ length: 3 }, () => Buffer.alloc(600 << 10, 'x'));
+    const first = await landing.landSome(sorted(bodies.map((body, at) => delivery(String(at), { body }))));
+    assert.deepEqual([first.quarantined.length, first.left?.rejections.length], [1, 2]);
+    assert.deepEqual(calls, [['quarantine', ['q/ingest/1-0']]]);
+  });
+
+  it('is larger than the one before only where that was as large as it might be', async (t) => {
+    const { landing, calls } = await start(t);
+    for (let small = 0; small < 6; small += 1) await landing.landSome(sorted([delivery(`small-${small}`)]));
+    const large = (id: string): Delivery =>
+      delivery(id, { body: Buffer.from(JSON.stringify({ id, type: 't', data: 'x'.repeat(400 << 10) })) });
+    await landing.landSome(sorted(['a', 'b', 'c', 'd', 'e', 'f', 'g'].map(large)));
+    assert.deepEqual(calls.slice(6), [['land', ['a', 'b']]]);
+  });
+
   it('that fails because the warehouse is away fails as it is: nothing is halved, put aside or made smaller', async (t) => {
     let away = true;
     const { landing, calls, store } = await start(t, () => (away ? new Error('away') : undefined));

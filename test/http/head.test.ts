@@ -58,6 +58,18 @@ describe('a plain head', () => {
     assert.deepEqual([head.traceparent, head.tracestate], ['a, b', 'c=1, d']);
   });
 
+  it('may have a name or an IPv4 address as its Host, with a port or without', () => {
+    for (const host of ['g', 'gateway.example.com', 'a-b.c:1', 'G:8443', '127.0.0.1:65535', '127.0.0.1'])
+      assert.equal(plainHead(PLAIN.replace('Host: g', `Host: ${host}`)).hasHost, true, host);
+  });
+
+  it('may have its names in capitals throughout', () => {
+    const { contentType, contentLength, authorization } = plainHead(
+      PLAIN.replace('Host: g', 'HOST: g\r\nAUTHORIZATION: Basic Zz').replace('Content-Length', 'CONTENT-LENGTH'),
+    );
+    assert.deepEqual([contentType, contentLength, authorization], ['application/json', 2, 'Basic Zz']);
+  });
+
   it('may have no field but Host, and no body', () => {
     const head = plainHead('GET / HTTP/1.1\r\nHost: g\r\n\r\n');
     assert.deepEqual(
@@ -94,6 +106,8 @@ describe('a head that is not plain is left to the whole parser', () => {
     'an IPv6 address as Host': line('Host: [::1]'),
     'a bare line feed': PLAIN.replace('g\r\n', 'g\n'),
     'a bare carriage return in a value': more('X: a\rb'),
+    'a NUL in place of a carriage return': PLAIN.replace('g\r\n', 'g\0\n'),
+    'a NUL as the last that has come': 'GET / HTTP/1.1\r\nX: a\0',
     'a bare carriage return as an end': PLAIN.replace('g\r\n', 'g\r'),
     'a bare carriage return as the last end': PLAIN.replace('\r\n\r\n', '\r\n\rx'),
     'a space before the colon': more('X : g'),

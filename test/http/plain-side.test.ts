@@ -22,6 +22,27 @@ describe('the own reader', () => {
     assert.deepEqual([wire.side.busy, wire.side.owing, wire.events], [false, false, []]);
   });
 
+  it('reads all that came in one turn where it is answered at once, and tells which request is the last', () => {
+    const wire = new WireRecorder(answer);
+    wire.feed(get('/a') + get('/b') + get('/c'));
+    assert.deepEqual(wire.targets, ['/a', '/b', '/c']);
+    assert.deepEqual(
+      wire.requests.map(({ latest }) => latest),
+      [false, false, true],
+    );
+  });
+
+  it('is busy with what waits unread, until nothing is read any more', () => {
+    for (const end of ['stop', 'close'] as const) {
+      const wire = new WireRecorder(answer);
+      wire.writable = false;
+      wire.feed(get('/a'));
+      assert.deepEqual([wire.targets, wire.side.owing, wire.side.busy], [[], false, true]);
+      wire.side[end]();
+      assert.equal(wire.side.busy, false, end);
+    }
+  });
+
   it('writes nothing and reads nothing on while the client does not take its answers', () => {
     const wire = new WireRecorder(answer);
     wire.feed(get('/a'));
@@ -76,7 +97,9 @@ describe('a body', () => {
       assert.deepEqual([wire.targets, wire.paused], [['/a'], true]);
       const [first] = wire.requests;
       assert.deepEqual([first?.complete, first?.latest], [false, false]);
+      const { wakes } = wire;
       decide(first as HttpRequest);
+      assert.ok(wire.wakes > wakes);
       wire.side.flush();
       assert.deepEqual([wire.targets, wire.paused, first?.complete], [['/a', '/b'], false, true]);
     }
@@ -95,6 +118,29 @@ describe('a body', () => {
     assert.deepEqual(bodies(wire), ['/a', '/b']);
   });
 
+  it('that nobody wants keeps the connection busy until it has passed', () => {
+    const wire = new WireRecorder(answer);
+    wire.feed(post('/a', 'ab', 4));
+    wire.side.flush();
+    assert.deepEqual([bodies(wire), wire.side.busy, wire.side.owing], [['/a'], true, false]);
+    wire.feed('cd');
+    assert.equal(wire.side.busy, false);
+  });
+
+  it('that waits unread to its end is no body that the client has cut', () => {
+    const wire = new WireRecorder();
+    wire.feed(post('/a', 'ab', 4));
+    wire.feed('cd');
+    const { wakes } = wire;
+    wire.side.feedEnd();
+    assert.ok(wire.wakes > wakes);
+    wire.side.flush();
+    assert.deepEqual(reading(wire.requests[0] as HttpRequest), []);
+    wire.side.flush();
+    wire.side.flush();
+    assert.deepEqual([bodies(wire), wire.events], [['/a'], ['end']]);
+  });
+
   it('of which the client ends its side in the middle is aborted, and nothing is owed for it', () => {
     const said: string[][] = [];
     const wire = new WireRecorder((request) => said.push(reading(request)));
@@ -110,7 +156,9 @@ describe('a body', () => {
     const wire = new WireRecorder(answer);
     wire.feed(post('/a', 'ab', 4));
     wire.side.feedEnd();
+    wire.writable = false;
     wire.side.flush();
+    wire.writable = true;
     wire.side.flush();
     assert.deepEqual([bodies(wire), wire.events], [['/a'], ['end']]);
   });
