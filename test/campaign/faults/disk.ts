@@ -1,4 +1,5 @@
 // A disk that is full: the warehouse's, and the queue's. Servers that end over it are started again when there is room.
+import { eventually } from '../../support/scope.ts';
 import type { Fault } from './fault.ts';
 
 export const fullWarehouseDisk: Fault = {
@@ -25,7 +26,11 @@ export const fullQueueDisk: Fault = {
     queue.volume.fill([queue.redis.pid]);
     return async () => {
       queue.volume.empty(queue.redis.running ? [queue.redis.pid] : []);
-      if (!queue.redis.running) await queue.redis.start();
+      // One that met the full disk a moment ago is about to end, and answers no more.
+      await eventually('Redis runs', async () => {
+        if (!queue.redis.running) await queue.redis.start();
+        return (await queue.redis.command('PING')) === 'PONG';
+      });
     };
   },
 };
