@@ -60,8 +60,7 @@ function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
   const announced = request.contentLength ?? 0;
   if (announced > options.bodyBytesMax) return tooLarge(options);
   if (!options.admission.admit(verdict.producer, announced)) return OVERLOADED;
-  exchange.readBody(options.bodyBytesMax, new Acceptance(options, exchange, verdict.producer, announced, read));
-  return undefined;
+  return exchange.readBody(options.bodyBytesMax, new Acceptance(options, exchange, verdict.producer, announced, read));
 }
 
 const tooLarge = ({ bodyBytesMax }: AcceptEventOptions): GatewayAnswer =>

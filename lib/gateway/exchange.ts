@@ -96,11 +96,12 @@ export class Exchange implements RequestListener {
     return this.#ended;
   }
 
-  /** Has the body read, up to `bytesMax`. */
-  readBody(bytesMax: number, handler: BodyHandler): void {
+  /** Has the body read, up to `bytesMax`. Gives the handler's answer where the whole body has arrived. */
+  readBody(bytesMax: number, handler: BodyHandler): GatewayAnswer | undefined {
     this.#handler = handler;
     this.request.continue();
-    this.request.readBody(bytesMax);
+    const body = this.request.readBody(bytesMax);
+    return body === undefined ? undefined : handler.body(body);
   }
 
   /** Answers. `undefined`: the answer comes later. */

@@ -23,11 +23,11 @@ export interface ConnectionHost<T> {
   readonly readsPlain: boolean;
   /** Calls `flush` at the end of this turn of the event loop. */
   wake(connection: Connection<T>): void;
-  request(connection: Connection<T>, request: HttpRequest): void;
+  readonly request: (connection: Connection<T>, request: HttpRequest) => void;
   /** See Wire. */
   mayReadOn(): boolean;
   /** The whole response to a request whose head could not be read. */
-  protocolFault(fault: ProtocolFault): string;
+  readonly protocolFault: (fault: ProtocolFault) => string;
   /** A producer's request has been seen on it. */
   known(connection: Connection<T>): void;
   closed(connection: Connection<T>): void;

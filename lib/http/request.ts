@@ -6,12 +6,12 @@ export type ProtocolFault = 'malformed' | 'headersTooLarge' | 'timeout' | 'conne
 
 /**
  * Who handles a request, as its reader sees it. Of `bodyRead`, `bodyTooLarge` and `bodyAborted` exactly one comes,
- * once, for a body that was asked for and not abandoned.
+ * once, for a body that was asked for, not given by `readBody` itself, and not abandoned.
  */
 export interface RequestListener {
   /** `bytes` more of a body that announced no length have come. Whoever wants no more abandons the body here. */
   bodyGrows(bytes: number): void;
-  /** All of it. May come before `readBody` returns. */
+  /** All of it. */
   bodyRead(body: Buffer): void;
   /** The first byte over the limit has come; the rest is left unread. */
   bodyTooLarge(): void;
@@ -67,7 +67,8 @@ export interface HttpRequest {
   /** A body without an announced length, or one longer than `bytes`, may be under way. */
   bodyMayExceed(bytes: number): boolean;
   continue(): void;
-  readBody(bytesMax: number): void;
+  /** Gives the whole body where it has arrived; else the listener is told. */
+  readBody(bytesMax: number): Buffer | undefined;
   /** Not a word about the body any more; what still arrives is thrown away. */
   abandonBody(): void;
   /**

@@ -21,11 +21,11 @@ export interface ServerLimits extends TimeLimits, RoomLimits {
 }
 
 export interface ServerHandlers<T> {
-  request(connection: Connection<T>, request: HttpRequest): void;
+  readonly request: (connection: Connection<T>, request: HttpRequest) => void;
   /** The head of a request could not be read: the whole response to write. */
-  protocolFault(fault: ProtocolFault): string;
+  readonly protocolFault: (fault: ProtocolFault) => string;
   /** `reason` is one of HANDSHAKE_FAILURES. */
-  handshakeFailure(reason: string): void;
+  readonly handshakeFailure: (reason: string) => void;
 }
 
 /**
@@ -85,9 +85,9 @@ export class HttpsServer<T> {
       wake: (connection) => {
         if (this.#awake.push(connection) === 1) setImmediate(this.#flush);
       },
-      request: (connection, request) => handlers.request(connection, request),
+      request: handlers.request,
       mayReadOn: () => (this.#answeredNow += 1) < ANSWERED_A_TURN_MAX,
-      protocolFault: (fault) => handlers.protocolFault(fault),
+      protocolFault: handlers.protocolFault,
       readsPlain: limits.httpReader === 'own',
       known: (connection) => {
         const below = this.#connections.get(connection);

@@ -138,19 +138,21 @@ export class PlainRequest implements HttpRequest {
     // Nobody waits: a request that does is not plain.
   }
 
-  readBody(bytesMax: number): void {
-    if (this.#missing > bytesMax) {
-      this.abandonBody();
-      this.#listener?.bodyTooLarge();
-    } else if (this.#missing > 0) {
-      this.#body = 'wanted';
-      this.#owner.bodyDecided();
-    } else {
+  readBody(bytesMax: number): Buffer | undefined {
+    if (this.#missing === 0) {
       const body = this.#whole ?? NOTHING;
       this.#whole = undefined;
       this.#body = 'abandoned';
-      this.#listener?.bodyRead(body);
+      return body;
     }
+    if (this.#missing > bytesMax) {
+      this.abandonBody();
+      this.#listener?.bodyTooLarge();
+    } else {
+      this.#body = 'wanted';
+      this.#owner.bodyDecided();
+    }
+    return undefined;
   }
 
   abandonBody(): void {
