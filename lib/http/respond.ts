@@ -67,7 +67,9 @@ export function lastResponse(requestId: string, answer: Answer): string {
  */
 export function responseText(requestId: string, answer: Answer, bytes: number, connection: string): string {
   const { status, contentType, body, headers } = answer;
-  let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: ${contentType}\r\nContent-Length: ${bytes}\r\nX-Request-Id: ${requestId}\r\n`;
+  let text =
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n` +
+    `Content-Type: ${contentType}\r\nContent-Length: ${bytes}\r\nX-Request-Id: ${requestId}\r\n`;
   if (headers !== undefined) {
     for (let at = 0; at + 1 < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`;
   }
