@@ -87,9 +87,9 @@ describe('the client whose answers are bytes', () => {
     await ready(opened);
   });
 
-  it('ends the connection at an answer that nobody asked for, and at what is no answer, and connects anew', async (t) => {
+  it('ends the connection at an answer without a command and at what is not an answer, and connects again', async (t) => {
     for (const [unasked, reason] of [
-      ['+PONG\r\n', /nobody asked for/],
+      ['+PONG\r\n', /without a command/],
       ['%1\r\n+a\r\n+b\r\n', /no answer of RESP2/],
     ] as const) {
       let connections = 0;
