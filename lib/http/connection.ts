@@ -46,7 +46,7 @@ export class Connection<T> implements Wire {
   #known = false;
   #clientEnded = false;
   #awake = false;
-  /** When it ends, what may still come is waited for. */
+  /** Its end waits for what the client still sends. */
   #lingers = false;
   readonly #pieces: PieceWriter;
   /** Who waits until more may be written. */
@@ -102,7 +102,7 @@ export class Connection<T> implements Wire {
     this.#handshakeCounts = false;
   }
 
-  /** Ends at once, whatever is owed. */
+  /** Closes immediately, even if answers are owed. */
   destroy(): void {
     this.#socket.destroy();
   }

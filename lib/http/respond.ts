@@ -21,7 +21,7 @@ export function requestIdOf(request: IncomingMessage): string {
 /**
  * What is to be answered. `headers` are name, value, name, value …; the names below are added. A body of many kilobytes
  * is better given as parts of bytes: they are written as they are, while a string is copied more than once on its way.
- * They are given away: their memory is freed behind the last byte.
+ * The caller gives them away: their memory is freed after the last byte is written.
  */
 export interface Answer {
   readonly status: number;

@@ -3,9 +3,9 @@
 // Invariant: a batch is one COPY, or where that is refused, one INSERT ... ON CONFLICT DO NOTHING over arrays. Either
 // is one transaction, and the primary key alone decides which event of an id is the row: COPY fails at a row that is
 // there already, and nothing of it is kept. Rows go in sorted by id: two replicas with the same ids then wait for each
-// other in one order and do not deadlock. What is wrong with a row is for INSERT to say.
+// other in one order and do not deadlock. Which row of a batch is bad is found by INSERT.
 //
-// Limits: those of sessions.ts. It reads `client_encoding` from nobody: pg speaks UTF-8.
+// Limits: those of sessions.ts. `client_encoding` is not looked at: pg always speaks UTF-8.
 import pg from 'pg';
 import {
   BatchRefused,
