@@ -17,7 +17,7 @@ import { costlySettings } from './stream-memory.ts';
 import type { Log } from '../process/log.ts';
 
 /** A command whose beginning stands here; the caller appends the arguments. */
-export interface Call<Begin extends readonly unknown[]> {
+export interface DialectCommand<Begin extends readonly unknown[]> {
   begin(...how: Begin): Argument[];
   run(command: readonly Argument[]): Promise<Reply>;
 }
@@ -47,9 +47,9 @@ export interface QueueDialect {
    * The id of each event, then producer and body of each, and where it is begun as `wide` its notes, as accept.lua
    * describes; without events it is a probe.
    */
-  readonly accept: Call<[wide: boolean]>;
+  readonly accept: DialectCommand<[wide: boolean]>;
   /** Id and producer; see find.lua. */
-  readonly find: Call<[]>;
+  readonly find: DialectCommand<[]>;
   /** An id as these commands take it; of a stream, known once a connection has been inspected. */
   readonly field: (id: string) => string;
   /** Whether bodies may stand compressed on the queue; known as `field` is. */
