@@ -4,7 +4,7 @@
 // Fact: node-redis makes a value of each part of an answer, and writes commands in the event loop's next check phase, a
 // turn later than a gateway could, and when a large answer is decoded, so that the server idles meanwhile. Choice: this
 // one does neither. Effect: a gateway takes 43 us instead of 51 for an event at saturation and 85 instead of 100 at
-// half of that; of the consumer see reply.ts.
+// half of that (`BENCH_CASES=saturation,latency make bench`); of the consumer see reply.ts.
 //
 // It has the interface of a supervised client (supervised-client.ts). It reconnects without end, with the pauses it is
 // given. When the connection breaks, every outstanding command fails; none is queued.
@@ -101,7 +101,7 @@ export class ByteClient extends EventEmitter {
     const shown = isIP(address.host) === 0 ? { servername: address.host } : {};
     const assembler = new ReplyAssembler();
     // Fact: a socket allocates 64 KiB for each read, and an answer to a gateway has 30 bytes. Choice: one block for all
-    // reads; what was read is taken out of it at once. Effect: a PING and its answer take 18 us of this process instead
+    // reads; what was read is taken out of it immediately. Effect: a PING and its answer take 18 us of this process instead
     // of 21.
     const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
     const callback = (bytes: number): boolean => {
