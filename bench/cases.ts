@@ -4,6 +4,7 @@ import { allocation } from './cases/allocation.ts';
 import { compression } from './cases/compression.ts';
 import { connections } from './cases/connections.ts';
 import { dispatcher } from './cases/dispatcher.ts';
+import { floods } from './cases/floods.ts';
 import { idleConnections } from './cases/idle-connections.ts';
 import { landing } from './cases/landing.ts';
 import { largeBodies } from './cases/large-bodies.ts';
@@ -28,6 +29,7 @@ export const CASES: readonly BenchCase[] = [
   pacedLatency,
   pinnedLatency,
   overload,
+  floods,
   newConnections,
   largeBodies,
   repeatedIds,

@@ -60,6 +60,9 @@ const PACKAGES: readonly Package[] = [
 /** Parts of the documents that belong to the other package, or are tests. */
 const LEFT_OUT = /code-analysis-report|\.test\.yml$/;
 
+/** The packages share most declarations of node and of dependencies: each file is parsed once. */
+const parsed = new Map<string, ts.SourceFile | undefined>();
+
 rmSync(target, { recursive: true, force: true });
 for (const one of PACKAGES) {
   const stage = join(target, one.name);
@@ -81,19 +84,27 @@ function compile(one: Package, stage: string): readonly string[] {
   if (one.programs.includes('ingest-gateway')) entries.push('lib/sqlite/worker.ts');
   const config = ts.readConfigFile(join(root, 'tsconfig.json'), (path) => ts.sys.readFile(path));
   const { options } = ts.parseJsonConfigFileContent(config.config, ts.sys, root);
+  const emitting: ts.CompilerOptions = {
+    ...options,
+    noEmit: false,
+    allowImportingTsExtensions: false,
+    rewriteRelativeImportExtensions: true,
+    declaration: true,
+    sourceMap: true,
+    inlineSources: true,
+    rootDir: root,
+    outDir: stage,
+  };
+  const host = ts.createCompilerHost(emitting);
+  const parse = host.getSourceFile.bind(host);
+  host.getSourceFile = (path, ...how) => {
+    if (!parsed.has(path)) parsed.set(path, parse(path, ...how));
+    return parsed.get(path);
+  };
   const program = ts.createProgram(
     entries.map((path) => join(root, path)),
-    {
-      ...options,
-      noEmit: false,
-      allowImportingTsExtensions: false,
-      rewriteRelativeImportExtensions: true,
-      declaration: true,
-      sourceMap: true,
-      inlineSources: true,
-      rootDir: root,
-      outDir: stage,
-    },
+    emitting,
+    host,
   );
   // The type check is a target of its own; here counts only what cannot be compiled or declared.
   const faults = [...program.getSyntacticDiagnostics(), ...program.emit().diagnostics];

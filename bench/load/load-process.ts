@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { NODE, ROOT, type BenchCertificates } from '../bench-environment.ts';
-import type { LoadOptions, LoadResult } from './options.ts';
+import type { FloodOptions, LoadOptions, LoadResult } from './options.ts';
 
 export type LoadKind = 'raw-client.ts' | 'open-loop.ts' | 'paced.ts' | 'new-connections.ts';
 
@@ -43,21 +43,38 @@ export function holdConnections(
   certificates: BenchCertificates,
   port: number,
   connections: number,
-): Promise<{ stop(): Promise<void> }> {
+): Promise<LastingLoad> {
   const options = { port, connections, bodyBytes: 300, ids: 'new', ...clientFiles(certificates) };
+  return whenReady('idle-connections.ts', options);
+}
+
+/** Floods from a process of its own, with a certificate of another producer or none; resolves once all connections stand. */
+export function startFlood(
+  { ca, otherCert, otherKey }: BenchCertificates,
+  options: Omit<FloodOptions, 'caPath' | 'certPath' | 'keyPath'>,
+  certificate: boolean,
+): Promise<LastingLoad> {
+  const files = { caPath: ca, ...(certificate ? { certPath: otherCert, keyPath: otherKey } : {}) };
+  return whenReady('flood.ts', { ...options, ...files } satisfies FloodOptions);
+}
+
+/** A load that goes on until it is stopped. */
+export interface LastingLoad {
+  stop(): Promise<void>;
+}
+
+function whenReady(file: string, options: object): Promise<LastingLoad> {
   return new Promise((resolve, reject) => {
     const child = spawn(
       NODE,
-      ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/load/idle-connections.ts'), JSON.stringify(options)],
-      {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      },
+      ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/load', file), JSON.stringify(options)],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
     );
     const gone = new Promise<void>((ended) => child.once('close', () => ended()));
     const limit = setTimeout(() => child.kill('SIGKILL'), 120_000);
     void gone.then(() => {
       clearTimeout(limit);
-      reject(new Error('the process that holds connections has ended'));
+      reject(new Error(`the process of ${file} has ended`));
     });
     child.stdout.once('data', () =>
       resolve({

@@ -19,6 +19,24 @@ export interface LoadOptions {
   readonly resume?: boolean;
 }
 
+/** What a flooding client is told. */
+export interface FloodOptions {
+  readonly port: number;
+  readonly caPath: string;
+  /** Left out: it shows no certificate. */
+  readonly certPath?: string;
+  readonly keyPath?: string;
+  readonly connections: number;
+  /** An event of this length, `large`, is sent before the flood, and must be answered 202; none by default. */
+  readonly largeBytes?: number;
+  /** Sent first on each connection. */
+  readonly opening: string;
+  /** Sent again and again. */
+  readonly request: string;
+  /** Whether it reads what is answered. */
+  readonly reads: boolean;
+}
+
 export interface LoadResult {
   /** Answers in the measured part, by status; `0` counts connections that broke, at any time. */
   readonly statuses: Readonly<Record<string, number>>;

@@ -3,9 +3,10 @@
 //
 // `freshDatabase` gives every test a database of its own. A private cluster can be killed and started again; initdb and
 // the server refuse to run as root, so there they run as the user `postgres`.
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { execFileSync, spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { chownSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chownSync, cpSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -33,6 +34,14 @@ export interface PrivatePostgres extends PostgresServer {
   /** SIGKILL: the server's own processes are gone when this resolves. */
   kill(): Promise<void>;
   start(): Promise<void>;
+}
+
+/** Of the server's programs. */
+interface RunOptions {
+  readonly cwd: string;
+  readonly env: NodeJS.ProcessEnv;
+  readonly uid?: number;
+  readonly gid?: number;
 }
 
 let databases = 0;
@@ -65,12 +74,8 @@ export async function startPrivatePostgres(given: PrivatePostgresOptions): Promi
   const user = serverUser();
   if (user !== undefined) chownSync(folder, user.uid, user.gid);
   const data = join(folder, 'data');
-  const options = { cwd: folder, env: { PATH: process.env['PATH'], LC_ALL: 'C' }, ...user };
-  execFileSync(
-    join(programs, 'initdb'),
-    ['--pgdata', data, '--username', 'ingest', '--auth', 'trust', '--encoding', 'UTF8', '--locale', 'C', '--no-sync'],
-    { ...options, stdio: ['ignore', 'ignore', 'inherit'] },
-  );
+  const options: RunOptions = { cwd: folder, env: { PATH: process.env['PATH'], LC_ALL: 'C' }, ...user };
+  makeData(programs, data, options);
   const uri = `postgres://ingest@localhost:${PORT}/postgres?host=${encodeURIComponent(folder)}`;
   let server: ChildProcess | undefined;
 
@@ -139,6 +144,36 @@ export async function startPrivatePostgres(given: PrivatePostgresOptions): Promi
       process.removeListener('exit', lastResort);
     },
   };
+}
+
+const INITDB = ['--username', 'ingest', '--auth', 'trust', '--encoding', 'UTF8', '--locale', 'C', '--no-sync'];
+
+/**
+ * Makes the folder of an empty cluster. initdb takes a second or two of CPU time and makes the same each time: what it
+ * made for this version is kept beside the dependencies, and copied.
+ */
+function makeData(programs: string, data: string, options: RunOptions): void {
+  const version = execFileSync(join(programs, 'postgres'), ['--version'], { encoding: 'utf8' });
+  const name = createHash('sha256')
+    .update(JSON.stringify([version, INITDB]))
+    .digest('hex')
+    .slice(0, 16);
+  const kept = join(import.meta.dirname, `../../node_modules/.cache/postgres-${name}`);
+  if (existsSync(kept)) {
+    execFileSync('cp', ['-R', kept, data]);
+    if (options.uid !== undefined) execFileSync('chown', ['-R', `${options.uid}:${options.gid}`, data]);
+    return;
+  }
+  const stdio: StdioOptions = ['ignore', 'ignore', 'inherit'];
+  execFileSync(join(programs, 'initdb'), ['--pgdata', data, ...INITDB], { ...options, stdio });
+  // Whole or not at all, as several tests may begin at the same time.
+  const own = `${kept}-${process.pid}`;
+  try {
+    cpSync(data, own, { recursive: true });
+    renameSync(own, kept);
+  } catch {
+    rmSync(own, { recursive: true, force: true });
+  }
 }
 
 const serverArguments = (data: string, folder: string, durable: boolean): string[] => [

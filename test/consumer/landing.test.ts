@@ -9,6 +9,8 @@ import { createLog } from '../../lib/process/log.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
 
+/** More than it takes to halve a batch until it passes. */
+const FAILURES_MAX = 50;
 const KIB = 1 << 10;
 const MIB = 1 << 20;
 
@@ -55,10 +57,16 @@ async function start(
   const landing = new Landing(warehouse, consumerMetrics(QUARANTINE_REASONS), log);
   const landAll = async (batch: Sorted): Promise<string[]> => {
     const done: string[] = [];
+    let failures = 0;
     for (let left: Sorted | undefined = batch; left !== undefined;) {
-      const some: Landed | undefined = await landing.landSome(left).catch(() => undefined);
+      const some: Landed | undefined = await landing.landSome(left).catch((cause: unknown) => {
+        failures += 1;
+        if (failures > FAILURES_MAX) throw cause;
+        return undefined;
+      });
       if (some === undefined) continue;
       done.push(...[...some.landed, ...some.quarantined].map(({ entry }) => entry));
+      assert.ok((some.left?.count ?? 0) < left.count, 'a transaction brings the batch forward');
       left = some.left;
     }
     return done;

@@ -153,7 +153,7 @@ describe('a queue that', () => {
   it('forgets its scripts is told them again, and nobody notices', async () => {
     const redis = await TestRedis.start();
     const gateway = await TestGateway.start(redis, pki);
-    const load = new Load(gateway.client(producer), 'flushed', 8);
+    const load = new Load(gateway.client(producer), 'flushed', 8, 10);
     for (let round = 0; round < 5; round += 1) {
       await load.more(40);
       await redis.command('SCRIPT', 'FLUSH');

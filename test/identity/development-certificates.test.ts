@@ -1,12 +1,12 @@
 // Development certificates: kept while they serve, made anew when they do not.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { X509Certificate } from 'node:crypto';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
-import { developmentCertificates } from '../../lib/identity/development-certificates.ts';
+import { developmentCertificates, producerCertificate } from '../../lib/identity/development-certificates.ts';
 import { audienceUri } from '../../lib/identity/producer-identity.ts';
 import { temporaryFolder } from '../support/scope.ts';
 
@@ -115,5 +115,30 @@ describe('development certificates', () => {
     const { clientCa } = await developmentCertificates(folder, FIRST);
     assert.ok(readFileSync(clientCa, 'utf8').includes('BEGIN CERTIFICATE'));
     assert.deepEqual(readdirSync(folder), ['tls']);
+  });
+});
+
+describe('a certificate for another producer', () => {
+  it('is issued by the development authority, for its name and the audience, with a key that nobody else may read', async () => {
+    const folder = temporaryFolder();
+    const { clientCa } = await developmentCertificates(folder, FIRST);
+    const made = await producerCertificate(folder, 'shop', FIRST);
+    assert.equal(made.ca, clientCa);
+    const certificate = new X509Certificate(readFileSync(made.cert));
+    assert.equal(certificate.subject, 'CN=shop');
+    assert.equal(certificate.subjectAltName, `URI:urn:ingest:producer:shop, URI:${FIRST}`);
+    assert.ok(certificate.verify(new X509Certificate(readFileSync(clientCa)).publicKey));
+    assert.ok(certificate.checkPrivateKey(createPrivateKey(readFileSync(made.key))));
+    assert.equal(statSync(made.key).mode & 0o777, 0o600);
+    assert.deepEqual([made.cert, made.key], [join(folder, 'tls/shop.pem'), join(folder, 'tls/shop-key.pem')]);
+  });
+
+  it('is refused before a gateway has made an authority, or where its key is gone', async () => {
+    const folder = temporaryFolder();
+    const refused = new RegExp(`^Error: ${folder}/tls holds no development authority with its key; .* start a gateway`);
+    await assert.rejects(producerCertificate(folder, 'shop', FIRST), refused);
+    await developmentCertificates(folder, FIRST);
+    rmSync(join(folder, 'tls/ca-key.pem'));
+    await assert.rejects(producerCertificate(folder, 'shop', FIRST), refused);
   });
 });

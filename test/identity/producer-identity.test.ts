@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';
+import 'reflect-metadata';
+import * as x509 from '@peculiar/x509';
 import { CertificateAuthority, type IssueOptions } from '../../lib/identity/certificate-authority.ts';
 import { ClientTrust } from '../../lib/identity/client-trust.ts';
 import {
@@ -18,6 +20,14 @@ const trust = new ClientTrust([new X509Certificate(authority.certificate)], []);
 
 async function issued(options: Partial<IssueOptions>): Promise<X509Certificate> {
   return new X509Certificate((await authority.issue({ commonName: 'common', ...options })).certificate);
+}
+
+/** Signed by itself, with a key of its own: what a handshake vouches for is not looked at again. */
+async function withoutSubject(): Promise<X509Certificate> {
+  const signingAlgorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
+  const keys = await crypto.subtle.generateKey(signingAlgorithm, true, ['sign', 'verify']);
+  const made = await x509.X509CertificateGenerator.createSelfSigned({ serialNumber: '01', keys, signingAlgorithm });
+  return new X509Certificate(made.toString('pem'));
 }
 
 async function identityOf(options: Partial<IssueOptions>): Promise<ClientIdentity> {
@@ -85,6 +95,8 @@ describe('the producer is', () => {
     'the first URI that is no audience': [{ uris: [AUDIENCE, 'urn:ingest:aud:other', 'urn:a'] }, 'urn:a'],
     'the first DNS name where there is no other URI': [{ uris: [AUDIENCE], dnsNames: ['b', 'a'] }, 'b'],
     'the common name where there is neither': [{ uris: [AUDIENCE] }, 'common'],
+    'the common name where there are no alternative names': [{}, 'common'],
+    'the common name where the first of them is empty': [{ dnsNames: ['', 'a'] }, 'common'],
     'kept letter by letter': [{ uris: ['spiffe://Test/Producer/%41'] }, 'spiffe://Test/Producer/%41'],
   };
   for (const [name, [options, producer]] of Object.entries(cases)) {
@@ -109,11 +121,22 @@ describe('the verdict', () => {
     assert.match(verdict.detail, /CERT_REVOKED/);
   });
 
-  it('on a certificate that names nobody is unauthenticated', async () => {
-    const certificate = await issued({ commonName: '', uris: [AUDIENCE] });
-    const verdict = clientIdentity({ certificate, fault: undefined }, trust, true, Date.now());
-    assert.ok('kind' in verdict && verdict.kind === 'unauthenticated');
-    assert.match(verdict.detail, /names no producer/);
+  it('on a certificate that is not trusted is unauthenticated, and says why', async () => {
+    const nobody = new ClientTrust([], []);
+    const certificate = await issued({ uris: ['urn:a', AUDIENCE] });
+    assert.deepEqual(clientIdentity({ certificate, fault: undefined }, nobody, false, Date.now()), {
+      kind: 'unauthenticated',
+      detail: 'the client certificate is not accepted (unknown_authority)',
+      untilMs: Number.POSITIVE_INFINITY,
+    });
+  });
+
+  it('on a certificate that names nobody is unauthenticated, also where it has no subject at all', async () => {
+    for (const certificate of [await issued({ commonName: '', uris: [AUDIENCE] }), await withoutSubject()]) {
+      const verdict = clientIdentity({ certificate, fault: undefined }, trust, true, Date.now());
+      assert.ok('kind' in verdict && verdict.kind === 'unauthenticated');
+      assert.match(verdict.detail, /names no producer/);
+    }
   });
 
   it('on an audience is a producer until the certificate ends, without one the audience is missing as long', async () => {

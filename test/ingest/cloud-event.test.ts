@@ -2,7 +2,14 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { CloudEvent, HTTP, type Message } from 'cloudevents';
 import fc from 'fast-check';
-import { isBatchedMode, isBinaryMode, structuredEvent, type HeaderField } from '../../lib/ingest/cloud-event.ts';
+import {
+  isBatchedMode,
+  isBinaryMode,
+  sourceAndId,
+  structuredEvent,
+  typeAdvice,
+  type HeaderField,
+} from '../../lib/ingest/cloud-event.ts';
 import { parseEvent } from '../../lib/ingest/event.ts';
 
 const ATTRIBUTES: readonly HeaderField[] = [
@@ -55,7 +62,8 @@ describe('a CloudEvent in binary mode', () => {
     const bytes = Buffer.from([0, 255, 1, 254]);
     const { data_base64: data } = parsed(ATTRIBUTES, 'application/octet-stream', bytes) as { data_base64: string };
     assert.deepEqual(Buffer.from(data, 'base64'), bytes);
-    assert.deepEqual((parsed(ATTRIBUTES, 'text/json-like', '{}') as { data_base64: string }).data_base64, 'e30=');
+    for (const contentType of ['text/json-like', 'text/plain; profile=application/json'])
+      assert.equal((parsed(ATTRIBUTES, contentType, '{}') as { data_base64: string }).data_base64, 'e30=', contentType);
   });
 
   it('without a media type has data where the body is JSON, else data_base64, and neither without a body', () => {
@@ -82,6 +90,7 @@ describe('a CloudEvent in binary mode', () => {
       '100%': '100%',
       '%zz': '%zz',
       'a"b"': 'a"b"',
+      '"a" b': '"a" b',
       '': '',
     };
     for (const [value, expected] of Object.entries(cases)) {
@@ -104,6 +113,28 @@ describe('a CloudEvent in binary mode', () => {
     for (const [field, value, path] of wrong) assert.deepEqual(refused(withField(field, value), undefined, ''), [path]);
     assert.deepEqual(refused([...ATTRIBUTES, ['ce-id', 'again']], undefined, ''), ['/id']);
     assert.deepEqual(refused([...ATTRIBUTES, ['ce-__proto__', 'x']], undefined, ''), ['/__proto__']);
+  });
+
+  it('is refused in words that say what is wrong with each attribute', () => {
+    const cases: readonly (readonly [fields: readonly HeaderField[], message: RegExp])[] = [
+      [ATTRIBUTES.slice(1), /^must be sent as header field ce-specversion$/],
+      [withField('ce-specversion', '0.3'), /^must be 1\.0$/],
+      [withField('ce-source', ''), /^must not be empty$/],
+      [withField('ce-data', '{}'), /^ce-data is no header field/],
+      [[...ATTRIBUTES, ['ce-id', 'again']], /^ce-id must be sent once$/],
+      [withField('ce-subject', '%C0'), /^ce-subject must be printable ASCII, .* percent-encoded/],
+      [ATTRIBUTES, /^must be JSON in UTF-8, as the content type application\/json says$/],
+    ];
+    for (const [fields, message] of cases) {
+      const made = structuredEvent(fields, 'application/json', Buffer.from(fields === ATTRIBUTES ? '{' : '{}'));
+      assert.ok(!made.valid, String(message));
+      assert.match(made.detail, /no CloudEvent 1\.0 in binary mode/);
+      assert.deepEqual(
+        made.errors.map((fault) => message.test(fault.message)),
+        [true],
+        JSON.stringify(made.errors),
+      );
+    }
   });
 
   it('is the same event that the CloudEvents SDK reads and writes, whatever its attributes and data hold', () => {
@@ -165,5 +196,53 @@ describe('the content mode of a request', () => {
     assert.ok(isBatchedMode('application/cloudevents-batch+json; charset=utf-8'));
     assert.ok(!isBatchedMode('application/cloudevents+json'));
     assert.ok(!isBatchedMode(undefined));
+  });
+});
+
+describe('advice about a type', () => {
+  it('is for types that CloudEvents allows and the envelope does not, and for no other body', () => {
+    const bodyOf = (type: unknown): Buffer => Buffer.from(JSON.stringify({ type }));
+    for (const type of ['com.example/order', 'urn:shop:order', '/', 'https://example.com/order'])
+      assert.match(typeAdvice(bodyOf(type)) ?? '', /dotted words/, type);
+    for (const type of ['com.example.order', '', 'a b', 1, null, ['a/b'], undefined])
+      assert.equal(typeAdvice(bodyOf(type)), undefined, JSON.stringify(type));
+    for (const body of ['null', '"a/b"', '7', '[]', 'type: a/b', ''])
+      assert.equal(typeAdvice(Buffer.from(body)), undefined, body);
+    assert.equal(typeAdvice(Buffer.from('{"type":"a/\xff"}', 'latin1')), undefined, 'no UTF-8');
+  });
+});
+
+describe('the id that source and id make together', () => {
+  const made = (source: unknown, id = 'order-1'): ReturnType<typeof sourceAndId> => {
+    const event = parseEvent(Buffer.from(JSON.stringify({ id, type: 't', source })));
+    assert.ok(event.valid);
+    return sourceAndId(event);
+  };
+
+  it('is both with a blank between them, however long the id alone may be', () => {
+    assert.equal(made('/shop'), '/shop order-1');
+    assert.equal(made('/shop', 'with blanks in it'), '/shop with blanks in it');
+    assert.equal(made('/shop', 'x'.repeat(250)), `/shop ${'x'.repeat(250)}`);
+  });
+
+  it('is none without a source that is a URI reference', () => {
+    for (const source of [undefined, null, '', 1, ['/shop'], '/my shop', ' ']) {
+      const fault = made(source);
+      assert.ok(typeof fault === 'object', JSON.stringify(source));
+      assert.equal(fault.path, '/source');
+      assert.match(fault.message, /must be a URI reference/);
+    }
+  });
+
+  it('is none where both are too long together, or the source holds control characters', () => {
+    for (const [source, id] of [
+      ['/shop', 'x'.repeat(251)],
+      ['/shop\n', 'order-1'],
+    ] as const) {
+      const fault = made(source, id);
+      assert.ok(typeof fault === 'object', source);
+      assert.equal(fault.path, '/source');
+      assert.match(fault.message, /with the id, at most 255 characters, and no control characters/);
+    }
   });
 });

@@ -6,7 +6,12 @@ const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 
 describe('a trace context', () => {
   it('is kept as it came, of version 00 and of later ones with more behind', () => {
-    for (const traceparent of [TRACEPARENT, TRACEPARENT.replace('00', 'cc'), `cc${TRACEPARENT.slice(2)}-what.else`])
+    for (const traceparent of [
+      TRACEPARENT,
+      TRACEPARENT.replace('00', 'cc'),
+      `cc${TRACEPARENT.slice(2)}-what.else`,
+      TRACEPARENT.replace('4bf9', '0000'),
+    ])
       assert.deepEqual(traceContext(traceparent, undefined), { traceparent });
     assert.deepEqual(traceContext(TRACEPARENT, 'a=1, b=2'), { traceparent: TRACEPARENT, tracestate: 'a=1, b=2' });
   });
@@ -16,6 +21,7 @@ describe('a trace context', () => {
       undefined,
       '',
       `${TRACEPARENT}-more`,
+      `x${TRACEPARENT}`,
       `cc${TRACEPARENT.slice(2)}.more`,
       TRACEPARENT.replace('00', 'ff'),
       TRACEPARENT.replace('4bf92f3577b34da6a3ce929d0e0e4736', '0'.repeat(32)),

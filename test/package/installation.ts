@@ -15,8 +15,14 @@ export interface Manifest {
 
 export const ROOT_MANIFEST = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest;
 
-/** The environment of an installed program: the node of these tests is the one on PATH. */
-export const NODE_ON_PATH = { PATH: `${dirname(process.execPath)}${delimiter}${process.env['PATH'] ?? ''}` };
+/**
+ * The environment of an installed program: the node of these tests is the one on PATH, and what it compiles is kept where
+ * the program itself says.
+ */
+export const NODE_ON_PATH = {
+  PATH: `${dirname(process.execPath)}${delimiter}${process.env['PATH'] ?? ''}`,
+  NODE_COMPILE_CACHE: '',
+};
 
 /** Makes the packages and gives the folder they are in. */
 export function makePackages(): string {

@@ -1,6 +1,6 @@
 // A client that sends much on many connections at once, and reads all that is answered, or nothing. It lives in a
 // worker thread, so that what another client measures meanwhile is not how busy this one is.
-import { connect, type ConnectionOptions } from 'node:tls';
+import { connect, createSecureContext, type ConnectionOptions } from 'node:tls';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { atEnd } from './scope.ts';
 
@@ -14,7 +14,7 @@ export interface Flood {
 
 /** Resolves when all connections stand and everything is on its way. */
 export async function flood(flood: Flood): Promise<{ end(): Promise<void> }> {
-  const worker = new Worker(new URL(import.meta.url), { workerData: { flood } });
+  const worker = new Worker(new URL(import.meta.url), { workerData: { flood }, execArgv: [] });
   const end = async (): Promise<void> => void (await worker.terminate());
   atEnd(end);
   await new Promise((resolve, reject) => {
@@ -24,10 +24,11 @@ export async function flood(flood: Flood): Promise<{ end(): Promise<void> }> {
   return { end };
 }
 
-function send({ connections, text, reads, tls }: Flood): void {
+function send({ connections, text, reads, tls: { port, ...files } }: Flood): void {
+  const secureContext = createSecureContext(files);
   let standing = 0;
   for (let at = 0; at < connections; at += 1) {
-    const socket = connect({ ...tls, host: '127.0.0.1' });
+    const socket = connect({ host: '127.0.0.1', port, secureContext });
     socket.on('error', () => undefined);
     socket.once('secureConnect', () => {
       if (reads) socket.resume();

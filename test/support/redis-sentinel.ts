@@ -1,10 +1,10 @@
 // A real master with replicas, and three sentinels that watch them, on free ports.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createClient } from 'redis';
+import type { Redis } from 'ioredis';
 import { tlsArguments } from './redis-tls.ts';
-import { freePort, SERVER, TestRedis } from './redis.ts';
-import { eventually, start, temporaryFolder, type Child } from './scope.ts';
+import { freePort, plainClient, SERVER, TestRedis } from './redis.ts';
+import { atEnd, eventually, start, temporaryFolder, type Child } from './scope.ts';
 import type { Pki } from './pki.ts';
 
 const MASTER_NAME = 'the-master';
@@ -34,6 +34,8 @@ export class TestSentinels {
   readonly #shownPorts: ReadonlyMap<TestRedis, number>;
   readonly #sentinels: readonly Sentinel[];
   readonly #options: SentinelOptions;
+  /** A connection to each sentinel that was asked something. */
+  readonly #clients = new Map<number, Redis>();
 
   private constructor(
     shownPorts: ReadonlyMap<TestRedis, number>,
@@ -140,21 +142,18 @@ export class TestSentinels {
   }
 
   async #ask(sentinel: number, ...args: readonly string[]): Promise<unknown> {
-    const client = createClient({
-      url: `redis://127.0.0.1:${this.#sentinels[sentinel]?.port}`,
-      ...(this.#options.password === undefined ? {} : { password: this.#options.password }),
-      RESP: 2,
-      maintNotifications: 'disabled',
-      disableClientInfo: true,
-      socket: { reconnectStrategy: false, connectTimeout: 2_000 },
-    });
-    client.on('error', () => undefined);
+    const client = await this.#connected(sentinel);
+    return client.call('SENTINEL', ...args);
+  }
+
+  async #connected(sentinel: number): Promise<Redis> {
+    const before = this.#clients.get(sentinel);
+    if (before?.status === 'ready') return before;
+    const client = plainClient(this.#sentinels[sentinel]?.port ?? 0, this.#options.password);
     await client.connect();
-    try {
-      return await client.sendCommand(['SENTINEL', ...args]);
-    } finally {
-      client.destroy();
-    }
+    atEnd(() => client.disconnect());
+    this.#clients.set(sentinel, client);
+    return client;
   }
 }
 

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createClient } from 'redis';
+import { Redis } from 'ioredis';
 import { freePort } from '../../lib/process/free-port.ts';
 import { atEnd, eventually, exited, start, temporaryFolder, type Child } from './scope.ts';
 
@@ -53,7 +53,7 @@ export class TestRedis {
   #password: string | undefined;
   #clock: string | undefined;
   #child: Child | undefined;
-  #client: ReturnType<typeof createClient> | undefined;
+  #client: Redis | undefined;
 
   private constructor(
     port: number,
@@ -147,10 +147,10 @@ export class TestRedis {
     }
   }
 
-  /** One command, with its reply as node-redis gives it. */
-  async command(...args: string[]): Promise<unknown> {
+  /** One command, with its reply as RESP2 has it. */
+  async command(name: string, ...args: string[]): Promise<unknown> {
     const client = await this.#connected();
-    return client.sendCommand(args);
+    return client.call(name, ...args);
   }
 
   /** The whole stream, in order. */
@@ -173,30 +173,37 @@ export class TestRedis {
     return Number(await this.command('XLEN', stream));
   }
 
-  async #connected(): Promise<ReturnType<typeof createClient>> {
-    if (this.#client?.isReady === true) return this.#client;
+  async #connected(): Promise<Redis> {
+    if (this.#client?.status === 'ready') return this.#client;
     await this.#forget();
-    const client = createClient({
-      url: this.uri,
-      ...(this.#password === undefined ? {} : { password: this.#password }),
-      RESP: 2,
-      disableOfflineQueue: true,
-      maintNotifications: 'disabled',
-      socket: { reconnectStrategy: false, connectTimeout: 2_000 },
-    });
-    client.on('error', () => undefined);
+    const client = plainClient(this.port, this.#password);
     await client.connect();
-    this.#client = client as never;
-    return client as never;
+    this.#client = client;
+    return client;
   }
 
   async #forget(): Promise<void> {
-    const client = this.#client;
+    this.#client?.disconnect();
     this.#client = undefined;
-    try {
-      client?.destroy();
-    } catch {
-      // Closed already.
-    }
   }
+}
+
+/**
+ * A client that is not the programs' own, and begins sooner. It tries nothing twice, and connects when it is told to.
+ */
+export function plainClient(port: number, password: string | undefined): Redis {
+  const client = new Redis({
+    port,
+    host: '127.0.0.1',
+    ...(password === undefined ? {} : { password }),
+    protocol: 2,
+    lazyConnect: true,
+    connectTimeout: 2_000,
+    enableReadyCheck: false,
+    enableOfflineQueue: false,
+    disableClientInfo: true,
+    maxRetriesPerRequest: 0,
+    retryStrategy: () => null,
+  });
+  return client.on('error', () => undefined);
 }

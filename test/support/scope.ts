@@ -75,6 +75,9 @@ export function exited(child: Child): Promise<{ readonly code: number | null; re
   });
 }
 
+/** A short wait ends soon after its condition holds; a long one leaves the processor to what it waits for. */
+const LOOK_AGAIN_MS = { least: 5, most: 200, shareOfWait: 1 / 8 } as const;
+
 /**
  * Waits until `condition` gives something truthy, and gives that. Fails after `deadlineMs`, saying what was awaited.
  */
@@ -83,7 +86,8 @@ export async function eventually<T>(
   condition: () => T | Promise<T>,
   deadlineMs = 20_000,
 ): Promise<Exclude<NonNullable<T>, false>> {
-  const end = performance.now() + deadlineMs;
+  const { least, most, shareOfWait } = LOOK_AGAIN_MS;
+  const begun = performance.now();
   let last: unknown;
   for (;;) {
     try {
@@ -93,7 +97,8 @@ export async function eventually<T>(
     } catch (cause) {
       last = cause;
     }
-    if (performance.now() > end) throw new Error(`not within ${deadlineMs} ms: ${what} (last: ${String(last)})`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    const waited = performance.now() - begun;
+    if (waited > deadlineMs) throw new Error(`not within ${deadlineMs} ms: ${what} (last: ${String(last)})`);
+    await new Promise((resolve) => setTimeout(resolve, Math.min(most, Math.max(least, waited * shareOfWait))));
   }
 }

@@ -1,0 +1,89 @@
+// One span for each event whose producer records its trace, in that trace, and none for the others.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { LandingSpans } from '../../lib/consumer/landing-spans.ts';
+import { rejected, sorted, type EnteredEvent } from '../../lib/consumer/quarantine.ts';
+import type { Delivery, EventNotes } from '../../lib/ingest/queue.ts';
+import type { FinishedSpan, Tracing } from '../../lib/telemetry/tracing.ts';
+
+const SAMPLED = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+const NOT_SAMPLED = SAMPLED.replace(/01$/, '00');
+
+function recorder(): { readonly spans: LandingSpans; readonly recorded: FinishedSpan[] } {
+  const recorded: FinishedSpan[] = [];
+  const tracing: Tracing = {
+    record: (span) => {
+      recorded.push(span);
+      return { traceparent: SAMPLED };
+    },
+    close: () => Promise.resolve(),
+  };
+  const spans = new LandingSpans(tracing, { system: 'redis', destination: 'ingest', group: 'warehouse' });
+  return { spans, recorded };
+}
+
+const delivery = (id: string, notes: EventNotes, body = `{"id":"${id}","type":"t"}`): Delivery => ({
+  entry: '1-1',
+  source: 'q/ingest',
+  producer: 'shop',
+  body: Buffer.from(body),
+  notes,
+  dropped: false,
+  acceptedAtMs: 1,
+});
+
+describe('the span of an event', () => {
+  it('that has landed stands in the trace of its producer, from the beginning of the transaction to now', () => {
+    const { spans, recorded } = recorder();
+    const { events } = sorted([delivery('order-1', { traceparent: SAMPLED, tracestate: 'a=1' })]);
+    const before = Date.now();
+    spans.ended(events, before - 40);
+    const [{ endMs, ...span }] = recorded as [FinishedSpan];
+    assert.equal(recorded.length, 1);
+    assert.ok(endMs >= before && endMs <= Date.now());
+    assert.deepEqual(span, {
+      name: 'process ingest',
+      kind: 'consumer',
+      parent: { traceparent: SAMPLED, tracestate: 'a=1' },
+      startMs: before - 40,
+      attributes: {
+        'messaging.system': 'redis',
+        'messaging.destination.name': 'ingest',
+        'messaging.consumer.group.name': 'warehouse',
+        'messaging.operation.name': 'process',
+        'messaging.operation.type': 'process',
+        'messaging.message.body.size': 27,
+        'ingest.producer': 'shop',
+        'messaging.message.id': 'order-1',
+      },
+      error: undefined,
+    });
+  });
+
+  it('that was put in quarantine says why, and names the id where there is one', () => {
+    const { spans, recorded } = recorder();
+    const { events, rejections } = sorted([
+      delivery('order-1', { traceparent: SAMPLED }),
+      delivery('', { traceparent: SAMPLED }, 'no json'),
+    ]);
+    spans.ended([rejected(events[0] as EnteredEvent, 'id_conflict', 'words'), ...rejections], 1);
+    assert.deepEqual(
+      recorded.map(({ error, attributes }) => [error, attributes['error.type'], attributes['messaging.message.id']]),
+      [
+        ['id_conflict', 'id_conflict', 'order-1'],
+        ['invalid_event', 'invalid_event', undefined],
+      ],
+    );
+    assert.equal('messaging.message.id' in (recorded[1]?.attributes ?? {}), false);
+  });
+
+  it('is none where the producer sent no trace, or does not record it', () => {
+    const { spans, recorded } = recorder();
+    const notes: readonly EventNotes[] = [{}, { traceparent: NOT_SAMPLED }, { traceparent: SAMPLED }];
+    spans.ended(sorted(notes.map((each, at) => delivery(`order-${at}`, each))).events, 1);
+    assert.deepEqual(
+      recorded.map(({ attributes }) => attributes['messaging.message.id']),
+      ['order-2'],
+    );
+  });
+});

@@ -1,0 +1,243 @@
+// A plain request between its reader and its handler: exactly one word about its body, and one answer.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { HeadReader, type RequestHead } from '../../lib/http/plain/head.ts';
+import { PlainRequest, type PlainOwner } from '../../lib/http/plain/request.ts';
+import type { RequestListener } from '../../lib/http/request.ts';
+import type { Answer } from '../../lib/http/respond.ts';
+
+const OK: Answer = { status: 200, contentType: 'text/plain', body: 'ok' };
+
+function headOf(fields: string): RequestHead {
+  const head = new HeadReader().read(`POST /events HTTP/1.1\r\nHost: g\r\n${fields}\r\n`);
+  assert.ok(typeof head === 'object', JSON.stringify(head));
+  return head;
+}
+
+/** A request whose body of `announced` bytes came with its head where `body` is given, and all that is said of it. */
+function requestOf(announced: number, body?: string, more: Partial<PlainOwner> = {}) {
+  const events: string[] = [];
+  const owner: PlainOwner = {
+    keepAlive: 'Keep-Alive: timeout=5\r\n',
+    gone: false,
+    isLatest: () => true,
+    bodyDecided: () => events.push('decided'),
+    answered: () => events.push('answered'),
+    ...more,
+  };
+  const head = headOf(announced === 0 ? '' : `Content-Length: ${announced}\r\n`);
+  const request = new PlainRequest(owner, head, body === undefined ? undefined : Buffer.from(body), 7);
+  const listener: RequestListener = {
+    bodyGrows: () => events.push('grows'),
+    bodyRead: (bytes) => events.push(`read ${bytes.toString()}`),
+    bodyTooLarge: () => events.push('too large'),
+    bodyAborted: () => events.push('aborted'),
+    fault: (fault) => {
+      events.push(fault);
+      return true;
+    },
+  };
+  request.listen(listener);
+  return { request, events };
+}
+
+describe('a plain request', () => {
+  it('says what its head says', () => {
+    const fields =
+      'Content-Type: a/b\r\nContent-Encoding: c\r\nContent-Length: 3\r\nAuthorization: d\r\nX-Request-Id: e\r\n' +
+      'ce-id: f\r\ntraceparent: g\r\ntracestate: h\r\n';
+    const owner = { keepAlive: '', gone: false, isLatest: () => false, bodyDecided: () => 0, answered: () => 0 };
+    const request = new PlainRequest(owner, headOf(fields), undefined, 7);
+    const { method, target, fieldCount, contentType, contentEncoding, contentLength, authorization } = request;
+    assert.deepEqual(
+      { method, target, fieldCount, contentType, contentEncoding, contentLength, authorization },
+      {
+        method: 'POST',
+        target: '/events',
+        fieldCount: 9,
+        contentType: 'a/b',
+        contentEncoding: 'c',
+        contentLength: 3,
+        authorization: 'd',
+      },
+    );
+    const { givenRequestId, cloudEventFields, traceparent, tracestate, expectsContinue, defect, startMs } = request;
+    assert.deepEqual(
+      { givenRequestId, cloudEventFields, traceparent, tracestate, expectsContinue, defect, startMs },
+      {
+        givenRequestId: 'e',
+        cloudEventFields: [['ce-id', 'f']],
+        traceparent: 'g',
+        tracestate: 'h',
+        expectsContinue: false,
+        defect: undefined,
+        startMs: 7,
+      },
+    );
+    assert.equal(request.latest, false);
+    assert.equal(requestOf(0).request.latest, true);
+  });
+
+  it('is complete with the last byte of its body', () => {
+    const { request } = requestOf(4);
+    assert.deepEqual([request.complete, request.bytesMissing, request.takesBody], [false, 4, false]);
+    assert.deepEqual([request.bodyMayExceed(3), request.bodyMayExceed(4)], [true, false]);
+    request.readBody(4);
+    request.take(Buffer.from('abc'));
+    assert.deepEqual([request.complete, request.bytesMissing, request.takesBody], [false, 1, true]);
+    request.take(Buffer.from('d'));
+    assert.deepEqual([request.complete, request.bytesMissing], [true, 0]);
+    assert.equal(requestOf(0).request.complete, true);
+    assert.equal(requestOf(2, 'ab').request.complete, true);
+  });
+});
+
+describe('the body of a plain request', () => {
+  it('is read at once where all of it is there, also where there is none, whatever its bound', () => {
+    for (const [announced, body] of [
+      [0, undefined],
+      [3, 'abc'],
+    ] as const) {
+      const { request, events } = requestOf(announced, body);
+      request.readBody(announced);
+      assert.deepEqual(events, [`read ${body ?? ''}`]);
+      assert.equal(request.takesBody, true);
+    }
+  });
+
+  it('is read once its last part has come', () => {
+    const { request, events } = requestOf(6);
+    request.readBody(6);
+    assert.deepEqual(events, ['decided']);
+    for (const part of ['ab', 'c', 'def']) request.take(Buffer.from(part));
+    assert.deepEqual(events, ['decided', 'read abcdef']);
+  });
+
+  it('is too large by its announced length, before a byte of it has come', () => {
+    const { request, events } = requestOf(6);
+    request.readBody(5);
+    assert.deepEqual(events, ['decided', 'too large']);
+    request.take(Buffer.from('abcdef'));
+    assert.deepEqual(events, ['decided', 'too large']);
+  });
+
+  it('that nobody wants is thrown away, and nothing more is said of it', () => {
+    const { request, events } = requestOf(6);
+    request.abandonBody();
+    request.abandonBody();
+    assert.deepEqual([request.takesBody, ...events], [true, 'decided']);
+    request.take(Buffer.from('abcdef'));
+    request.cut();
+    assert.deepEqual(events, ['decided']);
+    const whole = requestOf(3, 'abc');
+    whole.request.abandonBody();
+    assert.deepEqual([whole.request.takesBody, ...whole.events], [true]);
+  });
+
+  it('may be abandoned in its middle', () => {
+    const { request, events } = requestOf(6);
+    request.readBody(6);
+    request.take(Buffer.from('abc'));
+    request.abandonBody();
+    request.take(Buffer.from('def'));
+    request.cut();
+    assert.deepEqual(events, ['decided', 'decided']);
+  });
+
+  it('that does not come any more is aborted, once, where it was asked for', () => {
+    const { request, events } = requestOf(6);
+    request.readBody(6);
+    request.take(Buffer.from('abc'));
+    assert.equal(request.gone, false);
+    for (let times = 0; times < 2; times += 1) request.cut();
+    assert.deepEqual(events, ['decided', 'aborted']);
+    assert.equal(request.gone, true);
+    const unasked = requestOf(6);
+    unasked.request.cut();
+    assert.deepEqual([unasked.request.gone, ...unasked.events], [true]);
+  });
+
+  it('that has been read is not aborted', () => {
+    const { request, events } = requestOf(3);
+    request.readBody(3);
+    request.take(Buffer.from('abc'));
+    request.cut();
+    assert.deepEqual(events, ['decided', 'read abc']);
+  });
+
+  it('has no part that is longer than the rest of it', () => {
+    const { request } = requestOf(3);
+    assert.throws(() => request.take(Buffer.from('abcd')), /longer than the rest/);
+    request.take(Buffer.from('abc'));
+  });
+
+  it('that is late is its handler’s to answer for, and nobody’s where there is no handler', () => {
+    const { request, events } = requestOf(6);
+    assert.equal(request.late(), true);
+    assert.deepEqual(events, ['timeout']);
+    const owner = { keepAlive: '', gone: false, isLatest: () => false, bodyDecided: () => 0, answered: () => 0 };
+    assert.equal(new PlainRequest(owner, headOf(''), undefined, 0).late(), false);
+  });
+});
+
+describe('the answer to a plain request', () => {
+  it('is the whole response, and says how long the connection may idle, or that it ends', () => {
+    for (const [close, line] of [
+      [false, 'Keep-Alive: timeout=5\r\n'],
+      [true, 'Connection: close\r\n'],
+    ] as const) {
+      const { request, events } = requestOf(0);
+      assert.deepEqual([request.answer, request.respond('id', OK, close)], [undefined, true]);
+      const text = request.answer ?? '';
+      assert.ok(text.startsWith('HTTP/1.1 200 OK\r\n') && text.endsWith(`${line}\r\nok`), text);
+      assert.deepEqual([request.closes, request.answerIsAscii, request.answerBody], [close, true, undefined]);
+      assert.deepEqual(events, ['answered']);
+    }
+  });
+
+  it('is given once', () => {
+    const { request, events } = requestOf(0);
+    request.respond('id', OK, false);
+    const { answer } = request;
+    assert.equal(request.respond('id', { ...OK, body: 'other' }, true), false);
+    assert.deepEqual([request.answer, request.closes, events], [answer, false, ['answered']]);
+  });
+
+  it('is given to nobody who is gone', () => {
+    const gone = requestOf(0, undefined, { gone: true });
+    assert.equal(gone.request.gone, true);
+    const cut = requestOf(3);
+    cut.request.cut();
+    for (const { request, events } of [gone, cut]) {
+      assert.equal(request.respond('id', OK, false), false);
+      assert.deepEqual([request.answer, ...events], [undefined]);
+    }
+  });
+
+  it('tells whether it is ASCII, and its length in bytes', () => {
+    const { request } = requestOf(0);
+    request.respond('id', { ...OK, body: 'é' }, false);
+    assert.equal(request.answerIsAscii, false);
+    assert.match(request.answer ?? '', /\r\nContent-Length: 2\r\n/);
+  });
+
+  it('of bytes is a head, with the bytes beside it', () => {
+    const { request } = requestOf(0);
+    const body = [Buffer.from([0xff]), Buffer.from('ab')];
+    request.respond('id', { ...OK, body }, false);
+    assert.equal(request.answerBody, body);
+    assert.match(request.answer ?? '', /\r\nContent-Length: 3\r\n[^]*\r\n\r\n$/);
+    assert.equal(request.answerIsAscii, true);
+  });
+
+  it('that comes early throws the body away, unless somebody has asked for it', () => {
+    const early = requestOf(6);
+    early.request.respond('id', OK, false);
+    assert.deepEqual(early.events, ['decided', 'answered']);
+    const asked = requestOf(6);
+    asked.request.readBody(6);
+    asked.request.respond('id', OK, false);
+    asked.request.take(Buffer.from('abcdef'));
+    assert.deepEqual(asked.events, ['decided', 'answered', 'read abcdef']);
+  });
+});

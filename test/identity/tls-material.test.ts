@@ -1,0 +1,264 @@
+// TLS files, taken as a whole or refused as a whole with a line for each that is wrong; and their replacement at run
+// time.
+import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import 'reflect-metadata';
+import * as x509 from '@peculiar/x509';
+import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
+import {
+  loadTlsMaterial,
+  TlsMaterialError,
+  watchTlsMaterial,
+  type TlsFiles,
+  type TlsMaterial,
+} from '../../lib/identity/tls-material.ts';
+import { createLog } from '../../lib/process/log.ts';
+import { temporaryFolder } from '../support/scope.ts';
+
+const HOUR_MS = 3_600_000;
+const soon = (hours: number): Date => new Date(Math.ceil(Date.now() / 1000) * 1000 + hours * HOUR_MS);
+
+const folder = temporaryFolder();
+const write = (name: string, text: string): string => {
+  writeFileSync(join(folder, name), text);
+  return join(folder, name);
+};
+const root = await CertificateAuthority.create('root');
+const second = await CertificateAuthority.create('second root', 1);
+const server = await root.issue({ commonName: 'localhost', server: true, notAfter: soon(5) });
+const earlier = await root.issue({ commonName: 'localhost', server: true, notAfter: soon(4) });
+const [good, revoked] = await Promise.all([root.issue({ commonName: 'good' }), root.issue({ commonName: 'revoked' })]);
+
+const FILES: TlsFiles = {
+  cert: write('server.pem', server.certificate),
+  key: write('server-key.pem', server.key),
+  clientCa: write('ca.pem', root.certificate),
+};
+const endMs = (pem: string): number => new X509Certificate(pem).validToDate.getTime();
+const withList = async (text: string | Promise<string>): Promise<TlsFiles> => ({
+  ...FILES,
+  clientCrl: write('crl.pem', await text),
+});
+
+function judged({ trust }: TlsMaterial, { certificate }: { readonly certificate: string }): string {
+  const verdict = trust.judge(new X509Certificate(certificate), false, Date.now());
+  return verdict.trusted ? 'trusted' : verdict.why;
+}
+
+async function refusal(files: TlsFiles): Promise<string> {
+  const refused: unknown = await loadTlsMaterial(files).catch((cause: unknown) => cause);
+  assert.ok(refused instanceof TlsMaterialError, String(refused));
+  return refused.message;
+}
+
+describe('TLS material', () => {
+  it('is the files, whom they trust, and when each ends', async () => {
+    const material = await loadTlsMaterial(FILES);
+    assert.deepEqual(material.context, { cert: server.certificate, key: server.key, ca: root.certificate });
+    assert.deepEqual([judged(material, good), judged(material, second)], ['trusted', 'unknown_authority']);
+    assert.deepEqual(material.expiry, [
+      { file: 'cert', atMs: endMs(server.certificate) },
+      { file: 'client_ca', atMs: endMs(root.certificate) },
+    ]);
+  });
+
+  it('ends with the certificate of a file that ends first', async () => {
+    const files = {
+      ...FILES,
+      cert: write('chain.pem', server.certificate + earlier.certificate),
+      clientCa: write('two.pem', root.certificate + second.certificate),
+    };
+    const material = await loadTlsMaterial(files);
+    assert.deepEqual(
+      material.expiry.map(({ atMs }) => atMs),
+      [endMs(earlier.certificate), endMs(second.certificate)],
+    );
+    assert.deepEqual([judged(material, good), judged(material, second)], ['trusted', 'trusted']);
+  });
+
+  it('reads certificates under every label that OpenSSL reads, and text around them', async () => {
+    for (const label of ['TRUSTED CERTIFICATE', 'X509 CERTIFICATE']) {
+      const text = `subject=second root\n${second.certificate.replaceAll(' CERTIFICATE', ` ${label}`)}the end\n`;
+      const material = await loadTlsMaterial({ ...FILES, clientCa: write('labelled.pem', root.certificate + text) });
+      assert.deepEqual([judged(material, good), judged(material, second)], ['trusted', 'trusted'], label);
+    }
+  });
+
+  it('has a digest that tells whether the same clients are trusted, whatever the server shows', async () => {
+    const first = await loadTlsMaterial(FILES);
+    const digests = [
+      { ...FILES, clientCa: write('both.pem', root.certificate + second.certificate) },
+      await withList(root.revocationList([])),
+    ].map(async (files) => (await loadTlsMaterial(files)).trustDigest);
+    const all = [first.trustDigest, ...(await Promise.all(digests))];
+    assert.equal(new Set(all).size, 3);
+    for (const digest of all) assert.match(digest, /^[0-9a-f]{64}$/);
+    const other = { cert: write('other.pem', earlier.certificate), key: write('other-key.pem', earlier.key) };
+    assert.equal((await loadTlsMaterial({ ...FILES, ...other })).trustDigest, first.trustDigest);
+  });
+});
+
+describe('TLS files that cannot be used are refused', () => {
+  const missing = join(folder, 'missing.pem');
+  const text = write('text.pem', 'no PEM');
+  const broken = write('broken.pem', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n');
+
+  it('all of them at once, a line for each, with the key that names it', async () => {
+    assert.equal(
+      await refusal({ cert: missing, key: missing, clientCa: text, clientCrl: missing }),
+      [
+        `INGEST_TLS_CERT="${missing}": expected a readable PEM file (ENOENT)`,
+        `INGEST_TLS_KEY="${missing}": expected a readable PEM file (ENOENT)`,
+        `INGEST_TLS_CLIENT_CA="${text}": expected a PEM file with at least one certificate`,
+        `INGEST_TLS_CLIENT_CRL="${missing}": expected a readable PEM file (ENOENT)`,
+      ].join('\n'),
+    );
+  });
+
+  for (const [what, change, line] of [
+    ['a missing certificate', { cert: missing }, `INGEST_TLS_CERT="${missing}": expected a readable PEM file (ENOENT)`],
+    ['a missing key', { key: missing }, `INGEST_TLS_KEY="${missing}": expected a readable PEM file (ENOENT)`],
+    ['no CA', { clientCa: missing }, `INGEST_TLS_CLIENT_CA="${missing}": expected a readable PEM file (ENOENT)`],
+    ['no list', { clientCrl: missing }, `INGEST_TLS_CLIENT_CRL="${missing}": expected a readable PEM file (ENOENT)`],
+    ['text', { cert: text }, `INGEST_TLS_CERT="${text}": expected a PEM file with at least one certificate`],
+    [
+      'bytes',
+      { clientCa: broken },
+      `INGEST_TLS_CLIENT_CA="${broken}": expected a PEM file with at least one certificate`,
+    ],
+    [
+      'a list without lists',
+      { clientCrl: text },
+      `INGEST_TLS_CLIENT_CRL="${text}": expected a PEM file with at least one revocation list`,
+    ],
+  ] as const)
+    it(`by their key: ${what}`, async () => assert.equal(await refusal({ ...FILES, ...change }), line));
+
+  it('where certificate and key do not belong together', async () => {
+    const key = write('wrong-key.pem', good.key);
+    const keys = 'INGEST_TLS_CERT, INGEST_TLS_KEY, INGEST_TLS_CLIENT_CA';
+    assert.match(await refusal({ ...FILES, key }), new RegExp(`^${keys}: the files do not work together \\(.+\\)$`));
+    const files = { ...(await withList(root.revocationList([]))), key };
+    assert.match(await refusal(files), new RegExp(`^${keys}, INGEST_TLS_CLIENT_CRL: the files do not work together`));
+  });
+
+  it('where a list is signed by nobody who is configured, or cannot be read', async () => {
+    const files = await withList(`${await root.revocationList([])}${await second.revocationList([])}`);
+    const place = `INGEST_TLS_CLIENT_CRL=${JSON.stringify(files.clientCrl)}`;
+    assert.equal(await refusal(files), `${place}: a list in it is signed by no certificate in INGEST_TLS_CLIENT_CA`);
+    await withList('-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n');
+    assert.match(await refusal(files), /^INGEST_TLS_/);
+  });
+});
+
+describe('revocation lists', () => {
+  it('revoke what each of them names, and end with the one whose next update is due first', async () => {
+    const lists = await Promise.all([
+      root.revocationList([revoked.serial], soon(3)),
+      second.revocationList([good.serial], soon(2)),
+    ]);
+    const files = await withList(lists.join('\n'));
+    const material = await loadTlsMaterial({
+      ...files,
+      clientCa: write('two.pem', root.certificate + second.certificate),
+    });
+    assert.equal((material.context.crl as string[]).length, 2, 'node reads one list of a string');
+    assert.deepEqual([judged(material, good), judged(material, revoked)], ['trusted', 'revoked']);
+    assert.deepEqual(material.expiry[2], { file: 'crl', atMs: soon(2).getTime() });
+  });
+
+  it('name certificates by the number, however it is written', async () => {
+    const keys = await crypto.subtle.generateKey({ name: 'ECDSA', namedCurve: 'P-256' }, true, ['sign', 'verify']);
+    const signing = { name: 'ECDSA', hash: 'SHA-256' };
+    const common = { notBefore: new Date(Date.now() - HOUR_MS), notAfter: soon(1), signingAlgorithm: signing };
+    const authority = await x509.X509CertificateGenerator.createSelfSigned({
+      ...common,
+      serialNumber: '01',
+      name: 'CN=small numbers',
+      keys,
+      extensions: [new x509.BasicConstraintsExtension(true, undefined, true)],
+    });
+    const issue = (serialNumber: string): Promise<x509.X509Certificate> =>
+      x509.X509CertificateGenerator.create({
+        ...common,
+        serialNumber,
+        subject: 'CN=leaf',
+        issuer: authority.subject,
+        publicKey: keys.publicKey,
+        signingKey: keys.privateKey,
+      });
+    const numbers = ['05', '0f', '80', 'ff01', '0100', '7fab00'];
+    const list = await x509.X509CrlGenerator.create({
+      issuer: authority.subject,
+      nextUpdate: soon(1),
+      signingAlgorithm: signing,
+      signingKey: keys.privateKey,
+      entries: numbers.map((serialNumber) => ({ serialNumber, revocationDate: new Date() })),
+    });
+    const material = await loadTlsMaterial({
+      ...(await withList(list.toString('pem').replaceAll(' CRL-----', ' X509 CRL-----'))),
+      clientCa: write('small.pem', authority.toString('pem')),
+    });
+    for (const number of numbers)
+      assert.equal(judged(material, { certificate: (await issue(number)).toString('pem') }), 'revoked', number);
+    for (const number of ['06', '10', 'f0', '08', '01ff', '01'])
+      assert.equal(judged(material, { certificate: (await issue(number)).toString('pem') }), 'trusted', number);
+  });
+});
+
+describe('TLS files that change', () => {
+  it('are taken into use once they are good, and the last good ones stay while they are not', async (t) => {
+    const taken: TlsMaterial[] = [];
+    let refusals = 0;
+    const files: TlsFiles = {
+      ...FILES,
+      cert: write('watched.pem', server.certificate),
+      key: write('watched-key.pem', server.key),
+      clientCrl: write('watched-crl.pem', await root.revocationList([])),
+    };
+    const watch = watchTlsMaterial({
+      files,
+      log: createLog('test', 'error').child({}, { level: 'silent' }),
+      onChange: (material) => taken.push(material),
+      onRefused: () => (refusals += 1),
+    });
+    t.after(() => watch.stop());
+    /** A change counts once two looks agree. */
+    const look = async (): Promise<readonly [number, number]> => {
+      for (let looks = 0; looks < 2; looks += 1) await watch.now(false);
+      return [taken.length, refusals];
+    };
+    assert.deepEqual(await look(), [0, 0]);
+    writeFileSync(files.clientCrl ?? '', await root.revocationList([revoked.serial]));
+    assert.deepEqual(await look(), [1, 0]);
+    assert.equal(judged(taken[0] as TlsMaterial, revoked), 'revoked');
+    writeFileSync(files.cert, earlier.certificate);
+    assert.deepEqual(await look(), [1, 1], 'the key is another');
+    writeFileSync(files.key, earlier.key);
+    assert.deepEqual(await look(), [2, 1]);
+    assert.equal(taken[1]?.context.cert, earlier.certificate);
+    const ended = await root.issue({ commonName: 'localhost', server: true, notAfter: new Date(Date.now() - 5_000) });
+    writeFileSync(files.key, ended.key);
+    writeFileSync(files.cert, ended.certificate);
+    assert.deepEqual(await look(), [2, 2], 'it has ended');
+    rmSync(files.clientCrl ?? '');
+    assert.deepEqual(await look(), [2, 3], 'a list that is gone does not admit the revoked again');
+  });
+
+  it('are loaded again at once on demand, changed or not', async (t) => {
+    const taken: TlsMaterial[] = [];
+    const log = createLog('test', 'error').child({}, { level: 'silent' });
+    const watch = watchTlsMaterial({
+      files: FILES,
+      log,
+      onChange: (material) => taken.push(material),
+      onRefused: () => assert.fail('they are good'),
+    });
+    t.after(() => watch.stop());
+    await watch.now(true);
+    assert.equal(taken.length, 1);
+  });
+});

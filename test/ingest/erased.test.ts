@@ -1,0 +1,67 @@
+// What stands in the place of an erased event, how it is told from any other body, and which names bytes still show.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { erasedBody, isErased, namesIn } from '../../lib/ingest/erased.ts';
+import { parseEvent } from '../../lib/ingest/event.ts';
+
+describe('the body of an erased event', () => {
+  it('is an event with the id and type that it had, and says that it was erased', () => {
+    const body = erasedBody('order "1"', 'order.placed');
+    const event = parseEvent(Buffer.from(body));
+    assert.ok(event.valid);
+    assert.deepEqual([event.id, event.type], ['order "1"', 'order.placed']);
+    assert.deepEqual(JSON.parse(body), { id: 'order "1"', type: 'order.placed', erased: true });
+  });
+
+  it('is told by its bytes, as text or as a buffer, with a type or without', () => {
+    for (const body of [
+      erasedBody('a', 't'),
+      erasedBody('é \u{1F600} "\\', 'a.b'),
+      erasedBody('a', undefined),
+      erasedBody('', undefined),
+    ]) {
+      assert.equal(isErased(body), true, body);
+      assert.equal(isErased(Buffer.from(body)), true, body);
+    }
+  });
+
+  it('is not what only looks like it', () => {
+    for (const body of [
+      '',
+      ',"erased":true}',
+      'x,"erased":true}',
+      '{"id":"a","type":"t"}',
+      '{"id":"a","type":"t","erased":false}',
+      '{"id":"a","type":"t","erased":true} ',
+      ' {"id":"a","type":"t","erased":true}',
+      '{"id":"a", "type":"t","erased":true}',
+      '{"type":"t","id":"a","erased":true}',
+      '{"id":"a","type":"t","data":1,"erased":true}',
+      '{"id":1,"type":"t","erased":true}',
+      '{"id":"a","type":1,"erased":true}',
+      '{"id":"a","type":null,"erased":true}',
+      '{"type":"t","erased":true}',
+      '{"id":"a","type":"t","data":{"id":"a","erased":true}',
+    ]) {
+      assert.equal(isErased(body), false, body);
+      assert.equal(isErased(Buffer.from(body)), false, body);
+    }
+  });
+});
+
+describe('the names in a body that may be no event', () => {
+  const cases: readonly (readonly [body: string, id: string | undefined, type: string | undefined])[] = [
+    ['{"id":"a","type":"t","more":1}', 'a', 't'],
+    ['{"id":"a"}', 'a', undefined],
+    ['{"type":"not a type"}', undefined, 'not a type'],
+    ['{"id":1,"type":["t"]}', undefined, undefined],
+    ['["id"]', undefined, undefined],
+    ['"id"', undefined, undefined],
+    ['7', undefined, undefined],
+    ['null', undefined, undefined],
+    ['{"id":"a",', undefined, undefined],
+    ['', undefined, undefined],
+  ];
+  for (const [body, id, type] of cases)
+    it(`are read where they are strings: ${body}`, () => assert.deepEqual(namesIn(Buffer.from(body)), { id, type }));
+});
