@@ -96,12 +96,13 @@ const answer = (request: HttpRequest | undefined, close = false, body = ''): voi
 /** Reads the body of up to `bytesMax`, and says of it what comes. */
 function reading(request: HttpRequest, bytesMax = 100): string[] {
   const said: string[] = [];
+  const read = (body: Buffer): void => {
+    said.push(`read ${body.toString()}`);
+    answer(request);
+  };
   request.listen({
     bodyGrows: () => undefined,
-    bodyRead: (body) => {
-      said.push(`read ${body.toString()}`);
-      answer(request);
-    },
+    bodyRead: read,
     bodyTooLarge: () => said.push('too large'),
     bodyAborted: () => said.push('aborted'),
     fault: (fault) => {
@@ -109,7 +110,8 @@ function reading(request: HttpRequest, bytesMax = 100): string[] {
       return request.respond('id', { status: 408, contentType: 'text/plain', body: fault }, true);
     },
   });
-  request.readBody(bytesMax);
+  const body = request.readBody(bytesMax);
+  if (body !== undefined) read(body);
   return said;
 }
 /** What of each answer is its own: the body. */
