@@ -5,7 +5,7 @@ import { AnswerQueue, type Owed } from '../../lib/http/plain/answer-queue.ts';
 class Request implements Owed {
   readonly method: string;
   answer: string | undefined;
-  readonly answerBody = undefined;
+  answerBody: readonly Buffer[] | undefined = undefined;
   answerIsAscii = true;
   closes = false;
 
@@ -41,17 +41,55 @@ describe('the answers that a connection owes', () => {
     }
   });
 
+  it('are enough at 256 requests also where all answers but the first are made, and short', () => {
+    const queue = queueOf(new Request());
+    for (let at = 1; at < 256; at += 1) {
+      assert.equal(queue.full, false, String(at));
+      const request = new Request();
+      queue.add(request);
+      answer(queue, request, 'x');
+    }
+    assert.equal(queue.full, true);
+  });
+
   it('count by their length once they are made', () => {
     const request = new Request('GET');
     const queue = queueOf(request);
-    answer(queue, request, 'short');
-    assert.equal(queue.full, false);
-    const large = new Request('POST');
-    queue.add(large);
-    answer(queue, large, 'x'.repeat(262_144));
+    assert.deepEqual([queue.full, queue.any, queue.newest], [true, true, request]);
+    answer(queue, request, 'x'.repeat(262_143));
+    assert.deepEqual([queue.full, queue.any], [false, true]);
+    const more = new Request('POST');
+    queue.add(more);
+    answer(queue, more, 'x');
+    assert.deepEqual([queue.full, queue.oldest, queue.newest], [true, request, more]);
+    for (let left = 2; left > 0; left -= 1) queue.take();
+    assert.deepEqual([queue.full, queue.any, queue.take()], [false, false, undefined]);
+  });
+
+  it('count no more once they have left, the bytes of a body among them', () => {
+    const [bytes, text] = [new Request('GET'), new Request()];
+    const queue = queueOf(bytes, text);
+    bytes.answerBody = [Buffer.alloc(150_000), Buffer.alloc(50_000)];
+    answer(queue, bytes, 'head');
+    answer(queue, text, 'x'.repeat(100_000));
     assert.equal(queue.full, true);
-    while (queue.take() !== undefined);
-    assert.deepEqual([queue.full, queue.any], [false, false]);
+    assert.deepEqual(queue.take(), { text: 'head', encoding: 'latin1', body: bytes.answerBody, closes: false });
+    assert.deepEqual([queue.full, queue.take()?.text.length, queue.any], [false, 100_000, false]);
+  });
+
+  it('leave behind the bytes of the body before them, and before those of the next', () => {
+    const requests = [new Request(), new Request('GET'), new Request('GET'), new Request()];
+    const queue = queueOf(...requests);
+    for (const [at, request] of requests.entries()) {
+      if (request.method === 'GET') request.answerBody = [Buffer.from(`body ${at}`)];
+      answer(queue, request, `head ${at} `);
+    }
+    let written = '';
+    for (let calls = 0; queue.any && calls < 10; calls += 1) {
+      const { text = '', body = [] } = queue.take() ?? {};
+      written += text + Buffer.concat(body).toString();
+    }
+    assert.equal(written, 'head 0 head 1 body 1head 2 body 2head 3 ');
   });
 
   it('leave in the order of the requests, each behind those before it', () => {
@@ -81,8 +119,17 @@ describe('the answers that a connection owes', () => {
     const queue = queueOf(...requests);
     for (const request of requests) answer(queue, request, 'x'.repeat(30_000));
     const lengths: number[] = [];
-    for (let batch = queue.take(); batch !== undefined; batch = queue.take()) lengths.push(batch.text.length);
+    assert.equal(queue.full, true);
+    for (let calls = 0; queue.any && calls < 10; calls += 1) {
+      lengths.push(queue.take()?.text.length ?? 0);
+      assert.equal(queue.full, false);
+    }
     assert.deepEqual(lengths, [90_000, 90_000, 90_000, 30_000]);
+    const [piece, next] = [new Request(), new Request()];
+    const exact = queueOf(piece, next);
+    answer(exact, piece, 'x'.repeat(65_536));
+    answer(exact, next, 'y');
+    assert.equal(exact.take()?.text.length, 65_536);
   });
 
   it('are UTF-8 where one of them is', () => {

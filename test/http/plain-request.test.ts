@@ -171,7 +171,7 @@ describe('the body of a plain request', () => {
     request.take(Buffer.from('abc'));
   });
 
-  it('that is late is its handler’s to answer for, and nobody’s where there is no handler', () => {
+  it("that is late is its handler's to answer for, and nobody's where there is no handler", () => {
     const { request, events } = requestOf(6);
     assert.equal(request.late(), true);
     assert.deepEqual(events, ['timeout']);

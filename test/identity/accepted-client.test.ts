@@ -6,6 +6,7 @@ import type { TLSSocket } from 'node:tls';
 import { clientRefusal } from '../../lib/identity/accepted-client.ts';
 import { CertificateAuthority, type IssueOptions } from '../../lib/identity/certificate-authority.ts';
 import { ClientTrust } from '../../lib/identity/client-trust.ts';
+import { certificateWithoutSubject } from '../support/pki.ts';
 
 const root = await CertificateAuthority.create('root');
 const other = await CertificateAuthority.create('other');
@@ -76,4 +77,15 @@ describe('a client is refused, in words that it may see,', () => {
       clientRefusal(await socketOf({ commonName: '' }), trust, ['undefined']),
       'the client certificate names nobody who is admitted ()',
     ));
+
+  it('where its certificate has no subject, and no other name that is admitted', async () => {
+    const certificate = new X509Certificate(await certificateWithoutSubject(['urn:a']));
+    const own = new ClientTrust([certificate], []);
+    const socket = { getPeerX509Certificate: () => certificate, authorized: true } as unknown as TLSSocket;
+    assert.equal(clientRefusal(socket, own, ['urn:a']), undefined);
+    assert.equal(
+      clientRefusal(socket, own, ['urn:b', 'undefined']),
+      'the client certificate names nobody who is admitted (urn:a)',
+    );
+  });
 });

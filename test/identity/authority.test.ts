@@ -1,6 +1,8 @@
 // The verdict on a connection over its life: kept while it holds, made anew when time or trust has changed.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import type { Connection } from '../../lib/http/connection.ts';
 import type { HttpRequest } from '../../lib/http/request.ts';
@@ -8,6 +10,9 @@ import { Authority, type KnownProducer } from '../../lib/identity/authority.ts';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 import { ClientTrust } from '../../lib/identity/client-trust.ts';
 import { audienceUri, type Verdict } from '../../lib/identity/producer-identity.ts';
+import { TokenVerifier } from '../../lib/identity/token-verifier.ts';
+import { temporaryFolder } from '../support/scope.ts';
+import { jwks, TokenIssuer } from '../support/tokens.ts';
 
 const root = await CertificateAuthority.create('root');
 const rootCertificate = new X509Certificate(root.certificate);
@@ -22,12 +27,17 @@ interface Opened {
 /** A connection as its server would hand it over: all that an authority looks at. */
 async function opened(
   by: CertificateAuthority | undefined,
-  { fault, notAfter, current = true }: { fault?: string; notAfter?: Date; current?: boolean } = {},
+  {
+    fault,
+    notAfter,
+    current = true,
+    uris = ['urn:one', audienceUri('here')],
+  }: { fault?: string; notAfter?: Date; current?: boolean; uris?: readonly string[] } = {},
 ): Promise<Opened> {
   let closed = false;
   const issued = await by?.issue({
     commonName: 'one',
-    uris: ['urn:one', audienceUri('here')],
+    uris,
     ...(notAfter === undefined ? {} : { notAfter }),
   });
   const connection = {
@@ -136,5 +146,64 @@ describe('new trust', () => {
     authority.replaceTrust(trusting(rootCertificate), [one.connection]);
     assert.equal(judged(authority, one).kind, 'producer');
     assert.equal(one.closed(), false);
+  });
+});
+
+describe('a verdict where tokens are required', () => {
+  const SPIFFE_ID = 'spiffe://test/one';
+
+  async function start(): Promise<{
+    readonly authority: Authority;
+    readonly one: Opened;
+    readonly ask: (authorization: string | undefined) => Verdict | Promise<Verdict>;
+    readonly tokenOf: (aud: string) => Promise<string>;
+  }> {
+    const issuer = await TokenIssuer.create('first');
+    const file = join(temporaryFolder(), 'jwks.json');
+    writeFileSync(file, jwks(issuer));
+    const verifier = await TokenVerifier.create({ jwks: file, issuer: undefined, audience: 'here' });
+    const authority = new Authority('here', trusting(rootCertificate), verifier);
+    const one = await opened(root, { uris: [SPIFFE_ID] });
+    return {
+      authority,
+      one,
+      ask: (authorization) => authority.judge(one.connection, { authorization } as HttpRequest),
+      tokenOf: async (aud) => `Bearer ${await issuer.token({ sub: SPIFFE_ID, aud })}`,
+    };
+  }
+
+  it('is kept for that very token, and made anew for another one or none', async () => {
+    const { ask, tokenOf } = await start();
+    const [good, other] = [await tokenOf('here'), await tokenOf('there')];
+    const first = await ask(good);
+    assert.equal(first.kind, 'producer');
+    assert.equal(ask(good), first);
+    assert.equal((await ask(other)).kind, 'audienceMissing');
+    assert.equal((await ask(undefined)).kind, 'unauthenticated');
+    assert.equal((await ask(good)).kind, 'producer');
+  });
+
+  it('needs a certificate, whatever the token says', async () => {
+    const { authority, tokenOf } = await start();
+    const request = { authorization: await tokenOf('here') } as HttpRequest;
+    const verdict = authority.judge((await opened(undefined)).connection, request);
+    assert.equal((await verdict).kind, 'unauthenticated');
+  });
+
+  it('is dropped when the keys change, and not kept where they change while it is found out', async () => {
+    const { authority, one, ask, tokenOf } = await start();
+    const token = await tokenOf('here');
+    const kept = await ask(token);
+    authority.forget([one.connection]);
+    const again = await ask(token);
+    assert.notEqual(again, kept);
+    assert.equal(ask(token), again);
+    for (const change of [() => authority.forget([]), () => authority.replaceTrust(trusting(rootCertificate), [])]) {
+      authority.forget([one.connection]);
+      const late = ask(token);
+      change();
+      assert.equal((await late).kind, 'producer');
+      assert.equal(one.connection.attachment, undefined);
+    }
   });
 });

@@ -5,6 +5,7 @@ import { X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { CertificateAuthority, type IssueOptions } from '../../lib/identity/certificate-authority.ts';
 import { ClientTrust, type Distrust, type Revocations } from '../../lib/identity/client-trust.ts';
+import { anotherCertificate } from '../support/pki.ts';
 
 const HOUR_MS = 3_600_000;
 const now = Date.now();
@@ -72,9 +73,44 @@ describe('a chain', () => {
     refuses(new ClientTrust([parsed(department)], []), await leafOf(department), 'unknown_authority');
   });
 
-  it('through a certificate that is no authority is not', async () => {
+  it('through a certificate that is no authority is not, though its key has signed the next', async () => {
+    const issued = await root.issue({ commonName: 'no authority' });
+    const impostor = await CertificateAuthority.load(issued.certificate, issued.key);
+    refuses(new ClientTrust([parsed(root), parsed(issued)], []), await leafOf(impostor), 'unknown_authority');
+  });
+
+  it('through an authority of another name is not, though it has the key', async () => {
+    const renamed = new X509Certificate(await anotherCertificate(root, { name: 'CN=renamed' }));
+    refuses(new ClientTrust([renamed], []), await leafOf(root), 'unknown_authority');
+  });
+
+  it('to an authority whose certificate was renewed is trusted, with the one that has ended beside it or without', async () => {
+    const ended = new X509Certificate(await anotherCertificate(root, { notAfter: new Date(now - HOUR_MS) }));
     const leaf = await leafOf(root);
-    refuses(new ClientTrust([parsed(root), leaf], []), await leafOf(other), 'unknown_authority');
+    trusts(new ClientTrust([ended, parsed(root)], []), leaf);
+    trusts(new ClientTrust([parsed(root), ended], []), leaf);
+    refuses(new ClientTrust([ended], []), leaf, 'expired');
+  });
+
+  it('is followed through seven intermediates and no more', async () => {
+    let authority = root;
+    const authorities = [parsed(root)];
+    for (let level = 1; level <= 8; level += 1) {
+      authority = await authority.intermediate(`level ${level}`);
+      authorities.push(parsed(authority));
+      const leaf = await leafOf(authority);
+      if (level < 8) trusts(new ClientTrust(authorities, []), leaf);
+      else refuses(new ClientTrust(authorities, []), leaf, 'unknown_authority');
+    }
+  });
+
+  it('may be what comes with the certificate, where the runtime gives that, and ends also where it is a circle', async () => {
+    const leaf = await leafOf(team);
+    const sent = [parsed(team), parsed(department), parsed(root)];
+    for (const [at, certificate] of [leaf, ...sent].entries())
+      Object.defineProperty(certificate, 'issuerCertificate', { value: sent[Math.min(at, sent.length - 1)] });
+    trusts(new ClientTrust([parsed(root)], []), leaf);
+    refuses(new ClientTrust([parsed(other)], []), leaf, 'unknown_authority');
   });
 
   it('of a self-signed certificate is trusted only where that one is configured', () => {

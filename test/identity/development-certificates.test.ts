@@ -23,10 +23,18 @@ describe('development certificates', () => {
     const folder = temporaryFolder();
     const made = await developmentCertificates(`${folder}/state`, FIRST);
     assert.equal(names(made.producerCert), `URI:urn:ingest:producer:development, URI:${FIRST}`);
-    for (const key of [made.key, made.producerKey]) assert.equal(statSync(key).mode & 0o777, 0o600);
-    const ca = new X509Certificate(readFileSync(made.clientCa));
-    for (const path of [made.cert, made.producerCert])
-      assert.ok(new X509Certificate(readFileSync(path)).verify(ca.publicKey));
+    assert.equal(names(made.cert), 'DNS:localhost, IP Address:127.0.0.1, IP Address:0:0:0:0:0:0:0:1');
+    const [ca, server, producer] = [made.clientCa, made.cert, made.producerCert].map(
+      (path) => new X509Certificate(readFileSync(path)),
+    );
+    assert.deepEqual(
+      [ca, server, producer].map((certificate) => certificate?.subject),
+      ['CN=ingest development authority', 'CN=localhost', 'CN=development producer'],
+    );
+    assert.deepEqual([server?.keyUsage, producer?.keyUsage], [['1.3.6.1.5.5.7.3.1'], ['1.3.6.1.5.5.7.3.2']]);
+    for (const key of [made.key, made.producerKey, join(folder, 'state/tls/ca-key.pem')])
+      assert.equal(statSync(key).mode & 0o777, 0o600, key);
+    assert.ok(ca !== undefined && server?.verify(ca.publicKey) && producer?.verify(ca.publicKey));
   });
 
   it('pass the strict check of OpenSSL, which clients such as Python make', async () => {
@@ -105,6 +113,17 @@ describe('development certificates', () => {
     const [ca = '', producer = ''] = all[0] ?? [];
     assert.ok(new X509Certificate(producer).verify(new X509Certificate(ca).publicKey));
     for (const other of all) assert.deepEqual(other, [ca, producer]);
+    assert.deepEqual(readdirSync(folder), ['tls']);
+  });
+
+  it('wait while another process makes them', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'tls.lock'));
+    const made = developmentCertificates(folder, FIRST);
+    await new Promise((resolve) => setTimeout(resolve, 100)); // What must not happen has no event to wait for.
+    assert.deepEqual(readdirSync(folder), ['tls.lock']);
+    rmSync(join(folder, 'tls.lock'), { recursive: true });
+    await made;
     assert.deepEqual(readdirSync(folder), ['tls']);
   });
 

@@ -2,8 +2,6 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';
-import 'reflect-metadata';
-import * as x509 from '@peculiar/x509';
 import { CertificateAuthority, type IssueOptions } from '../../lib/identity/certificate-authority.ts';
 import { ClientTrust } from '../../lib/identity/client-trust.ts';
 import {
@@ -13,6 +11,7 @@ import {
   clientIdentity,
   type ClientIdentity,
 } from '../../lib/identity/producer-identity.ts';
+import { certificateWithoutSubject } from '../support/pki.ts';
 
 const AUDIENCE = audienceUri('ingest-gateway');
 const authority = await CertificateAuthority.create('test authority');
@@ -20,14 +19,6 @@ const trust = new ClientTrust([new X509Certificate(authority.certificate)], []);
 
 async function issued(options: Partial<IssueOptions>): Promise<X509Certificate> {
   return new X509Certificate((await authority.issue({ commonName: 'common', ...options })).certificate);
-}
-
-/** Signed by itself, with a key of its own: what a handshake vouches for is not looked at again. */
-async function withoutSubject(): Promise<X509Certificate> {
-  const signingAlgorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
-  const keys = await crypto.subtle.generateKey(signingAlgorithm, true, ['sign', 'verify']);
-  const made = await x509.X509CertificateGenerator.createSelfSigned({ serialNumber: '01', keys, signingAlgorithm });
-  return new X509Certificate(made.toString('pem'));
 }
 
 async function identityOf(options: Partial<IssueOptions>): Promise<ClientIdentity> {
@@ -132,7 +123,9 @@ describe('the verdict', () => {
   });
 
   it('on a certificate that names nobody is unauthenticated, also where it has no subject at all', async () => {
-    for (const certificate of [await issued({ commonName: '', uris: [AUDIENCE] }), await withoutSubject()]) {
+    // What a handshake vouches for is not looked at again.
+    const withoutSubject = new X509Certificate(await certificateWithoutSubject([AUDIENCE]));
+    for (const certificate of [await issued({ commonName: '', uris: [AUDIENCE] }), withoutSubject]) {
       const verdict = clientIdentity({ certificate, fault: undefined }, trust, true, Date.now());
       assert.ok('kind' in verdict && verdict.kind === 'unauthenticated');
       assert.match(verdict.detail, /names no producer/);

@@ -1,21 +1,13 @@
-// TLS files, taken as a whole or refused as a whole with a line for each that is wrong; and their replacement at run
-// time.
+// TLS files, taken as a whole or refused as a whole with a line for each that is wrong.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
-import { rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import 'reflect-metadata';
 import * as x509 from '@peculiar/x509';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
-import {
-  loadTlsMaterial,
-  TlsMaterialError,
-  watchTlsMaterial,
-  type TlsFiles,
-  type TlsMaterial,
-} from '../../lib/identity/tls-material.ts';
-import { createLog } from '../../lib/process/log.ts';
+import { loadTlsMaterial, TlsMaterialError, type TlsFiles, type TlsMaterial } from '../../lib/identity/tls-material.ts';
 import { temporaryFolder } from '../support/scope.ts';
 
 const HOUR_MS = 3_600_000;
@@ -206,59 +198,5 @@ describe('revocation lists', () => {
       assert.equal(judged(material, { certificate: (await issue(number)).toString('pem') }), 'revoked', number);
     for (const number of ['06', '10', 'f0', '08', '01ff', '01'])
       assert.equal(judged(material, { certificate: (await issue(number)).toString('pem') }), 'trusted', number);
-  });
-});
-
-describe('TLS files that change', () => {
-  it('are taken into use once they are good, and the last good ones stay while they are not', async (t) => {
-    const taken: TlsMaterial[] = [];
-    let refusals = 0;
-    const files: TlsFiles = {
-      ...FILES,
-      cert: write('watched.pem', server.certificate),
-      key: write('watched-key.pem', server.key),
-      clientCrl: write('watched-crl.pem', await root.revocationList([])),
-    };
-    const watch = watchTlsMaterial({
-      files,
-      log: createLog('test', 'error').child({}, { level: 'silent' }),
-      onChange: (material) => taken.push(material),
-      onRefused: () => (refusals += 1),
-    });
-    t.after(() => watch.stop());
-    /** A change counts once two looks agree. */
-    const look = async (): Promise<readonly [number, number]> => {
-      for (let looks = 0; looks < 2; looks += 1) await watch.now(false);
-      return [taken.length, refusals];
-    };
-    assert.deepEqual(await look(), [0, 0]);
-    writeFileSync(files.clientCrl ?? '', await root.revocationList([revoked.serial]));
-    assert.deepEqual(await look(), [1, 0]);
-    assert.equal(judged(taken[0] as TlsMaterial, revoked), 'revoked');
-    writeFileSync(files.cert, earlier.certificate);
-    assert.deepEqual(await look(), [1, 1], 'the key is another');
-    writeFileSync(files.key, earlier.key);
-    assert.deepEqual(await look(), [2, 1]);
-    assert.equal(taken[1]?.context.cert, earlier.certificate);
-    const ended = await root.issue({ commonName: 'localhost', server: true, notAfter: new Date(Date.now() - 5_000) });
-    writeFileSync(files.key, ended.key);
-    writeFileSync(files.cert, ended.certificate);
-    assert.deepEqual(await look(), [2, 2], 'it has ended');
-    rmSync(files.clientCrl ?? '');
-    assert.deepEqual(await look(), [2, 3], 'a list that is gone does not admit the revoked again');
-  });
-
-  it('are loaded again at once on demand, changed or not', async (t) => {
-    const taken: TlsMaterial[] = [];
-    const log = createLog('test', 'error').child({}, { level: 'silent' });
-    const watch = watchTlsMaterial({
-      files: FILES,
-      log,
-      onChange: (material) => taken.push(material),
-      onRefused: () => assert.fail('they are good'),
-    });
-    t.after(() => watch.stop());
-    await watch.now(true);
-    assert.equal(taken.length, 1);
   });
 });

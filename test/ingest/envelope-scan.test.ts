@@ -124,6 +124,80 @@ describe('the scan of an envelope', () => {
     assert.equal(agrees(Buffer.from('{"id":"b","type":"t"')), false);
   });
 
+  it('reads blanks wherever they may stand, numbers and escapes in every form, and other members of any name', () => {
+    for (const members of [
+      '"d":{ },"e":[ ],"f":[ 1 , 2 ] , "g" : { "a" : 1 }',
+      ...['0', '-0', '-1', '10', '0.0', '-0.5', '1e5', '1E5', '1e-05', '0e0', '1.5E+10'].map((n) => `"d":${n}`),
+      ...[...'"\\/bfnrt'].map((escaped) => `"d":"\\${escaped}"`),
+      '"d":"\\u09af\\uAF09x","e":"\\n","f":"","g":"\\\\"',
+      '"i":1,"d":2,"idd":3,"ie":4,"ad":5,"ID":6',
+      '"typ":1,"types":2,"typf":3,"tyqe":4,"tzpe":5,"uype":6',
+      '"d":{"id":1,"type":2},"e":[{"id":null}]',
+    ])
+      for (const body of [`{"id":"a","type":"t",${members}}`, `{${members},"id":"a","type":"t"}`])
+        assert.equal(agrees(Buffer.from(body)), true, body);
+  });
+
+  it('leaves to the parser what is wrong by one character', () => {
+    for (const value of [
+      ...['-a', '00', '-01', '1.e1', '1.5.', 'e1', '2e+-1', '1e5e', '1-', '--1', '1 2'],
+      ...['t', 'tr', 'trux', 'truee', 'tRue', 'f', 'falsx', 'n', 'nulx', 'nulll', 'x'],
+      ...['"\\ug000"', '"\\u0g00"', '"\\u00g0"', '"\\u000g"', '"\\u"', '"\\U0000"', '"\\ "', '"\\', '"a'],
+      ...['[', '{', '[1', '{"a":1', '[1}', '{"a":1]', '[[]', '{"a":}', '{"a" 1}', '{"a":1,}', '{1:1}', '[1 2]', '[,]'],
+    ])
+      for (const body of [`{"id":"a","type":"t","d":${value}}`, `{"d":${value},"id":"a","type":"t"}`])
+        assert.equal(agrees(Buffer.from(body)), false, body);
+    for (const body of [
+      '{"ie":"a","type":"t"}',
+      '{"id":"a","typf":"t"}',
+      '{"type":"t","d":{"id":"a"}}',
+      '{"id":"a","d":{"type":"t"}}',
+      '{"id":"a","type":"t","id":1}',
+      '{"id":"a","type":"t","type":""}',
+    ])
+      assert.equal(agrees(Buffer.from(body)), false, body);
+  });
+
+  it('takes as id and type the characters that may be in them, and leaves all others to the parser', () => {
+    for (let code = 0x20; code <= 0xff; code += 1) {
+      const character = String.fromCharCode(code);
+      const plain = code < 0x7f && character !== '"' && character !== '\\';
+      for (const id of [`${character}b`, `a${character}b`, `a${character}`])
+        assert.equal(agrees(Buffer.from(`{"id":"${id}","type":"t"}`)), plain, id);
+      const type = `a${character}b`;
+      assert.equal(agrees(Buffer.from(`{"id":"a","type":"${type}"}`)), /^[A-Za-z0-9_.-]+$/.test(type), type);
+    }
+  });
+
+  it('knows a type from the one before that differs in one character or in length', () => {
+    for (const type of ['a.b', 'a.c', 'a.b', 'b.b', 'a-b', 'a.b', 'a.b.c', 'a.b', 'a', 'b', 'x'.repeat(256), 'a'])
+      assert.deepEqual(scanEnvelope(Buffer.from(`{"id":"a","type":"${type}"}`)), { id: 'a', type });
+  });
+
+  it('finds a control character and a byte that is not UTF-8 wherever it stands', () => {
+    for (const tail of ['', 'y', 'yy', 'yyy'])
+      for (let at = 0; at < 9; at += 1) {
+        const bodyWith = (middle: readonly number[]): Buffer =>
+          Buffer.concat([
+            Buffer.from(`{"id":"a","type":"t","d":"${'x'.repeat(at)}`),
+            Buffer.from(middle),
+            Buffer.from(`${'x'.repeat(9 - at)}"}${tail.replaceAll('y', ' ')}`),
+          ]);
+        for (const unit of [0x00, 0x01, 0x09, 0x0a, 0x1f, 0x80, 0xbf, 0xc3, 0xff])
+          assert.equal(agrees(bodyWith([unit])), false, `${unit} at ${at}`);
+        for (const character of [[0x20], [0x7f], [0xc3, 0xa9], [0xe2, 0x82, 0xac], [0xf0, 0x9f, 0x98, 0x80]])
+          assert.equal(agrees(bodyWith(character)), true, `${character.join()} at ${at}`);
+      }
+  });
+
+  it('reads bodies up to a little more than the default limit of bodies, and none that are larger', () => {
+    const bodyOf = (bytes: number): Buffer => {
+      return Buffer.from(`{"id":"a","d":"\\n${'x'.repeat(bytes - 30)}","type":"t"}`);
+    };
+    for (const bytes of [65_535, 65_536, 65_537, 262_144, 262_147, 262_148, 262_149, 300_000])
+      assert.equal(agrees(bodyOf(bytes)), bytes < 262_148, String(bytes));
+  });
+
   it('reads every webhook of the collection', () => {
     for (const { body } of webhookEvents())
       assert.equal(agrees(Buffer.from(JSON.stringify(JSON.parse(body)))), agrees(Buffer.from(body)));

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { DEPTH_MAX, isEventId, parseEvent, type EventFault } from '../../lib/ingest/event.ts';
+import { DEPTH_MAX, EventSchema, isEventId, parseEvent, type EventFault } from '../../lib/ingest/event.ts';
 
 const parse = (text: string): ReturnType<typeof parseEvent> => parseEvent(Buffer.from(text));
 
@@ -57,7 +57,10 @@ describe('an event', () => {
   }
 
   it('has one fault for each path, in words that say what is wanted', () => {
-    const faults = faultsOf(JSON.stringify({ id: `\u0000${'x'.repeat(300)}`, type: '' }));
+    const body = JSON.stringify({ id: `\u0000${'x'.repeat(300)}`, type: '' });
+    const event = parse(body);
+    assert.equal('detail' in event && event.detail, 'the envelope failed its schema');
+    const faults = faultsOf(body);
     assert.deepEqual(
       faults.map(({ path }) => path),
       ['/id', '/type'],
@@ -68,6 +71,49 @@ describe('an event', () => {
   for (const body of ['null', '1', '"text"', '[]', '[{"id":"a","type":"t"}]', 'true']) {
     it(`is not ${body}`, () => assert.deepEqual(faultsOf(body), [{ path: '', message: 'must be a JSON object' }]));
   }
+});
+
+describe('an id', () => {
+  const smile = '\u{1F600}';
+  for (const [what, id] of [
+    ['of one character', 'x'],
+    ['of printable ASCII from end to end', ' !"\\|}~'],
+    ['of 256 characters', 'x'.repeat(256)],
+    ['of 256 characters beyond ASCII', 'é'.repeat(256)],
+    ['of 256 characters of two units each', smile.repeat(256)],
+    ['of both', `${'x'.repeat(255)}${smile}`],
+    ['with what is a control character in Latin-1 only', 'a\u0080'],
+  ] as const)
+    it(`may be one ${what}`, () => assert.equal(isEventId(id), true));
+
+  for (const [what, id] of [
+    ['without characters', ''],
+    ['of 257 characters', 'x'.repeat(257)],
+    ['of 257 characters beyond ASCII', 'é'.repeat(257)],
+    ['of 257 characters of two units each', smile.repeat(257)],
+    ['with NUL', 'a\0'],
+    ['of a control character alone', '\u001f'],
+    ['with DEL', 'a\u007fb'],
+    ['with a line feed behind it', 'a\n'],
+    ['with a line feed behind it, beyond ASCII', 'é\n'],
+    ['with half a surrogate pair', `é${smile.slice(0, 1)}`],
+    ['with the other half', `${smile.slice(1)}é`],
+    ['that is a number', 1],
+    ['that is a list of one', ['a']],
+    ['that is null', null],
+    ['that is not there', undefined],
+  ] as const)
+    it(`may not be one ${what}`, () => assert.equal(isEventId(id), false));
+
+  it('is by its schema, for other readers of it, what it is here', () => {
+    const { type, minLength, maxLength, pattern } = EventSchema.properties.id as unknown as Record<string, string>;
+    assert.deepEqual([type, minLength, maxLength], ['string', 1, 256]);
+    const allowed = new RegExp(pattern ?? '', 'u');
+    for (let code = 0; code <= 0xffff; code += 1) {
+      const character = String.fromCharCode(code);
+      assert.equal(allowed.test(character), isEventId(character), code.toString(16));
+    }
+  });
 });
 
 describe('the bytes of an event', () => {
@@ -99,6 +145,9 @@ describe('the bytes of an event', () => {
         ]);
       }
       assert.equal(faultsOf(open.repeat(100_000))[0]?.path, '');
+      // Also where it is no event, and as deep as allowed beside others.
+      assert.match(faultsOf(`${open.repeat(100)}0${close.repeat(100)}`)[0]?.message ?? '', /nested deeper than 64/);
+      assert.equal(parse(nested(DEPTH_MAX, open, close).replace('"d":', '"c":[[{}]],"d":')).valid, true);
     });
   }
 

@@ -1,6 +1,8 @@
 // Real certificates for tests: an authority, a server on loopback, producers of all kinds, as PEM files.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import 'reflect-metadata';
+import * as x509 from '@peculiar/x509';
 import { CertificateAuthority, type Issued, type IssueOptions } from '../../lib/identity/certificate-authority.ts';
 import { temporaryFolder } from './scope.ts';
 
@@ -65,4 +67,44 @@ export class Pki {
     });
     return { cert: issued.certificate, key: issued.key, serial: issued.serial };
   }
+}
+
+const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
+
+/** A certificate without a subject, signed by itself, as PEM. */
+export async function certificateWithoutSubject(uris: readonly string[] = []): Promise<string> {
+  const keys = await crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
+  const names = uris.map((value) => ({ type: 'url' as const, value }));
+  const made = await x509.X509CertificateGenerator.createSelfSigned({
+    serialNumber: '01',
+    keys,
+    signingAlgorithm: ALGORITHM,
+    extensions: names.length === 0 ? [] : [new x509.SubjectAlternativeNameExtension(names)],
+  });
+  return made.toString('pem');
+}
+
+/** Another certificate of an authority, with the same key: under its own name or another, good until `notAfter`. */
+export async function anotherCertificate(
+  authority: CertificateAuthority,
+  { name, notAfter }: { readonly name?: string; readonly notAfter?: Date },
+): Promise<string> {
+  const { publicKey, subject } = new x509.X509Certificate(authority.certificate);
+  const pkcs8 = Buffer.from((await authority.key()).replace(/-----[^-]+-----|\s/g, ''), 'base64');
+  const made = await x509.X509CertificateGenerator.createSelfSigned({
+    serialNumber: '02',
+    name: name ?? subject,
+    notBefore: new Date(Date.now() - 86_400_000),
+    notAfter: notAfter ?? new Date(Date.now() + 86_400_000),
+    keys: {
+      privateKey: await crypto.subtle.importKey('pkcs8', pkcs8, ALGORITHM, true, ['sign']),
+      publicKey: await publicKey.export(),
+    },
+    signingAlgorithm: ALGORITHM,
+    extensions: [
+      new x509.BasicConstraintsExtension(true, undefined, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign, true),
+    ],
+  });
+  return made.toString('pem');
 }

@@ -88,6 +88,12 @@ describe('matching', () => {
     });
   });
 
+  it('takes the first of several that look for the same edited line at the very same place', async () => {
+    // The surplus of y was offered before the edited line, which is found among others.
+    const now = [at(9, 1, 'y'), at(3, 1, 'y'), at(3, 1, 'edited')];
+    assert.deepEqual(await matched([at(3), at(9, 1, 'y')], now), { counts: [1, 2, 0], news: [2], missing: [] });
+  });
+
   it('leaves out what is skipped', async () => {
     assert.deepEqual(await matched([at(3)], [undefined, at(4, 1, 'z'), undefined, at(3)]), {
       counts: [1, 1, 0],
@@ -226,6 +232,10 @@ describe('what may be called fixed', () => {
     assert.equal(
       claimed((r) => (r.scan.target = { kind: 'file', path: 'src/a/app.ts' }), { scope: 'project', path: '' }),
       false,
+    );
+    assert.equal(
+      claimed((r) => (r.scan.target = { kind: 'project', path: 'src' }), { scope: 'project', path: '' }),
+      true,
     );
     assert.equal(
       claimed((r) => (r.scan.include = ['src/**'])),

@@ -1,0 +1,144 @@
+// Which deliveries are events, and with what words the others go to quarantine.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { entryName, isDropped, quarantineName, rejected, sorted } from '../../lib/consumer/quarantine.ts';
+import type { Delivery } from '../../lib/ingest/queue.ts';
+
+const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+const BODY = '{"id":"order-1","type":"order.paid"}';
+
+const delivery = (change: Partial<Delivery> = {}): Delivery => ({
+  entry: '1-1',
+  source: 'q/ingest',
+  producer: 'shop',
+  body: Buffer.from(BODY),
+  notes: {},
+  dropped: false,
+  acceptedAtMs: 7,
+  ...change,
+});
+
+describe('a delivery that is an event', () => {
+  const event = {
+    entry: '1-1',
+    source: 'q/ingest',
+    id: 'order-1',
+    type: 'order.paid',
+    producer: 'shop',
+    body: Buffer.from(BODY),
+    acceptedAtMs: 7,
+  };
+
+  it('is one with its entry, however its body is written', () => {
+    const spaced = Buffer.from('{\n"id": "order-1", "type": "order.paid" }');
+    assert.deepEqual(sorted([delivery(), delivery({ body: spaced })]), {
+      events: [event, { ...event, body: spaced }],
+      rejections: [],
+      count: 2,
+      bytes: BODY.length + spaced.length,
+    });
+  });
+
+  it('has the id that its entry names, the row that it replays, and the trace that it came with', () => {
+    const notes = { id: '/shop order-1', traceparent: TRACEPARENT, tracestate: 'a=1' };
+    assert.deepEqual(sorted([delivery({ notes, replayOf: 'q/ingest/0-1' })]).events, [
+      { ...event, id: '/shop order-1', traceparent: TRACEPARENT, tracestate: 'a=1', replayOf: 'q/ingest/0-1' },
+    ]);
+  });
+
+  it('has no trace where its entry holds what is none', () => {
+    for (const notes of [{ traceparent: 'none', tracestate: 'a=1' }, { tracestate: 'a=1' }])
+      assert.deepEqual(sorted([delivery({ notes })]).events, [event]);
+  });
+});
+
+describe('a delivery that is no event', () => {
+  const cases: readonly (readonly [what: string, change: Partial<Delivery>, reason: string, id: string | undefined])[] =
+    [
+      ['without a body', { body: undefined }, 'invalid_entry: the entry has no body', undefined],
+      ['without a producer', { producer: undefined }, 'invalid_entry: the entry names no producer', 'order-1'],
+      [
+        'that names an id that is none',
+        { notes: { id: 'a\0b' } },
+        'invalid_entry: the entry names an id that is none',
+        'order-1',
+      ],
+      [
+        'that the queue dropped',
+        { dropped: true, body: undefined, producer: undefined },
+        'dropped_by_queue: the queue dropped the entry before it could land',
+        undefined,
+      ],
+      ['that is no JSON', { body: Buffer.from('{') }, 'invalid_event: the body is not JSON', undefined],
+      [
+        'without a type',
+        { body: Buffer.from('{"id":"order-1"}') },
+        'invalid_event: the envelope failed its schema; /type must be 1 to 256 characters: words of letters, digits, "_" or "-", joined by dots',
+        'order-1',
+      ],
+      ['that is no object', { body: Buffer.from('[]') }, 'invalid_event: the envelope failed its schema', undefined],
+      [
+        'whose id is none',
+        { body: Buffer.from('{"id":"a\\u0000","type":"t"}') },
+        'invalid_event: the envelope failed its schema; /id must be a string of 1 to 256 characters without control characters or lone surrogates',
+        undefined,
+      ],
+      [
+        'that is no event, of an entry that names its id',
+        { body: Buffer.from('{'), notes: { id: '/shop 1' } },
+        'invalid_event: the body is not JSON',
+        '/shop 1',
+      ],
+    ];
+  for (const [what, change, reason, id] of cases)
+    it(`goes to quarantine with the reason, and the id where one can be read: ${what}`, () => {
+      const { events, rejections, count } = sorted([delivery(change)]);
+      assert.deepEqual([events, count, rejections.length], [[], 1, 1]);
+      assert.deepEqual([rejections[0]?.reason, rejections[0]?.id], [reason, id]);
+      assert.equal('id' in (rejections[0] ?? {}), id !== undefined);
+      assert.equal(`${rejections[0]?.code}:`, reason.split(' ')[0]);
+      assert.equal(isDropped(rejections[0] as never), change.dropped === true);
+    });
+
+  it('keeps what there is of it: its bytes, its times, its trace and the row that it replays', () => {
+    const body = Buffer.from('{');
+    const notes = { traceparent: TRACEPARENT };
+    const { rejections, bytes } = sorted([
+      delivery({ body, notes, replayOf: 'q/ingest/0-1' }),
+      delivery({ body: undefined, producer: undefined }),
+    ]);
+    const [full, empty] = rejections;
+    assert.deepEqual(full, {
+      entry: '1-1',
+      source: 'q/ingest',
+      producer: 'shop',
+      body,
+      acceptedAtMs: 7,
+      traceparent: TRACEPARENT,
+      code: 'invalid_event',
+      reason: 'invalid_event: the body is not JSON',
+      replayOf: 'q/ingest/0-1',
+    });
+    assert.deepEqual([empty?.producer, empty?.body.length], ['', 0]);
+    assert.equal(bytes, 1);
+  });
+});
+
+describe('an event that the warehouse would not take', () => {
+  it('is a rejection of the same entry, with the reason in place of its type', () => {
+    const [event] = sorted([delivery({ replayOf: 'q/ingest/0-1' })]).events;
+    assert.ok(event !== undefined);
+    const { type: _, ...rest } = event;
+    assert.deepEqual(rejected(event, 'id_conflict', 'words'), {
+      ...rest,
+      code: 'id_conflict',
+      reason: 'id_conflict: words',
+    });
+  });
+});
+
+it('an entry is named by its queue and stream; a replayed one has the row that it came from', () => {
+  assert.equal(entryName(delivery()), 'q/ingest/1-1');
+  assert.equal(quarantineName(delivery()), 'q/ingest/1-1');
+  assert.equal(quarantineName(delivery({ replayOf: 'q/ingest/0-1' })), 'q/ingest/0-1');
+});

@@ -1,0 +1,85 @@
+// TLS files that change at run time: the good ones are taken into use, and the last good ones stay.
+import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
+import { watchTlsMaterial, type TlsFiles, type TlsMaterial } from '../../lib/identity/tls-material.ts';
+import { createLog } from '../../lib/process/log.ts';
+import { temporaryFolder } from '../support/scope.ts';
+
+const folder = temporaryFolder();
+const write = (name: string, text: string): string => {
+  writeFileSync(join(folder, name), text);
+  return join(folder, name);
+};
+const root = await CertificateAuthority.create('root');
+const server = await root.issue({ commonName: 'localhost', server: true });
+const other = await root.issue({ commonName: 'localhost', server: true });
+const revoked = await root.issue({ commonName: 'revoked' });
+
+const FILES: TlsFiles = {
+  cert: write('server.pem', server.certificate),
+  key: write('server-key.pem', server.key),
+  clientCa: write('ca.pem', root.certificate),
+};
+
+function judged({ trust }: TlsMaterial, { certificate }: { readonly certificate: string }): string {
+  const verdict = trust.judge(new X509Certificate(certificate), false, Date.now());
+  return verdict.trusted ? 'trusted' : verdict.why;
+}
+
+describe('TLS files that change', () => {
+  it('are taken into use once they are good, and the last good ones stay while they are not', async (t) => {
+    const taken: TlsMaterial[] = [];
+    let refusals = 0;
+    const files: TlsFiles = {
+      ...FILES,
+      cert: write('watched.pem', server.certificate),
+      key: write('watched-key.pem', server.key),
+      clientCrl: write('watched-crl.pem', await root.revocationList([])),
+    };
+    const watch = watchTlsMaterial({
+      files,
+      log: createLog('test', 'error').child({}, { level: 'silent' }),
+      onChange: (material) => taken.push(material),
+      onRefused: () => (refusals += 1),
+    });
+    t.after(() => watch.stop());
+    /** A change counts once two looks agree. */
+    const look = async (): Promise<readonly [number, number]> => {
+      for (let looks = 0; looks < 2; looks += 1) await watch.now(false);
+      return [taken.length, refusals];
+    };
+    assert.deepEqual(await look(), [0, 0]);
+    writeFileSync(files.clientCrl ?? '', await root.revocationList([revoked.serial]));
+    assert.deepEqual(await look(), [1, 0]);
+    assert.equal(judged(taken[0] as TlsMaterial, revoked), 'revoked');
+    writeFileSync(files.cert, other.certificate);
+    assert.deepEqual(await look(), [1, 1], 'the key is another');
+    writeFileSync(files.key, other.key);
+    assert.deepEqual(await look(), [2, 1]);
+    assert.equal(taken[1]?.context.cert, other.certificate);
+    const ended = await root.issue({ commonName: 'localhost', server: true, notAfter: new Date(Date.now() - 5_000) });
+    writeFileSync(files.key, ended.key);
+    writeFileSync(files.cert, ended.certificate);
+    assert.deepEqual(await look(), [2, 2], 'it has ended');
+    rmSync(files.clientCrl ?? '');
+    assert.deepEqual(await look(), [2, 3], 'a list that is gone does not admit the revoked again');
+  });
+
+  it('are loaded again at once on demand, changed or not', async (t) => {
+    const taken: TlsMaterial[] = [];
+    const log = createLog('test', 'error').child({}, { level: 'silent' });
+    const watch = watchTlsMaterial({
+      files: FILES,
+      log,
+      onChange: (material) => taken.push(material),
+      onRefused: () => assert.fail('they are good'),
+    });
+    t.after(() => watch.stop());
+    await watch.now(true);
+    assert.equal(taken.length, 1);
+  });
+});

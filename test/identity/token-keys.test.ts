@@ -1,0 +1,135 @@
+// Which keys may have signed a bearer token, by which algorithm, and where they come from.
+import assert from 'node:assert/strict';
+import { generateKeyPairSync, X509Certificate, type KeyObject } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { SignJWT } from 'jose';
+import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
+import type { ClientIdentity } from '../../lib/identity/producer-identity.ts';
+import { TokenVerifier } from '../../lib/identity/token-verifier.ts';
+import { temporaryFolder } from '../support/scope.ts';
+import { boundTo, jwks, signedWithPublicKey, TokenIssuer, unsigned } from '../support/tokens.ts';
+
+const issuer = await TokenIssuer.create('first');
+const authority = await CertificateAuthority.create('root');
+const issued = await authority.issue({ commonName: 'one', uris: ['urn:test:one'] });
+const certificate = { cert: issued.certificate, key: issued.key, serial: issued.serial };
+const identity: ClientIdentity = {
+  certificate: new X509Certificate(issued.certificate),
+  producer: 'urn:test:one',
+  uris: ['urn:test:one'],
+  untilMs: Date.now() + 7_200_000,
+};
+const inS = (seconds: number): number => Math.floor(Date.now() / 1000) + seconds;
+const create = (path: string): Promise<TokenVerifier> =>
+  TokenVerifier.create({ jwks: path, issuer: undefined, audience: 'ingest-gateway' });
+const verifierOf = (keys: string): Promise<TokenVerifier> => {
+  const path = join(temporaryFolder(), 'jwks.json');
+  writeFileSync(path, keys);
+  return create(path);
+};
+const verifier = await verifierOf(jwks(issuer));
+
+interface KeyPair {
+  readonly privateKey: KeyObject;
+  readonly publicKey: KeyObject;
+}
+
+describe('the signature of a token', () => {
+  const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  const elliptic = (namedCurve: string): KeyPair => generateKeyPairSync('ec', { namedCurve });
+  const keys: readonly (readonly [algorithms: readonly string[], KeyPair])[] = [
+    [['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'], rsa],
+    [['EdDSA', 'Ed25519'], generateKeyPairSync('ed25519')],
+    [['ES256'], elliptic('P-256')],
+    [['ES384'], elliptic('P-384')],
+    [['ES512'], elliptic('P-521')],
+  ];
+  for (const [algorithms, { privateKey, publicKey }] of keys)
+    for (const alg of algorithms)
+      it(`may be of ${alg}`, async () => {
+        const by = await verifierOf(JSON.stringify({ keys: [publicKey.export({ format: 'jwk' })] }));
+        const token = await new SignJWT({ ...boundTo(certificate), aud: 'ingest-gateway', exp: inS(3600) })
+          .setProtectedHeader({ alg })
+          .sign(privateKey);
+        assert.equal((await by.verify(`Bearer ${token}`, identity, Date.now())).kind, 'producer');
+      });
+
+  it('must be there, and of no symmetric algorithm', async () => {
+    const claims = { ...boundTo(certificate), aud: 'ingest-gateway', exp: inS(3600) };
+    for (const token of [unsigned(claims), await signedWithPublicKey(issuer, issuer.publicPem, claims), 'a.b.c'])
+      assert.deepEqual(await verifier.verify(`Bearer ${token}`, identity, Date.now()), {
+        kind: 'unauthenticated',
+        detail: 'the token is not valid',
+        untilMs: Number.POSITIVE_INFINITY,
+      });
+  });
+
+  it('is tried with every key that may have made it, where the token names none', async () => {
+    const [first, second, stranger] = await Promise.all([
+      TokenIssuer.create(),
+      TokenIssuer.create(),
+      TokenIssuer.create(),
+    ]);
+    const by = await verifierOf(jwks(first, second));
+    const detailOf = async (of: TokenIssuer, claims: Parameters<TokenIssuer['token']>[0] = {}): Promise<string> => {
+      const token = await of.token({ ...boundTo(certificate), ...claims });
+      const verdict = await by.verify(`Bearer ${token}`, identity, Date.now());
+      return 'detail' in verdict ? verdict.detail : verdict.kind;
+    };
+    assert.equal(await detailOf(first), 'producer');
+    assert.equal(await detailOf(second), 'producer');
+    assert.equal(await detailOf(stranger), 'the token is not valid');
+    assert.equal(await detailOf(first, { exp: inS(-60) }), 'the token has expired');
+    assert.equal(await detailOf(second, { exp: inS(-60) }), 'the token has expired');
+  });
+});
+
+describe('token keys', () => {
+  const verdictBy = async (by: TokenVerifier, of = issuer): Promise<string> =>
+    (await by.verify(`Bearer ${await of.token(boundTo(certificate))}`, identity, Date.now())).kind;
+
+  it('of a file are taken anew on demand, and the last good ones stay where the file is none', async () => {
+    const next = await TokenIssuer.create('next');
+    const path = join(temporaryFolder(), 'jwks.json');
+    writeFileSync(path, jwks(issuer));
+    const by = await create(path);
+    assert.equal(by.file, path);
+    writeFileSync(path, jwks(next));
+    assert.deepEqual([await verdictBy(by), await verdictBy(by, next)], ['producer', 'unauthenticated']);
+    await by.reload();
+    assert.deepEqual([await verdictBy(by), await verdictBy(by, next)], ['unauthenticated', 'producer']);
+    writeFileSync(path, '{');
+    await assert.rejects(by.reload(), /expected a JSON Web Key Set/);
+    assert.equal(await verdictBy(by, next), 'producer');
+  });
+
+  for (const [what, text] of [
+    ['that is missing', undefined],
+    ['that is no JSON', 'keys'],
+    ['without keys', '{}'],
+    ['that says null', 'null'],
+  ] as const)
+    it(`of a file ${what} are refused with the setting that names it`, async () => {
+      const path = join(temporaryFolder(), 'jwks.json');
+      if (text !== undefined) writeFileSync(path, text);
+      await assert.rejects(
+        create(path),
+        ({ message }: Error) =>
+          message.startsWith(`INGEST_TOKEN_JWKS="${path}": expected a JSON Web Key Set (RFC 7517) (`) &&
+          !message.endsWith('()'),
+      );
+    });
+
+  it('that a server does not give may be had later: the verdict is not known, and asked for again soon', async () => {
+    const by = await create('https://127.0.0.1:1/jwks.json');
+    assert.equal(by.file, undefined, 'there is no file to watch');
+    const nowMs = Date.now();
+    assert.deepEqual(await by.verify(`Bearer ${await issuer.token(boundTo(certificate))}`, identity, nowMs), {
+      kind: 'unknown',
+      detail: 'the token keys cannot be had now',
+      untilMs: nowMs + 500,
+    });
+  });
+});
