@@ -98,8 +98,9 @@ interface Check {
  */
 function latencyCheck(runs: readonly LatencyRun[], p99MaxMs: number): Check {
   const bad = (run: LatencyRun): boolean => run.failure !== undefined || !(run.p99Ms < p99MaxMs);
-  const told = (run: LatencyRun): string =>
-    `p99 at the fixed rate ${run.p99Ms.toFixed(1)} ms of ${p99MaxMs} ms${run.failure === undefined ? '' : `, ${run.failure}`}, other processes at ${Math.round(run.foreignShare * 100)} % of the CPU`;
+  const told = ({ p99Ms, failure, foreignShare }: LatencyRun): string =>
+    `p99 at the fixed rate ${p99Ms.toFixed(1)} ms of ${p99MaxMs} ms${failure === undefined ? '' : `, ${failure}`}, ` +
+    `other processes at ${Math.round(foreignShare * 100)} % of the CPU`;
   const convicting = runs.find((run) => bad(run) && run.foreignShare <= FOREIGN_SHARE_MAX);
   if (convicting !== undefined) return { outcome: 'worse', line: told(convicting) };
   const good = runs.find((run) => !bad(run));
@@ -112,7 +113,9 @@ function ratioCheck(name: string, samples: readonly number[], budget: number): C
   const ratio = spread(samples);
   if (ratio.count < ROUNDS_MIN)
     return { outcome: 'too noisy', line: `${name}: ${ratio.count} of at least ${ROUNDS_MIN} rounds were undisturbed` };
-  const line = `${name}: ${ratio.median.toFixed(2)} (${ratio.low.toFixed(2)} to ${ratio.high.toFixed(2)}) times its CPU per event, budget ${budget.toFixed(2)}`;
+  const line =
+    `${name}: ${ratio.median.toFixed(2)} (${ratio.low.toFixed(2)} to ${ratio.high.toFixed(2)}) times its CPU per event, ` +
+    `budget ${budget.toFixed(2)}`;
   return { outcome: ratioOutcome(ratio, budget), line };
 }
 

@@ -101,9 +101,11 @@ try {
   const afterTop = await read(url);
   const drain = await drained(url);
   print(`top rate: ${Math.round(top)} events/s accepted by one gateway process with ${TOP_CONNECTIONS} connections`);
+  const landedShare = (afterTop.landed - before.landed) / (top * (SECONDS + 1));
   print(
-    `at the top rate one consumer landed ${Math.round((100 * (afterTop.landed - before.landed)) / (top * (SECONDS + 1)))} % while the load ran, ` +
-      `the rest within ${Math.max(0, drain).toFixed(1)} s; delay p50 <= ${percentile(before, afterTop, 0.5)} s, p99 <= ${percentile(before, afterTop, 0.99)} s`,
+    `at the top rate one consumer landed ${Math.round(100 * landedShare)} % while the load ran, ` +
+      `the rest within ${Math.max(0, drain).toFixed(1)} s; ` +
+      `delay p50 <= ${percentile(before, afterTop, 0.5)} s, p99 <= ${percentile(before, afterTop, 0.99)} s`,
   );
   for (const connections of STEPS) {
     const rate = await load(connections, 2);
@@ -114,8 +116,10 @@ try {
     await drained(url);
     const to = await read(url);
     print(
-      `at ${Math.round(half)} events/s (${Math.round((100 * half) / top)} % of the top rate, ${connections} connections): ` +
-        `landing delay p50 <= ${percentile(from, to, 0.5)} s, p99 <= ${percentile(from, to, 0.99)} s, p99.9 <= ${percentile(from, to, 0.999)} s`,
+      `at ${Math.round(half)} events/s ` +
+        `(${Math.round((100 * half) / top)} % of the top rate, ${connections} connections): ` +
+        `landing delay p50 <= ${percentile(from, to, 0.5)} s, p99 <= ${percentile(from, to, 0.99)} s, ` +
+        `p99.9 <= ${percentile(from, to, 0.999)} s`,
     );
     break;
   }

@@ -19,7 +19,7 @@ const optionsFor = (redis: RunningServer): ConnectionOptions => ({
 });
 
 async function withConnection<Answer, T>(connection: RedisConnection<Answer>, work: () => Promise<T>): Promise<T> {
-  const ready = new Promise<void>((resolve) => (connection.onReady = resolve));
+  const ready = new Promise<void>((resolve) => connection.tell({ onReady: resolve }));
   connection.open();
   await ready;
   try {

@@ -142,16 +142,21 @@ function printTrial(address: string, database: string | undefined): void {
   const tls = join(stateDir, 'tls');
   const quoted = (text: string): string => (/^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
   const development = process.env['INGEST_TLS_CERT'] === undefined;
-  const identity = development
-    ? `--cacert ${quoted(join(tls, 'ca.pem'))} --cert ${quoted(join(tls, 'producer.pem'))} --key ${quoted(join(tls, 'producer-key.pem'))}`
-    : '--cacert CA.pem --cert PRODUCER.pem --key PRODUCER-KEY.pem';
+  const [ca, cert, key] = development
+    ? ['ca.pem', 'producer.pem', 'producer-key.pem'].map((name) => quoted(join(tls, name)))
+    : ['CA.pem', 'PRODUCER.pem', 'PRODUCER-KEY.pem'];
+  const curl = `curl -w '\\n' --cacert ${ca} --cert ${cert} --key ${key}`;
+  const event = '{"id":"first","type":"example.created","data":{"n":1}}';
+  const ingestSend = relative(process.cwd(), join(root, 'bin/ingest-send'));
   process.stdout.write(
-    `\nSend an event:\n  curl -w '\\n' ${identity} -H 'Content-Type: application/json' -d '{"id":"first","type":"example.created","data":{"n":1}}' ${address}/events\n` +
-      `\nSee where it stands; "accepted" turns into "landed" once the consumer has written it:\n  curl -w '\\n' ${identity} ${address}/events/first\n` +
+    `\nSend an event:\n` +
+      `  ${curl} -H 'Content-Type: application/json' -d '${event}' ${address}/events\n` +
+      `\nSee where it stands; "accepted" turns into "landed" once the consumer has written it:\n` +
+      `  ${curl} ${address}/events/first\n` +
       (database === undefined
         ? ''
         : `\nLook into the warehouse, with either:\n${inspections(quoted(database)).join('\n')}\n`) +
-      `\nSend a hundred sample events:\n  ${relative(process.cwd(), join(root, 'bin/ingest-send'))} --url ${address} --sample 100\n` +
+      `\nSend a hundred sample events:\n  ${ingestSend} --url ${address} --sample 100\n` +
       `\nCtrl-C ends everything. To begin again with nothing, remove the state folder: rm -r ${quoted(stateDir)}\n\n`,
   );
 }
@@ -159,7 +164,8 @@ function printTrial(address: string, database: string | undefined): void {
 /** `file` is quoted for a shell. */
 function inspections(file: string): readonly string[] {
   const query = 'SELECT id, producer, landed_at, body FROM events';
-  const script = `console.table(new (require("node:sqlite").DatabaseSync)(process.argv[1],{readOnly:true}).prepare("${query}").all())`;
+  const database = 'new (require("node:sqlite").DatabaseSync)(process.argv[1],{readOnly:true})';
+  const script = `console.table(${database}.prepare("${query}").all())`;
   const node = relative(process.cwd(), join(root, 'bin/node'));
   return [`  sqlite3 -readonly ${file} '${query}'`, `  ${node} -e '${script}' ${file}`];
 }

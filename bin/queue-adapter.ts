@@ -50,7 +50,7 @@ export async function startQueue(
 ): Promise<QueueRefusal | string | undefined> {
   let refusal: QueueRefusal | undefined;
   for (const { connection } of parts) {
-    connection.onRefused = (cause) => (refusal ??= cause);
+    connection.tell({ onRefused: (cause) => (refusal ??= cause) });
     connection.open();
   }
   const deadline = performance.now() + timeoutMs;

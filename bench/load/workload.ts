@@ -26,7 +26,10 @@ export function eventBody(id: string, bytes: number): string {
 
 /** A whole HTTP/1.1 request for `POST /events`. */
 export function postRequest(body: string): string {
-  return `POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nX-Request-Id: bench\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+  return (
+    'POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nX-Request-Id: bench\r\n' +
+    `Content-Length: ${body.length}\r\n\r\n${body}`
+  );
 }
 
 /** Bodies as the options want them, one after the other. Only the id differs, so one costs a join and no more. */

@@ -55,7 +55,8 @@ export function percentileCurve(lines: readonly Line[], limitMs: number): string
 ${grid.join('\n')}
 ${paths.join('\n')}
 ${endLabels(shown, up, right).join('\n')}
-<text x="${LEFT}" y="${HEIGHT - 6}">percentile of answers</text><text transform="translate(14 ${(HEIGHT - BOTTOM) / 2 + 40}) rotate(-90)">milliseconds</text>
+<text x="${LEFT}" y="${HEIGHT - 6}">percentile of answers</text>
+<text transform="translate(14 ${(HEIGHT - BOTTOM) / 2 + 40}) rotate(-90)">milliseconds</text>
 </svg>`;
 }
 

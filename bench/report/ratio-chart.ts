@@ -37,7 +37,10 @@ export function ratioChart(cases: readonly CaseSummary[]): string {
 
   const grid = TICKS.filter((tick) => Math.log(tick) >= low && Math.log(tick) <= high).map((tick) => {
     const x = across(tick).toFixed(1);
-    return `<line class="${tick === 1 ? 'one' : 'grid'}" x1="${x}" x2="${x}" y1="${TOP - 6}" y2="${height - 8}"/><text x="${x}" y="${TOP - 12}" text-anchor="middle">${tick}</text>`;
+    return (
+      `<line class="${tick === 1 ? 'one' : 'grid'}" x1="${x}" x2="${x}" y1="${TOP - 6}" y2="${height - 8}"/>` +
+      `<text x="${x}" y="${TOP - 12}" text-anchor="middle">${tick}</text>`
+    );
   });
   const marks = rows.map(({ name, comparison }, at) =>
     row(titleAt(at), name, comparison, TOP + at * ROW + ROW / 2, across),
@@ -61,11 +64,14 @@ function row(
   const kind = verdict ?? 'plain';
   const goal = limit?.atMost ?? limit?.atLeast;
   const x = (ratio: number): string => across(ratio).toFixed(1);
+  const about = `${name}: ${figure.low.toFixed(2)} to ${figure.high.toFixed(2)}, ${difference ?? ''}`;
+  const goalText = goal === undefined ? '' : ` (goal ${limit?.atMost === undefined ? '≥' : '≤'} ${goal})`;
+  const valueX = WIDTH - RIGHT + 14;
   const parts = [
     `<text x="${LEFT - 12}" y="${y + 4}" text-anchor="end">${escaped(title)}</text>`,
     `<line class="interval ${kind}" x1="${x(figure.low)}" x2="${x(figure.high)}" y1="${y}" y2="${y}"/>`,
-    `<circle class="${kind}" cx="${x(figure.median)}" cy="${y}" r="4.5"><title>${escaped(`${name}: ${figure.low.toFixed(2)} to ${figure.high.toFixed(2)}, ${difference ?? ''}`)}</title></circle>`,
-    `<text class="value ${kind}" x="${WIDTH - RIGHT + 14}" y="${y + 4}">${figure.median.toFixed(2)}${goal === undefined ? '' : ` (goal ${limit?.atMost === undefined ? '≥' : '≤'} ${goal})`}</text>`,
+    `<circle class="${kind}" cx="${x(figure.median)}" cy="${y}" r="4.5"><title>${escaped(about)}</title></circle>`,
+    `<text class="value ${kind}" x="${valueX}" y="${y + 4}">${figure.median.toFixed(2)}${goalText}</text>`,
   ];
   if (goal !== undefined) parts.push(`<path class="goal" d="M${x(goal)} ${y - 8}v16"/>`);
   return parts.join('');

@@ -60,5 +60,6 @@ export function comparisonLine({ metric, of, against, figure, difference, limit,
       ? `${value(figure.median)}${unit}`
       : `${value(figure.median)}${unit} (${value(figure.low)} to ${value(figure.high)})`;
   const goal = limit?.atMost === undefined ? `at least ${limit?.atLeast}` : `at most ${limit.atMost}`;
-  return `${name}: ${middle}${difference === undefined ? '' : `, ${difference}`}${limit === undefined ? '' : `; goal: ${goal}, ${verdict}`}`;
+  const told = difference === undefined ? '' : `, ${difference}`;
+  return `${name}: ${middle}${told}${limit === undefined ? '' : `; goal: ${goal}, ${verdict}`}`;
 }

@@ -33,7 +33,8 @@ const folder = mkdtempSync(join(tmpdir(), 'toollint-bench-'));
 const preload = join(folder, 'usage.mjs');
 writeFileSync(
   preload,
-  `import { writeSync } from 'node:fs';\nprocess.on('exit', () => writeSync(3, JSON.stringify(process.resourceUsage())));\n`,
+  `import { writeSync } from 'node:fs';\n` +
+    `process.on('exit', () => writeSync(3, JSON.stringify(process.resourceUsage())));\n`,
 );
 
 /** What a figure may be, as a multiple of plain ESLint's. */

@@ -42,7 +42,8 @@ async function run([first = '', ...rest]: readonly string[], codes: readonly num
   const preload = join(folder, 'usage.mjs');
   writeFileSync(
     preload,
-    `import { writeSync } from 'node:fs';\nprocess.on('exit', () => writeSync(3, JSON.stringify(process.resourceUsage())));\n`,
+    `import { writeSync } from 'node:fs';\n` +
+      `process.on('exit', () => writeSync(3, JSON.stringify(process.resourceUsage())));\n`,
   );
   const [program, args] = first === toollint ? [toollint, rest] : [process.execPath, [first, ...rest]];
   const started = performance.now();
@@ -82,7 +83,8 @@ function writeSources(): void {
   writeFileSync(
     join(folder, 'eslint.config.mjs'),
     `export default [{ files: ['src/**/*.js'], rules: { 'no-var': 2, 'no-console': 1, 'eqeqeq': 1, 'prefer-template': 1,
-    'complexity': [1, 20], 'max-depth': 1, 'no-shadow': 1, 'no-unused-vars': 1, 'no-undef': 0, 'no-use-before-define': 1, 'curly': 0, 'consistent-return': 1 } }];\n`,
+    'complexity': [1, 20], 'max-depth': 1, 'no-shadow': 1, 'no-unused-vars': 1, 'no-undef': 0,
+    'no-use-before-define': 1, 'curly': 0, 'consistent-return': 1 } }];\n`,
   );
   for (let file = 0; file < FILES; file += 1) {
     const path = join(folder, 'src', String(file % 100));
@@ -109,7 +111,8 @@ async function benchScan(): Promise<void> {
   const eslint = import.meta.resolve('eslint');
   writeFileSync(
     plain,
-    `import { ESLint } from '${eslint}';\nconst results = await new ESLint({ cwd: ${JSON.stringify(folder)} }).lintFiles(['src']);\n` +
+    `import { ESLint } from '${eslint}';\n` +
+      `const results = await new ESLint({ cwd: ${JSON.stringify(folder)} }).lintFiles(['src']);\n` +
       `console.log(results.reduce((sum, { messages }) => sum + messages.length, 0));\n`,
   );
   const plainRuns: Run[] = [];
@@ -130,9 +133,8 @@ async function benchScan(): Promise<void> {
   const megabytes = (runs: readonly Run[]) => median(runs.map((one) => one.megabytes));
   const processor = (runs: readonly Run[]) => median(runs.map((one) => one.processor)).toFixed(1);
   process.stdout.write(`processor time: plain ESLint ${processor(plainRuns)} s, toollint ${processor(scanRuns)} s\n`);
-  process.stdout.write(
-    `plain ESLint ${seconds(plainRuns).toFixed(1)} s, ${megabytes(plainRuns).toFixed(0)} MB; toollint ${seconds(scanRuns).toFixed(1)} s, ${megabytes(scanRuns).toFixed(0)} MB\n`,
-  );
+  const figures = (runs: readonly Run[]) => `${seconds(runs).toFixed(1)} s, ${megabytes(runs).toFixed(0)} MB`;
+  process.stdout.write(`plain ESLint ${figures(plainRuns)}; toollint ${figures(scanRuns)}\n`);
   promise('scan, MB', megabytes(scanRuns), 250);
   promise('scan, times plain ESLint', seconds(scanRuns) / seconds(plainRuns), 1.25);
 }
@@ -208,8 +210,9 @@ async function benchValidate(): Promise<void> {
     for (const work of round % 2 === 0 ? cases : cases.reverse()) await work();
   }
   const seconds = median(validated.map((one) => one.seconds));
+  const size = (statSync(path).size / 1e6).toFixed(0);
   process.stdout.write(
-    `validate: ${(statSync(path).size / 1e6).toFixed(0)} MB, JSON.parse ${median(parsed).toFixed(2)} s, toollint ${seconds.toFixed(2)} s\n`,
+    `validate: ${size} MB, JSON.parse ${median(parsed).toFixed(2)} s, toollint ${seconds.toFixed(2)} s\n`,
   );
   promise('validate, MB', median(validated.map((one) => one.megabytes)), 300);
   promise('validate, times JSON.parse', seconds / median(parsed), 4);

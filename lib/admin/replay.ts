@@ -5,8 +5,8 @@
 // in between, the event has its quarantine row or its landed row, and this command is simply run again: a replay that
 // is still on its way is not put there twice (lib/redis/replay.lua), and one that has landed has no row any more.
 //
-// Not replayed: rows without a body (the queue had dropped the entry), and rows without a producer, whose event would
-// be nobody's.
+// Not replayed: rows without a body (the queue had dropped the entry) and rows without a producer, whose event nobody
+// could look up.
 import type { Replayed } from '../ingest/queue-admin.ts';
 import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { pause } from '../process/backoff.ts';

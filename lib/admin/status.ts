@@ -1,6 +1,6 @@
 // `status`: how much the queue holds and how far landing is, as one look, for people or for programs.
 //
-// What is away is told in its place, and the rest is shown all the same.
+// A part that is unreachable is named in its place; the rest is shown nevertheless.
 import { QueueFailed, type PartitionStatus, type QueueStatus, type ServerStatus } from '../ingest/queue-admin.ts';
 import { WarehouseFailed, type WarehouseCounts } from '../ingest/warehouse-admin.ts';
 import type { Session } from './session.ts';

@@ -32,7 +32,7 @@ const CLAIM_IDLE_MS = 10_000;
 const LANDINGS_AT_ONCE = NOTES;
 /** Where there is a backlog: the queue makes up the next answer while the one before is judged. */
 const READS_AT_ONCE = 2;
-/** So many times `batchMax` entries are taken in hand at once, where there is a backlog. */
+/** In a backlog, this many times `batchMax` entries are taken in hand together. */
 const BATCHES_AT_ONCE = 4;
 /** How long a read waits for events. A stop waits for it to end. */
 const READ_WAIT_MS = 1_000;

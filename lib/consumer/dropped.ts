@@ -27,7 +27,7 @@ export async function withoutLanded(
   const landed = noted === undefined ? undefined : await step('warehouse', () => withRows(noted, warehouse));
   const finished = new Set(landed?.map(entryName));
   if (finished.size > 0) await step('queue', () => reader.acknowledge(landed ?? []));
-  // Where nobody could tell, they are not acknowledged, and come again.
+  // If that cannot be found out now, they are not acknowledged and come again.
   const lost = landed === undefined ? [] : open.filter((rejection) => !finished.has(entryName(rejection)));
   const rejections = batch.rejections.filter((rejection) => !isDropped(rejection) || lost.includes(rejection));
   const count = batch.events.length + rejections.length;

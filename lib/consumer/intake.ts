@@ -11,8 +11,8 @@
 // claims it.
 //
 // Reads start small, grow with each one that comes back full, and are halved when the queue fails; and a read is as
-// small as the last bodies were large. The queue makes an answer whole, whatever its size, and knows no limit in bytes:
-// so the first large bodies behind small ones come as many as READ_ENTRIES_MAX at once, and no more.
+// small as the last bodies were large. The queue has no limit in bytes for an answer, so the first large bodies behind
+// small ones may arrive in one read of up to READ_ENTRIES_MAX.
 import type { EnteredEvent, Rejection, Sorted } from './quarantine.ts';
 
 /** One batch to take, and one that comes in meanwhile. */

@@ -1,4 +1,4 @@
-// Which deliveries are events, and what becomes of those that are none.
+// Which deliveries are events, and what becomes of the others.
 //
 // Invariant: a delivery is either an event to land or an entry to quarantine with a reason; none is left out. A reason
 // is `<code>: <words for people>`. The code is one of QUARANTINE_REASONS (the label of a metric). The words may be read
@@ -35,7 +35,7 @@ export interface Rejection extends QuarantinedEntry {
   readonly code: QuarantineReason;
 }
 
-/** The queue dropped it, and left nothing but its name. */
+/** The queue dropped it; only its name is left. */
 export const isDropped = ({ code }: Rejection): boolean => code === 'dropped_by_queue';
 
 /** Where an entry stands; `replayOf` as in Delivery. */
@@ -108,7 +108,7 @@ export function rejected(event: EnteredEvent, code: QuarantineReason, words: str
 function entryFault({ body, producer, dropped }: Delivery): string {
   if (dropped) return 'the queue dropped the entry before it could land';
   if (body === undefined) return 'the entry has no body';
-  return producer === undefined ? 'the entry names no producer' : 'the entry names an id that is none';
+  return producer === undefined ? 'the entry names no producer' : 'the entry names an invalid id';
 }
 
 function rejection(delivery: Delivery, code: QuarantineReason, words: string): Rejection {
@@ -134,7 +134,7 @@ const traceOf = ({ traceparent, tracestate }: EventNotes): Partial<TraceContext>
 
 const NO_TRACE: Partial<TraceContext> = {};
 
-/** The id of a body that is no event, where one can be read: the producer may ask for it. */
+/** The id of a body that is not an event, where one can be read: the producer may look it up. */
 function readableId(body: Buffer): string | undefined {
   const { id } = namesIn(body);
   return isEventId(id) ? id : undefined;

@@ -7,8 +7,7 @@
 // Invariants: every submission is settled once. One queue's trouble never costs the other one room or time.
 //
 // Limits: IN_FLIGHT_MAX events and look-ups and IN_FLIGHT_BYTES_MAX of bodies in each queue. Nothing else is kept: no
-// body outlives its answer. How long a queue may take, and when it is not asked at all, is the affair of the queue's
-// own adapter.
+// body outlives its answer. Each queue's adapter decides how long the queue may take, and when it is not asked at all.
 import { partitionOf } from '../ingest/partition.ts';
 import type { EventNotes, Outcome, Queue, QueueLookup, QueueState, Submission } from '../ingest/queue.ts';
 import type { Counter } from '../telemetry/instruments.ts';
@@ -40,7 +39,7 @@ export class Traffic {
     this.#bytesMax = bytesMax;
   }
 
-  /** False: there is no room. One alone always has room, however large it is. */
+  /** False: there is no room. A lone event always has room, however large it is. */
   enter(bytes: number): boolean {
     if (this.events > 0 && (this.events >= this.#eventsMax || this.bytes + bytes > this.#bytesMax)) return false;
     this.events += 1;

@@ -5,7 +5,7 @@
 // used it; the one of gateways that send no AUTH stands from the start to the end, and tells whether the queues are
 // there.
 //
-// What it does not do: keep a password longer than the pair that was opened with it.
+// A password is kept no longer than the pair that was opened with it.
 import { QUEUES, type Dispatcher, type QueueName } from './dispatcher.ts';
 
 export interface Credentials {

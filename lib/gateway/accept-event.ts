@@ -25,7 +25,7 @@ export interface AcceptEventOptions {
   readonly bodyBytesMax: number;
   readonly eventId: EventId;
   readonly challenge: Challenge;
-  /** Exchanges are to know when their event was in the queue, for spans. */
+  /** Exchanges record when their event was submitted and settled, for spans. */
   readonly notesEnqueued: boolean;
 }
 
@@ -60,8 +60,7 @@ function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
   const announced = request.contentLength ?? 0;
   if (announced > options.bodyBytesMax) return tooLarge(options);
   if (!options.admission.admit(verdict.producer, announced)) return OVERLOADED;
-  exchange.readBody(options.bodyBytesMax, new Acceptance(options, exchange, verdict.producer, announced, read));
-  return undefined;
+  return exchange.readBody(options.bodyBytesMax, new Acceptance(options, exchange, verdict.producer, announced, read));
 }
 
 const tooLarge = ({ bodyBytesMax }: AcceptEventOptions): GatewayAnswer =>
@@ -141,7 +140,7 @@ class Acceptance implements BodyHandler, Submission {
 
   #noteEnqueued(startMs: number): void {
     const bytes = Buffer.byteLength(this.#text);
-    this.#exchange.enqueued = { id: this.#id, bytes, startMs, endMs: performance.now() };
+    this.#exchange.noteEnqueued({ id: this.#id, bytes, startMs, endMs: performance.now() });
   }
 
   #answerTo(outcome: Outcome): GatewayAnswer {
@@ -168,7 +167,7 @@ class Acceptance implements BodyHandler, Submission {
   }
 }
 
-/** What is kept with an event beside its text: nothing, for most. */
+/** What is kept with an event beside its text; most events have nothing. */
 function notesOf(own: EventNotes | undefined, { trace }: Exchange): EventNotes | undefined {
   return own === undefined || trace === undefined ? (own ?? trace) : { ...own, ...trace };
 }

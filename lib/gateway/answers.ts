@@ -44,7 +44,7 @@ export function problem(
   };
 }
 
-/** The answers to requests that could be read, and must not be handled. */
+/** The answers to requests that are readable but ambiguous: another reader could take them for something else. */
 export const DEFECTS: Readonly<Record<RequestDefect, GatewayAnswer>> = {
   host: problem('invalidEvent', 'expected exactly one well-formed Host field'),
   transferCoding: problem('invalidEvent', 'expected no Transfer-Encoding but chunked'),
@@ -65,7 +65,7 @@ export function challenges(audience: string, requiresTokens: boolean): Challenge
   return (authorization) => `Bearer ${realm}${authorization === undefined ? '' : ', error="invalid_token"'}`;
 }
 
-/** The answer to a client that is no producer. */
+/** The answer to a client that is not an accepted producer. */
 export function refusalOf(
   verdict: Exclude<Verdict, { readonly kind: 'producer' }>,
   challenge: Challenge,

@@ -1,7 +1,7 @@
 // One request and its answer. It is settled exactly once: with an answer, or as aborted by the client.
 //
-// Invariant: settling it counts it, in the same breath, so that at any moment requests = accepted + duplicate + refused
-// by code + aborted (+ the other answers, of look-ups and process endpoints). Who reads its body is told once that it
+// Invariant: settling counts it in the same step, so that at any moment requests = accepted + duplicate + refused by
+// code + aborted (+ the other answers, of look-ups and process endpoints). Who reads its body is told once that it
 // is over, whatever ended it.
 import type { Refusal } from '../ingest/errors.ts';
 import { traceContext, type TraceContext } from '../ingest/trace-context.ts';
@@ -34,7 +34,7 @@ export interface ExchangeContext {
   readonly bug: (exchange: Exchange, cause: unknown) => void;
 }
 
-/** Who gets the body of a request. Answers that are given at once settle the exchange. */
+/** Who gets the body of a request. An answer that it returns settles the exchange. */
 export interface BodyHandler {
   /** All of it; undefined where the answer comes later. */
   body(body: Buffer): GatewayAnswer | undefined;
@@ -56,14 +56,12 @@ export class Exchange implements RequestListener {
   readonly connection: Connection<KnownProducer>;
   readonly request: HttpRequest;
   readonly requestId: string;
-  /** Header fields that every answer gets, names and values by turns. */
-  fields: readonly string[] | undefined;
-  /** What became of its event in the queue; noted only where spans are made. */
-  enqueued: Enqueued | undefined;
   readonly #context: ExchangeContext;
   readonly #meter: RouteMeter;
   readonly #startMs = performance.now();
   #handler: BodyHandler | undefined;
+  #fields: readonly string[] | undefined;
+  #enqueued: Enqueued | undefined;
   #ended = false;
 
   constructor(
@@ -96,11 +94,22 @@ export class Exchange implements RequestListener {
     return this.#ended;
   }
 
-  /** Has the body read, up to `bytesMax`. */
-  readBody(bytesMax: number, handler: BodyHandler): void {
+  /** Its answer gets these header fields, names and values by turns. */
+  answerWith(fields: readonly string[]): void {
+    this.#fields = fields;
+  }
+
+  /** What became of its event in the queue, for spans. */
+  noteEnqueued(enqueued: Enqueued): void {
+    this.#enqueued = enqueued;
+  }
+
+  /** Has the body read, up to `bytesMax`. Gives the handler's answer where the whole body has arrived. */
+  readBody(bytesMax: number, handler: BodyHandler): GatewayAnswer | undefined {
     this.#handler = handler;
     this.request.continue();
-    this.request.readBody(bytesMax);
+    const body = this.request.readBody(bytesMax);
+    return body === undefined ? undefined : handler.body(body);
   }
 
   /** Answers. `undefined`: the answer comes later. */
@@ -109,7 +118,7 @@ export class Exchange implements RequestListener {
     this.#answer(answer, this.#restCostsConnection(answer.refusal));
   }
 
-  /** The client is gone: there is nobody to answer. */
+  /** The client is gone. */
   aborted(): void {
     if (this.#ended) return;
     this.#end(ABORTED_STATUS);
@@ -149,7 +158,7 @@ export class Exchange implements RequestListener {
   }
 
   #answer(given: GatewayAnswer, close: boolean): void {
-    const answer = this.fields === undefined ? given : withFields(given, this.fields);
+    const answer = this.#fields === undefined ? given : withFields(given, this.#fields);
     this.#end(answer.status);
     if (answer.refusal !== undefined) {
       const { requestId, producer, trace } = this;
@@ -166,7 +175,8 @@ export class Exchange implements RequestListener {
   #span(answer: GatewayAnswer | undefined): void {
     const { spans } = this.#context;
     if (spans === undefined) return;
-    const { requestId, producer, trace, enqueued } = this;
+    const { requestId, producer, trace } = this;
+    const enqueued = this.#enqueued;
     const { method, target } = this.request;
     const startMs = this.#startMs;
     spans.ended({ method, target, route: this.#meter.route, requestId, producer, trace, startMs, enqueued }, answer);

@@ -1,8 +1,9 @@
 // What the operator lets each producer do: the producers file and INGEST_PRODUCER_RATE_MAX, as checks of POST /events.
 //
-// Every request of a limited producer counts as one event, whatever becomes of it: to judge it before its body is read
-// keeps a refusal cheap. Its answers carry RateLimit and RateLimit-Policy. Look-ups are neither counted nor refused.
+// Every request of a limited producer counts as one event, whatever its answer. It is judged before its body is read,
+// so that a refusal is cheap. Its answers carry RateLimit and RateLimit-Policy. Look-ups do not count and always pass.
 import { problem, type GatewayAnswer } from './answers.ts';
+import type { Exchange } from './exchange.ts';
 import type { Producers } from './producers-file.ts';
 import { RateLimit, rateLimitFields } from './rate-limit.ts';
 
@@ -22,13 +23,13 @@ export class Quotas {
     this.#producers = producers;
   }
 
-  /** Counts a request; `answer` gets the fields that tell of the quota. Undefined: it may go on. */
-  refusal(producer: string, answer: { fields: readonly string[] | undefined }): GatewayAnswer | undefined {
+  /** Counts a request; `exchange` gets the fields that tell of the quota. Undefined: it may go on. */
+  refusal(producer: string, exchange: Pick<Exchange, 'answerWith'>): GatewayAnswer | undefined {
     const { disabled, rate = this.#rateMax } = this.#producers.rulesFor(producer);
     if (disabled !== undefined) return problem('producerDisabled', `this producer is disabled: ${disabled}`);
     if (rate === undefined) return undefined;
     const verdict = this.#limit.take(producer, rate, Date.now());
-    answer.fields = rateLimitFields(verdict);
+    exchange.answerWith(rateLimitFields(verdict));
     if (verdict.allowed) return undefined;
     const detail = `this producer may send ${rate} events a second; try again in ${verdict.retryAfterS} s`;
     return problem('producerRateLimited', detail, undefined, undefined, verdict.retryAfterS);

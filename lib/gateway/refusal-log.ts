@@ -1,9 +1,9 @@
 // The trace of what is refused. At debug: one line for each refused request. At info: one line for each (producer,
 // code) and minute, with the number of refusals since the line before it. Never a body.
 //
-// The first refusal of a pair is told at once; those that follow are counted and told together when its minute is over.
-// Limit: PAIRS_MAX pairs are told apart at a time; what is over counts as the producer `(others)`. A pair that is quiet
-// for a minute is forgotten.
+// The first refusal of a pair is logged immediately. Those that follow are counted and logged together when its minute
+// is over. A pair without a refusal for a minute is forgotten. Limit: PAIRS_MAX pairs at a time; refusals of further
+// pairs count under the producer `(others)`.
 import type { Log } from '../process/log.ts';
 
 const INTERVAL_MS = 60_000;

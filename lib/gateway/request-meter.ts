@@ -11,7 +11,7 @@ import type { RefusalLog, RefusedRequest } from './refusal-log.ts';
 
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'none']);
 
-/** The label of a request whose head could not be read, and of one whose path is nobody's. */
+/** The label of a request whose head could not be read, and of one whose path has no route. */
 export const NO_ROUTE = 'none';
 
 export class RouteMeter {

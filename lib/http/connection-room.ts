@@ -13,7 +13,7 @@
 // those that have not sent a whole ClientHello go before those that have. Effect: a producer that arrives among silent
 // strangers is not cut, however many.
 //
-// It keeps the books and closes nothing. `S` is what stands for a connection.
+// It only keeps count; its owner closes connections. `S` stands for a connection.
 
 export interface RoomLimits {
   readonly connectionsMax: number;

@@ -23,11 +23,11 @@ export interface ConnectionHost<T> {
   readonly readsPlain: boolean;
   /** Calls `flush` at the end of this turn of the event loop. */
   wake(connection: Connection<T>): void;
-  request(connection: Connection<T>, request: HttpRequest): void;
+  readonly request: (connection: Connection<T>, request: HttpRequest) => void;
   /** See Wire. */
   mayReadOn(): boolean;
   /** The whole response to a request whose head could not be read. */
-  protocolFault(fault: ProtocolFault): string;
+  readonly protocolFault: (fault: ProtocolFault) => string;
   /** A producer's request has been seen on it. */
   known(connection: Connection<T>): void;
   closed(connection: Connection<T>): void;
@@ -46,7 +46,7 @@ export class Connection<T> implements Wire {
   #known = false;
   #clientEnded = false;
   #awake = false;
-  /** When it ends, what may still come is waited for. */
+  /** Its end waits for what the client still sends. */
   #lingers = false;
   readonly #pieces: PieceWriter;
   /** Who waits until more may be written. */
@@ -102,7 +102,7 @@ export class Connection<T> implements Wire {
     this.#handshakeCounts = false;
   }
 
-  /** Ends at once, whatever is owed. */
+  /** Closes immediately, even if answers are owed. */
   destroy(): void {
     this.#socket.destroy();
   }

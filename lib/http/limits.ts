@@ -39,7 +39,7 @@ const IDLE_SLACK_MS = 1_000;
 export function whatIsOverdue(snapshot: Snapshot, nowMs: number, limits: TimeLimits): Overdue | undefined {
   const { headSinceMs, bodySinceMs, quietSinceMs } = snapshot;
   if (bodySinceMs !== undefined) return nowMs - bodySinceMs >= limits.requestTimeoutMs ? 'body' : undefined;
-  if (snapshot.owing) return undefined; // Its answers first.
+  if (snapshot.owing) return undefined; // The client waits for us.
   const idle = nowMs - quietSinceMs >= limits.idleTimeoutMs + IDLE_SLACK_MS;
   if (snapshot.unreadBytes > 0) return idle ? 'request' : undefined;
   if (headSinceMs !== undefined) return nowMs - headSinceMs >= limits.headersTimeoutMs ? 'head' : undefined;
@@ -56,8 +56,7 @@ export const REQUESTS_OWED_MAX = 256;
 export const BYTES_OWED_MAX = 262_144;
 
 /**
- * How many requests may be read in one turn of the event loop that are answered at once, besides one of each
- * connection.
+ * How many requests may be read and answered in one turn of the event loop, besides one of each connection.
  *
  * Fact: what has come by 100 connections may be 25,600 such requests; read in one turn they kept the event loop for two
  * seconds and took 220 MB until their answers left. Choice: a few hundred, and the rest in the turns that follow.

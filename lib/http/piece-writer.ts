@@ -42,7 +42,8 @@ export class PieceWriter {
         this.#parts.shift();
         this.#sent = 0;
       }
-      this.#socket.write(piece, 'latin1', isLast ? () => release(first) : undefined); // A string that is in pieces is latin1.
+      // A string that is in pieces is latin1.
+      this.#socket.write(piece, 'latin1', isLast ? () => release(first) : undefined);
     }
   }
 

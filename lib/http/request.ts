@@ -6,12 +6,12 @@ export type ProtocolFault = 'malformed' | 'headersTooLarge' | 'timeout' | 'conne
 
 /**
  * Who handles a request, as its reader sees it. Of `bodyRead`, `bodyTooLarge` and `bodyAborted` exactly one comes,
- * once, for a body that was asked for and not abandoned.
+ * once, for a body that was asked for, not given by `readBody` itself, and not abandoned.
  */
 export interface RequestListener {
-  /** `bytes` more of a body that announced no length have come. Whoever wants no more abandons the body here. */
+  /** `bytes` more of a body that announced no length have arrived. Call `abandonBody` here to refuse the rest. */
   bodyGrows(bytes: number): void;
-  /** All of it. May come before `readBody` returns. */
+  /** All of it. */
   bodyRead(body: Buffer): void;
   /** The first byte over the limit has come; the rest is left unread. */
   bodyTooLarge(): void;
@@ -59,7 +59,7 @@ export interface HttpRequest {
   readonly complete: boolean;
   /** It is the last one that has come by its connection, so nothing is lost behind an answer that closes. */
   readonly latest: boolean;
-  /** Nobody is there to be answered. */
+  /** The client is gone. */
   readonly gone: boolean;
 
   /** Who is told from now on; once, before anything else is called. */
@@ -67,11 +67,12 @@ export interface HttpRequest {
   /** A body without an announced length, or one longer than `bytes`, may be under way. */
   bodyMayExceed(bytes: number): boolean;
   continue(): void;
-  readBody(bytesMax: number): void;
-  /** Not a word about the body any more; what still arrives is thrown away. */
+  /** Gives the whole body where it has arrived; else the listener is told. */
+  readBody(bytesMax: number): Buffer | undefined;
+  /** The listener hears no more of the body; what still arrives is thrown away. */
   abandonBody(): void;
   /**
-   * The one answer. With `close` the connection ends after it. False when nobody is there, or it was answered before.
+   * The one answer. With `close` the connection ends after it. False when the client is gone, or was answered before.
    */
   respond(requestId: string, answer: Answer, close: boolean): boolean;
 }

@@ -21,7 +21,7 @@ export function requestIdOf(request: IncomingMessage): string {
 /**
  * What is to be answered. `headers` are name, value, name, value …; the names below are added. A body of many kilobytes
  * is better given as parts of bytes: they are written as they are, while a string is copied more than once on its way.
- * They are given away: their memory is freed behind the last byte.
+ * The caller gives them away: their memory is freed after the last byte is written.
  */
 export interface Answer {
   readonly status: number;
@@ -67,7 +67,9 @@ export function lastResponse(requestId: string, answer: Answer): string {
  */
 export function responseText(requestId: string, answer: Answer, bytes: number, connection: string): string {
   const { status, contentType, body, headers } = answer;
-  let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: ${contentType}\r\nContent-Length: ${bytes}\r\nX-Request-Id: ${requestId}\r\n`;
+  let text =
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n` +
+    `Content-Type: ${contentType}\r\nContent-Length: ${bytes}\r\nX-Request-Id: ${requestId}\r\n`;
   if (headers !== undefined) {
     for (let at = 0; at + 1 < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`;
   }

@@ -1,7 +1,7 @@
 // Listens, takes TLS connections, swaps the TLS material, and stops without losing a request whose bytes got in.
 //
 // States: listening → draining → closed. Invariants: every time-out and limit below is on; a connection is closed by us
-// only when it owes no answer, or when its deadline came. What goes on in a connection is connection.ts.
+// only when it owes no answer, or when its deadline came. See connection.ts for what one connection does.
 import type { AddressInfo, Socket } from 'node:net';
 import { createServer, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls';
 import { constants, randomBytes } from 'node:crypto';
@@ -21,11 +21,11 @@ export interface ServerLimits extends TimeLimits, RoomLimits {
 }
 
 export interface ServerHandlers<T> {
-  request(connection: Connection<T>, request: HttpRequest): void;
+  readonly request: (connection: Connection<T>, request: HttpRequest) => void;
   /** The head of a request could not be read: the whole response to write. */
-  protocolFault(fault: ProtocolFault): string;
+  readonly protocolFault: (fault: ProtocolFault) => string;
   /** `reason` is one of HANDSHAKE_FAILURES. */
-  handshakeFailure(reason: string): void;
+  readonly handshakeFailure: (reason: string) => void;
 }
 
 /**
@@ -60,9 +60,9 @@ export class HttpsServer<T> {
   readonly #handlers: ServerHandlers<T>;
   readonly #limits: ServerLimits;
   readonly #host: ConnectionHost<T>;
-  /** Those with something to do at the end of this turn of the event loop. */
+  /** Connections to flush at the end of this turn of the event loop. */
   #awake: Connection<T>[] = [];
-  /** How many requests were answered at once in this turn. */
+  /** Requests of this turn that were answered as soon as they were read. */
   #answeredNow = 0;
   /** Each with the TCP connection below it. */
   readonly #connections = new Map<Connection<T>, Socket | undefined>();
@@ -72,7 +72,7 @@ export class HttpsServer<T> {
   /** The remote ends whose handshake began under the trust that is in use now. */
   readonly #handshaking = new Set<string>();
   readonly #room: ConnectionRoom<Socket>;
-  /** How many handshakes we have cut, whose end is not told yet. */
+  /** Handshakes that we cut and whose `tlsClientError` has not come yet. */
   #cutHandshakes = 0;
   #watch: NodeJS.Timeout | undefined;
 
@@ -85,9 +85,9 @@ export class HttpsServer<T> {
       wake: (connection) => {
         if (this.#awake.push(connection) === 1) setImmediate(this.#flush);
       },
-      request: (connection, request) => handlers.request(connection, request),
+      request: handlers.request,
       mayReadOn: () => (this.#answeredNow += 1) < ANSWERED_A_TURN_MAX,
-      protocolFault: (fault) => handlers.protocolFault(fault),
+      protocolFault: handlers.protocolFault,
       readsPlain: limits.httpReader === 'own',
       known: (connection) => {
         const below = this.#connections.get(connection);
@@ -132,8 +132,8 @@ export class HttpsServer<T> {
 
   /**
    * New handshakes use `tls` from now on. Sessions that were granted before cannot be resumed: a ticket carries the
-   * verdict of its first handshake, and who lost our trust must not come back by it. `trustChanged`: what was found
-   * of clients until now does not count any more, in handshakes that are under way neither.
+   * verdict of its first handshake, and who lost our trust must not come back by it. `trustChanged`: earlier verdicts
+   * on clients no longer count, and handshakes in progress are judged again.
    */
   replaceTls(tls: SecureContextOptions, trustChanged: boolean): void {
     if (trustChanged) {
@@ -158,7 +158,7 @@ export class HttpsServer<T> {
     clearInterval(this.#watch);
   }
 
-  /** Ends what is left, at once. */
+  /** Closes every connection immediately. */
   destroy(): void {
     for (const connection of this.#connections.keys()) connection.destroy();
     for (const socket of this.#sockets.values()) socket.destroy();

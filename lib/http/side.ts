@@ -7,7 +7,7 @@ import type { HttpRequest, ProtocolFault } from './request.ts';
  * - `handing over`: the next request is node:http's; the answers that are owed before it come first.
  * - `node`: node:http has it, for good.
  * - `closing`: the last answer is made, and nothing is read any more.
- * - `closed`: nobody is there to be answered.
+ * - `closed`: the client is gone.
  */
 export type ConnectionState = 'plain' | 'handing over' | 'node' | 'closing' | 'closed';
 
@@ -22,7 +22,7 @@ export interface Wire {
   wake(): void;
   /** A request has come. */
   request(request: HttpRequest): void;
-  /** A request was answered at once. False: another one is to be read in a later turn of the event loop only. */
+  /** A request was answered as soon as it was read. False: read the next one in a later turn of the event loop. */
   mayReadOn(): boolean;
   /** `done` is called as soon as more may be written. */
   write(text: string | Buffer, encoding: BufferEncoding, done?: () => void): void;
@@ -33,9 +33,9 @@ export interface Wire {
   stopReading(unread: boolean): void;
   /** The last answer was written: the connection ends behind it. `unread`: the client may still be sending. */
   end(unread: boolean): void;
-  /** Answers what is nobody's request, as the last thing. */
+  /** Answers a request whose head could not be read, and closes. */
   sayLast(fault: ProtocolFault): void;
-  /** The connection ends at once: there is nobody to be answered. */
+  /** Closes the connection immediately: the client is gone. */
   abort(): void;
   /** The next request is not plain. */
   prepareHandOver(): void;

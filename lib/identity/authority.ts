@@ -27,7 +27,7 @@ export class Authority {
     this.#verifier = verifier;
   }
 
-  /** The verdict, at once where the connection (and this token on it) is known, else as soon as it is found out. */
+  /** The verdict: a value where the connection (and this token on it) was judged before, else perhaps a promise. */
   judge(connection: Connection<KnownProducer>, request: HttpRequest): Verdict | Promise<Verdict> {
     const now = Date.now();
     const known = connection.attachment;

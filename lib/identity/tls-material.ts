@@ -112,7 +112,7 @@ function certificates(key: string, path: string, text: string): X509Certificate[
     const found = blocks(text, '(?:TRUSTED |X509 )?CERTIFICATE').map((block) => new X509Certificate(block));
     if (found.length > 0) return found;
   } catch {
-    // Told below: the file holds something that is no certificate.
+    // The check below reports it: the file holds something that is not a certificate.
   }
   throw new TlsMaterialError(`${key}=${JSON.stringify(path)}: expected a PEM file with at least one certificate`);
 }

@@ -1,8 +1,8 @@
 // What is left of an event that an operator erased: its id and type, and that it was erased.
 //
 // It stands in the place of the body, in queue, warehouse and quarantine alike, so that the id's row stays and the id
-// stays taken. It is told from other bodies by its bytes: an event that a producer sent in this very form has nothing
-// more to show.
+// stays taken. It is recognised by its bytes alone; a producer's event of exactly this form would count as erased, and
+// holds nothing more.
 
 /** The body of an erased event. `type` is undefined where what was erased had none. */
 export const erasedBody = (id: string, type: string | undefined): string => JSON.stringify({ id, type, erased: true });

@@ -4,8 +4,8 @@
 // handed on as it came; nothing is trimmed, folded, normalised or re-serialised. Both the gateway and the consumer
 // use this very check, so what one accepts the other cannot refuse.
 //
-// Limits: 64 levels of nesting (DEPTH_MAX). The number of bytes is the caller's business. What the members beyond
-// `id` and `type` say is nobody's business here (openapi/rules.md, 2).
+// Limits: 64 levels of nesting (DEPTH_MAX). The caller bounds the number of bytes. Members beyond `id` and
+// `type` are not looked at (openapi/rules.md, 2).
 import { isUtf8 } from 'node:buffer';
 import { Kind, Type, TypeRegistry, type Static, type TSchema } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
@@ -49,7 +49,7 @@ export const EventSchema = Type.Object(
 
 export type Envelope = Static<typeof EventSchema>;
 
-/** One reason why a body is no event: where (JSON Pointer, RFC 6901; `''` is the whole body) and what is expected. */
+/** Why a body is not an event: where (JSON Pointer, RFC 6901; `''` is the whole body) and what is expected there. */
 export interface EventFault {
   readonly path: string;
   readonly message: string;
@@ -63,7 +63,7 @@ export interface ValidEvent {
   readonly text: string;
 }
 
-/** A body that is none, with every fault that was found (at least one). */
+/** A body that is not an event, with every fault that was found (at least one). */
 export interface InvalidEvent {
   readonly valid: false;
   readonly detail: string;
@@ -72,7 +72,7 @@ export interface InvalidEvent {
 
 const envelope = TypeCompiler.Compile(EventSchema);
 
-const WANTED: Readonly<Record<string, string>> = {
+const EXPECTED: Readonly<Record<string, string>> = {
   '': 'must be a JSON object',
   '/id': `must be a string of 1 to ${NAME_CHARACTERS_MAX} characters without control characters or lone surrogates`,
   '/type': `must be 1 to ${NAME_CHARACTERS_MAX} characters: words of letters, digits, "_" or "-", joined by dots`,
@@ -106,7 +106,7 @@ function fault(message: string): InvalidEvent {
 function faultsOf(value: unknown): EventFault[] {
   const byPath = new Map<string, EventFault>();
   for (const { path } of envelope.Errors(value)) {
-    if (!byPath.has(path)) byPath.set(path, { path, message: WANTED[path] ?? 'is not allowed' });
+    if (!byPath.has(path)) byPath.set(path, { path, message: EXPECTED[path] ?? 'is not allowed' });
   }
   return [...byPath.values()];
 }

@@ -1,7 +1,6 @@
 // The trace context that a producer sends with an event (W3C Trace Context, level 1): kept as it came, where it is one.
 //
-// Invariant: a context that is not well-formed is none, as the recommendation wants it: it changes nothing about the
-// event.
+// Invariant: a context that is not well-formed is ignored, as the recommendation says; the event is accepted without it.
 
 export interface TraceContext {
   /** `<version>-<trace id>-<parent id>-<flags>`. */
@@ -12,7 +11,7 @@ export interface TraceContext {
 /** A longer one need not be passed on (section 3.3.1.5). */
 const TRACESTATE_CHARACTERS_MAX = 512;
 /**
- * Version ff is none, ids of zeros neither; what a later version adds behind the flags is left alone (section 3.2.4).
+ * Version ff and ids of zeros are invalid; what a later version adds behind the flags is not looked at (section 3.2.4).
  */
 const TRACEPARENT =
   /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-[\x21-\x7e]{1,64})?$/;

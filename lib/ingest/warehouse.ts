@@ -29,7 +29,7 @@ export const TIME_MS_MAX = 8.64e15;
  * - `duplicate`: the same producer's row was there already.
  * - `conflict`: the row of this id belongs to another producer, so this event cannot land.
  */
-export type Landing = 'landed' | 'duplicate' | 'conflict';
+export type LandingOutcome = 'landed' | 'duplicate' | 'conflict';
 
 /**
  * One entry that cannot land. `id` is absent where none could be read. `body` is the raw bytes. The quarantine takes
@@ -112,7 +112,7 @@ export interface Warehouse {
    * BatchTooSlow when it took too long, with anything else when the warehouse is away (nothing was written, or it is
    * not known; the same batch again is safe).
    */
-  land(batch: readonly LandingEvent[]): Promise<readonly Landing[]>;
+  land(batch: readonly LandingEvent[]): Promise<readonly LandingOutcome[]>;
   /** Writes quarantine rows in one transaction; an entry that has one already is left alone. */
   quarantine(entries: readonly QuarantinedEntry[]): Promise<void>;
   /**

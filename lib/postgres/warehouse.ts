@@ -3,15 +3,15 @@
 // Invariant: a batch is one COPY, or where that is refused, one INSERT ... ON CONFLICT DO NOTHING over arrays. Either
 // is one transaction, and the primary key alone decides which event of an id is the row: COPY fails at a row that is
 // there already, and nothing of it is kept. Rows go in sorted by id: two replicas with the same ids then wait for each
-// other in one order and do not deadlock. What is wrong with a row is for INSERT to say.
+// other in one order and do not deadlock. Which row of a batch is bad is found by INSERT.
 //
-// Limits: those of sessions.ts. It reads `client_encoding` from nobody: pg speaks UTF-8.
+// Limits: those of sessions.ts. `client_encoding` is not looked at: pg always speaks UTF-8.
 import pg from 'pg';
 import {
   BatchRefused,
   BatchTooSlow,
   DROPPED_REASON,
-  type Landing,
+  type LandingOutcome,
   type LandingEvent,
   type QuarantinedEntry,
   storableText,
@@ -49,7 +49,7 @@ const LAND = `
   ON CONFLICT (id) DO NOTHING
   RETURNING id`;
 
-const OWNERS = 'SELECT id, producer FROM events WHERE id = ANY ($1::text[])';
+const PRODUCERS_OF = 'SELECT id, producer FROM events WHERE id = ANY ($1::text[])';
 
 const QUARANTINE = `
   INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
@@ -103,11 +103,11 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     }
   }
 
-  async function land(batch: readonly LandingEvent[]): Promise<readonly Landing[]> {
+  async function land(batch: readonly LandingEvent[]): Promise<readonly LandingOutcome[]> {
     const firsts = firstOfEachId(batch);
     const landed = await telling(transacted(async () => (await copied(firsts)) ?? (await inserted(firsts))));
     if (landed.size === batch.length) return batch.map(() => 'landed');
-    return verdicts(batch, landed, await transacted(() => owners(pool, batch, landed)));
+    return verdicts(batch, landed, await transacted(() => producersOf(pool, batch, landed)));
   }
 
   async function probe(): Promise<void> {
@@ -183,7 +183,7 @@ const quarantineArrays = (entries: readonly QuarantinedEntry[]): Buffer[] => [
  * Whose row each id is that this batch did not insert. A statement of its own, because a row that another transaction
  * committed while ours waited for it is not in the INSERT's snapshot.
  */
-async function owners(
+async function producersOf(
   pool: pg.Pool,
   batch: readonly LandingEvent[],
   landed: ReadonlySet<string>,
@@ -192,23 +192,23 @@ async function owners(
   for (const event of batch) if (landed.has(event.id) && !byId.has(event.id)) byId.set(event.id, event.producer);
   const others = [...new Set(batch.map((event) => event.id))].filter((id) => !landed.has(id));
   if (others.length === 0) return byId;
-  const found = await pool.query<{ id: string; producer: string }>(OWNERS, [textArray(others)]);
+  const found = await pool.query<{ id: string; producer: string }>(PRODUCERS_OF, [textArray(others)]);
   for (const row of found.rows) byId.set(row.id, row.producer);
   return byId;
 }
 
-/** Each event's verdict: the first of an id that was inserted has landed, the others compare with the row's owner. */
+/** Each event's verdict: of an inserted id the first event has landed; the others are held against the row's producer. */
 function verdicts(
   batch: readonly LandingEvent[],
   landed: ReadonlySet<string>,
-  owner: ReadonlyMap<string, string>,
-): Landing[] {
+  producerOf: ReadonlyMap<string, string>,
+): LandingOutcome[] {
   const pending = new Set(landed);
   return batch.map(({ id, producer }) => {
     if (pending.delete(id)) return 'landed';
-    const holder = owner.get(id);
-    if (holder === undefined) throw new Error('a row vanished while its batch landed');
-    return holder === producer ? 'duplicate' : 'conflict';
+    const known = producerOf.get(id);
+    if (known === undefined) throw new Error('a row vanished while its batch landed');
+    return known === producer ? 'duplicate' : 'conflict';
   });
 }
 

@@ -19,7 +19,7 @@ export class FileWatch {
   #checking: Promise<void> = Promise.resolve();
 
   /**
-   * `changed` runs after each change, and never twice at once. What it throws must be its own business: it must not.
+   * `changed` runs after each change, and never twice at a time. It must not throw.
    */
   constructor(paths: readonly string[], changed: () => Promise<void>) {
     this.#paths = paths;

@@ -1,4 +1,4 @@
-// A TCP port on 127.0.0.1 that nobody listens on now. Another process may take it before the caller does.
+// A TCP port on 127.0.0.1 that is free now. Another process may take it before the caller does.
 import { createServer } from 'node:net';
 
 /** Rejects with the system's error where there is none. */

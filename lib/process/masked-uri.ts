@@ -17,7 +17,7 @@ export function shown(key: string, value: string): string {
 export function maskedUri(value: string): string {
   if (value.startsWith('sqlite:')) return value;
   if (isUriList(value)) return value.split(/\s+/).map(maskedUri).join(' ');
-  // Without an authority (`redis:user:password@host`, its slashes forgotten) nobody can tell what is the password.
+  // Without an authority (`redis:user:password@host`, its slashes forgotten) the password cannot be told from the rest.
   if (!URL.canParse(value) || new URL(value).host === '') {
     const list = value.includes(',') ? listUri(value) : undefined;
     return list === undefined ? '***' : maskedUri(list.of(HOSTS)).replace(HOSTS, list.hosts.join(','));

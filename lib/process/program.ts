@@ -38,7 +38,7 @@ const MODES: ReadonlyMap<string, Mode> = new Map([
   ['-V', 'version'],
 ]);
 
-/** The mode that the arguments ask for. Throws a StartFailure that names the argument that is none. */
+/** The mode that the arguments ask for. Throws a StartFailure that names an unknown argument. */
 export function modeOf(args: readonly string[]): Mode {
   let mode: Mode = 'run';
   for (const arg of args) {

@@ -1,4 +1,4 @@
-// Signals and the end of a process: the first SIGTERM or SIGINT asks for an orderly stop, the second ends at once.
+// Signals and the end of a process: the first SIGTERM or SIGINT asks for an orderly stop, the second ends immediately.
 //
 // Invariant: `stop` runs at most once, and the process ends within `deadlineMs` of the first signal whatever `stop`
 // does. This file decides when; the exit itself is the caller's, because only bin ends the process.

@@ -36,7 +36,7 @@ export class AdminConnection {
     this.#connection = byteConnection({ uri, name: 'ingest-admin', log });
     this.#name = name;
     this.#plain = typeof uri === 'string';
-    if (inspect !== undefined) this.#connection.inspect = inspect;
+    if (inspect !== undefined) this.#connection.tell({ inspect });
   }
 
   /** Answers as values, without a time-out and not told as QueueFailed: for use within `telling`. */
@@ -77,7 +77,7 @@ export class AdminConnection {
 
   async #open(): Promise<void> {
     let refused: Error | undefined;
-    this.#connection.onRefused = (refusal) => (refused = refusal);
+    this.#connection.tell({ onRefused: (refusal) => (refused = refusal) });
     this.#connection.open();
     const deadline = performance.now() + CONNECT_MS;
     while (!this.#connection.ready) {

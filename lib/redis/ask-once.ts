@@ -12,7 +12,7 @@ export async function askOnce<T>(uri: string, ask: (server: Server) => Promise<T
   const client = nodeRedisClient(uri, 'ingest-lookup');
   const lost = new Promise<never>((_, reject) => client.on('error', reject));
   const answer = client.connect().then(() => ask({ send: (command) => client.sendCommand(command) }));
-  // Whichever comes second is nobody's.
+  // Of answer and error only the first one counts.
   for (const one of [lost, answer]) one.catch(() => undefined);
   try {
     return await withTimeout(Promise.race([lost, answer]), timeoutMs);

@@ -4,10 +4,10 @@
 // Fact: node-redis makes a value of each part of an answer, and writes commands in the event loop's next check phase, a
 // turn later than a gateway could, and when a large answer is decoded, so that the server idles meanwhile. Choice: this
 // one does neither. Effect: a gateway takes 43 us instead of 51 for an event at saturation and 85 instead of 100 at
-// half of that; of the consumer see reply.ts.
+// half of that (`BENCH_CASES=saturation,latency make bench`); of the consumer see reply.ts.
 //
-// It keeps to the part of node-redis' client that RedisConnection uses, which supervises both: it reconnects for ever,
-// with the pauses it is given, fails what is outstanding when the connection breaks, and keeps nothing for later.
+// It has the interface of a supervised client (supervised-client.ts). It reconnects without end, with the pauses it is
+// given. When the connection breaks, every outstanding command fails; none is queued.
 import { EventEmitter } from 'node:events';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
@@ -51,13 +51,21 @@ export class ByteClient extends EventEmitter {
   #retry: NodeJS.Timeout | undefined;
   #retries = 0;
   #closed = false;
-  isReady = false;
-  /** Of all answers so far: while it grows, an answer is coming in. */
-  bytesReceived = 0;
+  #isReady = false;
+  #bytesReceived = 0;
 
   constructor(options: ByteClientOptions) {
     super();
     this.#options = options;
+  }
+
+  get isReady(): boolean {
+    return this.#isReady;
+  }
+
+  /** Of all answers so far: while it grows, an answer is coming in. */
+  get bytesReceived(): number {
+    return this.#bytesReceived;
   }
 
   /** Begins to connect, and keeps at it. */
@@ -67,7 +75,9 @@ export class ByteClient extends EventEmitter {
   }
 
   sendCommand(command: readonly Argument[]): Promise<Reply> {
-    return this.isReady ? this.#send(command) : Promise.reject(new NoConnection('there is no connection to the queue'));
+    return this.#isReady
+      ? this.#send(command)
+      : Promise.reject(new NoConnection('there is no connection to the queue'));
   }
 
   /** Closes after what is outstanding. */
@@ -91,11 +101,11 @@ export class ByteClient extends EventEmitter {
     const shown = isIP(address.host) === 0 ? { servername: address.host } : {};
     const assembler = new ReplyAssembler();
     // Fact: a socket allocates 64 KiB for each read, and an answer to a gateway has 30 bytes. Choice: one block for all
-    // reads; what was read is taken out of it at once. Effect: a PING and its answer take 18 us of this process instead
+    // reads; what was read is taken out of it immediately. Effect: a PING and its answer take 18 us of this process instead
     // of 21.
     const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
     const callback = (bytes: number): boolean => {
-      this.bytesReceived += bytes;
+      this.#bytesReceived += bytes;
       try {
         for (const reply of assembler.push(buffer, bytes)) this.#settle(reply);
       } catch (fault) {
@@ -105,7 +115,7 @@ export class ByteClient extends EventEmitter {
       return true;
     };
     const way = { ...address, onread: { buffer, callback } };
-    // The caller's object may hold more, e.g. authorities that are none of servers.
+    // The caller's object may hold more, e.g. authorities for client certificates.
     const { cert, key } = certificate?.() ?? {};
     const socket = protocol === 'rediss:' ? connectTls({ ...way, ...shown, cert, key }) : connectTcp(way);
     this.#socket = socket;
@@ -134,7 +144,7 @@ export class ByteClient extends EventEmitter {
     }
     socket.setTimeout(0);
     this.#retries = 0;
-    this.isReady = true;
+    this.#isReady = true;
     this.emit('ready');
   }
 
@@ -172,7 +182,7 @@ export class ByteClient extends EventEmitter {
 
   #settle(reply: Reply): void {
     const waiter = this.#waiters.shift();
-    if (waiter === undefined) throw new Error('the server sent an answer that nobody asked for');
+    if (waiter === undefined) throw new Error('the server sent an answer without a command');
     const { error } = reply;
     if (error === undefined) waiter.resolve(reply);
     else {
@@ -185,7 +195,7 @@ export class ByteClient extends EventEmitter {
   #lose(cause: Error): void {
     const socket = this.#socket;
     this.#socket = undefined;
-    this.isReady = false;
+    this.#isReady = false;
     socket?.destroy();
     for (const waiter of this.#waiters.splice(0)) waiter.reject(cause);
     this.emit('idle');

@@ -1,8 +1,8 @@
 // One supervised connection to the master of a queue: a Redis 7.0 or newer (or Valkey) server.
 //
 // States: connecting → inspecting → ready → (lost) → connecting …; closed ends it. Commands are sent only while ready
-// and fail at once otherwise: nothing is kept for later, because a later answer would be no answer for whoever waits
-// (and the memory would have no bound). Reconnecting never stops, with pauses of 50 to 500 ms.
+// and fail immediately otherwise: they are not queued, because their senders would have given up before an answer came,
+// and the queue would have no bound. Reconnecting never stops, with pauses of 50 to 500 ms.
 //
 // Where a MasterLookup stands for the URI, every connection that is lost or refused is thrown away, and the lookup is
 // asked anew.
@@ -11,12 +11,12 @@
 // connection that is not trusted any more (the inspection failed, a command met a code of NOT_MASTER, the owner called
 // `restart`) is thrown away, and its name is resolved anew, at most once in REOPEN_INTERVAL_MS.
 //
-// Relies on: node-redis reconnects by itself, but waits for ever for the answers to its greeting when the server is
+// Relies on: node-redis reconnects by itself, but has no time limit for the answers to its greeting, when the server is
 // frozen or the network drops packets. So a connection that does not get ready within CONNECT_TIMEOUT_MS is thrown away
 // too.
 import type { SecureContextOptions } from 'node:tls';
 import type { Log } from '../process/log.ts';
-import { NoConnection, QueueRefusal, RedisError } from './errors.ts';
+import { messageOf, NoConnection, QueueRefusal, type RedisError } from './errors.ts';
 import { MasterWatch, type MasterLookup } from './master-lookup.ts';
 import { CONNECT_TIMEOUT_MS, PAUSE_MAX_MS } from './reconnect.ts';
 import type { RedisValue } from './reply.ts';
@@ -35,8 +35,19 @@ export interface ConnectionOptions {
   /** Shown by `CLIENT LIST`. */
   readonly name: string;
   readonly log: Log;
-  /** This side's certificate, asked for at each connection over TLS; none by default. Byte connections alone show one. */
+  /** This side's certificate, asked for at each connection over TLS; none by default. Only byte connections show it. */
   readonly certificate?: (() => Pick<SecureContextOptions, 'cert' | 'key'>) | undefined;
+}
+
+/** Who is told of a connection, as far as it wants to be. */
+export interface ConnectionListener {
+  /** Asks a new connection's server whether this program may work with it. A rejection throws the connection away. */
+  readonly inspect?: (server: Server) => Promise<void>;
+  /** Called each time the connection gets ready, and each time it is lost. */
+  readonly onReady?: () => void;
+  readonly onLost?: (reason: string) => void;
+  /** Called each time an inspection finds what waiting does not mend; the connection keeps trying nevertheless. */
+  readonly onRefused?: (refusal: QueueRefusal) => void;
 }
 
 export class RedisConnection<Answer> {
@@ -57,24 +68,19 @@ export class RedisConnection<Answer> {
   #lookingUp = false;
   /** What the server said when the last connection was thrown away, for whoever looks the next one up. */
   #lastRefusal: RedisError | undefined;
-
-  /**
-   * Asks a new connection's server whether this program may work with it. A rejection throws the connection away. Set
-   * before `open`.
-   */
-  inspect: (server: Server) => Promise<void> = () => Promise.resolve();
-  /** Called each time the connection gets ready, and each time it is lost. */
-  onReady: () => void = () => undefined;
-  onLost: (reason: string) => void = () => undefined;
-  /** Called each time an inspection finds what waiting does not mend; the connection goes on trying all the same. */
-  onRefused: (refusal: QueueRefusal) => void = () => undefined;
+  #listener: ConnectionListener = {};
 
   constructor(options: ConnectionOptions, dialect: ClientDialect<Answer>) {
     this.#options = options;
     this.#dialect = dialect;
   }
 
-  /** The same connection, for whoever wants values. */
+  /** Tells `listener` from now on, beside what is told already; to be called before `open`. */
+  tell(listener: ConnectionListener): void {
+    this.#listener = { ...this.#listener, ...listener };
+  }
+
+  /** The same connection, with values for answers. */
   readonly values: Server = { send: (command) => this.send(command).then(this.#dialect.value) };
 
   get ready(): boolean {
@@ -87,7 +93,7 @@ export class RedisConnection<Answer> {
   }
 
   /**
-   * Whether the server answers, and is no master, not yet one, or takes no writes: waiting, or a fail-over, mends that.
+   * Whether the server answers but takes no writes, for example because it is a replica: waiting or a fail-over helps.
    */
   get waiting(): boolean {
     return !this.ready && this.#waiting;
@@ -119,8 +125,8 @@ export class RedisConnection<Answer> {
       this.#watch.begin(lookup, found, () => this.restart('the master is another server now', true));
       return;
     }
-    this.#lost(found.cause instanceof Error ? messageOf(found.cause) : 'unknown error');
-    if (found.cause instanceof QueueRefusal) this.onRefused(found.cause);
+    this.#lost(messageOf(found.cause));
+    if (found.cause instanceof QueueRefusal) this.#listener.onRefused?.(found.cause);
     this.#openLater();
   }
 
@@ -132,7 +138,7 @@ export class RedisConnection<Answer> {
   }
 
   /**
-   * Sends one command. Rejects at once while the connection is not ready; has no time-out of its own (the caller's
+   * Sends one command. Rejects immediately while the connection is not ready; has no time-out of its own (the caller's
    * deadline decides, and `restart` ends what never comes).
    */
   send(command: readonly Argument[]): Promise<Answer> {
@@ -193,15 +199,12 @@ export class RedisConnection<Answer> {
     const server: Server = { send: (command) => client.sendCommand(command).then(this.#dialect.value) };
     try {
       await assertMaster(server);
-      await this.inspect(server);
+      await this.#listener.inspect?.(server);
     } catch (cause) {
       if (!current()) return;
       if (isMoved(cause)) this.#lastRefusal = cause;
-      this.restart(
-        cause instanceof Error ? messageOf(cause) : 'unknown error',
-        isNotMaster(cause) || isRefusing(cause),
-      );
-      if (cause instanceof QueueRefusal) this.onRefused(cause);
+      this.restart(messageOf(cause), isNotMaster(cause) || isRefusing(cause));
+      if (cause instanceof QueueRefusal) this.#listener.onRefused?.(cause);
       return;
     }
     if (!current() || !client.isReady) return;
@@ -209,12 +212,12 @@ export class RedisConnection<Answer> {
     this.#inspected = true;
     this.#wasReady = true;
     this.#options.log.info('connected to the queue');
-    this.onReady();
+    this.#listener.onReady?.();
   }
 
   #failed(client: Client<Answer>, cause: unknown): void {
     if (client !== this.#client || this.#closed) return;
-    const reason = cause instanceof Error ? messageOf(cause) : 'unknown error';
+    const reason = messageOf(cause);
     // The master may be another server now.
     if (typeof this.#options.uri !== 'string') this.restart(reason);
     else {
@@ -232,7 +235,7 @@ export class RedisConnection<Answer> {
     this.#lastError = reason;
     this.#waiting = false;
     this.#wasReady = false;
-    this.onLost(reason);
+    this.#listener.onLost?.(reason);
   }
 
   #armWatchdog(): void {
@@ -241,9 +244,4 @@ export class RedisConnection<Answer> {
       if (!this.ready) this.restart('the server does not answer');
     }, CONNECT_TIMEOUT_MS + PAUSE_MAX_MS);
   }
-}
-
-function messageOf(cause: Error): string {
-  const code = 'code' in cause && !(cause instanceof RedisError) ? String(cause.code) : undefined;
-  return cause.message !== '' ? cause.message : (code ?? cause.name);
 }

@@ -2,12 +2,12 @@
 import { NoAnswer } from './errors.ts';
 
 /**
- * `promise` is that of a command that was just given to the client, which has written it by the end of the next check
- * phase (node-redis waits for that one, ByteClient does not); the time counts from there. Rejects with NoAnswer after
- * `timeoutMs`; the promise itself goes on, and what it brings later is dropped. An answer that has arrived by then
- * counts, also when this process was held up and has not read it yet: timers run before sockets are read, so the
- * verdict waits for one look at those. Where `received` counts bytes, an answer that is still coming in is given as
- * much time again: a slow link is no silent server.
+ * Rejects with NoAnswer after `timeoutMs`; the promise itself continues, and its later result is dropped.
+ *
+ * The time counts from the end of the next check phase, by which the client has written the command (node-redis writes
+ * there, ByteClient earlier). An answer that has arrived in time counts even if this process was held up and has not
+ * read it yet: timers run before sockets are read, so the verdict waits for one poll of the sockets. Where `received`
+ * counts bytes, an answer that is still arriving gets the same time again, because a slow link is not a silent server.
  */
 export function withTimeout<T>(promise: Promise<T>, timeoutMs: number, received = (): number => 0): Promise<T> {
   return new Promise((resolve, reject) => {

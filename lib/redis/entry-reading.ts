@@ -21,7 +21,7 @@ const CLAIM_INTERVAL_MS = 1_000;
 const CLAIM_BYTES = 4 << 20;
 
 export interface EntryReadingOptions {
-  /** Used for reading alone. Its `onLost` is set here. */
+  /** Used for reading alone. */
   readonly connection: RedisConnection<Reply>;
   readonly stream: string;
   /** The member's name in the group. */
@@ -47,7 +47,7 @@ export class EntryReading {
     this.#stream = stream;
     this.#member = member;
     this.#source = source;
-    connection.onLost = () => (this.#againFrom = '0');
+    connection.tell({ onLost: () => (this.#againFrom = '0') });
   }
 
   /** The next read claims from the group's beginning. */

@@ -41,3 +41,10 @@ export class QueueRefusal extends Error {
 export class PartitionsDiffer extends QueueRefusal {
   override readonly name = 'PartitionsDiffer';
 }
+
+/** What failed, in words that hold no secret: the server's own, or the client's for a lost connection. */
+export function messageOf(cause: unknown): string {
+  if (!(cause instanceof Error)) return 'unknown error';
+  if (cause.message !== '') return cause.message;
+  return 'code' in cause && !(cause instanceof RedisError) ? String(cause.code) : cause.name;
+}

@@ -3,8 +3,8 @@
 // Why: a member may die behind the warehouse's commit and before its acknowledgement, and its entries may be deleted
 // before another one claims them. By the note that one finds the events' rows, and does not say that they were dropped.
 //
-// A note has id and entry of each event, by source and producer. Nobody but consumers reads it, and a text that is none
-// is empty.
+// A note has id and entry of each event, by source and producer. Only consumers read it. A text that cannot be parsed
+// counts as an empty note.
 import { NOTES, type EntryName, type NotedEvent } from '../ingest/queue.ts';
 
 type Group = readonly [source: string, producer: string, entriesAndIds: string[]];
@@ -27,7 +27,7 @@ export function noteText(events: readonly NotedEvent[]): string {
   return JSON.stringify([...groups.values()]);
 }
 
-/** Which of `entries` the notes `texts` have; a text that is none is passed over. */
+/** Those of `entries` that the notes `texts` have, with their ids. */
 export function notedEvents(texts: readonly unknown[], entries: readonly EntryName[]): NotedEvent[] {
   const wanted = new Set(entries.map(({ source, entry }) => `${source}/${entry}`));
   return texts

@@ -77,8 +77,8 @@ export class Membership {
   }
 
   /**
-   * A replica that was frozen for longer than its lease comes back to a place that may be taken: it says so and goes
-   * on.
+   * Gives a sign of life. A replica that was frozen for longer than its lease may find its place taken: it warns and
+   * keeps running.
    */
   async #showLife(): Promise<void> {
     const { log } = this.#options;
@@ -92,7 +92,7 @@ export class Membership {
       this.#tidiedMs = performance.now();
       await this.#leaveGroup(MEMBER_IDLE_MAX_MS);
     } catch (cause) {
-      // The queue is away: whoever reads says so.
+      // The queue is unreachable; the reading side logs that.
       log.debug({ err: cause }, 'no sign of life sent');
     }
   }

@@ -2,7 +2,7 @@
 // themselves.
 //
 // Fact: loading the package takes 0.2 s of CPU time, a third of a gateway's start. Choice: nothing but this file imports
-// it, and whoever has only a byte connection does not import this file.
+// it, so a program with byte connections alone does not load it.
 //
 // What a server answers as an error is a RedisError here; anything else that goes wrong stays what it was.
 import { createClient, ErrorReply } from 'redis';

@@ -1,7 +1,7 @@
 // The accepting side of a queue of several partitions: each event goes to the partition of its id.
 //
 // Invariant: a repeated id always meets the index that knows it. Partitions know nothing of each other, so one that is
-// away refuses its events at once, or after its time-out while nobody knows yet, and the others go on.
+// away refuses its events immediately once that is known, else after its time-out; the others keep accepting.
 //
 // Limits: the order of events of different partitions is not kept.
 import { partitionOf } from '../ingest/partition.ts';

@@ -119,7 +119,7 @@ export class PartitionedReader implements QueueReader {
   }
 
   async unacknowledged<E extends EntryName>(entries: readonly E[]): Promise<readonly E[]> {
-    // Of a partition that is away nobody can tell: its entries come again when it is back.
+    // Entries of an unreachable partition are left out: they come again when it is back.
     const open = await Promise.allSettled(
       [...this.#sorted(entries)].map(([{ reader }, some]) => reader.unacknowledged(some)),
     );

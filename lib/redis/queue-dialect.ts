@@ -16,8 +16,8 @@ import { Script, type Argument, type Sender } from './script.ts';
 import { costlySettings } from './stream-memory.ts';
 import type { Log } from '../process/log.ts';
 
-/** A command that is begun here, and completed by whoever has the arguments. */
-export interface Call<Begin extends readonly unknown[]> {
+/** A command whose beginning stands here; the caller appends the arguments. */
+export interface DialectCommand<Begin extends readonly unknown[]> {
   begin(...how: Begin): Argument[];
   run(command: readonly Argument[]): Promise<Reply>;
 }
@@ -47,10 +47,10 @@ export interface QueueDialect {
    * The id of each event, then producer and body of each, and where it is begun as `wide` its notes, as accept.lua
    * describes; without events it is a probe.
    */
-  readonly accept: Call<[wide: boolean]>;
+  readonly accept: DialectCommand<[wide: boolean]>;
   /** Id and producer; see find.lua. */
-  readonly find: Call<[]>;
-  /** How both have an id; of a stream it is known once a connection has been inspected. */
+  readonly find: DialectCommand<[]>;
+  /** An id as these commands take it; of a stream, known once a connection has been inspected. */
   readonly field: (id: string) => string;
   /** Whether bodies may stand compressed on the queue; known as `field` is. */
   readonly takesCompressed: () => boolean;
@@ -130,7 +130,7 @@ export function dispatcherDialect(connection: RedisConnection<Reply>): QueueDial
     inspect: async (server) => {
       const hello = (await server.send(['HELLO'])) as readonly RedisValue[];
       if (!hello.includes(DISPATCHER_NAME))
-        throw new QueueRefusal('this is no dispatcher: a Redis server is redis:// or rediss://');
+        throw new QueueRefusal('the server is not a dispatcher: for a Redis server write redis:// or rediss://');
     },
   };
 }

@@ -79,7 +79,10 @@ export async function queueIdentity(
   return { id: id ?? '', format, partitions };
 }
 
-/** A node that happens to serve the stream's slot would do, until the slot moves. What knows no HELLO is no node. */
+/**
+ * A node that happens to serve the stream's slot would work until the slot moves. A server without HELLO is not in a
+ * cluster.
+ */
 async function assertNoCluster(server: Server): Promise<void> {
   const hello = await server.send(['HELLO']).catch((cause: unknown) => {
     if (cause instanceof RedisError) return [];

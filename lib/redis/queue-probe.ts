@@ -6,7 +6,7 @@ import type { QueueState } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import type { RedisConnection } from './client.ts';
 import { withTimeout } from './deadline.ts';
-import { NoAnswer } from './errors.ts';
+import { messageOf, NoAnswer } from './errors.ts';
 import type { OutstandingCalls } from './outstanding-calls.ts';
 import type { QueueDialect } from './queue-dialect.ts';
 import type { Reply } from './reply.ts';
@@ -58,9 +58,9 @@ export class QueueProbe {
       calls.serverSpoke();
       this.says(undefined);
     } catch (cause) {
-      // A server that froze while nobody sends has to be noticed too: its connection may be dead for good.
+      // A frozen server must be noticed even when no event is sent: its connection may be dead for good.
       if (cause instanceof NoAnswer) calls.serverSilent(performance.now() - PROBE_TIMEOUT_MS);
-      this.says(connection.ready ? reasonOf(cause) : connection.lastError);
+      this.says(connection.ready ? messageOf(cause) : connection.lastError);
     } finally {
       this.#asking = false;
     }
@@ -69,7 +69,7 @@ export class QueueProbe {
 
   /** A call was refused. */
   refused(cause: unknown): void {
-    this.says(reasonOf(cause));
+    this.says(messageOf(cause));
   }
 
   /** Notes what the queue is like now, and logs a change. `undefined` is good. */
@@ -91,9 +91,4 @@ export class QueueProbe {
     if (calls.silentMs > STALL_MAX_MS) onSilent('the server does not answer');
     void this.ask();
   }
-}
-
-/** Redis' own words: they name no secret. A client's error for a lost connection says that. */
-function reasonOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : 'unknown error';
 }

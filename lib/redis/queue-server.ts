@@ -8,7 +8,7 @@
 // Limits: CONNECTIONS_MAX peers; of commands that are not whole yet, COMMAND_BYTES_MAX for each peer and
 // RECEIVED_BYTES_MAX for all.
 //
-// What it does not do: bound what is in flight, which is the queue's own affair.
+// It does not bound what is in flight; the queue does.
 import { constants } from 'node:crypto';
 import { createServer as createTcpServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import {

@@ -174,7 +174,7 @@ export class Reply {
     return this.#bytes.subarray(from, from + size);
   }
 
-  /** Passes a string over, and tells whether it is `wanted`; if it is not, it is the next part still. */
+  /** Skips the next part if it is `wanted`, and tells whether it was. */
   passes(wanted: Uint8Array): boolean {
     const before = this.#at;
     const size = this.#size(STRING);

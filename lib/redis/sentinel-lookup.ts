@@ -63,7 +63,7 @@ function masterByMost({ hosts, masterName, uriOf }: ClusterAddress): Promise<str
           (uri) => {
             const count = (votes.get(uri) ?? 0) + 1;
             votes.set(uri, count);
-            // A sentinel that is frozen or cut off, often with the master that is away, holds up nobody.
+            // A sentinel that is frozen or cut off, often together with the master, must not delay the others.
             if (count > hosts.length / 2) end();
           },
           (cause: unknown) => causes.push(cause),

@@ -4,7 +4,7 @@ import type { RedisValue } from './reply.ts';
 import type { Sender } from './script.ts';
 
 /**
- * What a server answers that is no master, or not yet: a replica, a replica without its master, one that reads its
+ * The error codes of a server that is not a master now: a replica, a replica without its master, one that loads its
  * data. After a fail-over behind one name it may stay so for ever, and the name leads to another server.
  */
 const NOT_MASTER: ReadonlySet<string> = new Set(['READONLY', 'MASTERDOWN', 'LOADING']);

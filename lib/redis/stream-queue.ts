@@ -5,7 +5,7 @@
 //
 // Invariants: every submission is settled once, within the time-out plus one timer's lateness. `accepted` and
 // `duplicate` are said only after Redis has answered so. While a call is overdue the queue counts as stalled and
-// refuses at once, so a frozen server makes at most one time-out's worth of submissions wait in memory.
+// refuses immediately, so a frozen server makes at most one time-out's worth of submissions wait in memory.
 //
 // Not done here: several partitions (partitioned-queue.ts).
 import { RETENTION_MS, type Queue, type QueueLookup, type QueueState, type Submission } from '../ingest/queue.ts';
@@ -25,7 +25,7 @@ import { STREAM } from './stream-names.ts';
 import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
 
 // Fact: Redis runs one script at a time, at about 8 µs for each event, and a call's arguments are joined into
-// one string. Choice: a call is bounded in events and in characters; what is over goes in the next one, at once.
+// one string. Choice: a call is bounded in events and in characters; the rest goes into the next call immediately.
 const CALL_EVENTS_MAX = 256;
 const CALL_CHARACTERS_MAX = 1 << 20;
 
@@ -102,19 +102,19 @@ export class StreamQueue implements Queue {
       });
       this.#trimmer.start();
     }
-    this.#connection.inspect = (server) => this.#dialect.inspect(server);
-    this.#connection.onReady = () => {
-      if (this.#compression !== 'none' && !this.#dialect.takesCompressed())
-        this.#log.warn(
-          'the queue was made before compression: bodies stand on it as they are; a new queue takes them compressed',
-        );
-      void this.#probe.ask();
-      void this.#trimmer?.look();
-    };
-    this.#connection.onLost = (reason) => {
-      this.#calls.serverSpoke();
-      this.#probe.says(reason);
-    };
+    this.#connection.tell({
+      inspect: this.#dialect.inspect,
+      onReady: () => {
+        if (this.#compression !== 'none' && !this.#dialect.takesCompressed())
+          this.#log.warn('bodies stay uncompressed: the queue was made before compression was known');
+        void this.#probe.ask();
+        void this.#trimmer?.look();
+      },
+      onLost: (reason) => {
+        this.#calls.serverSpoke();
+        this.#probe.says(reason);
+      },
+    });
     this.#probe = new QueueProbe({
       dialect: this.#dialect,
       connection: this.#connection,
@@ -216,7 +216,7 @@ export class StreamQueue implements Queue {
     this.#onCall((performance.now() - call.sentMs) / 1000, call.submissions.length);
     const verdicts = reply.isString ? reply.text() : undefined;
     if (verdicts?.length !== call.submissions.length) {
-      this.#log.error({ events: call.submissions.length }, 'the queue gave an answer that is none');
+      this.#log.error({ events: call.submissions.length }, 'the queue gave a malformed answer');
       settleAll(call, 'unavailable');
       return;
     }
@@ -229,7 +229,7 @@ export class StreamQueue implements Queue {
     }
   }
 
-  /** Settles a duplicate by the body that the queue has; in what is left of its time. */
+  /** Settles a duplicate by comparing it with the body on the queue, within what is left of its time. */
   async #compare(submission: Submission, sentMs: number): Promise<void> {
     const { id, producer, text } = submission;
     const found = await this.find(id, producer, Math.max(1, sentMs + this.#timeoutMs - performance.now()));
@@ -241,7 +241,7 @@ export class StreamQueue implements Queue {
   #refused(call: Call, cause: unknown): void {
     this.#calls.remove(call);
     if (this.#connection.ready) {
-      this.#calls.serverSpoke(); // No is an answer, too.
+      this.#calls.serverSpoke(); // A refusal is an answer, too.
       this.#probe.refused(cause);
     }
     settleAll(call, 'unavailable');

@@ -89,8 +89,9 @@ export class StreamReader implements QueueReader {
       log,
       onLost: options.onLost ?? (() => undefined),
     });
-    this.#reading.inspect = (server) => this.#inspect(server);
-    this.#control.inspect = (server) => this.#inspect(server);
+    const inspect = (server: Server): Promise<void> => this.#inspect(server);
+    this.#reading.tell({ inspect });
+    this.#control.tell({ inspect });
   }
 
   /**
@@ -103,8 +104,7 @@ export class StreamReader implements QueueReader {
       connections.map(
         (connection) =>
           new Promise<void>((resolve, reject) => {
-            connection.onReady = resolve;
-            connection.onRefused = reject;
+            connection.tell({ onReady: resolve, onRefused: reject });
             connection.open();
           }),
       ),

@@ -2,7 +2,7 @@
 import type { RedisValue } from './reply.ts';
 import type { Argument } from './script.ts';
 
-/** How long a stop waits for answers that nobody waits for any more: a frozen server must not hold it up. */
+/** How long a stop waits for the last answers: a frozen server must not hold it up. */
 const CLOSE_TIMEOUT_MS = 500;
 
 // The generic parameters of node-redis' client carry its whole command table; this is the part that is used here.

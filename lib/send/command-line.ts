@@ -23,7 +23,7 @@ Usage: ingest-send [options] [FILE]      FILE or "-" for standard input (default
   --sample N         send N sample events with new ids, instead of a file
   --refused FILE     where refused events go (default: FILE.refused, ingest-send.refused for standard input, or that
                      name with a number where it exists); written only when there are any, never overwritten
-  --quiet            neither progress bar nor words about what is waited for
+  --quiet            no progress bar and no messages about waiting
   --help, --version
 
 An event is sent again only when the answer's body says "retryable": true, or when no answer came (its id makes that

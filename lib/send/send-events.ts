@@ -1,7 +1,7 @@
 // The sender as a library: `import { sendEvents } from 'ingest-gateway'`.
 //
-// Retries are bounded, with jitter, and follow `Retry-After`; reading the results slowly slows the sending down. A
-// result is given for every event that was begun. `accepted` means what a 202 means: the event is in the queue and
+// Retries are bounded, with jitter, and follow `Retry-After`; slow reading of the results slows the sending down. Every
+// event that was begun gets a result. `accepted` means what a 202 means: the event is in the queue and
 // lands.
 import { GatewayClient } from './gateway-client.ts';
 import { sendAll, type Retry, type SendResult } from './sender.ts';

@@ -3,7 +3,7 @@
 // Fact: a message between threads is copied value by value, which takes 0.3 us for a short string on either side, and a
 // Buffer that is a view of a larger block takes the whole block with it. Choice: a column of names travels as one
 // string, to be cut at its ends, and the bodies as one block of their own, which is moved and not copied.
-import type { Landing, LandingEvent } from '../ingest/warehouse.ts';
+import type { LandingOutcome, LandingEvent } from '../ingest/warehouse.ts';
 
 /**
  * Strings one after the other; string n ends before unit `ends[n]`. Cutting gives back the very units, surrogates too.
@@ -66,10 +66,10 @@ export const textAt = ({ all, ends }: Texts, at: number): string => all.slice(en
 export const bodyAt = ({ bodies, bodyEnds }: LandingColumns, at: number): Uint8Array =>
   bodies.subarray(bodyEnds[at - 1] ?? 0, bodyEnds[at]);
 
-const LANDINGS = ['landed', 'duplicate', 'conflict'] as const satisfies readonly Landing[];
+const LANDINGS = ['landed', 'duplicate', 'conflict'] as const satisfies readonly LandingOutcome[];
 
 /** One byte for each verdict. */
-export const VERDICT = { landed: 0, duplicate: 1, conflict: 2 } as const satisfies Record<Landing, number>;
+export const VERDICT = { landed: 0, duplicate: 1, conflict: 2 } as const satisfies Record<LandingOutcome, number>;
 
-export const landingsOf = (verdicts: Uint8Array): Landing[] =>
+export const landingsOf = (verdicts: Uint8Array): LandingOutcome[] =>
   Array.from(verdicts, (verdict) => LANDINGS[verdict] ?? 'conflict');

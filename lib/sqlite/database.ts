@@ -27,7 +27,7 @@ const LAND = `${INSERT} ${EVENT} ON CONFLICT (id) DO NOTHING`;
 // where one of them is not new; they are then inserted one by one.
 const ROWS_AT_ONCE = 8;
 const LAND_NEW = `${INSERT} ${Array.from({ length: ROWS_AT_ONCE }, () => EVENT).join(', ')}`;
-const OWNER = 'SELECT producer FROM events WHERE id = ?';
+const PRODUCER_OF = 'SELECT producer FROM events WHERE id = ?';
 const QUARANTINE = `INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (entry) DO NOTHING`;
 const RETRACT = `DELETE FROM events_quarantine WHERE entry = ? AND substr(reason, 1, ${DROPPED_REASON.length}) = '${DROPPED_REASON}'`;
@@ -190,7 +190,7 @@ function landOne(open: Handle, batch: LandingColumns, at: number, landedAt: stri
   const row = rowOf(batch, at, landedAt);
   if (statement(open, LAND).run(...row).changes === 1) return VERDICT.landed;
   const [id, , producer] = row;
-  return statement(open, OWNER).get(id)?.['producer'] === producer ? VERDICT.duplicate : VERDICT.conflict;
+  return statement(open, PRODUCER_OF).get(id)?.['producer'] === producer ? VERDICT.duplicate : VERDICT.conflict;
 }
 
 function statement({ database, statements }: Handle, sql: string): StatementSync {

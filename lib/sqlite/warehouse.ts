@@ -10,7 +10,7 @@ import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { BatchRefused, type Warehouse, type WarehouseLookup } from '../ingest/warehouse.ts';
 import { columnsOf, landingsOf } from './columns.ts';
-import type { Call, Reply, WorkerOptions } from './worker.ts';
+import type { WorkerCall, WorkerReply, WorkerOptions } from './worker.ts';
 
 /** `readOnly` opens an existing file for look-ups and never writes to it. */
 export interface SqliteWarehouseOptions {
@@ -63,7 +63,7 @@ class Thread {
     this.#options = options;
   }
 
-  ask(call: Call, moved: readonly ArrayBuffer[] = []): Promise<unknown> {
+  ask(call: WorkerCall, moved: readonly ArrayBuffer[] = []): Promise<unknown> {
     const worker = (this.#worker ??= this.#start());
     this.#calls += 1;
     const number = this.#calls;
@@ -86,13 +86,13 @@ class Thread {
     const worker = new Worker(new URL(`./worker${extname(import.meta.filename)}`, import.meta.url), {
       workerData: this.#options,
     });
-    worker.on('message', (reply: Reply) => this.#settle(reply));
+    worker.on('message', (reply: WorkerReply) => this.#settle(reply));
     worker.on('error', (cause) => this.#lost(worker, cause));
     worker.on('exit', () => this.#lost(worker, new Error('the thread of the SQLite warehouse has ended')));
     return worker;
   }
 
-  #settle(reply: Reply): void {
+  #settle(reply: WorkerReply): void {
     const pending = this.#pending.get(reply.call);
     this.#pending.delete(reply.call);
     if (this.#pending.size === 0) this.#worker?.unref();

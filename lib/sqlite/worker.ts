@@ -5,7 +5,7 @@ import type { LandingColumns } from './columns.ts';
 import { Database } from './database.ts';
 
 /** A call by the warehouse's thread. */
-export type Call =
+export type WorkerCall =
   | { readonly kind: 'prepare' | 'probe' | 'close' }
   | { readonly kind: 'land'; readonly columns: LandingColumns }
   | { readonly kind: 'quarantine'; readonly entries: readonly QuarantinedEntry[] }
@@ -13,7 +13,7 @@ export type Call =
   | { readonly kind: 'find'; readonly id: string; readonly producer: string };
 
 /** `refused` is the code of a BatchRefused. */
-export type Reply =
+export type WorkerReply =
   | { readonly call: number; readonly value: unknown }
   | { readonly call: number; readonly message: string; readonly refused?: string };
 
@@ -25,7 +25,7 @@ export interface WorkerOptions {
 const { path, readOnly } = workerData as WorkerOptions;
 const database = new Database(path, readOnly);
 
-function run(call: Call): unknown {
+function run(call: WorkerCall): unknown {
   switch (call.kind) {
     case 'prepare':
       return database.prepare();
@@ -46,7 +46,7 @@ function run(call: Call): unknown {
   }
 }
 
-async function answer(number: number, call: Call): Promise<Reply> {
+async function answer(number: number, call: WorkerCall): Promise<WorkerReply> {
   try {
     return { call: number, value: await run(call) };
   } catch (cause) {
@@ -57,6 +57,6 @@ async function answer(number: number, call: Call): Promise<Reply> {
   }
 }
 
-parentPort?.on('message', ({ number, call }: { readonly number: number; readonly call: Call }) => {
+parentPort?.on('message', ({ number, call }: { readonly number: number; readonly call: WorkerCall }) => {
   void answer(number, call).then((reply) => parentPort?.postMessage(reply));
 });

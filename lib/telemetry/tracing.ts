@@ -1,4 +1,4 @@
-// Spans for OpenTelemetry, for every program: told once they are over, sent by the official SDK over OTLP/HTTP.
+// Spans for OpenTelemetry, for every program: recorded when they end, sent by the official SDK over OTLP/HTTP.
 //
 // The packages are optional peers, loaded only where OTEL_EXPORTER_OTLP_ENDPOINT is set; where they are missing one
 // line says so and the program goes on without spans. The SDK reads the other OTEL_EXPORTER_OTLP_* keys,

@@ -31,8 +31,8 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
     name: 'acknowledges before landing',
     change: {
       file: 'lib/consumer/consumer.ts',
-      from: 'async #finish(batch: Sorted): Promise<void> {',
-      to: `async #finish(batch: Sorted): Promise<void> {
+      from: 'async #finish(batch: Sorted, note: number): Promise<void> {',
+      to: `async #finish(batch: Sorted, note: number): Promise<void> {
         await this.#options.reader.acknowledge([...batch.events, ...batch.rejections]).catch(() => 0);`,
     },
     rounds: [[lasting(lockWarehouse, 800), lasting(killConsumers, 0)]],
@@ -91,6 +91,13 @@ function campaign(
     ...options,
   });
 }
+
+describe('a broken build', () => {
+  for (const { name, change } of BROKEN_BUILDS)
+    it(`that ${name} changes a place that stands in the code once`, () => {
+      brokenBuild(change);
+    });
+});
 
 describe('a campaign', () => {
   for (const broken of TRIED) {

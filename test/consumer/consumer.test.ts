@@ -4,7 +4,7 @@ import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import { Consumer } from '../../lib/consumer/consumer.ts';
 import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
 import type { QueueReader } from '../../lib/ingest/queue.ts';
-import type { Landing, LandingEvent, Warehouse } from '../../lib/ingest/warehouse.ts';
+import type { LandingOutcome, LandingEvent, Warehouse } from '../../lib/ingest/warehouse.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream-names.ts';
 import { StreamReader } from '../../lib/redis/stream-reader.ts';
 import { createLog } from '../../lib/process/log.ts';
@@ -17,7 +17,7 @@ import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
 const PRODUCER = 'urn:shop';
 const BATCH_MAX = 50;
 
-type Land = (batch: readonly LandingEvent[]) => Promise<readonly Landing[]>;
+type Land = (batch: readonly LandingEvent[]) => Promise<readonly LandingOutcome[]>;
 
 interface Running {
   readonly consumer: Consumer;

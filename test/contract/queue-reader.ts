@@ -225,7 +225,7 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       assert.deepEqual(await living.lag(), { events: 0, oldestMs: 0 });
     });
 
-    it('says that an entry was dropped to nobody but its holder while that one lives', async () => {
+    it('says that an entry was dropped only to its holder while that one lives', async () => {
       const [holder, other] = [await open(), await open()];
       await holder.join();
       assert.equal(await holder.register(6), true);

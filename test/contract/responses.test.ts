@@ -296,7 +296,7 @@ describe('GET and HEAD of /events/{id}', () => {
     }
   });
 
-  it('answer 404 to ids that nobody can have, too', async () => {
+  it('answer 404 to ids that no event can have', async () => {
     for (const id of ['unknown', '%00', '%ff', '%', '%ed%a0%80', 'x'.repeat(257)]) {
       for (const method of ['GET', 'HEAD'])
         await provoke(one, '404 EVENT_NOT_FOUND', { method, path: `/events/${id}` });

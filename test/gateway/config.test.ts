@@ -147,14 +147,14 @@ describe("the gateway's configuration", () => {
     }
   });
 
-  it('wants certificate, key and client CA together, wherever it listens', () => {
+  it('expects certificate, key and client CA together, wherever it listens', () => {
     const [cert, key, ca] = Object.keys(TLS) as [string, string, string];
     assert.deepEqual(problemKeys({ ...QUEUE, [cert]: '/c' }), [key, ca]);
     assert.deepEqual(problemKeys({ ...QUEUE, [cert]: '/c', [key]: '/k' }), [ca]);
     assert.deepEqual(problemKeys({ ...QUEUE, INGEST_TLS_CLIENT_CRL: '/r' }), [cert, key, ca]);
   });
 
-  it('wants the deadlines in order: queue before request, headers within the request, queue before the drain', () => {
+  it('expects the deadlines in order: queue before request, headers within the request, queue before the drain', () => {
     assert.deepEqual(problemKeys({ ...QUEUE, INGEST_ENQUEUE_TIMEOUT_MS: '10000', INGEST_DRAIN_TIMEOUT_MS: '10001' }), [
       'INGEST_ENQUEUE_TIMEOUT_MS',
     ]);
@@ -179,7 +179,7 @@ describe("the gateway's configuration", () => {
     assert.deepEqual(problemKeys({ ...QUEUE, INGEST_ADMIN_ONLY: 'yes' }), ['INGEST_ADMIN_ONLY']);
   });
 
-  it('wants keys with an issuer: without keys no token is verified', () => {
+  it('expects keys with an issuer: without keys no token is verified', () => {
     assert.deepEqual(problemKeys({ ...QUEUE, INGEST_TOKEN_ISSUER: 'https://issuer' }), ['INGEST_TOKEN_ISSUER']);
   });
 

@@ -74,7 +74,7 @@ describe('a rate limit', () => {
     ]);
   });
 
-  it('is told in whole numbers that keep to a rate which is none', () => {
+  it('is told in whole numbers that keep to a fractional rate', () => {
     const policies = [2.5, 1, 0.5, 0.3].map((rate) => rateLimitFields(new RateLimit().take('p', rate, 0))[1]);
     assert.deepEqual(
       policies,

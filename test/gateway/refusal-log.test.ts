@@ -28,7 +28,7 @@ const refusal = (producer: string | undefined, code = 'INVALID_EVENT'): RefusedR
 });
 
 describe('the log of refusals', () => {
-  it('tells the first of a pair at once and the others together when the interval is over', async (t) => {
+  it('logs the first refusal of a pair immediately and the others together when the interval is over', async (t) => {
     const { log, lines } = collecting();
     const refusals = new RefusalLog(log, 300);
     t.after(() => refusals.close());
@@ -42,7 +42,7 @@ describe('the log of refusals', () => {
     assert.deepEqual(lines[2], { producer: 'shop', code: 'INVALID_EVENT', count: 9 });
   });
 
-  it('keeps no more than 1,000 pairs and counts what is over as others, so that nothing goes untold', () => {
+  it('keeps at most 1,000 pairs and counts further ones as others, so that every refusal is logged', () => {
     const { log, lines } = collecting();
     const refusals = new RefusalLog(log);
     for (let n = 0; n < 5_000; n += 1) refusals.refused(refusal(`producer-${n}`));

@@ -198,7 +198,7 @@ describe('node:http behind a stream of our own', () => {
     await eventually('the end', () => quiet.events.includes('end'));
   });
 
-  it('ends where the client ended behind an Upgrade and a body that cannot be read, of which node:http says nothing', async () => {
+  it('ends where the client ended behind an Upgrade and an unreadable body, which node:http does not report', async () => {
     for (const body of ['24\r\n{"id"', 'no chunk\r\n']) {
       const wire = adopted(readsBody);
       const fields = 'Host: g\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nTransfer-Encoding: chunked\r\n';

@@ -100,7 +100,7 @@ describe('the plain parser', () => {
     );
   });
 
-  it('takes them out of single bytes', () => {
+  it('takes the same requests out of single bytes', () => {
     fc.assert(
       fc.property(fc.array(request, { minLength: 1, maxLength: 3 }), odd, (pipeline, tail) => {
         const bytes = Buffer.concat([...pipeline, Buffer.from(tail)]);

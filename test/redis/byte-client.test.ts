@@ -35,7 +35,7 @@ describe('the client whose answers are bytes', () => {
     assert.match(list, /name=byte-client-test .*db=3 .*user=shop/);
   });
 
-  it('says what the server says to a wrong password, and goes on trying', async (t) => {
+  it('reports what the server says to a wrong password, and keeps trying', async (t) => {
     const redis = await TestRedis.start();
     const opened = open(t, `redis://shop:wrong@127.0.0.1:${redis.port}`);
     await eventually('it tried twice', () => opened.errors.length >= 2, 5_000);
@@ -64,7 +64,7 @@ describe('the client whose answers are bytes', () => {
     assert.equal(await last, 'last');
   });
 
-  it('fails what is outstanding when the connection breaks, keeps nothing for later, and is ready again by itself', async (t) => {
+  it('fails every outstanding command when the connection breaks, queues none, and is ready again by itself', async (t) => {
     const redis = await TestRedis.start();
     const opened = open(t, redis.uri);
     await ready(opened);
@@ -76,7 +76,7 @@ describe('the client whose answers are bytes', () => {
     assert.equal(opened.errors.length, 1);
   });
 
-  it('does not wait for ever for a server that takes the connection and says nothing', async (t) => {
+  it('gives up a server that accepts the connection and says nothing', async (t) => {
     const redis = await TestRedis.start();
     await redis.signal('SIGSTOP');
     t.after(() => redis.signal('SIGCONT'));
@@ -87,9 +87,9 @@ describe('the client whose answers are bytes', () => {
     await ready(opened);
   });
 
-  it('ends the connection at an answer that nobody asked for, and at what is no answer, and connects anew', async (t) => {
+  it('ends the connection at an answer without a command and at what is not an answer, and connects again', async (t) => {
     for (const [unasked, reason] of [
-      ['+PONG\r\n', /nobody asked for/],
+      ['+PONG\r\n', /without a command/],
       ['%1\r\n+a\r\n+b\r\n', /no answer of RESP2/],
     ] as const) {
       let connections = 0;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
 import { byteConnection } from '../../lib/redis/byte-client.ts';
-import type { ConnectionOptions } from '../../lib/redis/client.ts';
+import type { ConnectionOptions, Server } from '../../lib/redis/client.ts';
 import { valueConnection } from '../../lib/redis/node-redis.ts';
 import { NoConnection, QueueRefusal, RedisError } from '../../lib/redis/errors.ts';
 import { openLink, type Link } from '../support/link.ts';
@@ -80,12 +80,12 @@ for (const [name, make] of Object.entries(KINDS)) {
       t.after(() => connection.close());
       let passes = false;
       const refusals: QueueRefusal[] = [];
-      connection.inspect = async (server) => {
+      const inspect = async (server: Server): Promise<void> => {
         assert.equal(await server.send(['PING']), 'PONG');
         await assert.rejects(connection.send(['PING']), NoConnection);
         if (!passes) throw new QueueRefusal('not yet');
       };
-      connection.onRefused = (refusal) => refusals.push(refusal);
+      connection.tell({ inspect, onRefused: (refusal) => refusals.push(refusal) });
       connection.open();
       await eventually('it was refused', () => refusals.length > 0);
       assert.deepEqual([connection.ready, connection.lastError], [false, 'not yet']);

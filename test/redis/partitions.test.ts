@@ -153,7 +153,7 @@ describe('one partition away', () => {
     uris = [redis.uri, `redis://127.0.0.1:${link.port}`, redis.uri];
   });
 
-  it('refuses its events at once while the others take theirs, and comes back by itself', async () => {
+  it('refuses its events immediately while the others take theirs, and comes back by itself', async () => {
     const queue = await openQueue(uris);
     link.cut();
     await eventually('it is known to be away', () => queue.states()[1]?.available === false);
@@ -211,7 +211,7 @@ describe('one partition away', () => {
     });
   });
 
-  it('and all away: reads fail', async (t) => {
+  it('and all others away too: reads fail', async (t) => {
     const alone = await openReader(uris.map(() => `redis://127.0.0.1:${link.port}`));
     t.after(() => alone.close());
     await alone.join();

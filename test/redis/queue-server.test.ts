@@ -88,7 +88,7 @@ describe('the server of a queue', () => {
     await wire.answers('$2\r\n00\r\n*-1\r\n');
   });
 
-  it('closes the connection of whoever does not speak the protocol, and of nobody else', async () => {
+  it('closes connections that do not speak the protocol, and no others', async () => {
     const { port } = await serve(new MemoryQueue(new MemoryQueueStore()));
     const good = new Wire(port);
     good.socket.write(command('PING'));

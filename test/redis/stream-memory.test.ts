@@ -25,7 +25,7 @@ async function connected(uri: string): Promise<Server> {
 }
 
 describe('settings of a server that cost memory', () => {
-  it('are told of as long as they are so, in words that say what to set', async () => {
+  it('are named while they apply, in words that say what to set', async () => {
     const server = await connected(redis.uri);
     const [bytes, ...none] = await costlySettings(server, 'ingest');
     assert.deepEqual(none, []);
@@ -38,7 +38,7 @@ describe('settings of a server that cost memory', () => {
     }
   });
 
-  it('are not told of to a user that may not ask for them', async () => {
+  it('are not named to a user without the right to read them', async () => {
     const own = await TestRedis.start();
     await own.command('ACL', 'SETUSER', 'least', 'on', '>secret', '~*', '+@all', '-config');
     const server = await connected(own.uri.replace('//', '//least:secret@'));

@@ -157,7 +157,7 @@ describe('a queue whose bodies are compressed', () => {
     assert.equal(await redis.length(stream), 2);
   });
 
-  it('is known still while it moves to another one', async () => {
+  it('still knows its ids while it moves to another one', async () => {
     const [old, current] = [await TestRedis.start(), await TestRedis.start()];
     const before = await openQueue(old, { compression: 'zstd' });
     assert.deepEqual(await submitAll(before, [long('moved')]), ['accepted']);
@@ -365,7 +365,7 @@ describe('the id index', () => {
     assert.deepEqual(await submitAll(queue, [new Recorded('refused-1')]), ['accepted']);
   });
 
-  it('of a queue of the first format goes on as it is', async () => {
+  it('of a queue of the first format stays in use unchanged', async () => {
     const stream = 'first-format';
     const id = '0190a6e0-7b5c-7d3e-9f00-000000000001';
     await redis.command('HSET', `{${stream}}:queue`, 'format', '1', 'partitions', '1', 'id', 'x');
@@ -428,7 +428,7 @@ describe('the script', () => {
 });
 
 describe('a server that does not answer', () => {
-  it('makes submissions unavailable in time, once, and refuses the next ones at once', async () => {
+  it('makes submissions unavailable in time, once, and refuses the next ones immediately', async () => {
     const own = await TestRedis.start();
     const queue = await openQueue(own, { enqueueTimeoutMs: 200 });
     await own.signal('SIGSTOP');

@@ -37,7 +37,7 @@ describeQueueReader('A Redis Stream', async () => ({
 }));
 
 describe('the reader of a Redis Stream', () => {
-  it('reads at once what it took before the connection broke, without waiting for a claim', async (t) => {
+  it('reads what it took before the connection broke first, without waiting for a claim', async (t) => {
     await server.command('FLUSHALL');
     const reader = await openReader();
     t.after(() => reader.close());
@@ -82,7 +82,7 @@ describe('the reader of a Redis Stream', () => {
     assert.deepEqual(entries, [...pending, '2-1']);
   });
 
-  it('rejects in time when the server is frozen, and reads on when it goes on', async (t) => {
+  it('rejects in time when the server is frozen, and reads again when it answers again', async (t) => {
     await server.command('FLUSHALL');
     const reader = await openReader();
     t.after(() => reader.close());

@@ -93,12 +93,13 @@ export const answer = (request: HttpRequest | undefined, close = false, body = '
 /** Reads the body of up to `bytesMax`, and says of it what comes. */
 export function reading(request: HttpRequest, bytesMax = 100): string[] {
   const said: string[] = [];
+  const read = (body: Buffer): void => {
+    said.push(`read ${body.toString()}`);
+    answer(request);
+  };
   request.listen({
     bodyGrows: () => undefined,
-    bodyRead: (body) => {
-      said.push(`read ${body.toString()}`);
-      answer(request);
-    },
+    bodyRead: read,
     bodyTooLarge: () => said.push('too large'),
     bodyAborted: () => said.push('aborted'),
     fault: (fault) => {
@@ -106,7 +107,8 @@ export function reading(request: HttpRequest, bytesMax = 100): string[] {
       return request.respond('id', { status: 408, contentType: 'text/plain', body: fault }, true);
     },
   });
-  request.readBody(bytesMax);
+  const body = request.readBody(bytesMax);
+  if (body !== undefined) read(body);
   return said;
 }
 /** What of each answer is its own: the body. */

@@ -2,7 +2,7 @@
 //
 // Keeps the contract of RequestListener: exactly one of `bodyRead`, `bodyTooLarge` (at the first byte over the limit;
 // the rest is left unread) and `bodyAborted` (the client went away) is called, once, unless the caller abandons the
-// body. Listeners are three functions shared by all requests; what they need to know hangs on the request.
+// body. Listeners are three functions shared by all requests; what they need is kept on the request.
 import type { IncomingMessage } from 'node:http';
 import type { RequestListener } from '../request.ts';
 

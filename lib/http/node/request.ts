@@ -133,7 +133,7 @@ export class NodeRequest implements HttpRequest {
     this.#response.writeContinue();
   }
 
-  readBody(bytesMax: number): void {
+  readBody(bytesMax: number): undefined {
     if (this.#listener !== undefined) readBody(this.#request, bytesMax, this.#listener);
   }
 

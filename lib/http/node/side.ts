@@ -116,7 +116,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   }
 
   requested(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
-    // What came behind the last one, or stood in node:http when the connection began to close, is no request. Fact:
+    // Requests behind the last one, or parsed after the connection began to close, are not served. Fact:
     // after an answer that closes node:http takes the answers to requests behind it for the first, and ends the process
     // by an assertion.
     if (this.#latest?.isLast === true || this.#wire.state !== 'node') return;

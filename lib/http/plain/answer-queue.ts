@@ -31,7 +31,7 @@ export interface AnswerBatch {
 export class AnswerQueue<T extends Owed> {
   /** Not answered yet, or answered and not taken; oldest first. */
   readonly #requests: T[] = [];
-  /** Of answers made, about their length; of the others, what is expected. */
+  /** Bytes owed: about the length of the answers that are made, and an estimate for the others. */
   #bytes = 0;
 
   get any(): boolean {

@@ -6,7 +6,7 @@
 // what waits.
 import { HeadReader, PLAIN_HEAD_BYTES_MAX, type RequestHead } from './head.ts';
 
-/** More than nearly every head has; what is decoded and not needed is garbage, and longer ones are decoded again. */
+/** Longer than nearly every head. Decoding more would only make garbage; a longer head is decoded again. */
 const USUAL_HEAD_BYTES = 1_024;
 
 export class PlainParser {

@@ -9,7 +9,7 @@ export interface PlainOwner {
   readonly keepAlive: string;
   readonly gone: boolean;
   isLatest(request: PlainRequest): boolean;
-  /** Somebody wants the body that is arriving, or nobody does any more. */
+  /** It is decided whether the body that is arriving is read or thrown away. */
   bodyDecided(): void;
   answered(request: PlainRequest): void;
 }
@@ -17,13 +17,13 @@ export interface PlainOwner {
 export class PlainRequest implements HttpRequest {
   readonly expectsContinue = false;
   readonly defect = undefined;
-  /** When its first byte came, by `performance.now()`; 0 where all of it came at once. */
+  /** When its first byte arrived, by `performance.now()`; 0 where it arrived whole. */
   readonly startMs: number;
   readonly #owner: PlainOwner;
   readonly #head: RequestHead;
   /** How many bytes of the body are still to come. */
   #missing: number;
-  /** The body as far as it has come: before somebody wanted it all of it, later in parts. */
+  /** The body so far: `#whole` where it arrived with the head, else its parts. */
   #whole: Buffer | undefined;
   #parts: Buffer[] | undefined;
   #listener: RequestListener | undefined;
@@ -135,22 +135,24 @@ export class PlainRequest implements HttpRequest {
   }
 
   continue(): void {
-    // Nobody waits: a request that does is not plain.
+    // A plain request has no `Expect` field.
   }
 
-  readBody(bytesMax: number): void {
-    if (this.#missing > bytesMax) {
-      this.abandonBody();
-      this.#listener?.bodyTooLarge();
-    } else if (this.#missing > 0) {
-      this.#body = 'wanted';
-      this.#owner.bodyDecided();
-    } else {
+  readBody(bytesMax: number): Buffer | undefined {
+    if (this.#missing === 0) {
       const body = this.#whole ?? NOTHING;
       this.#whole = undefined;
       this.#body = 'abandoned';
-      this.#listener?.bodyRead(body);
+      return body;
     }
+    if (this.#missing > bytesMax) {
+      this.abandonBody();
+      this.#listener?.bodyTooLarge();
+    } else {
+      this.#body = 'wanted';
+      this.#owner.bodyDecided();
+    }
+    return undefined;
   }
 
   abandonBody(): void {
@@ -195,7 +197,7 @@ export class PlainRequest implements HttpRequest {
     else this.#answerBody = answer.body;
     this.#closes = close;
     this.#answer = responseText(requestId, answer, bytes, close ? 'Connection: close\r\n' : this.#owner.keepAlive);
-    // An answer that is given early: nobody reads the body any more.
+    // The answer comes before the body was asked for, so the body is thrown away.
     if (this.#body === 'undecided') this.abandonBody();
     this.#owner.answered(this);
     return true;

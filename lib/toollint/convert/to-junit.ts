@@ -34,7 +34,8 @@ export async function writeJunit(report: ReportSource, sink: TextSink, _options:
       const name = suiteOf(finding);
       if (name !== open) {
         const counts = suites.get(name) ?? { tests: 0, failures: 0 };
-        text += `${open === undefined ? '' : '</testsuite>\n'}<testsuite name="${xml(name)}" tests="${counts.tests}" failures="${counts.failures}" errors="0">\n`;
+        if (open !== undefined) text += '</testsuite>\n';
+        text += suiteOpens(xml(name), counts.tests, counts.failures, 0);
         open = name;
       }
       text += caseOf(finding, name);
@@ -82,26 +83,30 @@ function executionSuite(
   if (diagnostics.length === 0 && status === 'complete') {
     const only = `<testcase classname="${EXECUTION_SUITE}" name="${summary.totalFiles} files, no findings"/>\n`;
     return {
-      text: `<testsuite name="${EXECUTION_SUITE}" tests="1" failures="0" errors="0">\n${only}</testsuite>\n`,
+      text: `${suiteOpens(EXECUTION_SUITE, 1, 0, 0)}${only}</testsuite>\n`,
       tests: 1,
       errors: 0,
     };
   }
   const cases = diagnostics.map(({ kind, message, ruleId, relativePath }) => {
     const name = [kind, ruleId, relativePath].filter((part) => part !== undefined).join(' ');
-    return `<testcase classname="${EXECUTION_SUITE}" name="${xml(name)}"><error type="${kind}" message="${xml(message)}"/></testcase>\n`;
+    return errorCase(xml(name), kind, xml(message));
   });
-  if (cases.length === 0)
-    cases.push(
-      `<testcase classname="${EXECUTION_SUITE}" name="${status}"><error type="${status}" message="${status}"/></testcase>\n`,
-    );
+  if (cases.length === 0) cases.push(errorCase(status, status, status));
   const { length } = cases;
   return {
-    text: `<testsuite name="${EXECUTION_SUITE}" tests="${length}" failures="0" errors="${length}">\n${cases.join('')}</testsuite>\n`,
+    text: `${suiteOpens(EXECUTION_SUITE, length, 0, length)}${cases.join('')}</testsuite>\n`,
     tests: length,
     errors: length,
   };
 }
+
+/** All of it is XML already. */
+const suiteOpens = (name: string, tests: number, failures: number, errors: number): string =>
+  `<testsuite name="${name}" tests="${tests}" failures="${failures}" errors="${errors}">\n`;
+
+const errorCase = (name: string, type: string, message: string): string =>
+  `<testcase classname="${EXECUTION_SUITE}" name="${name}"><error type="${type}" message="${message}"/></testcase>\n`;
 
 function caseOf({ ruleId, severity, message, location, occurrence }: Finding, suite: string): string {
   const place =
@@ -109,7 +114,8 @@ function caseOf({ ruleId, severity, message, location, occurrence }: Finding, su
   const repeated = occurrence === 1 ? '' : ` #${occurrence}`;
   const open = `<testcase classname="${xml(suite)}" name="${xml(`${ruleId}${place}${repeated}`)}">`;
   if (severity === 'info') return `${open}<system-out>${xml(message)}</system-out></testcase>\n`;
-  return `${open}<failure type="${severity}" message="${xml(message)}">${xml(`${suite}${place} ${message} (${ruleId})`)}</failure></testcase>\n`;
+  const text = xml(`${suite}${place} ${message} (${ruleId})`);
+  return `${open}<failure type="${severity}" message="${xml(message)}">${text}</failure></testcase>\n`;
 }
 
 const ENTITIES: Readonly<Record<string, string>> = {

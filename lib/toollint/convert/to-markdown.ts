@@ -43,13 +43,13 @@ function headText({ execution, summary, selection, gate }: ReportHeader, bytesMa
   const { error, warning, info } = summary.bySeverity;
   const lines = ['### Code analysis', ''];
   if (gate.status !== 'not-evaluated') {
-    lines.push(
-      `**Gate ${escaped(gate.name ?? '')}: ${VERDICTS[gate.status]}**${gate.message === undefined ? '' : ` – ${escaped(shortened(gate.message, 1000))}`}`,
-      '',
-    );
+    const message = gate.message === undefined ? '' : ` – ${escaped(shortened(gate.message, 1000))}`;
+    lines.push(`**Gate ${escaped(gate.name ?? '')}: ${VERDICTS[gate.status]}**${message}`, '');
   }
   lines.push(
-    `${counted(summary.totalFiles, 'file')}, ${counted(summary.totalIssues, 'finding')}: ${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info${selection.quiet ? ' (only errors are listed)' : ''}.`,
+    `${counted(summary.totalFiles, 'file')}, ${counted(summary.totalIssues, 'finding')}: ` +
+      `${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info` +
+      `${selection.quiet ? ' (only errors are listed)' : ''}.`,
   );
   const { baseline } = selection;
   if (baseline !== undefined)

@@ -111,10 +111,11 @@ function runRest({ tool, execution, gate, scan }: ReportHeader, rules: Reporting
   const toolExecutionNotifications = execution.diagnostics.map(notificationOf);
   // SARIF wants a version that follows Semantic Versioning 2.0.
   const semantic = /^\d+\.\d+\.\d+(?:[-+].*)?$/u.test(tool.version) ? { semanticVersion: tool.version } : {};
+  const folder = scan.target?.path;
   return {
     tool: { driver: { name: tool.name || 'unknown', version: tool.version, ...semantic, rules } },
     automationDetails: {
-      id: `${tool.name || 'unknown'}/${scan.target?.path === undefined || scan.target.path === '.' ? '' : `${scan.target.path}/`}`,
+      id: `${tool.name || 'unknown'}/${folder === undefined || folder === '.' ? '' : `${folder}/`}`,
     },
     invocations: [{ executionSuccessful: execution.status === 'complete', toolExecutionNotifications }],
     properties: { gate, scan: { profile: scan.profile, timestamp: scan.timestamp }, executionStatus: execution.status },

@@ -14,7 +14,8 @@ export async function writeSummary({ header }: ReportSource, sink: TextSink, _op
 export function summaryLines({ execution, summary, selection, gate }: ReportHeader): string[] {
   const { error, warning, info } = summary.bySeverity;
   const lines = [
-    `${counted(summary.totalFiles, 'file')}, ${counted(summary.totalIssues, 'finding')}: ${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info`,
+    `${counted(summary.totalFiles, 'file')}, ${counted(summary.totalIssues, 'finding')}: ` +
+      `${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info`,
   ];
   if (selection.quiet) lines.push('only errors are listed');
   const { baseline } = selection;

@@ -1,7 +1,6 @@
 // The report's fixed names and the order in which its members are written, as the specification's tables have them.
 // Apart from the schema, because whoever only writes reports does without the schema's library: loading and compiling
 // it took half of the start of a scan (bench/toollint/real-project.ts, warm). A test holds the two together.
-import type { ReportHeader } from './report-schema.ts';
 
 /** The only `schemaVersion` (specification, "Versioning", 1). */
 export const SCHEMA_VERSION = 1;
@@ -46,7 +45,7 @@ export const HEADER_ORDER = {
     ...ordered('totalFiles', 'totalIssues', 'parseErrors', 'ruleErrors'),
     bySeverity: ordered(...SEVERITIES),
   },
-} as const satisfies Record<keyof ReportHeader, MemberOrder>;
+} as const satisfies MemberOrder;
 
 /** The header's member names, in the order in which they are written. */
-export const HEADER_NAMES = Object.keys(HEADER_ORDER) as (keyof ReportHeader)[];
+export const HEADER_NAMES = Object.keys(HEADER_ORDER) as (keyof typeof HEADER_ORDER)[];

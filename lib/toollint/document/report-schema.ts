@@ -11,6 +11,7 @@ import {
   EXECUTION_STATUSES,
   FINGERPRINT_VERSION,
   GATE_STATUSES,
+  type HEADER_ORDER,
   SCHEMA_VERSION,
   SCOPES,
   SEVERITIES,
@@ -83,7 +84,7 @@ export const headerProperties = {
     ruleErrors: Type.Number(),
     bySeverity: open({ error: Type.Number(), warning: Type.Number(), info: Type.Number() }),
   }),
-};
+} satisfies Record<keyof typeof HEADER_ORDER, TSchema>;
 
 /** The whole document. */
 const reportSchema = open({ ...headerProperties, findings: Type.Array(findingSchema) });
