@@ -62,7 +62,7 @@ export const BYTES_OWED_MAX = 262_144;
  * Fact: what has come by 100 connections may be 25,600 such requests; read in one turn they kept the event loop for two
  * seconds and took 220 MB until their answers left. Choice: a few hundred, and the rest in the turns that follow.
  */
-export const ANSWERED_A_TURN_MAX = 64;
+export const ANSWERED_A_TURN_MAX = 256;
 
 /**
  * How large an answer may be that is not made yet, in bytes. The answer to an event is short. That to a look-up may be

@@ -16,17 +16,25 @@ import type { RedisValue } from './reply.ts';
 export const valueConnection = (options: ConnectionOptions): RedisConnection<RedisValue> =>
   new RedisConnection(options, { open: nodeRedisClient, value: (answer) => answer });
 
+// Fact: createClient makes a class with every command of Redis and its modules, in 48 ms of CPU time, unless the options
+// are those of the call before. Choice: it is called once, and each client is a duplicate with an address of its own, in
+// 0.1 ms. Effect: a consumer behind Sentinel, which asks three sentinels twice a second, takes 2 % of a core when nothing
+// comes, and took 37 %.
+const prototype = createClient({
+  RESP: 2,
+  disableOfflineQueue: true,
+  maintNotifications: 'disabled',
+  disableClientInfo: true,
+});
+
 /** A client of node-redis that is not connected yet; it reconnects by itself. */
 export function nodeRedisClient(url: string, name: string): Client<RedisValue> {
-  const client = createClient({
+  const client = prototype.duplicate({
     url,
     name,
-    RESP: 2,
-    disableOfflineQueue: true,
-    maintNotifications: 'disabled',
-    disableClientInfo: true,
     // Fact: a time-out here is an AbortSignal and a timer for each command. The callers keep one timer for all.
     commandOptions: { timeout: 0 },
+    // An object of its own: node-redis puts the address of `url` into it.
     socket: { connectTimeout: CONNECT_TIMEOUT_MS, reconnectStrategy: reconnectPauseMs },
   });
   return {

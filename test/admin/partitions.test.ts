@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { before, describe, it } from 'node:test';
+import { after, before, describe, it } from 'node:test';
 import type { Queue } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { acceptingQueue } from '../../lib/redis/open-queue.ts';
@@ -44,8 +44,11 @@ interface Topology {
   streams(): Promise<readonly (readonly [stream: string, server: TestRedis])[]>;
 }
 
-/** As gateways accept: into the one queue, or as a dispatcher does into the queue that the id belongs to. */
-async function openQueue({ uris, partitions = 1 }: Topology): Promise<Queue> {
+/**
+ * As gateways accept: into the one queue, or as a dispatcher does into the queue that the id belongs to. `close` ends
+ * what was opened.
+ */
+async function openQueue({ uris, partitions = 1 }: Topology): Promise<{ queue: Queue; close: () => Promise<void> }> {
   const opened = uris.map((uri) =>
     acceptingQueue({
       uri,
@@ -58,15 +61,14 @@ async function openQueue({ uris, partitions = 1 }: Topology): Promise<Queue> {
     }),
   );
   const parts = opened.flatMap((one) => one.parts);
-  atEnd(async () => {
-    await Promise.all(parts.map(({ queue }) => queue.close()));
-  });
+  const close = async (): Promise<void> => void (await Promise.all(parts.map(({ queue }) => queue.close())));
+  atEnd(close);
   for (const { connection } of parts) connection.open();
   await eventually('every partition takes events', async () => {
     for (const { connection, queue } of parts) if (!connection.ready || !(await queue.probe()).available) return false;
     return true;
   });
-  return new PartitionedQueue(opened.map(({ queue }) => queue));
+  return { queue: new PartitionedQueue(opened.map(({ queue }) => queue)), close };
 }
 
 function describeAdmin(topologyName: string, open: () => Promise<Topology>): void {
@@ -75,6 +77,8 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>): voi
     let store: WarehouseStore;
     let admin: Admin;
     let queue: Queue;
+    let closeQueue: () => Promise<void>;
+    let consumer: Program;
 
     const bodies = async (): Promise<string> => {
       const found = await Promise.all((await topology.streams()).map(([stream, server]) => server.entries(stream)));
@@ -91,10 +95,9 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>): voi
       const partitions =
         topology.partitions === undefined ? {} : { INGEST_QUEUE_PARTITIONS: String(topology.partitions) };
       admin = new Admin({ uri: topology.uris.join(' ') }, store, partitions);
-      const consumer = new Program('ingest-consumer', { env: { ...admin.env, INGEST_CONSUMER_ADDR: '127.0.0.1:0' } });
-      atEnd(() => consumer.kill());
+      consumer = new Program('ingest-consumer', { env: { ...admin.env, INGEST_CONSUMER_ADDR: '127.0.0.1:0' } });
       await consumer.listening();
-      queue = await openQueue(topology);
+      ({ queue, close: closeQueue } = await openQueue(topology));
       await eventually('the tables are there', () => store.events());
       await store.refuse(HELD_BACK, true);
       await accept('e', 40, { secret: 'body-of-e' });
@@ -103,6 +106,8 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>): voi
         return (await store.count()) === 40 && (await store.quarantine()).length === 12;
       });
     });
+    // Behind Sentinel they look for the master all the time: not beside the next topology.
+    after(() => Promise.all([consumer.kill(), closeQueue()]));
 
     it('tells of every partition and every server', async () => {
       const status = await eventually('the consumer has given a sign of life in each', async () => {

@@ -6,7 +6,7 @@ import { FAULTS } from './faults/all.ts';
 import { planAtRandom } from './plan.ts';
 import { ROUNDS, SEED, WAREHOUSES } from './settings.ts';
 
-const ROUNDS_WITH_THE_SUITE = 5;
+const ROUNDS_WITH_THE_SUITE = 3;
 /** For a start, for the landing of what is left, and for each round. */
 const TIMEOUT_MS = { start: 300_000, round: 60_000 };
 
