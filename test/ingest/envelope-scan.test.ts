@@ -144,6 +144,7 @@ describe('the scan of an envelope', () => {
       ...['t', 'tr', 'trux', 'truee', 'tRue', 'f', 'falsx', 'n', 'nulx', 'nulll', 'x'],
       ...['"\\ug000"', '"\\u0g00"', '"\\u00g0"', '"\\u000g"', '"\\u"', '"\\U0000"', '"\\ "', '"\\', '"a'],
       ...['[', '{', '[1', '{"a":1', '[1}', '{"a":1]', '[[]', '{"a":}', '{"a" 1}', '{"a":1,}', '{1:1}', '[1 2]', '[,]'],
+      ...['{"a";1}', '{"a":1;"b":2}', '[1;2]', '{xa":1}', '{1a":1}', 'xa"'],
     ])
       for (const body of [`{"id":"a","type":"t","d":${value}}`, `{"d":${value},"id":"a","type":"t"}`])
         assert.equal(agrees(Buffer.from(body)), false, body);
