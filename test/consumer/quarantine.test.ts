@@ -58,9 +58,9 @@ describe('a delivery that is no event', () => {
       ['without a body', { body: undefined }, 'invalid_entry: the entry has no body', undefined],
       ['without a producer', { producer: undefined }, 'invalid_entry: the entry names no producer', 'order-1'],
       [
-        'that names an id that is none',
+        'that names an invalid id',
         { notes: { id: 'a\0b' } },
-        'invalid_entry: the entry names an id that is none',
+        'invalid_entry: the entry names an invalid id',
         'order-1',
       ],
       [
