@@ -18,6 +18,8 @@ const PORT = 5432;
 export interface PostgresServer {
   /** The URI of a new, empty database. `options` are added to CREATE DATABASE. */
   freshDatabase(options?: string): Promise<string>;
+  /** Ends its sessions too. `uri` is what freshDatabase gave. */
+  dropDatabase(uri: string): Promise<void>;
   /** One query on the database of `uri`, by a connection of its own. */
   query<Row extends pg.QueryResultRow>(uri: string, text: string, values?: unknown[]): Promise<Row[]>;
   stop(): Promise<void>;
@@ -219,13 +221,16 @@ async function answers(uri: string, deadline: number): Promise<boolean> {
   return false;
 }
 
-function databasesOf(uri: string): Pick<PostgresServer, 'freshDatabase' | 'query'> {
+function databasesOf(uri: string): Pick<PostgresServer, 'freshDatabase' | 'dropDatabase' | 'query'> {
+  const drop = async (name: string): Promise<void> =>
+    void (await query(uri, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`));
   return {
     query,
+    dropDatabase: (database) => drop(new URL(database).pathname.slice(1)),
     async freshDatabase(options = '') {
       databases += 1;
       const name = `ingest_test_${process.pid}_${databases}`;
-      await query(uri, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+      await drop(name);
       await query(uri, `CREATE DATABASE ${name} TEMPLATE template0 ENCODING 'UTF8' ${options}`);
       const fresh = new URL(uri);
       fresh.pathname = `/${name}`;

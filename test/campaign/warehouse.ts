@@ -1,4 +1,6 @@
 // The warehouse under a campaign, of either kind: the same few things can be done to it, where it has them.
+import { rmSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DatabaseSync } from 'node:sqlite';
 import pg from 'pg';
@@ -10,7 +12,7 @@ import type { Volume } from './volume.ts';
 
 export interface CampaignWarehouse {
   readonly kind: WarehouseKind;
-  /** A warehouse that holds nothing. */
+  /** A warehouse that holds nothing. The one before is gone: all of them together would fill the disk. */
   fresh(): Promise<FreshWarehouse>;
   /** Present where it is a server. */
   readonly server?: WarehouseServer;
@@ -38,11 +40,15 @@ export function openWarehouse(kind: WarehouseKind, volume: Volume): Promise<Camp
 }
 
 function sqlite(volume: Volume): CampaignWarehouse {
+  let before: string | undefined;
   return {
     kind: 'sqlite',
     fresh: async () => {
+      if (before !== undefined) rmSync(dirname(before), { recursive: true });
       const store = sqliteStore(volume.folder);
-      return { uri: store.uri, store, lock: () => sqliteLock(store.uri.slice('sqlite:'.length)) };
+      const path = store.uri.slice('sqlite:'.length);
+      before = path;
+      return { uri: store.uri, store, lock: () => sqliteLock(path) };
     },
     stop: async () => undefined,
   };
@@ -74,6 +80,7 @@ async function postgres(volume: Volume): Promise<CampaignWarehouse> {
     await server.kill();
     await server.start();
   };
+  let before: string | undefined;
   return {
     kind: 'postgres',
     server: {
@@ -83,7 +90,9 @@ async function postgres(volume: Volume): Promise<CampaignWarehouse> {
       start,
     },
     fresh: async () => {
+      if (before !== undefined) await server.dropDatabase(before);
       const store = await postgresStore(server);
+      before = store.uri;
       const uri = new URL(store.uri);
       uri.searchParams.delete('host');
       uri.port = String(link.port);

@@ -70,10 +70,11 @@ export class World {
   /** Resolves when every program listens and the first events were accepted. */
   static async start(options: WorldOptions): Promise<World> {
     const { history, product, warehouse } = options;
-    const [pki, queues, fresh] = await Promise.all([
+    // Where this fails nothing else is open yet, and the campaign can end.
+    const fresh = await warehouse.fresh();
+    const [pki, queues] = await Promise.all([
       Pki.create(),
       Promise.all(Array.from({ length: DISPATCHER ? 2 : 1 }, () => QueueServer.start(options.clockS))),
-      warehouse.fresh(),
     ]);
     const ports = await Promise.all(Array.from({ length: GATEWAYS }, () => freePort()));
     const queueUris = queues.map(({ uri }) => uri);
