@@ -48,7 +48,10 @@ export function holdConnections(
   return whenReady('idle-connections.ts', options);
 }
 
-/** Floods from a process of its own, with a certificate of another producer or none; resolves once all connections stand. */
+/**
+ * Floods from a process of its own, with a certificate of another producer or none; resolves once all connections
+ * stand.
+ */
 export function startFlood(
   { ca, otherCert, otherKey }: BenchCertificates,
   options: Omit<FloodOptions, 'caPath' | 'certPath' | 'keyPath'>,

@@ -1,8 +1,8 @@
 // A real PostgreSQL for tests and measurements: the server that INGEST_TEST_POSTGRES_URI names, or a private cluster in
 // a folder of its own, reachable by a unix socket only, that is gone when the test is.
 //
-// `freshDatabase` gives every test a database of its own. A private cluster can be killed and started again; initdb and
-// the server refuse to run as root, so there they run as the user `postgres`.
+// A private cluster can be killed and started again; initdb and the server refuse to run as root, so there they run as
+// the user `postgres`. What it holds is postgres-databases.ts.
 import { execFileSync, spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -10,18 +10,13 @@ import { chownSync, cpSync, existsSync, mkdtempSync, readFileSync, renameSync, r
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import pg from 'pg';
+import { databasesOf, answers, type PostgresDatabases } from './postgres-databases.ts';
 
 const START_TIMEOUT_MS = 20_000;
 const PORT = 5432;
 
-export interface PostgresServer {
-  /** The URI of a new, empty database. `options` are added to CREATE DATABASE. */
-  freshDatabase(options?: string): Promise<string>;
-  /** Ends its sessions too. `uri` is what freshDatabase gave. */
-  dropDatabase(uri: string): Promise<void>;
-  /** One query on the database of `uri`, by a connection of its own. */
-  query<Row extends pg.QueryResultRow>(uri: string, text: string, values?: unknown[]): Promise<Row[]>;
+/** A server's databases, and its end. */
+export interface PostgresServer extends PostgresDatabases {
   stop(): Promise<void>;
 }
 
@@ -45,8 +40,6 @@ interface RunOptions {
   readonly uid?: number;
   readonly gid?: number;
 }
-
-let databases = 0;
 
 /** The server under test. */
 export async function startPostgres(): Promise<PostgresServer> {
@@ -207,45 +200,4 @@ function serverUser(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const idOf = (flag: string): number => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));
   return { uid: idOf('-u'), gid: idOf('-g') };
-}
-
-async function answers(uri: string, deadline: number): Promise<boolean> {
-  while (Date.now() < deadline) {
-    try {
-      await query(uri, 'SELECT 1');
-      return true;
-    } catch {
-      await delay(20);
-    }
-  }
-  return false;
-}
-
-function databasesOf(uri: string): Pick<PostgresServer, 'freshDatabase' | 'dropDatabase' | 'query'> {
-  const drop = async (name: string): Promise<void> =>
-    void (await query(uri, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`));
-  return {
-    query,
-    dropDatabase: (database) => drop(new URL(database).pathname.slice(1)),
-    async freshDatabase(options = '') {
-      databases += 1;
-      const name = `ingest_test_${process.pid}_${databases}`;
-      await drop(name);
-      await query(uri, `CREATE DATABASE ${name} TEMPLATE template0 ENCODING 'UTF8' ${options}`);
-      const fresh = new URL(uri);
-      fresh.pathname = `/${name}`;
-      return fresh.href;
-    },
-  };
-}
-
-async function query<Row extends pg.QueryResultRow>(uri: string, text: string, values: unknown[] = []): Promise<Row[]> {
-  const client = new pg.Client({ connectionString: uri, connectionTimeoutMillis: 2_000 });
-  client.on('error', () => undefined);
-  await client.connect();
-  try {
-    return (await client.query<Row>(text, values)).rows;
-  } finally {
-    await client.end();
-  }
 }

@@ -1,6 +1,7 @@
 // The trace context that a producer sends with an event (W3C Trace Context, level 1): kept as it came, where it is one.
 //
-// Invariant: a context that is not well-formed is ignored, as the recommendation says; the event is accepted without it.
+// Invariant: a context that is not well-formed is ignored, as the recommendation says; the event is accepted without
+// it.
 
 export interface TraceContext {
   /** `<version>-<trace id>-<parent id>-<flags>`. */

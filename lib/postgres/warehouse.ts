@@ -197,7 +197,9 @@ async function producersOf(
   return byId;
 }
 
-/** Each event's verdict: of an inserted id the first event has landed; the others are held against the row's producer. */
+/**
+ * Each event's verdict: of an inserted id the first event has landed; the others are held against the row's producer.
+ */
 function verdicts(
   batch: readonly LandingEvent[],
   landed: ReadonlySet<string>,

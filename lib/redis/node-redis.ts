@@ -1,8 +1,8 @@
 // The client of node-redis, as far as this folder uses it: connections whose answers are values, reconnecting by
 // themselves.
 //
-// Fact: loading the package takes 0.2 s of CPU time, a third of a gateway's start. Choice: nothing but this file imports
-// it, so a program with byte connections alone does not load it.
+// Fact: loading the package takes 0.2 s of CPU time, a third of a gateway's start. Choice: nothing but this file
+// imports it, so a program with byte connections alone does not load it.
 //
 // What a server answers as an error is a RedisError here; anything else that goes wrong stays what it was.
 import { createClient, ErrorReply } from 'redis';
@@ -16,10 +16,10 @@ import type { RedisValue } from './reply.ts';
 export const valueConnection = (options: ConnectionOptions): RedisConnection<RedisValue> =>
   new RedisConnection(options, { open: nodeRedisClient, value: (answer) => answer });
 
-// Fact: createClient makes a class with every command of Redis and its modules, in 48 ms of CPU time, unless the options
-// are those of the call before. Choice: it is called once, and each client is a duplicate with an address of its own, in
-// 0.1 ms. Effect: a consumer behind Sentinel, which asks three sentinels twice a second, takes 2 % of a core when nothing
-// comes, and took 37 %.
+// Fact: createClient makes a class with every command of Redis and its modules, in 48 ms of CPU time, unless the
+// options are those of the call before. Choice: it is called once, and each client is a duplicate with an address of
+// its own, in 0.1 ms. Effect: a consumer behind Sentinel, which asks three sentinels twice a second, takes 2 % of a
+// core when nothing comes, and took 37 %.
 const prototype = createClient({
   RESP: 2,
   disableOfflineQueue: true,

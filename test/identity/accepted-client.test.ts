@@ -1,4 +1,5 @@
-// Which clients are admitted by name: those whose handshake passed, whose certificate is trusted now, and who are named.
+// Which clients are admitted by name: those whose handshake passed, whose certificate is trusted now, and who are
+// named.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';

@@ -1,5 +1,5 @@
-// What a bearer token says of the producer on its connection; which keys may have signed it is in token-keys.test.ts, the
-// table of forged ones in test/end-to-end/identity-token.test.ts.
+// What a bearer token says of the producer on its connection; which keys may have signed it is in token-keys.test.ts,
+// the table of forged ones in test/end-to-end/identity-token.test.ts.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';

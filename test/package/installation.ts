@@ -16,8 +16,8 @@ export interface Manifest {
 export const ROOT_MANIFEST = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest;
 
 /**
- * The environment of an installed program: the node of these tests is the one on PATH, and what it compiles is kept where
- * the program itself says.
+ * The environment of an installed program: the node of these tests is the one on PATH, and what it compiles is kept
+ * where the program itself says.
  */
 export const NODE_ON_PATH = {
   PATH: `${dirname(process.execPath)}${delimiter}${process.env['PATH'] ?? ''}`,

@@ -1,5 +1,5 @@
-// Connections of clients that want nothing but to be there: each is opened anew soon after it was closed. They live in a
-// worker thread, so that the test's own clients are not slower than they are.
+// Connections of clients that want nothing but to be there: each is opened anew soon after it was closed. They live in
+// a worker thread, so that the test's own clients are not slower than they are.
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
@@ -19,7 +19,9 @@ interface Strangers {
 /** A TLS record that announces 512 bytes of a ClientHello, and its first ones. */
 const HALF_A_HELLO = Buffer.from('1603010200010001fc0303', 'hex');
 
-/** As many as are too many knock so often: often enough to find each place that is free, without filling the machine. */
+/**
+ * As many as are too many knock so often: often enough to find each place that is free, without filling the machine.
+ */
 const AGAIN_MS = 25;
 
 export function holdConnections(port: number, count: number, kind: StrangerKind): { end(): Promise<void> } {

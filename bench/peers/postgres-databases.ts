@@ -1,0 +1,57 @@
+// The databases of a PostgreSQL server: `freshDatabase` gives every test and every run one of its own.
+import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+
+export interface PostgresDatabases {
+  /** The URI of a new, empty database. `options` are added to CREATE DATABASE. */
+  freshDatabase(options?: string): Promise<string>;
+  /** Ends its sessions too. `uri` is what freshDatabase gave. */
+  dropDatabase(uri: string): Promise<void>;
+  /** One query on the database of `uri`, by a connection of its own. */
+  query<Row extends pg.QueryResultRow>(uri: string, text: string, values?: unknown[]): Promise<Row[]>;
+}
+
+let databases = 0;
+
+/** Whether the server answers before `deadline`, by `Date.now()`. */
+export async function answers(uri: string, deadline: number): Promise<boolean> {
+  while (Date.now() < deadline) {
+    try {
+      await query(uri, 'SELECT 1');
+      return true;
+    } catch {
+      await delay(20);
+    }
+  }
+  return false;
+}
+
+/** Those of the server that `uri` names; it may make databases there. */
+export function databasesOf(uri: string): PostgresDatabases {
+  const drop = async (name: string): Promise<void> =>
+    void (await query(uri, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`));
+  return {
+    query,
+    dropDatabase: (database) => drop(new URL(database).pathname.slice(1)),
+    async freshDatabase(options = '') {
+      databases += 1;
+      const name = `ingest_test_${process.pid}_${databases}`;
+      await drop(name);
+      await query(uri, `CREATE DATABASE ${name} TEMPLATE template0 ENCODING 'UTF8' ${options}`);
+      const fresh = new URL(uri);
+      fresh.pathname = `/${name}`;
+      return fresh.href;
+    },
+  };
+}
+
+async function query<Row extends pg.QueryResultRow>(uri: string, text: string, values: unknown[] = []): Promise<Row[]> {
+  const client = new pg.Client({ connectionString: uri, connectionTimeoutMillis: 2_000 });
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    return (await client.query<Row>(text, values)).rows;
+  } finally {
+    await client.end();
+  }
+}
