@@ -3,6 +3,8 @@
 //   PostgreSQL  COPY of the rows through psql, one statement, one commit
 //   SQLite      one big transaction of prepared inserts
 //
+// And how fast three replicas are against one, and one replica with four partitions against one with one stream.
+//
 // Both sides write the same rows into the same schema with its primary key, durably (fsync, `synchronous = FULL`). The
 // consumer is the real process; the queue is filled before it starts, and the time is taken from the first WARMUP
 // events acknowledged to the last one. The order of the two sides changes each round; medians count.
@@ -13,7 +15,9 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createClient } from 'redis';
+import { partitionOf } from '../lib/ingest/partition.ts';
 import { startPrivatePostgres } from './peers/postgres.ts';
+import { startCluster } from './peers/redis-cluster.ts';
 import { postgresTarget, PRODUCER, sqliteTarget, type Row, type Target } from './landing-targets.ts';
 import { webhookEvents } from './load/webhooks.ts';
 import { BenchEnvironment, ROOT } from './bench-environment.ts';
@@ -43,52 +47,81 @@ function workloads(): ReadonlyMap<string, readonly Row[]> {
   ]);
 }
 
-/** Seconds that a consumer takes for as many events as `rows` are, on a queue of its own. */
-async function consume(environment: BenchEnvironment, target: Target, rows: readonly Row[]): Promise<number> {
-  const redis = await environment.redis();
-  const queueUri = `redis://127.0.0.1:${redis.port}`;
+/** How the queue is read. */
+interface Reading {
+  readonly replicas: number;
+  /** 1: the stream of a plain server. More: those of a Redis Cluster of one server. */
+  readonly partitions: number;
+}
+
+const ONE: Reading = { replicas: 1, partitions: 1 };
+
+/** Seconds that consumers take for as many events as `rows` are, on a queue of their own. */
+async function consume(
+  environment: BenchEnvironment,
+  target: Target,
+  rows: readonly Row[],
+  { replicas, partitions }: Reading,
+): Promise<number> {
+  const cluster = partitions === 1 ? undefined : await startCluster(environment, 1);
+  const redis = cluster?.masters[0] ?? (await environment.redis());
+  const server = `redis://127.0.0.1:${redis.port}`;
   // A time-out for each command would be a timer for each event, and they all end while the consumer works.
-  const client = createClient({ url: queueUri, RESP: 2, commandOptions: { timeout: 0 } });
+  const client = createClient({ url: server, RESP: 2, commandOptions: { timeout: 0 } });
   await client.connect();
-  const warmup = rows.slice(0, WARMUP).map(({ body }) => body.replace('"id":"', '"id":"warm-up '));
-  const bodies = [...warmup, ...rows.map(({ body }) => body)];
-  for (let from = 0; from < bodies.length; from += 1_000) {
-    const batch = bodies.slice(from, from + 1_000);
+  const warmup = rows
+    .slice(0, WARMUP)
+    .map(({ id, body }) => ({ id: `warm-up ${id}`, body: body.replace('"id":"', '"id":"warm-up ') }));
+  const events = [...warmup, ...rows];
+  const streams = partitions === 1 ? ['ingest'] : Array.from({ length: partitions }, (_, at) => `ingest-${at}`);
+  const streamOf = (id: string): string => streams[partitionOf(id, partitions)] ?? '';
+  for (let from = 0; from < events.length; from += 1_000) {
     await Promise.all(
-      batch.map((body) => client.sendCommand(['XADD', 'ingest', '*', 'producer', PRODUCER, 'body', body])),
+      events
+        .slice(from, from + 1_000)
+        .map(({ id, body }) => client.sendCommand(['XADD', streamOf(id), '*', 'producer', PRODUCER, 'body', body])),
     );
   }
-  const consumer = spawn(join(ROOT, 'bin/ingest-consumer'), [], {
-    env: {
-      ...process.env,
-      INGEST_QUEUE_URI: queueUri,
-      INGEST_WAREHOUSE_URI: target.uri,
-      INGEST_CONSUMER_ADDR: '127.0.0.1:0',
-    },
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
+  const consumers = Array.from({ length: replicas }, () =>
+    spawn(join(ROOT, 'bin/ingest-consumer'), [], {
+      env: {
+        ...process.env,
+        INGEST_QUEUE_URI: cluster?.uri ?? server,
+        INGEST_QUEUE_PARTITIONS: String(partitions),
+        INGEST_WAREHOUSE_URI: target.uri,
+        INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+      },
+      stdio: ['ignore', 'ignore', 'inherit'],
+    }),
+  );
   try {
     const reached = async (wanted: number): Promise<{ acknowledged: number; atMs: number }> => {
       for (;;) {
-        const acknowledged = await acknowledgedBy(client);
+        const each = await Promise.all(streams.map((stream) => acknowledgedBy(client, stream)));
+        const acknowledged = each.reduce((sum, one) => sum + one, 0);
         if (acknowledged >= wanted) return { acknowledged, atMs: performance.now() };
-        if (consumer.exitCode !== null) throw new Error('the consumer ended');
+        if (consumers.some(({ exitCode }) => exitCode !== null)) throw new Error('a consumer ended');
         await delay(10);
       }
     };
     const from = await reached(warmup.length);
-    const to = await reached(bodies.length);
+    const to = await reached(events.length);
     return ((to.atMs - from.atMs) / 1000) * (rows.length / (to.acknowledged - from.acknowledged));
   } finally {
-    consumer.kill('SIGKILL');
+    for (const consumer of consumers) consumer.kill('SIGKILL');
     client.destroy();
-    await redis.stop();
+    await (cluster ?? redis).stop();
   }
 }
 
-/** How many entries the group has acknowledged. */
-async function acknowledgedBy(client: { sendCommand(args: string[]): Promise<unknown> }): Promise<number> {
-  const [group] = (await client.sendCommand(['XINFO', 'GROUPS', 'ingest'])) as unknown[][];
+/** How many entries of a stream the group has acknowledged. */
+async function acknowledgedBy(
+  client: { sendCommand(args: string[]): Promise<unknown> },
+  stream: string,
+): Promise<number> {
+  // Before a consumer has made the group there is none, and of an empty partition not even a stream.
+  const groups = await client.sendCommand(['XINFO', 'GROUPS', stream]).catch(() => []);
+  const [group] = groups as unknown[][];
   const value = (name: string): number => Number(group?.[group.indexOf(name) + 1] ?? 0);
   return group === undefined ? 0 : value('entries-read') - value('pending');
 }
@@ -97,6 +130,33 @@ const median = (values: readonly number[]): number =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
 
+/** A way to write `rows`, which gives the seconds that it took. */
+interface Side {
+  readonly name: string;
+  readonly run: () => Promise<number>;
+}
+
+/** Runs both sides by turns, and prints how many times as fast as `against` the side `of` is. */
+async function compare(target: Target, workload: string, rows: readonly Row[], of: Side, against: Side): Promise<void> {
+  const seconds = new Map<Side, number[]>([
+    [of, []],
+    [against, []],
+  ]);
+  for (let round = 0; round < ROUNDS; round += 1) {
+    for (const side of round % 2 === 0 ? [of, against] : [against, of]) {
+      await target.clear();
+      seconds.get(side)?.push(await side.run());
+    }
+  }
+  const times = (side: Side): readonly number[] => seconds.get(side) ?? [];
+  const ratios = times(of).map((time, round) => (times(against)[round] ?? Number.NaN) / time);
+  const rate = (side: Side): string => `${side.name} ${Math.round(rows.length / median(times(side)))} events/s`;
+  print(
+    `${target.name}, ${workload}: ${rate(of)}, ${rate(against)}; ` +
+      `ratio ${median(ratios).toFixed(2)} (${ratios.map((ratio) => ratio.toFixed(2)).join(' ')})`,
+  );
+}
+
 const environment = await BenchEnvironment.create();
 const postgres = await startPrivatePostgres({ durable: true });
 const copyFolder = join(environment.folder, 'copy');
@@ -104,27 +164,20 @@ const sqliteFolder = join(environment.folder, 'sqlite');
 mkdirSync(copyFolder);
 mkdirSync(sqliteFolder);
 try {
+  const all = workloads();
   for (const target of [await postgresTarget(postgres, copyFolder), await sqliteTarget(sqliteFolder)]) {
-    for (const [workload, rows] of workloads()) {
-      const landing: number[] = [];
-      const reference: number[] = [];
-      for (let round = 0; round < ROUNDS; round += 1) {
-        const sides = [
-          async () => void landing.push(await consume(environment, target, rows)),
-          async () => void reference.push(await target.reference(rows)),
-        ];
-        for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
-          await target.clear();
-          await side();
-        }
-      }
-      const ratios = landing.map((seconds, round) => (reference[round] ?? Number.NaN) / seconds);
-      const rate = (seconds: readonly number[]): string => `${Math.round(rows.length / median(seconds))} events/s`;
-      print(
-        `${target.name}, ${workload}: one replica ${rate(landing)}, reference ${rate(reference)}; ` +
-          `ratio ${median(ratios).toFixed(2)} (${ratios.map((ratio) => ratio.toFixed(2)).join(' ')})`,
-      );
+    const consumers = (name: string, rows: readonly Row[], how: Reading): Side => ({
+      name,
+      run: () => consume(environment, target, rows, how),
+    });
+    for (const [workload, rows] of all) {
+      const reference: Side = { name: 'reference', run: () => target.reference(rows) };
+      await compare(target, workload, rows, consumers('one replica', rows, ONE), reference);
     }
+    const [[workload, rows] = ['', []]] = all;
+    const one = consumers('one', rows, ONE);
+    await compare(target, workload, rows, consumers('three replicas', rows, { ...ONE, replicas: 3 }), one);
+    await compare(target, workload, rows, consumers('four partitions', rows, { ...ONE, partitions: 4 }), one);
     await target.warehouse.close();
   }
 } finally {
