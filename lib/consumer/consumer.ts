@@ -18,7 +18,7 @@ import { pause, pauseMs } from '../process/backoff.ts';
 import { Throttled, type Log } from '../process/log.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import { withoutLanded } from './dropped.ts';
-import { Intake, READ_ENTRIES_FIRST, READ_ENTRIES_MAX } from './intake.ts';
+import { Intake, READ_ENTRIES_FIRST, readEntriesMax } from './intake.ts';
 import type { LandingSpans } from './landing-spans.ts';
 import { Landing, type Landed } from './landing.ts';
 import { entryName, isDropped, sorted, type Rejection, type Sorted } from './quarantine.ts';
@@ -34,6 +34,8 @@ const LANDINGS_AT_ONCE = NOTES;
 const READS_AT_ONCE = 2;
 /** In a backlog, this many times `batchMax` entries are taken in hand together. */
 const BATCHES_AT_ONCE = 4;
+/** A read that brings as many tells of a backlog; one of several partitions may bring less than it might have. */
+const BACKLOG_ENTRIES = 16;
 /** How long a read waits for events. A stop waits for it to end. */
 const READ_WAIT_MS = 1_000;
 const PAUSE_FIRST_MS = 100;
@@ -56,6 +58,8 @@ export interface ConsumerOptions {
   readonly metrics: ConsumerMetrics;
   readonly log: Log;
   readonly batchMax: number;
+  /** The longest body that gateways accept. */
+  readonly bodyBytesMax: number;
   /** Undefined: no spans are made. */
   readonly spans?: LandingSpans | undefined;
 }
@@ -71,13 +75,13 @@ export class Consumer {
   readonly #troubles = new Map<Dependency, string>([['queue', NOT_JOINED]]);
   #prepared = false;
   #joined = false;
-  /** Whether the last read brought all that it might have. */
+  /** Whether the last read brought as many entries as one does where the queue holds more. */
   #backlog = false;
 
   constructor(options: ConsumerOptions) {
     this.#options = options;
     this.#landing = new Landing(options.warehouse, options.metrics, options.log, options.spans);
-    const readMax = Math.min(options.batchMax, READ_ENTRIES_MAX);
+    const readMax = Math.min(options.batchMax, readEntriesMax(options.bodyBytesMax));
     this.#intake = new Intake({ wanted: BATCHES_AT_ONCE * options.batchMax, readMax, readFirst: READ_ENTRIES_FIRST });
   }
 
@@ -137,7 +141,7 @@ export class Consumer {
     const waitMs = this.#backlog ? 0 : READ_WAIT_MS;
     const deliveries: readonly Delivery[] =
       (await this.#step('queue', () => this.#options.reader.read(max, CLAIM_IDLE_MS, waitMs))) ?? [];
-    this.#backlog = deliveries.length === max;
+    this.#backlog = deliveries.length >= Math.min(max, BACKLOG_ENTRIES);
     this.#intake.add(sorted(this.#withoutHeld(deliveries)), max, this.#backlog);
   }
 

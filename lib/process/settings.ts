@@ -19,6 +19,7 @@ const DAEMONS = ['gateway', 'consumer', 'dispatcher'] as const;
 const BOTH_ENDS = ['gateway', 'consumer', 'admin'] as const;
 /** Those that accept events, and so meet the queues' servers. */
 const ACCEPTING = ['gateway', 'dispatcher'] as const;
+const BODIES = ['gateway', 'consumer'] as const;
 const TLS_SERVERS = ACCEPTING;
 const HOUR_MS = 3_600_000;
 const TIME = [1, HOUR_MS] as const;
@@ -131,7 +132,13 @@ export const SETTINGS = Object.freeze({
   ),
   INGEST_PRODUCERS_FILE: text(GATEWAY, undefined, 'JSON file: what single producers may do (rate, types, disabled)'),
 
-  INGEST_BODY_BYTES_MAX: integer(GATEWAY, 262_144, [1, 64 << 20], 'bytes', 'longest body'),
+  INGEST_BODY_BYTES_MAX: integer(
+    BODIES,
+    262_144,
+    [1, 64 << 20],
+    'bytes',
+    'longest body; a consumer lands any, and reads as many at a time as it has memory for where all are as long',
+  ),
   INGEST_EVENT_ID: choice(
     GATEWAY,
     ['id', 'source+id'],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { Intake } from '../../lib/consumer/intake.ts';
+import { Intake, readEntriesMax } from '../../lib/consumer/intake.ts';
 import type { Sorted } from '../../lib/consumer/quarantine.ts';
 
 const MIB = 1 << 20;
@@ -114,6 +114,11 @@ describe('the intake', () => {
     assert.deepEqual([await read(), await read(), await read()], [15, 30, 30]);
     for (let failures = 0; failures < 10; failures += 1) intake.slow();
     assert.equal(await intake.reserve(), 1);
+  });
+
+  it('reads as many at a time as may be as long as a body is allowed to be, within bounds', () => {
+    const limits = [1, MIB / 4, MIB, 2 * MIB, 4 * MIB, 64 * MIB];
+    assert.deepEqual(limits.map(readEntriesMax), [128, 128, 32, 16, 16, 16]);
   });
 
   it('does not grow with reads that come back with less', async () => {

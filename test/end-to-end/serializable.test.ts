@@ -50,7 +50,7 @@ describe('three replicas on a PostgreSQL whose transactions are serializable', (
       env: { INGEST_CONSUMER_BATCH_MAX: '20' },
     });
     t.after(() => pipeline.stop());
-    const nothingIsLeft = (): Promise<void> =>
+    const nothingIsLeft = (): Promise<true> =>
       eventually(
         'nothing is left',
         async () =>
