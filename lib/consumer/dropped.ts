@@ -24,9 +24,11 @@ export async function withoutLanded(
   if (dropped.length === 0) return batch;
   const open = (await step('queue', () => reader.unacknowledged(dropped))) ?? [];
   const noted = open.length === 0 ? [] : await step('queue', () => reader.noted(open));
-  const landed = noted === undefined ? undefined : await step('warehouse', () => withRows(noted, warehouse));
+  // A step that succeeds counts as an answer of the warehouse, so there is none where it would not be asked.
+  const landed =
+    noted === undefined || noted.length === 0 ? noted : await step('warehouse', () => withRows(noted, warehouse));
+  if (landed !== undefined && landed.length > 0) await step('queue', () => reader.acknowledge(landed));
   const finished = new Set(landed?.map(entryName));
-  if (finished.size > 0) await step('queue', () => reader.acknowledge(landed ?? []));
   // If that cannot be found out now, they are not acknowledged and come again.
   const lost = landed === undefined ? [] : open.filter((rejection) => !finished.has(entryName(rejection)));
   const rejections = batch.rejections.filter((rejection) => !isDropped(rejection) || lost.includes(rejection));

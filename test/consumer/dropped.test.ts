@@ -13,6 +13,15 @@ const PRODUCER = 'shop';
 type Step = Parameters<typeof withoutLanded>[3];
 const atOnce: Step = (_, work) => work();
 
+/** Writes down what each step needs. The one of the number `fails` never succeeds. */
+function recorded(fails = -1): { readonly step: Step; readonly needs: string[] } {
+  const needs: string[] = [];
+  return {
+    needs,
+    step: (need, work) => (needs.push(need) - 1 === fails ? Promise.resolve(undefined) : work()),
+  };
+}
+
 interface UnderTest {
   readonly reader: MemoryQueueReader;
   readonly warehouse: Warehouse;
@@ -119,6 +128,56 @@ describe('a batch', () => {
   });
 });
 
+describe('what is asked about dropped entries', () => {
+  it('is the queue, then the warehouse, and the queue again where something has landed', async (t) => {
+    const { taken, drop, land, batch, reader, warehouse } = await start(t);
+    for (const entry of (await taken(['noted, landed', 'noted, lost'])).values()) drop(entry);
+    await land('noted, landed');
+    const { step, needs } = recorded();
+    await withoutLanded(await batch(), reader, warehouse, step);
+    assert.deepEqual(needs, ['queue', 'queue', 'warehouse', 'queue']);
+  });
+
+  it('does not end in an acknowledgement where nothing has landed', async (t) => {
+    const { taken, drop, batch, reader, warehouse } = await start(t);
+    for (const entry of (await taken(['noted, lost'])).values()) drop(entry);
+    const { step, needs } = recorded();
+    await withoutLanded(await batch(), reader, warehouse, step);
+    assert.deepEqual(needs, ['queue', 'queue', 'warehouse']);
+  });
+
+  it('is of the queue alone where none of them was noted', async (t) => {
+    const { taken, drop, batch, reader, warehouse } = await start(t);
+    for (const entry of (await taken(['not noted'])).values()) drop(entry);
+    const { step, needs } = recorded();
+    assert.equal((await withoutLanded(await batch(), reader, warehouse, step))?.count, 1);
+    assert.deepEqual(needs, ['queue', 'queue']);
+  });
+
+  it('is nothing more where their holder has acknowledged all of them', async (t) => {
+    const { taken, drop, batch, reader, warehouse } = await start(t);
+    for (const entry of (await taken(['noted, landed'])).values()) drop(entry);
+    const read = await batch();
+    await reader.acknowledge(read.rejections);
+    const { step, needs } = recorded();
+    assert.equal(await withoutLanded(read, reader, warehouse, step), undefined);
+    assert.deepEqual(needs, ['queue']);
+  });
+
+  it('is nothing about other rejections', async (t) => {
+    const { taken, drop, batch, reader, warehouse } = await start(t);
+    const entries = await taken(['noted, lost', '\0 is no id']);
+    drop(entries.get('noted, lost'));
+    const unacknowledged = t.mock.method(reader, 'unacknowledged');
+    const left = await withoutLanded(await batch(), reader, warehouse, atOnce);
+    assert.equal(left?.rejections.length, 2);
+    assert.deepEqual(
+      unacknowledged.mock.calls.map(({ arguments: [asked] }) => asked.map(({ entry }) => entry)),
+      [[entries.get('noted, lost')]],
+    );
+  });
+});
+
 describe('while nobody can tell whether an event has landed', () => {
   for (const broken of ['queue', 'warehouse'] as const)
     it(`its entry is neither lost nor acknowledged (no ${broken})`, async (t) => {
@@ -130,6 +189,25 @@ describe('while nobody can tell whether an event has landed', () => {
       const step: Step = (needs, work) => (needs === broken ? Promise.resolve(undefined) : work());
       const left = await withoutLanded(await batch(), reader, warehouse, step);
       assert.deepEqual([left?.events.length, left?.rejections, left?.count], [1, [], 1]);
+      assert.equal((await reader.lag()).events, 3);
+    });
+
+  for (const [fails, needs, lost] of [
+    [0, ['queue'], 0],
+    [1, ['queue', 'queue'], 0],
+    [2, ['queue', 'queue', 'warehouse'], 0],
+    [3, ['queue', 'queue', 'warehouse', 'queue'], 1],
+  ] as const)
+    it(`only what was found out before is used, and nothing is acknowledged (step ${fails + 1} fails)`, async (t) => {
+      const { taken, drop, land, add, batch, reader, warehouse } = await start(t);
+      const entries = await taken(['noted, landed', 'noted, lost']);
+      for (const entry of entries.values()) drop(entry);
+      await land('noted, landed');
+      add('new');
+      const { step, needs: asked } = recorded(fails);
+      const left = await withoutLanded(await batch(), reader, warehouse, step);
+      assert.deepEqual(asked, needs);
+      assert.deepEqual(entriesOf(left), [entries.get('noted, lost')].slice(0, lost));
       assert.equal((await reader.lag()).events, 3);
     });
 
