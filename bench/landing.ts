@@ -9,7 +9,7 @@
 // consumer is the real process; the queue is filled before it starts, and the time is taken from the first WARMUP
 // events acknowledged to the last one. The order of the two sides changes each round; medians count.
 //
-//   bin/node bench/landing.ts [rounds]
+//   bin/node bench/landing.ts [rounds] [PostgreSQL|SQLite]
 import { spawn } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,6 +24,8 @@ import { BenchEnvironment, ROOT } from './bench-environment.ts';
 import { CANONICAL_BODY_BYTES, eventBody, idSource } from './load/workload.ts';
 
 const ROUNDS = Number(process.argv[2] ?? 5);
+/** The target to measure; both by default. */
+const ONLY = process.argv[3];
 /**
  * Events that a consumer lands before the time is taken: its rate rises until its code is compiled, for half a second.
  */
@@ -166,6 +168,7 @@ mkdirSync(sqliteFolder);
 try {
   const all = workloads();
   for (const target of [await postgresTarget(postgres, copyFolder), await sqliteTarget(sqliteFolder)]) {
+    if (ONLY !== undefined && target.name !== ONLY) continue;
     const consumers = (name: string, rows: readonly Row[], how: Reading): Side => ({
       name,
       run: () => consume(environment, target, rows, how),
