@@ -16,7 +16,7 @@ export interface ConsumerConfig {
   /** Where `/health/*` and `/metrics` are served, plain HTTP. */
   readonly address: BindAddress;
 
-  /** Entries of one read at most, and a quarter of those that are taken in hand as one batch in a backlog. */
+  /** Entries of one read at most, and an eighth of those that are taken in hand as one batch in a backlog. */
   readonly batchMax: number;
   /** The longest body that gateways accept. */
   readonly bodyBytesMax: number;

@@ -32,8 +32,11 @@ const CLAIM_IDLE_MS = 10_000;
 const LANDINGS_AT_ONCE = NOTES;
 /** Where there is a backlog: the queue makes up the next answer while the one before is judged. */
 const READS_AT_ONCE = 2;
-/** In a backlog, this many times `batchMax` entries are taken in hand together. */
-const BATCHES_AT_ONCE = 4;
+/**
+ * In a backlog, this many times `batchMax` entries are taken in hand together. Effect: 1.1 times the events a second of
+ * half as many, with events of 300 bytes into PostgreSQL: half of the commits.
+ */
+const BATCHES_AT_ONCE = 8;
 /** A read that brings as many tells of a backlog; one of several partitions may bring less than it might have. */
 const BACKLOG_ENTRIES = 16;
 /** How long a read waits for events. A stop waits for it to end. */

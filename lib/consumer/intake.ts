@@ -27,9 +27,9 @@ const READ_BYTES = BYTES_MAX / 4;
  * more for its way than for what it brings. Choice: as many as have READ_BYTES_MAX if all are as long as a body may be,
  * between these bounds. Effect: 1.3 times the events a second of reads of 16, with events of 300 bytes into PostgreSQL.
  */
-const READ_BYTES_MAX = 32 << 20;
+const READ_BYTES_MAX = 16 << 20;
 const READ_ENTRIES_LEAST = 16;
-const READ_ENTRIES_MOST = 128;
+const READ_ENTRIES_MOST = 64;
 /** Entries of the first read. */
 export const READ_ENTRIES_FIRST = 2;
 

@@ -224,7 +224,7 @@ export const SETTINGS = Object.freeze({
     500,
     [1, 10_000],
     '',
-    'a quarter of the entries that are taken in hand as one batch in a backlog; a read brings 16 at most. At most 16 MiB of bodies wait, and a transaction writes at most 16 MiB',
+    'an eighth of the entries that are taken in hand as one batch in a backlog; a read brings 64 at most, and 16 where `INGEST_BODY_BYTES_MAX` is 1 MiB or more. At most 16 MiB of bodies wait, and a transaction writes at most 16 MiB',
   ),
   INGEST_CONSUMER_REPLICAS_MAX: integer(
     CONSUMER,

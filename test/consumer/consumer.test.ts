@@ -15,7 +15,7 @@ import { eventually } from '../support/scope.ts';
 import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
 
 const PRODUCER = 'urn:shop';
-const BATCH_MAX = 50;
+const BATCH_MAX = 25;
 const BODY_BYTES_MAX = 1 << 18;
 
 type Land = (batch: readonly LandingEvent[]) => Promise<readonly LandingOutcome[]>;
@@ -150,8 +150,8 @@ describe('a consumer with several batches under way', () => {
       await new Promise((resolve) => setTimeout(resolve, 200));
       return before > held && before === (await pending()) && before;
     });
-    // Three batches of at most two times four reads, and as much waiting.
-    assert.ok(read <= 4 * 8 * BATCH_MAX && read < 2_000, String(read));
+    // Three batches of at most two times eight, and as much waiting.
+    assert.ok(read <= 4 * 16 * BATCH_MAX && read < 2_000, String(read));
     release.abort();
     await eventually('all has landed', async () => (await store.count()) === 2_000);
   });

@@ -118,7 +118,7 @@ describe('the intake', () => {
 
   it('reads as many at a time as may be as long as a body is allowed to be, within bounds', () => {
     const limits = [1, MIB / 4, MIB, 2 * MIB, 4 * MIB, 64 * MIB];
-    assert.deepEqual(limits.map(readEntriesMax), [128, 128, 32, 16, 16, 16]);
+    assert.deepEqual(limits.map(readEntriesMax), [64, 64, 16, 16, 16, 16]);
   });
 
   it('does not grow with reads that come back with less', async () => {

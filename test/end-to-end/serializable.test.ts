@@ -20,9 +20,10 @@ const HOLD = `INSERT INTO events (id, type, producer, accepted_at, landed_at, bo
 const WAITING = `SELECT 1 FROM pg_stat_activity WHERE application_name = 'ingest' AND wait_event_type = 'Lock'`;
 
 /** How many statements of the replicas ended so, by the server's log. */
-async function serializationFailures({ query }: PrivatePostgres, uri: string): Promise<number> {
-  const [{ log } = { log: '' }] = await query<{ log: string }>(uri, 'SELECT pg_read_file(pg_current_logfile()) AS log');
-  return log.split('\n').filter((line) => line.startsWith(`ingest ${SERIALIZATION_FAILURE} `)).length;
+async function serializationFailures(postgres: PrivatePostgres, uri: string): Promise<number> {
+  const log = 'SELECT pg_read_file(pg_current_logfile()) AS log';
+  const [row] = await postgres.query<{ log: string }>(uri, log);
+  return row?.log.split('\n').filter((line) => line.startsWith(`ingest ${SERIALIZATION_FAILURE} `)).length ?? 0;
 }
 
 describe('three replicas on a PostgreSQL whose transactions are serializable', () => {
@@ -75,7 +76,10 @@ describe('three replicas on a PostgreSQL whose transactions are serializable', (
       await other.query(HOLD, [id]);
       // One batch: its first id is there already, so that COPY is refused and the second one is inserted.
       await redis.command('EVAL', ADD, '1', 'ingest', ...['order-0', id].map(bodyOf));
-      await eventually('a replica waits for the row', async () => (await postgres.query(store.uri, WAITING)).length > 0);
+      await eventually(
+        'a replica waits for the row',
+        async () => (await postgres.query(store.uri, WAITING)).length > 0,
+      );
       await other.query('COMMIT');
       await nothingIsLeft();
     }
