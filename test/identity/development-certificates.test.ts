@@ -137,6 +137,23 @@ describe('development certificates', () => {
   });
 });
 
+describe('where development certificates cannot be made', () => {
+  it('neither half of them nor the lock is left, and the next attempt makes them', async (t) => {
+    const folder = temporaryFolder();
+    const create = t.mock.method(CertificateAuthority, 'create', () => Promise.reject(new Error('out of memory')));
+    await assert.rejects(developmentCertificates(folder, FIRST), { message: 'out of memory' });
+    assert.deepEqual(readdirSync(folder), []);
+    create.mock.restore();
+    await developmentCertificates(folder, FIRST);
+    assert.deepEqual(readdirSync(folder), ['tls']);
+  });
+
+  it('the reason is told, and no lock is waited for', async () => {
+    // Nobody makes a folder there, not even root.
+    await assert.rejects(developmentCertificates('/proc/self', FIRST), { code: 'ENOENT', path: '/proc/self/tls.lock' });
+  });
+});
+
 describe('a certificate for another producer', () => {
   it('is issued by the development authority, for its name and the audience, with a key that nobody else may read', async () => {
     const folder = temporaryFolder();
