@@ -160,4 +160,21 @@ describe('a certificate for another producer', () => {
     rmSync(join(folder, 'tls/ca-key.pem'));
     await assert.rejects(producerCertificate(folder, 'shop', FIRST), refused);
   });
+
+  it('is refused for a name whose files hold the certificate or the key of another', async () => {
+    const folder = temporaryFolder();
+    await developmentCertificates(folder, FIRST);
+    await producerCertificate(folder, 'shop', FIRST);
+    const contents = (): string[] =>
+      readdirSync(join(folder, 'tls'))
+        .sort()
+        .map((file) => `${file} ${readFileSync(join(folder, 'tls', file), 'utf8')}`);
+    const before = contents();
+    for (const name of ['ca', 'server', 'producer', 'ca-key', 'server-key', 'producer-key', 'shop-key'])
+      await assert.rejects(producerCertificate(folder, name, FIRST), {
+        message: `the name '${name}' cannot be used: ${name}.pem may belong to another certificate`,
+      });
+    assert.deepEqual(contents(), before);
+    for (const name of ['cat', 'web-server', 'key']) await producerCertificate(folder, name, FIRST);
+  });
 });
