@@ -1,6 +1,7 @@
 // The long form of a fail-over: a master is killed at random, again and again, under load, behind Sentinel and in a
-// Redis Cluster. At the end every event that was answered 202 must have its row. It runs with an acknowledgement of one
-// replica, which is held to that, and without, where what is lost is only told.
+// Redis Cluster. At the end every event that was answered 202 must have its row where all replicas acknowledge. Where
+// fewer do, one may be missing only of a round in which Redis promoted a replica that had less than another. Without an
+// acknowledgement what is lost is only told.
 //
 // `make fail-over`; FAIL_OVER_ROUNDS, FAIL_OVER_PER_SECOND, FAIL_OVER_REPLICAS and FAIL_OVER_ON bound and choose it.
 import assert from 'node:assert/strict';
@@ -16,8 +17,11 @@ import { sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts'
 
 const ROUNDS = Number(process.env['FAIL_OVER_ROUNDS'] ?? 50);
 const PER_SECOND = Number(process.env['FAIL_OVER_PER_SECOND'] ?? 2_000);
-const REPLICAS = (process.env['FAIL_OVER_REPLICAS'] ?? '1 0').split(' ');
-const ON = (process.env['FAIL_OVER_ON'] ?? 'sentinel cluster').split(' ');
+const REPLICAS = (process.env['FAIL_OVER_REPLICAS'] ?? '2 1 0').split(' ').map(Number);
+/** How many replicas a master has. */
+const REPLICAS_OF = { sentinel: 2, cluster: 1 } as const;
+type Kind = keyof typeof REPLICAS_OF;
+const ON = (process.env['FAIL_OVER_ON'] ?? 'sentinel cluster').split(' ') as Kind[];
 const PRODUCERS = 64;
 const PARTITIONS = 8;
 /** When no row has come for so long, landing has come to rest. */
@@ -28,8 +32,11 @@ interface Servers {
   readonly uri: string;
   /** Waits until every master has its replicas. */
   whole(): Promise<void>;
-  /** Kills a master, waits until a replica is the master in its place, and starts it again. */
-  failOver(): Promise<void>;
+  /**
+   * Kills a master, waits until a replica is the master in its place, and starts it again. Says whether that replica
+   * had as much of what the master had written as the others.
+   */
+  failOver(): Promise<boolean>;
 }
 
 async function sentinelServers(): Promise<Servers> {
@@ -40,7 +47,12 @@ async function sentinelServers(): Promise<Servers> {
     failOver: async () => {
       const old = await sentinels.master();
       await old.signal('SIGKILL');
-      await sentinels.rejoin(old, await sentinels.promoted(old));
+      const offsets = new Map<TestRedis, number>();
+      for (const replica of sentinels.servers.filter((server) => server !== old))
+        offsets.set(replica, await offsetOf(replica));
+      const promoted = await sentinels.promoted(old);
+      await sentinels.rejoin(old, promoted);
+      return offsets.get(promoted) === Math.max(...offsets.values());
     },
   };
 }
@@ -56,6 +68,7 @@ async function clusterServers(): Promise<Servers> {
       await old.signal('SIGKILL');
       await eventually('a replica is promoted', async () => isOther(await cluster.masterOf(stream), old), 60_000);
       await old.start();
+      return true; // Each master has one replica.
     },
   };
 }
@@ -63,8 +76,23 @@ async function clusterServers(): Promise<Servers> {
 const isOther = async (master: TestRedis, old: TestRedis): Promise<boolean> =>
   master !== old && /role:master/.test(String(await master.command('INFO', 'replication')));
 
-/** How many of these have no row once no more rows come. */
-async function lost(accepted: ReadonlySet<string>, store: WarehouseStore): Promise<number> {
+/** Up to where a replica has what its master wrote, once it has read all that came; also when it was promoted since. */
+function offsetOf(replica: TestRedis): Promise<number> {
+  let last = Number.NaN;
+  return eventually('the replica has read what came', async () => {
+    const info = String(await replica.command('INFO', 'replication'));
+    const own = /slave_repl_offset:(\d+)/.exec(info)?.[1];
+    const before = last;
+    last = own === undefined ? Number(/second_repl_offset:(\d+)/.exec(info)?.[1]) - 1 : Number(own);
+    return last === before && last;
+  });
+}
+
+/** The round of an event, by its id (ProducerLoad): `<round>-<number>`. */
+const roundOf = (id: string): number => Number.parseInt(id, 10);
+
+/** Which of these have no row once no more rows come. */
+async function lost(accepted: ReadonlySet<string>, store: WarehouseStore): Promise<readonly string[]> {
   let [rows, sinceMs] = [-1, performance.now()];
   await eventually(
     'landing has come to rest',
@@ -76,16 +104,17 @@ async function lost(accepted: ReadonlySet<string>, store: WarehouseStore): Promi
     120_000,
   );
   const there = new Set((await store.events()).map(({ id }) => id));
-  return [...accepted].filter((id) => !there.has(id)).length;
+  return [...accepted].filter((id) => !there.has(id));
 }
 
-async function campaign(t: TestContext, servers: Servers, replicas: string): Promise<void> {
+async function campaign(t: TestContext, on: Kind, replicas: number): Promise<void> {
+  const servers = await (on === 'cluster' ? clusterServers() : sentinelServers());
   const store = sqliteStore();
   const pipeline = await Pipeline.start({
     queueUri: servers.uri,
     warehouseUri: store.uri,
     env: {
-      INGEST_QUEUE_REPLICAS: replicas,
+      INGEST_QUEUE_REPLICAS: String(replicas),
       ...(servers.uri.includes('+cluster') ? { INGEST_QUEUE_PARTITIONS: String(PARTITIONS) } : {}),
       ...PATIENT,
     },
@@ -94,14 +123,16 @@ async function campaign(t: TestContext, servers: Servers, replicas: string): Pro
   const accepted = new Set<string>();
   const statuses = new Set<number>();
   const rates: number[] = [];
+  /** Rounds whose new master had less than another replica. */
+  const behind = new Set<number>();
   const startMs = performance.now();
   for (let round = 0; round < ROUNDS; round += 1) {
     await servers.whole();
-    const load = new ProducerLoad(pipeline, `event-${round}`, PRODUCERS, (1_000 * PRODUCERS) / PER_SECOND, true);
+    const load = new ProducerLoad(pipeline, `${round}`, PRODUCERS, (1_000 * PRODUCERS) / PER_SECOND, true);
     const begunMs = performance.now();
     await load.more(Math.ceil((0.2 + 0.8 * Math.random()) * PER_SECOND));
     rates.push((load.accepted.size * 1_000) / (performance.now() - begunMs));
-    await servers.failOver();
+    if (!(await servers.failOver())) behind.add(round);
     await load.more(100);
     await load.stop();
     for (const id of load.accepted.keys()) accepted.add(id);
@@ -112,18 +143,19 @@ async function campaign(t: TestContext, servers: Servers, replicas: string): Pro
   const rate = Math.round(rates.reduce((sum, one) => sum + one, 0) / rates.length);
   const seconds = Math.round((performance.now() - startMs) / 1_000);
   t.diagnostic(
-    `${accepted.size} events were answered 202, at ${rate} a second before each of ${ROUNDS} fail-overs, and ${missing} of them are lost (${seconds} s)`,
+    `${accepted.size} events were answered 202, at ${rate} a second before each of ${ROUNDS} fail-overs, and ${missing.length} of them are lost (${seconds} s)`,
   );
+  t.diagnostic(`rounds whose new master had less than another replica: ${[...behind].join(', ') || 'none'}`);
   assert.deepEqual(
     [...statuses].filter((status) => status !== 202 && status !== 503),
     [],
   );
-  if (replicas !== '0') assert.equal(missing, 0);
+  const unexplained = missing.filter((id) => replicas === REPLICAS_OF[on] || !behind.has(roundOf(id)));
+  if (replicas > 0) assert.deepEqual(unexplained, []);
 }
 
 for (const on of ON)
   describe(`${ROUNDS} masters killed at random under ${PER_SECOND} events a second, ${on}`, () => {
-    for (const replicas of REPLICAS)
-      it(`with INGEST_QUEUE_REPLICAS=${replicas}`, async (t) =>
-        campaign(t, await (on === 'cluster' ? clusterServers() : sentinelServers()), replicas));
+    for (const replicas of REPLICAS.filter((count) => count <= REPLICAS_OF[on]))
+      it(`with INGEST_QUEUE_REPLICAS=${replicas}`, (t) => campaign(t, on, replicas));
   });

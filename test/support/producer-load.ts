@@ -2,7 +2,7 @@
 // or not at all. What they were told is the measure of what must be in the warehouse.
 import { event } from './gateway.ts';
 import type { Pipeline } from './pipeline.ts';
-import { eventually } from './scope.ts';
+import { atEnd, eventually } from './scope.ts';
 import type { WarehouseStore } from './warehouse-store.ts';
 import assert from 'node:assert/strict';
 
@@ -17,12 +17,15 @@ export class ProducerLoad {
   readonly #prefix: string;
   readonly #done: Promise<unknown>;
   #stopped = false;
+  /** The test is over, perhaps because it failed: nobody answers any more. */
+  #abandoned = false;
   #count = 0;
 
   /** Each producer pauses for `pauseMs` after an event; `paced`: from the beginning of one to that of the next. */
   constructor(pipeline: Pipeline, prefix: string, producers = 8, pauseMs = 10, paced = false) {
     this.#pipeline = pipeline;
     this.#prefix = prefix;
+    atEnd(() => void (this.#abandoned = true));
     this.#done = Promise.all(Array.from({ length: producers }, () => this.#work(pauseMs, paced)));
   }
 
@@ -73,10 +76,10 @@ export class ProducerLoad {
   }
 
   async #work(pauseMs: number, paced: boolean): Promise<void> {
-    while (!this.#stopped) {
+    while (!this.#stopped && !this.#abandoned) {
       const begunMs = performance.now();
       const id = `${this.#prefix}-${this.#count++}`;
-      while (!(await this.#accepted(id))) await pause(PAUSE_MS);
+      while (!this.#abandoned && !(await this.#accepted(id))) await pause(PAUSE_MS);
       await pause(paced ? Math.max(0, begunMs + pauseMs - performance.now()) : pauseMs);
     }
   }
