@@ -184,8 +184,8 @@ function admission(
   material: () => TlsMaterial | undefined,
 ): (socket: TLSSocket) => string | undefined {
   return (socket) => {
-    const current = material();
-    return current === undefined ? 'there is no trust' : clientRefusal(socket, current.trust, names);
+    const given = material();
+    return given === undefined ? 'there is no trust' : clientRefusal(socket, given.trust, names);
   };
 }
 

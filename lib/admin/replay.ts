@@ -55,7 +55,7 @@ export async function replayRows(session: Session, selection: Selection): Promis
   } finally {
     replay.end();
   }
-  return report(session, replay, selection.kind === 'entries' ? selection.entries.length - found : 0);
+  return outcomeOf(session, replay, selection.kind === 'entries' ? selection.entries.length - found : 0);
 }
 
 class Replaying {
@@ -171,7 +171,7 @@ class Replaying {
   }
 }
 
-function report(session: Session, { tally, waiting, deserted }: Replaying, missing: number): Outcome {
+function outcomeOf(session: Session, { tally, waiting, deserted }: Replaying, missing: number): Outcome {
   const { landed, refused, lost, notReplayed } = tally;
   const waitingRows = waiting.size;
   if (session.json) {

@@ -13,6 +13,8 @@ const WEEK_MS = 7 * 24 * 60 * 60 * 1000;
 /** Making the files takes a fraction of a second: a lock that is older was left by a process that was killed. */
 const LOCK_MS_MAX = 10_000;
 const LOCK_PAUSE_MS = 20;
+/** Names of producers whose files would be those of the authority, the server or the first producer, or another's key. */
+const TAKEN_NAME = /^(?:ca|server|producer)$|-key$/;
 
 /** Paths of PEM files. */
 export interface DevelopmentCertificates {
@@ -72,13 +74,15 @@ async function locked(lock: string, work: () => Promise<void>): Promise<void> {
 
 /**
  * A certificate for another producer, `urn:ingest:producer:<name>`, by the authority that is there: paths of PEM files.
- * Rejects where no gateway has made one yet.
+ * Rejects where no gateway has made one yet, and for a name whose files may hold another certificate or key.
  */
 export async function producerCertificate(
   stateDir: string,
   name: string,
   audienceUri: string,
 ): Promise<{ readonly cert: string; readonly key: string; readonly ca: string }> {
+  if (TAKEN_NAME.test(name))
+    throw new Error(`the name '${name}' cannot be used: ${name}.pem may belong to another certificate`);
   const folder = join(stateDir, 'tls');
   const files = { cert: join(folder, `${name}.pem`), key: join(folder, `${name}-key.pem`), ca: join(folder, 'ca.pem') };
   const [certificate, key] = await Promise.all(

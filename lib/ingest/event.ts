@@ -104,18 +104,15 @@ function fault(message: string): InvalidEvent {
 
 /** One entry per path, in the schema's own order. Runs after a failure only. */
 function faultsOf(value: unknown): EventFault[] {
-  const byPath = new Map<string, EventFault>();
-  for (const { path } of envelope.Errors(value)) {
-    if (!byPath.has(path)) byPath.set(path, { path, message: EXPECTED[path] ?? 'is not allowed' });
-  }
-  return [...byPath.values()];
+  const paths = new Set(Array.from(envelope.Errors(value), ({ path }) => path));
+  return Array.from(paths, (path) => ({ path, message: EXPECTED[path] ?? 'is not allowed' }));
 }
 
 // Fact: JSON.parse takes 200,000 levels, and what walks the value afterwards may not. Choice: few texts hold more
 // than 64 opening brackets at all, and counting those with indexOf runs at memory speed; only the others are read
 // character by character, strings left out.
 function nestsTooDeep(text: string): boolean {
-  return openers(text, '{') + openers(text, '[') > DEPTH_MAX && depthOf(text) > DEPTH_MAX;
+  return openers(text, '{') + openers(text, '[') > DEPTH_MAX && passesDepth(text);
 }
 
 function openers(text: string, bracket: string): number {
@@ -124,25 +121,21 @@ function openers(text: string, bracket: string): number {
   return count;
 }
 
-/**
- * The deepest level, or the first one past DEPTH_MAX. Texts that are no JSON give some number; the parser refuses them.
- */
-function depthOf(text: string): number {
+/** Whether a level lies past DEPTH_MAX. Texts that are no JSON may get either answer; the parser refuses them. */
+function passesDepth(text: string): boolean {
   let depth = 0;
-  let deepest = 0;
   for (let at = 0; at < text.length; at += 1) {
     const unit = text.charCodeAt(at);
     if (unit === 0x22) {
       at = endOfString(text, at);
     } else if (unit === 0x7b || unit === 0x5b) {
       depth += 1;
-      if (depth > deepest) deepest = depth;
-      if (deepest > DEPTH_MAX) return deepest;
+      if (depth > DEPTH_MAX) return true;
     } else if (unit === 0x7d || unit === 0x5d) {
       depth -= 1;
     }
   }
-  return deepest;
+  return false;
 }
 
 /** Where the string that opens at `from` closes; the text's end where it never does. */

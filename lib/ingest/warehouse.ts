@@ -51,14 +51,12 @@ export interface QuarantinedEntry {
  * so that no two names become one. Only the quarantine stores names this way.
  */
 export function storableText(name: string): string {
-  return name.includes('\0') || name.includes('\\') ? name.replaceAll('\\', '\\\\').replaceAll('\0', '\\0') : name;
+  return name.replaceAll('\\', '\\\\').replaceAll('\0', '\\0');
 }
 
 /** The name that storableText made `stored` of. */
 export function originalText(stored: string): string {
-  return stored.includes('\\')
-    ? stored.replaceAll(/\\([\\0])/g, (_, kept: string) => (kept === '0' ? '\0' : kept))
-    : stored;
+  return stored.replaceAll(/\\([\\0])/g, (_, kept: string) => (kept === '0' ? '\0' : kept));
 }
 
 /** Where an event stands for the producer that sent it. */

@@ -23,8 +23,8 @@
 local SLICES = 3
 
 local ARGV, call, match, sub = ARGV, redis.call, string.match, string.sub
-local retention, wide = match(ARGV[1], '^(%d+)(.*)$')
-local width = wide == '' and 2 or 3
+local retention, notes = match(ARGV[1], '^(%d+)(.*)$')
+local width = notes == '' and 2 or 3
 local count = (#ARGV - 1) / (width + 1)
 if count == 0 then return '' end
 -- The producer of event n is argument `before + n * width`.

@@ -195,19 +195,19 @@ export class RedisConnection<Answer> {
   async #admit(client: Client<Answer>): Promise<void> {
     this.#inspection += 1;
     const inspection = this.#inspection;
-    const current = (): boolean => client === this.#client && inspection === this.#inspection && !this.#closed;
+    const isLatest = (): boolean => client === this.#client && inspection === this.#inspection && !this.#closed;
     const server: Server = { send: (command) => client.sendCommand(command).then(this.#dialect.value) };
     try {
       await assertMaster(server);
       await this.#listener.inspect?.(server);
     } catch (cause) {
-      if (!current()) return;
+      if (!isLatest()) return;
       if (isMoved(cause)) this.#lastRefusal = cause;
       this.restart(messageOf(cause), isNotMaster(cause) || isRefusing(cause));
       if (cause instanceof QueueRefusal) this.#listener.onRefused?.(cause);
       return;
     }
-    if (!current() || !client.isReady) return;
+    if (!isLatest() || !client.isReady) return;
     clearTimeout(this.#watchdog);
     this.#inspected = true;
     this.#wasReady = true;

@@ -7,13 +7,13 @@ import { OUTCOME_CHARACTERS } from './queue-dialect.ts';
 import type { Reply } from './reply.ts';
 
 /**
- * Submits the `count` events (at least one) that `command` goes on with, behind its name; `wide`: with notes. `answer`
- * is called with the whole answer. Throws where the command does not have the parts that it announced.
+ * Submits the `count` events (at least one) that `command` goes on with, behind its name; `withNotes`: each has some.
+ * `answer` is called with the whole answer. Throws where the command does not have the parts that it announced.
  */
 export function submitEvents(
   command: Reply,
   count: number,
-  wide: boolean,
+  withNotes: boolean,
   queue: Queue,
   answer: (text: string) => void,
 ): void {
@@ -29,7 +29,7 @@ export function submitEvents(
       producer = producerBytes.toString('utf8');
     }
     const text = command.utf8();
-    const notes = wide ? notesOf(command.utf8()) : undefined;
+    const notes = withNotes ? notesOf(command.utf8()) : undefined;
     queue.submit(new DispatchedEvent({ id: ids[at] ?? '', producer, text, notes }, verdicts, at));
   }
 }

@@ -102,7 +102,7 @@ export class PartitionedReader implements QueueReader {
   }
 
   async acknowledge(entries: readonly EntryName[]): Promise<number> {
-    const parts = [...this.#sorted(entries)];
+    const parts = [...this.#byPartition(entries)];
     const settled = await Promise.allSettled(parts.map(([{ reader }, some]) => reader.acknowledge(some)));
     const failed = settled.find((one) => one.status === 'rejected');
     if (failed !== undefined && settled.every(({ status }) => status === 'rejected')) this.#throwWhereAllFail();
@@ -121,21 +121,21 @@ export class PartitionedReader implements QueueReader {
   async unacknowledged<E extends EntryName>(entries: readonly E[]): Promise<readonly E[]> {
     // Entries of an unreachable partition are left out: they come again when it is back.
     const open = await Promise.allSettled(
-      [...this.#sorted(entries)].map(([{ reader }, some]) => reader.unacknowledged(some)),
+      [...this.#byPartition(entries)].map(([{ reader }, some]) => reader.unacknowledged(some)),
     );
     const found = new Set(open.flatMap((one) => (one.status === 'fulfilled' ? one.value : [])));
     return entries.filter((entry) => found.has(entry));
   }
 
   async note(number: number, events: readonly NotedEvent[]): Promise<void> {
-    const parts = [...this.#sorted(events)];
+    const parts = [...this.#byPartition(events)];
     const settled = await Promise.allSettled(parts.map(([{ reader }, some]) => reader.note(number, some)));
     const failed = settled.find((one) => one.status === 'rejected');
     if (failed !== undefined) throw failed.reason;
   }
 
   async noted(entries: readonly EntryName[]): Promise<readonly NotedEvent[]> {
-    const noted = [...this.#sorted(entries)].map(([{ reader }, some]) => reader.noted(some));
+    const noted = [...this.#byPartition(entries)].map(([{ reader }, some]) => reader.noted(some));
     return (await Promise.all(noted)).flat();
   }
 
@@ -199,16 +199,16 @@ export class PartitionedReader implements QueueReader {
   }
 
   /** Entries by the partition that they were read from. */
-  #sorted<E extends EntryName>(entries: readonly E[]): ReadonlyMap<PartitionReading, E[]> {
-    const sorted = new Map<PartitionReading, E[]>();
+  #byPartition<E extends EntryName>(entries: readonly E[]): ReadonlyMap<PartitionReading, E[]> {
+    const parts = new Map<PartitionReading, E[]>();
     for (const entry of entries) {
       const partition = this.#partitionOf.get(entry.source);
       if (partition === undefined) continue;
-      const some = sorted.get(partition);
-      if (some === undefined) sorted.set(partition, [entry]);
+      const some = parts.get(partition);
+      if (some === undefined) parts.set(partition, [entry]);
       else some.push(entry);
     }
-    return sorted;
+    return parts;
   }
 
   #throwWhereAllFail(): void {

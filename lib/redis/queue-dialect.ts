@@ -44,10 +44,10 @@ export const COMPARE = 0x36;
 
 export interface QueueDialect {
   /**
-   * The id of each event, then producer and body of each, and where it is begun as `wide` its notes, as accept.lua
+   * The id of each event, then producer and body of each, and where it is begun `withNotes` its notes, as accept.lua
    * describes; without events it is a probe.
    */
-  readonly accept: DialectCommand<[wide: boolean]>;
+  readonly accept: DialectCommand<[withNotes: boolean]>;
   /** Id and producer; see find.lua. */
   readonly find: DialectCommand<[]>;
   /** An id as these commands take it; of a stream, known once a connection has been inspected. */
@@ -83,11 +83,11 @@ export function streamDialect(
   const { stream, retentionMs, durability, log, identify, replicas } = options;
   let format = FORMAT_VERSION;
   let costsTold = false;
-  const [plain, wide] = [String(retentionMs), `${retentionMs} notes`];
+  const [plain, noted] = [String(retentionMs), `${retentionMs} notes`];
   const call = (script: Script, sender: Sender<Reply>) => ({
-    begin: (isWide = false) => {
+    begin: (withNotes = false) => {
       const command = script.command(stream);
-      command.push(isWide ? wide : plain);
+      command.push(withNotes ? noted : plain);
       return command;
     },
     run: (command: readonly Argument[]) => script.run(sender, command),
@@ -114,7 +114,7 @@ export function streamDialect(
 
 /** The commands of a dispatcher. Their arguments and answers are those of the scripts, without stream and retention. */
 export const DISPATCHER_ACCEPT = 'INGEST.ACCEPT';
-export const DISPATCHER_ACCEPT_WIDE = 'INGEST.ACCEPT.NOTES';
+export const DISPATCHER_ACCEPT_NOTES = 'INGEST.ACCEPT.NOTES';
 export const DISPATCHER_FIND = 'INGEST.FIND';
 /** What a dispatcher calls itself in its answer to HELLO. */
 export const DISPATCHER_NAME = 'ingest-dispatcher';
@@ -123,7 +123,7 @@ export const DISPATCHER_NAME = 'ingest-dispatcher';
 export function dispatcherDialect(connection: RedisConnection<Reply>): QueueDialect {
   const run = (command: readonly Argument[]): Promise<Reply> => connection.send(command);
   return {
-    accept: { begin: (wide) => [wide ? DISPATCHER_ACCEPT_WIDE : DISPATCHER_ACCEPT], run },
+    accept: { begin: (withNotes) => [withNotes ? DISPATCHER_ACCEPT_NOTES : DISPATCHER_ACCEPT], run },
     find: { begin: () => [DISPATCHER_FIND], run },
     field: (id) => id,
     takesCompressed: () => false,

@@ -10,7 +10,7 @@ import type { Socket } from 'node:net';
 import { version } from '../process/program.ts';
 import type { Queue } from '../ingest/queue.ts';
 import { submitEvents } from './dispatched-events.ts';
-import { DISPATCHER_ACCEPT, DISPATCHER_ACCEPT_WIDE, DISPATCHER_FIND, DISPATCHER_NAME } from './queue-dialect.ts';
+import { DISPATCHER_ACCEPT, DISPATCHER_ACCEPT_NOTES, DISPATCHER_FIND, DISPATCHER_NAME } from './queue-dialect.ts';
 import { ReplyAssembler, type Reply } from './reply.ts';
 
 /** The longest body that a gateway can be set to take (64 MiB), and what stands around it. */
@@ -114,7 +114,7 @@ export class QueuePeer {
       case DISPATCHER_ACCEPT:
         this.#accept(command, parts / 3, false, answer);
         return;
-      case DISPATCHER_ACCEPT_WIDE:
+      case DISPATCHER_ACCEPT_NOTES:
         this.#accept(command, parts / 4, true, answer);
         return;
       case DISPATCHER_FIND:
@@ -140,7 +140,7 @@ export class QueuePeer {
     }
   }
 
-  #accept(command: Reply, count: number, wide: boolean, answer: Answer): void {
+  #accept(command: Reply, count: number, withNotes: boolean, answer: Answer): void {
     if (!Number.isInteger(count)) throw new Error('an accepting call with a part too few');
     const { queue } = this.#grant;
     if (count === 0) {
@@ -148,7 +148,7 @@ export class QueuePeer {
       this.#say(answer, state.available ? '$0\r\n\r\n' : error(state.reason));
       return;
     }
-    submitEvents(command, count, wide, queue, (text) => this.#say(answer, text));
+    submitEvents(command, count, withNotes, queue, (text) => this.#say(answer, text));
   }
 
   #find(command: Reply, answer: Answer): void {

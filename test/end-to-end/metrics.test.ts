@@ -2,6 +2,7 @@
 // a process endpoint that was answered), in every scrape, also in those taken under load.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
+import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import { event, TestGateway, type Ask, type Reply, type TestClient } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
@@ -140,6 +141,13 @@ async function mixedLoad(gateway: TestGateway, tally: Tally): Promise<number> {
 }
 
 describe('/metrics', () => {
+  it('has every error code of the catalogue as a label value from the first scrape on', async () => {
+    const gateway = await TestGateway.start(redis, pki);
+    const { body } = await gateway.client().ask({ path: '/metrics' });
+    const labels = [...body.matchAll(/^ingest_errors_total\{(.*)\} 0$/gm)].map(([, label]) => label);
+    assert.deepEqual(labels.sort(), ERROR_CODES.map((code) => `code="${code}"`).sort());
+  });
+
   it('adds up to what was sent, in every scrape of a mixed load', async () => {
     const gateway = await TestGateway.start(redis, pki, {
       INGEST_ENQUEUE_TIMEOUT_MS: '1500',

@@ -124,6 +124,10 @@ describe('an issued certificate', () => {
       assert.equal(parsed(leaf).serialNumber, leaf.serial.toUpperCase());
     }
     assert.equal(new Set(leaves.map(({ serial }: Issued) => serial)).size, leaves.length);
+    assert.ok(
+      new Set(leaves.map(({ serial }: Issued) => serial.slice(0, 2))).size > 1,
+      'random from the first byte on',
+    );
   });
 });
 

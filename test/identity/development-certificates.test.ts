@@ -137,6 +137,23 @@ describe('development certificates', () => {
   });
 });
 
+describe('where development certificates cannot be made', () => {
+  it('neither half of them nor the lock is left, and the next attempt makes them', async (t) => {
+    const folder = temporaryFolder();
+    const create = t.mock.method(CertificateAuthority, 'create', () => Promise.reject(new Error('out of memory')));
+    await assert.rejects(developmentCertificates(folder, FIRST), { message: 'out of memory' });
+    assert.deepEqual(readdirSync(folder), []);
+    create.mock.restore();
+    await developmentCertificates(folder, FIRST);
+    assert.deepEqual(readdirSync(folder), ['tls']);
+  });
+
+  it('the reason is told, and no lock is waited for', async () => {
+    // Nobody makes a folder there, not even root.
+    await assert.rejects(developmentCertificates('/proc/self', FIRST), { code: 'ENOENT', path: '/proc/self/tls.lock' });
+  });
+});
+
 describe('a certificate for another producer', () => {
   it('is issued by the development authority, for its name and the audience, with a key that nobody else may read', async () => {
     const folder = temporaryFolder();
@@ -159,5 +176,22 @@ describe('a certificate for another producer', () => {
     await developmentCertificates(folder, FIRST);
     rmSync(join(folder, 'tls/ca-key.pem'));
     await assert.rejects(producerCertificate(folder, 'shop', FIRST), refused);
+  });
+
+  it('is refused for a name whose files hold the certificate or the key of another', async () => {
+    const folder = temporaryFolder();
+    await developmentCertificates(folder, FIRST);
+    await producerCertificate(folder, 'shop', FIRST);
+    const contents = (): string[] =>
+      readdirSync(join(folder, 'tls'))
+        .sort()
+        .map((file) => `${file} ${readFileSync(join(folder, 'tls', file), 'utf8')}`);
+    const before = contents();
+    for (const name of ['ca', 'server', 'producer', 'ca-key', 'server-key', 'producer-key', 'shop-key'])
+      await assert.rejects(producerCertificate(folder, name, FIRST), {
+        message: `the name '${name}' cannot be used: ${name}.pem may belong to another certificate`,
+      });
+    assert.deepEqual(contents(), before);
+    for (const name of ['cat', 'web-server', 'key']) await producerCertificate(folder, name, FIRST);
   });
 });

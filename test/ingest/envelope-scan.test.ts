@@ -43,6 +43,9 @@ const LEFT_TO_THE_PARSER = [
     '{"id":"a"}',
     '{"type":"t"}',
     '[{"id":"a","type":"t"}]',
+    '["id":"a","type":"t"}',
+    '"id":"a","type":"t"}',
+    'x"id":"a","type":"t"}',
     '\ufeff{"id":"a","type":"t"}',
   ],
   ...[
@@ -92,6 +95,7 @@ const LEFT_TO_THE_PARSER = [
     (type) => `{"id":"a","type":${type}}`,
   ),
   ...['{"id":"a","\\u0069d":"b","type":"t"}', '{"i\\u0064":"a","type":"t"}', '{"id":1,"id":"a","type":"t"}'],
+  ...['{"id":"é","id":"a","type":"t"}', '{"id":"a","type":"","type":"t"}'],
   ...[
     '{"id":"a","type":"t","d":"\u0000"}',
     '{"id":"a","type":"t","d":"a\nb"}',
@@ -130,6 +134,7 @@ describe('the scan of an envelope', () => {
       ...['0', '-0', '-1', '10', '0.0', '-0.5', '1e5', '1E5', '1e-05', '0e0', '1.5E+10'].map((n) => `"d":${n}`),
       ...[...'"\\/bfnrt'].map((escaped) => `"d":"\\${escaped}"`),
       '"d":"\\u09af\\uAF09x","e":"\\n","f":"","g":"\\\\"',
+      '"d":"\\n","e":"x","f":"\\"","g":"\\"","h":"\\\\\\"}"',
       '"i":1,"d":2,"idd":3,"ie":4,"ad":5,"ID":6',
       '"typ":1,"types":2,"typf":3,"tyqe":4,"tzpe":5,"uype":6',
       '"d":{"id":1,"type":2},"e":[{"id":null}]',
@@ -143,6 +148,7 @@ describe('the scan of an envelope', () => {
       ...['-a', '00', '-01', '1.e1', '1.5.', 'e1', '2e+-1', '1e5e', '1-', '--1', '1 2'],
       ...['t', 'tr', 'trux', 'truee', 'tRue', 'f', 'falsx', 'n', 'nulx', 'nulll', 'x'],
       ...['"\\ug000"', '"\\u0g00"', '"\\u00g0"', '"\\u000g"', '"\\u"', '"\\U0000"', '"\\ "', '"\\', '"a'],
+      ...['"a"\\n"', '""\\""', '"\\n"\\n"', '["\\n","\\x"]', '["\\"","a","\\u12"]', '["\\n","\\"]'],
       ...['[', '{', '[1', '{"a":1', '[1}', '{"a":1]', '[[]', '{"a":}', '{"a" 1}', '{"a":1,}', '{1:1}', '[1 2]', '[,]'],
       ...['{"a";1}', '{"a":1;"b":2}', '[1;2]', '{xa":1}', '{1a":1}', 'xa"'],
     ])
@@ -176,13 +182,13 @@ describe('the scan of an envelope', () => {
   });
 
   it('finds a control character and a byte that is not UTF-8 wherever it stands', () => {
-    for (const tail of ['', 'y', 'yy', 'yyy'])
-      for (let at = 0; at < 9; at += 1) {
+    for (const blanks of ['', ' ', '  ', '   '])
+      for (let at = 0; at <= 9; at += 1) {
         const bodyWith = (middle: readonly number[]): Buffer =>
           Buffer.concat([
-            Buffer.from(`{"id":"a","type":"t","d":"${'x'.repeat(at)}`),
+            Buffer.from(`${blanks}{"id":"a","type":"t","d":"${'x'.repeat(at)}`),
             Buffer.from(middle),
-            Buffer.from(`${'x'.repeat(9 - at)}"}${tail.replaceAll('y', ' ')}`),
+            Buffer.from(`${'x'.repeat(9 - at)}"}`),
           ]);
         for (const unit of [0x00, 0x01, 0x09, 0x0a, 0x1f, 0x80, 0xbf, 0xc3, 0xff])
           assert.equal(agrees(bodyWith([unit])), false, `${unit} at ${at}`);
@@ -197,6 +203,11 @@ describe('the scan of an envelope', () => {
     };
     for (const bytes of [65_535, 65_536, 65_537, 262_144, 262_147, 262_148, 262_149, 300_000])
       assert.equal(agrees(bodyOf(bytes)), bytes < 262_148, String(bytes));
+  });
+
+  it('ends with a body of that size, also inside of a string with escapes', () => {
+    const open = '{"id":"a","type":"t","d":"\\"';
+    assert.equal(agrees(Buffer.from(open.padEnd(262_147, 'x'))), false);
   });
 
   it('reads every webhook of the collection', () => {

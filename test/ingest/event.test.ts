@@ -108,6 +108,7 @@ describe('an id', () => {
   it('is by its schema, for other readers of it, what it is here', () => {
     const { type, minLength, maxLength, pattern } = EventSchema.properties.id as unknown as Record<string, string>;
     assert.deepEqual([type, minLength, maxLength], ['string', 1, 256]);
+    assert.equal(EventSchema.additionalProperties, true);
     const allowed = new RegExp(pattern ?? '', 'u');
     for (let code = 0; code <= 0xffff; code += 1) {
       const character = String.fromCharCode(code);

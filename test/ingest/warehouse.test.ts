@@ -1,9 +1,16 @@
-// How the quarantine spells names that a text column would refuse, and how its reasons begin.
+// How the quarantine spells names that a text column would refuse, how its reasons begin, and what errors are called.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { reasonCode } from '../../lib/ingest/warehouse-admin.ts';
-import { originalText, storableText } from '../../lib/ingest/warehouse.ts';
+import { reasonCode, WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
+import {
+  BatchRefused,
+  BatchTooSlow,
+  DROPPED_REASON,
+  originalText,
+  storableText,
+  WarehouseMisconfigured,
+} from '../../lib/ingest/warehouse.ts';
 
 describe('a name in the quarantine', () => {
   const cases: readonly (readonly [name: string, stored: string])[] = [
@@ -37,4 +44,18 @@ it('the code of a quarantine reason is what stands before its first colon', () =
   assert.equal(reasonCode('invalid_event: /id must be a string: 1 to 256'), 'invalid_event');
   assert.equal(reasonCode('id_conflict'), 'id_conflict');
   assert.equal(reasonCode(''), '');
+});
+
+it('the reason of an entry that the queue dropped begins with its code', () => {
+  assert.equal(DROPPED_REASON, 'dropped_by_queue: ');
+});
+
+it('an error of the warehouse carries its own name into a log', () => {
+  for (const [error, text] of [
+    [new BatchRefused('words'), 'BatchRefused: words'],
+    [new BatchTooSlow('words'), 'BatchTooSlow: words'],
+    [new WarehouseMisconfigured('words'), 'WarehouseMisconfigured: words'],
+    [new WarehouseFailed('words'), 'WarehouseFailed: words'],
+  ] as const)
+    assert.equal(String(error), text);
 });

@@ -68,6 +68,7 @@ describe('the file with gates', () => {
       [condition({ metric: 'rule:' }), `${at}: unknown metric "rule:"`],
       [condition({ metric: 'a rule:x' }), `${at}: unknown metric "a rule:x"`],
       [condition({ metric: 7 }), `${at}: unknown metric 7`],
+      [condition({ metric: ['rule:x'] }), `${at}: unknown metric ["rule:x"]`],
       [condition({ op: '~' }), `${at}: unknown op "~": known are > >= < <= == !=`],
       [condition({ op: undefined }), `${at}: unknown op (missing): known are > >= < <= == !=`],
       [condition({ level: 'error' }), `${at}: unknown level "error": known are fail warn`],
