@@ -88,8 +88,9 @@ async function consume(
     spawn(join(ROOT, 'bin/ingest-consumer'), [], {
       env: {
         ...process.env,
-        INGEST_QUEUE_URI: cluster?.uri ?? server,
-        INGEST_QUEUE_PARTITIONS: String(partitions),
+        ...(cluster === undefined
+          ? { INGEST_QUEUE_URI: server }
+          : { INGEST_QUEUE_URI: cluster.uri, INGEST_QUEUE_PARTITIONS: String(partitions) }),
         INGEST_WAREHOUSE_URI: target.uri,
         INGEST_CONSUMER_ADDR: '127.0.0.1:0',
       },
