@@ -85,13 +85,15 @@ export async function producerCertificate(
     throw new Error(`the name '${name}' cannot be used: ${name}.pem may belong to another certificate`);
   const folder = join(stateDir, 'tls');
   const files = { cert: join(folder, `${name}.pem`), key: join(folder, `${name}-key.pem`), ca: join(folder, 'ca.pem') };
-  const [certificate, key] = await Promise.all(
-    [files.ca, join(folder, 'ca-key.pem')].map((path) => readFile(path, 'utf8')),
-  ).catch(() => []);
-  if (certificate === undefined || key === undefined)
-    throw new Error(
-      `${folder} holds no development authority with its key; remove that folder and start a gateway once`,
-    );
+  const text = (path: string): Promise<string> => readFile(path, 'utf8');
+  const [certificate, key] = await Promise.all([text(files.ca), text(join(folder, 'ca-key.pem'))]).catch(
+    (cause: unknown) => {
+      throw new Error(
+        `${folder} holds no development authority with its key; remove that folder and start a gateway once`,
+        { cause },
+      );
+    },
+  );
   const { CertificateAuthority } = await import('./certificate-authority.ts');
   const authority = await CertificateAuthority.load(certificate, key);
   const made = await authority.issue({ commonName: name, uris: [`urn:ingest:producer:${name}`, audienceUri] });
@@ -102,15 +104,15 @@ export async function producerCertificate(
 
 async function usable(files: DevelopmentCertificates, audienceUri: string): Promise<boolean> {
   try {
-    const [ca, cert, producer] = await Promise.all(
-      [files.clientCa, files.cert, files.producerCert].map(async (path) => new X509Certificate(await readFile(path))),
-    );
+    const certificate = async (path: string): Promise<X509Certificate> => new X509Certificate(await readFile(path));
+    const [ca, cert, producer] = await Promise.all([
+      certificate(files.clientCa),
+      certificate(files.cert),
+      certificate(files.producerCert),
+    ]);
     await Promise.all([readFile(files.key), readFile(files.producerKey)]);
     const inAWeek = Date.now() + WEEK_MS;
     return (
-      ca !== undefined &&
-      cert !== undefined &&
-      producer !== undefined &&
       [ca, cert, producer].every((one) => Date.parse(one.validTo) > inAWeek && one.verify(ca.publicKey)) &&
       (producer.subjectAltName ?? '').split(', ').includes(`URI:${audienceUri}`)
     );

@@ -127,6 +127,14 @@ describe('development certificates', () => {
     assert.deepEqual(readdirSync(folder), ['tls']);
   });
 
+  it('are given while another process holds the lock, where they are good', async () => {
+    const folder = temporaryFolder();
+    const made = await developmentCertificates(folder, FIRST);
+    mkdirSync(join(folder, 'tls.lock'));
+    assert.deepEqual(await developmentCertificates(folder, FIRST), made);
+    assert.deepEqual(readdirSync(folder).sort(), ['tls', 'tls.lock']);
+  });
+
   it('are made although a process that was killed has left its lock', async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'tls.lock'));
@@ -175,7 +183,11 @@ describe('a certificate for another producer', () => {
     await assert.rejects(producerCertificate(folder, 'shop', FIRST), refused);
     await developmentCertificates(folder, FIRST);
     rmSync(join(folder, 'tls/ca-key.pem'));
-    await assert.rejects(producerCertificate(folder, 'shop', FIRST), refused);
+    await assert.rejects(producerCertificate(folder, 'shop', FIRST), (error: Error) => {
+      assert.match(String(error), refused);
+      assert.match(String(error.cause), /ENOENT.*ca-key\.pem/);
+      return true;
+    });
   });
 
   it('is refused for a name whose files hold the certificate or the key of another', async () => {
@@ -192,6 +204,6 @@ describe('a certificate for another producer', () => {
         message: `the name '${name}' cannot be used: ${name}.pem may belong to another certificate`,
       });
     assert.deepEqual(contents(), before);
-    for (const name of ['cat', 'web-server', 'key']) await producerCertificate(folder, name, FIRST);
+    for (const name of ['cat', 'web-server', 'key', 'two-keys']) await producerCertificate(folder, name, FIRST);
   });
 });
