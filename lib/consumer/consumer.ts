@@ -21,7 +21,7 @@ import { withoutLanded } from './dropped.ts';
 import { Intake, READ_ENTRIES_FIRST, readEntriesMax } from './intake.ts';
 import type { LandingSpans } from './landing-spans.ts';
 import { Landing, type Landed } from './landing.ts';
-import { entryName, isDropped, sorted, type Rejection, type Sorted } from './quarantine.ts';
+import { entryName, isDropped, classify, type Rejection, type Batch } from './quarantine.ts';
 
 /** How long an entry may stay with a replica before another one takes it over. Longer than a batch takes to land. */
 const CLAIM_IDLE_MS = 10_000;
@@ -72,7 +72,7 @@ export class Consumer {
   readonly #landing: Landing;
   readonly #intake: Intake;
   /** What was taken from the intake and is not acknowledged yet. */
-  readonly #landingNow = new Set<Sorted>();
+  readonly #landingNow = new Set<Batch>();
   readonly #stop = new AbortController();
   readonly #failureLog = new Throttled(FAILURE_LOG_INTERVAL_MS);
   readonly #troubles = new Map<Dependency, string>([['queue', NOT_JOINED]]);
@@ -145,7 +145,7 @@ export class Consumer {
     const deliveries: readonly Delivery[] =
       (await this.#step('queue', () => this.#options.reader.read(max, CLAIM_IDLE_MS, waitMs))) ?? [];
     this.#backlog = deliveries.length >= Math.min(max, BACKLOG_ENTRIES);
-    this.#intake.add(sorted(this.#withoutHeld(deliveries)), max, this.#backlog);
+    this.#intake.add(classify(this.#withoutHeld(deliveries)), max, this.#backlog);
   }
 
   async #land(note: number): Promise<void> {
@@ -156,7 +156,7 @@ export class Consumer {
     }
   }
 
-  async #finish(batch: Sorted, note: number): Promise<void> {
+  async #finish(batch: Batch, note: number): Promise<void> {
     this.#landingNow.add(batch);
     // A batch without its note lands all the same: the note matters only where a crash and a deletion by hand come
     // together. A queue that is frozen holds it up for one answer's time-out.
@@ -164,7 +164,7 @@ export class Consumer {
     const { reader, warehouse } = this.#options;
     let left = await withoutLanded(batch, reader, warehouse, (needs, work) => this.#step(needs, work));
     while (left !== undefined) {
-      const now: Sorted = left;
+      const now: Batch = left;
       const some = await this.#step('warehouse', () => this.#landing.landSome(now));
       if (some === undefined) break;
       await this.#acknowledge(some);

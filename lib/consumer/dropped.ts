@@ -5,7 +5,7 @@
 // queue tells by what id the row is found. An entry without a note was never about to be landed.
 import type { NotedEvent, QueueReader } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
-import { entryName, isDropped, type Sorted } from './quarantine.ts';
+import { entryName, isDropped, type Batch } from './quarantine.ts';
 
 /** Tries until it succeeds; undefined where that makes no sense any more. */
 type Step = <T>(needs: 'queue' | 'warehouse', work: () => Promise<T>) => Promise<T | undefined>;
@@ -15,11 +15,11 @@ type Step = <T>(needs: 'queue' | 'warehouse', work: () => Promise<T>) => Promise
  * it.
  */
 export async function withoutLanded(
-  batch: Sorted,
+  batch: Batch,
   reader: QueueReader,
   warehouse: Warehouse,
   step: Step,
-): Promise<Sorted | undefined> {
+): Promise<Batch | undefined> {
   const dropped = batch.rejections.filter(isDropped);
   if (dropped.length === 0) return batch;
   const open = (await step('queue', () => reader.unacknowledged(dropped))) ?? [];

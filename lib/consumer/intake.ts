@@ -13,7 +13,7 @@
 // Reads start small, grow with each one that comes back full, and are halved when the queue fails; and a read is as
 // small as the last bodies were large. The queue has no limit in bytes for an answer, so the first large bodies behind
 // small ones may arrive in one read of as many as `readEntriesMax` gives.
-import type { EnteredEvent, Rejection, Sorted } from './quarantine.ts';
+import type { EnteredEvent, Rejection, Batch } from './quarantine.ts';
 
 /** One batch to take, and one that comes in meanwhile. */
 const READ_AHEAD_BATCHES = 2;
@@ -89,7 +89,7 @@ export class Intake {
   }
 
   /** What a read of `reserved` entries brought; `full` where it brought as many, some of which are left out here. */
-  add(entries: Sorted, reserved: number, full = entries.count === reserved): void {
+  add(entries: Batch, reserved: number, full = entries.count === reserved): void {
     this.#reserved -= reserved;
     this.#backlog = full;
     if (entries.count > 0) {
@@ -103,12 +103,12 @@ export class Intake {
   }
 
   /** What waits here now, to look at. */
-  get waiting(): Sorted {
+  get waiting(): Batch {
     return this.#waiting;
   }
 
   /** Everything that waits; waits for the first. Undefined once the intake has ended and is empty. */
-  async take(): Promise<Sorted | undefined> {
+  async take(): Promise<Batch | undefined> {
     while (this.#waiting.count === 0 || this.#filling()) {
       if (this.#ended && this.#waiting.count === 0) return undefined;
       await new Promise<void>((resolve) => this.#takers.push(resolve));
@@ -143,7 +143,7 @@ export class Intake {
   }
 }
 
-interface Waiting extends Sorted {
+interface Waiting extends Batch {
   readonly events: EnteredEvent[];
   readonly rejections: Rejection[];
   count: number;
@@ -152,7 +152,7 @@ interface Waiting extends Sorted {
 
 const nothing = (): Waiting => ({ events: [], rejections: [], count: 0, bytes: 0 });
 
-function append(to: Waiting, { events, rejections, count, bytes }: Sorted): void {
+function append(to: Waiting, { events, rejections, count, bytes }: Batch): void {
   for (const event of events) to.events.push(event);
   for (const rejection of rejections) to.rejections.push(rejection);
   to.count += count;

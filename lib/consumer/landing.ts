@@ -10,7 +10,7 @@ import { BatchRefused, BatchTooSlow, type Warehouse } from '../ingest/warehouse.
 import type { Log } from '../process/log.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import type { LandingSpans } from './landing-spans.ts';
-import { quarantineName, rejected, type EnteredEvent, type Rejection, type Sorted } from './quarantine.ts';
+import { quarantineName, rejected, type EnteredEvent, type Rejection, type Batch } from './quarantine.ts';
 
 /**
  * Weight of one transaction: what both sides hold in memory at a time, and what the warehouse has to do in one call. A
@@ -26,7 +26,7 @@ const ROW_WEIGHT = 512;
 export interface Landed {
   readonly landed: readonly EnteredEvent[];
   readonly quarantined: readonly Rejection[];
-  readonly left: Sorted | undefined;
+  readonly left: Batch | undefined;
 }
 
 export class Landing {
@@ -45,7 +45,7 @@ export class Landing {
   }
 
   /** Lands as much of a batch as one transaction may hold: of its events, or once there are none, of its rejections. */
-  async landSome({ events, rejections }: Sorted): Promise<Landed> {
+  async landSome({ events, rejections }: Batch): Promise<Landed> {
     const all = events.length > 0 ? events : rejections;
     const end = this.#endOfTransaction(all);
     try {
@@ -54,7 +54,7 @@ export class Landing {
       await this.#quarantine(refused);
       await this.#release(some, refused);
       if (end < all.length) this.#weightMax = Math.min(WEIGHT_MAX, 2 * this.#weightMax);
-      const left = events.length > 0 ? sortedOf(events.slice(end), rejections) : sortedOf([], rejections.slice(end));
+      const left = events.length > 0 ? batchOf(events.slice(end), rejections) : batchOf([], rejections.slice(end));
       return { landed: without(some, refused), quarantined: refused, left };
     } catch (cause) {
       if (cause instanceof BatchTooSlow) this.#weightMax = Math.max(1, weightOf(all.slice(0, end)) / 2);
@@ -151,7 +151,7 @@ function without(events: readonly EnteredEvent[], refused: readonly Rejection[])
 const weightOf = (some: readonly { readonly body: Buffer }[]): number =>
   some.reduce((weight, { body }) => weight + ROW_WEIGHT + body.length, 0);
 
-function sortedOf(events: readonly EnteredEvent[], rejections: readonly Rejection[]): Sorted | undefined {
+function batchOf(events: readonly EnteredEvent[], rejections: readonly Rejection[]): Batch | undefined {
   const count = events.length + rejections.length;
   return count === 0 ? undefined : { events, rejections, count, bytes: 0 };
 }

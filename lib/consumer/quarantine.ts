@@ -54,8 +54,8 @@ export const quarantineName = (place: Place): string => place.replayOf ?? entryN
 const replayed = ({ replayOf }: { readonly replayOf?: string }): { readonly replayOf?: string } =>
   replayOf === undefined ? {} : { replayOf };
 
-/** What some deliveries are. */
-export interface Sorted {
+/** Deliveries by what they are. */
+export interface Batch {
   readonly events: readonly EnteredEvent[];
   readonly rejections: readonly Rejection[];
   /** Of both. */
@@ -65,7 +65,7 @@ export interface Sorted {
 }
 
 /** Holds every delivery against the same compiled schema that the gateway uses; a plain event needs only be scanned. */
-export function sorted(deliveries: readonly Delivery[]): Sorted {
+export function classify(deliveries: readonly Delivery[]): Batch {
   const events: EnteredEvent[] = [];
   const rejections: Rejection[] = [];
   let bytes = 0;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { withoutLanded } from '../../lib/consumer/dropped.ts';
-import { sorted, type Sorted } from '../../lib/consumer/quarantine.ts';
+import { classify, type Batch } from '../../lib/consumer/quarantine.ts';
 import type { Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { MemoryQueueReader, MemoryQueueStore } from '../support/memory-queue.ts';
@@ -26,7 +26,7 @@ interface UnderTest {
   readonly reader: MemoryQueueReader;
   readonly warehouse: Warehouse;
   /** What the living replica reads: the entries of a dead one that were not acknowledged, and new ones. */
-  readonly batch: () => Promise<Sorted>;
+  readonly batch: () => Promise<Batch>;
   /** Entries of these events, which a replica took that is dead by now; it noted those that begin with `noted`. */
   readonly taken: (ids: readonly string[]) => Promise<Map<string, string>>;
   readonly drop: (entry: string | undefined) => void;
@@ -46,10 +46,10 @@ async function start(t: TestContext): Promise<UnderTest> {
   return {
     reader,
     warehouse,
-    batch: async () => sorted(await reader.read(100, 0, 0)),
+    batch: async () => classify(await reader.read(100, 0, 0)),
     taken: async (ids) => {
       for (const id of ids) store.add(PRODUCER, bodyOf(id));
-      const { events } = sorted(await dead.read(100, 0, 0));
+      const { events } = classify(await dead.read(100, 0, 0));
       await dead.note(
         0,
         events.filter(({ id }) => id.startsWith('noted')),
@@ -64,7 +64,7 @@ async function start(t: TestContext): Promise<UnderTest> {
   };
 }
 
-const entriesOf = (batch: Sorted | undefined): string[] => (batch?.rejections ?? []).map(({ entry }) => entry);
+const entriesOf = (batch: Batch | undefined): string[] => (batch?.rejections ?? []).map(({ entry }) => entry);
 
 describe('a batch', () => {
   it('without dropped entries is left as it is, and nobody is asked', async (t) => {

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Intake, readEntriesMax } from '../../lib/consumer/intake.ts';
-import type { Sorted } from '../../lib/consumer/quarantine.ts';
+import type { Batch } from '../../lib/consumer/quarantine.ts';
 
 const MIB = 1 << 20;
 
 /** What a read brought: so many entries, with bodies of so many bytes. */
-function entries(count: number, bodyBytes: number, first = 0): Sorted {
+function entries(count: number, bodyBytes: number, first = 0): Batch {
   const rejections = Array.from({ length: count }, (_, at) => ({
     ...{
       entry: `${first + at}-0`,

@@ -5,7 +5,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { LandingSpans } from '../../lib/consumer/landing-spans.ts';
 import { Landing } from '../../lib/consumer/landing.ts';
 import { consumerMetrics, type ConsumerMetrics } from '../../lib/consumer/metrics.ts';
-import { QUARANTINE_REASONS, sorted } from '../../lib/consumer/quarantine.ts';
+import { QUARANTINE_REASONS, classify } from '../../lib/consumer/quarantine.ts';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 import { BatchTooSlow, type Warehouse } from '../../lib/ingest/warehouse.ts';
 import type { Log } from '../../lib/process/log.ts';
@@ -88,7 +88,7 @@ async function delays({ registry }: ConsumerMetrics): Promise<readonly [sum: num
 describe('a transaction', () => {
   it('of good events is one call, and nothing is said of it', async (t) => {
     const { landing, calls, logged } = await start(t);
-    await landing.landSome(sorted([delivery('a'), delivery('b')]));
+    await landing.landSome(classify([delivery('a'), delivery('b')]));
     assert.deepEqual(calls, [['land', ['a', 'b']]]);
     assert.deepEqual(logged, []);
   });
@@ -96,7 +96,7 @@ describe('a transaction', () => {
   it('of entries that are no events writes them to the quarantine, and lands nothing', async (t) => {
     const { landing, calls, logged, metrics } = await start(t);
     await landing.landSome(
-      sorted([
+      classify([
         delivery('a', { body: Buffer.from('{'), notes: { traceparent: TRACEPARENT } }),
         delivery('b', { producer: undefined }),
       ]),
@@ -115,24 +115,24 @@ describe('a transaction', () => {
   it('of entries that are no events is cut by weight too', async (t) => {
     const { landing, calls } = await start(t);
     const bodies = Array.from({ length: 3 }, () => Buffer.alloc(600 << 10, 'x'));
-    const first = await landing.landSome(sorted(bodies.map((body, at) => delivery(String(at), { body }))));
+    const first = await landing.landSome(classify(bodies.map((body, at) => delivery(String(at), { body }))));
     assert.deepEqual([first.quarantined.length, first.left?.rejections.length], [1, 2]);
     assert.deepEqual(calls, [['quarantine', ['q/ingest/1-0']]]);
   });
 
   it('is larger than the one before only where that was as large as it might be', async (t) => {
     const { landing, calls } = await start(t);
-    for (let small = 0; small < 6; small += 1) await landing.landSome(sorted([delivery(`small-${small}`)]));
+    for (let small = 0; small < 6; small += 1) await landing.landSome(classify([delivery(`small-${small}`)]));
     const large = (id: string): Delivery =>
       delivery(id, { body: Buffer.from(JSON.stringify({ id, type: 't', data: 'x'.repeat(400 << 10) })) });
-    await landing.landSome(sorted(['a', 'b', 'c', 'd', 'e', 'f', 'g'].map(large)));
+    await landing.landSome(classify(['a', 'b', 'c', 'd', 'e', 'f', 'g'].map(large)));
     assert.deepEqual(calls.slice(6), [['land', ['a', 'b']]]);
   });
 
   it('that fails because the warehouse is away fails as it is: nothing is halved, put aside or made smaller', async (t) => {
     let away = true;
     const { landing, calls, store } = await start(t, () => (away ? new Error('away') : undefined));
-    const batch = sorted(['a', 'b', 'c'].map((id) => delivery(id)));
+    const batch = classify(['a', 'b', 'c'].map((id) => delivery(id)));
     await assert.rejects(landing.landSome(batch), /^Error: away$/);
     await assert.rejects(landing.landSome(batch), /^Error: away$/);
     away = false;
@@ -147,7 +147,7 @@ describe('a transaction', () => {
   it('that took too long is halved in weight, again and again, down to one event', async (t) => {
     let slow = true;
     const { landing, calls } = await start(t, () => (slow ? new BatchTooSlow('slow') : undefined));
-    const batch = sorted(['a', 'b', 'c', 'd', 'e'].map((id) => delivery(id)));
+    const batch = classify(['a', 'b', 'c', 'd', 'e'].map((id) => delivery(id)));
     for (let tries = 0; tries < 5; tries += 1) await assert.rejects(landing.landSome(batch), BatchTooSlow);
     slow = false;
     const { landed, left } = await landing.landSome(batch);
@@ -164,7 +164,7 @@ describe('a replayed event', () => {
 
   it('that lands has its quarantine row removed, and no other row', async (t) => {
     const { landing, calls } = await start(t);
-    await landing.landSome(sorted([delivery('a'), delivery('b', { replayOf }), delivery('c')]));
+    await landing.landSome(classify([delivery('a'), delivery('b', { replayOf }), delivery('c')]));
     assert.deepEqual(calls, [
       ['land', ['a', 'b', 'c']],
       ['release', [replayOf]],
@@ -173,9 +173,9 @@ describe('a replayed event', () => {
 
   it('that is refused again keeps it', async (t) => {
     const { landing, calls } = await start(t);
-    await landing.landSome(sorted([delivery('a', { producer: 'first' })]));
+    await landing.landSome(classify([delivery('a', { producer: 'first' })]));
     calls.length = 0;
-    await landing.landSome(sorted([delivery('a', { replayOf }), delivery('b')]));
+    await landing.landSome(classify([delivery('a', { replayOf }), delivery('b')]));
     assert.deepEqual(calls, [
       ['land', ['a', 'b']],
       ['quarantine', [replayOf]],
@@ -184,7 +184,7 @@ describe('a replayed event', () => {
 
   it('counts as landed, and says nothing about the delay of landing', async (t) => {
     const { landing, metrics } = await start(t);
-    await landing.landSome(sorted([delivery('a', { replayOf, acceptedAtMs: 1 })]));
+    await landing.landSome(classify([delivery('a', { replayOf, acceptedAtMs: 1 })]));
     assert.equal(metrics.landed.value, 1);
     assert.deepEqual(await delays(metrics), [0, 0]);
   });
@@ -194,11 +194,11 @@ describe('what is counted', () => {
   it('is each event by what became of it, and the seconds from its acceptance to its row', async (t) => {
     const { landing, metrics } = await start(t);
     const acceptedAtMs = Date.now() - 5_000;
-    await landing.landSome(sorted([delivery('a', { acceptedAtMs }), delivery('b', { acceptedAtMs })]));
+    await landing.landSome(classify([delivery('a', { acceptedAtMs }), delivery('b', { acceptedAtMs })]));
     const [sum, count] = await delays(metrics);
     assert.equal(count, 2);
     assert.ok(sum >= 10 && sum < 60, String(sum));
-    await landing.landSome(sorted([delivery('a'), delivery('a', { producer: 'thief' }), delivery('c')]));
+    await landing.landSome(classify([delivery('a'), delivery('a', { producer: 'thief' }), delivery('c')]));
     assert.deepEqual([metrics.landed.value, metrics.duplicates.value], [3, 1]);
     assert.equal(metrics.quarantined.counter({ reason: 'id_conflict' }).value, 1);
     assert.equal((await delays(metrics))[1], 3);
@@ -206,7 +206,7 @@ describe('what is counted', () => {
 
   it('is no delay below zero where the clock of the queue is ahead', async (t) => {
     const { landing, metrics } = await start(t);
-    await landing.landSome(sorted([delivery('a', { acceptedAtMs: Date.now() + 3_600_000 })]));
+    await landing.landSome(classify([delivery('a', { acceptedAtMs: Date.now() + 3_600_000 })]));
     assert.deepEqual(await delays(metrics), [0, 1]);
   });
 });
@@ -216,7 +216,7 @@ describe('what is told of an event that cannot land', () => {
     const { landing, spans } = await start(t);
     const notes = { traceparent: TRACEPARENT };
     const thief = delivery('a', { notes, producer: 'thief', entry: '1-thief' });
-    await landing.landSome(sorted([delivery('a', { notes }), thief, delivery('b', { notes })]));
+    await landing.landSome(classify([delivery('a', { notes }), thief, delivery('b', { notes })]));
     assert.deepEqual(spans, [
       ['a', undefined],
       ['b', undefined],
@@ -228,7 +228,7 @@ describe('what is told of an event that cannot land', () => {
     const { landing, store, logged } = await start(t);
     await store.refuse('bad', true);
     const bad = delivery('bad', { body: Buffer.from('{"id":"bad","type":"bad"}') });
-    await landing.landSome(sorted([delivery('a'), bad, delivery('a', { producer: 'thief', entry: '1-thief' })]));
+    await landing.landSome(classify([delivery('a'), bad, delivery('a', { producer: 'thief', entry: '1-thief' })]));
     const rows = await store.quarantine();
     assert.deepEqual(
       rows.map(({ entry, id }) => [entry, id]),

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LandingSpans } from '../../lib/consumer/landing-spans.ts';
-import { rejected, sorted, type EnteredEvent } from '../../lib/consumer/quarantine.ts';
+import { rejected, classify, type EnteredEvent } from '../../lib/consumer/quarantine.ts';
 import type { Delivery, EventNotes } from '../../lib/ingest/queue.ts';
 import type { FinishedSpan, Tracing } from '../../lib/telemetry/tracing.ts';
 
@@ -35,7 +35,7 @@ const delivery = (id: string, notes: EventNotes, body = `{"id":"${id}","type":"t
 describe('the span of an event', () => {
   it('that has landed stands in the trace of its producer, from the beginning of the transaction to now', () => {
     const { spans, recorded } = recorder();
-    const { events } = sorted([delivery('order-1', { traceparent: SAMPLED, tracestate: 'a=1' })]);
+    const { events } = classify([delivery('order-1', { traceparent: SAMPLED, tracestate: 'a=1' })]);
     const before = Date.now();
     spans.ended(events, before - 40);
     const [{ endMs, ...span }] = recorded as [FinishedSpan];
@@ -62,7 +62,7 @@ describe('the span of an event', () => {
 
   it('that was put in quarantine says why, and names the id where there is one', () => {
     const { spans, recorded } = recorder();
-    const { events, rejections } = sorted([
+    const { events, rejections } = classify([
       delivery('order-1', { traceparent: SAMPLED }),
       delivery('', { traceparent: SAMPLED }, 'no json'),
     ]);
@@ -80,7 +80,7 @@ describe('the span of an event', () => {
   it('is none where the producer sent no trace, or does not record it', () => {
     const { spans, recorded } = recorder();
     const notes: readonly EventNotes[] = [{}, { traceparent: NOT_SAMPLED }, { traceparent: SAMPLED }];
-    spans.ended(sorted(notes.map((each, at) => delivery(`order-${at}`, each))).events, 1);
+    spans.ended(classify(notes.map((each, at) => delivery(`order-${at}`, each))).events, 1);
     assert.deepEqual(
       recorded.map(({ attributes }) => attributes['messaging.message.id']),
       ['order-2'],

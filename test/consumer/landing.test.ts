@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { Landing, type Landed } from '../../lib/consumer/landing.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
-import { QUARANTINE_REASONS, sorted, type Sorted } from '../../lib/consumer/quarantine.ts';
+import { QUARANTINE_REASONS, classify, type Batch } from '../../lib/consumer/quarantine.ts';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 import { BatchTooSlow, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
@@ -33,7 +33,7 @@ interface UnderTest {
   /** What each transaction brought. */
   readonly calls: (readonly LandingEvent[])[];
   /** Lands all of it as the consumer does, and gives the entries that may be acknowledged, in their order. */
-  readonly landAll: (batch: Sorted) => Promise<string[]>;
+  readonly landAll: (batch: Batch) => Promise<string[]>;
 }
 
 /** Landing into a real file; `slow` says of a batch that it takes too long. */
@@ -55,10 +55,10 @@ async function start(
   };
   const log = createLog('test', 'error').child({}, { level: 'silent' });
   const landing = new Landing(warehouse, consumerMetrics(QUARANTINE_REASONS), log);
-  const landAll = async (batch: Sorted): Promise<string[]> => {
+  const landAll = async (batch: Batch): Promise<string[]> => {
     const done: string[] = [];
     let failures = 0;
-    for (let left: Sorted | undefined = batch; left !== undefined;) {
+    for (let left: Batch | undefined = batch; left !== undefined;) {
       const some: Landed | undefined = await landing.landSome(left).catch((cause: unknown) => {
         failures += 1;
         if (failures > FAILURES_MAX) throw cause;
@@ -80,7 +80,7 @@ describe('landing', () => {
   it('cuts a batch into transactions, and leaves out none of its events at a cut', async (t) => {
     const { store, calls, landAll } = await start(t);
     const batch = deliveries(150, 400 * KIB);
-    assert.deepEqual((await landAll(sorted(batch))).toSorted(), batch.map(({ entry }) => entry).toSorted());
+    assert.deepEqual((await landAll(classify(batch))).toSorted(), batch.map(({ entry }) => entry).toSorted());
     assert.equal(await store.count(), batch.length);
     assert.equal(calls.flat().length, batch.length, 'each was written once');
     assert.ok(calls.length > 4, String(calls.length));
@@ -98,10 +98,10 @@ describe('landing', () => {
     const noJson = Buffer.from('no json');
     const names = async (): Promise<readonly string[]> => (await store.quarantine()).map(({ entry }) => entry);
     await landAll(
-      sorted([delivery(0, 0, { entry: '0-1', body: noJson }), delivery(0, 0, { entry: '0-2', body: noJson })]),
+      classify([delivery(0, 0, { entry: '0-1', body: noJson }), delivery(0, 0, { entry: '0-2', body: noJson })]),
     );
     assert.deepEqual(await names(), [good, bad]);
-    const replays = sorted([delivery(1, 0, { replayOf: good }), delivery(2, 0, { body: noJson, replayOf: bad })]);
+    const replays = classify([delivery(1, 0, { replayOf: good }), delivery(2, 0, { body: noJson, replayOf: bad })]);
     await landAll(replays);
     assert.deepEqual(await names(), [bad]);
     // As after a crash before they were acknowledged.
@@ -112,18 +112,18 @@ describe('landing', () => {
 
   it('cuts by the number of rows too, and not where all of it fits', async (t) => {
     const { calls, landAll } = await start(t);
-    await landAll(sorted(deliveries(1_000, 0)));
+    await landAll(classify(deliveries(1_000, 0)));
     assert.deepEqual(
       calls.map((call) => call.length),
       [1_000],
     );
-    await landAll(sorted(deliveries(6_000, 0, 1_000)));
+    await landAll(classify(deliveries(6_000, 0, 1_000)));
     assert.ok(calls.length > 2 && calls.slice(1).flat().length === 6_000, String(calls.length));
   });
 
   it('takes a single event of any size, alone', async (t) => {
     const { calls, landAll } = await start(t);
-    assert.equal((await landAll(sorted([delivery(0, 17 * MIB), delivery(1, 17 * MIB), delivery(2, 10)]))).length, 3);
+    assert.equal((await landAll(classify([delivery(0, 17 * MIB), delivery(1, 17 * MIB), delivery(2, 10)]))).length, 3);
     assert.deepEqual(
       calls.map((call) => call.length),
       [1, 1, 1],
@@ -133,7 +133,7 @@ describe('landing', () => {
   it('halves what is too slow until it passes, and grows again', async (t) => {
     let most = 3;
     const { store, calls, landAll } = await start(t, (batch) => batch.length > most);
-    assert.equal((await landAll(sorted(deliveries(20, 20 * KIB)))).length, 20);
+    assert.equal((await landAll(classify(deliveries(20, 20 * KIB)))).length, 20);
     assert.equal(await store.count(), 20);
     const tried = calls.slice(0, 4).map((call) => call.length);
     assert.ok(
@@ -141,7 +141,7 @@ describe('landing', () => {
       String(tried),
     );
     most = Number.POSITIVE_INFINITY;
-    await landAll(sorted(deliveries(200, 20 * KIB, 20)));
+    await landAll(classify(deliveries(200, 20 * KIB, 20)));
     const longest = Math.max(...calls.map((call) => call.length));
     assert.ok(longest > 50, `the last call is what is left, and the longest has ${longest}`);
   });
@@ -149,7 +149,7 @@ describe('landing', () => {
   it('lands an event under the id that its entry names, and puts one aside whose entry names what is no id', async (t) => {
     const { landAll, store } = await start(t);
     const named = ['/shop order-0', 'a\0b'].map((id, at) => delivery(at, 1, { notes: { id } }));
-    await landAll(sorted([...named, delivery(2, 1, { body: Buffer.from('{'), notes: { id: '/shop 2' } })]));
+    await landAll(classify([...named, delivery(2, 1, { body: Buffer.from('{'), notes: { id: '/shop 2' } })]));
     assert.deepEqual(
       (await store.events()).map(({ id }) => id),
       ['/shop order-0'],
@@ -165,7 +165,7 @@ describe('landing', () => {
 
   it('says which events have landed, which are put aside, and which are left', async (t) => {
     const { landing, store } = await start(t);
-    const batch = sorted([
+    const batch = classify([
       delivery(0, 1),
       delivery(1, 1, { body: Buffer.from('{') }),
       delivery(2, 1, { producer: 'a\0b' }),
@@ -186,7 +186,7 @@ describe('landing', () => {
       ],
     );
     assert.deepEqual([first.left?.events.length, first.left?.count], [0, 2]);
-    const second = await landing.landSome(first.left as Sorted);
+    const second = await landing.landSome(first.left as Batch);
     assert.deepEqual(
       second.quarantined.map(({ entry, code }) => [entry, code]),
       [

@@ -1,7 +1,7 @@
 // Which deliveries are events, and with what words the others go to quarantine.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { entryName, isDropped, quarantineName, rejected, sorted } from '../../lib/consumer/quarantine.ts';
+import { entryName, isDropped, quarantineName, rejected, classify } from '../../lib/consumer/quarantine.ts';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 
 const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
@@ -31,7 +31,7 @@ describe('a delivery that is an event', () => {
 
   it('is one with its entry, however its body is written', () => {
     const spaced = Buffer.from('{\n"id": "order-1", "type": "order.paid" }');
-    assert.deepEqual(sorted([delivery(), delivery({ body: spaced })]), {
+    assert.deepEqual(classify([delivery(), delivery({ body: spaced })]), {
       events: [event, { ...event, body: spaced }],
       rejections: [],
       count: 2,
@@ -41,14 +41,14 @@ describe('a delivery that is an event', () => {
 
   it('has the id that its entry names, the row that it replays, and the trace that it came with', () => {
     const notes = { id: '/shop order-1', traceparent: TRACEPARENT, tracestate: 'a=1' };
-    assert.deepEqual(sorted([delivery({ notes, replayOf: 'q/ingest/0-1' })]).events, [
+    assert.deepEqual(classify([delivery({ notes, replayOf: 'q/ingest/0-1' })]).events, [
       { ...event, id: '/shop order-1', traceparent: TRACEPARENT, tracestate: 'a=1', replayOf: 'q/ingest/0-1' },
     ]);
   });
 
   it('has no trace where its entry holds what is none', () => {
     for (const notes of [{ traceparent: 'none', tracestate: 'a=1' }, { tracestate: 'a=1' }])
-      assert.deepEqual(sorted([delivery({ notes })]).events, [event]);
+      assert.deepEqual(classify([delivery({ notes })]).events, [event]);
   });
 });
 
@@ -92,7 +92,7 @@ describe('a delivery that is no event', () => {
     ];
   for (const [what, change, reason, id] of cases)
     it(`goes to quarantine with the reason, and the id where one can be read: ${what}`, () => {
-      const { events, rejections, count } = sorted([delivery(change)]);
+      const { events, rejections, count } = classify([delivery(change)]);
       assert.deepEqual([events, count, rejections.length], [[], 1, 1]);
       assert.deepEqual([rejections[0]?.reason, rejections[0]?.id], [reason, id]);
       assert.equal('id' in (rejections[0] ?? {}), id !== undefined);
@@ -103,7 +103,7 @@ describe('a delivery that is no event', () => {
   it('keeps what there is of it: its bytes, its times, its trace and the row that it replays', () => {
     const body = Buffer.from('{');
     const notes = { traceparent: TRACEPARENT };
-    const { rejections, bytes } = sorted([
+    const { rejections, bytes } = classify([
       delivery({ body, notes, replayOf: 'q/ingest/0-1' }),
       delivery({ body: undefined, producer: undefined }),
     ]);
@@ -126,7 +126,7 @@ describe('a delivery that is no event', () => {
 
 describe('an event that the warehouse would not take', () => {
   it('is a rejection of the same entry, with the reason in place of its type', () => {
-    const [event] = sorted([delivery({ replayOf: 'q/ingest/0-1' })]).events;
+    const [event] = classify([delivery({ replayOf: 'q/ingest/0-1' })]).events;
     assert.ok(event !== undefined);
     const { type: _, ...rest } = event;
     assert.deepEqual(rejected(event, 'id_conflict', 'words'), {
