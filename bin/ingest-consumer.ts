@@ -51,14 +51,14 @@ async function connect(config: ConsumerConfig, found: (line: string) => void): P
 
 async function run(config: ConsumerConfig, log: Log): Promise<void> {
   const metrics = consumerMetrics(QUARANTINE_REASONS);
-  const { queuePartitions: partitions, previousQueueUri: previousUri, unlandedMs, batchMax, bodyBytesMax } = config;
+  const { queuePartitions: partitions, previousQueueUri: previousUri, unlandedMs } = config;
   const onLost = (events: number): void => metrics.lost.add(events);
   const uris = config.queueUri.split(' ');
   const reader = readingQueue({ uris, partitions, previousUri, log, unlandedMs, onLost });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
   const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
-  const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax, bodyBytesMax, spans });
+  const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: config.batchMax, spans });
   const watch = new Watch({ reader, metrics, warehouse, log, unlandedMs, prepared: () => consumer.prepared });
   metrics.queueAvailable.read(() => (consumer.queueAnswers ? 1 : 0));
   metrics.queueUp.readEach(() =>

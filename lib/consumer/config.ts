@@ -18,8 +18,6 @@ export interface ConsumerConfig {
 
   /** Entries of one read at most, and an eighth of those that are taken in hand as one batch in a backlog. */
   readonly batchMax: number;
-  /** The longest body that gateways accept. */
-  readonly bodyBytesMax: number;
   readonly replicasMax: number;
   /** How long the queue keeps what has not landed, in milliseconds. */
   readonly unlandedMs: number;
@@ -47,7 +45,6 @@ export function readConsumerConfig(environment: Environment): ReadConfig<Consume
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
     address: settings.get('INGEST_CONSUMER_ADDR'),
     batchMax: settings.get('INGEST_CONSUMER_BATCH_MAX'),
-    bodyBytesMax: settings.get('INGEST_BODY_BYTES_MAX'),
     replicasMax: settings.get('INGEST_CONSUMER_REPLICAS_MAX'),
     unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),

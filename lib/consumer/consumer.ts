@@ -18,7 +18,7 @@ import { pause, pauseMs } from '../process/backoff.ts';
 import { Throttled, type Log } from '../process/log.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import { withoutLanded } from './dropped.ts';
-import { Intake, READ_ENTRIES_FIRST, readEntriesMax } from './intake.ts';
+import { Intake, READ_ENTRIES_FIRST, READ_ENTRIES_MAX } from './intake.ts';
 import type { LandingSpans } from './landing-spans.ts';
 import { Landing, type Landed } from './landing.ts';
 import { entryName, isDropped, classify, type Rejection, type Batch } from './quarantine.ts';
@@ -61,8 +61,6 @@ export interface ConsumerOptions {
   readonly metrics: ConsumerMetrics;
   readonly log: Log;
   readonly batchMax: number;
-  /** The longest body that gateways accept. */
-  readonly bodyBytesMax: number;
   /** Undefined: no spans are made. */
   readonly spans?: LandingSpans | undefined;
 }
@@ -84,7 +82,7 @@ export class Consumer {
   constructor(options: ConsumerOptions) {
     this.#options = options;
     this.#landing = new Landing(options.warehouse, options.metrics, options.log, options.spans);
-    const readMax = Math.min(options.batchMax, readEntriesMax(options.bodyBytesMax));
+    const readMax = Math.min(options.batchMax, READ_ENTRIES_MAX);
     this.#intake = new Intake({ wanted: BATCHES_AT_ONCE * options.batchMax, readMax, readFirst: READ_ENTRIES_FIRST });
   }
 

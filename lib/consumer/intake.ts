@@ -12,24 +12,27 @@
 //
 // Reads start small, grow with each one that comes back full, and are halved when the queue fails; and a read is as
 // small as the last bodies were large. The queue has no limit in bytes for an answer, so the first large bodies behind
-// small ones may arrive in one read of as many as `readEntriesMax` gives.
+// small ones may arrive in one read of up to READ_ENTRIES_MAX.
 import type { EnteredEvent, Rejection, Batch } from './quarantine.ts';
 
 /** One batch to take, and one that comes in meanwhile. */
 const READ_AHEAD_BATCHES = 2;
-/** Bytes of bodies that may wait; a read whose bodies are much larger than those before goes past it once. */
-const BYTES_MAX = 16 << 20;
+/**
+ * Bytes of bodies that may wait; a read whose bodies are much larger than those before goes past it once.
+ *
+ * Fact: each side of a batch keeps a copy until the next collection. Choice: 4 MiB, which are thousands of short
+ * events. Effect: a backlog of bodies of 250 KiB takes 256 MiB of memory at most, and 380 MiB with 16 MiB, in the same
+ * time (test/end-to-end/large-bodies.test.ts).
+ */
+const BYTES_MAX = 4 << 20;
 /** The part of BYTES_MAX that one read should bring. */
 const READ_BYTES = BYTES_MAX / 4;
 /**
- * Fact: 500 entries of 4 MiB are an answer of 2 GB, for which Redis does nothing else; with reads of 32 of them, two at
- * a time, the consumer's memory passed 600 MiB (test/end-to-end/large-bodies.test.ts). A read of 16 small ones costs
- * more for its way than for what it brings. Choice: as many as have READ_BYTES_MAX if all are as long as a body may be,
- * between these bounds. Effect: 1.3 times the events a second of reads of 16, with events of 300 bytes into PostgreSQL.
+ * Fact: Redis has no limit in bytes for an answer, so large bodies behind small ones may arrive in one read of as many.
+ * A read of 16 short ones costs more for its way than for what it brings. Choice: 32. Effect: two reads of bodies of 4
+ * MiB are 256 MiB, and the consumer stays below 600 (test/end-to-end/large-bodies.test.ts).
  */
-const READ_BYTES_MAX = 16 << 20;
-const READ_ENTRIES_LEAST = 16;
-const READ_ENTRIES_MOST = 64;
+export const READ_ENTRIES_MAX = 32;
 /** Entries of the first read. */
 export const READ_ENTRIES_FIRST = 2;
 
@@ -41,10 +44,6 @@ export interface IntakeOptions {
   /** Entries of the first read. */
   readonly readFirst: number;
 }
-
-/** Entries of one read at most, where bodies have up to `bodyBytesMax`. */
-export const readEntriesMax = (bodyBytesMax: number): number =>
-  Math.max(READ_ENTRIES_LEAST, Math.min(READ_ENTRIES_MOST, Math.floor(READ_BYTES_MAX / bodyBytesMax)));
 
 export class Intake {
   readonly #options: IntakeOptions;

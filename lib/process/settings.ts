@@ -19,7 +19,6 @@ const DAEMONS = ['gateway', 'consumer', 'dispatcher'] as const;
 const BOTH_ENDS = ['gateway', 'consumer', 'admin'] as const;
 /** Those that accept events, and so meet the queues' servers. */
 const ACCEPTING = ['gateway', 'dispatcher'] as const;
-const BODIES = ['gateway', 'consumer'] as const;
 const TLS_SERVERS = ACCEPTING;
 const HOUR_MS = 3_600_000;
 const TIME = [1, HOUR_MS] as const;
@@ -132,13 +131,7 @@ export const SETTINGS = Object.freeze({
   ),
   INGEST_PRODUCERS_FILE: text(GATEWAY, undefined, 'JSON file: what single producers may do (rate, types, disabled)'),
 
-  INGEST_BODY_BYTES_MAX: integer(
-    BODIES,
-    262_144,
-    [1, 64 << 20],
-    'bytes',
-    'longest body; a consumer lands any, and reads as many at a time as it has memory for where all are as long',
-  ),
+  INGEST_BODY_BYTES_MAX: integer(GATEWAY, 262_144, [1, 64 << 20], 'bytes', 'longest body'),
   INGEST_EVENT_ID: choice(
     GATEWAY,
     ['id', 'source+id'],
@@ -224,7 +217,7 @@ export const SETTINGS = Object.freeze({
     500,
     [1, 10_000],
     '',
-    'an eighth of the entries that are taken in hand as one batch in a backlog; a read brings 64 at most, and 16 where `INGEST_BODY_BYTES_MAX` is 1 MiB or more. At most 16 MiB of bodies wait, and a transaction writes at most 16 MiB',
+    'an eighth of the entries that are taken in hand as one batch in a backlog; a read brings 32 at most. At most 4 MiB of bodies wait, and a transaction writes at most 16 MiB',
   ),
   INGEST_CONSUMER_REPLICAS_MAX: integer(
     CONSUMER,

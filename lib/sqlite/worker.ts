@@ -30,7 +30,7 @@ function run(call: WorkerCall): unknown {
     case 'prepare':
       return database.prepare();
     case 'land':
-      return database.land(call.columns);
+      return land(call.columns);
     case 'quarantine':
       return database.quarantine(call.entries);
     case 'retract':
@@ -43,6 +43,15 @@ function run(call: WorkerCall): unknown {
       return database.probe();
     case 'close':
       return database.close();
+  }
+}
+
+/** Gives the block of bodies back at once: it may be of 16 MiB, and the next collection many such blocks away. */
+function land(columns: LandingColumns): Uint8Array {
+  try {
+    return database.land(columns);
+  } finally {
+    columns.bodies.buffer.transfer(0);
   }
 }
 

@@ -16,7 +16,6 @@ import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
 
 const PRODUCER = 'urn:shop';
 const BATCH_MAX = 25;
-const BODY_BYTES_MAX = 1 << 18;
 
 type Land = (batch: readonly LandingEvent[]) => Promise<readonly LandingOutcome[]>;
 
@@ -52,14 +51,7 @@ describe('a consumer with several batches under way', () => {
     const warehouse: Warehouse = { ...real, land: around((batch) => real.land(batch)) };
     const metrics = consumerMetrics(QUARANTINE_REASONS);
     assert.equal(await reader.open(5_000), true, reader.lastError);
-    const consumer = new Consumer({
-      reader,
-      warehouse,
-      metrics,
-      log,
-      batchMax: BATCH_MAX,
-      bodyBytesMax: BODY_BYTES_MAX,
-    });
+    const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: BATCH_MAX });
     const done = consumer.run();
     t.after(async () => {
       consumer.stop();
@@ -226,7 +218,6 @@ describe('a consumer whose queue is away', () => {
       metrics: consumerMetrics(QUARANTINE_REASONS),
       log: createLog('test', 'error').child({}, { level: 'silent' }),
       batchMax: BATCH_MAX,
-      bodyBytesMax: BODY_BYTES_MAX,
     });
     const done = consumer.run();
     for (let second = 0; second < 30; second += 1) {

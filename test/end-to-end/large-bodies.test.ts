@@ -35,6 +35,7 @@ interface Backlog {
   readonly memoryMax: number;
 }
 
+const SMALL = Array.from({ length: 1_500 }, () => 300);
 const LARGE = Array.from({ length: 120 }, () => 4 * MIB - KIB);
 const BACKLOGS: readonly Backlog[] = [
   {
@@ -44,8 +45,13 @@ const BACKLOGS: readonly Backlog[] = [
     memoryMax: 300 * MIB,
   },
   {
+    name: '250 KiB behind many small ones, and before them',
+    sizes: [...SMALL, ...Array.from({ length: 400 }, () => 250 * KIB), ...SMALL],
+    memoryMax: 300 * MIB,
+  },
+  {
     name: '4 MiB behind many small ones, and before them',
-    sizes: [...Array.from({ length: 3_000 }, () => 300), ...LARGE, ...Array.from({ length: 500 }, () => 300)],
+    sizes: [...SMALL, ...LARGE, ...SMALL],
     memoryMax: 600 * MIB,
   },
 ];

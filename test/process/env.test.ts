@@ -67,9 +67,12 @@ describe('an environment', () => {
   });
 
   it("reads a program's own keys only: another's may hold anything", () => {
-    const settings = consumer({ INGEST_IN_FLIGHT_MAX: 'x', INGEST_GATEWAY_ADDR: 'y' });
+    const settings = consumer({ INGEST_BODY_BYTES_MAX: 'x', INGEST_GATEWAY_ADDR: 'y' });
     assert.deepEqual(settings.report(), { problems: [], warnings: [] });
-    assert.throws(() => settings.get('INGEST_IN_FLIGHT_MAX'), /INGEST_IN_FLIGHT_MAX is not a setting of this program/);
+    assert.throws(
+      () => settings.get('INGEST_BODY_BYTES_MAX'),
+      /INGEST_BODY_BYTES_MAX is not a setting of this program/,
+    );
   });
 
   it('takes whole numbers in plain digits within their bounds, and nothing else', () => {
