@@ -21,7 +21,7 @@ import { withoutLanded } from './dropped.ts';
 import { Intake, READ_ENTRIES_FIRST, READ_ENTRIES_MAX } from './intake.ts';
 import type { LandingSpans } from './landing-spans.ts';
 import { Landing, type Landed } from './landing.ts';
-import { entryName, isDropped, classify, type Rejection, type Batch } from './quarantine.ts';
+import { classify, entryName, isDropped, type Batch, type Rejection } from './quarantine.ts';
 
 /** How long an entry may stay with a replica before another one takes it over. Longer than a batch takes to land. */
 const CLAIM_IDLE_MS = 10_000;
@@ -32,12 +32,9 @@ const CLAIM_IDLE_MS = 10_000;
 const LANDINGS_AT_ONCE = NOTES;
 /** Where there is a backlog: the queue makes up the next answer while the one before is judged. */
 const READS_AT_ONCE = 2;
-/**
- * In a backlog, this many times `batchMax` entries are taken in hand together. Effect: 1.1 times the events a second of
- * half as many, with events of 300 bytes into PostgreSQL: half of the commits.
- */
+/** In a backlog, this many times `batchMax` entries are taken in hand together: a commit costs the same for many. */
 const BATCHES_AT_ONCE = 8;
-/** A read that brings as many tells of a backlog; one of several partitions may bring less than it might have. */
+/** A read that brings as many tells of a backlog, also where several partitions share it and it might bring more. */
 const BACKLOG_ENTRIES = 16;
 /** How long a read waits for events. A stop waits for it to end. */
 const READ_WAIT_MS = 1_000;

@@ -13,24 +13,24 @@
 // Reads start small, grow with each one that comes back full, and are halved when the queue fails; and a read is as
 // small as the last bodies were large. The queue has no limit in bytes for an answer, so the first large bodies behind
 // small ones may arrive in one read of up to READ_ENTRIES_MAX.
-import type { EnteredEvent, Rejection, Batch } from './quarantine.ts';
+import type { Batch, EnteredEvent, Rejection } from './quarantine.ts';
 
 /** One batch to take, and one that comes in meanwhile. */
 const READ_AHEAD_BATCHES = 2;
 /**
  * Bytes of bodies that may wait; a read whose bodies are much larger than those before goes past it once.
  *
- * Fact: each side of a batch keeps a copy until the next collection. Choice: 4 MiB, which are thousands of short
- * events. Effect: a backlog of bodies of 250 KiB takes 256 MiB of memory at most, and 380 MiB with 16 MiB, in the same
- * time (test/end-to-end/large-bodies.test.ts).
+ * Fact: each step of a batch keeps a copy of its bodies until the next collection. Choice: 4 MiB, which are thousands
+ * of short events. Effect: with a backlog of bodies of 250 KiB the consumer stays below 300 MiB; with 16 MiB it passed
+ * 380 (test/end-to-end/large-bodies.test.ts).
  */
 const BYTES_MAX = 4 << 20;
 /** The part of BYTES_MAX that one read should bring. */
 const READ_BYTES = BYTES_MAX / 4;
 /**
  * Fact: Redis has no limit in bytes for an answer, so large bodies behind small ones may arrive in one read of as many.
- * A read of 16 short ones costs more for its way than for what it brings. Choice: 32. Effect: two reads of bodies of 4
- * MiB are 256 MiB, and the consumer stays below 600 (test/end-to-end/large-bodies.test.ts).
+ * A read of few short ones costs more for its way than for what it brings (bench/landing.ts). Choice: 32. Effect: two
+ * reads of bodies of 4 MiB are 256 MiB, and the consumer stays below 600 (test/end-to-end/large-bodies.test.ts).
  */
 export const READ_ENTRIES_MAX = 32;
 /** Entries of the first read. */
@@ -87,7 +87,7 @@ export class Intake {
     return entries;
   }
 
-  /** What a read of `reserved` entries brought; `full` where it brought as many, some of which are left out here. */
+  /** What a read of `reserved` entries brought; `full` where the queue holds more, as far as that tells. */
   add(entries: Batch, reserved: number, full = entries.count === reserved): void {
     this.#reserved -= reserved;
     this.#backlog = full;

@@ -10,7 +10,7 @@ import { BatchRefused, BatchTooSlow, type Warehouse } from '../ingest/warehouse.
 import type { Log } from '../process/log.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import type { LandingSpans } from './landing-spans.ts';
-import { quarantineName, rejected, type EnteredEvent, type Rejection, type Batch } from './quarantine.ts';
+import { quarantineName, rejected, type Batch, type EnteredEvent, type Rejection } from './quarantine.ts';
 
 /**
  * Weight of one transaction: what both sides hold in memory at a time, and what the warehouse has to do in one call. A

@@ -13,7 +13,7 @@ const WEEK_MS = 7 * 24 * 60 * 60 * 1000;
 /** Making the files takes a fraction of a second: a lock that is older was left by a process that was killed. */
 const LOCK_MS_MAX = 10_000;
 const LOCK_PAUSE_MS = 20;
-/** Names of producers whose files would be those of the authority, the server or the first producer, or another's key. */
+/** Producers' names whose files would be those of the authority, the server or the first producer, or another's key. */
 const TAKEN_NAME = /^(?:ca|server|producer)$|-key$/;
 
 /** Paths of PEM files. */

@@ -18,14 +18,10 @@ export const noteKeys = (stream: string, members: readonly (readonly string[])[]
 
 export function noteText(events: readonly NotedEvent[]): string {
   const groups = new Map<string, Group>();
-  let group: Group | undefined;
   for (const { source, producer, entry, id } of events) {
-    // Neighbours are often of one producer.
-    if (group?.[0] !== source || group[1] !== producer) {
-      const name = `${source}\n${producer}`;
-      group = groups.get(name);
-      if (group === undefined) groups.set(name, (group = [source, producer, []]));
-    }
+    const name = `${source}\n${producer}`;
+    let group = groups.get(name);
+    if (group === undefined) groups.set(name, (group = [source, producer, []]));
     group[2].push(entry, id);
   }
   return JSON.stringify([...groups.values()]);

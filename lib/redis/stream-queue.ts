@@ -184,10 +184,8 @@ export class StreamQueue implements Queue {
     // Fact: an argument more costs every event. Choice: only a call with such events has it.
     const { accept, field, takesCompressed } = this.#dialect;
     const compresses = this.#compression === 'zstd' && takesCompressed();
-    const withNotes = submissions.some(
-      ({ notes, text }) => notes !== undefined || (compresses && isCompressible(text)),
-    );
-    const command = accept.begin(withNotes);
+    const hasNotes = submissions.some(({ notes, text }) => notes !== undefined || (compresses && isCompressible(text)));
+    const command = accept.begin(hasNotes);
     const events: Argument[] = [];
     let at = from;
     for (let characters = 0; at < submissions.length && at - from < CALL_EVENTS_MAX; at += 1) {
@@ -198,7 +196,7 @@ export class StreamQueue implements Queue {
       command.push(field(submission.id));
       const body = compresses ? compressed(submission.text) : undefined;
       events.push(submission.producer, body ?? submission.text);
-      if (withNotes) events.push(membersOf(submission.notes) + (body === undefined ? '' : ENCODED_MEMBER));
+      if (hasNotes) events.push(membersOf(submission.notes) + (body === undefined ? '' : ENCODED_MEMBER));
     }
     command.push(...events);
     const carried = from === 0 && at === submissions.length ? submissions : submissions.slice(from, at);

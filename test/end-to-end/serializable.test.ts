@@ -61,8 +61,8 @@ describe('three replicas on a PostgreSQL whose transactions are serializable', (
       );
     await nothingIsLeft();
 
-    // Whether the replicas met each other in time is luck. A row of this test's own, uncommitted while a replica inserts
-    // the same id, is none: once that row is committed, the replica's statement cannot be serialized.
+    // Whether the replicas met each other in time is luck. A row of this test's own, uncommitted while a replica
+    // inserts the same id, is none: once that row is committed, the replica's statement cannot be serialized.
     const other = new pg.Client({ connectionString: store.uri, application_name: 'test' });
     await other.connect();
     t.after(() => other.end());

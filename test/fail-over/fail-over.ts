@@ -1,8 +1,8 @@
 // The long form of a fail-over: a master is killed at random, again and again, under load, behind Sentinel and in a
 // Redis Cluster. At the end every event that was answered 202 must have its row where all replicas acknowledge. Where
-// fewer do, one may be missing only of a round in which a replica was promoted that had less than another, or in which a
-// second one took the place of the first: it keeps accepting until it hears of that. Without an acknowledgement what is
-// lost is only told.
+// fewer do, one may be missing only of a round in which a replica was promoted that had less than another, or in which
+// a second one took the place of the first: it keeps accepting until it hears of that. Without an acknowledgement what
+// is lost is only told.
 //
 // `make fail-over`; FAIL_OVER_ROUNDS, FAIL_OVER_PER_SECOND, FAIL_OVER_REPLICAS and FAIL_OVER_ON bound and choose it.
 import assert from 'node:assert/strict';
