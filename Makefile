@@ -6,7 +6,7 @@ TESTS ?= 'test/**/*.test.ts'
 CONCURRENCY ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup checks settings dev-cert redis postgres ingest-run ingest-test test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart fail-over image-test snippets package bench bench-gate
+.PHONY: help setup checks settings dev-cert redis postgres ingest-run ingest-test ingest-test-long test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart fail-over image-test snippets package bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -35,13 +35,16 @@ dev-cert: $(INSTALLED) ## a development certificate for another producer: make d
 #
 # What is compiled is kept for the next process. Node strips the types itself, as in production: with tsx and its source
 # maps, a test file that imports Redis' client takes 1.1 s of CPU time until it begins, and 0.4 s without.
-ingest-test test checks: export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/compile
-ingest-test: setup postgres ## every test, the type check, the formatter's check, and the linter as `report` runs it
+ingest-test ingest-test-long test checks: export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/compile
+ingest-test: setup postgres ## the tests' short forms, the type check, the formatter's check, and the linter as `report` runs it
 	@$(MAKE) --no-print-directory -j2 test checks
 
 checks: typecheck format-check report
 
-test: setup postgres ## the tests alone; TESTS='test/http/*.test.ts' narrows them
+test: ## the tests of ingest-test alone; TESTS='test/http/*.test.ts' narrows them
+ingest-test-long: ## the tests' long forms, which .ci/run runs after ingest-test
+ingest-test-long: TESTS = 'test/**/*.long.ts'
+test ingest-test-long: setup postgres
 	$(NODE) --test --test-concurrency=$(CONCURRENCY) --test-timeout=180000 \
 	  --test-reporter=./test/support/reporter.ts $(TESTS)
 
@@ -107,5 +110,6 @@ typecheck: $(INSTALLED) ## the TypeScript compiler, strict, emitting nothing
 	$(NODE) node_modules/typescript/bin/tsc --project tsconfig.json
 
 # V8 counts less precisely what comes from a compile cache.
-coverage: setup ## the tests under c8; the report is in coverage/
-	NODE_DISABLE_COMPILE_CACHE=1 $(NODE) node_modules/c8/bin/c8.js --reporter=text --reporter=html --include 'lib/**' --include 'bin/**' $(MAKE) test
+coverage: TESTS = 'test/**/*.{test,long}.ts'
+coverage: setup ## all tests, long forms too, under c8; the report is in coverage/
+	NODE_DISABLE_COMPILE_CACHE=1 $(NODE) node_modules/c8/bin/c8.js --reporter=text --reporter=html --include 'lib/**' --include 'bin/**' $(MAKE) test TESTS="$(TESTS)"
