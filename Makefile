@@ -50,7 +50,7 @@ test ingest-test-long: setup postgres
 
 campaign: setup postgres ## faults at random under load, after the broken builds it must catch; CAMPAIGN_ROUNDS, CAMPAIGN_WAREHOUSE, CAMPAIGN_SEED
 	for file in broken-builds campaign; do CAMPAIGN_ROUNDS=$${CAMPAIGN_ROUNDS:-200} $(NODE) --import tsx --enable-source-maps \
-	  --disable-warning=ExperimentalWarning test/campaign/$$file.test.ts || exit 1; done
+	  --disable-warning=ExperimentalWarning test/campaign/$$file.long.ts || exit 1; done
 
 soak: setup ## hold memory level under an even load: 15 minutes; SOAK_SECONDS and SOAK_RATE bound it
 	$(NODE) --import tsx --enable-source-maps --test --test-reporter=spec test/soak/soak.ts
@@ -67,7 +67,7 @@ mutate: $(INSTALLED) ## mutation score of FILES='lib/ingest/*.ts' by the in-proc
 rolling-restart: setup ## restart two gateways ten times each under load: behind a load balancer, and with a shared port
 	ROLLING_RESTARTS=$${ROLLING_RESTARTS:-10} ROLLING_PER_SECOND=$${ROLLING_PER_SECOND:-1000} \
 	  ROLLING_HELD_RATE=$${ROLLING_HELD_RATE:-0.8} $(NODE) --import tsx --enable-source-maps --test --test-concurrency=1 --test-reporter=spec \
-	  test/rolling/rolling-restart.test.ts
+	  test/rolling/rolling-restart.long.ts
 
 fail-over: setup ## kill masters under 2,000 events a second; FAIL_OVER_ROUNDS (50), FAIL_OVER_ON='sentinel cluster', FAIL_OVER_REPLICAS='2 1 0'
 	$(NODE) --import tsx --enable-source-maps --test --test-concurrency=1 --test-reporter=spec test/fail-over/sentinel.ts test/fail-over/fail-over.ts

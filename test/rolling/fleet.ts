@@ -8,7 +8,7 @@ import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import { PacedLoad } from './paced-load.ts';
 
-/** The suite's short form shares its machine with other tests; make rolling-restart sends 1,000 a second. */
+/** `make ingest-test-long` shares the machine with other tests; `make rolling-restart` sends 1,000 a second. */
 const PER_SECOND = Number(process.env['ROLLING_PER_SECOND'] ?? 200);
 /**
  * The share of the rate that must have been held; the short form runs beside other tests, where no rate can be

@@ -1,4 +1,4 @@
-// Run by rolling-restart.test.ts in a network of its own, where net.ipv4.tcp_migrate_req is 1: connections that wait in
+// Run by rolling-restart.long.ts in a network of its own, where net.ipv4.tcp_migrate_req is 1: connections that wait in
 // the backlog of a listener that closes go to another listener of the port. Without it the kernel resets them.
 import { it } from 'node:test';
 import { Fleet } from './fleet.ts';

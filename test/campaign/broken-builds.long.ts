@@ -1,6 +1,6 @@
 // The campaign catches builds that break the promise: each is the product with one change, under faults that are aimed
-// at it. The same faults on the product itself find nothing. One build is tried with the suite, all of them by `make
-// campaign`.
+// at it. The same faults on the product itself find nothing. One build is tried with
+// `make ingest-test-long`, all of them by `make campaign`.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { temporaryFolder } from '../support/scope.ts';

@@ -1,5 +1,6 @@
-// Rolling restarts under 1,000 events a second: behind a load balancer, and of processes that share a port. The short
-// form restarts each gateway once; ROLLING_RESTARTS says how often (make rolling-restart: ten times).
+// Rolling restarts under 1,000 events a second: behind a load balancer, and of processes that share a port.
+// ROLLING_RESTARTS says how often each gateway is restarted: once with `make ingest-test-long`, ten times with `make
+// rolling-restart`.
 import { describe, it } from 'node:test';
 import assert from 'node:assert/strict';
 import { Fleet } from './fleet.ts';

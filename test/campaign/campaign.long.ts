@@ -1,4 +1,4 @@
-// Faults at random under load; see campaign.ts. The short form runs with the suite; `make campaign` runs the long one.
+// Faults at random under load; see campaign.ts. A few rounds run with `make ingest-test-long`; `make campaign` runs many.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { runCampaign } from './campaign.ts';
