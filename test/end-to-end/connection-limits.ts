@@ -1,9 +1,8 @@
 // What one client may take of the gateway, with and without a certificate, by both readers: connections, memory, time.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { before, describe, it } from 'node:test';
-import { event, PATIENT, TestGateway, type RawConnection } from '../support/gateway.ts';
+import { event, PATIENT, TestGateway } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
@@ -12,10 +11,10 @@ import { flood } from '../support/flooder.ts';
 import { holdConnections, type StrangerKind } from '../support/strangers.ts';
 import { askRaw, postText, requestText } from '../support/wire.ts';
 
-let redis: TestRedis;
-let pki: Pki;
-let attacker: ClientCertificate;
-let producer: ClientCertificate;
+export let redis: TestRedis;
+export let pki: Pki;
+export let attacker: ClientCertificate;
+export let producer: ClientCertificate;
 
 before(async () => {
   [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
@@ -53,30 +52,12 @@ async function posting(gateway: TestGateway, name: string): Promise<{ statuses: 
 /** How much a gateway may grow under one client's flood, in MB. */
 const GROWTH_MB_MAX = 100;
 
-type Flood = readonly [certificate: () => ClientCertificate | undefined, text: string];
+export type Flood = readonly [certificate: () => ClientCertificate | undefined, text: string];
 
-const large = event('large', { pad: 'x'.repeat(250_000) });
-/** By what they have the gateway do; each kind on a gateway of its own. */
-const FLOODS: Readonly<Record<string, Readonly<Record<string, Flood>>>> = {
-  'short answers': {
-    'metrics, from nobody, by node:http': [
-      () => undefined,
-      `${requestText('HEAD /health/live')}${'GET /metrics HTTP/1.1\r\nHost: g\r\n\r\n'.repeat(2_500)}`,
-    ],
-    'metrics, from nobody': [() => undefined, 'GET /metrics HTTP/1.1\r\nHost: g\r\n\r\n'.repeat(2_500)],
-    'requests that are refused': [() => undefined, requestText('GET /x').repeat(2_000)],
-    'requests that are refused, by node:http': [() => undefined, requestText('PUT /x').repeat(2_000)],
-  },
-  'look-ups': {
-    'look-ups of a large event': [() => attacker, 'GET /events/large HTTP/1.1\r\nHost: g\r\n\r\n'.repeat(2_500)],
-    'look-ups of a large event, by node:http': [
-      () => attacker,
-      `${requestText('HEAD /health/live')}${'GET /events/large HTTP/1.1\r\nHost: g\r\n\r\n'.repeat(2_500)}`,
-    ],
-  },
-};
+export const large = event('large', { pad: 'x'.repeat(250_000) });
 
-for (const [kind, floods] of Object.entries(FLOODS)) {
+/** Each of the floods by what it has the gateway do, all on one gateway. */
+export function describeFloods(kind: string, floods: Readonly<Record<string, Flood>>): void {
   describe(`one client that floods up to 100 connections with ${kind}`, () => {
     let gateway: TestGateway;
     /**
@@ -127,8 +108,9 @@ for (const [kind, floods] of Object.entries(FLOODS)) {
   });
 }
 
-describe('a client that does not read its answers', () => {
-  for (const first of ['GET', 'HEAD']) {
+/** The first request decides which reader has the connection. */
+export function describeUnread(first: 'GET' | 'HEAD'): void {
+  describe('a client that does not read its answers', () => {
     it(`is idle, and cut off (${first === 'GET' ? 'own reader' : 'node:http'})`, async () => {
       const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_IDLE_TIMEOUT_MS: '500' });
       const client = gateway.client(attacker);
@@ -139,104 +121,46 @@ describe('a client that does not read its answers', () => {
       connection.write(requestText(`${first} /health/live`) + requestText('GET /events/unread').repeat(200));
       await eventually('it is cut off', async () => (await gateway.metric('ingest_connections')) === 1, 60_000);
     });
-  }
-});
+  });
+}
 
-describe('strangers that hold every connection, and come again as they are cut', () => {
-  const STRANGERS: Readonly<Record<StrangerKind, string>> = {
-    silent: 'bare TCP connections that never begin a handshake',
-    stalled: 'TCP connections with half of a handshake',
-    nameless: 'TLS connections without a certificate',
-  };
-  for (const [perAddress, kinds] of [
-    ['0', ['silent', 'stalled', 'nameless']],
-    ['20', ['silent', 'nameless']],
-  ] as const) {
-    it(`do not keep a producer out (${perAddress === '0' ? 'no limit' : `${perAddress} connections`} for an address), nor cut one that is known`, async (t) => {
-      const gateway = await TestGateway.start(redis, pki, {
-        ...PATIENT,
-        INGEST_CONNECTIONS_MAX: '60',
-        INGEST_CONNECTIONS_PER_ADDRESS_MAX: perAddress,
-      });
-      const known = await gateway.socket(producer);
-      assert.equal((await askRaw(known, postText(event(`known-${perAddress}`)))).status, 202);
-      const cut = async (): Promise<number> => {
-        const { body } = await askRaw(known, requestText('GET /metrics'));
-        return Number(/reason="limit"\} (\d+)/.exec(body)?.[1] ?? 0);
-      };
-      for (const kind of kinds) {
-        const words = STRANGERS[kind];
-        const before = await cut();
-        // More than there is room for, so that one is always on its way.
-        const strangers = holdConnections(gateway.port, 80, kind);
-        await eventually(`${words} were cut`, async () => (await cut()) > before + 20);
-        let refused = 0;
-        for (let at = 0; at < 30; at += 1) {
-          const client = gateway.client(producer);
-          const asked = client.post(event(`among-${kind}-${perAddress}-${at}`)).catch(() => undefined);
-          if ((await asked)?.status !== 202) refused += 1;
-          client.close();
-        }
-        assert.equal(`${refused} of 30 among ${words}`, `0 of 30 among ${words}`);
-        assert.equal((await askRaw(known, postText(event(`known-${kind}-${perAddress}`)))).status, 202);
-        t.diagnostic(`${words}: ${(await cut()) - before} cut`);
-        await strangers.end();
-      }
-    });
-  }
+const STRANGERS: Readonly<Record<StrangerKind, string>> = {
+  silent: 'bare TCP connections that never begin a handshake',
+  stalled: 'TCP connections with half of a handshake',
+  nameless: 'TLS connections without a certificate',
+};
 
-  it('are as many from one address as a quarter of all connections, unless that is set', async () => {
+/** `perAddress`: INGEST_CONNECTIONS_PER_ADDRESS_MAX. */
+export function itStandsStrangers(perAddress: '0' | '20', kinds: readonly StrangerKind[]): void {
+  it(`do not keep a producer out (${perAddress === '0' ? 'no limit' : `${perAddress} connections`} for an address), nor cut one that is known`, async (t) => {
     const gateway = await TestGateway.start(redis, pki, {
       ...PATIENT,
-      INGEST_CONNECTIONS_MAX: '40',
-      INGEST_HANDSHAKE_TIMEOUT_MS: '120000',
-      INGEST_HEADERS_TIMEOUT_MS: '120000',
-      INGEST_REQUEST_TIMEOUT_MS: '120000',
+      INGEST_CONNECTIONS_MAX: '60',
+      INGEST_CONNECTIONS_PER_ADDRESS_MAX: perAddress,
     });
-    const strangers: RawConnection[] = [];
-    for (let at = 0; at < 11; at += 1) strangers.push(await gateway.socket());
-    await eventually('one is cut', () => strangers.filter(({ closed }) => closed).length === 1);
     const known = await gateway.socket(producer);
-    assert.equal((await askRaw(known, postText(event('a-quarter')))).status, 202);
-
-    for (const { socket } of strangers) socket.destroy();
-    await eventually('they are gone', async () =>
-      /^ingest_connections 1$/m.test((await askRaw(known, requestText('GET /metrics'))).body),
-    );
-    const silent = Array.from({ length: 11 }, () => connect(gateway.port, '127.0.0.1'));
-    atEnd(() => silent.forEach((socket) => socket.destroy()));
-    for (const socket of silent) socket.on('error', () => undefined).resume();
-    await eventually('one is cut that never begins a handshake', () => silent.some(({ closed }) => closed));
-    assert.equal((await askRaw(known, postText(event('a-quarter-still')))).status, 202);
-    assert.equal(silent.filter(({ closed }) => closed).length, 1);
-  });
-});
-
-describe('where all connections are known producers’', () => {
-  it('one more is not accepted, and none is cut', async () => {
-    const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_CONNECTIONS_MAX: '3' });
-    const known: RawConnection[] = [];
-    for (let at = 0; at < 3; at += 1) {
-      known.push(await gateway.socket(producer));
-      assert.equal((await askRaw(known[at] as RawConnection, postText(event(`all-known-${at}`)))).status, 202);
+    assert.equal((await askRaw(known, postText(event(`known-${perAddress}`)))).status, 202);
+    const cut = async (): Promise<number> => {
+      const { body } = await askRaw(known, requestText('GET /metrics'));
+      return Number(/reason="limit"\} (\d+)/.exec(body)?.[1] ?? 0);
+    };
+    for (const kind of kinds) {
+      const words = STRANGERS[kind];
+      const before = await cut();
+      // More than there is room for, so that one is always on its way.
+      const strangers = holdConnections(gateway.port, 80, kind);
+      await eventually(`${words} were cut`, async () => (await cut()) > before + 20);
+      let refused = 0;
+      for (let at = 0; at < 30; at += 1) {
+        const client = gateway.client(producer);
+        const asked = client.post(event(`among-${kind}-${perAddress}-${at}`)).catch(() => undefined);
+        if ((await asked)?.status !== 202) refused += 1;
+        client.close();
+      }
+      assert.equal(`${refused} of 30 among ${words}`, `0 of 30 among ${words}`);
+      assert.equal((await askRaw(known, postText(event(`known-${kind}-${perAddress}`)))).status, 202);
+      t.diagnostic(`${words}: ${(await cut()) - before} cut`);
+      await strangers.end();
     }
-    await assert.rejects(gateway.socket(producer));
-    for (const [at, connection] of known.entries())
-      assert.equal((await askRaw(connection, postText(event(`all-known-again-${at}`)))).status, 202);
-    const { body } = await askRaw(known[0] as RawConnection, requestText('GET /metrics'));
-    assert.match(body, /ingest_tls_handshake_failures_total\{reason="limit"\} 1/);
   });
-});
-
-it('TLS 1.2 is offered with forward secrecy and authenticated encryption only', async () => {
-  const gateway = await TestGateway.start(redis, pki, PATIENT);
-  const v12 = { minVersion: 'TLSv1.2', maxVersion: 'TLSv1.2' } as const;
-  for (const ciphers of [
-    'AES128-GCM-SHA256',
-    'ECDHE-RSA-AES128-SHA256:ECDHE-ECDSA-AES128-SHA256',
-    'DHE-RSA-AES128-GCM-SHA256',
-  ])
-    await assert.rejects(gateway.socket(producer, { ...v12, ciphers }), ciphers);
-  const modern = await gateway.socket(producer, { ...v12, ciphers: 'ECDHE+AESGCM:ECDHE+CHACHA20' });
-  assert.equal((await askRaw(modern, postText(event('modern')))).status, 202);
-});
+}

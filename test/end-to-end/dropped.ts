@@ -1,160 +1,38 @@
+// Entries that a replica holds when the queue loses them.
 import assert from 'node:assert/strict';
 import { renameSync } from 'node:fs';
-import { after, beforeEach, describe, it, type TestContext } from 'node:test';
-import { startPostgres } from '../../bench/peers/postgres.ts';
-import { metricOf, Pipeline, readiness, type Replica } from '../support/pipeline.ts';
+import { Pipeline, readiness, type Replica } from '../support/pipeline.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
-import { postgresStore, sqliteStore, type SqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
+import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
 
-const event = (id: string): string => JSON.stringify({ id, type: 'order.paid' });
-const EVENTS = 12;
-/** Longer than the 10 s after which a replica claims what another one holds. */
-const CLAIMED_MS = 13_000;
+export const event = (id: string): string => JSON.stringify({ id, type: 'order.paid' });
+export const EVENTS = 12;
 
-const pendingOf = async (redis: TestRedis): Promise<number> =>
+export const pendingOf = async (redis: TestRedis): Promise<number> =>
   Number(((await redis.command('XPENDING', 'ingest', 'warehouse')) as unknown[])[0]);
 
-describe('entries that the queue loses while a replica holds them', () => {
-  let redis: TestRedis;
-  let store: SqliteStore;
-  let pipeline: Pipeline;
-  let holder: Replica;
-  beforeEach(async () => {
-    redis = await TestRedis.start(['--appendonly', 'no']);
-    store = sqliteStore();
-    pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri });
-    holder = pipeline.replicas[0] as Replica;
-    await eventually('it is ready', async () => (await readiness(holder)).status === 200);
-    renameSync(store.folder, `${store.folder}-away`);
-    for (let at = 0; at < EVENTS; at += 1) assert.equal((await pipeline.post(event(`held-${at}`))).status, 202);
-    await eventually('it holds them all', async () => (await pending()) === EVENTS);
-  });
+/** The one replica holds EVENTS entries, which cannot land until the warehouse is brought back. */
+export interface Held {
+  readonly redis: TestRedis;
+  readonly store: SqliteStore;
+  readonly pipeline: Pipeline;
+  readonly holder: Replica;
+  readonly pending: () => Promise<number>;
+  readonly bringBack: () => void;
+}
 
+export async function startHeld(): Promise<Held> {
+  const redis = await TestRedis.start(['--appendonly', 'no']);
+  const store = sqliteStore();
+  const pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri });
+  atEnd(() => pipeline.stop());
+  const holder = pipeline.replicas[0] as Replica;
   const pending = (): Promise<number> => pendingOf(redis);
-  const until = async (t: TestContext, what: string, ms: number): Promise<void> => {
-    const since = performance.now();
-    await eventually(what, () => performance.now() - since > ms, ms + 5_000);
-    t.diagnostic(what);
-  };
+  await eventually('it is ready', async () => (await readiness(holder)).status === 200);
+  renameSync(store.folder, `${store.folder}-away`);
+  for (let at = 0; at < EVENTS; at += 1) assert.equal((await pipeline.post(event(`held-${at}`))).status, 202);
+  await eventually('it holds them all', async () => (await pending()) === EVENTS);
   const bringBack = (): void => renameSync(`${store.folder}-away`, store.folder);
-  after(() => pipeline.stop());
-
-  it('land, and nobody says that they were dropped, when another replica might have claimed them meanwhile', async (t) => {
-    await pipeline.startConsumer();
-    await redis.command('XTRIM', 'ingest', 'MAXLEN', '0');
-    await until(t, 'they would have been claimed', CLAIMED_MS);
-    bringBack();
-    await eventually('all have landed', async () => (await store.count()) === EVENTS);
-    await eventually('nothing is pending', async () => (await pending()) === 0);
-    assert.deepEqual(await store.quarantine(), []);
-    await pipeline.stop();
-  });
-
-  it('land when the connection to the queue breaks and what is pending is read again', async () => {
-    await redis.command('XTRIM', 'ingest', 'MAXLEN', '0');
-    await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
-    // It is read after what is pending.
-    await eventually('the gateway accepts', async () => (await pipeline.post(event('after'))).status === 202);
-    await eventually('it is read', async () => (await pending()) === EVENTS + 1);
-    bringBack();
-    await eventually('all have landed', async () => (await store.count()) === EVENTS + 1);
-    await eventually('nothing is pending', async () => (await pending()) === 0);
-    assert.deepEqual(await store.quarantine(), []);
-    await pipeline.stop();
-  });
-
-  it('land when their holder was taken for dead, and what was said of them is taken back', async () => {
-    holder.program.signal('SIGSTOP');
-    await redis.command('XTRIM', 'ingest', 'MAXLEN', '0');
-    bringBack();
-    await pipeline.startConsumer();
-    await eventually('they are said to be dropped', async () => (await store.quarantine()).length === EVENTS, 30_000);
-    assert.equal(await store.count(), 0);
-    const [queueId] = (await redis.command('HMGET', '{ingest}:queue', 'id')) as string[];
-    for (const { entry, reason } of await store.quarantine()) {
-      assert.match(reason, /^dropped_by_queue: /);
-      assert.match(entry, new RegExp(`^${queueId}/ingest/[0-9]+-[0-9]+$`));
-    }
-    holder.program.signal('SIGCONT');
-    await eventually('all have landed', async () => (await store.count()) === EVENTS);
-    await eventually('nothing is said of them', async () => (await store.quarantine()).length === 0);
-    await pipeline.stop();
-  });
-
-  it('are said to be dropped when their holder is dead, and those that are still there land', async () => {
-    await holder.program.kill();
-    const entries = await redis.entries();
-    for (const { entry } of entries.filter((_, at) => at % 3 === 1)) await redis.command('XDEL', 'ingest', entry);
-    bringBack();
-    const replica = await pipeline.startConsumer();
-    await eventually('the others have landed', async () => (await store.count()) === (2 * EVENTS) / 3, 30_000);
-    await eventually('it is said', async () => (await store.quarantine()).length === EVENTS / 3);
-    await eventually('nothing is pending', async () => (await pending()) === 0);
-    assert.equal(await metricOf(replica, 'ingest_quarantined_total{reason="dropped_by_queue"}'), EVENTS / 3);
-    await eventually(
-      'they are counted as lost',
-      async () => (await metricOf(replica, 'ingest_queue_lost_total')) === EVENTS / 3,
-    );
-    // Said once for each claim: they may have been taken at different times.
-    await eventually('they are told as lost', () => {
-      const told = [...replica.program.output.matchAll(/the queue lost (\d+) accepted events?/g)];
-      return told.reduce((sum, [, events]) => sum + Number(events), 0) === EVENTS / 3;
-    });
-    await pipeline.stop();
-  });
-});
-
-describe('entries that the queue loses after they have landed, when their holder died before it acknowledged them', () => {
-  /** As many batches as a replica lands at once: it waits with each for its acknowledgement. */
-  const LANDED = 3;
-  const STORES: Readonly<Record<string, () => Promise<WarehouseStore>>> = {
-    SQLite: () => Promise.resolve(sqliteStore()),
-    PostgreSQL: async () => {
-      const server = await startPostgres();
-      atEnd(() => server.stop());
-      return postgresStore(server);
-    },
-  };
-
-  async function rowsAfter(store: WarehouseStore): Promise<{ landed: number; quarantined: number; lost: number }> {
-    const redis = await TestRedis.start(['--appendonly', 'no']);
-    const pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri });
-    const holder = pipeline.replicas[0] as Replica;
-    await eventually('it is ready', async () => (await readiness(holder)).status === 200);
-    await redis.command('ACL', 'SETUSER', 'default', '-xack');
-    for (let at = 0; at < LANDED; at += 1) {
-      assert.equal((await pipeline.post(event(`landed-${at}`))).status, 202);
-      await eventually('it has landed', async () => (await store.count()) === at + 1);
-    }
-    await holder.program.kill();
-    await redis.command('ACL', 'SETUSER', 'default', '+xack');
-    assert.equal(await pendingOf(redis), LANDED);
-    // One more, which no replica ever had in hand: it is lost.
-    await pipeline.post(event('lost'));
-    await redis.command('XREADGROUP', 'GROUP', 'warehouse', 'dead', 'STREAMS', 'ingest', '>');
-    // The gateway looks for what is lost unread; it is to know that this one was read.
-    const last = (await redis.entries()).at(-1)?.entry;
-    await eventually(
-      'it was seen to be read',
-      async () => (await redis.command('HGET', '{ingest}:looked', 'place')) === last,
-    );
-    await redis.command('XTRIM', 'ingest', 'MAXLEN', '0');
-    const replica = await pipeline.startConsumer();
-    await eventually('nothing is pending', async () => (await pendingOf(redis)) === 0, 40_000);
-    const [landed, quarantine] = [await store.count(), await store.quarantine()];
-    await eventually('it is counted', async () => (await metricOf(replica, 'ingest_queue_lost_total')) > 0);
-    const lost = await metricOf(replica, 'ingest_queue_lost_total');
-    await pipeline.stop();
-    return { landed, quarantined: quarantine.length, lost };
-  }
-
-  it('are acknowledged, and nobody says that they were dropped; of one that never landed it is said and counted', async () => {
-    const stores = await Promise.all(Object.values(STORES).map((make) => make()));
-    const found = await Promise.all(stores.map(rowsAfter));
-    assert.deepEqual(
-      found,
-      Object.keys(STORES).map(() => ({ landed: LANDED, quarantined: 1, lost: 1 })),
-    );
-  });
-});
+  return { redis, store, pipeline, holder, pending, bringBack };
+}

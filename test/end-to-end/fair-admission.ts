@@ -3,15 +3,14 @@
 // The limits are small, so that few bytes fill them: bodies of 16 KiB under 4 MiB are what bodies of 256 KiB are under
 // the default of 64 MiB.
 import assert from 'node:assert/strict';
-import { before, describe, it } from 'node:test';
+import { before } from 'node:test';
 import { event, PATIENT, TestGateway, type RawConnection, type TestClient } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { assertAlive } from '../support/verdicts.ts';
-import { postText } from '../support/wire.ts';
 
-const BODY_BYTES = 16_384;
+export const BODY_BYTES = 16_384;
 const GREEDY_CONNECTIONS = 400;
 const OTHERS = 10;
 const EVENTS_EACH = 100;
@@ -43,7 +42,7 @@ before(async () => {
 });
 
 /** Many connections of the greedy producer, opened some at a time: a listener's backlog has an end. */
-async function greedyConnections(): Promise<RawConnection[]> {
+export async function greedyConnections(): Promise<RawConnection[]> {
   const connections: RawConnection[] = [];
   while (connections.length < GREEDY_CONNECTIONS) {
     connections.push(...(await Promise.all(Array.from({ length: 40 }, () => gateway.socket(greedy)))));
@@ -67,48 +66,8 @@ async function statusesOfOthers(name: string): Promise<Map<number, number>> {
   return statuses;
 }
 
-async function assertOthersAccepted(name: string): Promise<void> {
+export async function assertOthersAccepted(name: string): Promise<void> {
   const statuses = await statusesOfOthers(name);
   const accepted = statuses.get(202) ?? 0;
   assert.ok(accepted >= 0.999 * OTHERS * EVENTS_EACH, `of ${OTHERS * EVENTS_EACH}: ${JSON.stringify([...statuses])}`);
 }
-
-describe('ten producers at 50 events a second each are accepted while another one', () => {
-  const head = (length: string): string => postText('', [length]);
-
-  it('announces bodies on 400 connections and sends nothing of them', async () => {
-    const connections = await greedyConnections();
-    for (const connection of connections) connection.write(head(`Content-Length: ${BODY_BYTES}`));
-    await eventually('some were refused', () => connections.some(({ received }) => received.includes('503')));
-    await assertOthersAccepted('announced');
-    for (const { socket } of connections) socket.destroy();
-  });
-
-  it('sends chunks on 400 connections and no end', async () => {
-    const connections = await greedyConnections();
-    const chunk = `${(BODY_BYTES - 1).toString(16)}\r\n${' '.repeat(BODY_BYTES - 1)}\r\n`;
-    for (const connection of connections) connection.write(`${head('Transfer-Encoding: chunked')}${chunk}`);
-    await eventually('some were refused', () => connections.some(({ received }) => received.includes('503')));
-    await assertOthersAccepted('chunked');
-    for (const { socket } of connections) socket.destroy();
-  });
-
-  it('saturates 400 connections with large bodies', async () => {
-    const connections = await greedyConnections();
-    let sent = 0;
-    let refused = 0;
-    for (const { socket } of connections) {
-      const post = (): void => {
-        socket.write(postText(event(`greedy-${(sent += 1)}`, { data: 'x'.repeat(BODY_BYTES - 100) })));
-      };
-      socket.on('data', (answer: Buffer) => {
-        if (answer.includes('HTTP/1.1 503')) refused += 1;
-        post();
-      });
-      post();
-    }
-    await eventually('some were refused', () => refused > 0);
-    await assertOthersAccepted('saturated');
-    for (const { socket } of connections) socket.destroy();
-  });
-});

@@ -1,13 +1,13 @@
+// What backlogs of large bodies take of a consumer's memory while they land.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { after, before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { openLink } from '../support/link.ts';
 import { Pipeline } from '../support/pipeline.ts';
-import { startPostgres, type PostgresServer } from '../../bench/peers/postgres.ts';
 import type { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
-import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
+import type { WarehouseStore } from '../support/warehouse-store.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -37,34 +37,32 @@ interface Backlog {
 
 const SMALL = Array.from({ length: 1_500 }, () => 300);
 const LARGE = Array.from({ length: 120 }, () => 4 * MIB - KIB);
-const BACKLOGS: readonly Backlog[] = [
-  {
+export const BACKLOGS = {
+  overSlowLink: {
     name: '250 KiB, over a link of 8 MB/s',
     sizes: Array.from({ length: 160 }, () => 250 * KIB),
     bytesPerSecond: 8e6,
     memoryMax: 300 * MIB,
   },
-  {
+  amongSmall: {
     name: '250 KiB behind many small ones, and before them',
     sizes: [...SMALL, ...Array.from({ length: 400 }, () => 250 * KIB), ...SMALL],
     memoryMax: 300 * MIB,
   },
-  {
+  largest: {
     name: '4 MiB behind many small ones, and before them',
     sizes: [...SMALL, ...LARGE, ...SMALL],
     memoryMax: 600 * MIB,
   },
-];
+} satisfies Readonly<Record<string, Backlog>>;
 
-let postgres: PostgresServer;
-before(async () => {
-  postgres = await startPostgres();
-});
-after(() => postgres.stop());
-
-function describeBacklogs(warehouse: string, openStore: () => Promise<WarehouseStore>): void {
+export function describeBacklogs(
+  warehouse: string,
+  openStore: () => Promise<WarehouseStore>,
+  backlogs: readonly Backlog[],
+): void {
   describe(`a backlog on its way into ${warehouse}`, () => {
-    for (const { name, sizes, bytesPerSecond, memoryMax } of BACKLOGS) {
+    for (const { name, sizes, bytesPerSecond, memoryMax } of backlogs) {
       it(`lands with bodies of ${name}, in bounded memory, while the gateway keeps accepting`, async (t) => {
         const redis = await TestRedis.start(['--appendonly', 'no']);
         t.after(() => redis.signal('SIGKILL'));
@@ -106,6 +104,3 @@ function describeBacklogs(warehouse: string, openStore: () => Promise<WarehouseS
     }
   });
 }
-
-describeBacklogs('SQLite', async () => sqliteStore());
-describeBacklogs('PostgreSQL', () => postgresStore(postgres));

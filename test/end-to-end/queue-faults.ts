@@ -5,24 +5,24 @@ import { before, describe, it, type TestContext } from 'node:test';
 import { event, TestGateway } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
-import { freePort, TestRedis } from '../support/redis.ts';
+import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { assertAlive, assertProblem } from '../support/verdicts.ts';
 
 /** The promise is 2 s; a busy machine of two cores gets twice that. */
-const READINESS_WITHIN_MS = 4_000;
+export const READINESS_WITHIN_MS = 4_000;
 /** INGEST_ENQUEUE_TIMEOUT_MS is 150; the rest is for a busy machine. */
 const ANSWER_WITHIN_MS = 1_500;
 
-let pki: Pki;
-let producer: ClientCertificate;
+export let pki: Pki;
+export let producer: ClientCertificate;
 
 before(async () => {
   pki = await Pki.create();
   producer = await pki.producer('one');
 });
 
-interface Outage {
+export interface Outage {
   readonly begin: (redis: TestRedis) => Promise<unknown>;
   readonly end: (redis: TestRedis) => Promise<unknown>;
   /** What readiness gives as the reason. */
@@ -33,50 +33,7 @@ interface Outage {
   readonly forgets?: boolean;
 }
 
-const LONG_LOAD = ['--key-load-delay', '1000', '--loading-process-events-interval-bytes', '1024'];
-
-const OUTAGES: Readonly<Record<string, Outage>> = {
-  stopped: { begin: (redis) => redis.signal('SIGTERM'), end: (redis) => redis.start(), reason: /ECONNREFUSED|closed/ },
-  killed: { begin: (redis) => redis.signal('SIGKILL'), end: (redis) => redis.start(), reason: /ECONNREFUSED|closed/ },
-  frozen: {
-    begin: (redis) => redis.signal('SIGSTOP'),
-    end: (redis) => redis.signal('SIGCONT'),
-    reason: /no answer|does not answer/,
-  },
-  full: {
-    begin: (redis) => redis.command('CONFIG', 'SET', 'maxmemory', '1'),
-    end: (redis) => redis.command('CONFIG', 'SET', 'maxmemory', '0'),
-    reason: /^OOM/,
-    readable: true,
-  },
-  'a read-only replica': {
-    begin: async (redis) => redis.command('REPLICAOF', '127.0.0.1', String(await freePort())),
-    end: (redis) => redis.command('REPLICAOF', 'NO', 'ONE'),
-    // It may lack what the new master took, so it is not asked: no false 404.
-    reason: /^READONLY/,
-  },
-  loading: {
-    begin: async (redis) => {
-      await redis.command('EVAL', "for n = 1, 2000 do redis.call('SET', 'filler:' .. n, n) end", '0');
-      await redis.command('BGREWRITEAOF');
-      await eventually('the file is rewritten', async () =>
-        /aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0/.test(String(await redis.command('INFO', 'persistence'))),
-      );
-      await redis.signal('SIGTERM');
-      redis.launch(LONG_LOAD);
-    },
-    end: (redis) => eventually('Redis has loaded', async () => (await redis.command('PING')) === 'PONG'),
-    reason: /^LOADING/,
-  },
-  'back without its data': {
-    begin: (redis) => redis.signal('SIGKILL'),
-    end: (redis) => redis.start(['--appendonly', 'no']),
-    reason: /ECONNREFUSED|closed/,
-    forgets: true,
-  },
-};
-
-async function readinessAfter(gateway: TestGateway, status: number, reason?: RegExp): Promise<number> {
+export async function readinessAfter(gateway: TestGateway, status: number, reason?: RegExp): Promise<number> {
   const start = performance.now();
   const client = gateway.client();
   await eventually(`readiness is ${status}`, async () => {
@@ -89,7 +46,7 @@ async function readinessAfter(gateway: TestGateway, status: number, reason?: Reg
   return performance.now() - start;
 }
 
-async function entriesBehind(redis: TestRedis, load: Load): Promise<void> {
+export async function entriesBehind(redis: TestRedis, load: Load): Promise<void> {
   const there = new Set(
     (await redis.entries()).map(({ fields }) => (JSON.parse(fields['body'] ?? '{}') as { id: string }).id),
   );
@@ -144,65 +101,9 @@ async function outage(
   await assertAlive(gateway);
 }
 
-describe('a queue that is', () => {
-  for (const [name, one] of Object.entries(OUTAGES))
-    it(`${name}: 503 in time, readiness both ways, nothing promised in vain`, (t) => outage(t, one));
-});
-
-describe('a queue that', () => {
-  it('forgets its scripts is told them again, and nobody notices', async () => {
-    const redis = await TestRedis.start();
-    const gateway = await TestGateway.start(redis, pki);
-    const load = new Load(gateway.client(producer), 'flushed', 8, 10);
-    for (let round = 0; round < 5; round += 1) {
-      await load.more(40);
-      await redis.command('SCRIPT', 'FLUSH');
-    }
-    await load.more(40);
-    await load.stop();
-    assert.deepEqual(load.statuses, [202]);
-    assert.equal(await redis.length(), load.accepted.length);
-    assert.equal((await gateway.client(producer).find(load.accepted[0] ?? '')).status, 200);
-    await assertAlive(gateway);
+export function describeOutages(outages: Readonly<Record<string, Outage>>): void {
+  describe('a queue that is', () => {
+    for (const [name, one] of Object.entries(outages))
+      it(`${name}: 503 in time, readiness both ways, nothing promised in vain`, (t) => outage(t, one));
   });
-
-  it('freezes while nobody sends is noticed, and gone from its network without a word it is connected to anew', async () => {
-    const redis = await TestRedis.start();
-    const gateway = await TestGateway.start(redis, pki);
-    await redis.signal('SIGSTOP');
-    await readinessAfter(gateway, 503);
-    await gateway.line(/no connection to the queue.*/);
-    await redis.signal('SIGCONT');
-    assert.ok((await readinessAfter(gateway, 200)) < READINESS_WITHIN_MS);
-    assert.equal((await gateway.client(producer).post(event('after'))).status, 202);
-    await assertAlive(gateway);
-  });
-
-  it('is frozen while 200 clients keep sending costs a bounded amount of memory', async (t) => {
-    const redis = await TestRedis.start();
-    const gateway = await TestGateway.start(redis, pki);
-    const load = new Load(gateway.client(producer), 'many', 200);
-    const residentMiB = async (): Promise<number> => (await gateway.metric('process_resident_memory_bytes')) / 2 ** 20;
-    await load.more(4_000);
-    const before = await residentMiB();
-    await redis.signal('SIGSTOP');
-    await readinessAfter(gateway, 503);
-    await load.more(4_000);
-    const early = await residentMiB();
-    await load.more(8_000);
-    const late = await residentMiB();
-    await redis.signal('SIGCONT');
-    await readinessAfter(gateway, 200);
-    await load.more(1_000);
-    await load.stop();
-    t.diagnostic(
-      `resident: ${Math.round(before)} MiB before, ${Math.round(early)} early and ${Math.round(late)} late in the outage; slowest answer ${Math.round(load.slowestMs)} ms`,
-    );
-    assert.ok(late < before + 100, `${before} MiB before, ${late} MiB late`);
-    assert.deepEqual(load.errors, []);
-    assert.deepEqual(load.statuses, [202, 503]);
-    await entriesBehind(redis, load);
-    assert.equal(await gateway.metric('ingest_events_in_flight'), 0);
-    await assertAlive(gateway);
-  });
-});
+}

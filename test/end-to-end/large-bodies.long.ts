@@ -1,0 +1,14 @@
+import { after, before } from 'node:test';
+import { startPostgres, type PostgresServer } from '../../bench/peers/postgres.ts';
+import { postgresStore, sqliteStore } from '../support/warehouse-store.ts';
+import { BACKLOGS, describeBacklogs } from './large-bodies.ts';
+
+let postgres: PostgresServer;
+before(async () => {
+  postgres = await startPostgres();
+});
+after(() => postgres.stop());
+
+// large-bodies.test.ts has the one that is left out.
+describeBacklogs('SQLite', async () => sqliteStore(), [BACKLOGS.overSlowLink, BACKLOGS.largest]);
+describeBacklogs('PostgreSQL', () => postgresStore(postgres), Object.values(BACKLOGS));
