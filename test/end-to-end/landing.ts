@@ -1,13 +1,13 @@
+// GitHub's webhooks by two senders, gateway and replicas into a warehouse.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { webhookEvents } from '../../bench/load/webhooks.ts';
 import { metricOf, Pipeline } from '../support/pipeline.ts';
-import { startPostgres, type PostgresServer } from '../../bench/peers/postgres.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
-import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
+import type { WarehouseStore } from '../support/warehouse-store.ts';
 
 const events = webhookEvents();
 
@@ -15,13 +15,11 @@ const events = webhookEvents();
 const ndjson = (bodies: readonly { readonly body: string }[]): string => bodies.map(({ body }) => `${body}\n`).join('');
 
 let redis: TestRedis;
-let postgres: PostgresServer;
 before(async () => {
-  [redis, postgres] = await Promise.all([TestRedis.start(['--appendonly', 'no']), startPostgres()]);
+  redis = await TestRedis.start(['--appendonly', 'no']);
 });
-after(() => postgres.stop());
 
-function describeLanding(name: string, database: number, openStore: () => Promise<WarehouseStore>): void {
+export function describeLanding(name: string, database: number, openStore: () => Promise<WarehouseStore>): void {
   describe(`the way of every GitHub webhook into ${name}`, () => {
     let store: WarehouseStore;
     let pipeline: Pipeline;
@@ -94,6 +92,3 @@ function describeLanding(name: string, database: number, openStore: () => Promis
     });
   });
 }
-
-describeLanding('SQLite', 0, async () => sqliteStore());
-describeLanding('PostgreSQL', 1, () => postgresStore(postgres));

@@ -1,6 +1,3 @@
-// The core of the suite once more, with every request left to node:http (INGEST_HTTP_READER=node).
+// The way of an event once more, with every request left to node:http (INGEST_HTTP_READER=node).
 process.env['TEST_HTTP_READER'] = 'node';
 await import('./acceptance.test.ts');
-await import('./hostile-bodies.test.ts');
-await import('./hostile-input.test.ts');
-await import('./pipelining.test.ts');

@@ -1,0 +1,27 @@
+// The short form of misconfigured.long.ts.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { Program } from '../support/program.ts';
+import { eventually } from '../support/scope.ts';
+import { database, environment, itIsTold, postgres, uriWith, WRONG } from './misconfigured.ts';
+
+describe('a warehouse that cannot work as configured', { concurrency: 2 }, () => {
+  itIsTold('has no such database', async () => uriWith((uri) => (uri.pathname = '/nowhere')), /SQLSTATE 3D000/);
+
+  it('is tried again without a line for each try, and works once it was put right', async (t) => {
+    const program = new Program('ingest-consumer', { env: environment(uriWith((uri) => (uri.pathname = '/later'))) });
+    t.after(() => program.kill());
+    const url = await program.listening();
+    const failures = async (): Promise<number> => {
+      const metrics = await (await fetch(`${url}/metrics`)).text();
+      return Number(/^ingest_consumer_failures_total\{dependency="warehouse"\} (\d+)$/m.exec(metrics)?.[1] ?? 0);
+    };
+    await eventually('it has tried five times', async () => (await failures()) >= 5);
+    assert.equal(program.lines.filter((line) => WRONG.test(line)).length, 1);
+    await postgres.query(database, 'CREATE DATABASE later');
+    await eventually('it is ready', async () => (await fetch(`${url}/health/ready`)).status === 200);
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    assert.match(metrics, /^ingest_consumer_replicas \d+$/m);
+    assert.match(metrics, /^ingest_queue_available 1$/m);
+  });
+});
