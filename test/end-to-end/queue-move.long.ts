@@ -56,26 +56,4 @@ describe('a move from one server to a Redis Cluster, under load', () => {
       return pending === 0;
     });
   });
-
-  it('accepts nothing while the old queue cannot be asked', async () => {
-    const [away, current] = [await TestRedis.start(), await TestRedis.start()];
-    const store = sqliteStore();
-    const pipeline = await Pipeline.start({
-      queueUri: current.uri,
-      warehouseUri: store.uri,
-      env: { ...PATIENT, INGEST_QUEUE_PREVIOUS_URI: away.uri },
-    });
-    atEnd(() => pipeline.stop());
-    await eventually('an event is accepted', async () => (await pipeline.post(event('asked'))).status === 202);
-    await away.signal('SIGKILL');
-    const { status, body } = await pipeline.post(event('not-asked'));
-    assert.deepEqual([status, body['code']], [503, 'QUEUE_UNAVAILABLE']);
-    assert.equal((await pipeline.ready()).status, 503);
-    await away.start();
-    await eventually('it is accepted', async () => (await pipeline.post(event('not-asked'))).status === 202);
-    await eventually('both land', async () => {
-      const ids = new Set((await store.events()).map(({ id }) => id));
-      return ids.has('asked') && ids.has('not-asked');
-    });
-  });
 });

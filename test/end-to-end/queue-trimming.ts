@@ -1,25 +1,20 @@
-// What the queue drops and what it keeps, with the real programs on a real Redis: old goes, young stays, unlanded stays
-// longer, and what is lost all the same is told.
-import assert from 'node:assert/strict';
-import { before, describe, it } from 'node:test';
-import { event, TestGateway } from '../support/gateway.ts';
-import { metricOf, Pipeline } from '../support/pipeline.ts';
+// Queues with entries of any age.
+import { before } from 'node:test';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
-import { TestRedis } from '../support/redis.ts';
-import { eventually, temporaryFolder } from '../support/scope.ts';
+import type { TestRedis } from '../support/redis.ts';
 
 const HOUR_MS = 3_600_000;
-const GROUP = 'warehouse';
+export const GROUP = 'warehouse';
 
-let pki: Pki;
-let producer: ClientCertificate;
+export let pki: Pki;
+export let producer: ClientCertificate;
 before(async () => {
   pki = await Pki.create();
   producer = await pki.producer('one');
 });
 
 /** Appends `count` entries of this age, by their names, and gives the names. */
-async function append(redis: TestRedis, ageHours: number, count: number, bodyBytes = 0): Promise<string[]> {
+export async function append(redis: TestRedis, ageHours: number, count: number, bodyBytes = 0): Promise<string[]> {
   const ms = Math.round(Date.now() - ageHours * HOUR_MS);
   const script = `local names = {}
     for n = 1, ARGV[2] do
@@ -34,7 +29,7 @@ async function append(redis: TestRedis, ageHours: number, count: number, bodyByt
 /**
  * Delivers everything that is unread to a member of the group, which is made where it is missing, and acknowledges it.
  */
-async function land(redis: TestRedis, { acknowledge = true } = {}): Promise<void> {
+export async function land(redis: TestRedis, { acknowledge = true } = {}): Promise<void> {
   await redis.command('XGROUP', 'CREATE', 'ingest', GROUP, '0', 'MKSTREAM').catch(() => undefined);
   const script = `local read = redis.call('XREADGROUP', 'GROUP', ARGV[1], 'hand', 'COUNT', 1000000, 'STREAMS', KEYS[1], '>')
     if ARGV[2] == 'no' or not read then return end
@@ -42,143 +37,4 @@ async function land(redis: TestRedis, { acknowledge = true } = {}): Promise<void
   await redis.command('EVAL', script, '1', 'ingest', GROUP, acknowledge ? 'yes' : 'no');
 }
 
-const names = async (redis: TestRedis): Promise<string[]> => (await redis.entries()).map(({ entry }) => entry);
-
-describe('the queue', () => {
-  it('that is full of landed events past retention takes events again by itself', async () => {
-    const redis = await TestRedis.start();
-    const gateway = await TestGateway.start(redis, pki);
-    const client = gateway.client(producer);
-    await redis.command('CONFIG', 'SET', 'maxmemory', '1');
-    await eventually(
-      'the gateway is not ready',
-      async () => (await client.ask({ path: '/health/ready' })).status === 503,
-    );
-    // Meanwhile the memory fills up with what has landed long ago.
-    await redis.command('CONFIG', 'SET', 'maxmemory', '0');
-    await append(redis, 26, 20_000, 300);
-    await land(redis);
-    const info = String(await redis.command('INFO', 'memory'));
-    const used = Number(/^used_memory:(\d+)/m.exec(info)?.[1]);
-    await redis.command('CONFIG', 'SET', 'maxmemory', String(used - 1_000_000));
-    await eventually('events are taken', async () => (await client.post(event('after'))).status === 202);
-    await eventually('the old ones are gone', async () => (await redis.length()) === 1);
-  });
-
-  it('drops what is past 24 hours and acknowledged, also when it is idle, and keeps what is younger', async () => {
-    const redis = await TestRedis.start();
-    await append(redis, 24.1, 500);
-    const young = await append(redis, 23.9, 50);
-    await land(redis);
-    await TestGateway.start(redis, pki);
-    await eventually('the old ones are gone', async () => (await redis.length()) <= 50);
-    assert.deepEqual(await names(redis), young);
-  });
-
-  it('is trimmed by a consumer too, where no gateway runs', async () => {
-    const redis = await TestRedis.start();
-    await append(redis, 25, 500);
-    const young = await append(redis, 23, 5);
-    const pipeline = new Pipeline({ queueUri: redis.uri, warehouseUri: `sqlite:${temporaryFolder()}/warehouse.db` });
-    await pipeline.startConsumer();
-    await eventually('the old ones are gone', async () => (await redis.length()) <= 5);
-    assert.deepEqual(await names(redis), young);
-    await pipeline.stop();
-  });
-
-  it('holds 24 hours where no group reads it', async () => {
-    const redis = await TestRedis.start();
-    await append(redis, 24.1, 300);
-    const young = await append(redis, 23.9, 3);
-    await TestGateway.start(redis, pki);
-    await eventually('the old ones are gone', async () => (await redis.length()) <= 3);
-    assert.deepEqual(await names(redis), young);
-  });
-
-  it('keeps what has not landed until INGEST_QUEUE_UNLANDED_HOURS_MAX, and then counts and tells what it drops', async () => {
-    const redis = await TestRedis.start();
-    await append(redis, 31.1, 5);
-    await land(redis);
-    await append(redis, 31, 400);
-    const unlanded = await append(redis, 29.9, 20);
-    const gateway = await TestGateway.start(redis, pki, { INGEST_QUEUE_UNLANDED_HOURS_MAX: '30' });
-    await eventually('what is past the limit is gone', async () => (await redis.length()) <= 20);
-    assert.deepEqual(await names(redis), unlanded);
-    await eventually('it is counted', async () => (await gateway.metric('ingest_queue_lost_total')) === 400);
-    await gateway.line(/"level":50.*400.*lost|lost.*400/);
-  });
-
-  it('keeps what was delivered and is not acknowledged', async () => {
-    const redis = await TestRedis.start();
-    await append(redis, 40, 3);
-    await land(redis);
-    const pending = await append(redis, 30, 7);
-    await land(redis, { acknowledge: false });
-    const later = await append(redis, 29, 3);
-    const gateway = await TestGateway.start(redis, pki);
-    await eventually('what has landed is gone', async () => (await redis.length()) <= 10);
-    assert.deepEqual(await names(redis), [...pending, ...later]);
-    assert.equal(await gateway.metric('ingest_queue_lost_total'), 0);
-  });
-
-  it('counts and tells what is dropped by hand before it has landed, and not what has landed', async () => {
-    const redis = await TestRedis.start();
-    await append(redis, 2, 100);
-    await land(redis);
-    const gateway = await TestGateway.start(redis, pki);
-    const lost = (): Promise<number> => gateway.metric('ingest_queue_lost_total');
-    await eventually('the queue was looked at', async () => (await redis.command('EXISTS', '{ingest}:looked')) === 1);
-    await append(redis, 1, 60);
-    const [first = '', second = '', third = ''] = (await names(redis)).slice(100);
-    // 100 that have landed, and two that have not.
-    await redis.command('XTRIM', 'ingest', 'MINID', third);
-    await eventually('two are counted', async () => (await lost()) === 2);
-    assert.ok(!(await names(redis)).some((name) => name === first || name === second));
-    await redis.command('XDEL', 'ingest', third);
-    await eventually('the third is counted', async () => (await lost()) === 3);
-    await land(redis);
-    const unread = (count: number): Promise<unknown> =>
-      eventually(
-        `${count} are unread`,
-        async () => (await redis.command('HGET', '{ingest}:looked', 'unread')) === String(count),
-      );
-    await unread(0);
-    await redis.command('XTRIM', 'ingest', 'MAXLEN', '0');
-    await append(redis, 0.1, 10);
-    await unread(10);
-    assert.equal(await lost(), 3, 'what had landed is not lost');
-    await redis.command('DEL', 'ingest');
-    await eventually('those of the deleted stream are counted', async () => (await lost()) > 3);
-    assert.equal(await lost(), 13);
-  });
-
-  it('loses nothing while the clock of Redis is a day ahead, or ten, and comes back', async () => {
-    const redis = await TestRedis.startWithClock();
-    const pipeline = await Pipeline.start({
-      queueUri: redis.uri,
-      warehouseUri: `sqlite:${temporaryFolder()}/warehouse.db`,
-      replicas: 0,
-    });
-    const ids = Array.from({ length: 60 }, (_, at) => `clock-${at}`);
-    const post = async (some: readonly string[]): Promise<void> => {
-      for (const id of some) assert.equal((await pipeline.post(event(id))).status, 202);
-    };
-    await post(ids.slice(0, 20));
-    // The group is there, and nobody reads.
-    await redis.command('XGROUP', 'CREATE', 'ingest', GROUP, '0');
-    for (const [at, hours] of [25, 240].entries()) {
-      redis.setClock(hours);
-      await post(ids.slice(20 + 20 * at, 40 + 20 * at));
-      const looked = await redis.command('HGET', '{ingest}:looked', 'added');
-      await eventually(
-        'the queue was looked at',
-        async () => (await redis.command('HGET', '{ingest}:looked', 'added')) !== looked,
-      );
-    }
-    redis.setClock(0);
-    assert.equal(await redis.length(), 60);
-    const replica = await pipeline.startConsumer();
-    await eventually('all have landed', async () => (await metricOf(replica, 'ingest_landed_total')) === 60);
-    await pipeline.stop();
-  });
-});
+export const names = async (redis: TestRedis): Promise<string[]> => (await redis.entries()).map(({ entry }) => entry);

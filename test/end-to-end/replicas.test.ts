@@ -78,19 +78,4 @@ describe('replicas of the consumer', () => {
     await eventually('events land', async () => (await store.count()) === 2 + held, 10_000);
     assert.ok(frozen.program.running && joined.program.running);
   });
-
-  it('are six at most: the seventh says which key lifts the limit, and starts when one has left', async () => {
-    await Promise.all(Array.from({ length: 4 }, () => pipeline.startConsumer()));
-    const seventh = pipeline.beginConsumer();
-    assert.equal(await seventh.ended, 5, seventh.output);
-    assert.match(seventh.output, /INGEST_CONSUMER_REPLICAS_MAX=6: as many replicas run already/);
-
-    const lifted = await pipeline.startConsumer({ INGEST_CONSUMER_REPLICAS_MAX: '7' });
-    lifted.program.signal('SIGTERM');
-    assert.equal(await lifted.program.ended, 0, lifted.program.output);
-    const leaving = pipeline.replicas[2];
-    leaving?.program.signal('SIGTERM');
-    assert.equal(await leaving?.program.ended, 0);
-    await pipeline.startConsumer();
-  });
 });

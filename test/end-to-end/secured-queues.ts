@@ -1,19 +1,14 @@
-// Queues past one Redis over TLS, with a password or users of few rights, and what a program says at its start where
-// that is wrong.
+// Programs on queues past one Redis over TLS, with a password or users of few rights.
 import assert from 'node:assert/strict';
-import { before, describe, it } from 'node:test';
-import { freePort } from '../../lib/process/free-port.ts';
+import { before } from 'node:test';
 import { event, PATIENT } from '../support/gateway.ts';
 import { Pipeline } from '../support/pipeline.ts';
 import { Pki } from '../support/pki.ts';
 import { Program, type ProgramName } from '../support/program.ts';
-import { TestCluster } from '../support/redis-cluster.ts';
-import { clusterRule } from '../support/redis-rights.ts';
-import { TestSentinels } from '../support/redis-sentinel.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 
-let pki: Pki;
+export let pki: Pki;
 before(async () => {
   pki = await Pki.create();
 });
@@ -32,7 +27,7 @@ interface Refusal {
 }
 
 /** All at the same time: each waits five seconds for its queue. */
-async function assertRefused(refusals: readonly Refusal[]): Promise<void> {
+export async function assertRefused(refusals: readonly Refusal[]): Promise<void> {
   const programs = refusals.map(
     ({ uri, name = 'ingest-gateway', env = authorities() }) =>
       new Program(name, {
@@ -55,7 +50,7 @@ async function assertRefused(refusals: readonly Refusal[]): Promise<void> {
 }
 
 /** Starts gateway and consumer, each with its URI: an event is accepted, known, found, and lands. */
-async function assertLands(uris: { readonly gateway: string; readonly consumer: string }): Promise<void> {
+export async function assertLands(uris: { readonly gateway: string; readonly consumer: string }): Promise<void> {
   const store = sqliteStore();
   const env = { ...authorities(), ...PATIENT, INGEST_QUEUE_REPLICAS: '1' };
   const pipeline = await Pipeline.start({ queueUri: uris.gateway, warehouseUri: store.uri, replicas: 0, env });
@@ -71,58 +66,3 @@ async function assertLands(uris: { readonly gateway: string; readonly consumer: 
     await pipeline.stop();
   }
 }
-
-describe('a queue behind sentinels over TLS, all of which ask for the password of the URI', () => {
-  let sentinels: TestSentinels;
-  before(async () => {
-    sentinels = await TestSentinels.start({ replicas: 1, pki, password: 'secret' });
-  });
-
-  it('takes events, acknowledged by a replica, and lands them', () =>
-    assertLands({ gateway: sentinels.uri, consumer: sentinels.uri }));
-
-  it('is not there for who has the password, the name of the master, the sentinels or their authority wrong', async () => {
-    const { uri } = sentinels;
-    const nobody = `127.0.0.1:${await freePort()}`;
-    await assertRefused([
-      { what: 'password', uri: uri.replace('secret', 'stale-word'), code: 4, says: /WRONGPASS/ },
-      { what: 'name', uri: uri.replace(/\/[^/]+$/, '/another'), code: 4, says: /know no master of the name another/ },
-      {
-        what: 'sentinels',
-        uri: `rediss+sentinel://${nobody}/main`,
-        code: 4,
-        says: /no sentinel answers \(.*ECONNREFUSED/,
-      },
-      { what: 'authority', uri, code: 4, says: /no sentinel answers \(.*certificate/, env: {} },
-      { what: 'no name', uri: uri.replace(/\/[^/]+$/, ''), code: 2, says: /expected the name of the master/ },
-    ]);
-  });
-});
-
-describe('a Redis Cluster over TLS, whose users have the rules of the README', () => {
-  let cluster: TestCluster;
-  before(async () => {
-    cluster = await TestCluster.start({ pki });
-    for (const node of cluster.nodes)
-      for (const program of ['ingest-gateway', 'ingest-consumer'])
-        await node.command('ACL', 'SETUSER', program, 'reset', ...clusterRule(program));
-  });
-
-  it('takes events, acknowledged by a replica, and lands them', () =>
-    assertLands({
-      gateway: cluster.uriOf('ingest-gateway:secret@'),
-      consumer: cluster.uriOf('ingest-consumer:secret@'),
-    }));
-
-  it('is not there for who has the password, the nodes or their authority wrong, or lacks a right', async () => {
-    const good = cluster.uriOf('ingest-gateway:secret@');
-    const nobody = `127.0.0.1:${await freePort()}`;
-    await assertRefused([
-      { what: 'password', uri: cluster.uriOf('ingest-gateway:stale-word@'), code: 4, says: /WRONGPASS/ },
-      { what: 'right', uri: good, code: 4, says: /lacks rights.*xgroup/, name: 'ingest-consumer' },
-      { what: 'nodes', uri: `rediss+cluster://${nobody}`, code: 4, says: /ECONNREFUSED/ },
-      { what: 'authority', uri: good, code: 4, says: /certificate/, env: {} },
-      { what: 'path', uri: `${good}/1`, code: 2, says: /expected no path/ },
-    ]);
-  });
-});

@@ -1,5 +1,5 @@
 // The accepting side while a queue moves: what the previous queue knows of an id decides first.
-// test/end-to-end/queue-move.test.ts moves a queue under load.
+// test/end-to-end/queue-move.long.ts moves a queue under load.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import type { Queue } from '../../lib/ingest/queue.ts';

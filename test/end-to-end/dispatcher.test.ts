@@ -1,0 +1,167 @@
+// Events by way of a dispatcher, and a queue behind it that is frozen.
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import { partitionOf } from '../../lib/ingest/partition.ts';
+import { idsOf, TestDispatcher } from '../support/dispatcher.ts';
+import { event, type Reply, type TestClient, type TestGateway } from '../support/gateway.ts';
+import { eventually } from '../support/scope.ts';
+import { assertAlive, assertProblem } from '../support/verdicts.ts';
+import { deliver, gatewayOf, pki, shop, SLOW, statusOf } from './dispatcher.ts';
+
+function assertShed(reply: Reply, id: string): void {
+  assert.equal(reply.status, 202, reply.body);
+  assert.deepEqual(reply.json, { id, status: 'shed', code: 'INGEST_SHED', retryable: true });
+  assert.equal(reply.headers['content-type'], 'application/json');
+  assert.ok(Number(reply.headers['retry-after']) >= 1);
+  assert.ok(reply.headers['x-request-id']);
+}
+
+describe('events by way of a dispatcher', () => {
+  let dispatcher: TestDispatcher;
+  let gateway: TestGateway;
+  let client: TestClient;
+  before(async () => {
+    dispatcher = await TestDispatcher.start({ env: SLOW });
+    gateway = await gatewayOf(dispatcher);
+    client = gateway.client(shop);
+  });
+
+  it('go to the queue that the hash of their id names, and are found, repeated and refused as without one', async () => {
+    const ids = [
+      ...Array.from({ length: 40 }, (_, at) => `plain-${at}`),
+      'é'.repeat(200),
+      '\u{1F600}',
+      'x'.repeat(256),
+    ];
+    const replies = await Promise.all(ids.map((id) => client.post(event(id))));
+    for (const [at, reply] of replies.entries()) assert.deepEqual(reply.json, { id: ids[at], status: 'accepted' });
+    for (const queue of [0, 1] as const) {
+      const bodies = (await dispatcher.redis[queue].entries()).map(({ fields }) => fields['body'] ?? '');
+      const wanted = ids.filter((id) => partitionOf(id, 2) === queue).map((id) => event(id));
+      assert.deepEqual(bodies.toSorted(), wanted.toSorted());
+    }
+    const other = gateway.client(await pki.producer('other'));
+    for (const id of ids.slice(-6)) {
+      assert.deepEqual((await client.post(event(id))).json, { id, status: 'accepted', duplicate: true });
+      assert.equal((await client.post(event(id, { n: 1 }))).json?.['differs'], true);
+      assertProblem(await other.post(event(id)), 409, 'EVENT_ID_CONFLICT');
+      assert.deepEqual((await client.find(id)).json?.['event'], { id, type: 'test.event' });
+      assertProblem(await other.find(id), 404, 'EVENT_NOT_FOUND');
+    }
+    assertProblem(await client.find('never sent'), 404, 'EVENT_NOT_FOUND');
+    const [even, odd] = await Promise.all([dispatcher.redis[0].length(), dispatcher.redis[1].length()]);
+    const accepted = (queue: string) =>
+      dispatcher.metric(`ingest_dispatched_total{queue="${queue}",outcome="accepted"}`);
+    assert.deepEqual([await accepted('ingest-a'), await accepted('ingest-b')], [even, odd]);
+    assert.equal(even + odd, ids.length);
+  });
+
+  it('are shed while their queue is away, and only those; readiness and metrics say which queue it is', async () => {
+    const [shedBefore, errorsBefore] = [
+      await gateway.metric('ingest_shed_total'),
+      await gateway.metric('ingest_errors_total'),
+    ];
+    await dispatcher.redis[0].signal('SIGKILL');
+    await eventually(
+      'the dispatcher knows',
+      async () => (await dispatcher.metric('ingest_queue_up{queue="ingest-a"}')) === 0,
+    );
+    assert.equal(await dispatcher.metric('ingest_queue_up{queue="ingest-b"}'), 1);
+    assert.equal((await dispatcher.ready()).status, 200);
+    const [even, odd] = [idsOf(0, 'away', 20), idsOf(1, 'away', 20)];
+    for (const id of even) assertShed(await client.post(event(id)), id);
+    for (const id of odd) assert.deepEqual((await client.post(event(id))).json, { id, status: 'accepted' });
+    assertProblem(await client.find(even[0] ?? ''), 503, 'QUEUE_UNAVAILABLE');
+    assert.equal((await client.find(odd[0] ?? '')).status, 200);
+    assert.equal(await gateway.metric('ingest_shed_total'), shedBefore + even.length);
+    assert.equal(await gateway.metric('ingest_errors_total'), errorsBefore + 1, 'the look-up alone is an error');
+    assert.equal(await dispatcher.metric('ingest_dispatched_total{queue="ingest-a",outcome="shed"}'), even.length);
+    await dispatcher.redis[0].start();
+    for (const id of even) await deliver(client, id);
+    assert.equal(await dispatcher.metric('ingest_queue_up{queue="ingest-a"}'), 1);
+  });
+
+  it('are refused with 503, and not shed, while the dispatcher itself is away', async () => {
+    const shed = await gateway.metric('ingest_shed_total');
+    await dispatcher.program.kill();
+    await eventually(
+      'the gateway is not ready',
+      async () => (await client.ask({ path: '/health/ready' })).status === 503,
+    );
+    for (const id of [...idsOf(0, 'nobody', 3), ...idsOf(1, 'nobody', 3)])
+      assertProblem(await client.post(event(id)), 503, 'QUEUE_UNAVAILABLE');
+    assert.equal(await gateway.metric('ingest_shed_total'), shed);
+    await dispatcher.restart();
+    for (const id of [...idsOf(0, 'nobody', 3), ...idsOf(1, 'nobody', 3)]) await deliver(client, id);
+    await assertAlive(gateway);
+  });
+
+  it('are answered before a dispatcher ends in order, and none is lost by its end', async () => {
+    const ids = Array.from({ length: 400 }, (_, at) => `ending-${at}`);
+    const delivered = Promise.all(ids.map((id) => deliver(client, id)));
+    dispatcher.program.signal('SIGTERM');
+    assert.equal(await dispatcher.program.ended, 0, dispatcher.program.output);
+    await dispatcher.restart();
+    await delivered;
+    const bodies = (await Promise.all(dispatcher.redis.map((redis) => redis.entries()))).flat();
+    const counts = new Map<string, number>();
+    for (const { fields } of bodies) counts.set(fields['body'] ?? '', (counts.get(fields['body'] ?? '') ?? 0) + 1);
+    for (const id of ids) assert.equal(counts.get(event(id)), 1, id);
+  });
+});
+
+describe('a queue that is frozen', () => {
+  const shedMs = 1_000;
+  let dispatcher: TestDispatcher;
+  let client: TestClient;
+  before(async () => {
+    dispatcher = await TestDispatcher.start({ env: { INGEST_SHED_MS: String(shedMs) } });
+    client = (await gatewayOf(dispatcher, { INGEST_SHED_MS: String(shedMs) })).client(shop);
+  });
+
+  const timed = async (id: string): Promise<{ id: string; reply: Reply; ms: number }> => {
+    const start = performance.now();
+    const reply = await client.post(event(id));
+    return { id, reply, ms: performance.now() - start };
+  };
+
+  it('sheds its events after INGEST_SHED_MS at the latest, and at once while its circuit is open; the others go on all the time', async () => {
+    const [even, odd] = [idsOf(0, 'frozen', 60), idsOf(1, 'frozen', 10_000)];
+    await Promise.all([...idsOf(0, 'warm', 4), ...idsOf(1, 'warm', 4)].map((id) => deliver(client, id)));
+    let frozen = true;
+    await dispatcher.redis[0].signal('SIGSTOP');
+    const others = (async () => {
+      const seen: number[] = [];
+      for (const id of odd) {
+        if (!frozen) break;
+        const { reply, ms } = await timed(id);
+        assert.equal(statusOf(reply), 'accepted', reply.body);
+        seen.push(ms);
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+      return seen.sort((a, b) => a - b);
+    })();
+    try {
+      for (const { id, reply, ms } of await Promise.all(even.slice(0, 20).map(timed))) {
+        assertShed(reply, id);
+        assert.ok(ms < shedMs + 1_500, `${ms} ms until the circuit was open`);
+      }
+      let slowest = 0;
+      for (const id of even.slice(20)) {
+        const { reply, ms } = await timed(id);
+        assertShed(reply, id);
+        slowest = Math.max(slowest, ms);
+      }
+      assert.ok(slowest < shedMs / 2, `${slowest} ms while it was open`);
+    } finally {
+      frozen = false;
+      await dispatcher.redis[0].signal('SIGCONT');
+    }
+    const seen = await others;
+    const p99 = seen[Math.floor(seen.length * 0.99)] ?? 0;
+    assert.ok(seen.length > 20 && p99 < shedMs / 2, `p99 of ${seen.length} events of the other queue: ${p99} ms`);
+    for (const id of even) await deliver(client, id);
+    const stored = (await dispatcher.redis[0].entries()).map(({ fields }) => fields['body']);
+    for (const id of even) assert.equal(stored.filter((body) => body === event(id)).length, 1, id);
+  });
+});

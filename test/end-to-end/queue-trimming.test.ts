@@ -1,0 +1,87 @@
+// What the queue drops and what it keeps, with the real programs on a real Redis: old goes, young stays, unlanded stays
+// longer, and what is lost all the same is told.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { event, TestGateway } from '../support/gateway.ts';
+import { Pipeline } from '../support/pipeline.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually, temporaryFolder } from '../support/scope.ts';
+import { append, land, names, pki, producer } from './queue-trimming.ts';
+
+describe('the queue', () => {
+  it('that is full of landed events past retention takes events again by itself', async () => {
+    const redis = await TestRedis.start();
+    const gateway = await TestGateway.start(redis, pki);
+    const client = gateway.client(producer);
+    await redis.command('CONFIG', 'SET', 'maxmemory', '1');
+    await eventually(
+      'the gateway is not ready',
+      async () => (await client.ask({ path: '/health/ready' })).status === 503,
+    );
+    // Meanwhile the memory fills up with what has landed long ago.
+    await redis.command('CONFIG', 'SET', 'maxmemory', '0');
+    await append(redis, 26, 20_000, 300);
+    await land(redis);
+    const info = String(await redis.command('INFO', 'memory'));
+    const used = Number(/^used_memory:(\d+)/m.exec(info)?.[1]);
+    await redis.command('CONFIG', 'SET', 'maxmemory', String(used - 1_000_000));
+    await eventually('events are taken', async () => (await client.post(event('after'))).status === 202);
+    await eventually('the old ones are gone', async () => (await redis.length()) === 1);
+  });
+
+  it('drops what is past 24 hours and acknowledged, also when it is idle, and keeps what is younger', async () => {
+    const redis = await TestRedis.start();
+    await append(redis, 24.1, 500);
+    const young = await append(redis, 23.9, 50);
+    await land(redis);
+    await TestGateway.start(redis, pki);
+    await eventually('the old ones are gone', async () => (await redis.length()) <= 50);
+    assert.deepEqual(await names(redis), young);
+  });
+
+  it('is trimmed by a consumer too, where no gateway runs', async () => {
+    const redis = await TestRedis.start();
+    await append(redis, 25, 500);
+    const young = await append(redis, 23, 5);
+    const pipeline = new Pipeline({ queueUri: redis.uri, warehouseUri: `sqlite:${temporaryFolder()}/warehouse.db` });
+    await pipeline.startConsumer();
+    await eventually('the old ones are gone', async () => (await redis.length()) <= 5);
+    assert.deepEqual(await names(redis), young);
+    await pipeline.stop();
+  });
+
+  it('holds 24 hours where no group reads it', async () => {
+    const redis = await TestRedis.start();
+    await append(redis, 24.1, 300);
+    const young = await append(redis, 23.9, 3);
+    await TestGateway.start(redis, pki);
+    await eventually('the old ones are gone', async () => (await redis.length()) <= 3);
+    assert.deepEqual(await names(redis), young);
+  });
+
+  it('keeps what has not landed until INGEST_QUEUE_UNLANDED_HOURS_MAX, and then counts and tells what it drops', async () => {
+    const redis = await TestRedis.start();
+    await append(redis, 31.1, 5);
+    await land(redis);
+    await append(redis, 31, 400);
+    const unlanded = await append(redis, 29.9, 20);
+    const gateway = await TestGateway.start(redis, pki, { INGEST_QUEUE_UNLANDED_HOURS_MAX: '30' });
+    await eventually('what is past the limit is gone', async () => (await redis.length()) <= 20);
+    assert.deepEqual(await names(redis), unlanded);
+    await eventually('it is counted', async () => (await gateway.metric('ingest_queue_lost_total')) === 400);
+    await gateway.line(/"level":50.*400.*lost|lost.*400/);
+  });
+
+  it('keeps what was delivered and is not acknowledged', async () => {
+    const redis = await TestRedis.start();
+    await append(redis, 40, 3);
+    await land(redis);
+    const pending = await append(redis, 30, 7);
+    await land(redis, { acknowledge: false });
+    const later = await append(redis, 29, 3);
+    const gateway = await TestGateway.start(redis, pki);
+    await eventually('what has landed is gone', async () => (await redis.length()) <= 10);
+    assert.deepEqual(await names(redis), [...pending, ...later]);
+    assert.equal(await gateway.metric('ingest_queue_lost_total'), 0);
+  });
+});
