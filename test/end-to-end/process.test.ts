@@ -1,0 +1,169 @@
+// The gateway as a process: how it starts, what it says when it cannot, with which code it ends.
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { event, GATEWAY, TestGateway, TestProcess } from '../support/gateway.ts';
+import { freePort, TestRedis } from '../support/redis.ts';
+import { atEnd, temporaryFolder } from '../support/scope.ts';
+import { assertEnds, file, good, pki, redis, run } from './process.ts';
+
+describe('a gateway that cannot start', { concurrency: 3 }, () => {
+  it('exits 2 without a queue URI, naming the key and what is expected', async () => {
+    await assertEnds(2, {}, [/INGEST_QUEUE_URI: is required: .*redis:\/\/.*INGEST_QUEUE_URI_FILE/]);
+  });
+
+  it('exits 2 with every problem in one report, with warnings, and without the password', async () => {
+    const output = await assertEnds(
+      2,
+      {
+        INGEST_QUEUE_URI: 'http://u:hunter2@h',
+        INGEST_LOG_LEVEL: 'loud',
+        INGEST_GATEWAY_ADR: 'x',
+        INGEST_BODY_BYTES_MAX: '0',
+      },
+      [
+        /INGEST_QUEUE_URI="http:\/\/u:\*\*\*@h/,
+        /INGEST_LOG_LEVEL="loud": expected one of debug, info, warn, error/,
+        /INGEST_BODY_BYTES_MAX="0"/,
+        /INGEST_GATEWAY_ADR is not a known key; the nearest one is INGEST_GATEWAY_ADDR/,
+      ],
+    );
+    assert.doesNotMatch(output, /hunter2/);
+  });
+
+  it('exits 3 when its address is taken, naming the key and what to do', async () => {
+    const owner = createServer();
+    atEnd(() => void owner.close());
+    await new Promise<void>((resolve) => owner.listen(0, '127.0.0.1', resolve));
+    const address = owner.address();
+    const port = typeof address === 'object' ? address?.port : undefined;
+    await assertEnds(3, { ...good, INGEST_GATEWAY_ADDR: `127.0.0.1:${port}` }, [
+      /INGEST_GATEWAY_ADDR=127\.0\.0\.1:\d+: cannot be bound \(EADDRINUSE\); see who owns the port/,
+    ]);
+  });
+
+  it('exits 4 when nobody listens at the queue URI, within its 5 seconds, without the password', async () => {
+    const output = await assertEnds(
+      4,
+      { ...good, INGEST_QUEUE_URI: `redis://u:hunter2@127.0.0.1:${await freePort()}` },
+      [/INGEST_QUEUE_URI=redis:\/\/u:\*\*\*@127\.0\.0\.1:\d+.*the queue takes no events.*check that the server runs/],
+    );
+    assert.doesNotMatch(output, /hunter2/);
+  });
+
+  it('exits 4 when the queue does not let it in', async () => {
+    const { hostname, port } = new URL(redis.uri);
+    await assertEnds(4, { ...good, INGEST_QUEUE_URI: `redis://stranger:hunter2@${hostname}:${port}` }, [
+      /INGEST_QUEUE_URI=redis:\/\/stranger:\*\*\*@.*WRONGPASS/,
+    ]);
+  });
+
+  it('exits 4 when the queue may lose events and INGEST_QUEUE_DURABILITY=require, and only warns otherwise', async () => {
+    const forgetful = await TestRedis.start(['--appendonly', 'no', '--maxmemory-policy', 'allkeys-lru']);
+    const env = { ...good, INGEST_QUEUE_URI: forgetful.uri };
+    await assertEnds(4, { ...env, INGEST_QUEUE_DURABILITY: 'require' }, [
+      /INGEST_QUEUE_DURABILITY=require: .*set it to noeviction; .*set appendonly yes/,
+    ]);
+    const warned = await TestGateway.start(forgetful, pki);
+    for (const fault of [/noeviction/, /appendonly/])
+      assert.match(warned.lines.filter((line) => line.includes('"warn"')).join('\n'), fault);
+  });
+});
+
+describe('--check', () => {
+  it('exits 0 for a good configuration, and starts nothing: the queue is not asked, the address not bound', async () => {
+    const env = {
+      ...good,
+      INGEST_QUEUE_URI: `redis://127.0.0.1:${await freePort()}`,
+      INGEST_GATEWAY_ADDR: `127.0.0.1:${redis.port}`,
+      INGEST_SHEDMS: '1',
+    };
+    const { code, output } = await run(['--check'], env);
+    assert.equal(code, 0, output);
+    assert.match(output, /the configuration is good/);
+    assert.match(output, /warning: INGEST_SHEDMS .* INGEST_SHED_MS/);
+  });
+
+  it('exits 2 for a bad one, and for a file that cannot be used', async () => {
+    await assertEnds(2, {}, [/INGEST_QUEUE_URI/], ['--check']);
+    await assertEnds(2, { ...good, INGEST_TLS_KEY: '/nowhere.pem' }, [/INGEST_TLS_KEY="\/nowhere.pem"/], ['--check']);
+  });
+});
+
+describe('--help and --version', () => {
+  it('exit 0 and need no configuration', async () => {
+    const help = await run(['--help'], {});
+    assert.equal(help.code, 0);
+    for (const word of ['INGEST_QUEUE_URI', '--check', '--version', 'Exit codes: 0', '127.0.0.1:8443'])
+      assert.ok(help.output.includes(word), word);
+    const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+      version: string;
+    };
+    assert.deepEqual(await run(['--version'], {}), { code: 0, output: version });
+  });
+});
+
+describe('a gateway that starts', () => {
+  it('says where it listens, from any folder and through a symbolic link, as the very process that was started', async (t) => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'bin'));
+    symlinkSync(GATEWAY, join(folder, 'bin', 'gateway'));
+    const startMs = performance.now();
+    const child = new TestProcess('/bin/sh', ['-c', 'cd "$1" && exec bin/gateway', 'sh', folder], good);
+    const line = await child.line(/"msg":"listening on https:\/\/127\.0\.0\.1:[1-9]\d*"/);
+    t.diagnostic(`start to listening: ${Math.round(performance.now() - startMs)} ms`);
+    assert.equal((JSON.parse(line) as { pid: number }).pid, child.child.pid);
+    child.signal('SIGTERM');
+    assert.deepEqual(await child.exited(), { code: 0, signal: null });
+  });
+
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    it(`exits 0 on ${signal}`, async () => {
+      const gateway = await TestGateway.start(redis, pki);
+      gateway.signal(signal);
+      assert.deepEqual(await gateway.exited(), { code: 0, signal: null });
+      assert.match(gateway.lines.at(-1) ?? '', /"msg":"stopped"/);
+    });
+  }
+
+  it('takes its URIs from files', async () => {
+    const gateway = new TestProcess(GATEWAY, [], {
+      ...Object.fromEntries(Object.entries(good).filter(([key]) => key !== 'INGEST_QUEUE_URI')),
+      INGEST_QUEUE_URI_FILE: file('queue-uri', `${redis.uri}\n`),
+    });
+    await gateway.line(/listening on/);
+    assert.equal(
+      (await run(['--check'], { ...good, INGEST_WAREHOUSE_URI_FILE: file('warehouse-uri', 'sqlite:w.db\n') })).code,
+      0,
+    );
+    await assertEnds(
+      2,
+      { ...good, INGEST_WAREHOUSE_URI_FILE: '/nowhere' },
+      [/INGEST_WAREHOUSE_URI_FILE="\/nowhere": .*ENOENT/],
+      ['--check'],
+    );
+  });
+
+  it('makes development certificates on loopback, says so, keeps them, and takes an event with them', async () => {
+    const folder = temporaryFolder();
+    const tls = join(folder, 'made', 'tls');
+    const env = {
+      INGEST_TLS_CERT: '',
+      INGEST_TLS_KEY: '',
+      INGEST_TLS_CLIENT_CA: '',
+      INGEST_STATE_DIR: join(folder, 'made'),
+    };
+    const first = await TestGateway.start(redis, pki, env);
+    assert.match(first.output, /"level":"warn".*development certificates, which are not for production/);
+    const [ca, cert, key] = ['ca.pem', 'producer.pem', 'producer-key.pem'].map((name) =>
+      readFileSync(join(tls, name), 'utf8'),
+    );
+    assert.ok(ca !== undefined && cert !== undefined && key !== undefined);
+    const producer = first.client({ cert, key, serial: '' }, { ca });
+    assert.equal((await producer.post(event('development'))).status, 202);
+    await TestGateway.start(redis, pki, env);
+    assert.equal(readFileSync(join(tls, 'ca.pem'), 'utf8'), ca);
+  });
+});

@@ -1,0 +1,112 @@
+// Settings do what the README says they do, seen from outside; the others are in settings-effect.test.ts.
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { before, describe, it } from 'node:test';
+import { event, PATIENT, TestClient, TestGateway } from '../support/gateway.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { Program } from '../support/program.ts';
+import { freePort, TestRedis } from '../support/redis.ts';
+import { eventually, temporaryFolder } from '../support/scope.ts';
+import { sqliteStore } from '../support/warehouse-store.ts';
+
+let redis: TestRedis;
+let pki: Pki;
+let producer: ClientCertificate;
+
+before(async () => {
+  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+  producer = await pki.producer('one');
+});
+
+describe('INGEST_LOG_LEVEL', () => {
+  const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+
+  it('is the least level that the gateway logs: each level shows its own lines and those above', async () => {
+    for (const [at, level] of LEVELS.entries()) {
+      const port = await freePort();
+      const stateDir = temporaryFolder('ingest-state-');
+      const gateway = new Program('ingest-gateway', {
+        env: {
+          INGEST_QUEUE_URI: redis.uri,
+          INGEST_GATEWAY_ADDR: `127.0.0.1:${port}`,
+          INGEST_STATE_DIR: stateDir,
+          INGEST_LOG_LEVEL: level,
+        },
+      });
+      const client = new TestClient(port, '', undefined, { rejectUnauthorized: false });
+      await eventually('it is ready', async () => (await client.ask({ path: '/health/ready' })).status === 200);
+      // What debug tells: a handshake that came to nothing.
+      await new Promise((resolve) => {
+        const socket = connect(port, '127.0.0.1', () => socket.end('no TLS\r\n\r\n'));
+        socket.on('error', () => undefined).on('close', resolve);
+        socket.resume();
+      });
+      await eventually('the handshake counts as failed', async () =>
+        /handshake_failures_total\{[^}]*\} [1-9]/.test((await client.ask({ path: '/metrics' })).body),
+      );
+      gateway.signal('SIGTERM');
+      assert.equal(await gateway.ended, 0);
+      const seen = LEVELS.filter((name) => gateway.output.includes(`"level":"${name}"`));
+      // Nothing goes wrong here, so no error is logged.
+      assert.deepEqual(
+        seen,
+        LEVELS.slice(at).filter((name) => name !== 'error'),
+        gateway.output,
+      );
+    }
+  });
+
+  it('is the least level that the consumer logs', async () => {
+    for (const level of ['info', 'warn'] as const) {
+      const port = await freePort();
+      const consumer = new Program('ingest-consumer', {
+        env: {
+          INGEST_QUEUE_URI: redis.uri,
+          INGEST_WAREHOUSE_URI: sqliteStore().uri,
+          INGEST_CONSUMER_ADDR: `127.0.0.1:${port}`,
+          INGEST_LOG_LEVEL: level,
+        },
+      });
+      await eventually('it is ready', async () => (await fetch(`http://127.0.0.1:${port}/health/ready`)).ok);
+      consumer.signal('SIGTERM');
+      assert.equal(await consumer.ended, 0);
+      assert.equal(consumer.output.includes('"level":"info"'), level === 'info', consumer.output);
+    }
+  });
+});
+
+describe('INGEST_CONSUMER_BATCH_MAX', () => {
+  const EVENTS = 400;
+
+  /** How many entries each read of a consumer asked Redis for, while it landed a backlog. */
+  async function readSizes(batchMax: string): Promise<number[]> {
+    const queue = await TestRedis.start(['--slowlog-log-slower-than', '0', '--slowlog-max-len', '100000']);
+    const gateway = await TestGateway.start(queue, pki, PATIENT);
+    const client = gateway.client(producer);
+    for (let from = 0; from < EVENTS; from += 50)
+      await Promise.all(Array.from({ length: 50 }, (_, at) => client.post(event(`batch-${from + at}`))));
+    const store = sqliteStore();
+    const consumer = new Program('ingest-consumer', {
+      env: {
+        INGEST_QUEUE_URI: queue.uri,
+        INGEST_WAREHOUSE_URI: store.uri,
+        INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+        INGEST_CONSUMER_BATCH_MAX: batchMax,
+      },
+    });
+    await eventually('all have landed', async () => (await store.count()) === EVENTS);
+    await consumer.kill();
+    const log = (await queue.command('SLOWLOG', 'GET', '-1')) as [number, number, number, string[]][];
+    return log.flatMap(([, , , [command, ...words]]) => {
+      const at = words.findIndex((word) => word.toUpperCase() === 'COUNT');
+      return command?.toUpperCase() === 'XREADGROUP' && at !== -1 ? [Number(words[at + 1])] : [];
+    });
+  }
+
+  it('is the most that one read asks for', async () => {
+    const [few, many] = await Promise.all([readSizes('7'), readSizes('300')]);
+    assert.ok(few.length >= EVENTS / 7, `${few.length} reads`);
+    assert.equal(Math.max(...few), 7);
+    assert.ok(Math.max(...many) > 7 && Math.max(...many) <= 300, `${Math.max(...many)}`);
+  });
+});
