@@ -22,7 +22,7 @@ const READ_AHEAD_BATCHES = 2;
  *
  * Fact: each step of a batch keeps a copy of its bodies until the next collection. Choice: 4 MiB, which are thousands
  * of short events. Effect: with a backlog of bodies of 250 KiB the consumer stays below 300 MiB; with 16 MiB it passed
- * 380 (test/end-to-end/large-bodies.test.ts).
+ * 380 (test/end-to-end/large-bodies.long.ts).
  */
 const BYTES_MAX = 4 << 20;
 /** The part of BYTES_MAX that one read should bring. */
@@ -30,7 +30,7 @@ const READ_BYTES = BYTES_MAX / 4;
 /**
  * Fact: Redis has no limit in bytes for an answer, so large bodies behind small ones may arrive in one read of as many.
  * A read of few short ones costs more for its way than for what it brings (bench/landing.ts). Choice: 32. Effect: two
- * reads of bodies of 4 MiB are 256 MiB, and the consumer stays below 600 (test/end-to-end/large-bodies.test.ts).
+ * reads of bodies of 4 MiB are 256 MiB, and the consumer stays below 600 (test/end-to-end/large-bodies.long.ts).
  */
 export const READ_ENTRIES_MAX = 32;
 /** Entries of the first read. */
