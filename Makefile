@@ -9,7 +9,7 @@ CONCURRENCY ?= 3
 .PHONY: help setup checks settings dev-cert redis postgres ingest-run ingest-test ingest-test-long test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart fail-over image-test snippets package bench bench-gate
 
 help: ## print the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
 
 $(INSTALLED): package-lock.json package.json
 	@command -v npm >/dev/null || { echo 'npm is needed and was not found: install Node.js 20 or newer with npm' >&2; exit 1; }
@@ -36,7 +36,7 @@ dev-cert: $(INSTALLED) ## a development certificate for another producer: make d
 # What is compiled is kept for the next process. Node strips the types itself, as in production: with tsx and its source
 # maps, a test file that imports Redis' client takes 1.1 s of CPU time until it begins, and 0.4 s without.
 ingest-test ingest-test-long test checks: export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/compile
-ingest-test: setup postgres ## the tests' short forms, the type check, the formatter's check, and the linter as `report` runs it
+ingest-test: setup postgres ## the tests but for their long forms, the type check, the formatter's check, and the linter as `report` runs it
 	@$(MAKE) --no-print-directory -j2 test checks
 
 checks: typecheck format-check report

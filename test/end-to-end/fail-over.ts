@@ -1,7 +1,7 @@
 // A real master and replica behind one address that moves from one to the other, while the demoted server still
 // answers.
 import assert from 'node:assert/strict';
-import { describe, it, type TestContext } from 'node:test';
+import type { TestContext } from 'node:test';
 import { event } from '../support/gateway.ts';
 import { openLink } from '../support/link.ts';
 import { metricOf, Pipeline, readiness } from '../support/pipeline.ts';
@@ -11,7 +11,10 @@ import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 /** The promise is 5 s; the rest is for a busy machine, on which starts of processes are waited for elsewhere. */
 const BACK_WITHIN_MS = 5_000;
 
-async function failOver(t: TestContext, after: (old: TestRedis, port: number) => Promise<unknown>): Promise<void> {
+export async function failOver(
+  t: TestContext,
+  after: (old: TestRedis, port: number) => Promise<unknown>,
+): Promise<void> {
   const [old, fresh] = [await TestRedis.start(), await TestRedis.start()];
   const link = await openLink({ port: old.port, host: '127.0.0.1' });
   atEnd(() => link.close());
@@ -44,14 +47,3 @@ async function failOver(t: TestContext, after: (old: TestRedis, port: number) =>
   await eventually('the consumer is ready', async () => (await readiness(replica)).status === 200);
   await pipeline.stop();
 }
-
-describe('after a fail-over behind one name, events are accepted and land again within 5 s', () => {
-  it('when the old master has become a replica of the new one', (t) =>
-    failOver(t, (old, port) => old.command('REPLICAOF', '127.0.0.1', String(port))));
-
-  it('when the old master has become a replica without a master, and serves nothing', (t) =>
-    failOver(t, async (old) => {
-      await old.command('CONFIG', 'SET', 'replica-serve-stale-data', 'no');
-      await old.command('REPLICAOF', '127.0.0.1', '1');
-    }));
-});

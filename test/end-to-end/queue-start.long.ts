@@ -1,8 +1,9 @@
-// How a consumer starts, and goes on, on a Redis that is not as it should be; queue-start.test.ts has the rest.
+// How the programs start, and go on, on a Redis that is not as it should be; queue-start.test.ts has the rest.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { event } from '../support/gateway.ts';
 import { metricOf, Pipeline, readiness } from '../support/pipeline.ts';
+import { Program } from '../support/program.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
@@ -57,4 +58,21 @@ describe('a consumer starts', () => {
     await eventually('it has landed', async () => (await metricOf(replica, 'ingest_landed_total')) === 1, 60_000);
     await pipeline.stop();
   });
+});
+
+describe('a URI with a bare % in its password', () => {
+  for (const [program, key, value] of [
+    ['ingest-gateway', 'INGEST_WAREHOUSE_URI', 'postgres://u:100%@warehouse/events'],
+    ['ingest-consumer', 'INGEST_QUEUE_URI', 'redis://u:100%@queue'],
+  ] as const) {
+    it(`is a configuration problem: ${key} of ${program}, started and checked`, async () => {
+      const env = { INGEST_QUEUE_URI: 'redis://queue', INGEST_WAREHOUSE_URI: 'sqlite:x', [key]: value };
+      for (const args of [[], ['--check']]) {
+        const run = new Program(program, { env, args });
+        assert.equal(await run.ended, 2, run.output);
+        assert.match(run.output, new RegExp(`${key}=.*%25`));
+        assert.doesNotMatch(run.output, /100%@|%zz/);
+      }
+    });
+  }
 });

@@ -30,8 +30,6 @@ describe('a consumer starts', () => {
 describe('a URI with a bare % in its password', () => {
   for (const [program, key, value] of [
     ['ingest-gateway', 'INGEST_QUEUE_URI', 'redis://u:100%@queue'],
-    ['ingest-gateway', 'INGEST_WAREHOUSE_URI', 'postgres://u:100%@warehouse/events'],
-    ['ingest-consumer', 'INGEST_QUEUE_URI', 'redis://u:100%@queue'],
     ['ingest-consumer', 'INGEST_WAREHOUSE_URI', 'postgres://u:%zz@warehouse/events'],
   ] as const) {
     it(`is a configuration problem: ${key} of ${program}, started and checked`, async () => {

@@ -1,21 +1,46 @@
 // Settings do what the README says they do, seen from outside; the others are in settings-effect.test.ts.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { event, PATIENT, TestClient, TestGateway } from '../support/gateway.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
+import { assertProblem } from '../support/verdicts.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
+import { askRaw, postText } from '../support/wire.ts';
+import { body, chunked, hold, max, pki, producer, redis, startBounded } from './settings-effect.ts';
 
-let redis: TestRedis;
-let pki: Pki;
-let producer: ClientCertificate;
-
-before(async () => {
-  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-  producer = await pki.producer('one');
+describe('INGEST_IN_FLIGHT_BYTES_MAX', () => {
+  it('is all free again after bodies of any kind and end', async () => {
+    const gateway = await startBounded();
+    await hold(gateway, 1);
+    const ends: Readonly<Record<string, string>> = {
+      'a chunked event': chunked(body('chunked', 900)),
+      'a chunked event again': chunked(body('chunked', 900)),
+      'an event': postText(body('announced', 900)),
+      'a chunked body that is no event': chunked('x'.repeat(900)),
+      'a body that is no event': postText('x'.repeat(900)),
+    };
+    for (let round = 0; round < 12; round += 1) {
+      for (const [name, text] of Object.entries(ends)) {
+        const connection = await gateway.socket(producer);
+        const { status } = await askRaw(connection, text);
+        assert.equal(status, name.endsWith('no event') ? 400 : 202, name);
+        connection.socket.destroy();
+      }
+      for (const part of [postText('', ['Content-Length: 900']), chunked(body('cut', 900)).slice(0, -200)]) {
+        const cut = await gateway.socket(producer);
+        cut.write(part);
+        await eventually('it is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 2);
+        cut.socket.destroy();
+        await eventually('it is not', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
+      }
+    }
+    const client = gateway.client(producer);
+    assert.equal((await client.post(body('all-of-it', max - 1))).status, 202);
+    assertProblem(await client.post(body('one-more', max)), 503, 'QUEUE_OVERLOADED');
+  });
 });
 
 describe('INGEST_LOG_LEVEL', () => {

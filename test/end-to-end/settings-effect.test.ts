@@ -1,25 +1,13 @@
 // Settings do what the README says they do, seen from outside: each value from both of its sides.
 import assert from 'node:assert/strict';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { event, PATIENT, TestGateway, type Reply } from '../support/gateway.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { boundTo, jwks, TokenIssuer } from '../support/tokens.ts';
 import { assertProblem } from '../support/verdicts.ts';
 import { askRaw, postText, replies } from '../support/wire.ts';
-
-let redis: TestRedis;
-let pki: Pki;
-let producer: ClientCertificate;
-
-before(async () => {
-  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-  producer = await pki.producer('one');
-});
-
-const chunked = (body: string): string =>
-  `${postText('', ['Transfer-Encoding: chunked'])}${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
+import { body, chunked, hold, max, pki, producer, redis, startBounded } from './settings-effect.ts';
 
 describe('INGEST_CONNECTIONS_MAX', () => {
   it('is how many connections are served: one more gets none, until another has ended', async () => {
@@ -45,64 +33,16 @@ describe('INGEST_CONNECTIONS_MAX', () => {
 });
 
 describe('INGEST_IN_FLIGHT_BYTES_MAX', () => {
-  const max = 10_000;
-  const body = (id: string, bytes: number): string =>
-    event(id, { fill: 'x'.repeat(bytes - event(id, { fill: '' }).length) });
-  const start = (): Promise<TestGateway> =>
-    // The body that is held must not time out before the test is over.
-    TestGateway.start(redis, pki, {
-      ...PATIENT,
-      INGEST_IN_FLIGHT_BYTES_MAX: String(max),
-      INGEST_REQUEST_TIMEOUT_MS: '600000',
-    });
-
-  /** Another producer's body that is announced and not sent, so that no event is alone. */
-  async function hold(gateway: TestGateway, bytes: number): Promise<void> {
-    const holder = await gateway.socket(await pki.producer('holder'));
-    holder.write(postText('', [`Content-Length: ${bytes}`]));
-    await eventually('its event is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
-  }
-
   it('is how many bytes may be in flight: the last one is taken, and one more is not', async () => {
-    const gateway = await start();
+    const gateway = await startBounded();
     await hold(gateway, 4_000);
     const client = gateway.client(producer);
     assertProblem(await client.post(body('over', max - 4_000 + 1)), 503, 'QUEUE_OVERLOADED');
     assert.equal((await client.post(body('within', max - 4_000))).status, 202);
   });
 
-  it('is all free again after bodies of any kind and end', async () => {
-    const gateway = await start();
-    await hold(gateway, 1);
-    const ends: Readonly<Record<string, string>> = {
-      'a chunked event': chunked(body('chunked', 900)),
-      'a chunked event again': chunked(body('chunked', 900)),
-      'an event': postText(body('announced', 900)),
-      'a chunked body that is no event': chunked('x'.repeat(900)),
-      'a body that is no event': postText('x'.repeat(900)),
-    };
-    for (let round = 0; round < 12; round += 1) {
-      for (const [name, text] of Object.entries(ends)) {
-        const connection = await gateway.socket(producer);
-        const { status } = await askRaw(connection, text);
-        assert.equal(status, name.endsWith('no event') ? 400 : 202, name);
-        connection.socket.destroy();
-      }
-      for (const part of [postText('', ['Content-Length: 900']), chunked(body('cut', 900)).slice(0, -200)]) {
-        const cut = await gateway.socket(producer);
-        cut.write(part);
-        await eventually('it is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 2);
-        cut.socket.destroy();
-        await eventually('it is not', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
-      }
-    }
-    const client = gateway.client(producer);
-    assert.equal((await client.post(body('all-of-it', max - 1))).status, 202);
-    assertProblem(await client.post(body('one-more', max)), 503, 'QUEUE_OVERLOADED');
-  });
-
   it('bounds a chunked body as it grows', async () => {
-    const gateway = await start();
+    const gateway = await startBounded();
     await hold(gateway, 4_000);
     const [over] = await replies(await written(gateway, chunked(body('chunked-over', max - 4_000 + 1))), 1);
     assert.match(`${over?.status} ${over?.body}`, /^503 .*"QUEUE_OVERLOADED"/);

@@ -1,0 +1,118 @@
+// A queue on a Redis Cluster, and one of its masters that is killed.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
+import { partitionOf } from '../../lib/ingest/partition.ts';
+import { event, PATIENT } from '../support/gateway.ts';
+import { metricOf, readiness } from '../support/pipeline.ts';
+import { Program } from '../support/program.ts';
+import { eventually, temporaryFolder } from '../support/scope.ts';
+import { cluster, PARTITIONS, pipeline, store, stream } from './cluster.ts';
+
+const start = (name: 'ingest-gateway' | 'ingest-consumer', env: Readonly<Record<string, string>>): Program =>
+  new Program(name, {
+    env: {
+      INGEST_QUEUE_URI: cluster.uri,
+      INGEST_STATE_DIR: temporaryFolder(),
+      INGEST_GATEWAY_ADDR: '127.0.0.1:0',
+      INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+      INGEST_WAREHOUSE_URI: store.uri,
+      ...env,
+    },
+  });
+
+describe('a queue on a Redis Cluster', () => {
+  it('spreads events over its partitions and masters, finds them, knows repeated ids, and lands each once', async () => {
+    const ids = Array.from({ length: 40 }, (_, at) => `spread-${at}`);
+    for (const id of ids) assert.equal((await pipeline.post(event(id))).status, 202);
+    for (const id of ids.slice(0, 8)) {
+      assert.equal((await pipeline.post(event(id))).body['duplicate'], true);
+      assert.equal((await pipeline.find(id)).status, 200);
+    }
+    await eventually('all have landed', async () => (await store.count()) === ids.length);
+    const held = await Promise.all(
+      Array.from({ length: PARTITIONS }, async (_, at) => (await cluster.masterOf(stream(at))).length(stream(at))),
+    );
+    assert.deepEqual(
+      held,
+      held.map((_, at) => ids.filter((id) => partitionOf(id, PARTITIONS) === at).length),
+    );
+    const [replica = assert.fail()] = pipeline.replicas;
+    for (let at = 0; at < PARTITIONS; at += 1) {
+      assert.equal(await metricOf(replica, `ingest_queue_up{partition="${at}"}`), 1);
+      await eventually(
+        'the lag is told',
+        async () => (await metricOf(replica, `ingest_queue_lag_events{partition="${at}"}`)) === 0,
+      );
+    }
+    assert.equal(await (await cluster.masterOf('ingest')).command('HGET', '{ingest}:queue', 'partitions'), '4');
+  });
+
+  it('refuses programs that are set to another number of partitions, with exit code 2 and both numbers', async () => {
+    for (const name of ['ingest-gateway', 'ingest-consumer'] as const) {
+      const program = start(name, { INGEST_QUEUE_PARTITIONS: '3' });
+      assert.equal(await program.ended, 2, program.output);
+      assert.match(program.output, /4 partitions.* 3 partitions/);
+    }
+  });
+
+  it('behind a plain URI is refused with words that name the right one', async () => {
+    // The first one answers for the slot of the stream `ingest`, the other one points to it.
+    const serving = await cluster.masterOf('ingest');
+    const other = cluster.nodes.slice(0, 3).find((node) => node !== serving);
+    for (const uri of [serving.uri, other?.uri ?? '']) {
+      const program = start('ingest-gateway', { INGEST_QUEUE_URI: uri });
+      assert.equal(await program.ended, 4, program.output);
+      assert.match(program.output, /this is a Redis Cluster: use redis\+cluster:\/\//);
+    }
+  });
+
+  it('whose one master is killed refuses the events of its partitions at once, the others go on, and all do after the fail-over', async () => {
+    await cluster.whole();
+    const victim = await cluster.masterOf(stream(2));
+    const masters = await Promise.all(Array.from({ length: PARTITIONS }, (_, at) => cluster.masterOf(stream(at))));
+    const away = masters.flatMap((master, at) => (master === victim ? [at] : []));
+    const others = masters.flatMap((master, at) => (master === victim ? [] : [at]));
+    const idOf = (partition: number, prefix: string): string =>
+      Array.from({ length: 1_000 }, (_, at) => `${prefix}-${at}`).find(
+        (id) => partitionOf(id, PARTITIONS) === partition,
+      ) ?? assert.fail();
+    await victim.signal('SIGKILL');
+    // Each partition is noticed by its own probe, so they may be named one after the other.
+    await eventually('readiness names the partitions', async () => {
+      const { status, body } = await pipeline.ready();
+      return status === 200 && isDeepStrictEqual(body, { status: 'ready', unavailable: away });
+    });
+    for (const at of away) {
+      const sent = performance.now();
+      const { status, body } = await pipeline.post(event(idOf(at, 'killed')));
+      if (status === 202) continue; // The fail-over was faster than this request.
+      assert.deepEqual([status, body['code']], [503, 'QUEUE_UNAVAILABLE']);
+      assert.ok(
+        performance.now() - sent < Number(PATIENT.INGEST_ENQUEUE_TIMEOUT_MS),
+        'without waiting for the time-out',
+      );
+    }
+    for (const at of others) assert.equal((await pipeline.post(event(idOf(at, 'undisturbed')))).status, 202);
+    for (const at of away)
+      await eventually(
+        'a replica has taken over',
+        async () => (await pipeline.post(event(idOf(at, 'later')))).status === 202,
+      );
+    await eventually('nothing is away', async () => {
+      const { body } = await pipeline.ready();
+      return body['status'] === 'ready' && body['unavailable'] === undefined;
+    });
+    await eventually('what came after it lands', async () => {
+      const ids = new Set((await store.events()).map(({ id }) => id));
+      return away.every((at) => ids.has(idOf(at, 'later')));
+    });
+    const [replica = assert.fail()] = pipeline.replicas;
+    await eventually('the consumer is ready', async () => {
+      const { status, body } = await readiness(replica);
+      return status === 200 && body['unavailable'] === undefined;
+    });
+    await victim.start();
+    await cluster.whole();
+  });
+});

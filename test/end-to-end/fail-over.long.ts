@@ -1,0 +1,10 @@
+import { describe, it } from 'node:test';
+import { failOver } from './fail-over.ts';
+
+describe('after a fail-over behind one name, events are accepted and land again within 5 s', () => {
+  it('when the old master has become a replica without a master, and serves nothing', (t) =>
+    failOver(t, async (old) => {
+      await old.command('CONFIG', 'SET', 'replica-serve-stale-data', 'no');
+      await old.command('REPLICAOF', '127.0.0.1', '1');
+    }));
+});

@@ -1,0 +1,78 @@
+// Redis users with few rights: the README's rules are enough, each one is needed, and a program that lacks one says so
+// at its start.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { event } from '../support/gateway.ts';
+import { metricOf, Pipeline } from '../support/pipeline.ts';
+import { rule } from '../support/redis-rights.ts';
+import { eventually } from '../support/scope.ts';
+import { sqliteStore } from '../support/warehouse-store.ts';
+import { valueConnection } from '../../lib/redis/node-redis.ts';
+import { assertRights } from '../../lib/redis/rights.ts';
+import { createLog } from '../../lib/process/log.ts';
+import { redis, start, uriOf } from './queue-rights.ts';
+
+describe('under the rules of the README', () => {
+  it('events are accepted, found, land, and leave the queue', async () => {
+    for (const name of ['ingest-gateway', 'ingest-consumer'])
+      await redis.command('ACL', 'SETUSER', name, 'reset', ...rule(name));
+    await redis.command('ACL', 'LOG', 'RESET');
+    await redis.command('XADD', 'ingest', String(Date.now() - 25 * 3_600_000), 'producer', 'p', 'body', event('old'));
+    const store = sqliteStore();
+    const pipeline = await Pipeline.start({
+      queueUri: uriOf('ingest-gateway'),
+      warehouseUri: store.uri,
+      replicas: 0,
+    });
+    const replica = await pipeline.startConsumer({ INGEST_QUEUE_URI: uriOf('ingest-consumer') });
+    assert.equal((await pipeline.post(event('one'))).status, 202);
+    assert.equal((await pipeline.post(event('one'))).body['duplicate'], true);
+    await eventually('it has landed', async () => (await metricOf(replica, 'ingest_landed_total')) >= 1);
+    assert.equal((await pipeline.find('one')).status, 200);
+    replica.program.signal('SIGTERM');
+    assert.equal(await replica.program.ended, 0);
+    await pipeline.stop();
+    assert.deepEqual(await redis.command('ACL', 'LOG'), [], 'nothing was refused');
+  });
+
+  for (const program of ['gateway', 'consumer'] as const) {
+    it(`no right of the ${program} may be missing`, async () => {
+      const log = createLog('test', 'error');
+      log.level = 'silent';
+      const name = `ingest-${program}`;
+      // What is no part of the events' way: the connection's own commands, and INFO, whose absence is a durability
+      // fault.
+      const rights = rule(name).filter((word) => word.startsWith('+') && !/^\+(client|select|info)/.test(word));
+      assert.ok(rights.length > 15);
+      for (const right of rights) {
+        const user = `lacks-${right.slice(1).replace('|', '-')}`;
+        await redis.command('ACL', 'SETUSER', user, 'reset', ...rule(name).filter((word) => word !== right));
+        const connection = valueConnection({ uri: uriOf(user), name: 'test', log });
+        connection.open();
+        await eventually(`${user} is connected`, () => connection.ready);
+        const command = right.slice(1).replace('|', ' ');
+        await assert.rejects(
+          assertRights(connection.values, 'ingest', program),
+          (cause: Error) => cause.name === 'QueueRefusal' && cause.message.includes(command),
+          right,
+        );
+        await connection.close();
+      }
+    });
+  }
+});
+
+describe('a program whose Redis user lacks a right', () => {
+  it('exits with 4 and names the command: a gateway without HSET appends nothing', async () => {
+    await redis.command(
+      'ACL',
+      'SETUSER',
+      'no-hset',
+      'reset',
+      ...rule('ingest-gateway').filter((word) => word !== '+hset'),
+    );
+    const program = start('ingest-gateway', 'no-hset');
+    assert.equal(await program.ended, 4, program.output);
+    assert.match(program.output, /lacks rights.*hset/);
+  });
+});

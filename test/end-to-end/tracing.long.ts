@@ -1,0 +1,84 @@
+// Spans of a dispatcher, without the optional packages, and with an endpoint that is none.
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { before, describe, it } from 'node:test';
+import { partitionOf } from '../../lib/ingest/partition.ts';
+import { TestDispatcher } from '../support/dispatcher.ts';
+import { event, PATIENT, TestGateway } from '../support/gateway.ts';
+import { OtlpReceiver, type ReceivedSpan } from '../support/otlp-receiver.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { Program } from '../support/program.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
+const PARENT = '00f067aa0ba902b7';
+const SAMPLED = `00-${TRACE}-${PARENT}-01`;
+
+let pki: Pki;
+let producer: ClientCertificate;
+before(async () => {
+  pki = await Pki.create();
+  producer = await pki.producer('shop');
+});
+
+describe('spans, with OTEL_EXPORTER_OTLP_ENDPOINT', () => {
+  let receiver: OtlpReceiver;
+  before(async () => {
+    receiver = await OtlpReceiver.start();
+  });
+
+  const bySpan = (kind: number, wanted: (span: ReceivedSpan) => boolean): Promise<ReceivedSpan> =>
+    eventually(`a span of kind ${kind}`, () => receiver.spans.find((span) => span.kind === kind && wanted(span)));
+
+  it('show the way through a dispatcher', async () => {
+    const slow = { INGEST_SHED_MS: '4000' };
+    const dispatcher = await TestDispatcher.start({ env: { ...slow, OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url } });
+    const client = (await TestGateway.start(dispatcher, pki, { ...PATIENT, ...slow })).client(producer);
+    const trace = 'd'.repeat(32);
+    const traceparent = SAMPLED.replace(TRACE, trace);
+    assert.equal((await client.post(event('dispatched'), { traceparent })).status, 202);
+    assert.equal((await client.find('dispatched')).json?.['traceparent'], traceparent);
+    const sent = await bySpan(4, ({ traceId }) => traceId === trace);
+    const queue = partitionOf('dispatched', 2) === 0 ? 'ingest-a' : 'ingest-b';
+    assert.deepEqual([sent.service, sent.name, sent.parentSpanId], ['ingest-dispatcher', `send ${queue}`, PARENT]);
+    assert.equal(sent.attributes['messaging.message.id'], 'dispatched');
+  });
+
+  it('are left out with one clear line where the packages are missing', async () => {
+    // As in an installation without the optional packages: nothing of them can be resolved.
+    const hooks = `import { registerHooks } from 'node:module';
+      registerHooks({ resolve(name, context, next) {
+        if (!/^@opentelemetry.(resources|sdk-trace|exporter-trace-otlp-proto)$/.test(name)) return next(name, context);
+        throw Object.assign(new Error("Cannot find package '" + name + "'"), { code: 'ERR_MODULE_NOT_FOUND' });
+      } });`;
+    const redis = await TestRedis.start();
+    const gateway = await TestGateway.start(redis, pki, {
+      ...PATIENT,
+      OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
+      NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(hooks)}"`,
+    });
+    const lines = gateway.lines.filter((line) => line.includes('OTEL_EXPORTER_OTLP_ENDPOINT'));
+    assert.equal(lines.length, 1);
+    assert.match(
+      lines[0] ?? '',
+      /missing: npm install @opentelemetry\/api .*@opentelemetry\/exporter-trace-otlp-proto/,
+    );
+    assert.equal((await gateway.client(producer).post(event('without'), { traceparent: SAMPLED })).status, 202);
+  });
+
+  it('have an endpoint that is checked', async () => {
+    for (const name of ['ingest-gateway', 'ingest-consumer'] as const) {
+      const program = new Program(name, {
+        args: ['--check'],
+        env: {
+          INGEST_QUEUE_URI: 'redis://localhost',
+          INGEST_WAREHOUSE_URI: `sqlite:${join('/tmp', 'unused.db')}`,
+          OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318',
+        },
+      });
+      assert.equal(await program.ended, 2);
+      assert.match(program.output, /OTEL_EXPORTER_OTLP_ENDPOINT="collector:4318": expected an http or https URL/);
+    }
+  });
+});
