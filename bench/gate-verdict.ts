@@ -6,7 +6,7 @@
 // pass       everything else
 //
 // A ratio is judged by its interval when samples are spread wide, and by its median when they are not.
-import { NOISE_MAX, noise, ratios, spread, type Spread } from './statistics.ts';
+import { NOISE_MAX, noise, spread, type Spread } from './statistics.ts';
 
 /** Other processes may take this share of all cores before a failure or a late answer is blamed on them. */
 export const FOREIGN_SHARE_MAX = 0.2;
@@ -20,12 +20,10 @@ export const FOREIGN_SHARE_ROUND_MAX = 0.4;
 /** Paired rounds decide nothing when there are fewer. */
 export const ROUNDS_MIN = 3;
 
-/** One paired round at saturation: CPU time per accepted event, in microseconds; undefined where a run was void. */
+/** One round at saturation: CPU time per accepted event, as ratios to the floor's (cost-round.ts). */
 export interface CostRound {
-  readonly gatewayUs: number | undefined;
-  readonly redisUs: number | undefined;
-  readonly floorUs: number | undefined;
-  /** The greater of the two runs'. */
+  readonly gatewayToFloor: number;
+  readonly redisToFloor: number;
   readonly foreignShare: number;
 }
 
@@ -61,23 +59,16 @@ export function gateVerdict(
   p99MaxMs: number,
 ): GateVerdict {
   const quiet = costs.filter(({ foreignShare }) => foreignShare <= FOREIGN_SHARE_ROUND_MAX);
-  const floors = quiet.map(({ floorUs }) => floorUs);
   const checks = [
     latencyCheck(latencies, p99MaxMs),
     ratioCheck(
       'gateway / floor',
-      ratios(
-        quiet.map(({ gatewayUs }) => gatewayUs),
-        floors,
-      ),
+      quiet.map(({ gatewayToFloor }) => gatewayToFloor),
       budget.gatewayToFloor,
     ),
     ratioCheck(
       'Redis / floor',
-      ratios(
-        quiet.map(({ redisUs }) => redisUs),
-        floors,
-      ),
+      quiet.map(({ redisToFloor }) => redisToFloor),
       budget.redisToFloor,
     ),
   ];
