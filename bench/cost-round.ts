@@ -2,9 +2,8 @@
 //
 // Fact: on a shared machine a core's speed changes within a second; in runs of three seconds, one after the other, an
 // event of the same floor took 42 to 85 µs, and the ratios of such runs were 0.69 to 1.22. Choice: gateway and floor
-// stand beside each other, and the load turns from one to the other each SLICE_MS, first to the one and then to the
-// other; a ratio is of two slices that are neighbours, and a round's is their median. Effect: 0.86 to 1.00 in five rounds
-// of the same hour.
+// stand beside each other, and the load turns from one to the other each SLICE_MS; a ratio is of two slices that are
+// neighbours, and a round's is their median. Effect: rounds of the same hour are within a few percent of each other.
 //
 // The load runs in this process. One that is switched off leaves its server idle.
 import type { BenchEnvironment, RunningServer } from './bench-environment.ts';
@@ -15,10 +14,10 @@ import { CpuBook, cpuSeconds } from './process-cost.ts';
 import { median, ratios } from './statistics.ts';
 import { FLOOR, GATEWAY } from './subjects.ts';
 
-const SLICE_MS = 250;
+const SLICE_MS = 50;
 /** Pairs of slices until both are compiled, and their collections have found their pace. */
-const WARMUP_PAIRS = 12;
-const MEASURED_PAIRS = 20;
+const WARMUP_PAIRS = 60;
+const MEASURED_PAIRS = 120;
 
 /** A server under load, and what is booked in each of its slices: CPU time per event, in microseconds. */
 interface Side {
