@@ -1,6 +1,6 @@
 // What processes have used: CPU time and memory, from the kernel's own books (Linux, proc(5)).
 //
-// Limits: the kernel tells CPU time in ticks of 10 ms, so a measured part of three seconds is good to half a percent.
+// Limits: a book is in ticks of 10 ms, so a measured part of three seconds is good to half a percent.
 // What a process used that ended between two books is not seen.
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -43,12 +43,8 @@ export class CpuBook {
   }
 
   #note(pid: number): void {
-    let stat: string;
-    try {
-      stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    } catch {
-      return; // It has ended since the folder was read.
-    }
+    const stat = unlessGone(() => readFileSync(`/proc/${pid}/stat`, 'utf8'));
+    if (stat === undefined) return;
     // The second field is a name in brackets that may hold spaces.
     const fields = stat.slice(stat.lastIndexOf(') ') + 2).split(' ');
     this.#seconds.set(pid, (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND);
@@ -59,8 +55,30 @@ export class CpuBook {
   }
 }
 
+/**
+ * The CPU time of a process and its threads, in seconds, to the nanosecond: for parts of a run too short for ticks. What
+ * its descendants used is not in it.
+ */
+export function cpuSeconds(pid: number): number {
+  let nanoseconds = 0;
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    const used = unlessGone(() => readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8'));
+    nanoseconds += Number(used?.split(' ')[0] ?? 0);
+  }
+  return nanoseconds / 1e9;
+}
+
 /** Resident memory in bytes. */
 export function residentBytes(pid: number): number {
   const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
   return Number(kilobytes ?? 0) * 1024;
+}
+
+/** A process or thread may end between the reading of its folder and that of its file. */
+function unlessGone(read: () => string): string | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
 }

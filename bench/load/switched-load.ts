@@ -1,0 +1,78 @@
+// A closed loop over connections to one server that can be switched on and off, in the process that measures: while it
+// is on, each connection sends the next request when it has its answer.
+//
+// Invariant: when `run` resolves, every request that it sent has its answer, so what the server has used since it began
+// is what these answers cost.
+import type { LoadOptions } from './options.ts';
+import { clientContext, openAll, RawConnection, type AnswerSink } from './raw-connection.ts';
+import { requestSource } from './workload.ts';
+
+type Options = Pick<LoadOptions, 'port' | 'caPath' | 'certPath' | 'keyPath' | 'connections' | 'bodyBytes' | 'ids'>;
+
+export class SwitchedLoad {
+  readonly #loops: SwitchedLoop[];
+
+  private constructor(loops: SwitchedLoop[]) {
+    this.#loops = loops;
+  }
+
+  static async open(options: Options): Promise<SwitchedLoad> {
+    const [context, nextRequest] = [clientContext(options), requestSource(options)];
+    const open = (): SwitchedLoop =>
+      new SwitchedLoop((sink) => new RawConnection(options.port, context, sink), nextRequest);
+    return new SwitchedLoad(await openAll(options.connections, open, nextRequest));
+  }
+
+  /**
+   * Sends for `ms` milliseconds and waits for the last answer; gives how many came. Rejects at an answer other than 202
+   * and at a connection that breaks.
+   */
+  async run(ms: number): Promise<number> {
+    const untilMs = performance.now() + ms;
+    const counts = await Promise.all(this.#loops.map((loop) => loop.run(untilMs)));
+    return counts.reduce((sum, count) => sum + count, 0);
+  }
+
+  close(): void {
+    for (const { connection } of this.#loops) connection.socket.destroy();
+  }
+}
+
+class SwitchedLoop implements AnswerSink {
+  readonly connection: RawConnection;
+  readonly #nextRequest: () => string;
+  #untilMs = 0;
+  #count = 0;
+  #done: (count: number) => void = () => undefined;
+  #failed: (cause: Error) => void = () => undefined;
+
+  constructor(connect: (sink: AnswerSink) => RawConnection, nextRequest: () => string) {
+    this.connection = connect(this);
+    this.#nextRequest = nextRequest;
+  }
+
+  run(untilMs: number): Promise<number> {
+    this.#untilMs = untilMs;
+    this.#count = 0;
+    return new Promise((resolve, reject) => {
+      this.#done = resolve;
+      this.#failed = reject;
+      this.#send();
+    });
+  }
+
+  answered(status: string): void {
+    this.#count += 1;
+    if (status !== '202') this.#failed(new Error(`an answer ${status}`));
+    else if (performance.now() < this.#untilMs) this.#send();
+    else this.#done(this.#count);
+  }
+
+  closed(): void {
+    this.#failed(new Error('a broken connection'));
+  }
+
+  #send(): void {
+    this.connection.socket.write(this.#nextRequest(), 'latin1');
+  }
+}
