@@ -47,6 +47,7 @@ async function headRequest(connection: RawConnection): Promise<{ status: number 
 /** What must be the same: all but what differs from answer to answer in any case. */
 function comparable({ status, headers, body }: WireReply): unknown {
   const { date, 'x-request-id': requestId, ...rest } = headers;
+  assert.notEqual(status, 408, 'less was sent than the head announced');
   assert.ok(date !== undefined && Math.abs(Date.parse(date) - Date.now()) < 60_000);
   return { status, rest, body: body.replaceAll(/two-readers-\d+/g, 'ID'), hasRequestId: requestId !== undefined };
 }
@@ -56,7 +57,9 @@ describe('both readers answer alike', () => {
     'an event': () => postText(fresh()),
     'an event with a request id': () => postText(fresh(), ['X-Request-Id: mine']),
     'an event with a request id that is none': () => postText(fresh(), ['X-Request-Id: not mine']),
-    'an event with an id beyond ASCII': () => postText(fresh().replace('two-readers', 'zwölf-ßü-✓-two-readers')),
+    // A character of what is written is one byte.
+    'an event with an id beyond ASCII': () =>
+      Buffer.from(postText(fresh().replace('two-readers', 'zwölf-ßü-✓-two-readers'))).toString('latin1'),
     'a CloudEvents event': () =>
       requestText('POST /events', ['Content-Type: application/cloudevents+json; charset=UTF-8'], fresh()),
     'a CloudEvent in binary mode': () => {
