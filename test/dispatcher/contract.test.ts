@@ -1,17 +1,12 @@
-// Both contracts of a queue over the dispatcher: a gateway's side through real sockets and servers, a consumer's side
-// of both queues.
-import assert from 'node:assert/strict';
+// The contract of a queue over the dispatcher, a gateway's side, through real sockets and servers.
 import { Dispatcher, QUEUES, Traffic, type DispatchedOutcome } from '../../lib/dispatcher/dispatcher.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { byteConnection } from '../../lib/redis/byte-client.ts';
-import { readingQueue } from '../../lib/redis/open-reader.ts';
 import { PartitionedQueue } from '../../lib/redis/partitioned-queue.ts';
 import { QueueServer } from '../../lib/redis/queue-server.ts';
-import { STREAM } from '../../lib/redis/stream-names.ts';
 import { StreamQueue } from '../../lib/redis/stream-queue.ts';
 import { Counter } from '../../lib/telemetry/instruments.ts';
 import { queueContract } from '../contract/queue.ts';
-import { describeQueueReader } from '../contract/queue-reader.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 
@@ -64,34 +59,5 @@ queueContract('a dispatcher', async () => {
     open: (retentionMs) => open(servers, retentionMs),
     bodies: () =>
       Promise.all(servers.map(async (server) => (await server.entries()).map(({ fields }) => fields['body'] ?? ''))),
-  };
-});
-
-// The contract speaks of one source; each test uses the other queue.
-let used = 0;
-let servers: readonly TestRedis[] = [];
-const server = (): TestRedis => servers[used % 2] ?? assert.fail();
-describeQueueReader('two queues', async () => {
-  const args = ['--appendonly', 'no'];
-  servers = await Promise.all([TestRedis.start(args), TestRedis.start(args)]);
-  return {
-    open: async () => {
-      const reader = readingQueue({ uris: servers.map(({ uri }) => uri), log: LOG });
-      assert.equal(await reader.open(5_000), true, reader.lastError);
-      return reader;
-    },
-    put: async (members, acceptedAtMs) =>
-      String(
-        await server().command(
-          'XADD',
-          STREAM,
-          acceptedAtMs === undefined ? '*' : String(acceptedAtMs),
-          ...Object.entries(members).flat(),
-        ),
-      ),
-    drop: async (entry) => void (await server().command('XDEL', STREAM, entry)),
-    next: () => (used += 1),
-    wipe: async () => void (await Promise.all(servers.map((one) => one.command('FLUSHALL')))),
-    close: async () => undefined,
   };
 });

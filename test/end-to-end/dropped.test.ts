@@ -1,7 +1,6 @@
 // The short form of dropped.long.ts.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { metricOf } from '../support/pipeline.ts';
 import { eventually } from '../support/scope.ts';
 import { event, EVENTS, startHeld } from './dropped.ts';
 
@@ -17,29 +16,6 @@ describe('entries that the queue loses while a replica holds them', () => {
     await eventually('all have landed', async () => (await store.count()) === EVENTS + 1);
     await eventually('nothing is pending', async () => (await pending()) === 0);
     assert.deepEqual(await store.quarantine(), []);
-    await pipeline.stop();
-  });
-
-  it('are said to be dropped when their holder is dead, and those that are still there land', async () => {
-    const { redis, store, pipeline, holder, pending, bringBack } = await startHeld();
-    await holder.program.kill();
-    const entries = await redis.entries();
-    for (const { entry } of entries.filter((_, at) => at % 3 === 1)) await redis.command('XDEL', 'ingest', entry);
-    bringBack();
-    const replica = await pipeline.startConsumer();
-    await eventually('the others have landed', async () => (await store.count()) === (2 * EVENTS) / 3, 30_000);
-    await eventually('it is said', async () => (await store.quarantine()).length === EVENTS / 3);
-    await eventually('nothing is pending', async () => (await pending()) === 0);
-    assert.equal(await metricOf(replica, 'ingest_quarantined_total{reason="dropped_by_queue"}'), EVENTS / 3);
-    await eventually(
-      'they are counted as lost',
-      async () => (await metricOf(replica, 'ingest_queue_lost_total')) === EVENTS / 3,
-    );
-    // Said once for each claim: they may have been taken at different times.
-    await eventually('they are told as lost', () => {
-      const told = [...replica.program.output.matchAll(/the queue lost (\d+) accepted events?/g)];
-      return told.reduce((sum, [, events]) => sum + Number(events), 0) === EVENTS / 3;
-    });
     await pipeline.stop();
   });
 });

@@ -43,6 +43,25 @@ describe('INGEST_IN_FLIGHT_BYTES_MAX', () => {
   });
 });
 
+describe('INGEST_QUEUE_REPLICAS', () => {
+  it('is how many replicas must have an event: with fewer of them none is accepted', async () => {
+    const [queue, replica] = await Promise.all([TestRedis.start(), TestRedis.start()]);
+    await replica.command('REPLICAOF', '127.0.0.1', String(queue.port));
+    const gateway = await TestGateway.start(queue, pki, {
+      INGEST_ENQUEUE_TIMEOUT_MS: '500',
+      INGEST_QUEUE_REPLICAS: '1',
+    });
+    const client = gateway.client(producer);
+    await eventually('it is accepted', async () => (await client.post(event('replicated'))).status === 202);
+    assert.equal(await replica.length(), 1);
+    await replica.command('REPLICAOF', 'NO', 'ONE');
+    await eventually('the queue knows that it has none', async () =>
+      /connected_slaves:0/.test(String(await queue.command('INFO', 'replication'))),
+    );
+    assertProblem(await client.post(event('not-replicated')), 503, 'QUEUE_UNAVAILABLE');
+  });
+});
+
 describe('INGEST_LOG_LEVEL', () => {
   const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 

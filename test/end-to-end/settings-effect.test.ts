@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { event, PATIENT, TestGateway, type Reply } from '../support/gateway.ts';
-import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { boundTo, jwks, TokenIssuer } from '../support/tokens.ts';
 import { assertProblem } from '../support/verdicts.ts';
@@ -84,24 +83,5 @@ describe('INGEST_TOKEN_ISSUER', () => {
     assertProblem(await ask('issued-by-nobody', {}), 401, 'UNAUTHORIZED_PRODUCER');
     const elsewhere = { iss: 'https://issuer.test', aud: 'ingest-gateway' };
     assertProblem(await ask('for-another-audience', elsewhere), 403, 'UNAUTHORIZED_PRODUCER');
-  });
-});
-
-describe('INGEST_QUEUE_REPLICAS', () => {
-  it('is how many replicas must have an event: with fewer of them none is accepted', async () => {
-    const [queue, replica] = await Promise.all([TestRedis.start(), TestRedis.start()]);
-    await replica.command('REPLICAOF', '127.0.0.1', String(queue.port));
-    const gateway = await TestGateway.start(queue, pki, {
-      INGEST_ENQUEUE_TIMEOUT_MS: '500',
-      INGEST_QUEUE_REPLICAS: '1',
-    });
-    const client = gateway.client(producer);
-    await eventually('it is accepted', async () => (await client.post(event('replicated'))).status === 202);
-    assert.equal(await replica.length(), 1);
-    await replica.command('REPLICAOF', 'NO', 'ONE');
-    await eventually('the queue knows that it has none', async () =>
-      /connected_slaves:0/.test(String(await queue.command('INFO', 'replication'))),
-    );
-    assertProblem(await client.post(event('not-replicated')), 503, 'QUEUE_UNAVAILABLE');
   });
 });

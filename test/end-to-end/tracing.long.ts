@@ -1,4 +1,4 @@
-// Spans of a dispatcher, without the optional packages, and with an endpoint that is none.
+// Spans of what is refused, of a dispatcher, without the optional packages, and with an endpoint that is none.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
@@ -6,30 +6,37 @@ import { partitionOf } from '../../lib/ingest/partition.ts';
 import { TestDispatcher } from '../support/dispatcher.ts';
 import { event, PATIENT, TestGateway } from '../support/gateway.ts';
 import { OtlpReceiver, type ReceivedSpan } from '../support/otlp-receiver.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
-
-const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
-const PARENT = '00f067aa0ba902b7';
-const SAMPLED = `00-${TRACE}-${PARENT}-01`;
-
-let pki: Pki;
-let producer: ClientCertificate;
-before(async () => {
-  pki = await Pki.create();
-  producer = await pki.producer('shop');
-});
+import { PARENT, pki, producer, SAMPLED, start, TRACE, UNSAMPLED, type Way } from './tracing.ts';
 
 describe('spans, with OTEL_EXPORTER_OTLP_ENDPOINT', () => {
   let receiver: OtlpReceiver;
+  let way: Way;
   before(async () => {
     receiver = await OtlpReceiver.start();
+    way = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url });
   });
 
   const bySpan = (kind: number, wanted: (span: ReceivedSpan) => boolean): Promise<ReceivedSpan> =>
     eventually(`a span of kind ${kind}`, () => receiver.spans.find((span) => span.kind === kind && wanted(span)));
+
+  it('are made of refused requests, sampled or not, and of events that cannot land', async () => {
+    const { client, redis } = way;
+    await client.post('{', { 'x-request-id': 'refused' });
+    await client.post('{', { traceparent: UNSAMPLED, 'x-request-id': 'refused-in-trace' });
+    const of = (id: string) => bySpan(2, ({ attributes }) => attributes['ingest.request_id'] === id);
+    const [alone, inside] = [await of('refused'), await of('refused-in-trace')];
+    assert.deepEqual([alone.parentSpanId, inside.parentSpanId], ['', PARENT]);
+    assert.equal(inside.traceId, UNSAMPLED.slice(3, 35));
+    for (const { attributes } of [alone, inside])
+      assert.deepEqual([attributes['http.response.status_code'], attributes['error.type']], [400, 'INVALID_EVENT']);
+    const other = SAMPLED.replace(TRACE, 'b'.repeat(32));
+    await redis.command('XADD', 'ingest', '*', 'producer', 'p', 'body', '{', 'traceparent', other);
+    const put = await bySpan(5, ({ traceId }) => traceId === 'b'.repeat(32));
+    assert.deepEqual([put.statusCode, put.attributes['error.type']], [2, 'invalid_event']);
+  });
 
   it('show the way through a dispatcher', async () => {
     const slow = { INGEST_SHED_MS: '4000' };

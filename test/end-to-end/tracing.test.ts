@@ -2,57 +2,13 @@
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { before, describe, it } from 'node:test';
-import { event, PATIENT, TestGateway, type Reply, type TestClient } from '../support/gateway.ts';
+import { event, PATIENT, TestGateway } from '../support/gateway.ts';
 import { OtlpReceiver, type ReceivedSpan } from '../support/otlp-receiver.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
-import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { assertAlive } from '../support/verdicts.ts';
-import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
 import { askRaw, postText } from '../support/wire.ts';
-
-const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
-const PARENT = '00f067aa0ba902b7';
-const SAMPLED = `00-${TRACE}-${PARENT}-01`;
-const UNSAMPLED = `00-${'a'.repeat(32)}-${PARENT}-00`;
-
-let pki: Pki;
-let producer: ClientCertificate;
-before(async () => {
-  pki = await Pki.create();
-  producer = await pki.producer('shop');
-});
-
-interface Way {
-  readonly redis: TestRedis;
-  readonly gateway: TestGateway;
-  readonly consumer: Program;
-  readonly store: SqliteStore;
-  readonly client: TestClient;
-}
-
-async function start(env: Readonly<Record<string, string>> = {}): Promise<Way> {
-  const redis = await TestRedis.start();
-  const store = sqliteStore();
-  const consumer = new Program('ingest-consumer', {
-    env: {
-      INGEST_QUEUE_URI: redis.uri,
-      INGEST_WAREHOUSE_URI: store.uri,
-      INGEST_CONSUMER_ADDR: '127.0.0.1:0',
-      ...env,
-    },
-  });
-  await consumer.listening();
-  const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_WAREHOUSE_URI: store.uri, ...env });
-  return { redis, gateway, consumer, store, client: gateway.client(producer) };
-}
-
-const landed = (client: TestClient, id: string): Promise<Reply> =>
-  eventually(`${id} is in the warehouse`, async () => {
-    const reply = await client.find(id);
-    return reply.json?.['status'] !== 'accepted' && reply.status === 200 && reply;
-  });
+import { landed, PARENT, pki, producer, SAMPLED, start, TRACE, UNSAMPLED, type Way } from './tracing.ts';
 
 describe('the trace context of a POST', () => {
   let way: Way;
@@ -194,22 +150,6 @@ describe('spans, with OTEL_EXPORTER_OTLP_ENDPOINT', () => {
       receiver.spans.filter((span) => !inTrace(span)),
       [],
     );
-  });
-
-  it('are made of refused requests, sampled or not, and of events that cannot land', async () => {
-    const { client, redis } = way;
-    await client.post('{', { 'x-request-id': 'refused' });
-    await client.post('{', { traceparent: UNSAMPLED, 'x-request-id': 'refused-in-trace' });
-    const of = (id: string) => bySpan(2, ({ attributes }) => attributes['ingest.request_id'] === id);
-    const [alone, inside] = [await of('refused'), await of('refused-in-trace')];
-    assert.deepEqual([alone.parentSpanId, inside.parentSpanId], ['', PARENT]);
-    assert.equal(inside.traceId, UNSAMPLED.slice(3, 35));
-    for (const { attributes } of [alone, inside])
-      assert.deepEqual([attributes['http.response.status_code'], attributes['error.type']], [400, 'INVALID_EVENT']);
-    const other = SAMPLED.replace(TRACE, 'b'.repeat(32));
-    await redis.command('XADD', 'ingest', '*', 'producer', 'p', 'body', '{', 'traceparent', other);
-    const put = await bySpan(5, ({ traceId }) => traceId === 'b'.repeat(32));
-    assert.deepEqual([put.statusCode, put.attributes['error.type']], [2, 'invalid_event']);
   });
 
   it('that wait are sent when the programs stop, and a receiver that is away or refuses costs no event', async () => {

@@ -1,104 +1,14 @@
-// Queues of 1, 2 and 8 partitions on one Redis: both contracts, and what only several partitions can do.
+// Queues of 2 partitions on one Redis: both contracts, and what only several partitions can do.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { createLog } from '../../lib/process/log.ts';
 import { partitionOf } from '../../lib/ingest/partition.ts';
-import { byteConnection } from '../../lib/redis/byte-client.ts';
-import type { Server } from '../../lib/redis/client.ts';
-import { PartitionedQueue } from '../../lib/redis/partitioned-queue.ts';
-import { PartitionedReader } from '../../lib/redis/partitioned-reader.ts';
-import { queueIdentity, type QueueIdentity } from '../../lib/redis/queue-identity.ts';
-import { STREAM } from '../../lib/redis/stream-names.ts';
-import { StreamQueue } from '../../lib/redis/stream-queue.ts';
-import { memberName } from '../../lib/redis/membership.ts';
-import { StreamReader } from '../../lib/redis/stream-reader.ts';
-import { queueContract, Recorded, submitAll } from '../contract/queue.ts';
-import { describeQueueReader } from '../contract/queue-reader.ts';
+import { Recorded, submitAll } from '../contract/queue.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
+import { describePartitions, openQueue, openReader, streams } from './partitions.ts';
 
-const LOG = createLog('test', 'error');
-LOG.level = 'silent';
-
-const streams = (partitions: number): string[] => Array.from({ length: partitions }, (_, at) => `${STREAM}-${at}`);
-
-const identifiedBy =
-  (partitions: number) =>
-  (server: Server): Promise<QueueIdentity> =>
-    queueIdentity(server, STREAM, partitions);
-
-/** `uris` by partition, where they differ. */
-async function openQueue(uris: readonly string[], retentionMs?: number): Promise<PartitionedQueue> {
-  const parts = uris.map((uri, at) => {
-    const connection = byteConnection({ uri, name: 'test', log: LOG });
-    const queue = new StreamQueue({
-      connection,
-      enqueueTimeoutMs: 10_000,
-      log: LOG,
-      stream: `${STREAM}-${at}`,
-      identify: identifiedBy(uris.length),
-      ...(retentionMs === undefined ? {} : { retentionMs }),
-    });
-    connection.open();
-    return queue;
-  });
-  const queue = new PartitionedQueue(parts);
-  atEnd(() => queue.close());
-  await eventually('every partition is there', () => queue.states().every(({ available }) => available));
-  return queue;
-}
-
-async function openReader(uris: readonly string[]): Promise<PartitionedReader> {
-  const name = memberName();
-  const identify = identifiedBy(uris.length);
-  const readers = new Map(
-    uris.map((uri, at) => [String(at), new StreamReader({ uri, log: LOG, stream: `${STREAM}-${at}`, name, identify })]),
-  );
-  const reader = new PartitionedReader(readers, LOG);
-  assert.equal(await reader.open(5_000), true, reader.lastError);
-  return reader;
-}
-
-for (const partitions of [1, 2, 8]) {
-  queueContract(`a queue of ${partitions} partitions`, async () => {
-    const own = await TestRedis.start();
-    const uris = streams(partitions).map(() => own.uri);
-    return {
-      open: (retentionMs) => openQueue(uris, retentionMs),
-      bodies: () =>
-        Promise.all(
-          streams(partitions).map(async (stream) =>
-            (await own.entries(stream)).map(({ fields }) => fields['body'] ?? ''),
-          ),
-        ),
-    };
-  });
-
-  // The contract speaks of one source; each test uses another partition.
-  let used = 0;
-  let own: TestRedis;
-  const stream = (): string => `${STREAM}-${used % partitions}`;
-  describeQueueReader(`a queue of ${partitions} partitions`, async () => {
-    own = await TestRedis.start(['--appendonly', 'no']);
-    return {
-      open: () => openReader(streams(partitions).map(() => own.uri)),
-      put: async (members, acceptedAtMs) =>
-        String(
-          await own.command(
-            'XADD',
-            stream(),
-            acceptedAtMs === undefined ? '*' : String(acceptedAtMs),
-            ...Object.entries(members).flat(),
-          ),
-        ),
-      drop: async (entry) => void (await own.command('XDEL', stream(), entry)),
-      next: () => (used += 1),
-      wipe: async () => void (await own.command('FLUSHALL')),
-      close: async () => undefined,
-    };
-  });
-}
+describePartitions(2);
 
 describe('a queue of several partitions', () => {
   let redis: TestRedis;
