@@ -30,7 +30,8 @@ ingest-run: setup ## start a private Redis, a consumer with a SQLite warehouse, 
 dev-cert: $(INSTALLED) ## a development certificate for another producer: make dev-cert NAME=shop AUD=ingest-gateway
 	@NAME='$(NAME)' AUD='$(or $(AUD),ingest-gateway)' $(NODE) --disable-warning=ExperimentalWarning bin/dev-cert.ts
 
-# The checks run beside the tests, which mostly wait. report lints everything under the rules of lint, with a stricter
+# The checks run beside the tests, which often wait: one after the other, and on what the tests leave of the processors.
+# As prerequisites two of them would run before the tests begin. report lints everything under the rules of lint, with a stricter
 # verdict, so lint is not run a second time.
 #
 # What is compiled is kept for the next process. Node strips the types itself, as in production: with tsx and its source
@@ -39,7 +40,8 @@ ingest-test ingest-test-long test checks: export NODE_COMPILE_CACHE := $(CURDIR)
 ingest-test: setup postgres ## the tests but for their long forms, the type check, the formatter's check, and the linter as `report` runs it
 	@$(MAKE) --no-print-directory -j2 test checks
 
-checks: typecheck format-check report
+checks:
+	@for check in typecheck format-check report; do nice -n 10 $(MAKE) --no-print-directory $$check || exit 1; done
 
 test: ## the tests of ingest-test alone; TESTS='test/http/*.test.ts' narrows them
 ingest-test-long: ## the tests' long forms, which .ci/run runs after ingest-test
