@@ -11,6 +11,7 @@ const FLOODS: Readonly<Record<string, Readonly<Record<string, Flood>>>> = {
       `${requestText('HEAD /health/live')}${'GET /metrics HTTP/1.1\r\nHost: g\r\n\r\n'.repeat(2_500)}`,
     ],
     'metrics, from nobody': [() => undefined, 'GET /metrics HTTP/1.1\r\nHost: g\r\n\r\n'.repeat(2_500)],
+    'requests that are refused': [() => undefined, requestText('GET /x').repeat(2_000)],
     'requests that are refused, by node:http': [() => undefined, requestText('PUT /x').repeat(2_000)],
   },
   'look-ups': {

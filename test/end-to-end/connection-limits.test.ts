@@ -1,15 +1,11 @@
-// One of each kind of connection-limits.long.ts, and what takes no load.
+// The short form of connection-limits.long.ts, which has the floods.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { describe, it } from 'node:test';
 import { event, PATIENT, TestGateway, type RawConnection } from '../support/gateway.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { askRaw, postText, requestText } from '../support/wire.ts';
-import { describeFloods, describeUnread, itStandsStrangers, pki, producer, redis } from './connection-limits.ts';
-
-describeFloods('short answers', {
-  'requests that are refused': [() => undefined, requestText('GET /x').repeat(2_000)],
-});
+import { describeUnread, itStandsStrangers, pki, producer, redis } from './connection-limits.ts';
 
 describeUnread('GET');
 
