@@ -31,8 +31,8 @@ dev-cert: $(INSTALLED) ## a development certificate for another producer: make d
 	@NAME='$(NAME)' AUD='$(or $(AUD),ingest-gateway)' $(NODE) --disable-warning=ExperimentalWarning bin/dev-cert.ts
 
 # The checks run beside the tests, which often wait: one after the other, and on what the tests leave of the processors.
-# As prerequisites two of them would run before the tests begin. report lints everything under the rules of lint, with a stricter
-# verdict, so lint is not run a second time.
+# As prerequisites two of them would run before the tests begin. report lints everything under the rules of lint, with a
+# stricter verdict, so lint is not run a second time.
 #
 # What is compiled is kept for the next process. Node strips the types itself, as in production: with tsx and its source
 # maps, a test file that imports Redis' client takes 1.1 s of CPU time until it begins, and 0.4 s without.
