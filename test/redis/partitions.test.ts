@@ -26,7 +26,7 @@ const streams = (partitions: number): string[] => Array.from({ length: partition
 const identifiedBy =
   (partitions: number) =>
   (server: Server): Promise<QueueIdentity> =>
-    queueIdentity(server, STREAM, partitions);
+    queueIdentity(server, STREAM, { partitions });
 
 /** `uris` by partition, where they differ. */
 async function openQueue(uris: readonly string[], retentionMs?: number): Promise<PartitionedQueue> {
