@@ -15,12 +15,15 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createClient } from 'redis';
+import { SETTINGS } from '../lib/process/settings.ts';
+import { queueIdentity } from '../lib/redis/queue-identity.ts';
 import { partitionOf } from '../lib/ingest/partition.ts';
 import { startPrivatePostgres } from './peers/postgres.ts';
 import { startCluster } from './peers/redis-cluster.ts';
 import { postgresTarget, PRODUCER, sqliteTarget, type Row, type Target } from './landing-targets.ts';
 import { webhookEvents } from './load/webhooks.ts';
 import { BenchEnvironment, ROOT } from './bench-environment.ts';
+import { withServer } from './queue-filling.ts';
 import { CANONICAL_BODY_BYTES, eventBody, idSource } from './load/workload.ts';
 
 const ROUNDS = Number(process.argv[2] ?? 5);
@@ -76,6 +79,9 @@ async function consume(
     .map(({ id, body }) => ({ id: `warm-up ${id}`, body: body.replace('"id":"', '"id":"warm-up ') }));
   const events = [...warmup, ...rows];
   const streams = partitions === 1 ? ['ingest'] : Array.from({ length: partitions }, (_, at) => `ingest-${at}`);
+  // As a gateway says it when it connects: consumers read by it.
+  const accepts = SETTINGS.INGEST_BODY_BYTES_MAX.default;
+  await withServer(redis, (to) => queueIdentity(to, 'ingest', { partitions, plain: false, accepts }));
   const streamOf = (id: string): string => streams[partitionOf(id, partitions)] ?? '';
   for (let from = 0; from < events.length; from += 1_000) {
     await Promise.all(

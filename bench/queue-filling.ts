@@ -1,9 +1,12 @@
 // Puts many events on a queue by the gateway's own queue code, faster than over HTTP and with the same traces in Redis.
 import { createLog } from '../lib/process/log.ts';
+import { SETTINGS } from '../lib/process/settings.ts';
 import { byteConnection } from '../lib/redis/byte-client.ts';
-import type { ConnectionOptions, RedisConnection } from '../lib/redis/client.ts';
+import type { ConnectionOptions, RedisConnection, Server } from '../lib/redis/client.ts';
 import { valueConnection } from '../lib/redis/node-redis.ts';
+import { queueIdentity } from '../lib/redis/queue-identity.ts';
 import type { RedisValue } from '../lib/redis/reply.ts';
+import { STREAM } from '../lib/redis/stream-names.ts';
 import { StreamQueue } from '../lib/redis/stream-queue.ts';
 import type { Outcome } from '../lib/ingest/queue.ts';
 import type { RunningServer } from './bench-environment.ts';
@@ -29,11 +32,15 @@ async function withConnection<Answer, T>(connection: RedisConnection<Answer>, wo
   }
 }
 
-/** One command. */
-export function redisCommand(redis: RunningServer, args: readonly string[]): Promise<RedisValue> {
+/** Commands of the queue's own code. */
+export function withServer<T>(redis: RunningServer, work: (server: Server) => Promise<T>): Promise<T> {
   const connection = valueConnection(optionsFor(redis));
-  return withConnection(connection, () => connection.send(args));
+  return withConnection(connection, () => work(connection));
 }
+
+/** One command. */
+export const redisCommand = (redis: RunningServer, args: readonly string[]): Promise<RedisValue> =>
+  withServer(redis, (server) => server.send(args));
 
 export interface Filling {
   /** Each time another event; canonical ones by default. */
@@ -54,6 +61,7 @@ export async function fillQueue(
       enqueueTimeoutMs: 30_000,
       compression,
       log: createLog('bench', 'error'),
+      identify: (server) => queueIdentity(server, STREAM, { accepts: SETTINGS.INGEST_BODY_BYTES_MAX.default }),
     });
     for (let filled = 0; filled < count;) {
       const some = Math.min(IN_FLIGHT, count - filled);

@@ -14,6 +14,7 @@ import { addressText, type BindAddress } from '../lib/process/env.ts';
 import type { Log } from '../lib/process/log.ts';
 import { maskedUri } from '../lib/process/masked-uri.ts';
 import { EXIT, StartFailure, version } from '../lib/process/program.ts';
+import { SETTINGS } from '../lib/process/settings.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
 import { withCredentials } from '../lib/process/queue-uri.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
@@ -149,6 +150,8 @@ function sessionsOf(
       enqueueTimeoutMs: config.shedMs,
       durability: config.queueDurability,
       unlandedMs: config.unlandedMs,
+      // Gateways before it may be set to accept as much.
+      bodyBytesMax: SETTINGS.INGEST_BODY_BYTES_MAX.max,
       onLost: (events) => metrics.lost.add(events),
     });
     for (const { connection } of parts) connection.open();

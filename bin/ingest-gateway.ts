@@ -177,6 +177,7 @@ function queueOptions(config: GatewayConfig, log: Log) {
     durability: config.queueDurability,
     compression: config.queueCompression,
     unlandedMs: config.unlandedMs,
+    bodyBytesMax: config.bodyBytesMax,
   };
 }
 

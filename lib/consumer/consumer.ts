@@ -18,7 +18,7 @@ import { pause, pauseMs } from '../process/backoff.ts';
 import { Throttled, type Log } from '../process/log.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import { withoutLanded } from './dropped.ts';
-import { Intake, READ_ENTRIES_FIRST, READ_ENTRIES_MAX } from './intake.ts';
+import { Intake, READ_ENTRIES_FIRST, READS_AT_ONCE, readEntriesMax } from './intake.ts';
 import type { LandingSpans } from './landing-spans.ts';
 import { Landing, type Landed } from './landing.ts';
 import { classify, entryName, isDropped, type Batch, type Rejection } from './quarantine.ts';
@@ -30,8 +30,6 @@ const CLAIM_IDLE_MS = 10_000;
  * waits. Each has a note in the queue.
  */
 const LANDINGS_AT_ONCE = NOTES;
-/** Where there is a backlog: the queue makes up the next answer while the one before is judged. */
-const READS_AT_ONCE = 2;
 /** In a backlog, this many times `batchMax` entries are taken in hand together: a commit costs the same for many. */
 const BATCHES_AT_ONCE = 8;
 /** A read that brings as many tells of a backlog, also where several partitions share it and it might bring more. */
@@ -79,7 +77,7 @@ export class Consumer {
   constructor(options: ConsumerOptions) {
     this.#options = options;
     this.#landing = new Landing(options.warehouse, options.metrics, options.log, options.spans);
-    const readMax = Math.min(options.batchMax, READ_ENTRIES_MAX);
+    const readMax = (): number => Math.min(options.batchMax, readEntriesMax(options.reader.bodyBytesMax));
     this.#intake = new Intake({ wanted: BATCHES_AT_ONCE * options.batchMax, readMax, readFirst: READ_ENTRIES_FIRST });
   }
 

@@ -150,6 +150,11 @@ export interface QueueSize {
  */
 export interface QueueReader {
   /**
+   * The longest body that gateways were set to accept so far, in bytes, as far as is known; undefined where one may not
+   * have said it.
+   */
+  readonly bodyBytesMax: number | undefined;
+  /**
    * Counts this process as a replica, from now until `close` (its sign of life is renewed by itself). False, and not
    * counted, where `replicasMax` others are counted. Atomic. One that gives no sign of life for REPLICA_LEASE_MS is
    * not counted any more, and is again when it comes back.

@@ -217,7 +217,7 @@ export const SETTINGS = Object.freeze({
     500,
     [1, 10_000],
     '',
-    'an eighth of the entries that are taken in hand as one batch in a backlog; a read brings 32 at most. At most 4 MiB of bodies wait, and a transaction writes at most 16 MiB',
+    'an eighth of the entries that are taken in hand as one batch in a backlog; a read brings 12 to 64 at most, the fewer the longer the bodies that gateways accept. At most 4 MiB of bodies wait, and a transaction writes at most 16 MiB',
   ),
   INGEST_CONSUMER_REPLICAS_MAX: integer(
     CONSUMER,

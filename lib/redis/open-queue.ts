@@ -11,7 +11,7 @@ import { ClusterMap } from './cluster-map.ts';
 import { QueueRefusal } from './errors.ts';
 import { MovingQueue } from './moving-queue.ts';
 import { PartitionedQueue } from './partitioned-queue.ts';
-import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
+import { queueIdentity, type IdentityOptions, type QueueIdentity } from './queue-identity.ts';
 import type { Reply } from './reply.ts';
 import { CONNECTIONS } from './replicated-sender.ts';
 import { sentinelLookup } from './sentinel-lookup.ts';
@@ -25,7 +25,7 @@ export interface QueuePartition {
   readonly stream: string;
   readonly uri: string | MasterLookup;
   /** Undefined: by the stream's own metadata. */
-  readonly identify?: () => Promise<QueueIdentity>;
+  readonly identify?: (server: Server) => Promise<QueueIdentity>;
 }
 
 /**
@@ -40,15 +40,18 @@ export function streamPlace(uri: string, stream: string): string | MasterLookup 
 }
 
 /**
- * The partitions of a queue, in order. `count` is that of a Redis Cluster. Throws at a URI that config.ts would refuse.
+ * The partitions of a queue, in order. `count` is that of a Redis Cluster; `accepts` as in IdentityOptions. Throws at a
+ * URI that config.ts would refuse.
  */
-export function queuePartitions(uri: string, count: number): readonly QueuePartition[] {
+export function queuePartitions(uri: string, count: number, accepts = 0): readonly QueuePartition[] {
   const address = queueAddress(uri);
   if (typeof address === 'string') throw new Error(address);
-  if (address.kind === 'server') return [{ stream: STREAM, uri: address.uri }];
-  if (address.kind === 'sentinel') return [{ stream: STREAM, uri: sentinelLookup(address) }];
+  if (address.kind !== 'cluster') {
+    const place = address.kind === 'server' ? address.uri : sentinelLookup(address);
+    return [{ stream: STREAM, uri: place, identify: (server) => queueIdentity(server, STREAM, { accepts }) }];
+  }
   const map = new ClusterMap(address);
-  const identify = clusterIdentity(map.lookup(STREAM), count);
+  const identify = clusterIdentity(map.lookup(STREAM), { partitions: count, plain: false, accepts });
   return Array.from({ length: count }, (_, at) => {
     const stream = `${STREAM}-${at}`;
     return { stream, uri: map.lookup(stream), identify };
@@ -59,8 +62,8 @@ export function queuePartitions(uri: string, count: number): readonly QueueParti
  * The identity of a queue of several partitions. It stands on one node, which may be away while others are not: the
  * last answer serves then.
  */
-function clusterIdentity(lookup: MasterLookup, partitions: number): () => Promise<QueueIdentity> {
-  const ask = (server: Server): Promise<QueueIdentity> => queueIdentity(server, STREAM, partitions, false);
+function clusterIdentity(lookup: MasterLookup, options: IdentityOptions): () => Promise<QueueIdentity> {
+  const ask = (server: Server): Promise<QueueIdentity> => queueIdentity(server, STREAM, options);
   let known: QueueIdentity | undefined;
   let asking: Promise<QueueIdentity> | undefined;
   let askedMs = Number.NEGATIVE_INFINITY;
@@ -96,6 +99,11 @@ export interface StreamsOptions extends Omit<
   readonly name: string;
   /** How many replicas must have an event before it counts as accepted. */
   readonly replicas: number;
+  /**
+   * The longest body that is accepted, in bytes, for consumers to know how many to read at a time; left out, they read
+   * few.
+   */
+  readonly bodyBytesMax?: number;
 }
 
 export interface AcceptingOptions extends StreamsOptions {
@@ -138,8 +146,8 @@ export function acceptingQueue({ previousUri, ...options }: AcceptingOptions): A
 }
 
 function openStreams(options: StreamsOptions): AcceptingQueue {
-  const { uri, partitions, name, replicas, ...rest } = options;
-  const parts = queuePartitions(uri, partitions);
+  const { uri, partitions, name, replicas, bodyBytesMax, ...rest } = options;
+  const parts = queuePartitions(uri, partitions, bodyBytesMax);
   const streams = parts.map((part, at) => {
     const log = parts.length === 1 ? rest.log : rest.log.child({ partition: at });
     const connect = (): RedisConnection<Reply> => byteConnection({ uri: part.uri, name, log });

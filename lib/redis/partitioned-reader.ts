@@ -59,6 +59,13 @@ export class PartitionedReader implements QueueReader {
     return this.#partitions.map(({ name, reader }) => `partition ${name}: ${reader.lastError}`).join('; ');
   }
 
+  get bodyBytesMax(): number | undefined {
+    const each = this.#partitions.map(({ reader }) => reader.bodyBytesMax);
+    // One that has not said it makes the greatest NaN.
+    const greatest = Math.max(...each.map((bytes) => bytes ?? Number.NaN));
+    return Number.isNaN(greatest) ? undefined : greatest;
+  }
+
   get replicas(): number {
     return this.#first.replicas;
   }

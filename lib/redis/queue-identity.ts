@@ -1,4 +1,5 @@
-// Who a queue is: a small hash `{<stream>}:queue` beside the id index, made at first use and never changed.
+// Who a queue is: a small hash `{<stream>}:queue` beside the id index, made at first use. Of its fields one changes: the
+// longest body that gateways accept, which only grows.
 //
 // It holds the version of the stored format (stream, id index, what accept.lua says of them), the number of partitions,
 // and a random id, which tells apart two queues whose streams and entries have the same names. A queue of several
@@ -22,6 +23,8 @@ export interface QueueIdentity {
   readonly id: string;
   readonly format: StoredFormat;
   readonly partitions: number;
+  /** The longest body that gateways were set to accept so far, in bytes; undefined where none has said it. */
+  readonly bodyBytesMax: number | undefined;
 }
 
 /** What a node of a Redis Cluster answers for a key that it does not serve. */
@@ -37,34 +40,49 @@ export function clusterRefusal(cause: unknown): unknown {
 
 const script = new Script('identity.lua');
 
+type StoredIdentity = readonly [
+  format: string | null,
+  partitions: string | null,
+  id: string | null,
+  bodyBytesMax: string | null,
+];
+
 /**
  * The key that holds the identity of the queue on this stream; of a queue of several partitions, that of their common
  * name.
  */
 const identityKey = (stream: string): string => `{${stream}}:queue`;
 
+export interface IdentityOptions {
+  /** 1 by default. */
+  readonly partitions?: number;
+  /** Whether the server is behind a URI that names one server for all keys, as by default. */
+  readonly plain?: boolean;
+  /** The longest body that whoever asks accepts, in bytes; 0, the default: it accepts none. */
+  readonly accepts?: number;
+}
+
 /**
- * The identity of the queue on this stream, made where there is none. `plain`: the server is behind a URI that names
- * one server for all keys. Rejects with a QueueRefusal when the queue has another format version or number of
+ * The identity of the queue on this stream, made where there is none. Rejects with a QueueRefusal when the queue has another format version or number of
  * partitions than this program, else with what the server answered.
  */
 export async function queueIdentity(
   server: Server,
   stream: string,
-  partitions = 1,
-  plain = true,
+  { partitions = 1, plain = true, accepts = 0 }: IdentityOptions = {},
 ): Promise<QueueIdentity> {
   if (plain) await assertNoCluster(server);
   // A plain read first: it works where a write is refused.
   const stored = await server
-    .send(['HMGET', identityKey(stream), 'format', 'partitions', 'id'])
+    .send(['HMGET', identityKey(stream), 'format', 'partitions', 'id', 'bodyBytesMax'])
     .catch((cause: unknown) => {
       throw plain ? clusterRefusal(cause) : cause;
     });
-  const [version, count, id] =
-    (stored as readonly (string | null)[])[2] === null
-      ? await made(server, stream, partitions)
-      : (stored as readonly string[]);
+  const [, , known, longest] = stored as StoredIdentity;
+  const isWhole = known !== null && Number(longest) >= accepts;
+  const [version, count, id, bodyBytesMax] = isWhole
+    ? (stored as StoredIdentity)
+    : await told(server, stream, partitions, accepts);
   const format = FORMAT_VERSIONS.find((known) => version === String(known));
   if (format === undefined) {
     throw new QueueRefusal(
@@ -76,7 +94,7 @@ export async function queueIdentity(
       `the queue ${stream} has ${counted(Number(count))}, and this program is set to ${counted(partitions)}: the number is fixed for the life of a queue`,
     );
   }
-  return { id: id ?? '', format, partitions };
+  return { id: id ?? '', format, partitions, bodyBytesMax: bodyBytesMax === null ? undefined : Number(bodyBytesMax) };
 }
 
 /**
@@ -94,8 +112,8 @@ async function assertNoCluster(server: Server): Promise<void> {
 
 const counted = (partitions: number): string => `${partitions} ${partitions === 1 ? 'partition' : 'partitions'}`;
 
-async function made(server: Server, stream: string, partitions: number): Promise<readonly string[]> {
+async function told(server: Server, stream: string, partitions: number, accepts: number): Promise<StoredIdentity> {
   const command = script.command(stream);
-  command.push(String(FORMAT_VERSION), String(partitions), randomUUID());
-  return (await script.run(server, command)) as readonly string[];
+  command.push(String(FORMAT_VERSION), String(partitions), randomUUID(), String(accepts));
+  return (await script.run(server, command)) as StoredIdentity;
 }

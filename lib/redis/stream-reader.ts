@@ -25,8 +25,9 @@ import { withTimeout } from './deadline.ts';
 import { ANSWER_TIMEOUT_MS, EntryReading } from './entry-reading.ts';
 import { isNoGroup, NoAnswer, QueueRefusal } from './errors.ts';
 import { notedEvents, noteKeys, noteText } from './landing-notes.ts';
+import { KnownIdentity } from './known-identity.ts';
 import { memberName, Membership } from './membership.ts';
-import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
+import type { QueueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import { assertRights } from './rights.ts';
 import { Script, type Argument } from './script.ts';
@@ -58,28 +59,26 @@ export class StreamReader implements QueueReader {
   readonly #entries: EntryReading;
   readonly #control: RedisConnection<RedisValue>;
   readonly #stream: string;
-  readonly #queueIdentity: (server: Server) => Promise<QueueIdentity>;
+  readonly #identity: KnownIdentity;
   readonly #membership: Membership;
   readonly #join = new Script('join.lua');
   readonly #lag = new Script('lag.lua');
   readonly #noteScript = new Script('note.lua');
   readonly #trimmer: StreamTrimmer;
 
-  /** See Delivery.source. */
-  #source = '';
   #closing: Promise<void> | undefined;
 
   constructor(options: StreamReaderOptions) {
     const { uri, log, stream = STREAM } = options;
     this.name = options.name ?? memberName();
     this.#stream = stream;
-    this.#queueIdentity = options.identify ?? ((server) => queueIdentity(server, stream));
+    this.#identity = new KnownIdentity(stream, options.identify);
     this.#reading = byteConnection({ uri, log: log.child({ connection: 'reading' }), name: 'ingest-consumer' });
     this.#control = valueConnection({ uri, log: log.child({ connection: 'control' }), name: 'ingest-consumer' });
     const run = (script: Script, command: readonly string[]): Promise<RedisValue> =>
       this.#answer(script.run(this.#control, command));
     this.#membership = new Membership({ run, log, stream, group: GROUP, name: this.name });
-    const source = (): string => this.#source;
+    const source = (): string => this.#identity.source;
     this.#entries = new EntryReading({ connection: this.#reading, stream, member: this.name, source });
     this.#trimmer = new StreamTrimmer({
       server: this.#control.values,
@@ -89,9 +88,12 @@ export class StreamReader implements QueueReader {
       log,
       onLost: options.onLost ?? (() => undefined),
     });
-    const inspect = (server: Server): Promise<void> => this.#inspect(server);
-    this.#reading.tell({ inspect });
-    this.#control.tell({ inspect });
+    for (const connection of [this.#reading, this.#control])
+      connection.tell({ inspect: (server) => this.#inspect(server) });
+  }
+
+  get bodyBytesMax(): number | undefined {
+    return this.#identity.bodyBytesMax;
   }
 
   /**
@@ -148,7 +150,9 @@ export class StreamReader implements QueueReader {
   async join(): Promise<boolean> {
     this.#entries.begin();
     // The queue may be another one since the connection was made: wiped, and begun anew.
-    await this.#identify({ send: (command) => this.#command(command) });
+    const server: Server = { send: (command) => this.#command(command) };
+    await this.#identity.ask(server);
+    this.#identity.keepAsking(server);
     const command = this.#join.command(this.#stream);
     command.push(GROUP);
     return (await this.#answer(this.#join.run(this.#control, command))) === 1;
@@ -220,15 +224,12 @@ export class StreamReader implements QueueReader {
 
   async #inspect(server: Server): Promise<void> {
     await assertRights(server, this.#stream, 'consumer');
-    await this.#identify(server);
-  }
-
-  async #identify(server: Server): Promise<void> {
-    this.#source = `${(await this.#queueIdentity(server)).id}/${this.#stream}`;
+    await this.#identity.ask(server);
   }
 
   async #end(): Promise<void> {
     this.#trimmer.stop();
+    this.#identity.stop();
     await this.#membership.end(this.#control.ready);
     await Promise.all([this.#reading.close(), this.#control.close()]);
   }

@@ -32,6 +32,8 @@ interface Backlog {
   readonly sizes: readonly number[];
   /** Of the link between queue and consumer; without it there is none between them. */
   readonly bytesPerSecond?: number;
+  /** What gateways accept, where that is not the default. */
+  readonly bodyBytesMax?: number;
   readonly memoryMax: number;
 }
 
@@ -52,6 +54,7 @@ export const BACKLOGS = {
   largest: {
     name: '4 MiB behind many small ones, and before them',
     sizes: [...SMALL, ...LARGE, ...SMALL],
+    bodyBytesMax: 4 * MIB,
     memoryMax: 600 * MIB,
   },
 } satisfies Readonly<Record<string, Backlog>>;
@@ -62,7 +65,7 @@ export function describeBacklogs(
   backlogs: readonly Backlog[],
 ): void {
   describe(`a backlog on its way into ${warehouse}`, () => {
-    for (const { name, sizes, bytesPerSecond, memoryMax } of backlogs) {
+    for (const { name, sizes, bytesPerSecond, bodyBytesMax = 256 * KIB, memoryMax } of backlogs) {
       it(`lands with bodies of ${name}, in bounded memory, while the gateway keeps accepting`, async (t) => {
         const redis = await TestRedis.start(['--appendonly', 'no']);
         t.after(() => redis.signal('SIGKILL'));
@@ -74,7 +77,7 @@ export function describeBacklogs(
           queueUri: redis.uri,
           warehouseUri: store.uri,
           replicas: 0,
-          env: { INGEST_BODY_BYTES_MAX: String(4 * MIB), INGEST_ENQUEUE_TIMEOUT_MS: '2000' },
+          env: { INGEST_BODY_BYTES_MAX: String(bodyBytesMax), INGEST_ENQUEUE_TIMEOUT_MS: '2000' },
         });
         t.after(() => pipeline.stop());
         for (const [at, bytes] of sizes.entries()) {

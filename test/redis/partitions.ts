@@ -24,7 +24,7 @@ export const streams = (partitions: number): string[] =>
 const identifiedBy =
   (partitions: number) =>
   (server: Server): Promise<QueueIdentity> =>
-    queueIdentity(server, STREAM, partitions);
+    queueIdentity(server, STREAM, { partitions });
 
 /** `uris` by partition, where they differ. */
 export async function openQueue(uris: readonly string[], retentionMs?: number): Promise<PartitionedQueue> {

@@ -54,6 +54,18 @@ describe("a queue's identity", () => {
     ]);
   });
 
+  it('has the longest body that anybody has accepted, which only grows', async () => {
+    const server = await connected();
+    const asked = async (accepts?: number): Promise<number | undefined> =>
+      (await queueIdentity(server, 'accepting', accepts === undefined ? {} : { accepts })).bodyBytesMax;
+    assert.equal(await asked(), undefined);
+    assert.equal(await asked(1_000), 1_000);
+    assert.equal(await asked(900), 1_000);
+    assert.equal(await asked(20_000), 20_000);
+    assert.equal(await asked(), 20_000);
+    assert.equal((await queueIdentity(server, 'begun', { accepts: 5 })).bodyBytesMax, 5);
+  });
+
   it('has the newest format, and the first one where there is an id index already', async () => {
     const server = await connected();
     assert.equal((await queueIdentity(server, 'new')).format, 2);

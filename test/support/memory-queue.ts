@@ -135,6 +135,7 @@ export class MemoryQueue implements Queue {
 }
 
 export class MemoryQueueReader implements QueueReader {
+  readonly bodyBytesMax = undefined;
   readonly #store: MemoryQueueStore;
 
   constructor(store: MemoryQueueStore) {
