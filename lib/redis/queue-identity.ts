@@ -78,11 +78,8 @@ export async function queueIdentity(
     .catch((cause: unknown) => {
       throw plain ? clusterRefusal(cause) : cause;
     });
-  const [, , known, longest] = stored as StoredIdentity;
-  const isWhole = known !== null && Number(longest) >= accepts;
-  const [version, count, id, bodyBytesMax] = isWhole
-    ? (stored as StoredIdentity)
-    : await told(server, stream, partitions, accepts);
+  const tell = (): Promise<StoredIdentity> => told(server, stream, partitions, accepts);
+  const [version, count, id, bodyBytesMax] = await whole(stored as StoredIdentity, accepts, tell);
   const format = FORMAT_VERSIONS.find((known) => version === String(known));
   if (format === undefined) {
     throw new QueueRefusal(
@@ -111,6 +108,17 @@ async function assertNoCluster(server: Server): Promise<void> {
 }
 
 const counted = (partitions: number): string => `${partitions} ${partitions === 1 ? 'partition' : 'partitions'}`;
+
+/** An identity that is there serves also where a server that refuses writes cannot be told of longer bodies. */
+async function whole(
+  stored: StoredIdentity,
+  accepts: number,
+  tell: () => Promise<StoredIdentity>,
+): Promise<StoredIdentity> {
+  const [, , id, bodyBytesMax] = stored;
+  if (id === null) return tell();
+  return Number(bodyBytesMax) >= accepts ? stored : tell().catch(() => stored);
+}
 
 async function told(server: Server, stream: string, partitions: number, accepts: number): Promise<StoredIdentity> {
   const command = script.command(stream);

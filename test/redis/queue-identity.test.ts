@@ -66,6 +66,20 @@ describe("a queue's identity", () => {
     assert.equal((await queueIdentity(server, 'begun', { accepts: 5 })).bodyBytesMax, 5);
   });
 
+  it('is known also where a server that refuses writes cannot be told of longer bodies', async () => {
+    const server = await connected();
+    const { id } = await queueIdentity(server, 'unwritable');
+    await redis.command('CONFIG', 'SET', 'min-replicas-to-write', '1');
+    try {
+      const known = await queueIdentity(server, 'unwritable', { accepts: 5 });
+      assert.deepEqual([known.id, known.bodyBytesMax], [id, undefined]);
+      await assert.rejects(queueIdentity(server, 'unmade'), /NOREPLICAS/);
+    } finally {
+      await redis.command('CONFIG', 'SET', 'min-replicas-to-write', '0');
+    }
+    assert.equal((await queueIdentity(server, 'unwritable', { accepts: 5 })).bodyBytesMax, 5);
+  });
+
   it('has the newest format, and the first one where there is an id index already', async () => {
     const server = await connected();
     assert.equal((await queueIdentity(server, 'new')).format, 2);
