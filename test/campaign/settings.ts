@@ -7,7 +7,7 @@ const number = (name: string, fallback: number): number => {
   return value;
 };
 
-/** Rounds of faults; undefined: the short form, which runs with `make ingest-test-long`. */
+/** Rounds of faults; undefined: a few, beside the other tests. */
 export const ROUNDS = process.env['CAMPAIGN_ROUNDS'] === undefined ? undefined : number('CAMPAIGN_ROUNDS', 0);
 
 /**

@@ -1,0 +1,4 @@
+// The short form of the campaign.
+import { describeCampaign } from './campaign-test.ts';
+
+describeCampaign(['sqlite'], 2);
