@@ -33,7 +33,8 @@ export const READS_AT_ONCE = 4;
  * Fact: what bodies are behind the next short ones nobody knows, but how long they may be gateways say. Choice: reads of
  * as many as take READING_BYTES if all are that long, between these bounds, and of the least where gateways have not said
  * it. Effect: with bodies of up to 250 KiB the consumer stays below 300 MiB, with 4 MiB below 600
- * (test/end-to-end/large-bodies.ts), and short events land at 1.2 to 1.35 times the rate of two reads of 32.
+ * (test/end-to-end/large-bodies.ts), and short events land at 1.1 to 1.35 times the rate of two reads of 32
+ * (bench/landing.ts).
  */
 const READING_BYTES = 40 << 20;
 const READ_ENTRIES_LEAST = 12;

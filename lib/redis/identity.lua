@@ -3,10 +3,11 @@
 -- too. The longest body that is accepted only grows.
 --
 -- KEYS[1]  the stream
--- ARGV     format version, number of partitions and queue id, which are stored where there is no identity yet. An id
---          index that is there all the same is of format 1: identities are younger.
---          and the longest body in bytes that whoever asks accepts; 0: it accepts none
+-- ARGV     format version, number of partitions and queue id, which are stored where there is no identity yet; and the
+--          longest body in bytes that whoever asks accepts, 0 where it accepts none
 -- Reply    format version, number of partitions, queue id and longest body, as stored
+--
+-- An id index that is there where there is no identity is of format 1: identities are younger.
 local identity = '{' .. KEYS[1] .. '}:queue'
 if redis.call('EXISTS', identity) == 0 then
   local format = redis.call('EXISTS', '{' .. KEYS[1] .. '}:ids') == 1 and 1 or ARGV[1]

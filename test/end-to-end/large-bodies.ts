@@ -80,6 +80,7 @@ export function describeBacklogs(
           env: { INGEST_BODY_BYTES_MAX: String(bodyBytesMax), INGEST_ENQUEUE_TIMEOUT_MS: '2000' },
         });
         t.after(() => pipeline.stop());
+        assert.equal(await redis.command('HGET', '{ingest}:queue', 'bodyBytesMax'), String(bodyBytesMax));
         for (const [at, bytes] of sizes.entries()) {
           const [begin, end] = event(`order-${at}`, 0).split('""') as [string, string];
           const xs = bytes - Buffer.byteLength(`${begin}""${end}`);

@@ -2,11 +2,13 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { partitionOf } from '../../lib/ingest/partition.ts';
+import { PartitionedReader } from '../../lib/redis/partitioned-reader.ts';
+import { StreamReader } from '../../lib/redis/stream-reader.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
-import { describePartitions, openQueue, openReader, streams } from './partitions.ts';
+import { describePartitions, LOG, openQueue, openReader, streams } from './partitions.ts';
 
 describePartitions(2);
 
@@ -131,5 +133,21 @@ describe('one partition away', () => {
     } finally {
       link.mend();
     }
+  });
+});
+
+describe('the reader of several queues', () => {
+  it('knows how long bodies may be once gateways of each have said it', async (t) => {
+    const redis = await TestRedis.start();
+    const of = (stream: string): StreamReader => new StreamReader({ uri: redis.uri, log: LOG, stream, name: 'reader' });
+    const reader = new PartitionedReader(new Map(['one', 'other'].map((stream) => [stream, of(stream)])), LOG);
+    t.after(() => reader.close());
+    assert.equal(await reader.open(5_000), true, reader.lastError);
+    await redis.command('HSET', '{one}:queue', 'bodyBytesMax', '900');
+    await reader.join();
+    assert.equal(reader.bodyBytesMax, undefined);
+    await redis.command('HSET', '{other}:queue', 'bodyBytesMax', '700');
+    await reader.join();
+    assert.equal(reader.bodyBytesMax, 900);
   });
 });

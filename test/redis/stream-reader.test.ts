@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
+import { acceptingQueue } from '../../lib/redis/open-queue.ts';
 import { StreamReader } from '../../lib/redis/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream-names.ts';
 import { describeQueueReader } from '../contract/queue-reader.ts';
@@ -37,6 +38,25 @@ describeQueueReader('A Redis Stream', async () => ({
 }));
 
 describe('the reader of a Redis Stream', () => {
+  it('knows how long bodies may be once a gateway has said it', async (t) => {
+    await server.command('FLUSHALL');
+    const reader = await openReader();
+    t.after(() => reader.close());
+    await reader.join();
+    assert.equal(reader.bodyBytesMax, undefined);
+    const { parts } = acceptingQueue({
+      ...{ uri: server.uri, previousUri: undefined, partitions: 1, replicas: 0, bodyBytesMax: 700 },
+      ...{ name: 'test', enqueueTimeoutMs: 5_000, log: log.child({}, { level: 'silent' }) },
+    });
+    for (const { connection, queue } of parts) {
+      t.after(() => queue.close());
+      connection.open();
+      await eventually('the gateway is connected', () => connection.ready);
+    }
+    await reader.join();
+    assert.equal(reader.bodyBytesMax, 700);
+  });
+
   it('reads what it took before the connection broke first, without waiting for a claim', async (t) => {
     await server.command('FLUSHALL');
     const reader = await openReader();
