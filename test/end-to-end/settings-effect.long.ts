@@ -45,8 +45,14 @@ describe('INGEST_IN_FLIGHT_BYTES_MAX', () => {
 
 describe('INGEST_QUEUE_REPLICAS', () => {
   it('is how many replicas must have an event: with fewer of them none is accepted', async () => {
-    const [queue, replica] = await Promise.all([TestRedis.start(), TestRedis.start()]);
+    const [queue, replica] = await Promise.all([
+      TestRedis.start(['--repl-diskless-sync-delay', '0']),
+      TestRedis.start(),
+    ]);
     await replica.command('REPLICAOF', '127.0.0.1', String(queue.port));
+    await eventually('it is a replica', async () =>
+      /master_link_status:up/.test(String(await replica.command('INFO', 'replication'))),
+    );
     const gateway = await TestGateway.start(queue, pki, {
       INGEST_ENQUEUE_TIMEOUT_MS: '500',
       INGEST_QUEUE_REPLICAS: '1',
