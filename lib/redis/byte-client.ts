@@ -16,37 +16,46 @@ import { NoConnection } from './errors.ts';
 import { CONNECT_TIMEOUT_MS, reconnectPauseMs } from './reconnect.ts';
 import { ReplyAssembler, type Reply } from './reply.ts';
 import type { Argument } from './script.ts';
+import type { Client } from './supervised-client.ts';
 
 const DEFAULT_PORT = 6379;
+const NO_CONNECTION = 'there is no connection to the queue';
 const READ_BYTES = 64 << 10;
 
 export interface ByteClientOptions extends Pick<ConnectionOptions, 'name' | 'certificate'> {
   readonly uri: string;
-  readonly connectTimeoutMs: number;
+  readonly connectTimeoutMs?: number;
   /** How long to wait before try number `retries`, from 0. */
-  readonly pauseMs: (retries: number) => number;
+  readonly pauseMs?: (retries: number) => number;
+  /** Writes what was gathered, by calling `write` now or in a moment; now, where it is left out. */
+  readonly gather?: (write: () => void) => void;
 }
 
-interface Waiter {
+/** Who waits for the answer to a command. */
+export interface Waiter {
   readonly resolve: (reply: Reply) => void;
+  /** With the RedisError that the server answered, or why there will be no answer. */
   readonly reject: (cause: Error) => void;
+  /** Is told `refused` with the RedisError that was answered. */
+  readonly owner: EventEmitter;
 }
 
-/** A connection whose answers are bytes. */
-export const byteConnection = ({ certificate, ...options }: ConnectionOptions): RedisConnection<Reply> =>
-  new RedisConnection(options, {
-    open: (uri, name) =>
-      new ByteClient({ uri, name, connectTimeoutMs: CONNECT_TIMEOUT_MS, pauseMs: reconnectPauseMs, certificate }),
-    value: (reply) => reply.value(),
-  });
+/** A connection whose answers are bytes; over a client of its own, or one that `open` makes. */
+export const byteConnection = (
+  { certificate, ...options }: ConnectionOptions,
+  open = (uri: string, name: string): Client<Reply> => new ByteClient({ uri, name, certificate }),
+): RedisConnection<Reply> => new RedisConnection(options, { open, value: (reply) => reply.value() });
 
 /**
  * Emits `ready` each time the connection stands, `error` each time it is lost or cannot be made, and `refused` with
  * each RedisError that the server answers with.
  */
 export class ByteClient extends EventEmitter {
-  readonly #options: ByteClientOptions;
+  readonly #options: Required<ByteClientOptions>;
   readonly #waiters: Waiter[] = [];
+  /** The parts of the commands that are not written yet, and whether all of them are ASCII. */
+  #parts: string[] = [];
+  #ascii = true;
   #socket: Socket | undefined;
   #retry: NodeJS.Timeout | undefined;
   #retries = 0;
@@ -56,7 +65,8 @@ export class ByteClient extends EventEmitter {
 
   constructor(options: ByteClientOptions) {
     super();
-    this.#options = options;
+    const defaults = { connectTimeoutMs: CONNECT_TIMEOUT_MS, pauseMs: reconnectPauseMs, certificate: undefined };
+    this.#options = { ...defaults, gather: (write) => write(), ...options };
   }
 
   get isReady(): boolean {
@@ -75,14 +85,30 @@ export class ByteClient extends EventEmitter {
   }
 
   sendCommand(command: readonly Argument[]): Promise<Reply> {
-    return this.#isReady
-      ? this.#send(command)
-      : Promise.reject(new NoConnection('there is no connection to the queue'));
+    return this.#isReady ? this.#ask(command) : Promise.reject(new NoConnection(NO_CONNECTION));
+  }
+
+  /** As `sendCommand`, and tells `waiter`. */
+  request(command: readonly Argument[], waiter: Waiter): void {
+    if (this.#isReady) this.#send(command, waiter);
+    else waiter.reject(new NoConnection(NO_CONNECTION));
+  }
+
+  /** Gives up this owner's commands that have no answer yet, and tells how many there were. */
+  abandon(owner: EventEmitter, cause: Error): number {
+    const abandoned = this.#waiters.filter((waiter) => waiter.owner === owner);
+    for (const waiter of abandoned) waiter.reject(cause);
+    return abandoned.length;
+  }
+
+  /** Resolves once nothing is outstanding, or the connection is lost. */
+  async settled(): Promise<void> {
+    while (this.#waiters.length > 0) await new Promise<void>((resolve) => this.once('idle', resolve));
   }
 
   /** Closes after what is outstanding. */
   async close(): Promise<void> {
-    while (this.#waiters.length > 0) await new Promise<void>((resolve) => this.once('idle', resolve));
+    await this.settled();
     this.destroy();
   }
 
@@ -137,7 +163,7 @@ export class ByteClient extends EventEmitter {
     if (pathname.length > 1) greeting.unshift(['SELECT', decodeURIComponent(pathname.slice(1))]);
     if (username !== '' || password !== '') greeting.unshift(['AUTH', ...user, decodeURIComponent(password)]);
     try {
-      await Promise.all(greeting.map((command) => this.#send(command)));
+      await Promise.all(greeting.map((command) => this.#ask(command)));
     } catch (cause) {
       socket.destroy(cause instanceof Error ? cause : undefined);
       return;
@@ -148,23 +174,41 @@ export class ByteClient extends EventEmitter {
     this.emit('ready');
   }
 
-  #send(command: readonly Argument[]): Promise<Reply> {
-    // Fact: a string put together by join is flat, and one put together by + is made flat when it is written; and one
-    // of ASCII, as nearly all are, is written as Latin-1 without being converted.
-    const parts = [`*${command.length}`];
-    let ascii = true;
-    for (const part of command) {
-      if (typeof part !== 'string') return this.#sendBytes(command);
-      const bytes = Buffer.byteLength(part);
-      ascii &&= bytes === part.length;
-      parts.push(`$${bytes}`, part);
-    }
-    parts.push('');
-    this.#socket?.write(parts.join('\r\n'), ascii ? 'latin1' : 'utf8');
-    return this.#answer();
+  #ask(command: readonly Argument[]): Promise<Reply> {
+    return new Promise((resolve, reject) => this.#send(command, { resolve, reject, owner: this }));
   }
 
-  #sendBytes(command: readonly Argument[]): Promise<Reply> {
+  #send(command: readonly Argument[], waiter: Waiter): void {
+    this.#waiters.push(waiter);
+    // Fact: a string put together by join is flat, and one put together by + is made flat when it is written; and one
+    // of ASCII, as nearly all are, is written as Latin-1 without being converted.
+    const parts = this.#parts;
+    const gathered = parts.length;
+    parts.push(`*${command.length}`);
+    for (const part of command) {
+      if (typeof part !== 'string') {
+        parts.length = gathered;
+        this.#sendBytes(command);
+        return;
+      }
+      const bytes = Buffer.byteLength(part);
+      this.#ascii &&= bytes === part.length;
+      parts.push(`$${bytes}`, part);
+    }
+    if (gathered === 0) this.#options.gather(this.#write);
+  }
+
+  readonly #write = (): void => {
+    const parts = this.#parts;
+    if (parts.length === 0) return;
+    const ascii = this.#ascii;
+    this.#parts = [];
+    this.#ascii = true;
+    parts.push('');
+    this.#socket?.write(parts.join('\r\n'), ascii ? 'latin1' : 'utf8');
+  };
+
+  #sendBytes(command: readonly Argument[]): void {
     const parts: Buffer[] = [Buffer.from(`*${command.length}\r\n`)];
     for (const part of command)
       parts.push(
@@ -172,12 +216,8 @@ export class ByteClient extends EventEmitter {
         typeof part === 'string' ? Buffer.from(part) : part,
         Buffer.from('\r\n'),
       );
+    this.#write();
     this.#socket?.write(Buffer.concat(parts));
-    return this.#answer();
-  }
-
-  #answer(): Promise<Reply> {
-    return new Promise((resolve, reject) => this.#waiters.push({ resolve, reject }));
   }
 
   #settle(reply: Reply): void {
@@ -187,7 +227,7 @@ export class ByteClient extends EventEmitter {
     if (error === undefined) waiter.resolve(reply);
     else {
       waiter.reject(error);
-      this.emit('refused', error);
+      waiter.owner.emit('refused', error);
     }
     if (this.#waiters.length === 0) this.emit('idle');
   }
@@ -196,6 +236,8 @@ export class ByteClient extends EventEmitter {
     const socket = this.#socket;
     this.#socket = undefined;
     this.#isReady = false;
+    this.#parts = [];
+    this.#ascii = true;
     socket?.destroy();
     for (const waiter of this.#waiters.splice(0)) waiter.reject(cause);
     this.emit('idle');

@@ -4,7 +4,7 @@
 import type { Queue } from '../ingest/queue.ts';
 import { queueAddress } from '../process/queue-uri.ts';
 import { askOnce } from './ask-once.ts';
-import { byteConnection } from './byte-client.ts';
+import { ByteClient, byteConnection } from './byte-client.ts';
 import type { MasterLookup } from './master-lookup.ts';
 import type { RedisConnection, Server } from './client.ts';
 import { ClusterMap } from './cluster-map.ts';
@@ -15,8 +15,10 @@ import { queueIdentity, type IdentityOptions, type QueueIdentity } from './queue
 import type { Reply } from './reply.ts';
 import { CONNECTIONS } from './replicated-sender.ts';
 import { sentinelLookup } from './sentinel-lookup.ts';
+import { SharedClients } from './shared-clients.ts';
 import { STREAM } from './stream-names.ts';
 import { StreamQueue, type StreamQueueOptions } from './stream-queue.ts';
+import { TurnEnd } from './turn-end.ts';
 
 /** So long the identity of a queue of several partitions is not asked for again. */
 const IDENTITY_FRESH_MS = 1_000;
@@ -148,13 +150,18 @@ export function acceptingQueue({ previousUri, ...options }: AcceptingOptions): A
 function openStreams(options: StreamsOptions): AcceptingQueue {
   const { uri, partitions, name, replicas, bodyBytesMax, ...rest } = options;
   const parts = queuePartitions(uri, partitions, bodyBytesMax);
+  const alone = parts.length === 1;
+  const turnEnd = new TurnEnd();
+  const shared = new SharedClients((server) => new ByteClient({ uri: server, name, gather: turnEnd.afterwards }));
   const streams = parts.map((part, at) => {
-    const log = parts.length === 1 ? rest.log : rest.log.child({ partition: at });
-    const connect = (): RedisConnection<Reply> => byteConnection({ uri: part.uri, name, log });
-    const connection = connect();
+    const log = alone ? rest.log : rest.log.child({ partition: at });
+    const about = { uri: part.uri, name, log };
+    const connect = (): RedisConnection<Reply> => byteConnection(about);
+    const connection = alone ? connect() : byteConnection(about, (server) => shared.open(server));
     const replicated =
       replicas === 0 ? undefined : { replicas, connections: Array.from({ length: CONNECTIONS }, connect) };
-    return { connection, queue: new StreamQueue({ ...rest, ...part, log, connection, replicated }) };
+    const together = alone ? {} : { defer: turnEnd.defer };
+    return { connection, queue: new StreamQueue({ ...rest, ...part, ...together, log, connection, replicated }) };
   });
   const [only] = streams;
   const queue =

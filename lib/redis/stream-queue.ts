@@ -51,6 +51,8 @@ export interface StreamQueueOptions {
   readonly identify?: (server: Server) => Promise<QueueIdentity>;
   /** What the connection leads to: Redis (the default), or a dispatcher, which looks after its queues itself. */
   readonly behind?: 'redis' | 'dispatcher';
+  /** Runs a task at the end of this turn of the event loop; `setImmediate` by default. */
+  readonly defer?: (task: () => void) => void;
   /** Called once for each answered call, with the time it took in seconds and how many events it carried. */
   readonly onCall?: (seconds: number, events: number) => void;
   /** Called with the number of accepted events that the queue lost before they landed. */
@@ -67,7 +69,7 @@ export class StreamQueue implements Queue {
   readonly #compression: 'none' | 'zstd';
 
   #pending: Submission[] = [];
-  #flushScheduled = false;
+  readonly #defer: (task: () => void) => void;
   readonly #calls: OutstandingCalls;
   readonly #trimmer: StreamTrimmer | undefined;
   readonly #probe: QueueProbe;
@@ -75,6 +77,7 @@ export class StreamQueue implements Queue {
   constructor(options: StreamQueueOptions) {
     this.#connection = options.connection;
     this.#timeoutMs = options.enqueueTimeoutMs;
+    this.#defer = options.defer ?? setImmediate;
     this.#calls = new OutstandingCalls(options.enqueueTimeoutMs, () =>
       this.#probe.says(`no answer within ${this.#timeoutMs} ms`),
     );
@@ -129,11 +132,10 @@ export class StreamQueue implements Queue {
 
   submit(submission: Submission): void {
     this.#pending.push(submission);
-    if (this.#flushScheduled) return;
-    this.#flushScheduled = true;
+    if (this.#pending.length > 1) return;
     // Fact: sockets that became readable together are read in one poll phase, and the check phase follows it.
     // Choice: send there. The events of one turn share one call, and a lone event waits for nothing.
-    setImmediate(this.#flush);
+    this.#defer(this.#flush);
   }
 
   /** `timeoutMs`: how long the answer may take. */
@@ -169,7 +171,6 @@ export class StreamQueue implements Queue {
   }
 
   readonly #flush = (): void => {
-    this.#flushScheduled = false;
     const submissions = this.#pending;
     this.#pending = [];
     if (!this.#connection.ready || this.#calls.stalled) {

@@ -131,6 +131,36 @@ describe('the client whose answers are bytes', () => {
     assert.deepEqual(opened.errors, []);
   });
 
+  it('writes commands in one piece and in order when whoever gathers them says so', async (t) => {
+    const redis = await TestRedis.start();
+    const held: (() => void)[] = [];
+    let holds = false;
+    const gather = (write: () => void): void => {
+      if (holds) held.push(write);
+      else write();
+    };
+    const client = new ByteClient({ uri: redis.uri, name: 'byte-client-test', gather });
+    client.on('error', () => undefined);
+    t.after(() => client.destroy());
+    void client.connect();
+    await eventually('it is ready', () => client.isReady);
+    holds = true;
+    const words = ['a', '\u00e9', 'b'].map((word) => text(client.sendCommand(['ECHO', word])));
+    assert.equal(held.length, 1);
+    const before = Number(
+      /cmdstat_echo:calls=(\d+)/.exec(String(await redis.command('INFO', 'commandstats')))?.[1] ?? 0,
+    );
+    assert.equal(before, 0);
+    // Bytes are written at once, behind what is held.
+    const last = text(client.sendCommand(['ECHO', Buffer.from('last')]));
+    assert.equal(await last, 'last');
+    assert.deepEqual(await Promise.all(words), ['a', Buffer.from('\u00e9').toString('latin1'), 'b']);
+    for (const write of held) write();
+    const after = text(client.sendCommand(['ECHO', 'after']));
+    held.at(-1)?.();
+    assert.equal(await after, 'after');
+  });
+
   it('speaks TLS with rediss://, and only with a server that its authorities know', async (t) => {
     const redis = await TestRedis.start();
     const authority = await CertificateAuthority.create('test authority');

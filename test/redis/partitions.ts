@@ -1,15 +1,17 @@
 // Both contracts of a queue, over queues of any number of partitions on one Redis.
 import assert from 'node:assert/strict';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection } from '../../lib/redis/byte-client.ts';
+import { ByteClient, byteConnection } from '../../lib/redis/byte-client.ts';
 import type { Server } from '../../lib/redis/client.ts';
 import { PartitionedQueue } from '../../lib/redis/partitioned-queue.ts';
 import { PartitionedReader } from '../../lib/redis/partitioned-reader.ts';
 import { queueIdentity, type QueueIdentity } from '../../lib/redis/queue-identity.ts';
+import { SharedClients } from '../../lib/redis/shared-clients.ts';
 import { STREAM } from '../../lib/redis/stream-names.ts';
 import { StreamQueue } from '../../lib/redis/stream-queue.ts';
 import { memberName } from '../../lib/redis/membership.ts';
 import { StreamReader } from '../../lib/redis/stream-reader.ts';
+import { TurnEnd } from '../../lib/redis/turn-end.ts';
 import { queueContract } from '../contract/queue.ts';
 import { describeQueueReader } from '../contract/queue-reader.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -28,12 +30,15 @@ const identifiedBy =
 
 /** `uris` by partition, where they differ. */
 export async function openQueue(uris: readonly string[], retentionMs?: number): Promise<PartitionedQueue> {
+  const { defer, afterwards } = new TurnEnd();
+  const shared = new SharedClients((server) => new ByteClient({ uri: server, name: 'test', gather: afterwards }));
   const parts = uris.map((uri, at) => {
-    const connection = byteConnection({ uri, name: 'test', log: LOG });
+    const connection = byteConnection({ uri, name: 'test', log: LOG }, (server) => shared.open(server));
     const queue = new StreamQueue({
       connection,
       enqueueTimeoutMs: 10_000,
       log: LOG,
+      defer,
       stream: `${STREAM}-${at}`,
       identify: identifiedBy(uris.length),
       ...(retentionMs === undefined ? {} : { retentionMs }),

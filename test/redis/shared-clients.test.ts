@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict';
+import { describe, it, type TestContext } from 'node:test';
+import { ByteClient } from '../../lib/redis/byte-client.ts';
+import { SharedClients } from '../../lib/redis/shared-clients.ts';
+import type { Client } from '../../lib/redis/supervised-client.ts';
+import type { Reply } from '../../lib/redis/reply.ts';
+import { TurnEnd } from '../../lib/redis/turn-end.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+
+interface Sharer {
+  readonly client: Client<Reply>;
+  /** What it was told: `ready`, `error` and `refused`, in order. */
+  readonly told: string[];
+}
+
+interface Shared {
+  readonly redis: TestRedis;
+  readonly join: () => Sharer;
+  readonly connections: () => Promise<number>;
+}
+
+async function share(t: TestContext): Promise<Shared> {
+  const redis = await TestRedis.start();
+  const shared = new SharedClients(
+    (uri) => new ByteClient({ uri, name: 'shared', connectTimeoutMs: 5_000, pauseMs: () => 20 }),
+  );
+  const join = (): Sharer => {
+    const client = shared.open(redis.uri);
+    const told: string[] = [];
+    for (const event of ['ready', 'error', 'refused']) client.on(event, () => told.push(event));
+    t.after(() => client.destroy());
+    void client.connect();
+    return { client, told };
+  };
+  const connections = async (): Promise<number> =>
+    String(await redis.command('CLIENT', 'LIST')).split('name=shared ').length - 1;
+  return { redis, join, connections };
+}
+
+const ready = (...sharers: Sharer[]): Promise<unknown> =>
+  eventually('they are told', () => sharers.every(({ client, told }) => client.isReady && told.includes('ready')));
+const echo = async ({ client }: Sharer, word: string): Promise<string> =>
+  (await client.sendCommand(['ECHO', word])).text();
+
+describe('clients that share a connection', () => {
+  it('have one to each server, and are told that it stands, also who comes later', async (t) => {
+    const { join, connections } = await share(t);
+    const [one, two] = [join(), join()];
+    await ready(one, two);
+    const three = join();
+    await ready(three);
+    assert.equal(await connections(), 1);
+    assert.deepEqual([one.told, two.told, three.told], [['ready'], ['ready'], ['ready']]);
+  });
+
+  it('are given their own answers, and are told of refusals of their own commands only', async (t) => {
+    const { join } = await share(t);
+    const [one, two] = [join(), join()];
+    await ready(one, two);
+    const [first, refusal, second] = await Promise.allSettled([
+      echo(one, '1'),
+      two.client.sendCommand(['NOPE']),
+      echo(one, '2'),
+    ]);
+    assert.deepEqual(
+      [first, second].map((settled) => settled.status === 'fulfilled' && settled.value),
+      ['1', '2'],
+    );
+    assert.equal(refusal.status, 'rejected');
+    assert.deepEqual([one.told, two.told], [['ready'], ['ready', 'refused']]);
+  });
+
+  it('give up their own commands alone at a server that is silent, and get another connection', async (t) => {
+    const { redis, join, connections } = await share(t);
+    const [one, two] = [join(), join()];
+    await ready(one, two);
+    await redis.signal('SIGSTOP');
+    t.after(() => redis.signal('SIGCONT'));
+    const given = assert.rejects(echo(one, 'given up'), /closed/);
+    const kept = echo(two, 'kept');
+    one.client.destroy();
+    await given;
+    const again = join();
+    await redis.signal('SIGCONT');
+    assert.equal(await kept, 'kept');
+    await ready(again);
+    assert.equal(await echo(again, 'again'), 'again');
+    assert.equal(await echo(two, 'still'), 'still');
+    assert.equal(await connections(), 2);
+    assert.deepEqual([one.told, two.told, again.told], [['ready'], ['ready'], ['ready']]);
+    two.client.destroy();
+    await eventually('the old one ends with its last sharer', async () => (await connections()) === 1);
+    await assert.rejects(echo(two, 'gone'), /closed/);
+  });
+
+  it('leave the connection to the others where nothing is outstanding, and the last one closes it', async (t) => {
+    const { join, connections } = await share(t);
+    const [one, two] = [join(), join()];
+    await ready(one, two);
+    one.client.destroy();
+    one.client.destroy();
+    const three = join();
+    await ready(three);
+    assert.equal(await connections(), 1);
+    assert.equal(await echo(two, 'there'), 'there');
+    two.client.destroy();
+    assert.equal(await echo(three, 'there'), 'there');
+    three.client.destroy();
+    await eventually('it is closed', async () => (await connections()) === 0);
+    const four = join();
+    await ready(four);
+    assert.equal(await connections(), 1);
+  });
+
+  it('are all told when the connection breaks, lose what is outstanding, and are told when it stands again', async (t) => {
+    const { redis, join } = await share(t);
+    const [one, two] = [join(), join()];
+    await ready(one, two);
+    // One of them leaves as soon as it is told.
+    two.client.on('error', () => two.client.destroy());
+    const waiting = assert.rejects(one.client.sendCommand(['BLPOP', 'nothing', '0']));
+    await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await waiting;
+    await eventually('it stands again', () => one.told.length === 3);
+    assert.deepEqual(
+      [one.told, two.told],
+      [
+        ['ready', 'error', 'ready'],
+        ['ready', 'error'],
+      ],
+    );
+    assert.equal(await echo(one, 'again'), 'again');
+  });
+
+  it('close after what is outstanding', async (t) => {
+    const { join, connections } = await share(t);
+    const [one, two] = [join(), join()];
+    await ready(one, two);
+    const last = echo(one, 'last');
+    await one.client.close();
+    assert.equal(await last, 'last');
+    assert.equal(one.client.isReady, false);
+    assert.equal(await echo(two, 'there'), 'there');
+    await two.client.close();
+    await eventually('it is closed', async () => (await connections()) === 0);
+  });
+});
+
+describe('the end of a turn', () => {
+  it('runs what was deferred in order, and afterwards what is put off meanwhile; new tasks come a turn later', async () => {
+    const { defer, afterwards } = new TurnEnd();
+    const ran: string[] = [];
+    await new Promise<void>((resolve) => {
+      defer(() => {
+        afterwards(() => ran.push('write'));
+        defer(() => {
+          afterwards(() => ran.push('write of the next turn'));
+          ran.push('next turn');
+          setImmediate(resolve);
+        });
+        ran.push('first');
+      });
+      defer(() => ran.push('second'));
+      afterwards(() => ran.push('immediately'));
+      setImmediate(() => ran.push('after the turn'));
+    });
+    assert.deepEqual(ran, [
+      'immediately',
+      'first',
+      'second',
+      'write',
+      'after the turn',
+      'next turn',
+      'write of the next turn',
+    ]);
+  });
+});
