@@ -50,7 +50,13 @@ async function check(config: DispatcherConfig): Promise<void> {
 
 async function connect(config: DispatcherConfig, found: (line: string) => void): Promise<void> {
   for (const [at, uri] of config.queueUris.entries()) {
-    const about = inspectQueue(uri, config.queuePartitions, QUEUE_KEYS[at]).catch((cause: unknown) => {
+    const queue = {
+      uri,
+      partitions: config.queuePartitions,
+      program: 'gateway',
+      key: QUEUE_KEYS[at as 0 | 1],
+    } as const;
+    const about = inspectQueue(queue).catch((cause: unknown) => {
       if (!(cause instanceof StartFailure && cause.message.includes('NOAUTH'))) throw cause;
       return `queue ${maskedUri(uri)}: asks for credentials, which gateways bring`;
     });
