@@ -80,20 +80,26 @@ describe('a check', () => {
 });
 
 describe('a queue with another number of partitions', () => {
-  it('is refused as a wrong configuration by every check', async () => {
+  it('is refused as a wrong configuration by every check, and at the start of a dispatcher', async () => {
     const other = await TestRedis.start();
     await other.command('HSET', '{ingest}:queue', 'format', '2', 'partitions', '4', 'id', 'q');
     const warehouse = { INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/warehouse.db` };
     const dispatched = { INGEST_DISPATCH_QUEUE_A_URI: redis.uri, INGEST_DISPATCH_QUEUE_B_URI: other.uri };
-    const [gateway, consumer, checked] = await Promise.all([
+    const [gateway, consumer, checked, started] = await Promise.all([
       check('ingest-gateway', { INGEST_QUEUE_URI: other.uri }),
       check('ingest-consumer', { INGEST_QUEUE_URI: `${redis.uri} ${other.uri}`, ...warehouse }),
       check('ingest-dispatcher', dispatched),
+      run(
+        'ingest-dispatcher',
+        { ...dispatched, INGEST_DISPATCH_ADDR: '127.0.0.1:0', INGEST_ADMIN_ADDR: '127.0.0.1:0' },
+        [],
+      ),
     ]);
     for (const [{ code, output }, key] of [
       [gateway, 'INGEST_QUEUE_URI'],
       [consumer, 'INGEST_QUEUE_URI'],
       [checked, 'INGEST_DISPATCH_QUEUE_B_URI'],
+      [started, 'INGEST_DISPATCH_QUEUE_B_URI'],
     ] as const) {
       assert.equal(code, 2, output);
       assert.match(output, new RegExp(`${key}=redis://127.0.0.1:${other.port}: .*4 partitions.* 1 partition`));
