@@ -1,5 +1,6 @@
 // ingest-consumer: lands the queue's events in the warehouse. This file ties the parts together, and is the
 // only one that decides about exit codes.
+import './early-signals.ts';
 import { Consumer } from '../lib/consumer/consumer.ts';
 import { readConsumerConfig, type ConsumerConfig } from '../lib/consumer/config.ts';
 import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';

@@ -1,5 +1,6 @@
 // The dispatcher's process (RFC 014): start in order, stop in order, exit codes. The only place that names its
 // adapters.
+import './early-signals.ts';
 import { readDispatcherConfig, type DispatcherConfig } from '../lib/dispatcher/config.ts';
 import { Dispatcher, QUEUES, Traffic, type QueueName } from '../lib/dispatcher/dispatcher.ts';
 import { dispatcherMetrics, type DispatcherMetrics } from '../lib/dispatcher/metrics.ts';

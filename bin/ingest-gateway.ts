@@ -1,4 +1,5 @@
 // The gateway's process: start in order, stop in order, exit codes. The only place that names its adapters.
+import './early-signals.ts';
 import type { SecureContextOptions } from 'node:tls';
 import { Gateway } from '../lib/gateway/gateway.ts';
 import { gatewayMetrics } from '../lib/gateway/metrics.ts';
