@@ -1,5 +1,7 @@
 // What `--check=connect` finds out about the queue and the warehouse by asking them.
-import { existsSync } from 'node:fs';
+import { accessSync, constants, opendirSync, statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { errno } from '../lib/process/env.ts';
 import { maskedUri } from '../lib/process/masked-uri.ts';
 import { createLog } from '../lib/process/log.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
@@ -109,16 +111,36 @@ async function streamLength(server: Server, stream: string): Promise<number> {
 /** Connects, and gives a sentence about the warehouse. Rejects with a StartFailure (exit 5). */
 export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'): Promise<string> {
   const name = `warehouse ${maskedUri(uri)}`;
-  if (role === 'consumer' && uri.startsWith('sqlite:') && !existsSync(uri.slice('sqlite:'.length)))
-    return `${name}: no file yet; the consumer makes it at its start`;
+  const fileFault = uri.startsWith('sqlite:') ? sqliteFault(uri.slice('sqlite:'.length)) : undefined;
+  if (fileFault !== undefined && (fileFault !== NO_FILE || role === 'gateway')) throw warehouseFailure(uri, fileFault);
+  if (fileFault === NO_FILE) return `${name}: ${NO_FILE}; the consumer makes it at its start`;
   const warehouse = openWarehouse(uri, role);
   try {
     await warehouse.probe();
     return `${name}: answers`;
   } catch (cause) {
     const why = cause instanceof Error && cause.message !== '' ? cause.message : 'unknown error';
-    throw new StartFailure(EXIT.warehouse, `INGEST_WAREHOUSE_URI=${maskedUri(uri)}: ${why}`);
+    throw warehouseFailure(uri, why);
   } finally {
     await warehouse.close();
+  }
+}
+
+const warehouseFailure = (uri: string, why: string): StartFailure =>
+  new StartFailure(EXIT.warehouse, `INGEST_WAREHOUSE_URI=${maskedUri(uri)}: ${why}`);
+
+const NO_FILE = 'no file yet';
+
+/** What is wrong with a SQLite file before it is opened; NO_FILE where one can be made. Nothing is made. */
+function sqliteFault(path: string): string | undefined {
+  const folder = dirname(resolve(path));
+  try {
+    const found = statSync(path, { throwIfNoEntry: false });
+    if (found !== undefined) return found.isDirectory() ? 'expected a file: this is a directory' : undefined;
+    opendirSync(folder).closeSync();
+    accessSync(folder, constants.W_OK | constants.X_OK);
+    return NO_FILE;
+  } catch (cause) {
+    return `no file can be made in ${folder} (${errno(cause)})`;
   }
 }

@@ -1,5 +1,7 @@
 // What --check=connect says of servers that are there, and that it leaves them as they are.
 import assert from 'node:assert/strict';
+import { readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
 import { Pki } from '../support/pki.ts';
 import { Program, type ProgramName } from '../support/program.ts';
@@ -76,6 +78,29 @@ describe('a check', () => {
     assert.equal(consumer.code, 0, consumer.output);
     assert.equal(few.code, 4, few.output);
     assert.match(few.output, /lacks rights that this program needs: xack on ingest/);
+  });
+});
+
+describe('a SQLite file', () => {
+  it('that is not there yet is good where one can be made, and is not made', async () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'file'), '');
+    const cases = [
+      [`${folder}/yet.db`, 0, /no file yet; the consumer makes it at its start/],
+      [`${folder}/missing/yet.db`, 5, /no file can be made in .*\/missing \(ENOENT\)/],
+      [`${folder}/file/yet.db`, 5, /no file can be made in .*\/file \(ENOTDIR\)/],
+      [folder, 5, /is a directory/],
+    ] as const;
+    const ended = await Promise.all(
+      cases.map(([path]) =>
+        check('ingest-consumer', { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: `sqlite:${path}` }),
+      ),
+    );
+    for (const [at, { code, output }] of ended.entries()) {
+      assert.equal(code, cases[at]?.[1], output);
+      assert.match(output, cases[at]?.[2] ?? /$^/);
+    }
+    assert.deepEqual(readdirSync(folder), ['file']);
   });
 });
 
