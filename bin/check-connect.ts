@@ -1,14 +1,18 @@
 // What `--check=connect` finds out about the queue and the warehouse by asking them.
-import { existsSync } from 'node:fs';
+import { accessSync, constants, opendirSync, statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { errno } from '../lib/process/env.ts';
 import { maskedUri } from '../lib/process/masked-uri.ts';
 import { createLog } from '../lib/process/log.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
 import type { Key } from '../lib/process/settings.ts';
 import { byteConnection } from '../lib/redis/byte-client.ts';
-import { PartitionsDiffer, type QueueRefusal } from '../lib/redis/errors.ts';
-import { clusterRefusal } from '../lib/redis/queue-identity.ts';
+import type { Server } from '../lib/redis/client.ts';
+import { PartitionsDiffer, RedisError, type QueueRefusal } from '../lib/redis/errors.ts';
 import { serverInfo, serverName } from '../lib/redis/server-info.ts';
 import { queuePartitions, type QueuePartition } from '../lib/redis/open-queue.ts';
+import type { RedisValue } from '../lib/redis/reply.ts';
+import { assertRights } from '../lib/redis/rights.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
 const CONNECT_MS = 5_000;
@@ -27,30 +31,54 @@ export const dispatcherName = (uri: string): string => `dispatcher ${maskedUri(u
  * A failed start because the queue is there, and this program must not work with it as it is: exit 4, or 2 where its
  * own setting is wrong.
  */
-export const queueRefused = (uri: string, refusal: QueueRefusal): StartFailure =>
+export const queueRefused = (uri: string, refusal: QueueRefusal, key: Key = 'INGEST_QUEUE_URI'): StartFailure =>
   refusal instanceof PartitionsDiffer
-    ? new StartFailure(EXIT.configuration, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${refusal.message}`)
-    : queueFailure(uri, refusal.message);
+    ? new StartFailure(EXIT.configuration, `${key}=${maskedUri(uri)}: ${refusal.message}`)
+    : queueFailure(uri, refusal.message, key);
 
-/** Connects, and gives a sentence about the servers and their streams. Rejects with a StartFailure (exit 4, or 2). */
-export async function inspectQueue(uri: string, partitions: number, key?: Key): Promise<string> {
-  const parts = queuePartitions(uri, partitions);
-  const found = await Promise.all(parts.map((part) => inspectPartition(uri, part, key)));
-  const events = found.reduce((sum, one) => sum + one.events, 0);
-  const streams = parts.length === 1 ? 'the stream' : `${parts.length} streams`;
-  return `queue ${maskedUri(uri)}: ${found[0]?.server}, ${events} events in ${streams}`;
+/** A queue to be looked at, by whom, and the key that names it; INGEST_QUEUE_URI by default. */
+export interface InspectedQueue {
+  readonly uri: string;
+  /** Of a queue on a Redis Cluster. */
+  readonly partitions: number;
+  readonly program: 'gateway' | 'consumer';
+  readonly key?: Key;
 }
 
+/**
+ * Connects, and gives a sentence about the servers and their streams. Nothing is made there. Rejects with a
+ * StartFailure (exit 4, or 2) where the program could not work with one.
+ */
+export async function inspectQueue(queue: InspectedQueue): Promise<string> {
+  const parts = queuePartitions(queue.uri, queue.partitions, { makes: false });
+  const found = await Promise.all(parts.map((part) => inspectPartition(queue, part)));
+  const events = found.reduce((sum, one) => sum + one.events, 0);
+  const streams = parts.length === 1 ? 'the stream' : `${parts.length} streams`;
+  return `queue ${maskedUri(queue.uri)}: ${found[0]?.server}, ${events} events in ${streams}`;
+}
+
+/** The same of the queue that another one replaces. */
+export const inspectPrevious = (uri: string, program: InspectedQueue['program']): Promise<string> =>
+  inspectQueue({ uri, partitions: 1, program, key: 'INGEST_QUEUE_PREVIOUS_URI' });
+
 async function inspectPartition(
-  uri: string,
+  { uri, program, key }: InspectedQueue,
   part: QueuePartition,
-  key: Key | undefined,
 ): Promise<{ readonly server: string; readonly events: number }> {
   const connection = byteConnection({ uri: part.uri, name: 'ingest-check', log: quietLog });
+  let refusal: QueueRefusal | undefined;
+  connection.tell({
+    inspect: async (server) => {
+      await assertRights(server, part.stream, program);
+      await part.identify(server);
+    },
+    onRefused: (cause) => (refusal ??= cause),
+  });
   try {
     connection.open();
     const deadline = performance.now() + CONNECT_MS;
     while (!connection.ready) {
+      if (refusal !== undefined) throw queueRefused(uri, refusal, key);
       if (performance.now() > deadline)
         throw queueFailure(
           uri,
@@ -59,31 +87,60 @@ async function inspectPartition(
         );
       await new Promise((resolve) => setTimeout(resolve, 25));
     }
-    const events = await connection.send(['XLEN', part.stream]);
     const server = serverName(await serverInfo(connection, 'server'));
-    return { server, events: events.integer() };
+    return { server, events: await streamLength(connection.values, part.stream) };
   } catch (cause) {
     if (cause instanceof StartFailure) throw cause;
-    const refusal = clusterRefusal(cause);
-    throw queueFailure(uri, refusal instanceof Error ? refusal.message : 'unknown error', key);
+    throw queueFailure(uri, cause instanceof Error ? cause.message : 'unknown error', key);
   } finally {
     await connection.close();
+  }
+}
+
+/** A gateway need not have the right to XLEN. What is not there has no events. */
+async function streamLength(server: Server, stream: string): Promise<number> {
+  try {
+    const about = (await server.send(['XINFO', 'STREAM', stream])) as readonly RedisValue[];
+    return Number(about[about.indexOf('length') + 1]);
+  } catch (cause) {
+    if (cause instanceof RedisError && /no such key/i.test(cause.message)) return 0;
+    throw cause;
   }
 }
 
 /** Connects, and gives a sentence about the warehouse. Rejects with a StartFailure (exit 5). */
 export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'): Promise<string> {
   const name = `warehouse ${maskedUri(uri)}`;
-  if (role === 'consumer' && uri.startsWith('sqlite:') && !existsSync(uri.slice('sqlite:'.length)))
-    return `${name}: no file yet; the consumer makes it at its start`;
+  const fileFault = uri.startsWith('sqlite:') ? sqliteFault(uri.slice('sqlite:'.length)) : undefined;
+  if (fileFault !== undefined && (fileFault !== NO_FILE || role === 'gateway')) throw warehouseFailure(uri, fileFault);
+  if (fileFault === NO_FILE) return `${name}: ${NO_FILE}; the consumer makes it at its start`;
   const warehouse = openWarehouse(uri, role);
   try {
     await warehouse.probe();
     return `${name}: answers`;
   } catch (cause) {
     const why = cause instanceof Error && cause.message !== '' ? cause.message : 'unknown error';
-    throw new StartFailure(EXIT.warehouse, `INGEST_WAREHOUSE_URI=${maskedUri(uri)}: ${why}`);
+    throw warehouseFailure(uri, why);
   } finally {
     await warehouse.close();
+  }
+}
+
+const warehouseFailure = (uri: string, why: string): StartFailure =>
+  new StartFailure(EXIT.warehouse, `INGEST_WAREHOUSE_URI=${maskedUri(uri)}: ${why}`);
+
+const NO_FILE = 'no file yet';
+
+/** What is wrong with a SQLite file before it is opened; NO_FILE where one can be made. Nothing is made. */
+function sqliteFault(path: string): string | undefined {
+  const folder = dirname(resolve(path));
+  try {
+    const found = statSync(path, { throwIfNoEntry: false });
+    if (found !== undefined) return found.isDirectory() ? 'expected a file: this is a directory' : undefined;
+    opendirSync(folder).closeSync();
+    accessSync(folder, constants.W_OK | constants.X_OK);
+    return NO_FILE;
+  } catch (cause) {
+    return `no file can be made in ${folder} (${errno(cause)})`;
   }
 }

@@ -1,5 +1,6 @@
 // ingest-consumer: lands the queue's events in the warehouse. This file ties the parts together, and is the
 // only one that decides about exit codes.
+import './early-signals.ts';
 import { Consumer } from '../lib/consumer/consumer.ts';
 import { readConsumerConfig, type ConsumerConfig } from '../lib/consumer/config.ts';
 import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
@@ -19,7 +20,7 @@ import type { Log } from '../lib/process/log.ts';
 import { consumerMetrics } from '../lib/consumer/metrics.ts';
 import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
-import { inspectQueue, inspectWarehouse, queueFailure, queueRefused } from './check-connect.ts';
+import { inspectPrevious, inspectQueue, inspectWarehouse, queueFailure, queueRefused } from './check-connect.ts';
 import { bindFailure, startDaemon } from './start.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
@@ -45,7 +46,9 @@ Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 q
 await startDaemon({ name: NAME, help: HELP, read: readConsumerConfig, check: () => Promise.resolve(), connect, run });
 
 async function connect(config: ConsumerConfig, found: (line: string) => void): Promise<void> {
-  for (const uri of config.queueUri.split(' ')) found(await inspectQueue(uri, config.queuePartitions));
+  const { queuePartitions: partitions, previousQueueUri: previousUri } = config;
+  for (const uri of config.queueUri.split(' ')) found(await inspectQueue({ uri, partitions, program: 'consumer' }));
+  if (previousUri !== undefined) found(await inspectPrevious(previousUri, 'consumer'));
   found(await inspectWarehouse(config.warehouseUri, 'consumer'));
 }
 

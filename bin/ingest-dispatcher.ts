@@ -1,5 +1,6 @@
 // The dispatcher's process (RFC 014): start in order, stop in order, exit codes. The only place that names its
 // adapters.
+import './early-signals.ts';
 import { readDispatcherConfig, type DispatcherConfig } from '../lib/dispatcher/config.ts';
 import { Dispatcher, QUEUES, Traffic, type QueueName } from '../lib/dispatcher/dispatcher.ts';
 import { dispatcherMetrics, type DispatcherMetrics } from '../lib/dispatcher/metrics.ts';
@@ -18,10 +19,12 @@ import { SETTINGS } from '../lib/process/settings.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
 import { withCredentials } from '../lib/process/queue-uri.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
+import { PartitionsDiffer, type QueueRefusal } from '../lib/redis/errors.ts';
 import { acceptingQueue } from '../lib/redis/open-queue.ts';
+import { NOT_ASKED } from '../lib/redis/queue-probe.ts';
 import { QueueServer } from '../lib/redis/queue-server.ts';
 import { startTracing, type Tracing } from '../lib/telemetry/tracing.ts';
-import { inspectQueue } from './check-connect.ts';
+import { inspectQueue, queueRefused } from './check-connect.ts';
 import { bindFailure, startDaemon } from './start.ts';
 
 const NAME = 'ingest-dispatcher';
@@ -50,7 +53,13 @@ async function check(config: DispatcherConfig): Promise<void> {
 
 async function connect(config: DispatcherConfig, found: (line: string) => void): Promise<void> {
   for (const [at, uri] of config.queueUris.entries()) {
-    const about = inspectQueue(uri, config.queuePartitions, QUEUE_KEYS[at]).catch((cause: unknown) => {
+    const queue = {
+      uri,
+      partitions: config.queuePartitions,
+      program: 'gateway',
+      key: QUEUE_KEYS[at as 0 | 1],
+    } as const;
+    const about = inspectQueue(queue).catch((cause: unknown) => {
       if (!(cause instanceof StartFailure && cause.message.includes('NOAUTH'))) throw cause;
       return `queue ${maskedUri(uri)}: asks for credentials, which gateways bring`;
     });
@@ -62,7 +71,8 @@ async function run(config: DispatcherConfig, log: Log): Promise<void> {
   let material = await tlsMaterial(config);
   const metrics = dispatcherMetrics();
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
-  const sessions = sessionsOf(config, metrics, tracing, log);
+  const refusals: Refusals = [undefined, undefined];
+  const sessions = sessionsOf(config, refusals, metrics, tracing, log);
   const server = new QueueServer({
     anonymous: sessions.anonymous,
     authenticate: (user, password) => sessions.authenticate(user, password),
@@ -102,7 +112,7 @@ async function run(config: DispatcherConfig, log: Log): Promise<void> {
     metrics: () => metrics.registry.metrics(),
     metricsType: metrics.registry.contentType,
   });
-  await startQueues(config, sessions);
+  await startQueues(config, refusals, sessions);
   const admin = await bound('INGEST_ADMIN_ADDR', config.adminAddress, (address) => endpoints.listen(address));
   log.info(`process endpoints on http://${admin}`);
   const address = await bound('INGEST_DISPATCH_ADDR', config.address, ({ host, port }) => server.listen(host, port));
@@ -129,9 +139,13 @@ async function run(config: DispatcherConfig, log: Log): Promise<void> {
   });
   log.info(`listening on dispatcher${config.tls === undefined ? '' : 's'}://${address}`);
 }
+/** Why each queue is not to be worked with, as it first said. */
+type Refusals = [even: QueueRefusal | undefined, odd: QueueRefusal | undefined];
+
 /** A dispatcher over both queues for each user; what is in flight is bounded over all of them. */
 function sessionsOf(
   config: DispatcherConfig,
+  refusals: Refusals,
   metrics: DispatcherMetrics,
   tracing: Tracing | undefined,
   log: Log,
@@ -154,7 +168,10 @@ function sessionsOf(
       bodyBytesMax: SETTINGS.INGEST_BODY_BYTES_MAX.max,
       onLost: (events) => metrics.lost.add(events),
     });
-    for (const { connection } of parts) connection.open();
+    for (const { connection } of parts) {
+      connection.tell({ onRefused: (cause) => (refusals[at] ??= cause) });
+      connection.open();
+    }
     const inner = tracing === undefined ? queue : new TracedQueue(queue, tracing, name);
     return { name, queue: inner, traffic: traffic[at] as Traffic };
   };
@@ -166,11 +183,23 @@ function sessionsOf(
   return sessions;
 }
 
-/** Waits until one queue takes events. Throws a StartFailure when neither does in time. */
-async function startQueues(config: DispatcherConfig, sessions: Sessions): Promise<void> {
+/**
+ * Waits until one queue takes events, and the other one has said whether it does. Throws a StartFailure when neither
+ * does in time, or when one has another number of partitions: it would shed for ever.
+ */
+async function startQueues(config: DispatcherConfig, refusals: Refusals, sessions: Sessions): Promise<void> {
+  const { lanes } = sessions.anonymous.queue;
+  const haveSpoken = (): boolean =>
+    lanes.every(({ queue }) => queue.states().every((state) => state.available || state.reason !== NOT_ASKED));
   const deadline = performance.now() + QUEUE_START_MS;
-  while (sessions.trouble !== undefined) {
-    if (performance.now() > deadline) {
+  for (;;) {
+    const overdue = performance.now() > deadline;
+    for (const at of [0, 1] as const) {
+      const refusal = refusals[at];
+      if (refusal instanceof PartitionsDiffer) throw queueRefused(config.queueUris[at], refusal, QUEUE_KEYS[at]);
+    }
+    if (sessions.trouble === undefined && (overdue || haveSpoken())) return;
+    if (overdue) {
       const keys = QUEUE_KEYS.map((key, at) => `${key}=${maskedUri(config.queueUris[at as 0 | 1])}`);
       throw new StartFailure(
         EXIT.queue,

@@ -1,4 +1,5 @@
 // The gateway's process: start in order, stop in order, exit codes. The only place that names its adapters.
+import './early-signals.ts';
 import type { SecureContextOptions } from 'node:tls';
 import { Gateway } from '../lib/gateway/gateway.ts';
 import { gatewayMetrics } from '../lib/gateway/metrics.ts';
@@ -23,6 +24,7 @@ import { WarehouseMisconfigured } from '../lib/ingest/warehouse.ts';
 import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import {
   dispatcherName,
+  inspectPrevious,
   inspectQueue,
   inspectWarehouse,
   queueFailure,
@@ -65,14 +67,16 @@ async function connect(config: GatewayConfig, found: (line: string) => void): Pr
   const material = files !== undefined && isDispatcher(config.queueUri) ? await tlsMaterial(files) : undefined;
   const about = isDispatcher(config.queueUri)
     ? dispatcherName(config.queueUri)
-    : await inspectQueue(config.queueUri, config.queuePartitions);
-  const opened = gatewayQueue(config, queueOptions(config, quietLog), () => material?.context ?? {});
+    : await inspectQueue({ uri: config.queueUri, partitions: config.queuePartitions, program: 'gateway' });
+  const options = { ...queueOptions(config, quietLog), makes: false };
+  const opened = gatewayQueue(config, options, () => material?.context ?? {});
   try {
     await start(config, opened);
     found(`${about}, takes events`);
   } finally {
     await opened.queue.close();
   }
+  if (config.previousQueueUri !== undefined) found(await inspectPrevious(config.previousQueueUri, 'gateway'));
   if (config.warehouseUri !== undefined) found(await inspectWarehouse(config.warehouseUri, 'gateway'));
 }
 

@@ -28,7 +28,10 @@ export function readAdminConfig(
       'expected the queues themselves, as the consumers have them, separated by blanks: a dispatcher is not looked through',
       queueUri,
     );
-  checkQueueUris(settings, { INGEST_QUEUE_URI: (queueUri ?? '').split(' ') });
+  checkQueueUris(settings, {
+    INGEST_QUEUE_URI: (queueUri ?? '').split(' '),
+    INGEST_QUEUE_PREVIOUS_URI: [previousUri],
+  });
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
   if (needsWarehouse && !settings.given('INGEST_WAREHOUSE_URI') && !settings.given('INGEST_WAREHOUSE_URI', '_FILE'))
     settings.problem('INGEST_WAREHOUSE_URI', 'is required by this command');

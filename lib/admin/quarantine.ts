@@ -41,6 +41,7 @@ export async function showRow(session: Session, entry: string): Promise<Outcome>
   const row = await session.warehouse.quarantineRow(entry);
   if (row === undefined) {
     session.tell('the quarantine has no row with this entry');
+    if (session.json) printJson(session, null);
     return OUTCOME.nothing;
   }
   if (session.json) printJson(session, rowJson(row));
@@ -53,6 +54,7 @@ export async function dropRows(session: Session, selection: Selection): Promise<
   const found = await selectedCount(session, selection);
   if (found === 0) {
     session.tell('no such rows in the quarantine');
+    if (session.json) printJson(session, { dropped: 0 });
     return OUTCOME.nothing;
   }
   if (!(await session.confirm(`Remove ${counted(found, 'row')} from the quarantine, for good?`)))

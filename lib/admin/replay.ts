@@ -37,10 +37,14 @@ interface Tally {
   readonly notReplayed: string[];
 }
 
+const noneYet = (): Tally => ({ landed: 0, refused: [], lost: [], notReplayed: [] });
+
 export async function replayRows(session: Session, selection: Selection): Promise<Outcome> {
   const found = await selectedCount(session, selection);
+  const missing = selection.kind === 'entries' ? selection.entries.length - found : 0;
   if (found === 0) {
     session.tell('no such rows in the quarantine');
+    if (session.json) printJson(session, { ...noneYet(), waiting: 0, missing });
     return OUTCOME.nothing;
   }
   if (!(await session.confirm(`Put ${counted(found, 'event')} back on the queue?`))) return OUTCOME.nothing;
@@ -55,11 +59,11 @@ export async function replayRows(session: Session, selection: Selection): Promis
   } finally {
     replay.end();
   }
-  return outcomeOf(session, replay, selection.kind === 'entries' ? selection.entries.length - found : 0);
+  return outcomeOf(session, replay, missing);
 }
 
 class Replaying {
-  readonly tally: Tally = { landed: 0, refused: [], lost: [], notReplayed: [] };
+  readonly tally = noneYet();
   /** The entry of each row that is on its way. */
   readonly waiting = new Map<string, Replayed>();
   /** No consumer lands anything. */
@@ -175,7 +179,7 @@ function outcomeOf(session: Session, { tally, waiting, deserted }: Replaying, mi
   const { landed, refused, lost, notReplayed } = tally;
   const waitingRows = waiting.size;
   if (session.json) {
-    printJson(session, { landed, refused, lost, notReplayed, waiting: waitingRows, missing });
+    printJson(session, { ...tally, waiting: waitingRows, missing });
   } else {
     session.print(`${counted(landed, 'event')} landed\n`);
     listed(session, refused, 'could not land again and stayed in the quarantine');

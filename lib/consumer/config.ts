@@ -39,9 +39,13 @@ export function readConsumerConfig(environment: Environment): ReadConfig<Consume
     );
   }
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
-  checkQueueUris(settings, { INGEST_QUEUE_URI: (queueUri ?? '').split(' ') });
+  const previousQueueUri = settings.get('INGEST_QUEUE_PREVIOUS_URI');
+  checkQueueUris(settings, {
+    INGEST_QUEUE_URI: (queueUri ?? '').split(' '),
+    INGEST_QUEUE_PREVIOUS_URI: [previousQueueUri],
+  });
   const rest = {
-    previousQueueUri: settings.get('INGEST_QUEUE_PREVIOUS_URI'),
+    previousQueueUri,
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
     address: settings.get('INGEST_CONSUMER_ADDR'),
     batchMax: settings.get('INGEST_CONSUMER_BATCH_MAX'),

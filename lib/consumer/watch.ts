@@ -14,6 +14,8 @@ import { Throttled, type Log } from '../process/log.ts';
 const RETENTION_MARGIN_MS = 4 * 60 * 60 * 1000;
 const INTERVAL_MS = 1_000;
 const ALARM_INTERVAL_MS = 60_000;
+/** A warehouse that takes longer to say whether it can be written to counts as away; a landing may take longer. */
+const WAREHOUSE_ANSWER_MS = 4_000;
 
 /** As it was read, and when. */
 type Lag = QueueLag & { readonly readAtMs: number };
@@ -39,6 +41,8 @@ export class Watch {
   /** By partition, each with when it was read. */
   readonly #lags = new Map<string, Lag>();
   #warehouseTrouble: string | undefined;
+  /** Since when the warehouse is being asked, on the process's clock; undefined while it is not. */
+  #warehouseAskedMs: number | undefined;
   #looking: Promise<void> | undefined;
 
   constructor(options: WatchOptions) {
@@ -64,6 +68,8 @@ export class Watch {
 
   /** Why the warehouse cannot be written to, by the last look; undefined when it can. */
   get warehouseTrouble(): string | undefined {
+    const waitedMs = performance.now() - (this.#warehouseAskedMs ?? Number.POSITIVE_INFINITY);
+    if (waitedMs > WAREHOUSE_ANSWER_MS) return 'the warehouse is away: it does not answer';
     return this.#warehouseTrouble;
   }
 
@@ -101,12 +107,15 @@ export class Watch {
 
   async #lookAtWarehouse(): Promise<void> {
     if (!this.#options.prepared()) return;
+    this.#warehouseAskedMs = performance.now();
     try {
       await this.#options.warehouse.probe();
       this.#warehouseTrouble = undefined;
     } catch (cause) {
       const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
       this.#warehouseTrouble = `the warehouse ${what}: ${cause instanceof Error ? cause.message : 'unknown error'}`;
+    } finally {
+      this.#warehouseAskedMs = undefined;
     }
   }
 }

@@ -128,7 +128,7 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
   checkDeadlines(settings, config);
-  checkQueueUris(settings, { INGEST_QUEUE_URI: [config.queueUri] });
+  checkQueueUris(settings, { INGEST_QUEUE_URI: [queueUri], INGEST_QUEUE_PREVIOUS_URI: [config.previousQueueUri] });
   if (config.queueCompression !== 'none' && isDispatcher(queueUri))
     settings.problem(
       'INGEST_QUEUE_COMPRESSION',

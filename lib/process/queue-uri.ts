@@ -22,14 +22,15 @@ export type QueueAddress =
 const DEFAULT_PORT = { sentinel: 26379, cluster: 6379 } as const;
 
 /** The keys that name a queue, each with the URIs that it was given. */
-export type QueueUris = Readonly<Partial<Record<QueueKey, readonly string[]>>>;
-export type QueueKey = 'INGEST_QUEUE_URI' | 'INGEST_DISPATCH_QUEUE_A_URI' | 'INGEST_DISPATCH_QUEUE_B_URI';
+export type QueueUris = Readonly<Partial<Record<QueueKey, readonly (string | undefined)[]>>>;
+export type QueueKey =
+  'INGEST_QUEUE_URI' | 'INGEST_QUEUE_PREVIOUS_URI' | 'INGEST_DISPATCH_QUEUE_A_URI' | 'INGEST_DISPATCH_QUEUE_B_URI';
 
 /** Notes what is wrong with the URIs of a program's queues, of those that were given. */
 export function checkQueueUris(settings: Settings, uris: QueueUris): void {
   const kinds = Object.entries(uris).flatMap(([key, given]) =>
     given
-      .filter((uri) => uri !== '')
+      .filter((uri): uri is string => uri !== undefined && uri !== '')
       .map((uri) => {
         const address = queueAddress(uri);
         if (typeof address !== 'string') return address.kind;
@@ -55,7 +56,8 @@ export function queueAddress(uri: string): QueueAddress | string {
   const kind = /^rediss?\+(sentinel|cluster):$/.exec(list?.scheme ?? '')?.[1];
   if (kind === undefined && (list?.hosts.length ?? 1) > 1)
     return 'expected one host: several are for redis+sentinel:// and redis+cluster://';
-  if (list === undefined || (kind !== 'sentinel' && kind !== 'cluster')) return { kind: 'server', uri };
+  if (list === undefined || (kind !== 'sentinel' && kind !== 'cluster'))
+    return serverFault(uri) ?? { kind: 'server', uri };
   const { username, password, pathname, searchParams } = new URL(list.of('host'));
   const masterName = decodeURIComponent(pathname.slice(1));
   const db = searchParams.get('db') ?? '';
@@ -75,6 +77,21 @@ export function queueAddress(uri: string): QueueAddress | string {
     uriOf: (host, anonymous = false) =>
       `${scheme}://${anonymous ? '' : user}${host}${db === '' || anonymous ? '' : `/${db}`}`,
   };
+}
+
+const DATABASE = 'a database is written redis://host:port/3';
+
+/** What is wrong with the URI of one server: what stands behind the host must not be left unread. */
+function serverFault(uri: string): string | undefined {
+  const { protocol, pathname, searchParams } = new URL(uri);
+  const isRedis = /^rediss?:$/.test(protocol);
+  const [parameter] = searchParams.keys();
+  if (uri.includes('#')) return 'expected no #: in a password it is written %23';
+  if (parameter !== undefined) return `expected no ${parameter} behind the ?${isRedis ? `: ${DATABASE}` : ''}`;
+  if (uri.includes('?')) return 'expected no ? behind the host';
+  if (isRedis && !/^\/?\d{0,5}$/.test(pathname))
+    return 'expected nothing behind the host but the number of a database: redis://host:port/3';
+  return undefined;
 }
 
 /** The scheme of a dispatcher (RFC 014). */

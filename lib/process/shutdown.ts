@@ -16,14 +16,35 @@ export interface StopSignals {
 }
 
 const SIGNAL_NUMBERS = { SIGINT: 2, SIGTERM: 15 } as const;
+type StopSignal = keyof typeof SIGNAL_NUMBERS;
+
+/** Who listens now; nobody at first. */
+let listener: ((signal: StopSignal) => void) | undefined;
+
+function listen(next: (signal: StopSignal) => void): void {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(signal, next);
+    if (listener !== undefined) process.off(signal, listener);
+  }
+  listener = next;
+}
 
 /**
- * Listens from now on. A clean stop ends with 0; a stop cut off by its deadline too (what was left had its chance); a
+ * Listens until onStopSignals does: `end` is called with the code that a shell gives a program which that signal ended.
+ * From now on SIGHUP ends nothing.
+ */
+export function onEarlySignals(end: (code: number) => void): void {
+  process.on('SIGHUP', () => undefined);
+  listen((signal) => end(128 + SIGNAL_NUMBERS[signal]));
+}
+
+/**
+ * Listens from now on, in place of onEarlySignals. A clean stop ends with 0; a stop cut off by its deadline too (what was left had its chance); a
  * stop that fails with 1; the second signal with 128 + its number.
  */
 export function onStopSignals(options: StopSignals): void {
   let stopping = false;
-  const handle = (signal: 'SIGINT' | 'SIGTERM'): void => {
+  listen((signal) => {
     if (stopping) {
       options.onSecondSignal?.(signal);
       options.exit(128 + SIGNAL_NUMBERS[signal]);
@@ -44,7 +65,5 @@ export function onStopSignals(options: StopSignals): void {
         options.exit(1);
       },
     );
-  };
-  process.on('SIGTERM', handle);
-  process.on('SIGINT', handle);
+  });
 }

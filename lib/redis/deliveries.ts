@@ -11,6 +11,11 @@ const TIME_DIGITS_MAX = String(TIME_MS_MAX).length;
 const NOTES = ['id', 'traceparent', 'tracestate'] as const satisfies readonly (keyof EventNotes)[];
 const MEMBERS = ['body', 'producer', 'acceptedAt', 'replayOf', 'encoding', ...NOTES].map((name) => Buffer.from(name));
 const NOTES_FROM = MEMBERS.length - NOTES.length;
+/**
+ * What a quarantine row can be called: every warehouse can hold it and index it. What stands in an entry's `replayOf`
+ * by other hands and is none names no row, so there is none to remove.
+ */
+const ROW_NAME = /^[^\p{Cc}]{1,256}$/u;
 /** Nearly every entry's. */
 const NO_NOTES: EventNotes = Object.freeze({});
 
@@ -61,7 +66,8 @@ export function deliveryOf(reply: Reply, source: string): Delivery {
     dropped: false,
     acceptedAtMs: firstAcceptedAtMs(entry, acceptedAt),
   };
-  return replayOf === undefined ? delivery : { ...delivery, replayOf: replayOf.toString('utf8') };
+  const row = replayOf?.toString('utf8') ?? '';
+  return ROW_NAME.test(row) ? { ...delivery, replayOf: row } : delivery;
 }
 
 /** What is left of an entry that the queue dropped. */

@@ -26,8 +26,7 @@ const IDENTITY_FRESH_MS = 1_000;
 export interface QueuePartition {
   readonly stream: string;
   readonly uri: string | MasterLookup;
-  /** Undefined: by the stream's own metadata. */
-  readonly identify?: (server: Server) => Promise<QueueIdentity>;
+  readonly identify: (server: Server) => Promise<QueueIdentity>;
 }
 
 /**
@@ -42,18 +41,21 @@ export function streamPlace(uri: string, stream: string): string | MasterLookup 
 }
 
 /**
- * The partitions of a queue, in order. `count` is that of a Redis Cluster; `accepts` as in IdentityOptions. Throws at a
- * URI that config.ts would refuse.
+ * The partitions of a queue, in order. `count` is that of a Redis Cluster. Throws at a URI that config.ts would refuse.
  */
-export function queuePartitions(uri: string, count: number, accepts = 0): readonly QueuePartition[] {
+export function queuePartitions(
+  uri: string,
+  count: number,
+  how: Pick<IdentityOptions, 'accepts' | 'makes'> = {},
+): readonly QueuePartition[] {
   const address = queueAddress(uri);
   if (typeof address === 'string') throw new Error(address);
   if (address.kind !== 'cluster') {
     const place = address.kind === 'server' ? address.uri : sentinelLookup(address);
-    return [{ stream: STREAM, uri: place, identify: (server) => queueIdentity(server, STREAM, { accepts }) }];
+    return [{ stream: STREAM, uri: place, identify: (server) => queueIdentity(server, STREAM, how) }];
   }
   const map = new ClusterMap(address);
-  const identify = clusterIdentity(map.lookup(STREAM), { partitions: count, plain: false, accepts });
+  const identify = clusterIdentity(map.lookup(STREAM), { ...how, partitions: count, plain: false });
   return Array.from({ length: count }, (_, at) => {
     const stream = `${STREAM}-${at}`;
     return { stream, uri: map.lookup(stream), identify };
@@ -125,7 +127,7 @@ export interface AcceptingQueue {
 
 export function acceptingQueue({ previousUri, ...options }: AcceptingOptions): AcceptingQueue {
   if (previousUri === undefined) return openStreams(options);
-  const { name, log, unlandedMs } = options;
+  const { name, log, unlandedMs, makes = true } = options;
   // See moving-queue.ts: each has half of the time.
   const enqueueTimeoutMs = Math.max(1, Math.floor(options.enqueueTimeoutMs / 2));
   const current = openStreams({ ...options, enqueueTimeoutMs });
@@ -135,6 +137,7 @@ export function acceptingQueue({ previousUri, ...options }: AcceptingOptions): A
     connection,
     enqueueTimeoutMs,
     log: about,
+    makes,
     ...(unlandedMs === undefined ? {} : { unlandedMs }),
   });
   const queue = new MovingQueue({
@@ -148,8 +151,8 @@ export function acceptingQueue({ previousUri, ...options }: AcceptingOptions): A
 }
 
 function openStreams(options: StreamsOptions): AcceptingQueue {
-  const { uri, partitions, name, replicas, bodyBytesMax, ...rest } = options;
-  const parts = queuePartitions(uri, partitions, bodyBytesMax);
+  const { uri, partitions, name, replicas, bodyBytesMax = 0, ...rest } = options;
+  const parts = queuePartitions(uri, partitions, { accepts: bodyBytesMax, makes: rest.makes ?? true });
   const alone = parts.length === 1;
   const turnEnd = new TurnEnd();
   const shared = new SharedClients((server) => new ByteClient({ uri: server, name, gather: turnEnd.afterwards }));

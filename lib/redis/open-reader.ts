@@ -4,7 +4,6 @@ import type { Log } from '../process/log.ts';
 import { memberName } from './membership.ts';
 import { queuePartitions } from './open-queue.ts';
 import { PartitionedReader } from './partitioned-reader.ts';
-import { STREAM } from './stream-names.ts';
 import { StreamReader } from './stream-reader.ts';
 
 export interface ReadingOptions {
@@ -32,7 +31,8 @@ export function readingQueue(options: ReadingOptions): StreamReader | Partitione
       uris.length === 1 ? String(at) : `${queue}${streams.length > 1 ? `-${at}` : ''}`;
     return streams.map((part, at) => ({ part, partition: named(at) }));
   });
-  if (previousUri !== undefined) parts.push({ part: { stream: STREAM, uri: previousUri }, partition: 'previous' });
+  if (previousUri !== undefined)
+    parts.push(...queuePartitions(previousUri, 1).map((part) => ({ part, partition: 'previous' })));
   const name = memberName();
   const readers = parts.map(({ part, partition }) => {
     const log = parts.length === 1 ? rest.log : rest.log.child({ partition });

@@ -60,16 +60,19 @@ export interface IdentityOptions {
   readonly plain?: boolean;
   /** The longest body that whoever asks accepts, in bytes; 0, the default: it accepts none. */
   readonly accepts?: number;
+  /** Whether an identity is made where there is none, and told of longer bodies, as by default; false: nothing is written. */
+  readonly makes?: boolean;
 }
 
 /**
- * The identity of the queue on this stream, made where there is none. Rejects with a QueueRefusal when the queue has another format version or number of
+ * The identity of the queue on this stream, made where there is none, or without an id where it is not to be made.
+ * Rejects with a QueueRefusal when the queue has another format version or number of
  * partitions than this program, else with what the server answered.
  */
 export async function queueIdentity(
   server: Server,
   stream: string,
-  { partitions = 1, plain = true, accepts = 0 }: IdentityOptions = {},
+  { partitions = 1, plain = true, accepts = 0, makes = true }: IdentityOptions = {},
 ): Promise<QueueIdentity> {
   if (plain) await assertNoCluster(server);
   // A plain read first: it works where a write is refused.
@@ -78,8 +81,11 @@ export async function queueIdentity(
     .catch((cause: unknown) => {
       throw plain ? clusterRefusal(cause) : cause;
     });
-  const tell = (): Promise<StoredIdentity> => told(server, stream, partitions, accepts);
-  const [version, count, id, bodyBytesMax] = await whole(stored as StoredIdentity, accepts, tell);
+  const told = (): Promise<StoredIdentity> => tell(server, stream, partitions, accepts);
+  const found = stored as StoredIdentity;
+  if (!makes && found.every((field) => field === null))
+    return { id: '', format: FORMAT_VERSION, partitions, bodyBytesMax: undefined };
+  const [version, count, id, bodyBytesMax] = makes ? await whole(found, accepts, told) : found;
   const format = FORMAT_VERSIONS.find((known) => version === String(known));
   if (format === undefined) {
     throw new QueueRefusal(
@@ -113,14 +119,14 @@ const counted = (partitions: number): string => `${partitions} ${partitions === 
 async function whole(
   stored: StoredIdentity,
   accepts: number,
-  tell: () => Promise<StoredIdentity>,
+  told: () => Promise<StoredIdentity>,
 ): Promise<StoredIdentity> {
   const [, , id, bodyBytesMax] = stored;
-  if (id === null) return tell();
-  return Number(bodyBytesMax) >= accepts ? stored : tell().catch(() => stored);
+  if (id === null) return told();
+  return Number(bodyBytesMax) >= accepts ? stored : told().catch(() => stored);
 }
 
-async function told(server: Server, stream: string, partitions: number, accepts: number): Promise<StoredIdentity> {
+async function tell(server: Server, stream: string, partitions: number, accepts: number): Promise<StoredIdentity> {
   const command = script.command(stream);
   command.push(String(FORMAT_VERSION), String(partitions), randomUUID(), String(accepts));
   return (await script.run(server, command)) as StoredIdentity;

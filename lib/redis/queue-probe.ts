@@ -17,6 +17,9 @@ const PROBE_TIMEOUT_MS = 600;
 /** After this long without any answer the connection is thrown away. */
 const STALL_MAX_MS = 3_000;
 
+/** The reason of a queue that has said nothing yet. */
+export const NOT_ASKED = 'not asked yet';
+
 export interface QueueProbeOptions {
   readonly dialect: QueueDialect;
   readonly connection: RedisConnection<Reply>;
@@ -32,7 +35,7 @@ export class QueueProbe {
   #asking = false;
   #answeredMs = Number.NEGATIVE_INFINITY;
   /** Why the queue takes no events; undefined where it does. */
-  #reason: string | undefined = 'not asked yet';
+  #reason: string | undefined = NOT_ASKED;
 
   constructor(options: QueueProbeOptions) {
     this.#options = options;

@@ -1,4 +1,4 @@
-// The accepting side of the queue on a Redis Stream.
+// The accepting side of the queue on one Redis Stream; partitioned-queue.ts has several.
 //
 // Way of a submission: pending (this turn of the event loop) → outstanding (sent, unanswered) → settled. Submissions of
 // one turn travel in one script call, which Redis runs as one atomic step.
@@ -6,8 +6,6 @@
 // Invariants: every submission is settled once, within the time-out plus one timer's lateness. `accepted` and
 // `duplicate` are said only after Redis has answered so. While a call is overdue the queue counts as stalled and
 // refuses immediately, so a frozen server makes at most one time-out's worth of submissions wait in memory.
-//
-// Not done here: several partitions (partitioned-queue.ts).
 import { RETENTION_MS, type Queue, type QueueLookup, type QueueState, type Submission } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import type { RedisConnection, Server } from './client.ts';
@@ -47,6 +45,8 @@ export interface StreamQueueOptions {
   readonly stream?: string;
   /** With it an event counts as accepted once so many replicas have it. The queue opens and closes the connections. */
   readonly replicated?: Replicated | undefined;
+  /** False, for a check: the queue's metadata is not made where there is none, and nothing is trimmed. */
+  readonly makes?: boolean;
   /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
   readonly identify?: (server: Server) => Promise<QueueIdentity>;
   /** What the connection leads to: Redis (the default), or a dispatcher, which looks after its queues itself. */
@@ -83,27 +83,27 @@ export class StreamQueue implements Queue {
     );
     this.#log = options.log;
     this.#onCall = options.onCall ?? (() => undefined);
-    const { stream = STREAM, retentionMs = RETENTION_MS, durability = 'warn', compression = 'none' } = options;
-    this.#compression = compression;
+    const { stream = STREAM, retentionMs = RETENTION_MS, durability = 'warn', makes = true } = options;
+    this.#compression = options.compression ?? 'none';
     if (options.behind === 'dispatcher') this.#dialect = dispatcherDialect(this.#connection);
     else {
-      const { replicated, identify = (server) => queueIdentity(server, stream) } = options;
+      const { replicated, identify = (server) => queueIdentity(server, stream, { makes }) } = options;
       if (replicated !== undefined) {
         this.#replicated = new ReplicatedSender({ ...replicated, stream, timeoutMs: this.#timeoutMs });
         // Beside the queue's own connection, not behind it: a start has five seconds for all of them.
         this.#replicated.open();
       }
-      const about = { stream, retentionMs, durability, log: this.#log, identify, replicas: replicated?.replicas ?? 0 };
-      this.#dialect = streamDialect(this.#connection, this.#replicated ?? this.#connection, about);
-      this.#trimmer = new StreamTrimmer({
-        server: this.#connection.values,
-        stream,
-        retentionMs,
-        unlandedMs: options.unlandedMs ?? Math.max(retentionMs, UNLANDED_HOURS_MAX * 3_600_000),
-        log: this.#log,
-        onLost: options.onLost ?? (() => undefined),
-      });
-      this.#trimmer.start();
+      const about = { stream, retentionMs, log: this.#log };
+      const asked = { ...about, durability, identify, replicas: replicated?.replicas ?? 0 };
+      this.#dialect = streamDialect(this.#connection, this.#replicated ?? this.#connection, asked);
+      if (makes)
+        this.#trimmer = new StreamTrimmer({
+          ...about,
+          server: this.#connection.values,
+          unlandedMs: options.unlandedMs ?? Math.max(retentionMs, UNLANDED_HOURS_MAX * 3_600_000),
+          onLost: options.onLost ?? (() => undefined),
+        });
+      this.#trimmer?.start();
     }
     this.#connection.tell({
       inspect: this.#dialect.inspect,

@@ -99,6 +99,20 @@ export function describeAdmin(name: string, openStore: () => Promise<WarehouseSt
       assert.equal((await admin.run('quarantine', 'show', 'none')).code, 1);
     });
 
+    it('gives a program its JSON value also where there is no such row', async () => {
+      const replayed = { landed: 0, refused: [], lost: [], notReplayed: [], waiting: 0, missing: 0 };
+      const answers = await Promise.all(
+        [
+          ['show', 'none'],
+          ['drop', 'none'],
+          ['drop', '--reason', 'none'],
+          ['replay', 'none', 'no-other'],
+          ['replay', '--reason', 'none'],
+        ].map((line) => admin.json<unknown>(1, 'quarantine', ...line)),
+      );
+      assert.deepEqual(answers, [null, { dropped: 0 }, { dropped: 0 }, { ...replayed, missing: 2 }, replayed]);
+    });
+
     it('changes nothing without --yes where there is nobody to ask', async () => {
       for (const line of [
         ['quarantine', 'drop', '--all'],

@@ -7,6 +7,7 @@ import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { startPostgres } from '../../bench/peers/postgres.ts';
 import { Program } from '../support/program.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
+import { temporaryFolder } from '../support/scope.ts';
 
 let redis: TestRedis;
 let pki: Pki;
@@ -68,7 +69,10 @@ describe('--check=connect', () => {
       assert.match(output, /^queue redis:\/\/127\.0\.0\.1:\d+: (Redis|Valkey) \d\S*, \d+ events in the stream/m);
       assert.match(output, /^warehouse postgres:\/\/.*: answers$/m);
     }
-    const { code, output } = await check('ingest-consumer', { ...env, INGEST_WAREHOUSE_URI: 'sqlite:/nowhere/yet.db' });
+    const { code, output } = await check('ingest-consumer', {
+      ...env,
+      INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/yet.db`,
+    });
     assert.deepEqual([code, /no file yet/.test(output)], [0, true], output);
   });
 });

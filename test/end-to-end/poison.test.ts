@@ -43,7 +43,14 @@ const POISON: readonly Poison[] = [
   { members: ['producer', PRODUCER], reason: /^invalid_entry: .*body/, id: null, body: '' },
   { members: ['body', event('nobody')], reason: /^invalid_entry: .*producer/, id: 'nobody', body: event('nobody') },
   { members: ['something', 'else'], reason: /^invalid_entry: /, id: null, body: '' },
+  ...['q/ingest/\0-1', 'long/'.repeat(2_000)].map((replayOf) => ({
+    ...poison(PRODUCER, '{"id":', /^invalid_event: the body is not JSON$/),
+    members: ['producer', PRODUCER, 'body', '{"id":', 'replayOf', replayOf],
+  })),
 ];
+
+/** What no quarantine row is called; the good events name one by turns, and land as if they did not. */
+const NO_ROWS = ['q/ingest/\0-1', '', 'x'.repeat(10_000)];
 
 /** Within retention: a gateway drops what is older, landed or not. */
 const TIME_MS = Date.now();
@@ -72,6 +79,8 @@ function describePoison(name: string, openStore: () => Promise<WarehouseStore>):
           PRODUCER,
           'body',
           event(`good-${at + 1}`),
+          'replayOf',
+          NO_ROWS[at % NO_ROWS.length] ?? '',
         );
       }
       pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri });
@@ -111,7 +120,7 @@ function describePoison(name: string, openStore: () => Promise<WarehouseStore>):
     it('is counted by reason', async () => {
       const [replica] = pipeline.replicas;
       assert.ok(replica !== undefined);
-      assert.equal(await metricOf(replica, 'ingest_quarantined_total{reason="invalid_event"}'), 4);
+      assert.equal(await metricOf(replica, 'ingest_quarantined_total{reason="invalid_event"}'), 6);
       assert.equal(await metricOf(replica, 'ingest_quarantined_total{reason="invalid_entry"}'), 3);
       assert.equal(await metricOf(replica, 'ingest_quarantined_total{reason="id_conflict"}'), 1);
       assert.equal(await metricOf(replica, 'ingest_quarantined_total{reason="refused_by_warehouse"}'), 1);

@@ -1,6 +1,10 @@
 // The three kinds of INGEST_QUEUE_URI, and what is wrong with those that are none.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { readAdminConfig } from '../../lib/admin/config.ts';
+import { readConsumerConfig } from '../../lib/consumer/config.ts';
+import { readDispatcherConfig } from '../../lib/dispatcher/config.ts';
+import { readGatewayConfig } from '../../lib/gateway/config.ts';
 import { queueAddress } from '../../lib/process/queue-uri.ts';
 import { Settings } from '../../lib/process/env.ts';
 
@@ -53,6 +57,27 @@ describe('the URI of a queue', () => {
     assert.match(fault('redis+cluster://h1,h2/1'), /one database/);
     assert.match(fault('redis://h1:1,h2:1'), /one host/);
     assert.match(fault('redis+cluster://h1?db=1'), /no db/);
+    assert.match(fault('redis://host?db=3'), /no db behind the \?: a database is written redis:\/\/host:port\/3/);
+    assert.match(fault('rediss://[::1]:1/?protocol=3&db=1'), /no protocol behind the \?/);
+    assert.match(fault('redis://host?'), /no \? behind the host/);
+    assert.match(fault('redis://host/abc'), /number of a database: redis:\/\/host:port\/3/);
+    assert.match(fault('redis://host/1#a'), /no #/);
+    assert.match(fault('redis+sentinel://s1/m#a'), /no #/);
+    assert.match(fault('dispatcher://host?db=3'), /no db behind the \?$/);
+  });
+
+  it('is looked at in every key that names a queue', () => {
+    const [uri, good] = ['redis://host?db=3', 'redis://host'];
+    const both = { INGEST_QUEUE_URI: good, INGEST_QUEUE_PREVIOUS_URI: uri };
+    const problems = [
+      readGatewayConfig({ INGEST_QUEUE_URI: uri }),
+      readGatewayConfig(both),
+      readConsumerConfig({ ...both, INGEST_WAREHOUSE_URI: 'sqlite:a' }),
+      readDispatcherConfig({ INGEST_DISPATCH_QUEUE_A_URI: good, INGEST_DISPATCH_QUEUE_B_URI: uri }),
+      readAdminConfig(both, false),
+    ].map(({ report }) => report.problems.map((problem) => /^\w+/.exec(problem)?.[0]));
+    const previous = ['INGEST_QUEUE_PREVIOUS_URI'];
+    assert.deepEqual(problems, [['INGEST_QUEUE_URI'], previous, previous, ['INGEST_DISPATCH_QUEUE_B_URI'], previous]);
   });
 
   it('passes the reading of the environment with several hosts, and does not with an empty one', () => {

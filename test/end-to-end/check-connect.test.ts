@@ -1,0 +1,133 @@
+// What --check=connect says of servers that are there, and that it leaves them as they are.
+import assert from 'node:assert/strict';
+import { readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, describe, it } from 'node:test';
+import { Pki } from '../support/pki.ts';
+import { Program, type ProgramName } from '../support/program.ts';
+import { rule } from '../support/redis-rights.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually, temporaryFolder } from '../support/scope.ts';
+
+let redis: TestRedis;
+let pki: Pki;
+before(async () => {
+  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+});
+
+interface Ended {
+  readonly code: number | NodeJS.Signals;
+  readonly output: string;
+}
+
+async function run(name: ProgramName, env: Readonly<Record<string, string>>, args: readonly string[]): Promise<Ended> {
+  const program = new Program(name, { env: { ...pki.environment, INGEST_DISPATCH_CLIENTS: 'none', ...env }, args });
+  return { code: await program.ended, output: program.output };
+}
+
+const check = (name: ProgramName, env: Readonly<Record<string, string>>): Promise<Ended> =>
+  run(name, env, ['--check=connect']);
+
+/** A new server with one node of a Redis Cluster, which serves every slot. */
+async function loneNode(): Promise<TestRedis> {
+  const node = await TestRedis.start(['--cluster-enabled', 'yes']);
+  await node.command('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+  await eventually('the cluster is whole', async () =>
+    String(await node.command('CLUSTER', 'INFO')).includes('cluster_state:ok'),
+  );
+  return node;
+}
+
+describe('a check', () => {
+  it('makes nothing on the queues, be they empty, and not on the one before', async () => {
+    const [node, current, previous] = await Promise.all([loneNode(), TestRedis.start(), TestRedis.start()]);
+    const cluster = `redis+cluster://127.0.0.1:${node.port}`;
+    const [good, warehouse] = [/the configuration is good/, `sqlite:${temporaryFolder()}/warehouse.db`];
+    const ended = await Promise.all([
+      check('ingest-gateway', { INGEST_QUEUE_URI: cluster, INGEST_QUEUE_PARTITIONS: '4' }),
+      check('ingest-gateway', { INGEST_QUEUE_URI: current.uri, INGEST_QUEUE_PREVIOUS_URI: previous.uri }),
+      check('ingest-consumer', {
+        INGEST_QUEUE_URI: cluster,
+        INGEST_QUEUE_PREVIOUS_URI: previous.uri,
+        INGEST_WAREHOUSE_URI: warehouse,
+      }),
+      check('ingest-dispatcher', { INGEST_DISPATCH_QUEUE_A_URI: current.uri, INGEST_DISPATCH_QUEUE_B_URI: cluster }),
+    ]);
+    for (const { code, output } of ended) {
+      assert.equal(code, 0, output);
+      assert.match(output, good);
+    }
+    for (const server of [node, current, previous]) assert.deepEqual(await server.command('KEYS', '*'), []);
+  });
+
+  it('passes with the rights that the README gives, and names those that lack', async () => {
+    for (const name of ['ingest-gateway', 'ingest-consumer'])
+      await redis.command('ACL', 'SETUSER', name, 'reset', 'on', ...rule(name));
+    await redis.command('ACL', 'SETUSER', 'few', 'reset', 'on', ...rule('ingest-consumer'), '-xack');
+    const env = (user: string): Record<string, string> => ({
+      INGEST_QUEUE_URI: `redis://${user}:secret@127.0.0.1:${redis.port}`,
+      INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/warehouse.db`,
+    });
+    const { INGEST_WAREHOUSE_URI: _, ...queueOnly } = env('ingest-gateway');
+    const [gateway, consumer, few] = await Promise.all([
+      check('ingest-gateway', queueOnly),
+      check('ingest-consumer', env('ingest-consumer')),
+      check('ingest-consumer', env('few')),
+    ]);
+    assert.equal(gateway.code, 0, gateway.output);
+    assert.equal(consumer.code, 0, consumer.output);
+    assert.equal(few.code, 4, few.output);
+    assert.match(few.output, /lacks rights that this program needs: xack on ingest/);
+  });
+});
+
+describe('a SQLite file', () => {
+  it('that is not there yet is good where one can be made, and is not made', async () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'file'), '');
+    const cases = [
+      [`${folder}/yet.db`, 0, /no file yet; the consumer makes it at its start/],
+      [`${folder}/missing/yet.db`, 5, /no file can be made in .*\/missing \(ENOENT\)/],
+      [`${folder}/file/yet.db`, 5, /no file can be made in .*\/file \(ENOTDIR\)/],
+      [folder, 5, /is a directory/],
+    ] as const;
+    const ended = await Promise.all(
+      cases.map(([path]) =>
+        check('ingest-consumer', { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: `sqlite:${path}` }),
+      ),
+    );
+    for (const [at, { code, output }] of ended.entries()) {
+      assert.equal(code, cases[at]?.[1], output);
+      assert.match(output, cases[at]?.[2] ?? /$^/);
+    }
+    assert.deepEqual(readdirSync(folder), ['file']);
+  });
+});
+
+describe('a queue with another number of partitions', () => {
+  it('is refused as a wrong configuration by every check, and at the start of a dispatcher', async () => {
+    const other = await TestRedis.start();
+    await other.command('HSET', '{ingest}:queue', 'format', '2', 'partitions', '4', 'id', 'q');
+    const warehouse = { INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/warehouse.db` };
+    const dispatched = { INGEST_DISPATCH_QUEUE_A_URI: redis.uri, INGEST_DISPATCH_QUEUE_B_URI: other.uri };
+    const [gateway, consumer, checked, started] = await Promise.all([
+      check('ingest-gateway', { INGEST_QUEUE_URI: other.uri }),
+      check('ingest-consumer', { INGEST_QUEUE_URI: `${redis.uri} ${other.uri}`, ...warehouse }),
+      check('ingest-dispatcher', dispatched),
+      run(
+        'ingest-dispatcher',
+        { ...dispatched, INGEST_DISPATCH_ADDR: '127.0.0.1:0', INGEST_ADMIN_ADDR: '127.0.0.1:0' },
+        [],
+      ),
+    ]);
+    for (const [{ code, output }, key] of [
+      [gateway, 'INGEST_QUEUE_URI'],
+      [consumer, 'INGEST_QUEUE_URI'],
+      [checked, 'INGEST_DISPATCH_QUEUE_B_URI'],
+      [started, 'INGEST_DISPATCH_QUEUE_B_URI'],
+    ] as const) {
+      assert.equal(code, 2, output);
+      assert.match(output, new RegExp(`${key}=redis://127.0.0.1:${other.port}: .*4 partitions.* 1 partition`));
+    }
+  });
+});

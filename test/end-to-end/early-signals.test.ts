@@ -1,0 +1,72 @@
+// Signals that come before a program listens. The first process of a container has no default for them: what a program
+// does not listen for is lost.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import { before, describe, it } from 'node:test';
+import { Program, type ProgramName } from '../support/program.ts';
+import { TestRedis } from '../support/redis.ts';
+import { atEnd, temporaryFolder } from '../support/scope.ts';
+
+const DAEMONS = ['ingest-gateway', 'ingest-consumer', 'ingest-dispatcher'] as const satisfies ProgramName[];
+
+const environment = (queueUri: string): Record<string, string> => ({
+  INGEST_QUEUE_URI: queueUri,
+  INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/warehouse.db`,
+  INGEST_STATE_DIR: temporaryFolder(),
+  INGEST_GATEWAY_ADDR: '127.0.0.1:0',
+  INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+  INGEST_DISPATCH_ADDR: '127.0.0.1:0',
+  INGEST_DISPATCH_QUEUE_A_URI: queueUri,
+  INGEST_DISPATCH_QUEUE_B_URI: queueUri.replace('127.0.0.1', 'localhost'),
+  INGEST_ADMIN_ADDR: '127.0.0.1:0',
+});
+
+describe('a daemon that waits for its queue', () => {
+  for (const name of DAEMONS) {
+    it(`${name} goes on at SIGHUP, and ends in order at SIGTERM`, async () => {
+      const silent = createServer();
+      atEnd(() => void silent.close());
+      await once(silent.listen(0), 'listening');
+      const env = environment(`redis://127.0.0.1:${(silent.address() as AddressInfo).port}`);
+      const asked = once(silent, 'connection');
+      const program = new Program(name, { env });
+      await asked;
+      program.signal('SIGHUP');
+      program.signal('SIGTERM');
+      assert.equal(await program.ended, 0, program.output);
+    });
+  }
+
+  it('does not say that a check is good that was cut off', async () => {
+    const silent = createServer();
+    atEnd(() => void silent.close());
+    await once(silent.listen(0), 'listening');
+    const env = environment(`redis://127.0.0.1:${(silent.address() as AddressInfo).port}`);
+    const asked = once(silent, 'connection');
+    const program = new Program('ingest-consumer', { env, args: ['--check=connect'] });
+    await asked;
+    program.signal('SIGTERM');
+    assert.equal(await program.ended, 143, program.output);
+  });
+});
+
+describe('a daemon that listens', () => {
+  let redis: TestRedis;
+  let other: TestRedis;
+  before(async () => {
+    [redis, other] = await Promise.all([TestRedis.start(), TestRedis.start()]);
+  });
+
+  for (const name of DAEMONS) {
+    it(`${name} goes on at SIGHUP`, async () => {
+      const program = new Program(name, {
+        env: { ...environment(redis.uri), INGEST_DISPATCH_QUEUE_B_URI: other.uri },
+      });
+      await program.listening();
+      program.signal('SIGHUP');
+      program.signal('SIGTERM');
+      assert.equal(await program.ended, 0, program.output);
+    });
+  }
+});
