@@ -86,6 +86,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   takeTurn(): void {
     this.#inLine = false;
     this.#turnFrom = this.#requests;
+    this.#bodySlices.takeTurn();
     this.#feed();
   }
 
@@ -198,7 +199,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
     if (this.#feeding || this.destroyed) return;
     this.#feeding = true;
     while (this.#pending.length > 0 && this.#mayFeed()) {
-      if (this.#latest?.complete !== false && this.#turnFrom !== this.#requests) {
+      if (this.#hasHadItsTurn()) {
         this.#turnFrom = undefined;
         if (!this.#inLine) this.#standInLine(this);
         this.#inLine = true;
@@ -214,6 +215,11 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
     if (this.#pending.length > 0) this.#wire.pause();
     else if (!this.#ended) this.#wire.resume();
     else if (!this.readableEnded) this.push(null);
+  }
+
+  #hasHadItsTurn(): boolean {
+    if (this.#latest?.complete !== false) return this.#turnFrom !== this.#requests;
+    return this.#latest.contentLength === undefined && this.#bodySlices.hadTurn;
   }
 
   /** As much as holds few requests, or no more than the body that is arriving. */
