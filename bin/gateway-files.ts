@@ -78,6 +78,10 @@ export async function producers({ producersFile }: GatewayConfig): Promise<Produ
  * Takes changed token keys into use, and makes the gateway judge every token anew; undefined where no file is watched.
  */
 export function watchTokenKeys(verifier: TokenVerifier | undefined, gateway: Gateway, log: Log): FileWatch | undefined {
+  verifier?.onChange(() => {
+    gateway.forgetTokens();
+    log.info('token keys changed and are in use');
+  });
   if (verifier?.file === undefined) return undefined;
   return new FileWatch([verifier.file], async () => {
     try {

@@ -28,7 +28,7 @@ export class Quotas {
     const { disabled, rate = this.#rateMax } = this.#producers.rulesFor(producer);
     if (disabled !== undefined) return problem('producerDisabled', `this producer is disabled: ${disabled}`);
     if (rate === undefined) return undefined;
-    const verdict = this.#limit.take(producer, rate, Date.now());
+    const verdict = this.#limit.take(producer, rate, performance.now());
     exchange.answerWith(rateLimitFields(verdict));
     if (verdict.allowed) return undefined;
     const detail = `this producer may send ${rate} events a second; try again in ${verdict.retryAfterS} s`;

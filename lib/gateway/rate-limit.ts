@@ -23,11 +23,11 @@ const WINDOW_MS = 1_000;
 const SWEEP_AT = 10_000;
 
 export class RateLimit {
-  /** Producer → the time at which its whole quota is back (GCRA's theoretical arrival time), Unix ms. */
+  /** Producer → the time at which its whole quota is back (GCRA's theoretical arrival time), as `nowMs`. */
   readonly #fullAtMs = new Map<string, number>();
   #sweepAt = SWEEP_AT;
 
-  /** Counts one event of `producer` at `nowMs` against `rate`, unless it is over. */
+  /** Counts one event of `producer` at `nowMs`, by `performance.now()`, against `rate`, unless it is over. */
   take(producer: string, rate: number, nowMs: number): QuotaVerdict {
     const costMs = 1_000 / rate;
     // A rate below one event a second still allows one at once.

@@ -3,8 +3,13 @@
 //
 // Each program says by a ProcessState what is true of it; the gateway gives the same answers to producers, over TLS.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { requestIdOf, respond, type Answer } from './respond.ts';
+import { randomUUID } from 'node:crypto';
+import type { AddressInfo, Socket } from 'node:net';
+import { linger } from './linger.ts';
+import { faultOf } from './node/faults.ts';
+import { defectOf } from './node/request.ts';
+import type { ProtocolFault } from './request.ts';
+import { lastResponse, requestIdOf, respond, type Answer } from './respond.ts';
 import { route, Router } from './router.ts';
 
 /**
@@ -33,12 +38,23 @@ const json = (status: number, value: unknown): Answer => ({
   body: JSON.stringify(value),
 });
 
-const problem = (status: number, code: string, title: string, headers: readonly string[] = []): Answer => ({
-  status,
-  contentType: 'application/problem+json',
-  body: JSON.stringify({ type: `urn:ingest:error:${code}`, title, status, code, retryable: status === 500 }),
-  headers,
-});
+/** The problems of the events' address that there are here too, with the same members. */
+function problem(status: number, code: string, title: string, detail: string, headers: readonly string[] = []): Answer {
+  const retryable = status === 500 || status === 408;
+  const body = { type: `urn:ingest:error:${code}`, title, status, detail, code, retryable };
+  return { status, contentType: 'application/problem+json', body: JSON.stringify(body), headers };
+}
+
+const NO_ROUTE = problem(404, 'ROUTE_NOT_FOUND', 'Route not found', 'there is nothing at this path');
+const INTERNAL = problem(500, 'INTERNAL', 'Internal error', 'the process failed on this request');
+const MALFORMED = problem(400, 'INVALID_EVENT', 'Invalid event', 'the request is not well-formed HTTP');
+
+const FAULTS: Readonly<Record<ProtocolFault, Answer>> = {
+  malformed: MALFORMED,
+  headersTooLarge: problem(431, 'HEADERS_TOO_LARGE', 'Headers too large', 'the header section is over the limit'),
+  timeout: problem(408, 'REQUEST_TIMEOUT', 'Request timeout', 'the request did not arrive in time'),
+  connect: NO_ROUTE,
+};
 
 /** The process runs and its event loop turns. It says nothing of the queue. */
 export const live = (): Answer => json(200, { status: 'live' });
@@ -62,7 +78,27 @@ const ROUTES = new Router<(state: ProcessState) => Answer | Promise<Answer>>([
 ]);
 
 export function createProcessEndpoints(state: ProcessState): ProcessEndpoints {
-  const server = createServer((request, response) => void serve(request, response, state));
+  const server = createServer({ requireHostHeader: false });
+  /** The one that came last by each connection. */
+  const latest = new WeakMap<Socket, ServerResponse>();
+  const requested = (request: IncomingMessage, response: ServerResponse): void => {
+    latest.set(request.socket, response);
+    void serve(request, response, state);
+  };
+  /** Those whose last answer is on its way: what still comes by them is no request. */
+  const ended = new WeakSet<Socket>();
+  const faulty = (socket: Socket, fault: ProtocolFault): void => {
+    if (ended.has(socket)) return;
+    ended.add(socket);
+    sayLast(socket, latest.get(socket), fault);
+  };
+  // Without these listeners node itself answers, without the problem and X-Request-Id.
+  server.on('request', requested);
+  server.on('checkExpectation', requested);
+  server.on('connect', (_request, socket) => faulty(socket as Socket, 'connect'));
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    faulty(socket as Socket, error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 'timeout' : faultOf(error));
+  });
   server.headersTimeout = TIMEOUT_MS;
   server.requestTimeout = TIMEOUT_MS;
   return {
@@ -82,17 +118,30 @@ export function createProcessEndpoints(state: ProcessState): ProcessEndpoints {
   };
 }
 
+/** Answers what could not be read, behind the answer to the request before it, and closes. */
+function sayLast(socket: Socket, owed: ServerResponse | undefined, fault: ProtocolFault): void {
+  if (owed?.closed === false) {
+    owed.once('close', () => sayLast(socket, undefined, fault));
+  } else if (socket.writable) {
+    socket.write(lastResponse(randomUUID(), FAULTS[fault]), 'latin1');
+    linger(socket);
+  } else socket.destroy();
+}
+
 async function serve(request: IncomingMessage, response: ServerResponse, state: ProcessState): Promise<void> {
-  const answer = await answerOf(request, state).catch(() => problem(500, 'INTERNAL', 'Internal error'));
+  const isDefective = defectOf(request) !== undefined;
+  const answer = isDefective ? MALFORMED : await answerOf(request, state).catch(() => INTERNAL);
   request.resume();
-  respond(response, requestIdOf(request), answer, state.draining());
+  respond(response, requestIdOf(request), answer, isDefective || state.draining());
 }
 
 async function answerOf(request: IncomingMessage, state: ProcessState): Promise<Answer> {
   const match = ROUTES.find(request.url ?? '/');
-  if (match === undefined) return problem(404, 'ROUTE_NOT_FOUND', 'Route not found');
+  if (match === undefined) return NO_ROUTE;
   const handler = match.route.methods.get(request.method ?? '');
-  if (handler === undefined)
-    return problem(405, 'METHOD_NOT_ALLOWED', 'Method not allowed', ['Allow', match.route.allow]);
+  if (handler === undefined) {
+    const { allow } = match.route;
+    return problem(405, 'METHOD_NOT_ALLOWED', 'Method not allowed', `expected ${allow}`, ['Allow', allow]);
+  }
   return await handler(state);
 }

@@ -9,8 +9,10 @@ import {
   createLocalJWKSet,
   createRemoteJWKSet,
   errors,
+  jwksCache,
   jwtVerify,
   type JSONWebKeySet,
+  type JWKSCacheInput,
   type JWTPayload,
   type JWTVerifyGetKey,
 } from 'jose';
@@ -31,6 +33,11 @@ const ALGORITHMS = [
   'Ed25519',
 ];
 const KEY_SERVER_TIMEOUT_MS = 2_000;
+/**
+ * Keys of a URL, and what was found by them, count for so long: then they are asked for again. So a key that was
+ * withdrawn counts no longer than that.
+ */
+const KEYS_AGE_MS = 600_000;
 /** A failure to get keys is asked about again after this long. */
 const UNKNOWN_FOR_MS = 500;
 const BEARER = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*) *$/i;
@@ -45,22 +52,33 @@ export interface TokenVerifierOptions {
 export class TokenVerifier {
   readonly #options: TokenVerifierOptions;
   #keys: JWTVerifyGetKey;
+  /** What a URL gave last and when; of what was looked at of that, the same. */
+  readonly #fetched: JWKSCacheInput;
+  #seen: { readonly atMs: number; readonly keys: string } | undefined;
+  #changed: () => void = () => undefined;
 
-  private constructor(options: TokenVerifierOptions, keys: JWTVerifyGetKey) {
+  private constructor(options: TokenVerifierOptions, keys: JWTVerifyGetKey, fetched: JWKSCacheInput) {
     this.#options = options;
     this.#keys = keys;
+    this.#fetched = fetched;
   }
 
   /**
    * Rejects, with words for an operator, when the JWKS file cannot be used. A URL is asked when the first token comes.
    */
   static async create(options: TokenVerifierOptions): Promise<TokenVerifier> {
-    return new TokenVerifier(options, await keysOf(options.jwks));
+    const fetched: JWKSCacheInput = {};
+    return new TokenVerifier(options, await keysOf(options.jwks, fetched), fetched);
   }
 
   /** Takes a changed file into use. Rejects like `create`; the last good keys stay then. */
   async reload(): Promise<void> {
-    this.#keys = await keysOf(this.#options.jwks);
+    this.#keys = await keysOf(this.#options.jwks, this.#fetched);
+  }
+
+  /** Calls `changed` whenever a URL has given other keys than before: verdicts by the old ones count no more. */
+  onChange(changed: () => void): void {
+    this.#changed = changed;
   }
 
   /** The path to watch for changes; undefined for a URL (its keys are asked for again when an unknown one is named). */
@@ -70,6 +88,21 @@ export class TokenVerifier {
 
   /** Never rejects. `authorization` is the header as it came. */
   async verify(authorization: string | undefined, identity: ClientIdentity, nowMs: number): Promise<Verdict> {
+    const verdict = await this.#verdict(authorization, identity, nowMs);
+    this.#lookAtFetched();
+    if (this.#seen === undefined || verdict.kind === 'unknown') return verdict;
+    return { ...verdict, untilMs: Math.min(verdict.untilMs, this.#seen.atMs + KEYS_AGE_MS) };
+  }
+
+  #lookAtFetched(): void {
+    const { uat: atMs, jwks } = this.#fetched;
+    const seen = this.#seen;
+    if (atMs === undefined || atMs === seen?.atMs) return;
+    this.#seen = { atMs, keys: JSON.stringify(jwks) };
+    if (seen !== undefined && seen.keys !== this.#seen.keys) this.#changed();
+  }
+
+  async #verdict(authorization: string | undefined, identity: ClientIdentity, nowMs: number): Promise<Verdict> {
     const token = BEARER.exec(authorization ?? '')?.[1];
     if (token === undefined) return unauthenticated('a bearer token is required');
     let payload: JWTPayload;
@@ -152,9 +185,15 @@ function isBound(payload: JWTPayload, identity: ClientIdentity): boolean {
 
 const isUrl = (jwks: string): boolean => jwks.startsWith('https://');
 
-async function keysOf(jwks: string): Promise<JWTVerifyGetKey> {
+/** Keys of a URL are noted in `fetched` whenever they come. */
+async function keysOf(jwks: string, fetched: JWKSCacheInput): Promise<JWTVerifyGetKey> {
   if (isUrl(jwks))
-    return createRemoteJWKSet(new URL(jwks), { timeoutDuration: KEY_SERVER_TIMEOUT_MS, cooldownDuration: 5_000 });
+    return createRemoteJWKSet(new URL(jwks), {
+      timeoutDuration: KEY_SERVER_TIMEOUT_MS,
+      cooldownDuration: 5_000,
+      cacheMaxAge: KEYS_AGE_MS,
+      [jwksCache]: fetched,
+    });
   try {
     return createLocalJWKSet(JSON.parse(await readFile(jwks, 'utf8')) as JSONWebKeySet);
   } catch (cause) {

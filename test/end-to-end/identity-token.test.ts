@@ -179,7 +179,7 @@ describe('the token keys', () => {
     await assertAlive(rotating);
   });
 
-  it('come from an https server, asked again for a key that is new, and their absence is no 401', async () => {
+  it('come from an https server, asked again for a key that is new, those that it withdraws count no more, and their absence is no 401', async () => {
     const [first, second] = [await TokenIssuer.create('a'), await TokenIssuer.create('b')];
     let published: string | undefined;
     const server = createServer({ cert: pki.server.certificate, key: pki.server.key }, (_request, response) => {
@@ -204,10 +204,13 @@ describe('the token keys', () => {
     );
     published = jwks(second);
     const later = await second.token(boundTo(producer));
+    assert.equal((await client.post(event('remote'), bearer(token))).status, 202);
+    const another = remote.client(producer);
     await eventually(
       'the new key is known',
-      async () => (await client.post(event('remote'), bearer(later))).status === 202,
+      async () => (await another.post(event('remote'), bearer(later))).status === 202,
     );
+    assertProblem(await client.post(event('remote'), bearer(token)), 401, 'UNAUTHORIZED_PRODUCER');
     await assertAlive(remote);
   });
 });

@@ -7,7 +7,7 @@ import { before, describe, it } from 'node:test';
 import { event, PATIENT, TestGateway, type TestClient } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
-import { TestRedis } from '../support/redis.ts';
+import { clockFrom, TestRedis } from '../support/redis.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { addsNothing, assertAlive, assertProblem } from '../support/verdicts.ts';
 import { postText, replies, type WireReply } from '../support/wire.ts';
@@ -88,6 +88,30 @@ describe('a rate', () => {
       [free.status, free.headers['ratelimit'], free.headers['ratelimit-policy']],
       [202, undefined, undefined],
     );
+  });
+
+  it('is counted in time that passes, whatever the clock of the machine is set to', async () => {
+    const clock = join(folder, 'clock');
+    const setClock = (offset: string): void => writeFileSync(clock, `${offset}\n`);
+    setClock('+0');
+    const gateway = await start({
+      INGEST_PRODUCERS_FILE: producersFile({ '*': { rate: 0.01 } }),
+      ...clockFrom(clock),
+    });
+    const client = gateway.client(shop);
+    assert.equal((await client.post(fresh())).status, 202);
+    for (const [offset, hours] of [
+      ['+3600', 1],
+      ['-3600', -1],
+    ] as const) {
+      setClock(offset);
+      const offHours = async (): Promise<number> =>
+        Math.round((Date.parse((await client.find('nothing')).headers.date ?? '') - Date.now()) / 3_600_000);
+      await eventually('the clock is set', async () => (await offHours()) === hours);
+      const over = await client.post(fresh());
+      assertProblem(over, 429, 'PRODUCER_RATE_LIMITED');
+      assert.ok(Number(over.headers['retry-after']) <= 100);
+    }
   });
 
   it('of a row takes the place of INGEST_PRODUCER_RATE_MAX', async () => {

@@ -113,6 +113,16 @@ describe('the body of a plain request', () => {
     assert.deepEqual(events, ['decided', 'read abcdef']);
   });
 
+  it('keeps none of its parts once the next one has come, so that many short ones take no more than they are long', () => {
+    const { request, events } = requestOf(6);
+    request.readBody(6);
+    const parts = ['ab', 'c', 'd'].map((part) => Buffer.from(part));
+    for (const part of parts) request.take(part);
+    for (const part of parts) part.fill('x');
+    request.take(Buffer.from('ef'));
+    assert.deepEqual(events, ['decided', 'read abcdef']);
+  });
+
   it('is too large by its announced length, before a byte of it has come', () => {
     const { request, events } = requestOf(6);
     request.readBody(5);

@@ -2,18 +2,22 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync, X509Certificate, type KeyObject } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { describe, it } from 'node:test';
 import { SignJWT } from 'jose';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 import type { ClientIdentity } from '../../lib/identity/producer-identity.ts';
 import { TokenVerifier } from '../../lib/identity/token-verifier.ts';
-import { temporaryFolder } from '../support/scope.ts';
+import { atEnd, temporaryFolder } from '../support/scope.ts';
 import { boundTo, jwks, signedWithPublicKey, TokenIssuer, unsigned } from '../support/tokens.ts';
 
 const issuer = await TokenIssuer.create('first');
 const authority = await CertificateAuthority.create('root');
 const issued = await authority.issue({ commonName: 'one', uris: ['urn:test:one'] });
+const keyServer = await authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], server: true });
 const certificate = { cert: issued.certificate, key: issued.key, serial: issued.serial };
 const identity: ClientIdentity = {
   certificate: new X509Certificate(issued.certificate),
@@ -121,6 +125,25 @@ describe('token keys', () => {
           !message.endsWith('()'),
       );
     });
+
+  it('of a server count for ten minutes, whatever the verdict: then they are asked for again', async () => {
+    const server = createServer({ cert: keyServer.certificate, key: keyServer.key }, (_request, response) => {
+      response.end(jwks(issuer));
+    });
+    atEnd(() => void server.close());
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    setDefaultCACertificates([...getCACertificates('default'), authority.certificate]);
+    const by = await create(`https://localhost:${(server.address() as AddressInfo).port}/jwks.json`);
+    const sinceMs = Date.now();
+    const untilMs = async (of: TokenIssuer, atMs: number): Promise<number> => {
+      const token = await of.token(boundTo(certificate));
+      return (await by.verify(`Bearer ${token}`, identity, atMs)).untilMs;
+    };
+    const first = await untilMs(issuer, sinceMs);
+    assert.ok(first >= sinceMs + 600_000 && first <= Date.now() + 600_000, String(first - sinceMs));
+    assert.equal(await untilMs(issuer, sinceMs + 60_000), first, 'counted from when the keys came');
+    assert.equal(await untilMs(await TokenIssuer.create('first'), sinceMs), first);
+  });
 
   it('that a server does not give may be had later: the verdict is not known, and asked for again soon', async () => {
     const by = await create('https://127.0.0.1:1/jwks.json');

@@ -4,24 +4,26 @@
 // the rest is left unread) and `bodyAborted` (the client went away) is called, once, unless the caller abandons the
 // body. Listeners are three functions shared by all requests; what they need is kept on the request.
 import type { IncomingMessage } from 'node:http';
+import { withPiece } from '../body-pieces.ts';
 import type { RequestListener } from '../request.ts';
 
 interface Reading {
   readonly listener: RequestListener;
   readonly bytesMax: number;
-  readonly unannounced: boolean;
+  /** Undefined: no length was announced. */
+  readonly announced: number | undefined;
+  /** How many bytes of it have come; `body` may have room for more. */
   bytes: number;
-  // Fact: a small body arrives as one chunk. Choice: the list of chunks is made for the second one only.
-  first: Buffer | undefined;
-  rest: Buffer[] | undefined;
+  body: Buffer | undefined;
 }
 
 const READING = Symbol('reading');
 type Request = IncomingMessage & { [READING]?: Reading | undefined };
 
 export function readBody(request: IncomingMessage, bytesMax: number, listener: RequestListener): void {
-  const unannounced = request.headers['content-length'] === undefined;
-  (request as Request)[READING] = { listener, bytesMax, unannounced, bytes: 0, first: undefined, rest: undefined };
+  const length = request.headers['content-length'];
+  const announced = length === undefined ? undefined : Number(length);
+  (request as Request)[READING] = { listener, bytesMax, announced, bytes: 0, body: undefined };
   request.on('data', onData);
   request.on('end', onEnd);
   request.on('close', onClose);
@@ -44,30 +46,30 @@ function take(request: Request): Reading | undefined {
 function onData(this: Request, chunk: Buffer): void {
   const reading = this[READING];
   if (reading === undefined) return;
-  reading.bytes += chunk.length;
-  if (reading.bytes > reading.bytesMax) {
+  const { listener, bytesMax, announced, bytes, body } = reading;
+  const end = bytes + chunk.length;
+  if (end > bytesMax) {
     abandonBody(this);
-    reading.listener.bodyTooLarge();
+    listener.bodyTooLarge();
     return;
   }
-  if (reading.unannounced) reading.listener.bodyGrows(chunk.length);
-  if (reading.first === undefined) {
-    reading.first = chunk;
-  } else {
-    (reading.rest ??= [reading.first]).push(chunk);
-  }
+  if (announced === undefined) listener.bodyGrows(chunk.length);
+  reading.bytes = end;
+  reading.body =
+    body === undefined ? chunk : withPiece(body, bytes, chunk, Math.min(announced ?? GROWTH * end, bytesMax));
 }
 
 function onEnd(this: Request): void {
   const reading = take(this);
   if (reading === undefined) return;
-  reading.listener.bodyRead(
-    reading.rest === undefined ? (reading.first ?? EMPTY) : Buffer.concat(reading.rest, reading.bytes),
-  );
+  const { body = EMPTY, bytes } = reading;
+  reading.listener.bodyRead(body.length === bytes ? body : body.subarray(0, bytes));
 }
 
 function onClose(this: Request): void {
   take(this)?.listener.bodyAborted();
 }
 
+/** A body that announced no length gets room for so many times what has come of it. */
+const GROWTH = 2;
 const EMPTY = Buffer.alloc(0);

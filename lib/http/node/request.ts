@@ -161,7 +161,8 @@ export class NodeRequest implements HttpRequest {
 /** A registered name, an IPv4 address or an IPv6 address in brackets, and perhaps a port (RFC 9112, section 3.2). */
 const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]+)(?::\d{0,5})?$/;
 
-function defectOf(request: IncomingMessage): RequestDefect | undefined {
+/** Why it must not be handled; undefined where it may be. */
+export function defectOf(request: IncomingMessage): RequestDefect | undefined {
   const { headers, httpVersionMajor, httpVersionMinor, rawHeaders } = request;
   if (httpVersionMajor !== 1) return 'version';
   const coding = headers['transfer-encoding'];

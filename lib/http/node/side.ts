@@ -12,12 +12,7 @@ import { BYTES_OWED_MAX, REQUESTS_OWED_MAX } from '../limits.ts';
 import type { ProtocolFault } from '../request.ts';
 import type { Side, Wire } from '../side.ts';
 import { NodeRequest, type NodeRequestOwner } from './request.ts';
-
-/** What node:http is given at a time where a head may begin, in bytes: it holds few requests. */
-const HEAD_SLICE_BYTES = 256;
-/** The same inside a body whose end is not known or near. */
-const BODY_END_SLICE_BYTES = 1_024;
-const BODY_SLICE_BYTES = 65_536;
+import { BodySlices, HEAD_SLICE_BYTES } from './slices.ts';
 
 export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   readonly #wire: Wire;
@@ -39,8 +34,8 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   #owed = 0;
   #bytesOwed = 0;
   #latest: NodeRequest | undefined;
-  /** How many bytes have been fed behind the piece that ended the head of the latest request. */
-  #bodyBytesFed = 0;
+  /** Of the latest request. */
+  readonly #bodySlices = new BodySlices();
   /** When the head that is arriving began to; undefined where none is known to. */
   #headSinceMs: number | undefined;
   #fault: ProtocolFault | 'end of input' | undefined;
@@ -91,6 +86,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   takeTurn(): void {
     this.#inLine = false;
     this.#turnFrom = this.#requests;
+    this.#bodySlices.takeTurn();
     this.#feed();
   }
 
@@ -122,7 +118,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
     if (this.#latest?.isLast === true || this.#wire.state !== 'node') return;
     const latest = new NodeRequest(this, request, response, expectsContinue);
     this.#latest = latest;
-    this.#bodyBytesFed = 0;
+    this.#bodySlices.begin();
     this.#headSinceMs = undefined;
     this.#requests += 1;
     this.#owed += 1;
@@ -203,14 +199,14 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
     if (this.#feeding || this.destroyed) return;
     this.#feeding = true;
     while (this.#pending.length > 0 && this.#mayFeed()) {
-      if (this.#latest?.complete !== false && this.#turnFrom !== this.#requests) {
+      if (this.#hasHadItsTurn()) {
         this.#turnFrom = undefined;
         if (!this.#inLine) this.#standInLine(this);
         this.#inLine = true;
         break;
       }
       const slice = this.#nextSlice();
-      if (this.#latest?.complete === false) this.#bodyBytesFed += slice.length;
+      if (this.#latest?.complete === false) this.#bodySlices.fed(slice.length);
       else if (slice.some(isNoLineEnd)) this.#headSinceMs ??= performance.now();
       this.#takesMore = false;
       this.#takesMore = this.push(slice) || this.#takesMore;
@@ -221,12 +217,16 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
     else if (!this.readableEnded) this.push(null);
   }
 
+  #hasHadItsTurn(): boolean {
+    if (this.#latest?.complete !== false) return this.#turnFrom !== this.#requests;
+    return this.#latest.contentLength === undefined && this.#bodySlices.hadTurn;
+  }
+
   /** As much as holds few requests, or no more than the body that is arriving. */
   #nextSlice(): Buffer {
-    const isInBody = this.#latest?.complete === false;
-    const length = isInBody ? (this.#latest?.contentLength ?? 0) : 0;
-    const body = Math.min(length - this.#bodyBytesFed - BODY_END_SLICE_BYTES, BODY_SLICE_BYTES);
-    const bytes = Math.max(body, isInBody ? BODY_END_SLICE_BYTES : HEAD_SLICE_BYTES);
+    const latest = this.#latest;
+    const isInBody = latest?.complete === false;
+    const bytes = isInBody ? this.#bodySlices.nextBytes(latest.contentLength) : HEAD_SLICE_BYTES;
     const slice = this.#pending.subarray(0, bytes);
     this.#pending = this.#pending.subarray(bytes);
     return slice;

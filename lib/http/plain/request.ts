@@ -1,4 +1,5 @@
 // A plain request, and its answer once there is one.
+import { withPiece } from '../body-pieces.ts';
 import type { HeaderField, HttpRequest, RequestListener } from '../request.ts';
 import { bytesOf, responseText, type Answer } from '../respond.ts';
 import type { RequestHead } from './head.ts';
@@ -23,9 +24,8 @@ export class PlainRequest implements HttpRequest {
   readonly #head: RequestHead;
   /** How many bytes of the body are still to come. */
   #missing: number;
-  /** The body so far: `#whole` where it arrived with the head, else its parts. */
-  #whole: Buffer | undefined;
-  #parts: Buffer[] | undefined;
+  /** What has come of the body, in a buffer that may have room for the rest. */
+  #read: Buffer | undefined;
   #listener: RequestListener | undefined;
   #body: 'undecided' | 'wanted' | 'abandoned' = 'undecided';
   #cut = false;
@@ -38,7 +38,7 @@ export class PlainRequest implements HttpRequest {
   constructor(owner: PlainOwner, head: RequestHead, body: Buffer | undefined, startMs: number) {
     this.#owner = owner;
     this.#head = head;
-    this.#whole = body;
+    this.#read = body;
     this.#missing = body === undefined ? (head.contentLength ?? 0) : 0;
     this.startMs = startMs;
   }
@@ -140,8 +140,8 @@ export class PlainRequest implements HttpRequest {
 
   readBody(bytesMax: number): Buffer | undefined {
     if (this.#missing === 0) {
-      const body = this.#whole ?? NOTHING;
-      this.#whole = undefined;
+      const body = this.#read ?? NOTHING;
+      this.#read = undefined;
       this.#body = 'abandoned';
       return body;
     }
@@ -156,8 +156,7 @@ export class PlainRequest implements HttpRequest {
   }
 
   abandonBody(): void {
-    this.#parts = undefined;
-    this.#whole = undefined;
+    this.#read = undefined;
     if (this.#body === 'abandoned') return;
     this.#body = 'abandoned';
     if (this.#missing > 0) this.#owner.bodyDecided();
@@ -166,12 +165,13 @@ export class PlainRequest implements HttpRequest {
   /** The next part of the body has come. */
   take(part: Buffer): void {
     if (part.length > this.#missing) throw new Error('a part of a body is longer than the rest of it');
+    const announced = this.#head.contentLength ?? 0;
+    const before = announced - this.#missing;
     this.#missing -= part.length;
     if (this.#body !== 'wanted') return;
-    (this.#parts ??= []).push(part);
+    const body = this.#read === undefined ? part : withPiece(this.#read, before, part, announced);
+    this.#read = this.#missing > 0 ? body : undefined;
     if (this.#missing > 0) return;
-    const body = Buffer.concat(this.#parts);
-    this.#parts = undefined;
     this.#body = 'abandoned';
     this.#listener?.bodyRead(body);
   }
@@ -180,7 +180,7 @@ export class PlainRequest implements HttpRequest {
   cut(): void {
     const wanted = this.#body === 'wanted';
     this.#body = 'abandoned';
-    this.#parts = undefined;
+    this.#read = undefined;
     this.#cut = true;
     if (wanted) this.#listener?.bodyAborted();
   }

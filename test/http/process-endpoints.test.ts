@@ -1,0 +1,94 @@
+// What the address of a process's own endpoints answers to requests that are none of theirs, over plain HTTP.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { before, describe, it } from 'node:test';
+import { createProcessEndpoints } from '../../lib/http/process-endpoints.ts';
+import { atEnd } from '../support/scope.ts';
+import { repliesIn, requestText, type WireReply } from '../support/wire.ts';
+
+let port: number;
+
+before(async () => {
+  const endpoints = createProcessEndpoints({
+    draining: () => false,
+    unready: () => undefined,
+    unavailable: () => [],
+    metrics: () => new Promise((resolve) => setImmediate(resolve, 'some_total 1\n')),
+    metricsType: 'text/plain',
+  });
+  ({ port } = await endpoints.listen({ host: '127.0.0.1', port: 0 }));
+  atEnd(() => endpoints.close());
+});
+
+/** All answers to `text`, read until the server ends the connection. */
+async function answersTo(text: string, ends = false): Promise<WireReply[]> {
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+  atEnd(() => void socket.destroy());
+  let received = '';
+  socket.setEncoding('latin1').on('data', (part: string) => (received += part));
+  socket.write(text, 'latin1');
+  if (ends) socket.end();
+  await once(socket, 'end', { signal: AbortSignal.timeout(20_000) });
+  socket.end();
+  return repliesIn(received);
+}
+
+function assertLast(reply: WireReply | undefined, status: number, code: string): void {
+  assert.equal(reply?.status, status, JSON.stringify(reply));
+  assert.equal(reply.headers['content-type'], 'application/problem+json');
+  assert.equal(reply.headers['connection'], 'close');
+  assert.ok(reply.headers['x-request-id']);
+  const { type, title, detail, ...rest } = JSON.parse(reply.body) as Record<string, unknown>;
+  assert.equal(type, `urn:ingest:error:${code}`);
+  for (const text of [title, detail]) assert.ok(typeof text === 'string' && text !== '', reply.body);
+  assert.deepEqual(rest, { status, code, retryable: false });
+}
+
+describe('the address of the process endpoints', () => {
+  const cases: Readonly<Record<string, readonly [text: string, status: number, code: string]>> = {
+    'no HTTP': ['garbage\r\n\r\n', 400, 'INVALID_EVENT'],
+    'much that is no HTTP': ['garbage\r\n\r\n'.repeat(300_000), 400, 'INVALID_EVENT'],
+    'a field name with a space': [requestText('GET /metrics', ['Bad Name: x']), 400, 'INVALID_EVENT'],
+    'no Host': ['GET /metrics HTTP/1.1\r\n\r\n', 400, 'INVALID_EVENT'],
+    'two Host fields': [requestText('GET /metrics', ['Host: a', 'Host: b']), 400, 'INVALID_EVENT'],
+    'a head over the limit': [requestText('GET /metrics', [`X: ${'x'.repeat(20_000)}`]), 431, 'HEADERS_TOO_LARGE'],
+    'a tunnel': ['CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n', 404, 'ROUTE_NOT_FOUND'],
+  };
+  for (const [name, [text, status, code]] of Object.entries(cases)) {
+    it(`answers ${name} with ${status}, as that of the events does`, async () => {
+      const answers = await answersTo(text);
+      assert.equal(answers.length, 1);
+      assertLast(answers[0], status, code);
+    });
+  }
+
+  it('answers a head that the client ends with 400', async () => {
+    const answers = await answersTo('GET /metrics HTTP/1.1\r\nHos', true);
+    assert.equal(answers.length, 1);
+    assertLast(answers[0], 400, 'INVALID_EVENT');
+  });
+
+  it('answers broken HTTP behind the request before it', async () => {
+    const [scraped, last, ...more] = await answersTo(`${requestText('GET /metrics')}garbage\r\n\r\n`);
+    assert.deepEqual([scraped?.status, scraped?.body, more], [200, 'some_total 1\n', []]);
+    assertLast(last, 400, 'INVALID_EVENT');
+  });
+
+  it('has all members of a problem where a path or method is none of theirs, and the id that the caller gave', async () => {
+    for (const [line, status, code] of [
+      ['GET /', 404, 'ROUTE_NOT_FOUND'],
+      ['POST /metrics', 405, 'METHOD_NOT_ALLOWED'],
+    ] as const) {
+      const [reply] = await answersTo(requestText(line, ['X-Request-Id: mine', 'Connection: close']));
+      assertLast(reply, status, code);
+      assert.equal(reply?.headers['x-request-id'], 'mine');
+    }
+  });
+
+  it('takes an expectation that it does not know for none', async () => {
+    const fields = ['Connection: close', 'Expect: nothing'];
+    const [reply] = await answersTo(requestText('GET /health/live', fields));
+    assert.deepEqual([reply?.status, reply?.headers['x-request-id'] !== undefined], [200, true]);
+  });
+});
