@@ -10,6 +10,12 @@ export interface Run {
   execute(): Promise<Sample>;
 }
 
+/** Several servers beside each other: a sample for each of the labels. */
+export interface JointRun {
+  readonly labels: readonly string[];
+  execute(): Promise<readonly Sample[]>;
+}
+
 /**
  * A ratio of two labels' figures, round by round; without `against` the figure itself. A limit is a goal, told and not
  * enforced.
@@ -30,5 +36,5 @@ export interface BenchCase {
   readonly comparisons: readonly Comparison[];
   /** Why the case cannot be run here. */
   leftOut?(bench: Bench): string | undefined;
-  runs(bench: Bench): Promise<readonly Run[]> | readonly Run[];
+  runs(bench: Bench): Promise<readonly Run[]> | readonly (Run | JointRun)[];
 }

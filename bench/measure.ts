@@ -43,6 +43,8 @@ export type Figures = Readonly<Record<string, number>>;
 export interface Sample {
   readonly label: string;
   readonly figures: Figures;
+  /** Of servers that stood beside each other: ratios to the label that is named, which its figures do not make. */
+  readonly ratios?: Readonly<Record<string, Figures>>;
   readonly statuses: Readonly<Record<string, number>>;
   readonly curve: readonly (readonly [number, number])[];
   readonly notes: readonly string[];
