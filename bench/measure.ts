@@ -116,18 +116,21 @@ async function underLoad(
   const counted = result.statuses[expected[0] ?? ''] ?? 0;
   const perEvent = (pid: number): number => ((after.seconds(pid) - before.seconds(pid)) / counted) * 1e6;
   const reason = voidReason(result, expected, counted);
+  const cpu = {
+    serverUs: perEvent(server.pid),
+    redisUs: perEvent(redis.pid),
+    ...(await observer?.figures(counted)),
+  };
   return {
     label: plan.label,
     figures: {
       ratePerS: (counted / result.elapsedMs) * 1000,
       p50Ms: result.latency.p50,
       p99Ms: result.latency.p99,
-      serverUs: perEvent(server.pid),
-      redisUs: perEvent(redis.pid),
-      totalUs: perEvent(server.pid) + perEvent(redis.pid),
+      ...cpu,
+      totalUs: cpu.serverUs + cpu.redisUs,
       residentGrowth: residentDone / residentWarm,
       foreignShare: after.foreignShare(before, process.pid),
-      ...(await observer?.figures(counted)),
       ...refusedFigures(result),
     },
     statuses: result.statuses,
