@@ -1,8 +1,7 @@
 // What all cases of one benchmark run share.
 import { BenchEnvironment } from './bench-environment.ts';
 import { beside, type SidePlan } from './beside.ts';
-import type { JointRun, Run } from './bench-case.ts';
-import { measure, type Duration, type Plan } from './measure.ts';
+import { measure, type Duration, type Plan, type JointRun, type Run } from './measure.ts';
 import { median } from './statistics.ts';
 import { GATEWAY, limit, nginx, type Subject } from './subjects.ts';
 import { pairSamples, type Pair } from './turns.ts';

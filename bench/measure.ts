@@ -52,6 +52,18 @@ export interface Sample {
   readonly void?: string;
 }
 
+/** One run of a round. `label` names its samples. */
+export interface Run {
+  readonly label: string;
+  execute(): Promise<Sample>;
+}
+
+/** Several servers beside each other: a sample for each of the labels. */
+export interface JointRun {
+  readonly labels: readonly string[];
+  execute(): Promise<readonly Sample[]>;
+}
+
 export interface Duration {
   readonly seconds: number;
   readonly warmupSeconds: number;

@@ -1,10 +1,11 @@
 // The queue in partitions: on one server of a Redis Cluster, and on three.
-import type { BenchCase, Comparison, JointRun, Run } from '../bench-case.ts';
+import type { BenchCase, Comparison } from '../bench-case.ts';
 import type { Bench } from '../bench.ts';
 import type { RunningServer } from '../bench-environment.ts';
 import { cpuObserver } from '../cpu-observer.ts';
 import { startCluster } from '../peers/redis-cluster.ts';
 import { GATEWAY, type Subject } from '../subjects.ts';
+import type { JointRun, Run } from '../measure.ts';
 
 const PARTITIONS = [1, 2, 4, 8];
 const MASTERS = [1, 3];
