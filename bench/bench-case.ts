@@ -1,14 +1,8 @@
 // What a case is: an aim, the runs of one round, and what their figures are compared with.
 import type { Bench } from './bench.ts';
-import type { Sample } from './measure.ts';
+import type { JointRun, Run } from './measure.ts';
 import type { MetricName } from './metrics.ts';
 import type { Limit } from './statistics.ts';
-
-/** One run of a round. `label` names its samples. */
-export interface Run {
-  readonly label: string;
-  execute(): Promise<Sample>;
-}
 
 /**
  * A ratio of two labels' figures, round by round; without `against` the figure itself. A limit is a goal, told and not
@@ -30,5 +24,5 @@ export interface BenchCase {
   readonly comparisons: readonly Comparison[];
   /** Why the case cannot be run here. */
   leftOut?(bench: Bench): string | undefined;
-  runs(bench: Bench): Promise<readonly Run[]> | readonly Run[];
+  runs(bench: Bench): Promise<readonly Run[]> | readonly (Run | JointRun)[];
 }

@@ -1,9 +1,10 @@
 // What all cases of one benchmark run share.
 import { BenchEnvironment } from './bench-environment.ts';
-import type { Run } from './bench-case.ts';
-import { measure, type Duration, type Plan } from './measure.ts';
+import { beside, type SidePlan } from './beside.ts';
+import { measure, type Duration, type Plan, type JointRun, type Run } from './measure.ts';
 import { median } from './statistics.ts';
 import { GATEWAY, limit, nginx, type Subject } from './subjects.ts';
+import { pairSamples, type Pair } from './turns.ts';
 
 export class Bench {
   readonly environment: BenchEnvironment;
@@ -28,6 +29,17 @@ export class Bench {
 
   run(plan: Plan): Run {
     return { label: plan.label, execute: () => measure(this.environment, plan, this.duration) };
+  }
+
+  /** Servers beside each other, saturated in turns. */
+  beside(plans: readonly SidePlan[], pairs: readonly Pair<string>[]): JointRun {
+    return {
+      labels: plans.map(({ label }) => label),
+      execute: async () => {
+        const measured = await beside(this.environment, plans, pairs, this.duration);
+        return pairSamples(measured.pairs, measured.foreignShare);
+      },
+    };
   }
 
   noteSaturation(ratePerS: number): void {

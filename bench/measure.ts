@@ -43,11 +43,25 @@ export type Figures = Readonly<Record<string, number>>;
 export interface Sample {
   readonly label: string;
   readonly figures: Figures;
+  /** Of servers that stood beside each other: ratios to the label that is named, which its figures do not make. */
+  readonly ratios?: Readonly<Record<string, Figures>>;
   readonly statuses: Readonly<Record<string, number>>;
   readonly curve: readonly (readonly [number, number])[];
   readonly notes: readonly string[];
   /** Why nothing here counts. */
   readonly void?: string;
+}
+
+/** One run of a round. `label` names its samples. */
+export interface Run {
+  readonly label: string;
+  execute(): Promise<Sample>;
+}
+
+/** Several servers beside each other: a sample for each of the labels. */
+export interface JointRun {
+  readonly labels: readonly string[];
+  execute(): Promise<readonly Sample[]>;
 }
 
 export interface Duration {
@@ -114,18 +128,21 @@ async function underLoad(
   const counted = result.statuses[expected[0] ?? ''] ?? 0;
   const perEvent = (pid: number): number => ((after.seconds(pid) - before.seconds(pid)) / counted) * 1e6;
   const reason = voidReason(result, expected, counted);
+  const cpu = {
+    serverUs: perEvent(server.pid),
+    redisUs: perEvent(redis.pid),
+    ...(await observer?.figures(counted)),
+  };
   return {
     label: plan.label,
     figures: {
       ratePerS: (counted / result.elapsedMs) * 1000,
       p50Ms: result.latency.p50,
       p99Ms: result.latency.p99,
-      serverUs: perEvent(server.pid),
-      redisUs: perEvent(redis.pid),
-      totalUs: perEvent(server.pid) + perEvent(redis.pid),
+      ...cpu,
+      totalUs: cpu.serverUs + cpu.redisUs,
       residentGrowth: residentDone / residentWarm,
       foreignShare: after.foreignShare(before, process.pid),
-      ...(await observer?.figures(counted)),
       ...refusedFigures(result),
     },
     statuses: result.statuses,

@@ -1,18 +1,18 @@
 // `make bench`: the canonical workload's two numbers, then every case with its table; NDJSON and a page beside it.
 //
 // One case after the other; within a case, rounds; within a round, every run once, in an order that is turned round
-// each time. Each run has a fresh Redis and a fresh server. Progress goes to standard error, results to standard
-// output.
+// each time. Each run has a fresh Redis and a fresh server, or several servers that stand beside each other. Progress
+// goes to standard error, results to standard output.
 //
 // BENCH_ROUNDS (5), BENCH_SECONDS (3, the measured part), BENCH_CASES (all; names with commas) change what is run.
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Bench } from './bench.ts';
 import { ROOT } from './bench-environment.ts';
-import type { BenchCase, Run } from './bench-case.ts';
+import type { BenchCase } from './bench-case.ts';
 import { CASES } from './cases.ts';
 import { machine } from './machine.ts';
-import type { Sample } from './measure.ts';
+import type { JointRun, Run, Sample } from './measure.ts';
 import { written } from './metrics.ts';
 import { Progress } from './progress.ts';
 import { page } from './report/page.ts';
@@ -52,32 +52,45 @@ async function runCase(benchCase: BenchCase): Promise<CaseSamples> {
   const leftOut = benchCase.leftOut?.(bench);
   if (leftOut !== undefined) return { benchCase, leftOut, samples: new Map() };
   const runs = await benchCase.runs(bench);
-  const samples = new Map<string, (Sample | undefined)[]>(runs.map(({ label }) => [label, []]));
+  const samples = new Map<string, (Sample | undefined)[]>(runs.flatMap(labelsOf).map((label) => [label, []]));
   const caseRounds = Math.min(rounds, benchCase.roundsMax ?? rounds);
   for (let round = 0; round < caseRounds; round += 1) {
     for (const run of round % 2 === 0 ? runs : [...runs].reverse()) {
-      const step = `${benchCase.name} ${round + 1}/${caseRounds}: ${run.label}`;
+      const step = `${benchCase.name} ${round + 1}/${caseRounds}: ${titleOf(run)}`;
       progress.show(step);
-      let sample = await execute(benchCase, round, run);
+      let found = await execute(benchCase, round, run);
       // On a shared machine a pause of the whole process voids a run. It is told, and the run has one more chance.
-      if (sample.void !== undefined) {
-        progress.show(`${step}, again (${sample.void})`);
-        sample = await execute(benchCase, round, run);
+      const reason = found.find((sample) => sample.void !== undefined)?.void;
+      if (reason !== undefined) {
+        progress.show(`${step}, again (${reason})`);
+        found = await execute(benchCase, round, run);
       }
-      samples.get(run.label)?.push(sample);
+      for (const sample of found) samples.get(sample.label)?.push(sample);
     }
   }
   return { benchCase, samples };
 }
 
+function labelsOf(run: Run | JointRun): readonly string[] {
+  return 'labels' in run ? run.labels : [run.label];
+}
+
+function titleOf(run: Run | JointRun): string {
+  return 'labels' in run ? `${run.labels[0]}, beside ${run.labels.length - 1} more` : run.label;
+}
+
+async function samplesOf(run: Run | JointRun): Promise<readonly Sample[]> {
+  return [await run.execute()].flat();
+}
+
 /** A run that breaks down is void; the others go on. */
-async function execute(benchCase: BenchCase, round: number, run: Run): Promise<Sample> {
-  const sample = await run.execute().catch((cause: unknown): Sample => {
+async function execute(benchCase: BenchCase, round: number, run: Run | JointRun): Promise<readonly Sample[]> {
+  const found = await samplesOf(run).catch((cause: unknown) => {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    return { label: run.label, figures: {}, statuses: {}, curve: [], notes: [], void: reason };
+    return labelsOf(run).map((label) => ({ label, figures: {}, statuses: {}, curve: [], notes: [], void: reason }));
   });
-  note({ kind: 'sample', case: benchCase.name, round, ...sample });
-  return sample;
+  for (const sample of found) note({ kind: 'sample', case: benchCase.name, round, ...sample });
+  return found;
 }
 
 function printTwoNumbers({ labels }: CaseSummary): void {

@@ -74,7 +74,10 @@ function comparisonSummary(comparison: Comparison, samples: CaseSamples['samples
   const against = comparison.against === undefined ? undefined : figuresOf(comparison.against);
   // A label that has no run at all belongs to a peer that was left out.
   if (of === undefined || (comparison.against !== undefined && against === undefined)) return undefined;
-  const figure = spread(against === undefined ? of.filter((value) => value !== undefined) : ratios(of, against));
+  const taken = ratiosTaken(comparison, samples);
+  const figure = spread(
+    against === undefined ? of.filter((value) => value !== undefined) : taken.length > 0 ? taken : ratios(of, against),
+  );
   return {
     ...comparison,
     figure,
@@ -82,3 +85,7 @@ function comparisonSummary(comparison: Comparison, samples: CaseSamples['samples
     verdict: comparison.limit === undefined ? undefined : limitVerdict(figure, comparison.limit),
   };
 }
+
+/** Of servers that stood beside each other, the ratios that were taken there. */
+const ratiosTaken = ({ of, against = '', metric }: Comparison, samples: CaseSamples['samples']): readonly number[] =>
+  (samples.get(of) ?? []).flatMap((sample) => sample?.ratios?.[against]?.[metric] ?? []);

@@ -1,12 +1,13 @@
 // What INGEST_QUEUE_COMPRESSION=zstd costs and saves: the same events through the gateway's queue code, Redis and a
 // consumer into SQLite, compressed and as they are. The way of a request to the queue is left out, which makes the
 // ratio of CPU time larger than it is.
-import type { BenchCase, Run } from '../bench-case.ts';
+import type { BenchCase } from '../bench-case.ts';
 import type { Bench } from '../bench.ts';
 import { webhookEvents } from '../load/webhooks.ts';
 import { CpuBook } from '../process-cost.ts';
 import { canonicalEvents, fillQueue, redisMemory, type Filling } from '../queue-filling.ts';
 import { landWaiting } from './landing.ts';
+import type { Run } from '../measure.ts';
 
 interface Kind {
   readonly name: string;

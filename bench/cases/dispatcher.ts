@@ -1,29 +1,37 @@
 // The dispatcher of RFC 014 between the gateway and two Redis servers, beside the gateway on one.
 import type { BenchCase } from '../bench-case.ts';
 import type { RunningServer } from '../bench-environment.ts';
-import { cpuObserver } from '../cpu-observer.ts';
+import type { MeteredProcesses } from '../sliced-server.ts';
 import { GATEWAY, type Subject } from '../subjects.ts';
 
-/** The dispatcher that each gateway was started with. */
-const dispatchers = new WeakMap<RunningServer, RunningServer>();
+/** What each gateway was started with: a dispatcher, and the Redis servers of its queues. */
+const behind = new WeakMap<RunningServer, { dispatcher: RunningServer; queues: readonly RunningServer[] }>();
 
 const DISPATCHED: Subject = {
   name: 'dispatched',
   start: async (environment, redis, env) => {
-    const dispatcher = await environment.dispatcher(redis);
+    const queues = [await environment.redis(), await environment.redis()] as const;
+    const dispatcher = await environment.dispatcher(...queues);
     const uri = { INGEST_QUEUE_URI: `dispatcher://127.0.0.1:${dispatcher.port}` };
     const gateway = await environment.gateway(redis, { ...env, ...uri });
-    const both: RunningServer = {
+    const all: RunningServer = {
       ...gateway,
       stop: async () => {
-        await gateway.stop();
-        await dispatcher.stop();
+        for (const server of [gateway, dispatcher, ...queues]) await server.stop();
       },
     };
-    dispatchers.set(both, dispatcher);
-    return both;
+    behind.set(all, { dispatcher, queues });
+    return all;
   },
 };
+
+function processesBehind(gateway: RunningServer): MeteredProcesses {
+  const { dispatcher, queues = [] } = behind.get(gateway) ?? {};
+  return {
+    dispatcherUs: dispatcher === undefined ? [] : [dispatcher.pid],
+    redisUs: queues.map(({ pid }) => pid),
+  };
+}
 
 export const dispatcher: BenchCase = {
   name: 'dispatcher',
@@ -34,11 +42,12 @@ export const dispatcher: BenchCase = {
     { metric: 'ratePerS', of: 'dispatched', against: 'gateway' },
   ],
   runs: (bench) => [
-    bench.run({ label: 'gateway', subject: GATEWAY }),
-    bench.run({
-      label: 'dispatched',
-      subject: DISPATCHED,
-      observe: (gateway) => cpuObserver([dispatchers.get(gateway)?.pid ?? -1], 'dispatcherUs'),
-    }),
+    bench.beside(
+      [
+        { label: 'gateway', subject: GATEWAY },
+        { label: 'dispatched', subject: DISPATCHED, processes: processesBehind },
+      ],
+      [{ of: 'dispatched', against: 'gateway' }],
+    ),
   ],
 };

@@ -1,10 +1,10 @@
 // One client that sends as much as it can on 100 connections, by what it has the gateway do, and another producer that
 // posts 50 events a second meanwhile.
-import type { BenchCase, Run } from '../bench-case.ts';
+import type { BenchCase } from '../bench-case.ts';
 import type { Bench } from '../bench.ts';
 import { startFlood } from '../load/load-process.ts';
 import type { FloodOptions } from '../load/options.ts';
-import { measure } from '../measure.ts';
+import { measure, type Run } from '../measure.ts';
 import { GATEWAY } from '../subjects.ts';
 
 const CONNECTIONS = 100;

@@ -1,10 +1,11 @@
 // Connections that are open and say nothing.
 import { execFileSync } from 'node:child_process';
-import type { BenchCase, Run } from '../bench-case.ts';
+import type { BenchCase } from '../bench-case.ts';
 import type { Bench } from '../bench.ts';
 import { holdConnections } from '../load/load-process.ts';
 import { residentBytes } from '../process-cost.ts';
 import { FLOOR, GATEWAY, type Subject } from '../subjects.ts';
+import type { Run } from '../measure.ts';
 
 const WANTED = 5_000;
 /** Files that a process has open besides its connections. */

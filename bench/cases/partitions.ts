@@ -5,10 +5,13 @@ import type { RunningServer } from '../bench-environment.ts';
 import { cpuObserver } from '../cpu-observer.ts';
 import { startCluster } from '../peers/redis-cluster.ts';
 import { GATEWAY, type Subject } from '../subjects.ts';
+import type { JointRun, Run } from '../measure.ts';
 
 const PARTITIONS = [1, 2, 4, 8];
 const MASTERS = [1, 3];
 const STEADY_PER_S = 2_000;
+/** The two loads, as labels name them. */
+const [SATURATED, STEADY] = ['saturated', '2,000/s'];
 
 /** The masters' processes of each gateway. */
 const masters = new WeakMap<RunningServer, readonly number[]>();
@@ -38,7 +41,7 @@ const places = MASTERS.flatMap((count) => PARTITIONS.map((partitions) => ({ part
 const labelOf = (partitions: number, count: number, load: string): string =>
   `${partitions} on ${count === 1 ? 'one server' : `${count} masters`}, ${load}`;
 
-function casesAt(load: string): readonly Comparison[] {
+function casesAt(load: string): readonly (Comparison & { readonly against: string })[] {
   const against = labelOf(1, 1, load);
   return places
     .map(({ partitions, count }) => ({ of: labelOf(partitions, count, load), partitions, count }))
@@ -47,17 +50,30 @@ function casesAt(load: string): readonly Comparison[] {
       metric: 'serverUs',
       of,
       against,
-      ...(partitions === 8 && count === 3 && load === 'saturated' ? { limit: { atMost: 1.25 } } : {}),
+      ...(partitions === 8 && count === 3 && load === SATURATED ? { limit: { atMost: 1.25 } } : {}),
     }));
 }
 
-const runsAt = (bench: Bench, load: string, ratePerS?: number) =>
+const mastersOf = (gateway: RunningServer): readonly number[] => masters.get(gateway) ?? [];
+
+/** All beside each other, each paired with one partition on one server. */
+const saturated = (bench: Bench): JointRun =>
+  bench.beside(
+    places.map(({ partitions, count }) => ({
+      label: labelOf(partitions, count, SATURATED),
+      subject: onCluster(partitions, count),
+      processes: (gateway) => ({ redisUs: mastersOf(gateway) }),
+    })),
+    casesAt(SATURATED).map(({ of, against }) => ({ of, against })),
+  );
+
+const steady = (bench: Bench): readonly Run[] =>
   places.map(({ partitions, count }) =>
     bench.run({
-      label: labelOf(partitions, count, load),
+      label: labelOf(partitions, count, STEADY),
       subject: onCluster(partitions, count),
-      observe: (gateway) => cpuObserver(masters.get(gateway) ?? [], 'redisUs'),
-      ...(ratePerS === undefined ? {} : { load: 'paced.ts', options: { ratePerS } }),
+      observe: (gateway) => cpuObserver(mastersOf(gateway), 'redisUs'),
+      ...{ load: 'paced.ts', options: { ratePerS: STEADY_PER_S } },
     }),
   );
 
@@ -65,6 +81,6 @@ export const partitions: BenchCase = {
   name: 'partitions',
   aim: 'What an event costs the gateway and all Redis servers with 1 to 8 partitions, when they have all they can do, and at 2,000 a second.',
   roundsMax: 3,
-  comparisons: [...casesAt('saturated'), ...casesAt('2,000/s')],
-  runs: (bench) => [...runsAt(bench, 'saturated'), ...runsAt(bench, '2,000/s', STEADY_PER_S)],
+  comparisons: [...casesAt(SATURATED), ...casesAt(STEADY)],
+  runs: (bench) => [saturated(bench), ...steady(bench)],
 };

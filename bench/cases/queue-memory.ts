@@ -1,8 +1,9 @@
 // What Redis keeps for each queued event, stream and id index and all, against the same bodies in a stream alone.
-import type { BenchCase, Run } from '../bench-case.ts';
+import type { BenchCase } from '../bench-case.ts';
 import type { Bench } from '../bench.ts';
 import type { RunningServer } from '../bench-environment.ts';
 import { fillQueue, fillStream, redisMemory } from '../queue-filling.ts';
+import type { Run } from '../measure.ts';
 
 const EVENTS = 200_000;
 

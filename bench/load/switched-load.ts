@@ -57,7 +57,9 @@ class SwitchedLoop implements AnswerSink {
     return new Promise((resolve, reject) => {
       this.#done = resolve;
       this.#failed = reject;
-      this.#send();
+      // It may have broken since the last slice.
+      if (this.connection.socket.destroyed) this.closed();
+      else this.#send();
     });
   }
 

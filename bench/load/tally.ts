@@ -19,17 +19,17 @@ export class Tally {
   #elapsedMs = 0;
   #unretryable = 0;
   #offered = 0;
-  measuring = false;
+  #measuring = false;
 
   /** Waits out the warm-up and the measured part, and marks both for whoever takes CPU times. */
   async run(options: LoadOptions): Promise<void> {
     await wait(options.warmupMs);
     process.stderr.write('warm\n');
-    this.measuring = true;
+    this.#measuring = true;
     this.#fromMs = Date.now();
     this.#from = performance.now();
     await wait(options.durationMs);
-    this.measuring = false;
+    this.#measuring = false;
     this.#elapsedMs = performance.now() - this.#from;
     this.#toMs = Date.now();
     process.stderr.write('done\n');
@@ -37,12 +37,12 @@ export class Tally {
 
   /** A request was due. */
   offered(count = 1): void {
-    if (this.measuring) this.#offered += count;
+    if (this.#measuring) this.#offered += count;
   }
 
   /** An answer, and how long it took. Latency counts for what was taken or refused for its content, not for a 503. */
   answered(status: string, latencyUs: number, expectedIntervalUs = 0): void {
-    if (!this.measuring) return;
+    if (!this.#measuring) return;
     this.#statuses[status] = (this.#statuses[status] ?? 0) + 1;
     if (status.startsWith('5')) return;
     if (expectedIntervalUs > 0)
@@ -57,7 +57,7 @@ export class Tally {
 
   /** A 503 that does not say `retryable: true`. */
   unretryable(): void {
-    if (this.measuring) this.#unretryable += 1;
+    if (this.#measuring) this.#unretryable += 1;
   }
 
   /** Says it where less was offered than planned: the figures are those of a lower rate then. */

@@ -26,8 +26,8 @@ export class Traffic {
   readonly #eventsMax: number;
   readonly #bytesMax: number;
   readonly #outcomes: Readonly<Record<DispatchedOutcome, Counter>>;
-  events = 0;
-  bytes = 0;
+  #events = 0;
+  #bytes = 0;
 
   constructor(
     outcomes: Readonly<Record<DispatchedOutcome, Counter>>,
@@ -39,17 +39,22 @@ export class Traffic {
     this.#bytesMax = bytesMax;
   }
 
+  /** Submissions and look-ups that have no outcome yet. */
+  get events(): number {
+    return this.#events;
+  }
+
   /** False: there is no room. A lone event always has room, however large it is. */
   enter(bytes: number): boolean {
-    if (this.events > 0 && (this.events >= this.#eventsMax || this.bytes + bytes > this.#bytesMax)) return false;
-    this.events += 1;
-    this.bytes += bytes;
+    if (this.#events > 0 && (this.#events >= this.#eventsMax || this.#bytes + bytes > this.#bytesMax)) return false;
+    this.#events += 1;
+    this.#bytes += bytes;
     return true;
   }
 
   leave(bytes: number): void {
-    this.events -= 1;
-    this.bytes -= bytes;
+    this.#events -= 1;
+    this.#bytes -= bytes;
   }
 
   count(outcome: DispatchedOutcome): void {

@@ -13,7 +13,7 @@ import type { RedisValue } from './reply.ts';
 /** So long an answer serves all partitions, which often ask together. */
 const FRESH_MS = 100;
 
-export type ClusterAddress = Exclude<QueueAddress, { kind: 'server' }>;
+export type ClusterAddress = Exclude<QueueAddress, { readonly kind: 'server' }>;
 
 interface SlotRange {
   readonly from: number;

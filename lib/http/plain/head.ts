@@ -13,25 +13,28 @@ export const PLAIN_HEAD_BYTES_MAX = 8_192;
 export class RequestHead {
   readonly method: 'GET' | 'POST';
   readonly target: string;
-  fieldCount = 0;
-  hasHost = false;
+  readonly fieldCount: number = 0;
+  readonly hasHost: boolean = false;
   /** From the request line to the empty line, both included. */
-  bytes = 0;
+  readonly bytes: number = 0;
   /** Undefined: no body. */
-  contentLength: number | undefined = undefined;
-  contentType: string | undefined = undefined;
-  contentEncoding: string | undefined = undefined;
-  authorization: string | undefined = undefined;
-  requestId: string | undefined = undefined;
-  cloudEventFields: HeaderField[] | undefined = undefined;
-  traceparent: string | undefined = undefined;
-  tracestate: string | undefined = undefined;
+  readonly contentLength: number | undefined = undefined;
+  readonly contentType: string | undefined = undefined;
+  readonly contentEncoding: string | undefined = undefined;
+  readonly authorization: string | undefined = undefined;
+  readonly requestId: string | undefined = undefined;
+  readonly cloudEventFields: HeaderField[] | undefined = undefined;
+  readonly traceparent: string | undefined = undefined;
+  readonly tracestate: string | undefined = undefined;
 
   constructor(method: 'GET' | 'POST', target: string) {
     this.method = method;
     this.target = target;
   }
 }
+
+/** A head that is being read. */
+type UnfinishedHead = { -readonly [Field in keyof RequestHead]: RequestHead[Field] };
 
 const TOKEN = 1;
 const VALUE = 2;
@@ -63,7 +66,7 @@ const DIGITS = /^\d{1,15}$/;
 /** Reads one head after the other, each from a text that may grow from call to call. */
 export class HeadReader {
   /** Undefined before the end of the request line. */
-  #head: RequestHead | undefined;
+  #head: UnfinishedHead | undefined;
   /** Where the line that is being read begins, its colon is (-1: not seen yet), and the scan stands. */
   #line = 0;
   #colon = -1;
@@ -91,14 +94,14 @@ export class HeadReader {
     while (classAt(text, at) & TARGET) at += 1;
     this.#at = at;
     if (!text.startsWith(VERSION, at)) return VERSION.startsWith(text.slice(at)) ? 'unfinished' : 'not plain';
-    const head = new RequestHead(method, text.slice(from, at));
+    const head: UnfinishedHead = new RequestHead(method, text.slice(from, at));
     this.#head = head;
     this.#line = at + VERSION.length;
     this.#at = this.#line;
     return this.#readFields(text, head);
   }
 
-  #readFields(text: string, head: RequestHead): RequestHead | 'unfinished' | 'not plain' {
+  #readFields(text: string, head: UnfinishedHead): RequestHead | 'unfinished' | 'not plain' {
     let at = this.#at;
     let line = this.#line;
     let colon = this.#colon;
@@ -144,7 +147,7 @@ const classAt = (text: string, at: number): number => CLASSES[text.charCodeAt(at
 // Fact: of the usual six to ten fields of a request, two to four matter here. Choice: the length of a name says which
 // one it can be, and only then is it cut out and compared.
 /** Notes what matters of one field. False where the request is not plain because of it. */
-function takeField(head: RequestHead, text: string, name: number, colon: number, end: number): boolean {
+function takeField(head: UnfinishedHead, text: string, name: number, colon: number, end: number): boolean {
   // The third character alone rules out nearly every other field.
   if (text.charCodeAt(name + 2) === HYPHEN && isNamed(text, name, name + 3, 'ce-')) {
     head.cloudEventFields ??= [];

@@ -5,7 +5,7 @@ import { errnoOf, ioFailure } from '../document/failure.ts';
 import type { TextSink } from '../document/report-writer.ts';
 
 /** A stream that may be a terminal. */
-export type OutputStream = Writable & { isTTY?: boolean; columns?: number };
+export type OutputStream = Writable & { readonly isTTY?: boolean; readonly columns?: number };
 
 export interface ProgramIo {
   /** Arguments after the program's name. */

@@ -5,10 +5,13 @@ const MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
 /** Takes the mark off a stream of chunks. */
 export class ByteOrderMark {
-  /** Whether the text began with the mark. */
-  seen = false;
-
+  #seen = false;
   #head: Buffer | undefined = Buffer.alloc(0);
+
+  /** Whether the text began with the mark. */
+  get seen(): boolean {
+    return this.#seen;
+  }
 
   /** The chunk without the mark, and with what was held back; undefined: it is too early to tell. */
   after(chunk: Uint8Array): Uint8Array | undefined {
@@ -19,8 +22,8 @@ export class ByteOrderMark {
       return undefined;
     }
     this.#head = undefined;
-    this.seen = head.subarray(0, MARK.length).equals(MARK);
-    return this.seen ? head.subarray(MARK.length) : head;
+    this.#seen = head.subarray(0, MARK.length).equals(MARK);
+    return this.#seen ? head.subarray(MARK.length) : head;
   }
 
   /** The stream has ended: what is still held back, once. */

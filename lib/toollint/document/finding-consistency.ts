@@ -26,25 +26,37 @@ type FindingContext = Pick<ReportHeader, 'scan' | 'selection'>;
 /** Checks a stream of findings. */
 export class FindingConsistency {
   readonly bySeverity: Record<Severity, number> = { error: 0, warning: 0, info: 0 };
-  total = 0;
-  fileScoped = 0;
-  /** Where the first finding with file scope stands, for invariant 9. */
-  firstFileScoped = -1;
 
   readonly #sink: InvariantSink;
   readonly #table = new FingerprintTable();
+  #total = 0;
+  #fileScoped = 0;
+  #firstFileScoped = -1;
 
   constructor(sink: InvariantSink) {
     this.#sink = sink;
   }
 
+  get total(): number {
+    return this.#total;
+  }
+
+  get fileScoped(): number {
+    return this.#fileScoped;
+  }
+
+  /** Where the first finding with file scope stands, for invariant 9; -1: there is none. */
+  get firstFileScoped(): number {
+    return this.#firstFileScoped;
+  }
+
   /** Invariants 12 to 16 and 23, and the counts. */
   add(finding: Finding, index: number): void {
-    this.total += 1;
+    this.#total += 1;
     this.bySeverity[finding.severity] += 1;
     if (finding.location.scope === 'file') {
-      this.fileScoped += 1;
-      if (this.firstFileScoped < 0) this.firstFileScoped = index;
+      this.#fileScoped += 1;
+      if (this.#firstFileScoped < 0) this.#firstFileScoped = index;
     }
     this.#checkIdentity(finding, index);
     this.#checkLocation(finding, index);

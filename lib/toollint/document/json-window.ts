@@ -23,12 +23,6 @@ type ScanFailure = 'too-deep' | 'too-long';
 
 /** Growing window with one value in progress. */
 export class JsonWindow {
-  /** Names seen in the last value: colons outside strings. */
-  names = 0;
-  /** Whether the last value holds a number whose exactness needs a look. */
-  doubtfulNumber = false;
-  failure: ScanFailure | undefined;
-
   #bytes = Buffer.allocUnsafe(FIRST_WINDOW_BYTES);
   #start = 0;
   #position = 0;
@@ -38,6 +32,23 @@ export class JsonWindow {
   #depth = 0;
   #inString = false;
   #digits = 0;
+  #names = 0;
+  #doubtfulNumber = false;
+  #failure: ScanFailure | undefined;
+
+  /** Names seen in the last value: colons outside strings. */
+  get names(): number {
+    return this.#names;
+  }
+
+  /** Whether the last value holds a number whose exactness needs a look. */
+  get doubtfulNumber(): boolean {
+    return this.#doubtfulNumber;
+  }
+
+  get failure(): ScanFailure | undefined {
+    return this.#failure;
+  }
 
   /** Adds bytes. False: they are not UTF-8. */
   push(chunk: Uint8Array): boolean {
@@ -77,22 +88,22 @@ export class JsonWindow {
     this.#position = this.#start;
     this.#depth = outerDepth;
     this.#inString = false;
-    this.names = 0;
+    this.#names = 0;
     this.#digits = 0;
-    this.doubtfulNumber = false;
+    this.#doubtfulNumber = false;
   }
 
   /** The text of the value when its end is in the window; undefined: more bytes are needed, or `failure` is set. */
   endValue(outerDepth: number, atEndOfInput: boolean): string | undefined {
     const found = this.#scan(outerDepth);
-    if (this.failure !== undefined) return undefined;
+    if (this.#failure !== undefined) return undefined;
     if (!found && !(atEndOfInput && this.#start < this.#end)) {
-      if (this.#end - this.#start > MAX_VALUE_BYTES) this.failure = 'too-long';
+      if (this.#end - this.#start > MAX_VALUE_BYTES) this.#failure = 'too-long';
       return undefined;
     }
     const stop = Math.min(this.#position, this.#end);
     if (stop - this.#start > MAX_VALUE_BYTES) {
-      this.failure = 'too-long';
+      this.#failure = 'too-long';
       return undefined;
     }
     const text = this.#bytes.toString('utf8', this.#start, stop);
@@ -121,11 +132,11 @@ export class JsonWindow {
       const byte = bytes[position] as number;
       position += 1;
       if (byte === 0x22) this.#inString = true;
-      else if (byte === 0x3a) this.names += 1;
+      else if (byte === 0x3a) this.#names += 1;
       else if (byte === 0x7b || byte === 0x5b) {
         depth += 1;
         if (depth > MAX_DEPTH) {
-          this.failure = 'too-deep';
+          this.#failure = 'too-deep';
           break;
         }
       } else if (depth === outerDepth && isDelimiter(byte)) {
@@ -145,10 +156,10 @@ export class JsonWindow {
   #noteNumber(byte: number): void {
     if (byte >= 0x30 && byte <= 0x39) {
       this.#digits += 1;
-      if (this.#digits > 15) this.doubtfulNumber = true;
+      if (this.#digits > 15) this.#doubtfulNumber = true;
       return;
     }
-    if (this.#digits > 0 && (byte === 0x2e || byte === 0x65 || byte === 0x45)) this.doubtfulNumber = true;
+    if (this.#digits > 0 && (byte === 0x2e || byte === 0x65 || byte === 0x45)) this.#doubtfulNumber = true;
     this.#digits = 0;
   }
 

@@ -12,7 +12,6 @@ const CRASHES_OF_A_RULE_MAX = 1000;
 
 /** Collects diagnostics of one scan. */
 export class ScanDiagnostics {
-  parseErrors = 0;
   readonly #roots: readonly string[];
   readonly #parse: Diagnostic[] = [];
   readonly #crashes = new Map<string, Diagnostic[]>();
@@ -22,7 +21,6 @@ export class ScanDiagnostics {
   }
 
   parseError(path: string, message: string): void {
-    this.parseErrors += 1;
     const diagnostic: Diagnostic = { kind: 'parse-error', message: this.#clean(message) };
     if (pathFault(path) === undefined) diagnostic.relativePath = path;
     this.#parse.push(diagnostic);

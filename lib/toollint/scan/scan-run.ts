@@ -44,8 +44,6 @@ interface TakenFile {
 export class ScanRun {
   readonly spool = new FindingSpool();
   readonly reportedRuleIds = new Set<string>();
-  /** Findings so far, all of them. */
-  found = 0;
 
   readonly #parts: ScanRunParts;
   readonly #baseline: ScanBaseline | undefined;
@@ -53,6 +51,7 @@ export class ScanRun {
   readonly #diagnostics: ScanDiagnostics;
   readonly #tally = new GateTally();
   readonly #listed: Record<Severity, number> = { error: 0, warning: 0, info: 0 };
+  #found = 0;
 
   constructor(parts: ScanRunParts) {
     const { baseline, options, root } = parts;
@@ -61,6 +60,11 @@ export class ScanRun {
     const folders = sortedUnique([root, options.root]).filter((folder) => folder.startsWith('/'));
     this.#roots = folders.sort((a, b) => b.length - a.length);
     this.#diagnostics = new ScanDiagnostics(this.#roots);
+  }
+
+  /** Findings so far, all of them. */
+  get found(): number {
+    return this.#found;
   }
 
   /** One file, from its text to the spool. */
@@ -78,7 +82,7 @@ export class ScanRun {
         ? await this.#lint(file, path, text)
         : this.#unparsed(path, `the file cannot be read: ${source.fault}`);
     const findings = this.#findings(path, text, taken.messages);
-    this.found += findings.length;
+    this.#found += findings.length;
     const counting = this.#baseline?.newFindings(path, findings, this.#lookedAt(path, text, taken)) ?? findings;
     for (const finding of counting) this.#tally.add(finding);
     await this.#list(counting);

@@ -1,0 +1,57 @@
+// A server under a load that is switched on for a slice of time, and what an event of each slice cost its processes.
+import type { BenchCertificates } from './bench-environment.ts';
+import { SwitchedLoad } from './load/switched-load.ts';
+import { CANONICAL_BODY_BYTES, CANONICAL_CONNECTIONS } from './load/workload.ts';
+import type { MetricName } from './metrics.ts';
+import { cpuSeconds } from './process-cost.ts';
+import type { Slice, Sliced } from './turns.ts';
+
+/** Process ids: whose CPU time for each event is which figure, in microseconds. */
+export type MeteredProcesses = Readonly<Partial<Record<MetricName, readonly number[]>>>;
+
+export class SlicedServer implements Sliced {
+  readonly label: string;
+  readonly #load: SwitchedLoad;
+  readonly #processes: MeteredProcesses;
+
+  private constructor(label: string, load: SwitchedLoad, processes: MeteredProcesses) {
+    this.label = label;
+    this.#load = load;
+    this.#processes = processes;
+  }
+
+  /** Opens the connections of the canonical workload to `port`. They are idle between the slices. */
+  static async open(
+    label: string,
+    { ca: caPath, clientCert: certPath, clientKey: keyPath }: BenchCertificates,
+    port: number,
+    processes: MeteredProcesses,
+  ): Promise<SlicedServer> {
+    const load = await SwitchedLoad.open({
+      ...{ port, caPath, certPath, keyPath },
+      ...{ connections: CANONICAL_CONNECTIONS, bodyBytes: CANONICAL_BODY_BYTES, ids: 'new' },
+    });
+    return new SlicedServer(label, load, processes);
+  }
+
+  /** Rejects where an answer was no 202, or a connection broke. */
+  async slice(ms: number): Promise<Slice> {
+    const [before, beganMs] = [this.#usedSeconds(), performance.now()];
+    const events = await this.#load.run(ms);
+    const [after, endedMs] = [this.#usedSeconds(), performance.now()];
+    const figures: Record<string, number> = { ratePerS: (events / (endedMs - beganMs)) * 1000 };
+    for (const [metric, seconds] of after) figures[metric] = ((seconds - (before.get(metric) ?? 0)) / events) * 1e6;
+    return { events, figures };
+  }
+
+  close(): void {
+    this.#load.close();
+  }
+
+  #usedSeconds(): ReadonlyMap<string, number> {
+    const used = Object.entries(this.#processes).map(
+      ([metric, pids]) => [metric, pids.reduce((sum, pid) => sum + cpuSeconds(pid), 0)] as const,
+    );
+    return new Map(used);
+  }
+}

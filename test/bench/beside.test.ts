@@ -1,0 +1,96 @@
+// Servers beside each other under a load in slices: real ones, for a moment.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { describe, it } from 'node:test';
+import { BenchEnvironment, type RunningServer } from '../../bench/bench-environment.ts';
+import { beside, type SidePlan } from '../../bench/beside.ts';
+import { SwitchedLoad } from '../../bench/load/switched-load.ts';
+import { FLOOR } from '../../bench/subjects.ts';
+
+const SHORT = { warmupSeconds: 0.05, seconds: 0.1 };
+
+const environment = await BenchEnvironment.create();
+const { ca: caPath, cert, key, clientCert: certPath, clientKey: keyPath } = environment.certificates;
+
+/** A server in this process that answers `status`. */
+async function answering(status: number): Promise<RunningServer> {
+  const server = createServer({ cert: readFileSync(cert), key: readFileSync(key) }, (_request, response) =>
+    response.writeHead(status, { 'Content-Length': 0 }).end(),
+  );
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  return {
+    ...{ name: 'answering', pid: process.pid, port: (server.address() as AddressInfo).port },
+    stop: () => new Promise((closed) => void server.close(() => closed())),
+  };
+}
+
+/** A plan whose server is noted when it starts, and when it has ended. */
+function noted(label: string, start: SidePlan['subject']['start']): { plan: SidePlan; running: Set<string> } {
+  const running = new Set<string>();
+  const noting: SidePlan['subject']['start'] = async (...given) => {
+    const server = await start(...given);
+    running.add(label);
+    return {
+      ...server,
+      stop: async () => {
+        await server.stop();
+        running.delete(label);
+      },
+    };
+  };
+  return { plan: { label, subject: { name: label, start: noting } }, running };
+}
+
+describe('servers beside each other', () => {
+  it('have slices with the CPU time of the processes that are theirs', async () => {
+    const plans = [
+      { label: 'one', subject: FLOOR, processes: ({ pid }: RunningServer) => ({ dispatcherUs: [pid, pid] }) },
+      { label: 'other', subject: FLOOR },
+    ];
+    const { pairs, foreignShare } = await beside(environment, plans, [{ of: 'one', against: 'other' }], SHORT);
+    assert.ok(foreignShare >= 0);
+    assert.deepEqual(
+      pairs.map(({ labels, slices: { of, against } }) => ({ labels, slices: [of.length, against.length] })),
+      [{ labels: { of: 'one', against: 'other' }, slices: [2, 2] }],
+    );
+    for (const { events, figures } of pairs[0]?.slices.of ?? []) {
+      assert.ok(events > 0);
+      assert.ok((figures['serverUs'] ?? 0) > 0 && (figures['ratePerS'] ?? 0) > 0);
+      assert.ok(Math.abs((figures['dispatcherUs'] ?? 0) / (figures['serverUs'] ?? 0) - 2) < 0.5);
+    }
+    assert.deepEqual(Object.keys(pairs[0]?.slices.against[0]?.figures ?? {}).sort(), [
+      ...['ratePerS', 'redisUs', 'serverUs'],
+    ]);
+  });
+
+  it('are ended when one of them answers anything but 202, and when one cannot be started', async () => {
+    const refusing = noted('refusing', () => answering(503));
+    const failing: SidePlan = {
+      label: 'failing',
+      subject: { name: 'failing', start: () => Promise.reject(new Error('does not start')) },
+    };
+    await assert.rejects(beside(environment, [refusing.plan], [], SHORT), /an answer 503/);
+    assert.equal(refusing.running.size, 0);
+    await assert.rejects(beside(environment, [refusing.plan, failing], [], SHORT), /does not start/);
+    assert.equal(refusing.running.size, 0);
+  });
+});
+
+describe('a load that is switched on and off', () => {
+  it('rejects each slice after a connection broke, and waits for no answer on it', async () => {
+    const server = await answering(202);
+    const load = await SwitchedLoad.open({
+      ...{ port: server.port, caPath, certPath, keyPath },
+      ...{ connections: 1, bodyBytes: 300, ids: 'new' },
+    });
+    try {
+      assert.ok((await load.run(10)) > 0);
+    } finally {
+      load.close();
+      await server.stop();
+    }
+    for (const run of ['the first', 'the next']) await assert.rejects(load.run(10), /a broken connection/, run);
+  });
+});
