@@ -10,20 +10,22 @@ export function settingsHelp(program: Program): string {
   const lines = settingsOf(program).map(([key, setting]) => {
     const fallback = defaultText(setting, program);
     const facts = [fallback === 'required' ? fallback : `default: ${fallback}`, valuesText(setting)];
-    return `  ${key} (${facts.filter((fact) => fact !== '').join('; ')})\n${wrapped(setting.meaning.replaceAll('`', ''))}`;
+    const known = facts.filter((fact) => fact !== '').join('; ');
+    return `  ${key} (${known})\n${wrapped(setting.meaning.replaceAll('`', ''))}`;
   });
-  return `Settings, from the environment (a key ending in _URI also as _URI_FILE, the path of a file that holds it):\n${lines.join('\n')}\n`;
+  const source = 'from the environment (a key ending in _URI also as _URI_FILE, the path of a file that holds it)';
+  return `Settings, ${source}:\n${lines.join('\n')}\n`;
 }
 
 /** All settings as the README's Markdown table, without a line break at its end. */
 export function settingsTable(): string {
   const rows = KEYS.map((key) => {
     const setting: Setting = SETTINGS[key];
-    const shown = defaultText(setting, undefined);
+    const fallback = defaultText(setting, undefined);
+    const isWord = fallback === 'none' || fallback.startsWith('required');
     const values = valuesText(setting);
-    return `| \`${key}\` | ${shown.startsWith('required') || shown === 'none' ? shown : `\`${shown}\``} | ${setting.programs.join(', ')} | ${
-      setting.meaning
-    }${values === '' ? '' : ` (${values})`} |`;
+    const meaning = values === '' ? setting.meaning : `${setting.meaning} (${values})`;
+    return `| ${[`\`${key}\``, isWord ? fallback : `\`${fallback}\``, setting.programs.join(', '), meaning].join(' | ')} |`;
   });
   return ['| key | default | read by | meaning |', '|---|---|---|---|', ...rows].join('\n');
 }

@@ -39,8 +39,8 @@ export function onEarlySignals(end: (code: number) => void): void {
 }
 
 /**
- * Listens from now on, in place of onEarlySignals. A clean stop ends with 0; a stop cut off by its deadline too (what was left had its chance); a
- * stop that fails with 1; the second signal with 128 + its number.
+ * Listens from now on, in place of onEarlySignals. A clean stop ends with 0; a stop cut off by its deadline too (what
+ * was left had its chance); a stop that fails with 1; the second signal with 128 + its number.
  */
 export function onStopSignals(options: StopSignals): void {
   let stopping = false;

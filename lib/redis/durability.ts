@@ -16,7 +16,8 @@ export async function durabilityFaults(server: Server): Promise<readonly string[
   const appends = (await info(server, 'persistence')).get('aof_enabled');
   if (appends === undefined) {
     faults.push(
-      'the server does not tell whether it writes an append-only file (INFO persistence): whether it keeps accepted events is unknown',
+      'the server does not tell whether it writes an append-only file (INFO persistence): ' +
+        'whether it keeps accepted events is unknown',
     );
   } else if (appends === '0') {
     faults.push('the append-only file is off: accepted events are lost with the server; set appendonly yes');
@@ -36,8 +37,10 @@ export async function replicationFaults(server: Server, replicas: number): Promi
   if (connected >= replicas && (connected === 0 || replicas > 0)) return [];
   return [
     replicas === 0
-      ? `the server has replicas (${connected}) and INGEST_QUEUE_REPLICAS is 0: a fail-over loses accepted events that no replica has received`
-      : `${connected} replicas are connected and INGEST_QUEUE_REPLICAS is ${replicas}: no event is accepted until there are as many`,
+      ? `the server has replicas (${connected}) and INGEST_QUEUE_REPLICAS is 0: ` +
+        'a fail-over loses accepted events that no replica has received'
+      : `${connected} replicas are connected and INGEST_QUEUE_REPLICAS is ${replicas}: ` +
+        'no event is accepted until there are as many',
   ];
 }
 

@@ -1,5 +1,5 @@
-// Who a queue is: a small hash `{<stream>}:queue` beside the id index, made at first use. Of its fields one changes: the
-// longest body that gateways accept, which only grows.
+// Who a queue is: a small hash `{<stream>}:queue` beside the id index, made at first use. Of its fields one changes:
+// the longest body that gateways accept, which only grows.
 //
 // It holds the version of the stored format (stream, id index, what accept.lua says of them), the number of partitions,
 // and a random id, which tells apart two queues whose streams and entries have the same names. A queue of several
@@ -60,14 +60,14 @@ export interface IdentityOptions {
   readonly plain?: boolean;
   /** The longest body that whoever asks accepts, in bytes; 0, the default: it accepts none. */
   readonly accepts?: number;
-  /** Whether an identity is made where there is none, and told of longer bodies, as by default; false: nothing is written. */
+  /** Whether one is made where there is none, and told of longer bodies, as by default; false: nothing is written. */
   readonly makes?: boolean;
 }
 
 /**
  * The identity of the queue on this stream, made where there is none, or without an id where it is not to be made.
- * Rejects with a QueueRefusal when the queue has another format version or number of
- * partitions than this program, else with what the server answered.
+ * Rejects with a QueueRefusal when the queue has another format version or number of partitions than this program, else
+ * with what the server answered.
  */
 export async function queueIdentity(
   server: Server,
@@ -89,12 +89,14 @@ export async function queueIdentity(
   const format = FORMAT_VERSIONS.find((known) => version === String(known));
   if (format === undefined) {
     throw new QueueRefusal(
-      `the queue ${stream} has format version ${version}, and this program reads and writes versions ${FORMAT_VERSIONS.join(' and ')}: run a program on it that knows its version`,
+      `the queue ${stream} has format version ${version}, and this program reads and writes versions ` +
+        `${FORMAT_VERSIONS.join(' and ')}: run a program on it that knows its version`,
     );
   }
   if (count !== String(partitions)) {
     throw new PartitionsDiffer(
-      `the queue ${stream} has ${counted(Number(count))}, and this program is set to ${counted(partitions)}: the number is fixed for the life of a queue`,
+      `the queue ${stream} has ${counted(Number(count))}, and this program is set to ${counted(partitions)}: ` +
+        'the number is fixed for the life of a queue',
     );
   }
   return { id: id ?? '', format, partitions, bodyBytesMax: bodyBytesMax === null ? undefined : Number(bodyBytesMax) };
