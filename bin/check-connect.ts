@@ -13,7 +13,7 @@ import { serverInfo, serverName } from '../lib/redis/server-info.ts';
 import { queuePartitions, type QueuePartition } from '../lib/redis/open-queue.ts';
 import type { RedisValue } from '../lib/redis/reply.ts';
 import { assertRights } from '../lib/redis/rights.ts';
-import { openWarehouse } from './warehouse-adapter.ts';
+import { inspectSchema, openWarehouse } from './warehouse-adapter.ts';
 
 const CONNECT_MS = 5_000;
 
@@ -117,6 +117,7 @@ export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'
   const warehouse = openWarehouse(uri, role);
   try {
     await warehouse.probe();
+    if (role === 'consumer') await inspectSchema(uri);
     return `${name}: answers`;
   } catch (cause) {
     const why = cause instanceof Error && cause.message !== '' ? cause.message : 'unknown error';

@@ -22,6 +22,8 @@ import { openWarehouseAdmin } from './warehouse-adapter.ts';
 
 const NAME = 'ingest-admin';
 const NOT_DONE = 1;
+/** The commands that need a queue to be more than looked at: its metadata is made where there is none. */
+const CHANGES_QUEUE: ReadonlySet<Command['kind']> = new Set(['replay', 'erase']);
 
 const print = (text: string): void => void process.stdout.write(text);
 const complain = (text: string): void => {
@@ -37,7 +39,9 @@ async function main(): Promise<number> {
   const { config, report } = readAdminConfig(processEnvironment(), line.command.kind !== 'size');
   for (const warning of report.warnings) complain(`warning: ${warning}`);
   if (config === undefined) throw configurationFailure(report);
-  const queue = new PartitionedAdmin({ uris: config.queueUris, partitions: config.queuePartitions, log: quietLog });
+  const makes = CHANGES_QUEUE.has(line.command.kind);
+  const { queueUris: uris, queuePartitions: partitions } = config;
+  const queue = new PartitionedAdmin({ uris, partitions, makes, log: quietLog });
   const warehouse = openWarehouseAdmin(config.warehouseUri ?? '');
   try {
     return await run(line.command, session(line, queue, warehouse));

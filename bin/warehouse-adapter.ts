@@ -2,6 +2,7 @@
 import type { WarehouseAdmin } from '../lib/ingest/warehouse-admin.ts';
 import type { Warehouse } from '../lib/ingest/warehouse.ts';
 import { createPostgresAdmin } from '../lib/postgres/admin.ts';
+import { inspectPostgres } from '../lib/postgres/inspect.ts';
 import { createPostgresWarehouse } from '../lib/postgres/warehouse.ts';
 import { createSqliteAdmin } from '../lib/sqlite/admin.ts';
 import { createSqliteWarehouse } from '../lib/sqlite/warehouse.ts';
@@ -21,6 +22,10 @@ export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Wareho
   );
 }
 
-/** The same for ingest-admin. Opens nothing yet. */
+/** Whether a consumer could use the warehouse, beside what its probe says. Makes nothing. Rejects with why not. */
+export const inspectSchema = (uri: string): Promise<void> =>
+  uri.startsWith('sqlite:') ? Promise.resolve() : inspectPostgres(uri);
+
+/** The warehouse for ingest-admin. Opens nothing yet. */
 export const openWarehouseAdmin = (uri: string): WarehouseAdmin =>
   uri.startsWith('sqlite:') ? createSqliteAdmin(uri.slice('sqlite:'.length)) : createPostgresAdmin(uri);

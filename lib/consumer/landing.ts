@@ -51,8 +51,11 @@ export class Landing {
     try {
       const some = events.slice(0, end);
       const refused = events.length > 0 ? await this.#landOrHalve(some) : rejections.slice(0, end);
+      const startMs = Date.now();
       await this.#quarantine(refused);
       await this.#release(some, refused);
+      // Nothing of this batch is tried again from here on, so each entry is told of once.
+      this.#tellQuarantined(refused, startMs);
       if (end < all.length) this.#weightMax = Math.min(WEIGHT_MAX, 2 * this.#weightMax);
       const left = events.length > 0 ? batchOf(events.slice(end), rejections) : batchOf([], rejections.slice(end));
       return { landed: without(some, refused), quarantined: refused, left };
@@ -128,10 +131,13 @@ export class Landing {
 
   async #quarantine(rejections: readonly Rejection[]): Promise<void> {
     if (rejections.length === 0) return;
-    const startMs = Date.now();
     await this.#warehouse.quarantine(
       rejections.map((rejection) => ({ ...rejection, entry: quarantineName(rejection) })),
     );
+  }
+
+  #tellQuarantined(rejections: readonly Rejection[], startMs: number): void {
+    if (rejections.length === 0) return;
     this.#spans?.ended(rejections, startMs);
     for (const { code } of rejections) this.#metrics.quarantined.counter({ reason: code }).add();
     const [first] = rejections;

@@ -64,13 +64,23 @@ export class WrongEncoding extends Error {
   }
 }
 
-/** Brings the schema up to date. Throws WrongEncoding, or where the schema is newer than this program. */
+/** How many steps this program knows. */
+export const STEPS_COUNT = STEPS.length;
+
+/** The schema is that of a newer program. */
+export class NewerSchema extends Error {
+  constructor(found: number) {
+    super(`the schema has version ${found}, and this program knows ${STEPS_COUNT}`);
+  }
+}
+
+/** Brings the schema up to date. Throws WrongEncoding or NewerSchema. */
 export async function migrate(client: pg.PoolClient): Promise<void> {
   const encoding = await client.query<{ server_encoding: string }>('SHOW server_encoding');
   const found = encoding.rows[0]?.server_encoding;
   if (found !== 'UTF8') throw new WrongEncoding(found);
   let locking = true;
-  for (let attempt = 1; (await version(client)) !== STEPS.length; attempt += 1) {
+  for (let attempt = 1; (await schemaVersion(client)) !== STEPS_COUNT; attempt += 1) {
     try {
       await runSteps(client, locking);
     } catch (cause) {
@@ -89,8 +99,7 @@ async function runSteps(client: pg.PoolClient, locking: boolean): Promise<void> 
   await client.query(
     'CREATE TABLE IF NOT EXISTS events_migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL)',
   );
-  const done = await version(client);
-  if (done > STEPS.length) throw new Error(`the schema has version ${done}, and this program knows ${STEPS.length}`);
+  const done = await schemaVersion(client);
   const bytewise = await bytewiseClause(client);
   for (const [at, step] of STEPS.entries()) {
     if (at < done) continue;
@@ -118,12 +127,14 @@ const metAnother = (cause: unknown): boolean =>
   sqlstateClass(cause) === '40' ||
   (cause instanceof pg.DatabaseError && ['23505', '42P07', '42710'].includes(cause.code ?? ''));
 
-/** The newest step that has run; 0 in a database that has none. */
-async function version(client: pg.PoolClient): Promise<number> {
+/** The newest step that has run; 0 in a database that has none. Throws NewerSchema. */
+export async function schemaVersion(client: Pick<pg.PoolClient, 'query'>): Promise<number> {
   const table = await client.query<{ found: boolean }>(`SELECT to_regclass('events_migrations') IS NOT NULL AS found`);
   if (table.rows[0]?.found !== true) return 0;
   const newest = await client.query<{ version: number | null }>(
     'SELECT max(version) AS version FROM events_migrations',
   );
-  return newest.rows[0]?.version ?? 0;
+  const found = newest.rows[0]?.version ?? 0;
+  if (found > STEPS_COUNT) throw new NewerSchema(found);
+  return found;
 }

@@ -29,6 +29,8 @@ export interface PartitionedAdminOptions {
   readonly uris: readonly string[];
   /** Of a queue on a Redis Cluster. */
   readonly partitions: number;
+  /** See IdentityOptions: false for commands that only look. */
+  readonly makes: boolean;
   readonly log: Log;
 }
 
@@ -41,11 +43,11 @@ export class PartitionedAdmin implements QueueAdmin {
   #sources: Promise<ReadonlyMap<string, StreamAdmin>> | undefined;
 
   constructor(options: PartitionedAdminOptions) {
-    const { uris, partitions, log } = options;
+    const { uris, partitions, makes, log } = options;
     this.#options = options;
     this.place = uris.map(maskedUri).join(' ');
     this.#queues = uris.map((uri) => {
-      const parts = queuePartitions(uri, partitions);
+      const parts = queuePartitions(uri, partitions, { makes });
       return parts.map((part) => {
         const name = uris.length > 1 ? `${part.stream} of ${maskedUri(uri)}` : part.stream;
         return new StreamAdmin({ ...part, log, ...(uris.length + parts.length > 2 ? { name } : {}) });

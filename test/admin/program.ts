@@ -134,6 +134,19 @@ export function describeAdmin(name: string, openStore: () => Promise<WarehouseSt
       assert.equal(await program.ended, 0);
     });
 
+    it('makes nothing on a queue that it looks into', async () => {
+      const empty = await TestRedis.start(['--appendonly', 'no']);
+      const looking = new Admin(empty, store);
+      const ended = await Promise.all(
+        [['status'], ['event', 'one'], ['quarantine', 'list']].map((line) => looking.run(...line)),
+      );
+      assert.deepEqual(
+        ended.map(({ code }) => code),
+        [0, 0, 0],
+      );
+      assert.deepEqual(await empty.command('KEYS', '*'), []);
+    });
+
     it('says 5 where the warehouse is away, and 4 where the queue is', async () => {
       const nowhere = new Admin(redis, { uri: 'sqlite:/nonexistent/warehouse.db' });
       const { code, out } = await nowhere.run('status');

@@ -36,8 +36,11 @@ interface UnderTest {
   readonly spans: (readonly [id: unknown, error: string | undefined])[];
 }
 
-/** Landing into a real file; a `failure` is what the warehouse says instead of landing. */
-async function start(t: TestContext, failure: () => Error | undefined = () => undefined): Promise<UnderTest> {
+/** Landing into a real file; a `failure` is what the warehouse says instead of landing or of removing rows. */
+async function start(
+  t: TestContext,
+  failure: (method: 'land' | 'release') => Error | undefined = () => undefined,
+): Promise<UnderTest> {
   const store = sqliteStore();
   const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
   t.after(() => real.close());
@@ -47,7 +50,7 @@ async function start(t: TestContext, failure: () => Error | undefined = () => un
     ...real,
     land: (batch) => {
       calls.push(['land', batch.map(({ id }) => id)]);
-      const failed = failure();
+      const failed = failure('land');
       return failed === undefined ? real.land(batch) : Promise.reject(failed);
     },
     quarantine: (entries) => {
@@ -56,7 +59,8 @@ async function start(t: TestContext, failure: () => Error | undefined = () => un
     },
     release: (entries) => {
       calls.push(['release', entries]);
-      return real.release(entries);
+      const failed = failure('release');
+      return failed === undefined ? real.release(entries) : Promise.reject(failed);
     },
   };
   const logged: [Record<string, unknown>, string][] = [];
@@ -202,6 +206,20 @@ describe('what is counted', () => {
     assert.deepEqual([metrics.landed.value, metrics.duplicates.value], [3, 1]);
     assert.equal(metrics.quarantined.counter({ reason: 'id_conflict' }).value, 1);
     assert.equal((await delays(metrics))[1], 3);
+  });
+
+  it('is an entry of the quarantine once, also where the rest of its transaction has to be tried again', async (t) => {
+    let failing = true;
+    const { landing, metrics, logged, spans } = await start(t, (method) =>
+      failing && method === 'release' ? new Error('serialization failure') : undefined,
+    );
+    const thief = delivery('a', { producer: 'thief', entry: '1-thief', notes: { traceparent: TRACEPARENT } });
+    const batch = classify([delivery('a'), thief, delivery('b', { replayOf: 'q/ingest/0-1' })]);
+    await assert.rejects(landing.landSome(batch), /serialization failure/);
+    failing = false;
+    await landing.landSome(batch);
+    assert.equal(metrics.quarantined.counter({ reason: 'id_conflict' }).value, 1);
+    assert.deepEqual([logged.length, spans.length], [1, 1]);
   });
 
   it('is no delay below zero where the clock of the queue is ahead', async (t) => {

@@ -1,0 +1,47 @@
+// Whether a consumer could make or use the schema of a database, for --check=connect. Nothing is made.
+import type pg from 'pg';
+import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
+import { maskedUri } from '../process/masked-uri.ts';
+import { schemaVersion, STEPS_COUNT } from './migrations.ts';
+import { misconfigured } from './misconfigured.ts';
+import { openSessions } from './sessions.ts';
+
+const CONNECT_TIMEOUT_MS = 3_000;
+const CALL_TIMEOUT_MS = 5_000;
+
+/** What landing needs once the schema stands. */
+const RIGHTS = [
+  ['events', 'SELECT'],
+  ['events', 'INSERT'],
+  ['events_quarantine', 'SELECT'],
+  ['events_quarantine', 'INSERT'],
+] as const;
+
+/** Rejects with a WarehouseMisconfigured, or with why the database is away. */
+export async function inspectPostgres(uri: string): Promise<void> {
+  const pool = openSessions({
+    uri,
+    connectionsMax: 1,
+    connectTimeoutMs: CONNECT_TIMEOUT_MS,
+    callTimeoutMs: CALL_TIMEOUT_MS,
+  });
+  try {
+    const lacks = await lacking(pool);
+    if (lacks.length > 0) throw new WarehouseMisconfigured(`${maskedUri(uri)}: the role lacks ${lacks.join(', ')}`);
+  } catch (cause) {
+    throw misconfigured(cause, uri);
+  } finally {
+    await pool.end();
+  }
+}
+
+async function lacking(pool: pg.Pool): Promise<readonly string[]> {
+  if ((await schemaVersion(pool)) < STEPS_COUNT) {
+    const asked = `SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS may`;
+    const { rows } = await pool.query<{ may: boolean }>(asked);
+    return rows[0]?.may === true ? [] : ['CREATE on the schema that its tables are made in'];
+  }
+  const asked = RIGHTS.map(([table, right], at) => `has_table_privilege('${table}', '${right}') AS may${at}`);
+  const { rows } = await pool.query<Record<string, boolean>>(`SELECT ${asked.join(', ')}`);
+  return RIGHTS.flatMap(([table, right], at) => (rows[0]?.[`may${at}`] === true ? [] : [`${right} on ${table}`]));
+}
