@@ -8,10 +8,16 @@ import type { GatewayConfig } from '../lib/gateway/config.ts';
 import type { Gateway } from '../lib/gateway/gateway.ts';
 import { developmentCertificates } from '../lib/identity/development-certificates.ts';
 import { audienceUri } from '../lib/identity/producer-identity.ts';
-import { loadTlsMaterial, TlsMaterialError, type TlsFiles, type TlsMaterial } from '../lib/identity/tls-material.ts';
+import {
+  loadTlsMaterial,
+  TlsMaterialError,
+  tlsPaths,
+  type TlsFiles,
+  type TlsMaterial,
+} from '../lib/identity/tls-material.ts';
 import type { TokenVerifier } from '../lib/identity/token-verifier.ts';
 import { errno } from '../lib/process/env.ts';
-import { FileWatch } from '../lib/process/file-watch.ts';
+import { FileWatch, lookAt, type Look } from '../lib/process/file-watch.ts';
 import type { Log } from '../lib/process/log.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
 
@@ -41,6 +47,11 @@ export async function tlsMaterial(files: TlsFiles): Promise<TlsMaterial> {
     if (cause instanceof TlsMaterialError) throw new StartFailure(EXIT.configuration, cause.message);
     throw cause;
   }
+}
+
+/** How all files look that are watched, to be asked before one of them is loaded. */
+export function lookAtFiles({ tokenJwks, producersFile }: GatewayConfig, tls: TlsFiles): Promise<Look> {
+  return lookAt([...tlsPaths(tls), tokenJwks, producersFile].filter((path) => path !== undefined));
 }
 
 /** The verifier of bearer tokens; undefined where none are required. Throws a StartFailure. */
@@ -77,13 +88,18 @@ export async function producers({ producersFile }: GatewayConfig): Promise<Produ
 /**
  * Takes changed token keys into use, and makes the gateway judge every token anew; undefined where no file is watched.
  */
-export function watchTokenKeys(verifier: TokenVerifier | undefined, gateway: Gateway, log: Log): FileWatch | undefined {
+export function watchTokenKeys(
+  verifier: TokenVerifier | undefined,
+  before: Look,
+  gateway: Gateway,
+  log: Log,
+): FileWatch | undefined {
   verifier?.onChange(() => {
     gateway.forgetTokens();
     log.info('token keys changed and are in use');
   });
   if (verifier?.file === undefined) return undefined;
-  return new FileWatch([verifier.file], async () => {
+  return new FileWatch([verifier.file], before, async () => {
     try {
       await verifier.reload();
       gateway.forgetTokens();

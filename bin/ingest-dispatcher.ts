@@ -10,8 +10,15 @@ import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import { clientRefusal } from '../lib/identity/accepted-client.ts';
-import { loadTlsMaterial, TlsMaterialError, watchTlsMaterial, type TlsMaterial } from '../lib/identity/tls-material.ts';
+import {
+  loadTlsMaterial,
+  TlsMaterialError,
+  tlsPaths,
+  watchTlsMaterial,
+  type TlsMaterial,
+} from '../lib/identity/tls-material.ts';
 import { addressText, type BindAddress } from '../lib/process/env.ts';
+import { lookAt } from '../lib/process/file-watch.ts';
 import type { Log } from '../lib/process/log.ts';
 import { maskedUri } from '../lib/process/masked-uri.ts';
 import { EXIT, StartFailure, version } from '../lib/process/program.ts';
@@ -68,6 +75,7 @@ async function connect(config: DispatcherConfig, found: (line: string) => void):
 }
 
 async function run(config: DispatcherConfig, log: Log): Promise<void> {
+  const before = await lookAt(config.tls === undefined ? [] : tlsPaths(config.tls));
   let material = await tlsMaterial(config);
   const metrics = dispatcherMetrics();
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
@@ -94,6 +102,7 @@ async function run(config: DispatcherConfig, log: Log): Promise<void> {
       ? undefined
       : watchTlsMaterial({
           files: config.tls,
+          before,
           log,
           onChange: (changed) => {
             material = changed;

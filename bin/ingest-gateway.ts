@@ -31,7 +31,7 @@ import {
   queueRefused,
   quietLog,
 } from './check-connect.ts';
-import { producers, tlsFiles, tlsMaterial, tokenVerifier, watchTokenKeys } from './gateway-files.ts';
+import { lookAtFiles, producers, tlsFiles, tlsMaterial, tokenVerifier, watchTokenKeys } from './gateway-files.ts';
 import { bindFailure, startDaemon } from './start.ts';
 import { openQueue, startQueue } from './queue-adapter.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
@@ -84,6 +84,7 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
   const runtime = runtimeWarning(process.versions.node);
   if (runtime !== undefined) log.warn(runtime);
   const files = await tlsFiles(config, log);
+  const before = await lookAtFiles(config, files);
   const material = await tlsMaterial(files);
   const overdue = material.expiry.find(({ atMs }) => atMs < Date.now());
   if (overdue !== undefined) log.warn({ file: overdue.file }, 'a TLS file has expired: producers will be refused');
@@ -109,6 +110,7 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
   // Watched before the wait for the queue: a change in that time counts too.
   const tlsWatch = watchTlsMaterial({
     files,
+    before,
     log,
     onChange: (changed) => {
       inUse = changed;
@@ -117,12 +119,13 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
     },
     onRefused: () => metrics.tlsReloadFailures.add(),
   });
-  const keyWatch = watchTokenKeys(verifier, gateway, log);
+  const keyWatch = watchTokenKeys(verifier, before, gateway, log);
   const producersWatch =
     producersFile === undefined
       ? undefined
       : watchProducers({
           path: producersFile,
+          before,
           log,
           onChange: (changed) => {
             quotas?.replace(changed);

@@ -11,7 +11,7 @@ import { readFile } from 'node:fs/promises';
 import { Type, type Static } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import { errno } from '../process/env.ts';
-import { FileWatch } from '../process/file-watch.ts';
+import { FileWatch, type Look } from '../process/file-watch.ts';
 import type { Log } from '../process/log.ts';
 
 const Rules = Type.Object(
@@ -44,6 +44,8 @@ const UNRESTRICTED: ProducerRules = Object.freeze({ rate: undefined, disabled: u
 
 export interface ProducersWatchOptions {
   readonly path: string;
+  /** How it looked before it was read. */
+  readonly before: Look;
   readonly log: Log;
   readonly onChange: (producers: Producers) => void;
   /** What the file says now is not good; the last good stays in use. */
@@ -90,8 +92,8 @@ export class Producers {
 }
 
 /** Watches the file; `now(true)` loads it again at once (SIGHUP). */
-export function watchProducers({ path, log, onChange, onRefused }: ProducersWatchOptions): FileWatch {
-  return new FileWatch([path], async () => {
+export function watchProducers({ path, before, log, onChange, onRefused }: ProducersWatchOptions): FileWatch {
+  return new FileWatch([path], before, async () => {
     try {
       onChange(await Producers.read(path));
       log.info('the producers file changed and is in use');

@@ -8,7 +8,7 @@ import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { ClientTrust, type Revocations } from './client-trust.ts';
 import { errno } from '../process/env.ts';
-import { FileWatch } from '../process/file-watch.ts';
+import { FileWatch, type Look } from '../process/file-watch.ts';
 import type { Log } from '../process/log.ts';
 
 /** Paths of PEM files. */
@@ -179,6 +179,8 @@ function reason(cause: unknown): string {
 
 export interface TlsWatchOptions {
   readonly files: TlsFiles;
+  /** How they looked before they were loaded. */
+  readonly before: Look;
   readonly log: Log;
   /** New material is to be used from now on. */
   readonly onChange: (material: TlsMaterial) => void;
@@ -186,11 +188,18 @@ export interface TlsWatchOptions {
   readonly onRefused: () => void;
 }
 
+/** Where to look for a change. */
+export const tlsPaths = ({ cert, key, clientCa, clientCrl }: TlsFiles): string[] => [
+  cert,
+  key,
+  clientCa,
+  ...(clientCrl === undefined ? [] : [clientCrl]),
+];
+
 /** Watches the files; `now(true)` loads them again at once (SIGHUP). */
 export function watchTlsMaterial(options: TlsWatchOptions): FileWatch {
-  const { files, log } = options;
-  const paths = [files.cert, files.key, files.clientCa, ...(files.clientCrl === undefined ? [] : [files.clientCrl])];
-  return new FileWatch(paths, async () => {
+  const { files, before, log } = options;
+  return new FileWatch(tlsPaths(files), before, async () => {
     try {
       const material = await loadTlsMaterial(files);
       const overdue = material.expiry.find(({ atMs }) => atMs < Date.now());

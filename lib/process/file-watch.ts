@@ -9,20 +9,34 @@ import { readFile } from 'node:fs/promises';
 
 const INTERVAL_MS = 250;
 
+/** What files said at one moment: a digest of each, by its path. */
+export type Look = ReadonlyMap<string, string>;
+
+export async function lookAt(paths: readonly string[]): Promise<Look> {
+  const look = new Map<string, string>();
+  for (const path of paths) {
+    const content = await readFile(path).catch(() => undefined);
+    look.set(path, content === undefined ? 'missing' : createHash('sha256').update(content).digest('hex'));
+  }
+  return look;
+}
+
 export class FileWatch {
   readonly #paths: readonly string[];
   readonly #changed: () => Promise<void>;
   readonly #timer: NodeJS.Timeout;
   /** Of the content that was last acted on, and of the last look. */
-  #digest: string | undefined;
+  #digest: string;
   #looked: string | undefined;
   #checking: Promise<void> = Promise.resolve();
 
   /**
-   * `changed` runs after each change, and never twice at a time. It must not throw.
+   * `changed` runs after each change, and never twice at a time. It must not throw. `before` is how the files looked
+   * before they were read for their use: what has changed since then is a change.
    */
-  constructor(paths: readonly string[], changed: () => Promise<void>) {
+  constructor(paths: readonly string[], before: Look, changed: () => Promise<void>) {
     this.#paths = paths;
+    this.#digest = digestIn(before, paths);
     this.#changed = changed;
     void this.#look(false);
     this.#timer = setInterval(() => void this.#look(false), INTERVAL_MS);
@@ -40,10 +54,9 @@ export class FileWatch {
 
   #look(force: boolean): Promise<void> {
     this.#checking = this.#checking.then(async () => {
-      const digest = await digestOf(this.#paths);
+      const digest = digestIn(await lookAt(this.#paths), this.#paths);
       const settled = digest === this.#looked;
       this.#looked = digest;
-      this.#digest ??= digest;
       if (!force && (digest === this.#digest || !settled)) return;
       this.#digest = digest;
       await this.#changed();
@@ -52,11 +65,4 @@ export class FileWatch {
   }
 }
 
-async function digestOf(paths: readonly string[]): Promise<string> {
-  const hash = createHash('sha256');
-  for (const path of paths) {
-    const content = await readFile(path).catch(() => undefined);
-    hash.update(content === undefined ? 'missing' : `${content.length}:`).update(content ?? '');
-  }
-  return hash.digest('hex');
-}
+const digestIn = (look: Look, paths: readonly string[]): string => paths.map((path) => look.get(path)).join(' ');

@@ -5,7 +5,8 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
-import { watchTlsMaterial, type TlsFiles, type TlsMaterial } from '../../lib/identity/tls-material.ts';
+import { tlsPaths, watchTlsMaterial, type TlsFiles, type TlsMaterial } from '../../lib/identity/tls-material.ts';
+import { lookAt } from '../../lib/process/file-watch.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { temporaryFolder } from '../support/scope.ts';
 
@@ -42,6 +43,7 @@ describe('TLS files that change', () => {
     };
     const watch = watchTlsMaterial({
       files,
+      before: await lookAt(tlsPaths(files)),
       log: createLog('test', 'error').child({}, { level: 'silent' }),
       onChange: (material) => taken.push(material),
       onRefused: () => (refusals += 1),
@@ -74,6 +76,7 @@ describe('TLS files that change', () => {
     const log = createLog('test', 'error').child({}, { level: 'silent' });
     const watch = watchTlsMaterial({
       files: FILES,
+      before: await lookAt(tlsPaths(FILES)),
       log,
       onChange: (material) => taken.push(material),
       onRefused: () => assert.fail('they are good'),

@@ -3,12 +3,16 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { FileWatch } from '../../lib/process/file-watch.ts';
+import { FileWatch, lookAt, type Look } from '../../lib/process/file-watch.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 
-async function watched(path: string): Promise<string[]> {
+async function watched(path: string, before?: Look): Promise<string[]> {
   const seen: string[] = [];
-  const watch = new FileWatch([path], async () => void seen.push(readFileSync(path, 'utf8')));
+  const watch = new FileWatch(
+    [path],
+    before ?? (await lookAt([path])),
+    async () => void seen.push(readFileSync(path, 'utf8')),
+  );
   atEnd(() => watch.stop());
   await watch.now(false);
   return seen;
@@ -32,6 +36,17 @@ describe('a file watch', () => {
     });
     await eventually('the change is seen', () => seen.length > 0);
     assert.deepEqual(seen, [written]);
+  });
+
+  it('sees a change that came after the look before, and none where there was none', async () => {
+    const folder = temporaryFolder();
+    const [changed, same] = [join(folder, 'changed'), join(folder, 'same')];
+    for (const path of [changed, same]) writeFileSync(path, 'old');
+    const before = await lookAt([changed, same]);
+    writeFileSync(changed, 'new');
+    const [seen, nothing] = await Promise.all([watched(changed, before), watched(same, before)]);
+    await eventually('the change is seen', () => seen.length > 0);
+    assert.deepEqual([seen, nothing], [['new'], []]);
   });
 
   it('sees a mounted secret change, which is a symbolic link swapped two folders up', async () => {
