@@ -130,6 +130,20 @@ describe('the program', () => {
     assert.deepEqual(readdirSync(cwd).sort(), ['a.js', 'eslint.config.mjs']);
   });
 
+  it('says what is wrong with a place that cannot be what it is named as', async (t) => {
+    const cwd = await project(t, { 'a.js': 'x;\n', 'folder/b.js': 'y;\n' });
+    await toollint(['scan', '-o', 'r.json'], { cwd });
+    for (const [args, message] of [
+      [['scan', ''], 'a path is empty'],
+      [['scan', '--root', 'a.js'], `cannot scan ${join(cwd, 'a.js')}: it is not a directory`],
+      [['scan', '--config', 'folder'], `there is no configuration file ${join(cwd, 'folder')}`],
+      [['gate', 'r.json', '--gate-config', 'folder'], 'cannot read folder: it is a directory'],
+    ] as const) {
+      const { code, stdout, stderr } = await toollint(args, { cwd });
+      assert.deepEqual([code, stdout, stderr], [2, '', `toollint: ${message}\n`]);
+    }
+  });
+
   it('gives two verdicts on each document', async (t) => {
     const cwd = await project(t, {});
     const good = await writeJson(cwd, 'good.json', fullReport());
