@@ -6,11 +6,13 @@ import { parseEvent } from '../ingest/event.ts';
 import { RETENTION_MS } from '../ingest/queue.ts';
 import { UsageError } from './command-line.ts';
 import { OUTCOME, type Outcome, type Session } from './session.ts';
-import { bytesText, countText, table } from './text.ts';
+import { bytesText, counted, countText, table } from './text.ts';
 
 /** The first ones of a file are enough to tell, and as many as a live server may be given. */
 const EVENTS_MAX = 10_000;
 const BYTES_MAX = 64 << 20;
+/** A stream takes some 4.8 kB for itself, which is 2 % of so many bytes. */
+const STREAM_BYTES_MIN = 256 << 10;
 const RETENTION_S = RETENTION_MS / 1_000;
 const RATES = [10, 100, 1_000, 2_000, 5_000];
 const GIB = 2 ** 30;
@@ -26,6 +28,8 @@ export async function sizeFile(
     session.tell('the file has no event');
     return OUTCOME.nothing;
   }
+  if (size.streamBytes < STREAM_BYTES_MIN)
+    session.tell('so few events do not tell: what a stream takes for itself makes the result too high; give thousands');
   const each = (bytes: number): number => Math.round(bytes / size.events);
   const bytes = each(size.streamBytes + size.indexBytes);
   if (session.json) {
@@ -40,7 +44,7 @@ export async function sizeFile(
     return OUTCOME.done;
   }
   const lines = [
-    `${countText(size.events)} events, ${countText(each(size.bodyBytes))} bytes each: ${countText(bytes)} bytes of the queue's memory for each`,
+    `${counted(size.events, 'event')}, ${countText(each(size.bodyBytes))} bytes each: ${countText(bytes)} bytes of the queue's memory for each`,
     `(${countText(each(size.streamBytes))} in the stream, ${countText(each(size.indexBytes))} in the id index)`,
     '',
     ...table(

@@ -35,7 +35,13 @@ describe('ingest-admin', () => {
     const { body, stream, index, total } = size.bytesPerEvent;
     assert.equal(size.events, 2_000);
     assert.ok(body > 300 && stream > body && index > 20 && Math.abs(stream + index - total) <= 1, JSON.stringify(size));
-    assert.match((await admin.run('size', file)).out, /1,000 +[\d.]+ GiB/);
+    const many = await admin.run('size', file);
+    assert.match(many.out, /1,000 +[\d.]+ GiB/);
+    assert.doesNotMatch(many.err, /too high/);
+    writeFileSync(file, `${line(1)}\n`);
+    const one = await admin.run('size', file);
+    assert.match(one.out, /^1 event, 30\d bytes each: /);
+    assert.match(one.err, /so few events do not tell: .*too high/);
     assert.deepEqual(await redis.command('KEYS', 'ingest-size*'), []);
     assert.deepEqual(await redis.command('KEYS', '{ingest-size*'), []);
     assert.equal((await admin.run('size', join(file, 'none'))).code, 2);

@@ -106,9 +106,13 @@ export async function inputSource(path: string, io: ProgramIo, bytesMax?: number
 /** Exactly so many positional arguments, or a failure that shows how the verb is used. */
 export function exactly(count: number, positionals: readonly string[], usage: string): string[] {
   if (positionals.length !== count) throw new ReportFailure('usage', `usage: ${usage}`);
-  if (positionals.filter((path) => path === '-').length > 1)
-    throw new ReportFailure('usage', "only one input can be '-'");
+  checkInputs(positionals);
   return [...positionals];
+}
+
+/** Standard input can be read once. */
+export function checkInputs(paths: readonly string[]): void {
+  if (paths.filter((path) => path === '-').length > 1) throw new ReportFailure('usage', "only one input can be '-'");
 }
 
 async function readText(path: string, name: string): Promise<string> {

@@ -52,8 +52,8 @@ export async function planOutput(
     );
   const [first] = main;
   if (values.output !== undefined) {
-    const file = { path: resolve(io.cwd, values.output), name: values.output };
     if (values.output === '') throw new ReportFailure('usage', '-o needs a file name');
+    const file = fileOf(values.output, io);
     if (first === undefined) asked.unshift({ format: 'report', file });
     else first.file = file;
   } else if (asked.length === 0) {
@@ -70,7 +70,13 @@ function targetOf(text: string, io: ProgramIo): Target {
     throw new ReportFailure('usage', `unknown format '${format}': known are ${FORMATS.join(', ')}`);
   const name = at < 0 ? undefined : text.slice(at + 1);
   if (name === '') throw new ReportFailure('usage', `--format ${format}= needs a file name`);
-  return name === undefined ? { format } : { format, file: { path: resolve(io.cwd, name), name } };
+  return name === undefined ? { format } : { format, file: fileOf(name, io) };
+}
+
+/** Throws ReportFailure for `-`: whoever writes it means standard output, and a file of that name is hard to remove. */
+function fileOf(name: string, io: ProgramIo): { path: string; name: string } {
+  if (name === '-') throw new ReportFailure('usage', "'-' is not the name of an output: standard output needs no name");
+  return { path: resolve(io.cwd, name), name };
 }
 
 async function checkPlaces(targets: readonly Target[], io: ProgramIo, inputs: readonly string[]): Promise<void> {

@@ -1,5 +1,12 @@
 // `toollint validate`: two verdicts on each document, and what is wrong with it.
-import { countOption, inputBytesMax, INPUT_OPTIONS, inputSource, parseCommand } from './command-options.ts';
+import {
+  checkInputs,
+  countOption,
+  inputBytesMax,
+  INPUT_OPTIONS,
+  inputSource,
+  parseCommand,
+} from './command-options.ts';
 import { EXIT_FAILURE, EXIT_FINDINGS, EXIT_OK } from './exit-code.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { type Inspection, inspectReport } from '../document/inspect-report.ts';
@@ -32,6 +39,7 @@ export async function runValidate(args: readonly string[], io: ProgramIo): Promi
   if (format !== 'text' && format !== 'json')
     throw new ReportFailure('usage', `--format is text or json, not '${format}'`);
   if (positionals.length === 0) throw new ReportFailure('usage', 'usage: toollint validate FILE|- ...');
+  checkInputs(positionals);
   const problemsMax = countOption('--max-problems', values['max-problems'] ?? '100');
   const bytesMax = inputBytesMax(values);
   const verdicts: Verdict[] = [];

@@ -47,6 +47,7 @@ export function oneLine(text: string): string {
 
 /** A failure for an input or output operation on a named file. */
 export function ioFailure(what: string, name: string, error: unknown): ReportFailure {
-  const reason = errnoOf(error) ?? messageOf(error);
+  const errno = errnoOf(error);
+  const reason = errno === 'EISDIR' ? 'it is a directory' : (errno ?? messageOf(error));
   return new ReportFailure('io', `cannot ${what} ${name}: ${reason}`, error);
 }

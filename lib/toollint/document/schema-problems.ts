@@ -52,6 +52,7 @@ function describe(error: ValueError): string {
 function found(value: unknown): string {
   if (Array.isArray(value)) return 'an array';
   if (typeof value === 'object') return value === null ? 'null' : 'an object';
-  const text = JSON.stringify(value) ?? 'nothing';
+  // JSON has no word for a number that is too large to read.
+  const text = typeof value === 'number' ? String(value) : (JSON.stringify(value) ?? 'nothing');
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }

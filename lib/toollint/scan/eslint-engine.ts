@@ -3,7 +3,7 @@
 //
 // Facts measured with ESLint 10.15 on 3,000 files with 240,000 findings: linting all files in one call keeps every
 // result (626 MB); one call per file takes some 14 % longer, 171 MB, and a rule that throws stops one file only.
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { dirname, relative, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ESLint, Linter, Rule } from 'eslint';
@@ -30,7 +30,7 @@ import { dependenceOf } from './settings-text.ts';
 
 /** Makes the engine. Throws ReportFailure ('config') for a configuration that cannot be used. */
 export async function createEngine(options: EngineOptions): Promise<LintEngine> {
-  if (options.config !== undefined && !existsSync(options.config)) {
+  if (options.config !== undefined && statSync(options.config, { throwIfNoEntry: false })?.isDirectory() !== false) {
     throw new ReportFailure('config', `there is no configuration file ${options.config}`);
   }
   const copy = await eslintFor(options.root);

@@ -70,6 +70,8 @@ export async function findStarts({
 }
 
 async function findStart(root: string, cwd: string, path: string): Promise<Start> {
+  // It would name the working folder: a variable that is not set would scan everything.
+  if (path === '') throw new ReportFailure('usage', 'a path is empty');
   for (const base of [cwd, root]) {
     const absolute = resolve(base, path);
     const entry = await lstat(absolute).catch(() => undefined);

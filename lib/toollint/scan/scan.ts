@@ -3,7 +3,7 @@
 // One file is in work at a time and its findings go straight to the spool, in canonical order, since files are taken in
 // the order of their paths. Memory is therefore that of the linter plus the baseline, whatever the number of findings.
 // The quiet filter comes last: it changes what is listed, never a count of the baseline, the gate or the exit code.
-import { realpath } from 'node:fs/promises';
+import { realpath, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { type Baseline, readBaseline } from '../compare/baseline.ts';
@@ -91,9 +91,11 @@ export async function scan(options: ScanOptions): Promise<ScanOutcome> {
 }
 
 async function realRoot(root: string): Promise<string> {
-  return realpath(root).catch((cause: unknown) => {
+  const status = await stat(root).catch((cause: unknown) => {
     throw ioFailure('scan', root, cause);
   });
+  if (!status.isDirectory()) throw new ReportFailure('io', `cannot scan ${root}: it is not a directory`);
+  return realpath(root);
 }
 
 async function baselineFor({

@@ -111,7 +111,37 @@ describe('the program', () => {
     assert.deepEqual((await toollint(['validate', '-'], { stdin })).stdout, '-: schema valid, consistency valid\n');
     assert.equal((await toollint(['gate', '-', '--gate', 'strict'], { stdin })).code, 1);
     assert.match((await toollint(['convert', '-', '--to', 'github'], { stdin })).stdout, /^::warning /u);
-    assert.equal((await toollint(['compare', '-', '-'], { stdin })).code, 2);
+    for (const verb of ['compare', 'validate'])
+      assert.deepEqual(await toollint([verb, '-', '-'], { stdin }), {
+        ...{ code: 2, stdout: '', stderr: "toollint: only one input can be '-'\n" },
+      });
+  });
+
+  it("writes no file named '-'", async (t) => {
+    const cwd = await project(t, { 'a.js': 'x;\n' });
+    for (const args of [
+      ['-o', '-'],
+      ['--format', 'sarif=-'],
+    ]) {
+      const { code, stdout, stderr } = await toollint(['scan', ...args], { cwd });
+      assert.deepEqual([code, stdout], [2, '']);
+      assert.match(stderr, /^toollint: '-' is not the name of an output: [^\n]+\n$/u);
+    }
+    assert.deepEqual(readdirSync(cwd).sort(), ['a.js', 'eslint.config.mjs']);
+  });
+
+  it('says what is wrong with a place that cannot be what it is named as', async (t) => {
+    const cwd = await project(t, { 'a.js': 'x;\n', 'folder/b.js': 'y;\n' });
+    await toollint(['scan', '-o', 'r.json'], { cwd });
+    for (const [args, message] of [
+      [['scan', ''], 'a path is empty'],
+      [['scan', '--root', 'a.js'], `cannot scan ${join(cwd, 'a.js')}: it is not a directory`],
+      [['scan', '--config', 'folder'], `there is no configuration file ${join(cwd, 'folder')}`],
+      [['gate', 'r.json', '--gate-config', 'folder'], 'cannot read folder: it is a directory'],
+    ] as const) {
+      const { code, stdout, stderr } = await toollint(args, { cwd });
+      assert.deepEqual([code, stdout, stderr], [2, '', `toollint: ${message}\n`]);
+    }
   });
 
   it('gives two verdicts on each document', async (t) => {

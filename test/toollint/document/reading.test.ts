@@ -64,6 +64,14 @@ describe('reading a report', () => {
     }
   });
 
+  it('does not call a number null that is too large to read', async () => {
+    const problems = await problemsOf(good.replace('"durationMs":12.5', '"durationMs":1e400'));
+    assert.deepEqual(
+      problems.map(({ message }) => message),
+      ['the number 1e400 cannot be read exactly', 'expected number (minimum 0), found Infinity'],
+    );
+  });
+
   it('takes a duration that no double is, and a negative zero', async () => {
     for (const literal of ['0.1', '-0', '0.10000000000000001', '1e-7', '123.456']) {
       assert.deepEqual(await problemsOf(good.replace('"durationMs":12.5', `"durationMs":${literal}`)), [], literal);

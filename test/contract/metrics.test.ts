@@ -1,0 +1,42 @@
+// The README's lists of metrics name what each program serves, and nothing else.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { describe, it } from 'node:test';
+import { consumerMetrics } from '../../lib/consumer/metrics.ts';
+import { dispatcherMetrics } from '../../lib/dispatcher/metrics.ts';
+import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
+
+const README = readFileSync('README.md', 'utf8');
+
+/** The metrics that a text names, each once. */
+const namesIn = (text: string): readonly string[] => [...new Set(text.match(/\bingest_[a-z_]+[a-z]\b/g))].sort();
+
+/** What stands under a heading, up to the next one. */
+const section = (heading: string): string => README.split(`\n${heading}\n`)[1]?.split(/\n#+ /)[0] ?? '';
+
+/** The programs' own, without those of the process. */
+const served = async (registry: { metrics(): Promise<string> }): Promise<readonly string[]> =>
+  [...(await registry.metrics()).matchAll(/^# HELP (ingest_\w+)/gm)].map(([, name = '']) => name).sort();
+
+describe('the README', () => {
+  it('lists the metrics of the gateway', async () => {
+    assert.deepEqual(namesIn(section('## Metrics')), await served(gatewayMetrics([], []).registry));
+  });
+
+  it('lists the metrics of the consumer', async () => {
+    assert.deepEqual(namesIn(section('### Metrics of the consumer')), await served(consumerMetrics([]).registry));
+  });
+
+  it('lists the metrics of the dispatcher', async () => {
+    const text = section('## Two queues: the dispatcher of RFC 014');
+    const names = await served(dispatcherMetrics().registry);
+    const [tls, own] = [true, false].map((isTls) => names.filter((name) => name.startsWith('ingest_tls_') === isTls));
+    assert.match(text, /the `ingest_tls_` metrics of the gateway/);
+    assert.deepEqual(namesIn(text), own);
+    const ofGateway = await served(gatewayMetrics([], []).registry);
+    assert.deepEqual(
+      tls?.filter((name) => !ofGateway.includes(name)),
+      [],
+    );
+  });
+});
