@@ -28,47 +28,22 @@ export type QueueKey =
 
 /** Notes what is wrong with the URIs of a program's queues, of those that were given. */
 export function checkQueueUris(settings: Settings, uris: QueueUris): void {
-  const found: { readonly key: QueueKey; readonly address: QueueAddress }[] = [];
-  let isGood = true;
-  const problem = (key: QueueKey, expected: string, uri: string): void => {
-    isGood = false;
-    settings.problem(key, expected, uri);
-  };
-  for (const [key, given] of Object.entries(uris) as [QueueKey, readonly (string | undefined)[]][]) {
-    for (const uri of given) {
-      if (uri === undefined || uri === '') continue;
-      const address = queueAddress(uri);
-      if (typeof address === 'string') {
-        problem(key, address, uri);
-        continue;
-      }
-      const same = found.find((other) => isSameQueue(other.address, address));
-      if (same?.key === key) problem(key, 'expected each queue once', uri);
-      else if (same !== undefined) problem(key, `expected another queue than that of ${same.key}`, uri);
-      found.push({ key, address });
-    }
-  }
-  if (!isGood || found.length === 0 || found.some(({ address }) => address.kind === 'cluster')) return;
+  const kinds = Object.entries(uris).flatMap(([key, given]) =>
+    given
+      .filter((uri): uri is string => uri !== undefined && uri !== '')
+      .map((uri) => {
+        const address = queueAddress(uri);
+        if (typeof address !== 'string') return address.kind;
+        settings.problem(key as QueueKey, address, uri);
+        return undefined;
+      }),
+  );
+  if (kinds.length === 0 || kinds.includes(undefined) || kinds.includes('cluster')) return;
   if (settings.given('INGEST_QUEUE_PARTITIONS'))
     settings.problem(
       'INGEST_QUEUE_PARTITIONS',
       'expected a redis+cluster URI with it: other queues have one partition',
     );
-}
-
-/** As far as the URIs say: one host may have several names. */
-function isSameQueue(one: QueueAddress, other: QueueAddress): boolean {
-  const [{ name, hosts }, another] = [placeOf(one), placeOf(other)];
-  return name === another.name && hosts.some((host) => another.hosts.includes(host));
-}
-
-function placeOf(address: QueueAddress): { readonly name: string; readonly hosts: readonly string[] } {
-  const isServer = address.kind === 'server';
-  const { hostname, port, pathname } = new URL(isServer ? address.uri : address.uriOf('host'));
-  const database = Number(pathname.slice(1));
-  if (isServer) return { name: `server ${database}`, hosts: [`${hostname}:${port || '6379'}`.toLowerCase()] };
-  const { kind, masterName, hosts } = address;
-  return { name: `${kind} ${masterName} ${database}`, hosts: hosts.map((host) => host.toLowerCase()) };
 }
 
 /** The URI of a queue, which has no user and no password, with these. */

@@ -80,37 +80,6 @@ describe('the URI of a queue', () => {
     assert.deepEqual(problems, [['INGEST_QUEUE_URI'], previous, previous, ['INGEST_DISPATCH_QUEUE_B_URI'], previous]);
   });
 
-  it('may not be named twice', () => {
-    const dispatched = (even: string, odd: string): readonly string[] =>
-      readDispatcherConfig({ INGEST_DISPATCH_QUEUE_A_URI: even, INGEST_DISPATCH_QUEUE_B_URI: odd }).report.problems;
-    for (const [even, odd] of [
-      ['redis://Host', 'redis://host:6379/0'],
-      ['redis://host:7/3', 'rediss://host:7/3'],
-      ['redis+sentinel://s1,s2/m', 'redis+sentinel://s3,s2:26379/m?db=0'],
-      ['redis+cluster://h1,h2', 'redis+cluster://h2:6379'],
-    ] as const)
-      assert.match(
-        dispatched(even, odd).join(),
-        /^INGEST_DISPATCH_QUEUE_B_URI=.*: expected another queue than that of INGEST_DISPATCH_QUEUE_A_URI$/,
-      );
-    for (const [even, odd] of [
-      ['redis://host/0', 'redis://host/1'],
-      ['redis://host', 'redis://host:6380'],
-      ['redis+sentinel://s1,s2/m', 'redis+sentinel://s1,s2/n'],
-      ['redis+sentinel://s1/m', 'redis+sentinel://s1/m?db=1'],
-      ['redis+cluster://h1', 'redis+cluster://h2'],
-      ['redis+cluster://h1', 'redis://h1'],
-    ] as const)
-      assert.deepEqual(dispatched(even, odd), []);
-    const [twice] = readConsumerConfig({
-      INGEST_QUEUE_URI: 'redis://a redis://u:secret@a:6379',
-      INGEST_WAREHOUSE_URI: 'sqlite:a',
-    }).report.problems;
-    assert.match(twice ?? '', /^INGEST_QUEUE_URI="redis:\/\/u:\*\*\*@a:6379": expected each queue once$/);
-    const itself = { INGEST_QUEUE_URI: 'redis://a', INGEST_QUEUE_PREVIOUS_URI: 'redis://a/' };
-    assert.match(readGatewayConfig(itself).report.problems.join(), /PREVIOUS_URI=.* than that of INGEST_QUEUE_URI$/);
-  });
-
   it('passes the reading of the environment with several hosts, and does not with an empty one', () => {
     const read = (uri: string): unknown => new Settings({ INGEST_QUEUE_URI: uri }, 'gateway').report().problems.length;
     assert.equal(read('redis+cluster://user:p@h1:1,h2:2,[::1]:3'), 0);
