@@ -9,6 +9,7 @@ import { IdleWatch } from './idle-watch.ts';
 import { PIECE_CHARACTERS, type TimeLimits } from './limits.ts';
 import { linger } from './linger.ts';
 import type { HandOver } from './node/hand-over.ts';
+import { PieceReader } from './piece-reader.ts';
 import { PieceWriter } from './piece-writer.ts';
 import { PlainSide } from './plain/side.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
@@ -48,6 +49,7 @@ export class Connection<T> implements Wire {
   #awake = false;
   /** Its end waits for what the client still sends. */
   #lingers = false;
+  readonly #reader: PieceReader;
   readonly #pieces: PieceWriter;
   /** Who waits until more may be written. */
   #written: (() => void) | undefined;
@@ -63,11 +65,10 @@ export class Connection<T> implements Wire {
     this.#handshakeCounts = handshakeCounts;
     this.#side = new PlainSide(this);
     this.clientCertificate = clientCertificateOf(socket);
-    socket.on('data', this.#onData);
+    this.#reader = new PieceReader(socket, this.#onData);
     socket.on('end', this.#onEnd);
     socket.on('drain', this.#onDrain);
     socket.on('close', this.#onClose);
-    socket.on('error', ignore);
     if (host.readsPlain) return;
     this.#state = 'handing over';
     this.handOver(Buffer.alloc(0));
@@ -127,6 +128,7 @@ export class Connection<T> implements Wire {
 
   request(request: HttpRequest): void {
     this.#idleSinceMs = undefined;
+    this.#reader.startAnew();
     this.#host.request(this, request);
   }
 
@@ -144,11 +146,11 @@ export class Connection<T> implements Wire {
   }
 
   pause(): void {
-    this.#socket.pause();
+    this.#reader.pause();
   }
 
   resume(): void {
-    this.#socket.resume();
+    this.#reader.resume();
   }
 
   stopReading(unread: boolean): void {
@@ -156,7 +158,7 @@ export class Connection<T> implements Wire {
     if (this.#state === 'closing' || this.#state === 'closed') return;
     this.#state = 'closing';
     this.#side.stop();
-    this.#socket.resume();
+    this.#reader.resume();
   }
 
   end(unread: boolean): void {
@@ -246,5 +248,3 @@ export class Connection<T> implements Wire {
     this.#host.closed(this);
   };
 }
-
-const ignore = (): void => undefined; // 'close' follows, and tells.
