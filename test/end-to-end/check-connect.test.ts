@@ -81,6 +81,18 @@ describe('a check', () => {
   });
 });
 
+describe('a queue that is full', () => {
+  it('is no good queue for whoever puts events on it', async () => {
+    const full = await TestRedis.start(['--maxmemory', '1mb', '--appendonly', 'no']);
+    const ended = await check('ingest-dispatcher', {
+      INGEST_DISPATCH_QUEUE_A_URI: redis.uri,
+      INGEST_DISPATCH_QUEUE_B_URI: full.uri,
+    });
+    assert.equal(ended.code, 4, ended.output);
+    assert.match(ended.output, /INGEST_DISPATCH_QUEUE_B_URI=\S+ the queue takes no events \(OOM/);
+  });
+});
+
 describe('a SQLite file', () => {
   it('that is not there yet is good where one can be made, and is not made', async () => {
     const folder = temporaryFolder();
