@@ -126,8 +126,9 @@ export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'
   if (fileFault === NO_FILE) return `${name}: ${NO_FILE}; the consumer makes it at its start`;
   const warehouse = openWarehouse(uri, role);
   try {
+    if (role === 'consumer' && !(await inspectSchema(uri)))
+      return `${name}: no tables yet; the consumer makes them at its start`;
     await warehouse.probe();
-    if (role === 'consumer') await inspectSchema(uri);
     return `${name}: answers`;
   } catch (cause) {
     const why = cause instanceof Error && cause.message !== '' ? cause.message : 'unknown error';
