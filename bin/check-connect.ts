@@ -2,20 +2,24 @@
 import { accessSync, constants, opendirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { errno } from '../lib/process/env.ts';
+import { RETENTION_MS } from '../lib/ingest/queue.ts';
 import { maskedUri } from '../lib/process/masked-uri.ts';
 import { createLog } from '../lib/process/log.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
 import type { Key } from '../lib/process/settings.ts';
 import { byteConnection } from '../lib/redis/byte-client.ts';
 import type { Server } from '../lib/redis/client.ts';
-import { PartitionsDiffer, RedisError, type QueueRefusal } from '../lib/redis/errors.ts';
+import { messageOf, PartitionsDiffer, RedisError, type QueueRefusal } from '../lib/redis/errors.ts';
 import { serverInfo, serverName } from '../lib/redis/server-info.ts';
 import { queuePartitions, type QueuePartition } from '../lib/redis/open-queue.ts';
 import type { RedisValue } from '../lib/redis/reply.ts';
 import { assertRights } from '../lib/redis/rights.ts';
+import { Script } from '../lib/redis/script.ts';
 import { inspectSchema, openWarehouse } from './warehouse-adapter.ts';
 
 const CONNECT_MS = 5_000;
+/** Called without events it writes nothing, and is refused as an event would be. */
+const ACCEPT = new Script('accept.lua', 'entry-name.lua');
 
 /** For connections whose troubles are told as the result: their own lines would only repeat it. */
 export const quietLog = createLog('check', 'error');
@@ -42,6 +46,8 @@ export interface InspectedQueue {
   /** Of a queue on a Redis Cluster. */
   readonly partitions: number;
   readonly program: 'gateway' | 'consumer';
+  /** Whether it has to take events now; a gateway asks its own queue for that. */
+  readonly takesEvents?: boolean;
   readonly key?: Key;
 }
 
@@ -62,7 +68,7 @@ export const inspectPrevious = (uri: string, program: InspectedQueue['program'])
   inspectQueue({ uri, partitions: 1, program, key: 'INGEST_QUEUE_PREVIOUS_URI' });
 
 async function inspectPartition(
-  { uri, program, key }: InspectedQueue,
+  { uri, program, takesEvents = false, key }: InspectedQueue,
   part: QueuePartition,
 ): Promise<{ readonly server: string; readonly events: number }> {
   const connection = byteConnection({ uri: part.uri, name: 'ingest-check', log: quietLog });
@@ -87,11 +93,15 @@ async function inspectPartition(
         );
       await new Promise((resolve) => setTimeout(resolve, 25));
     }
+    if (takesEvents)
+      await ACCEPT.run(connection, [...ACCEPT.command(part.stream), String(RETENTION_MS)]).catch((cause: unknown) => {
+        throw queueFailure(uri, `the queue takes no events (${messageOf(cause)})`, key);
+      });
     const server = serverName(await serverInfo(connection, 'server'));
     return { server, events: await streamLength(connection.values, part.stream) };
   } catch (cause) {
     if (cause instanceof StartFailure) throw cause;
-    throw queueFailure(uri, cause instanceof Error ? cause.message : 'unknown error', key);
+    throw queueFailure(uri, messageOf(cause), key);
   } finally {
     await connection.close();
   }
@@ -116,8 +126,9 @@ export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'
   if (fileFault === NO_FILE) return `${name}: ${NO_FILE}; the consumer makes it at its start`;
   const warehouse = openWarehouse(uri, role);
   try {
+    if (role === 'consumer' && !(await inspectSchema(uri)))
+      return `${name}: no tables yet; the consumer makes them at its start`;
     await warehouse.probe();
-    if (role === 'consumer') await inspectSchema(uri);
     return `${name}: answers`;
   } catch (cause) {
     const why = cause instanceof Error && cause.message !== '' ? cause.message : 'unknown error';

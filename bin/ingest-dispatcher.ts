@@ -64,6 +64,7 @@ async function connect(config: DispatcherConfig, found: (line: string) => void):
       uri,
       partitions: config.queuePartitions,
       program: 'gateway',
+      takesEvents: true,
       key: QUEUE_KEYS[at as 0 | 1],
     } as const;
     const about = inspectQueue(queue).catch((cause: unknown) => {

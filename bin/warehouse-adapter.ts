@@ -5,6 +5,7 @@ import { createPostgresAdmin } from '../lib/postgres/admin.ts';
 import { inspectPostgres } from '../lib/postgres/inspect.ts';
 import { createPostgresWarehouse } from '../lib/postgres/warehouse.ts';
 import { createSqliteAdmin } from '../lib/sqlite/admin.ts';
+import { inspectSqlite } from '../lib/sqlite/file.ts';
 import { createSqliteWarehouse } from '../lib/sqlite/warehouse.ts';
 
 /**
@@ -22,9 +23,15 @@ export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Wareho
   );
 }
 
-/** Whether a consumer could use the warehouse, beside what its probe says. Makes nothing. Rejects with why not. */
-export const inspectSchema = (uri: string): Promise<void> =>
-  uri.startsWith('sqlite:') ? Promise.resolve() : inspectPostgres(uri);
+/**
+ * Whether a consumer could use the warehouse, beside what its probe says; false: it has no tables that could be probed.
+ * Makes nothing. Rejects with why not.
+ */
+export async function inspectSchema(uri: string): Promise<boolean> {
+  if (uri.startsWith('sqlite:')) return inspectSqlite(uri.slice('sqlite:'.length)) > 0;
+  await inspectPostgres(uri);
+  return true;
+}
 
 /** The warehouse for ingest-admin. Opens nothing yet. */
 export const openWarehouseAdmin = (uri: string): WarehouseAdmin =>

@@ -29,4 +29,5 @@ export interface Session {
 }
 
 /** The one JSON value of a command. */
-export const printJson = ({ print }: Session, value: unknown): void => print(`${JSON.stringify(value)}\n`);
+export const printJson = ({ print }: Pick<Session, 'print'>, value: unknown): void =>
+  print(`${JSON.stringify(value)}\n`);

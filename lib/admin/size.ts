@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { parseEvent } from '../ingest/event.ts';
 import { RETENTION_MS } from '../ingest/queue.ts';
 import { UsageError } from './command-line.ts';
-import { OUTCOME, type Outcome, type Session } from './session.ts';
+import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
 import { bytesText, counted, countText, table } from './text.ts';
 
 /** The first ones of a file are enough to tell, and as many as a live server may be given. */
@@ -26,6 +26,7 @@ export async function sizeFile(
   if (skipped.count > 0) session.tell(`${countText(skipped.count)} lines are no events and were left out`);
   if (size.events === 0) {
     session.tell('the file has no event');
+    if (session.json) printJson(session, { events: 0 });
     return OUTCOME.nothing;
   }
   if (size.streamBytes < STREAM_BYTES_MIN)

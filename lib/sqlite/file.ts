@@ -59,6 +59,16 @@ export function openFile(path: string, readOnly: boolean): DatabaseSync {
   return database;
 }
 
+/** How many steps have run in a file that is there; 0 where it has no tables yet. Throws at one of a newer program. */
+export function inspectSqlite(path: string): number {
+  const database = openFile(path, true);
+  try {
+    return knownVersion(database);
+  } finally {
+    database.close();
+  }
+}
+
 function makeSchema(path: string): void {
   const database = openFile(path, false);
   try {
@@ -66,9 +76,7 @@ function makeSchema(path: string): void {
     if (schemaVersion(database) === SCHEMA_VERSION) return;
     database.exec('BEGIN IMMEDIATE');
     try {
-      const found = schemaVersion(database);
-      if (found > SCHEMA_VERSION)
-        throw new Error(`the schema has version ${found}, and this program knows ${SCHEMA_VERSION}`);
+      const found = knownVersion(database);
       for (const step of STEPS.slice(found)) database.exec(step);
       database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`);
       database.exec('COMMIT');
@@ -79,6 +87,13 @@ function makeSchema(path: string): void {
   } finally {
     database.close();
   }
+}
+
+function knownVersion(database: DatabaseSync): number {
+  const found = schemaVersion(database);
+  if (found > SCHEMA_VERSION)
+    throw new Error(`the schema has version ${found}, and this program knows ${SCHEMA_VERSION}`);
+  return found;
 }
 
 const schemaVersion = (database: DatabaseSync): number =>

@@ -99,7 +99,7 @@ export function describeAdmin(name: string, openStore: () => Promise<WarehouseSt
       assert.equal((await admin.run('quarantine', 'show', 'none')).code, 1);
     });
 
-    it('gives a program its JSON value also where there is no such row', async () => {
+    it('gives a program its JSON value also where there is no such row, or no event', async () => {
       const replayed = { landed: 0, refused: [], lost: [], notReplayed: [], waiting: 0, missing: 0 };
       const answers = await Promise.all(
         [
@@ -110,6 +110,7 @@ export function describeAdmin(name: string, openStore: () => Promise<WarehouseSt
           ['replay', '--reason', 'none'],
         ].map((line) => admin.json<unknown>(1, 'quarantine', ...line)),
       );
+      assert.deepEqual(await admin.json<unknown>(1, 'size', '/dev/null'), { events: 0 });
       assert.deepEqual(answers, [null, { dropped: 0 }, { dropped: 0 }, { ...replayed, missing: 2 }, replayed]);
     });
 

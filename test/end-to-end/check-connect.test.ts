@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { before, describe, it } from 'node:test';
 import { Pki } from '../support/pki.ts';
 import { Program, type ProgramName } from '../support/program.ts';
@@ -81,15 +82,33 @@ describe('a check', () => {
   });
 });
 
+describe('a queue that is full', () => {
+  it('is no good queue for whoever puts events on it', async () => {
+    const full = await TestRedis.start(['--maxmemory', '1mb', '--appendonly', 'no']);
+    const ended = await check('ingest-dispatcher', {
+      INGEST_DISPATCH_QUEUE_A_URI: redis.uri,
+      INGEST_DISPATCH_QUEUE_B_URI: full.uri,
+    });
+    assert.equal(ended.code, 4, ended.output);
+    assert.match(ended.output, /INGEST_DISPATCH_QUEUE_B_URI=\S+ the queue takes no events \(OOM/);
+  });
+});
+
 describe('a SQLite file', () => {
-  it('that is not there yet is good where one can be made, and is not made', async () => {
+  it('is good where one can be made or brought up to date, and is left as it is', async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'file'), '');
+    const newer = `${temporaryFolder()}/newer.db`;
+    const database = new DatabaseSync(newer);
+    database.exec('PRAGMA user_version = 99');
+    database.close();
     const cases = [
       [`${folder}/yet.db`, 0, /no file yet; the consumer makes it at its start/],
       [`${folder}/missing/yet.db`, 5, /no file can be made in .*\/missing \(ENOENT\)/],
       [`${folder}/file/yet.db`, 5, /no file can be made in .*\/file \(ENOTDIR\)/],
       [folder, 5, /is a directory/],
+      [`${folder}/file`, 0, /no tables yet; the consumer makes them at its start/],
+      [newer, 5, /the schema has version 99, and this program knows \d+/],
     ] as const;
     const ended = await Promise.all(
       cases.map(([path]) =>
