@@ -3,53 +3,18 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
-import { event, PATIENT, TestGateway, type RawConnection } from '../support/gateway.ts';
+import { event, type RawConnection } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
 import { AUDIENCE_URI, Pki, type ClientCertificate } from '../support/pki.ts';
-import { TestRedis } from '../support/redis.ts';
-import { atEnd, eventually } from '../support/scope.ts';
-import { addsNothing, assertAlive, assertProblem } from '../support/verdicts.ts';
-import { askRaw, postText, requestText } from '../support/wire.ts';
+import { eventually } from '../support/scope.ts';
+import { addsNothing, assertProblem } from '../support/verdicts.ts';
+import { askRaw, postText } from '../support/wire.ts';
+import { change, redis, refusesFiles, servedSerial, startGateway } from './trust-change.ts';
 
 /** How long who lost our trust may stay, in milliseconds. */
 const OUT_WITHIN_MS = 2_000;
-let redis: TestRedis;
-
-before(async () => {
-  redis = await TestRedis.start();
-});
-
-async function startGateway(pki: Pki, env: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
-  const gateway = await TestGateway.start(redis, pki, { ...PATIENT, ...env });
-  atEnd(() => assertAlive(gateway));
-  return gateway;
-}
-
-/** Writes files and waits until the gateway has taken them into use. */
-async function change(gateway: TestGateway, write: () => void): Promise<void> {
-  const before = await gateway.metric('ingest_tls_reloads_total');
-  write();
-  await eventually('the change is in use', async () => (await gateway.metric('ingest_tls_reloads_total')) > before);
-}
-
-/** Writes files that are no good and waits until the gateway has refused them. */
-async function badChange(gateway: TestGateway, write: () => void): Promise<void> {
-  const before = await gateway.metric('ingest_tls_reload_failures_total');
-  write();
-  await eventually(
-    'the change is refused',
-    async () => (await gateway.metric('ingest_tls_reload_failures_total')) > before,
-  );
-}
-
-async function servedSerial(gateway: TestGateway, ca: string): Promise<string | undefined> {
-  const connection = await gateway.socket(undefined, { ca });
-  const serial = connection.socket.getPeerX509Certificate()?.serialNumber;
-  connection.socket.destroy();
-  return serial;
-}
 
 describe('under load', () => {
   it('server certificate, key, authorities and revocation list change without one failed request, and the revoked are out within 2 s', async (t) => {
@@ -188,43 +153,8 @@ describe('under load', () => {
 });
 
 describe('new files that are no good', () => {
-  it('are refused, logged and counted, and the last good ones stay', async () => {
-    const pki = await Pki.create();
-    const revoked = await pki.producer('revoked');
-    const list = await pki.authority.revocationList([revoked.serial]);
-    const gateway = await startGateway(pki, { INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', list) });
-    const client = gateway.client(await pki.producer('one'));
-    const served = await servedSerial(gateway, pki.authority.certificate);
-    const stranger = await CertificateAuthority.create('stranger');
-    const expired = await pki.authority.issue({
-      commonName: 'localhost',
-      dnsNames: ['localhost'],
-      server: true,
-      notAfter: new Date(Date.now() - 1_000),
-    });
-    const bad: Readonly<Record<string, readonly [file: string, content: string]>> = {
-      'a key of another certificate': ['server-key.pem', expired.key],
-      'no certificate': ['server.pem', 'nothing'],
-      'an empty authorities file': ['ca.pem', ''],
-      'a list cut in the middle': ['crl.pem', list.slice(0, list.length / 2)],
-      'an empty list': ['crl.pem', ''],
-      "a stranger's list": ['crl.pem', await stranger.revocationList([])],
-      'a list that is overdue': ['crl.pem', await pki.authority.revocationList([], new Date(Date.now() - 1_000))],
-    };
-    for (const [name, [file, content]] of Object.entries(bad)) {
-      const good = readFileSync(pki.path(file), 'utf8');
-      await badChange(gateway, () => pki.write(file, content));
-      assert.equal((await client.post(event(name))).status, 202, name);
-      assert.equal(await servedSerial(gateway, pki.authority.certificate), served, name);
-      await addsNothing(redis, async () =>
-        assertProblem(await gateway.client(revoked).post(event(name)), 401, 'UNAUTHORIZED_PRODUCER'),
-      );
-      await change(gateway, () => pki.write(file, good));
-    }
-    const refused = gateway.lines.filter((line) => line.includes('changed TLS material refused'));
-    assert.ok(refused.length >= Object.keys(bad).length);
-    for (const line of refused) assert.match(line, /"level":"error".*"reason":"(INGEST_TLS_|the new crl)/);
-  });
+  it('are refused, logged and counted, and the last good ones stay', () =>
+    refusesFiles(['a key of another certificate', 'a list cut in the middle']));
 });
 
 describe('SIGHUP', () => {
@@ -239,39 +169,5 @@ describe('SIGHUP', () => {
     );
     assert.ok(gateway.output.includes('SIGHUP'));
     assert.equal((await gateway.client(await pki.producer('one')).post(event('after-sighup'))).status, 202);
-  });
-});
-
-describe('a revocation list that becomes overdue', () => {
-  it('refuses everyone, says so beforehand in a metric, and a new list lets them in again', async () => {
-    const pki = await Pki.create();
-    const gateway = await startGateway(pki, {
-      INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', await pki.authority.revocationList([])),
-    });
-    const one = await pki.producer('one');
-    const open = await gateway.socket(one);
-    const due = new Date(Math.ceil(Date.now() / 1000) * 1000 + 6_000);
-    const short = await pki.authority.revocationList([], due);
-    await change(gateway, () => pki.write('crl.pem', short));
-    assert.equal((await askRaw(open, postText(event('in-time')))).status, 202);
-    const left = await gateway.metric('ingest_tls_certificate_expiry_seconds', { file: 'crl' });
-    assert.ok(left <= 7 && left >= 0, String(left));
-    for (const file of ['cert', 'client_ca']) {
-      const seconds = await gateway.metric('ingest_tls_certificate_expiry_seconds', { file });
-      assert.ok(seconds > 86_400 * 300, `${file}: ${seconds}`);
-    }
-    await eventually('the list is overdue', () => Date.now() > due.getTime());
-    await addsNothing(redis, async () => {
-      assert.equal((await askRaw(open, postText(event('overdue')))).status, 401);
-      await eventually(
-        'new connections are refused',
-        async () => (await gateway.client(one).post(event('overdue'))).status === 401,
-      );
-    });
-    assert.ok((await gateway.metric('ingest_tls_certificate_expiry_seconds', { file: 'crl' })) <= 0);
-    assert.equal((await askRaw(open, requestText('GET /health/live'))).status, 200);
-    const next = await pki.authority.revocationList([]);
-    await change(gateway, () => pki.write('crl.pem', next));
-    assert.equal((await gateway.client(one).post(event('again'))).status, 202);
   });
 });
