@@ -19,7 +19,6 @@ import type { Argument } from './script.ts';
 import type { Client } from './supervised-client.ts';
 
 const DEFAULT_PORT = 6379;
-const NO_CONNECTION = 'there is no connection to the queue';
 const READ_BYTES = 64 << 10;
 
 export interface ByteClientOptions extends Pick<ConnectionOptions, 'name' | 'certificate'> {
@@ -32,11 +31,10 @@ export interface ByteClientOptions extends Pick<ConnectionOptions, 'name' | 'cer
 }
 
 /** Who waits for the answer to a command. */
-export interface Waiter {
+interface Waiter {
   readonly resolve: (reply: Reply) => void;
   /** With the RedisError that the server answered, or why there will be no answer. */
   readonly reject: (cause: Error) => void;
-  /** Is told `refused` with the RedisError that was answered. */
   readonly owner: EventEmitter;
 }
 
@@ -84,14 +82,11 @@ export class ByteClient extends EventEmitter {
     return Promise.resolve();
   }
 
-  sendCommand(command: readonly Argument[]): Promise<Reply> {
-    return this.#isReady ? this.#ask(command) : Promise.reject(new NoConnection(NO_CONNECTION));
-  }
-
-  /** As `sendCommand`, and tells `waiter`. */
-  request(command: readonly Argument[], waiter: Waiter): void {
-    if (this.#isReady) this.#send(command, waiter);
-    else waiter.reject(new NoConnection(NO_CONNECTION));
+  /** `owner` is told `refused` with the RedisError that is answered, and may abandon the command. */
+  sendCommand(command: readonly Argument[], owner: EventEmitter = this): Promise<Reply> {
+    return this.#isReady
+      ? this.#ask(command, owner)
+      : Promise.reject(new NoConnection('there is no connection to the queue'));
   }
 
   /** Gives up this owner's commands that have no answer yet, and tells how many there were. */
@@ -163,7 +158,7 @@ export class ByteClient extends EventEmitter {
     if (pathname.length > 1) greeting.unshift(['SELECT', decodeURIComponent(pathname.slice(1))]);
     if (username !== '' || password !== '') greeting.unshift(['AUTH', ...user, decodeURIComponent(password)]);
     try {
-      await Promise.all(greeting.map((command) => this.#ask(command)));
+      await Promise.all(greeting.map((command) => this.#ask(command, this)));
     } catch (cause) {
       socket.destroy(cause instanceof Error ? cause : undefined);
       return;
@@ -174,8 +169,8 @@ export class ByteClient extends EventEmitter {
     this.emit('ready');
   }
 
-  #ask(command: readonly Argument[]): Promise<Reply> {
-    return new Promise((resolve, reject) => this.#send(command, { resolve, reject, owner: this }));
+  #ask(command: readonly Argument[], owner: EventEmitter): Promise<Reply> {
+    return new Promise((resolve, reject) => this.#send(command, { resolve, reject, owner }));
   }
 
   #send(command: readonly Argument[], waiter: Waiter): void {

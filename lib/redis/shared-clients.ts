@@ -104,10 +104,7 @@ class SharedClient extends EventEmitter implements Client<Reply> {
   }
 
   sendCommand(command: readonly Argument[]): Promise<Reply> {
-    const client = this.#link?.client;
-    return client === undefined
-      ? Promise.reject(new Error('the connection is closed'))
-      : new Promise((resolve, reject) => client.request(command, { resolve, reject, owner: this }));
+    return this.#link?.client.sendCommand(command, this) ?? Promise.reject(new Error('the connection is closed'));
   }
 
   /** Leaves after what is outstanding on the connection. */
