@@ -96,14 +96,9 @@ export class ByteClient extends EventEmitter {
     return abandoned.length;
   }
 
-  /** Resolves once nothing is outstanding, or the connection is lost. */
-  async settled(): Promise<void> {
-    while (this.#waiters.length > 0) await new Promise<void>((resolve) => this.once('idle', resolve));
-  }
-
   /** Closes after what is outstanding. */
   async close(): Promise<void> {
-    await this.settled();
+    while (this.#waiters.length > 0) await new Promise<void>((resolve) => this.once('idle', resolve));
     this.destroy();
   }
 

@@ -83,6 +83,8 @@ class Link {
 class SharedClient extends EventEmitter implements Client<Reply> {
   readonly #find: () => Link;
   #link: Link | undefined;
+  /** Answers come in the order of the commands: after this one there are all. */
+  #lastAnswer: Promise<unknown> | undefined;
 
   constructor(find: () => Link) {
     super();
@@ -104,12 +106,15 @@ class SharedClient extends EventEmitter implements Client<Reply> {
   }
 
   sendCommand(command: readonly Argument[]): Promise<Reply> {
-    return this.#link?.client.sendCommand(command, this) ?? Promise.reject(new Error('the connection is closed'));
+    if (this.#link === undefined) return Promise.reject(new Error('the connection is closed'));
+    const answer = this.#link.client.sendCommand(command, this);
+    this.#lastAnswer = answer;
+    return answer;
   }
 
-  /** Leaves after what is outstanding on the connection. */
+  /** Leaves after what is outstanding; it does not wait for what the others have. */
   async close(): Promise<void> {
-    await this.#link?.client.settled();
+    await this.#lastAnswer?.catch(() => undefined);
     this.destroy();
   }
 

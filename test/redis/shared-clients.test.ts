@@ -133,17 +133,33 @@ describe('clients that share a connection', () => {
     assert.equal(await echo(one, 'again'), 'again');
   });
 
-  it('close after what is outstanding', async (t) => {
-    const { join, connections } = await share(t);
+  it('close after what they have outstanding themselves', async (t) => {
+    const { redis, join, connections } = await share(t);
     const [one, two] = [join(), join()];
     await ready(one, two);
     const last = echo(one, 'last');
+    const waiting = two.client.sendCommand(['BLPOP', 'list', '0']);
     await one.client.close();
     assert.equal(await last, 'last');
     assert.equal(one.client.isReady, false);
-    assert.equal(await echo(two, 'there'), 'there');
+    await redis.command('RPUSH', 'list', 'there');
+    assert.deepEqual((await waiting).value(), ['list', 'there']);
     await two.client.close();
     await eventually('it is closed', async () => (await connections()) === 0);
+  });
+
+  it('close at a server that is silent as soon as they are destroyed', async (t) => {
+    const { redis, join } = await share(t);
+    const [one, two] = [join(), join()];
+    await ready(one, two);
+    await redis.signal('SIGSTOP');
+    t.after(() => redis.signal('SIGCONT'));
+    const given = assert.rejects(echo(one, 'given up'), /closed/);
+    const closed = one.client.close();
+    one.client.destroy();
+    await closed;
+    await given;
+    assert.equal(two.client.isReady, true);
   });
 });
 
