@@ -38,6 +38,9 @@ interface Waiter {
   readonly owner: EventEmitter;
 }
 
+/** Stands for whoever gave up a command. */
+const NOBODY: Waiter = { resolve: () => undefined, reject: () => undefined, owner: new EventEmitter() };
+
 /** A connection whose answers are bytes; over a client of its own, or one that `open` makes. */
 export const byteConnection = (
   { certificate, ...options }: ConnectionOptions,
@@ -89,11 +92,18 @@ export class ByteClient extends EventEmitter {
       : Promise.reject(new NoConnection('there is no connection to the queue'));
   }
 
-  /** Gives up this owner's commands that have no answer yet, and tells how many there were. */
-  abandon(owner: EventEmitter, cause: Error): number {
-    const abandoned = this.#waiters.filter((waiter) => waiter.owner === owner);
-    for (const waiter of abandoned) waiter.reject(cause);
-    return abandoned.length;
+  /** Gives up this owner's commands that have no answer yet. */
+  abandon(owner: EventEmitter, cause: Error): void {
+    for (const [at, waiter] of this.#waiters.entries()) {
+      if (waiter.owner !== owner) continue;
+      this.#waiters[at] = NOBODY;
+      waiter.reject(cause);
+    }
+  }
+
+  /** Whether the server owes an answer that was given up. */
+  get owesAbandoned(): boolean {
+    return this.#waiters.includes(NOBODY);
   }
 
   /** Closes after what is outstanding. */

@@ -94,6 +94,23 @@ describe('clients that share a connection', () => {
     await assert.rejects(echo(two, 'gone'), /closed/);
   });
 
+  it('have one connection again once what was given up is answered', async (t) => {
+    const { redis, join, connections } = await share(t);
+    const [one, two] = [join(), join()];
+    await ready(one, two);
+    await redis.signal('SIGSTOP');
+    t.after(() => redis.signal('SIGCONT'));
+    const given = assert.rejects(echo(one, 'given up'), /closed/);
+    const behind = echo(two, 'behind it');
+    one.client.destroy();
+    await given;
+    await redis.signal('SIGCONT');
+    assert.equal(await behind, 'behind it');
+    const again = join();
+    await ready(again);
+    assert.equal(await connections(), 1);
+  });
+
   it('leave the connection to the others where nothing is outstanding, and the last one closes it', async (t) => {
     const { join, connections } = await share(t);
     const [one, two] = [join(), join()];
