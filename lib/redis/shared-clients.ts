@@ -96,10 +96,6 @@ class SharedClient extends EventEmitter implements Client<Reply> {
     return this.#link?.client.isReady ?? false;
   }
 
-  get bytesReceived(): number {
-    return this.#link?.client.bytesReceived ?? 0;
-  }
-
   connect(): Promise<void> {
     this.#link = this.#find();
     this.#link.join(this);
