@@ -19,7 +19,6 @@ import type { Argument } from './script.ts';
 import type { Client } from './supervised-client.ts';
 
 const DEFAULT_PORT = 6379;
-const NO_CONNECTION = 'there is no connection to the queue';
 const READ_BYTES = 64 << 10;
 
 export interface ByteClientOptions extends Pick<ConnectionOptions, 'name' | 'certificate'> {
@@ -32,13 +31,15 @@ export interface ByteClientOptions extends Pick<ConnectionOptions, 'name' | 'cer
 }
 
 /** Who waits for the answer to a command. */
-export interface Waiter {
+interface Waiter {
   readonly resolve: (reply: Reply) => void;
   /** With the RedisError that the server answered, or why there will be no answer. */
   readonly reject: (cause: Error) => void;
-  /** Is told `refused` with the RedisError that was answered. */
   readonly owner: EventEmitter;
 }
+
+/** Stands for whoever gave up a command. */
+const NOBODY: Waiter = { resolve: () => undefined, reject: () => undefined, owner: new EventEmitter() };
 
 /** A connection whose answers are bytes; over a client of its own, or one that `open` makes. */
 export const byteConnection = (
@@ -84,31 +85,30 @@ export class ByteClient extends EventEmitter {
     return Promise.resolve();
   }
 
-  sendCommand(command: readonly Argument[]): Promise<Reply> {
-    return this.#isReady ? this.#ask(command) : Promise.reject(new NoConnection(NO_CONNECTION));
+  /** `owner` is told `refused` with the RedisError that is answered, and may abandon the command. */
+  sendCommand(command: readonly Argument[], owner: EventEmitter = this): Promise<Reply> {
+    return this.#isReady
+      ? this.#ask(command, owner)
+      : Promise.reject(new NoConnection('there is no connection to the queue'));
   }
 
-  /** As `sendCommand`, and tells `waiter`. */
-  request(command: readonly Argument[], waiter: Waiter): void {
-    if (this.#isReady) this.#send(command, waiter);
-    else waiter.reject(new NoConnection(NO_CONNECTION));
+  /** Gives up this owner's commands that have no answer yet. */
+  abandon(owner: EventEmitter, cause: Error): void {
+    for (const [at, waiter] of this.#waiters.entries()) {
+      if (waiter.owner !== owner) continue;
+      this.#waiters[at] = NOBODY;
+      waiter.reject(cause);
+    }
   }
 
-  /** Gives up this owner's commands that have no answer yet, and tells how many there were. */
-  abandon(owner: EventEmitter, cause: Error): number {
-    const abandoned = this.#waiters.filter((waiter) => waiter.owner === owner);
-    for (const waiter of abandoned) waiter.reject(cause);
-    return abandoned.length;
-  }
-
-  /** Resolves once nothing is outstanding, or the connection is lost. */
-  async settled(): Promise<void> {
-    while (this.#waiters.length > 0) await new Promise<void>((resolve) => this.once('idle', resolve));
+  /** Whether the server owes an answer that was given up. */
+  get owesAbandoned(): boolean {
+    return this.#waiters.includes(NOBODY);
   }
 
   /** Closes after what is outstanding. */
   async close(): Promise<void> {
-    await this.settled();
+    while (this.#waiters.length > 0) await new Promise<void>((resolve) => this.once('idle', resolve));
     this.destroy();
   }
 
@@ -163,7 +163,7 @@ export class ByteClient extends EventEmitter {
     if (pathname.length > 1) greeting.unshift(['SELECT', decodeURIComponent(pathname.slice(1))]);
     if (username !== '' || password !== '') greeting.unshift(['AUTH', ...user, decodeURIComponent(password)]);
     try {
-      await Promise.all(greeting.map((command) => this.#ask(command)));
+      await Promise.all(greeting.map((command) => this.#ask(command, this)));
     } catch (cause) {
       socket.destroy(cause instanceof Error ? cause : undefined);
       return;
@@ -174,8 +174,8 @@ export class ByteClient extends EventEmitter {
     this.emit('ready');
   }
 
-  #ask(command: readonly Argument[]): Promise<Reply> {
-    return new Promise((resolve, reject) => this.#send(command, { resolve, reject, owner: this }));
+  #ask(command: readonly Argument[], owner: EventEmitter): Promise<Reply> {
+    return new Promise((resolve, reject) => this.#send(command, { resolve, reject, owner }));
   }
 
   #send(command: readonly Argument[], waiter: Waiter): void {

@@ -7,8 +7,8 @@
 // Each partition keeps a client of its own (supervised-client.ts), which it throws away as it pleases: that gives up its
 // own commands and nobody else's.
 //
-// Invariant: a connection that was given up with answers outstanding, because the server is silent, is left to those who
-// have it and given to nobody any more, so whoever connects again has a new one.
+// Invariant: a connection that was given up with answers outstanding is left to those who have it, and given to nobody
+// until those answers are there: whoever gives up a server because it is silent has a new one.
 import { EventEmitter } from 'node:events';
 import type { ByteClient } from './byte-client.ts';
 import type { Reply } from './reply.ts';
@@ -43,7 +43,7 @@ export class SharedClients {
 class Link {
   readonly client: ByteClient;
   readonly #sharers = new Set<EventEmitter>();
-  #isOpen = true;
+  #ended = false;
 
   constructor(client: ByteClient) {
     this.client = client;
@@ -54,7 +54,7 @@ class Link {
 
   /** Whether one more may join. */
   get isOpen(): boolean {
-    return this.#isOpen;
+    return !this.#ended && !this.client.owesAbandoned;
   }
 
   join(sharer: EventEmitter): void {
@@ -69,9 +69,10 @@ class Link {
   /** Gives up what this one has outstanding. The last one to leave closes the connection. */
   leave(sharer: EventEmitter): void {
     this.#sharers.delete(sharer);
-    const abandoned = this.client.abandon(sharer, new Error('the connection is closed'));
-    if (abandoned > 0 || this.#sharers.size === 0) this.#isOpen = false;
-    if (this.#sharers.size === 0) this.client.destroy();
+    this.client.abandon(sharer, new Error('the connection is closed'));
+    if (this.#sharers.size > 0) return;
+    this.#ended = true;
+    this.client.destroy();
   }
 
   /** Whoever is told may leave meanwhile. */
@@ -83,6 +84,8 @@ class Link {
 class SharedClient extends EventEmitter implements Client<Reply> {
   readonly #find: () => Link;
   #link: Link | undefined;
+  /** Answers come in the order of the commands: after this one there are all. */
+  #lastAnswer: Promise<unknown> | undefined;
 
   constructor(find: () => Link) {
     super();
@@ -93,10 +96,6 @@ class SharedClient extends EventEmitter implements Client<Reply> {
     return this.#link?.client.isReady ?? false;
   }
 
-  get bytesReceived(): number {
-    return this.#link?.client.bytesReceived ?? 0;
-  }
-
   connect(): Promise<void> {
     this.#link = this.#find();
     this.#link.join(this);
@@ -104,15 +103,15 @@ class SharedClient extends EventEmitter implements Client<Reply> {
   }
 
   sendCommand(command: readonly Argument[]): Promise<Reply> {
-    const client = this.#link?.client;
-    return client === undefined
-      ? Promise.reject(new Error('the connection is closed'))
-      : new Promise((resolve, reject) => client.request(command, { resolve, reject, owner: this }));
+    if (this.#link === undefined) return Promise.reject(new Error('the connection is closed'));
+    const answer = this.#link.client.sendCommand(command, this);
+    this.#lastAnswer = answer;
+    return answer;
   }
 
-  /** Leaves after what is outstanding on the connection. */
+  /** Leaves after what is outstanding; it does not wait for what the others have. */
   async close(): Promise<void> {
-    await this.#link?.client.settled();
+    await this.#lastAnswer?.catch(() => undefined);
     this.destroy();
   }
 

@@ -48,6 +48,14 @@ describe('a queue on a Redis Cluster', () => {
     assert.equal(await (await cluster.masterOf('ingest')).command('HGET', '{ingest}:queue', 'partitions'), '4');
   });
 
+  it('has one connection of a gateway to each master', async () => {
+    const lists = await Promise.all(cluster.nodes.map((node) => node.command('CLIENT', 'LIST')));
+    assert.deepEqual(
+      lists.map((list) => String(list).split(' name=ingest-gateway ').length - 1),
+      [1, 1, 1, 0, 0, 0],
+    );
+  });
+
   it('refuses programs that are set to another number of partitions, with exit code 2 and both numbers', async () => {
     for (const name of ['ingest-gateway', 'ingest-consumer'] as const) {
       const program = start(name, { INGEST_QUEUE_PARTITIONS: '3' });

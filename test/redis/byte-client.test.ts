@@ -161,6 +161,33 @@ describe('the client whose answers are bytes', () => {
     assert.equal(await after, 'after');
   });
 
+  it('writes nothing of a connection that broke on the next one', async (t) => {
+    const redis = await TestRedis.start();
+    let holds = false;
+    const client = new ByteClient({
+      uri: redis.uri,
+      name: 'byte-client-test',
+      pauseMs: () => 20,
+      gather: (write) => {
+        if (!holds) write();
+      },
+    });
+    const errors: Error[] = [];
+    client.on('error', (cause: Error) => errors.push(cause));
+    t.after(() => client.destroy());
+    void client.connect();
+    await eventually('it is ready', () => client.isReady);
+    holds = true;
+    const lost = assert.rejects(client.sendCommand(['RPUSH', 'list', 'lost']));
+    await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await lost;
+    holds = false;
+    await eventually('it is ready again', () => client.isReady);
+    assert.equal(await text(client.sendCommand(['ECHO', 'own'])), 'own');
+    assert.equal(await redis.command('EXISTS', 'list'), 0);
+    assert.equal(errors.length, 1);
+  });
+
   it('speaks TLS with rediss://, and only with a server that its authorities know', async (t) => {
     const redis = await TestRedis.start();
     const authority = await CertificateAuthority.create('test authority');

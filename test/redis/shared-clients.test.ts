@@ -16,6 +16,7 @@ interface Sharer {
 
 interface Shared {
   readonly redis: TestRedis;
+  readonly shared: SharedClients;
   readonly join: () => Sharer;
   readonly connections: () => Promise<number>;
 }
@@ -35,7 +36,7 @@ async function share(t: TestContext): Promise<Shared> {
   };
   const connections = async (): Promise<number> =>
     String(await redis.command('CLIENT', 'LIST')).split('name=shared ').length - 1;
-  return { redis, join, connections };
+  return { redis, shared, join, connections };
 }
 
 const ready = (...sharers: Sharer[]): Promise<unknown> =>
@@ -52,6 +53,40 @@ describe('clients that share a connection', () => {
     await ready(three);
     assert.equal(await connections(), 1);
     assert.deepEqual([one.told, two.told, three.told], [['ready'], ['ready'], ['ready']]);
+  });
+
+  it('have another connection to another server', async (t) => {
+    const { redis, shared, join, connections } = await share(t);
+    const other = await TestRedis.start();
+    await other.command('SET', 'name', 'other');
+    await redis.command('SET', 'name', 'first');
+    const first = join();
+    const second = shared.open(other.uri);
+    t.after(() => second.destroy());
+    second.on('error', () => undefined);
+    void second.connect();
+    await ready(first);
+    await eventually('it is ready', () => second.isReady);
+    const names = [first.client, second].map(async (client) => (await client.sendCommand(['GET', 'name'])).text());
+    assert.deepEqual(await Promise.all(names), ['first', 'other']);
+    assert.equal(await connections(), 1);
+  });
+
+  it('are told nothing once they have left', async (t) => {
+    const { redis, join } = await share(t);
+    const [one, two] = [join(), join()];
+    await ready(one, two);
+    const three = join();
+    three.client.destroy();
+    const causes: unknown[] = [];
+    one.client.on('error', (cause) => {
+      causes.push(cause);
+      two.client.destroy();
+    });
+    await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await eventually('it stands again', () => one.told.length === 3);
+    assert.match(String(causes), /closed by the other side|ECONNRESET/);
+    assert.deepEqual([two.told, three.told], [['ready'], []]);
   });
 
   it('are given their own answers, and are told of refusals of their own commands only', async (t) => {
@@ -94,6 +129,23 @@ describe('clients that share a connection', () => {
     await assert.rejects(echo(two, 'gone'), /closed/);
   });
 
+  it('have one connection again once what was given up is answered', async (t) => {
+    const { redis, join, connections } = await share(t);
+    const [one, two] = [join(), join()];
+    await ready(one, two);
+    await redis.signal('SIGSTOP');
+    t.after(() => redis.signal('SIGCONT'));
+    const given = assert.rejects(echo(one, 'given up'), /closed/);
+    const behind = echo(two, 'behind it');
+    one.client.destroy();
+    await given;
+    await redis.signal('SIGCONT');
+    assert.equal(await behind, 'behind it');
+    const again = join();
+    await ready(again);
+    assert.equal(await connections(), 1);
+  });
+
   it('leave the connection to the others where nothing is outstanding, and the last one closes it', async (t) => {
     const { join, connections } = await share(t);
     const [one, two] = [join(), join()];
@@ -133,17 +185,33 @@ describe('clients that share a connection', () => {
     assert.equal(await echo(one, 'again'), 'again');
   });
 
-  it('close after what is outstanding', async (t) => {
-    const { join, connections } = await share(t);
+  it('close after what they have outstanding themselves', async (t) => {
+    const { redis, join, connections } = await share(t);
     const [one, two] = [join(), join()];
     await ready(one, two);
     const last = echo(one, 'last');
+    const waiting = two.client.sendCommand(['BLPOP', 'list', '0']);
     await one.client.close();
     assert.equal(await last, 'last');
     assert.equal(one.client.isReady, false);
-    assert.equal(await echo(two, 'there'), 'there');
+    await redis.command('RPUSH', 'list', 'there');
+    assert.deepEqual((await waiting).value(), ['list', 'there']);
     await two.client.close();
     await eventually('it is closed', async () => (await connections()) === 0);
+  });
+
+  it('close at a server that is silent as soon as they are destroyed', async (t) => {
+    const { redis, join } = await share(t);
+    const [one, two] = [join(), join()];
+    await ready(one, two);
+    await redis.signal('SIGSTOP');
+    t.after(() => redis.signal('SIGCONT'));
+    const given = assert.rejects(echo(one, 'given up'), /closed/);
+    const closed = one.client.close();
+    one.client.destroy();
+    await closed;
+    await given;
+    assert.equal(two.client.isReady, true);
   });
 });
 
@@ -165,6 +233,7 @@ describe('the end of a turn', () => {
       afterwards(() => ran.push('immediately'));
       setImmediate(() => ran.push('after the turn'));
     });
+    afterwards(() => ran.push('immediately again'));
     assert.deepEqual(ran, [
       'immediately',
       'first',
@@ -173,6 +242,7 @@ describe('the end of a turn', () => {
       'after the turn',
       'next turn',
       'write of the next turn',
+      'immediately again',
     ]);
   });
 });
