@@ -2,7 +2,7 @@
 // noisy to tell after all retries; the decision itself stands in gate-verdict.ts.
 //
 // What it measures, fresh processes each time: the canonical workload at a fixed rate in an open loop, and the CPU time
-// of an event at saturation as ratios to the floor's (cost-round.ts). When that says "too noisy" more rounds are added,
+// of an event at saturation as ratios to a peer's (cost-round.ts). When that says "too noisy" more rounds are added,
 // until ROUNDS_MAX or the time is up. It ends within three minutes.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -44,7 +44,7 @@ async function measured(): Promise<GateVerdict> {
     const lastLatency = latencies.at(-1);
     if (lastLatency === undefined || lastLatency.failure !== undefined || lastLatency.p99Ms >= P99_MAX_MS)
       await latencyRun();
-    progress.show(`round ${rounds}: gateway and floor at saturation`);
+    progress.show(`round ${rounds}: gateway and peer at saturation`);
     // A round in which an answer was no 202 is void: its figures are those of something else.
     await costRound(environment).then(
       (round) => costs.push(round),

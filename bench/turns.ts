@@ -57,8 +57,8 @@ export async function takeTurns(pairs: readonly Pair<Sliced>[], seconds: number)
 const turnsIn = (seconds: number): number => Math.ceil((seconds * 1000) / SLICE_MS);
 
 /** The median of what one side's `metric` is to the other side's, slice by slice. */
-export function neighbourRatio({ slices }: PairSlices, of: MetricName, against: MetricName = of): number {
-  return median(ratios(figuresOf(slices.of, of), figuresOf(slices.against, against)));
+export function neighbourRatio({ slices }: PairSlices, metric: MetricName): number {
+  return median(ratios(figuresOf(slices.of, metric), figuresOf(slices.against, metric)));
 }
 
 /** A sample for each label: medians over all its slices, and its ratios to what it was paired with. */

@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { gateVerdict, type CostRound, type LatencyRun } from '../../bench/gate-verdict.ts';
 
-const BUDGET = { gatewayToFloor: 1.25, redisToFloor: 0.5 };
+const BUDGET = { gatewayToPeer: 1.25, redisToPeer: 0.5 };
 const P99_MAX_MS = 200;
 const QUIET: LatencyRun = { p99Ms: 8, failure: undefined, foreignShare: 0.02 };
 
-/** Rounds in which the gateway takes what `ratios` say, and Redis three eighths of the floor. */
+/** Rounds in which the gateway takes what `ratios` say, and Redis three eighths of the peer's. */
 const rounds = (...ratios: number[]): CostRound[] =>
-  ratios.map((gatewayToFloor) => ({ gatewayToFloor, redisToFloor: 0.375, foreignShare: 0.1 }));
+  ratios.map((gatewayToPeer) => ({ gatewayToPeer, redisToPeer: 0.375, foreignShare: 0.1 }));
 
 const outcome = (costs: readonly CostRound[], latencies: readonly LatencyRun[] = [QUIET]): string =>
   gateVerdict(costs, latencies, BUDGET, P99_MAX_MS).outcome;
@@ -51,7 +51,7 @@ describe('the gate', () => {
   });
 
   it('holds Redis to a budget of its own', () => {
-    assert.equal(outcome(rounds(1.1, 1.1, 1.1).map((round) => ({ ...round, redisToFloor: 0.75 }))), 'worse');
+    assert.equal(outcome(rounds(1.1, 1.1, 1.1).map((round) => ({ ...round, redisToPeer: 0.75 }))), 'worse');
   });
 
   it('fails what is worse although something else is too noisy to tell, whichever of them it is', () => {
@@ -59,10 +59,10 @@ describe('the gate', () => {
     assert.equal(outcome(rounds(1.4, 1.45, 1.38), [noisyLatency]), 'worse');
     const noisyCost = rounds(0.9, 1.8, 1.1, 1.6, 1.3);
     assert.equal(outcome(noisyCost, [{ ...QUIET, p99Ms: 300 }]), 'worse');
-    assert.equal(outcome(noisyCost.map((round) => ({ ...round, redisToFloor: 1.5 }))), 'worse');
-    const noisyRedis = [0.25, 1, 0.3, 0.95, 0.28].map((redisToFloor) => ({
-      gatewayToFloor: 1.5,
-      redisToFloor,
+    assert.equal(outcome(noisyCost.map((round) => ({ ...round, redisToPeer: 1.5 }))), 'worse');
+    const noisyRedis = [0.25, 1, 0.3, 0.95, 0.28].map((redisToPeer) => ({
+      gatewayToPeer: 1.5,
+      redisToPeer,
       foreignShare: 0.1,
     }));
     assert.equal(outcome(noisyRedis), 'worse');
@@ -107,8 +107,8 @@ describe('what the gate says', () => {
     const { lines } = gateVerdict(rounds(1.1, 1.12, 1.14), [QUIET], BUDGET, P99_MAX_MS);
     assert.deepEqual(lines, [
       'p99 at the fixed rate 8.0 ms of 200 ms, other processes at 2 % of the CPU: pass',
-      'gateway / floor: 1.12 (1.10 to 1.14) times its CPU per event, budget 1.25: pass',
-      'Redis / floor: 0.38 (0.38 to 0.38) times its CPU per event, budget 0.50: pass',
+      'gateway / Fastify: 1.12 (1.10 to 1.14) times its CPU per event, budget 1.25: pass',
+      'Redis / plain XADD: 0.38 (0.38 to 0.38) times its CPU per event, budget 0.50: pass',
     ]);
   });
 });

@@ -55,11 +55,6 @@ describe('the ratio of neighbours', () => {
   it('is the median of the slices’ ratios, which a machine that changes its speed leaves alone', () => {
     assert.equal(neighbourRatio(pair(slices(20, 40, 200), slices(10, 20, 100)), 'serverUs'), 2);
   });
-
-  it('may be of two different figures', () => {
-    const of = [{ events: 10, figures: { redisUs: 3 } }];
-    assert.equal(neighbourRatio(pair(of, slices(6)), 'redisUs', 'serverUs'), 0.5);
-  });
 });
 
 describe('the samples of pairs', () => {
