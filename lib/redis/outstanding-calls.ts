@@ -5,12 +5,28 @@
 // counts as stalled.
 import type { Outcome, Submission } from '../ingest/queue.ts';
 
-/** One script call on its way. `settled` once its submissions have their outcome, answered or not. */
-export interface Call {
+/** One script call on its way. */
+export class Call {
   readonly submissions: readonly Submission[];
   /** When it was written, by `performance.now()`. */
-  readonly sentMs: number;
-  settled: boolean;
+  readonly sentMs = performance.now();
+  #settled = false;
+
+  constructor(submissions: readonly Submission[]) {
+    this.submissions = submissions;
+  }
+
+  /** Its submissions have their outcome, answered or not. */
+  get settled(): boolean {
+    return this.#settled;
+  }
+
+  /** Has `settle` settle each of its submissions, where that was not done before. */
+  settle(settle: (submission: Submission, at: number) => void): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    this.submissions.forEach(settle);
+  }
 }
 
 export class OutstandingCalls {
@@ -49,7 +65,7 @@ export class OutstandingCalls {
 
   /** Notes a call that was just written. */
   began(submissions: readonly Submission[]): Call {
-    const call: Call = { submissions, sentMs: performance.now(), settled: false };
+    const call = new Call(submissions);
     this.#calls.push(call);
     if (this.#deadline === undefined) this.#armDeadline(this.#timeoutMs);
     return call;
@@ -104,7 +120,5 @@ export class OutstandingCalls {
 
 /** Gives all submissions of a call that has none yet the same outcome. */
 export function settleAll(call: Call, outcome: Outcome): void {
-  if (call.settled) return;
-  call.settled = true;
-  for (const submission of call.submissions) submission.settle(outcome);
+  call.settle((submission) => submission.settle(outcome));
 }

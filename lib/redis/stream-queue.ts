@@ -221,13 +221,11 @@ export class StreamQueue implements Queue {
       settleAll(call, 'unavailable');
       return;
     }
-    call.settled = true;
-    for (let at = 0; at < call.submissions.length; at += 1) {
-      const submission = call.submissions[at];
+    call.settle((submission, at) => {
       const verdict = verdicts.charCodeAt(at);
-      if (verdict === COMPARE && submission !== undefined) void this.#compare(submission, call.sentMs);
-      else submission?.settle(OUTCOMES[verdict] ?? 'unavailable');
-    }
+      if (verdict === COMPARE) void this.#compare(submission, call.sentMs);
+      else submission.settle(OUTCOMES[verdict] ?? 'unavailable');
+    });
   }
 
   /** Settles a duplicate by comparing it with the body on the queue, within what is left of its time. */
