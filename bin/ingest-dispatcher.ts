@@ -26,18 +26,14 @@ import { SETTINGS } from '../lib/process/settings.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
 import { withCredentials } from '../lib/process/queue-uri.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
-import { PartitionsDiffer, type QueueRefusal } from '../lib/redis/errors.ts';
 import { acceptingQueue } from '../lib/redis/open-queue.ts';
-import { NOT_ASKED } from '../lib/redis/queue-probe.ts';
 import { QueueServer } from '../lib/redis/queue-server.ts';
 import { startTracing, type Tracing } from '../lib/telemetry/tracing.ts';
-import { inspectQueue, queueRefused } from './check-connect.ts';
+import { inspectQueue } from './check-connect.ts';
+import { QUEUE_KEYS, startQueues, type Refusals } from './dispatcher-queues.ts';
 import { bindFailure, startDaemon } from './start.ts';
 
 const NAME = 'ingest-dispatcher';
-const QUEUE_START_MS = 5_000;
-const LOOK_MS = 25;
-const QUEUE_KEYS = ['INGEST_DISPATCH_QUEUE_A_URI', 'INGEST_DISPATCH_QUEUE_B_URI'] as const;
 const LOOPBACK = /^(127\.|::1$|localhost$)/;
 
 const HELP = `${NAME}: takes events from gateways and puts each on one of two queues, by the hash of its id (RFC 014).
@@ -149,8 +145,6 @@ async function run(config: DispatcherConfig, log: Log): Promise<void> {
   });
   log.info(`listening on dispatcher${config.tls === undefined ? '' : 's'}://${address}`);
 }
-/** Why each queue is not to be worked with, as it first said. */
-type Refusals = [even: QueueRefusal | undefined, odd: QueueRefusal | undefined];
 
 /** A dispatcher over both queues for each user; what is in flight is bounded over all of them. */
 function sessionsOf(
@@ -191,33 +185,6 @@ function sessionsOf(
   );
   metrics.eventsInFlight.read(() => traffic.reduce((sum, { events }) => sum + events, 0));
   return sessions;
-}
-
-/**
- * Waits until one queue takes events, and the other one has said whether it does. Throws a StartFailure when neither
- * does in time, or when one has another number of partitions: it would shed for ever.
- */
-async function startQueues(config: DispatcherConfig, refusals: Refusals, sessions: Sessions): Promise<void> {
-  const { lanes } = sessions.anonymous.queue;
-  const haveSpoken = (): boolean =>
-    lanes.every(({ queue }) => queue.states().every((state) => state.available || state.reason !== NOT_ASKED));
-  const deadline = performance.now() + QUEUE_START_MS;
-  for (;;) {
-    const overdue = performance.now() > deadline;
-    for (const at of [0, 1] as const) {
-      const refusal = refusals[at];
-      if (refusal instanceof PartitionsDiffer) throw queueRefused(config.queueUris[at], refusal, QUEUE_KEYS[at]);
-    }
-    if (sessions.trouble === undefined && (overdue || haveSpoken())) return;
-    if (overdue) {
-      const keys = QUEUE_KEYS.map((key, at) => `${key}=${maskedUri(config.queueUris[at as 0 | 1])}`);
-      throw new StartFailure(
-        EXIT.queue,
-        `${keys.join(', ')}: neither queue takes events (${sessions.trouble}); check that the servers run, are reachable and can be written to`,
-      );
-    }
-    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
-  }
 }
 
 /** Who is admitted, by the trust that is in use now. */

@@ -1,8 +1,8 @@
 // Reads what comes by a connection, so many pieces of it in a turn of the event loop, and nothing while it may not.
 //
 // Fact: a client chooses how long its TLS records are, each of them is a piece, and one read of a socket may bring
-// 2,900. Choice: a connection that brings many pieces and no whole request rests, and waits in line with the others that
-// do.
+// 2,900. Choice: a connection that brings many pieces and no whole request rests, and waits in line with the others
+// that do.
 //
 // It reads from the socket for the connection that owns it, and does nothing else with it.
 import type { Socket } from 'node:net';
@@ -77,10 +77,10 @@ interface Handle {
 
 const handleOf = (socket: Socket): Handle | null | undefined => (socket as { _handle?: Handle | null })._handle;
 
-// Fact: a paused stream is read into until it holds 64 KB, which may be 65,536 pieces, and libuv reads up to 32 times in
-// a turn; a stream does not know that its handle was stopped. Choice: the handle is stopped and started with it, in the
-// way of net.Socket with `onread`; checked on node 26.10. Effect: 10 connections that wait and bring 40,000 records each
-// take 2 MB, not 70 (test/end-to-end/short-records.long.ts).
+// Fact: a paused stream is read into until it holds 64 KB, which may be 65,536 pieces, and libuv reads up to 32 times
+// in a turn; a stream does not know that its handle was stopped. Choice: the handle is stopped and started with it, in
+// the way of net.Socket with `onread`; checked on node 26.10. Effect: 10 connections that wait and bring 40,000 records
+// each take 2 MB, not 70 (test/end-to-end/short-records.long.ts).
 function stop(socket: Socket): void {
   socket.pause();
   const handle = handleOf(socket);
