@@ -12,6 +12,8 @@ import { assertAlive } from '../support/verdicts.ts';
 
 const CONNECTIONS = 5_000;
 const GROWTH_BYTES_MAX = 10 << 20;
+/** What is kept of each connection grows in every round; what the collector has not taken yet does not. */
+const ROUNDS_MAX = 3;
 /** A client in C: one in JavaScript would take most of the machine. */
 const OPENSSL = execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['openssl', 'openssl'], {
   encoding: 'utf8',
@@ -44,10 +46,13 @@ it('5,000 connections with client certificates add less than 10 MiB to the memor
     }
   };
   await connect();
-  const before = residentBytes(gateway.child.pid);
-  await connect();
-  const grown = residentBytes(gateway.child.pid) - before;
-  assert.ok(grown < GROWTH_BYTES_MAX, `${grown} bytes more`);
+  const grown: number[] = [];
+  while (grown.length < ROUNDS_MAX && Math.min(...grown) >= GROWTH_BYTES_MAX) {
+    const before = residentBytes(gateway.child.pid);
+    await connect();
+    grown.push(residentBytes(gateway.child.pid) - before);
+  }
+  assert.ok(Math.min(...grown) < GROWTH_BYTES_MAX, `${grown.join(', ')} bytes more`);
   await assertAlive(gateway);
 });
 
