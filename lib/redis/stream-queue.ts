@@ -32,7 +32,7 @@ export interface StreamQueueOptions {
   /** How long a submission waits for the queue's answer, in milliseconds. */
   readonly enqueueTimeoutMs: number;
   readonly log: Log;
-  /** A server that may lose accepted events is refused (`require`) or told of (`warn`, the default), each time. */
+  /** Each connection: a server that may lose accepted events is refused (`require`) or told of (`warn`, by default). */
   readonly durability?: 'warn' | 'require';
   readonly retentionMs?: number;
   /** How bodies are put on the queue (body-encoding.ts); `none` by default. What is there is read either way. */
