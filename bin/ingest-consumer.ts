@@ -64,9 +64,15 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
   const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: config.batchMax, spans });
   const watch = new Watch({ reader, metrics, warehouse, log, unlandedMs, prepared: () => consumer.prepared });
   metrics.queueAvailable.read(() => (consumer.queueAnswers ? 1 : 0));
-  metrics.queueUp.readEach(() =>
-    [...reader.states()].map(([partition, { available }]) => ({ labels: { partition }, value: available ? 1 : 0 })),
-  );
+  metrics.queueUp.readEach(() => {
+    const states = [...reader.states()];
+    // The only one is the queue.
+    const readable = states.length > 1 || consumer.queueAnswers;
+    return states.map(([partition, { available }]) => ({
+      labels: { partition },
+      value: available && readable ? 1 : 0,
+    }));
+  });
   metrics.replicas.read(() => reader.replicas);
   const sizeWatch = new SizeWatch({ reader, metrics, log });
   const endpoints = createProcessEndpoints({

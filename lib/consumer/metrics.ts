@@ -33,7 +33,7 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
   return {
     registry,
     queueAvailable: gauge('ingest_queue_available', '1 while the queue answers this replica, else 0.'),
-    queueUp: gauge('ingest_queue_up', '1 while this partition of the queue answers this replica, else 0.'),
+    queueUp: gauge('ingest_queue_up', '1 while this replica can read this partition of the queue, else 0.'),
     replicas: gauge('ingest_consumer_replicas', 'Consumers that gave a sign of life lately, this one included.'),
     lagEvents: gauge('ingest_queue_lag_events', 'Events of the queue that no replica has landed yet.'),
     oldestUnlandedSeconds: gauge(

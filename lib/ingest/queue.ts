@@ -192,7 +192,7 @@ export interface QueueReader {
   lags(): Promise<ReadonlyMap<string, QueueLag>>;
   /** Of the whole queue; memory is that of its fullest server. */
   size(): Promise<QueueSize>;
-  /** Whether each partition answers this member, by its name in order. */
+  /** Whether each partition can be read by this member, as far as is known, by its name in order. */
   states(): ReadonlyMap<string, QueueState>;
   /** Leaves the group (pending entries stay for the others to claim) and lets go of the connection. Idempotent. */
   close(): Promise<void>;

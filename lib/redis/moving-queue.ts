@@ -29,7 +29,7 @@ const KNOWN: Readonly<Record<string, Outcome>> = { 1: 'duplicate', 2: 'conflict'
 export interface MovingQueueOptions {
   readonly current: Queue;
   /** Its state and its look-ups; it is given no submissions. */
-  readonly previous: Queue & Pick<StreamQueue, 'indexField'>;
+  readonly previous: Queue & Pick<StreamQueue, 'indexField' | 'stalled'>;
   /** To the previous queue's server. */
   readonly connection: RedisConnection<Reply>;
   /** How long the previous queue may take, in milliseconds. */
@@ -67,9 +67,10 @@ export class MovingQueue implements Queue {
   }
 
   state(): QueueState {
-    const { current, connection } = this.#options;
-    if (connection.ready) return current.state();
-    return { available: false, reason: `the previous queue: ${connection.lastError}` };
+    const { current, previous, connection } = this.#options;
+    if (connection.ready && !previous.stalled) return current.state();
+    const reason = connection.ready ? 'it does not answer' : connection.lastError;
+    return { available: false, reason: `the previous queue: ${reason}` };
   }
 
   states(): readonly QueueState[] {

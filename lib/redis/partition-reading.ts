@@ -2,13 +2,15 @@
 //
 // Invariants: what could not be acknowledged because the partition was away is acknowledged before it is read again. A
 // partition that failed is left alone for PAUSE_FIRST_MS to PAUSE_MAX_MS.
-import { GroupVanished, type Delivery, type EntryName } from '../ingest/queue.ts';
+import { GroupVanished, type Delivery, type EntryName, type QueueState } from '../ingest/queue.ts';
 import { pauseMs } from '../process/backoff.ts';
 import type { Log } from '../process/log.ts';
 import type { StreamReader } from './stream-reader.ts';
 
 const PAUSE_FIRST_MS = 50;
 const PAUSE_MAX_MS = 1_000;
+/** A fault is told for so long after the next read was due: where nobody reads, nobody knows whether it is over. */
+const FAULT_MS = 2_000;
 
 export class PartitionReading {
   readonly name: string;
@@ -37,6 +39,14 @@ export class PartitionReading {
   /** Why the last attempt failed; undefined when it did not. */
   get fault(): Error | undefined {
     return this.#fault;
+  }
+
+  /** Away also where it answers and refuses to be read: it has no rights, a full disk or too few replicas. */
+  get state(): QueueState {
+    const [connection = { available: true }] = this.reader.states().values();
+    const known = this.#underWay !== 'none' || performance.now() < this.#retryMs + FAULT_MS;
+    if (!connection.available || this.#fault === undefined || !known) return connection;
+    return { available: false, reason: this.#fault.message };
   }
 
   /** Whether a read is under way that does not wait for events. */

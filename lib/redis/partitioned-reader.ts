@@ -168,9 +168,7 @@ export class PartitionedReader implements QueueReader {
   }
 
   states(): ReadonlyMap<string, QueueState> {
-    return new Map(
-      this.#partitions.flatMap(({ name, reader }) => [...reader.states().values()].map((one) => [name, one])),
-    );
+    return new Map(this.#partitions.map(({ name, state }) => [name, state]));
   }
 
   async close(): Promise<void> {

@@ -32,10 +32,7 @@ export interface StreamQueueOptions {
   /** How long a submission waits for the queue's answer, in milliseconds. */
   readonly enqueueTimeoutMs: number;
   readonly log: Log;
-  /**
-   * Whether a server that may lose accepted events is refused (`require`) or told of (`warn`, the default); asked of
-   * each connection.
-   */
+  /** Each connection: a server that may lose accepted events is refused (`require`) or told of (`warn`, by default). */
   readonly durability?: 'warn' | 'require';
   readonly retentionMs?: number;
   /** How bodies are put on the queue (body-encoding.ts); `none` by default. What is there is read either way. */
@@ -147,6 +144,11 @@ export class StreamQueue implements Queue {
   /** How the queue's id index has an id; known once there was a connection. */
   indexField(id: string): string {
     return this.#dialect.field(id);
+  }
+
+  /** Whether the server owes an answer that is overdue. */
+  get stalled(): boolean {
+    return this.#calls.stalled;
   }
 
   state(): QueueState {

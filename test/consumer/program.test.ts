@@ -123,6 +123,24 @@ describe('ingest-consumer', () => {
     assert.equal(await redis.command('ZCARD', '{ingest}:replicas'), 0);
   });
 
+  it('says in readiness and both metrics of the queue that one which refuses to be read is away', async (t) => {
+    const refusing = await TestRedis.start(['--appendonly', 'no']);
+    const program = run({ ...environment(), INGEST_QUEUE_URI: refusing.uri });
+    t.after(() => program.kill());
+    const url = await program.listening();
+    const tells = async (value: 0 | 1): Promise<boolean> => {
+      const metrics = await (await fetch(`${url}/metrics`)).text();
+      const names = ['ingest_queue_available', 'ingest_queue_up{partition="0"}'];
+      const { status } = await fetch(`${url}/health/ready`);
+      return names.every((name) => metrics.includes(`\n${name} ${value}\n`)) && status === (value === 1 ? 200 : 503);
+    };
+    await eventually('it is read', () => tells(1));
+    await refusing.command('ACL', 'SETUSER', 'default', '-xreadgroup');
+    await eventually('it is away', () => tells(0));
+    await refusing.command('ACL', 'SETUSER', 'default', '+xreadgroup');
+    await eventually('it is back', () => tells(1));
+  });
+
   it('ends at once on the second signal, while the first one waits for the queue', async (t) => {
     const program = run(environment());
     t.after(() => program.kill());

@@ -12,7 +12,15 @@ import { atEnd, eventually } from '../support/scope.ts';
 const LOG = createLog('test', 'error');
 LOG.level = 'silent';
 
-async function open(redis: TestRedis, previousUri?: string): Promise<Queue> {
+interface Opened {
+  readonly queue: Queue;
+  /** The connection to the queue before. */
+  readonly previous: ReturnType<typeof acceptingQueue>['previous'];
+}
+
+const open = async (redis: TestRedis): Promise<Queue> => (await openMoving(redis)).queue;
+
+async function openMoving(redis: TestRedis, previousUri?: string): Promise<Opened> {
   const options = { uri: redis.uri, partitions: 1, name: 'test', replicas: 0, enqueueTimeoutMs: 10_000, log: LOG };
   const { queue, parts, previous } = acceptingQueue({ ...options, previousUri });
   atEnd(() => queue.close());
@@ -22,18 +30,19 @@ async function open(redis: TestRedis, previousUri?: string): Promise<Queue> {
     await Promise.all(parts.map((part) => part.queue.probe()));
     return queue.state().available;
   });
-  return queue;
+  return { queue, previous };
 }
 
 describe('a queue that takes the place of another one', () => {
   let servers: readonly [TestRedis, TestRedis];
   let moving: Queue;
+  let previous: Opened['previous'];
   before(async () => {
     servers = [await TestRedis.start(), await TestRedis.start()];
-    const previous = await open(servers[0]);
+    const before = await open(servers[0]);
     const old = [new Recorded('one', 'urn:Shop', { n: 1 }), new Recorded('two', 'urn:Shop')];
-    assert.deepEqual(await submitAll(previous, old), ['accepted', 'accepted']);
-    moving = await open(servers[1], servers[0].uri);
+    assert.deepEqual(await submitAll(before, old), ['accepted', 'accepted']);
+    ({ queue: moving, previous } = await openMoving(servers[1], servers[0].uri));
   });
 
   it('knows the ids of the one before for their very producers, and takes none of them again', async () => {
@@ -58,5 +67,18 @@ describe('a queue that takes the place of another one', () => {
       ['new', 'urn:Shop', 'unknown'],
     ] as const)
       assert.equal((await moving.find(id, producer)).kind, kind, `${id} ${producer}`);
+  });
+
+  it('takes no events as soon as the one before is known to give no answers, and takes them again', async () => {
+    await servers[0].signal('SIGSTOP');
+    try {
+      await eventually('it is told', () => !moving.state().available && previous?.ready === true);
+      assert.match(JSON.stringify(moving.state()), /the previous queue: /);
+      assert.deepEqual(await submitAll(moving, [new Recorded('frozen', 'urn:shop')]), ['unavailable']);
+    } finally {
+      await servers[0].signal('SIGCONT');
+    }
+    await eventually('it takes them', () => moving.state().available);
+    assert.deepEqual(await submitAll(moving, [new Recorded('frozen', 'urn:shop')]), ['accepted']);
   });
 });

@@ -123,6 +123,24 @@ describe('one partition away', () => {
     });
   });
 
+  it('is one that answers and refuses to be read, too, and counts as back once it is read', async (t) => {
+    const [other, refusing] = [await TestRedis.start(), await TestRedis.start()];
+    const reader = await openReader([other.uri, refusing.uri]);
+    t.after(() => reader.close());
+    await reader.join();
+    const readable = async (): Promise<boolean[]> => {
+      await reader.read(10, 3_600_000, 20);
+      return [...reader.states().values()].map(({ available }) => available);
+    };
+    await eventually('both are read', async () => (await readable()).every((available) => available));
+    await refusing.command('ACL', 'SETUSER', 'default', '-xreadgroup');
+    await eventually('it is known', async () => !(await readable())[1]);
+    assert.match(JSON.stringify(reader.states().get('1')), /NOPERM/);
+    assert.deepEqual(reader.states().get('0'), { available: true });
+    await refusing.command('ACL', 'SETUSER', 'default', '+xreadgroup');
+    await eventually('it is back', async () => (await readable()).every((available) => available));
+  });
+
   it('and all others away too: reads fail', async (t) => {
     const alone = await openReader(uris.map(() => `redis://127.0.0.1:${link.port}`));
     t.after(() => alone.close());
