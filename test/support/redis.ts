@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { freePort } from '../../lib/process/free-port.ts';
+import { freePort } from './free-port.ts';
 import { atEnd, eventually, exited, start, temporaryFolder, type Child } from './scope.ts';
 
 export { freePort };
