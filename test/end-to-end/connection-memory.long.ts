@@ -44,10 +44,14 @@ it('5,000 connections with client certificates add less than 10 MiB to the memor
     }
   };
   await connect();
-  const before = residentBytes(gateway.child.pid);
-  await connect();
-  const grown = residentBytes(gateway.child.pid) - before;
-  assert.ok(grown < GROWTH_BYTES_MAX, `${grown} bytes more`);
+  // What is not collected yet is now more and now less; what is kept is there after each of them.
+  const grown: number[] = [];
+  while (grown.length < 3 && !grown.some((bytes) => bytes < GROWTH_BYTES_MAX)) {
+    const before = residentBytes(gateway.child.pid);
+    await connect();
+    grown.push(residentBytes(gateway.child.pid) - before);
+  }
+  assert.ok(Math.min(...grown) < GROWTH_BYTES_MAX, `${grown.join(', ')} bytes more`);
   await assertAlive(gateway);
 });
 
