@@ -138,8 +138,14 @@ export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'
   }
 }
 
-const warehouseFailure = (uri: string, why: string): StartFailure =>
-  new StartFailure(EXIT.warehouse, `INGEST_WAREHOUSE_URI=${maskedUri(uri)}: ${why}`);
+/** A WarehouseMisconfigured names the masked URI itself. */
+const warehouseFailure = (uri: string, why: string): StartFailure => {
+  const name = `${maskedUri(uri)}: `;
+  return new StartFailure(
+    EXIT.warehouse,
+    `INGEST_WAREHOUSE_URI=${name}${why.startsWith(name) ? why.slice(name.length) : why}`,
+  );
+};
 
 const NO_FILE = 'no file yet';
 

@@ -39,6 +39,20 @@ export async function tlsFiles(config: GatewayConfig, log: Log): Promise<TlsFile
   }
 }
 
+/** Waits for all files that are being read. Throws a StartFailure that names every file that cannot be used. */
+export async function allFiles<T extends readonly unknown[]>(
+  reading: readonly [...T],
+): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
+  const failures: string[] = [];
+  for (const one of await Promise.allSettled(reading)) {
+    if (one.status === 'fulfilled') continue;
+    if (!(one.reason instanceof StartFailure)) throw one.reason;
+    failures.push(one.reason.message);
+  }
+  if (failures.length > 0) throw new StartFailure(EXIT.configuration, failures.join('\n'));
+  return Promise.all(reading);
+}
+
 /** What the TLS files hold. Throws a StartFailure that names every file that cannot be used. */
 export async function tlsMaterial(files: TlsFiles): Promise<TlsMaterial> {
   try {

@@ -31,7 +31,15 @@ import {
   queueRefused,
   quietLog,
 } from './check-connect.ts';
-import { lookAtFiles, producers, tlsFiles, tlsMaterial, tokenVerifier, watchTokenKeys } from './gateway-files.ts';
+import {
+  allFiles,
+  lookAtFiles,
+  producers,
+  tlsFiles,
+  tlsMaterial,
+  tokenVerifier,
+  watchTokenKeys,
+} from './gateway-files.ts';
 import { bindFailure, startDaemon } from './start.ts';
 import { openQueue, startQueue } from './queue-adapter.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
@@ -57,9 +65,8 @@ Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 q
 await startDaemon({ name: NAME, help: HELP, read: readGatewayConfig, check, connect, run });
 
 async function check(config: GatewayConfig): Promise<void> {
-  await producers(config);
-  if (config.tls.kind === 'files') await tlsMaterial(config.tls);
-  await tokenVerifier(config);
+  const tls = config.tls.kind === 'files' ? tlsMaterial(config.tls) : undefined;
+  await allFiles([tls, tokenVerifier(config), producers(config)]);
 }
 
 async function connect(config: GatewayConfig, found: (line: string) => void): Promise<void> {
@@ -85,13 +92,12 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
   if (runtime !== undefined) log.warn(runtime);
   const files = await tlsFiles(config, log);
   const before = await lookAtFiles(config, files);
-  const material = await tlsMaterial(files);
+  const [material, verifier, rows] = await allFiles([tlsMaterial(files), tokenVerifier(config), producers(config)]);
   const overdue = material.expiry.find(({ atMs }) => atMs < Date.now());
   if (overdue !== undefined) log.warn({ file: overdue.file }, 'a TLS file has expired: producers will be refused');
-  const verifier = await tokenVerifier(config);
   const { producerRateMax, producersFile } = config;
   const isLimited = producerRateMax !== undefined || producersFile !== undefined;
-  const quotas = isLimited ? new Quotas(await producers(config), producerRateMax) : undefined;
+  const quotas = isLimited ? new Quotas(rows, producerRateMax) : undefined;
 
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
   const spans = tracing && new RequestSpans(tracing, { system: 'redis', destination: STREAM });

@@ -19,8 +19,8 @@ const parts: { readonly name: string; readonly child: ChildProcess }[] = [];
 let stopping = false;
 let exitCode = 0;
 
-process.on('SIGINT', () => void stop());
-process.on('SIGTERM', () => void stop());
+process.on('SIGINT', onSignal);
+process.on('SIGTERM', onSignal);
 process.on('exit', () => {
   for (const { child } of parts) child.kill('SIGKILL');
 });
@@ -28,9 +28,12 @@ process.on('exit', () => {
 try {
   await main();
 } catch (cause) {
-  process.stderr.write(`ingest-run: ${cause instanceof Error ? cause.message : String(cause)}\n`);
-  exitCode = exitCode === 0 ? 1 : exitCode;
-  await stop();
+  // While it stops, a part that did not start is a consequence: its end or the signal has been told.
+  if (!stopping) {
+    process.stderr.write(`ingest-run: ${cause instanceof Error ? cause.message : String(cause)}\n`);
+    exitCode = 1;
+    await stop();
+  }
 }
 
 async function main(): Promise<void> {
@@ -170,11 +173,15 @@ function inspections(file: string): readonly string[] {
   return [`  sqlite3 -readonly ${file} '${query}'`, `  ${node} -e '${script}' ${file}`];
 }
 
+/** A second signal ends all parts at once. */
+function onSignal(): void {
+  if (stopping) process.exit(130);
+  void stop();
+}
+
 /** Ends the parts one after the other, each with time to stop in order. */
 async function stop(): Promise<void> {
-  if (stopping) {
-    process.exit(130);
-  }
+  if (stopping) return;
   stopping = true;
   for (const { child } of parts) {
     if (child.exitCode !== null || child.signalCode !== null) continue;

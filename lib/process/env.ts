@@ -5,6 +5,7 @@
 // so that an operator corrects them in one go. An unknown key with the project's prefix is a warning that names the
 // nearest known one.
 import { readFileSync } from 'node:fs';
+import { isIPv6 } from 'node:net';
 import type { LogOptions } from './log.ts';
 import { isUriList, shown } from './masked-uri.ts';
 import type {
@@ -227,8 +228,9 @@ function defaultOf(setting: Exclude<Setting, UriSetting>): unknown {
 
 /** `host:port` or `[v6]:port`; undefined for anything else, `:port` included. */
 function addressOf(text: string): BindAddress | undefined {
-  const match = /^(?:\[([0-9a-fA-F:.%\w]+)\]|([^:[\]\s/]+)):(\d{1,5})$/.exec(text);
+  const match = /^(?:\[([^\]]+)\]|([^:[\]\s/]+)):(\d{1,5})$/.exec(text);
   const port = Number(match?.[3] ?? Number.NaN);
-  const host = match?.[1] ?? match?.[2];
-  return host !== undefined && port <= 65535 ? { host, port } : undefined;
+  const v6 = match?.[1];
+  const host = v6 ?? match?.[2];
+  return host !== undefined && (v6 === undefined || isIPv6(v6)) && port <= 65535 ? { host, port } : undefined;
 }

@@ -1,6 +1,7 @@
 // The SQLite file and the schema in it: how it is opened, made and brought up to date.
 import { setTimeout as delay } from 'node:timers/promises';
 import { DatabaseSync } from 'node:sqlite';
+import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import { busy } from './result-codes.ts';
 
 /** How long a call waits for another process that writes; then it throws. */
@@ -59,11 +60,14 @@ export function openFile(path: string, readOnly: boolean): DatabaseSync {
   return database;
 }
 
-/** How many steps have run in a file that is there; 0 where it has no tables yet. Throws at one of a newer program. */
+/**
+ * How many steps have run in a file that is there; 0 where it has no tables yet. Throws WarehouseMisconfigured at one of
+ * a newer program.
+ */
 export function inspectSqlite(path: string): number {
   const database = openFile(path, true);
   try {
-    return knownVersion(database);
+    return knownVersion(database, path);
   } finally {
     database.close();
   }
@@ -76,7 +80,7 @@ function makeSchema(path: string): void {
     if (schemaVersion(database) === SCHEMA_VERSION) return;
     database.exec('BEGIN IMMEDIATE');
     try {
-      const found = knownVersion(database);
+      const found = knownVersion(database, path);
       for (const step of STEPS.slice(found)) database.exec(step);
       database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`);
       database.exec('COMMIT');
@@ -89,10 +93,12 @@ function makeSchema(path: string): void {
   }
 }
 
-function knownVersion(database: DatabaseSync): number {
+function knownVersion(database: DatabaseSync, path: string): number {
   const found = schemaVersion(database);
   if (found > SCHEMA_VERSION)
-    throw new Error(`the schema has version ${found}, and this program knows ${SCHEMA_VERSION}`);
+    throw new WarehouseMisconfigured(
+      `sqlite:${path}: the schema has version ${found}, and this program knows ${SCHEMA_VERSION}`,
+    );
   return found;
 }
 

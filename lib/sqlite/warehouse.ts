@@ -8,7 +8,7 @@
 // reject, and the next call starts another one.
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { BatchRefused, type Warehouse, type WarehouseLookup } from '../ingest/warehouse.ts';
+import { BatchRefused, WarehouseMisconfigured, type Warehouse, type WarehouseLookup } from '../ingest/warehouse.ts';
 import { columnsOf, landingsOf } from './columns.ts';
 import type { WorkerCall, WorkerReply, WorkerOptions } from './worker.ts';
 
@@ -97,12 +97,7 @@ class Thread {
     this.#pending.delete(reply.call);
     if (this.#pending.size === 0) this.#worker?.unref();
     if ('value' in reply) pending?.resolve(reply.value);
-    else
-      pending?.reject(
-        reply.refused === undefined
-          ? new Error(reply.message)
-          : new BatchRefused(reply.refused, { cause: new Error(reply.message) }),
-      );
+    else pending?.reject(errorOf(reply));
   }
 
   #lost(worker: Worker, cause: unknown): void {
@@ -111,4 +106,9 @@ class Thread {
     for (const { reject } of this.#pending.values()) reject(cause instanceof Error ? cause : new Error(String(cause)));
     this.#pending.clear();
   }
+}
+
+function errorOf({ message, refused, misconfigured }: Extract<WorkerReply, { message: string }>): Error {
+  if (refused !== undefined) return new BatchRefused(refused, { cause: new Error(message) });
+  return misconfigured === true ? new WarehouseMisconfigured(message) : new Error(message);
 }

@@ -1,6 +1,6 @@
 // The worker thread of the SQLite warehouse: it owns the file, and does what it is asked, one call after the other.
 import { parentPort, workerData } from 'node:worker_threads';
-import { BatchRefused, type QuarantinedEntry } from '../ingest/warehouse.ts';
+import { BatchRefused, WarehouseMisconfigured, type QuarantinedEntry } from '../ingest/warehouse.ts';
 import type { LandingColumns } from './columns.ts';
 import { Database } from './database.ts';
 
@@ -12,10 +12,10 @@ export type WorkerCall =
   | { readonly kind: 'retract' | 'release'; readonly entries: readonly string[] }
   | { readonly kind: 'find'; readonly id: string; readonly producer: string };
 
-/** `refused` is the code of a BatchRefused. */
+/** `refused` is the code of a BatchRefused; `misconfigured` stands for a WarehouseMisconfigured. */
 export type WorkerReply =
   | { readonly call: number; readonly value: unknown }
-  | { readonly call: number; readonly message: string; readonly refused?: string };
+  | { readonly call: number; readonly message: string; readonly refused?: string; readonly misconfigured?: boolean };
 
 export interface WorkerOptions {
   readonly path: string;
@@ -59,8 +59,10 @@ async function answer(number: number, call: WorkerCall): Promise<WorkerReply> {
   try {
     return { call: number, value: await run(call) };
   } catch (cause) {
-    if (!(cause instanceof BatchRefused))
-      return { call: number, message: cause instanceof Error ? cause.message : String(cause) };
+    if (!(cause instanceof BatchRefused)) {
+      const message = cause instanceof Error ? cause.message : String(cause);
+      return { call: number, message, misconfigured: cause instanceof WarehouseMisconfigured };
+    }
     const why = cause.cause instanceof Error ? cause.cause.message : cause.message;
     return { call: number, message: why, refused: cause.message };
   }

@@ -1,12 +1,24 @@
 // The short form of misconfigured.long.ts.
 import assert from 'node:assert/strict';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
 import { Program } from '../support/program.ts';
-import { eventually } from '../support/scope.ts';
+import { eventually, temporaryFolder } from '../support/scope.ts';
 import { database, environment, itIsTold, postgres, uriWith, WRONG } from './misconfigured.ts';
 
 describe('a warehouse that cannot work as configured', { concurrency: 2 }, () => {
   itIsTold('has no such database', async () => uriWith((uri) => (uri.pathname = '/nowhere')), /SQLSTATE 3D000/);
+  itIsTold(
+    'is a SQLite file with the schema of a newer program',
+    () => {
+      const path = `${temporaryFolder()}/newer.db`;
+      const file = new DatabaseSync(path);
+      file.exec('PRAGMA user_version = 99');
+      file.close();
+      return Promise.resolve(`sqlite:${path}`);
+    },
+    /the schema has version 99, and this program knows \d+/,
+  );
 
   it('is tried again without a line for each try, and works once it was put right', async (t) => {
     const program = new Program('ingest-consumer', { env: environment(uriWith((uri) => (uri.pathname = '/later'))) });

@@ -37,7 +37,7 @@ export function itIsTold(what: string, warehouse: () => Promise<string>, reason:
     t.after(() => program.kill());
     const line = await program.line(WRONG);
     assert.match(line, reason);
-    assert.match(line, /postgres:\/\/[^ ]*: /);
+    assert.match(line, /(postgres:\/\/|sqlite:)[^ ]*: /);
     const url = await program.listening();
     const ready = await fetch(`${url}/health/ready`);
     const { status, reason: told } = (await ready.json()) as Record<string, string>;

@@ -37,6 +37,12 @@ export class Recorded implements Submission {
     this.outcome = new Promise((resolve) => (this.#resolve = resolve));
   }
 
+  /** The same event, to be handed in once more. */
+  again(): Recorded {
+    const { text } = this;
+    return Object.assign(new Recorded(this.id, this.producer), { text });
+  }
+
   settle(outcome: Outcome): void {
     this.settled += 1;
     this.#resolve(outcome);
@@ -52,11 +58,21 @@ export async function submitAll(queue: Queue, submissions: readonly Recorded[]):
   return outcomes;
 }
 
-/** The same in turns of `size`: for more than a queue should be handed at once. */
+/**
+ * The same in turns of `size`: for more than a queue should be handed at once. What the queue refuses because its server
+ * was silent for a while (on a busy machine it may get no processor) is handed in again once the queue is available.
+ */
 export async function submitInTurns(queue: Queue, submissions: readonly Recorded[], size = 500): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
-  for (let from = 0; from < submissions.length; from += size)
-    outcomes.push(...(await submitAll(queue, submissions.slice(from, from + size))));
+  for (let from = 0; from < submissions.length; from += size) {
+    let turn = submissions.slice(from, from + size);
+    while (turn.length > 0) {
+      await eventually('the queue is available', () => queue.states().every(({ available }) => available));
+      const settled = await submitAll(queue, turn);
+      outcomes.push(...settled.filter((outcome) => outcome !== 'unavailable'));
+      turn = turn.filter((_, at) => settled[at] === 'unavailable').map((refused) => refused.again());
+    }
+  }
   return outcomes;
 }
 

@@ -108,7 +108,7 @@ describe('a SQLite file', () => {
       [`${folder}/file/yet.db`, 5, /no file can be made in .*\/file \(ENOTDIR\)/],
       [folder, 5, /is a directory/],
       [`${folder}/file`, 0, /no tables yet; the consumer makes them at its start/],
-      [newer, 5, /the schema has version 99, and this program knows \d+/],
+      [newer, 5, /=sqlite:[^ ]*newer.db: the schema has version 99, and this program knows \d+/],
     ] as const;
     const ended = await Promise.all(
       cases.map(([path]) =>

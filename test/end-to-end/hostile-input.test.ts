@@ -179,6 +179,7 @@ describe('broken framing', () => {
   const chunked = 'Transfer-Encoding: chunked';
   const body = event('smuggled');
   const cases: Readonly<Record<string, string>> = {
+    'an unknown method': requestText('FOO /events'),
     'a chunk size that is no number': requestText('POST /events', [json, chunked], `zz\r\n${body}\r\n0\r\n\r\n`),
     'a negative chunk size': requestText('POST /events', [json, chunked], `-5\r\n${body}\r\n0\r\n\r\n`),
     'a chunk size past 64 bits': requestText(

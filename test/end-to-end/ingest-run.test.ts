@@ -42,19 +42,20 @@ const refused = (port: number): Promise<boolean> =>
     socket.once('error', () => resolve(true));
   });
 
+function ingestRun(stateDir: string, gatewayAddress: string): TestProcess {
+  const args = ['--disable-warning=ExperimentalWarning', join(ROOT, 'bin/ingest-run.ts')];
+  return new TestProcess(join(ROOT, 'bin/node'), args, {
+    ...PATIENT,
+    INGEST_STATE_DIR: stateDir,
+    INGEST_GATEWAY_ADDR: gatewayAddress,
+    INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+  });
+}
+
 describe('ingest-run', () => {
   it('prints commands that send an event, follow it from accepted to landed, and show it in the warehouse', async () => {
     const stateDir = temporaryFolder('ingest run ');
-    const run = new TestProcess(
-      join(ROOT, 'bin/node'),
-      ['--disable-warning=ExperimentalWarning', join(ROOT, 'bin/ingest-run.ts')],
-      {
-        ...PATIENT,
-        INGEST_STATE_DIR: stateDir,
-        INGEST_GATEWAY_ADDR: '127.0.0.1:0',
-        INGEST_CONSUMER_ADDR: '127.0.0.1:0',
-      },
-    );
+    const run = ingestRun(stateDir, '127.0.0.1:0');
     await run.line(/Ctrl-C ends everything/);
     const [send, look] = run.lines.filter((line) => line.startsWith('  curl '));
     const body = / -d '([^']+)'/.exec(send ?? '')?.[1] ?? '';
@@ -78,6 +79,13 @@ describe('ingest-run', () => {
     );
     assert.equal(ports.length, 3, run.output);
     for (const port of ports) assert.ok(await refused(port), `nothing listens on ${port} any more`);
+  });
+
+  it('whose gateway cannot start ends the other parts in order, and with the exit code of the gateway', async () => {
+    const run = ingestRun(temporaryFolder(), 'nowhere');
+    assert.deepEqual(await run.exited(), { code: 2, signal: null }, run.output);
+    assert.match(run.output, /INGEST_GATEWAY_ADDR="nowhere"/);
+    assert.match(run.output, /ingest-consumer stopped/);
   });
 });
 

@@ -164,7 +164,7 @@ describe('the log', () => {
     assert.match(text.output, /^ingest-gateway: INGEST_QUEUE_URI="\*\*\*": redis:\/\/ is missing/m);
   });
 
-  it('names all TLS files that cannot be used at once', async () => {
+  it('names all files that cannot be used at once', async () => {
     const notPem = join(temporaryFolder(), 'ca.pem');
     writeFileSync(notPem, 'no PEM');
     const child = new TestProcess(GATEWAY, [], {
@@ -172,10 +172,13 @@ describe('the log', () => {
       INGEST_TLS_CERT: '/nowhere/cert.pem',
       INGEST_TLS_KEY: '/nowhere/key.pem',
       INGEST_TLS_CLIENT_CA: notPem,
+      INGEST_TOKEN_JWKS: '/nowhere/jwks.json',
+      INGEST_PRODUCERS_FILE: '/nowhere/producers.json',
     });
     assert.equal((await child.exited()).code, 2);
-    const told = parsed(child.lines).map(({ msg }) => /^INGEST_TLS_\w+/.exec(String(msg))?.[0]);
-    assert.deepEqual(told, ['INGEST_TLS_CERT', 'INGEST_TLS_KEY', 'INGEST_TLS_CLIENT_CA']);
+    const told = parsed(child.lines).map(({ msg }) => /^INGEST_\w+/.exec(String(msg))?.[0]);
+    const tls = ['INGEST_TLS_CERT', 'INGEST_TLS_KEY', 'INGEST_TLS_CLIENT_CA'];
+    assert.deepEqual(told, [...tls, 'INGEST_TOKEN_JWKS', 'INGEST_PRODUCERS_FILE']);
   });
 });
 

@@ -113,6 +113,8 @@ describe('an environment', () => {
         'host:1/',
         'a b:1',
         '[::1]',
+        '[zz]:1',
+        '[1.2.3.4]:1',
         'host:+1',
       ].map((wrong) => [wrong, undefined] as const),
     ] as const) {

@@ -24,10 +24,20 @@ export interface AbsentFiles {
   rulesIfThere(path: string): Promise<readonly string[]>;
 }
 
-/** Throws ReportFailure when the baseline is of other files than those of this root. */
-export function checkSameFiles({ entries, name }: Baseline, exists: (path: string) => boolean): void {
+/**
+ * Throws ReportFailure when the baseline was made from another folder: none of its files is there, but one of them is
+ * in a folder of this root, or a file found is in a folder of its root. Otherwise its files were deleted or renamed.
+ */
+export function checkSameFiles(
+  { entries, name }: Baseline,
+  exists: (path: string) => boolean,
+  found: ReadonlySet<string>,
+): void {
   const paths = new Set(entries.filter(({ scope }) => scope === 'file').map(({ path }) => path));
-  if (paths.size === 0 || [...paths].some(exists)) return;
+  if ([...paths].some(exists)) return;
+  const isWithin = (path: string, others: ReadonlySet<string>): boolean =>
+    path.split('/').some((_, index, segments) => index > 0 && others.has(segments.slice(index).join('/')));
+  if (![...paths].some((path) => isWithin(path, found)) && ![...found].some((path) => isWithin(path, paths))) return;
   const [first = ''] = paths;
   const message = `none of its ${paths.size} files is under the root (the first is ${first}); was it made from another folder?`;
   throw new ReportFailure('baseline', `the baseline ${name} cannot be used: ${message}`);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { FoundFile, Start } from './file-search.ts';
 import { literalGlob, matchesAny, normalGlob } from '../document/file-pattern.ts';
 import type { LintEngine } from './lint-engine.ts';
-import { isUnder, sortedUnique } from '../document/report-path.ts';
+import { isUnder, pathFault, sortedUnique } from '../document/report-path.ts';
 import type { PathPrefix } from './path-prefix.ts';
 import type { Scan } from '../document/report-schema.ts';
 
@@ -60,7 +60,7 @@ async function saidInPatterns(request: ScopeRequest): Promise<ScanScope> {
   const asked = request.include.map(normalGlob);
   const byEnding = request.extensions.map((extension) => `**/*.${extension}`);
   const [only] = starts;
-  if (starts.length === 1 && only !== undefined && only.kind !== 'glob') {
+  if (starts.length === 1 && only !== undefined && only.kind !== 'glob' && isReportPath(only.path)) {
     const target = { kind: only.kind === 'file' ? ('file' as const) : ('project' as const), path: only.path };
     if (target.kind === 'file') return { target, include: asked, exclude };
     if (asked.length > 0) return { target, include: byEnding.length > 0 ? listed() : asked, exclude };
@@ -70,6 +70,11 @@ async function saidInPatterns(request: ScopeRequest): Promise<ScanScope> {
   const target = { kind: 'project' as const, path: '.' };
   if (asked.length > 0 || byEnding.length > 0 || choice === undefined) return { target, include: listed(), exclude };
   return { target, include: starts.map(startPattern), exclude };
+}
+
+/** A name that cannot stand in a report is no target either. */
+function isReportPath(path: string): boolean {
+  return path === '.' || pathFault(path) === undefined;
 }
 
 function startPattern(start: Start): string {

@@ -50,7 +50,10 @@ export async function scan(options: ScanOptions): Promise<ScanOutcome> {
     const own = prefix.strip(path);
     return own === undefined || onDisk.has(own) || mayExist(join(root, own));
   };
-  if (baseline !== undefined) checkSameFiles(baseline, (path) => prefix.strip(path) !== undefined && exists(path));
+  if (baseline !== undefined) {
+    const isThere = (path: string) => prefix.strip(path) !== undefined && exists(path);
+    checkSameFiles(baseline, isThere, new Set(found.map(({ path }) => prefix.of(path))));
+  }
   const { files, enabledRuleIds } = await lintableFiles(engine, found);
   const scope = await scanScope({ ...search, starts, found, files, engine, prefix });
   const cache = options.cache === undefined ? undefined : await ResultCache.open(options.cache);

@@ -82,10 +82,13 @@ describe('the files of a scan', () => {
     assert.deepEqual(one.report.scan.target, { kind: 'file', path: 'src/-dash.js' });
   });
 
-  it('with a backslash in their name cannot be written down, and are not passed over', async (t) => {
-    const cwd = await project(t, { 'src/a\\b.js': 'var a;\n' });
-    const { report, code } = await scanned(cwd, ['src']);
-    assert.deepEqual([code, report.summary.totalFiles, report.summary.parseErrors], [3, 1, 1]);
+  it('with a backslash or a drive in their name cannot be written down, and are not passed over', async (t) => {
+    const cwd = await project(t, { 'src/a\\b.js': 'var a;\n', 'c:/d.js': 'var d;\n' });
+    for (const path of ['src', 'src/a\\b.js', 'c:/d.js', 'c:']) {
+      const { report, code } = await scanned(cwd, [path]);
+      assert.deepEqual([code, report.summary.totalFiles, report.summary.parseErrors], [3, 1, 1], path);
+      assert.deepEqual(report.scan.target, { kind: 'project', path: path === 'src' ? 'src' : '.' });
+    }
   });
 
   it('that cannot be read stop nothing', async (t) => {
