@@ -11,7 +11,10 @@ import type { OutstandingCalls } from './outstanding-calls.ts';
 import type { QueueDialect } from './queue-dialect.ts';
 import type { Reply } from './reply.ts';
 
-/** How often the queue is asked whether it would take an event, and how long it may take to say so. */
+/**
+ * How often the queue is asked whether it would take an event, and how long it may take to say so: as long as a call
+ * may, where that is longer.
+ */
 const PROBE_INTERVAL_MS = 400;
 const PROBE_TIMEOUT_MS = 600;
 /** After this long without any answer the connection is thrown away. */
@@ -24,6 +27,8 @@ export interface QueueProbeOptions {
   readonly dialect: QueueDialect;
   readonly connection: RedisConnection<Reply>;
   readonly calls: OutstandingCalls;
+  /** How long a call may take. */
+  readonly callTimeoutMs: number;
   /** The server has been silent for too long. */
   readonly onSilent: (reason: string) => void;
   readonly log: Log;
@@ -31,6 +36,7 @@ export interface QueueProbeOptions {
 
 export class QueueProbe {
   readonly #options: QueueProbeOptions;
+  readonly #timeoutMs: number;
   readonly #timer: NodeJS.Timeout;
   #asking = false;
   #answeredMs = Number.NEGATIVE_INFINITY;
@@ -39,12 +45,13 @@ export class QueueProbe {
 
   constructor(options: QueueProbeOptions) {
     this.#options = options;
+    this.#timeoutMs = Math.min(Math.max(PROBE_TIMEOUT_MS, options.callTimeoutMs), STALL_MAX_MS);
     this.#timer = setInterval(() => this.#supervise(), PROBE_INTERVAL_MS);
   }
 
   state(): QueueState {
     if (this.#reason !== undefined) return { available: false, reason: this.#reason };
-    if (performance.now() - this.#answeredMs > PROBE_INTERVAL_MS + PROBE_TIMEOUT_MS) {
+    if (performance.now() - this.#answeredMs > PROBE_INTERVAL_MS + this.#timeoutMs) {
       return { available: false, reason: 'the queue has not answered lately' };
     }
     return { available: true };
@@ -56,13 +63,13 @@ export class QueueProbe {
     this.#asking = true;
     const { dialect, calls, connection } = this.#options;
     try {
-      await withTimeout(dialect.accept.run(dialect.accept.begin(false)), PROBE_TIMEOUT_MS);
+      await withTimeout(dialect.accept.run(dialect.accept.begin(false)), this.#timeoutMs);
       this.#answeredMs = performance.now();
       calls.serverSpoke();
       this.says(undefined);
     } catch (cause) {
       // A frozen server must be noticed even when no event is sent: its connection may be dead for good.
-      if (cause instanceof NoAnswer) calls.serverSilent(performance.now() - PROBE_TIMEOUT_MS);
+      if (cause instanceof NoAnswer) calls.serverSilent(performance.now() - this.#timeoutMs);
       this.says(connection.ready ? messageOf(cause) : connection.lastError);
     } finally {
       this.#asking = false;

@@ -119,6 +119,7 @@ export class StreamQueue implements Queue {
       dialect: this.#dialect,
       connection: this.#connection,
       calls: this.#calls,
+      callTimeoutMs: this.#timeoutMs,
       onSilent: (reason) => {
         this.#connection.restart(reason);
         this.#replicated?.restart(reason);

@@ -125,8 +125,11 @@ export function describeAdmin(topologyName: string, open: () => Promise<Topology
 
     it('finds each event where it stands', async () => {
       for (const id of ['e-0', 'held-5']) {
-        const found = await admin.json<{ queue: { stream: string; state: string } }>(0, 'event', id);
-        assert.equal(found.queue.state, 'done', id);
+        // It stands in the warehouse, and is about to be acknowledged.
+        const found = await eventually(`${id} is done`, async () => {
+          const look = await admin.json<{ queue: { stream: string; state: string } }>(0, 'event', id);
+          return look.queue.state === 'done' && look;
+        });
         const [, server] = (await topology.streams()).find(([stream]) => stream === found.queue.stream) ?? [];
         assert.ok(server !== undefined, found.queue.stream);
       }

@@ -47,6 +47,10 @@ export function describeAdmin(name: string, openStore: () => Promise<WarehouseSt
         const rows = await store.quarantine().catch(() => []);
         return rows.length === 2 && (await store.count()) === 1;
       });
+      await eventually('they are acknowledged', async () => {
+        const [pending] = (await redis.command('XPENDING', 'ingest', 'warehouse')) as [number];
+        return pending === 0;
+      });
     });
     after(() => consumer.kill());
 

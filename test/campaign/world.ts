@@ -136,7 +136,7 @@ export class World {
   }
 
   /** Waits until so many more events are accepted. */
-  async accepts(events: number, deadlineMs = 40_000): Promise<void> {
+  async accepts(events: number, deadlineMs = 120_000): Promise<void> {
     const wanted = this.ledger.accepted + events;
     await eventually('events are accepted', () => this.ledger.accepted >= wanted, deadlineMs);
   }

@@ -113,12 +113,10 @@ describe('a consumer with several batches under way', () => {
     });
     await eventually('three batches are under way', () => held.length === 3);
     assert.equal(await store.count(), 0);
-    const [group] = (await redis.command('XINFO', 'GROUPS', STREAM)) as unknown[][];
-    assert.equal(
-      await pending(),
-      Number(group?.[(group.indexOf('entries-read') ?? 0) + 1]),
-      'all that was read is pending',
-    );
+    // In one answer: the consumer reads on meanwhile.
+    const [group = []] = (await redis.command('XINFO', 'GROUPS', STREAM)) as unknown[][];
+    const told = (name: string): unknown => group[group.indexOf(name) + 1];
+    assert.equal(told('pending'), told('entries-read'), 'all that was read is pending');
     held[1]?.();
     const written = await eventually('the second has landed', async () => (await store.count()) > 0 && store.count());
     await eventually('it is acknowledged', async () => (await pending()) <= ids.length - written);

@@ -100,7 +100,7 @@ describe('ingest-consumer', () => {
     const url = await program.listening();
     const live = await fetch(`${url}/health/live`, { headers: { 'X-Request-Id': 'mine' } });
     assert.deepEqual([live.status, live.headers.get('x-request-id')], [200, 'mine']);
-    await eventually('it is ready', async () => (await fetch(`${url}/health/ready`)).status === 200, 5_000);
+    await eventually('it is ready', async () => (await fetch(`${url}/health/ready`)).status === 200);
     assert.deepEqual(await (await fetch(`${url}/health/ready`)).json(), { status: 'ready' });
     assert.equal((await fetch(`${url}/events`)).status, 404);
     const posted = await fetch(`${url}/metrics`, { method: 'POST' });
@@ -148,11 +148,11 @@ describe('ingest-consumer', () => {
     await redis.signal('SIGSTOP');
     try {
       program.signal('SIGTERM');
-      await eventually('it is stopping', () => program.output.includes('"stopping"'), 5_000);
+      await eventually('it is stopping', () => program.output.includes('"stopping"'));
       const before = performance.now();
       program.signal('SIGTERM');
       assert.equal(await program.ended, 143, program.output);
-      assert.ok(performance.now() - before < 500);
+      assert.ok(performance.now() - before < 2_000);
     } finally {
       await redis.signal('SIGCONT');
     }

@@ -426,7 +426,7 @@ describe('a gateway with short time-outs', () => {
       ['GET', hasty.client()],
       ['HEAD', hasty.client()],
     ] as const;
-    for (const [, client] of clients) await client.ask({ path: '/health/live' });
+    await Promise.all(clients.map(([, client]) => client.ask({ path: '/health/live' })));
     hasty.signal('SIGTERM');
     await Promise.all(
       clients.map(async ([method, client]) => {

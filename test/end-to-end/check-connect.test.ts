@@ -7,7 +7,7 @@ import { before, describe, it } from 'node:test';
 import { Pki } from '../support/pki.ts';
 import { Program, type ProgramName } from '../support/program.ts';
 import { rule } from '../support/redis-rights.ts';
-import { TestRedis } from '../support/redis.ts';
+import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 
 let redis: TestRedis;
@@ -31,7 +31,7 @@ const check = (name: ProgramName, env: Readonly<Record<string, string>>): Promis
 
 /** A new server with one node of a Redis Cluster, which serves every slot. */
 async function loneNode(): Promise<TestRedis> {
-  const node = await TestRedis.start(['--cluster-enabled', 'yes']);
+  const node = await TestRedis.start(['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())]);
   await node.command('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
   await eventually('the cluster is whole', async () =>
     String(await node.command('CLUSTER', 'INFO')).includes('cluster_state:ok'),

@@ -21,4 +21,6 @@ before(async () => {
     env: { INGEST_QUEUE_PARTITIONS: String(PARTITIONS), ...PATIENT },
   });
   atEnd(() => pipeline.stop());
+  // Before that a look-up is 503.
+  for (const { program } of pipeline.replicas) await program.line(/the warehouse is ready/);
 });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { startPostgres } from '../../bench/peers/postgres.ts';
+import { PATIENT } from '../support/gateway.ts';
 import { metricOf, Pipeline, readiness, type Replica } from '../support/pipeline.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
@@ -87,7 +88,7 @@ describe('entries that the queue loses after they have landed, when their holder
 
   async function rowsAfter(store: WarehouseStore): Promise<{ landed: number; quarantined: number; lost: number }> {
     const redis = await TestRedis.start(['--appendonly', 'no']);
-    const pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri });
+    const pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri, env: PATIENT });
     const holder = pipeline.replicas[0] as Replica;
     await eventually('it is ready', async () => (await readiness(holder)).status === 200);
     await redis.command('ACL', 'SETUSER', 'default', '-xack');

@@ -1,6 +1,7 @@
 // Entries that a replica holds when the queue loses them.
 import assert from 'node:assert/strict';
 import { renameSync } from 'node:fs';
+import { PATIENT } from '../support/gateway.ts';
 import { Pipeline, readiness, type Replica } from '../support/pipeline.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
@@ -25,7 +26,7 @@ export interface Held {
 export async function startHeld(): Promise<Held> {
   const redis = await TestRedis.start(['--appendonly', 'no']);
   const store = sqliteStore();
-  const pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri });
+  const pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri, env: PATIENT });
   atEnd(() => pipeline.stop());
   const holder = pipeline.replicas[0] as Replica;
   const pending = (): Promise<number> => pendingOf(redis);

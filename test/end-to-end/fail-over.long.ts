@@ -25,7 +25,7 @@ async function failOver(t: TestContext, after: (old: TestRedis, port: number) =>
   });
   const [replica = assert.fail()] = pipeline.replicas;
   const landed = (): Promise<number> => metricOf(replica, 'ingest_landed_total');
-  assert.equal((await pipeline.post(event('before'))).status, 202);
+  await eventually('an event is taken before', async () => (await pipeline.post(event('before'))).status === 202);
   await eventually('it has landed', async () => (await landed()) === 1);
   await eventually('the replica has it', async () => (await fresh.length()) === 1);
 

@@ -6,7 +6,7 @@ import { request } from 'node:https';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { GATEWAY, TestProcess } from '../support/gateway.ts';
+import { GATEWAY, PATIENT, TestProcess } from '../support/gateway.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
@@ -45,6 +45,7 @@ const refused = (port: number): Promise<boolean> =>
 function ingestRun(stateDir: string, gatewayAddress: string): TestProcess {
   const args = ['--disable-warning=ExperimentalWarning', join(ROOT, 'bin/ingest-run.ts')];
   return new TestProcess(join(ROOT, 'bin/node'), args, {
+    ...PATIENT,
     INGEST_STATE_DIR: stateDir,
     INGEST_GATEWAY_ADDR: gatewayAddress,
     INGEST_CONSUMER_ADDR: '127.0.0.1:0',

@@ -101,7 +101,7 @@ async function refusals(gateway: TestGateway, one: TestClient, tally: Tally): Pr
 /** Clients that give up: their body begins and never ends. Gives how many there were. */
 async function aborts(gateway: TestGateway): Promise<number> {
   const framings = ['Content-Length: 90', 'Transfer-Encoding: chunked'];
-  const before = (await Scrape.of(gateway.client())).sum('ingest_events_in_flight');
+  const before = await gateway.metric('ingest_events_in_flight');
   const connections = await Promise.all(
     [0, 1, 2, 3, 4, 5].map(async (at) => {
       const connection = await gateway.socket(producer);
@@ -113,7 +113,7 @@ async function aborts(gateway: TestGateway): Promise<number> {
   );
   await eventually(
     'all of them are in flight',
-    async () => (await Scrape.of(gateway.client())).sum('ingest_events_in_flight') === before + connections.length,
+    async () => (await gateway.metric('ingest_events_in_flight')) === before + connections.length,
   );
   for (const [at, { socket }] of connections.entries()) {
     if (at < 3) socket.destroy();

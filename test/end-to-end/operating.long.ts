@@ -2,7 +2,7 @@
 // --check=connect finds. The rest is in operating.test.ts.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { event, GATEWAY, TestGateway, TestProcess } from '../support/gateway.ts';
+import { event, GATEWAY, PATIENT, TestGateway, TestProcess } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { startPostgres } from '../../bench/peers/postgres.ts';
 import { Program } from '../support/program.ts';
@@ -20,7 +20,7 @@ before(async () => {
 
 describe('two gateways with INGEST_GATEWAY_REUSE_PORT=1', () => {
   it('share one port, and each takes events while the other is gone', async () => {
-    const env = { INGEST_GATEWAY_REUSE_PORT: '1', INGEST_GATEWAY_ADDR: `127.0.0.1:${await freePort()}` };
+    const env = { ...PATIENT, INGEST_GATEWAY_REUSE_PORT: '1', INGEST_GATEWAY_ADDR: `127.0.0.1:${await freePort()}` };
     const [one, two] = [await TestGateway.start(redis, pki, env), await TestGateway.start(redis, pki, env)];
     assert.equal(one.port, two.port);
     one.signal('SIGTERM');
@@ -38,7 +38,7 @@ describe('two gateways with INGEST_GATEWAY_REUSE_PORT=1', () => {
 
 describe('a node of a Redis Cluster behind redis://', () => {
   it('ends the start of gateway and consumer with 4, naming the right scheme', async () => {
-    const cluster = await TestRedis.start(['--cluster-enabled', 'yes']);
+    const cluster = await TestRedis.start(['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())]);
     const env = { INGEST_QUEUE_URI: cluster.uri, INGEST_WAREHOUSE_URI: 'sqlite:unused' };
     for (const [name, args] of [
       ['ingest-gateway', []],

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { join } from 'node:path';
 import { writeFileSync } from 'node:fs';
-import { event, GATEWAY, TestGateway, TestProcess } from '../support/gateway.ts';
+import { event, GATEWAY, PATIENT, TestGateway, TestProcess } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
@@ -51,7 +51,11 @@ describe('the process endpoints on an address of their own', () => {
   });
 
   it('are the only ones with INGEST_ADMIN_ONLY=1', async () => {
-    const gateway = await TestGateway.start(redis, pki, { INGEST_ADMIN_ADDR: '127.0.0.1:0', INGEST_ADMIN_ONLY: '1' });
+    const gateway = await TestGateway.start(redis, pki, {
+      ...PATIENT,
+      INGEST_ADMIN_ADDR: '127.0.0.1:0',
+      INGEST_ADMIN_ONLY: '1',
+    });
     const url = await adminUrl(gateway);
     for (const path of ['/health/live', '/health/ready', '/metrics']) {
       const { status, json } = await gateway.client().ask({ path });
@@ -78,6 +82,7 @@ describe('the process endpoints on an address of their own', () => {
 describe('a gateway that stops', () => {
   it('says that it is draining, and takes connections, for INGEST_DRAIN_DELAY_MS', async () => {
     const gateway = await TestGateway.start(redis, pki, {
+      ...PATIENT,
       INGEST_ADMIN_ADDR: '127.0.0.1:0',
       INGEST_DRAIN_DELAY_MS: '3000',
     });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { renameSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
+import { PATIENT } from '../support/gateway.ts';
 import { metricOf, Pipeline, type Replica } from '../support/pipeline.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
@@ -27,7 +28,7 @@ describe('a consumer whose queue has trouble', () => {
   before(async () => {
     redis = await TestRedis.start(['--appendonly', 'no']);
     store = sqliteStore();
-    pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri });
+    pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri, env: PATIENT });
     replica = pipeline.replicas[0] as Replica;
     await isReady(replica, true);
   });
@@ -38,9 +39,8 @@ describe('a consumer whose queue has trouble', () => {
     await eventually(
       'the gateway accepts',
       async () => (await pipeline.post(event(id)).catch(() => undefined))?.status === 202,
-      10_000,
     );
-    await eventually('the event lands', async () => (await store.count()) === rows, 10_000);
+    await eventually('the event lands', async () => (await store.count()) === rows);
     await isReady(replica, true);
     assert.ok(replica.program.running);
   }
@@ -50,16 +50,16 @@ describe('a consumer whose queue has trouble', () => {
 
   it('makes a deleted stream again, loudly, and lands what comes', async () => {
     await postAll(pipeline, ['one']);
-    await eventually('it lands', async () => (await store.count()) === 1, 10_000);
+    await eventually('it lands', async () => (await store.count()) === 1);
     await redis.command('DEL', 'ingest');
-    await eventually('it is told', async () => (await vanished()) === 1, 10_000);
+    await eventually('it is told', async () => (await vanished()) === 1);
     await goesOn('two', 2);
     assert.match(replica.program.output, /"level":"error".*the stream or its consumer group is gone/);
   });
 
   it('makes a deleted group again and lands once what the stream still holds', async () => {
     await redis.command('XGROUP', 'DESTROY', 'ingest', 'warehouse');
-    await eventually('it is told', async () => (await vanished()) === 2, 10_000);
+    await eventually('it is told', async () => (await vanished()) === 2);
     await goesOn('three', 3);
     assert.ok(
       (await metricOf(replica, 'ingest_consumer_duplicates_total')) >= 1,
@@ -107,12 +107,9 @@ describe('a consumer whose queue has trouble', () => {
       await eventually(
         'the age is seen',
         async () => (await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) >= 165 * 3_600,
-        10_000,
       );
-      await eventually(
-        'it is an error in the log',
-        () => /"level":"error".*about to leave the queue/.test(replica.program.output),
-        5_000,
+      await eventually('it is an error in the log', () =>
+        /"level":"error".*about to leave the queue/.test(replica.program.output),
       );
     } finally {
       renameSync(to, from);
@@ -121,7 +118,6 @@ describe('a consumer whose queue has trouble', () => {
     await eventually(
       'the alarm ends',
       async () => (await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) === 0,
-      10_000,
     );
   });
 });

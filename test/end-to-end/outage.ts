@@ -1,6 +1,7 @@
 // What becomes of events while the warehouse is away.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { PATIENT } from '../support/gateway.ts';
 import { metricOf, Pipeline, readiness, type Replica } from '../support/pipeline.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
@@ -9,11 +10,7 @@ import type { WarehouseStore } from '../support/warehouse-store.ts';
 export const event = (id: string): string => JSON.stringify({ id, type: 'order.paid' });
 
 export async function isReady(replica: Replica, wanted: boolean): Promise<void> {
-  await eventually(
-    `readiness is ${wanted}`,
-    async () => ((await readiness(replica)).status === 200) === wanted,
-    10_000,
-  );
+  await eventually(`readiness is ${wanted}`, async () => ((await readiness(replica)).status === 200) === wanted);
 }
 
 export async function postAll(pipeline: Pipeline, ids: readonly string[]): Promise<void> {
@@ -35,7 +32,7 @@ export function describeWarehouseOutage(
     before(async () => {
       redis = await TestRedis.start(['--appendonly', 'no']);
       store = await open();
-      pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri, replicas: 2 });
+      pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri, replicas: 2, env: PATIENT });
     });
     after(() => pipeline.stop());
 
@@ -43,7 +40,7 @@ export function describeWarehouseOutage(
       const [replica] = pipeline.replicas;
       assert.ok(replica !== undefined);
       await postAll(pipeline, idsFrom('before', 5));
-      await eventually('the first have landed', async () => (await store.count()) === 5, 10_000);
+      await eventually('the first have landed', async () => (await store.count()) === 5);
       await isReady(replica, true);
       assert.equal((await pipeline.find('before-0')).body['status'], 'landed');
 
@@ -56,11 +53,7 @@ export function describeWarehouseOutage(
         const found = await pipeline.find(id);
         assert.deepEqual([found.status, found.body['retryable']], [503, true], id);
       }
-      await eventually(
-        'the lag is seen',
-        async () => (await metricOf(replica, 'ingest_queue_lag_events')) === 20,
-        5_000,
-      );
+      await eventually('the lag is seen', async () => (await metricOf(replica, 'ingest_queue_lag_events')) === 20);
       assert.ok((await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) > 0);
 
       await back();

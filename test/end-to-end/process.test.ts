@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { event, GATEWAY, TestGateway, TestProcess } from '../support/gateway.ts';
+import { event, GATEWAY, PATIENT, TestGateway, TestProcess } from '../support/gateway.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { atEnd, temporaryFolder } from '../support/scope.ts';
 import { assertEnds, file, good, pki, redis, run } from './process.ts';
@@ -150,6 +150,7 @@ describe('a gateway that starts', () => {
     const folder = temporaryFolder();
     const tls = join(folder, 'made', 'tls');
     const env = {
+      ...PATIENT,
       INGEST_TLS_CERT: '',
       INGEST_TLS_KEY: '',
       INGEST_TLS_CLIENT_CA: '',

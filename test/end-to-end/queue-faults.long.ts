@@ -54,7 +54,13 @@ describe('a queue that', () => {
 
   it('is frozen while 200 clients keep sending costs a bounded amount of memory', async (t) => {
     const redis = await TestRedis.start();
-    const gateway = await TestGateway.start(redis, pki);
+    // As many handshakes at once take a busy machine longer than a connection has by default.
+    const gateway = await TestGateway.start(redis, pki, {
+      INGEST_HANDSHAKE_TIMEOUT_MS: '120000',
+      INGEST_HEADERS_TIMEOUT_MS: '120000',
+      INGEST_REQUEST_TIMEOUT_MS: '120000',
+      INGEST_DRAIN_TIMEOUT_MS: '120000',
+    });
     const load = new Load(gateway.client(producer), 'many', 200);
     const residentMiB = async (): Promise<number> => (await gateway.metric('process_resident_memory_bytes')) / 2 ** 20;
     await load.more(4_000);

@@ -1,7 +1,7 @@
 // The short form of queue-faults.long.ts.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { TestGateway } from '../support/gateway.ts';
+import { PATIENT, TestGateway } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
 import { TestRedis } from '../support/redis.ts';
 import { assertAlive } from '../support/verdicts.ts';
@@ -25,7 +25,7 @@ describeOutages({
 describe('a queue that', () => {
   it('forgets its scripts is told them again, and nobody notices', async () => {
     const redis = await TestRedis.start();
-    const gateway = await TestGateway.start(redis, pki);
+    const gateway = await TestGateway.start(redis, pki, PATIENT);
     const load = new Load(gateway.client(producer), 'flushed', 8, 10);
     for (let round = 0; round < 5; round += 1) {
       await load.more(40);

@@ -2,7 +2,7 @@
 // at its start.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { event } from '../support/gateway.ts';
+import { event, PATIENT } from '../support/gateway.ts';
 import { metricOf, Pipeline } from '../support/pipeline.ts';
 import { rule } from '../support/redis-rights.ts';
 import { eventually } from '../support/scope.ts';
@@ -23,6 +23,7 @@ describe('under the rules of the README', () => {
       queueUri: uriOf('ingest-gateway'),
       warehouseUri: store.uri,
       replicas: 0,
+      env: PATIENT,
     });
     const replica = await pipeline.startConsumer({ INGEST_QUEUE_URI: uriOf('ingest-consumer') });
     assert.equal((await pipeline.post(event('one'))).status, 202);

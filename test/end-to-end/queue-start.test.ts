@@ -1,7 +1,7 @@
 // How the programs start, and go on, on a Redis that is not as it should be.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { event } from '../support/gateway.ts';
+import { event, PATIENT } from '../support/gateway.ts';
 import { openLink } from '../support/link.ts';
 import { metricOf, Pipeline } from '../support/pipeline.ts';
 import { Program } from '../support/program.ts';
@@ -53,7 +53,7 @@ describe('a required durability', () => {
       queueUri: `redis://127.0.0.1:${link.port}`,
       warehouseUri: '',
       replicas: 0,
-      env: { INGEST_QUEUE_DURABILITY: 'require' },
+      env: { ...PATIENT, INGEST_QUEUE_DURABILITY: 'require' },
     });
     assert.equal((await pipeline.post(event('one'))).status, 202);
     link.cut();

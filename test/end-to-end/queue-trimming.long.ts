@@ -1,7 +1,7 @@
 // What is dropped by hand, and what a clock that is wrong drops: the rest of queue-trimming.test.ts.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { event, TestGateway } from '../support/gateway.ts';
+import { event, PATIENT, TestGateway } from '../support/gateway.ts';
 import { metricOf, Pipeline } from '../support/pipeline.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
@@ -45,6 +45,7 @@ describe('the queue', () => {
       queueUri: redis.uri,
       warehouseUri: `sqlite:${temporaryFolder()}/warehouse.db`,
       replicas: 0,
+      env: PATIENT,
     });
     const ids = Array.from({ length: 60 }, (_, at) => `clock-${at}`);
     const post = async (some: readonly string[]): Promise<void> => {

@@ -1,6 +1,6 @@
 // What a program says at its start where a secured queue's password or authority is wrong, and a Redis Cluster over TLS.
 import { before, describe, it } from 'node:test';
-import { freePort } from '../../lib/process/free-port.ts';
+import { freePort } from '../support/free-port.ts';
 import { TestCluster } from '../support/redis-cluster.ts';
 import { clusterRule } from '../support/redis-rights.ts';
 import { TestSentinels } from '../support/redis-sentinel.ts';

@@ -36,6 +36,20 @@ async function firstConnection(
 const post = async (connection: RawConnection, id: string): Promise<number> =>
   (await askRaw(connection, postText(event(id)))).status;
 
+/** The connection, used once, and the session of a producer whose certificate is about to expire. */
+async function shortLived(version: string, options: ConnectionOptions) {
+  // On a busy machine it may have expired before it was used: the next one lasts longer.
+  for (let lastsMs = 1_000; ; lastsMs *= 2) {
+    const notAfter = new Date(Math.ceil(Date.now() / 1000) * 1000 + lastsMs);
+    const certificate = await pki.producer('short', { notAfter });
+    const [first, session] = await firstConnection(certificate, options);
+    const status = await post(first, `short-${version}-${lastsMs}`);
+    if (status === 401 && lastsMs < 10_000) continue;
+    assert.equal(status, 202);
+    return { first, session, certificate, notAfter };
+  }
+}
+
 for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
   describe(`a session resumed with ${version}`, () => {
     const options: ConnectionOptions = { minVersion: version, maxVersion: version };
@@ -69,10 +83,7 @@ for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
     });
 
     it('gets 401 once its certificate has expired', async () => {
-      const notAfter = new Date(Math.ceil(Date.now() / 1000) * 1000 + 1_000);
-      const certificate = await pki.producer('short', { notAfter });
-      const [first, session] = await firstConnection(certificate, options);
-      assert.equal(await post(first, `short-${version}`), 202);
+      const { first, session, certificate, notAfter } = await shortLived(version, options);
       await eventually('the certificate has expired', () => Date.now() > notAfter.getTime());
       await addsNothing(redis, async () => {
         const resumed = await gateway.socket(certificate, { ...options, session });

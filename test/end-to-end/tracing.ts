@@ -39,6 +39,8 @@ export async function start(env: Readonly<Record<string, string>> = {}): Promise
     },
   });
   await consumer.listening();
+  // Before that a look-up is 503, which is a span too.
+  await consumer.line(/the warehouse is ready/);
   const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_WAREHOUSE_URI: store.uri, ...env });
   return { redis, gateway, consumer, store, client: gateway.client(producer) };
 }

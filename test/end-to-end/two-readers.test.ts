@@ -361,14 +361,12 @@ describe('the limits of time hold for plain requests', () => {
       INGEST_REQUEST_TIMEOUT_MS: '5500',
       INGEST_IDLE_TIMEOUT_MS: '500',
     });
-    const [half, silent, idle, stranger] = [
-      await own.socket(producer),
-      await own.socket(producer),
-      await own.socket(producer),
-      await own.socket(),
-    ];
-    assert.equal((await askRaw(idle, postText(fresh()))).status, 202);
+    // Each brings what it brings at once: one that is silent for as long as a head may take is closed.
+    const half = await own.socket(producer);
     half.write('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{');
+    const idle = await own.socket(producer);
+    assert.equal((await askRaw(idle, postText(fresh()))).status, 202);
+    const [silent, stranger] = [await own.socket(producer), await own.socket()];
     const [late] = await replies(half, 1);
     assert.deepEqual([late?.status, late?.headers['connection']], [408, 'close']);
     assert.match(late?.body ?? '', /"REQUEST_TIMEOUT","retryable":true/);

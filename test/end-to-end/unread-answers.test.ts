@@ -25,14 +25,14 @@ describe('a client that never reads its answers', () => {
     const body = event('large', { fill: 'x'.repeat(250_000) });
     assert.equal((await gateway.client(producer).post(body)).status, 202);
     const ask = requestText('GET /events/large').repeat(40);
+    const lookUps = (): Promise<number> => gateway.metric('ingest_http_requests_total', { route: '/events/{id}' });
 
+    // The connection of the scraper stands before: what waits unread is cut off after a second.
+    assert.equal(await lookUps(), 0);
     const late = await gateway.socket(producer);
     late.socket.pause();
     late.write(ask);
-    await eventually('its requests have arrived', async () => {
-      const served = await gateway.metric('ingest_http_requests_total', { route: '/events/{id}' });
-      return served > 0;
-    });
+    await eventually('its requests have arrived', async () => (await lookUps()) > 0);
     late.socket.resume();
     await eventually('it has its answers', () => late.received.split('HTTP/1.1 200 OK').length === 41);
     late.socket.destroy();
@@ -40,10 +40,7 @@ describe('a client that never reads its answers', () => {
     const deaf = await gateway.socket(producer);
     deaf.socket.pause();
     deaf.write(ask);
-    await eventually(
-      'its requests have arrived',
-      async () => (await gateway.metric('ingest_http_requests_total', { route: '/events/{id}' })) > 40,
-    );
+    await eventually('its requests have arrived', async () => (await lookUps()) > 40);
     // The scraper's is the one that is left.
     await eventually('its connection is gone', async () => (await gateway.metric('ingest_connections')) === 1);
     await assertAlive(gateway);

@@ -63,7 +63,8 @@ describe('the sessions of the PostgreSQL warehouse', () => {
 
   it('are as many as the pool has, and no more, however long a lock is held', async (t) => {
     const uri = await server.freshDatabase();
-    const warehouse = await open(t, uri, 500);
+    // A tenth of it lies between the end of a wait for a lock and that of the statement.
+    const warehouse = await open(t, uri, 1_500);
     const holder = await session(t, uri);
     await holder.query('BEGIN; LOCK TABLE events IN ACCESS EXCLUSIVE MODE');
     const held = performance.now();
@@ -104,7 +105,7 @@ describe('the sessions of the PostgreSQL warehouse', () => {
     const warehouse = await open(t, uri, 500);
     await server.query(
       uri,
-      `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.1); RETURN NEW; END $$;
+      `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.05); RETURN NEW; END $$;
        CREATE TRIGGER slow BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION slow();`,
     );
     const batch = Array.from({ length: 20 }, (_, at) => event(`order-${at}`));

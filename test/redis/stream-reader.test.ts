@@ -66,16 +66,12 @@ describe('the reader of a Redis Stream', () => {
     const [taken] = await reader.read(10, 3_600_000, 0);
     assert.equal(taken?.entry, '1-1');
     await server.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
-    const again = await eventually(
-      'it is read again',
-      async () => {
-        const deliveries = await reader.read(10, 3_600_000, 20).catch(() => []);
-        return deliveries.length > 0 && deliveries;
-      },
-      5_000,
-    );
+    const again = await eventually('it is read again', async () => {
+      const deliveries = await reader.read(10, 3_600_000, 20).catch(() => []);
+      return deliveries.length > 0 && deliveries;
+    });
     assert.equal(again[0]?.entry, '1-1');
-    await eventually('the other connection is back too', () => reader.acknowledge(again).then(() => true), 5_000);
+    await eventually('the other connection is back too', () => reader.acknowledge(again).then(() => true));
     assert.deepEqual(await reader.read(10, 3_600_000, 20), []);
   });
 
@@ -90,15 +86,11 @@ describe('the reader of a Redis Stream', () => {
     await server.command('XADD', STREAM, '2-1', 'producer', 'shop', 'body', '{}');
     await server.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     const entries: string[] = [];
-    await eventually(
-      'all came',
-      async () => {
-        const deliveries = await reader.read(2, 3_600_000, 20).catch(() => []);
-        entries.push(...deliveries.map(({ entry }) => entry));
-        return entries.includes('2-1');
-      },
-      5_000,
-    );
+    await eventually('all came', async () => {
+      const deliveries = await reader.read(2, 3_600_000, 20).catch(() => []);
+      entries.push(...deliveries.map(({ entry }) => entry));
+      return entries.includes('2-1');
+    });
     assert.deepEqual(entries, [...pending, '2-1']);
   });
 
@@ -119,11 +111,7 @@ describe('the reader of a Redis Stream', () => {
       await server.signal('SIGCONT');
     }
     await server.command('XADD', STREAM, '2-1', 'producer', 'shop', 'body', '{}');
-    await eventually(
-      'it reads again',
-      async () => (await reader.read(10, 3_600_000, 50).catch(() => [])).length > 0,
-      10_000,
-    );
+    await eventually('it reads again', async () => (await reader.read(10, 3_600_000, 50).catch(() => [])).length > 0);
   });
 
   it('leaves nothing of itself in the group when it closes, but keeps what is pending for others', async () => {

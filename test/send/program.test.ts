@@ -218,7 +218,7 @@ describe('ingest-send', () => {
         ? problem(response, 503, 'QUEUE_UNAVAILABLE', true, { 'Retry-After': '600' })
         : accepted(response);
     const program = send([event('fine'), event('slow')].join('\n'));
-    await eventually('the slow one was asked', () => arrivals.some(({ body }) => body.includes('slow')), 10_000);
+    await eventually('the slow one was asked', () => arrivals.some(({ body }) => body.includes('slow')));
     program.signal('SIGINT');
     assert.equal(await program.ended, 130, program.output);
     assert.match(program.output, /interrupted; run again to send the rest/);

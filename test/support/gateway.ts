@@ -14,6 +14,9 @@ export const GATEWAY = new URL('../../bin/ingest-gateway', import.meta.url).path
  */
 export const PATIENT = { INGEST_ENQUEUE_TIMEOUT_MS: '5000' } as const;
 
+/** For a program to listen: how soon it does is asked nowhere, and on a busy machine it takes long. */
+export const STARTS_WITHIN_MS = 60_000;
+
 /**
  * Test files that are to run against node:http alone set it before they load the others: see
  * end-to-end/node-reader.test.ts.
@@ -137,7 +140,7 @@ export class TestGateway extends TestProcess {
       ...READER,
       ...env,
     });
-    const line = await gateway.line(/listening on https:\/\//);
+    const line = await gateway.line(/listening on https:\/\//, STARTS_WITHIN_MS);
     gateway.port = Number(/listening on https:\/\/[^"]*:(\d+)/.exec(line)?.[1]);
     return gateway;
   }
