@@ -12,8 +12,8 @@ import type { QueueDialect } from './queue-dialect.ts';
 import type { Reply } from './reply.ts';
 
 /**
- * How often the queue is asked whether it would take an event, and how long it may take to say so: as long as a call
- * may, where that is longer.
+ * How often the queue is asked whether it would take an event, and how long it may take to say so. Where a call may take
+ * longer than that, the queue is not available meanwhile, and events are refused only once a call's time is over.
  */
 const PROBE_INTERVAL_MS = 400;
 const PROBE_TIMEOUT_MS = 600;
@@ -36,6 +36,7 @@ export interface QueueProbeOptions {
 
 export class QueueProbe {
   readonly #options: QueueProbeOptions;
+  /** After this long without an answer events are refused. */
   readonly #timeoutMs: number;
   readonly #timer: NodeJS.Timeout;
   #asking = false;
@@ -51,7 +52,7 @@ export class QueueProbe {
 
   state(): QueueState {
     if (this.#reason !== undefined) return { available: false, reason: this.#reason };
-    if (performance.now() - this.#answeredMs > PROBE_INTERVAL_MS + this.#timeoutMs) {
+    if (performance.now() - this.#answeredMs > PROBE_INTERVAL_MS + PROBE_TIMEOUT_MS) {
       return { available: false, reason: 'the queue has not answered lately' };
     }
     return { available: true };

@@ -456,12 +456,13 @@ describe('a server that does not answer', () => {
     for (const { settled } of events) assert.equal(settled, 1);
   });
 
-  it('for less than the time-out keeps nobody from submitting', async () => {
+  it('for less than the time-out keeps nobody from submitting, and is told meanwhile', async () => {
     const own = await TestRedis.start();
     const queue = await openQueue(own);
     await own.signal('SIGSTOP');
     // Longer than it takes to be asked in vain by default: what must not happen has no event to wait for.
     await new Promise((resolve) => setTimeout(resolve, 1_500));
+    assert.equal(queue.state().available, false);
     const patient = new Recorded('patient');
     queue.submit(patient);
     await new Promise((resolve) => setImmediate(resolve));
