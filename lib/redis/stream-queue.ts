@@ -136,7 +136,6 @@ export class StreamQueue implements Queue {
     this.#defer(this.#flush);
   }
 
-  /** `timeoutMs`: how long the answer may take. */
   find(id: string, producer: string, timeoutMs = this.#timeoutMs): Promise<QueueLookup> {
     if (this.#calls.stalled) return Promise.resolve({ kind: 'unavailable' });
     return lookUp(this.#dialect, id, producer, timeoutMs, this.#log);
