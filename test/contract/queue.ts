@@ -59,8 +59,8 @@ export async function submitAll(queue: Queue, submissions: readonly Recorded[]):
 }
 
 /**
- * The same in turns of `size`: for more than a queue should be handed at once. What the queue refuses because its server
- * was silent for a while (on a busy machine it may get no processor) is handed in again once the queue is available.
+ * The same in turns of `size`, for more than a queue should be handed at once, and in no order: what the queue refuses
+ * because its server was silent (on a busy machine it may get no processor) is handed in again once it is available.
  */
 export async function submitInTurns(queue: Queue, submissions: readonly Recorded[], size = 500): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
