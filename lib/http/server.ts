@@ -4,13 +4,14 @@
 // only when it owes no answer, or when its deadline came. See connection.ts for what one connection does.
 import type { AddressInfo, Socket } from 'node:net';
 import { createServer, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls';
-import { constants, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { ConnectionRoom, type RoomLimits } from './connection-room.ts';
 import { Connection, type ConnectionHost } from './connection.ts';
 import { ANSWERED_A_TURN_MAX, type TimeLimits } from './limits.ts';
 import { handshakeReason } from './node/faults.ts';
 import { HandOver } from './node/hand-over.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
+import { TLS_OPTIONS } from './tls-options.ts';
 
 /** All times in milliseconds. */
 export interface ServerLimits extends TimeLimits, RoomLimits {
@@ -27,28 +28,6 @@ export interface ServerHandlers<T> {
   /** `reason` is one of HANDSHAKE_FAILURES. */
   readonly handshakeFailure: (reason: string) => void;
 }
-
-/**
- * What every TLS context of this server has, the first and each later one: `setSecureContext` forgets what it is not
- * given. Renegotiation (TLS 1.2; 1.3 has none) is off, because a client could change its certificate by it in the
- * middle of a connection. Of TLS 1.2 only suites with forward secrecy and authenticated encryption are offered (RFC
- * 9325, section 4.2).
- */
-const TLS_OPTIONS = {
-  minVersion: 'TLSv1.2',
-  secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
-  ciphers: [
-    'TLS_AES_256_GCM_SHA384',
-    'TLS_CHACHA20_POLY1305_SHA256',
-    'TLS_AES_128_GCM_SHA256',
-    'ECDHE-ECDSA-AES128-GCM-SHA256',
-    'ECDHE-RSA-AES128-GCM-SHA256',
-    'ECDHE-ECDSA-AES256-GCM-SHA384',
-    'ECDHE-RSA-AES256-GCM-SHA384',
-    'ECDHE-ECDSA-CHACHA20-POLY1305',
-    'ECDHE-RSA-CHACHA20-POLY1305',
-  ].join(':'),
-} as const;
 
 const CHECK_INTERVAL_MS = 250;
 /** While stopping: how long a connection with nothing going on may still bring a request. */
