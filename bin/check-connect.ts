@@ -63,10 +63,6 @@ export async function inspectQueue(queue: InspectedQueue): Promise<string> {
   return `queue ${maskedUri(queue.uri)}: ${found[0]?.server}, ${events} events in ${streams}`;
 }
 
-/** The same of the queue that another one replaces. */
-export const inspectPrevious = (uri: string, program: InspectedQueue['program']): Promise<string> =>
-  inspectQueue({ uri, partitions: 1, program, key: 'INGEST_QUEUE_PREVIOUS_URI' });
-
 async function inspectPartition(
   { uri, program, takesEvents = false, key }: InspectedQueue,
   part: QueuePartition,

@@ -20,7 +20,7 @@ import type { Log } from '../lib/process/log.ts';
 import { consumerMetrics } from '../lib/consumer/metrics.ts';
 import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
-import { inspectPrevious, inspectQueue, inspectWarehouse, queueFailure, queueRefused } from './check-connect.ts';
+import { inspectQueue, inspectWarehouse, queueFailure, queueRefused } from './check-connect.ts';
 import { bindFailure, startDaemon } from './start.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
@@ -46,18 +46,17 @@ Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 q
 await startDaemon({ name: NAME, help: HELP, read: readConsumerConfig, check: () => Promise.resolve(), connect, run });
 
 async function connect(config: ConsumerConfig, found: (line: string) => void): Promise<void> {
-  const { queuePartitions: partitions, previousQueueUri: previousUri } = config;
+  const { queuePartitions: partitions } = config;
   for (const uri of config.queueUri.split(' ')) found(await inspectQueue({ uri, partitions, program: 'consumer' }));
-  if (previousUri !== undefined) found(await inspectPrevious(previousUri, 'consumer'));
   found(await inspectWarehouse(config.warehouseUri, 'consumer'));
 }
 
 async function run(config: ConsumerConfig, log: Log): Promise<void> {
   const metrics = consumerMetrics(QUARANTINE_REASONS);
-  const { queuePartitions: partitions, previousQueueUri: previousUri, unlandedMs } = config;
+  const { queuePartitions: partitions, unlandedMs } = config;
   const onLost = (events: number): void => metrics.lost.add(events);
   const uris = config.queueUri.split(' ');
-  const reader = readingQueue({ uris, partitions, previousUri, log, unlandedMs, onLost });
+  const reader = readingQueue({ uris, partitions, log, unlandedMs, onLost });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
   const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });

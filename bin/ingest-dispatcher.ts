@@ -160,7 +160,6 @@ function sessionsOf(
     const uri = config.queueUris[at];
     const { parts, queue } = acceptingQueue({
       uri: credentials === undefined ? uri : withCredentials(uri, credentials.user, credentials.password),
-      previousUri: undefined,
       partitions: config.queuePartitions,
       replicas: config.queueReplicas,
       name: NAME,

@@ -24,7 +24,6 @@ import { WarehouseMisconfigured } from '../lib/ingest/warehouse.ts';
 import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import {
   dispatcherName,
-  inspectPrevious,
   inspectQueue,
   inspectWarehouse,
   queueFailure,
@@ -83,7 +82,6 @@ async function connect(config: GatewayConfig, found: (line: string) => void): Pr
   } finally {
     await opened.queue.close();
   }
-  if (config.previousQueueUri !== undefined) found(await inspectPrevious(config.previousQueueUri, 'gateway'));
   if (config.warehouseUri !== undefined) found(await inspectWarehouse(config.warehouseUri, 'gateway'));
 }
 
@@ -201,14 +199,12 @@ function gatewayQueue(
   certificate: () => Pick<SecureContextOptions, 'cert' | 'key'>,
 ): AcceptingQueue {
   if (isDispatcher(config.queueUri)) return openQueue({ ...options, certificate });
-  const { queuePartitions: partitions, queueReplicas: replicas, previousQueueUri: previousUri } = config;
-  return acceptingQueue({ ...options, partitions, replicas, previousUri });
+  const { queuePartitions: partitions, queueReplicas: replicas } = config;
+  return acceptingQueue({ ...options, partitions, replicas });
 }
 
 /** Throws a StartFailure where the queue takes no event in time, or is refused. */
 async function start(config: GatewayConfig, opened: AcceptingQueue): Promise<void> {
-  // A previous queue that is away makes this gateway not ready; it is no reason not to start.
-  opened.previous?.open();
   const why = await startQueue(opened, QUEUE_START_MS);
   if (why === undefined) return;
   if (typeof why !== 'string') throw queueRefused(config.queueUri, why);

@@ -3,7 +3,7 @@ import { Settings, type EnvReport, type Environment } from '../process/env.ts';
 import { checkQueueUris } from '../process/queue-uri.ts';
 
 export interface AdminConfig {
-  /** The queues: one, both behind a dispatcher, and the one before while a queue moves. */
+  /** The queues: one, both behind a dispatcher, or old and new while a queue moves. */
   readonly queueUris: readonly string[];
   /** Of a queue on a Redis Cluster. */
   readonly queuePartitions: number;
@@ -21,24 +21,20 @@ export function readAdminConfig(
 } {
   const settings = new Settings(environment, 'admin');
   const queueUri = settings.get('INGEST_QUEUE_URI');
-  const previousUri = settings.get('INGEST_QUEUE_PREVIOUS_URI');
   if (queueUri !== undefined && /(^| )dispatchers?:/.test(queueUri))
     settings.problem(
       'INGEST_QUEUE_URI',
       'expected the queues themselves, as the consumers have them, separated by blanks: a dispatcher is not looked through',
       queueUri,
     );
-  checkQueueUris(settings, {
-    INGEST_QUEUE_URI: (queueUri ?? '').split(' '),
-    INGEST_QUEUE_PREVIOUS_URI: [previousUri],
-  });
+  checkQueueUris(settings, { INGEST_QUEUE_URI: (queueUri ?? '').split(' ') });
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
   if (needsWarehouse && !settings.given('INGEST_WAREHOUSE_URI') && !settings.given('INGEST_WAREHOUSE_URI', '_FILE'))
     settings.problem('INGEST_WAREHOUSE_URI', 'is required by this command');
   const report = settings.report();
   const complete = report.problems.length === 0 && queueUri !== undefined;
   if (!complete) return { config: undefined, report };
-  const queueUris = [...queueUri.split(' '), ...(previousUri === undefined ? [] : [previousUri])];
+  const queueUris = queueUri.split(' ');
   const queuePartitions = settings.get('INGEST_QUEUE_PARTITIONS');
   return { config: Object.freeze({ queueUris, queuePartitions, warehouseUri }), report };
 }

@@ -9,8 +9,6 @@ export interface ConsumerConfig {
   readonly queueUri: string;
   /** Of each queue on a Redis Cluster. */
   readonly queuePartitions: number;
-  /** The queue that this one replaces, while it does. */
-  readonly previousQueueUri: string | undefined;
   readonly warehouseUri: string;
 
   /** Where `/health/*` and `/metrics` are served, plain HTTP. */
@@ -39,13 +37,8 @@ export function readConsumerConfig(environment: Environment): ReadConfig<Consume
     );
   }
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
-  const previousQueueUri = settings.get('INGEST_QUEUE_PREVIOUS_URI');
-  checkQueueUris(settings, {
-    INGEST_QUEUE_URI: (queueUri ?? '').split(' '),
-    INGEST_QUEUE_PREVIOUS_URI: [previousQueueUri],
-  });
+  checkQueueUris(settings, { INGEST_QUEUE_URI: (queueUri ?? '').split(' ') });
   const rest = {
-    previousQueueUri,
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
     address: settings.get('INGEST_CONSUMER_ADDR'),
     batchMax: settings.get('INGEST_CONSUMER_BATCH_MAX'),

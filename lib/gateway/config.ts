@@ -28,8 +28,6 @@ export interface GatewayConfig {
   readonly queueUri: string;
   /** Of a queue on a Redis Cluster. */
   readonly queuePartitions: number;
-  /** The queue that this one replaces, while it does. */
-  readonly previousQueueUri: string | undefined;
   /** How many replicas of the queue's server must have an event before it is answered 202. */
   readonly queueReplicas: number;
   readonly queueDurability: 'warn' | 'require';
@@ -88,7 +86,6 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
   const config = {
     queueUri,
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
-    previousQueueUri: settings.get('INGEST_QUEUE_PREVIOUS_URI'),
     queueReplicas: settings.get('INGEST_QUEUE_REPLICAS'),
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
     queueCompression: settings.get('INGEST_QUEUE_COMPRESSION'),
@@ -128,7 +125,7 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
   checkDeadlines(settings, config);
-  checkQueueUris(settings, { INGEST_QUEUE_URI: [queueUri], INGEST_QUEUE_PREVIOUS_URI: [config.previousQueueUri] });
+  checkQueueUris(settings, { INGEST_QUEUE_URI: [queueUri] });
   if (config.queueCompression !== 'none' && isDispatcher(queueUri))
     settings.problem(
       'INGEST_QUEUE_COMPRESSION',

@@ -23,8 +23,7 @@ const DEFAULT_PORT = { sentinel: 26379, cluster: 6379 } as const;
 
 /** The keys that name a queue, each with the URIs that it was given. */
 export type QueueUris = Readonly<Partial<Record<QueueKey, readonly (string | undefined)[]>>>;
-export type QueueKey =
-  'INGEST_QUEUE_URI' | 'INGEST_QUEUE_PREVIOUS_URI' | 'INGEST_DISPATCH_QUEUE_A_URI' | 'INGEST_DISPATCH_QUEUE_B_URI';
+export type QueueKey = 'INGEST_QUEUE_URI' | 'INGEST_DISPATCH_QUEUE_A_URI' | 'INGEST_DISPATCH_QUEUE_B_URI';
 
 /** Notes what is wrong with the URIs of a program's queues, of those that were given. */
 export function checkQueueUris(settings: Settings, uris: QueueUris): void {

@@ -47,12 +47,6 @@ export const SETTINGS = Object.freeze({
     '',
     'partitions of a queue on a Redis Cluster, fixed for its life: another number than the queue has is refused (exit 2)',
   ),
-  INGEST_QUEUE_PREVIOUS_URI: uri(
-    BOTH_ENDS,
-    ['redis:', 'rediss:'],
-    [],
-    'while a queue moves: the one before, whose ids are known still and whose events land; the runbook has the steps',
-  ),
   INGEST_QUEUE_UNLANDED_HOURS_MAX: integer(
     DAEMONS,
     168,

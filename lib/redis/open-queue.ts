@@ -9,7 +9,6 @@ import type { MasterLookup } from './master-lookup.ts';
 import type { RedisConnection, Server } from './client.ts';
 import { ClusterMap } from './cluster-map.ts';
 import { QueueRefusal } from './errors.ts';
-import { MovingQueue } from './moving-queue.ts';
 import { PartitionedQueue } from './partitioned-queue.ts';
 import { queueIdentity, type IdentityOptions, type QueueIdentity } from './queue-identity.ts';
 import type { Reply } from './reply.ts';
@@ -110,47 +109,13 @@ export interface StreamsOptions extends Omit<
   readonly bodyBytesMax?: number;
 }
 
-export interface AcceptingOptions extends StreamsOptions {
-  /** The queue that this one replaces: one stream on one server. */
-  readonly previousUri: string | undefined;
-}
-
-/**
- * A queue's accepting side. Each of `parts` is a partition; their connections are to be opened, and that to the
- * previous queue.
- */
+/** A queue's accepting side. Each of `parts` is a partition, whose connection is to be opened. */
 export interface AcceptingQueue {
   readonly queue: Queue;
-  readonly previous?: RedisConnection<Reply>;
   readonly parts: readonly { readonly connection: RedisConnection<Reply>; readonly queue: StreamQueue }[];
 }
 
-export function acceptingQueue({ previousUri, ...options }: AcceptingOptions): AcceptingQueue {
-  if (previousUri === undefined) return openStreams(options);
-  const { name, log, unlandedMs, makes = true } = options;
-  // See moving-queue.ts: each has half of the time.
-  const enqueueTimeoutMs = Math.max(1, Math.floor(options.enqueueTimeoutMs / 2));
-  const current = openStreams({ ...options, enqueueTimeoutMs });
-  const about = log.child({ queue: 'previous' });
-  const connection = byteConnection({ uri: previousUri, name, log: about });
-  const previous = new StreamQueue({
-    connection,
-    enqueueTimeoutMs,
-    log: about,
-    makes,
-    ...(unlandedMs === undefined ? {} : { unlandedMs }),
-  });
-  const queue = new MovingQueue({
-    current: current.queue,
-    previous,
-    connection,
-    timeoutMs: enqueueTimeoutMs,
-    log: about,
-  });
-  return { queue, parts: current.parts, previous: connection };
-}
-
-function openStreams(options: StreamsOptions): AcceptingQueue {
+export function acceptingQueue(options: StreamsOptions): AcceptingQueue {
   const { uri, partitions, name, replicas, bodyBytesMax = 0, ...rest } = options;
   const parts = queuePartitions(uri, partitions, { accepts: bodyBytesMax, makes: rest.makes ?? true });
   const alone = parts.length === 1;

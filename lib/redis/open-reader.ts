@@ -11,8 +11,6 @@ export interface ReadingOptions {
   readonly uris: readonly string[];
   /** Of each queue on a Redis Cluster; 8 by default. */
   readonly partitions?: number;
-  /** The queue that this one replaces: what is left in it is read too. */
-  readonly previousUri?: string | undefined;
   readonly log: Log;
   /** See StreamReaderOptions. */
   readonly unlandedMs?: number;
@@ -24,15 +22,13 @@ export interface ReadingOptions {
  * first.
  */
 export function readingQueue(options: ReadingOptions): StreamReader | PartitionedReader {
-  const { uris, partitions = 8, previousUri, ...rest } = options;
+  const { uris, partitions = 8, ...rest } = options;
   const parts = uris.flatMap((uri, queue) => {
     const streams = queuePartitions(uri, partitions);
     const named = (at: number): string =>
       uris.length === 1 ? String(at) : `${queue}${streams.length > 1 ? `-${at}` : ''}`;
     return streams.map((part, at) => ({ part, partition: named(at) }));
   });
-  if (previousUri !== undefined)
-    parts.push(...queuePartitions(previousUri, 1).map((part) => ({ part, partition: 'previous' })));
   const name = memberName();
   const readers = parts.map(({ part, partition }) => {
     const log = parts.length === 1 ? rest.log : rest.log.child({ partition });

@@ -141,16 +141,6 @@ export class StreamQueue implements Queue {
     return lookUp(this.#dialect, id, producer, timeoutMs, this.#log);
   }
 
-  /** How the queue's id index has an id; known once there was a connection. */
-  indexField(id: string): string {
-    return this.#dialect.field(id);
-  }
-
-  /** Whether the server owes an answer that is overdue. */
-  get stalled(): boolean {
-    return this.#calls.stalled;
-  }
-
   state(): QueueState {
     return this.#probe.state();
   }

@@ -49,7 +49,6 @@ async function openQueue({ uris, partitions = 1 }: Topology): Promise<{ queue: Q
     acceptingQueue({
       uri,
       partitions,
-      previousUri: undefined,
       name: 'test',
       replicas: 0,
       enqueueTimeoutMs: 10_000,

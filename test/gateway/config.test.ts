@@ -28,7 +28,6 @@ describe("the gateway's configuration", () => {
       {
         queueUri: 'redis://127.0.0.1:6379',
         queuePartitions: 8,
-        previousQueueUri: undefined,
         queueReplicas: 0,
         queueDurability: 'warn',
         queueCompression: 'none',

@@ -68,16 +68,15 @@ describe('the URI of a queue', () => {
 
   it('is looked at in every key that names a queue', () => {
     const [uri, good] = ['redis://host?db=3', 'redis://host'];
-    const both = { INGEST_QUEUE_URI: good, INGEST_QUEUE_PREVIOUS_URI: uri };
+    const both = { INGEST_QUEUE_URI: `${good} ${uri}` };
     const problems = [
       readGatewayConfig({ INGEST_QUEUE_URI: uri }),
-      readGatewayConfig(both),
       readConsumerConfig({ ...both, INGEST_WAREHOUSE_URI: 'sqlite:a' }),
       readDispatcherConfig({ INGEST_DISPATCH_QUEUE_A_URI: good, INGEST_DISPATCH_QUEUE_B_URI: uri }),
       readAdminConfig(both, false),
     ].map(({ report }) => report.problems.map((problem) => /^\w+/.exec(problem)?.[0]));
-    const previous = ['INGEST_QUEUE_PREVIOUS_URI'];
-    assert.deepEqual(problems, [['INGEST_QUEUE_URI'], previous, previous, ['INGEST_DISPATCH_QUEUE_B_URI'], previous]);
+    const named = ['INGEST_QUEUE_URI'];
+    assert.deepEqual(problems, [named, named, ['INGEST_DISPATCH_QUEUE_B_URI'], named]);
   });
 
   it('passes the reading of the environment with several hosts, and does not with an empty one', () => {

@@ -4,7 +4,6 @@ import { randomUUID } from 'node:crypto';
 import { before, describe, it } from 'node:test';
 import { byteConnection } from '../../lib/redis/byte-client.ts';
 import type { EventNotes } from '../../lib/ingest/queue.ts';
-import { acceptingQueue } from '../../lib/redis/open-queue.ts';
 import { StreamQueue } from '../../lib/redis/stream-queue.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { queueContract, Recorded, submitAll, submitInTurns } from '../contract/queue.ts';
@@ -155,20 +154,6 @@ describe('a queue whose bodies are compressed', () => {
       }
     }
     assert.equal(await redis.length(stream), 2);
-  });
-
-  it('still knows its ids while it moves to another one', async () => {
-    const [old, current] = [await TestRedis.start(), await TestRedis.start()];
-    const before = await openQueue(old, { compression: 'zstd' });
-    assert.deepEqual(await submitAll(before, [long('moved')]), ['accepted']);
-    const common = { partitions: 1, replicas: 0, name: 'test', enqueueTimeoutMs: TIMEOUT_MS, log: LOG } as const;
-    const moving = acceptingQueue({ ...common, uri: current.uri, previousUri: old.uri });
-    atEnd(() => moving.queue.close());
-    moving.previous?.open();
-    for (const { connection } of moving.parts) connection.open();
-    await eventually('both are there', () => moving.previous?.ready === true && moving.queue.state().available);
-    const events = [long('moved'), long('moved', { n: 1 }), new Recorded('moved', 'q'), long('new')];
-    assert.deepEqual(await submitAll(moving.queue, events), ['duplicate', 'differing', 'conflict', 'accepted']);
   });
 
   it('of the first format holds them as they are: older programs read it too', async () => {

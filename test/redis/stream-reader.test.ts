@@ -45,7 +45,7 @@ describe('the reader of a Redis Stream', () => {
     await reader.join();
     assert.equal(reader.bodyBytesMax, undefined);
     const { parts } = acceptingQueue({
-      ...{ uri: server.uri, previousUri: undefined, partitions: 1, replicas: 0, bodyBytesMax: 700 },
+      ...{ uri: server.uri, partitions: 1, replicas: 0, bodyBytesMax: 700 },
       ...{ name: 'test', enqueueTimeoutMs: 5_000, log: log.child({}, { level: 'silent' }) },
     });
     for (const { connection, queue } of parts) {
