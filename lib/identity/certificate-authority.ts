@@ -31,6 +31,11 @@ export interface IssueOptions {
   readonly notAfter?: Date;
 }
 
+export interface ListTimes {
+  readonly thisUpdate?: Date;
+  readonly nextUpdate?: Date;
+}
+
 export class CertificateAuthority {
   /** PEM. */
   readonly certificate: string;
@@ -87,12 +92,12 @@ export class CertificateAuthority {
     return new CertificateAuthority(await this.#sign({ commonName, authority: true }, keys), keys);
   }
 
-  /** A list that revokes these serials, as PEM. `nextUpdate` is when the next list is due. */
-  async revocationList(serials: readonly string[], nextUpdate = new Date(Date.now() + 30 * DAY_MS)): Promise<string> {
+  /** A list that revokes these serials, as PEM; it counts from `thisUpdate` until `nextUpdate`. */
+  async revocationList(serials: readonly string[], { thisUpdate, nextUpdate }: ListTimes = {}): Promise<string> {
     const list = await x509.X509CrlGenerator.create({
       issuer: this.#certificate.subject,
-      thisUpdate: new Date(Date.now() - DAY_MS),
-      nextUpdate,
+      thisUpdate: thisUpdate ?? new Date(Date.now() - DAY_MS),
+      nextUpdate: nextUpdate ?? new Date(Date.now() + 30 * DAY_MS),
       signingAlgorithm: ALGORITHM,
       signingKey: this.#keys.privateKey,
       entries: serials.map((serialNumber) => ({ serialNumber, revocationDate: new Date() })),

@@ -48,6 +48,16 @@ export class ClientTrust {
   }
 
   /**
+   * The authorities without a revocation list, roots and intermediates: none of what they issued would be trusted.
+   * Those that have expired vouch for nothing, and publish no lists.
+   */
+  withoutList(nowMs: number): X509Certificate[] {
+    return this.#authorities.filter(
+      (authority) => nowMs < authority.validToDate.getTime() && !this.#revocations.has(keyOf(authority)),
+    );
+  }
+
+  /**
    * Judges `leaf`. `vouched`: a handshake under this very material found it good, so that intermediates that only the
    * client has count too.
    * Fact: node 24.21 and 26.10 give a server none of the chain that the client sent. Choice: OpenSSL's word for the

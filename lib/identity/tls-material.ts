@@ -76,10 +76,19 @@ export async function loadTlsMaterial(files: TlsFiles): Promise<TlsMaterial> {
     );
   }
   const revocations = crl === undefined ? [] : await revocationsOf(files.clientCrl ?? '', crl, authorities);
+  const trust = new ClientTrust(authorities, revocations);
+  const without = trust.withoutList(Date.now());
+  if (files.clientCrl !== undefined && without.length > 0) {
+    const names = without.map(({ subject }) => JSON.stringify(subject.replaceAll('\n', ', '))).join(', ');
+    throw wrongList(
+      files.clientCrl,
+      `expected a revocation list of each authority in INGEST_TLS_CLIENT_CA; missing: ${names}`,
+    );
+  }
   const nextUpdates = revocations.flatMap((list) => list.nextUpdateMs ?? []);
   return {
     context,
-    trust: new ClientTrust(authorities, revocations),
+    trust,
     trustDigest: createHash('sha256')
       .update(JSON.stringify([ca, crl]))
       .digest('hex'),
@@ -141,6 +150,11 @@ async function revocationsOf(
       const issuer = await issuerOf(list, authorities, x509);
       if (issuer === undefined)
         throw wrongList(path, 'a list in it is signed by no certificate in INGEST_TLS_CLIENT_CA');
+      if (list.thisUpdate.getTime() > Date.now())
+        throw wrongList(
+          path,
+          `the list of ${JSON.stringify(list.issuer)} counts only from ${list.thisUpdate.toISOString()} on`,
+        );
       lists.push({
         authority: issuer,
         serials: new Set(list.entries.map((entry) => normalSerial(entry.serialNumber))),
@@ -161,8 +175,11 @@ async function issuerOf(
   x509: typeof PeculiarX509,
 ): Promise<X509Certificate | undefined> {
   for (const authority of authorities) {
-    const verified = await list.verify({ publicKey: new x509.X509Certificate(authority.raw) }).catch(() => false);
-    if (verified) return authority;
+    const publicKey = new x509.X509Certificate(authority.raw);
+    const usages = publicKey.getExtension(x509.KeyUsagesExtension)?.usages ?? x509.KeyUsageFlags.cRLSign;
+    if ((usages & x509.KeyUsageFlags.cRLSign) === 0) continue;
+    // One key may have several names, and OpenSSL looks for an authority's list by the name.
+    if (publicKey.subject === list.issuer && (await list.verify({ publicKey }).catch(() => false))) return authority;
   }
   return undefined;
 }

@@ -25,7 +25,7 @@ describe('a revocation list that becomes overdue', () => {
     const one = await pki.producer('one');
     const open = await gateway.socket(one);
     const due = new Date(Math.ceil(Date.now() / 1000) * 1000 + 6_000);
-    const short = await pki.authority.revocationList([], due);
+    const short = await pki.authority.revocationList([], { nextUpdate: due });
     await change(gateway, () => pki.write('crl.pem', short));
     assert.equal((await askRaw(open, postText(event('in-time')))).status, 202);
     const left = await gateway.metric('ingest_tls_certificate_expiry_seconds', { file: 'crl' });

@@ -8,6 +8,7 @@ import { CertificateAuthority } from '../../lib/identity/certificate-authority.t
 import { event, type RawConnection } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
 import { AUDIENCE_URI, Pki, type ClientCertificate } from '../support/pki.ts';
+import { Program } from '../support/program.ts';
 import { eventually } from '../support/scope.ts';
 import { addsNothing, assertProblem } from '../support/verdicts.ts';
 import { askRaw, postText } from '../support/wire.ts';
@@ -154,7 +155,18 @@ describe('under load', () => {
 
 describe('new files that are no good', () => {
   it('are refused, logged and counted, and the last good ones stay', () =>
-    refusesFiles(['a key of another certificate', 'a list cut in the middle']));
+    refusesFiles(['a key of another certificate', 'a list cut in the middle', 'an authority without a list']));
+
+  it('are not good for --check either: an authority without a revocation list ends it with exit 2', async () => {
+    const pki = await Pki.create();
+    const stranger = await CertificateAuthority.create('stranger');
+    pki.write('ca.pem', pki.authority.certificate + stranger.certificate);
+    const crl = pki.write('crl.pem', await pki.authority.revocationList([]));
+    const env = { ...pki.environment, INGEST_QUEUE_URI: 'redis://127.0.0.1:1', INGEST_TLS_CLIENT_CRL: crl };
+    const program = new Program('ingest-gateway', { env, args: ['--check'] });
+    assert.equal(await program.ended, 2);
+    assert.match(program.output, /INGEST_TLS_CLIENT_CRL=.*missing: "CN=stranger"/);
+  });
 });
 
 describe('SIGHUP', () => {

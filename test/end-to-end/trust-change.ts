@@ -54,7 +54,8 @@ export type BadFile =
   | 'a list cut in the middle'
   | 'an empty list'
   | "a stranger's list"
-  | 'a list that is overdue';
+  | 'a list that is overdue'
+  | 'an authority without a list';
 
 /** Each of them is refused, logged and counted, and the last good one stays. */
 export async function refusesFiles(names: readonly BadFile[]): Promise<void> {
@@ -78,7 +79,11 @@ export async function refusesFiles(names: readonly BadFile[]): Promise<void> {
     'a list cut in the middle': ['crl.pem', list.slice(0, list.length / 2)],
     'an empty list': ['crl.pem', ''],
     "a stranger's list": ['crl.pem', await stranger.revocationList([])],
-    'a list that is overdue': ['crl.pem', await pki.authority.revocationList([], new Date(Date.now() - 1_000))],
+    'an authority without a list': ['ca.pem', pki.authority.certificate + stranger.certificate],
+    'a list that is overdue': [
+      'crl.pem',
+      await pki.authority.revocationList([], { nextUpdate: new Date(Date.now() - 1_000) }),
+    ],
   };
   for (const name of names) {
     const [file, content] = bad[name];
@@ -93,5 +98,6 @@ export async function refusesFiles(names: readonly BadFile[]): Promise<void> {
   }
   const refused = gateway.lines.filter((line) => line.includes('changed TLS material refused'));
   assert.ok(refused.length >= names.length);
+  if (names.includes('an authority without a list')) assert.match(refused.join(), /missing: \\+"CN=stranger/);
   for (const line of refused) assert.match(line, /"level":"error".*"reason":"(INGEST_TLS_|the new crl)/);
 }

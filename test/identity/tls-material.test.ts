@@ -8,6 +8,7 @@ import 'reflect-metadata';
 import * as x509 from '@peculiar/x509';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 import { loadTlsMaterial, TlsMaterialError, type TlsFiles, type TlsMaterial } from '../../lib/identity/tls-material.ts';
+import { anotherCertificate } from '../support/pki.ts';
 import { temporaryFolder } from '../support/scope.ts';
 
 const HOUR_MS = 3_600_000;
@@ -147,12 +148,55 @@ describe('TLS files that cannot be used are refused', () => {
 });
 
 describe('revocation lists', () => {
+  const missing = (names: string): string =>
+    `expected a revocation list of each authority in INGEST_TLS_CLIENT_CA; missing: ${names}`;
+
+  it('are needed of every root and every intermediate that has not expired, and those without one are named', async () => {
+    const department = await root.intermediate('department');
+    const ended = await CertificateAuthority.create('ended', -1);
+    const authorities = root.certificate + second.certificate + department.certificate + ended.certificate;
+    const clientCa = write('authorities.pem', authorities);
+    const lists = await Promise.all([root, second, department].map((one) => one.revocationList([])));
+    const [ofRoot, ofSecond, ofDepartment] = lists as [string, string, string];
+    for (const [given, names] of [
+      [ofRoot, '"CN=second root", "CN=department"'],
+      [ofRoot + ofSecond, '"CN=department"'],
+      [ofRoot + ofDepartment, '"CN=second root"'],
+      [ofSecond + ofDepartment, '"CN=root"'],
+    ] as const) {
+      const files = { ...(await withList(given)), clientCa };
+      assert.equal(await refusal(files), `INGEST_TLS_CLIENT_CRL=${JSON.stringify(files.clientCrl)}: ${missing(names)}`);
+    }
+    await loadTlsMaterial({ ...(await withList(lists.join(''))), clientCa });
+  });
+
+  it('of a renewed authority count for its earlier certificate too, and not for another name or for a certificate that may sign none', async () => {
+    const list = await withList(root.revocationList([]));
+    const renewed = write('renewed.pem', root.certificate + (await anotherCertificate(root, {})));
+    await loadTlsMaterial({ ...list, clientCa: renewed });
+    const renamed = write('renamed.pem', root.certificate + (await anotherCertificate(root, { name: 'CN=renamed' })));
+    assert.ok((await refusal({ ...list, clientCa: renamed })).endsWith(missing('"CN=renamed"')));
+    const alone = write('alone.pem', await anotherCertificate(root, { name: 'CN=renamed' }));
+    const usages = x509.KeyUsageFlags.keyCertSign;
+    const signsNone = write('signs-none.pem', await anotherCertificate(root, { usages }));
+    for (const clientCa of [alone, signsNone])
+      assert.match(await refusal({ ...list, clientCa }), /signed by no certificate in INGEST_TLS_CLIENT_CA$/);
+  });
+
+  it('that do not count yet are refused, because OpenSSL would refuse every producer', async () => {
+    const files = await withList(root.revocationList([], { thisUpdate: soon(1) }));
+    assert.equal(
+      await refusal(files),
+      `INGEST_TLS_CLIENT_CRL=${JSON.stringify(files.clientCrl)}: the list of "CN=root" counts only from ${soon(1).toISOString()} on`,
+    );
+  });
+
   it('revoke what each of them names, and end with the one whose next update is due first', async () => {
     // Told in whole seconds, so it is taken once.
     const due = soon(2);
     const lists = await Promise.all([
-      root.revocationList([revoked.serial], soon(3)),
-      second.revocationList([good.serial], due),
+      root.revocationList([revoked.serial], { nextUpdate: soon(3) }),
+      second.revocationList([good.serial], { nextUpdate: due }),
     ]);
     const files = await withList(lists.join('\n'));
     const material = await loadTlsMaterial({

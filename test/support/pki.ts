@@ -87,7 +87,19 @@ export async function certificateWithoutSubject(uris: readonly string[] = []): P
 /** Another certificate of an authority, with the same key: under its own name or another, good until `notAfter`. */
 export async function anotherCertificate(
   authority: CertificateAuthority,
-  { name, notAfter }: { readonly name?: string; readonly notAfter?: Date },
+  {
+    name,
+    notAfter,
+    usages = x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign,
+    extensions = [],
+    pathLength,
+  }: {
+    readonly name?: string;
+    readonly notAfter?: Date;
+    readonly usages?: number;
+    readonly extensions?: readonly x509.Extension[];
+    readonly pathLength?: number;
+  },
 ): Promise<string> {
   const { publicKey, subject } = new x509.X509Certificate(authority.certificate);
   const pkcs8 = Buffer.from((await authority.key()).replace(/-----[^-]+-----|\s/g, ''), 'base64');
@@ -102,9 +114,10 @@ export async function anotherCertificate(
     },
     signingAlgorithm: ALGORITHM,
     extensions: [
-      new x509.BasicConstraintsExtension(true, undefined, true),
-      new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign, true),
+      new x509.BasicConstraintsExtension(true, pathLength, true),
+      new x509.KeyUsagesExtension(usages, true),
+      ...extensions,
     ],
   });
-  return made.toString('pem');
+  return `${made.toString('pem')}\n`;
 }
