@@ -61,10 +61,8 @@ fuzz: setup ## a million mutated requests against a gateway; FUZZ_REQUESTS, FUZZ
 	FUZZ_REQUESTS=$${FUZZ_REQUESTS:-1000000} \
 	  $(NODE) --import tsx --enable-source-maps --test --test-reporter=spec test/fuzz/fuzz.test.ts
 
-# Stryker starts `node`: bin/ has the pinned one under that name.
-mutate: $(INSTALLED) ## mutation score of FILES='lib/ingest/*.ts' by the in-process tests; below 85 % it fails
-	PATH=$(CURDIR)/bin:$$PATH $(NODE) node_modules/@stryker-mutator/core/bin/stryker.js run test/mutation/stryker.config.json \
-	  $(if $(FILES),--mutate $(FILES))
+mutate: setup postgres ## share of careless changes that the tests of FOLDERS (of lib) notice; FILES, MUTATE_SINCE, MUTATE_MAX, MUTATE_SEED
+	@NODE_COMPILE_CACHE=$(CURDIR)/node_modules/.cache/compile $(NODE) --disable-warning=ExperimentalWarning test/mutation/mutate.ts
 
 rolling-restart: setup ## restart two gateways ten times each under load: behind a load balancer, and with a shared port
 	ROLLING_RESTARTS=$${ROLLING_RESTARTS:-10} ROLLING_PER_SECOND=$${ROLLING_PER_SECOND:-1000} \

@@ -80,15 +80,7 @@ const PROCESS_RULE = {
 
 export default tseslint.config(
   {
-    ignores: [
-      'node_modules/',
-      'coverage/',
-      '.ingest/',
-      '.stryker-tmp/',
-      'package/',
-      'bench/results/',
-      'test/**/fixtures/',
-    ],
+    ignores: ['node_modules/', 'coverage/', '.ingest/', 'package/', 'bench/results/', 'test/**/fixtures/'],
   },
   eslint.configs.recommended,
   {

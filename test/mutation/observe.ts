@@ -1,0 +1,52 @@
+// Loaded into each thread of a mutation run's test processes: notes which mutants the tests reach and which Lua scripts they read,
+// and ends the process with its first failing test.
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import { join } from 'node:path';
+import type { TestEvent } from 'node:test/reporters';
+import { isMainThread, threadId } from 'node:worker_threads';
+
+const WORKER_WRITES_MS = 20;
+
+/** What the instrumented sources keep. */
+interface Switches {
+  readonly __stryker__?: { readonly mutantCoverage?: { readonly static: Readonly<Record<string, number>> } };
+}
+
+/** What one thread of a test file reached. */
+export interface Reached {
+  /** Mutants in TypeScript, by id. */
+  readonly mutants: readonly string[];
+  /** Names of Lua files, without their folder. */
+  readonly scripts: readonly string[];
+}
+
+const output = process.env['MUTATION_REACHED'];
+if (output !== undefined) {
+  const scripts = new Set<string>();
+  const read = fs.readFileSync;
+  const noting = (path: fs.PathOrFileDescriptor, options?: never): string | Buffer => {
+    const name = String(path);
+    if (name.endsWith('.lua')) scripts.add(name.replace(/^.*\//, ''));
+    return read(path, options);
+  };
+  fs.readFileSync = noting as typeof fs.readFileSync;
+  syncBuiltinESMExports();
+  const write = (): void => {
+    const mutants = Object.keys((globalThis as Switches).__stryker__?.mutantCoverage?.static ?? {});
+    const reached: Reached = { mutants, scripts: [...scripts] };
+    fs.writeFileSync(join(output, `${threadId}.json`), JSON.stringify(reached));
+  };
+  process.on('exit', write);
+  // A worker thread that is terminated runs no exit handler.
+  if (!isMainThread) setInterval(write, WORKER_WRITES_MS).unref();
+}
+
+/** A reporter that says nothing. The process' exit handlers end the servers that its tests started. */
+export default async function* untilFirstFailure(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
+  for await (const event of source) {
+    if (event.type !== 'test:fail') continue;
+    yield `${event.data.name}: ${event.data.details.error.message}\n`;
+    process.exit(1);
+  }
+}
