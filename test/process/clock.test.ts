@@ -1,0 +1,128 @@
+// The clock and the random source that programs hand in, and the tests' own clock, which keeps the same contract.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { SystemClock, SystemRandom, type Clock } from '../../lib/process/clock.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
+
+interface Subject {
+  readonly clock: Clock;
+  /** Lets so much time pass. */
+  readonly pass: (ms: number) => Promise<void>;
+}
+
+const SUBJECTS: Readonly<Record<string, () => Subject>> = {
+  'the system clock': () => ({
+    clock: new SystemClock(),
+    pass: (ms) => new Promise((resolve) => setTimeout(resolve, ms + 5)),
+  }),
+  'a virtual clock': () => {
+    const clock = new VirtualClock();
+    return { clock, pass: (ms) => clock.advance(ms) };
+  },
+};
+
+for (const [name, make] of Object.entries(SUBJECTS)) {
+  describe(name, () => {
+    it('runs a call once after its time, and not before', async () => {
+      const { clock, pass } = make();
+      const begunMs = clock.ms();
+      const endsMs: number[] = [];
+      clock.after(20, () => endsMs.push(clock.ms()));
+      assert.equal(endsMs.length, 0);
+      await pass(20);
+      await pass(20);
+      assert.equal(endsMs.length, 1);
+      assert.ok((endsMs[0] ?? 0) - begunMs >= 19);
+    });
+
+    it('does not run a call that was closed', async () => {
+      const { clock, pass } = make();
+      let runs = 0;
+      clock.after(5, () => (runs += 1)).close();
+      const every = clock.every(5, () => (runs += 1));
+      every.close();
+      await pass(20);
+      assert.equal(runs, 0);
+    });
+
+    it('repeats a call until it is closed', async () => {
+      const { clock, pass } = make();
+      let runs = 0;
+      const timer = clock.every(5, () => (runs += 1) === 3 && timer.close());
+      for (let at = 0; at < 6; at += 1) await pass(5);
+      assert.equal(runs, 3);
+    });
+
+    it('ends a sleep after its time, or with its signal, and never fails', async () => {
+      const { clock, pass } = make();
+      let slept = false;
+      const sleeping = clock.sleep(10).then(() => (slept = true));
+      assert.equal(slept, false);
+      await pass(10);
+      await sleeping;
+      const stop = new AbortController();
+      const cut = clock.sleep(1_000_000, stop.signal);
+      stop.abort();
+      await cut;
+      await clock.sleep(1_000_000, AbortSignal.abort());
+    });
+
+    it('runs a task at the end of the turn, after the promises of this turn', async () => {
+      const { clock } = make();
+      const order: string[] = [];
+      const ended = new Promise<void>((resolve) =>
+        clock.turnEnd(() => {
+          order.push('turn end');
+          resolve();
+        }),
+      );
+      void Promise.resolve().then(() => order.push('promise'));
+      await ended;
+      assert.deepEqual(order, ['promise', 'turn end']);
+    });
+
+    it('moves the wall clock and the monotonic clock alike', async () => {
+      const { clock, pass } = make();
+      const [epochMs, ms] = [clock.epochMs(), clock.ms()];
+      await pass(50);
+      assert.ok(Math.abs(clock.epochMs() - epochMs - (clock.ms() - ms)) < 5);
+    });
+  });
+}
+
+describe('a virtual clock', () => {
+  it('runs calls in the order of their times, and those of one moment in the order in which they were set', async () => {
+    const clock = new VirtualClock();
+    const order: string[] = [];
+    clock.after(20, () => order.push('c'));
+    clock.after(10, () => order.push('a'));
+    clock.after(10, () => order.push('b'));
+    await clock.advance(30);
+    assert.deepEqual(order, ['a', 'b', 'c']);
+    assert.equal(clock.pending, 0);
+  });
+
+  it('jumps its wall clock alone', () => {
+    const clock = new VirtualClock();
+    const [epochMs, ms] = [clock.epochMs(), clock.ms()];
+    clock.jump(-3_600_000);
+    assert.equal(clock.epochMs(), epochMs - 3_600_000);
+    assert.equal(clock.ms(), ms);
+  });
+});
+
+describe('the system random source', () => {
+  const random = new SystemRandom();
+
+  it('draws fractions from 0 to less than 1', () => {
+    const drawn = Array.from({ length: 1_000 }, () => random.fraction());
+    assert.ok(drawn.every((fraction) => fraction >= 0 && fraction < 1));
+    assert.ok(new Set(drawn).size > 900);
+  });
+
+  it('draws version 4 UUIDs and as many bytes as it is asked for', () => {
+    assert.match(random.uuid(), /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    assert.equal(random.bytes(48).length, 48);
+    assert.notDeepEqual(random.bytes(48), random.bytes(48));
+  });
+});

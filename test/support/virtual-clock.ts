@@ -1,0 +1,104 @@
+// A clock that stands still until a test moves it: time-outs and back-offs are tested without waiting for them.
+import type { Clock, Timer } from '../../lib/process/clock.ts';
+
+interface Due {
+  atMs: number;
+  /** Timers of one moment run in the order in which they were set. */
+  readonly number: number;
+  readonly everyMs: number | undefined;
+  readonly run: () => void;
+}
+
+const START_EPOCH_MS = Date.UTC(2026, 0, 1);
+/** Turns of the real event loop that what a timer started may take: promises, and answers of in-process fakes. */
+const SETTLING_TURNS = 4;
+
+export class VirtualClock implements Clock {
+  #nowMs = 0;
+  #epochMs = START_EPOCH_MS;
+  #set = 0;
+  readonly #due = new Set<Due>();
+
+  epochMs(): number {
+    return Math.floor(this.#epochMs);
+  }
+
+  ms(): number {
+    return this.#nowMs;
+  }
+
+  after(ms: number, run: () => void): Timer {
+    return this.#add(ms, undefined, run);
+  }
+
+  every(ms: number, run: () => void): Timer {
+    return this.#add(ms, Math.max(1, ms), run);
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    if (signal?.aborted === true) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = this.after(ms, resolve);
+      const aborted = (): void => {
+        timer.close();
+        resolve();
+      };
+      signal?.addEventListener('abort', aborted, { once: true });
+    });
+  }
+
+  turnEnd(run: () => void): void {
+    setImmediate(run);
+  }
+
+  /** How many timers are set. */
+  get pending(): number {
+    return this.#due.size;
+  }
+
+  /** Moves the wall clock alone, as an operator or NTP does. */
+  jump(ms: number): void {
+    this.#epochMs += ms;
+  }
+
+  /** Moves time on, and runs what becomes due, each at its moment, with what it starts. */
+  async advance(ms: number): Promise<void> {
+    const endMs = this.#nowMs + ms;
+    await this.settle();
+    for (let next = this.#next(endMs); next !== undefined; next = this.#next(endMs)) {
+      this.#move(next.atMs);
+      if (next.everyMs === undefined) this.#due.delete(next);
+      else next.atMs += next.everyMs;
+      next.run();
+      await this.settle();
+    }
+    this.#move(endMs);
+  }
+
+  /** Lets go on whatever waits for no timer. */
+  async settle(): Promise<void> {
+    for (let turn = 0; turn < SETTLING_TURNS; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  #next(endMs: number): Due | undefined {
+    let first: Due | undefined;
+    for (const each of this.#due)
+      if (
+        each.atMs <= endMs &&
+        (first === undefined || each.atMs < first.atMs || (each.atMs === first.atMs && each.number < first.number))
+      )
+        first = each;
+    return first;
+  }
+
+  #move(toMs: number): void {
+    this.#epochMs += toMs - this.#nowMs;
+    this.#nowMs = toMs;
+  }
+
+  #add(ms: number, everyMs: number | undefined, run: () => void): Timer {
+    const due = { atMs: this.#nowMs + Math.max(0, ms), number: (this.#set += 1), everyMs, run };
+    this.#due.add(due);
+    return { close: () => this.#due.delete(due), unref: () => undefined };
+  }
+}
