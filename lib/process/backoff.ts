@@ -6,7 +6,10 @@ export function pauseMs(failures: number, firstMs: number, maxMs: number): numbe
   return ceiling / 2 + (Math.random() * ceiling) / 2;
 }
 
-/** Resolves after `ms`, or as soon as `signal` aborts. Never rejects. */
+/** The longest time of setTimeout, 24.8 days: a longer one would end at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
+/** Resolves after `ms`, at most TIMER_MS_MAX, or as soon as `signal` aborts. Never rejects. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) {
@@ -18,7 +21,7 @@ export function pause(ms: number, signal: AbortSignal): Promise<void> {
       signal.removeEventListener('abort', done);
       resolve();
     };
-    const timer = setTimeout(done, ms);
+    const timer = setTimeout(done, Math.min(ms, TIMER_MS_MAX));
     signal.addEventListener('abort', done, { once: true });
   });
 }

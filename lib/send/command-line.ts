@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { parseArgs } from 'node:util';
 import { errno, processEnvironment } from '../process/env.ts';
-import type { ClientIdentity } from './gateway-client.ts';
+import { gatewayUrl, type ClientIdentity } from './gateway-client.ts';
 import { freeName, whyUnwritable } from './refused-file.ts';
 
 export const HELP = `ingest-send: sends events, one JSON object on each line, to the gateway.
@@ -18,7 +18,7 @@ Usage: ingest-send [options] [FILE]      FILE or "-" for standard input (default
   --concurrency N    events in flight at a time (default 16)
   --rate N           events started in a second, at most (default: as many as the gateway takes)
   --tries N          tries for one event (default 10)
-  --timeout MS       time for one answer (default 30000)
+  --timeout MS       time for one try in all, up to the last byte of its answer (default 30000)
   --resend FILE      send the events of a refused file again
   --sample N         send N sample events with new ids, instead of a file
   --refused FILE     where refused events go (default: FILE.refused, ingest-send.refused for standard input, or that
@@ -26,8 +26,9 @@ Usage: ingest-send [options] [FILE]      FILE or "-" for standard input (default
   --quiet            no progress bar and no messages about waiting
   --help, --version
 
-An event is sent again only when the answer's body says "retryable": true, or when no answer came (its id makes that
-safe); with pauses that double from 0.1 s to 10 s with 50 % jitter and are never shorter than Retry-After. A run stops at once
+An event is sent again only when the answer's body says "retryable": true, or when no answer of a gateway came (its id
+makes that safe); with pauses that double from 0.1 s to 10 s with 50 % jitter and are never shorter than Retry-After, of
+which five minutes count at most. A run stops at once
 when the server's certificate is not trusted, and when the first 10 answers are all 401 or 403.
 Each line of the refused file is {"line","code","status","answer","body"} ("bodyBase64" where the bytes are no UTF-8).
 A run that was interrupted is simply run again: what the gateway has already counts as a duplicate. "differing" counts
@@ -81,10 +82,8 @@ export function readSettings(args: readonly string[]): Settings | 'help' | 'vers
   const given = [values.resend, values.sample].filter((value) => value !== undefined);
   if (positionals.length + given.length > 1) throw new Error('expected one file at a time');
   const file = values.resend ?? (positionals[0] === '-' ? undefined : positionals[0]);
-  if (!URL.canParse(values.url) || new URL(values.url).protocol !== 'https:')
-    throw new Error(`--url ${values.url}: expected an https URL`);
   return {
-    url: new URL(values.url),
+    url: urlOf(values.url),
     identity: identity(values),
     file,
     resend: values.resend !== undefined,
@@ -96,6 +95,16 @@ export function readSettings(args: readonly string[]): Settings | 'help' | 'vers
     refusedFile: refusedFile(values.refused, file),
     quiet: values.quiet,
   };
+}
+
+function urlOf(text: string): URL {
+  try {
+    const url = gatewayUrl(text);
+    if (url.protocol === 'https:') return url;
+  } catch (cause) {
+    throw new Error(`--url ${(cause as Error).message}`, { cause });
+  }
+  throw new Error(`--url ${text}: expected an https URL`);
 }
 
 function refusedFile(given: string | undefined, file: string | undefined): string {

@@ -1,49 +1,78 @@
 // Sends one event to the gateway and reads its answer, over mutual TLS and connections that are kept.
 //
+// Limits: a try ends after `timeoutMs`, whatever the server sends until then; an answer has at most ANSWER_BYTES_MAX, its
+// header fields what node allows (16 KiB), and `Retry-After` counts up to RETRY_AFTER_MAX_MS. What is not an answer of a
+// gateway (another content type, no code, a 202 for another id, a redirection, a switch of protocols) counts as no
+// answer. So a broken server delays an event and loses none.
+//
 // What it does not do: try again. It says what the answer allows; the sender decides.
-import { Agent, request as httpsRequest, type RequestOptions } from 'node:https';
-import type { IncomingMessage } from 'node:http';
+import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type IncomingMessage } from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest, type RequestOptions } from 'node:https';
+import { createSecureContext } from 'node:tls';
 
-/** PEM texts. `ca` is undefined for the authorities that node itself trusts. */
+/** PEM texts. `ca` is undefined for the authorities that node itself trusts. A plain URL needs none of them. */
 export interface ClientIdentity {
-  readonly cert: string | Buffer;
-  readonly key: string | Buffer;
+  readonly cert: string | Buffer | undefined;
+  readonly key: string | Buffer | undefined;
   readonly ca: string | Buffer | undefined;
   readonly token: string | undefined;
 }
 
 export interface GatewayClientOptions {
-  /** `https://host:port`; events go to `/events` below it. */
+  /** What `gatewayUrl` gave. */
   readonly url: URL;
   readonly identity: ClientIdentity;
   readonly connectionsMax: number;
+  /** For one try in all, from the connection to the last byte of the answer. */
   readonly timeoutMs: number;
 }
 
 /**
- * What became of one try.
+ * The result of one try. `requestId`: the answer's X-Request-Id, by which the gateway's log knows the request.
  * - `accepted`: the gateway has the event; `duplicate` when it had it before, `differs` when it had it with another body.
  * - `refused`: an answer that does not allow another try.
- * - `retry`: the body says `retryable: true`, or there was no answer at all. The id makes another try safe.
+ * - `retry`: the body says `retryable: true`, or there was no answer of a gateway (code NO_ANSWER; `status` is 0 where
+ *   there was none at all). The id makes another try safe.
  * - `untrusted`: the server's certificate is not accepted, so nothing was sent and no other try can help.
  */
 export type Try =
-  | { readonly kind: 'accepted'; readonly duplicate: boolean; readonly differs: boolean }
+  | {
+      readonly kind: 'accepted';
+      readonly duplicate: boolean;
+      readonly differs: boolean;
+      readonly requestId: string | undefined;
+    }
   | { readonly kind: 'untrusted'; readonly reason: string }
-  | { readonly kind: 'refused'; readonly code: string; readonly status: number; readonly answer: unknown }
+  | {
+      readonly kind: 'refused';
+      readonly code: string;
+      readonly status: number;
+      readonly answer: unknown;
+      readonly requestId: string | undefined;
+    }
   | {
       readonly kind: 'retry';
       readonly code: string;
       readonly status: number;
       readonly answer: unknown;
+      readonly requestId: string | undefined;
       readonly afterMs: number;
     };
 
-/** Answers are small; more than this is no answer of a gateway. */
-const ANSWER_BYTES_MAX = 1 << 20;
+/** More than a gateway answers. */
+const ANSWER_BYTES_MAX = 65_536;
 
-/** The code of a try that got no answer. */
+/** Of what is not an answer of a gateway, so much is kept. */
+const STRANGE_ANSWER_LENGTH_MAX = 1_000;
+
+/** Longer than a gateway asks for: more would stop a sender for a wrong number. */
+const RETRY_AFTER_MAX_MS = 300_000;
+
+/** The code of a try that got no answer of a gateway. */
 export const NO_ANSWER = 'NO_ANSWER';
+
+/** As the API file writes codes. So a code can be shown, whoever sent it. */
+const CODE = /^[A-Z][A-Z0-9_]{0,63}$/;
 
 /** What node says of a server's certificate that it does not accept (node:tls, "X509 certificate error codes"). */
 const TRUST_ERRORS: ReadonlySet<string> = new Set([
@@ -66,28 +95,50 @@ const TRUST_ERRORS: ReadonlySet<string> = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ]);
 
-export class GatewayClient {
-  readonly #options: RequestOptions;
-  readonly #agent: Agent;
+/**
+ * The URL of a gateway, `https://host:port`; events are sent to `/events` below it. Plain `http` only to this machine,
+ * for tests. Throws a TypeError that says what is wrong.
+ */
+export function gatewayUrl(value: string | URL): URL {
+  if (!URL.canParse(String(value))) throw new TypeError(`${String(value)}: expected an https URL`);
+  const url = new URL(value);
+  const shown = `${url.protocol}//${url.host}${url.pathname}`;
+  const local = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
+  if (url.protocol !== 'https:' && !(url.protocol === 'http:' && local))
+    throw new TypeError(`${shown}: expected an https URL`);
+  if (url.username !== '' || url.password !== '') throw new TypeError(`${shown}: expected a URL without a user`);
+  if (url.search !== '' || url.hash !== '')
+    throw new TypeError(`${shown}: expected a URL without a query or a fragment`);
+  if (/\/events\/?$/.test(url.pathname))
+    throw new TypeError(`${shown}: expected a URL without /events at its end, which is added`);
+  return url;
+}
 
+export class GatewayClient {
+  readonly #request: typeof httpRequest;
+  readonly #options: RequestOptions;
+  readonly #agent: HttpAgent;
+  readonly #timeoutMs: number;
+
+  /** Throws what node says of a certificate and a key that cannot be used. */
   constructor({ url, identity, connectionsMax, timeoutMs }: GatewayClientOptions) {
-    this.#agent = new Agent({
-      keepAlive: true,
-      maxSockets: connectionsMax,
-      cert: identity.cert,
-      key: identity.key,
-      ...(identity.ca === undefined ? {} : { ca: identity.ca }),
-    });
+    const { token, ...tls } = identity;
+    const kept = { keepAlive: true, maxSockets: connectionsMax };
+    const given = Object.fromEntries(Object.entries(tls).filter(([, value]) => value !== undefined));
+    const secure = url.protocol === 'https:';
+    if (secure) createSecureContext(given);
+    this.#agent = secure ? new HttpsAgent({ ...kept, ...given }) : new HttpAgent(kept);
+    this.#request = secure ? httpsRequest : httpRequest;
+    this.#timeoutMs = timeoutMs;
     this.#options = {
       agent: this.#agent,
       method: 'POST',
       host: url.hostname.replace(/^\[|\]$/g, ''),
-      port: url.port === '' ? 443 : Number(url.port),
+      port: url.port === '' ? (secure ? 443 : 80) : Number(url.port),
       path: `${url.pathname.replace(/\/$/, '')}/events`,
-      timeout: timeoutMs,
       headers: {
         'Content-Type': 'application/json',
-        ...(identity.token === undefined ? {} : { Authorization: `Bearer ${identity.token}` }),
+        ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
       },
     };
   }
@@ -95,17 +146,26 @@ export class GatewayClient {
   /** Never rejects. */
   send(body: Buffer): Promise<Try> {
     return new Promise((resolve) => {
-      const lost = (cause: NodeJS.ErrnoException): void => {
-        const error = cause.message || String(cause.code);
-        if (TRUST_ERRORS.has(cause.code ?? '')) resolve({ kind: 'untrusted', reason: `${error} (${cause.code})` });
-        else resolve({ kind: 'retry', code: NO_ANSWER, status: 0, answer: { error }, afterMs: 0 });
+      const outgoing = this.#request(this.#options);
+      const lost = (cause: Error): void => settle(lostTry(cause));
+      const timer = setTimeout(() => lost(new Error(`no answer within ${this.#timeoutMs} ms`)), this.#timeoutMs);
+      const settle = (result: Try, reusable = false): void => {
+        clearTimeout(timer);
+        if (!reusable) outgoing.destroy();
+        resolve(result);
       };
-      const outgoing = httpsRequest(this.#options, (response) => {
-        readAll(response).then((text) => resolve(tryOf(response, text)), lost);
+      let answered = false;
+      // Once the answer has begun, only reading it can fail: the server may well stop reading the body.
+      outgoing.on('error', (cause) => (answered ? undefined : lost(cause)));
+      outgoing.on('upgrade', (_response, socket) => {
+        socket.destroy();
+        lost(new Error('the server switched protocols (status 101)'));
+      });
+      outgoing.on('response', (response) => {
+        answered = true;
+        readAll(response).then((text) => settle(tryOf(response, text, body), bodySent(outgoing)), lost);
       });
       outgoing.setHeader('Content-Length', body.length);
-      outgoing.on('error', lost);
-      outgoing.on('timeout', () => outgoing.destroy(new Error('no answer in time')));
       outgoing.end(body);
     });
   }
@@ -115,41 +175,72 @@ export class GatewayClient {
   }
 }
 
+/** An answer may come before the body was sent; nothing else can be sent on such a connection. */
+const bodySent = (outgoing: ClientRequest): boolean => outgoing.writableFinished;
+
+function lostTry({ message, code }: NodeJS.ErrnoException): Try {
+  const error = message || String(code);
+  if (TRUST_ERRORS.has(code ?? '')) return { kind: 'untrusted', reason: `${error} (${code})` };
+  return noAnswer(0, { error }, undefined);
+}
+
+const noAnswer = (status: number, answer: object, requestId: string | undefined): Try => ({
+  kind: 'retry',
+  code: NO_ANSWER,
+  status,
+  answer,
+  requestId,
+  afterMs: 0,
+});
+
 async function readAll(response: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > ANSWER_BYTES_MAX) throw new Error('the answer is too long');
+    if (bytes > ANSWER_BYTES_MAX) throw new Error(`the answer is longer than ${ANSWER_BYTES_MAX} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** Only the body decides whether to try again (openapi/rules.md, 5): a status without such a body does not. */
-function tryOf(response: IncomingMessage, text: string): Try {
-  const status = response.statusCode ?? 0;
-  const answer = parsed(text);
-  const members: Record<string, unknown> = typeof answer === 'object' && answer !== null ? { ...answer } : {};
-  if (status === 202 && members['status'] === 'accepted')
-    return { kind: 'accepted', duplicate: members['duplicate'] === true, differs: members['differs'] === true };
-  const code = typeof members['code'] === 'string' ? members['code'] : `HTTP_${status}`;
-  if (members['retryable'] !== true) return { kind: 'refused', code, status, answer };
-  return { kind: 'retry', code, status, answer, afterMs: retryAfterMs(response.headers['retry-after']) };
+/** Only the body decides whether to try again (openapi/rules.md, 5). */
+function tryOf({ statusCode: status = 0, headers }: IncomingMessage, text: string, body: Buffer): Try {
+  const requestId = /^[\x21-\x7e]{1,128}$/.exec(String(headers['x-request-id'] ?? ''))?.[0];
+  const type = headers['content-type'] ?? '';
+  const answer = /^application\/(problem\+)?json *(;|$)/i.test(type) ? objectOf(text) : undefined;
+  const strange = (reason: string): Try =>
+    noAnswer(status, { error: reason, body: text.slice(0, STRANGE_ANSWER_LENGTH_MAX) }, requestId);
+  if (status === 202 && answer?.['status'] === 'accepted') {
+    if (typeof answer['id'] !== 'string' || answer['id'] !== objectOf(body.toString())?.['id'])
+      return strange('the answer is for another id');
+    return {
+      kind: 'accepted',
+      duplicate: answer['duplicate'] === true,
+      differs: answer['differs'] === true,
+      requestId,
+    };
+  }
+  const { code, retryable } = answer ?? {};
+  if (answer === undefined || typeof code !== 'string' || !CODE.test(code) || typeof retryable !== 'boolean')
+    return strange(`status ${status} without an answer of a gateway`);
+  if (!retryable) return { kind: 'refused', code, status, answer, requestId };
+  return { kind: 'retry', code, status, answer, requestId, afterMs: retryAfterMs(headers['retry-after']) };
 }
 
-function parsed(text: string): unknown {
+/** The members of the JSON object that the text is; undefined for anything else. */
+function objectOf(text: string): Readonly<Record<string, unknown>> | undefined {
   try {
-    return JSON.parse(text);
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? { ...value } : undefined;
   } catch {
-    return text;
+    return undefined;
   }
 }
 
 /** Seconds or a date (RFC 9110, section 10.2.3); 0 where there is none. */
 function retryAfterMs(value: string | undefined): number {
   if (value === undefined) return 0;
-  if (/^\d{1,6}$/.test(value)) return Number(value) * 1000;
-  const date = Date.parse(value);
-  return Number.isNaN(date) ? 0 : Math.max(0, date - Date.now());
+  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
+  return Number.isNaN(ms) ? 0 : Math.min(Math.max(0, ms), RETRY_AFTER_MAX_MS);
 }

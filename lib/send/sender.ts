@@ -25,17 +25,22 @@ export type SendResult<T> =
       /** The gateway had an event with this id before; `differs`: with another body, which stays. */
       readonly duplicate: boolean;
       readonly differs: boolean;
+      /** The answer's X-Request-Id, by which the gateway's log knows the request; undefined where it had none. */
+      readonly requestId: string | undefined;
       readonly tries: number;
       readonly answerMs: number;
     }
   | {
       readonly kind: 'refused';
       readonly event: T;
-      /** The answer's `code`, NO_ANSWER where none came, HTTP_<status> for an answer without one. */
+      /** The answer's `code`; NO_ANSWER where none came, or none of a gateway. */
       readonly code: string;
       /** 0 where no answer came. */
       readonly status: number;
       readonly answer: unknown;
+      /** Another run may have the event accepted: its tries were used up. */
+      readonly retryable: boolean;
+      readonly requestId: string | undefined;
       readonly tries: number;
       readonly answerMs: number;
     }
@@ -168,15 +173,18 @@ class Run<T> {
       const startMs = performance.now();
       const result = await send(body);
       const answerMs = performance.now() - startMs;
-      if (result.kind === 'untrusted') throw new SendingStopped(`the server is not trusted: ${result.reason}`);
+      if (result.kind === 'untrusted')
+        throw new SendingStopped(`the server is not trusted: ${printable(result.reason)}`);
       if (result.kind === 'accepted') {
         this.#otherAnswers += 1;
-        return { kind: 'accepted', event, duplicate: result.duplicate, differs: result.differs, tries, answerMs };
+        const { duplicate, differs, requestId } = result;
+        return { kind: 'accepted', event, duplicate, differs, requestId, tries, answerMs };
       }
-      const { code, status, answer } = result;
+      const { code, status, answer, requestId } = result;
       this.#countUnauthorized(status, code, answer);
-      if (result.kind === 'refused' || tries >= triesMax)
-        return { kind: 'refused', event, code, status, answer, tries, answerMs };
+      const retryable = result.kind === 'retry';
+      if (!retryable || tries >= triesMax)
+        return { kind: 'refused', event, code, status, answer, retryable, requestId, tries, answerMs };
       const waitMs = Math.max(result.afterMs, pauseMs(tries, PAUSE_FIRST_MS, PAUSE_MAX_MS));
       if (!this.#signal.aborted) {
         onRetry({ code, status, answer, tries, pauseMs: waitMs });
@@ -201,10 +209,17 @@ class Run<T> {
   }
 }
 
-/** What an answer, or the error in its place, says in words. */
+/** What an answer, or the error in its place, says in words, fit for a terminal: control characters are escaped. */
 export function reasonOf(answer: unknown): string {
-  if (typeof answer !== 'object' || answer === null) return String(answer).slice(0, 200);
-  const { detail, error, title } = answer as Readonly<Record<string, unknown>>;
-  const reason = [detail, error, title].find((text) => typeof text === 'string');
-  return typeof reason === 'string' ? reason.slice(0, 200) : 'no reason given';
+  const { detail, error, title } = Object(answer) as Readonly<Record<string, unknown>>;
+  const reason = [detail, error, title, answer].find((text) => typeof text === 'string');
+  return typeof reason === 'string' ? printable(reason).slice(0, 200) : 'no reason given';
 }
+
+/** C0, DEL, C1, line separators and marks that change the direction of text, as `\\u{…}`. */
+export const printable = (text: string): string =>
+  text.replace(
+    // eslint-disable-next-line no-control-regex -- it looks for them
+    /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g,
+    (mark) => `\\u{${mark.charCodeAt(0).toString(16)}}`,
+  );

@@ -29,13 +29,15 @@ interface Arrival {
 let server: Server;
 let url: string;
 let arrivals: Arrival[] = [];
+/** The id of the event that each answer is for. */
+const ids = new WeakMap<ServerResponse, unknown>();
 /** Answers one request; `tries` counts those of the same body. */
 let answer: (response: ServerResponse, body: string, tries: number) => void;
 
 const accepted = (response: ServerResponse, more: object = {}): void =>
   void response
     .writeHead(202, { 'Content-Type': 'application/json' })
-    .end(JSON.stringify({ id: 'x', status: 'accepted', ...more }));
+    .end(JSON.stringify({ id: ids.get(response), status: 'accepted', ...more }));
 const problem = (
   response: ServerResponse,
   status: number,
@@ -77,6 +79,7 @@ before(async () => {
         socket: request.socket as TLSSocket,
         authorization: request.headers.authorization,
       });
+      ids.set(response, /"id":"([^"]*)"/.exec(body)?.[1]);
       answer(response, body, arrivals.filter((arrival) => arrival.body === body).length);
     });
   });
@@ -159,23 +162,24 @@ describe('ingest-send', () => {
         accepted(response, { status: 'shed', code: 'INGEST_SHED', retryable: true });
       else if (body.includes('lost') && tries === 1) response.destroy();
       else if (body.includes('bad')) problem(response, 400, 'INVALID_EVENT', false);
-      else if (body.includes('proxy')) response.writeHead(503, { 'Retry-After': '0' }).end('<html>');
+      else if (body.includes('proxy') && tries === 1) response.writeHead(503, { 'Retry-After': '0' }).end('<html>');
+      else if (body.includes('other') && tries === 1) accepted(response, { id: 'another' });
       else accepted(response);
     };
     const program = send(
-      ['busy', 'shed', 'lost', 'bad', 'proxy', 'good'].map(event).join('\n'),
+      ['busy', 'shed', 'lost', 'bad', 'proxy', 'other', 'good'].map(event).join('\n'),
       '--refused',
       'some.refused',
     );
     assert.equal(await program.ended, 1, program.output);
     const tries = (id: string): Arrival[] => arrivals.filter(({ body }) => body.includes(id));
     assert.deepEqual(
-      ['busy', 'shed', 'lost', 'bad', 'proxy', 'good'].map((id) => tries(id).length),
-      [2, 2, 2, 1, 1, 1],
+      ['busy', 'shed', 'lost', 'bad', 'proxy', 'other', 'good'].map((id) => tries(id).length),
+      [2, 2, 2, 1, 2, 2, 1],
     );
     const [first, second] = tries('busy');
     assert.ok((second?.atMs ?? 0) - (first?.atMs ?? 0) >= 990, 'Retry-After: 1');
-    assert.deepEqual(figures(program), { accepted: 4, refused: 2, HTTP_503: 1, INVALID_EVENT: 1, retries: 3 });
+    assert.deepEqual(figures(program), { accepted: 6, refused: 1, INVALID_EVENT: 1, retries: 5 });
     const refused = readFileSync(path('some.refused'), 'utf8')
       .trim()
       .split('\n')
@@ -190,9 +194,30 @@ describe('ingest-send', () => {
           answer: { status: 400, code: 'INVALID_EVENT', retryable: false },
           body: event('bad'),
         },
-        { line: 5, code: 'HTTP_503', status: 503, answer: '<html>', body: event('proxy') },
       ],
     );
+  });
+
+  it('ends in its time against a server that switches protocols or drips, and shows no control characters', async () => {
+    const drips: NodeJS.Timeout[] = [];
+    answer = (response, body) => {
+      if (body.includes('switch'))
+        response.socket?.write('HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n');
+      else if (body.includes('drip')) drips.push(setInterval(() => response.writeProcessing(), 20));
+      else
+        response
+          .writeHead(503, { 'Content-Type': 'application/problem+json', 'Retry-After': '0' })
+          .end(JSON.stringify({ code: 'QUEUE_UNAVAILABLE', retryable: true, detail: 'a\u001b]0;x\u0007\u009b31mred' }));
+    };
+    const tries = ['--tries', '2', '--timeout', '200'];
+    const refused = ['--refused', 'hostile.refused'];
+    const program = send(['red', 'switch', 'drip'].map(event).join('\n'), '--concurrency', '1', ...tries, ...refused);
+    assert.equal(await program.ended, 1, program.output);
+    drips.forEach(clearInterval);
+    assert.deepEqual(figures(program), { accepted: 0, refused: 3, NO_ANSWER: 2, QUEUE_UNAVAILABLE: 1, retries: 3 });
+    assert.match(program.output, /waiting .* QUEUE_UNAVAILABLE: a\\u\{1b\}\]0;x\\u\{7\}\\u\{9b\}31mred/);
+    // eslint-disable-next-line no-control-regex -- it looks for them
+    assert.doesNotMatch(program.output, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);
   });
 
   it('gives up after its tries, with growing pauses between them', async () => {
