@@ -1,9 +1,8 @@
-// The events of one accepting call that a gateway made to a dispatcher (queue-dialect.ts), and the call's answer.
+// The events of one accepting call that a gateway made to a dispatcher (lib/ingest/dispatcher-commands.ts), and the call's answer.
 //
 // Invariant: the answer is given once, when every event of the call has its outcome.
+import { OUTCOME_CHARACTERS } from '../ingest/dispatcher-commands.ts';
 import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts';
-import { notesOf } from './entry-notes.ts';
-import { OUTCOME_CHARACTERS } from './queue-dialect.ts';
 import type { Reply } from './reply.ts';
 
 /**
@@ -74,4 +73,13 @@ class DispatchedEvent implements Submission {
   settle(outcome: Outcome): void {
     this.#verdicts.set(this.#at, outcome);
   }
+}
+
+/** Names and values by turns, each ended by a line feed (accept.lua); undefined where there are none. */
+function notesOf(members: string): EventNotes | undefined {
+  if (members === '') return undefined;
+  const lines = members.split('\n');
+  return Object.fromEntries(
+    Array.from({ length: Math.floor(lines.length / 2) }, (_, at) => [lines[2 * at] ?? '', lines[2 * at + 1] ?? '']),
+  );
 }

@@ -2,8 +2,13 @@
 // its own.
 //
 // A dispatcher is given ids as they are, because it chooses a queue by their hash, and looks after its queues itself:
-// scripts, identity, durability, trimming. Its commands have names and not the digests of scripts, so gateways and
-// dispatchers of two versions work together while an installation is upgraded.
+// scripts, identity, durability, trimming.
+import {
+  DISPATCHER_ACCEPT,
+  DISPATCHER_ACCEPT_NOTES,
+  DISPATCHER_FIND,
+  DISPATCHER_NAME,
+} from '../ingest/dispatcher-commands.ts';
 import type { Outcome } from '../ingest/queue.ts';
 import type { RedisConnection, Server } from './client.ts';
 import { durabilityFaults, replicationFaults } from './durability.ts';
@@ -29,15 +34,6 @@ export const OUTCOMES: Readonly<Record<number, Outcome>> = {
   0x32: 'conflict',
   0x33: 'differing',
   0x34: 'shed',
-};
-/** The characters that a dispatcher answers with. */
-export const OUTCOME_CHARACTERS: Readonly<Record<Outcome, number>> = {
-  accepted: 0x30,
-  duplicate: 0x31,
-  conflict: 0x32,
-  differing: 0x33,
-  shed: 0x34,
-  unavailable: 0x35,
 };
 /** A duplicate whose body is to be compared by whoever asked (accept.lua). */
 export const COMPARE = 0x36;
@@ -111,13 +107,6 @@ export function streamDialect(
     },
   };
 }
-
-/** The commands of a dispatcher. Their arguments and answers are those of the scripts, without stream and retention. */
-export const DISPATCHER_ACCEPT = 'INGEST.ACCEPT';
-export const DISPATCHER_ACCEPT_NOTES = 'INGEST.ACCEPT.NOTES';
-export const DISPATCHER_FIND = 'INGEST.FIND';
-/** What a dispatcher calls itself in its answer to HELLO. */
-export const DISPATCHER_NAME = 'ingest-dispatcher';
 
 /** For a dispatcher. */
 export function dispatcherDialect(connection: RedisConnection<Reply>): QueueDialect {

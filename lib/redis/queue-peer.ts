@@ -8,9 +8,14 @@
 // Limits: COMMAND_BYTES_MAX for a command. What does not follow the protocol costs the connection.
 import type { Socket } from 'node:net';
 import { version } from '../process/program.ts';
+import {
+  DISPATCHER_ACCEPT,
+  DISPATCHER_ACCEPT_NOTES,
+  DISPATCHER_FIND,
+  DISPATCHER_NAME,
+} from '../ingest/dispatcher-commands.ts';
 import type { Queue } from '../ingest/queue.ts';
 import { submitEvents } from './dispatched-events.ts';
-import { DISPATCHER_ACCEPT, DISPATCHER_ACCEPT_NOTES, DISPATCHER_FIND, DISPATCHER_NAME } from './queue-dialect.ts';
 import { ReplyAssembler, type Reply } from './reply.ts';
 
 /** The longest body that a gateway can be set to take (64 MiB), and what stands around it. */
