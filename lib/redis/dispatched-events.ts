@@ -3,33 +3,25 @@
 // Invariant: the answer is given once, when every event of the call has its outcome.
 import { OUTCOME_CHARACTERS } from '../ingest/dispatcher-commands.ts';
 import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts';
-import type { Reply } from './reply.ts';
+import type { Command } from './command-reader.ts';
 
 /**
- * Submits the `count` events (at least one) that `command` goes on with, behind its name; `withNotes`: each has some.
- * `answer` is called with the whole answer. Throws where the command does not have the parts that it announced.
+ * Submits the events (at least one) of an accepting command; `withNotes`: each has some. `answer` is called with the
+ * whole answer.
  */
-export function submitEvents(
-  command: Reply,
-  count: number,
-  withNotes: boolean,
-  queue: Queue,
-  answer: (text: string) => void,
-): void {
-  const ids: string[] = [];
-  for (let at = 0; at < count; at += 1) ids.push(command.utf8());
+export function submitEvents(command: Command, withNotes: boolean, queue: Queue, answer: (text: string) => void): void {
+  const each = withNotes ? 3 : 2;
+  const count = command.parts / (1 + each);
   const verdicts = new Verdicts(count, answer);
-  let producerBytes: Buffer = Buffer.alloc(0);
   let producer = '';
   for (let at = 0; at < count; at += 1) {
+    const event = 1 + count + at * each;
     // Most events of a call are one producer's.
-    if (at === 0 || !command.passes(producerBytes)) {
-      producerBytes = command.bytes();
-      producer = producerBytes.toString('utf8');
-    }
-    const text = command.utf8();
-    const notes = withNotes ? notesOf(command.utf8()) : undefined;
-    queue.submit(new DispatchedEvent({ id: ids[at] ?? '', producer, text, notes }, verdicts, at));
+    if (at === 0 || !command.isSame(event, event - each)) producer = command.utf8(event);
+    const id = command.utf8(1 + at);
+    const text = command.utf8(event + 1);
+    const notes = withNotes ? notesOf(command.utf8(event + 2)) : undefined;
+    queue.submit(new DispatchedEvent({ id, producer, text, notes }, verdicts, at));
   }
 }
 

@@ -5,7 +5,7 @@
 // Invariants: a command is handled only after the peer was admitted and its AUTH decided. Each accepting call gets one
 // answer, once all its events are settled. A peer that does not read its answers is not read from either.
 //
-// Limits: COMMAND_BYTES_MAX for a command. What does not follow the protocol costs the connection.
+// Limits: those of command-reader.ts. What does not follow the protocol costs the connection.
 import type { Socket } from 'node:net';
 import { version } from '../process/program.ts';
 import {
@@ -15,11 +15,8 @@ import {
   DISPATCHER_NAME,
 } from '../ingest/dispatcher-commands.ts';
 import type { Queue } from '../ingest/queue.ts';
+import { CommandReader, type Command } from './command-reader.ts';
 import { submitEvents } from './dispatched-events.ts';
-import { ReplyAssembler, type Reply } from './reply.ts';
-
-/** The longest body that a gateway can be set to take (64 MiB), and what stands around it. */
-const COMMAND_BYTES_MAX = 65 << 20;
 
 /** What a peer may use, until it gives it back. */
 export interface Grant {
@@ -50,12 +47,12 @@ export class QueuePeer {
   readonly #socket: Socket;
   readonly #host: PeerHost;
   readonly #refusal: string | undefined;
-  readonly #assembler = new ReplyAssembler(COMMAND_BYTES_MAX);
+  readonly #reader = new CommandReader();
   /** Oldest first. */
   #answers: Answer[] = [];
   #grant: Grant;
   /** Commands that came behind an AUTH that is not decided yet. */
-  #behindAuth: Reply[] | undefined;
+  #behindAuth: Command[] | undefined;
   #flushing = false;
   #ending = false;
 
@@ -69,7 +66,7 @@ export class QueuePeer {
     socket.on('drain', () => this.#goOn());
     socket.on('error', (cause) => host.fault(cause));
     socket.once('close', () => {
-      host.holds(-this.#assembler.bytesHeld);
+      host.holds(-this.#reader.bytesHeld);
       this.#grant.release();
       host.closed(this);
     });
@@ -89,25 +86,24 @@ export class QueuePeer {
 
   #read(piece: Buffer): void {
     if (this.#ending) return;
-    const before = this.#assembler.bytesHeld;
+    const before = this.#reader.bytesHeld;
     try {
-      for (const command of this.#assembler.push(piece, piece.length)) this.#take(command);
+      this.#reader.push(piece);
+      for (let next = this.#reader.next(); next !== undefined; next = this.#reader.next()) this.#take(next);
     } catch (cause) {
       this.#fail(cause);
     }
-    if (!this.#host.holds(this.#assembler.bytesHeld - before) && this.#assembler.bytesHeld > 0)
+    if (!this.#host.holds(this.#reader.bytesHeld - before) && this.#reader.bytesHeld > 0)
       this.#fail(new Error('too many bytes of commands that are not whole'));
   }
 
-  #take(command: Reply): void {
+  #take(command: Command): void {
     if (this.#behindAuth === undefined) this.#run(command);
     else this.#behindAuth.push(command);
   }
 
-  #run(command: Reply): void {
-    const parts = (command.array() ?? 0) - 1;
-    if (parts < 0) throw new Error('a command without a name');
-    const name = command.text().toUpperCase();
+  #run(command: Command): void {
+    const { name, parts } = command;
     const answer: Answer = { text: '' };
     this.#answers.push(answer);
     if (this.#refusal !== undefined) {
@@ -117,10 +113,10 @@ export class QueuePeer {
     }
     switch (name) {
       case DISPATCHER_ACCEPT:
-        this.#accept(command, parts / 3, false, answer);
+        this.#accept(command, 3, answer);
         return;
       case DISPATCHER_ACCEPT_NOTES:
-        this.#accept(command, parts / 4, true, answer);
+        this.#accept(command, 4, answer);
         return;
       case DISPATCHER_FIND:
         this.#find(command, answer);
@@ -145,20 +141,18 @@ export class QueuePeer {
     }
   }
 
-  #accept(command: Reply, count: number, withNotes: boolean, answer: Answer): void {
-    if (!Number.isInteger(count)) throw new Error('an accepting call with a part too few');
+  /** `each`: parts of an event, its id included. */
+  #accept(command: Command, each: 3 | 4, answer: Answer): void {
+    if (command.parts % each !== 0) throw new Error('an accepting call with a part too few');
     const { queue } = this.#grant;
-    if (count === 0) {
+    if (command.parts === 0) {
       const state = queue.state();
       this.#say(answer, state.available ? '$0\r\n\r\n' : error(state.reason));
-      return;
-    }
-    submitEvents(command, count, withNotes, queue, (text) => this.#say(answer, text));
+    } else submitEvents(command, each === 4, queue, (text) => this.#say(answer, text));
   }
 
-  #find(command: Reply, answer: Answer): void {
-    const id = command.utf8();
-    const producer = command.utf8();
+  #find(command: Command, answer: Answer): void {
+    const [id, producer] = [command.utf8(1), command.utf8(2)];
     void this.#grant.queue.find(id, producer).then((found) => {
       if (found.kind === 'unavailable') this.#say(answer, error('the queue that would have the event does not answer'));
       else if (found.kind === 'unknown') this.#say(answer, '*-1\r\n');
@@ -172,9 +166,9 @@ export class QueuePeer {
     });
   }
 
-  #authenticate(command: Reply, parts: number, answer: Answer): void {
-    const user = parts === 1 ? undefined : command.utf8();
-    const password = command.utf8();
+  #authenticate(command: Command, parts: number, answer: Answer): void {
+    const user = parts === 1 ? undefined : command.utf8(1);
+    const password = command.utf8(parts === 1 ? 1 : 2);
     this.#behindAuth = [];
     this.#socket.pause();
     void this.#host.authenticate(user, password).then((granted) => {

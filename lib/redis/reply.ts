@@ -22,12 +22,8 @@ const BLOCK_BYTES = 256 << 10;
 /** Memory that whoever has the answer may free, which a Buffer of node's making is not. */
 const ownBlock = (bytes: number): Buffer => Buffer.from(new ArrayBuffer(bytes));
 
-/**
- * Puts together the answers that come in as pieces of any size. Commands, as arrays of strings, have the form of an
- * answer, so a server reads those with it too.
- */
+/** Puts together the answers that come in as pieces of any size. */
 export class ReplyAssembler {
-  readonly #bytesMax: number;
   #block = ownBlock(BLOCK_BYTES);
   #length = 0;
   /** Up to here the answer has been looked through. */
@@ -35,27 +31,15 @@ export class ReplyAssembler {
   /** Parts of the answer that are not whole yet. */
   #missing = 1;
 
-  /** `bytesMax`: of one answer that is not whole yet. */
-  constructor(bytesMax = Number.POSITIVE_INFINITY) {
-    this.#bytesMax = bytesMax;
-  }
-
-  /** Of the answer that is not whole yet. */
-  get bytesHeld(): number {
-    return this.#length;
-  }
-
   /**
    * Takes the first `bytes` of a piece, whose memory may be used for something else afterwards, and gives the answers
-   * that are whole now. Throws at a part of a kind that RESP2 does not have, and past `bytesMax`: nothing behind it can
-   * be read.
+   * that are whole now. Throws at a part of a kind that RESP2 does not have: nothing behind it can be read.
    */
   push(piece: Buffer, bytes: number): Reply[] {
     this.#makeRoom(bytes);
     this.#length += piece.copy(this.#block, this.#length, 0, bytes);
     const replies: Reply[] = [];
     while (this.#length > 0 && this.#whole()) replies.push(this.#take());
-    if (this.#length > this.#bytesMax) throw new Error(`more than ${this.#bytesMax} bytes`);
     return replies;
   }
 
