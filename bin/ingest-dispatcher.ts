@@ -27,7 +27,7 @@ import { settingsHelp } from '../lib/process/settings-text.ts';
 import { withCredentials } from '../lib/process/queue-uri.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
 import { acceptingQueue } from '../lib/redis/open-queue.ts';
-import { QueueServer } from '../lib/redis/queue-server.ts';
+import { QueueServer } from '../lib/dispatcher/queue-server.ts';
 import { startTracing, type Tracing } from '../lib/telemetry/tracing.ts';
 import { inspectQueue } from './check-connect.ts';
 import { QUEUE_KEYS, startQueues, type Refusals } from './dispatcher-queues.ts';

@@ -3,7 +3,7 @@ import { Dispatcher, QUEUES, Traffic, type DispatchedOutcome } from '../../lib/d
 import { createLog } from '../../lib/process/log.ts';
 import { byteConnection } from '../../lib/redis/byte-client.ts';
 import { PartitionedQueue } from '../../lib/redis/partitioned-queue.ts';
-import { QueueServer } from '../../lib/redis/queue-server.ts';
+import { QueueServer } from '../../lib/dispatcher/queue-server.ts';
 import { StreamQueue } from '../../lib/redis/stream-queue.ts';
 import { Counter } from '../../lib/telemetry/instruments.ts';
 import { queueContract } from '../contract/queue.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { CommandReader, ProtocolFault } from '../../lib/redis/command-reader.ts';
+import { CommandReader, ProtocolFault } from '../../lib/dispatcher/command-reader.ts';
 
 const text = (parts: readonly string[]): string =>
   `*${parts.length}\r\n${parts.map((part) => `$${Buffer.byteLength(part)}\r\n${part}\r\n`).join('')}`;

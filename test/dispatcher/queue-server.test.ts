@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import type { Queue } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { byteConnection } from '../../lib/redis/byte-client.ts';
-import { QueueServer } from '../../lib/redis/queue-server.ts';
+import { QueueServer } from '../../lib/dispatcher/queue-server.ts';
 import { StreamQueue } from '../../lib/redis/stream-queue.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
