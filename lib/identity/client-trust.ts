@@ -1,9 +1,11 @@
 // Whether a client certificate is trusted, judged again while its connection is open.
 //
 // OpenSSL judges a chain once, in the handshake. This judges the same things (signatures up to a configured root,
-// validity, revocation by a list that is not overdue) whenever the trust material has changed, for connections that are
-// open and for sessions that were resumed. It fails closed: a chain that cannot be followed is not trusted.
+// validity, revocation by a list that is not overdue, path length, name constraints and usages) whenever the trust
+// material has changed, for connections that are open and for sessions that were resumed. It fails closed: a chain that
+// cannot be followed is not trusted.
 import type { X509Certificate } from 'node:crypto';
+import { withinLimits } from './chain-limits.ts';
 
 /** A revocation list: whose it is, and the serial numbers (upper-case hex, as node has them). */
 export interface Revocations {
@@ -12,7 +14,8 @@ export interface Revocations {
   readonly nextUpdateMs: number | undefined;
 }
 
-export type Distrust = 'expired' | 'revoked' | 'unknown_authority' | 'no_current_revocation_list';
+export type Distrust =
+  'expired' | 'revoked' | 'unknown_authority' | 'no_current_revocation_list' | 'outside_constraints';
 
 /** `untilMs`: Unix time at which something that the verdict rests on ends. */
 export type Trust =
@@ -24,6 +27,13 @@ const KEPT_MAX = 100_000;
 interface RevocationState {
   readonly serials: Set<string>;
   nextUpdateMs: number;
+}
+
+interface Search {
+  /** Certificates that may be in the chain beside the authorities. */
+  readonly hints: readonly X509Certificate[];
+  readonly vouched: boolean;
+  readonly nowMs: number;
 }
 
 export class ClientTrust {
@@ -59,33 +69,42 @@ export class ClientTrust {
 
   /**
    * Judges `leaf`. `vouched`: a handshake under this very material found it good, so that intermediates that only the
-   * client has count too.
+   * client has count too, and OpenSSL has checked what the authorities allow.
    * Fact: node 24.21 and 26.10 give a server none of the chain that the client sent. Choice: OpenSSL's word for the
    * chain is taken while the material stays, and refused as soon as it has changed. Revocation lists rule that out:
    * every authority must have one, so every intermediate is in the authorities' file.
    */
   judge(leaf: X509Certificate, vouched: boolean, nowMs: number): Trust {
-    const known = this.#trusted.get(leaf.fingerprint256);
+    const key = `${leaf.fingerprint256} ${vouched}`;
+    const known = this.#trusted.get(key);
     if (known !== undefined && nowMs < known.untilMs) return known;
-    const trust = this.#follow([leaf], sentWith(leaf), nowMs, Number.POSITIVE_INFINITY);
+    const hints = sentWith(leaf);
+    const trust = this.#follow([leaf], { hints, vouched, nowMs }, Number.POSITIVE_INFINITY);
     if (trust.trusted) {
       if (this.#trusted.size >= KEPT_MAX) this.#trusted.clear();
-      this.#trusted.set(leaf.fingerprint256, trust);
+      this.#trusted.set(key, trust);
       return trust;
     }
     const onlyChain = trust.why === 'unknown_authority' && this.#revocations.size === 0;
     return vouched && onlyChain ? { trusted: true, untilMs: leaf.validToDate.getTime() } : trust;
   }
 
-  /** Tries every issuer of the chain's last certificate, up to a configured root. */
-  #follow(chain: readonly X509Certificate[], hints: readonly X509Certificate[], nowMs: number, untilMs: number): Trust {
+  /**
+   * Tries every issuer of the chain's last certificate, up to a configured root. Which of several chains OpenSSL would
+   * take cannot be known, so one that is outside the constraints of its authorities counts against the others.
+   */
+  #follow(chain: readonly X509Certificate[], search: Search, untilMs: number): Trust {
+    const { hints, vouched, nowMs } = search;
     const last = chain.at(-1) as X509Certificate;
     if (nowMs < last.validFromDate.getTime() || nowMs >= last.validToDate.getTime())
       return { trusted: false, why: 'expired' };
     const until = Math.min(untilMs, last.validToDate.getTime());
     const isAuthority = this.#authorities.some((authority) => authority.fingerprint256 === last.fingerprint256);
-    if (isAuthority && last.checkIssued(last)) return { trusted: true, untilMs: until };
-    let why: Distrust = 'unknown_authority';
+    if (isAuthority && last.checkIssued(last))
+      return vouched || withinLimits(chain)
+        ? { trusted: true, untilMs: until }
+        : { trusted: false, why: 'outside_constraints' };
+    let [good, why]: [Trust | undefined, Distrust] = [undefined, 'unknown_authority'];
     if (chain.length > CHAIN_MAX) return { trusted: false, why };
     for (const issuer of [...this.#authorities, ...hints]) {
       if (!issuer.ca || !last.checkIssued(issuer) || chain.includes(issuer) || !last.verify(issuer.publicKey)) continue;
@@ -93,11 +112,12 @@ export class ClientTrust {
       const trust =
         typeof revocation === 'string'
           ? { trusted: false as const, why: revocation }
-          : this.#follow([...chain, issuer], hints, nowMs, Math.min(until, revocation));
-      if (trust.trusted) return trust;
-      why = trust.why;
+          : this.#follow([...chain, issuer], search, Math.min(until, revocation));
+      if (!trust.trusted && trust.why === 'outside_constraints') return trust;
+      if (trust.trusted) good ??= trust;
+      else why = trust.why;
     }
-    return { trusted: false, why };
+    return good ?? { trusted: false, why };
   }
 
   /** Until when the issuer's list speaks for the certificate, or what it says against it. */

@@ -7,7 +7,7 @@ import { describe, it } from 'node:test';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 import { event, type RawConnection } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
-import { AUDIENCE_URI, Pki, type ClientCertificate } from '../support/pki.ts';
+import { anotherCertificate, AUDIENCE_URI, excludesHost, Pki, type ClientCertificate } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { eventually } from '../support/scope.ts';
 import { addsNothing, assertProblem } from '../support/verdicts.ts';
@@ -105,6 +105,22 @@ describe('under load', () => {
     await eventually('the connection is closed', () => leaves.closed);
     assert.ok(performance.now() - start < OUT_WITHIN_MS);
     assert.equal((await askRaw(stays, postText(event('left-in')))).status, 202);
+  });
+
+  it('producers whom their authority excludes since it was issued again, with its key and name constraints, are out, and the others stay', async () => {
+    const pki = await Pki.create();
+    const gateway = await startGateway(pki);
+    const [stays, leaves] = await Promise.all(
+      ['shop.test', 'bank.test'].map(async (host) =>
+        gateway.socket(await pki.producer(host, { uris: [AUDIENCE_URI], dnsNames: [host] })),
+      ),
+    );
+    assert.ok(stays && leaves);
+    assert.equal((await askRaw(leaves, postText(event('still-in')))).status, 202);
+    const constrained = await anotherCertificate(pki.authority, { extensions: [excludesHost('bank.test')] });
+    pki.write('ca.pem', constrained);
+    await eventually('the connection is closed', () => leaves.closed);
+    assert.equal((await askRaw(stays, postText(event('not-excluded')))).status, 202);
   });
 
   it('a producer below an intermediate that only it has stays while the authorities do, and may come again when they have changed', async () => {

@@ -84,38 +84,44 @@ export async function certificateWithoutSubject(uris: readonly string[] = []): P
   return made.toString('pem');
 }
 
-/** Another certificate of an authority, with the same key: under its own name or another, good until `notAfter`. */
-export async function anotherCertificate(
-  authority: CertificateAuthority,
-  {
-    name,
-    notAfter,
-    usages = x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign,
-    extensions = [],
-    pathLength,
-  }: {
-    readonly name?: string;
-    readonly notAfter?: Date;
-    readonly usages?: number;
-    readonly extensions?: readonly x509.Extension[];
-    readonly pathLength?: number;
-  },
-): Promise<string> {
-  const { publicKey, subject } = new x509.X509Certificate(authority.certificate);
-  const pkcs8 = Buffer.from((await authority.key()).replace(/-----[^-]+-----|\s/g, ''), 'base64');
-  const made = await x509.X509CertificateGenerator.createSelfSigned({
-    serialNumber: '02',
-    name: name ?? subject,
+/** The name constraints of an authority that may issue to no host at or below this one. */
+export function excludesHost(host: string): x509.Extension {
+  const base = Buffer.from(host);
+  const der = (tag: number, content: Buffer): Buffer => Buffer.concat([Buffer.from([tag, content.length]), content]);
+  return new x509.Extension('2.5.29.30', true, der(0x30, der(0xa1, der(0x30, der(0x82, base)))));
+}
+
+export interface CertificateOptions {
+  readonly name?: string;
+  /** Who signs it; itself by default. */
+  readonly by?: CertificateAuthority;
+  readonly notAfter?: Date;
+  readonly usages?: number;
+  readonly authority?: boolean;
+  readonly pathLength?: number;
+  readonly extensions?: readonly x509.Extension[];
+}
+
+/**
+ * Another certificate of an authority, with the same key: under its own name or another, by itself or by another, with
+ * other rights, good until `notAfter`.
+ */
+export async function anotherCertificate(of: CertificateAuthority, options: CertificateOptions): Promise<string> {
+  const { name, by = of, notAfter, usages, authority = true, pathLength, extensions = [] } = options;
+  const { publicKey, subject } = new x509.X509Certificate(of.certificate);
+  const pkcs8 = Buffer.from((await by.key()).replace(/-----[^-]+-----|\s/g, ''), 'base64');
+  const made = await x509.X509CertificateGenerator.create({
+    serialNumber: `02${Buffer.from(crypto.getRandomValues(new Uint8Array(8))).toString('hex')}`,
+    subject: name ?? subject,
+    issuer: by === of ? (name ?? subject) : new x509.X509Certificate(by.certificate).subject,
     notBefore: new Date(Date.now() - 86_400_000),
     notAfter: notAfter ?? new Date(Date.now() + 86_400_000),
-    keys: {
-      privateKey: await crypto.subtle.importKey('pkcs8', pkcs8, ALGORITHM, true, ['sign']),
-      publicKey: await publicKey.export(),
-    },
+    publicKey: await publicKey.export(),
+    signingKey: await crypto.subtle.importKey('pkcs8', pkcs8, ALGORITHM, true, ['sign']),
     signingAlgorithm: ALGORITHM,
     extensions: [
-      new x509.BasicConstraintsExtension(true, pathLength, true),
-      new x509.KeyUsagesExtension(usages, true),
+      new x509.BasicConstraintsExtension(authority, pathLength, true),
+      new x509.KeyUsagesExtension(usages ?? x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
       ...extensions,
     ],
   });

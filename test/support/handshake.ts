@@ -1,0 +1,30 @@
+// What OpenSSL says of a client certificate in a real handshake, within this process.
+import { once } from 'node:events';
+import { duplexPair } from 'node:stream';
+import { connect, createServer, type TLSSocket } from 'node:tls';
+
+export interface Presented {
+  /** PEM: the certificate, and what the client sends behind it. */
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** Undefined where the server, which trusts `ca`, accepts the certificate; else why not. */
+export async function handshakeFault(
+  client: Presented,
+  trusting: Presented & { readonly ca: string; readonly crl?: string[] },
+): Promise<string | undefined> {
+  const [near, far] = duplexPair();
+  const server = createServer({ ...trusting, requestCert: true, rejectUnauthorized: false });
+  const secured = once(server, 'secureConnection') as Promise<[TLSSocket]>;
+  server.emit('connection', far);
+  const connected = connect({ socket: near, ...client, rejectUnauthorized: false }).on('error', () => undefined);
+  try {
+    const [accepted] = await secured;
+    const fault = accepted.authorized ? undefined : String(accepted.authorizationError);
+    accepted.destroy();
+    return fault;
+  } finally {
+    connected.destroy();
+  }
+}
