@@ -10,6 +10,7 @@ const NPM = ['--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error'];
 export interface Manifest {
   readonly version: string;
   readonly bin: Readonly<Record<string, string>>;
+  readonly dependencies: Readonly<Record<string, string>>;
   readonly devDependencies: Readonly<Record<string, string>>;
 }
 
