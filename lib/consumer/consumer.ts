@@ -43,6 +43,9 @@ const PAUSE_FIRST_MS = 100;
  */
 const PAUSE_MAX_MS: Readonly<Record<Dependency, number>> = { queue: 1_000, warehouse: 5_000 };
 const FAILURE_LOG_INTERVAL_MS = 10_000;
+/** Each try may hold up landing and look-ups for a moment. */
+const MIGRATION_PAUSE_FIRST_MS = 1_000;
+const MIGRATION_PAUSE_MAX_MS = 10_000;
 
 /** The trouble of a replica that has not asked the queue yet. */
 const NOT_JOINED = 'the queue is not joined yet';
@@ -68,6 +71,7 @@ export class Consumer {
   readonly #landingNow = new Set<Batch>();
   readonly #stop = new AbortController();
   readonly #failureLog = new Throttled(FAILURE_LOG_INTERVAL_MS);
+  readonly #migrationLog = new Throttled(FAILURE_LOG_INTERVAL_MS);
   readonly #troubles = new Map<Dependency, string>([['queue', NOT_JOINED]]);
   #prepared = false;
   #joined = false;
@@ -108,11 +112,29 @@ export class Consumer {
 
   /** Consumes until `stop`. Never rejects for a dependency that is away. */
   async run(): Promise<void> {
-    await this.#step('warehouse', () => this.#options.warehouse.prepare());
+    const waits = await this.#step('warehouse', () => this.#options.warehouse.prepare());
     if (this.stopping) return;
     this.#prepared = true;
     this.#options.log.info('the warehouse is ready');
-    await Promise.all([this.#takeIn(), ...Array.from({ length: LANDINGS_AT_ONCE }, (_, at) => this.#land(at))]);
+    const landing = Array.from({ length: LANDINGS_AT_ONCE }, (_, at) => this.#land(at));
+    await Promise.all([this.#migrateLater(waits), this.#takeIn(), ...landing]);
+  }
+
+  /** Tries the migration again until it is done, while events land in the tables as they are. */
+  async #migrateLater(first: string | undefined): Promise<void> {
+    const { warehouse, log } = this.#options;
+    let waits = first;
+    for (let tries = 1; waits !== undefined && !this.stopping; tries += 1) {
+      const reason = waits;
+      this.#migrationLog.line(() =>
+        log.warn({ reason }, `the migration of the warehouse waits, and events land without it: ${reason}`),
+      );
+      await pause(pauseMs(tries, MIGRATION_PAUSE_FIRST_MS, MIGRATION_PAUSE_MAX_MS), this.#stop.signal);
+      waits = await warehouse
+        .prepare()
+        .catch((cause: unknown) => (cause instanceof Error ? cause.message : String(cause)));
+      if (waits === undefined) log.info('the warehouse has been migrated');
+    }
   }
 
   async #takeIn(): Promise<void> {

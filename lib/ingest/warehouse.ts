@@ -6,6 +6,7 @@
 // Tables (names are part of the contract with those who query them):
 //   events(id primary key, type, producer, accepted_at, landed_at, body, traceparent)
 //   events_quarantine(entry primary key, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
+//   ingest_audit(id primary key, at, actor, command, what, changed)
 
 /**
  * One event to land. It has passed parseEvent, so `body` is valid UTF-8; it is stored byte for byte. Times are Unix
@@ -83,6 +84,40 @@ export type WarehouseLookup =
 /** How the reason of an entry begins that the queue dropped before it could land. */
 export const DROPPED_REASON = 'dropped_by_queue: ';
 
+/** A column as a schema has it. `required`: it may not be null and has no default. */
+export interface Column {
+  readonly table: string;
+  readonly name: string;
+  readonly required: boolean;
+}
+
+const EVENT_COLUMNS = ['id', 'type', 'producer', 'accepted_at', 'landed_at', 'body', 'traceparent'];
+const QUARANTINE_COLUMNS = [
+  'entry',
+  'id',
+  'producer',
+  'reason',
+  'accepted_at',
+  'quarantined_at',
+  'body',
+  'traceparent',
+];
+
+/** Why this program cannot work with the tables of a later one; undefined where it can. */
+export function unfitness(columns: readonly Column[]): string | undefined {
+  for (const [table, known] of [
+    ['events', EVENT_COLUMNS],
+    ['events_quarantine', QUARANTINE_COLUMNS],
+  ] as const) {
+    const found = columns.filter((column) => column.table === table);
+    const lacks = known.find((name) => !found.some((column) => column.name === name));
+    if (lacks !== undefined) return `${table} has no column ${lacks}`;
+    const unknown = found.find(({ name, required }) => required && !known.includes(name));
+    if (unknown !== undefined) return `${table}.${unknown.name} may not be null`;
+  }
+  return undefined;
+}
+
 /** The batch was refused for what it holds, not because the warehouse is away: halve it and try again. */
 export class BatchRefused extends Error {
   override readonly name = 'BatchRefused';
@@ -103,8 +138,12 @@ export class WarehouseMisconfigured extends Error {
 }
 
 export interface Warehouse {
-  /** Makes or migrates the schema. Safe when several processes do it at once. Rejects when the warehouse is away. */
-  prepare(): Promise<void>;
+  /**
+   * Makes or migrates the schema. Safe when several processes do it at once. Resolves with undefined once the schema is
+   * up to date, or with the reason why its migration waits: the tables can be used as they are, and the same call may
+   * migrate them later. Rejects when the warehouse is away.
+   */
+  prepare(): Promise<string | undefined>;
   /**
    * Writes a batch in one transaction. Rejects with BatchRefused when an event in it can never be stored, with
    * BatchTooSlow when it took too long, with anything else when the warehouse is away (nothing was written, or it is

@@ -2,7 +2,7 @@
 import type pg from 'pg';
 import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import { maskedUri } from '../process/masked-uri.ts';
-import { schemaVersion, STEPS_COUNT } from './migrations.ts';
+import { schemaVersion, STEPS } from './migrations.ts';
 import { misconfigured } from './misconfigured.ts';
 import { openSessions } from './sessions.ts';
 
@@ -36,7 +36,7 @@ export async function inspectPostgres(uri: string): Promise<void> {
 }
 
 async function lacking(pool: pg.Pool): Promise<readonly string[]> {
-  if ((await schemaVersion(pool)) < STEPS_COUNT) {
+  if ((await schemaVersion(pool, STEPS)) === 0) {
     const asked = `SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS may`;
     const { rows } = await pool.query<{ may: boolean }>(asked);
     return rows[0]?.may === true ? [] : ['CREATE on the schema that its tables are made in'];

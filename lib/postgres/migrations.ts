@@ -1,8 +1,16 @@
 // The schema in PostgreSQL, as a list of steps that only grows.
 //
-// Invariant: step n has run exactly once where events_migrations says n or more: a step and its line there are one
+// Invariant: a step has run exactly once where events_migrations has its version: a step and its line there are one
 // transaction, and the line's primary key lets one replica of several pass. A session that finds the newest version
-// does nothing else, so a role that may only read and insert is enough once the schema stands.
+// does nothing else, so a role that may only read and insert is enough once the schema is there.
+//
+// Steps are additive, so that a program works with the schema before and after each of them, and going back works: a
+// new column may be null or has a default. A program refuses the schema of a later one only where its tables do not
+// have what this one reads and writes (unfitness).
+//
+// A step waits for its lock LOCK_TRY_MS at most, because every other session waits behind it: landing and look-ups
+// then go on with the schema as it is, and the caller tries again later. Only the first step, before which there is
+// nothing to go on with, waits as long as any call.
 //
 // Replicas that start together queue up behind an advisory lock, which ends with its transaction. Engines that speak
 // PostgreSQL's protocol without such locks do without: there, replicas may run into each other, and the one that was
@@ -14,6 +22,7 @@
 // every engine knows COLLATE "C", so it is left out where the database compares bytes already.
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
+import { unfitness, type Column } from '../ingest/warehouse.ts';
 import { pauseMs } from '../process/backoff.ts';
 import { sqlstateClass } from './sessions.ts';
 
@@ -22,39 +31,52 @@ export const LOCK_KEY = 0x1a6e57;
 
 /** A step may rewrite a table, which takes longer than any other call. */
 const STEP_TIMEOUT_MS = 600_000;
+const LOCK_TRY_MS = 100;
 const ATTEMPTS_MAX = 8;
 const ATTEMPT_PAUSE_FIRST_MS = 50;
 const ATTEMPT_PAUSE_MAX_MS = 1_000;
 
-/** `bytewise` is the collation clause of a column that compares bytes. */
-type Step = (bytewise: string) => string;
+export interface Step {
+  readonly version: number;
+  /** `bytewise` is the collation clause of a column that compares bytes. */
+  readonly sql: (bytewise: string) => string;
+}
 
-const STEPS: readonly Step[] = [
-  (bytewise) => `
-   CREATE TABLE IF NOT EXISTS events (
-     id          text ${bytewise} PRIMARY KEY,
-     type        text NOT NULL,
-     producer    text ${bytewise} NOT NULL,
-     accepted_at timestamptz NOT NULL,
-     landed_at   timestamptz NOT NULL,
-     body        text NOT NULL
-   );
-   CREATE TABLE IF NOT EXISTS events_quarantine (
-     entry          text ${bytewise} PRIMARY KEY,
-     id             text ${bytewise},
-     producer       text ${bytewise} NOT NULL,
-     reason         text NOT NULL,
-     accepted_at    timestamptz NOT NULL,
-     quarantined_at timestamptz NOT NULL,
-     body           bytea NOT NULL
-   );
-   CREATE INDEX IF NOT EXISTS events_quarantine_id ON events_quarantine (id);`,
-  // An entry's name is unique in its stream only. From here on the queue and the stream stand before it; of the rows
-  // that are there it is known that they come from the stream `ingest`, and not of which queue.
-  () => `UPDATE events_quarantine SET entry = 'unknown/ingest/' || entry WHERE position('/' IN entry) = 0;`,
-  () => `
-   ALTER TABLE events ADD COLUMN IF NOT EXISTS traceparent text;
-   ALTER TABLE events_quarantine ADD COLUMN IF NOT EXISTS traceparent text;`,
+export const STEPS: readonly Step[] = [
+  {
+    version: 1,
+    sql: (bytewise) => `
+     CREATE TABLE IF NOT EXISTS events (
+       id          text ${bytewise} PRIMARY KEY,
+       type        text NOT NULL,
+       producer    text ${bytewise} NOT NULL,
+       accepted_at timestamptz NOT NULL,
+       landed_at   timestamptz NOT NULL,
+       body        text NOT NULL,
+       traceparent text
+     );
+     CREATE INDEX IF NOT EXISTS events_landed_at ON events (landed_at);
+     CREATE TABLE IF NOT EXISTS events_quarantine (
+       entry          text ${bytewise} PRIMARY KEY,
+       id             text ${bytewise},
+       producer       text ${bytewise} NOT NULL,
+       reason         text NOT NULL,
+       accepted_at    timestamptz NOT NULL,
+       quarantined_at timestamptz NOT NULL,
+       body           bytea NOT NULL,
+       traceparent    text
+     );
+     CREATE INDEX IF NOT EXISTS events_quarantine_id ON events_quarantine (id);
+     CREATE INDEX IF NOT EXISTS events_quarantine_quarantined_at ON events_quarantine (quarantined_at, entry);
+     CREATE TABLE IF NOT EXISTS ingest_audit (
+       id      text PRIMARY KEY,
+       at      timestamptz NOT NULL,
+       actor   text NOT NULL,
+       command text NOT NULL,
+       what    text NOT NULL,
+       changed bigint
+     );`,
+  },
 ];
 
 /** The database has another encoding than UTF8. */
@@ -64,47 +86,59 @@ export class WrongEncoding extends Error {
   }
 }
 
-/** How many steps this program knows. */
-export const STEPS_COUNT = STEPS.length;
+const newestOf = (steps: readonly Step[]): number => steps.at(-1)?.version ?? 0;
 
-/** The schema is that of a newer program. */
+/** The schema is that of a newer program, and this one cannot work with it. */
 export class NewerSchema extends Error {
-  constructor(found: number) {
-    super(`the schema has version ${found}, and this program knows ${STEPS_COUNT}`);
+  constructor(found: number, known: number, why: string) {
+    super(`the schema has version ${found}, and this program knows ${known}: ${why}`);
   }
 }
 
-/** Brings the schema up to date. Throws WrongEncoding or NewerSchema. */
-export async function migrate(client: pg.PoolClient): Promise<void> {
+/**
+ * Brings the schema up to date; see Warehouse.prepare for what it resolves with. Throws WrongEncoding or NewerSchema.
+ */
+export async function migrate(client: pg.PoolClient, steps: readonly Step[] = STEPS): Promise<string | undefined> {
   const encoding = await client.query<{ server_encoding: string }>('SHOW server_encoding');
-  const found = encoding.rows[0]?.server_encoding;
-  if (found !== 'UTF8') throw new WrongEncoding(found);
+  const encoded = encoding.rows[0]?.server_encoding;
+  if (encoded !== 'UTF8') throw new WrongEncoding(encoded);
   let locking = true;
-  for (let attempt = 1; (await schemaVersion(client)) !== STEPS_COUNT; attempt += 1) {
+  for (let attempt = 1; ; attempt += 1) {
+    const found = await schemaVersion(client, steps);
+    if (found >= newestOf(steps)) return undefined;
     try {
-      await runSteps(client, locking);
+      await runSteps(client, steps, locking, found > 0);
     } catch (cause) {
       await client.query('ROLLBACK').catch(() => undefined);
       if (locking && lacksLocks(cause)) locking = false;
-      else if (attempt === ATTEMPTS_MAX || !metAnother(cause)) throw cause;
-      else await delay(pauseMs(attempt, ATTEMPT_PAUSE_FIRST_MS, ATTEMPT_PAUSE_MAX_MS));
+      else if (found > 0 && isTimedOutLock(cause)) return `it waits for ${await holderOfLock(client)}`;
+      else if (attempt < ATTEMPTS_MAX && metAnother(cause))
+        await delay(pauseMs(attempt, ATTEMPT_PAUSE_FIRST_MS, ATTEMPT_PAUSE_MAX_MS));
+      else if (found > 0 && cause instanceof pg.DatabaseError) return `${cause.message} (SQLSTATE ${cause.code})`;
+      else throw cause;
     }
   }
 }
 
-async function runSteps(client: pg.PoolClient, locking: boolean): Promise<void> {
+async function runSteps(
+  client: pg.PoolClient,
+  steps: readonly Step[],
+  locking: boolean,
+  hasTables: boolean,
+): Promise<void> {
   await client.query('BEGIN');
-  if (locking) await client.query('SELECT pg_advisory_xact_lock($1)', [LOCK_KEY]);
   await client.query(`SELECT set_config('statement_timeout', $1, true)`, [String(STEP_TIMEOUT_MS)]);
+  if (hasTables) await client.query(`SELECT set_config('lock_timeout', $1, true)`, [String(LOCK_TRY_MS)]);
+  if (locking) await client.query('SELECT pg_advisory_xact_lock($1)', [LOCK_KEY]);
   await client.query(
     'CREATE TABLE IF NOT EXISTS events_migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL)',
   );
-  const done = await schemaVersion(client);
+  const done = await schemaVersion(client, steps);
   const bytewise = await bytewiseClause(client);
-  for (const [at, step] of STEPS.entries()) {
-    if (at < done) continue;
-    await client.query({ text: step(bytewise), query_timeout: STEP_TIMEOUT_MS } as pg.QueryConfig);
-    await client.query('INSERT INTO events_migrations VALUES ($1, statement_timestamp())', [at + 1]);
+  for (const { version, sql } of steps) {
+    if (version <= done) continue;
+    await client.query({ text: sql(bytewise), query_timeout: STEP_TIMEOUT_MS } as pg.QueryConfig);
+    await client.query('INSERT INTO events_migrations VALUES ($1, statement_timestamp())', [version]);
   }
   await client.query('COMMIT');
 }
@@ -114,6 +148,29 @@ async function bytewiseClause(client: pg.PoolClient): Promise<string> {
   const { rows } = await client.query<{ bytewise: boolean }>(`SELECT 'B'::text < 'a'::text AS bytewise`);
   return rows[0]?.bytewise === true ? '' : 'COLLATE "C"';
 }
+
+/** Of the sessions that hold a lock of the tables, the one whose transaction is the oldest. */
+const HOLDER = `
+  SELECT pid, application_name AS name, round(extract(epoch FROM clock_timestamp() - query_start))::float8 AS seconds
+  FROM pg_locks JOIN pg_stat_activity USING (pid)
+  WHERE granted AND pid <> pg_backend_pid()
+    AND (relation IN (to_regclass('events'), to_regclass('events_quarantine'), to_regclass('events_migrations'))
+      OR locktype = 'advisory' AND objid::bigint = $1)
+  ORDER BY xact_start LIMIT 1`;
+
+/** Text for people. An engine without these views, or a session that has just ended, gives no row. */
+async function holderOfLock(client: pg.PoolClient): Promise<string> {
+  const sql = { text: HOLDER, values: [LOCK_KEY] };
+  const { rows } = await client
+    .query<{ pid: number; name: string; seconds: number | null }>(sql)
+    .catch(() => ({ rows: [] }));
+  const [holder] = rows;
+  if (holder === undefined) return 'a lock of another session';
+  const age = holder.seconds === null ? '' : `, whose last query began ${holder.seconds} s ago`;
+  return `session ${holder.pid} (${JSON.stringify(holder.name)})${age}`;
+}
+
+const isTimedOutLock = (cause: unknown): boolean => cause instanceof pg.DatabaseError && cause.code === '55P03';
 
 /** Feature not supported, or a function that is not there. */
 const lacksLocks = (cause: unknown): boolean =>
@@ -127,14 +184,22 @@ const metAnother = (cause: unknown): boolean =>
   sqlstateClass(cause) === '40' ||
   (cause instanceof pg.DatabaseError && ['23505', '42P07', '42710'].includes(cause.code ?? ''));
 
+const COLUMNS = `
+  SELECT relname AS table, attname AS name, attnotnull AND NOT atthasdef AND attidentity = '' AS required
+  FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+  WHERE attrelid IN (to_regclass('events'), to_regclass('events_quarantine')) AND attnum > 0 AND NOT attisdropped`;
+
 /** The newest step that has run; 0 in a database that has none. Throws NewerSchema. */
-export async function schemaVersion(client: Pick<pg.PoolClient, 'query'>): Promise<number> {
+export async function schemaVersion(client: Pick<pg.PoolClient, 'query'>, steps: readonly Step[]): Promise<number> {
   const table = await client.query<{ found: boolean }>(`SELECT to_regclass('events_migrations') IS NOT NULL AS found`);
   if (table.rows[0]?.found !== true) return 0;
   const newest = await client.query<{ version: number | null }>(
     'SELECT max(version) AS version FROM events_migrations',
   );
   const found = newest.rows[0]?.version ?? 0;
-  if (found > STEPS_COUNT) throw new NewerSchema(found);
+  const known = newestOf(steps);
+  if (found <= known) return found;
+  const why = unfitness((await client.query<Column & pg.QueryResultRow>(COLUMNS)).rows);
+  if (why !== undefined) throw new NewerSchema(found, known, why);
   return found;
 }

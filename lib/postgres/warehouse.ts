@@ -20,7 +20,7 @@ import {
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
 import { copyEvents } from './copy.ts';
 import { find } from './find.ts';
-import { migrate, WrongEncoding } from './migrations.ts';
+import { migrate, WrongEncoding, type Step } from './migrations.ts';
 import { misconfigured } from './misconfigured.ts';
 import { openSessions, sqlstateClass, timedOut, transacted } from './sessions.ts';
 
@@ -39,6 +39,8 @@ export interface PostgresWarehouseOptions {
   /** A look-up that finds a warehouse away must not hold the gateway's answer for long; landing may wait longer. */
   readonly connectTimeoutMs?: number;
   readonly callTimeoutMs?: number;
+  /** Of the schema: STEPS by default. */
+  readonly steps?: readonly Step[];
 }
 
 const LAND = `
@@ -92,12 +94,13 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     return new Set(rows.map(({ id }) => id));
   }
 
-  async function prepare(): Promise<void> {
+  async function prepare(): Promise<string | undefined> {
     const client = await pool.connect();
     let broken = true;
     try {
-      await migrate(client);
+      const waits = await migrate(client, options.steps);
       broken = false;
+      return waits;
     } finally {
       client.release(broken);
     }

@@ -16,7 +16,7 @@ import {
   type WarehouseLookup,
 } from '../ingest/warehouse.ts';
 import { bodyAt, textAt, VERDICT, type LandingColumns } from './columns.ts';
-import { openFile, prepareFile } from './file.ts';
+import { openFile, prepareFile, type Step } from './file.ts';
 import { busy, refuses } from './result-codes.ts';
 
 // CAST of a blob to TEXT takes the bytes as they are (sqlite.org/lang_expr.html, section 12).
@@ -43,19 +43,28 @@ interface Handle {
   readonly statements: Map<string, StatementSync>;
 }
 
+export interface SqliteWarehouseOptions {
+  readonly path: string;
+  /** Opens an existing file for look-ups and never writes to it. */
+  readonly readOnly?: boolean;
+  /** Of the schema: STEPS by default. */
+  readonly steps?: readonly Step[];
+}
+
 export class Database {
   readonly #path: string;
   readonly #readOnly: boolean;
+  readonly #steps: readonly Step[] | undefined;
   #handle: Handle | undefined;
 
-  /** `readOnly` opens an existing file for look-ups and never writes to it. */
-  constructor(path: string, readOnly: boolean) {
+  constructor({ path, readOnly = false, steps }: SqliteWarehouseOptions) {
     this.#path = path;
+    this.#steps = steps;
     this.#readOnly = readOnly;
   }
 
-  prepare(): Promise<void> {
-    return prepareFile(this.#path);
+  prepare(): Promise<string | undefined> {
+    return prepareFile(this.#path, this.#steps);
   }
 
   /** Gives a VERDICT for each event. */

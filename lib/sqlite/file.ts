@@ -1,7 +1,7 @@
 // The SQLite file and the schema in it: how it is opened, made and brought up to date.
 import { setTimeout as delay } from 'node:timers/promises';
 import { DatabaseSync } from 'node:sqlite';
-import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
+import { unfitness, WarehouseMisconfigured, type Column } from '../ingest/warehouse.ts';
 import { busy } from './result-codes.ts';
 
 /** How long a call waits for another process that writes; then it throws. */
@@ -10,42 +10,59 @@ const BUSY_TIMEOUT_MS = 2_000;
 const PREPARE_TIMEOUT_MS = 10_000;
 const PREPARE_RETRY_MS = 50;
 
+export interface Step {
+  readonly version: number;
+  readonly sql: string;
+}
+
 // The times are RFC 3339 text in UTC, for people at a shell. A NUL in a name would cut it short there, so the row is
 // refused, as PostgreSQL refuses it. BINARY is SQLite's default collation: ids compare byte by byte.
-const STEPS: readonly string[] = [
-  `CREATE TABLE events (
-    id          TEXT NOT NULL PRIMARY KEY,
-    type        TEXT NOT NULL,
-    producer    TEXT NOT NULL CHECK (instr(producer, char(0)) = 0),
-    accepted_at TEXT NOT NULL,
-    landed_at   TEXT NOT NULL,
-    body        TEXT NOT NULL
-  ) STRICT;
-  CREATE TABLE events_quarantine (
-    entry          TEXT NOT NULL PRIMARY KEY,
-    id             TEXT,
-    producer       TEXT NOT NULL,
-    reason         TEXT NOT NULL,
-    accepted_at    TEXT NOT NULL,
-    quarantined_at TEXT NOT NULL,
-    body           BLOB NOT NULL
-  ) STRICT;
-  CREATE INDEX events_quarantine_id ON events_quarantine (id);`,
-  // An entry's name is unique in its stream only. From here on the queue and the stream stand before it; of the rows
-  // that are there it is known that they come from the stream `ingest`, and not of which queue.
-  `UPDATE events_quarantine SET entry = 'unknown/ingest/' || entry WHERE instr(entry, '/') = 0;`,
-  `ALTER TABLE events ADD COLUMN traceparent TEXT;
-  ALTER TABLE events_quarantine ADD COLUMN traceparent TEXT;`,
+//
+// Steps are additive: see lib/postgres/migrations.ts.
+export const STEPS: readonly Step[] = [
+  {
+    version: 1,
+    sql: `
+    CREATE TABLE events (
+      id          TEXT NOT NULL PRIMARY KEY,
+      type        TEXT NOT NULL,
+      producer    TEXT NOT NULL CHECK (instr(producer, char(0)) = 0),
+      accepted_at TEXT NOT NULL,
+      landed_at   TEXT NOT NULL,
+      body        TEXT NOT NULL,
+      traceparent TEXT
+    ) STRICT;
+    CREATE INDEX events_landed_at ON events (landed_at);
+    CREATE TABLE events_quarantine (
+      entry          TEXT NOT NULL PRIMARY KEY,
+      id             TEXT,
+      producer       TEXT NOT NULL,
+      reason         TEXT NOT NULL,
+      accepted_at    TEXT NOT NULL,
+      quarantined_at TEXT NOT NULL,
+      body           BLOB NOT NULL,
+      traceparent    TEXT
+    ) STRICT;
+    CREATE INDEX events_quarantine_id ON events_quarantine (id);
+    CREATE INDEX events_quarantine_quarantined_at ON events_quarantine (quarantined_at, entry);
+    CREATE TABLE ingest_audit (
+      id      TEXT NOT NULL PRIMARY KEY,
+      at      TEXT NOT NULL,
+      actor   TEXT NOT NULL,
+      command TEXT NOT NULL,
+      what    TEXT NOT NULL,
+      changed INTEGER
+    ) STRICT;`,
+  },
 ];
-/** Kept in the file as `user_version`: how many of the steps have run. */
-const SCHEMA_VERSION = STEPS.length;
+const newestOf = (steps: readonly Step[]): number => steps.at(-1)?.version ?? 0;
 
-/** Makes the file, or brings its schema up to date. */
-export async function prepareFile(path: string): Promise<void> {
+/** Makes the file, or brings its schema up to date; see Warehouse.prepare for what it resolves with. */
+export async function prepareFile(path: string, steps: readonly Step[] = STEPS): Promise<string | undefined> {
   const deadline = Date.now() + PREPARE_TIMEOUT_MS;
   for (;;) {
     try {
-      return makeSchema(path);
+      return makeSchema(path, steps);
     } catch (cause) {
       if (!busy(cause) || Date.now() >= deadline) throw cause;
       await delay(PREPARE_RETRY_MS);
@@ -53,39 +70,40 @@ export async function prepareFile(path: string): Promise<void> {
   }
 }
 
-/** Opens the file. `readOnly` opens an existing one for look-ups. */
+/**
+ * Opens the file. `readOnly` opens an existing one for look-ups. A writer overwrites what it removes with zeros, also
+ * the copies that moving rows between pages leaves behind.
+ */
 export function openFile(path: string, readOnly: boolean): DatabaseSync {
   const database = new DatabaseSync(path, { readOnly, timeout: BUSY_TIMEOUT_MS });
-  if (!readOnly) database.exec('PRAGMA synchronous = FULL');
+  if (!readOnly) database.exec('PRAGMA synchronous = FULL; PRAGMA secure_delete = ON');
   return database;
 }
 
 /**
- * How many steps have run in a file that is there; 0 where it has no tables yet. Throws WarehouseMisconfigured at one of
- * a newer program.
+ * The schema's version in a file that is there; 0 where it has no tables yet. Throws WarehouseMisconfigured where this
+ * program cannot work with it.
  */
 export function inspectSqlite(path: string): number {
   const database = openFile(path, true);
   try {
-    return knownVersion(database, path);
+    return knownVersion(database, path, STEPS);
   } finally {
     database.close();
   }
 }
 
-function makeSchema(path: string): void {
+function makeSchema(path: string, steps: readonly Step[]): string | undefined {
   const database = openFile(path, false);
   try {
     database.exec('PRAGMA journal_mode = WAL');
-    if (schemaVersion(database) === SCHEMA_VERSION) return;
-    database.exec('BEGIN IMMEDIATE');
+    const found = knownVersion(database, path, steps);
+    if (found >= newestOf(steps)) return undefined;
     try {
-      const found = knownVersion(database, path);
-      for (const step of STEPS.slice(found)) database.exec(step);
-      database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`);
-      database.exec('COMMIT');
+      migrate(database, path, steps);
+      return undefined;
     } catch (cause) {
-      if (database.isTransaction) database.exec('ROLLBACK');
+      if (found > 0 && busy(cause)) return 'it waits for another process that writes to the file';
       throw cause;
     }
   } finally {
@@ -93,14 +111,30 @@ function makeSchema(path: string): void {
   }
 }
 
-function knownVersion(database: DatabaseSync, path: string): number {
-  const found = schemaVersion(database);
-  if (found > SCHEMA_VERSION)
-    throw new WarehouseMisconfigured(
-      `sqlite:${path}: the schema has version ${found}, and this program knows ${SCHEMA_VERSION}`,
-    );
-  return found;
+function migrate(database: DatabaseSync, path: string, steps: readonly Step[]): void {
+  database.exec('BEGIN IMMEDIATE');
+  try {
+    const found = knownVersion(database, path, steps);
+    for (const { version, sql } of steps) if (version > found) database.exec(sql);
+    database.exec(`PRAGMA user_version = ${Math.max(found, newestOf(steps))}`);
+    database.exec('COMMIT');
+  } catch (cause) {
+    if (database.isTransaction) database.exec('ROLLBACK');
+    throw cause;
+  }
 }
 
-const schemaVersion = (database: DatabaseSync): number =>
-  Number(database.prepare('PRAGMA user_version').get()?.['user_version']);
+const COLUMNS = `
+  SELECT tables.name AS "table", columns.name AS name, columns."notnull" AND columns.dflt_value IS NULL AS required
+  FROM sqlite_schema AS tables JOIN pragma_table_info(tables.name) AS columns WHERE tables.type = 'table'`;
+
+/** Kept in the file as `user_version`. */
+function knownVersion(database: DatabaseSync, path: string, steps: readonly Step[]): number {
+  const found = Number(database.prepare('PRAGMA user_version').get()?.['user_version']);
+  const known = newestOf(steps);
+  const why = found <= known ? undefined : unfitness(database.prepare(COLUMNS).all() as unknown as Column[]);
+  if (why === undefined) return found;
+  throw new WarehouseMisconfigured(
+    `sqlite:${path}: the schema has version ${found}, and this program knows ${known}: ${why}`,
+  );
+}

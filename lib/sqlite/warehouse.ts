@@ -10,23 +10,18 @@ import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { BatchRefused, WarehouseMisconfigured, type Warehouse, type WarehouseLookup } from '../ingest/warehouse.ts';
 import { columnsOf, landingsOf } from './columns.ts';
-import type { WorkerCall, WorkerReply, WorkerOptions } from './worker.ts';
-
-/** `readOnly` opens an existing file for look-ups and never writes to it. */
-export interface SqliteWarehouseOptions {
-  readonly path: string;
-  readonly readOnly?: boolean;
-}
+import type { SqliteWarehouseOptions } from './database.ts';
+import type { WorkerCall, WorkerReply } from './worker.ts';
 
 interface Pending {
   readonly resolve: (value: unknown) => void;
   readonly reject: (cause: Error) => void;
 }
 
-export function createSqliteWarehouse({ path, readOnly = false }: SqliteWarehouseOptions): Warehouse {
-  const thread = new Thread({ path, readOnly });
+export function createSqliteWarehouse(options: SqliteWarehouseOptions): Warehouse {
+  const thread = new Thread(options);
   return {
-    prepare: () => thread.ask({ kind: 'prepare' }) as Promise<void>,
+    prepare: () => thread.ask({ kind: 'prepare' }) as Promise<string | undefined>,
     land: async (batch) => {
       const columns = columnsOf(batch);
       return landingsOf((await thread.ask({ kind: 'land', columns }, [columns.bodies.buffer])) as Uint8Array);
@@ -54,12 +49,12 @@ export function createSqliteWarehouse({ path, readOnly = false }: SqliteWarehous
 
 /** The worker, started at the first call. It keeps the process alive only while a call is under way. */
 class Thread {
-  readonly #options: WorkerOptions;
+  readonly #options: SqliteWarehouseOptions;
   readonly #pending = new Map<number, Pending>();
   #worker: Worker | undefined;
   #calls = 0;
 
-  constructor(options: WorkerOptions) {
+  constructor(options: SqliteWarehouseOptions) {
     this.#options = options;
   }
 

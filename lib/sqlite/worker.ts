@@ -2,7 +2,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { BatchRefused, WarehouseMisconfigured, type QuarantinedEntry } from '../ingest/warehouse.ts';
 import type { LandingColumns } from './columns.ts';
-import { Database } from './database.ts';
+import { Database, type SqliteWarehouseOptions } from './database.ts';
 
 /** A call by the warehouse's thread. */
 export type WorkerCall =
@@ -17,13 +17,7 @@ export type WorkerReply =
   | { readonly call: number; readonly value: unknown }
   | { readonly call: number; readonly message: string; readonly refused?: string; readonly misconfigured?: boolean };
 
-export interface WorkerOptions {
-  readonly path: string;
-  readonly readOnly: boolean;
-}
-
-const { path, readOnly } = workerData as WorkerOptions;
-const database = new Database(path, readOnly);
+const database = new Database(workerData as SqliteWarehouseOptions);
 
 function run(call: WorkerCall): unknown {
   switch (call.kind) {

@@ -202,6 +202,44 @@ describe('a consumer with several batches under way', () => {
   });
 });
 
+describe('a consumer whose warehouse cannot be migrated yet', () => {
+  it('lands events meanwhile, says what the migration waits for, and tries again until it is done', async (t) => {
+    const redis = await TestRedis.start(['--appendonly', 'no']);
+    const real = createSqliteWarehouse({ path: sqliteStore().uri.slice('sqlite:'.length) });
+    const lines: string[] = [];
+    const log = createLog('test', 'info').child({}, { level: 'silent' });
+    log.warn = ((...args: readonly unknown[]) => lines.push(String(args.at(-1)))) as typeof log.warn;
+    log.info = ((...args: readonly unknown[]) => lines.push(String(args.at(-1)))) as typeof log.info;
+    const reader = new StreamReader({ uri: redis.uri, log });
+    assert.equal(await reader.open(5_000), true, reader.lastError);
+    const answers: (string | undefined)[] = ['it waits for session 7 ("report")', 'it waits for session 8 ("report")'];
+    const prepare = async (): Promise<string | undefined> => {
+      await real.prepare();
+      return answers.shift();
+    };
+    const warehouse: Warehouse = { ...real, prepare };
+    const metrics = consumerMetrics(QUARANTINE_REASONS);
+    const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: BATCH_MAX });
+    const done = consumer.run();
+    t.after(async () => {
+      consumer.stop();
+      await done;
+      await reader.close();
+      await real.close();
+    });
+    await redis.command('XADD', STREAM, '*', 'producer', PRODUCER, 'body', event('one'));
+    await eventually('it lands', async () => (await real.find('one', PRODUCER)).kind === 'landed');
+    assert.equal(consumer.prepared, true);
+    await eventually('it is migrated', () => lines.includes('the warehouse has been migrated'));
+    assert.deepEqual(
+      lines.filter((line) => line.includes('waits')),
+      ['the migration of the warehouse waits, and events land without it: it waits for session 7 ("report")'],
+      'not a line for each try',
+    );
+    assert.deepEqual(answers, []);
+  });
+});
+
 describe('a consumer whose queue is away', () => {
   it('asks it again once a second at least, however long that lasts: a fail-over is over before it is known', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });

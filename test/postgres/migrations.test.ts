@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it, type TestContext } from 'node:test';
+import pg from 'pg';
+import { STEPS, type Step } from '../../lib/postgres/migrations.ts';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
-import type { Warehouse } from '../../lib/ingest/warehouse.ts';
+import type { LandingEvent, Warehouse } from '../../lib/ingest/warehouse.ts';
 import { startPostgres, type PostgresServer } from '../../bench/peers/postgres.ts';
 
 describe('the schema in PostgreSQL', () => {
@@ -11,8 +13,12 @@ describe('the schema in PostgreSQL', () => {
   });
   after(() => server.stop());
 
-  const open = (t: TestContext, uri: string): Warehouse => {
-    const warehouse = createPostgresWarehouse({ uri, connectionsMax: 1 });
+  const open = (
+    t: TestContext,
+    uri: string,
+    more: { steps?: readonly Step[]; callTimeoutMs?: number } = {},
+  ): Warehouse => {
+    const warehouse = createPostgresWarehouse({ uri, connectionsMax: 1, ...more });
     t.after(() => warehouse.close());
     return warehouse;
   };
@@ -61,7 +67,7 @@ describe('the schema in PostgreSQL', () => {
       asEngine.searchParams.set('options', '-c search_path=engine,pg_catalog,public');
       await Promise.all(Array.from({ length: 6 }, () => open(t, asEngine.href).prepare()));
       const versions = await server.query(asEngine.href, 'SELECT version FROM events_migrations ORDER BY version');
-      assert.deepEqual(versions, [{ version: 1 }, { version: 2 }, { version: 3 }]);
+      assert.deepEqual(versions, [{ version: 1 }]);
       await open(t, asEngine.href).quarantine([
         {
           entry: 'q/ingest/1-1',
@@ -74,45 +80,93 @@ describe('the schema in PostgreSQL', () => {
     });
   }
 
-  it('keeps what an older one has in quarantine, under the name of the stream that it came from', async (t) => {
+  /** As the next program may have it. */
+  const NEXT: readonly Step[] = [
+    ...STEPS,
+    {
+      version: 2,
+      sql: () => 'ALTER TABLE events ADD COLUMN region text; ALTER TABLE events_quarantine ADD COLUMN region text',
+    },
+  ];
+  const event = (id: string): LandingEvent => ({
+    id,
+    type: 't',
+    producer: 'shop',
+    body: Buffer.from(`{"id":"${id}","type":"t"}`),
+    acceptedAtMs: 1,
+  });
+
+  it('is migrated in short tries behind a long query, and events land and are found meanwhile', async (t) => {
     const uri = await server.freshDatabase();
-    await server.query(uri, VERSION_1);
-    const warehouse = open(t, uri);
-    await warehouse.prepare();
-    await warehouse.prepare();
-    const rows = await server.query(uri, 'SELECT entry, id, reason, body FROM events_quarantine ORDER BY entry');
-    assert.deepEqual(rows, [
-      { entry: 'unknown/ingest/1-1', id: 'one', reason: 'invalid_event: old', body: Buffer.from('{') },
-      { entry: 'unknown/ingest/1-2', id: null, reason: 'dropped_by_queue: old', body: Buffer.alloc(0) },
-    ]);
-    const found = await warehouse.find('one', 'shop');
-    assert.ok(found.kind === 'rejected' && found.reason === 'invalid_event: old');
-    assert.equal((await warehouse.find('landed', 'shop')).kind, 'landed');
-    await warehouse.quarantine([
-      {
-        entry: 'q/ingest/1-1',
-        producer: 'shop',
-        reason: 'invalid_event: new',
-        acceptedAtMs: 1,
-        body: Buffer.from('{'),
-      },
-    ]);
-    assert.equal((await server.query(uri, 'SELECT 1 FROM events_quarantine')).length, 3, 'another queue, another row');
+    const before = open(t, uri, { callTimeoutMs: 1_500 });
+    assert.equal(await before.prepare(), undefined);
+    await before.land([event('first')]);
+    const reader = new pg.Client({ connectionString: uri, application_name: 'nightly report' });
+    await reader.connect();
+    t.after(() => reader.end());
+    await reader.query('BEGIN; SELECT count(*) FROM events');
+    const [{ pid } = { pid: 0 }] = (await reader.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')).rows;
+
+    const next = open(t, uri, { steps: NEXT });
+    for (let tries = 1; tries <= 3; tries += 1) {
+      const waiting = next.prepare();
+      // While the migration waits for its lock, these wait behind it.
+      assert.deepEqual(await before.land([event(`during ${tries}`)]), ['landed']);
+      assert.equal((await before.find('first', 'shop')).kind, 'landed');
+      const reason = (await waiting)?.replace(/\d+ s ago$/, 'N s ago');
+      assert.equal(reason, `it waits for session ${pid} ("nightly report"), whose last query began N s ago`);
+    }
+    assert.deepEqual(await next.land([event('on the schema before')]), ['landed']);
+    assert.equal((await next.find('on the schema before', 'shop')).kind, 'landed');
+    await reader.query('COMMIT');
+    assert.equal(await next.prepare(), undefined);
+    assert.deepEqual(await next.land([event('on the schema after')]), ['landed']);
+  });
+
+  it('is good for the program before an additive step, which lands, quarantines and finds in it', async (t) => {
+    const uri = await server.freshDatabase();
+    await open(t, uri, { steps: NEXT }).prepare();
+    const before = open(t, uri);
+    assert.equal(await before.prepare(), undefined);
+    assert.deepEqual(await before.land([event('one')]), ['landed']);
+    // A batch with a row that is there already is an INSERT.
+    assert.deepEqual(await before.land([event('one'), event('two')]), ['duplicate', 'landed']);
+    const poison = {
+      entry: 'q/ingest/1-1',
+      id: 'three',
+      producer: 'shop',
+      reason: 'r',
+      acceptedAtMs: 1,
+      body: Buffer.of(1),
+    };
+    await before.quarantine([poison]);
+    assert.equal((await before.find('two', 'shop')).kind, 'landed');
+    assert.equal((await before.find('three', 'shop')).kind, 'rejected');
+    const versions = await server.query(uri, 'SELECT version FROM events_migrations ORDER BY version');
+    assert.deepEqual(versions, [{ version: 1 }, { version: 2 }], 'the older program takes nothing back');
+  });
+
+  it('is refused by a program that cannot work with it', async (t) => {
+    const uri = await server.freshDatabase();
+    await open(t, uri, {
+      steps: [...STEPS, { version: 2, sql: () => 'ALTER TABLE events RENAME body TO content' }],
+    }).prepare();
+    await assert.rejects(open(t, uri).prepare(), {
+      name: 'WarehouseMisconfigured',
+      message: /version 2, and this program knows 1: events has no column body/,
+    });
+  });
+
+  it('is used as it is by a role that may not migrate it', async (t) => {
+    const uri = await server.freshDatabase();
+    await open(t, uri).prepare();
+    const role = `ingest_test_migrations_${process.pid}`;
+    await server.query(uri, `CREATE ROLE ${role}; GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA public TO ${role}`);
+    t.after(() => server.query(uri, `DROP OWNED BY ${role}; DROP ROLE ${role}`));
+    const asWriter = new URL(uri);
+    asWriter.searchParams.set('options', `-c role=${role}`);
+    const writer = open(t, asWriter.href, { steps: NEXT });
+    assert.match(String(await writer.prepare()), /SQLSTATE 42501/);
+    assert.deepEqual(await writer.land([event('one')]), ['landed']);
   });
 });
-
-/** What version 1 of the program left behind. */
-const VERSION_1 = `
-  CREATE TABLE events (
-    id text COLLATE "C" PRIMARY KEY, type text NOT NULL, producer text COLLATE "C" NOT NULL,
-    accepted_at timestamptz NOT NULL, landed_at timestamptz NOT NULL, body text NOT NULL);
-  CREATE TABLE events_quarantine (
-    entry text COLLATE "C" PRIMARY KEY, id text COLLATE "C", producer text COLLATE "C" NOT NULL, reason text NOT NULL,
-    accepted_at timestamptz NOT NULL, quarantined_at timestamptz NOT NULL, body bytea NOT NULL);
-  CREATE INDEX events_quarantine_id ON events_quarantine (id);
-  CREATE TABLE events_migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL);
-  INSERT INTO events_migrations VALUES (1, now());
-  INSERT INTO events VALUES ('landed', 't', 'shop', now(), now(), '{}');
-  INSERT INTO events_quarantine VALUES
-    ('1-1', 'one', 'shop', 'invalid_event: old', now(), now(), '{'),
-    ('1-2', NULL, '', 'dropped_by_queue: old', now(), now(), '');`;

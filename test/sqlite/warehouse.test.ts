@@ -3,10 +3,12 @@ import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { describe, it } from 'node:test';
+import { describe, it, type TestContext } from 'node:test';
 import type { Worker } from 'node:worker_threads';
+import type { SqliteWarehouseOptions } from '../../lib/sqlite/database.ts';
+import { STEPS } from '../../lib/sqlite/file.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
-import type { LandingEvent } from '../../lib/ingest/warehouse.ts';
+import type { LandingEvent, Warehouse } from '../../lib/ingest/warehouse.ts';
 import { describeWarehouse } from '../contract/warehouse.ts';
 
 // Every thread that this process starts, so that a test can end one as a fault of its own would.
@@ -73,43 +75,71 @@ describe('the SQLite warehouse', () => {
     assert.deepEqual(await writer.land(batch), ['landed']);
   });
 
-  it('does not touch a schema that is newer than itself', async (t) => {
+  const EVENT = { type: 't', producer: 'shop', body: Buffer.from('{}'), acceptedAtMs: 1 };
+  /** As the next program may have it. */
+  const NEXT = [...STEPS, { version: 2, sql: 'ALTER TABLE events ADD COLUMN region TEXT' }];
+  const fileOf = (t: TestContext): string => {
     const folder = mkdtempSync(join(tmpdir(), 'ingest-sqlite-'));
     t.after(() => rmSync(folder, { recursive: true }));
-    const path = join(folder, 'warehouse.db');
+    return join(folder, 'warehouse.db');
+  };
+  const opened = (t: TestContext, options: SqliteWarehouseOptions): Warehouse => {
+    const warehouse = createSqliteWarehouse(options);
+    t.after(() => warehouse.close());
+    return warehouse;
+  };
+
+  it('does not touch a schema that it cannot work with', async (t) => {
+    const path = fileOf(t);
     const newer = new DatabaseSync(path);
+    t.after(() => newer.close());
     newer.exec('PRAGMA user_version = 99');
-    newer.close();
-    await assert.rejects(createSqliteWarehouse({ path }).prepare(), /version 99/);
+    const says = (why: RegExp) => ({ name: 'WarehouseMisconfigured', message: why });
+    const before = opened(t, { path });
+    await assert.rejects(before.prepare(), says(/version 99, and this program knows 1: events has no column id$/));
+    newer.exec(`PRAGMA user_version = 0`);
+    await before.prepare();
+    newer.exec(`ALTER TABLE events ADD COLUMN region TEXT NOT NULL DEFAULT ''; PRAGMA user_version = 2`);
+    assert.equal(await before.prepare(), undefined);
+    newer.exec(`ALTER TABLE events_quarantine DROP COLUMN reason; PRAGMA user_version = 3`);
+    await assert.rejects(
+      before.prepare(),
+      says(/3, and this program knows 1: events_quarantine has no column reason$/),
+    );
+    newer.exec(`DROP TABLE events; CREATE TABLE events (
+      id, type, producer, accepted_at, landed_at, body, traceparent, region TEXT NOT NULL)`);
+    await assert.rejects(before.prepare(), says(/3, and this program knows 1: events.region may not be null$/));
   });
 
-  it('keeps what an older one has in quarantine, under the name of the stream that it came from', async (t) => {
-    const folder = mkdtempSync(join(tmpdir(), 'ingest-sqlite-'));
-    t.after(() => rmSync(folder, { recursive: true }));
-    const path = join(folder, 'warehouse.db');
-    const older = new DatabaseSync(path);
-    older.exec(VERSION_1);
-    older.close();
-    const warehouse = createSqliteWarehouse({ path });
-    t.after(() => warehouse.close());
-    await warehouse.prepare();
-    await warehouse.prepare();
-    const found = await warehouse.find('one', 'shop');
-    assert.ok(found.kind === 'rejected' && found.reason === 'invalid_event: old');
-    assert.equal((await warehouse.find('landed', 'shop')).kind, 'landed');
-    const body = Buffer.from('{');
-    await warehouse.quarantine([
-      { entry: 'q/ingest/1-1', producer: 'shop', reason: 'invalid_event: new', acceptedAtMs: 1, body },
-    ]);
-    const read = new DatabaseSync(path, { readOnly: true });
-    t.after(() => read.close());
+  it('works with a file that a later program has added to', async (t) => {
+    const path = fileOf(t);
+    assert.equal(await opened(t, { path, steps: NEXT }).prepare(), undefined);
+    const before = opened(t, { path });
+    assert.equal(await before.prepare(), undefined);
+    const batch = Array.from({ length: 9 }, (_, at) => ({ ...EVENT, id: String(at) }));
     assert.deepEqual(
-      read
-        .prepare('SELECT entry FROM events_quarantine ORDER BY entry')
-        .all()
-        .map((row) => row['entry']),
-      ['q/ingest/1-1', 'unknown/ingest/1-1', 'unknown/ingest/1-2'],
+      await before.land(batch),
+      batch.map(() => 'landed'),
     );
+    assert.equal((await before.find('8', 'shop')).kind, 'landed');
+    const file = new DatabaseSync(path, { readOnly: true });
+    t.after(() => file.close());
+    assert.deepEqual({ ...file.prepare('PRAGMA user_version').get() }, { user_version: 2 });
+  });
+
+  it('is migrated once no other process writes, and can be read as it is meanwhile', async (t) => {
+    const path = fileOf(t);
+    await opened(t, { path }).prepare();
+    const other = new DatabaseSync(path);
+    t.after(() => other.close());
+    other.exec('BEGIN IMMEDIATE');
+    const next = opened(t, { path, steps: NEXT });
+    assert.equal(await next.prepare(), 'it waits for another process that writes to the file');
+    assert.equal((await next.find('one', 'shop')).kind, 'unknown');
+    other.exec('COMMIT');
+    assert.deepEqual(await next.land([{ ...EVENT, id: 'on the schema before' }]), ['landed']);
+    assert.equal(await next.prepare(), undefined);
+    assert.deepEqual(await next.land([{ ...EVENT, id: 'on the schema after' }]), ['landed']);
   });
 
   it('rejects what was asked when its thread dies, and goes on with another one', async (t) => {
@@ -134,18 +164,3 @@ describe('the SQLite warehouse', () => {
     await warehouse.probe();
   });
 });
-
-/** What version 1 of the program left behind. */
-const VERSION_1 = `
-  CREATE TABLE events (
-    id TEXT NOT NULL PRIMARY KEY, type TEXT NOT NULL, producer TEXT NOT NULL CHECK (instr(producer, char(0)) = 0),
-    accepted_at TEXT NOT NULL, landed_at TEXT NOT NULL, body TEXT NOT NULL) STRICT;
-  CREATE TABLE events_quarantine (
-    entry TEXT NOT NULL PRIMARY KEY, id TEXT, producer TEXT NOT NULL, reason TEXT NOT NULL, accepted_at TEXT NOT NULL,
-    quarantined_at TEXT NOT NULL, body BLOB NOT NULL) STRICT;
-  CREATE INDEX events_quarantine_id ON events_quarantine (id);
-  PRAGMA user_version = 1;
-  INSERT INTO events VALUES ('landed', 't', 'shop', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', '{}');
-  INSERT INTO events_quarantine VALUES
-    ('1-1', 'one', 'shop', 'invalid_event: old', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', X'7B'),
-    ('1-2', NULL, '', 'dropped_by_queue: old', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z', X'');`;
