@@ -74,7 +74,7 @@ const PROCESS_RULE = {
   'no-restricted-properties': [
     'error',
     { object: 'process', property: 'env', message: 'Only bin and lib/process/env.ts read the environment.' },
-    { object: 'process', property: 'exit', message: 'Only bin ends the process.' },
+    { object: 'process', property: 'exit', message: 'Only bin/process-end.ts ends the process.' },
   ],
 };
 
@@ -98,6 +98,16 @@ export default tseslint.config(
     },
   },
   { files: ['lib/**/*.ts'], ignores: ['lib/process/env.ts'], rules: PROCESS_RULE },
+  {
+    files: ['bin/**/*.ts'],
+    ignores: ['bin/process-end.ts'],
+    rules: {
+      'no-restricted-properties': [
+        'error',
+        { object: 'process', property: 'exit', message: 'Use endWritten or endNow of bin/process-end.ts.' },
+      ],
+    },
+  },
   ...Object.entries(LAYERS).map(([folder, row]) => ({
     files: [`lib/${folder}/**/*.ts`],
     rules: layerRule(folder, row),

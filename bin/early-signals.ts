@@ -3,6 +3,7 @@
 //
 // There is nothing to drain yet: a start ends with 0, and an answer to a flag that was cut off does not look like one.
 import { onEarlySignals } from '../lib/process/shutdown.ts';
+import { endNow } from './process-end.ts';
 
 const starts = process.argv.length === 2;
-onEarlySignals((code) => process.exit(starts ? 0 : code));
+onEarlySignals((code) => endNow(starts ? 0 : code));

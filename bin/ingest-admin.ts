@@ -2,15 +2,9 @@
 // about exit codes.
 import { readCommandLine, HELP, UsageError, type Command, type CommandLine } from '../lib/admin/command-line.ts';
 import { readAdminConfig } from '../lib/admin/config.ts';
-import { eraseEvent } from '../lib/admin/erase.ts';
-import { showEvent } from '../lib/admin/find.ts';
-import { dropRows, listRows, showRow } from '../lib/admin/quarantine.ts';
-import { replayRows } from '../lib/admin/replay.ts';
-import { printJson, type Session } from '../lib/admin/session.ts';
-import { sizeFile } from '../lib/admin/size.ts';
-import { failureOf, look, lookJson, lookText } from '../lib/admin/status.ts';
+import { runCommand } from '../lib/admin/run-command.ts';
+import type { Session } from '../lib/admin/session.ts';
 import { ask, showProgress } from '../lib/admin/terminal.ts';
-import { watchStatus } from '../lib/admin/watch.ts';
 import { QueueFailed } from '../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../lib/ingest/warehouse-admin.ts';
 import { processEnvironment } from '../lib/process/env.ts';
@@ -18,6 +12,7 @@ import { configurationFailure, EXIT, StartFailure, version } from '../lib/proces
 import { PartitionsDiffer } from '../lib/redis/errors.ts';
 import { PartitionedAdmin } from '../lib/redis/partitioned-admin.ts';
 import { quietLog } from './check-connect.ts';
+import { endNow, endWritten, onOutputFailure, written } from './process-end.ts';
 import { openWarehouseAdmin } from './warehouse-adapter.ts';
 
 const NAME = 'ingest-admin';
@@ -44,7 +39,8 @@ async function main(): Promise<number> {
   const queue = new PartitionedAdmin({ uris, partitions, makes, log: quietLog });
   const warehouse = openWarehouseAdmin(config.warehouseUri ?? '');
   try {
-    return await run(line.command, session(line, queue, warehouse));
+    const rows = (): number | undefined => (process.stdout.isTTY ? process.stdout.rows : undefined);
+    return await runCommand(session(line, queue, warehouse), line.command, rows);
   } finally {
     await Promise.allSettled([queue.close(), warehouse.close()]);
   }
@@ -61,6 +57,7 @@ function session(
     warehouse,
     json,
     print,
+    printed: () => written(process.stdout),
     tell: complain,
     stopped,
     progress: () => showProgress(process.stderr, command.kind === 'erase' ? 'entries of the queue' : 'rows'),
@@ -74,40 +71,6 @@ function session(
   };
 }
 
-async function run(command: Command, now: Session): Promise<number> {
-  switch (command.kind) {
-    case 'status':
-      return command.watch ? watch(now) : status(now);
-    case 'event':
-      return showEvent(now, command.id);
-    case 'list':
-      return listRows(now, command.filter, command.limit);
-    case 'show':
-      return showRow(now, command.entry);
-    case 'replay':
-      return replayRows(now, command.selection);
-    case 'drop':
-      return dropRows(now, command.selection);
-    case 'erase':
-      return eraseEvent(now, command.id);
-    case 'size':
-      return sizeFile(now, command.file);
-  }
-}
-
-async function status(now: Session): Promise<number> {
-  const found = await look(now);
-  if (now.json) printJson(now, lookJson(found));
-  else print(lookText(now, found));
-  const failure = failureOf(found);
-  return failure === undefined ? EXIT.clean : exitCodeOf(failure);
-}
-
-async function watch(now: Session): Promise<number> {
-  await watchStatus(now, () => (process.stdout.isTTY ? process.stdout.rows : undefined));
-  return EXIT.clean;
-}
-
 function exitCodeOf(cause: unknown): number {
   if (cause instanceof QueueFailed) return cause.cause instanceof PartitionsDiffer ? EXIT.configuration : EXIT.queue;
   if (cause instanceof WarehouseFailed) return EXIT.warehouse;
@@ -119,22 +82,21 @@ function exitCodeOf(cause: unknown): number {
 function stopSignal(): AbortSignal {
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const)
-    process.on(signal, () => (stop.signal.aborted ? process.exit(NOT_DONE) : stop.abort()));
+    process.on(signal, () => (stop.signal.aborted ? endNow(NOT_DONE) : stop.abort()));
   return stop.signal;
 }
 
-/** Whoever reads the output may have seen enough (`| head`). */
-process.stdout.on('error', () => process.exit(EXIT.clean));
-
-try {
-  process.exitCode = await main();
-} catch (cause) {
-  process.exitCode = exitCodeOf(cause);
+/** Gives the exit code, and says on standard error what was away or wrong. */
+function failed(cause: unknown): number {
   if (cause instanceof QueueFailed) complain(`the queue: ${cause.message}`);
   else if (cause instanceof WarehouseFailed) complain(`the warehouse: ${cause.message}`);
   else if (cause instanceof UsageError) complain(`${cause.message}; see --help`);
   else if (cause instanceof StartFailure) complain(cause.message);
   else complain(cause instanceof Error ? (cause.stack ?? cause.message) : String(cause));
+  return exitCodeOf(cause);
 }
-// What is left, a connection that is being given up among it, must not hold the process.
-process.exit();
+
+// A reader that has seen enough (`| head`) is no failure.
+onOutputFailure(NAME, () => endNow(EXIT.clean), NOT_DONE);
+// What is left, such as a connection that is being given up, must not hold the process.
+await endWritten(await main().catch(failed));

@@ -22,6 +22,7 @@ import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
 import { inspectQueue, inspectWarehouse, queueFailure, queueRefused } from './check-connect.ts';
 import { bindFailure, startDaemon } from './start.ts';
+import { endNow } from './process-end.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
 const NAME = 'ingest-consumer';
@@ -89,7 +90,7 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
   let running = Promise.resolve();
   onStopSignals({
     deadlineMs: config.drainTimeoutMs,
-    exit: (code) => process.exit(code),
+    exit: endNow,
     onSecondSignal: (signal) => log.warn({ signal }, 'second signal: ending at once'),
     onDeadline: () => log.warn('the drain time-out is over: what was in hand is left to another replica'),
     onFailure: (cause) => log.fatal({ err: cause }, 'stopping failed'),

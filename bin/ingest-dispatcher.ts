@@ -32,6 +32,7 @@ import { startTracing, type Tracing } from '../lib/telemetry/tracing.ts';
 import { inspectQueue } from './check-connect.ts';
 import { QUEUE_KEYS, startQueues, type Refusals } from './dispatcher-queues.ts';
 import { bindFailure, startDaemon } from './start.ts';
+import { endNow } from './process-end.ts';
 
 const NAME = 'ingest-dispatcher';
 const LOOPBACK = /^(127\.|::1$|localhost$)/;
@@ -128,7 +129,7 @@ async function run(config: DispatcherConfig, log: Log): Promise<void> {
   if (tlsWatch !== undefined) process.on('SIGHUP', () => void tlsWatch.now(true));
   onStopSignals({
     deadlineMs: config.drainTimeoutMs,
-    exit: (code) => process.exit(code),
+    exit: endNow,
     onSecondSignal: (signal) => log.warn({ signal }, 'second signal: ending at once'),
     onDeadline: () => log.warn('the drain time-out is over: closing what is left'),
     onFailure: (cause) => log.fatal({ err: cause }, 'stopping failed'),

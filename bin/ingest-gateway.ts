@@ -40,6 +40,7 @@ import {
   watchTokenKeys,
 } from './gateway-files.ts';
 import { bindFailure, startDaemon } from './start.ts';
+import { endNow } from './process-end.ts';
 import { openQueue, startQueue } from './queue-adapter.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
@@ -156,7 +157,7 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
   });
   onStopSignals({
     deadlineMs: config.drainTimeoutMs,
-    exit: (code) => process.exit(code),
+    exit: endNow,
     onSecondSignal: (signal) => log.warn({ signal }, 'second signal: ending at once'),
     onDeadline: () => log.warn('the drain time-out is over: closing what is left'),
     onFailure: (cause) => log.fatal({ err: cause }, 'stopping failed'),

@@ -9,6 +9,7 @@ import { mkdirSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { freePort } from '../lib/process/free-port.ts';
+import { endNow, endWritten } from './process-end.ts';
 
 const root = resolve(import.meta.dirname, '..');
 const stateDir = resolve(process.env['INGEST_STATE_DIR'] ?? '.ingest');
@@ -175,7 +176,7 @@ function inspections(file: string): readonly string[] {
 
 /** A second signal ends all parts at once. */
 function onSignal(): void {
-  if (stopping) process.exit(130);
+  if (stopping) endNow(130);
   void stop();
 }
 
@@ -191,5 +192,5 @@ async function stop(): Promise<void> {
     await gone;
     clearTimeout(timer);
   }
-  process.exit(exitCode);
+  await endWritten(exitCode);
 }

@@ -8,6 +8,7 @@ import { RefusedFile } from '../lib/send/refused-file.ts';
 import { sampleInput } from '../lib/send/sample.ts';
 import { sendAll, SendingStopped } from '../lib/send/sender.ts';
 import { Summary } from '../lib/send/summary.ts';
+import { endNow, endWritten, onOutputFailure } from './process-end.ts';
 
 const EXIT = { allAccepted: 0, notAll: 1, usage: 2, interrupted: 130 } as const;
 const SILENT: Progress = { retry: () => undefined, stop: () => undefined };
@@ -87,9 +88,11 @@ function messageOf(cause: unknown): string {
 function stopSignal(): AbortSignal {
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.on(signal, () => (stop.signal.aborted ? process.exit(EXIT.interrupted) : stop.abort()));
+    process.on(signal, () => (stop.signal.aborted ? endNow(EXIT.interrupted) : stop.abort()));
   }
   return stop.signal;
 }
 
-process.exit(await main());
+// The exit code says what became of the events, whether or not the summary is read.
+onOutputFailure('ingest-send', () => undefined, EXIT.notAll);
+await endWritten(await main());

@@ -13,6 +13,7 @@ import {
 import type { Key } from '../lib/process/settings.ts';
 import { createLog, isText, type Log, type LogOptions } from '../lib/process/log.ts';
 import { configurationFailure, EXIT, modeOf, StartFailure, version, type Mode } from '../lib/process/program.ts';
+import { endNow, endWritten, onOutputFailure } from './process-end.ts';
 
 export interface Daemon<C> {
   readonly name: string;
@@ -30,6 +31,7 @@ export interface Daemon<C> {
 export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
   process.title = daemon.name;
   process.exitCode = EXIT.fatal;
+  onOutputFailure(daemon.name, () => endNow(EXIT.clean), EXIT.fatal);
   const complain = (text: string): void => {
     for (const line of text.split('\n')) process.stderr.write(`${daemon.name}: ${line}\n`);
   };
@@ -38,9 +40,9 @@ export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
   let log: Log | undefined;
   try {
     const mode = modeOf(process.argv.slice(2));
-    if (mode === 'help' || mode === 'version') answer(mode, daemon.help);
+    if (mode === 'help' || mode === 'version') return await answer(mode, daemon.help);
     const read = daemon.read(environment);
-    if (mode !== 'run') await check(daemon, read, mode, complain);
+    if (mode !== 'run') return await check(daemon, read, mode, complain);
     logging = read.log;
     log = createLog(daemon.name, logging.level, logging.format);
     endOnBugs(log);
@@ -55,7 +57,7 @@ export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
       else log.fatal({ err: cause }, 'the start failed');
     } else if (plain) complain(cause.message);
     else for (const line of cause.message.split('\n')) log?.fatal({ exitCode }, line);
-    process.exit(exitCode);
+    await endWritten(exitCode);
   }
 }
 
@@ -71,7 +73,7 @@ async function check<C>(
   await daemon.check(config);
   process.stdout.write('the configuration is good\n');
   if (mode === 'connect') await daemon.connect(config, (line) => void process.stdout.write(`${line}\n`));
-  process.exit(EXIT.clean);
+  return endWritten(EXIT.clean);
 }
 
 /** The failed start of a program whose address cannot be bound. */
@@ -81,14 +83,14 @@ export const bindFailure = (key: Key, address: BindAddress, cause: unknown): Sta
     `${key}=${addressText(address)}: cannot be bound (${errno(cause)}); see who owns the port, or choose another address`,
   );
 
-function answer(mode: Extract<Mode, 'help' | 'version'>, help: string): never {
+function answer(mode: Extract<Mode, 'help' | 'version'>, help: string): Promise<never> {
   process.stdout.write(mode === 'help' ? help : `${version()}\n`);
-  process.exit(EXIT.clean);
+  return endWritten(EXIT.clean);
 }
 
 function endOnBugs(log: Log): void {
   process.on('uncaughtException', (cause) => {
     log.fatal({ err: cause }, 'uncaught error');
-    process.exit(EXIT.fatal);
+    endNow(EXIT.fatal);
   });
 }

@@ -3,12 +3,13 @@
 import { Console } from 'node:console';
 import { runToollint } from '../lib/toollint/command/command-line.ts';
 import { EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OUTPUT_CLOSED } from '../lib/toollint/command/exit-code.ts';
+import { endNow, endWritten } from './process-end.ts';
 
 const interrupt = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.on(signal, () => {
     // A second signal does not wait for the file in work.
-    if (interrupt.signal.aborted) process.exit(EXIT_INTERRUPTED);
+    if (interrupt.signal.aborted) endNow(EXIT_INTERRUPTED);
     interrupt.abort();
   });
 }
@@ -19,12 +20,12 @@ globalThis.console = new Console(process.stderr, process.stderr);
 process.stdout.on('error', () => undefined);
 process.stderr.on('error', () => undefined);
 process.on('uncaughtException', (error: NodeJS.ErrnoException) => {
-  if (error.code === 'EPIPE') process.exit(EXIT_OUTPUT_CLOSED);
+  if (error.code === 'EPIPE') endNow(EXIT_OUTPUT_CLOSED);
   process.stderr.write(`toollint: internal error: ${error.message}\n`);
-  process.exit(EXIT_FAILURE);
+  endNow(EXIT_FAILURE);
 });
 
-process.exit(
+await endWritten(
   await runToollint({
     args: process.argv.slice(2),
     env: process.env,

@@ -1,5 +1,5 @@
 // `quarantine list`, `show` and `drop`.
-import type { QuarantineFilter } from '../ingest/warehouse-admin.ts';
+import type { QuarantineFilter, QuarantineRow } from '../ingest/warehouse-admin.ts';
 import type { Selection } from './command-line.ts';
 import { rowJson, rowText } from './find.ts';
 import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
@@ -9,32 +9,60 @@ import { bytesText, counted, printable, table, timeText } from './text.ts';
 const PAGE = 500;
 
 export async function listRows(session: Session, filter: QuarantineFilter, limit: number): Promise<Outcome> {
-  const rows = await session.warehouse.quarantineList(filter, limit);
-  if (session.json) {
-    printJson(
-      session,
-      rows.map(({ acceptedAtMs, quarantinedAtMs, ...row }) => ({
-        ...row,
-        acceptedAt: timeText(acceptedAtMs),
-        quarantinedAt: timeText(quarantinedAtMs),
-      })),
-    );
-  } else if (rows.length === 0) session.tell('no such rows in the quarantine');
-  else {
-    const cells = rows.map((row) => [
-      printable(row.entry),
-      timeText(row.quarantinedAtMs),
-      bytesText(row.bodyBytes),
-      printable(row.producer),
-      printable(row.id ?? '-'),
-      printable(row.reason),
-    ]);
-    const head = ['entry', 'since', 'body', 'producer', 'id', 'reason'];
-    session.print(`${table([head, ...cells], [2]).join('\n')}\n`);
-    const total = await session.warehouse.quarantineCount(filter);
-    if (total > rows.length) session.tell(`${counted(total - rows.length, 'older row')} not shown; --limit shows more`);
+  const list = session.json ? jsonList(session) : textList(session);
+  let left = limit;
+  // One row more tells whether there are more.
+  for await (const page of session.warehouse.quarantineList(filter, limit + 1)) {
+    list.add(page.slice(0, left));
+    left -= page.length;
+    await session.printed();
+    if (session.stopped.aborted) break;
   }
-  return rows.length === 0 ? OUTCOME.nothing : OUTCOME.done;
+  list.end();
+  if (left === limit) session.tell('no such rows in the quarantine');
+  else if (left < 0 && !session.json) session.tell('there are older rows; --limit shows more');
+  return left === limit || session.stopped.aborted ? OUTCOME.nothing : OUTCOME.done;
+}
+
+interface List {
+  add(rows: readonly QuarantineRow[]): void;
+  end(): void;
+}
+
+/** One array, printed as its rows arrive. */
+function jsonList({ print }: Session): List {
+  let before = '[';
+  return {
+    add: (rows) => {
+      for (const { acceptedAtMs, quarantinedAtMs, ...row } of rows) {
+        const times = { acceptedAt: timeText(acceptedAtMs), quarantinedAt: timeText(quarantinedAtMs) };
+        print(`${before}${JSON.stringify({ ...row, ...times })}`);
+        before = ',';
+      }
+    },
+    end: () => print(before === '[' ? '[]\n' : ']\n'),
+  };
+}
+
+/** Columns, aligned within some hundred rows. */
+function textList({ print }: Session): List {
+  let head = [['entry', 'since', 'body', 'producer', 'id', 'reason']];
+  return {
+    add: (rows) => {
+      if (rows.length === 0) return;
+      const cells = rows.map((row) => [
+        printable(row.entry),
+        timeText(row.quarantinedAtMs),
+        bytesText(row.bodyBytes),
+        printable(row.producer),
+        printable(row.id ?? '-'),
+        printable(row.reason),
+      ]);
+      print(`${table([...head, ...cells], [2]).join('\n')}\n`);
+      head = [];
+    },
+    end: () => undefined,
+  };
 }
 
 export async function showRow(session: Session, entry: string): Promise<Outcome> {

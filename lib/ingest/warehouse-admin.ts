@@ -59,8 +59,8 @@ export interface WarehouseAdmin {
   landed(id: string): Promise<LandedRow | undefined>;
   quarantineOf(id: string): Promise<readonly QuarantineBody[]>;
   quarantineRow(entry: string): Promise<QuarantineBody | undefined>;
-  /** The newest rows first. */
-  quarantineList(filter: QuarantineFilter, limit: number): Promise<readonly QuarantineRow[]>;
+  /** The newest rows first, some at a time; `limit` at most. */
+  quarantineList(filter: QuarantineFilter, limit: number): AsyncIterable<readonly QuarantineRow[]>;
   quarantineCount(filter: QuarantineFilter): Promise<number>;
   /** Names of rows, in the order of names, behind `after`. */
   quarantineNames(filter: QuarantineFilter, after: string, limit: number): Promise<readonly string[]>;
@@ -73,6 +73,11 @@ export interface WarehouseAdmin {
   /** Overwrites the body of an id's row. */
   overwriteLanded(id: string, body: string): Promise<void>;
   overwriteQuarantined(entry: string, body: string): Promise<void>;
+  /**
+   * Removes from the warehouse's own files what was overwritten; gives what is left to do, in words for people, and
+   * undefined where nothing is.
+   */
+  eraseTraces(): Promise<string | undefined>;
   close(): Promise<void>;
 }
 

@@ -19,6 +19,8 @@ import { refuses } from './warehouse.ts';
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const CALL_TIMEOUT_MS = 60_000;
+/** Rows of one statement of a list. */
+const PAGE = 1_000;
 
 const ms = (column: string, name: string): string => `round(extract(epoch FROM ${column}) * 1000)::float8 AS ${name}`;
 const ABOUT = `entry, id, traceparent, producer, reason, ${ms('accepted_at', 'accepted')}, ${ms('quarantined_at', 'quarantined')},
@@ -97,10 +99,22 @@ export function createPostgresAdmin(uri: string): WarehouseAdmin {
     quarantineRow: async (entry) =>
       (await rows<Quarantined>(`SELECT ${ABOUT}, body FROM events_quarantine WHERE entry = $1`, entry)).map(bodyOf)[0],
 
-    async quarantineList(filter, limit) {
-      const order = 'ORDER BY quarantined_at DESC, entry DESC LIMIT $3';
-      const sql = `SELECT ${ABOUT} FROM events_quarantine WHERE ${MATCHES} ${order}`;
-      return (await rows<Quarantined>(sql, ...given(filter), limit)).map(rowOf);
+    async *quarantineList(filter, limit) {
+      const sql = `SELECT ${ABOUT}, quarantined_at::text AS at FROM events_quarantine
+        WHERE ${MATCHES} AND (quarantined_at, entry) < ($3::timestamptz, $4)
+        ORDER BY quarantined_at DESC, entry DESC LIMIT $5`;
+      let last = ['infinity', ''];
+      for (let left = limit; left > 0; left -= PAGE) {
+        const page = await rows<Quarantined & { readonly at: string }>(
+          sql,
+          ...given(filter),
+          ...last,
+          Math.min(left, PAGE),
+        );
+        if (page.length > 0) yield page.map(rowOf);
+        if (page.length < PAGE) return;
+        last = [page.at(-1)?.at ?? '', page.at(-1)?.entry ?? ''];
+      }
     },
     async quarantineCount(filter) {
       const sql = `SELECT count(*)::float8 AS rows FROM events_quarantine WHERE ${MATCHES}`;
@@ -128,6 +142,11 @@ export function createPostgresAdmin(uri: string): WarehouseAdmin {
     overwriteLanded: async (id, body) => void (await ask('UPDATE events SET body = $2 WHERE id = $1', id, body)),
     overwriteQuarantined: async (entry, body) =>
       void (await ask('UPDATE events_quarantine SET body = $2 WHERE entry = $1', entry, Buffer.from(body))),
+
+    eraseTraces: () =>
+      Promise.resolve(
+        'the row as it was is in the files of PostgreSQL until VACUUM FULL events, events_quarantine, and in its log until that is recycled',
+      ),
 
     close: () => pool.end(),
   };

@@ -1,8 +1,7 @@
 // The SQLite warehouse as ingest-admin sees it: short calls on an existing file, which is neither made nor migrated
 // here.
 //
-// Node's SQLite is synchronous; nothing else waits in this program. What is overwritten or removed is overwritten on
-// the disk too (`secure_delete`).
+// Node's SQLite is synchronous; nothing else waits in this program.
 import { existsSync } from 'node:fs';
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
 import {
@@ -21,6 +20,10 @@ import { refuses } from './result-codes.ts';
 type Row = Readonly<Record<string, unknown>>;
 
 const ABOUT = 'entry, id, traceparent, producer, reason, accepted_at, quarantined_at, length(body) AS bytes';
+/** Rows of one statement of a list. */
+const PAGE = 1_000;
+/** Comes after each time of the warehouse, byte by byte. */
+const AFTER_ALL_TIMES = 'after';
 const CODE = `CASE instr(reason, ':') WHEN 0 THEN reason ELSE substr(reason, 1, instr(reason, ':') - 1) END`;
 const LAND = `INSERT INTO events (id, type, producer, accepted_at, landed_at, body) VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT))
   ON CONFLICT (id) DO NOTHING`;
@@ -30,7 +33,6 @@ export function createSqliteAdmin(path: string): WarehouseAdmin {
   const open = (): DatabaseSync => {
     if (!existsSync(path)) throw new Error('there is no such file; the consumer makes it at its start');
     opened ??= openFile(path, false);
-    opened.exec('PRAGMA secure_delete = ON');
     return opened;
   };
   const telling = <T>(work: (database: DatabaseSync) => T): Promise<T> => {
@@ -66,14 +68,16 @@ export function createSqliteAdmin(path: string): WarehouseAdmin {
     quarantineRow: async (entry) =>
       (await all(`SELECT ${ABOUT}, body FROM events_quarantine WHERE entry = ?`, entry)).map(bodyOf)[0],
 
-    async quarantineList(filter, limit) {
-      const order = 'ORDER BY quarantined_at DESC, entry DESC LIMIT ?';
-      const rows = await all(
-        `SELECT ${ABOUT} FROM events_quarantine WHERE ${MATCHES} ${order}`,
-        ...given(filter),
-        limit,
-      );
-      return rows.map(rowOf);
+    async *quarantineList(filter, limit) {
+      const sql = `SELECT ${ABOUT} FROM events_quarantine WHERE ${MATCHES} AND (quarantined_at, entry) < (?, ?)
+        ORDER BY quarantined_at DESC, entry DESC LIMIT ?`;
+      let last: readonly SQLInputValue[] = [AFTER_ALL_TIMES, ''];
+      for (let left = limit; left > 0; left -= PAGE) {
+        const rows = await all(sql, ...given(filter), ...last, Math.min(left, PAGE));
+        if (rows.length > 0) yield rows.map(rowOf);
+        if (rows.length < PAGE) return;
+        last = [String(rows.at(-1)?.['quarantined_at']), String(rows.at(-1)?.['entry'])];
+      }
     },
     quarantineCount: async (filter) =>
       Number(
@@ -103,6 +107,15 @@ export function createSqliteAdmin(path: string): WarehouseAdmin {
     overwriteLanded: async (id, body) => void (await change('UPDATE events SET body = ? WHERE id = ?', body, id)),
     overwriteQuarantined: async (entry, body) =>
       void (await change('UPDATE events_quarantine SET body = CAST(? AS BLOB) WHERE entry = ?', body, entry)),
+
+    eraseTraces: () =>
+      telling((database) => {
+        // A checkpoint that is in a reader's way gives 1 for `busy`, after it has waited for some time.
+        const { busy } = database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get() as { readonly busy: number };
+        return busy === 0
+          ? undefined
+          : `other processes use ${path}-wal, which still has the body: run the same command again`;
+      }),
 
     close() {
       opened?.close();

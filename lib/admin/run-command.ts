@@ -1,0 +1,44 @@
+// What each command of ingest-admin runs; the exit code is that of the program.
+import { failureOf, look, lookJson, lookText } from './status.ts';
+import type { Command } from './command-line.ts';
+import { eraseEvent } from './erase.ts';
+import { showEvent } from './find.ts';
+import { dropRows, listRows, showRow } from './quarantine.ts';
+import { replayRows } from './replay.ts';
+import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
+import { sizeFile } from './size.ts';
+import { watchStatus } from './watch.ts';
+
+/** `rows` of the terminal, asked for each time; undefined where there is none. Rejects with what was away. */
+export async function runCommand(session: Session, command: Command, rows: () => number | undefined): Promise<Outcome> {
+  switch (command.kind) {
+    case 'status':
+      if (!command.watch) return showStatus(session);
+      await watchStatus(session, rows);
+      return OUTCOME.done;
+    case 'event':
+      return showEvent(session, command.id);
+    case 'list':
+      return listRows(session, command.filter, command.limit);
+    case 'show':
+      return showRow(session, command.entry);
+    case 'replay':
+      return replayRows(session, command.selection);
+    case 'drop':
+      return dropRows(session, command.selection);
+    case 'erase':
+      return eraseEvent(session, command.id);
+    case 'size':
+      return sizeFile(session, command.file);
+  }
+}
+
+/** Shows what answers, then rejects with what does not, also in part. */
+async function showStatus(session: Session): Promise<Outcome> {
+  const found = await look(session);
+  if (session.json) printJson(session, lookJson(found));
+  else session.print(lookText(session, found));
+  const failure = failureOf(found);
+  if (failure !== undefined) throw failure;
+  return OUTCOME.done;
+}

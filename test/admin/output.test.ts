@@ -1,0 +1,67 @@
+// A long list by the real program: whole into a pipe, however slowly it is read, and ended cleanly where it cannot be.
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import { before, describe, it } from 'node:test';
+import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
+import { sqliteStore } from '../support/warehouse-store.ts';
+import { Admin } from './admin.ts';
+
+const ROWS = 20_000;
+
+describe('a list of more rows than a pipe holds', () => {
+  const store = sqliteStore();
+  const admin = new Admin({ uri: 'redis://127.0.0.1:1' }, store);
+  const list = ['quarantine', 'list', '--limit', '1000000', '--json'];
+  before(async () => {
+    const warehouse = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
+    await warehouse.prepare();
+    const rows = Array.from({ length: ROWS }, (_, at) => ({
+      entry: `q/ingest/${at}-0`,
+      producer: 'shop',
+      reason: 'invalid_event: x',
+      acceptedAtMs: 1,
+      body: Buffer.of(at % 256),
+    }));
+    await warehouse.quarantine(rows);
+    await warehouse.close();
+  });
+
+  it('is printed whole', async () => {
+    const { code, out } = await admin.run(...list);
+    assert.equal(code, 0);
+    const entries = (JSON.parse(out) as { entry: string }[]).map(({ entry }) => entry);
+    assert.equal(new Set(entries).size, ROWS);
+    assert.deepEqual(entries, entries.toSorted().toReversed());
+  });
+
+  it('ends with 0 and without a word when its reader has seen enough', async () => {
+    const program = admin.start(...list);
+    let err = '';
+    program.child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text));
+    program.child.stdout.once('data', () => program.child.stdout.destroy());
+    assert.equal(await program.ended, 0);
+    assert.equal(err, '');
+  });
+
+  it('ends with 1 and says why when its output cannot be written', () => {
+    const shell = `'${new URL('../../bin/ingest-admin', import.meta.url).pathname}' ${list.join(' ')} > /dev/full`;
+    const failing = (): unknown =>
+      execFileSync('sh', ['-c', shell], { env: { PATH: process.env['PATH'], ...admin.env }, stdio: 'pipe' });
+    assert.throws(failing, (cause: Error & { status: number; stderr: Buffer }) => {
+      assert.equal(cause.stderr.toString(), 'ingest-admin: standard output cannot be written (ENOSPC)\n');
+      return cause.status === 1;
+    });
+  });
+
+  it('ends at a signal while its output waits for a reader', async () => {
+    const child = spawn(new URL('../../bin/ingest-admin', import.meta.url).pathname, list, {
+      env: { PATH: process.env['PATH'], ...admin.env },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    await new Promise((resolve) => child.stdout.once('readable', resolve));
+    child.kill('SIGTERM');
+    child.kill('SIGINT');
+    assert.equal(await ended, 1);
+  });
+});
