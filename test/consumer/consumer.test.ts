@@ -208,8 +208,8 @@ describe('a consumer whose warehouse cannot be migrated yet', () => {
     const real = createSqliteWarehouse({ path: sqliteStore().uri.slice('sqlite:'.length) });
     const lines: string[] = [];
     const log = createLog('test', 'info').child({}, { level: 'silent' });
-    log.warn = ((...args: readonly unknown[]) => lines.push(String(args.at(-1)))) as typeof log.warn;
-    log.info = ((...args: readonly unknown[]) => lines.push(String(args.at(-1)))) as typeof log.info;
+    log.warn = (...args: readonly unknown[]) => lines.push(String(args.at(-1)));
+    log.info = (...args: readonly unknown[]) => lines.push(String(args.at(-1)));
     const reader = new StreamReader({ uri: redis.uri, log });
     assert.equal(await reader.open(5_000), true, reader.lastError);
     const answers: (string | undefined)[] = ['it waits for session 7 ("report")', 'it waits for session 8 ("report")'];
