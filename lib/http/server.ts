@@ -29,6 +29,14 @@ export interface ServerHandlers<T> {
   readonly handshakeFailure: (reason: string) => void;
 }
 
+/** A TCP connection until its TLS handshake is done. */
+interface Handshake {
+  /** The trust in use has changed since it began. */
+  outdated: boolean;
+  /** Why we cut it; `tlsClientError` follows. */
+  cutFor: 'limit' | undefined;
+}
+
 const CHECK_INTERVAL_MS = 250;
 /** While stopping: how long a connection with nothing going on may still bring a request. */
 const IDLE_GRACE_MS = 400;
@@ -44,15 +52,12 @@ export class HttpsServer<T> {
   /** Requests of this turn that were answered as soon as they were read. */
   #answeredNow = 0;
   /** Each with the TCP connection below it. */
-  readonly #connections = new Map<Connection<T>, Socket | undefined>();
-  readonly #sockets = new Map<string, Socket>();
-  /** Those whose handshake is done. */
-  readonly #secured = new WeakSet<Socket>();
-  /** The remote ends whose handshake began under the trust that is in use now. */
-  readonly #handshaking = new Set<string>();
+  readonly #connections = new Map<Connection<T>, Socket>();
+  /** Open TCP connections whose handshake is not done. */
+  readonly #handshakes = new Set<Socket>();
+  /** Of those, and of those that are closed: an address and a port name a socket only while it is open. */
+  readonly #handshakeOf = new WeakMap<Socket, Handshake>();
   readonly #room: ConnectionRoom<Socket>;
-  /** Handshakes that we cut and whose `tlsClientError` has not come yet. */
-  #cutHandshakes = 0;
   #watch: NodeJS.Timeout | undefined;
 
   constructor(tls: SecureContextOptions, limits: ServerLimits, handlers: ServerHandlers<T>) {
@@ -116,7 +121,7 @@ export class HttpsServer<T> {
    */
   replaceTls(tls: SecureContextOptions, trustChanged: boolean): void {
     if (trustChanged) {
-      this.#handshaking.clear();
+      for (const socket of this.#handshakes) this.#handshake(socket).outdated = true;
       for (const connection of this.#connections.keys()) connection.outdateHandshake();
     }
     this.#server.setSecureContext({ ...tls, ...TLS_OPTIONS });
@@ -140,46 +145,47 @@ export class HttpsServer<T> {
   /** Closes every connection immediately. */
   destroy(): void {
     for (const connection of this.#connections.keys()) connection.destroy();
-    for (const socket of this.#sockets.values()) socket.destroy();
+    for (const socket of this.#handshakes) socket.destroy();
   }
 
   #listen(): void {
     const server = this.#server;
     server.on('connection', (socket: Socket) => {
-      const end = remoteEnd(socket);
+      this.#handshakes.add(socket);
       const goes = this.#room.enter(socket, socket.remoteAddress ?? '', performance.now());
       if (goes !== undefined) this.#makeGo(goes);
-      if (goes === socket) return;
-      this.#sockets.set(end, socket);
-      this.#handshaking.add(end);
       socket.once('close', () => {
         this.#room.leave(socket);
-        this.#sockets.delete(end);
-        this.#handshaking.delete(end);
+        this.#handshakes.delete(socket);
       });
     });
     server.on('secureConnection', (socket: TLSSocket) => {
-      const end = remoteEnd(socket);
-      const below = this.#sockets.get(end);
-      const connection = new Connection<T>(socket, this.#host, this.#handshaking.delete(end));
+      const below = socketBelow(socket);
+      const connection = new Connection<T>(socket, this.#host, !this.#handshake(below).outdated);
       this.#connections.set(connection, below);
-      if (below === undefined) return;
-      this.#secured.add(below);
+      this.#handshakes.delete(below);
       const goes = this.#room.shakeHands(below, connection.certified);
       if (goes !== undefined) this.#makeGo(goes);
     });
     server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
-      const cut = this.#cutHandshakes > 0 && error.code === 'ECONNRESET';
-      if (cut) this.#cutHandshakes -= 1;
-      this.#handlers.handshakeFailure(cut ? 'limit' : handshakeReason(error));
+      this.#handlers.handshakeFailure(this.#handshake(socketBelow(socket)).cutFor ?? handshakeReason(error));
       socket.destroy();
     });
   }
 
+  #handshake(socket: Socket): Handshake {
+    let handshake = this.#handshakeOf.get(socket);
+    if (handshake === undefined) {
+      handshake = { outdated: false, cutFor: undefined };
+      this.#handshakeOf.set(socket, handshake);
+    }
+    return handshake;
+  }
+
   /** There are too many connections. */
   #makeGo(socket: Socket): void {
-    if (this.#secured.has(socket)) this.#handlers.handshakeFailure('limit');
-    else this.#cutHandshakes += 1;
+    if (this.#handshakes.has(socket)) this.#handshake(socket).cutFor = 'limit';
+    else this.#handlers.handshakeFailure('limit');
     socket.destroy();
   }
 
@@ -203,4 +209,12 @@ export class HttpsServer<T> {
   }
 }
 
-const remoteEnd = (socket: Socket): string => `${socket.remoteAddress} ${socket.remotePort}`;
+/**
+ * The TCP connection below a TLS connection. Node documents no way to it (checked on node 26.10): without it no
+ * connection is taken.
+ */
+function socketBelow(socket: TLSSocket): Socket {
+  const below = (socket as { readonly _parent?: Socket })._parent;
+  if (below === undefined) throw new Error('a TLS connection without a TCP connection below it');
+  return below;
+}

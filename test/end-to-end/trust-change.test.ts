@@ -2,14 +2,16 @@
 // nothing, those who lose their trust are out within 2 s.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
 import { describe, it } from 'node:test';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 import { event, type RawConnection } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
 import { anotherCertificate, AUDIENCE_URI, excludesHost, Pki, type ClientCertificate } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
-import { eventually } from '../support/scope.ts';
+import { atEnd, eventually } from '../support/scope.ts';
 import { addsNothing, assertProblem } from '../support/verdicts.ts';
 import { askRaw, postText } from '../support/wire.ts';
 import { change, redis, refusesFiles, servedSerial, startGateway } from './trust-change.ts';
@@ -121,6 +123,31 @@ describe('under load', () => {
     pki.write('ca.pem', constrained);
     await eventually('the connection is closed', () => leaves.closed);
     assert.equal((await askRaw(stays, postText(event('not-excluded')))).status, 202);
+  });
+
+  it('a client of a removed authority does not come in by a handshake begun before, with a second connection from its port', async () => {
+    const pki = await Pki.create();
+    const second = await CertificateAuthority.create('second authority');
+    pki.write('ca.pem', pki.authority.certificate + second.certificate);
+    const gateway = await startGateway(pki, { INGEST_GATEWAY_ADDR: '0.0.0.0:0' });
+    const issued = await second.issue({ commonName: 'theirs', uris: ['urn:test:producer:theirs', AUDIENCE_URI] });
+    const open = async (host: string, localPort?: number): Promise<Socket> => {
+      const socket = connect({ host, port: gateway.port, localAddress: '127.0.0.3', ...(localPort && { localPort }) });
+      atEnd(() => void socket.destroy());
+      await once(socket, 'connect');
+      return socket;
+    };
+    const begun = await open('127.0.0.1');
+    await change(gateway, () => pki.write('ca.pem', pki.authority.certificate));
+    await open('127.0.0.2', begun.localPort);
+    const leaves = await gateway.socket(
+      { cert: issued.certificate, key: issued.key, serial: '' },
+      { socket: begun, servername: 'localhost' },
+    );
+    await addsNothing(redis, async () => {
+      for (const id of ['begun-before', 'begun-before-again'])
+        assert.equal((await askRaw(leaves, postText(event(id)))).status, 401);
+    });
   });
 
   it('a producer below an intermediate that only it has stays while the authorities do, and may come again when they have changed', async () => {
