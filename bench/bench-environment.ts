@@ -1,7 +1,7 @@
 // Everything a measurement needs around it: certificates, a Redis for each run, servers in processes of their own, and
 // the end of all of it. Only loopback, free ports, temporary folders.
 import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { freePort } from '../lib/process/free-port.ts';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -29,6 +29,19 @@ export interface RunningServer {
   readonly port: number;
   /** Ends it in order and waits until it is gone. */
   stop(): Promise<void>;
+}
+
+/**
+ * A checkout of another commit, with this one's dependencies; removed when the process ends. Throws where there is no
+ * such commit.
+ */
+export function checkOut(commit: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'ingest-bench-base-'));
+  const git = (...args: readonly string[]): void => void execFileSync('git', ['-C', ROOT, ...args], { stdio: 'pipe' });
+  process.on('exit', () => git('worktree', 'remove', '--force', folder));
+  git('worktree', 'add', '--force', '--detach', folder, commit);
+  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+  return folder;
 }
 
 const running = new Set<ChildProcess>();
@@ -108,9 +121,13 @@ export class BenchEnvironment {
     return server('redis', child, port, () => rmSync(dir, { recursive: true, force: true }));
   }
 
-  /** The gateway by its own launcher. */
-  async gateway(redis: RunningServer, env: Readonly<Record<string, string>> = {}): Promise<RunningServer> {
-    const child = start(join(ROOT, 'bin/ingest-gateway'), [], {
+  /** The gateway by its own launcher, from this checkout or another one. */
+  async gateway(
+    redis: RunningServer,
+    env: Readonly<Record<string, string>> = {},
+    root: string = ROOT,
+  ): Promise<RunningServer> {
+    const child = start(join(root, 'bin/ingest-gateway'), [], {
       ...process.env,
       INGEST_QUEUE_URI: `redis://127.0.0.1:${redis.port}`,
       INGEST_GATEWAY_ADDR: '127.0.0.1:0',

@@ -12,7 +12,7 @@ import { takeTurns, warmUp, type Pair, type PairSlices } from './turns.ts';
 export interface SidePlan {
   readonly label: string;
   readonly subject: Subject;
-  /** Left out: `serverUs` is the server's, and `redisUs` that of the Redis which all sides are given. */
+  /** Left out: `serverUs` is the server's, and `redisUs` that of the Redis which it is given. */
   readonly processes?: (server: RunningServer) => MeteredProcesses;
 }
 
@@ -23,7 +23,7 @@ export interface Beside {
 }
 
 /**
- * Measures pairs of `plans`, by their labels, with a fresh Redis and fresh servers; the duration is that of each side of
+ * Measures pairs of `plans`, by their labels, with fresh servers, each with a fresh Redis; the duration is that of each side of
  * a pair. Rejects where an answer was no 202, or a connection broke.
  */
 export async function beside(
@@ -45,11 +45,13 @@ export async function beside(
     return found;
   };
   try {
-    const redis = await start(environment.redis());
-    const servers: (readonly [SidePlan, RunningServer])[] = [];
-    for (const plan of plans) servers.push([plan, await start(plan.subject.start(environment, redis, {}))]);
+    const servers: (readonly [SidePlan, RunningServer, RunningServer])[] = [];
+    for (const plan of plans) {
+      const redis = await start(environment.redis());
+      servers.push([plan, redis, await start(plan.subject.start(environment, redis, {}))]);
+    }
     // Connections come last: those of the first server would be idle until the last one has started.
-    for (const [{ label, processes }, server] of servers) {
+    for (const [{ label, processes }, redis, server] of servers) {
       const metered = { serverUs: [server.pid], redisUs: [redis.pid], ...processes?.(server) };
       sides.set(label, await SlicedServer.open(label, environment.certificates, server.port, metered));
     }

@@ -2,10 +2,10 @@
 import type { BenchCase } from './bench-case.ts';
 import { allocation } from './cases/allocation.ts';
 import { compression } from './cases/compression.ts';
-import { connections } from './cases/connections.ts';
 import { dispatcher } from './cases/dispatcher.ts';
 import { floods } from './cases/floods.ts';
 import { idleConnections } from './cases/idle-connections.ts';
+import { invalidRequests } from './cases/invalid-requests.ts';
 import { landing } from './cases/landing.ts';
 import { largeBodies } from './cases/large-bodies.ts';
 import { latency } from './cases/latency.ts';
@@ -13,12 +13,7 @@ import { newConnections } from './cases/new-connections.ts';
 import { overload } from './cases/overload.ts';
 import { pacedLatency } from './cases/paced-latency.ts';
 import { partitions } from './cases/partitions.ts';
-import { processes } from './cases/processes.ts';
-import { pinnedLatency } from './cases/pinned-latency.ts';
 import { queueMemory } from './cases/queue-memory.ts';
-import { queuedEvents } from './cases/queued-events.ts';
-import { refusedBodies } from './cases/refused-bodies.ts';
-import { repeatedIds } from './cases/repeated-ids.ts';
 import { replicas } from './cases/replicas.ts';
 import { saturation } from './cases/saturation.ts';
 import { synchronousRedis } from './cases/synchronous-redis.ts';
@@ -27,21 +22,16 @@ export const CASES: readonly BenchCase[] = [
   saturation,
   latency,
   pacedLatency,
-  pinnedLatency,
   overload,
   floods,
   newConnections,
   largeBodies,
-  repeatedIds,
-  refusedBodies,
+  invalidRequests,
   synchronousRedis,
   dispatcher,
-  processes,
   partitions,
   replicas,
-  connections,
   idleConnections,
-  queuedEvents,
   queueMemory,
   compression,
   allocation,

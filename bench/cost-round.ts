@@ -8,22 +8,27 @@
 import type { BenchEnvironment } from './bench-environment.ts';
 import { beside } from './beside.ts';
 import type { CostRound } from './gate-verdict.ts';
-import { FASTIFY, GATEWAY } from './subjects.ts';
+import { FASTIFY, GATEWAY, type Subject } from './subjects.ts';
 import { neighbourRatio } from './turns.ts';
 
-/** Of each side: 120 pairs of slices are measured. */
-const DURATION = { seconds: 6, warmupSeconds: 3 };
+/** Of each side of a pair: 80 pairs of slices are measured. */
+const DURATION = { seconds: 4, warmupSeconds: 3 };
 
-/** Rejects where an answer was no 202, or a connection broke. */
-export async function costRound(environment: BenchEnvironment): Promise<CostRound> {
-  const plans = [GATEWAY, FASTIFY].map((subject) => ({ label: subject.name, subject }));
-  const pair = { of: GATEWAY.name, against: FASTIFY.name };
-  const { pairs, foreignShare } = await beside(environment, plans, [pair], DURATION);
-  const [measured] = pairs;
-  if (measured === undefined) throw new Error('no pair was measured');
+/** With `base`, the gateway of another commit is measured too. Rejects where an answer was not 202, or a connection broke. */
+export async function costRound(environment: BenchEnvironment, base?: Subject): Promise<CostRound> {
+  const subjects = base === undefined ? [GATEWAY, FASTIFY] : [GATEWAY, FASTIFY, base];
+  const plans = subjects.map((subject) => ({ label: subject.name, subject }));
+  const peers = subjects.slice(1).map(({ name }) => ({ of: GATEWAY.name, against: name }));
+  const { pairs, foreignShare } = await beside(environment, plans, peers, DURATION);
+  const [toPeer, toBase] = pairs;
+  if (toPeer === undefined) throw new Error('no pair was measured');
   return {
-    gatewayToPeer: neighbourRatio(measured, 'serverUs'),
-    redisToPeer: neighbourRatio(measured, 'redisUs'),
+    gatewayToPeer: neighbourRatio(toPeer, 'serverUs'),
+    redisToPeer: neighbourRatio(toPeer, 'redisUs'),
+    ...(toBase !== undefined && {
+      gatewayToBase: neighbourRatio(toBase, 'serverUs'),
+      redisToBase: neighbourRatio(toBase, 'redisUs'),
+    }),
     foreignShare,
   };
 }

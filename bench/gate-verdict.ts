@@ -24,6 +24,9 @@ export const ROUNDS_MIN = 3;
 export interface CostRound {
   readonly gatewayToPeer: number;
   readonly redisToPeer: number;
+  /** Ratios to the gateway of the commit before the change, and to its Redis. */
+  readonly gatewayToBase?: number;
+  readonly redisToBase?: number;
   readonly foreignShare: number;
 }
 
@@ -42,7 +45,20 @@ export interface LatencyRun {
 export interface Budget {
   readonly gatewayToPeer: number;
   readonly redisToPeer: number;
+  /** Changes that are meant to cost more than STEP_MAX: what they may cost, as ratios to the commit before, and why. */
+  readonly steps: readonly Step[];
 }
+
+export interface Step {
+  /** The commit before the change, or the beginning of its name. */
+  readonly since: string;
+  readonly gateway: number;
+  readonly redis: number;
+  readonly reason: string;
+}
+
+/** What one change may cost without being recorded: five small steps would otherwise pass one by one. */
+export const STEP_MAX = 1.04;
 
 export interface GateVerdict {
   readonly outcome: 'pass' | 'worse' | 'too noisy';
@@ -55,8 +71,10 @@ export function gateVerdict(
   latencies: readonly LatencyRun[],
   budget: Budget,
   p99MaxMs: number,
+  base?: string,
 ): GateVerdict {
   const quiet = costs.filter(({ foreignShare }) => foreignShare <= FOREIGN_SHARE_ROUND_MAX);
+  const step = budget.steps.find(({ since }) => base?.startsWith(since) === true);
   const checks = [
     latencyCheck(latencies, p99MaxMs),
     ratioCheck(
@@ -69,6 +87,20 @@ export function gateVerdict(
       quiet.map(({ redisToPeer }) => redisToPeer),
       budget.redisToPeer,
     ),
+    ...(base === undefined
+      ? []
+      : [
+          ratioCheck(
+            `gateway / ${base.slice(0, 10)}`,
+            quiet.flatMap(({ gatewayToBase }) => gatewayToBase ?? []),
+            step?.gateway ?? STEP_MAX,
+          ),
+          ratioCheck(
+            `its Redis / ${base.slice(0, 10)}`,
+            quiet.flatMap(({ redisToBase }) => redisToBase ?? []),
+            step?.redis ?? STEP_MAX,
+          ),
+        ]),
   ];
   const outcomes = checks.map(({ outcome }) => outcome);
   return {

@@ -71,7 +71,6 @@ async function load(
     durationMs: seconds * 1000,
     warmupMs: 1_000,
     bodyBytes: CANONICAL_BODY_BYTES,
-    ids: 'new' as const,
   };
   const result = await runLoad('raw-client.ts', environment.certificates, options, marks);
   return (result.statuses['202'] ?? 0) / (result.elapsedMs / 1000);

@@ -6,7 +6,6 @@ import type { BenchEnvironment, RunningServer } from './bench-environment.ts';
 import { runLoad, type LoadKind } from './load/load-process.ts';
 import type { LoadOptions, LoadResult } from './load/options.ts';
 import { CANONICAL_BODY_BYTES, CANONICAL_CONNECTIONS } from './load/workload.ts';
-import { PINNING, pin } from './pinning.ts';
 import { CpuBook, residentBytes } from './process-cost.ts';
 import type { Subject } from './subjects.ts';
 
@@ -15,10 +14,8 @@ export interface Plan {
   readonly label: string;
   readonly subject: Subject;
   readonly load?: LoadKind;
-  readonly options?: Partial<Pick<LoadOptions, 'connections' | 'bodyBytes' | 'ids' | 'ratePerS' | 'resume'>>;
+  readonly options?: Partial<Pick<LoadOptions, 'connections' | 'bodyBytes' | 'invalidShare' | 'ratePerS' | 'resume'>>;
   readonly appendfsync?: 'everysec' | 'always';
-  /** The load on one core, server and Redis on another (pinning.ts). */
-  readonly pinned?: boolean;
   /** In place of the run's own, where it takes longer until the server is in its stride. */
   readonly warmupSeconds?: number;
   /** Added to the server's environment. */
@@ -74,8 +71,6 @@ export async function measure(environment: BenchEnvironment, plan: Plan, duratio
   try {
     const server = await plan.subject.start(environment, redis, plan.env ?? {});
     try {
-      if (plan.pinned === true && PINNING !== undefined)
-        for (const { pid } of [redis, server]) pin(pid, PINNING.server);
       await plan.prepare?.(redis, server);
       return await underLoad(environment, plan, duration, redis, server);
     } finally {
@@ -105,7 +100,6 @@ async function underLoad(
       port: server.port,
       connections: CANONICAL_CONNECTIONS,
       bodyBytes: CANONICAL_BODY_BYTES,
-      ids: 'new',
       durationMs: duration.seconds * 1000,
       warmupMs: (plan.warmupSeconds ?? duration.warmupSeconds) * 1000,
       ...plan.options,
@@ -122,7 +116,6 @@ async function underLoad(
         observer?.done();
       },
     },
-    plan.pinned === true ? PINNING?.load : undefined,
   );
   const expected = plan.expected ?? ['202'];
   const counted = result.statuses[expected[0] ?? ''] ?? 0;
@@ -143,6 +136,7 @@ async function underLoad(
       totalUs: cpu.serverUs + cpu.redisUs,
       residentGrowth: residentDone / residentWarm,
       foreignShare: after.foreignShare(before, process.pid),
+      ...offeredFigures(result, plan.options?.ratePerS),
       ...refusedFigures(result),
     },
     statuses: result.statuses,
@@ -161,6 +155,11 @@ function voidReason(result: LoadResult, expected: readonly string[], counted: nu
   }
   if (result.unretryable > 0) return `${result.unretryable} answers 503 without "retryable":true`;
   return counted === 0 ? `no answer ${expected[0]}` : undefined;
+}
+
+/** Open loop: the share of the planned rate at which requests were due. */
+function offeredFigures({ offered, elapsedMs }: LoadResult, plannedPerS: number | undefined): Figures {
+  return plannedPerS === undefined ? {} : { offeredShare: ((offered / elapsedMs) * 1000) / plannedPerS };
 }
 
 /** Where an open loop met refusals: the share of what was due that got an answer at all, of either kind. */

@@ -18,6 +18,8 @@ export const METRICS = {
   foreignShare: { title: 'CPU used by others', unit: '', digits: 2 },
   answeredShare: { title: 'answered of what was due', unit: '', digits: 2 },
   refusedShare: { title: 'refused with 503', unit: '', digits: 2 },
+  offeredShare: { title: 'offered of the planned rate', unit: '', digits: 2 },
+  perCoreS: { title: 'for each second of a core', unit: '', digits: 0 },
   allocatedBytes: { title: 'allocated per 10,000 events', unit: 'MB', digits: 1 },
   collections: { title: 'collections per 10,000 events', unit: '', digits: 1 },
   bytesEach: { title: 'memory for each', unit: 'B', digits: 0 },

@@ -15,6 +15,7 @@ import { machine } from './machine.ts';
 import type { JointRun, Run, Sample } from './measure.ts';
 import { written } from './metrics.ts';
 import { Progress } from './progress.ts';
+import { costLine } from './report/cost.ts';
 import { page } from './report/page.ts';
 import { caseTable } from './report/table.ts';
 import { summarize, type CaseSamples, type CaseSummary } from './summary.ts';
@@ -44,6 +45,8 @@ for (const benchCase of cases) {
   process.stdout.write(caseTable(summary));
   note({ kind: 'summary', ...summary });
 }
+const cost = costLine(summaries);
+if (cost !== undefined) process.stdout.write(`\n${cost}\n`);
 writeFileSync(`${file}.html`, page(about, summaries));
 process.stdout.write(`\n${file}.ndjson\n${file}.html\n`);
 process.exit(0);

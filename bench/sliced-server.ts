@@ -29,7 +29,7 @@ export class SlicedServer implements Sliced {
   ): Promise<SlicedServer> {
     const load = await SwitchedLoad.open({
       ...{ port, caPath, certPath, keyPath },
-      ...{ connections: CANONICAL_CONNECTIONS, bodyBytes: CANONICAL_BODY_BYTES, ids: 'new' },
+      ...{ connections: CANONICAL_CONNECTIONS, bodyBytes: CANONICAL_BODY_BYTES },
     });
     return new SlicedServer(label, load, processes);
   }

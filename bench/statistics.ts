@@ -80,6 +80,9 @@ export function ratioVerdict(ratio: Spread): RatioVerdict {
   return ratio.high < 1 ? 'lower' : 'no difference';
 }
 
+/** Less than this share of the planned rate offered is a run that did not do what its case says. */
+export const OFFERED_MIN = 0.95;
+
 export interface Limit {
   readonly atMost?: number;
   readonly atLeast?: number;

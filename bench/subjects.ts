@@ -19,6 +19,12 @@ export const GATEWAY: Subject = {
   start: (environment, redis, env) => environment.gateway(redis, env),
 };
 
+/** The gateway of another checkout. */
+export const gatewayOf = (root: string): Subject => ({
+  name: 'base',
+  start: (environment, redis, env) => environment.gateway(redis, env, root),
+});
+
 /** An empty node:https server that answers 202 at once: what TLS and HTTP cost before there is any gateway. */
 export const FLOOR: Subject = {
   name: 'floor',

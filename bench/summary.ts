@@ -2,7 +2,16 @@
 import type { BenchCase, Comparison } from './bench-case.ts';
 import type { Sample } from './measure.ts';
 import type { MetricName } from './metrics.ts';
-import { limitVerdict, ratios, ratioVerdict, spread, type RatioVerdict, type Spread } from './statistics.ts';
+import {
+  limitVerdict,
+  OFFERED_MIN,
+  ratios,
+  ratioVerdict,
+  spread,
+  type RatioVerdict,
+  type Spread,
+} from './statistics.ts';
+import { FOREIGN_SHARE_MAX, FOREIGN_SHARE_ROUND_MAX } from './gate-verdict.ts';
 
 /** A case's samples: for each label one place for each round; empty where a run failed. */
 export interface CaseSamples {
@@ -26,7 +35,9 @@ export interface ComparisonSummary extends Comparison {
   /** For a ratio. */
   readonly difference: RatioVerdict | undefined;
   /** For what has a limit. */
-  readonly verdict: 'reached' | 'missed' | 'unclear' | undefined;
+  readonly verdict: 'reached' | 'missed' | 'unclear' | 'not tested' | undefined;
+  /** Why a limit was not tested: the load was not offered, or other processes had the machine. */
+  readonly untested: string | undefined;
 }
 
 export interface CaseSummary {
@@ -78,14 +89,41 @@ function comparisonSummary(comparison: Comparison, samples: CaseSamples['samples
   const figure = spread(
     against === undefined ? of.filter((value) => value !== undefined) : taken.length > 0 ? taken : ratios(of, against),
   );
+  const untested = comparison.limit === undefined ? undefined : whyUntested(comparison, samples);
   return {
     ...comparison,
     figure,
+    untested,
     difference: against === undefined ? undefined : ratioVerdict(figure),
-    verdict: comparison.limit === undefined ? undefined : limitVerdict(figure, comparison.limit),
+    verdict:
+      comparison.limit === undefined
+        ? undefined
+        : untested === undefined
+          ? limitVerdict(figure, comparison.limit)
+          : 'not tested',
   };
 }
 
 /** Of servers that stood beside each other, the ratios that were taken there. */
 const ratiosTaken = ({ of, against = '', metric }: Comparison, samples: CaseSamples['samples']): readonly number[] =>
   (samples.get(of) ?? []).flatMap((sample) => sample?.ratios?.[against]?.[metric] ?? []);
+
+/** Figures that other processes change by their mere presence, in both directions. */
+const OF_TIME: readonly MetricName[] = ['p50Ms', 'p99Ms', 'ratePerS', 'answeredShare', 'refusedShare'];
+/** Figures that they change by crowding caches, and only much of them. */
+const OF_CPU: readonly MetricName[] = ['serverUs', 'redisUs', 'dispatcherUs', 'totalUs', 'perCoreS'];
+
+/** A goal counts as tested only where the planned load was offered on a machine that was quiet enough. */
+function whyUntested({ metric, of, against }: Comparison, samples: CaseSamples['samples']): string | undefined {
+  const sides = against === undefined ? [of] : [of, against];
+  const median = (name: MetricName): readonly number[] =>
+    sides.map((label) => {
+      const good = (samples.get(label) ?? []).filter((sample) => sample !== undefined && sample.void === undefined);
+      return spread(good.flatMap((sample) => sample?.figures[name] ?? [])).median;
+    });
+  const offered = Math.min(...median('offeredShare').filter((share) => !Number.isNaN(share)));
+  if (offered < OFFERED_MIN) return `only ${Math.round(offered * 100)} % of the planned rate was offered`;
+  const foreign = Math.max(...median('foreignShare').filter((share) => !Number.isNaN(share)));
+  const quiet = OF_TIME.includes(metric) ? FOREIGN_SHARE_MAX : OF_CPU.includes(metric) ? FOREIGN_SHARE_ROUND_MAX : 1;
+  return foreign > quiet ? `other processes took ${Math.round(foreign * 100)} % of the CPU` : undefined;
+}

@@ -12,14 +12,11 @@ export function runLoad(
   certificates: BenchCertificates,
   options: Omit<LoadOptions, 'caPath' | 'certPath' | 'keyPath'>,
   marks: { readonly warm: () => void; readonly done: () => void },
-  /** The core that it is held to. */
-  core?: string,
 ): Promise<LoadResult> {
   const full: LoadOptions = { ...options, ...clientFiles(certificates) };
   return new Promise((resolve, reject) => {
-    const load = [NODE, '--disable-warning=ExperimentalWarning', join(ROOT, 'bench/load', kind), JSON.stringify(full)];
-    const [command = NODE, ...args] = core === undefined ? load : ['taskset', '-c', core, ...load];
-    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const load = ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/load', kind), JSON.stringify(full)];
+    const child = spawn(NODE, load, { stdio: ['ignore', 'pipe', 'pipe'] });
     const limit = setTimeout(() => child.kill('SIGKILL'), options.warmupMs + options.durationMs + 60_000);
     let output = '';
     const complaints: string[] = [];
@@ -44,7 +41,7 @@ export function holdConnections(
   port: number,
   connections: number,
 ): Promise<LastingLoad> {
-  const options = { port, connections, bodyBytes: 300, ids: 'new', ...clientFiles(certificates) };
+  const options = { port, connections, bodyBytes: 300, ...clientFiles(certificates) };
   return whenReady('idle-connections.ts', options);
 }
 

@@ -11,8 +11,8 @@ export interface LoadOptions {
   /** Sent but not counted, before the measured part. */
   readonly warmupMs: number;
   readonly bodyBytes: number;
-  /** `new`: every id is new. `repeated`: 16 ids all the time. `invalid`: bodies that the envelope's schema refuses. */
-  readonly ids: 'new' | 'repeated' | 'invalid';
+  /** The share of bodies that the envelope's schema refuses, evenly spread; 0 by default. */
+  readonly invalidShare?: number;
   /** Open loop only: requests a second over all connections. */
   readonly ratePerS?: number;
   /** New connections only: each one resumes the session of the one before. */

@@ -7,7 +7,7 @@ import type { LoadOptions } from './options.ts';
 import { clientContext, openAll, RawConnection, type AnswerSink } from './raw-connection.ts';
 import { requestSource } from './workload.ts';
 
-type Options = Pick<LoadOptions, 'port' | 'caPath' | 'certPath' | 'keyPath' | 'connections' | 'bodyBytes' | 'ids'>;
+type Options = Pick<LoadOptions, 'port' | 'caPath' | 'certPath' | 'keyPath' | 'connections' | 'bodyBytes'>;
 
 export class SwitchedLoad {
   readonly #loops: SwitchedLoop[];

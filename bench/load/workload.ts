@@ -6,8 +6,6 @@ import type { LoadOptions } from './options.ts';
 export const CANONICAL_BODY_BYTES = 300;
 export const CANONICAL_CONNECTIONS = 50;
 
-const REPEATED_IDS = 16;
-
 /** Makes ids that no other run makes: 36 characters, as long as a UUID, counting up behind a random prefix. */
 export function idSource(): () => string {
   const prefix = `${randomBytes(4).toString('hex')}-${randomBytes(2).toString('hex')}-4000-8000-`;
@@ -32,25 +30,30 @@ export function postRequest(body: string): string {
   );
 }
 
-/** Bodies as the options want them, one after the other. Only the id differs, so one costs a join and no more. */
-export function bodySource({ bodyBytes, ids }: Pick<LoadOptions, 'bodyBytes' | 'ids'>): () => string {
+/**
+ * Bodies as the options ask for them, one after the other, each with a new id. Only the id differs, so one costs a join
+ * and no more.
+ */
+export function bodySource({
+  bodyBytes,
+  invalidShare = 0,
+}: Pick<LoadOptions, 'bodyBytes' | 'invalidShare'>): () => string {
   const mark = '@'.repeat(36);
   const [before = '', after = ''] = eventBody(mark, bodyBytes).split(mark);
   const nextId = idSource();
-  let count = 0;
-  switch (ids) {
-    case 'new':
-      return () => before + nextId() + after;
-    case 'repeated':
-      return () => before + `repeated-${String((count += 1) % REPEATED_IDS).padStart(27, '0')}` + after;
-    case 'invalid':
-      // Six escaped control characters take the 36 bytes of an id.
-      return () => before + '\\u0001'.repeat(6) + after;
-  }
+  // Six escaped control characters take the 36 bytes of an id.
+  const invalid = before + '\\u0001'.repeat(6) + after;
+  let due = 0;
+  return () => {
+    due += invalidShare;
+    if (due < 1) return before + nextId() + after;
+    due -= 1;
+    return invalid;
+  };
 }
 
-/** Whole requests as the options want them, one after the other. */
-export function requestSource(options: Pick<LoadOptions, 'bodyBytes' | 'ids'>): () => string {
+/** Whole requests as the options ask for them, one after the other. */
+export function requestSource(options: Pick<LoadOptions, 'bodyBytes' | 'invalidShare'>): () => string {
   const nextBody = bodySource(options);
   const head = postRequest(nextBody()).split('\r\n\r\n', 1)[0] ?? '';
   return () => `${head}\r\n\r\n${nextBody()}`;

@@ -11,7 +11,7 @@ import { comparisonLine } from './table.ts';
 /** The latency target (openapi/rules.md, 8). */
 const P99_LIMIT_MS = 200;
 /** Shown in the tables of the cases that are about them. */
-const ONLY_COMPARED: readonly MetricName[] = ['residentGrowth', 'answeredShare', 'refusedShare'];
+const ONLY_COMPARED: readonly MetricName[] = ['residentGrowth', 'answeredShare', 'refusedShare', 'offeredShare'];
 const CURVES = ['saturation', 'latency'];
 
 export function page(machine: Machine, cases: readonly CaseSummary[]): string {
@@ -84,7 +84,9 @@ function section({ name, aim, leftOut, labels, comparisons }: CaseSummary): stri
   ]);
   const item = (kind: string, text: string): string => `<li class="${kind}">${escaped(text)}</li>`;
   const items = [
-    ...comparisons.map((comparison) => item(comparison.verdict ?? 'plain', comparisonLine(comparison))),
+    ...comparisons.map((comparison) =>
+      item((comparison.verdict ?? 'plain').replace(' ', '-'), comparisonLine(comparison)),
+    ),
     ...notes.map((note) => item('note', note)),
   ];
   return `${head}<div class="scroll"><table><thead><tr><th></th>${heading}</tr></thead>
@@ -119,7 +121,7 @@ th,td{padding:5px 10px;text-align:right;border-bottom:1px solid var(--rule)}
 thead th{font-size:12px;color:var(--soft);font-weight:600;vertical-align:bottom}
 th[scope=row],th:first-child{text-align:left;white-space:nowrap}td:first-child,th:first-child{padding-left:0}
 ul{margin:10px 0;padding-left:20px}li.reached::marker{color:var(--good)}li.missed{color:var(--bad)}
-li.unclear{color:var(--dull)}li.note{color:var(--soft)}
+li.unclear,li.not-tested{color:var(--dull)}li.note{color:var(--soft)}
 ${lineColours(['#3b5bdb', '#0b8f6a', '#c2410c', '#a21caf', '#0e7490', '#b45309', '#be123c', '#6d28d9'])}
 @media(prefers-color-scheme:dark){
 ${lineColours(['#8fa8ff', '#4fd1a5', '#fb923c', '#e879f9', '#67e8f9', '#fbbf24', '#fb7185', '#c4b5fd'])}}

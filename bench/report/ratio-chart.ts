@@ -61,7 +61,7 @@ function row(
   across: (ratio: number) => number,
 ): string {
   const { figure, limit, verdict, difference } = comparison;
-  const kind = verdict ?? 'plain';
+  const kind = (verdict ?? 'plain').replace(' ', '-');
   const goal = limit?.atMost ?? limit?.atLeast;
   const x = (ratio: number): string => across(ratio).toFixed(1);
   const about = `${name}: ${figure.low.toFixed(2)} to ${figure.high.toFixed(2)}, ${difference ?? ''}`;

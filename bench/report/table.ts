@@ -11,7 +11,7 @@ const COLUMNS: readonly { readonly metric: MetricName; readonly heading: string 
   { metric: 'redisUs', heading: 'Redis µs' },
   { metric: 'foreignShare', heading: 'others' },
 ];
-const OWN: readonly MetricName[] = ['dispatcherUs', 'allocatedBytes', 'collections', 'bytesEach'];
+const OWN: readonly MetricName[] = ['dispatcherUs', 'allocatedBytes', 'collections', 'bytesEach', 'perCoreS'];
 
 /** µs are CPU time for each accepted event; `others` is the share of all cores that other processes took. */
 export function caseTable(summary: CaseSummary): string {
@@ -49,7 +49,16 @@ function spreadOf({ figures }: LabelSummary): string {
 }
 
 /** `gateway / floor, server CPU: 1.31 (1.28 to 1.36), higher; goal: at most 1.10, missed` */
-export function comparisonLine({ metric, of, against, figure, difference, limit, verdict }: ComparisonSummary): string {
+export function comparisonLine({
+  metric,
+  of,
+  against,
+  figure,
+  difference,
+  limit,
+  verdict,
+  untested,
+}: ComparisonSummary): string {
   const name =
     against === undefined ? `${of}, ${METRICS[metric].title}` : `${of} / ${against}, ${METRICS[metric].title}`;
   const value = (number: number): string => (against === undefined ? written(metric, number) : number.toFixed(2));
@@ -61,5 +70,5 @@ export function comparisonLine({ metric, of, against, figure, difference, limit,
       : `${value(figure.median)}${unit} (${value(figure.low)} to ${value(figure.high)})`;
   const goal = limit?.atMost === undefined ? `at least ${limit?.atLeast}` : `at most ${limit.atMost}`;
   const told = difference === undefined ? '' : `, ${difference}`;
-  return `${name}: ${middle}${told}${limit === undefined ? '' : `; goal: ${goal}, ${verdict}`}`;
+  return `${name}: ${middle}${told}${limit === undefined ? '' : `; goal: ${goal}, ${untested === undefined ? verdict : `not tested: ${untested}`}`}`;
 }

@@ -83,7 +83,7 @@ describe('a load that is switched on and off', () => {
     const server = await answering(202);
     const load = await SwitchedLoad.open({
       ...{ port: server.port, caPath, certPath, keyPath },
-      ...{ connections: 1, bodyBytes: 300, ids: 'new' },
+      ...{ connections: 1, bodyBytes: 300 },
     });
     try {
       assert.ok((await load.run(10)) > 0);

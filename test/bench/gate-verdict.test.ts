@@ -1,9 +1,9 @@
 // The gate's decision on samples that are made up here.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { gateVerdict, type CostRound, type LatencyRun } from '../../bench/gate-verdict.ts';
+import { gateVerdict, type Budget, type CostRound, type LatencyRun } from '../../bench/gate-verdict.ts';
 
-const BUDGET = { gatewayToPeer: 1.25, redisToPeer: 0.5 };
+const BUDGET = { gatewayToPeer: 1.25, redisToPeer: 0.5, steps: [] };
 const P99_MAX_MS = 200;
 const QUIET: LatencyRun = { p99Ms: 8, failure: undefined, foreignShare: 0.02 };
 
@@ -110,5 +110,45 @@ describe('what the gate says', () => {
       'gateway / Fastify: 1.12 (1.10 to 1.14) times its CPU per event, budget 1.25: pass',
       'Redis / plain XADD: 0.38 (0.38 to 0.38) times its CPU per event, budget 0.50: pass',
     ]);
+  });
+});
+
+describe('the step from the commit before', () => {
+  const BASE = 'abcdef0123456789';
+  const steps = (...ratios: number[]): CostRound[] =>
+    rounds(...ratios.map(() => 1.1)).map((round, at) => ({ ...round, gatewayToBase: ratios[at] ?? 1, redisToBase: 1 }));
+  const outcomeOf = (costs: readonly CostRound[], allowed: Budget['steps'] = []): string =>
+    gateVerdict(costs, [QUIET], { ...BUDGET, steps: allowed }, P99_MAX_MS, BASE).outcome;
+
+  it('passes a change that costs 3 %, and fails one that costs 5 %', () => {
+    assert.equal(outcomeOf(steps(1.03, 1.02, 1.03, 1.04, 1.03)), 'pass');
+    assert.equal(outcomeOf(steps(1.05, 1.06, 1.05, 1.07, 1.05)), 'worse');
+  });
+
+  it('fails a change that costs Redis more, whatever the gateway saves', () => {
+    const costs = steps(0.9, 0.9, 0.9).map((round) => ({ ...round, redisToBase: 1.2 }));
+    assert.equal(outcomeOf(costs), 'worse');
+  });
+
+  it('passes a step that is recorded for this commit, up to what is recorded', () => {
+    const recorded = [{ since: 'abcdef', gateway: 1.1, redis: 1, reason: 'a keyed index' }];
+    assert.equal(outcomeOf(steps(1.08, 1.09, 1.08), recorded), 'pass');
+    assert.equal(outcomeOf(steps(1.14, 1.15, 1.13), recorded), 'worse');
+    assert.equal(
+      outcomeOf(
+        steps(1.08, 1.09, 1.08),
+        recorded.map((step) => ({ ...step, since: '999' })),
+      ),
+      'worse',
+    );
+  });
+
+  it('is too noisy to tell where no round measured it', () => {
+    assert.equal(outcomeOf(rounds(1.1, 1.1, 1.1)), 'too noisy');
+  });
+
+  it('names the commit and what may be spent', () => {
+    const { lines } = gateVerdict(steps(1.01, 1.01, 1.01), [QUIET], BUDGET, P99_MAX_MS, BASE);
+    assert.equal(lines[3], 'gateway / abcdef0123: 1.01 (1.01 to 1.01) times its CPU per event, budget 1.04: pass');
   });
 });

@@ -39,3 +39,33 @@ describe('a ratio that is told', () => {
     assert.equal(ratio([first, { ...second, figures: {}, ratios: {}, void: 'a broken connection' }], old), 1.25);
   });
 });
+
+describe('a goal', () => {
+  const goal = (figures: Sample['figures'], metric: 'p99Ms' | 'serverUs' | 'bytesEach' = 'p99Ms') =>
+    summarize({
+      benchCase: {
+        ...{ name: 'case', aim: '', runs: () => [] },
+        comparisons: [{ metric, of: 'new', limit: { atMost: 200 } }],
+      },
+      samples: new Map([
+        ['new', [sample('new', 10, { figures: { p99Ms: 10, serverUs: 10, bytesEach: 10, ...figures } })]],
+      ]),
+    }).comparisons[0];
+
+  it('is reached where the load was offered on a quiet machine', () => {
+    assert.equal(goal({ offeredShare: 0.99, foreignShare: 0.1 })?.verdict, 'reached');
+  });
+
+  it('is not tested where the planned load was not offered', () => {
+    const told = goal({ offeredShare: 0.16, foreignShare: 0.1 });
+    assert.equal(told?.verdict, 'not tested');
+    assert.equal(told.untested, 'only 16 % of the planned rate was offered');
+  });
+
+  it('is not tested where other processes had the machine, for figures that they change', () => {
+    assert.equal(goal({ foreignShare: 0.84 })?.untested, 'other processes took 84 % of the CPU');
+    assert.equal(goal({ foreignShare: 0.3 }, 'serverUs')?.verdict, 'reached');
+    assert.equal(goal({ foreignShare: 0.5 }, 'serverUs')?.verdict, 'not tested');
+    assert.equal(goal({ foreignShare: 0.84 }, 'bytesEach')?.verdict, 'reached');
+  });
+});
