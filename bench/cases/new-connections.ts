@@ -29,10 +29,10 @@ export const newConnections: BenchCase = {
 };
 
 /** Adds how many connections, each with its event, the server takes for each second of CPU time. */
-const perCore = ({ label, execute }: Run): Run => ({
-  label,
+const perCore = (run: Run): Run => ({
+  label: run.label,
   execute: async () => {
-    const sample = await execute();
+    const sample = await run.execute();
     const { serverUs } = sample.figures;
     return serverUs === undefined
       ? sample
