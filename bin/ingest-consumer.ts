@@ -6,9 +6,8 @@ import { readConsumerConfig, type ConsumerConfig } from '../lib/consumer/config.
 import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import { LandingSpans } from '../lib/consumer/landing-spans.ts';
 import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
-import { SizeWatch } from '../lib/consumer/size-watch.ts';
 import { Watch } from '../lib/consumer/watch.ts';
-import { REPLICA_LEASE_MS } from '../lib/ingest/queue.ts';
+import { REPLICA_LEASE_MS, type QueueLook } from '../lib/ingest/queue.ts';
 import { QueueRefusal } from '../lib/redis/errors.ts';
 import { GROUP, STREAM } from '../lib/redis/stream-names.ts';
 import { readingQueue } from '../lib/redis/open-reader.ts';
@@ -56,13 +55,14 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
   const metrics = consumerMetrics(QUARANTINE_REASONS);
   const { queuePartitions: partitions, unlandedMs } = config;
   const onLost = (events: number): void => metrics.lost.add(events);
+  const onLook = (look: QueueLook, partition: string): void => metrics.queue.looked(partition, look);
   const uris = config.queueUri.split(' ');
-  const reader = readingQueue({ uris, partitions, log, unlandedMs, onLost });
+  const reader = readingQueue({ uris, partitions, log, unlandedMs, onLost, onLook });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
   const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
   const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: config.batchMax, spans });
-  const watch = new Watch({ reader, metrics, warehouse, log, unlandedMs, prepared: () => consumer.prepared });
+  const watch = new Watch({ queue: metrics.queue, warehouse, log, unlandedMs, prepared: () => consumer.prepared });
   metrics.queueAvailable.read(() => (consumer.queueAnswers ? 1 : 0));
   metrics.queueUp.readEach(() => {
     const states = [...reader.states()];
@@ -74,14 +74,16 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
     }));
   });
   metrics.replicas.read(() => reader.replicas);
-  const sizeWatch = new SizeWatch({ reader, metrics, log });
+  const trouble = (): string | undefined => consumer.trouble ?? watch.warehouseTrouble;
+  metrics.ready.read(() => (consumer.stopping || trouble() !== undefined ? 0 : 1));
+  metrics.warehouseAvailable.read(() => (consumer.warehouseAnswers && watch.warehouseTrouble === undefined ? 1 : 0));
   const endpoints = createProcessEndpoints({
     draining: () => consumer.stopping,
     unavailable: () =>
       [...reader.states()].flatMap(([name, { available }]) =>
         available ? [] : [/^\d+$/.test(name) ? Number(name) : name],
       ),
-    unready: () => consumer.trouble ?? watch.warehouseTrouble,
+    unready: trouble,
     metrics: () => metrics.registry.metrics(),
     metricsType: metrics.registry.contentType,
   });
@@ -100,7 +102,6 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
       consumer.stop();
       await running;
       await watch.close();
-      await sizeWatch.close();
       await reader.close();
       await warehouse.close();
       await endpoints.close();
@@ -117,7 +118,6 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
     throw cause;
   });
   watch.start();
-  sizeWatch.start();
   running = consumer.run();
   log.info({ replica: reader.name }, `listening on http://${address}`);
   // A rejection here is a bug; it ends the process as any uncaught error does.

@@ -171,6 +171,8 @@ function sessionsOf(
       // Gateways before it may be set to accept as much.
       bodyBytesMax: SETTINGS.INGEST_BODY_BYTES_MAX.max,
       onLost: (events) => metrics.lost.add(events),
+      onLook: (look, partition) =>
+        metrics.queues.looked(config.queuePartitions > 1 ? `${name}/${partition}` : name, look),
     });
     for (const { connection } of parts) {
       connection.tell({ onRefused: (cause) => (refusals[at] ??= cause) });

@@ -107,6 +107,7 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
     ...queueOptions(config, log),
     onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
     onLost: (events) => metrics.lost.add(events),
+    onLook: (look, partition) => metrics.queue.looked(partition, look),
   };
   const opened = gatewayQueue(config, observed, () => inUse.context);
   const { queue } = opened;

@@ -12,7 +12,7 @@ import { StreamQueue, type StreamQueueOptions } from '../lib/redis/stream-queue.
 const DISPATCHER_PORT = '6380';
 
 type OpenOptions = Omit<ConnectionOptions, 'uri'> &
-  Omit<StreamQueueOptions, 'connection' | 'behind'> & { readonly uri: string };
+  Omit<StreamQueueOptions, 'connection' | 'behind' | 'onLook'> & { readonly uri: string };
 
 export interface OpenedQueue {
   readonly queue: Queue;

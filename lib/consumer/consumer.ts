@@ -91,6 +91,11 @@ export class Consumer {
     return troubles.find((trouble) => trouble !== NOT_JOINED) ?? troubles[0];
   }
 
+  /** Whether the warehouse answers: it was prepared, and the last step that needed it, if there was one, succeeded. */
+  get warehouseAnswers(): boolean {
+    return this.#prepared && !this.#troubles.has('warehouse');
+  }
+
   /** Whether the queue answers: the last step that needed it, if there was one, succeeded. */
   get queueAnswers(): boolean {
     return (this.#troubles.get('queue') ?? NOT_JOINED) === NOT_JOINED;

@@ -2,6 +2,7 @@
 //
 // No id, producer or entry is ever a label. Label values come from closed sets, so each family has a bound.
 import { CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
+import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
 
 /** Up to the 24 hours of retention; fine around the second that landing should take. */
@@ -32,20 +33,12 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
   for (const dependency of ['queue', 'warehouse']) failures.counter({ dependency });
   return {
     registry,
+    queue: new QueueGauges(registry),
+    ready: gauge('ingest_consumer_ready', '1 while this replica can land events (/health/ready), else 0.'),
+    warehouseAvailable: gauge('ingest_warehouse_available', '1 while the warehouse can be written to, else 0.'),
     queueAvailable: gauge('ingest_queue_available', '1 while the queue answers this replica, else 0.'),
     queueUp: gauge('ingest_queue_up', '1 while this replica can read this partition of the queue, else 0.'),
     replicas: gauge('ingest_consumer_replicas', 'Consumers that gave a sign of life lately, this one included.'),
-    lagEvents: gauge('ingest_queue_lag_events', 'Events of the queue that no replica has landed yet.'),
-    oldestUnlandedSeconds: gauge(
-      'ingest_queue_oldest_unlanded_seconds',
-      'Age of the oldest event that no replica has landed yet; the queue drops it at INGEST_QUEUE_UNLANDED_HOURS_MAX.',
-    ),
-    queueEvents: gauge('ingest_queue_events', 'Events that the queue holds, landed or not.'),
-    queueMemory: gauge('ingest_queue_memory_bytes', "Memory that the queue's server uses."),
-    queueMemoryLimit: gauge(
-      'ingest_queue_memory_limit_bytes',
-      "Memory at which the queue's server begins to refuse events; 0 where it has no limit of its own.",
-    ),
     quarantined,
     delay: delay.distribution(),
     landed: counter('ingest_landed_total', 'Events for which this process made the warehouse row.').counter(),

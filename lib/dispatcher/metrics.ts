@@ -2,6 +2,7 @@
 //
 // No id, producer or gateway is ever a label. Label values come from closed sets, so each family has a bound.
 import { CounterFamily, Gauge } from '../telemetry/instruments.ts';
+import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
 import { QUEUES, type DispatchedOutcome, type QueueName } from './dispatcher.ts';
 
@@ -24,6 +25,7 @@ export function dispatcherMetrics() {
     >;
   return {
     registry,
+    queues: new QueueGauges(registry, 'queue'),
     /** The counters of each queue; they exist, with 0, from the start. */
     outcomes: Object.fromEntries(QUEUES.map((queue) => [queue, outcomesOf(queue)])) as Record<
       QueueName,

@@ -2,6 +2,7 @@
 //
 // No id, producer or request id is ever a label. Label values come from closed sets, so each family has a bound.
 import { CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
+import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
 
 /** Up to 200 ms, the target of `POST /events`, in fine steps; past it, coarse ones. */
@@ -39,6 +40,7 @@ export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures:
   const gauge = (name: string, help: string): Gauge => new Gauge(registry, name, help);
   return {
     registry,
+    queue: new QueueGauges(registry),
     eventsInFlight: gauge('ingest_events_in_flight', 'Events admitted and not answered yet.'),
     queueAvailable: gauge('ingest_queue_available', '1 while the queue takes events, by the last probe; else 0.'),
     queueUp: gauge('ingest_queue_up', '1 while this partition of the queue takes events, by the last probe; else 0.'),

@@ -121,19 +121,13 @@ export interface NotedEvent extends EntryName {
 /** How many notes a member has: see QueueReader.note. */
 export const NOTES = 3;
 
-/** How far behind the group is. */
-export interface QueueLag {
-  /**
-   * Entries that the group has not acknowledged: not yet read, or read and pending. An upper bound after deletions by
-   * hand.
-   */
-  readonly events: number;
+/** What a look at a queue, or at one partition of it, saw. */
+export interface QueueLook {
+  /** Events that have not landed: not yet read, or read and pending. An upper bound after deletions by hand. */
+  readonly unlanded: number;
   /** Age of the oldest of them in milliseconds, by the queue's clock; 0 when there is none. */
   readonly oldestMs: number;
-}
-
-/** How much the queue holds, and how much it may. */
-export interface QueueSize {
+  /** All events, landed or not. */
   readonly events: number;
   /** What the queue's server has in memory, in bytes; undefined where it does not tell. */
   readonly memoryBytes: number | undefined;
@@ -186,12 +180,6 @@ export interface QueueReader {
   note(number: number, events: readonly NotedEvent[]): Promise<void>;
   /** What was noted of some entries, by members that hold entries or have held some lately. */
   noted(entries: readonly EntryName[]): Promise<readonly NotedEvent[]>;
-  /** Of all partitions together. Rejects with GroupVanished as `read` does. */
-  lag(): Promise<QueueLag>;
-  /** By partition; those that are away are left out. Rejects where `lag` does and there is only one. */
-  lags(): Promise<ReadonlyMap<string, QueueLag>>;
-  /** Of the whole queue; memory is that of its fullest server. */
-  size(): Promise<QueueSize>;
   /** Whether each partition can be read by this member, as far as is known, by its name in order. */
   states(): ReadonlyMap<string, QueueState>;
   /** Leaves the group (pending entries stay for the others to claim) and lets go of the connection. Idempotent. */

@@ -1,7 +1,7 @@
 // The queue that a URI names, as its partitions, and its accepting side over them. Of one server, or one master that
 // Sentinel watches, there is one partition, the stream `ingest`, and the implementation is that stream's own. The
 // reading side is opened in open-reader.ts.
-import type { Queue } from '../ingest/queue.ts';
+import type { Queue, QueueLook } from '../ingest/queue.ts';
 import { queueAddress } from '../process/queue-uri.ts';
 import { askOnce } from './ask-once.ts';
 import { ByteClient, byteConnection } from './byte-client.ts';
@@ -94,8 +94,10 @@ function clusterIdentity(lookup: MasterLookup, options: IdentityOptions): () => 
 
 export interface StreamsOptions extends Omit<
   StreamQueueOptions,
-  'connection' | 'stream' | 'identify' | 'replicated' | 'behind'
+  'connection' | 'stream' | 'identify' | 'replicated' | 'behind' | 'onLook'
 > {
+  /** Called with what each look at a partition saw, and the partition's number. */
+  readonly onLook?: ((look: QueueLook, partition: string) => void) | undefined;
   readonly uri: string;
   readonly partitions: number;
   /** Shown by `CLIENT LIST`. */
@@ -116,7 +118,7 @@ export interface AcceptingQueue {
 }
 
 export function acceptingQueue(options: StreamsOptions): AcceptingQueue {
-  const { uri, partitions, name, replicas, bodyBytesMax = 0, ...rest } = options;
+  const { uri, partitions, name, replicas, bodyBytesMax = 0, onLook, ...rest } = options;
   const parts = queuePartitions(uri, partitions, { accepts: bodyBytesMax, makes: rest.makes ?? true });
   const alone = parts.length === 1;
   const turnEnd = new TurnEnd();
@@ -129,7 +131,9 @@ export function acceptingQueue(options: StreamsOptions): AcceptingQueue {
     const replicated =
       replicas === 0 ? undefined : { replicas, connections: Array.from({ length: CONNECTIONS }, connect) };
     const together = alone ? {} : { defer: turnEnd.defer };
-    return { connection, queue: new StreamQueue({ ...rest, ...part, ...together, log, connection, replicated }) };
+    const looked = (look: QueueLook): void => onLook?.(look, String(at));
+    const queue = new StreamQueue({ ...rest, ...part, ...together, log, connection, replicated, onLook: looked });
+    return { connection, queue };
   });
   const [only] = streams;
   const queue =

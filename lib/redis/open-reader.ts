@@ -1,5 +1,6 @@
 // The reading side of the queues that URIs name, over all their partitions. A file of its own, because reading needs
 // node-redis, and whoever accepts does not.
+import type { QueueLook } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import { memberName } from './membership.ts';
 import { queuePartitions } from './open-queue.ts';
@@ -15,6 +16,8 @@ export interface ReadingOptions {
   /** See StreamReaderOptions. */
   readonly unlandedMs?: number;
   readonly onLost?: (events: number) => void;
+  /** Called with what each look at a partition saw, and the partition's name. */
+  readonly onLook?: (look: QueueLook, partition: string) => void;
 }
 
 /**
@@ -22,7 +25,7 @@ export interface ReadingOptions {
  * first.
  */
 export function readingQueue(options: ReadingOptions): StreamReader | PartitionedReader {
-  const { uris, partitions = 8, ...rest } = options;
+  const { uris, partitions = 8, onLook, ...rest } = options;
   const parts = uris.flatMap((uri, queue) => {
     const streams = queuePartitions(uri, partitions);
     const named = (at: number): string =>
@@ -32,7 +35,8 @@ export function readingQueue(options: ReadingOptions): StreamReader | Partitione
   const name = memberName();
   const readers = parts.map(({ part, partition }) => {
     const log = parts.length === 1 ? rest.log : rest.log.child({ partition });
-    return [partition, new StreamReader({ ...rest, ...part, name, log })] as const;
+    const looked = (look: QueueLook): void => onLook?.(look, partition);
+    return [partition, new StreamReader({ ...rest, ...part, name, log, onLook: looked })] as const;
   });
   const [first] = readers;
   return readers.length === 1 && first !== undefined ? first[1] : new PartitionedReader(new Map(readers), rest.log);

@@ -6,7 +6,7 @@ import type { RedisValue } from './reply.ts';
 import { Script, type Sender } from './script.ts';
 import { GROUP } from './stream-names.ts';
 
-const lag = new Script('lag.lua');
+const lag = new Script('lag.lua', 'group-place.lua');
 
 type Fields = Readonly<Record<string, RedisValue>>;
 
@@ -16,33 +16,14 @@ export async function partitionStatus(
 ): Promise<Omit<PartitionStatus, 'name'>> {
   const lagCommand = lag.command(stream);
   lagCommand.push(GROUP);
-  const [events, pending, replicas, memoryBytes, behind] = await Promise.all([
+  const [events, replicas, memoryBytes, behind] = await Promise.all([
     server.send(['XLEN', stream]),
-    groupPending(server, stream),
     replicasOf(server, stream),
     memoryOf(server, stream),
-    orNoGroup(lag.run(server, lagCommand), undefined),
+    lag.run(server, lagCommand),
   ]);
-  if (behind === undefined) {
-    const oldestUnlandedMs = await ageOfFirst(server, stream);
-    return {
-      stream,
-      events: Number(events),
-      memoryBytes,
-      unread: Number(events),
-      pending: 0,
-      oldestUnlandedMs,
-      replicas,
-    };
-  }
-  const [unlanded, oldestUnlandedMs] = behind as readonly [number, number];
-  const unread = Math.max(0, unlanded - pending);
+  const [unread, pending, oldestUnlandedMs] = behind as readonly [number, number, number];
   return { stream, events: Number(events), memoryBytes, unread, pending, oldestUnlandedMs, replicas };
-}
-
-async function groupPending(server: Sender<RedisValue>, stream: string): Promise<number> {
-  const summary = await orNoGroup(server.send(['XPENDING', stream, GROUP]), [0]);
-  return Number((summary as readonly RedisValue[])[0]);
 }
 
 /** Members that hold something, and those that give signs of life. */
@@ -84,16 +65,6 @@ async function memoryOf(server: Sender<RedisValue>, stream: string): Promise<num
     if (cause instanceof RedisError) return undefined;
     throw cause;
   }
-}
-
-async function ageOfFirst(server: Sender<RedisValue>, stream: string): Promise<number> {
-  const [first, time] = await Promise.all([
-    server.send(['XRANGE', stream, '-', '+', 'COUNT', '1']),
-    server.send(['TIME']),
-  ]);
-  const entry = (first as readonly (readonly RedisValue[])[])[0]?.[0];
-  if (entry === undefined) return 0;
-  return Math.max(0, Number((time as readonly string[])[0]) * 1_000 - Number.parseInt(String(entry), 10));
 }
 
 /** `other` where the stream or the group is not there yet. */

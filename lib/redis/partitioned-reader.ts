@@ -14,9 +14,7 @@ import {
   type Delivery,
   type EntryName,
   type NotedEvent,
-  type QueueLag,
   type QueueReader,
-  type QueueSize,
   type QueueState,
 } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
@@ -146,27 +144,6 @@ export class PartitionedReader implements QueueReader {
     return (await Promise.all(noted)).flat();
   }
 
-  async lag(): Promise<QueueLag> {
-    const lags = [...(await this.lags()).values()];
-    return {
-      events: lags.reduce((sum, { events }) => sum + events, 0),
-      oldestMs: Math.max(0, ...lags.map(({ oldestMs }) => oldestMs)),
-    };
-  }
-
-  async lags(): Promise<ReadonlyMap<string, QueueLag>> {
-    const lags = await this.#ofEach((reader) => reader.lag());
-    return new Map(lags.map(({ name, value }) => [name, value]));
-  }
-
-  async size(): Promise<QueueSize> {
-    const sizes = (await this.#ofEach((reader) => reader.size())).map(({ value }) => value);
-    const share = ({ memoryBytes = 0, memoryLimitBytes = 0 }: QueueSize): number =>
-      memoryLimitBytes > 0 ? memoryBytes / memoryLimitBytes : memoryBytes / Number.MAX_SAFE_INTEGER;
-    const fullest = sizes.reduce((one, other) => (share(other) > share(one) ? other : one));
-    return { ...fullest, events: sizes.reduce((sum, { events }) => sum + events, 0) };
-  }
-
   states(): ReadonlyMap<string, QueueState> {
     return new Map(this.#partitions.map(({ name, state }) => [name, state]));
   }
@@ -220,17 +197,5 @@ export class PartitionedReader implements QueueReader {
     const faults = this.#partitions.map(({ fault }) => fault);
     const [first] = faults;
     if (first !== undefined && !faults.includes(undefined)) throw first;
-  }
-
-  /** What `ask` gives for each partition that answers. Rejects when a group is gone, or none answers. */
-  async #ofEach<T>(ask: (reader: StreamReader) => Promise<T>): Promise<readonly { name: string; value: T }[]> {
-    const settled = await Promise.allSettled(
-      this.#partitions.map(async ({ name, reader }) => ({ name, value: await ask(reader) })),
-    );
-    const reasons = settled.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
-    const vanished = reasons.find((reason) => reason instanceof GroupVanished);
-    if (vanished !== undefined) throw vanished;
-    if (reasons.length === settled.length) throw reasons[0];
-    return settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
   }
 }

@@ -13,6 +13,7 @@ import type { Outcome } from '../ingest/queue.ts';
 import type { RedisConnection, Server } from './client.ts';
 import { durabilityFaults, replicationFaults } from './durability.ts';
 import { QueueRefusal } from './errors.ts';
+import { ensureGroup } from './group.ts';
 import { INDEX_FIELD } from './id-index.ts';
 import { FORMAT_VERSION, type QueueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
@@ -63,6 +64,8 @@ export interface StreamDialectOptions {
   readonly durability: 'warn' | 'require';
   readonly log: Log;
   readonly identify: (server: Server) => Promise<QueueIdentity>;
+  /** Whether the consumer group is made where there is none. */
+  readonly makes: boolean;
   /** How many replicas accepting calls wait for. */
   readonly replicas: number;
 }
@@ -76,7 +79,7 @@ export function streamDialect(
   accepting: Sender<Reply>,
   options: StreamDialectOptions,
 ): QueueDialect {
-  const { stream, retentionMs, durability, log, identify, replicas } = options;
+  const { stream, retentionMs, durability, log, identify, makes, replicas } = options;
   let format = FORMAT_VERSION;
   let costsTold = false;
   const [plain, noted] = [String(retentionMs), `${retentionMs} notes`];
@@ -96,6 +99,7 @@ export function streamDialect(
     inspect: async (server) => {
       await assertRights(server, stream, 'gateway', replicas > 0 ? [['wait', '', '1 1']] : []);
       ({ format } = await identify(server));
+      if (makes) await ensureGroup(server, stream);
       const faults = [...(await durabilityFaults(server)), ...(await replicationFaults(server, replicas))];
       if (faults.length > 0 && durability === 'require')
         throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);

@@ -6,6 +6,7 @@ import { AdminConnection, type AdminConnectionOptions } from './admin-connection
 import type { Server } from './client.ts';
 import { deliveryOf, elementsOf } from './deliveries.ts';
 import { durabilityFaults } from './durability.ts';
+import { ensureGroup } from './group.ts';
 import { INDEX_FIELD, type IndexField } from './id-index.ts';
 import { partitionStatus } from './partition-status.ts';
 import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
@@ -32,6 +33,8 @@ export interface StreamAdminOptions extends Omit<AdminConnectionOptions, 'inspec
   readonly stream?: string;
   /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
   readonly identify?: (server: Server) => Promise<QueueIdentity>;
+  /** Whether the consumer group is made where there is none, as by default; false for commands that only look. */
+  readonly makes?: boolean;
 }
 
 /** What one entry of a replay became on its stream. */
@@ -46,11 +49,12 @@ export class StreamAdmin {
   readonly #connection: AdminConnection;
   #identity: QueueIdentity | undefined;
 
-  constructor({ stream = STREAM, identify, ...options }: StreamAdminOptions) {
+  constructor({ stream = STREAM, identify, makes = true, ...options }: StreamAdminOptions) {
     this.name = options.name ?? stream;
     this.#stream = stream;
     const inspect = async (server: Server): Promise<void> => {
       this.#identity = await (identify === undefined ? queueIdentity(server, stream) : identify(server));
+      if (makes) await ensureGroup(server, stream);
     };
     this.#connection = new AdminConnection({ ...options, inspect });
   }

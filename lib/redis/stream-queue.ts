@@ -6,7 +6,14 @@
 // Invariants: every submission is settled once, within the time-out plus one timer's lateness. `accepted` and
 // `duplicate` are said only after Redis has answered so. While a call is overdue the queue counts as stalled and
 // refuses immediately, so a frozen server makes at most one time-out's worth of submissions wait in memory.
-import { RETENTION_MS, type Queue, type QueueLookup, type QueueState, type Submission } from '../ingest/queue.ts';
+import {
+  RETENTION_MS,
+  type Queue,
+  type QueueLook,
+  type QueueLookup,
+  type QueueState,
+  type Submission,
+} from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import type { RedisConnection, Server } from './client.ts';
 import { compressed, ENCODED_MEMBER, isCompressible } from './body-encoding.ts';
@@ -42,7 +49,7 @@ export interface StreamQueueOptions {
   readonly stream?: string;
   /** With it an event counts as accepted once so many replicas have it. The queue opens and closes the connections. */
   readonly replicated?: Replicated | undefined;
-  /** False, for a check: the queue's metadata is not made where there is none, and nothing is trimmed. */
+  /** False, for a check: neither metadata nor group is made where there is none, and nothing is trimmed. */
   readonly makes?: boolean;
   /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
   readonly identify?: (server: Server) => Promise<QueueIdentity>;
@@ -54,6 +61,8 @@ export interface StreamQueueOptions {
   readonly onCall?: (seconds: number, events: number) => void;
   /** Called with the number of accepted events that the queue lost before they landed. */
   readonly onLost?: (events: number) => void;
+  /** Called with what each look at the stream saw, every few seconds; a dispatcher is not looked at. */
+  readonly onLook?: (look: QueueLook) => void;
 }
 
 export class StreamQueue implements Queue {
@@ -91,7 +100,7 @@ export class StreamQueue implements Queue {
         this.#replicated.open();
       }
       const about = { stream, retentionMs, log: this.#log };
-      const asked = { ...about, durability, identify, replicas: replicated?.replicas ?? 0 };
+      const asked = { ...about, durability, identify, makes, replicas: replicated?.replicas ?? 0 };
       this.#dialect = streamDialect(this.#connection, this.#replicated ?? this.#connection, asked);
       if (makes)
         this.#trimmer = new StreamTrimmer({
@@ -99,6 +108,7 @@ export class StreamQueue implements Queue {
           server: this.#connection.values,
           unlandedMs: options.unlandedMs ?? Math.max(retentionMs, UNLANDED_HOURS_MAX * 3_600_000),
           onLost: options.onLost ?? (() => undefined),
+          onLook: options.onLook,
         });
       this.#trimmer?.start();
     }

@@ -11,9 +11,8 @@ import {
   type Delivery,
   type EntryName,
   type NotedEvent,
-  type QueueLag,
+  type QueueLook,
   type QueueReader,
-  type QueueSize,
   type QueueState,
 } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
@@ -23,6 +22,7 @@ import type { RedisConnection, Server } from './client.ts';
 import { valueConnection } from './node-redis.ts';
 import { withTimeout } from './deadline.ts';
 import { ANSWER_TIMEOUT_MS, EntryReading } from './entry-reading.ts';
+import { ensureGroup, makeGroup } from './group.ts';
 import { isNoGroup, NoAnswer, QueueRefusal } from './errors.ts';
 import { notedEvents, noteKeys, noteText } from './landing-notes.ts';
 import { KnownIdentity } from './known-identity.ts';
@@ -31,7 +31,6 @@ import type { QueueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import { assertRights } from './rights.ts';
 import { Script, type Argument } from './script.ts';
-import { infoFields } from './server-info.ts';
 import { GROUP, STREAM } from './stream-names.ts';
 import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
 
@@ -49,8 +48,10 @@ export interface StreamReaderOptions {
   readonly identify?: (server: Server) => Promise<QueueIdentity>;
   /** How long what has not landed stays in the queue, in milliseconds. */
   readonly unlandedMs?: number;
-  /** Called with the number of accepted events that the queue lost before a member read them. */
+  /** Called with the number of accepted events that the queue lost before they landed. */
   readonly onLost?: (events: number) => void;
+  /** Called with what each look at the stream saw, every few seconds. */
+  readonly onLook?: (look: QueueLook) => void;
 }
 
 export class StreamReader implements QueueReader {
@@ -61,8 +62,6 @@ export class StreamReader implements QueueReader {
   readonly #stream: string;
   readonly #identity: KnownIdentity;
   readonly #membership: Membership;
-  readonly #join = new Script('join.lua');
-  readonly #lag = new Script('lag.lua');
   readonly #noteScript = new Script('note.lua');
   readonly #trimmer: StreamTrimmer;
 
@@ -87,6 +86,7 @@ export class StreamReader implements QueueReader {
       unlandedMs: options.unlandedMs ?? UNLANDED_HOURS_MAX * 3_600_000,
       log,
       onLost: options.onLost ?? (() => undefined),
+      onLook: options.onLook,
     });
     for (const connection of [this.#reading, this.#control])
       connection.tell({ inspect: (server) => this.#inspect(server) });
@@ -153,9 +153,7 @@ export class StreamReader implements QueueReader {
     const server: Server = { send: (command) => this.#command(command) };
     await this.#identity.ask(server);
     this.#identity.keepAsking(server);
-    const command = this.#join.command(this.#stream);
-    command.push(GROUP);
-    return (await this.#answer(this.#join.run(this.#control, command))) === 1;
+    return makeGroup(server, this.#stream);
   }
 
   read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
@@ -190,31 +188,9 @@ export class StreamReader implements QueueReader {
     return notedEvents(texts, entries);
   }
 
-  async lag(): Promise<QueueLag> {
-    const command = this.#lag.command(this.#stream);
-    command.push(GROUP);
-    const [events, oldestMs] = (await this.#answer(this.#lag.run(this.#control, command))) as [number, number];
-    return { events, oldestMs };
-  }
-
-  async lags(): Promise<ReadonlyMap<string, QueueLag>> {
-    return new Map([[ONLY_PARTITION, await this.lag()]]);
-  }
-
   states(): ReadonlyMap<string, QueueState> {
     const connected = this.#reading.ready && this.#control.ready;
     return new Map([[ONLY_PARTITION, connected ? { available: true } : { available: false, reason: this.lastError }]]);
-  }
-
-  async size(): Promise<QueueSize> {
-    // A server that refuses INFO (a managed one, or a user without the right) still counts its events.
-    const [events, info] = await Promise.all([
-      this.#command(['XLEN', this.#stream]),
-      this.#command(['INFO', 'memory']).catch(() => ''),
-    ]);
-    const memory = infoFields(String(info));
-    const bytes = (name: string): number | undefined => (memory.has(name) ? Number(memory.get(name)) : undefined);
-    return { events: Number(events), memoryBytes: bytes('used_memory'), memoryLimitBytes: bytes('maxmemory') };
   }
 
   close(): Promise<void> {
@@ -225,6 +201,7 @@ export class StreamReader implements QueueReader {
   async #inspect(server: Server): Promise<void> {
     await assertRights(server, this.#stream, 'consumer');
     await this.#identity.ask(server);
+    await ensureGroup(server, this.#stream);
   }
 
   async #end(): Promise<void> {

@@ -1,7 +1,9 @@
-// Trims a stream and its id index every few seconds, by trim.lua, which has the rules and notices losses.
+// Trims a stream and its id index every few seconds, by trim.lua, which has the rules, notices losses and says how far the
+// group is behind. All processes share one look: it costs the server the same however many there are.
 //
 // It is no part of accepting: it runs also while the queue is idle or Redis full, from any number of processes. A look
 // that fails is made again at the next interval: whoever accepts or reads tells what is wrong with the queue.
+import type { QueueLook } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import type { Server } from './client.ts';
 import { withTimeout } from './deadline.ts';
@@ -9,6 +11,8 @@ import { Script } from './script.ts';
 import { GROUP } from './stream-names.ts';
 
 const INTERVAL_MS = 2_000;
+/** A look that any process made so lately is given again. Shorter than INTERVAL_MS: one process alone looks each time. */
+const SHARED_MS = 1_500;
 const ANSWER_TIMEOUT_MS = 5_000;
 /** Entries that one call drops: Redis does nothing else meanwhile. */
 const CALL_ENTRIES = 1_000;
@@ -26,13 +30,27 @@ export interface TrimmerOptions {
   /** How long an entry stays that has not landed, at least `retentionMs`. */
   readonly unlandedMs: number;
   readonly log: Log;
-  /** Called with the number of events that the queue lost before they were read, where there are some. */
+  /** Called with what each look saw. */
+  readonly onLook?: ((look: QueueLook) => void) | undefined;
+  /** Called with the number of events that the queue lost before they landed, where there are some. */
   readonly onLost: (events: number) => void;
 }
 
+/** The reply of trim.lua. */
+type Look = readonly [
+  dropped: number,
+  lost: number,
+  more: number,
+  unlanded: number,
+  oldestMs: number,
+  events: number,
+  memory: number,
+  limit: number,
+];
+
 export class StreamTrimmer {
   readonly #options: TrimmerOptions;
-  readonly #script = new Script('trim.lua');
+  readonly #script = new Script('trim.lua', 'group-place.lua');
   #timer: NodeJS.Timeout | undefined;
   #looking: Promise<void> | undefined;
 
@@ -44,9 +62,9 @@ export class StreamTrimmer {
     this.#timer ??= setInterval(() => void this.look(), INTERVAL_MS);
   }
 
-  /** Trims what is to be trimmed now. Rejects never. */
-  look(): Promise<void> {
-    this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
+  /** Trims what is to be trimmed now, unless another process did so within `sharedMs`. Never rejects. */
+  look(sharedMs = SHARED_MS): Promise<void> {
+    this.#looking ??= this.#look(sharedMs).finally(() => (this.#looking = undefined));
     return this.#looking;
   }
 
@@ -54,22 +72,31 @@ export class StreamTrimmer {
     clearInterval(this.#timer);
   }
 
-  async #look(): Promise<void> {
+  async #look(sharedMs: number): Promise<void> {
     const { log } = this.#options;
     try {
-      while (await this.#trim()) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+      while (await this.#trim(sharedMs)) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     } catch (cause) {
       log.debug({ err: cause }, 'the queue could not be trimmed');
     }
   }
 
   /** One call; true when there is more to drop. */
-  async #trim(): Promise<boolean> {
-    const { server, stream, retentionMs, unlandedMs, log, onLost } = this.#options;
+  async #trim(sharedMs: number): Promise<boolean> {
+    const { server, stream, retentionMs, unlandedMs, log, onLost, onLook } = this.#options;
     const command = this.#script.command(stream);
-    command.push(String(retentionMs), String(unlandedMs), String(Date.now()), GROUP, String(CALL_ENTRIES));
+    command.push(
+      String(retentionMs),
+      String(unlandedMs),
+      String(Date.now()),
+      GROUP,
+      String(CALL_ENTRIES),
+      String(sharedMs),
+    );
     const reply = await withTimeout(this.#script.run(server, command), ANSWER_TIMEOUT_MS);
-    const [dropped = 0, lost = 0, more] = reply as readonly number[];
+    const [dropped, lost, more, unlanded, oldestMs, events, memory, limit] = reply as Look;
+    const told = (bytes: number): number | undefined => (bytes < 0 ? undefined : bytes);
+    onLook?.({ unlanded, oldestMs, events, memoryBytes: told(memory), memoryLimitBytes: told(limit) });
     if (dropped > 0) log.debug({ dropped }, 'dropped entries past retention');
     if (lost > 0) {
       onLost(lost);

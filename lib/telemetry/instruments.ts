@@ -18,7 +18,7 @@ export class Counter {
   }
 }
 
-type Labels = Readonly<Record<string, string | number>>;
+export type Labels = Readonly<Record<string, string | number>>;
 
 interface Sample {
   readonly labels: Labels;

@@ -18,6 +18,7 @@ describeQueueReader('a queue in memory', () => {
     put: ({ producer, body, another: _, note: __, ...notes }, acceptedAtMs) =>
       Promise.resolve(store.add(producer, body, acceptedAtMs, notes).entry),
     drop: (entry) => Promise.resolve(store.drop(entry)),
+    pending: () => Promise.resolve(store.group?.pending.size ?? 0),
     wipe: () => Promise.resolve(store.wipe()),
     close: () => Promise.resolve(),
   });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createLog } from '../../lib/process/log.ts';
 import { readingQueue } from '../../lib/redis/open-reader.ts';
-import { STREAM } from '../../lib/redis/stream-names.ts';
+import { GROUP, STREAM } from '../../lib/redis/stream-names.ts';
 import { describeQueueReader } from '../contract/queue-reader.ts';
 import { TestRedis } from '../support/redis.ts';
 
@@ -32,6 +32,7 @@ describeQueueReader('two queues', async () => {
         ),
       ),
     drop: async (entry) => void (await server().command('XDEL', STREAM, entry)),
+    pending: async () => Number(((await server().command('XPENDING', STREAM, GROUP)) as unknown[])[0]),
     next: () => (used += 1),
     wipe: async () => void (await Promise.all(servers.map((one) => one.command('FLUSHALL')))),
     close: async () => undefined,

@@ -3,10 +3,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { event, TestGateway } from '../support/gateway.ts';
-import { Pipeline } from '../support/pipeline.ts';
+import { metricOf, Pipeline } from '../support/pipeline.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
-import { append, land, names, pki, producer } from './queue-trimming.ts';
+import { append, GROUP, land, names, pki, producer } from './queue-trimming.ts';
+
+const becomes = (gateway: TestGateway, name: string, value: number): Promise<unknown> =>
+  eventually(`${name} is ${value}`, async () => (await gateway.metric(name)) === value);
 
 describe('the queue', () => {
   it('that is full of landed events past retention takes events again by itself', async () => {
@@ -50,13 +53,41 @@ describe('the queue', () => {
     await pipeline.stop();
   });
 
-  it('holds 24 hours where no group reads it', async () => {
+  it('that no consumer has read yet has its group, keeps everything, and gateways say how far behind landing is', async () => {
     const redis = await TestRedis.start();
-    await append(redis, 24.1, 300);
-    const young = await append(redis, 23.9, 3);
-    await TestGateway.start(redis, pki);
-    await eventually('the old ones are gone', async () => (await redis.length()) <= 3);
-    assert.deepEqual(await names(redis), young);
+    const old = await append(redis, 30, 300);
+    const gateway = await TestGateway.start(redis, pki);
+    await becomes(gateway, 'ingest_queue_lag_events', 300);
+    assert.ok(Math.abs((await gateway.metric('ingest_queue_oldest_unlanded_seconds')) - 30 * 3_600) < 60);
+    assert.deepEqual(await names(redis), old);
+    assert.equal(await gateway.metric('ingest_queue_lost_total'), 0);
+    assert.ok((await gateway.metric('ingest_queue_memory_bytes')) > 0);
+    const groups = (await redis.command('XINFO', 'GROUPS', 'ingest')) as string[][];
+    assert.ok(groups[0]?.includes(GROUP));
+  });
+
+  it('whose group is destroyed by hand keeps what it cannot know to have landed, and counts what it drops', async () => {
+    const redis = await TestRedis.start();
+    const gateway = await TestGateway.start(redis, pki);
+    await append(redis, 200, 10);
+    const unlanded = await append(redis, 30, 20);
+    await redis.command('XGROUP', 'DESTROY', 'ingest', GROUP);
+    await becomes(gateway, 'ingest_queue_lost_total', 10);
+    assert.deepEqual(await names(redis), unlanded);
+    await becomes(gateway, 'ingest_queue_lag_events', 20);
+    await gateway.line(/the queue lost 10 accepted events/);
+  });
+
+  it('tells its lag where the warehouse was never there, and that the consumer is not ready', async () => {
+    const redis = await TestRedis.start();
+    const pipeline = new Pipeline({ queueUri: redis.uri, warehouseUri: 'postgres://u@127.0.0.1:1/nowhere' });
+    const replica = await pipeline.startConsumer();
+    await append(redis, 30, 40);
+    await eventually('the lag is known', async () => (await metricOf(replica, 'ingest_queue_lag_events')) === 40);
+    assert.ok((await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) > 29 * 3_600);
+    assert.equal(await metricOf(replica, 'ingest_consumer_ready'), 0);
+    assert.equal(await metricOf(replica, 'ingest_warehouse_available'), 0);
+    await pipeline.stop();
   });
 
   it('keeps what has not landed until INGEST_QUEUE_UNLANDED_HOURS_MAX, and then counts and tells what it drops', async () => {
@@ -70,6 +101,17 @@ describe('the queue', () => {
     assert.deepEqual(await names(redis), unlanded);
     await eventually('it is counted', async () => (await gateway.metric('ingest_queue_lost_total')) === 400);
     await gateway.line(/"level":50.*400.*lost|lost.*400/);
+  });
+
+  it('counts what a member had read and not acknowledged when its time is over', async () => {
+    const redis = await TestRedis.start();
+    await append(redis, 170, 12);
+    await land(redis, { acknowledge: false });
+    const gateway = await TestGateway.start(redis, pki);
+    await becomes(gateway, 'ingest_queue_lost_total', 12);
+    assert.equal(await redis.length(), 0);
+    await becomes(gateway, 'ingest_queue_lag_events', 0);
+    await gateway.line(/the queue lost 12 accepted events/);
   });
 
   it('keeps what was delivered and is not acknowledged', async () => {

@@ -38,12 +38,10 @@ describe('a queue of several partitions', () => {
       held.toSorted(),
       streams(4).flatMap((stream) => ['1-1', '1-2', '1-3'].map((entry) => `${stream}/${entry}`)),
     );
-    const lags = await reader.lags();
-    assert.deepEqual([...lags.keys()], ['0', '1', '2', '3']);
-    assert.ok((lags.get('2')?.events ?? 0) > 0);
-    const sum = [...lags.values()].reduce((all, { events }) => all + events, 0);
-    assert.equal((await reader.lag()).events, sum);
-    assert.equal(sum, 3, 'nothing is left in the others');
+    const pending = await Promise.all(
+      streams(4).map(async (stream) => ((await redis.command('XPENDING', stream, 'warehouse')) as [number])[0]),
+    );
+    assert.deepEqual(pending, [0, 0, 3, 0]);
   });
 
   it('has one identity for all partitions, which names their number', async () => {
@@ -114,7 +112,6 @@ describe('one partition away', () => {
       return others.length === 2;
     });
     assert.equal(await reader.acknowledge([taken]), 1, 'it is owed');
-    assert.deepEqual([...(await reader.lags()).keys()], ['0', '2']);
     link.mend();
     await eventually('it is acknowledged after all', async () => {
       await reader.read(10, 3_600_000, 20);

@@ -7,7 +7,7 @@ import { PartitionedQueue } from '../../lib/redis/partitioned-queue.ts';
 import { PartitionedReader } from '../../lib/redis/partitioned-reader.ts';
 import { queueIdentity, type QueueIdentity } from '../../lib/redis/queue-identity.ts';
 import { SharedClients } from '../../lib/redis/shared-clients.ts';
-import { STREAM } from '../../lib/redis/stream-names.ts';
+import { GROUP, STREAM } from '../../lib/redis/stream-names.ts';
 import { StreamQueue } from '../../lib/redis/stream-queue.ts';
 import { memberName } from '../../lib/redis/membership.ts';
 import { StreamReader } from '../../lib/redis/stream-reader.ts';
@@ -96,6 +96,7 @@ export function describePartitions(partitions: number): void {
           ),
         ),
       drop: async (entry) => void (await own.command('XDEL', stream(), entry)),
+      pending: async () => Number(((await own.command('XPENDING', stream(), GROUP)) as unknown[])[0]),
       next: () => (used += 1),
       wipe: async () => void (await own.command('FLUSHALL')),
       close: async () => undefined,

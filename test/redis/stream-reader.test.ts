@@ -33,6 +33,7 @@ describeQueueReader('A Redis Stream', async () => ({
       ),
     ),
   drop: async (entry) => void (await server.command('XDEL', STREAM, entry)),
+  pending: async () => Number(((await server.command('XPENDING', STREAM, GROUP)) as unknown[])[0]),
   wipe: async () => void (await server.command('FLUSHALL')),
   close: async () => undefined,
 }));

@@ -1,7 +1,7 @@
 // What one look of the trimmer drops of stream and id index, on both sides of each bound.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { RETENTION_MS } from '../../lib/ingest/queue.ts';
+import { RETENTION_MS, type QueueLook } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { valueConnection } from '../../lib/redis/node-redis.ts';
 import { GROUP } from '../../lib/redis/stream-names.ts';
@@ -18,7 +18,11 @@ before(async () => {
   redis = await TestRedis.start();
 });
 
-async function trimmerOf(stream: string, losses: number[] = []): Promise<StreamTrimmer> {
+async function trimmerOf(
+  stream: string,
+  losses: number[] = [],
+  onLook?: (look: QueueLook) => void,
+): Promise<StreamTrimmer> {
   const connection = valueConnection({ uri: redis.uri, name: 'test', log: LOG });
   atEnd(() => connection.close());
   connection.open();
@@ -30,8 +34,12 @@ async function trimmerOf(stream: string, losses: number[] = []): Promise<StreamT
     unlandedMs: 48 * HOUR_MS,
     log: LOG,
     onLost: (events) => losses.push(events),
+    onLook,
   });
 }
+
+/** Makes the group with everything landed. */
+const landed = (stream: string): Promise<unknown> => redis.command('XGROUP', 'CREATE', stream, GROUP, '$', 'MKSTREAM');
 
 const hoursAgo = (hours: number): string => String(Math.round(Date.now() - hours * HOUR_MS));
 
@@ -42,7 +50,7 @@ describe('a look of the trimmer', () => {
     await redis.command('XADD', stream, hoursAgo(1), 'producer', 'p', 'body', '{}');
     await redis.command('SET', `{${stream}}:ids`, starts.join(' '));
     for (const start of starts) await redis.command('HSET', `{${stream}}:ids:${start}`, 'id', 'x');
-    await (await trimmerOf(stream)).look();
+    await (await trimmerOf(stream)).look(0);
     // The slice of 33 hours ends with the one that began 24.1 hours ago; that one holds ids of 23.9.
     assert.equal(await redis.command('GET', `{${stream}}:ids`), starts.slice(0, 3).join(' '));
     const kept = (await redis.command('KEYS', `{${stream}}:ids:*`)) as string[];
@@ -61,8 +69,9 @@ describe('a look of the trimmer', () => {
       ['newest-old', 24.1, 0],
     ] as const) {
       await redis.command('XADD', stream, hoursAgo(hours), 'producer', 'p', 'body', '{}');
+      await landed(stream);
       await redis.command('SET', `{${stream}}:ids`, hoursAgo(30));
-      await (await trimmerOf(stream)).look();
+      await (await trimmerOf(stream)).look(0);
       assert.equal(await redis.command('EXISTS', `{${stream}}:ids`), there, stream);
     }
   });
@@ -75,16 +84,16 @@ describe('a look of the trimmer', () => {
       names.push(String(await redis.command('XADD', stream, hoursAgo(hours), 'producer', 'p', 'body', '{}')));
     const trimmer = await trimmerOf(stream);
     const left = async (): Promise<string[]> => (await redis.entries(stream)).map(({ entry }) => entry);
-    await trimmer.look();
+    await trimmer.look(0);
     assert.deepEqual(await left(), names, 'nothing was read');
     await redis.command('XREADGROUP', 'GROUP', GROUP, 'one', 'STREAMS', stream, '>');
-    await trimmer.look();
+    await trimmer.look(0);
     assert.deepEqual(await left(), names, 'nothing was acknowledged');
     await redis.command('XACK', stream, GROUP, names[1] ?? '', names[3] ?? '');
-    await trimmer.look();
+    await trimmer.look(0);
     assert.deepEqual(await left(), names, 'the first one was not acknowledged');
     await redis.command('XACK', stream, GROUP, names[0] ?? '');
-    await trimmer.look();
+    await trimmer.look(0);
     assert.deepEqual(await left(), names.slice(2));
   });
 
@@ -92,8 +101,9 @@ describe('a look of the trimmer', () => {
     const stream = 'many';
     const fill = `for n = 1, 5500 do redis.call('XADD', KEYS[1], ARGV[1] .. '-' .. n, 'body', 'x') end`;
     await redis.command('EVAL', fill, '1', stream, hoursAgo(25));
+    await landed(stream);
     const young = await redis.command('XADD', stream, hoursAgo(1), 'body', 'x');
-    await (await trimmerOf(stream)).look();
+    await (await trimmerOf(stream)).look(0);
     assert.deepEqual(
       (await redis.entries(stream)).map(({ entry }) => entry),
       [young],
@@ -109,7 +119,7 @@ describe('a look of the trimmer', () => {
       trimmerOf(stream, losses),
       trimmerOf(stream, losses),
     ]);
-    const look = async (): Promise<void> => void (await Promise.all(trimmers.map((trimmer) => trimmer.look())));
+    const look = async (): Promise<void> => void (await Promise.all(trimmers.map((trimmer) => trimmer.look(0))));
     await look();
     for (let at = 0; at < 10; at += 1) await redis.command('XADD', stream, '*', 'body', 'x');
     await redis.command('XTRIM', stream, 'MAXLEN', '6');
@@ -117,7 +127,7 @@ describe('a look of the trimmer', () => {
     assert.deepEqual(losses, [4]);
     for (const hours of [49, 47]) await redis.command('XADD', `${stream}-cap`, hoursAgo(hours), 'body', 'x');
     await redis.command('XGROUP', 'CREATE', `${stream}-cap`, GROUP, '0');
-    await (await trimmerOf(`${stream}-cap`, losses)).look();
+    await (await trimmerOf(`${stream}-cap`, losses)).look(0);
     assert.deepEqual(losses, [4, 1]);
     assert.equal(await redis.length(`${stream}-cap`), 1);
   });
@@ -128,10 +138,102 @@ describe('a look of the trimmer', () => {
       ['own-clock-behind', 30, -20],
     ] as const) {
       await redis.command('XADD', stream, hoursAgo(ageHours), 'body', 'x');
+      await landed(stream);
       t.mock.timers.enable({ apis: ['Date'], now: Date.now() + aheadHours * HOUR_MS });
-      await (await trimmerOf(stream)).look();
+      await (await trimmerOf(stream)).look(0);
       t.mock.timers.reset();
       assert.equal(await redis.length(stream), 1, stream);
     }
+  });
+
+  it('without the group keeps what is younger than the longer time, and counts and logs what it drops', async () => {
+    const stream = 'groupless';
+    for (const hours of [49, 48.5, 47, 30, 1]) await redis.command('XADD', stream, hoursAgo(hours), 'body', 'x');
+    const losses: number[] = [];
+    const looks: QueueLook[] = [];
+    const trimmer = await trimmerOf(stream, losses, (look) => looks.push(look));
+    await trimmer.look(0);
+    assert.equal(await redis.length(stream), 3);
+    assert.deepEqual(losses, [2]);
+    assert.equal(looks[0]?.unlanded, 3);
+    assert.equal(Math.round((looks[0]?.oldestMs ?? 0) / HOUR_MS), 47);
+    await trimmer.look(0);
+    assert.deepEqual(losses, [2], 'a loss is counted once');
+  });
+
+  it('counts what a member had read and never acknowledged, once, and takes it off the list', async () => {
+    const stream = 'held';
+    const losses: number[] = [];
+    await redis.command('XGROUP', 'CREATE', stream, GROUP, '0', 'MKSTREAM');
+    const names: string[] = [];
+    for (const hours of [50, 49.5, 49, 47, 46])
+      names.push(String(await redis.command('XADD', stream, hoursAgo(hours), 'body', 'x')));
+    await redis.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'COUNT', '4', 'STREAMS', stream, '>');
+    await redis.command('XACK', stream, GROUP, names[1] ?? '');
+    const looks: QueueLook[] = [];
+    const trimmer = await trimmerOf(stream, losses, (look) => looks.push(look));
+    await trimmer.look(0);
+    assert.deepEqual(losses, [2]);
+    assert.deepEqual(
+      (await redis.entries(stream)).map(({ entry }) => entry),
+      names.slice(3),
+    );
+    assert.equal(looks.at(-1)?.unlanded, 2);
+    await trimmer.look(0);
+    assert.deepEqual(losses, [2]);
+  });
+
+  it('counts each of many entries that are dropped before they landed, over several calls', async () => {
+    const stream = 'many-lost';
+    const fill = `for n = 1, 5500 do redis.call('XADD', KEYS[1], ARGV[1] .. '-' .. n, 'body', 'x') end`;
+    await redis.command('EVAL', fill, '1', stream, hoursAgo(49));
+    await redis.command('XGROUP', 'CREATE', stream, GROUP, '0');
+    await redis.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'COUNT', '2500', 'STREAMS', stream, '>');
+    const losses: number[] = [];
+    await (await trimmerOf(stream, losses)).look(0);
+    assert.equal(
+      losses.reduce((sum, events) => sum + events, 0),
+      5_500,
+    );
+    assert.equal(await redis.length(stream), 0);
+  });
+
+  it('says how far the group is behind and how much the server holds', async () => {
+    const stream = 'seen';
+    await redis.command('XGROUP', 'CREATE', stream, GROUP, '0', 'MKSTREAM');
+    const looks: QueueLook[] = [];
+    const trimmer = await trimmerOf(stream, [], (look) => looks.push(look));
+    await trimmer.look(0);
+    assert.equal(looks[0]?.unlanded, 0);
+    assert.equal(looks[0].oldestMs, 0);
+    assert.equal(looks[0].memoryLimitBytes, 0);
+    assert.ok((looks[0].memoryBytes ?? 0) > 100_000);
+    for (const hours of [3, 2, 1]) await redis.command('XADD', stream, hoursAgo(hours), 'body', 'x');
+    await redis.command('XREADGROUP', 'GROUP', GROUP, 'one', 'COUNT', '2', 'STREAMS', stream, '>');
+    const [first] = await redis.entries(stream);
+    await redis.command('XACK', stream, GROUP, first?.entry ?? '');
+    await trimmer.look(0);
+    assert.equal(looks[1]?.unlanded, 2);
+    assert.equal(looks[1].events, 3);
+    assert.equal(Math.round(looks[1].oldestMs / HOUR_MS), 2);
+  });
+
+  it('is shared: another process is given the last look, and nothing is read anew', async () => {
+    const stream = 'shared';
+    await redis.command('XADD', stream, hoursAgo(1), 'body', 'x');
+    const looks: QueueLook[] = [];
+    const trimmers = await Promise.all([1, 2].map(() => trimmerOf(stream, [], (look) => looks.push(look))));
+    await trimmers[0]?.look(60_000);
+    await redis.command('XADD', stream, hoursAgo(0.5), 'body', 'x');
+    await trimmers[1]?.look(60_000);
+    assert.deepEqual(
+      looks.map(({ unlanded, events }) => [unlanded, events]),
+      [
+        [1, 1],
+        [1, 1],
+      ],
+    );
+    await trimmers[1]?.look(0);
+    assert.equal(looks[2]?.unlanded, 2);
   });
 });

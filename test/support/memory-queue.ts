@@ -11,10 +11,8 @@ import {
   type EventNotes,
   type NotedEvent,
   type Queue,
-  type QueueLag,
   type QueueLookup,
   type QueueReader,
-  type QueueSize,
   type QueueState,
   type Submission,
 } from '../../lib/ingest/queue.ts';
@@ -185,26 +183,8 @@ export class MemoryQueueReader implements QueueReader {
     return Promise.resolve(all.filter(({ entry }) => names.has(entry)));
   }
 
-  async lags(): Promise<ReadonlyMap<string, QueueLag>> {
-    return new Map([['0', await this.lag()]]);
-  }
-
   states(): ReadonlyMap<string, QueueState> {
     return new Map([['0', { available: true }]]);
-  }
-
-  async lag(): Promise<QueueLag> {
-    const { next, pending } = this.#group();
-    const waiting = [...pending.values(), ...this.#store.entries.slice(next)];
-    if (waiting.length === 0) return { events: 0, oldestMs: 0 };
-    const oldest = Math.min(...waiting.map(({ acceptedAtMs }) => acceptedAtMs));
-    return { events: waiting.length, oldestMs: Math.max(Date.now() - oldest, 0) };
-  }
-
-  size(): Promise<QueueSize> {
-    const { entries } = this.#store;
-    const memoryBytes = entries.reduce((sum, { body }) => sum + Buffer.byteLength(body ?? ''), 0);
-    return Promise.resolve({ events: entries.length, memoryBytes, memoryLimitBytes: 0 });
   }
 
   close(): Promise<void> {
