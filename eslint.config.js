@@ -134,14 +134,21 @@ export default tseslint.config(
     rules: layerRule('toollint/scan', LAYERS['toollint/scan'], ['eslint', 'typescript-eslint', '@eslint/js']),
   },
   ...[
-    ['bin', '(?:test|bench)'],
-    ['bench', 'test'],
+    ['bin', '(?:test|bench)/'],
+    ['bench', 'test/(?!support/)'],
   ].map(([folder, never]) => ({
     files: [`${folder}/**/*.ts`],
     rules: {
       '@typescript-eslint/no-restricted-imports': [
         'error',
-        { patterns: [{ regex: `^(?:\\.\\./)+${never}/`, message: `${folder}/ may not import ${never}/.` }] },
+        {
+          patterns: [
+            {
+              regex: `^(?:\\.\\./)+${never}`,
+              message: `${folder}/ may not import this: see the table in eslint.config.js.`,
+            },
+          ],
+        },
       ],
     },
   })),

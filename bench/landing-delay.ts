@@ -11,7 +11,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
-import { startPrivatePostgres } from './peers/postgres.ts';
+import { startPrivatePostgres } from '../test/support/postgres.ts';
 import { BenchEnvironment, ROOT, type RunningServer } from './bench-environment.ts';
 import { runLoad } from './load/load-process.ts';
 import { CANONICAL_BODY_BYTES } from './load/workload.ts';

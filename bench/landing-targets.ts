@@ -7,7 +7,7 @@ import { DatabaseSync } from 'node:sqlite';
 import type { Warehouse } from '../lib/ingest/warehouse.ts';
 import { createPostgresWarehouse } from '../lib/postgres/warehouse.ts';
 import { createSqliteWarehouse } from '../lib/sqlite/warehouse.ts';
-import type { PrivatePostgres } from './peers/postgres.ts';
+import type { PrivatePostgres } from '../test/support/postgres.ts';
 
 export const PRODUCER = 'urn:bench:producer';
 const ACCEPTED_AT = '2026-01-02T03:04:05.678Z';

@@ -18,7 +18,7 @@ import { createClient } from 'redis';
 import { SETTINGS } from '../lib/process/settings.ts';
 import { queueIdentity } from '../lib/redis/queue-identity.ts';
 import { partitionOf } from '../lib/ingest/partition.ts';
-import { startPrivatePostgres } from './peers/postgres.ts';
+import { startPrivatePostgres } from '../test/support/postgres.ts';
 import { startCluster } from './peers/redis-cluster.ts';
 import { postgresTarget, PRODUCER, sqliteTarget, type Row, type Target } from './landing-targets.ts';
 import { webhookEvents } from './load/webhooks.ts';

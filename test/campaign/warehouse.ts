@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { DatabaseSync } from 'node:sqlite';
 import pg from 'pg';
 import { openLink, type Link } from '../support/link.ts';
-import { startPrivatePostgres } from '../../bench/peers/postgres.ts';
+import { startPrivatePostgres } from '../support/postgres.ts';
 import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
 import type { WarehouseKind } from './settings.ts';
 import type { Volume } from './volume.ts';

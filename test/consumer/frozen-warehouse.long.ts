@@ -1,7 +1,7 @@
 // What the real consumer says of its readiness while PostgreSQL is frozen: its connections stand, and nothing answers.
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { startPrivatePostgres } from '../../bench/peers/postgres.ts';
+import { startPrivatePostgres } from '../support/postgres.ts';
 import { readiness } from '../support/pipeline.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';

@@ -2,7 +2,7 @@
 // password, tried again without flooding the log, and works once it has been put right.
 import assert from 'node:assert/strict';
 import { after, before, it } from 'node:test';
-import { startPostgres, type PostgresServer } from '../../bench/peers/postgres.ts';
+import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 

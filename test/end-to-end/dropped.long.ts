@@ -1,7 +1,7 @@
 // What dropped.test.ts leaves out.
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import { startPostgres } from '../../bench/peers/postgres.ts';
+import { startPostgres } from '../support/postgres.ts';
 import { PATIENT } from '../support/gateway.ts';
 import { metricOf, Pipeline, readiness, type Replica } from '../support/pipeline.ts';
 import { TestRedis } from '../support/redis.ts';

@@ -1,5 +1,5 @@
 import { after, before } from 'node:test';
-import { startPostgres, type PostgresServer } from '../../bench/peers/postgres.ts';
+import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { postgresStore } from '../support/warehouse-store.ts';
 import { describeLanding } from './landing.ts';
 

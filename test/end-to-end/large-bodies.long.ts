@@ -1,5 +1,5 @@
 import { after, before } from 'node:test';
-import { startPostgres, type PostgresServer } from '../../bench/peers/postgres.ts';
+import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { postgresStore, sqliteStore } from '../support/warehouse-store.ts';
 import { BACKLOGS, describeBacklogs } from './large-bodies.ts';
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { event, GATEWAY, PATIENT, TestGateway, TestProcess } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
-import { startPostgres } from '../../bench/peers/postgres.ts';
+import { startPostgres } from '../support/postgres.ts';
 import { Program } from '../support/program.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { temporaryFolder } from '../support/scope.ts';

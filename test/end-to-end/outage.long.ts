@@ -1,5 +1,5 @@
 import { after, before, describe } from 'node:test';
-import { startPrivatePostgres, type PrivatePostgres } from '../../bench/peers/postgres.ts';
+import { startPrivatePostgres, type PrivatePostgres } from '../support/postgres.ts';
 import { postgresStore } from '../support/warehouse-store.ts';
 import { describeWarehouseOutage } from './outage.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import pg from 'pg';
 import { metricOf, Pipeline } from '../support/pipeline.ts';
-import { startPrivatePostgres, type PrivatePostgres } from '../../bench/peers/postgres.ts';
+import { startPrivatePostgres, type PrivatePostgres } from '../support/postgres.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { postgresStore } from '../support/warehouse-store.ts';

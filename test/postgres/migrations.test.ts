@@ -4,7 +4,7 @@ import pg from 'pg';
 import { STEPS, type Step } from '../../lib/postgres/migrations.ts';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import type { LandingEvent, Warehouse } from '../../lib/ingest/warehouse.ts';
-import { startPostgres, type PostgresServer } from '../../bench/peers/postgres.ts';
+import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 
 describe('the schema in PostgreSQL', () => {
   let server: PostgresServer;

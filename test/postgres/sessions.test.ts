@@ -4,7 +4,7 @@ import { after, before, describe, it, type TestContext } from 'node:test';
 import pg from 'pg';
 import { BatchTooSlow, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
-import { startPostgres, type PostgresServer } from '../../bench/peers/postgres.ts';
+import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { eventually } from '../support/scope.ts';
 
 const event = (id: string): LandingEvent => ({

@@ -6,7 +6,7 @@ import { LOCK_KEY } from '../../lib/postgres/migrations.ts';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import { describeWarehouse } from '../contract/warehouse.ts';
 import { openLink, type Link } from '../support/link.ts';
-import { startPostgres, type PostgresServer } from '../../bench/peers/postgres.ts';
+import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { eventually } from '../support/scope.ts';
 
 let server: PostgresServer;

@@ -3,7 +3,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type pg from 'pg';
-import type { PostgresServer } from '../../bench/peers/postgres.ts';
+import type { PostgresServer } from './postgres.ts';
 import { temporaryFolder } from './scope.ts';
 
 export interface StoredEvent {
