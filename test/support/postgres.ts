@@ -58,8 +58,11 @@ export interface PrivatePostgresOptions {
 }
 
 /** A cluster of its own. */
-export async function startPrivatePostgres(given: PrivatePostgresOptions): Promise<PrivatePostgres> {
-  const { durable, under = tmpdir(), settings = [] } = given;
+export async function startPrivatePostgres({
+  durable,
+  under = tmpdir(),
+  settings = [],
+}: PrivatePostgresOptions): Promise<PrivatePostgres> {
   const programs = execFileSync(join(import.meta.dirname, '../../bin/ensure-postgres'), {
     encoding: 'utf8',
     env: { ...process.env, INGEST_TEST_POSTGRES_URI: '' },
@@ -72,52 +75,17 @@ export async function startPrivatePostgres(given: PrivatePostgresOptions): Promi
   const options: RunOptions = { cwd: folder, env: { PATH: process.env['PATH'], LC_ALL: 'C' }, ...user };
   makeData(programs, data, options);
   const uri = `postgres://ingest@localhost:${PORT}/postgres?host=${encodeURIComponent(folder)}`;
-  let server: ChildProcess | undefined;
-
-  async function start(): Promise<void> {
-    const deadline = Date.now() + START_TIMEOUT_MS;
-    for (;;) {
-      // The output is kept for the one case where it is needed: the server does not come up.
-      const started = spawn(
-        join(programs, 'postgres'),
-        [...serverArguments(data, folder, durable), ...settings.flatMap((one) => ['-c', one])],
-        {
-          ...options,
-          stdio: ['ignore', 'ignore', 'pipe'],
-        },
-      );
-      let output = '';
-      started.stderr.setEncoding('utf8').on('data', (text: string) => (output = (output + text).slice(-4_000)));
-      const ended = once(started, 'exit');
-      if ((await Promise.race([ended.then(() => false), answers(uri, deadline)])) === true) {
-        server = started;
-        return;
-      }
-      // After a kill the old server's children may hold its memory for a moment longer; then the start is refused.
-      if (Date.now() >= deadline) throw new Error(`PostgreSQL did not start:\n${output}`);
-      if (started.exitCode === null && started.signalCode === null) started.kill('SIGKILL');
-      await ended;
-      await delay(100);
-    }
-  }
-
-  async function end(signal: NodeJS.Signals): Promise<void> {
-    const ending = server;
-    server = undefined;
-    if (ending === undefined || ending.exitCode !== null || ending.signalCode !== null) return;
-    const ended = once(ending, 'exit');
-    ending.kill(signal);
-    await ended;
-  }
+  const args = [...serverArguments(data, folder, durable), ...settings.flatMap((one) => ['-c', one])];
+  const server = new ServerProcess(() => startServer(join(programs, 'postgres'), args, options, uri));
 
   const remove = (): void => rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
   const lastResort = (): void => {
-    server?.kill('SIGKILL');
+    server.child?.kill('SIGKILL');
     remove();
   };
   process.once('exit', lastResort);
   try {
-    await start();
+    await server.start();
   } catch (cause) {
     remove();
     throw cause;
@@ -126,19 +94,65 @@ export async function startPrivatePostgres(given: PrivatePostgresOptions): Promi
     ...databasesOf(uri),
     programs,
     socketFolder: folder,
-    start,
+    start: () => server.start(),
     get running() {
-      return server !== undefined && server.exitCode === null && server.signalCode === null;
+      return server.child !== undefined && server.child.exitCode === null && server.child.signalCode === null;
     },
-    processes: () => (server?.pid === undefined ? [] : [server.pid, ...childrenOf(server.pid)]),
-    kill: () => end('SIGKILL'),
+    processes: () => (server.child?.pid === undefined ? [] : [server.child.pid, ...childrenOf(server.child.pid)]),
+    kill: () => server.end('SIGKILL'),
     stop: async () => {
       // SIGINT is PostgreSQL's fast shutdown: open connections are cut.
-      await end('SIGINT');
+      await server.end('SIGINT');
       remove();
       process.removeListener('exit', lastResort);
     },
   };
+}
+
+/** The server's first process, which may be ended and started again. */
+class ServerProcess {
+  readonly #launch: () => Promise<ChildProcess>;
+  child: ChildProcess | undefined;
+
+  constructor(launch: () => Promise<ChildProcess>) {
+    this.#launch = launch;
+  }
+
+  async start(): Promise<void> {
+    this.child = await this.#launch();
+  }
+
+  async end(signal: NodeJS.Signals): Promise<void> {
+    const ending = this.child;
+    this.child = undefined;
+    if (ending === undefined || ending.exitCode !== null || ending.signalCode !== null) return;
+    const ended = once(ending, 'exit');
+    ending.kill(signal);
+    await ended;
+  }
+}
+
+/** Starts the server until it answers: right after a kill its first tries are refused. */
+async function startServer(
+  program: string,
+  args: readonly string[],
+  options: RunOptions,
+  uri: string,
+): Promise<ChildProcess> {
+  const deadline = Date.now() + START_TIMEOUT_MS;
+  for (;;) {
+    // The output is kept for the one case where it is needed: the server does not come up.
+    const started = spawn(program, args, { ...options, stdio: ['ignore', 'ignore', 'pipe'] });
+    let output = '';
+    started.stderr.setEncoding('utf8').on('data', (text: string) => (output = (output + text).slice(-4_000)));
+    const ended = once(started, 'exit');
+    if (await Promise.race([ended.then(() => false), answers(uri, deadline)])) return started;
+    // After a kill the old server's children may hold its memory for a moment longer; then the start is refused.
+    if (Date.now() >= deadline) throw new Error(`PostgreSQL did not start:\n${output}`);
+    if (started.exitCode === null && started.signalCode === null) started.kill('SIGKILL');
+    await ended;
+    await delay(100);
+  }
 }
 
 const INITDB = ['--username', 'ingest', '--auth', 'trust', '--encoding', 'UTF8', '--locale', 'C', '--no-sync'];
