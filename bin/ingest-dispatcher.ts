@@ -25,6 +25,7 @@ import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { SETTINGS } from '../lib/process/settings.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
 import { withCredentials } from '../lib/process/queue-uri.ts';
+import { SystemClock } from '../lib/process/clock.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
 import { acceptingQueue } from '../lib/redis/open-queue.ts';
 import { QueueServer } from '../lib/dispatcher/queue-server.ts';
@@ -86,6 +87,7 @@ async function run(config: DispatcherConfig, log: Log): Promise<void> {
       material === undefined || config.tls === undefined
         ? undefined
         : { context: material.context, refusal: admission(config.tls.clients, () => material) },
+    clock: new SystemClock(),
     log,
   });
   metrics.connections.read(() => server.connections);

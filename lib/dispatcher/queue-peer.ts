@@ -1,13 +1,16 @@
 // One connection of a queue server: commands in, answers out, in the order of the commands.
 //
-// States: open (AUTH under way: what comes meanwhile waits) → ending → closed.
+// States: open → ending → closed. While an AUTH is decided, and while answers wait in large numbers or are not taken,
+// nothing is read from an open peer.
 //
-// Invariants: a command is handled only after the peer was admitted and its AUTH decided. Each accepting call gets one
-// answer, once all its events are settled. A peer that does not read its answers is not read from either.
+// Invariants: a command is handled only after the AUTH before it was decided. Each accepting call gets one answer, once
+// all its events are settled. A peer whose AUTH is refused, or that does not follow the protocol, is told so and
+// closed.
 //
-// Limits: those of command-reader.ts. What does not follow the protocol costs the connection.
+// Limits: those of command-reader.ts; ANSWERS_MAX and LOOK_UPS_MAX for what a peer may ask for before it takes the
+// answers; FIRST_COMMAND_MS and NEXT_COMMAND_MS between two commands.
 import type { Socket } from 'node:net';
-import { version } from '../process/program.ts';
+import { linger } from '../http/linger.ts';
 import {
   DISPATCHER_ACCEPT,
   DISPATCHER_ACCEPT_NOTES,
@@ -15,8 +18,19 @@ import {
   DISPATCHER_NAME,
 } from '../ingest/dispatcher-commands.ts';
 import type { Queue } from '../ingest/queue.ts';
-import { CommandReader, type Command } from './command-reader.ts';
+import type { Clock } from '../process/clock.ts';
+import { version } from '../process/program.ts';
+import { CommandReader, ProtocolFault, type Command } from './command-reader.ts';
 import { submitEvents } from './dispatched-events.ts';
+
+/** Answers that a peer may have outstanding: more than a gateway has calls in flight. */
+const ANSWERS_MAX = 16_384;
+/** Look-ups among those: an answer may be a whole event, and a gateway has two at a time. */
+const LOOK_UPS_MAX = 16;
+/** How long a new peer may take for its first command; gateways send it with the end of the handshake. */
+const FIRST_COMMAND_MS = 5_000;
+/** How long any further command may take to come in whole. Gateways probe every 400 ms. */
+const NEXT_COMMAND_MS = 30_000;
 
 /** What a peer may use, until it gives it back. */
 export interface Grant {
@@ -25,92 +39,128 @@ export interface Grant {
 }
 
 export interface PeerHost {
-  /** The queue of whoever sends no AUTH. */
+  /** The queue of peers that send no AUTH. */
   readonly anonymous: Grant;
   /** What AUTH gives: a grant, or why there is none. */
   authenticate(user: string | undefined, password: string): Promise<Grant | string>;
-  /**
-   * What a peer has sent and no command is yet, in bytes: by how much it changed. False: too much, and the peer must
-   * go.
-   */
-  holds(change: number): boolean;
+  /** How much memory the unfinished command of a peer has now, in bytes. It may close peers. */
+  holds(peer: QueuePeer, bytes: number): void;
+  /** Its first command has come. */
+  known(peer: QueuePeer): void;
   closed(peer: QueuePeer): void;
   fault(cause: unknown): void;
+  readonly clock: Clock;
 }
 
 /** The answer to a command, in its place; empty until it is known. */
 interface Answer {
   text: string;
+  readonly isLookUp: boolean;
 }
 
 export class QueuePeer {
   readonly #socket: Socket;
   readonly #host: PeerHost;
-  readonly #refusal: string | undefined;
   readonly #reader = new CommandReader();
   /** Oldest first. */
   #answers: Answer[] = [];
+  #lookUps = 0;
   #grant: Grant;
-  /** Commands that came behind an AUTH that is not decided yet. */
-  #behindAuth: Command[] | undefined;
+  #state: 'open' | 'ending' | 'closed' = 'open';
+  #authenticating = false;
   #flushing = false;
-  #ending = false;
+  #isKnown = false;
+  /** When the last command was taken; at first, when the peer came. */
+  #commandMs: number;
 
-  /** `refusal`: why this peer is not admitted; its first command is answered with that, and is its last. */
-  constructor(socket: Socket, host: PeerHost, refusal: string | undefined) {
+  constructor(socket: Socket, host: PeerHost) {
     this.#socket = socket;
     this.#host = host;
-    this.#refusal = refusal;
     this.#grant = host.anonymous;
-    socket.on('data', (piece: Buffer) => this.#read(piece));
+    this.#commandMs = host.clock.ms();
+    socket.on('data', (piece: Buffer) => {
+      if (this.#state !== 'open') return;
+      this.#reader.push(piece);
+      this.#goOn();
+    });
     socket.on('drain', () => this.#goOn());
     socket.on('error', (cause) => host.fault(cause));
     socket.once('close', () => {
-      host.holds(-this.#reader.bytesHeld);
+      this.#state = 'closed';
+      host.holds(this, 0);
       this.#grant.release();
       host.closed(this);
     });
   }
 
-  /** Closes once every command that has come is answered. */
+  /** Closes once every command that was taken is answered. */
   end(): void {
-    this.#ending = true;
+    if (this.#state !== 'open') return;
+    this.#state = 'ending';
     // What is not read was not taken: its sender sees the connection end.
     this.#socket.pause();
     this.#endIfDone();
   }
 
   destroy(): void {
+    this.#state = 'closed';
     this.#socket.destroy();
   }
 
-  #read(piece: Buffer): void {
-    if (this.#ending) return;
-    const before = this.#reader.bytesHeld;
-    try {
-      this.#reader.push(piece);
-      for (let next = this.#reader.next(); next !== undefined; next = this.#reader.next()) this.#take(next);
-    } catch (cause) {
-      this.#fail(cause);
-    }
-    if (!this.#host.holds(this.#reader.bytesHeld - before) && this.#reader.bytesHeld > 0)
-      this.#fail(new Error('too many bytes of commands that are not whole'));
+  /** Whether its next command is overdue. */
+  get isOverdue(): boolean {
+    return this.#host.clock.ms() - this.#commandMs >= (this.#isKnown ? NEXT_COMMAND_MS : FIRST_COMMAND_MS);
   }
 
-  #take(command: Command): void {
-    if (this.#behindAuth === undefined) this.#run(command);
-    else this.#behindAuth.push(command);
+  /** Takes the commands that are whole, as long as there is room for their answers. */
+  #goOn(): void {
+    if (this.#state !== 'open') return;
+    try {
+      while (this.#mayTake()) {
+        const command = this.#reader.next();
+        if (command === undefined) break;
+        this.#commandMs = this.#host.clock.ms();
+        if (!this.#isKnown) {
+          this.#isKnown = true;
+          this.#host.known(this);
+        }
+        this.#run(command);
+      }
+    } catch (cause) {
+      this.#fail(this.#expectAnswer(false), cause);
+      return;
+    }
+    this.#host.holds(this, this.#reader.bytesHeld);
+    if (this.#mayTake()) this.#socket.resume();
+    else this.#socket.pause();
+  }
+
+  #mayTake(): boolean {
+    return (
+      this.#state === 'open' &&
+      !this.#authenticating &&
+      this.#answers.length < ANSWERS_MAX &&
+      !this.#socket.writableNeedDrain
+    );
   }
 
   #run(command: Command): void {
-    const { name, parts } = command;
-    const answer: Answer = { text: '' };
-    this.#answers.push(answer);
-    if (this.#refusal !== undefined) {
-      this.#say(answer, error(this.#refusal, 'NOPERM'));
-      this.end();
-      return;
+    const answer = this.#expectAnswer(command.name === DISPATCHER_FIND);
+    try {
+      this.#handle(command, answer);
+    } catch (cause) {
+      this.#fail(answer, cause);
     }
+  }
+
+  #expectAnswer(isLookUp: boolean): Answer {
+    const answer: Answer = { text: '', isLookUp };
+    this.#answers.push(answer);
+    return answer;
+  }
+
+  #handle(command: Command, answer: Answer): void {
+    const { name, parts } = command;
     switch (name) {
       case DISPATCHER_ACCEPT:
         this.#accept(command, 3, answer);
@@ -143,7 +193,7 @@ export class QueuePeer {
 
   /** `each`: parts of an event, its id included. */
   #accept(command: Command, each: 3 | 4, answer: Answer): void {
-    if (command.parts % each !== 0) throw new Error('an accepting call with a part too few');
+    if (command.parts % each !== 0) throw new ProtocolFault('an accepting call with a part too few');
     const { queue } = this.#grant;
     if (command.parts === 0) {
       const state = queue.state();
@@ -153,6 +203,11 @@ export class QueuePeer {
 
   #find(command: Command, answer: Answer): void {
     const [id, producer] = [command.utf8(1), command.utf8(2)];
+    this.#lookUps += 1;
+    if (this.#lookUps > LOOK_UPS_MAX) {
+      this.#say(answer, error('too many look-ups at a time'));
+      return;
+    }
     void this.#grant.queue.find(id, producer).then((found) => {
       if (found.kind === 'unavailable') this.#say(answer, error('the queue that would have the event does not answer'));
       else if (found.kind === 'unknown') this.#say(answer, '*-1\r\n');
@@ -169,24 +224,22 @@ export class QueuePeer {
   #authenticate(command: Command, parts: number, answer: Answer): void {
     const user = parts === 1 ? undefined : command.utf8(1);
     const password = command.utf8(parts === 1 ? 1 : 2);
-    this.#behindAuth = [];
-    this.#socket.pause();
+    this.#authenticating = true;
     void this.#host.authenticate(user, password).then((granted) => {
-      if (typeof granted === 'string') this.#say(answer, error(granted, 'WRONGPASS'));
-      else {
-        this.#grant.release();
-        this.#grant = granted;
-        if (this.#socket.destroyed) granted.release();
-        this.#say(answer, '+OK\r\n');
+      this.#authenticating = false;
+      if (typeof granted === 'string') {
+        this.#host.fault(new Error(granted));
+        this.#sayLast(answer, granted, 'WRONGPASS');
+        return;
       }
-      const waiting = this.#behindAuth ?? [];
-      this.#behindAuth = undefined;
+      if (this.#state === 'closed') {
+        granted.release();
+        return;
+      }
+      this.#grant.release();
+      this.#grant = granted;
+      this.#say(answer, '+OK\r\n');
       this.#goOn();
-      try {
-        for (const next of waiting) this.#take(next);
-      } catch (cause) {
-        this.#fail(cause);
-      }
     });
   }
 
@@ -199,34 +252,41 @@ export class QueuePeer {
     queueMicrotask(() => this.#flush());
   }
 
+  /** What came cannot be followed. */
+  #fail(answer: Answer, cause: unknown): void {
+    this.#host.fault(cause);
+    const why = cause instanceof ProtocolFault ? `Protocol error: ${cause.message}` : 'the dispatcher failed on this';
+    this.#sayLast(answer, why, 'ERR');
+  }
+
+  /** This is the last answer: no further command is taken. */
+  #sayLast(answer: Answer, text: string, code: string): void {
+    if (this.#state === 'closed') return;
+    this.#state = 'ending';
+    this.#socket.pause();
+    this.#host.holds(this, 0);
+    this.#say(answer, error(text, code));
+  }
+
   #flush(): void {
     this.#flushing = false;
     let known = 0;
     let text = '';
     for (; known < this.#answers.length; known += 1) {
-      const next = this.#answers[known]?.text ?? '';
-      if (next === '') break;
-      text += next;
+      const next = this.#answers[known];
+      if (next === undefined || next.text === '') break;
+      text += next.text;
+      if (next.isLookUp) this.#lookUps -= 1;
     }
-    if (known === 0 || this.#socket.destroyed) return;
+    if (known === 0 || this.#state === 'closed') return;
     this.#answers = this.#answers.slice(known);
-    if (!this.#socket.write(text)) this.#socket.pause();
+    this.#socket.write(text);
+    if (this.#state === 'open') this.#goOn();
     this.#endIfDone();
   }
 
-  #goOn(): void {
-    if (!this.#ending) this.#socket.resume();
-  }
-
   #endIfDone(): void {
-    if (!this.#ending || this.#answers.length > 0) return;
-    this.#socket.end();
-    this.#socket.resume();
-  }
-
-  #fail(cause: unknown): void {
-    this.#host.fault(cause);
-    this.#socket.destroy();
+    if (this.#state === 'ending' && this.#answers.length === 0) linger(this.#socket);
   }
 }
 
@@ -234,4 +294,4 @@ const array = (parts: readonly string[]): string =>
   `*${parts.length}\r\n${parts.map((part) => `$${Buffer.byteLength(part)}\r\n${part}\r\n`).join('')}`;
 
 /** An error has one line. */
-const error = (text: string, code = 'ERR'): string => `-${code} ${text.replaceAll(/[\r\n]+/g, ' ')}\r\n`;
+export const error = (text: string, code = 'ERR'): string => `-${code} ${text.replaceAll(/[\r\n]+/g, ' ')}\r\n`;

@@ -1,12 +1,13 @@
 // Serves a queue port to gateways in RESP, plain or over mutual TLS: what a StreamQueue with the dispatcher's dialect
 // talks to.
 //
-// Invariant: over TLS a peer is admitted only where `tls.refusal` says nothing against it, asked at its handshake and
-// again for everyone whenever the trust changes. A session cannot be resumed, so each connection shows its certificate
-// anew.
+// Invariants: over TLS a peer is admitted only where `tls.refusal` says nothing against it, asked at its handshake and
+// again for everyone whenever the trust changes; of a peer that is not admitted no command is read. A session cannot be
+// resumed, so each connection shows its certificate anew. Admitted gateways can always connect: connections without a
+// command give way (lib/http/connection-room.ts).
 //
-// Limits: CONNECTIONS_MAX peers; of commands that are not whole yet, COMMAND_BYTES_MAX for each peer and
-// RECEIVED_BYTES_MAX for all.
+// Limits: CONNECTIONS_MAX; HANDSHAKE_TIMEOUT_MS; of commands that are not whole yet, those of command-reader.ts for each
+// peer and RECEIVED_BYTES_MAX for all. Over it, the client that holds most loses the connection that holds most.
 //
 // It does not bound what is in flight; the queue does.
 import { constants } from 'node:crypto';
@@ -17,20 +18,22 @@ import {
   type Server as TlsServer,
   type TLSSocket,
 } from 'node:tls';
+import { ConnectionRoom } from '../http/connection-room.ts';
+import { linger } from '../http/linger.ts';
+import { TLS_OPTIONS } from '../http/tls-options.ts';
+import type { Timer } from '../process/clock.ts';
 import { Throttled, type Log } from '../process/log.ts';
-import { QueuePeer, type Grant, type PeerHost } from './queue-peer.ts';
+import { error, QueuePeer, type Grant, type PeerHost } from './queue-peer.ts';
 
 const CONNECTIONS_MAX = 256;
 const RECEIVED_BYTES_MAX = 256 << 20;
 const HANDSHAKE_TIMEOUT_MS = 5_000;
 const KEEP_ALIVE_MS = 5_000;
+const CHECK_INTERVAL_MS = 250;
 const FAULT_LOG_INTERVAL_MS = 10_000;
 
-/** Renegotiation is refused, and nothing is resumed: a ticket would carry the verdict of an older handshake. */
-const TLS_OPTIONS: SecureContextOptions = {
-  minVersion: 'TLSv1.2',
-  secureOptions: constants.SSL_OP_NO_RENEGOTIATION | constants.SSL_OP_NO_TICKET,
-};
+/** Nothing is resumed: a ticket would carry the verdict of an older handshake. */
+const SECURE_OPTIONS = { ...TLS_OPTIONS, secureOptions: TLS_OPTIONS.secureOptions | constants.SSL_OP_NO_TICKET };
 
 export interface QueueServerTls {
   readonly context: SecureContextOptions;
@@ -38,35 +41,55 @@ export interface QueueServerTls {
   readonly refusal: (socket: TLSSocket) => string | undefined;
 }
 
-export interface QueueServerOptions extends Pick<PeerHost, 'authenticate'> {
+export interface QueueServerOptions extends Pick<PeerHost, 'authenticate' | 'clock'> {
   readonly anonymous: Grant;
-  /** Undefined: plain, for loopback and private networks. */
+  /** Undefined: plain, for loopback. */
   readonly tls: QueueServerTls | undefined;
   readonly log: Log;
+  readonly connectionsMax?: number;
+  readonly receivedBytesMax?: number;
+  readonly handshakeTimeoutMs?: number;
+}
+
+interface PeerState {
+  readonly socket: Socket;
+  /** Whose connection it is: by its certificate or, without TLS, its address. */
+  readonly client: string;
+  bytesHeld: number;
 }
 
 export class QueueServer {
   readonly #options: QueueServerOptions;
   readonly #server: Server | TlsServer;
   readonly #host: PeerHost;
-  readonly #peers = new Map<QueuePeer, Socket>();
+  readonly #room: ConnectionRoom<Socket>;
+  /** Every TCP connection, by its two ends. */
+  readonly #sockets = new Map<string, Socket>();
+  readonly #peers = new Map<QueuePeer, PeerState>();
   readonly #faultLog = new Throttled(FAULT_LOG_INTERVAL_MS);
+  readonly #receivedBytesMax: number;
   #received = 0;
+  #watch: Timer | undefined;
 
   constructor(options: QueueServerOptions) {
+    const { anonymous, authenticate, clock, connectionsMax = CONNECTIONS_MAX } = options;
     this.#options = options;
+    this.#receivedBytesMax = options.receivedBytesMax ?? RECEIVED_BYTES_MAX;
     this.#host = {
-      anonymous: options.anonymous,
-      authenticate: options.authenticate,
-      holds: (change) => {
-        this.#received += change;
-        return this.#received <= RECEIVED_BYTES_MAX;
+      anonymous,
+      authenticate,
+      clock,
+      holds: (peer, bytes) => this.#holds(peer, bytes),
+      known: (peer) => {
+        const below = this.#below(this.#peers.get(peer)?.socket);
+        if (below !== undefined) this.#room.know(below);
       },
       closed: (peer) => this.#peers.delete(peer),
       fault: (cause) => this.#fault(cause),
     };
+    const limits = { connectionsMax, connectionsPerAddressMax: Math.ceil(connectionsMax / 4) };
+    this.#room = new ConnectionRoom(limits, ({ bytesWritten }) => bytesWritten > 0);
     this.#server = options.tls === undefined ? this.#plain() : this.#secure(options.tls);
-    this.#server.maxConnections = CONNECTIONS_MAX;
   }
 
   get connections(): number {
@@ -79,6 +102,7 @@ export class QueueServer {
       this.#server.once('error', reject);
       this.#server.listen(port, host, () => {
         this.#server.off('error', reject);
+        this.#watch = this.#options.clock.every(CHECK_INTERVAL_MS, () => this.#check());
         resolve(this.#server.address() as AddressInfo);
       });
     });
@@ -86,9 +110,9 @@ export class QueueServer {
 
   /** New handshakes use `context` from now on; peers that are not admitted any more are closed. Gives how many. */
   replaceTls(context: SecureContextOptions): number {
-    (this.#server as TlsServer).setSecureContext({ ...context, ...TLS_OPTIONS });
+    (this.#server as TlsServer).setSecureContext({ ...context, ...SECURE_OPTIONS });
     let closed = 0;
-    for (const [peer, socket] of this.#peers) {
+    for (const [peer, { socket }] of this.#peers) {
       if (this.#options.tls?.refusal(socket as TLSSocket) === undefined) continue;
       peer.destroy();
       closed += 1;
@@ -96,34 +120,104 @@ export class QueueServer {
     return closed;
   }
 
-  /** Stops listening, answers what has come, and resolves when no connection is left. */
-  drain(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#server.close(() => resolve());
-      for (const peer of this.#peers.keys()) peer.end();
-    });
+  /** Stops listening, answers what was taken, and resolves when no connection is left. */
+  async drain(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    const peers = [...this.#peers];
+    const answered = new Set(peers.map(([, { socket }]) => this.#below(socket)));
+    for (const [peer] of peers) peer.end();
+    for (const socket of this.#sockets.values()) if (!answered.has(socket)) socket.destroy();
+    await closed;
+    this.#watch?.close();
   }
 
   #plain(): Server {
-    return createTcpServer({ noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS }, (socket) =>
-      this.#admit(socket, undefined),
-    );
+    const server = createTcpServer({ noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS });
+    return server.on('connection', (socket: Socket) => {
+      if (this.#enter(socket)) this.#take(socket, socket.remoteAddress ?? '');
+    });
   }
 
   #secure({ context, refusal }: QueueServerTls): TlsServer {
     // A peer that is not admitted is told why, instead of a broken handshake.
     const trust = { requestCert: true, rejectUnauthorized: false };
-    const limits = { handshakeTimeout: HANDSHAKE_TIMEOUT_MS, noDelay: true, keepAlive: true };
-    const server = createTlsServer({ ...context, ...TLS_OPTIONS, ...trust, ...limits }, (socket) =>
-      this.#admit(socket, refusal(socket)),
-    );
-    server.on('tlsClientError', (cause) => this.#fault(cause));
+    const handshakeTimeout = this.#options.handshakeTimeoutMs ?? HANDSHAKE_TIMEOUT_MS;
+    const limits = { handshakeTimeout, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS };
+    const server = createTlsServer({ ...context, ...SECURE_OPTIONS, ...trust, ...limits });
+    server.on('connection', (socket: Socket) => void this.#enter(socket));
+    server.on('secureConnection', (socket: TLSSocket) => {
+      const why = refusal(socket);
+      const below = this.#below(socket);
+      const goes = below === undefined ? undefined : this.#room.shakeHands(below, why === undefined);
+      if (goes !== undefined) this.#makeGo(goes);
+      if (goes === below) return;
+      if (why === undefined) this.#take(socket, socket.getPeerX509Certificate()?.fingerprint256 ?? '');
+      else this.#refuse(socket, why);
+    });
+    server.on('tlsClientError', (cause, socket) => {
+      this.#fault(cause);
+      socket.destroy();
+    });
     return server;
   }
 
-  #admit(socket: Socket, refusal: string | undefined): void {
-    if (refusal !== undefined) this.#fault(new Error(refusal));
-    this.#peers.set(new QueuePeer(socket, this.#host, refusal), socket);
+  /** False: there is no room for it. */
+  #enter(socket: Socket): boolean {
+    const goes = this.#room.enter(socket, socket.remoteAddress ?? '', this.#options.clock.ms());
+    if (goes !== undefined) this.#makeGo(goes);
+    if (goes === socket) return false;
+    const ends = endsOf(socket);
+    this.#sockets.set(ends, socket);
+    socket.once('close', () => {
+      this.#room.leave(socket);
+      if (this.#sockets.get(ends) === socket) this.#sockets.delete(ends);
+    });
+    return true;
+  }
+
+  #take(socket: Socket, client: string): void {
+    this.#peers.set(new QueuePeer(socket, this.#host), { socket, client, bytesHeld: 0 });
+  }
+
+  /** Tells it why, and closes; what it sends is thrown away unread. */
+  #refuse(socket: Socket, why: string): void {
+    this.#fault(new Error(why));
+    socket.on('error', () => undefined);
+    socket.write(error(why, 'NOPERM'));
+    linger(socket);
+  }
+
+  #makeGo(socket: Socket): void {
+    this.#fault(new Error('too many connections'));
+    socket.destroy();
+  }
+
+  #holds(peer: QueuePeer, bytes: number): void {
+    const state = this.#peers.get(peer);
+    if (state === undefined) return;
+    this.#received += bytes - state.bytesHeld;
+    state.bytesHeld = bytes;
+    while (this.#received > this.#receivedBytesMax) {
+      const [largest, holder] = largestOf(this.#peers);
+      this.#received -= holder.bytesHeld;
+      holder.bytesHeld = 0;
+      this.#fault(new Error('too many bytes of commands that are not whole'));
+      largest.destroy();
+    }
+  }
+
+  #check(): void {
+    for (const socket of this.#room.slowOnes(this.#options.clock.ms())) this.#makeGo(socket);
+    for (const peer of this.#peers.keys()) {
+      if (!peer.isOverdue) continue;
+      this.#fault(new Error('no command came in time'));
+      peer.destroy();
+    }
+  }
+
+  /** The TCP connection below a TLS connection, or itself. */
+  #below(socket: Socket | undefined): Socket | undefined {
+    return socket === undefined ? undefined : this.#sockets.get(endsOf(socket));
   }
 
   #fault(cause: unknown): void {
@@ -132,4 +226,18 @@ export class QueueServer {
       this.#options.log.warn({ reason, heldBack }, "a gateway's connection was refused or broke"),
     );
   }
+}
+
+const endsOf = ({ localAddress, localPort, remoteAddress, remotePort }: Socket): string =>
+  `${localAddress} ${localPort} ${remoteAddress} ${remotePort}`;
+
+/** Of the client whose connections hold most together, the connection that holds most. */
+function largestOf(peers: ReadonlyMap<QueuePeer, PeerState>): readonly [QueuePeer, PeerState] {
+  const byClient = new Map<string, number>();
+  for (const { client, bytesHeld } of peers.values()) byClient.set(client, (byClient.get(client) ?? 0) + bytesHeld);
+  const share = ({ client }: PeerState): number => byClient.get(client) ?? 0;
+  return [...peers].reduce((most, one) => {
+    const more = share(one[1]) - share(most[1]);
+    return more > 0 || (more === 0 && one[1].bytesHeld > most[1].bytesHeld) ? one : most;
+  });
 }

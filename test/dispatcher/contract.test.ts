@@ -1,5 +1,6 @@
 // The contract of a queue over the dispatcher, a gateway's side, through real sockets and servers.
 import { Dispatcher, QUEUES, Traffic, type DispatchedOutcome } from '../../lib/dispatcher/dispatcher.ts';
+import { SystemClock } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { byteConnection } from '../../lib/redis/byte-client.ts';
 import { PartitionedQueue } from '../../lib/redis/partitioned-queue.ts';
@@ -44,6 +45,7 @@ async function open(servers: readonly TestRedis[], retentionMs?: number): Promis
     anonymous: { queue: dispatcher, release: () => undefined },
     authenticate: () => Promise.resolve('not here'),
     tls: undefined,
+    clock: new SystemClock(),
     log: LOG,
   });
   const { port } = await server.listen('127.0.0.1', 0);

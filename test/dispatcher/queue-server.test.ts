@@ -1,59 +1,28 @@
 // The server that gateways talk to: the order of answers, pieces of any size, and what costs a connection.
 import assert from 'node:assert/strict';
-import { connect, type Socket } from 'node:net';
 import { describe, it } from 'node:test';
-import type { Queue } from '../../lib/ingest/queue.ts';
+import type { Queue, Submission } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { byteConnection } from '../../lib/redis/byte-client.ts';
-import { QueueServer } from '../../lib/dispatcher/queue-server.ts';
 import { StreamQueue } from '../../lib/redis/stream-queue.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
 import { atEnd, eventually } from '../support/scope.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
+import { accept, command, serve, Wire } from './queue-port.ts';
 
 const LOG = createLog('test', 'error');
 LOG.level = 'silent';
 
-/** A server for this queue; AUTH with the password `good` gives `other`. */
-async function serve(queue: Queue, other: Queue = queue): Promise<{ server: QueueServer; port: number }> {
-  const grant = (of: Queue) => ({ queue: of, release: () => undefined });
-  const server = new QueueServer({
-    anonymous: grant(queue),
-    authenticate: async (_user, password) => {
-      await new Promise((resolve) => setImmediate(resolve));
-      return password === 'good' ? grant(other) : 'invalid username-password pair';
-    },
-    tls: undefined,
-    log: LOG,
-  });
-  const { port } = await server.listen('127.0.0.1', 0);
-  atEnd(() => server.drain());
-  return { server, port };
-}
-
-class Wire {
-  readonly socket: Socket;
-  received = '';
-  closed = false;
-
-  constructor(port: number) {
-    this.socket = connect(port, '127.0.0.1');
-    this.socket.setEncoding('utf8').on('data', (piece: string) => (this.received += piece));
-    this.socket.on('error', () => undefined).on('close', () => (this.closed = true));
-    atEnd(() => void this.socket.destroy());
-  }
-
-  async answers(wanted: string): Promise<void> {
-    await eventually('the answers', () => this.received.length >= wanted.length || this.closed);
-    assert.equal(this.received, wanted);
-  }
-}
-
-const command = (...parts: readonly string[]): string =>
-  `*${parts.length}\r\n${parts.map((part) => `$${Buffer.byteLength(part)}\r\n${part}\r\n`).join('')}`;
-
-const accept = (...ids: readonly string[]): string =>
-  command('INGEST.ACCEPT', ...ids, ...ids.flatMap((id) => ['p', JSON.stringify({ id, type: 'a' })]));
+const memoryQueue = new MemoryQueue(new MemoryQueueStore());
+/** A queue of which a test replaces what it is about. */
+const anyQueue: Queue = {
+  submit: (submission) => memoryQueue.submit(submission),
+  find: (id, producer) => memoryQueue.find(id, producer),
+  state: () => memoryQueue.state(),
+  states: () => memoryQueue.states(),
+  close: () => memoryQueue.close(),
+};
 
 describe('the server of a queue', () => {
   it('gives the answers in the order of the commands, also where a later one is known earlier', async () => {
@@ -61,16 +30,13 @@ describe('the server of a queue', () => {
     const held: (() => void)[] = [];
     const memory = new MemoryQueue(store);
     const slow: Queue = {
+      ...anyQueue,
       submit: (submission) =>
         submission.id === 'slow' ? void held.push(() => submission.settle('shed')) : memory.submit(submission),
-      find: (id, producer) => memory.find(id, producer),
-      state: () => memory.state(),
-      states: () => memory.states(),
-      close: () => memory.close(),
     };
     const { port } = await serve(slow);
     const wire = new Wire(port);
-    wire.socket.write(accept('one', 'slow', 'one') + command('PING') + accept('two') + accept());
+    wire.send(accept('one', 'slow', 'one') + command('PING') + accept('two') + accept());
     await eventually('all was handled', () => store.entries.length === 2 && held.length === 1);
     assert.equal(wire.received, '');
     held[0]?.();
@@ -82,7 +48,7 @@ describe('the server of a queue', () => {
     const wire = new Wire(port);
     wire.socket.setNoDelay(true);
     for (const byte of Buffer.from(accept('é', '\u{1F600}') + command('INGEST.FIND', 'é', 'q'))) {
-      wire.socket.write(Buffer.of(byte));
+      wire.send(Buffer.of(byte));
       await new Promise((resolve) => setImmediate(resolve));
     }
     await wire.answers('$2\r\n00\r\n*-1\r\n');
@@ -91,7 +57,7 @@ describe('the server of a queue', () => {
   it('closes connections that do not speak the protocol, and no others', async () => {
     const { port } = await serve(new MemoryQueue(new MemoryQueueStore()));
     const good = new Wire(port);
-    good.socket.write(command('PING'));
+    good.send(command('PING'));
     const bad = [
       'GET / HTTP/1.1\r\n\r\n',
       '$-1\r\n',
@@ -101,54 +67,67 @@ describe('the server of a queue', () => {
       '*1\r\n:1\r\n',
     ].map((text) => {
       const wire = new Wire(port);
-      wire.socket.write(text);
+      wire.send(text);
       return wire;
     });
     await eventually('they are closed', () => bad.every(({ closed }) => closed));
-    good.socket.write(command('PING'));
+    good.send(command('PING'));
     await good.answers('+PONG\r\n+PONG\r\n');
   });
 
   it('takes no command that is longer than the longest body needs', async () => {
     const { port } = await serve(new MemoryQueue(new MemoryQueueStore()));
     const wire = new Wire(port);
-    wire.socket.write('*4\r\n$13\r\nINGEST.ACCEPT\r\n$1\r\na\r\n$1\r\np\r\n$99999999999\r\n');
-    const piece = Buffer.alloc(4 << 20, 'x');
-    let sent = 0;
-    while (!wire.closed && sent < 200 << 20) {
-      const full = !wire.socket.write(piece);
-      sent += piece.length;
-      if (full) await eventually('it goes on', () => wire.closed || !wire.socket.writableNeedDrain);
-    }
-    assert.ok(wire.closed && sent <= 128 << 20, `closed: ${wire.closed}, after ${sent} bytes`);
+    wire.send('*4\r\n$13\r\nINGEST.ACCEPT\r\n$1\r\na\r\n$1\r\np\r\n$99999999999\r\n');
+    await wire.answers('-ERR Protocol error: a length is no number\r\n');
+    await wire.ended();
   });
 
-  it('hands a connection over to what AUTH gives, holds back what comes behind it, and says no to a wrong password', async () => {
+  it('hands a connection over to what AUTH gives, and holds back what comes behind it', async () => {
     const [mine, theirs] = [new MemoryQueueStore(), new MemoryQueueStore()];
-    const { port } = await serve(new MemoryQueue(mine), new MemoryQueue(theirs));
+    const { port } = await serve(new MemoryQueue(mine), { other: new MemoryQueue(theirs) });
     const wire = new Wire(port);
-    wire.socket.write(
-      command('AUTH', 'user', 'wrong') + accept('a') + command('AUTH', 'good') + accept('b') + accept('c'),
+    wire.send(accept('a') + command('AUTH', 'good') + accept('b') + accept('c'));
+    await wire.answers('$1\r\n0\r\n+OK\r\n$1\r\n0\r\n$1\r\n0\r\n');
+    assert.deepEqual(
+      [mine, theirs].map(({ entries }) => entries.map(({ body }) => (JSON.parse(body ?? '') as { id: string }).id)),
+      [['a'], ['b', 'c']],
     );
-    await wire.answers('-WRONGPASS invalid username-password pair\r\n$1\r\n0\r\n+OK\r\n$1\r\n0\r\n$1\r\n0\r\n');
-    assert.deepEqual([mine.entries.length, theirs.entries.length], [1, 2]);
+  });
+
+  it('closes a connection whose AUTH is refused, and takes no command behind it', async () => {
+    const store = new MemoryQueueStore();
+    const { port, released } = await serve(new MemoryQueue(store));
+    const wire = new Wire(port);
+    wire.send(accept('before') + command('AUTH', 'user', 'wrong') + accept('behind') + command('AUTH', 'good'));
+    await wire.answers('$1\r\n0\r\n-WRONGPASS invalid username-password pair\r\n');
+    await wire.ended();
+    assert.equal(store.entries.length, 1);
+    assert.equal(released(), 0);
+  });
+
+  it('gives a grant back when another one takes its place, and when the connection ends', async () => {
+    const { port, released } = await serve(new MemoryQueue(new MemoryQueueStore()));
+    const wire = new Wire(port);
+    wire.send(command('AUTH', 'good') + command('AUTH', 'user', 'good'));
+    await wire.answers('+OK\r\n+OK\r\n');
+    assert.equal(released(), 1);
+    wire.socket.destroy();
+    await eventually('both are given back', () => released() === 2);
   });
 
   it('answers what has come before it ends', async () => {
     const held: (() => void)[] = [];
     const memory = new MemoryQueue(new MemoryQueueStore());
     const slow: Queue = {
+      ...anyQueue,
       submit: (submission) => void held.push(() => memory.submit(submission)),
-      find: (id, producer) => memory.find(id, producer),
-      state: () => memory.state(),
-      states: () => memory.states(),
-      close: () => memory.close(),
     };
     const { server, port } = await serve(slow);
     const [busy, idle] = [new Wire(port), new Wire(port)];
-    idle.socket.write(command('PING'));
+    idle.send(command('PING'));
     await idle.answers('+PONG\r\n');
-    busy.socket.write(accept('last'));
+    busy.send(accept('last'));
     await eventually('it has come', () => held.length === 1);
     const drained = server.drain();
     await eventually('the idle one is closed', () => idle.closed);
@@ -161,12 +140,117 @@ describe('the server of a queue', () => {
   it('says what it is to whoever takes it for a Redis server', async () => {
     const { port } = await serve(new MemoryQueue(new MemoryQueueStore()));
     const wire = new Wire(port);
-    wire.socket.write(command('XADD', 'ingest', '*', 'body', '{}') + command('SELECT', '1'));
+    wire.send(command('XADD', 'ingest', '*', 'body', '{}') + command('SELECT', '1'));
     await eventually('both answers', () => wire.received.split('\r\n').length === 3);
     assert.match(
       wire.received,
       /^-ERR a dispatcher does not know this command.*dispatcher:\/\/\r\n-ERR a dispatcher has no/,
     );
+  });
+});
+
+describe('what a peer may take of the server of a queue', () => {
+  it('is five seconds for its first command, and thirty for any other', async () => {
+    const clock = new VirtualClock();
+    const { port, server } = await serve(new MemoryQueue(new MemoryQueueStore()), { clock });
+    const [silent, slow, good] = [new Wire(port), new Wire(port), new Wire(port)];
+    slow.send(command('PING') + '*2\r\n$20\r\nINGEST');
+    good.send(command('PING'));
+    await slow.answers('+PONG\r\n');
+    await good.answers('+PONG\r\n');
+    await eventually('all are there', () => server.connections === 3);
+    await clock.advance(4_900);
+    assert.equal(server.connections, 3);
+    await clock.advance(400);
+    await silent.ended();
+    await clock.advance(20_000);
+    good.send(command('PING'));
+    await good.answers('+PONG\r\n+PONG\r\n');
+    assert.equal(slow.closed, false);
+    await clock.advance(5_000);
+    await slow.ended();
+    assert.equal(good.closed, false);
+    assert.equal(server.connections, 1);
+  });
+
+  it('is sixteen look-ups at a time, whose answers it has not taken', async () => {
+    const finds: (() => void)[] = [];
+    const slow: Queue = {
+      ...anyQueue,
+      find: () => new Promise((resolve) => finds.push(() => resolve({ kind: 'unknown' }))),
+    };
+    const { port } = await serve(slow);
+    const wire = new Wire(port);
+    wire.send(Array.from({ length: 18 }, (_, at) => command('INGEST.FIND', String(at), 'p')).join('') + accept());
+    await eventually('look-ups were asked', () => finds.length === 16);
+    for (const find of finds.splice(0)) find();
+    const tooMany = '-ERR too many look-ups at a time\r\n';
+    await wire.answers('*-1\r\n'.repeat(16) + tooMany.repeat(2) + '$0\r\n\r\n');
+    wire.received = '';
+    wire.send(command('INGEST.FIND', 'again', 'p'));
+    await eventually('it is asked', () => finds.length === 1);
+    finds[0]?.();
+    await wire.answers('*-1\r\n');
+  });
+
+  it('is 16,384 answers outstanding: the commands behind them wait, and none is lost', async () => {
+    const held: Submission[] = [];
+    const { port } = await serve({ ...anyQueue, submit: (submission) => void held.push(submission) });
+    const wire = new Wire(port);
+    wire.send(Array.from({ length: 20_000 }, (_, at) => accept(String(at))).join(''));
+    await eventually('as many as there may be', () => held.length === 16_384);
+    for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(held.length, 16_384);
+    for (const submission of held.splice(0)) submission.settle('accepted');
+    await eventually('the others', () => held.length === 20_000 - 16_384);
+    for (const submission of held) submission.settle('shed');
+    await wire.answers('$1\r\n0\r\n'.repeat(16_384) + '$1\r\n4\r\n'.repeat(20_000 - 16_384));
+  });
+
+  it('is no more than it reads: commands wait while it does not take its answers', async () => {
+    let looked = 0;
+    const body = Buffer.alloc(1 << 20, 'x');
+    const { port } = await serve({
+      ...anyQueue,
+      find: () => {
+        looked += 1;
+        return Promise.resolve({ kind: 'found', event: { body, acceptedAtMs: 1, traceparent: undefined } });
+      },
+    });
+    const wire = new Wire(port);
+    wire.socket.pause();
+    for (let at = 0; at < 200; at += 1) wire.send(command('INGEST.FIND', String(at), 'p'));
+    await eventually('some were looked up', () => looked > 0);
+    for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    assert.ok(looked <= 40, String(looked));
+  });
+
+  it('closes the client’s connection that holds most of unfinished commands, and not the one that arrives', async () => {
+    const store = new MemoryQueueStore();
+    const { port } = await serve(new MemoryQueue(store), { receivedBytesMax: 1_900_000 });
+    const good = new Wire(port);
+    good.send(accept('first'));
+    await good.answers('$1\r\n0\r\n');
+    const unfinished = `*4\r\n$13\r\nINGEST.ACCEPT\r\n$1\r\na\r\n$1\r\np\r\n$9999999\r\n`;
+    const holders = [700_000, 100_000, 100_000].map((bytes) => {
+      const wire = new Wire(port);
+      wire.send(unfinished + 'x'.repeat(bytes));
+      return wire;
+    });
+    // Server and clients share one event loop: what was written is read in a few of its turns.
+    await eventually('all is written', () => holders.every(({ socket }) => socket.writableLength === 0));
+    for (let turn = 0; turn < 100; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(
+      holders.some(({ closed }) => closed),
+      false,
+    );
+    const [largest] = holders;
+    const body = JSON.stringify({ id: 'large', type: 'a', pad: 'x'.repeat(600_000) });
+    good.send(command('INGEST.ACCEPT', 'large', 'p', body));
+    await good.answers('$1\r\n0\r\n$1\r\n0\r\n');
+    await largest?.ended();
+    assert.equal(holders.filter(({ closed }) => closed).length, 1);
+    assert.equal(store.entries.at(-1)?.body, body);
   });
 });
 
