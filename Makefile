@@ -100,7 +100,7 @@ format-check: $(INSTALLED)
 	$(NODE) node_modules/prettier/bin/prettier.cjs --log-level=warn --check --cache --cache-strategy=content \
 	  --cache-location=node_modules/.cache/prettier.json .
 
-settings: $(INSTALLED) ## write the README's table of settings, after a change of lib/process/settings.ts
+settings: $(INSTALLED) ## write the table of settings in deploy/README.md, after a change of lib/process/settings.ts
 	@$(NODE) bin/write-settings.ts
 
 report: $(INSTALLED) ## this repository under toollint, with the strict gate

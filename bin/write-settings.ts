@@ -1,9 +1,10 @@
-// `make settings`: writes the table of settings into the README, between the two lines that mark its place.
+// `make settings`: writes the table of settings into deploy/README.md, between the two lines that mark its place.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { settingsTable } from '../lib/process/settings-text.ts';
 
-const README = new URL('../README.md', import.meta.url);
-const text = readFileSync(README, 'utf8');
+const PAGE = new URL('../deploy/README.md', import.meta.url);
+const text = readFileSync(PAGE, 'utf8');
 const written = text.replace(/(?<=<!-- settings -->\n)[^]*?(?=\n<!-- \/settings -->)/, () => settingsTable());
-if (!written.includes(settingsTable())) throw new Error('README.md has no <!-- settings --> … <!-- /settings -->');
-writeFileSync(README, written);
+if (!written.includes(settingsTable()))
+  throw new Error('deploy/README.md has no <!-- settings --> … <!-- /settings -->');
+writeFileSync(PAGE, written);

@@ -6,7 +6,7 @@ export type Program = 'gateway' | 'consumer' | 'dispatcher' | 'admin' | 'send' |
 
 interface Row {
   readonly programs: readonly Program[];
-  /** A clause for --help and the README (Markdown code spans), without a full stop. */
+  /** A clause for --help and deploy/README.md (Markdown code spans), without a full stop. */
   readonly meaning: string;
 }
 

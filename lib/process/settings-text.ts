@@ -1,4 +1,4 @@
-// The table of settings as people read it: in a program's --help, and in the README.
+// The table of settings as people read it: in a program's --help, and in deploy/README.md.
 import type { Program, Setting } from './setting.ts';
 import { KEYS, SETTINGS, settingsOf } from './settings.ts';
 
@@ -17,7 +17,7 @@ export function settingsHelp(program: Program): string {
   return `Settings, ${source}:\n${lines.join('\n')}\n`;
 }
 
-/** All settings as the README's Markdown table, without a line break at its end. */
+/** All settings as the Markdown table of deploy/README.md, without a line break at its end. */
 export function settingsTable(): string {
   const rows = KEYS.map((key) => {
     const setting: Setting = SETTINGS[key];

@@ -1,11 +1,11 @@
 // Every configuration key of the project, once: default, bounds, unit, meaning, and the programs that read it.
 //
-// The parser (env.ts), each program's --help, the list of known keys and the README's table are all made from this
-// table; test/contract/settings.test.ts compares the README with it.
+// The parser (env.ts), each program's --help, the list of known keys and the table in deploy/README.md are all made from this
+// table; test/contract/settings.test.ts compares the page with it.
 //
 // To add a key: add a row below, in the group where a reader would look for it; take the value in the program's
 // config.ts with `settings.get('INGEST_…')`, which has the row's type; run `make settings`, which rewrites the table in
-// the README. Rules between keys stand in config.ts. A key ending in `_URI` has a `_URI_FILE` form without a row.
+// deploy/README.md. Rules between keys stand in config.ts. A key ending in `_URI` has a `_URI_FILE` form without a row.
 //
 // What it does not do: it never reads an environment, and holds no secret.
 import { LOG_FORMATS, LOG_LEVELS } from './log.ts';

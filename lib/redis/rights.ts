@@ -2,7 +2,7 @@
 // middle of accepting would append an event and not note its id.
 //
 // The scripts and the commands that are sent outside of them are listed here by hand; test/end-to-end/queue-rights.test.ts
-// runs both programs under the rules of the README, which are the least that this list lets pass.
+// runs both programs under the rules of deploy/README.md, which are the least that this list lets pass.
 import type { Server } from './client.ts';
 import { QueueRefusal, RedisError } from './errors.ts';
 import { Script } from './script.ts';
@@ -85,4 +85,4 @@ export async function missingRights(
 }
 
 const lacking = (what: string): QueueRefusal =>
-  new QueueRefusal(`the Redis user lacks rights that this program needs: ${what} (the README lists the rules)`);
+  new QueueRefusal(`the Redis user lacks rights that this program needs: ${what} (deploy/README.md lists the rules)`);

@@ -97,7 +97,7 @@ describe("the README's rule for a Redis user of ingest-admin", () => {
   it('lets every command pass, and another key is refused', async () => {
     const redis = await TestRedis.start(['--appendonly', 'no']);
     const store = sqliteStore();
-    const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+    const readme = readFileSync(new URL('../../deploy/README.md', import.meta.url), 'utf8');
     const [, rule = ''] = /ACL SETUSER ingest-admin (.+)/.exec(readme) ?? [];
     await redis.command('ACL', 'SETUSER', 'ingest-admin', ...rule.replace('>PASSWORD', '>secret').split(' '));
     const consumer = new Program('ingest-consumer', {

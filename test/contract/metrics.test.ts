@@ -1,4 +1,4 @@
-// The README's lists of metrics name what each program serves, and nothing else.
+// The lists in deploy/README.md of metrics name what each program serves, and nothing else.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
@@ -6,7 +6,7 @@ import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { dispatcherMetrics } from '../../lib/dispatcher/metrics.ts';
 import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
 
-const README = readFileSync('README.md', 'utf8');
+const README = readFileSync('deploy/README.md', 'utf8');
 
 /** The metrics that a text names, each once. */
 const namesIn = (text: string): readonly string[] => [...new Set(text.match(/\bingest_[a-z_]+[a-z]\b/g))].sort();
@@ -18,7 +18,7 @@ const section = (heading: string): string => README.split(`\n${heading}\n`)[1]?.
 const served = async (registry: { metrics(): Promise<string> }): Promise<readonly string[]> =>
   [...(await registry.metrics()).matchAll(/^# HELP (ingest_\w+)/gm)].map(([, name = '']) => name).sort();
 
-describe('the README', () => {
+describe('deploy/README.md', () => {
   it('lists the metrics of the gateway', async () => {
     assert.deepEqual(namesIn(section('## Metrics')), await served(gatewayMetrics([], []).registry));
   });

@@ -1,4 +1,4 @@
-// One table of settings, told in four places: the parser, each program's --help, the list of known keys and the README.
+// One table of settings, told in four places: the parser, each program's --help, the list of known keys and deploy/README.md.
 // None may know a key, a default or a bound that another does not.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { KEYS, KNOWN_KEYS, SETTINGS, settingsOf } from '../../lib/process/settin
 import { settingsHelp, settingsTable } from '../../lib/process/settings-text.ts';
 import { Program as TestProgram, type ProgramName } from '../support/program.ts';
 
-const README = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+const README = readFileSync(new URL('../../deploy/README.md', import.meta.url), 'utf8');
 const BINARIES: readonly (readonly [Program, ProgramName])[] = [
   ['gateway', 'ingest-gateway'],
   ['consumer', 'ingest-consumer'],
@@ -26,13 +26,16 @@ function required(program: Program): Record<string, string> {
 }
 
 describe('the table of settings', () => {
-  it('stands in the README as `make settings` writes it', () => {
+  it('stands in deploy/README.md as `make settings` writes it', () => {
     assert.equal(/<!-- settings -->\n([^]*?)\n<!-- \/settings -->/.exec(README)?.[1], settingsTable());
   });
 
-  it('is all that the README knows of keys', () => {
+  it('is all that deploy/README.md knows of keys', () => {
     for (const [named] of README.matchAll(/\bINGEST_[A-Z0-9_]*[A-Z0-9]\b/g))
-      assert.ok([...KNOWN_KEYS, 'INGEST_SHED'].includes(named), `${named} stands in the README and not in the table`);
+      assert.ok(
+        [...KNOWN_KEYS, 'INGEST_SHED'].includes(named),
+        `${named} stands in deploy/README.md and not in the table`,
+      );
   });
 
   it('has a meaning, a program and a default within its bounds in every row', () => {

@@ -1,7 +1,7 @@
 // The rules for Redis users that the README gives.
 import { readFileSync } from 'node:fs';
 
-const README = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+const README = readFileSync(new URL('../../deploy/README.md', import.meta.url), 'utf8');
 
 /**
  * The README's rule for a program, as the arguments of ACL SETUSER without the user's name; the password is `secret`.
