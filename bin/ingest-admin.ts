@@ -60,7 +60,7 @@ function session(
     printed: () => written(process.stdout),
     tell: complain,
     stopped,
-    progress: () => showProgress(process.stderr, command.kind === 'erase' ? 'entries of the queue' : 'rows'),
+    progress: () => showProgress(process.stderr, command.kind === 'erase' ? 'events' : 'rows'),
     confirm: async (question) => {
       if (yes) return true;
       if (!process.stdin.isTTY) throw new UsageError(`${question} There is no terminal to ask on: --yes is needed`);

@@ -19,13 +19,16 @@ Usage: ingest-admin [options] COMMAND
                        until they have landed; a row goes only then. Interrupted, it is simply run again
   quarantine drop (ENTRY... | --reason R | --all) [--since T] [--limit N]
                        removes rows, and says how many
-  erase ID             overwrites an event's body in queue, warehouse and quarantine by
-                       {"id":...,"type":...,"erased":true}; the id and its row stay
+  erase (ID... | --file F) [--scan]
+                       overwrites events' bodies in queue, warehouse and quarantine by
+                       {"id":...,"type":...,"erased":true}; ids and rows stay. --file: an id on each line, "-" is
+                       standard input; --scan: reads the whole queue for entries that are in no index,
+                       also where it has more than 100,000 entries
   size FILE            what the events of a file (one on each line) take of the queue's memory; "-": standard input.
                        Puts up to 10,000 of them in a stream of their own on the queue's server, and removes it
 
   --json               for programs: one JSON value (status --watch: one on each line)
-  --yes                do not ask before a change
+  --yes                do not ask before a change; each change is a line of standard error and a row of ingest_audit
   --reason R           rows whose reason has this code, e.g. id_conflict
   --since T            rows put there at T (2026-01-31T12:00:00Z) or later, or in the last 30m, 12h, 7d
   --limit N            at most N rows
@@ -44,7 +47,9 @@ export type Selection =
 
 export type Command =
   | { readonly kind: 'status'; readonly watch: boolean }
-  | { readonly kind: 'event' | 'erase'; readonly id: string }
+  | { readonly kind: 'event'; readonly id: string }
+  | { readonly kind: 'erase'; readonly ids: readonly string[]; readonly scan: boolean }
+  | { readonly kind: 'erase'; readonly file: string; readonly scan: boolean }
   | { readonly kind: 'list'; readonly filter: QuarantineFilter; readonly limit: number }
   | { readonly kind: 'show'; readonly entry: string }
   | { readonly kind: 'replay' | 'drop'; readonly selection: Selection }
@@ -72,6 +77,8 @@ const OPTIONS = {
   reason: { type: 'string' },
   since: { type: 'string' },
   limit: { type: 'string' },
+  file: { type: 'string' },
+  scan: { type: 'boolean', default: false },
   help: { type: 'boolean', short: 'h', default: false },
   version: { type: 'boolean', short: 'V', default: false },
 } as const;
@@ -82,7 +89,7 @@ type Values = ReturnType<typeof parsed>['values'];
 const TAKES: Readonly<Record<Command['kind'], readonly string[]>> = {
   status: ['watch'],
   event: [],
-  erase: [],
+  erase: ['file', 'scan'],
   list: ['reason', 'since', 'limit'],
   show: [],
   replay: ['reason', 'since', 'limit', 'all'],
@@ -96,7 +103,7 @@ export function readCommandLine(args: readonly string[], nowMs: number): Command
   if (values.help) return 'help';
   if (values.version) return 'version';
   const command = commandOf(positionals, values, nowMs);
-  for (const name of ['watch', 'all', 'reason', 'since', 'limit'] as const)
+  for (const name of ['watch', 'all', 'reason', 'since', 'limit', 'file', 'scan'] as const)
     if (values[name] !== undefined && values[name] !== false && !TAKES[command.kind].includes(name))
       throw new UsageError(`--${name} has no meaning for this command`);
   return { command, json: values.json, yes: values.yes };
@@ -119,8 +126,9 @@ function commandOf(words: readonly string[], values: Values, nowMs: number): Com
       none(words.slice(1));
       return { kind: 'status', watch: values.watch };
     case 'event':
+      return { kind: 'event', id: eventId(one(words.slice(1), 'an event id')) };
     case 'erase':
-      return { kind: first, id: eventId(one(words.slice(1), 'an event id')) };
+      return erasing(words.slice(1), values);
     case 'size':
       return { kind: 'size', file: one(words.slice(1), 'a file') };
     case 'quarantine':
@@ -141,6 +149,13 @@ function commandOf(words: readonly string[], values: Values, nowMs: number): Com
     default:
       throw new UsageError('expected quarantine list, show, replay or drop');
   }
+}
+
+function erasing(words: readonly string[], { file, scan }: Values): Command {
+  if ((file === undefined) === (words.length === 0)) throw new UsageError('expected either event ids, or --file F');
+  return file === undefined
+    ? { kind: 'erase', ids: [...new Set(words.map(eventId))], scan }
+    : { kind: 'erase', file, scan };
 }
 
 function selectionOf(entries: readonly string[], values: Values, nowMs: number): Selection {

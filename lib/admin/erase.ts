@@ -1,19 +1,24 @@
-// `erase ID`: overwrites what is left of an event, wherever it stands, so that only its id and type remain.
+// `erase`: overwrites what is left of events, in queue, warehouse and quarantine, so that only id and type remain.
 //
 // Order: the warehouse gets the erased row first, so that a consumer that is frozen with the event in hand finds the id
 // taken; then the queue, entry by entry, each as one atomic step (lib/redis/erase.lua); then what consumers have
 // written meanwhile: the row and the quarantine. Each step may be repeated, so the command is run again where it was
 // cut short.
 //
-// The whole queue is read: entries past the id index, replays and those of other hands are in no index.
+// Entries are found by the id index, by the names of quarantine rows and by the notes of replays. What another hand put
+// on the queue with an id that had landed before is in none of them: for it the whole queue is read, with --scan, or
+// where that takes a second.
 //
-// What it does not reach: backups, the append-only file before its next rewrite, PostgreSQL's dead rows before VACUUM,
-// and other groups that have read the queue.
+// What it does not reach is in deploy/RUNBOOK.md, "Erasing an event".
+import { createReadStream } from 'node:fs';
+import { createInterface } from 'node:readline';
 import { erasedBody, isErased, namesIn } from '../ingest/erased.ts';
-import { parseEvent } from '../ingest/event.ts';
+import { isEventId, parseEvent } from '../ingest/event.ts';
 import type { QueuedCopy } from '../ingest/queue-admin.ts';
+import type { LandedRow, QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { pause } from '../process/backoff.ts';
-import { known } from './find.ts';
+import { audited, type Tally } from './audit.ts';
+import { UsageError } from './command-line.ts';
 import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
 import { counted, printable } from './text.ts';
 
@@ -21,61 +26,137 @@ import { counted, printable } from './text.ts';
 const HELD_MS = 30_000;
 const POLL_MS = 100;
 
-export async function eraseEvent(session: Session, id: string): Promise<Outcome> {
-  const { landed, quarantined } = await known(session, id);
-  const copies = await copiesOnQueue(session, id);
-  const rows = quarantined.filter(({ body }) => !isErased(body.toString('utf8')));
-  const row = landed !== undefined && !isErased(landed.body) ? landed : undefined;
-  if (copies.length + rows.length === 0 && row === undefined) {
-    const erased = landed !== undefined || quarantined.length > 0;
-    session.tell(erased ? 'the event is erased already' : 'no event with this id is there');
-    if (session.json) printJson(session, { queue: 0, warehouse: 0, quarantine: 0, erased });
-    return erased ? OUTCOME.done : OUTCOME.nothing;
+/** Entries that are looked at without --scan, for all events together. */
+const SCANNED_MAX = 100_000;
+
+/** Which events; `scan` reads the whole queue for each, however long it is. */
+export interface Erasing {
+  readonly ids: readonly string[];
+  readonly scan: boolean;
+}
+
+/** What there is of an event and is not erased. */
+interface Left {
+  readonly copies: readonly QueuedCopy[];
+  readonly landed: LandedRow | undefined;
+  readonly quarantined: readonly QuarantineBody[];
+  /** Whether the event is there at all, erased or not. */
+  readonly known: boolean;
+}
+
+/** Entries, rows and events. */
+interface Erased {
+  queue: number;
+  warehouse: number;
+  quarantine: number;
+  /** Entries that a consumer did not let go. */
+  held: number;
+  /** Events that had been erased before. */
+  already: number;
+  readonly unknown: string[];
+}
+
+export async function eraseEvents(session: Session, { ids, scan: asked }: Erasing): Promise<Outcome> {
+  const length = await session.queue.length();
+  const scan = asked || ids.length * length <= SCANNED_MAX;
+  const [only = ''] = ids;
+  const question =
+    ids.length === 1 ? await aboutOne(session, only, scan) : `Erase ${counted(ids.length, 'event')} for good?`;
+  if (question !== undefined && !(await session.confirm(question))) return OUTCOME.nothing;
+  if (!scan)
+    session.tell(
+      `entries that are in no index are not looked for among the ${counted(length, 'entry', 'entries')} of the queue; --scan looks at each`,
+    );
+  return audited(session, 'erase', ids.join(' '), (tally) => eraseAll(session, { ids, scan }, tally));
+}
+
+async function eraseAll(session: Session, { ids, scan }: Erasing, tally: Tally): Promise<Outcome> {
+  const sum: Erased = { queue: 0, warehouse: 0, quarantine: 0, held: 0, already: 0, unknown: [] };
+  const progress = session.progress();
+  let looked = 0;
+  for (const id of ids) {
+    if (session.stopped.aborted) break;
+    const left = await leftOf(session, id, scan);
+    if (nothing(left)) {
+      if (left.known) sum.already += 1;
+      else sum.unknown.push(id);
+    } else {
+      await eraseOne(session, id, left, sum);
+      tally.changed += 1;
+    }
+    looked += 1;
+    progress.update(looked, ids.length);
   }
-  const producers = [...copies, ...rows, ...(row === undefined ? [] : [row])].map(
+  progress.stop();
+  if (session.json) printJson(session, sum);
+  else
+    session.print(
+      `erased: ${counted(sum.queue, 'entry', 'entries')} on the queue, ${counted(sum.warehouse, 'row')} in the warehouse, ` +
+        `${counted(sum.quarantine, 'row')} in the quarantine\n`,
+    );
+  return outcomeOf(session, sum, looked < ids.length);
+}
+
+async function outcomeOf(session: Session, sum: Erased, interrupted: boolean): Promise<Outcome> {
+  const { held, already, unknown } = sum;
+  if (already > 0) session.tell(`${counted(already, 'event')} had been erased before`);
+  for (const id of unknown) session.tell(`no event with the id ${printable(id)} was found`);
+  if (held > 0)
+    session.tell(`not done: a consumer holds ${counted(held, 'entry', 'entries')}; run again when it has landed them`);
+  if (interrupted) session.tell('interrupted; run again for the rest');
+  const rest = await session.warehouse.eraseTraces();
+  if (rest !== undefined) session.tell(rest);
+  return held + unknown.length === 0 && !interrupted ? OUTCOME.done : OUTCOME.nothing;
+}
+
+const nothing = ({ copies, landed, quarantined }: Left): boolean =>
+  copies.length + quarantined.length === 0 && landed === undefined;
+
+/** What to ask before one event is erased; undefined where there is nothing to erase. */
+async function aboutOne(session: Session, id: string, scan: boolean): Promise<string | undefined> {
+  const left = await leftOf(session, id, scan);
+  if (nothing(left)) return undefined;
+  const { copies, landed, quarantined } = left;
+  const producers = [...copies, ...quarantined, ...(landed === undefined ? [] : [landed])].map(
     ({ producer }) => producer ?? '(none)',
   );
   const places =
-    `${counted(copies.length, 'entry', 'entries')} on the queue, ${counted(row === undefined ? 0 : 1, 'row')} in the warehouse, ` +
-    `${counted(rows.length, 'row')} in the quarantine; producer ${[...new Set(producers)].map(printable).join(', ')}`;
-  if (!(await session.confirm(`Erase this event for good (${places})?`))) return OUTCOME.nothing;
-  return eraseEverywhere(session, id, copies);
+    `${counted(copies.length, 'entry', 'entries')} on the queue, ${counted(landed === undefined ? 0 : 1, 'row')} in the warehouse, ` +
+    `${counted(quarantined.length, 'row')} in the quarantine; producer ${[...new Set(producers)].map(printable).join(', ')}`;
+  return `Erase this event for good (${places})?`;
 }
 
-async function eraseEverywhere(session: Session, id: string, copies: readonly QueuedCopy[]): Promise<Outcome> {
+async function leftOf({ queue, warehouse }: Session, id: string, scan: boolean): Promise<Left> {
+  const [landed, quarantined] = await Promise.all([warehouse.landed(id), warehouse.quarantineOf(id)]);
+  const found = await queue.copies(
+    id,
+    quarantined.map(({ entry }) => entry),
+  );
+  const copies = new Map(found.map((copy) => [`${copy.source}/${copy.entry}`, copy]));
+  if (scan) for await (const copy of queue.scan(id)) copies.set(`${copy.source}/${copy.entry}`, copy);
+  return {
+    copies: [...copies.values()].filter(({ body }) => !isErased(body)),
+    landed: landed !== undefined && !isErased(landed.body) ? landed : undefined,
+    quarantined: quarantined.filter(({ body }) => !isErased(body)),
+    known: landed !== undefined || quarantined.length > 0 || copies.size > 0,
+  };
+}
+
+async function eraseOne(session: Session, id: string, { copies }: Left, sum: Erased): Promise<void> {
   const { warehouse } = session;
-  let held = 0;
   for (const copy of copies) {
     const type = namesIn(copy.body).type;
     await land(session, id, copy);
-    if (!(await eraseCopy(session, copy, id, erasedBody(id, type)))) held += 1;
+    if (await eraseCopy(session, copy, id, erasedBody(id, type))) sum.queue += 1;
+    else sum.held += 1;
   }
   const landed = await warehouse.landed(id);
   if (landed !== undefined) await warehouse.overwriteLanded(id, erasedBody(id, landed.type));
   const quarantined = await warehouse.quarantineOf(id);
   for (const { entry, body } of quarantined)
-    if (!isErased(body.toString('utf8')))
-      await warehouse.overwriteQuarantined(entry, erasedBody(id, namesIn(body).type));
-
-  const done = { queue: copies.length - held, warehouse: landed === undefined ? 0 : 1, quarantine: quarantined.length };
-  if (session.json) printJson(session, { ...done, held });
-  else
-    session.print(
-      `erased: ${counted(done.queue, 'entry', 'entries')} on the queue, ${counted(done.warehouse, 'row')} in the warehouse, ` +
-        `${counted(done.quarantine, 'row')} in the quarantine\n`,
-    );
-  if (held === 0) return OUTCOME.done;
-  session.tell(`not done: a consumer holds ${counted(held, 'entry', 'entries')}; run again when it has landed them`);
-  return OUTCOME.nothing;
-}
-
-async function copiesOnQueue(session: Session, id: string): Promise<QueuedCopy[]> {
-  const progress = session.progress();
-  const copies: QueuedCopy[] = [];
-  for await (const copy of session.queue.scan(id, (looked, of) => progress.update(looked, of)))
-    if (!isErased(copy.body.toString('utf8'))) copies.push(copy);
-  progress.stop();
-  return copies;
+    if (!isErased(body)) await warehouse.overwriteQuarantined(entry, erasedBody(id, namesIn(body).type));
+  sum.warehouse += landed === undefined ? 0 : 1;
+  sum.quarantine += quarantined.length;
 }
 
 /** Makes the erased row of an event that may not have landed yet. What is no event will not land. */
@@ -94,4 +175,26 @@ async function eraseCopy({ queue, stopped }: Session, copy: QueuedCopy, id: stri
     if (stopped.aborted || performance.now() > deadline) return false;
     await pause(POLL_MS, stopped);
   }
+}
+
+/** The ids of a file, one on each line; `-` is standard input. Throws a UsageError that names the first wrong line. */
+export async function idsOf(file: string): Promise<readonly string[]> {
+  const input = file === '-' ? process.stdin : createReadStream(file);
+  const ids = new Set<string>();
+  let number = 0;
+  try {
+    for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
+      number += 1;
+      if (line === '') continue;
+      if (!isEventId(line)) throw new UsageError(`${file}, line ${number}: no event can have this id`);
+      ids.add(line);
+    }
+  } catch (cause) {
+    if (cause instanceof UsageError || !(cause instanceof Error && 'code' in cause)) throw cause;
+    throw new UsageError(`${file}: expected a readable file (${String(cause.code)})`, { cause });
+  } finally {
+    input.destroy();
+  }
+  if (ids.size === 0) throw new UsageError(`${file}: expected an event id on each line`);
+  return [...ids];
 }

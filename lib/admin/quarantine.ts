@@ -1,5 +1,6 @@
 // `quarantine list`, `show` and `drop`.
 import type { QuarantineFilter, QuarantineRow } from '../ingest/warehouse-admin.ts';
+import { audited, type Tally } from './audit.ts';
 import type { Selection } from './command-line.ts';
 import { rowJson, rowText } from './find.ts';
 import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
@@ -78,7 +79,6 @@ export async function showRow(session: Session, entry: string): Promise<Outcome>
 }
 
 export async function dropRows(session: Session, selection: Selection): Promise<Outcome> {
-  const { warehouse, stopped } = session;
   const found = await selectedCount(session, selection);
   if (found === 0) {
     session.tell('no such rows in the quarantine');
@@ -87,19 +87,37 @@ export async function dropRows(session: Session, selection: Selection): Promise<
   }
   if (!(await session.confirm(`Remove ${counted(found, 'row')} from the quarantine, for good?`)))
     return OUTCOME.nothing;
+  return audited(session, 'drop', selectionText(selection), (tally) => dropSelected(session, selection, found, tally));
+}
+
+async function dropSelected(session: Session, selection: Selection, found: number, tally: Tally): Promise<Outcome> {
+  const { warehouse, stopped } = session;
   const progress = session.progress();
-  let dropped = 0;
   for await (const names of selected(session, selection)) {
-    dropped += await warehouse.drop(names);
-    progress.update(dropped, Math.max(found, dropped));
+    tally.changed += await warehouse.drop(names);
+    progress.update(tally.changed, Math.max(found, tally.changed));
     if (stopped.aborted) break;
   }
   progress.stop();
+  const dropped = tally.changed;
   if (session.json) printJson(session, { dropped });
   else session.print(`removed ${counted(dropped, 'row')}\n`);
   if (stopped.aborted) session.tell('interrupted; run again for the rest');
+  const rest = await warehouse.eraseTraces();
+  if (rest !== undefined) session.tell(rest);
   const wanted = selection.kind === 'entries' ? selection.entries.length : found;
   return dropped < wanted ? OUTCOME.nothing : OUTCOME.done;
+}
+
+/** A selection as it can be given on the command line. */
+export function selectionText(selection: Selection): string {
+  if (selection.kind === 'entries') return selection.entries.join(' ');
+  const { filter, limit } = selection;
+  return [
+    filter.reason === undefined ? '--all' : `--reason ${filter.reason}`,
+    ...(filter.sinceMs === undefined ? [] : [`--since ${timeText(filter.sinceMs)}`]),
+    ...(Number.isFinite(limit) ? [`--limit ${limit}`] : []),
+  ].join(' ');
 }
 
 /** How many rows there are of a selection. */

@@ -10,8 +10,9 @@
 import type { Replayed } from '../ingest/queue-admin.ts';
 import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { pause } from '../process/backoff.ts';
+import { audited, type Tally as AuditTally } from './audit.ts';
 import type { Selection } from './command-line.ts';
-import { selected, selectedCount } from './quarantine.ts';
+import { selected, selectedCount, selectionText } from './quarantine.ts';
 import { OUTCOME, printJson, type Outcome, type Progress, type Session } from './session.ts';
 import { counted, printable } from './text.ts';
 
@@ -48,6 +49,22 @@ export async function replayRows(session: Session, selection: Selection): Promis
     return OUTCOME.nothing;
   }
   if (!(await session.confirm(`Put ${counted(found, 'event')} back on the queue?`))) return OUTCOME.nothing;
+  return audited(session, 'replay', selectionText(selection), (tally) =>
+    replaySelected(session, selection, { found, missing, tally }),
+  );
+}
+
+interface Counts {
+  readonly found: number;
+  readonly missing: number;
+  readonly tally: AuditTally;
+}
+
+async function replaySelected(
+  session: Session,
+  selection: Selection,
+  { found, missing, tally }: Counts,
+): Promise<Outcome> {
   const replay = new Replaying(session, found);
   try {
     for await (const names of selected(session, selection)) {
@@ -58,6 +75,7 @@ export async function replayRows(session: Session, selection: Selection): Promis
     await replay.finish();
   } finally {
     replay.end();
+    tally.changed = replay.sent;
   }
   return outcomeOf(session, replay, missing);
 }
@@ -68,6 +86,8 @@ class Replaying {
   readonly waiting = new Map<string, Replayed>();
   /** No consumer lands anything. */
   deserted = false;
+  /** How many rows were put on the queue. */
+  sent = 0;
   readonly #session: Session;
   readonly #progress: Progress;
   readonly #total: number;
@@ -122,7 +142,10 @@ class Replaying {
       rows.map((row) => ({ ...row, replayOf: row.entry })),
       again,
     );
-    for (const [at, entry] of entries.entries()) this.waiting.set(rows[at]?.entry ?? '', entry);
+    for (const [at, entry] of entries.entries()) {
+      this.waiting.set(rows[at]?.entry ?? '', entry);
+      if (entry.fresh) this.sent += 1;
+    }
   }
 
   /** Looks once what has become of those that are on their way. */

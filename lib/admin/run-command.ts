@@ -1,7 +1,7 @@
 // What each command of ingest-admin runs; the exit code is that of the program.
 import { failureOf, look, lookJson, lookText } from './status.ts';
 import type { Command } from './command-line.ts';
-import { eraseEvent } from './erase.ts';
+import { eraseEvents, idsOf } from './erase.ts';
 import { showEvent } from './find.ts';
 import { dropRows, listRows, showRow } from './quarantine.ts';
 import { replayRows } from './replay.ts';
@@ -27,7 +27,7 @@ export async function runCommand(session: Session, command: Command, rows: () =>
     case 'drop':
       return dropRows(session, command.selection);
     case 'erase':
-      return eraseEvent(session, command.id);
+      return eraseEvents(session, { ...command, ids: 'ids' in command ? command.ids : await idsOf(command.file) });
     case 'size':
       return sizeFile(session, command.file);
   }

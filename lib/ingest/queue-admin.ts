@@ -115,10 +115,14 @@ export interface QueueAdmin {
   /** How many replicas give signs of life. */
   replicasAlive(): Promise<number>;
   /**
-   * Reads the whole queue and gives every entry whose event has this id; `onLooked` is told how many entries were
-   * looked at so far, of how many.
+   * The entries of an event that can be found without reading the queue: those that the id index names, those of the
+   * quarantine rows `rows`, and replays. Rejects where a partition is away.
    */
-  scan(id: string, onLooked: (looked: number, of: number) => void): AsyncIterable<QueuedCopy>;
+  copies(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]>;
+  /** Entries in all partitions. */
+  length(): Promise<number>;
+  /** Reads the whole queue and gives every entry whose event has this id. */
+  scan(id: string): AsyncIterable<QueuedCopy>;
   /**
    * Replaces an entry by one with another body, in one atomic step: the id stays taken, and what has not landed lands
    * with the new body. `id` is that of the event.

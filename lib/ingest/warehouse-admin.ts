@@ -49,6 +49,18 @@ export interface WarehouseCounts {
   readonly quarantine: readonly { readonly code: string; readonly rows: number }[];
 }
 
+/** What an operator changed; see lib/admin/audit.ts. */
+export interface AuditRecord {
+  readonly id: string;
+  readonly atMs: number;
+  /** `<user>@<host>`. */
+  readonly actor: string;
+  readonly command: string;
+  readonly what: string;
+  /** Undefined until the change has ended. */
+  readonly changed: number | undefined;
+}
+
 export const COUNT_EXACT_MAX = 1_000_000;
 
 export interface WarehouseAdmin {
@@ -74,10 +86,12 @@ export interface WarehouseAdmin {
   overwriteLanded(id: string, body: string): Promise<void>;
   overwriteQuarantined(entry: string, body: string): Promise<void>;
   /**
-   * Removes from the warehouse's own files what was overwritten; gives what is left to do, in words for people, and
-   * undefined where nothing is.
+   * Removes from the warehouse's own files what was overwritten. Gives what only the operator can do about the rest, in
+   * words for people; undefined where there is no rest. Rejects where the same call may do it later.
    */
   eraseTraces(): Promise<string | undefined>;
+  /** Writes a record, or its `changed` where it is there already. */
+  audit(record: AuditRecord): Promise<void>;
   close(): Promise<void>;
 }
 

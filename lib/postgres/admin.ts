@@ -148,6 +148,13 @@ export function createPostgresAdmin(uri: string): WarehouseAdmin {
         'the row as it was is in the files of PostgreSQL until VACUUM FULL events, events_quarantine, and in its log until that is recycled',
       ),
 
+    async audit({ id, atMs, actor, command, what, changed }) {
+      const sql = `INSERT INTO ingest_audit (id, at, actor, command, what, changed)
+        VALUES ($1, to_timestamp($2::float8 / 1000), $3, $4, $5, $6)
+        ON CONFLICT (id) DO UPDATE SET changed = excluded.changed`;
+      await ask(sql, id, atMs, actor, command, what, changed ?? null);
+    },
+
     close: () => pool.end(),
   };
 }

@@ -121,15 +121,21 @@ export class PartitionedAdmin implements QueueAdmin {
     return Math.max(...alive);
   }
 
-  async *scan(id: string, onLooked: (looked: number, of: number) => void): AsyncGenerator<QueuedCopy> {
+  async copies(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]> {
+    const indexed = await Promise.all(this.#queues.map((parts) => partOf(parts, id).find(id)));
+    const found = indexed.filter((copy) => copy !== undefined);
+    const names = [...new Set([...rows, ...found.map(nameOf)])];
+    const noted = await Promise.all(this.#all.map((part) => part.noted(id, names)));
+    return [...new Map([...found, ...noted.flat()].map((copy) => [nameOf(copy), copy])).values()];
+  }
+
+  async length(): Promise<number> {
     const lengths = await Promise.all(this.#all.map((part) => part.length()));
-    const of = lengths.reduce((sum, length) => sum + length, 0);
-    let looked = 0;
-    for (const part of this.#all)
-      yield* part.scan(id, (entries) => {
-        looked += entries;
-        onLooked(looked, Math.max(looked, of));
-      });
+    return lengths.reduce((sum, length) => sum + length, 0);
+  }
+
+  async *scan(id: string): AsyncGenerator<QueuedCopy> {
+    for (const part of this.#all) yield* part.scan(id);
   }
 
   async erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure> {
@@ -180,6 +186,9 @@ function partOf(parts: readonly StreamAdmin[], id: string): StreamAdmin {
   if (part === undefined) throw new Error('a queue has one partition at least');
   return part;
 }
+
+/** As the name of a quarantine row. */
+const nameOf = ({ source, entry }: QueuedCopy): string => `${source}/${entry}`;
 
 /** Of the name of a quarantine row: `<queue id>/<stream>/<entry>`. */
 const sourceOf = (row: string): string => row.slice(0, Math.max(0, row.lastIndexOf('/')));

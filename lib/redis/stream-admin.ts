@@ -24,6 +24,7 @@ const SCAN_ENTRIES_MAX = 1_000;
 const SCRIPTS = {
   replay: new Script('replay.lua', 'entry-state.lua'),
   states: new Script('states.lua', 'entry-state.lua'),
+  noted: new Script('noted.lua'),
   scan: new Script('scan.lua'),
   erase: new Script('erase.lua', 'entry-state.lua', 'entry-name.lua'),
   locate: new Script('locate.lua', 'entry-name.lua'),
@@ -103,7 +104,7 @@ export class StreamAdmin {
       for (const { replayOf, id, traceparent, producer, body, acceptedAtMs } of rows) {
         const idNote = id === undefined || id === namesIn(body).id ? '' : `id\n${id}\n`;
         const trace = traceparent === undefined ? '' : `traceparent\n${traceparent}\n`;
-        args.push(replayOf, producer, body, String(acceptedAtMs), idNote + trace);
+        args.push(replayOf, producer, body, String(acceptedAtMs), idNote + trace, id ?? namesIn(body).id ?? '');
       }
       const reply = (await this.#run(SCRIPTS.replay, args)).value() as readonly (string | number)[];
       return rows.map((_, at) => ({ entry: String(reply[2 * at]), fresh: reply[2 * at + 1] === 1 }));
@@ -124,15 +125,19 @@ export class StreamAdmin {
     });
   }
 
+  /** The entries of some quarantine rows and of replays, where their event has this id. */
+  noted(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]> {
+    return this.#telling(async () =>
+      this.#copiesOf(await this.#run(SCRIPTS.noted, [`${this.#source}/`, id, ...rows]), id),
+    );
+  }
+
   length(): Promise<number> {
     return this.#telling(async () => (await this.#connection.value(['XLEN', this.#stream])) as number);
   }
 
-  /**
-   * Reads the whole stream and gives every entry whose event has this id; `onLooked` is told how many entries each call
-   * looked at.
-   */
-  async *scan(id: string, onLooked: (entries: number) => void): AsyncGenerator<QueuedCopy> {
+  /** Reads the whole stream and gives every entry whose event has this id. */
+  async *scan(id: string): AsyncGenerator<QueuedCopy> {
     // A body that is this event's holds its id as it is, or written with \u escapes; and \ before what else may have
     // one.
     const texts = [JSON.stringify(id).slice(1, -1), /["\\/]/.test(id) ? '\\' : '\\u'];
@@ -146,7 +151,6 @@ export class StreamAdmin {
         return { next, entries: reply.integer(), bytes: reply.integer(), copies: this.#copiesOf(reply, id) };
       });
       yield* page.copies;
-      onLooked(page.entries);
       from = page.next;
       const fitting = Math.floor((SCAN_BYTES * page.entries) / Math.max(1, page.bytes));
       count = Math.max(1, Math.min(4 * count, fitting, SCAN_ENTRIES_MAX));

@@ -112,10 +112,15 @@ export function createSqliteAdmin(path: string): WarehouseAdmin {
       telling((database) => {
         // A checkpoint that is in a reader's way gives 1 for `busy`, after it has waited for some time.
         const { busy } = database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get() as { readonly busy: number };
-        return busy === 0
-          ? undefined
-          : `other processes use ${path}-wal, which still has the body: run the same command again`;
+        if (busy !== 0) throw new Error(`${path}-wal is in use and still has the bodies: run the same command again`);
+        return undefined;
       }),
+
+    async audit({ id, atMs, actor, command, what, changed = null }) {
+      const sql = `INSERT INTO ingest_audit (id, at, actor, command, what, changed) VALUES (?, ?, ?, ?, ?, ?)
+        ON CONFLICT (id) DO UPDATE SET changed = excluded.changed`;
+      await change(sql, id, new Date(atMs).toISOString(), actor, command, what, changed);
+    },
 
     close() {
       opened?.close();

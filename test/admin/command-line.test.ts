@@ -26,7 +26,7 @@ describe("ingest-admin's command line", () => {
       kind: 'drop',
       selection: { kind: 'filter', filter: NONE, limit: 3 },
     });
-    assert.deepEqual(command('erase order-1 --yes'), { kind: 'erase', id: 'order-1' });
+    assert.deepEqual(command('erase order-1 --yes'), { kind: 'erase', ids: ['order-1'], scan: false });
     assert.deepEqual(command('size -'), { kind: 'size', file: '-' });
     assert.equal(read('--help'), 'help');
     assert.equal(read('status --version'), 'version');

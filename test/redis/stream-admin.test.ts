@@ -51,7 +51,7 @@ async function openReader(t: TestContext): Promise<StreamReader> {
 
 async function copies(admin: StreamAdmin, id: string): Promise<QueuedCopy[]> {
   const found: QueuedCopy[] = [];
-  for await (const copy of admin.scan(id, () => undefined)) found.push(copy);
+  for await (const copy of admin.scan(id)) found.push(copy);
   return found;
 }
 

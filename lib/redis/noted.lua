@@ -1,0 +1,21 @@
+#!lua flags=no-writes
+-- The entries that can be named without reading the stream: those of some quarantine rows, the replays of these rows,
+-- and the last replay of an event.
+--
+-- KEYS[1]  the stream
+-- ARGV     how names of the stream's own rows begin (`<queue id>/<stream>/`), the event's id, names of rows
+-- Reply    a list of entries
+local stream, own, id = KEYS[1], ARGV[1], ARGV[2]
+local replays = '{' .. stream .. '}:replays'
+local entries, known = {}, {}
+local function add(name)
+  if not name or known[name] or not string.match(name, '^%d+%-%d+$') then return end
+  known[name] = true
+  entries[#entries + 1] = redis.call('XRANGE', stream, name, name)[1]
+end
+add(redis.call('HGET', replays, '\n' .. id))
+for at = 3, #ARGV do
+  if string.sub(ARGV[at], 1, #own) == own then add(string.sub(ARGV[at], #own + 1)) end
+  add(redis.call('HGET', replays, ARGV[at]))
+end
+return entries

@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { hostname, userInfo } from 'node:os';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { UsageError } from '../../lib/admin/command-line.ts';
+import { InProcess, landing, poison } from './in-process.ts';
+
+const SECRET = 'sensitive-personal-data';
+const body = (id: string): string => JSON.stringify({ id, type: 't', name: SECRET });
+const ERASED = { queue: 0, warehouse: 0, quarantine: 0, held: 0, already: 0, unknown: [] };
+
+describe('erase', () => {
+  const admin = new InProcess();
+  const bytes = (): string =>
+    ['', '-wal'].map((end) => (existsSync(admin.path + end) ? readFileSync(admin.path + end, 'latin1') : '')).join('');
+  const everything = async (): Promise<string> => bytes() + JSON.stringify(await admin.redis.entries());
+
+  it('finds an event by the id index and does not read the queue', async (t) => {
+    await admin.accept(t, 'one', body('one'));
+    for (let at = 0; at < 50; at += 1)
+      await admin.redis.command('XADD', 'ingest', '*', 'producer', 'shop', 'body', '{}');
+    await admin.redis.command('CONFIG', 'RESETSTAT');
+    const { queue } = admin.session(t);
+    Object.assign(queue, { length: () => Promise.resolve(4_000_000) });
+    const { code, out, err } = await admin.run(t, 'erase one', { queue });
+    assert.equal(code, 0, err);
+    assert.equal(out, 'erased: 1 entry on the queue, 1 row in the warehouse, 0 rows in the quarantine\n');
+    assert.ok(!(await everything()).includes(SECRET));
+    assert.equal((await admin.warehouse.find('one', 'shop')).kind, 'landed', 'its id is taken');
+    const commands = String(await admin.redis.command('INFO', 'commandstats'));
+    const reads = Number(/cmdstat_xrange:calls=(\d+)/.exec(commands)?.[1]);
+    assert.ok(reads < 10, `${reads} times XRANGE`);
+  });
+
+  it('finds the entries of quarantine rows, and replays whose rows have gone, in no index', async (t) => {
+    const session = admin.session(t);
+    await admin.accept(t, 'one', body('one'));
+    await admin.redis.command('DEL', '{ingest}:ids');
+    const [entry] = await admin.redis.entries();
+    const source = `${String(await admin.redis.command('HGET', '{ingest}:queue', 'id'))}/ingest`;
+    const row = poison('', { entry: `${source}/${entry?.entry}`, id: 'one', body: Buffer.from(body('one')) });
+    await admin.warehouse.quarantine([row]);
+    const replayed = {
+      replayOf: row.entry,
+      id: 'one',
+      traceparent: undefined,
+      producer: 'shop',
+      body: row.body,
+      acceptedAtMs: 1,
+    };
+    await session.queue.replay([replayed], false);
+    assert.equal((await session.queue.copies('one', [row.entry])).length, 2);
+    await admin.warehouse.release([row.entry]);
+    await admin.redis.command('XDEL', 'ingest', String(entry?.entry));
+    assert.equal((await session.queue.copies('one', [])).length, 1, 'the replay, by its id alone');
+    assert.equal((await admin.run(t, 'erase one')).code, 0);
+    assert.ok(!(await everything()).includes(SECRET));
+  });
+
+  it('reads the whole queue with --scan, for what another hand has put there', async (t) => {
+    await admin.accept(t, 'one', body('one'));
+    await admin.redis.command('XADD', 'ingest', '*', 'producer', 'shop', 'body', body('one'));
+    const { queue } = admin.session(t);
+    Object.assign(queue, { length: () => Promise.resolve(100_001) });
+    const { out, err } = await admin.run(t, 'erase one --json', { queue });
+    assert.match(err, /entries that are in no index are not looked for among the 100,001 entries of the queue; --scan/);
+    assert.equal(out, `${JSON.stringify({ ...ERASED, queue: 1, warehouse: 1 })}\n`);
+    assert.ok((await everything()).includes(SECRET), 'the other one is in no index');
+    assert.equal(
+      (await admin.run(t, 'erase one --scan --json', { queue })).out,
+      `${JSON.stringify({ ...ERASED, queue: 1, warehouse: 1 })}\n`,
+    );
+    assert.ok(!(await everything()).includes(SECRET));
+  });
+
+  it('erases the ids of a file, and says which are not there and which were erased before', async (t) => {
+    await admin.warehouse.land([
+      landing('one', { body: Buffer.from(body('one')) }),
+      landing('two', { body: Buffer.from(body('two')) }),
+    ]);
+    await admin.warehouse.quarantine([poison('1-1', { id: 'three', body: Buffer.from(body('three')) })]);
+    assert.equal((await admin.run(t, 'erase two')).code, 0);
+    const file = join(admin.store.folder, 'ids');
+    writeFileSync(file, 'one\n\ntwo\r\nthree\nnone\none\n');
+    const questions: string[] = [];
+    const confirm = (question: string): Promise<boolean> => Promise.resolve(questions.push(question) > 0);
+    const { code, out, err } = await admin.run(t, `erase --file ${file} --json`, { confirm });
+    assert.equal(code, 1);
+    assert.deepEqual(JSON.parse(out), { ...ERASED, warehouse: 1, quarantine: 1, already: 1, unknown: ['none'] });
+    assert.deepEqual(questions, ['Erase 4 events for good?']);
+    assert.match(err, /no event with the id none was found/);
+    assert.ok(!bytes().includes(SECRET));
+    const actor = `${userInfo().username}@${hostname()}`;
+    assert.deepEqual(admin.audit(t), [
+      { actor, command: 'erase', what: 'two', changed: 1 },
+      { actor, command: 'erase', what: 'one two three none', changed: 2 },
+    ]);
+    assert.match(err, /^audit: \d{4}-.*Z \S+ erase one two three none: 2 changed$/m);
+  });
+
+  it('changes nothing for a file with a line that is no id, or without a line, or that is not there', async (t) => {
+    await admin.warehouse.land([landing('one')]);
+    const file = join(admin.store.folder, 'ids');
+    for (const [text, expected] of [
+      ['one\na\u0007b\n', /ids, line 2: no event can have this id/],
+      ['\n\n', /ids: expected an event id on each line/],
+    ] as const) {
+      writeFileSync(file, text);
+      const { failure } = await admin.run(t, `erase --file ${file}`);
+      assert.ok(failure instanceof UsageError);
+      assert.match(failure.message, expected);
+    }
+    const { failure } = await admin.run(t, 'erase --file /nonexistent');
+    assert.match((failure as Error).message, /\/nonexistent: expected a readable file \(ENOENT\)/);
+    assert.deepEqual(admin.audit(t), []);
+    assert.ok((await admin.warehouse.find('one', 'shop')).kind === 'landed');
+  });
+
+  it('asks before it changes one event, naming what there is, and leaves it after a no', async (t) => {
+    await admin.accept(t, 'one', body('one'));
+    await admin.warehouse.land([landing('one', { body: Buffer.from(body('one')) })]);
+    const questions: string[] = [];
+    const confirm = (question: string): Promise<boolean> => Promise.resolve(questions.push(question) < 0);
+    assert.equal((await admin.run(t, 'erase one', { confirm })).code, 1);
+    assert.deepEqual(questions, [
+      'Erase this event for good (1 entry on the queue, 1 row in the warehouse, 0 rows in the quarantine; producer shop)?',
+    ]);
+    assert.ok(bytes().includes(SECRET));
+    assert.deepEqual(admin.audit(t), []);
+  });
+
+  it('changes nothing where the change cannot be recorded', async (t) => {
+    await admin.warehouse.land([landing('one', { body: Buffer.from(body('one')) })]);
+    const { warehouse } = admin.session(t);
+    const audit = (): Promise<void> => Promise.reject(new Error('there is no table ingest_audit'));
+    const { failure } = await admin.run(t, 'erase one', { warehouse: { ...warehouse, audit } });
+    assert.match(String(failure), /no table ingest_audit/);
+    assert.ok(bytes().includes(SECRET));
+  });
+
+  it('says that it was not done where a reader keeps the old body in the log of the file, and does it when run again', async (t) => {
+    await admin.warehouse.land([landing('one', { body: Buffer.from(body('one')) })]);
+    const { DatabaseSync } = await import('node:sqlite');
+    const reader = new DatabaseSync(admin.path, { readOnly: true });
+    t.after(() => reader.close());
+    reader.exec('BEGIN');
+    reader.prepare('SELECT count(*) FROM events').get();
+    const first = await admin.run(t, 'erase one');
+    assert.match(String(first.failure), /WarehouseFailed: .*warehouse.db-wal is in use and still has the bodies/);
+    reader.exec('COMMIT');
+    assert.equal((await admin.run(t, 'erase one')).code, 0);
+    assert.ok(!bytes().includes(SECRET));
+  });
+});

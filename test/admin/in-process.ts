@@ -1,0 +1,125 @@
+// ingest-admin's commands in this process, on a real queue and a real SQLite warehouse; a test may replace any call.
+import assert from 'node:assert/strict';
+import { DatabaseSync } from 'node:sqlite';
+import { before, beforeEach, type TestContext } from 'node:test';
+import { readCommandLine } from '../../lib/admin/command-line.ts';
+import { runCommand } from '../../lib/admin/run-command.ts';
+import type { Session } from '../../lib/admin/session.ts';
+import type { LandingEvent, QuarantinedEntry, Warehouse } from '../../lib/ingest/warehouse.ts';
+import { createLog } from '../../lib/process/log.ts';
+import { byteConnection } from '../../lib/redis/byte-client.ts';
+import { PartitionedAdmin } from '../../lib/redis/partitioned-admin.ts';
+import { StreamQueue } from '../../lib/redis/stream-queue.ts';
+import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
+import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
+
+export const log = createLog('test', 'error').child({}, { level: 'silent' });
+
+/** What a command printed on standard output and on standard error, and its exit code or what it rejected with. */
+export interface Ended {
+  readonly code: number | undefined;
+  readonly failure: unknown;
+  readonly out: string;
+  readonly err: string;
+}
+
+export class InProcess {
+  redis!: TestRedis;
+  store!: SqliteStore;
+  path = '';
+  warehouse!: Warehouse;
+
+  /** Registers what makes an empty queue and warehouse for each test of a file. */
+  constructor() {
+    before(async () => {
+      this.redis = await TestRedis.start(['--appendonly', 'no']);
+    });
+    beforeEach(async (t) => {
+      await this.redis.command('FLUSHALL');
+      this.store = sqliteStore();
+      this.path = this.store.uri.slice('sqlite:'.length);
+      const warehouse = (this.warehouse = createSqliteWarehouse({ path: this.path }));
+      (t as TestContext).after(() => warehouse.close());
+      await this.warehouse.prepare();
+    });
+  }
+
+  session(t: TestContext, change: Partial<Session> = {}): Session & { out: string; err: string } {
+    const queue = new PartitionedAdmin({ uris: [this.redis.uri], partitions: 1, makes: true, log });
+    const warehouse = createSqliteAdmin(this.path);
+    t.after(() => Promise.all([queue.close(), warehouse.close()]));
+    const session = {
+      queue,
+      warehouse,
+      out: '',
+      err: '',
+      json: false,
+      print: (text: string) => void (session.out += text),
+      printed: () => Promise.resolve(),
+      tell: (text: string) => void (session.err += `${text}\n`),
+      stopped: new AbortController().signal,
+      progress: () => ({ update: () => undefined, stop: () => undefined }),
+      confirm: () => Promise.resolve(true),
+      ...change,
+    };
+    return session;
+  }
+
+  /** Runs a command as its line says. */
+  async run(t: TestContext, line: string, change: Partial<Session> = {}): Promise<Ended> {
+    const read = readCommandLine(line.split(' '), Date.now());
+    assert.ok(typeof read === 'object');
+    const session = this.session(t, { json: read.json, ...change });
+    let failure: unknown;
+    const code = await runCommand(session, read.command, () => undefined).catch((cause: unknown) => {
+      failure = cause;
+      return undefined;
+    });
+    return { code, failure, out: session.out, err: session.err };
+  }
+
+  /** Has an event accepted, as a gateway does. */
+  async accept(t: TestContext, id: string, body: string, producer = 'shop'): Promise<void> {
+    const connection = byteConnection({ uri: this.redis.uri, name: 'test', log });
+    const queue = new StreamQueue({ connection, enqueueTimeoutMs: 10_000, log });
+    t.after(() => queue.close());
+    connection.open();
+    await eventually('the queue takes events', () => connection.ready);
+    await new Promise((settle) => queue.submit({ id, producer, text: body, settle }));
+  }
+
+  /** What `ingest_audit` says, without ids and times. */
+  audit(t: TestContext): readonly unknown[] {
+    return this.rows(t, 'SELECT actor, command, what, changed FROM ingest_audit ORDER BY at');
+  }
+
+  rows(t: TestContext, sql: string): readonly unknown[] {
+    const admin = new DatabaseSync(this.path, { readOnly: true });
+    t.after(() => admin.close());
+    return admin
+      .prepare(sql)
+      .all()
+      .map((row) => ({ ...row }));
+  }
+}
+
+export const landing = (id: string, change: Partial<LandingEvent> = {}): LandingEvent => ({
+  id,
+  type: 't',
+  producer: 'shop',
+  body: Buffer.from(`{"id":"${id}","type":"t"}`),
+  acceptedAtMs: 1,
+  ...change,
+});
+
+export const poison = (entry: string, change: Partial<QuarantinedEntry> = {}): QuarantinedEntry => ({
+  entry: `q/ingest/${entry}`,
+  producer: 'shop',
+  reason: 'invalid_event: x',
+  acceptedAtMs: 1,
+  body: Buffer.from('{'),
+  ...change,
+});
