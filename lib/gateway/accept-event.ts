@@ -6,7 +6,7 @@
 //
 // Invariant: what was admitted is released exactly once, whatever ends the exchange.
 import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts';
-import { JSON_TYPE, problem, refusalOf, type Challenge, type GatewayAnswer } from './answers.ts';
+import { CONNECTIONS_SHORT, JSON_TYPE, problem, refusalOf, type Challenge, type GatewayAnswer } from './answers.ts';
 import type { Admission } from './admission.ts';
 import type { Authority } from '../identity/authority.ts';
 import { eventReader, type EventId, type EventReader } from './event-reader.ts';
@@ -52,7 +52,7 @@ function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
     return undefined;
   }
   if (verdict.kind !== 'producer') return refusalOf(verdict, options.challenge, request.authorization);
-  exchange.connection.know();
+  if (!exchange.connection.know(verdict.producer)) return CONNECTIONS_SHORT;
   const over = options.quotas?.refusal(verdict.producer, exchange);
   if (over !== undefined) return over;
   const read = eventReader(request, options.eventId);

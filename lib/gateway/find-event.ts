@@ -10,7 +10,7 @@ import { isEventId } from '../ingest/event.ts';
 import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import { decodeParameter } from '../http/router.ts';
-import { JSON_TYPE, problem, refusalOf, type Challenge, type GatewayAnswer } from './answers.ts';
+import { CONNECTIONS_SHORT, JSON_TYPE, problem, refusalOf, type Challenge, type GatewayAnswer } from './answers.ts';
 import type { Authority } from '../identity/authority.ts';
 import type { Exchange } from './exchange.ts';
 import type { LookUpTurns } from './look-up-turns.ts';
@@ -36,7 +36,7 @@ export async function findEvent(
 ): Promise<GatewayAnswer> {
   const verdict = await options.authority.judge(exchange.connection, exchange.request);
   if (verdict.kind !== 'producer') return refusalOf(verdict, options.challenge, exchange.request.authorization);
-  exchange.connection.know();
+  if (!exchange.connection.know(verdict.producer)) return CONNECTIONS_SHORT;
   const id = decodeParameter(parameter);
   if (id === undefined || !isEventId(id)) return NOT_FOUND;
   if (!(await options.turns.take())) return OVERLOADED;

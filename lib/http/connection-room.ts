@@ -2,7 +2,11 @@
 //
 // A connection is a stranger until a producer's request has been seen on it. Invariant: nobody who is known is cut for
 // a stranger. Where there is no room, a new connection takes the place of a stranger, the oldest of the first kind in
-// KINDS that there is.
+// KINDS that there is. Known ones hold at most all places but one in STRANGERS_SHARE, so there always is one.
+//
+// Where a further one becomes known, the producer that holds most gives way: an idle connection of its goes, the oldest
+// first, or where none is idle the oldest one. A producer that holds most itself only trades an idle connection of its
+// own for a new one.
 //
 // One address holds only so many strangers; one more takes the place of one from there. Those that are in the handshake
 // count when it has taken HANDSHAKE_FREE_MS: until then they may be producers, any number of which may share an
@@ -20,6 +24,9 @@ export interface RoomLimits {
   /** Of strangers; 0: no limit. */
   readonly connectionsPerAddressMax: number;
 }
+
+/** One place in so many is kept for strangers, so that a known producer's new connection can become known. */
+const STRANGERS_SHARE = 20;
 
 /** How long a handshake may take before its connection counts as a stranger's of its address, in milliseconds. */
 export const HANDSHAKE_FREE_MS = 1_000;
@@ -43,19 +50,29 @@ interface Place {
   readonly sinceMs: number;
   /** Undefined: it is known. */
   kind: Kind | undefined;
+  /** Whose it is, once it is known. */
+  producer: string;
 }
 
 export class ConnectionRoom<S> {
   readonly #limits: RoomLimits;
   readonly #hasBegun: (connection: S) => boolean;
+  readonly #isIdle: (connection: S) => boolean;
+  readonly #knownMax: number;
+  /** Known ones, by producer, in the order in which they became known. */
+  readonly #knownOf = new Map<string, Set<S>>();
+  #known = 0;
   readonly #places = new Map<S, Place>();
   readonly #strangers = noStrangers<S>();
   readonly #strangersFrom = new Map<string, Strangers<S>>();
 
-  /** `hasBegun`: whether its handshake has. */
-  constructor(limits: RoomLimits, hasBegun: (connection: S) => boolean) {
+  /** `hasBegun`: whether its handshake has; `isIdle`: whether no request is under way on it, nor an answer. */
+  constructor(limits: RoomLimits, hasBegun: (connection: S) => boolean, isIdle: (connection: S) => boolean) {
     this.#limits = limits;
     this.#hasBegun = hasBegun;
+    this.#isIdle = isIdle;
+    const { connectionsMax } = limits;
+    this.#knownMax = Math.max(1, connectionsMax - Math.ceil(connectionsMax / STRANGERS_SHARE));
   }
 
   /** Takes one in, and gives who has to go for it: another one, nobody, or the new one itself. */
@@ -63,7 +80,7 @@ export class ConnectionRoom<S> {
     const goes = this.#places.size < this.#limits.connectionsMax ? undefined : this.#whoGoes(connection, address);
     if (goes === connection) return goes;
     if (goes !== undefined) this.leave(goes);
-    const place: Place = { address, sinceMs: nowMs, kind: undefined };
+    const place: Place = { address, sinceMs: nowMs, kind: undefined, producer: '' };
     this.#places.set(connection, place);
     this.#become(connection, place, 'silent');
     return goes;
@@ -96,15 +113,48 @@ export class ConnectionRoom<S> {
     return over;
   }
 
-  /** It brought a producer's request. */
-  know(connection: S): void {
+  /** It brought a request of this producer's. Gives who has to go for it; itself: it stays, as a stranger. */
+  know(connection: S, producer: string): S | undefined {
     const place = this.#places.get(connection);
-    if (place !== undefined) this.#become(connection, place, undefined);
+    if (place?.kind === undefined) return undefined;
+    const goes = this.#known < this.#knownMax ? undefined : this.#whoGivesWay(connection, producer);
+    if (goes === connection) return goes;
+    if (goes !== undefined) this.leave(goes);
+    this.#become(connection, place, undefined);
+    place.producer = producer;
+    const held = this.#knownOf.get(producer);
+    if (held === undefined) this.#knownOf.set(producer, new Set([connection]));
+    else held.add(connection);
+    this.#known += 1;
+    return goes;
   }
 
   leave(connection: S): void {
-    this.know(connection);
+    const place = this.#places.get(connection);
+    if (place === undefined) return;
     this.#places.delete(connection);
+    if (place.kind !== undefined) {
+      this.#become(connection, place, undefined);
+      return;
+    }
+    this.#known -= 1;
+    const held = this.#knownOf.get(place.producer);
+    held?.delete(connection);
+    if (held?.size === 0) this.#knownOf.delete(place.producer);
+  }
+
+  /** Who goes where `newcomer` would be one known connection too many. */
+  #whoGivesWay(newcomer: S, producer: string): S {
+    const own = this.#knownOf.get(producer);
+    let most = own;
+    for (const held of this.#knownOf.values()) if (held.size > (most?.size ?? 0)) most = held;
+    // With the newcomer its producer would hold as many as any other: it takes from itself.
+    const takesFromItself = most === own || (most?.size ?? 0) <= (own?.size ?? 0) + 1;
+    if (takesFromItself) most = own;
+    for (const one of most ?? []) if (this.#isIdle(one)) return one;
+    if (takesFromItself) return newcomer;
+    for (const oldest of most ?? []) return oldest;
+    return newcomer;
   }
 
   #become(connection: S, place: Place, kind: Kind | undefined): void {

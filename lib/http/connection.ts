@@ -29,8 +29,8 @@ export interface ConnectionHost<T> {
   mayReadOn(): boolean;
   /** The whole response to a request whose head could not be read. */
   readonly protocolFault: (fault: ProtocolFault) => string;
-  /** A producer's request has been seen on it. */
-  known(connection: Connection<T>): void;
+  /** A request of this producer's has been seen on it. False: it holds as many connections as it may. */
+  known(connection: Connection<T>, producer: string): boolean;
   closed(connection: Connection<T>): void;
 }
 
@@ -83,11 +83,21 @@ export class Connection<T> implements Wire {
     return this.clientCertificate !== undefined && this.clientCertificate.fault === undefined;
   }
 
-  /** A request on it was a producer's. */
-  know(): void {
-    if (this.#known) return;
-    this.#known = true;
-    this.#host.known(this);
+  /** A request on it was this producer's. False: connections are short, and it holds as many as it may. */
+  know(producer: string): boolean {
+    this.#known ||= this.#host.known(this, producer);
+    return this.#known;
+  }
+
+  /** No request is under way on it, and no answer. */
+  get idle(): boolean {
+    return !this.#busy;
+  }
+
+  /** Another connection takes its place. */
+  giveWay(): void {
+    if (this.#known && this.idle && this.#state !== 'closing') this.end(false);
+    else this.#socket.destroy();
   }
 
   attach(attachment: T | undefined): void {

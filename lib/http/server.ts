@@ -2,6 +2,7 @@
 //
 // States: listening → draining → closed. Invariants: every time-out and limit below is on; a connection is closed by us
 // only when it owes no answer, or when its deadline came. See connection.ts for what one connection does.
+import assert from 'node:assert/strict';
 import type { AddressInfo, Socket } from 'node:net';
 import { createServer, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls';
 import { randomBytes } from 'node:crypto';
@@ -25,18 +26,31 @@ export interface ServerHandlers<T> {
   readonly request: (connection: Connection<T>, request: HttpRequest) => void;
   /** The head of a request could not be read: the whole response to write. */
   readonly protocolFault: (fault: ProtocolFault) => string;
-  /** `reason` is one of HANDSHAKE_FAILURES. */
-  readonly handshakeFailure: (reason: string) => void;
+  /** `reason` is one of HANDSHAKE_FAILURES; `address` is the client's. */
+  readonly handshakeFailure: (reason: string, address: string) => void;
 }
 
-/** A TCP connection until its TLS handshake is done. */
-interface Handshake {
-  /** The trust in use has changed since it began. */
+/** A TCP connection from its acceptance on. */
+interface Arrival<T> {
+  readonly address: string;
+  /** When it was accepted; once the first byte of its handshake was read, when that was found. */
+  handshakeSinceMs: number;
+  handshakeBegun: boolean;
+  /** The trust in use has changed in its handshake. */
   outdated: boolean;
-  /** Why we cut it; `tlsClientError` follows. */
-  cutFor: 'limit' | undefined;
+  /** Why we cut its handshake; `tlsClientError` follows. */
+  cutFor: 'limit' | 'timeout' | undefined;
+  /** Undefined until the handshake is done. */
+  connection: Connection<T> | undefined;
 }
 
+/**
+ * How many connections may wait to be accepted, as far as the system allows: node's own 511 are fewer than come at once
+ * when all clients begin anew.
+ */
+const BACKLOG = 4_096;
+/** Node's own time-out for handshakes counts from a connection's acceptance; ours does not. */
+const NO_TIMEOUT_MS = 2 ** 31 - 1;
 const CHECK_INTERVAL_MS = 250;
 /** While stopping: how long a connection with nothing going on may still bring a request. */
 const IDLE_GRACE_MS = 400;
@@ -54,9 +68,9 @@ export class HttpsServer<T> {
   /** Each with the TCP connection below it. */
   readonly #connections = new Map<Connection<T>, Socket>();
   /** Open TCP connections whose handshake is not done. */
-  readonly #handshakes = new Set<Socket>();
-  /** Of those, and of those that are closed: an address and a port name a socket only while it is open. */
-  readonly #handshakeOf = new WeakMap<Socket, Handshake>();
+  readonly #handshakes = new Map<Socket, Arrival<T>>();
+  /** Of all TCP connections: a closed one's `tlsClientError` may be still to come. */
+  readonly #arrivals = new WeakMap<Socket, Arrival<T>>();
   readonly #room: ConnectionRoom<Socket>;
   #watch: NodeJS.Timeout | undefined;
 
@@ -73,9 +87,9 @@ export class HttpsServer<T> {
       mayReadOn: () => (this.#answeredNow += 1) < ANSWERED_A_TURN_MAX,
       protocolFault: handlers.protocolFault,
       readsPlain: limits.httpReader === 'own',
-      known: (connection) => {
+      known: (connection, producer) => {
         const below = this.#connections.get(connection);
-        if (below !== undefined) this.#room.know(below);
+        return below === undefined || this.#know(below, producer);
       },
       closed: (connection) => this.#connections.delete(connection),
     };
@@ -87,11 +101,16 @@ export class HttpsServer<T> {
       rejectUnauthorized: false,
       ALPNProtocols: ['http/1.1'],
       allowHalfOpen: true,
-      handshakeTimeout: limits.handshakeTimeoutMs,
+      handshakeTimeout: NO_TIMEOUT_MS,
       noDelay: true,
     });
     // Below TLS: the handshake was answered, so its whole ClientHello has come.
-    this.#room = new ConnectionRoom(limits, ({ bytesWritten }) => bytesWritten > 0);
+    const hasBegun = ({ bytesWritten }: Socket): boolean => bytesWritten > 0;
+    this.#room = new ConnectionRoom(
+      limits,
+      hasBegun,
+      (socket) => this.#arrivals.get(socket)?.connection?.idle === true,
+    );
     this.#listen();
   }
 
@@ -106,7 +125,7 @@ export class HttpsServer<T> {
   listen(host: string, port: number, reusePort = false): Promise<AddressInfo> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject);
-      this.#server.listen({ port, host, reusePort }, () => {
+      this.#server.listen({ port, host, reusePort, backlog: BACKLOG }, () => {
         this.#server.off('error', reject);
         this.#watch = setInterval(() => this.#check(), CHECK_INTERVAL_MS);
         resolve(this.#server.address() as AddressInfo);
@@ -121,7 +140,7 @@ export class HttpsServer<T> {
    */
   replaceTls(tls: SecureContextOptions, trustChanged: boolean): void {
     if (trustChanged) {
-      for (const socket of this.#handshakes) this.#handshake(socket).outdated = true;
+      for (const arrival of this.#handshakes.values()) arrival.outdated = true;
       for (const connection of this.#connections.keys()) connection.outdateHandshake();
     }
     this.#server.setSecureContext({ ...tls, ...TLS_OPTIONS });
@@ -145,15 +164,25 @@ export class HttpsServer<T> {
   /** Closes every connection immediately. */
   destroy(): void {
     for (const connection of this.#connections.keys()) connection.destroy();
-    for (const socket of this.#handshakes) socket.destroy();
+    for (const socket of this.#handshakes.keys()) socket.destroy();
   }
 
   #listen(): void {
     const server = this.#server;
     server.on('connection', (socket: Socket) => {
-      this.#handshakes.add(socket);
-      const goes = this.#room.enter(socket, socket.remoteAddress ?? '', performance.now());
-      if (goes !== undefined) this.#makeGo(goes);
+      const address = socket.remoteAddress ?? '';
+      const nowMs = performance.now();
+      const arrival: Arrival<T> = {
+        address,
+        handshakeSinceMs: nowMs,
+        handshakeBegun: false,
+        outdated: false,
+        cutFor: undefined,
+        connection: undefined,
+      };
+      this.#arrivals.set(socket, arrival);
+      this.#handshakes.set(socket, arrival);
+      this.#makeGo(this.#room.enter(socket, address, nowMs));
       socket.once('close', () => {
         this.#room.leave(socket);
         this.#handshakes.delete(socket);
@@ -161,32 +190,40 @@ export class HttpsServer<T> {
     });
     server.on('secureConnection', (socket: TLSSocket) => {
       const below = socketBelow(socket);
-      const connection = new Connection<T>(socket, this.#host, !this.#handshake(below).outdated);
-      this.#connections.set(connection, below);
+      const arrival = this.#arrivals.get(below);
+      assert(arrival !== undefined);
       this.#handshakes.delete(below);
-      const goes = this.#room.shakeHands(below, connection.certified);
-      if (goes !== undefined) this.#makeGo(goes);
+      const connection = new Connection<T>(socket, this.#host, !arrival.outdated);
+      this.#connections.set(connection, below);
+      arrival.connection = connection;
+      this.#makeGo(this.#room.shakeHands(below, connection.certified));
     });
     server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
-      this.#handlers.handshakeFailure(this.#handshake(socketBelow(socket)).cutFor ?? handshakeReason(error));
+      const arrival = this.#arrivals.get(socketBelow(socket));
+      this.#handlers.handshakeFailure(arrival?.cutFor ?? handshakeReason(error), arrival?.address ?? '');
       socket.destroy();
     });
   }
 
-  #handshake(socket: Socket): Handshake {
-    let handshake = this.#handshakeOf.get(socket);
-    if (handshake === undefined) {
-      handshake = { outdated: false, cutFor: undefined };
-      this.#handshakeOf.set(socket, handshake);
-    }
-    return handshake;
+  /** A producer's request has come by it. False: the producer holds as many connections as it may. */
+  #know(socket: Socket, producer: string): boolean {
+    const goes = this.#room.know(socket, producer);
+    if (goes === socket) return false;
+    this.#makeGo(goes);
+    return true;
   }
 
   /** There are too many connections. */
-  #makeGo(socket: Socket): void {
-    if (this.#handshakes.has(socket)) this.#handshake(socket).cutFor = 'limit';
-    else this.#handlers.handshakeFailure('limit');
-    socket.destroy();
+  #makeGo(socket: Socket | undefined): void {
+    if (socket === undefined) return;
+    const arrival = this.#arrivals.get(socket);
+    if (arrival?.connection === undefined) {
+      if (arrival !== undefined) arrival.cutFor = 'limit';
+      socket.destroy();
+    } else {
+      this.#handlers.handshakeFailure('limit', arrival.address);
+      arrival.connection.giveWay();
+    }
   }
 
   // Fact: under overload many requests of one connection arrive in one turn, and a TLS record and a system call for
@@ -206,6 +243,18 @@ export class HttpsServer<T> {
     const now = performance.now();
     for (const connection of this.#connections.keys()) connection.check(now, this.#limits);
     for (const socket of this.#room.slowOnes(now)) this.#makeGo(socket);
+    for (const [socket, arrival] of this.#handshakes) this.#checkHandshake(socket, arrival, now);
+  }
+
+  /** The time that a client took before its first byte is not counted against its handshake. */
+  #checkHandshake(socket: Socket, arrival: Arrival<T>, nowMs: number): void {
+    if (!arrival.handshakeBegun && socket.bytesRead > 0) {
+      arrival.handshakeBegun = true;
+      arrival.handshakeSinceMs = nowMs;
+    }
+    if (nowMs - arrival.handshakeSinceMs < this.#limits.handshakeTimeoutMs) return;
+    arrival.cutFor ??= 'timeout';
+    socket.destroy();
   }
 }
 

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { event, PATIENT, TestGateway, type RawConnection } from '../support/gateway.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { askRaw, postText, requestText } from '../support/wire.ts';
-import { describeUnread, itStandsStrangers, pki, producer, redis } from './connection-limits.ts';
+import { attacker, describeUnread, itStandsStrangers, pki, producer, redis } from './connection-limits.ts';
 
 describeUnread('GET');
 
@@ -39,19 +39,28 @@ describe('strangers that hold every connection, and come again as they are cut',
   });
 });
 
-describe('where all connections are known producers’', () => {
-  it('one more is not accepted, and none is cut', async () => {
-    const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_CONNECTIONS_MAX: '3' });
-    const known: RawConnection[] = [];
-    for (let at = 0; at < 3; at += 1) {
-      known.push(await gateway.socket(producer));
-      assert.equal((await askRaw(known[at] as RawConnection, postText(event(`all-known-${at}`)))).status, 202);
+describe('where one producer holds all connections that there may be', () => {
+  it('it gives way to another, and /health/live still gets in', async () => {
+    const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_CONNECTIONS_MAX: '20' });
+    const greedy: RawConnection[] = [];
+    for (let at = 0; at < 20; at += 1) {
+      const connection = await gateway.socket(attacker);
+      greedy.push(connection);
+      assert.equal((await askRaw(connection, postText(event(`greedy-${at}`)))).status, 202);
     }
-    await assert.rejects(gateway.socket(producer));
-    for (const [at, connection] of known.entries())
-      assert.equal((await askRaw(connection, postText(event(`all-known-again-${at}`)))).status, 202);
-    const { body } = await askRaw(known[0] as RawConnection, requestText('GET /metrics'));
-    assert.match(body, /ingest_tls_handshake_failures_total\{reason="limit"\} 1/);
+    for (let at = 0; at < 5; at += 1) {
+      const other = await gateway.socket(producer);
+      assert.equal((await askRaw(other, postText(event(`other-${at}`)))).status, 202);
+      const nobody = await gateway.socket();
+      assert.equal((await askRaw(nobody, requestText('GET /health/live'))).status, 200);
+      nobody.socket.destroy();
+    }
+    await eventually('one of its connections went for each', () => greedy.filter(({ closed }) => closed).length >= 6);
+    const left = greedy.filter(({ closed }) => !closed);
+    assert.equal(left.length, 14);
+    for (const [at, connection] of left.entries())
+      assert.equal((await askRaw(connection, postText(event(`greedy-again-${at}`)))).status, 202);
+    assert.ok((await gateway.metric('ingest_tls_handshake_failures_total', { reason: 'limit' })) >= 6);
   });
 });
 

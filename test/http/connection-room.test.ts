@@ -2,10 +2,17 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ConnectionRoom, HANDSHAKE_FREE_MS } from '../../lib/http/connection-room.ts';
 
-/** A room of connections that stand for themselves by their names; those whose name ends in `+` have sent something. */
+/**
+ * A room of connections that stand for themselves by their names; those whose name ends in `+` have sent something, and
+ * those whose name ends in `!` are busy.
+ */
 class Room extends ConnectionRoom<string> {
   constructor(connectionsMax: number, connectionsPerAddressMax: number) {
-    super({ connectionsMax, connectionsPerAddressMax }, (name) => name.endsWith('+'));
+    super(
+      { connectionsMax, connectionsPerAddressMax },
+      (name) => name.endsWith('+'),
+      (name) => !name.endsWith('!'),
+    );
   }
 
   override enter(name: string, address: string, nowMs = 0): string | undefined {
@@ -70,16 +77,78 @@ describe('where there is no room for another connection', () => {
     assert.equal(full.enter('i', '1'), 'a+');
   });
 
-  it('one that is known never goes: the new one does not come in', () => {
+  it('one that is known never goes for a stranger', () => {
     const full = room(2);
-    for (const known of ['a', 'b']) {
-      full.enter(known, '1');
-      full.know(known);
-    }
-    assert.equal(full.enter('c', '2'), 'c');
+    full.enter('a', '1');
+    assert.equal(full.know('a', 'p'), undefined);
+    assert.equal(full.enter('b', '2'), undefined);
+    assert.equal(full.enter('c', '2'), 'b');
     full.leave('a');
     assert.equal(full.enter('d', '2'), undefined);
-    assert.equal(full.enter('e', '2'), 'd');
+    assert.equal(full.enter('e', '2'), 'c');
+  });
+});
+
+describe('where there is no room for another known connection', () => {
+  /** Takes them in as this producer's; gives who went for the last one. */
+  function come(full: Room, producer: string, ...names: string[]): string | undefined {
+    let goes: string | undefined;
+    for (const name of names) {
+      full.enter(name, '1');
+      goes = full.know(name, producer);
+    }
+    return goes;
+  }
+
+  it('the producer that holds most gives way: its oldest idle connection goes', () => {
+    const full = room(6);
+    assert.equal(come(full, 'most', 'a!', 'b', 'c'), undefined);
+    assert.equal(come(full, 'few', 'd', 'e'), undefined);
+    assert.equal(come(full, 'new', 'f'), 'b');
+    assert.equal(come(full, 'new', 'g'), 'f');
+  });
+
+  it('the oldest connection of that producer goes where none is idle', () => {
+    const full = room(5);
+    come(full, 'most', 'a!', 'b!', 'c!', 'd!');
+    assert.equal(come(full, 'new', 'e!'), 'a!');
+    assert.equal(come(full, 'new', 'f!'), 'b!');
+    assert.equal(come(full, 'new', 'g!'), 'g!');
+  });
+
+  it('one that holds most itself only trades an idle connection of its own', () => {
+    const full = room(4);
+    come(full, 'most', 'a!', 'b', 'c!');
+    assert.equal(come(full, 'most', 'd!'), 'b');
+    assert.equal(come(full, 'most', 'e!'), 'e!');
+    full.leave('a!');
+    assert.equal(full.know('e!', 'most'), undefined);
+  });
+
+  it('for any order of comings and goings producers that keep asking end with equal shares', () => {
+    let seed = 7;
+    const chance = (below: number): number => (seed = (seed * 48_271) % 2_147_483_647) % below;
+    for (let round = 0; round < 200; round += 1) {
+      const full = room(24); // 22 known ones.
+      const producers = 2 + chance(6);
+      const held = new Map<string, Set<string>>();
+      const of = (name: string): Set<string> => held.get(name.slice(0, 1)) ?? new Set();
+      for (let at = 0; at < 200; at += 1) {
+        const producer = String(chance(producers));
+        if (!held.has(producer)) held.set(producer, new Set());
+        const name = `${producer}:${at}${chance(3) > 0 ? '!' : ''}`;
+        full.enter(name, '1');
+        const goes = full.know(name, producer);
+        if (goes !== name) of(name).add(name);
+        if (goes !== undefined && goes !== name) of(goes).delete(goes);
+      }
+      const counts = [...held.values()].map(({ size }) => size);
+      assert.equal(
+        counts.reduce((sum, one) => sum + one, 0),
+        22,
+      );
+      assert.ok(Math.max(...counts) - Math.min(...counts) <= 1, counts.join());
+    }
   });
 });
 
@@ -106,7 +175,7 @@ describe('of one address', () => {
     const wide = room(100, 2);
     for (const name of ['a', 'b', 'c', 'd']) {
       assert.deepEqual(come(wide, '1', true, name), []);
-      wide.know(name);
+      wide.know(name, 'p');
     }
   });
 
@@ -134,7 +203,7 @@ describe('of one address', () => {
     const wide = room(100, 1);
     for (const name of ['a', 'b', 'c']) wide.enter(name, '1', 0);
     wide.shakeHands('a', true);
-    for (const name of ['a', 'b']) wide.know(name);
+    for (const name of ['a', 'b']) wide.know(name, 'p');
     assert.deepEqual(wide.slowOnes(HANDSHAKE_FREE_MS), []);
     assert.equal(wide.shakeHands('c', true), undefined);
   });
