@@ -21,7 +21,7 @@ import { Authority, type KnownProducer } from '../identity/authority.ts';
 import { HEADER_BYTES_MAX, HEADERS_MAX, type GatewayConfig } from './config.ts';
 import { Exchange, headFault, type ExchangeContext } from './exchange.ts';
 import { findEvent } from './find-event.ts';
-import { RefusalLog } from './refusal-log.ts';
+import { HandshakeLog, RefusalLog } from './refusal-log.ts';
 import { LookUpTurns } from './look-up-turns.ts';
 import type { Quotas } from './quotas.ts';
 import { Scrape } from './scrape.ts';
@@ -56,6 +56,7 @@ export class Gateway {
   readonly #meters: ReadonlyMap<Route<Handler>, RouteMeter>;
   readonly #noRoute: RouteMeter;
   readonly #refusalLog: RefusalLog;
+  readonly #handshakeLog: HandshakeLog;
   readonly #scrape: Scrape;
   readonly #queue: Queue;
   #listening = false;
@@ -83,6 +84,7 @@ export class Gateway {
     this.#queue = queue;
     this.#scrape = new Scrape(metrics.registry);
     this.#refusalLog = new RefusalLog(parts.log);
+    this.#handshakeLog = new HandshakeLog(parts.log);
     this.#context = {
       metrics,
       refusals: new RefusalMeter(metrics, this.#refusalLog),
@@ -122,9 +124,10 @@ export class Gateway {
           const requestId = randomUUID();
           return lastResponse(requestId, headFault(this.#context, this.#noRoute, fault, requestId));
         },
-        handshakeFailure: (reason) => {
+        handshakeFailure: (reason, address) => {
           metrics.handshakes.counter({ reason }).add();
-          this.#log.debug({ reason }, 'TLS handshake failed');
+          this.#log.debug({ reason, address }, 'TLS handshake failed');
+          this.#handshakeLog.failed(reason, address);
         },
       },
     );
@@ -183,6 +186,7 @@ export class Gateway {
     this.#stopping = true;
     await this.#server.drain();
     this.#refusalLog.close();
+    this.#handshakeLog.close();
   }
 
   /** Ends what is left. */

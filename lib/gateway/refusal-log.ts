@@ -88,3 +88,54 @@ export class RefusalLog {
     this.#log.info({ producer, code, count }, 'requests refused');
   }
 }
+
+/** Of so many addresses at a time failures are counted; those of further ones under `(others)`. */
+const ADDRESSES_MAX = 1_000;
+/** So many of them a line names, those with the most failures. */
+const ADDRESSES_NAMED_MAX = 10;
+
+/**
+ * The trace of connections that came to nothing: one line a minute at info, with how many by reason and by address. The
+ * minute begins with the first failure.
+ */
+export class HandshakeLog {
+  readonly #log: Log;
+  readonly #intervalMs: number;
+  #reasons = new Map<string, number>();
+  #addresses = new Map<string, number>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(log: Log, intervalMs = INTERVAL_MS) {
+    this.#log = log;
+    this.#intervalMs = intervalMs;
+  }
+
+  failed(reason: string, address: string): void {
+    const isNew = !this.#addresses.has(address) && this.#addresses.size >= ADDRESSES_MAX;
+    addOne(this.#reasons, reason);
+    addOne(this.#addresses, isNew ? '(others)' : address);
+    this.#timer ??= setTimeout(() => this.close(), this.#intervalMs).unref();
+  }
+
+  /** Tells what has not been told yet. */
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#reasons.size === 0) return;
+    const most = [...this.#addresses].sort(([, one], [, other]) => other - one).slice(0, ADDRESSES_NAMED_MAX);
+    this.#log.info(
+      {
+        reasons: Object.fromEntries(this.#reasons),
+        addresses: this.#addresses.size,
+        most: most.map(([address, count]) => ({ address, count })),
+      },
+      'TLS handshakes and connections came to nothing',
+    );
+    this.#reasons = new Map();
+    this.#addresses = new Map();
+  }
+}
+
+function addOne(counts: Map<string, number>, key: string): void {
+  counts.set(key, (counts.get(key) ?? 0) + 1);
+}

@@ -145,7 +145,7 @@ export const SETTINGS = Object.freeze({
     10_000,
     [1, 1_000_000],
     '',
-    "open connections; one more takes the place of one that has not brought a producer's request, or is not accepted",
+    "open connections; one more takes the place of one that has not brought a producer's request. A twentieth of them is kept for such; where producers hold the rest, the one that holds most gives way",
   ),
   INGEST_CONNECTIONS_PER_ADDRESS_MAX: integer(
     GATEWAY,
@@ -160,7 +160,13 @@ export const SETTINGS = Object.freeze({
     'own',
     '`node` leaves every request to node:http, at about 1.5 times the CPU time for an event; for whoever meets a bug in the own reader of plain requests',
   ),
-  INGEST_HANDSHAKE_TIMEOUT_MS: integer(GATEWAY, 5_000, TIME, 'ms', 'a TLS handshake'),
+  INGEST_HANDSHAKE_TIMEOUT_MS: integer(
+    GATEWAY,
+    30_000,
+    TIME,
+    'ms',
+    'a TLS handshake, from its first byte, and the wait for that; clients that all connect at once take long',
+  ),
   INGEST_HEADERS_TIMEOUT_MS: integer(GATEWAY, 5_000, TIME, 'ms', "a request's head"),
   INGEST_REQUEST_TIMEOUT_MS: integer(GATEWAY, 10_000, TIME, 'ms', 'a whole request'),
   INGEST_IDLE_TIMEOUT_MS: integer(GATEWAY, 60_000, TIME, 'ms', 'a connection between requests'),

@@ -1,7 +1,7 @@
 // The trace of refusals: how often a line comes, what it holds, and that its memory has a bound.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { RefusalLog, type RefusedRequest } from '../../lib/gateway/refusal-log.ts';
+import { HandshakeLog, RefusalLog, type RefusedRequest } from '../../lib/gateway/refusal-log.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { eventually } from '../support/scope.ts';
 
@@ -53,5 +53,34 @@ describe('the log of refusals', () => {
       lines.reduce((sum, { count }) => sum + Number(count), 0),
       5_000,
     );
+  });
+});
+
+describe('the log of handshakes that failed', () => {
+  it('is one line an interval, with how many by reason and the addresses that had most', async (t) => {
+    const { log, lines } = collecting();
+    const handshakes = new HandshakeLog(log, 50);
+    t.after(() => handshakes.close());
+    for (let at = 0; at < 12; at += 1) handshakes.failed('reset', `10.0.0.${at}`);
+    for (let at = 0; at < 3; at += 1) handshakes.failed('timeout', '10.0.0.7');
+    assert.deepEqual(lines, []);
+    await eventually('the line is there', () => lines.length === 1);
+    assert.deepEqual(lines[0]?.['reasons'], { reset: 12, timeout: 3 });
+    assert.equal(lines[0]['addresses'], 12);
+    const most = lines[0]['most'] as unknown[];
+    assert.deepEqual(most[0], { address: '10.0.0.7', count: 4 });
+    assert.equal(most.length, 10);
+    handshakes.failed('cipher', '10.0.0.1');
+    await eventually('the next line is there', () => lines.length === 2);
+    assert.deepEqual(lines[1]?.['reasons'], { cipher: 1 });
+  });
+
+  it('keeps at most 1,000 addresses and counts the failures of further ones as those of others', () => {
+    const { log, lines } = collecting();
+    const handshakes = new HandshakeLog(log);
+    for (let at = 0; at < 3_000; at += 1) handshakes.failed('reset', String(at));
+    handshakes.close();
+    assert.equal(lines[0]?.['addresses'], 1_001);
+    assert.deepEqual((lines[0]['most'] as unknown[])[0], { address: '(others)', count: 2_000 });
   });
 });
