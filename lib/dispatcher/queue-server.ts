@@ -20,7 +20,7 @@ import {
 } from 'node:tls';
 import { ConnectionRoom } from '../http/connection-room.ts';
 import { linger } from '../http/linger.ts';
-import { TLS_OPTIONS } from '../http/tls-options.ts';
+import { socketBelow, TLS_OPTIONS } from '../http/tls-options.ts';
 import type { Timer } from '../process/clock.ts';
 import { Throttled, type Log } from '../process/log.ts';
 import { error, QueuePeer, type Grant, type PeerHost } from './queue-peer.ts';
@@ -63,8 +63,8 @@ export class QueueServer {
   readonly #server: Server | TlsServer;
   readonly #host: PeerHost;
   readonly #room: ConnectionRoom<Socket>;
-  /** Every TCP connection, by its two ends. */
-  readonly #sockets = new Map<string, Socket>();
+  /** Every TCP connection. */
+  readonly #sockets = new Set<Socket>();
   readonly #peers = new Map<QueuePeer, PeerState>();
   readonly #faultLog = new Throttled(FAULT_LOG_INTERVAL_MS);
   readonly #receivedBytesMax: number;
@@ -81,14 +81,22 @@ export class QueueServer {
       clock,
       holds: (peer, bytes) => this.#holds(peer, bytes),
       known: (peer) => {
-        const below = this.#below(this.#peers.get(peer)?.socket);
-        if (below !== undefined) this.#room.know(below);
+        const state = this.#peers.get(peer);
+        if (state === undefined) return;
+        const below = this.#below(state.socket);
+        const goes = this.#room.know(below, state.client);
+        if (goes !== undefined && goes !== below) this.#makeGo(goes);
       },
       closed: (peer) => this.#peers.delete(peer),
       fault: (cause) => this.#fault(cause),
     };
     const limits = { connectionsMax, connectionsPerAddressMax: Math.ceil(connectionsMax / 4) };
-    this.#room = new ConnectionRoom(limits, ({ bytesWritten }) => bytesWritten > 0);
+    // Of the client that holds most the oldest connection goes, busy or not.
+    this.#room = new ConnectionRoom(
+      limits,
+      ({ bytesWritten }) => bytesWritten > 0,
+      () => true,
+    );
     this.#server = options.tls === undefined ? this.#plain() : this.#secure(options.tls);
   }
 
@@ -126,7 +134,7 @@ export class QueueServer {
     const peers = [...this.#peers];
     const answered = new Set(peers.map(([, { socket }]) => this.#below(socket)));
     for (const [peer] of peers) peer.end();
-    for (const socket of this.#sockets.values()) if (!answered.has(socket)) socket.destroy();
+    for (const socket of this.#sockets) if (!answered.has(socket)) socket.destroy();
     await closed;
     this.#watch?.close();
   }
@@ -148,7 +156,7 @@ export class QueueServer {
     server.on('secureConnection', (socket: TLSSocket) => {
       const why = refusal(socket);
       const below = this.#below(socket);
-      const goes = below === undefined ? undefined : this.#room.shakeHands(below, why === undefined);
+      const goes = this.#room.shakeHands(below, why === undefined);
       if (goes !== undefined) this.#makeGo(goes);
       if (goes === below) return;
       if (why === undefined) this.#take(socket, socket.getPeerX509Certificate()?.fingerprint256 ?? '');
@@ -166,11 +174,10 @@ export class QueueServer {
     const goes = this.#room.enter(socket, socket.remoteAddress ?? '', this.#options.clock.ms());
     if (goes !== undefined) this.#makeGo(goes);
     if (goes === socket) return false;
-    const ends = endsOf(socket);
-    this.#sockets.set(ends, socket);
+    this.#sockets.add(socket);
     socket.once('close', () => {
       this.#room.leave(socket);
-      if (this.#sockets.get(ends) === socket) this.#sockets.delete(ends);
+      this.#sockets.delete(socket);
     });
     return true;
   }
@@ -216,8 +223,8 @@ export class QueueServer {
   }
 
   /** The TCP connection below a TLS connection, or itself. */
-  #below(socket: Socket | undefined): Socket | undefined {
-    return socket === undefined ? undefined : this.#sockets.get(endsOf(socket));
+  #below(socket: Socket): Socket {
+    return this.#options.tls === undefined ? socket : socketBelow(socket as TLSSocket);
   }
 
   #fault(cause: unknown): void {
@@ -227,9 +234,6 @@ export class QueueServer {
     );
   }
 }
-
-const endsOf = ({ localAddress, localPort, remoteAddress, remotePort }: Socket): string =>
-  `${localAddress} ${localPort} ${remoteAddress} ${remotePort}`;
 
 /** Of the client whose connections hold most together, the connection that holds most. */
 function largestOf(peers: ReadonlyMap<QueuePeer, PeerState>): readonly [QueuePeer, PeerState] {

@@ -12,7 +12,7 @@ import { ANSWERED_A_TURN_MAX, type TimeLimits } from './limits.ts';
 import { handshakeReason } from './node/faults.ts';
 import { HandOver } from './node/hand-over.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
-import { TLS_OPTIONS } from './tls-options.ts';
+import { socketBelow, TLS_OPTIONS } from './tls-options.ts';
 
 /** All times in milliseconds. */
 export interface ServerLimits extends TimeLimits, RoomLimits {
@@ -256,14 +256,4 @@ export class HttpsServer<T> {
     arrival.cutFor ??= 'timeout';
     socket.destroy();
   }
-}
-
-/**
- * The TCP connection below a TLS connection. Node documents no way to it (checked on node 26.10): without it no
- * connection is taken.
- */
-function socketBelow(socket: TLSSocket): Socket {
-  const below = (socket as { readonly _parent?: Socket })._parent;
-  if (below === undefined) throw new Error('a TLS connection without a TCP connection below it');
-  return below;
 }

@@ -1,5 +1,8 @@
-// What every TLS server of the product offers: protocol versions, cipher suites, no renegotiation.
+// What every TLS server of the product offers (protocol versions, cipher suites, no renegotiation), and how it knows its
+// connections.
 import { constants } from 'node:crypto';
+import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 
 /**
  * To be part of each TLS context, the first and each later one: `setSecureContext` forgets what it is not given.
@@ -22,3 +25,14 @@ export const TLS_OPTIONS = {
     'ECDHE-RSA-CHACHA20-POLY1305',
   ].join(':'),
 } as const;
+
+/**
+ * The TCP connection below a TLS connection. Addresses and ports do not identify it: a listener on several addresses
+ * has several from one remote port, and a closed one's are used again. Node documents no way to it (checked on node
+ * 26.10); throws where there is none, so that no connection is taken by mistake.
+ */
+export function socketBelow(socket: TLSSocket): Socket {
+  const below = (socket as { readonly _parent?: Socket })._parent;
+  if (below === undefined) throw new Error('a TLS connection without a TCP connection below it');
+  return below;
+}
