@@ -17,7 +17,7 @@ import {
   watchTlsMaterial,
   type TlsMaterial,
 } from '../lib/identity/tls-material.ts';
-import { addressText, type BindAddress } from '../lib/process/env.ts';
+import { addressText, isLoopback, type BindAddress } from '../lib/process/env.ts';
 import { lookAt } from '../lib/process/file-watch.ts';
 import type { Log } from '../lib/process/log.ts';
 import { maskedUri } from '../lib/process/masked-uri.ts';
@@ -36,7 +36,6 @@ import { bindFailure, startDaemon } from './start.ts';
 import { endNow } from './process-end.ts';
 
 const NAME = 'ingest-dispatcher';
-const LOOPBACK = /^(127\.|::1$|localhost$)/;
 
 const HELP = `${NAME}: takes events from gateways and puts each on one of two queues, by the hash of its id (RFC 014).
 
@@ -125,7 +124,7 @@ async function run(config: DispatcherConfig, log: Log): Promise<void> {
   const admin = await bound('INGEST_ADMIN_ADDR', config.adminAddress, (address) => endpoints.listen(address));
   log.info(`process endpoints on http://${admin}`);
   const address = await bound('INGEST_DISPATCH_ADDR', config.address, ({ host, port }) => server.listen(host, port));
-  if (config.tls === undefined && !LOOPBACK.test(config.address.host))
+  if (config.tls === undefined && !isLoopback(config.address))
     log.warn('gateways connect without TLS: whoever reaches this address can put events on the queues');
 
   if (tlsWatch !== undefined) process.on('SIGHUP', () => void tlsWatch.now(true));

@@ -2,7 +2,14 @@
 // the rules between keys.
 //
 // Read once; the result is frozen. It holds no credentials: a queue's URI with a user or a password is a problem.
-import { Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';
+import {
+  addressText,
+  isLoopback,
+  Settings,
+  type BindAddress,
+  type Environment,
+  type ReadConfig,
+} from '../process/env.ts';
 import { checkQueueUris } from '../process/queue-uri.ts';
 
 const HOUR_MS = 3_600_000;
@@ -66,6 +73,13 @@ export function readDispatcherConfig(environment: Environment): ReadConfig<Dispa
       'INGEST_SHED_MS',
       `expected less than INGEST_ENQUEUE_TIMEOUT_MS (${enqueueTimeoutMs}): gateways wait that long for this program`,
       String(config.shedMs),
+    );
+  }
+  if (config.tls === undefined && !isLoopback(config.address) && !settings.get('INGEST_DISPATCH_PLAINTEXT')) {
+    settings.problem(
+      'INGEST_DISPATCH_ADDR',
+      'expected a loopback address, TLS files, or INGEST_DISPATCH_PLAINTEXT=1: without TLS anyone who reaches it can put events on the queues',
+      addressText(config.address),
     );
   }
   const report = settings.report();

@@ -2,10 +2,8 @@
 // rules between keys.
 //
 // Read once; the result is frozen. A problem in any key leaves the process unstarted, with all problems in one report.
-import { Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';
+import { isLoopback, Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';
 import { checkQueueUris, isDispatcher } from '../process/queue-uri.ts';
-
-const LOOPBACK = /^(127\.\d+\.\d+\.\d+|::1|localhost)$/;
 
 const HOUR_MS = 3_600_000;
 
@@ -150,11 +148,11 @@ function tlsSource(settings: Settings): TlsSource {
     return { kind: 'files', cert, key, clientCa, ...(clientCrl === undefined ? {} : { clientCrl }) };
   }
   const anySet = cert !== undefined || key !== undefined || clientCa !== undefined || clientCrl !== undefined;
-  const { host } = settings.get('INGEST_GATEWAY_ADDR');
-  if (anySet || !LOOPBACK.test(host)) {
+  const address = settings.get('INGEST_GATEWAY_ADDR');
+  if (anySet || !isLoopback(address)) {
     const why = anySet
       ? 'expected a PEM file: certificate, key and client CA are set together or not at all'
-      : `expected a PEM file: ${host} is not a loopback address, so no development certificates are made`;
+      : `expected a PEM file: ${address.host} is not a loopback address, so no development certificates are made`;
     if (cert === undefined) settings.problem('INGEST_TLS_CERT', why);
     if (key === undefined) settings.problem('INGEST_TLS_KEY', why);
     if (clientCa === undefined) settings.problem('INGEST_TLS_CLIENT_CA', why);

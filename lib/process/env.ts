@@ -30,6 +30,9 @@ export interface BindAddress {
   readonly port: number;
 }
 
+/** Whether only this machine reaches what listens there. */
+export const isLoopback = ({ host }: BindAddress): boolean => /^(127\.\d+\.\d+\.\d+|::1|localhost)$/.test(host);
+
 /** `host:port`, with an IPv6 host in brackets. */
 export const addressText = ({ host, port }: BindAddress): string =>
   host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;

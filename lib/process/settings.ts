@@ -194,6 +194,10 @@ export const SETTINGS = Object.freeze({
   ),
 
   INGEST_DISPATCH_ADDR: address(DISPATCHER, '127.0.0.1:6380', 'where gateways connect to the dispatcher'),
+  INGEST_DISPATCH_PLAINTEXT: flag(
+    DISPATCHER,
+    'without TLS, connections are taken on an address that is not a loopback address too: whoever reaches it can put events on the queues',
+  ),
   INGEST_DISPATCH_QUEUE_A_URI: uri(
     DISPATCHER,
     REDIS,

@@ -76,6 +76,28 @@ describe("the dispatcher's configuration", () => {
     assert.deepEqual(keys(problems({ INGEST_TLS_CLIENT_CRL: '/r' })), Object.keys(TLS));
   });
 
+  it('takes plain connections on loopback alone, unless it is told otherwise', () => {
+    for (const host of ['127.0.0.1', '127.8.9.1', '[::1]', 'localhost'])
+      assert.deepEqual(problems({ INGEST_DISPATCH_ADDR: `${host}:1` }), []);
+    for (const host of ['0.0.0.0', '10.0.0.1', '[::]', '127.0.0.1.example.com', 'localhost.example.com']) {
+      const address = { INGEST_DISPATCH_ADDR: `${host}:1` };
+      const [problem = '', ...more] = problems(address);
+      assert.match(
+        problem,
+        /^INGEST_DISPATCH_ADDR=.*expected a loopback address, TLS files, or INGEST_DISPATCH_PLAINTEXT=1/,
+      );
+      assert.deepEqual(more, []);
+      assert.deepEqual(problems({ ...address, INGEST_DISPATCH_PLAINTEXT: '1' }), []);
+      assert.deepEqual(keys(problems({ ...address, INGEST_DISPATCH_PLAINTEXT: '0' })), ['INGEST_DISPATCH_ADDR']);
+      assert.deepEqual(problems({ ...address, ...TLS, INGEST_DISPATCH_CLIENTS: 'gateway-1' }), []);
+    }
+    assert.deepEqual(keys(problems({ ...TLS, INGEST_DISPATCH_ADDR: '0.0.0.0:1' })), ['INGEST_DISPATCH_CLIENTS']);
+  });
+
+  it('keeps what has not landed as many hours as INGEST_QUEUE_UNLANDED_HOURS_MAX says, in milliseconds', () => {
+    assert.equal(config({ INGEST_QUEUE_UNLANDED_HOURS_MAX: '30' }).unlandedMs, 108_000_000);
+  });
+
   it('waits for its queues less long than gateways wait for it', () => {
     assert.deepEqual(keys(problems({ INGEST_SHED_MS: '150', INGEST_ENQUEUE_TIMEOUT_MS: '150' })), ['INGEST_SHED_MS']);
     assert.equal(config({ INGEST_SHED_MS: '149', INGEST_ENQUEUE_TIMEOUT_MS: '150' }).shedMs, 149);
