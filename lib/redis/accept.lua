@@ -7,10 +7,14 @@
 --          server refuses it as it would refuse a write (full, read-only, loading, cannot persist). ` notes` may stand
 --          behind the number
 -- ARGV     then, for at most 1,000 events, the index field of each, and behind them producer and body of each; with
---          ` notes` also the entry's further members, names and values by turns, each ended by a line feed
--- Reply    a string with one digit for each event: 0 accepted, 1 duplicate, 2 conflict, 3 duplicate whose body is
---          another one, 6 duplicate whose body must be compared by the caller: one of both is compressed
---          (body-encoding.ts)
+--          ` notes` also the entry's further members, names and values by turns, each ended by a line feed; before them,
+--          behind `=` and ended alike, the event's digests, which a body that is long or compressed must have
+--          (id-index.ts)
+-- Reply    a string with the digit 0 for each event: all were accepted. Else a list: first a list with a number for
+--          each event, and behind it what the queue has of known ids, each once. The numbers: 0 accepted; n: the queue
+--          has the n-th of these under the event's field; -n: the n-th event of this call, which was accepted, has the
+--          same field. What the queue has: the digests of the event, or the members of its entry; nothing where this
+--          call had read too much already. The caller compares, and decides what the event is.
 --
 -- The id index. Ids are noted in one large hash for each slice of time, `{stream}:ids:<start>`. A slice begins with an
 -- event that comes a third of retention or more after the last slice's start, and is named by that event's time.
@@ -63,27 +67,67 @@ if space then
   for start in string.gmatch(sub(starts, space), '%d+') do ask(start) end
 end
 
--- From here on `known` has '1', '2' or '3' for an id whose entry stands on the stream within retention, and nothing for
+-- Bytes that a call reads of entries; the last one may be longer. A repeated id is cheap for its producer, so what it
+-- makes the server read is bounded as what it carries is (stream-queue.ts).
+local READ_BYTES_MAX = 1048576
+
+-- Fact: in a script an entry of 255 kB takes 0.7 ms to read, one of 8 MB 40 ms. Choice: an entry with digests is read only
+-- where it may have been deleted by hand. How far the stream reaches is looked at once a second at most, because that
+-- look reads the stream's first and last entry. Effect: 256 small events with the id of an event of 8 MB took 17 s.
+local BOUNDS_MS = 1000
+local first_ms, first_number, deleted_ms, deleted_number
+local function bounds()
+  local key = '{' .. stream .. '}:bounds'
+  local noted = call('GET', key)
+  if not noted then
+    -- Beyond every entry, where there is none.
+    local first, deleted = '9999999999999999-0', '0-0'
+    local about = redis.pcall('XINFO', 'STREAM', stream)
+    for at = 1, #about, 2 do
+      if about[at] == 'recorded-first-entry-id' and about[at + 1] ~= '0-0' then first = about[at + 1] end
+      if about[at] == 'max-deleted-entry-id' then deleted = about[at + 1] end
+    end
+    noted = first .. ' ' .. deleted
+    call('SET', key, noted, 'PX', BOUNDS_MS)
+  end
+  first_ms, first_number, deleted_ms, deleted_number = match(noted, '^(%d+)-(%d+) (%d+)-(%d+)$')
+  first_ms, first_number = tonumber(first_ms), tonumber(first_number)
+  deleted_ms, deleted_number = tonumber(deleted_ms), tonumber(deleted_number)
+end
+local function is_there(ms, number)
+  if not first_ms then bounds() end
+  return (ms > first_ms or ms == first_ms and number >= first_number)
+    and (ms > deleted_ms or ms == deleted_ms and number > deleted_number)
+end
+
+-- From here on `known` has a number (see Reply) for an id whose entry is on the stream within retention, and nothing for
 -- any other: a 202 says that the queue has the event, so an id whose entry was deleted or cut by hand is not known any
 -- more.
+local witnesses = {}
 if known then
-  local past = oldest()
+  local past, numbers, bytes = oldest(), {}, 0
+  local function witness(entry, digests)
+    local ms, number = match(entry, '^(%d+)-(%d+)$')
+    ms = tonumber(ms)
+    if ms <= past then return nil end
+    if digests ~= '' and is_there(ms, tonumber(number)) then return digests end
+    if bytes >= READ_BYTES_MAX then return false end
+    local found = call('XRANGE', stream, entry, entry)[1]
+    if not found then return nil end
+    for at = 1, #found[2] do bytes = bytes + #found[2][at] end
+    if digests ~= '' then return digests end
+    return found[2]
+  end
   for at, noted in pairs(known) do
-    local start, value, verdict = noted[1], noted[2], nil
-    local entry = entry_name(start, value)
-    local found = tonumber(match(entry, '^%d+')) > past and call('XRANGE', stream, entry, entry)[1]
-    if found then
-      verdict = '2'
-      local members, mine, same = found[2], false, false
-      local encoded = width == 3 and string.find(ARGV[before + at * width + 2], 'encoding\n', 1, true)
-      for name = 1, #members, 2 do
-        if members[name] == 'encoding' then encoded = true end
-        if members[name] == 'producer' then mine = members[name + 1] == ARGV[before + at * width] end
-        if members[name] == 'body' then same = members[name + 1] == ARGV[before + at * width + 1] end
-      end
-      if mine then verdict = same and '1' or encoded and '6' or '3' end
+    local key = noted[1] .. ' ' .. noted[2]
+    local number = numbers[key]
+    if number == nil then
+      local found = witness(entry_name(noted[1], noted[2]))
+      number = found ~= nil and #witnesses + 1
+      if number then witnesses[number] = found end
+      numbers[key] = number
     end
-    known[at] = verdict
+    known[at] = number or nil
   end
 end
 
@@ -94,35 +138,33 @@ end
 -- takes 8 to 24 more. Choice: fields of at most 14 bytes (id-index.ts), and as value the entry's id without its first 3
 -- digits, which are the start's. Effect: at 300 bytes an event the index takes 0.19 to 0.24 of what the stream takes,
 -- the latter just after the table has doubled.
-local verdicts = nil
+local marks = nil
 local firsts, noted, size, first = {}, {}, 0, nil
 for at = 1, count do
   local field, here = ARGV[at + 1], before + at * width
-  local producer, body = ARGV[here], ARGV[here + 1]
-  local verdict = known and known[at]
-  local earlier = firsts[field]
-  if earlier then
-    verdict = '2'
-    if ARGV[earlier] == producer then verdict = ARGV[earlier + 1] == body and '1' or '3' end
-  end
-
-  if verdict then
-    verdicts = verdicts or {}
-    verdicts[at] = verdict
+  local mark = known and known[at]
+  if firsts[field] then mark = -firsts[field] end
+  if mark then
+    marks = marks or {}
+    marks[at] = mark
   else
-    local entry
+    local entry, digests
     if width == 2 then
-      entry = call('XADD', stream, '*', 'producer', producer, 'body', body)
+      entry = call('XADD', stream, '*', 'producer', ARGV[here], 'body', ARGV[here + 1])
     else
-      local members = { 'producer', producer, 'body', body }
-      for line in string.gmatch(ARGV[here + 2], '([^\n]*)\n') do members[#members + 1] = line end
+      local members = { 'producer', ARGV[here], 'body', ARGV[here + 1] }
+      local lines = ARGV[here + 2]
+      digests = match(lines, '^=([^\n]*)\n')
+      if digests then lines = sub(lines, #digests + 3) end
+      for line in string.gmatch(lines, '([^\n]*)\n') do members[#members + 1] = line end
       entry = call('XADD', stream, '*', unpack(members))
     end
     first = first or entry
-    firsts[field] = here
+    firsts[field] = at
     noted[size + 1] = field
     size = size + 2
     noted[size] = sub(entry, PREFIX + 1)
+    if digests then noted[size] = noted[size] .. ' ' .. digests end
   end
 end
 
@@ -137,6 +179,6 @@ if first then
   end
 end
 
-if not verdicts then return string.rep('0', count) end
-for at = 1, count do verdicts[at] = verdicts[at] or '0' end
-return table.concat(verdicts)
+if not marks then return string.rep('0', count) end
+for at = 1, count do marks[at] = marks[at] or 0 end
+return { marks, unpack(witnesses) }

@@ -3,15 +3,15 @@
 -- the end of the stream: the group reads it (again), and lands it where the old one had not landed.
 --
 -- KEYS[1]  the stream
--- ARGV     the group, the entry, the new body, the event's field in the id index, the milliseconds that a replica
---          counts as alive without a sign, the name that the old entry has in the quarantine
+-- ARGV     the group, the entry, the new body, the milliseconds that a replica counts as alive without a sign, the name
+--          that the old entry has in the quarantine, and the fields that the event's id can have in the id index
 -- Reply    'erased'; 'gone' where the entry is not there; 'held' where a living member has it in hand, and nothing was
 --          changed: it would land the old body after this
 --
 -- What a dead member holds is acknowledged in its name: nobody will say that the queue dropped it, as the new entry has
 -- its event. The new one, which is not compressed, keeps all other members, the time of acceptance, and the name in the
 -- quarantine: it makes no second row there. The id index and the note of a replay point to it.
-local stream, group, entry, body, field, lease = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local stream, group, entry, body, lease = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local tag = '{' .. stream .. '}:'
 local call = redis.call
 
@@ -36,20 +36,20 @@ for at = 1, #found[2], 2 do
     members[#members + 1] = value
   end
 end
-local new = call('XADD', stream, '*', 'body', body, 'acceptedAt', accepted, 'replayOf', row or ARGV[6], unpack(members))
+local new = call('XADD', stream, '*', 'body', body, 'acceptedAt', accepted, 'replayOf', row or ARGV[5], unpack(members))
 
 local starts = call('GET', tag .. 'ids') or ''
 local newest = string.match(starts, '^%d+')
-local noted = false
 for start in string.gmatch(starts, '%d+') do
   local slice = tag .. 'ids:' .. start
-  local value = call('HGET', slice, field)
-  if value and entry_name(start, value) == entry then
-    noted = true
-    call('HDEL', slice, field)
+  for at = 6, #ARGV do
+    local value = call('HGET', slice, ARGV[at])
+    if value and entry_name(start, value) == entry then
+      call('HDEL', slice, ARGV[at])
+      call('HSET', tag .. 'ids:' .. newest, ARGV[at], string.sub(new, PREFIX + 1))
+    end
   end
 end
-if noted then call('HSET', tag .. 'ids:' .. newest, field, string.sub(new, PREFIX + 1)) end
 if row and call('HEXISTS', tag .. 'replays', row) == 1 then call('HSET', tag .. 'replays', row, new) end
 
 call('XDEL', stream, entry)

@@ -2,33 +2,35 @@
 -- Looks one event up by id. The index is described in accept.lua.
 --
 -- KEYS[1]  the stream
--- ARGV     retention in milliseconds, index field, producer
--- Reply    time of acceptance (Unix milliseconds), body, traceparent ('' where there is none), and the body's encoding
---          where it has one; nothing when the id is unknown or another producer's
+-- ARGV     retention in milliseconds, producer, and the fields that the id can have
+-- Reply    for each field, by turns, whose entry is this producer's: time of acceptance (Unix milliseconds), body,
+--          traceparent, the body's encoding, the event's id by its note, and its digests, each '' where there is none
 local stream = KEYS[1]
 local ids = '{' .. stream .. '}:ids'
 local time = redis.call('TIME')
 local oldest = time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[1]
+local reply = {}
 
-for start in string.gmatch(redis.call('GET', ids) or '', '%d+') do
-  local value = redis.call('HGET', ids .. ':' .. start, ARGV[2])
-  if value then
-    local entry = entry_name(start, value)
-    if tonumber(string.match(entry, '^%d+')) <= oldest then return false end
-    local found = redis.call('XRANGE', stream, entry, entry)[1]
-    if not found then return false end
-    local producer, body, encoding
-    local traceparent = ''
-    local accepted = string.match(entry, '^%d+')
-    for name = 1, #found[2], 2 do
-      if found[2][name] == 'producer' then producer = found[2][name + 1] end
-      if found[2][name] == 'body' then body = found[2][name + 1] end
-      if found[2][name] == 'acceptedAt' then accepted = found[2][name + 1] end
-      if found[2][name] == 'encoding' then encoding = found[2][name + 1] end
-      if found[2][name] == 'traceparent' then traceparent = found[2][name + 1] end
+local function look(start, value)
+  local entry, digests = entry_name(start, value)
+  local ms = string.match(entry, '^%d+')
+  local found = tonumber(ms) > oldest and redis.call('XRANGE', stream, entry, entry)[1]
+  if not found then return end
+  local members = { acceptedAt = ms, traceparent = '', encoding = '', id = '' }
+  for name = 1, #found[2], 2 do members[found[2][name]] = found[2][name + 1] end
+  if members.producer ~= ARGV[2] or not members.body then return end
+  for _, name in ipairs({ 'acceptedAt', 'body', 'traceparent', 'encoding', 'id' }) do reply[#reply + 1] = members[name] end
+  reply[#reply + 1] = digests
+end
+
+local starts = redis.call('GET', ids) or ''
+for at = 3, #ARGV do
+  for start in string.gmatch(starts, '%d+') do
+    local value = redis.call('HGET', ids .. ':' .. start, ARGV[at])
+    if value then
+      look(start, value)
+      break
     end
-    if producer ~= ARGV[3] or not body then return false end
-    return { accepted, body, traceparent, encoding }
   end
 end
-return false
+return reply

@@ -3,17 +3,15 @@
 -- too. The longest body that is accepted only grows.
 --
 -- KEYS[1]  the stream
--- ARGV     format version, number of partitions and queue id, which are stored where there is no identity yet; and the
---          longest body in bytes that whoever asks accepts, 0 where it accepts none
--- Reply    format version, number of partitions, queue id and longest body, as stored
---
--- An id index that is there where there is no identity is of format 1: identities are younger.
+-- ARGV     format version, number of partitions and queue id, which are stored where there is no identity yet; the
+--          longest body in bytes that the caller accepts, 0 where it accepts none; and the secret of the id index, which
+--          is stored as the first three are
+-- Reply    format version, number of partitions, queue id, longest body and secret, as stored
 local identity = '{' .. KEYS[1] .. '}:queue'
 if redis.call('EXISTS', identity) == 0 then
-  local format = redis.call('EXISTS', '{' .. KEYS[1] .. '}:ids') == 1 and 1 or ARGV[1]
-  redis.call('HSET', identity, 'format', format, 'partitions', ARGV[2], 'id', ARGV[3])
+  redis.call('HSET', identity, 'format', ARGV[1], 'partitions', ARGV[2], 'id', ARGV[3], 'secret', ARGV[5])
 end
-local stored = redis.call('HMGET', identity, 'format', 'partitions', 'id', 'bodyBytesMax')
+local stored = redis.call('HMGET', identity, 'format', 'partitions', 'id', 'bodyBytesMax', 'secret')
 if tonumber(ARGV[4]) > tonumber(stored[4] or 0) then
   redis.call('HSET', identity, 'bodyBytesMax', ARGV[4])
   stored[4] = ARGV[4]

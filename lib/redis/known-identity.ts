@@ -1,21 +1,18 @@
 // A queue's identity as a reader knows it: asked of each connection, and now and then, because a gateway that accepts
 // longer bodies may have started since.
 import type { Server } from './client.ts';
-import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
+import { queueIdentity, type Identify, type QueueIdentity } from './queue-identity.ts';
 
 const ASK_INTERVAL_MS = 10_000;
 
 export class KnownIdentity {
   readonly #stream: string;
-  readonly #identify: (server: Server) => Promise<QueueIdentity>;
+  readonly #identify: Identify;
   #known: QueueIdentity | undefined;
   #asking: NodeJS.Timeout | undefined;
 
   /** `identify`: how the queue is identified; by the stream's own metadata by default. */
-  constructor(
-    stream: string,
-    identify: (server: Server) => Promise<QueueIdentity> = (server) => queueIdentity(server, stream),
-  ) {
+  constructor(stream: string, identify: Identify = (server, known) => queueIdentity(server, stream, { known })) {
     this.#stream = stream;
     this.#identify = identify;
   }
@@ -32,7 +29,7 @@ export class KnownIdentity {
 
   /** Rejects as `queueIdentity` does. */
   async ask(server: Server): Promise<void> {
-    this.#known = await this.#identify(server);
+    this.#known = await this.#identify(server, this.#known);
   }
 
   /** Asks again now and then. One that is not there is asked the next time. */

@@ -1,15 +1,16 @@
 #!lua flags=no-writes
--- The entry that the id index names, of any producer.
+-- The entries that the id index names, of any producer.
 --
 -- KEYS[1]  the stream
--- ARGV     the event's field in the index
--- Reply    a list of one entry, or an empty one
+-- ARGV     the fields that the event's id can have in the index
+-- Reply    a list of entries
 local ids = '{' .. KEYS[1] .. '}:ids'
+local entries = {}
 for start in string.gmatch(redis.call('GET', ids) or '', '%d+') do
-  local value = redis.call('HGET', ids .. ':' .. start, ARGV[1])
-  if value then
-    local entry = entry_name(start, value)
-    return redis.call('XRANGE', KEYS[1], entry, entry)
+  for at = 1, #ARGV do
+    local value = redis.call('HGET', ids .. ':' .. start, ARGV[at])
+    local entry = value and entry_name(start, value)
+    entries[#entries + 1] = entry and redis.call('XRANGE', KEYS[1], entry, entry)[1]
   end
 end
-return {}
+return entries

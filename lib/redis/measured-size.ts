@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import type { MeasuredSize } from '../ingest/queue-admin.ts';
 import { RETENTION_MS } from '../ingest/queue.ts';
-import type { IndexField } from './id-index.ts';
+import { acceptedOf, type IndexField } from './id-index.ts';
 import type { Reply } from './reply.ts';
 import { Script, type Argument, type Sender } from './script.ts';
 
@@ -64,12 +64,12 @@ class MeasuredQueue {
 
   async accept(batch: readonly MeasuredEvent[]): Promise<void> {
     const command: Argument[] = this.#script.command(this.#stream);
-    command.push(String(RETENTION_MS), ...batch.map(({ id }) => this.#field(id)));
+    command.push(String(RETENTION_MS), ...batch.map(({ id }) => this.#field(id, 0)));
     for (const { body } of batch) command.push(PRODUCER, body);
-    const verdicts = (await this.#script.run(this.#server, command)).text();
+    const accepted = acceptedOf(await this.#script.run(this.#server, command));
     // An id that comes again is no event more.
     for (const [at, { body }] of batch.entries()) {
-      if (verdicts[at] !== '0') continue;
+      if (accepted[at] !== true) continue;
       if (this.#events === 0) await this.forEachKey((key) => ['EXPIRE', key, String(MEASURE_EXPIRY_S)]);
       this.#events += 1;
       this.#bodyBytes += body.length;

@@ -10,7 +10,7 @@ import type { RedisConnection, Server } from './client.ts';
 import { ClusterMap } from './cluster-map.ts';
 import { QueueRefusal } from './errors.ts';
 import { PartitionedQueue } from './partitioned-queue.ts';
-import { queueIdentity, type IdentityOptions, type QueueIdentity } from './queue-identity.ts';
+import { queueIdentity, type Identify, type IdentityOptions, type QueueIdentity } from './queue-identity.ts';
 import type { Reply } from './reply.ts';
 import { CONNECTIONS } from './replicated-sender.ts';
 import { sentinelLookup } from './sentinel-lookup.ts';
@@ -25,7 +25,7 @@ const IDENTITY_FRESH_MS = 1_000;
 export interface QueuePartition {
   readonly stream: string;
   readonly uri: string | MasterLookup;
-  readonly identify: (server: Server) => Promise<QueueIdentity>;
+  readonly identify: Identify;
 }
 
 /**
@@ -51,7 +51,9 @@ export function queuePartitions(
   if (typeof address === 'string') throw new Error(address);
   if (address.kind !== 'cluster') {
     const place = address.kind === 'server' ? address.uri : sentinelLookup(address);
-    return [{ stream: STREAM, uri: place, identify: (server) => queueIdentity(server, STREAM, how) }];
+    return [
+      { stream: STREAM, uri: place, identify: (server, known) => queueIdentity(server, STREAM, { ...how, known }) },
+    ];
   }
   const map = new ClusterMap(address);
   const identify = clusterIdentity(map.lookup(STREAM), { ...how, partitions: count, plain: false });
@@ -66,7 +68,7 @@ export function queuePartitions(
  * last answer serves then.
  */
 function clusterIdentity(lookup: MasterLookup, options: IdentityOptions): () => Promise<QueueIdentity> {
-  const ask = (server: Server): Promise<QueueIdentity> => queueIdentity(server, STREAM, options);
+  const ask = (server: Server): Promise<QueueIdentity> => queueIdentity(server, STREAM, { ...options, known });
   let known: QueueIdentity | undefined;
   let asking: Promise<QueueIdentity> | undefined;
   let askedMs = Number.NEGATIVE_INFINITY;

@@ -14,21 +14,18 @@ import type { RedisConnection, Server } from './client.ts';
 import { durabilityFaults, replicationFaults } from './durability.ts';
 import { QueueRefusal } from './errors.ts';
 import { ensureGroup } from './group.ts';
-import { INDEX_FIELD } from './id-index.ts';
-import { FORMAT_VERSION, type QueueIdentity } from './queue-identity.ts';
+import { fieldsOf, indexField } from './id-index.ts';
+import type { Identify, QueueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import { assertRights } from './rights.ts';
 import { Script, type Argument, type Sender } from './script.ts';
 import { costlySettings } from './stream-memory.ts';
 import type { Log } from '../process/log.ts';
 
-/** A command whose beginning stands here; the caller appends the arguments. */
-export interface DialectCommand<Begin extends readonly unknown[]> {
-  begin(...how: Begin): Argument[];
-  run(command: readonly Argument[]): Promise<Reply>;
-}
-
-/** What an answer says of an event, one character for each (accept.lua); any other character is `unavailable`. */
+/**
+ * What an answer that is a string says of each event, by one character (accept.lua has `accepted` alone); any other
+ * character is `unavailable`.
+ */
 export const OUTCOMES: Readonly<Record<number, Outcome>> = {
   0x30: 'accepted',
   0x31: 'duplicate',
@@ -36,26 +33,33 @@ export const OUTCOMES: Readonly<Record<number, Outcome>> = {
   0x33: 'differing',
   0x34: 'shed',
 };
-/** A duplicate whose body is to be compared by whoever asked (accept.lua). */
-export const COMPARE = 0x36;
 
 export interface QueueDialect {
   /**
    * The id of each event, then producer and body of each, and where it is begun `withNotes` its notes, as accept.lua
    * describes; without events it is a probe.
    */
-  readonly accept: DialectCommand<[withNotes: boolean]>;
-  /** Id and producer; see find.lua. */
-  readonly find: DialectCommand<[]>;
-  /** An id as these commands take it; of a stream, known once a connection has been inspected. */
-  readonly field: (id: string) => string;
-  /** Whether bodies may stand compressed on the queue; known as `field` is. */
-  readonly takesCompressed: () => boolean;
+  readonly accept: {
+    /** The caller appends the events. */
+    begin(withNotes: boolean): Argument[];
+    run(command: readonly Argument[]): Promise<Reply>;
+  };
+  /** See find.lua. */
+  find(id: string, producer: string): Promise<Reply>;
+  /**
+   * An id as the accepting call takes it: its n-th field (id-index.ts), or as it is. Of a stream, known once a
+   * connection has been inspected.
+   */
+  readonly field: (id: string, n: number) => string;
+  /** Whether the caller compares known events itself, and gives digests for that. */
+  readonly compares: boolean;
   /**
    * Asks a new connection's server whether this program may work with it. Rejects with a QueueRefusal where waiting
    * does not help.
    */
   readonly inspect: (server: Server) => Promise<void>;
+  /** Learns the queue's identity again, which may have been deleted by hand; `inspect` does so too. */
+  readonly identify: (server: Server) => Promise<void>;
 }
 
 export interface StreamDialectOptions {
@@ -63,7 +67,7 @@ export interface StreamDialectOptions {
   readonly retentionMs: number;
   readonly durability: 'warn' | 'require';
   readonly log: Log;
-  readonly identify: (server: Server) => Promise<QueueIdentity>;
+  readonly identify: Identify;
   /** Whether the consumer group is made where there is none. */
   readonly makes: boolean;
   /** How many replicas accepting calls wait for. */
@@ -80,25 +84,31 @@ export function streamDialect(
   options: StreamDialectOptions,
 ): QueueDialect {
   const { stream, retentionMs, durability, log, identify, makes, replicas } = options;
-  let format = FORMAT_VERSION;
+  let identity: QueueIdentity | undefined;
+  let field = indexField('');
   let costsTold = false;
   const [plain, noted] = [String(retentionMs), `${retentionMs} notes`];
-  const call = (script: Script, sender: Sender<Reply>) => ({
-    begin: (withNotes = false) => {
-      const command = script.command(stream);
-      command.push(withNotes ? noted : plain);
-      return command;
-    },
-    run: (command: readonly Argument[]) => script.run(sender, command),
-  });
+  const accept = new Script('accept.lua', 'entry-name.lua');
+  const find = new Script('find.lua', 'entry-name.lua');
+  const identified = async (server: Server): Promise<void> => {
+    const before = identity?.secret;
+    identity = await identify(server, identity);
+    if (identity.secret !== before) field = indexField(identity.secret);
+  };
   return {
-    accept: call(new Script('accept.lua', 'entry-name.lua'), accepting),
-    find: call(new Script('find.lua', 'entry-name.lua'), connection),
-    field: (id) => INDEX_FIELD[format](id),
-    takesCompressed: () => format >= 2,
+    accept: {
+      begin: (withNotes) => [...accept.command(stream), withNotes ? noted : plain],
+      run: (command) => accept.run(accepting, command),
+    },
+    find: (id, producer) => {
+      return find.run(connection, [...find.command(stream), plain, producer, ...fieldsOf(field, id)]);
+    },
+    field: (id, n) => field(id, n),
+    compares: true,
+    identify: identified,
     inspect: async (server) => {
       await assertRights(server, stream, 'gateway', replicas > 0 ? [['wait', '', '1 1']] : []);
-      ({ format } = await identify(server));
+      await identified(server);
       if (makes) await ensureGroup(server, stream);
       const faults = [...(await durabilityFaults(server)), ...(await replicationFaults(server, replicas))];
       if (faults.length > 0 && durability === 'require')
@@ -117,9 +127,10 @@ export function dispatcherDialect(connection: RedisConnection<Reply>): QueueDial
   const run = (command: readonly Argument[]): Promise<Reply> => connection.send(command);
   return {
     accept: { begin: (withNotes) => [withNotes ? DISPATCHER_ACCEPT_NOTES : DISPATCHER_ACCEPT], run },
-    find: { begin: () => [DISPATCHER_FIND], run },
+    find: (id, producer) => run([DISPATCHER_FIND, id, producer]),
     field: (id) => id,
-    takesCompressed: () => false,
+    compares: false,
+    identify: () => Promise.resolve(),
     inspect: async (server) => {
       const hello = (await server.send(['HELLO'])) as readonly RedisValue[];
       if (!hello.includes(DISPATCHER_NAME))

@@ -2,26 +2,23 @@
 // the longest body that gateways accept, which only grows.
 //
 // It holds the version of the stored format (stream, id index, what accept.lua says of them), the number of partitions,
-// and a random id, which tells apart two queues whose streams and entries have the same names. A queue of several
-// partitions has one too, for all of them: `{ingest}:queue`. Each new connection reads it once, before anything else is
-// sent, so the events' way never pays for it.
-import { randomUUID } from 'node:crypto';
+// a random id, which tells apart two queues whose streams and entries have the same names, and the secret of the id
+// index. A queue of several partitions has one too, for all of them: `{ingest}:queue`. Each new connection reads it
+// before anything else is sent, so the events' way never pays for it.
+import { randomBytes, randomUUID } from 'node:crypto';
 import { PartitionsDiffer, QueueRefusal, RedisError } from './errors.ts';
 import type { Server } from './client.ts';
-import type { StoredFormat } from './id-index.ts';
 import type { RedisValue } from './reply.ts';
 import { Script } from './script.ts';
 
-/** The versions of the stored format that this program reads and writes; a new queue has the last one. */
-const FORMAT_VERSIONS: readonly StoredFormat[] = [1, 2];
-
-/** The version of a new queue. */
-export const FORMAT_VERSION: StoredFormat = 2;
+/** The version of the stored format that this program reads and writes. */
+const FORMAT_VERSION = '3';
 
 export interface QueueIdentity {
   /** Random, for the life of the queue. */
   readonly id: string;
-  readonly format: StoredFormat;
+  /** The key of the id index (id-index.ts): 32 hexadecimal digits; empty where there is no queue. */
+  readonly secret: string;
   readonly partitions: number;
   /** The longest body that gateways were set to accept so far, in bytes; undefined where none has said it. */
   readonly bodyBytesMax: number | undefined;
@@ -45,6 +42,7 @@ type StoredIdentity = readonly [
   partitions: string | null,
   id: string | null,
   bodyBytesMax: string | null,
+  secret: string | null,
 ];
 
 /**
@@ -52,6 +50,9 @@ type StoredIdentity = readonly [
  * name.
  */
 const identityKey = (stream: string): string => `{${stream}}:queue`;
+
+/** How a queue is identified on a server that holds its stream; `known`: as it was before. */
+export type Identify = (server: Server, known?: QueueIdentity) => Promise<QueueIdentity>;
 
 export interface IdentityOptions {
   /** 1 by default. */
@@ -62,6 +63,8 @@ export interface IdentityOptions {
   readonly accepts?: number;
   /** Whether one is made where there is none, and told of longer bodies, as by default; false: nothing is written. */
   readonly makes?: boolean;
+  /** As it was known before: where the metadata was deleted since, the secret is not to change. */
+  readonly known?: QueueIdentity | undefined;
 }
 
 /**
@@ -72,25 +75,24 @@ export interface IdentityOptions {
 export async function queueIdentity(
   server: Server,
   stream: string,
-  { partitions = 1, plain = true, accepts = 0, makes = true }: IdentityOptions = {},
+  { partitions = 1, plain = true, accepts = 0, makes = true, known }: IdentityOptions = {},
 ): Promise<QueueIdentity> {
   if (plain) await assertNoCluster(server);
   // A plain read first: it works where a write is refused.
   const stored = await server
-    .send(['HMGET', identityKey(stream), 'format', 'partitions', 'id', 'bodyBytesMax'])
+    .send(['HMGET', identityKey(stream), 'format', 'partitions', 'id', 'bodyBytesMax', 'secret'])
     .catch((cause: unknown) => {
       throw plain ? clusterRefusal(cause) : cause;
     });
-  const told = (): Promise<StoredIdentity> => tell(server, stream, partitions, accepts);
+  const told = (): Promise<StoredIdentity> => tell(server, stream, partitions, accepts, known?.secret);
   const found = stored as StoredIdentity;
   if (!makes && found.every((field) => field === null))
-    return { id: '', format: FORMAT_VERSION, partitions, bodyBytesMax: undefined };
-  const [version, count, id, bodyBytesMax] = makes ? await whole(found, accepts, told) : found;
-  const format = FORMAT_VERSIONS.find((known) => version === String(known));
-  if (format === undefined) {
+    return { id: '', secret: '', partitions, bodyBytesMax: undefined };
+  const [version, count, id, bodyBytesMax, secret] = makes ? await whole(found, accepts, told) : found;
+  if (version !== FORMAT_VERSION || secret === null) {
     throw new QueueRefusal(
-      `the queue ${stream} has format version ${version}, and this program reads and writes versions ` +
-        `${FORMAT_VERSIONS.join(' and ')}: run a program on it that knows its version`,
+      `the queue ${stream} has format version ${version}, and this program reads and writes version ` +
+        `${FORMAT_VERSION}: run a program on it that knows its version`,
     );
   }
   if (count !== String(partitions)) {
@@ -99,7 +101,7 @@ export async function queueIdentity(
         'the number is fixed for the life of a queue',
     );
   }
-  return { id: id ?? '', format, partitions, bodyBytesMax: bodyBytesMax === null ? undefined : Number(bodyBytesMax) };
+  return { id: id ?? '', secret, partitions, bodyBytesMax: bodyBytesMax === null ? undefined : Number(bodyBytesMax) };
 }
 
 /**
@@ -128,8 +130,14 @@ async function whole(
   return Number(bodyBytesMax) >= accepts ? stored : told().catch(() => stored);
 }
 
-async function tell(server: Server, stream: string, partitions: number, accepts: number): Promise<StoredIdentity> {
+async function tell(
+  server: Server,
+  stream: string,
+  partitions: number,
+  accepts: number,
+  secret = randomBytes(16).toString('hex'),
+): Promise<StoredIdentity> {
   const command = script.command(stream);
-  command.push(String(FORMAT_VERSION), String(partitions), randomUUID(), String(accepts));
+  command.push(FORMAT_VERSION, String(partitions), randomUUID(), String(accepts), secret);
   return (await script.run(server, command)) as StoredIdentity;
 }

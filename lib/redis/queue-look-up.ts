@@ -1,32 +1,38 @@
 // Looks an accepted event up in the queue, by its id.
+import { namesIn } from '../ingest/erased.ts';
 import type { QueueLookup } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import { decoded } from './body-encoding.ts';
 import { withTimeout } from './deadline.ts';
+import { areOf } from './id-index.ts';
 import type { QueueDialect } from './queue-dialect.ts';
+
+/** Parts of find.lua's answer for each entry. */
+const PARTS = 6;
 
 /** Never rejects: without an answer in time the look-up is `unavailable`. */
 export async function lookUp(
-  { find, field }: QueueDialect,
+  dialect: QueueDialect,
   id: string,
   producer: string,
   timeoutMs: number,
   log: Log,
 ): Promise<QueueLookup> {
-  const command = find.begin();
-  command.push(field(id), producer);
   try {
-    const reply = await withTimeout(find.run(command), timeoutMs);
-    const parts = reply.array();
-    if (parts === undefined) return { kind: 'unknown' };
-    const acceptedAtMs = Number.parseInt(reply.text(), 10);
-    const bytes = reply.bytes();
-    const traceparent = parts > 2 ? reply.text() : '';
-    const body = decoded(bytes, parts > 3 ? reply.text() : undefined);
-    return {
-      kind: 'found',
-      event: { body, acceptedAtMs, traceparent: traceparent === '' ? undefined : traceparent },
-    };
+    const reply = await withTimeout(dialect.find(id, producer), timeoutMs);
+    // A dispatcher has compared the ids itself, and gives three parts.
+    for (let parts = reply.array() ?? 0; parts > 0; parts -= PARTS) {
+      const acceptedAtMs = Number.parseInt(reply.text(), 10);
+      const bytes = reply.bytes();
+      const traceparent = reply.text();
+      const event = { acceptedAtMs, traceparent: traceparent === '' ? undefined : traceparent };
+      if (parts < PARTS) return { kind: 'found', event: { ...event, body: bytes } };
+      const body = decoded(bytes, reply.text());
+      const [noted, digests] = [reply.utf8(), reply.text()];
+      const isThis = digests === '' ? (noted === '' ? namesIn(body).id : noted) === id : areOf(digests, id);
+      if (isThis) return { kind: 'found', event: { ...event, body } };
+    }
+    return { kind: 'unknown' };
   } catch (cause) {
     log.debug({ err: cause }, 'look-up failed');
     return { kind: 'unavailable' };

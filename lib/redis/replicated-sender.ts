@@ -13,6 +13,7 @@
 // Limits: WAIT is no consensus. A fail-over that promotes a replica which had not acknowledged loses what it lacks.
 import type { RedisConnection } from './client.ts';
 import { NoConnection } from './errors.ts';
+import { acceptedOf } from './id-index.ts';
 import type { Reply } from './reply.ts';
 import type { Argument, Sender } from './script.ts';
 
@@ -56,15 +57,14 @@ export class ReplicatedSender implements Sender<Reply> {
     for (const connection of this.#options.connections) connection.open();
   }
 
-  /** An accepting call, whose answer is a string with a digit for each event (accept.lua). */
+  /** An accepting call (accept.lua). */
   async send(command: readonly Argument[]): Promise<Reply> {
     const connection = this.#next();
     const answer = connection.send(command);
     let replicas = this.#waited(connection);
     replicas.catch(() => undefined);
     const reply = await answer;
-    const wrote = reply.isString && reply.again().text().includes('0');
-    if (!wrote) {
+    if (!acceptedOf(reply.again()).includes(true)) {
       await replicas;
       const marked = connection.send(this.#mark);
       replicas = this.#waited(connection);

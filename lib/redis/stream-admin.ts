@@ -7,9 +7,9 @@ import type { Server } from './client.ts';
 import { deliveryOf, elementsOf } from './deliveries.ts';
 import { durabilityFaults } from './durability.ts';
 import { ensureGroup } from './group.ts';
-import { INDEX_FIELD, type IndexField } from './id-index.ts';
+import { fieldsOf, indexField, type IndexField } from './id-index.ts';
 import { partitionStatus } from './partition-status.ts';
-import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
+import { queueIdentity, type Identify, type QueueIdentity } from './queue-identity.ts';
 import type { Reply } from './reply.ts';
 import { Script, type Argument } from './script.ts';
 import { serverInfo, serverName } from './server-info.ts';
@@ -33,7 +33,7 @@ const SCRIPTS = {
 export interface StreamAdminOptions extends Omit<AdminConnectionOptions, 'inspect'> {
   readonly stream?: string;
   /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
-  readonly identify?: (server: Server) => Promise<QueueIdentity>;
+  readonly identify?: Identify;
   /** Whether the consumer group is made where there is none, as by default; false for commands that only look. */
   readonly makes?: boolean;
 }
@@ -93,7 +93,7 @@ export class StreamAdmin {
 
   find(id: string): Promise<QueuedCopy | undefined> {
     return this.#telling(async () => {
-      const reply = await this.#run(SCRIPTS.locate, [this.#field(id)]);
+      const reply = await this.#run(SCRIPTS.locate, fieldsOf(this.#field, id));
       return this.#copiesOf(reply, id)[0];
     });
   }
@@ -159,7 +159,8 @@ export class StreamAdmin {
 
   erase({ source, entry }: QueuedCopy, id: string, body: string): Promise<Erasure> {
     return this.#telling(async () => {
-      const args = [GROUP, entry, body, this.#field(id), String(REPLICA_LEASE_MS), `${source}/${entry}`];
+      const fields = fieldsOf(this.#field, id);
+      const args = [GROUP, entry, body, String(REPLICA_LEASE_MS), `${source}/${entry}`, ...fields];
       return (await this.#run(SCRIPTS.erase, args)).value() as Erasure;
     });
   }
@@ -175,7 +176,7 @@ export class StreamAdmin {
   get #field(): IndexField {
     // Nothing is asked before the connection has been inspected.
     if (this.#identity === undefined) throw new Error('the queue is not identified yet');
-    return INDEX_FIELD[this.#identity.format];
+    return indexField(this.#identity.secret);
   }
 
   #telling<T>(work: () => Promise<T>): Promise<T> {

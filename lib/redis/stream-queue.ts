@@ -15,12 +15,13 @@ import {
   type Submission,
 } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
-import type { RedisConnection, Server } from './client.ts';
+import type { RedisConnection } from './client.ts';
 import { compressed, ENCODED_MEMBER, isCompressible } from './body-encoding.ts';
 import { OutstandingCalls, settleAll, type Call } from './outstanding-calls.ts';
 import { membersOf } from './entry-notes.ts';
-import { COMPARE, dispatcherDialect, OUTCOMES, streamDialect, type QueueDialect } from './queue-dialect.ts';
-import { queueIdentity, type QueueIdentity } from './queue-identity.ts';
+import { digestsOf, FIELDS_MAX, hasDigests, judged, knownOf, type Known } from './id-index.ts';
+import { dispatcherDialect, OUTCOMES, streamDialect, type QueueDialect } from './queue-dialect.ts';
+import { queueIdentity, type Identify } from './queue-identity.ts';
 import { lookUp } from './queue-look-up.ts';
 import { QueueProbe } from './queue-probe.ts';
 import type { Reply } from './reply.ts';
@@ -33,6 +34,8 @@ import { StreamTrimmer, UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
 // one string. Choice: a call is bounded in events and in characters; the rest goes into the next call immediately.
 const CALL_EVENTS_MAX = 256;
 const CALL_CHARACTERS_MAX = 1 << 20;
+/** How often the queue's metadata is read again, which may have been deleted by hand. */
+const IDENTIFY_INTERVAL_MS = 10_000;
 
 export interface StreamQueueOptions {
   readonly connection: RedisConnection<Reply>;
@@ -52,7 +55,7 @@ export interface StreamQueueOptions {
   /** False, for a check: neither metadata nor group is made where there is none, and nothing is trimmed. */
   readonly makes?: boolean;
   /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
-  readonly identify?: (server: Server) => Promise<QueueIdentity>;
+  readonly identify?: Identify;
   /** What the connection leads to: Redis (the default), or a dispatcher, which looks after its queues itself. */
   readonly behind?: 'redis' | 'dispatcher';
   /** Runs a task at the end of this turn of the event loop; `setImmediate` by default. */
@@ -79,6 +82,7 @@ export class StreamQueue implements Queue {
   readonly #calls: OutstandingCalls;
   readonly #trimmer: StreamTrimmer | undefined;
   readonly #probe: QueueProbe;
+  readonly #identifying: NodeJS.Timeout;
 
   constructor(options: StreamQueueOptions) {
     this.#connection = options.connection;
@@ -93,7 +97,7 @@ export class StreamQueue implements Queue {
     this.#compression = options.compression ?? 'none';
     if (options.behind === 'dispatcher') this.#dialect = dispatcherDialect(this.#connection);
     else {
-      const { replicated, identify = (server) => queueIdentity(server, stream, { makes }) } = options;
+      const { replicated, identify = (server, known) => queueIdentity(server, stream, { makes, known }) } = options;
       if (replicated !== undefined) {
         this.#replicated = new ReplicatedSender({ ...replicated, stream, timeoutMs: this.#timeoutMs });
         // Beside the queue's own connection, not behind it: a start has five seconds for all of them.
@@ -115,8 +119,6 @@ export class StreamQueue implements Queue {
     this.#connection.tell({
       inspect: this.#dialect.inspect,
       onReady: () => {
-        if (this.#compression !== 'none' && !this.#dialect.takesCompressed())
-          this.#log.warn('bodies stay uncompressed: the queue was made before compression was known');
         void this.#probe.ask();
         void this.#trimmer?.look();
       },
@@ -125,6 +127,9 @@ export class StreamQueue implements Queue {
         this.#probe.says(reason);
       },
     });
+    this.#identifying = setInterval(() => {
+      if (makes && this.#connection.ready) void this.#dialect.identify(this.#connection.values).catch(() => undefined);
+    }, IDENTIFY_INTERVAL_MS);
     this.#probe = new QueueProbe({
       dialect: this.#dialect,
       connection: this.#connection,
@@ -166,6 +171,7 @@ export class StreamQueue implements Queue {
 
   async close(): Promise<void> {
     this.#probe.close();
+    clearInterval(this.#identifying);
     this.#trimmer?.stop();
     await this.#replicated?.close();
     await this.#connection.close();
@@ -182,12 +188,17 @@ export class StreamQueue implements Queue {
     for (let from = 0; from < submissions.length;) from = this.#send(submissions, from);
   };
 
-  /** Sends one call with the submissions from `from` on, as many as it may carry; gives where the next one begins. */
-  #send(submissions: readonly Submission[], from: number): number {
+  /**
+   * Sends one call with the submissions from `from` on, as many as it may carry, under their n-th fields; gives where
+   * the next one begins.
+   */
+  #send(submissions: readonly Submission[], from: number, n = 0): number {
     // Fact: an argument more costs every event. Choice: only a call with such events has it.
-    const { accept, field, takesCompressed } = this.#dialect;
-    const compresses = this.#compression === 'zstd' && takesCompressed();
-    const hasNotes = submissions.some(({ notes, text }) => notes !== undefined || (compresses && isCompressible(text)));
+    const { accept, field, compares } = this.#dialect;
+    const compresses = this.#compression === 'zstd';
+    const hasNotes = submissions.some(
+      ({ notes, text }) => notes !== undefined || (compares && hasDigests(text, compresses && isCompressible(text))),
+    );
     const command = accept.begin(hasNotes);
     const events: Argument[] = [];
     let at = from;
@@ -196,47 +207,54 @@ export class StreamQueue implements Queue {
       if (submission === undefined) break;
       characters += submission.text.length;
       if (characters > CALL_CHARACTERS_MAX && at > from) break;
-      command.push(field(submission.id));
+      command.push(field(submission.id, n));
       const body = compresses ? compressed(submission.text) : undefined;
       events.push(submission.producer, body ?? submission.text);
-      if (hasNotes) events.push(membersOf(submission.notes) + (body === undefined ? '' : ENCODED_MEMBER));
+      if (!hasNotes) continue;
+      const digests = compares && hasDigests(submission.text, body !== undefined) ? `=${digestsOf(submission)}\n` : '';
+      events.push(digests + membersOf(submission.notes) + (body === undefined ? '' : ENCODED_MEMBER));
     }
     command.push(...events);
     const carried = from === 0 && at === submissions.length ? submissions : submissions.slice(from, at);
     const answer = accept.run(command);
     const call = this.#calls.began(carried);
     answer.then(
-      (reply) => this.#answered(call, reply),
+      (reply) => this.#answered(call, reply, n),
       (cause: unknown) => this.#refused(call, cause),
     );
     return at;
   }
 
-  #answered(call: Call, reply: Reply): void {
+  #answered(call: Call, reply: Reply, n: number): void {
     this.#calls.serverSpoke();
     this.#calls.remove(call);
     if (call.settled) return;
-    this.#onCall((performance.now() - call.sentMs) / 1000, call.submissions.length);
-    const verdicts = reply.isString ? reply.text() : undefined;
-    if (verdicts?.length !== call.submissions.length) {
-      this.#log.error({ events: call.submissions.length }, 'the queue gave a malformed answer');
+    const { submissions } = call;
+    this.#onCall((performance.now() - call.sentMs) / 1000, submissions.length);
+    try {
+      const verdicts = reply.isString ? reply.text() : '';
+      const known = verdicts === '' ? knownOf(reply, submissions) : undefined;
+      if (known === undefined && verdicts.length !== submissions.length) throw new Error('an answer of another length');
+      call.settle((submission, at) => {
+        if (known === undefined) submission.settle(OUTCOMES[verdicts.charCodeAt(at)] ?? 'unavailable');
+        else this.#settleKnown(submission, known[at], n);
+      });
+    } catch (cause) {
+      this.#log.error({ err: cause, events: submissions.length }, 'the queue gave a malformed answer');
       settleAll(call, 'unavailable');
-      return;
     }
-    call.settle((submission, at) => {
-      const verdict = verdicts.charCodeAt(at);
-      if (verdict === COMPARE) void this.#compare(submission, call.sentMs);
-      else submission.settle(OUTCOMES[verdict] ?? 'unavailable');
-    });
   }
 
-  /** Settles a duplicate by comparing it with the body on the queue, within what is left of its time. */
-  async #compare(submission: Submission, sentMs: number): Promise<void> {
-    const { id, producer, text } = submission;
-    const found = await this.find(id, producer, Math.max(1, sentMs + this.#timeoutMs - performance.now()));
-    if (found.kind === 'found')
-      submission.settle(found.event.body.equals(Buffer.from(text)) ? 'duplicate' : 'differing');
-    else submission.settle('unavailable');
+  #settleKnown(submission: Submission, known: Known | 'accepted' | undefined, n: number): void {
+    if (known === undefined) submission.settle('unavailable');
+    else if (known === 'accepted') submission.settle('accepted');
+    else {
+      const outcome = judged(submission, known);
+      if (outcome !== 'collision') submission.settle(outcome);
+      // Another id has its field. The next one has a call, and a time-out, of its own.
+      else if (n + 1 < FIELDS_MAX) this.#send([submission], 0, n + 1);
+      else submission.settle('unavailable');
+    }
   }
 
   #refused(call: Call, cause: unknown): void {

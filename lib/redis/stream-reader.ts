@@ -27,7 +27,7 @@ import { isNoGroup, NoAnswer, QueueRefusal } from './errors.ts';
 import { notedEvents, noteKeys, noteText } from './landing-notes.ts';
 import { KnownIdentity } from './known-identity.ts';
 import { memberName, Membership } from './membership.ts';
-import type { QueueIdentity } from './queue-identity.ts';
+import type { Identify } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import { assertRights } from './rights.ts';
 import { Script, type Argument } from './script.ts';
@@ -45,7 +45,7 @@ export interface StreamReaderOptions {
   /** This member's name in the group, where it is one of several partitions' readers. */
   readonly name?: string;
   /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
-  readonly identify?: (server: Server) => Promise<QueueIdentity>;
+  readonly identify?: Identify;
   /** How long what has not landed stays in the queue, in milliseconds. */
   readonly unlandedMs?: number;
   /** Called with the number of accepted events that the queue lost before they landed. */

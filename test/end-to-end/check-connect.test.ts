@@ -122,7 +122,7 @@ describe('a SQLite file', () => {
 describe('a queue with another number of partitions', () => {
   it('is refused as a wrong configuration by every check, and at the start of a dispatcher', async () => {
     const other = await TestRedis.start();
-    await other.command('HSET', '{ingest}:queue', 'format', '2', 'partitions', '4', 'id', 'q');
+    await other.command('HSET', '{ingest}:queue', 'format', '3', 'partitions', '4', 'id', 'q', 'secret', 's');
     const warehouse = { INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/warehouse.db` };
     const dispatched = { INGEST_DISPATCH_QUEUE_A_URI: redis.uri, INGEST_DISPATCH_QUEUE_B_URI: other.uri };
     const [gateway, consumer, checked, started] = await Promise.all([

@@ -46,12 +46,15 @@ describe("a queue's identity", () => {
     assert.match(identities[0]?.id ?? '', /^[0-9a-f-]{36}$/);
     assert.deepEqual(await redis.command('HGETALL', '{raced}:queue'), [
       'format',
-      '2',
+      '3',
       'partitions',
       '1',
       'id',
       identities[0]?.id,
+      'secret',
+      identities[0]?.secret,
     ]);
+    assert.match(identities[0]?.secret ?? '', /^[0-9a-f]{32}$/);
   });
 
   it('has the longest body that anybody has accepted, which only grows', async () => {
@@ -80,17 +83,20 @@ describe("a queue's identity", () => {
     assert.equal((await queueIdentity(server, 'unwritable', { accepts: 5 })).bodyBytesMax, 5);
   });
 
-  it('has the newest format, and the first one where there is an id index already', async () => {
+  it('is made again with the same secret where it was deleted by hand', async () => {
     const server = await connected();
-    assert.equal((await queueIdentity(server, 'new')).format, 2);
-    await redis.command('SET', '{before}:ids', '1719999999990');
-    assert.equal((await queueIdentity(server, 'before')).format, 1);
-    assert.equal((await queueIdentity(server, 'before')).format, 1);
+    const known = await queueIdentity(server, 'deleted');
+    await redis.command('DEL', '{deleted}:queue');
+    const { id, secret } = await queueIdentity(server, 'deleted', { known });
+    assert.equal(secret, known.secret);
+    assert.notEqual(id, known.id);
   });
 
   it('differs from queue to queue', async () => {
     const server = await connected();
-    assert.notEqual((await queueIdentity(server, 'one')).id, (await queueIdentity(server, 'other')).id);
+    const [one, other] = [await queueIdentity(server, 'one'), await queueIdentity(server, 'other')];
+    assert.notEqual(one.id, other.id);
+    assert.notEqual(one.secret, other.secret);
   });
 
   it('is made and read also where the server is full', async () => {
@@ -106,13 +112,13 @@ describe("a queue's identity", () => {
 
   it('of another format version, or with other partitions, is refused in words that name both', async () => {
     const server = await connected();
-    await redis.command('HSET', '{newer}:queue', 'format', '3', 'partitions', '1', 'id', 'x');
+    await redis.command('HSET', '{newer}:queue', 'format', '4', 'partitions', '1', 'id', 'x', 'secret', 's');
     await assert.rejects(queueIdentity(server, 'newer'), (cause) => {
       assert.ok(cause instanceof QueueRefusal);
-      assert.match(cause.message, /format version 3.*versions 1 and 2/);
+      assert.match(cause.message, /format version 4.*version 3/);
       return true;
     });
-    await redis.command('HSET', '{wide}:queue', 'format', '1', 'partitions', '8', 'id', 'x');
+    await redis.command('HSET', '{wide}:queue', 'format', '3', 'partitions', '8', 'id', 'x', 'secret', 's');
     await assert.rejects(queueIdentity(server, 'wide'), /8 partitions.* 1 partition/);
   });
 });
@@ -121,7 +127,7 @@ describe('a program on a queue with another number of partitions', () => {
   for (const name of ['ingest-gateway', 'ingest-consumer'] as const) {
     it(`refuses to start with exit code 2 and names both numbers: ${name}`, async () => {
       const own = await TestRedis.start();
-      await own.command('HSET', '{ingest}:queue', 'format', '1', 'partitions', '8', 'id', 'x');
+      await own.command('HSET', '{ingest}:queue', 'format', '3', 'partitions', '8', 'id', 'x', 'secret', 's');
       const program = programOn(name, own);
       assert.equal(await program.ended, 2, program.output);
       assert.match(program.output, /8 partitions.* 1 partition/);
@@ -137,7 +143,7 @@ describe('a program on a queue of another format version', () => {
       await own.command('HSET', '{ingest}:queue', 'format', '7', 'partitions', '1', 'id', 'x');
       const program = programOn(name, own);
       assert.equal(await program.ended, 4, program.output);
-      assert.match(program.output, /format version 7.*versions 1 and 2/);
+      assert.match(program.output, /format version 7.*version 3/);
       assert.deepEqual(await own.command('KEYS', '*'), ['{ingest}:queue'], 'nothing was touched');
     });
   }
