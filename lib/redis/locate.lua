@@ -9,8 +9,10 @@ local entries = {}
 for start in string.gmatch(redis.call('GET', ids) or '', '%d+') do
   for at = 1, #ARGV do
     local value = redis.call('HGET', ids .. ':' .. start, ARGV[at])
-    local entry = value and entry_name(start, value)
-    entries[#entries + 1] = entry and redis.call('XRANGE', KEYS[1], entry, entry)[1]
+    if value then
+      local entry = entry_name(start, value)
+      entries[#entries + 1] = redis.call('XRANGE', KEYS[1], entry, entry)[1]
+    end
   end
 end
 return entries

@@ -20,11 +20,11 @@ export async function lookUp(
 ): Promise<QueueLookup> {
   try {
     const reply = await withTimeout(dialect.find(id, producer), timeoutMs);
-    // A dispatcher has compared the ids itself, and gives three parts.
+    // A dispatcher has compared the ids itself, and gives two or three parts.
     for (let parts = reply.array() ?? 0; parts > 0; parts -= PARTS) {
       const acceptedAtMs = Number.parseInt(reply.text(), 10);
       const bytes = reply.bytes();
-      const traceparent = reply.text();
+      const traceparent = parts > 2 ? reply.text() : '';
       const event = { acceptedAtMs, traceparent: traceparent === '' ? undefined : traceparent };
       if (parts < PARTS) return { kind: 'found', event: { ...event, body: bytes } };
       const body = decoded(bytes, reply.text());
