@@ -65,7 +65,7 @@ export const fieldsOf = (field: IndexField, id: string): readonly string[] =>
 export const areOf = (digests: string, id: string): boolean => digests.startsWith(digestOf(id));
 
 /** What a queue has of a known id: the event's digests, or the event. */
-export type Known = string | Pick<Submission, 'id' | 'producer' | 'text'>;
+export type Known = { readonly digests: string } | Pick<Submission, 'id' | 'producer' | 'text'>;
 
 /**
  * The answer of accept.lua about each event in order; undefined: the queue has the id and did not look at its entry.
@@ -75,7 +75,7 @@ export function knownOf(reply: Reply, submissions: readonly Submission[]): reado
   const witnesses = (reply.array() ?? 0) - 1;
   if (reply.array() !== submissions.length) throw new Error('an answer about another number of events');
   const marks = submissions.map(() => reply.integer());
-  const known = Array.from({ length: witnesses }, () => (reply.isString ? reply.text() : entryOf(reply)));
+  const known = Array.from({ length: witnesses }, () => (reply.isString ? { digests: reply.text() } : entryOf(reply)));
   return marks.map((mark) => (mark === 0 ? 'accepted' : mark < 0 ? submissions[-mark - 1] : known[mark - 1]));
 }
 
@@ -98,11 +98,11 @@ function entryOf(reply: Reply): Known | undefined {
 
 /** What a submission is where the queue has this; `collision`: it is another id's. */
 export function judged(submission: Submission, known: Known): Outcome | 'collision' {
-  if (typeof known === 'string') {
+  if ('digests' in known) {
     const mine = digestsOf(submission);
     const same = (part: number): boolean => {
       const [from, to] = [part * DIGEST_CHARACTERS, (part + 1) * DIGEST_CHARACTERS];
-      return mine.slice(from, to) === known.slice(from, to);
+      return mine.slice(from, to) === known.digests.slice(from, to);
     };
     if (!same(0)) return 'collision';
     if (!same(1)) return 'conflict';
