@@ -6,7 +6,7 @@ TESTS ?= 'test/**/*.test.ts'
 CONCURRENCY ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup checks settings dev-cert redis postgres ingest-run ingest-test ingest-test-long test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart fail-over image-test snippets package bench bench-gate
+.PHONY: help setup checks settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart fail-over image-test snippets package bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
@@ -102,6 +102,11 @@ format-check: $(INSTALLED)
 
 settings: $(INSTALLED) ## write the table of settings in deploy/README.md, after a change of lib/process/settings.ts
 	@$(NODE) bin/write-settings.ts
+
+PROMETHEUS_RULE := deploy/kubernetes/components/prometheus-rule/prometheus-rule.yaml
+prometheus-rule: ## write the alerts of deploy/alerts.yml into the object for the Prometheus operator
+	@{ printf '# Written by `make prometheus-rule`.\napiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: ingest\nspec:\n'; \
+	  sed 's/^\(.\)/  \1/' deploy/alerts.yml; } > $(PROMETHEUS_RULE)
 
 report: $(INSTALLED) ## this repository under toollint, with the strict gate
 	@bin/toollint scan --gate strict --format pretty

@@ -42,9 +42,9 @@ export function boardQueries(): readonly string[] {
   return panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
 }
 
-/** Every object in a YAML file of several documents; anchors are resolved. Kubernetes reads YAML 1.1. */
-export function yamlObjects(path: string): readonly Readonly<Record<string, unknown>>[] {
-  return parseAllDocuments(deployFile(path), { version: '1.1' }).map((document) => {
+/** Every object in a YAML text of several documents; anchors are resolved. Kubernetes reads YAML 1.1. */
+export function documents(text: string): readonly Readonly<Record<string, unknown>>[] {
+  return parseAllDocuments(text, { version: '1.1' }).map((document) => {
     const [fault] = 'errors' in document ? document.errors : [];
     if (fault instanceof Error) throw fault;
     return (document as { toJS(): Record<string, unknown> }).toJS();

@@ -1,26 +1,32 @@
-// The objects of deploy/kubernetes, held against the Kubernetes API: the package kubernetes-models carries the API's
-// OpenAPI schemas, as compiled validators (for values) and as types (which refuse members that the API does not know).
+// What kubectl renders of deploy/kubernetes, held against the Kubernetes API: the package kubernetes-models carries the API's
+// OpenAPI schemas (@kubernetes-models/prometheus-operator those of its two kinds), as compiled validators (for values) and as types (which refuse members that the API does not know).
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { describe, it } from 'node:test';
+import { parse } from 'yaml';
 import { SETTINGS } from '../../lib/process/settings.ts';
 import { temporaryFolder } from '../support/scope.ts';
-import { yamlObjects } from './deploy-files.ts';
+import { DEPLOY, deployFile, documents, ran, tool } from './deploy-files.ts';
 
-const FILES = ['gateway.yaml', 'consumer.yaml', 'network-policy.yaml'];
+const COMPONENTS = ['autoscaling', 'disruption-budget', 'network-policy', 'pod-monitor', 'prometheus-rule'];
 const ROOT = new URL('../../', import.meta.url).pathname;
 
 interface KubernetesObject {
   readonly apiVersion: string;
   readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly spec: unknown;
 }
 
 interface Deployment {
+  readonly metadata: { readonly name: string };
   readonly spec: {
+    readonly replicas?: number;
     readonly strategy: { readonly rollingUpdate: { readonly maxSurge: number } };
     readonly template: {
+      readonly metadata: { readonly annotations?: Readonly<Record<string, string>> };
       readonly spec: {
         readonly terminationGracePeriodSeconds: number;
         readonly containers: readonly { readonly env: readonly { readonly name: string; readonly value: string }[] }[];
@@ -29,30 +35,34 @@ interface Deployment {
   };
 }
 
-const objects = FILES.flatMap((file) => yamlObjects(`kubernetes/${file}`)) as unknown as readonly KubernetesObject[];
+/** What kubectl makes of a folder of deploy/kubernetes. */
+function rendered(folder: string): readonly KubernetesObject[] {
+  const { status, text } = ran(tool('kubectl', 'kubernetes-client'), ['kustomize', folder], join(DEPLOY, 'kubernetes'));
+  assert.equal(status, 0, text);
+  return documents(text) as unknown as readonly KubernetesObject[];
+}
+
+/** An overlay with all components, as an installation writes one. */
+function withComponents(): readonly KubernetesObject[] {
+  const folder = temporaryFolder('overlay-');
+  const from = (path: string): string => relative(folder, join(DEPLOY, 'kubernetes', path));
+  const components = COMPONENTS.map((name) => from(`components/${name}`));
+  const kustomization = { kind: 'Kustomization', resources: [from('base')], components };
+  writeFileSync(join(folder, 'kustomization.yaml'), JSON.stringify(kustomization));
+  return rendered(folder);
+}
+
+const objects = withComponents();
+const named = (kind: string): readonly string[] =>
+  objects.filter((object) => object.kind === kind).map(({ metadata }) => metadata.name);
 const deployments = objects.filter(({ kind }) => kind === 'Deployment') as unknown as readonly Deployment[];
 const settings = ({ spec }: Deployment): Map<string, string> =>
   new Map(spec.template.spec.containers[0]?.env.map(({ name, value }) => [name, value]));
 
 describe('the Kubernetes objects', () => {
   it('have values that the API takes', async () => {
-    assert.deepEqual(
-      objects.map(({ kind }) => kind),
-      [
-        'Deployment',
-        'Service',
-        'PodDisruptionBudget',
-        'Deployment',
-        'PodDisruptionBudget',
-        'NetworkPolicy',
-        'NetworkPolicy',
-      ],
-    );
     for (const object of objects) {
-      const models = (await import(`kubernetes-models/${modulePath(object)}`)) as Record<
-        string,
-        new (data: unknown) => { validate(): void }
-      >;
+      const models = (await import(modulePath(object))) as Record<string, new (data: unknown) => { validate(): void }>;
       const Model = models[object.kind];
       assert.ok(Model !== undefined, object.kind);
       new Model(object).validate();
@@ -64,7 +74,7 @@ describe('the Kubernetes objects', () => {
     mkdirSync(join(ROOT, '.ingest'), { recursive: true });
     const file = join(temporaryFolder('objects-', join(ROOT, '.ingest')), 'objects.ts');
     const lines = objects.flatMap((object, at) => [
-      `import type { I${object.kind} as Kind${at} } from 'kubernetes-models/${modulePath(object)}';`,
+      `import type { I${object.kind} as Kind${at} } from '${modulePath(object)}';`,
       `export const object${at}: Kind${at} = ${JSON.stringify(object)};`,
     ]);
     writeFileSync(file, lines.join('\n'));
@@ -94,10 +104,39 @@ describe('the Kubernetes objects', () => {
     }
   });
 
+  it('are those of both programs, with each component', () => {
+    for (const kind of ['Deployment', 'PodDisruptionBudget', 'NetworkPolicy'])
+      assert.deepEqual(named(kind).toSorted(), ['ingest-consumer', 'ingest-gateway'], kind);
+    assert.deepEqual(named('Service'), ['ingest-gateway']);
+    assert.deepEqual(named('HorizontalPodAutoscaler'), ['ingest-gateway']);
+    assert.deepEqual(named('PodMonitor'), ['ingest']);
+    assert.deepEqual(named('PrometheusRule'), ['ingest']);
+  });
+
+  it('leave the number of gateways to the autoscaler, and keep three consumers', () => {
+    const replicas = deployments.map(({ metadata, spec }) => [metadata.name, spec.replicas]);
+    assert.deepEqual(Object.fromEntries(replicas), { 'ingest-gateway': undefined, 'ingest-consumer': 3 });
+  });
+
+  it('have their pods scraped once: by the pod monitor, or by annotations', () => {
+    const scraped = ({ spec }: Deployment): string | undefined =>
+      spec.template.metadata.annotations?.['prometheus.io/scrape'];
+    assert.deepEqual(deployments.map(scraped), [undefined, undefined]);
+    const plain = rendered('.').filter(({ kind }) => kind === 'Deployment') as unknown as readonly Deployment[];
+    assert.deepEqual(plain.map(scraped), ['true', 'true']);
+  });
+
+  it('carry the alerts of deploy/alerts.yml, as `make prometheus-rule` writes them', () => {
+    const rule = objects.find(({ kind }) => kind === 'PrometheusRule');
+    assert.deepEqual(rule?.spec, parse(deployFile('alerts.yml')));
+  });
+
   it('never run one consumer more than wanted while they are updated', () => {
-    assert.equal(deployments[1]?.spec.strategy.rollingUpdate.maxSurge, 0);
+    const consumer = deployments.find(({ metadata }) => metadata.name === 'ingest-consumer');
+    assert.equal(consumer?.spec.strategy.rollingUpdate.maxSurge, 0);
   });
 });
 
-/** `apps/v1`, `v1`, `networking.k8s.io/v1`: the group's module. */
-const modulePath = ({ apiVersion }: KubernetesObject): string => apiVersion;
+/** `apps/v1`, `v1`, `monitoring.coreos.com/v1`: the module of the group's models. */
+const modulePath = ({ apiVersion }: KubernetesObject): string =>
+  `${apiVersion.startsWith('monitoring.') ? '@kubernetes-models/prometheus-operator' : 'kubernetes-models'}/${apiVersion}`;
