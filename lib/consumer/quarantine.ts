@@ -77,6 +77,10 @@ export function classify(deliveries: readonly Delivery[]): Batch {
       continue;
     }
     bytes += body.length;
+    if (delivery.oversize === true) {
+      rejections.push(rejection(delivery, 'invalid_event', 'the compressed body is longer than gateways accept'));
+      continue;
+    }
     const found = scanEnvelope(body) ?? parseEvent(body);
     if ('errors' in found) {
       const details = found.errors.filter(({ path }) => path !== '').map(({ path, message }) => `${path} ${message}`);

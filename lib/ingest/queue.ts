@@ -92,6 +92,8 @@ export interface Delivery {
   /** `undefined`: the entry has none. */
   readonly body: Buffer | undefined;
   readonly notes: EventNotes;
+  /** The body is compressed, and longer than gateways accept: it is left as it is on the queue. */
+  readonly oversize?: boolean;
   /**
    * The queue dropped the entry (past retention, or deleted by hand) after a member had taken it: only its name is
    * left. Said to the member that holds it, and to another one only when that one is dead. Holding it, a member may

@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { Delivery, EventNotes } from '../ingest/queue.ts';
 import { TIME_MS_MAX } from '../ingest/warehouse.ts';
-import { decoded } from './body-encoding.ts';
+import { decoded, ZSTD } from './body-encoding.ts';
 import type { Reply } from './reply.ts';
 
 const TIME_DIGITS_MAX = String(TIME_MS_MAX).length;
@@ -19,9 +19,9 @@ const ROW_NAME = /^[^\p{Cc}]{1,256}$/u;
 /** Nearly every entry's. */
 const NO_NOTES: EventNotes = Object.freeze({});
 
-/** An array of entries. `source`: see Delivery. */
-export const deliveriesOf = (reply: Reply, source: string): Delivery[] =>
-  elementsOf(reply, () => deliveryOf(reply, source));
+/** An array of entries. `source`: see Delivery; `bytesMax`: see `decoded`. */
+export const deliveriesOf = (reply: Reply, source: string, bytesMax: number | undefined): Delivery[] =>
+  elementsOf(reply, () => deliveryOf(reply, source, bytesMax));
 
 /** What `read` makes of each element of the array that comes next. */
 export function elementsOf<T>(reply: Reply, read: () => T): T[] {
@@ -31,7 +31,7 @@ export function elementsOf<T>(reply: Reply, read: () => T): T[] {
 }
 
 /** One entry: its name, and names and values by turns; no array of them where the entry is gone. */
-export function deliveryOf(reply: Reply, source: string): Delivery {
+export function deliveryOf(reply: Reply, source: string, bytesMax: number | undefined): Delivery {
   reply.array();
   const entry = reply.text();
   const members = reply.array();
@@ -56,7 +56,6 @@ export function deliveryOf(reply: Reply, source: string): Delivery {
     else if (member === 4) encoding = value.toString('utf8');
     else if (note !== undefined) notes = { ...notes, [note]: value.toString('utf8') };
   }
-  if (body !== undefined && encoding !== undefined) body = decoded(body, encoding);
   const delivery = {
     entry,
     source,
@@ -67,8 +66,18 @@ export function deliveryOf(reply: Reply, source: string): Delivery {
     acceptedAtMs: firstAcceptedAtMs(entry, acceptedAt),
   };
   const row = replayOf?.toString('utf8') ?? '';
-  return ROW_NAME.test(row) ? { ...delivery, replayOf: row } : delivery;
+  const named = ROW_NAME.test(row) ? { ...delivery, replayOf: row } : delivery;
+  return body === undefined || encoding === undefined ? named : decodedDelivery(named, encoding, bytesMax);
 }
+
+function decodedDelivery(delivery: Delivery, encoding: string, bytesMax: number | undefined): Delivery {
+  const body = delivery.body && decoded(delivery.body, encoding, bytesMax);
+  return body === undefined ? { ...delivery, oversize: true } : { ...delivery, body, oversize: false };
+}
+
+/** The same deliveries once longer bodies are known to be accepted. */
+export const decodedAgain = (deliveries: readonly Delivery[], bytesMax: number | undefined): readonly Delivery[] =>
+  deliveries.map((one) => (one.oversize === true ? decodedDelivery(one, ZSTD, bytesMax) : one));
 
 /** What is left of an entry that the queue dropped. */
 export const droppedDelivery = (entry: string, source: string): Delivery => ({

@@ -28,6 +28,8 @@ export interface EntryReadingOptions {
   readonly member: string;
   /** See Delivery. */
   readonly source: () => string;
+  /** See QueueReader. */
+  readonly bodyBytesMax: () => number | undefined;
 }
 
 export class EntryReading {
@@ -35,6 +37,7 @@ export class EntryReading {
   readonly #stream: string;
   readonly #member: string;
   readonly #source: () => string;
+  readonly #bodyBytesMax: () => number | undefined;
   readonly #claimScript = new Script('claim.lua');
   #claimedMs = Number.NEGATIVE_INFINITY;
   /** Where in the group's list the next claim begins; '-' is its beginning. */
@@ -42,11 +45,12 @@ export class EntryReading {
   /** The last of its own pending entries that were read again after a lost answer; undefined: no answer was lost. */
   #againFrom: string | undefined;
 
-  constructor({ connection, stream, member, source }: EntryReadingOptions) {
+  constructor({ connection, stream, member, source, bodyBytesMax }: EntryReadingOptions) {
     this.#connection = connection;
     this.#stream = stream;
     this.#member = member;
     this.#source = source;
+    this.#bodyBytesMax = bodyBytesMax;
     connection.tell({ onLost: () => (this.#againFrom = '0') });
   }
 
@@ -79,7 +83,7 @@ export class EntryReading {
       const reply = await this.#claimScript.run({ send: (sent) => this.#send(sent, 0) }, command);
       reply.array();
       this.#claimCursor = reply.text();
-      const entries = deliveriesOf(reply, this.#source());
+      const entries = deliveriesOf(reply, this.#source(), this.#bodyBytesMax());
       const claimed = [...elementsOf(reply, () => droppedDelivery(reply.text(), this.#source())), ...entries];
       if (claimed.length > 0 || this.#claimCursor === '0-0') {
         if (this.#claimCursor === '0-0') this.#claimCursor = '-';
@@ -114,7 +118,7 @@ export class EntryReading {
     if (reply.array() === undefined) return [];
     reply.array();
     reply.text();
-    return deliveriesOf(reply, this.#source());
+    return deliveriesOf(reply, this.#source(), this.#bodyBytesMax());
   }
 
   /** A command on the reading connection that may block for `waitMs`. */

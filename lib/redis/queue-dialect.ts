@@ -51,6 +51,8 @@ export interface QueueDialect {
    * connection has been inspected.
    */
   readonly field: (id: string, n: number) => string;
+  /** See QueueIdentity. */
+  readonly bodyBytesMax: () => number | undefined;
   /** Whether the caller compares known events itself, and gives digests for that. */
   readonly compares: boolean;
   /**
@@ -104,6 +106,7 @@ export function streamDialect(
       return find.run(connection, [...find.command(stream), plain, producer, ...fieldsOf(field, id)]);
     },
     field: (id, n) => field(id, n),
+    bodyBytesMax: () => identity?.bodyBytesMax,
     compares: true,
     identify: identified,
     inspect: async (server) => {
@@ -129,6 +132,7 @@ export function dispatcherDialect(connection: RedisConnection<Reply>): QueueDial
     accept: { begin: (withNotes) => [withNotes ? DISPATCHER_ACCEPT_NOTES : DISPATCHER_ACCEPT], run },
     find: (id, producer) => run([DISPATCHER_FIND, id, producer]),
     field: (id) => id,
+    bodyBytesMax: () => undefined,
     compares: false,
     identify: () => Promise.resolve(),
     inspect: async (server) => {

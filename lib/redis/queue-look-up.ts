@@ -27,8 +27,9 @@ export async function lookUp(
       const traceparent = parts > 2 ? reply.text() : '';
       const event = { acceptedAtMs, traceparent: traceparent === '' ? undefined : traceparent };
       if (parts < PARTS) return { kind: 'found', event: { ...event, body: bytes } };
-      const body = decoded(bytes, reply.text());
+      const body = decoded(bytes, reply.text(), dialect.bodyBytesMax());
       const [noted, digests] = [reply.utf8(), reply.text()];
+      if (body === undefined) return { kind: 'unavailable' };
       const isThis = digests === '' ? (noted === '' ? namesIn(body).id : noted) === id : areOf(digests, id);
       if (isThis) return { kind: 'found', event: { ...event, body } };
     }

@@ -20,6 +20,8 @@ import { UNLANDED_HOURS_MAX } from './stream-trimmer.ts';
 const SCAN_BYTES = 4 << 20;
 const SCAN_ENTRIES_FIRST = 16;
 const SCAN_ENTRIES_MAX = 1_000;
+/** Entries that one call of states.lua looks at. */
+const STATES_MAX = 16;
 
 const SCRIPTS = {
   replay: new Script('replay.lua', 'entry-state.lua'),
@@ -112,9 +114,15 @@ export class StreamAdmin {
   }
 
   states(entries: readonly string[]): Promise<readonly EntryState[]> {
-    return this.#telling(
-      async () => (await this.#run(SCRIPTS.states, [GROUP, ...entries])).value() as readonly EntryState[],
-    );
+    return this.#telling(async () => {
+      const states: EntryState[] = [];
+      // The script reads each entry.
+      for (let from = 0; from < entries.length; from += STATES_MAX) {
+        const some = entries.slice(from, from + STATES_MAX);
+        states.push(...((await this.#run(SCRIPTS.states, [GROUP, ...some])).value() as readonly EntryState[]));
+      }
+      return states;
+    });
   }
 
   replicasAlive(): Promise<number> {
@@ -190,7 +198,11 @@ export class StreamAdmin {
   /** Those of one event. Each body may be large once it is not compressed any more: the others are not kept. */
   #copiesOf(reply: Reply, id: string): QueuedCopy[] {
     const copies = elementsOf(reply, () => {
-      const { entry, source, producer, body, notes, acceptedAtMs, replayOf } = deliveryOf(reply, this.#source);
+      const { entry, source, producer, body, notes, acceptedAtMs, replayOf } = deliveryOf(
+        reply,
+        this.#source,
+        this.#identity?.bodyBytesMax,
+      );
       if ((notes.id ?? (body && namesIn(body).id)) !== id) return [];
       return [
         { stream: this.#stream, source, entry, id, producer, acceptedAtMs, body: body ?? Buffer.alloc(0), replayOf },

@@ -22,6 +22,7 @@ import type { RedisConnection, Server } from './client.ts';
 import { valueConnection } from './node-redis.ts';
 import { withTimeout } from './deadline.ts';
 import { ANSWER_TIMEOUT_MS, EntryReading } from './entry-reading.ts';
+import { decodedAgain } from './deliveries.ts';
 import { ensureGroup, makeGroup } from './group.ts';
 import { isNoGroup, NoAnswer, QueueRefusal } from './errors.ts';
 import { notedEvents, noteKeys, noteText } from './landing-notes.ts';
@@ -77,8 +78,13 @@ export class StreamReader implements QueueReader {
     const run = (script: Script, command: readonly string[]): Promise<RedisValue> =>
       this.#answer(script.run(this.#control, command));
     this.#membership = new Membership({ run, log, stream, group: GROUP, name: this.name });
-    const source = (): string => this.#identity.source;
-    this.#entries = new EntryReading({ connection: this.#reading, stream, member: this.name, source });
+    this.#entries = new EntryReading({
+      connection: this.#reading,
+      stream,
+      member: this.name,
+      source: () => this.#identity.source,
+      bodyBytesMax: () => this.bodyBytesMax,
+    });
     this.#trimmer = new StreamTrimmer({
       server: this.#control.values,
       stream,
@@ -156,8 +162,12 @@ export class StreamReader implements QueueReader {
     return makeGroup(server, this.#stream);
   }
 
-  read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
-    return this.#entries.read(max, idleMs, waitMs);
+  async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
+    const deliveries = await this.#entries.read(max, idleMs, waitMs);
+    if (!deliveries.some(({ oversize }) => oversize)) return deliveries;
+    // A gateway that accepts longer bodies may have started since the queue's metadata was read.
+    await this.#identity.ask({ send: (command) => this.#command(command) }).catch(() => undefined);
+    return decodedAgain(deliveries, this.bodyBytesMax);
   }
 
   async acknowledge(entries: readonly EntryName[]): Promise<number> {

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
+import { zstdCompressSync } from 'node:zlib';
 import { createLog } from '../../lib/process/log.ts';
+import { byteConnection } from '../../lib/redis/byte-client.ts';
 import { acceptingQueue } from '../../lib/redis/open-queue.ts';
 import { StreamReader } from '../../lib/redis/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream-names.ts';
@@ -39,6 +41,37 @@ describeQueueReader('A Redis Stream', async () => ({
 }));
 
 describe('the reader of a Redis Stream', () => {
+  it('decompresses no body beyond the longest that gateways accept, also when that has just grown', async (t) => {
+    await server.command('FLUSHALL');
+    const reader = await openReader();
+    t.after(() => reader.close());
+    await reader.join();
+    const connection = byteConnection({ uri: server.uri, name: 'test', log });
+    t.after(() => connection.close());
+    connection.open();
+    await eventually('it is connected', () => connection.ready);
+    const put = async (bytes: number): Promise<Buffer> => {
+      const frame = zstdCompressSync(Buffer.alloc(bytes, 'a'));
+      await connection.send(['XADD', STREAM, '*', 'producer', 'p', 'body', frame, 'encoding', 'zstd']);
+      return frame;
+    };
+    const read = async (oversize: boolean): Promise<Buffer | undefined> => {
+      const [delivery] = await reader.read(1, 60_000, 5_000);
+      assert.equal(delivery?.oversize, oversize);
+      return delivery?.body;
+    };
+    await server.command('HSET', `{${STREAM}}:queue`, 'bodyBytesMax', '1000');
+    const bomb = await put(120 << 20);
+    assert.deepEqual(await read(true), bomb);
+    await put(1_000);
+    assert.equal((await read(false))?.length, 1_000);
+    const long = await put(1_001);
+    assert.deepEqual(await read(true), long);
+    await put(1_001);
+    await server.command('HSET', `{${STREAM}}:queue`, 'bodyBytesMax', '1001');
+    assert.equal((await read(false))?.length, 1_001);
+  });
+
   it('knows how long bodies may be once a gateway has said it', async (t) => {
     await server.command('FLUSHALL');
     const reader = await openReader();
