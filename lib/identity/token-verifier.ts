@@ -169,8 +169,8 @@ function failure(cause: unknown, nowMs: number): Verdict {
   return unauthenticated('the token is not valid');
 }
 
-function isBound(payload: JWTPayload, identity: ClientIdentity): boolean {
-  const confirmation = payload['cnf'];
+/** Of the claims only those that jose has checked are of a known type. */
+function isBound({ cnf: confirmation, sub }: Readonly<Record<string, unknown>>, identity: ClientIdentity): boolean {
   if (confirmation !== undefined) {
     const thumbprint = createHash('sha256').update(identity.certificate.raw).digest('base64url');
     return (
@@ -180,7 +180,7 @@ function isBound(payload: JWTPayload, identity: ClientIdentity): boolean {
       confirmation['x5t#S256'] === thumbprint
     );
   }
-  return payload.sub !== undefined && payload.sub.startsWith('spiffe://') && identity.uris.includes(payload.sub);
+  return typeof sub === 'string' && sub.startsWith('spiffe://') && identity.uris.includes(sub);
 }
 
 const isUrl = (jwks: string): boolean => jwks.startsWith('https://');

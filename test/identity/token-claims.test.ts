@@ -1,0 +1,134 @@
+// Whatever a token says, in its claims and in its header: it is refused as not authenticated, or as without the
+// audience. It is never accepted, and never an error of ours.
+import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { generateKeyPair, exportJWK, CompactSign, type JWTPayload } from 'jose';
+import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
+import type { ClientIdentity } from '../../lib/identity/producer-identity.ts';
+import { TokenVerifier } from '../../lib/identity/token-verifier.ts';
+import { temporaryFolder } from '../support/scope.ts';
+import { boundTo } from '../support/tokens.ts';
+
+const SPIFFE_ID = 'spiffe://test/one';
+const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true });
+const file = join(temporaryFolder(), 'jwks.json');
+writeFileSync(file, JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), alg: 'ES256', kid: 'first' }] }));
+const verifier = await TokenVerifier.create({ jwks: file, issuer: 'https://issuer.test', audience: 'ingest-gateway' });
+const authority = await CertificateAuthority.create('root');
+const issued = await authority.issue({ commonName: 'one', uris: [SPIFFE_ID] });
+const identity: ClientIdentity = {
+  certificate: new X509Certificate(issued.certificate),
+  producer: SPIFFE_ID,
+  uris: [SPIFFE_ID],
+  untilMs: Date.now() + 7_200_000,
+};
+const nowS = Math.floor(Date.now() / 1000);
+const bound = boundTo({ cert: issued.certificate, key: issued.key, serial: issued.serial });
+/** Good claims, bound by the certificate or by the subject. */
+const byThumbprint = { ...bound, aud: 'ingest-gateway', iss: 'https://issuer.test', exp: nowS + 3600 };
+const bySubject = { sub: SPIFFE_ID, aud: 'ingest-gateway', iss: 'https://issuer.test', exp: nowS + 3600 };
+
+async function kindOf(payload: string, header: object = {}): Promise<string> {
+  const token = await new CompactSign(Buffer.from(payload))
+    .setProtectedHeader({ alg: 'ES256', kid: 'first', ...header })
+    .sign(privateKey);
+  return (await verifier.verify(`Bearer ${token}`, identity, Date.now())).kind;
+}
+
+const REFUSED = ['unauthenticated', 'audienceMissing'];
+/** Any JSON value, with the numbers, dates and objects that trip up comparisons. */
+const anyValue = fc.oneof(
+  fc.jsonValue({ maxDepth: 2 }),
+  fc.constantFrom(null, true, 0, -1, 1e308, '', [], {}, [[]], { length: 1 }, ['spiffe://test/one'], '9'.repeat(400)),
+);
+const RUNS = { numRuns: 300 };
+
+describe('any JSON value', () => {
+  it('is what a good token is without: both forms of it are accepted', async () => {
+    for (const claims of [byThumbprint, bySubject]) assert.equal(await kindOf(JSON.stringify(claims)), 'producer');
+  });
+
+  for (const sub of [1, true, null, [SPIFFE_ID], { sub: SPIFFE_ID }, ''])
+    it(`as the subject is no binding: ${JSON.stringify(sub)}`, async () =>
+      assert.equal(await kindOf(JSON.stringify({ ...bySubject, sub })), 'unauthenticated'));
+
+  const own: Readonly<Record<string, { readonly of: JWTPayload; readonly isGood: (value: unknown) => boolean }>> = {
+    sub: { of: bySubject, isGood: (value) => value === SPIFFE_ID },
+    cnf: { of: bySubject, isGood: () => false },
+    'x5t#S256': { of: byThumbprint, isGood: () => false },
+    aud: { of: bySubject, isGood: (value) => [value].flat().includes('ingest-gateway') },
+    iss: { of: bySubject, isGood: (value) => value === 'https://issuer.test' },
+    exp: { of: bySubject, isGood: (value) => typeof value === 'number' && value > nowS },
+    nbf: { of: bySubject, isGood: (value) => typeof value === 'number' && value <= nowS },
+    // Not asked for, but of a type (RFC 7519, section 4.1.6).
+    iat: { of: bySubject, isGood: () => true },
+  };
+  for (const [claim, { of, isGood }] of Object.entries(own))
+    it(`as the claim ${claim} is never an error, and accepted only where it is the right one`, () =>
+      fc.assert(
+        fc.asyncProperty(anyValue, async (value) => {
+          const claims = claim === 'x5t#S256' ? { ...of, cnf: { [claim]: value } } : { ...of, [claim]: value };
+          const kind = await kindOf(JSON.stringify(claims));
+          if (!(kind === 'producer' && isGood(value))) assert.ok(REFUSED.includes(kind), kind);
+        }),
+        RUNS,
+      ));
+
+  it('as all claims together is never accepted', () =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.record(Object.fromEntries(Object.keys(own).map((claim) => [claim, anyValue]))),
+        async (claims) => {
+          const kind = await kindOf(JSON.stringify(claims));
+          assert.ok(REFUSED.includes(kind), kind);
+        },
+      ),
+      RUNS,
+    ));
+
+  it('in place of the claims, JSON or not, is no token', () =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.oneof(
+          anyValue.map((value) => JSON.stringify(value)),
+          fc.string(),
+        ),
+        async (payload) => {
+          assert.equal(await kindOf(payload), 'unauthenticated');
+        },
+      ),
+      RUNS,
+    ));
+
+  const part = (value: unknown): string =>
+    Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url');
+  it('in a header that nobody signed is no token', () =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.oneof(
+          anyValue,
+          fc.record(
+            Object.fromEntries(
+              ['alg', 'kid', 'typ', 'crit', 'b64', 'jwk', 'x5c'].map((name) => [
+                name,
+                fc.oneof(anyValue, fc.constantFrom('ES256', 'RS256', 'EdDSA', 'first', ['b64'], 'none', 'HS256')),
+              ]),
+            ),
+            { requiredKeys: [] },
+          ),
+        ),
+        fc.oneof(fc.constant(''), fc.base64String(), fc.constant('A'.repeat(86))),
+        async (header, signature) => {
+          const signed = signature.replaceAll(/[+/=]/g, '');
+          const token = `${part(header)}.${part(bySubject)}.${signed}`;
+          const { kind } = await verifier.verify(`Bearer ${token}`, identity, Date.now());
+          assert.equal(kind, 'unauthenticated');
+        },
+      ),
+      { numRuns: 1_000 },
+    ));
+});
