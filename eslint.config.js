@@ -100,6 +100,19 @@ export default tseslint.config(
   { files: ['lib/**/*.ts'], ignores: ['lib/process/env.ts'], rules: PROCESS_RULE },
   {
     files: ['bin/**/*.ts'],
+    ignores: ['bin/output.ts'],
+    rules: {
+      'no-restricted-syntax': [
+        'error',
+        {
+          selector: 'MemberExpression[property.name="write"][object.object.name="process"]',
+          message: 'Use print or complainer of bin/output.ts: control characters never reach a terminal.',
+        },
+      ],
+    },
+  },
+  {
+    files: ['bin/**/*.ts'],
     ignores: ['bin/process-end.ts'],
     rules: {
       'no-restricted-properties': [

@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { audienceUri } from '../lib/identity/producer-identity.ts';
 import { producerCertificate } from '../lib/identity/development-certificates.ts';
 import { processEnvironment } from '../lib/process/env.ts';
+import { complainer, print } from './output.ts';
 
 const environment = processEnvironment();
 const name = environment['NAME'] ?? '';
@@ -14,11 +15,11 @@ try {
   if (!/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(name))
     throw new Error('expected NAME, 1 to 64 letters, digits, "-" or "_": make dev-cert NAME=shop AUD=ingest-gateway');
   const made = await producerCertificate(stateDir, name, audienceUri(audience));
-  process.stdout.write(
+  print(
     `producer urn:ingest:producer:${name} with the audience ${audience}:\n` +
       `  --cert ${resolve(made.cert)} --key ${resolve(made.key)} --ca ${resolve(made.ca)}\n`,
   );
 } catch (cause) {
-  process.stderr.write(`dev-cert: ${cause instanceof Error ? cause.message : String(cause)}\n`);
+  complainer('dev-cert')(cause instanceof Error ? cause.message : String(cause));
   process.exitCode = 1;
 }

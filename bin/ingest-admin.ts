@@ -12,6 +12,7 @@ import { configurationFailure, EXIT, StartFailure, version } from '../lib/proces
 import { PartitionsDiffer } from '../lib/redis/errors.ts';
 import { PartitionedAdmin } from '../lib/redis/partitioned-admin.ts';
 import { quietLog } from './check-connect.ts';
+import { complainer, draw, print } from './output.ts';
 import { endNow, endWritten, onOutputFailure, written } from './process-end.ts';
 import { openWarehouseAdmin } from './warehouse-adapter.ts';
 
@@ -20,10 +21,7 @@ const NOT_DONE = 1;
 /** The commands that need a queue to be more than looked at: its metadata is made where there is none. */
 const CHANGES_QUEUE: ReadonlySet<Command['kind']> = new Set(['replay', 'erase']);
 
-const print = (text: string): void => void process.stdout.write(text);
-const complain = (text: string): void => {
-  for (const line of text.split('\n')) process.stderr.write(`${NAME}: ${line}\n`);
-};
+const complain = complainer(NAME);
 
 async function main(): Promise<number> {
   const line = readCommandLine(process.argv.slice(2), Date.now());
@@ -57,6 +55,7 @@ function session(
     warehouse,
     json,
     print,
+    draw,
     printed: () => written(process.stdout),
     tell: complain,
     stopped,

@@ -9,11 +9,13 @@ import { mkdirSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { freePort } from '../lib/process/free-port.ts';
+import { complainer, print } from './output.ts';
 import { endNow, endWritten } from './process-end.ts';
 
 const root = resolve(import.meta.dirname, '..');
 const stateDir = resolve(process.env['INGEST_STATE_DIR'] ?? '.ingest');
 const READY_MS = 10_000;
+const complain = complainer('ingest-run');
 
 /** In the order in which they are ended. */
 const parts: { readonly name: string; readonly child: ChildProcess }[] = [];
@@ -31,7 +33,7 @@ try {
 } catch (cause) {
   // While it stops, a part that did not start is a consequence: its end or the signal has been told.
   if (!stopping) {
-    process.stderr.write(`ingest-run: ${cause instanceof Error ? cause.message : String(cause)}\n`);
+    complain(cause instanceof Error ? cause.message : String(cause));
     exitCode = 1;
     await stop();
   }
@@ -66,7 +68,7 @@ function startPart(name: string, command: string, args: readonly string[], env: 
   child.once('exit', (code, signal) => {
     if (stopping) return;
     exitCode = code ?? 1;
-    process.stderr.write(`ingest-run: ${name} ended (${signal ?? code}); ending the rest\n`);
+    complain(`${name} ended (${signal ?? code}); ending the rest`);
     void stop();
   });
   return child;
@@ -78,7 +80,7 @@ function listening(name: string, child: ChildProcess): Promise<string> {
     child.once('exit', () => failed(new Error(`${name} did not start`)));
     if (child.stdout === null) return;
     createInterface({ input: child.stdout }).on('line', (line) => {
-      process.stdout.write(`${line}\n`);
+      print(`${line}\n`);
       const address = /listening on (https?:\/\/[^\s"]+)/.exec(line)?.[1];
       if (address !== undefined) found(address);
     });
@@ -119,7 +121,7 @@ async function startRedis(): Promise<string> {
   );
   child.stdout?.resume();
   await answering(server.replace(/-server$/, '-cli'), port);
-  process.stdout.write(`ingest-run: Redis on 127.0.0.1:${port}, its data in ${data}\n`);
+  print(`ingest-run: Redis on 127.0.0.1:${port}, its data in ${data}\n`);
   return `redis://127.0.0.1:${port}`;
 }
 
@@ -152,7 +154,7 @@ function printTrial(address: string, database: string | undefined): void {
   const curl = `curl -w '\\n' --cacert ${ca} --cert ${cert} --key ${key}`;
   const event = '{"id":"first","type":"example.created","data":{"n":1}}';
   const ingestSend = relative(process.cwd(), join(root, 'bin/ingest-send'));
-  process.stdout.write(
+  print(
     `\nSend an event:\n` +
       `  ${curl} -H 'Content-Type: application/json' -d '${event}' ${address}/events\n` +
       `\nSee where it stands; "accepted" turns into "landed" once the consumer has written it:\n` +

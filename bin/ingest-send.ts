@@ -8,13 +8,13 @@ import { RefusedFile } from '../lib/send/refused-file.ts';
 import { sampleInput } from '../lib/send/sample.ts';
 import { sendAll, SendingStopped } from '../lib/send/sender.ts';
 import { Summary } from '../lib/send/summary.ts';
+import { complainer, print } from './output.ts';
 import { endNow, endWritten, onOutputFailure } from './process-end.ts';
 
 const EXIT = { allAccepted: 0, notAll: 1, usage: 2, interrupted: 130 } as const;
 const SILENT: Progress = { retry: () => undefined, stop: () => undefined };
 
-const print = (text: string): void => void process.stdout.write(text);
-const complain = (text: string): void => void process.stderr.write(`ingest-send: ${text}\n`);
+const complain = complainer('ingest-send');
 
 async function main(): Promise<number> {
   let settings: Settings | 'help' | 'version';

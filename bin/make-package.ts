@@ -8,6 +8,7 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
+import { print } from './output.ts';
 
 const root = resolve(import.meta.dirname, '..');
 const target = resolve(process.argv[2] ?? join(root, 'package'));
@@ -46,7 +47,7 @@ for (const [name, documents] of Object.entries(DOCUMENTS)) {
   writeFileSync(join(target, `${name}-${version}.cdx.json`), billOfMaterials(manifest));
   run(stage, 'npm', ['pack', '--loglevel=error', '--pack-destination', target]);
   rmSync(stage, { recursive: true });
-  process.stdout.write(`${relative(process.cwd(), join(target, `${name}-${version}.tgz`))}\n`);
+  print(`${relative(process.cwd(), join(target, `${name}-${version}.tgz`))}\n`);
 }
 
 /** The shell scripts that start the programs, and bin/node for them; a program that is its module needs neither. */

@@ -2,6 +2,7 @@
 //
 // Fact: process.exit drops what the reader of a pipe has not taken yet, and a pipe holds 64 KiB. Choice: a program ends
 // once its output is written, however slowly it is read.
+import { complainer } from './output.ts';
 
 /** Ends immediately. For a second signal, a deadline and a bug: output that still waits for its reader is lost. */
 export const endNow = (code: number): never => process.exit(code);
@@ -25,7 +26,7 @@ export function onOutputFailure(name: string, closed: () => void, failed: number
   process.stderr.on('error', () => undefined);
   process.stdout.on('error', (cause: NodeJS.ErrnoException) => {
     if (cause.code === 'EPIPE') return closed();
-    process.stderr.write(`${name}: standard output cannot be written (${cause.code ?? cause.message})\n`);
+    complainer(name)(`standard output cannot be written (${cause.code ?? cause.message})`);
     endNow(failed);
   });
 }

@@ -13,6 +13,7 @@ import {
 import type { Key } from '../lib/process/settings.ts';
 import { createLog, isText, type Log, type LogOptions } from '../lib/process/log.ts';
 import { configurationFailure, EXIT, modeOf, StartFailure, version, type Mode } from '../lib/process/program.ts';
+import { complainer, print } from './output.ts';
 import { endNow, endWritten, onOutputFailure } from './process-end.ts';
 
 export interface Daemon<C> {
@@ -32,9 +33,7 @@ export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
   process.title = daemon.name;
   process.exitCode = EXIT.fatal;
   onOutputFailure(daemon.name, () => endNow(EXIT.clean), EXIT.fatal);
-  const complain = (text: string): void => {
-    for (const line of text.split('\n')) process.stderr.write(`${daemon.name}: ${line}\n`);
-  };
+  const complain = complainer(daemon.name);
   const environment = processEnvironment();
   let logging: LogOptions | undefined;
   let log: Log | undefined;
@@ -71,8 +70,8 @@ async function check<C>(
   for (const warning of report.warnings) complain(`warning: ${warning}`);
   if (config === undefined) throw configurationFailure(report);
   await daemon.check(config);
-  process.stdout.write('the configuration is good\n');
-  if (mode === 'connect') await daemon.connect(config, (line) => void process.stdout.write(`${line}\n`));
+  print('the configuration is good\n');
+  if (mode === 'connect') await daemon.connect(config, (line) => print(`${line}\n`));
   return endWritten(EXIT.clean);
 }
 
@@ -84,7 +83,7 @@ export const bindFailure = (key: Key, address: BindAddress, cause: unknown): Sta
   );
 
 function answer(mode: Extract<Mode, 'help' | 'version'>, help: string): Promise<never> {
-  process.stdout.write(mode === 'help' ? help : `${version()}\n`);
+  print(mode === 'help' ? help : `${version()}\n`);
   return endWritten(EXIT.clean);
 }
 

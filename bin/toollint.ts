@@ -3,6 +3,7 @@
 import { Console } from 'node:console';
 import { runToollint } from '../lib/toollint/command/command-line.ts';
 import { EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OUTPUT_CLOSED } from '../lib/toollint/command/exit-code.ts';
+import { complainer } from './output.ts';
 import { endNow, endWritten } from './process-end.ts';
 
 const interrupt = new AbortController();
@@ -21,7 +22,7 @@ process.stdout.on('error', () => undefined);
 process.stderr.on('error', () => undefined);
 process.on('uncaughtException', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') endNow(EXIT_OUTPUT_CLOSED);
-  process.stderr.write(`toollint: internal error: ${error.message}\n`);
+  complainer('toollint')(`internal error: ${error.message}`);
   endNow(EXIT_FAILURE);
 });
 

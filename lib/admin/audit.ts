@@ -2,10 +2,11 @@
 //
 // Invariant: the row is there before the change begins, without a count; it gets its count when the change ends,
 // however it ends. A row without a count is that of a program that was killed. Without its row nothing is changed.
+import { printable } from '../process/printable.ts';
 import { randomUUID } from 'node:crypto';
 import { hostname, userInfo } from 'node:os';
 import type { Outcome, Session } from './session.ts';
-import { countText, printable, timeText } from './text.ts';
+import { countText, timeText } from './text.ts';
 
 const LINE_CHARACTERS_MAX = 400;
 

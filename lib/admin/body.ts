@@ -1,12 +1,12 @@
 // Bodies as people and programs see them: text where they are text, else hex.
 import { isUtf8 } from 'node:buffer';
+import { printableLines } from '../process/printable.ts';
 
 const HEX_LINE_BYTES = 32;
 
-const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/; // eslint-disable-line no-control-regex -- it looks for them
-
 /** Whether a terminal shows it as it is: UTF-8 without control characters other than tab and line break. */
-const isText = (body: Buffer): boolean => isUtf8(body) && !CONTROL.test(body.toString('utf8'));
+const isText = (body: Buffer): boolean =>
+  isUtf8(body) && printableLines(body.toString('utf8')) === body.toString('utf8');
 
 /** Indented lines. */
 export function bodyText(body: Buffer): string {

@@ -2,9 +2,10 @@
 import { isErased } from '../ingest/erased.ts';
 import type { EntryState, QueuedCopy } from '../ingest/queue-admin.ts';
 import type { LandedRow, QuarantineBody } from '../ingest/warehouse-admin.ts';
+import { printable } from '../process/printable.ts';
 import { bodyJson, bodyText } from './body.ts';
 import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
-import { printable, timeText } from './text.ts';
+import { timeText } from './text.ts';
 
 export interface Known {
   readonly queued: QueuedCopy | undefined;

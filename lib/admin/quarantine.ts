@@ -1,10 +1,11 @@
 // `quarantine list`, `show` and `drop`.
 import type { QuarantineFilter, QuarantineRow } from '../ingest/warehouse-admin.ts';
+import { printable } from '../process/printable.ts';
 import { audited, type Tally } from './audit.ts';
 import type { Selection } from './command-line.ts';
 import { rowJson, rowText } from './find.ts';
 import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
-import { bytesText, counted, printable, table, timeText } from './text.ts';
+import { bytesText, counted, table, timeText } from './text.ts';
 
 /** Rows of one statement. */
 const PAGE = 500;

@@ -10,11 +10,12 @@
 import type { Replayed } from '../ingest/queue-admin.ts';
 import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { pause } from '../process/backoff.ts';
+import { printable } from '../process/printable.ts';
 import { audited, type Tally as AuditTally } from './audit.ts';
 import type { Selection } from './command-line.ts';
 import { selected, selectedCount, selectionText } from './quarantine.ts';
 import { OUTCOME, printJson, type Outcome, type Progress, type Session } from './session.ts';
-import { counted, printable } from './text.ts';
+import { counted } from './text.ts';
 
 /** Rows on their way at a time, and bytes of their bodies in one call. */
 const WINDOW = 256;

@@ -3,8 +3,9 @@
 // A part that is unreachable is named in its place; the rest is shown nevertheless.
 import { QueueFailed, type PartitionStatus, type QueueStatus, type ServerStatus } from '../ingest/queue-admin.ts';
 import { WarehouseFailed, type WarehouseCounts } from '../ingest/warehouse-admin.ts';
+import { printable } from '../process/printable.ts';
 import type { Session } from './session.ts';
-import { bytesText, counted, countText, durationText, printable, table, timeText } from './text.ts';
+import { bytesText, counted, countText, durationText, table, timeText } from './text.ts';
 
 export interface Look {
   readonly atMs: number;

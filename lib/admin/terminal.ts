@@ -1,6 +1,7 @@
 // How ingest-admin asks, and shows how far it is: a bar on a terminal, nothing elsewhere.
 import { createInterface } from 'node:readline/promises';
 import { SingleBar } from 'cli-progress';
+import { printableLines } from '../process/printable.ts';
 import type { Progress } from './session.ts';
 
 const SILENT: Progress = { update: () => undefined, stop: () => undefined };
@@ -32,7 +33,7 @@ export function showProgress(stderr: NodeJS.WriteStream, unit: string): Progress
 export async function ask(question: string, stopped: AbortSignal): Promise<boolean> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   try {
-    return /^y(es)?$/i.test((await lines.question(`${question} [y/N] `, { signal: stopped })).trim());
+    return /^y(es)?$/i.test((await lines.question(`${printableLines(question)} [y/N] `, { signal: stopped })).trim());
   } catch {
     return false;
   } finally {

@@ -38,9 +38,3 @@ export const counted = (count: number, one: string, many = `${one}s`): string =>
 
 /** RFC 3339, UTC, milliseconds. */
 export const timeText = (ms: number): string => new Date(ms).toISOString();
-
-const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g; // eslint-disable-line no-control-regex -- it looks for them
-
-/** Text of other people on a terminal: control characters as escapes, so that it is shown and does nothing. */
-export const printable = (text: string): string =>
-  text.replaceAll(CONTROL, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);

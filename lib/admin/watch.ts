@@ -1,6 +1,7 @@
 // `status --watch`: a look each second, until a signal. On a terminal one screen that is drawn again in its place;
 // elsewhere a line for each look.
 import { pause } from '../process/backoff.ts';
+import { printableLines } from '../process/printable.ts';
 import { printJson, type Session } from './session.ts';
 import { look, lookJson, lookLine, lookText } from './status.ts';
 import { timeText } from './text.ts';
@@ -15,19 +16,21 @@ const BACK = '\x1b[?25h\x1b[?1049l';
 /** `rows` of the terminal, asked for each time; undefined where there is none. */
 export async function watchStatus(session: Session, rows: () => number | undefined): Promise<void> {
   const screen = !session.json && rows() !== undefined;
-  if (screen) session.print(OTHER_SCREEN);
+  if (screen) session.draw(OTHER_SCREEN);
   try {
     while (!session.stopped.aborted) {
       const now = await look(session);
       if (session.stopped.aborted) break;
       if (session.json) printJson(session, lookJson(now));
       else if (screen)
-        session.print(frame(`${timeText(now.atMs)}   Ctrl-C ends\n\n${lookText(session, now)}`, rows() ?? 0));
+        session.draw(
+          frame(`${timeText(now.atMs)}   Ctrl-C ends\n\n${printableLines(lookText(session, now))}`, rows() ?? 0),
+        );
       else session.print(`${lookLine(now)}\n`);
       await pause(INTERVAL_MS, session.stopped);
     }
   } finally {
-    if (screen) session.print(BACK);
+    if (screen) session.draw(BACK);
   }
 }
 

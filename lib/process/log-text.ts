@@ -4,6 +4,7 @@
 // that a terminal can spare. pino-pretty would do the same with thirteen packages behind it, in what every operator
 // installs.
 import { styleText } from 'node:util';
+import { printable, printableLines } from './printable.ts';
 
 /** Of pino's own members only these are shown in a place of their own; `pid` is left out. */
 interface LogLine {
@@ -25,16 +26,17 @@ export function textLine(json: string, colors: boolean): string {
   try {
     line = JSON.parse(json) as LogLine;
   } catch {
-    return json;
+    return printableLines(json);
   }
   const { time, level = 'info', name, msg, pid: _, err, ...fields } = line;
   const style = colors ? STYLES[level as keyof typeof STYLES] : undefined;
   const label = level.toUpperCase().padEnd(5);
-  const parts = [time, style === undefined ? label : styleText(style, label, { validateStream: false }), name, msg];
+  const shown = style === undefined ? label : styleText(style, label, { validateStream: false });
+  const parts = [name, msg];
   for (const [key, value] of Object.entries(fields)) parts.push(`${key}=${fieldText(value)}`);
-  const text = parts.filter((part) => part !== undefined && part !== '').join(' ');
+  const text = `${time === undefined ? '' : `${time} `}${shown} ${printable(parts.filter(Boolean).join(' '))}`;
   const stack = err?.stack ?? err?.message;
-  return stack === undefined ? `${text}\n` : `${text}\n    ${stack.replaceAll('\n', '\n    ')}\n`;
+  return stack === undefined ? `${text}\n` : `${text}\n    ${printableLines(stack).replaceAll('\n', '\n    ')}\n`;
 }
 
 /** Bare where it cannot be misread, else as JSON: a field never breaks a line. */

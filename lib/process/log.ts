@@ -5,6 +5,7 @@
 import { isatty } from 'node:tty';
 import { pino, type Logger } from 'pino';
 import { textLine } from './log-text.ts';
+import { printableLines } from './printable.ts';
 
 export type Log = Logger;
 
@@ -35,7 +36,7 @@ export function createLog(name: string, level: LogLevel, format: LogFormat = 'js
   };
   // Fact: pino's own destination is asynchronous, and its `fatal` overtakes the line before. Choice: a synchronous one.
   const output = pino.destination({ dest: 1, sync: true });
-  if (!isText(format)) return pino(settings, output);
+  if (!isText(format)) return pino(settings, { write: (json) => void output.write(printableLines(json)) });
   const colors = isatty(1) && process.stdout.hasColors();
   return pino(settings, { write: (json) => void output.write(textLine(json, colors)) });
 }

@@ -9,6 +9,7 @@
 //
 // What it does not do: keep the events in order.
 import { pause, pauseMs } from '../process/backoff.ts';
+import { printable } from '../process/printable.ts';
 import type { Try } from './gateway-client.ts';
 
 const PAUSE_FIRST_MS = 100;
@@ -215,11 +216,3 @@ export function reasonOf(answer: unknown): string {
   const reason = [detail, error, title, answer].find((text) => typeof text === 'string');
   return typeof reason === 'string' ? printable(reason).slice(0, 200) : 'no reason given';
 }
-
-/** C0, DEL, C1, line separators and marks that change the direction of text, as `\\u{…}`. */
-export const printable = (text: string): string =>
-  text.replace(
-    // eslint-disable-next-line no-control-regex -- it looks for them
-    /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g,
-    (mark) => `\\u{${mark.charCodeAt(0).toString(16)}}`,
-  );

@@ -58,6 +58,7 @@ export class InProcess {
       err: '',
       json: false,
       print: (text: string) => void (session.out += text),
+      draw: (text: string) => void (session.out += text),
       printed: () => Promise.resolve(),
       tell: (text: string) => void (session.err += `${text}\n`),
       stopped: new AbortController().signal,

@@ -215,7 +215,7 @@ describe('ingest-send', () => {
     assert.equal(await program.ended, 1, program.output);
     drips.forEach(clearInterval);
     assert.deepEqual(figures(program), { accepted: 0, refused: 3, NO_ANSWER: 2, QUEUE_UNAVAILABLE: 1, retries: 3 });
-    assert.match(program.output, /waiting .* QUEUE_UNAVAILABLE: a\\u\{1b\}\]0;x\\u\{7\}\\u\{9b\}31mred/);
+    assert.match(program.output, /waiting .* QUEUE_UNAVAILABLE: a\\u001b\]0;x\\u0007\\u009b31mred/);
     // eslint-disable-next-line no-control-regex -- it looks for them
     assert.doesNotMatch(program.output, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);
   });

@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { STARTS_WITHIN_MS, TestProcess } from './gateway.ts';
 import type { StartOptions } from './scope.ts';
 
-export type ProgramName = 'ingest-gateway' | 'ingest-consumer' | 'ingest-dispatcher' | 'ingest-send' | 'ingest-admin';
+export type ProgramName =
+  'ingest-gateway' | 'ingest-consumer' | 'ingest-dispatcher' | 'ingest-send' | 'ingest-admin' | 'toollint';
 
 export interface ProgramOptions extends StartOptions {
   readonly env?: Readonly<Record<string, string>>;

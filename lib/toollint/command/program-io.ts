@@ -1,6 +1,7 @@
 // What the command line touches of the outside world, handed in so that every verb runs in a test as it runs in the
 // program. Only bin/toollint.ts knows the process.
 import type { Readable, Writable } from 'node:stream';
+import { terminalLines, withoutC1 } from '../convert/plain-text.ts';
 import { errnoOf, ioFailure } from '../document/failure.ts';
 import type { TextSink } from '../document/report-writer.ts';
 
@@ -27,12 +28,12 @@ export class OutputClosed extends Error {
   }
 }
 
-/** A sink that waits until each text was taken. */
+/** A sink that waits until each text was taken. What a terminal may act on is escaped, as JSON has it. */
 export function streamSink(stream: Writable, name: string): TextSink {
   return (text) =>
     new Promise((resolve, reject) => {
       if (text === '') return resolve();
-      stream.write(text, (error) => {
+      stream.write(withoutC1(text), (error) => {
         if (error === null || error === undefined) resolve();
         else if (errnoOf(error) === 'EPIPE' || errnoOf(error) === 'ERR_STREAM_DESTROYED') reject(new OutputClosed());
         else reject(ioFailure('write', name, error));
@@ -42,5 +43,5 @@ export function streamSink(stream: Writable, name: string): TextSink {
 
 /** A line on standard error. */
 export function note({ stderr }: ProgramIo, text: string): void {
-  stderr.write(`toollint: ${text}\n`);
+  stderr.write(`toollint: ${terminalLines(text)}\n`);
 }

@@ -7,10 +7,21 @@ const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u20
 // eslint-disable-next-line no-control-regex -- a terminal sequence begins with ESC or its one-character form
 const SEQUENCES = /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b[@-Z\\-_]/gu;
 
-/** One line without terminal sequences and invisible controls. */
-export function terminalText(text: string): string {
-  return text.replace(SEQUENCES, '').replace(/\s+/gu, ' ').replace(CONTROLS, '').toWellFormed().trim();
-}
+/**
+ * DEL, C1 and bidirectional controls as JSON escapes: in JSON they mean the same. ESC stays, which only our own colours
+ * have: JSON escapes it, and the other formats remove it.
+ */
+export const withoutC1 = (text: string): string =>
+  text.replaceAll(
+    /[\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/gu,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+
+/** Lines without terminal sequences and invisible controls. */
+export const terminalLines = (text: string): string => text.replace(SEQUENCES, '').replace(CONTROLS, '').toWellFormed();
+
+/** One line without them. */
+export const terminalText = (text: string): string => terminalLines(text.replace(/\s+/gu, ' ')).trim();
 
 /** Cuts a text to so many units, never inside a surrogate pair, with '…' for what is gone. */
 export function shortened(text: string, unitsMax: number): string {

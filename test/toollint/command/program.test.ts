@@ -270,7 +270,9 @@ describe('the process', () => {
     const home = await project(t, { 'eslint.config.mjs': null, 'work/a.js': 'x;\n' });
     mkdirSync(join(home, 'bin'));
     mkdirSync(join(home, 'node_modules/@sinclair'), { recursive: true });
-    copyFileSync(join(HOME, 'bin/toollint.ts'), join(home, 'bin/toollint.ts'));
+    mkdirSync(join(home, 'lib/process'), { recursive: true });
+    for (const file of ['bin/toollint.ts', 'bin/process-end.ts', 'bin/output.ts', 'lib/process/printable.ts'])
+      copyFileSync(join(HOME, file), join(home, file));
     copyFileSync(join(HOME, 'package.json'), join(home, 'package.json'));
     cpSync(join(HOME, 'lib/toollint'), join(home, 'lib/toollint'), { recursive: true });
     for (const name of ['@sinclair/typebox', 'minimatch', 'string-width'])

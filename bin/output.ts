@@ -1,0 +1,15 @@
+// What a program prints: the only file that writes to standard output and standard error. Names and messages of others
+// may be in it, so control characters are escaped.
+import { printableLines } from '../lib/process/printable.ts';
+
+export const print = (text: string): void => void process.stdout.write(printableLines(text));
+
+/** Writes lines of a program on standard error, each with its name. */
+export const complainer =
+  (name: string) =>
+  (text: string): void => {
+    for (const line of text.split('\n')) process.stderr.write(`${name}: ${printableLines(line)}\n`);
+  };
+
+/** Text with terminal sequences of our own; the caller has made the rest printable. */
+export const draw = (text: string): void => void process.stdout.write(text);

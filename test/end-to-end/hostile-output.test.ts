@@ -1,0 +1,178 @@
+// What others say never controls a terminal: hostile names go through every program's arguments, settings, files, rows,
+// certificates and answers, and no control character comes out, in text or in JSON.
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
+import { event, PATIENT, TestGateway } from '../support/gateway.ts';
+import { AUDIENCE_URI, Pki } from '../support/pki.ts';
+import { Program, type ProgramName } from '../support/program.ts';
+import { TestRedis } from '../support/redis.ts';
+import { atEnd, temporaryFolder } from '../support/scope.ts';
+import { sqliteStore } from '../support/warehouse-store.ts';
+
+/** A title, colours by ESC and by its C1 form, DEL, NEL, marks that turn text around, and a line separator. */
+const HOSTILE = 'evil\u001b]0;title\u0007\u001b[31m\u009b31m\u007f\u0085\u202e\u2066\u200f\u2028\ufeff\r';
+const CONTROL =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/u; // eslint-disable-line no-control-regex -- it looks for them
+
+/** The hostile text was shown, and did nothing. */
+function assertShown(output: string): void {
+  const found = CONTROL.exec(output);
+  assert.equal(
+    found,
+    null,
+    JSON.stringify(output.slice(Math.max(0, (found?.index ?? 0) - 60), (found?.index ?? 0) + 20)),
+  );
+  assert.ok(output.includes('evil'), output);
+}
+
+async function outputOf(
+  name: ProgramName,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<string> {
+  const program = new Program(name, { args, env });
+  await program.ended;
+  return program.output;
+}
+
+describe('a program that is started with hostile words', () => {
+  const arguments_: Readonly<Record<ProgramName, readonly string[]>> = {
+    'ingest-gateway': [`--${HOSTILE}`],
+    'ingest-consumer': [`--${HOSTILE}`],
+    'ingest-dispatcher': [`--${HOSTILE}`],
+    'ingest-admin': ['event', 'id', `--${HOSTILE}`],
+    'ingest-send': [`--${HOSTILE}`],
+    toollint: ['scan', `--${HOSTILE}`],
+  };
+  for (const [name, args] of Object.entries(arguments_) as [ProgramName, readonly string[]][])
+    it(`shows them in its usage error: ${name}`, async () => assertShown(await outputOf(name, args)));
+
+  it('shows them in the problem of a command, a file or a URL', async () => {
+    for (const [name, args] of [
+      ['ingest-admin', [HOSTILE]],
+      ['ingest-send', ['--cert', `/nowhere/${HOSTILE}`, '--key', '/nowhere']],
+      ['ingest-send', ['--url', HOSTILE]],
+      ['toollint', [HOSTILE]],
+      ['toollint', ['validate', HOSTILE]],
+    ] as const)
+      assertShown(await outputOf(name, args, { INGEST_QUEUE_URI: 'redis://127.0.0.1:1' }));
+  });
+
+  for (const format of ['json', 'text'])
+    it(`shows them in the problems and warnings of its settings: ${format}`, async () => {
+      const wrong = {
+        INGEST_LOG_FORMAT: format,
+        INGEST_QUEUE_URI: HOSTILE,
+        [`INGEST_${HOSTILE}`]: HOSTILE,
+        INGEST_QUEUE_PARTITIONS: HOSTILE,
+      };
+      for (const [name, args] of [
+        ['ingest-gateway', []],
+        ['ingest-gateway', ['--check']],
+        ['ingest-consumer', []],
+        ['ingest-dispatcher', []],
+        ['ingest-admin', ['status']],
+      ] as const)
+        assertShown(await outputOf(name, args, { ...wrong, INGEST_DISPATCH_QUEUE_URIS: HOSTILE }));
+    });
+});
+
+describe('a gateway', () => {
+  for (const format of ['json', 'text'])
+    it(`shows hostile producers, request paths and files in its log: ${format}`, async () => {
+      const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+      const env = {
+        ...PATIENT,
+        INGEST_LOG_LEVEL: 'debug',
+        INGEST_LOG_FORMAT: format,
+        INGEST_PRODUCERS_FILE: pki.write('producers.json', '{"producers":{}}'),
+      };
+      const gateway = await TestGateway.start(redis, pki, env);
+      for (const options of [
+        { uris: [`urn:${HOSTILE}`, AUDIENCE_URI] },
+        { uris: [`urn:${HOSTILE}`] },
+        { uris: [AUDIENCE_URI], commonName: HOSTILE },
+      ])
+        await gateway.client(await pki.producer('x', options)).post(`{"id":"${HOSTILE}","type":"${HOSTILE}"}`);
+      pki.write('producers.json', `{"producers":{"${HOSTILE}":{"rate":-1}}}`);
+      await gateway.line(/producers file was refused/);
+      assertShown(gateway.output);
+      assert.ok(gateway.output.includes('\\u009b31m'));
+    });
+});
+
+describe('ingest-admin', () => {
+  it('shows hostile rows as text and as JSON, and JSON means the same characters', async () => {
+    const store = sqliteStore();
+    const redis = await TestRedis.start();
+    const warehouse = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
+    await warehouse.prepare();
+    const body = Buffer.from(JSON.stringify({ id: 'x', type: 'a', note: HOSTILE }));
+    await warehouse.quarantine([
+      {
+        entry: 'q/ingest/1-0',
+        id: HOSTILE,
+        producer: HOSTILE,
+        reason: `invalid_event: ${HOSTILE}`,
+        acceptedAtMs: 1,
+        body,
+      },
+      { entry: 'q/ingest/2-0', producer: 'x', reason: 'evil', acceptedAtMs: 1, body: Buffer.from(HOSTILE) },
+    ]);
+    await warehouse.close();
+    const env = { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: store.uri };
+    for (const args of [['status'], ['quarantine', 'list'], ['quarantine', 'show', 'q/ingest/1-0'], ['event', 'x']])
+      for (const json of [[], ['--json']]) {
+        const output = await outputOf('ingest-admin', [...args, ...json], env);
+        assert.ok(!CONTROL.test(output), JSON.stringify(output));
+        if (args[1] === 'list' && json.length > 0)
+          assert.ok((JSON.parse(output) as { producer: string }[]).some(({ producer }) => producer === HOSTILE));
+        else if (args[0] === 'quarantine') assertShown(output);
+      }
+  });
+});
+
+describe('ingest-send', () => {
+  it('shows what a hostile server answers', async () => {
+    const pki = await Pki.create();
+    const server = createServer({ cert: pki.server.certificate, key: pki.server.key }, (_request, response) => {
+      response.writeHead(400, { 'content-type': 'application/problem+json' });
+      response.end(JSON.stringify({ code: HOSTILE, title: HOSTILE, detail: HOSTILE, status: 400, retryable: false }));
+    });
+    atEnd(() => void server.close());
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const producer = await pki.producer('one');
+    const args = ['--url', `https://localhost:${(server.address() as AddressInfo).port}`, '--ca', pki.path('ca.pem')];
+    args.push('--cert', pki.write('one.pem', producer.cert), '--key', pki.write('one-key.pem', producer.key));
+    const file = pki.write(`events-${HOSTILE}.jsonl`, `${event('one')}\n`);
+    const output = await outputOf('ingest-send', [...args, file]);
+    assert.ok(!CONTROL.test(output), JSON.stringify(output));
+    assert.ok(output.includes('refused'), output);
+  });
+});
+
+describe('toollint', () => {
+  it('shows hostile file names and messages in every format', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, HOSTILE));
+    writeFileSync(
+      join(folder, HOSTILE, 'x.js'),
+      `if (a = "${HOSTILE.replaceAll(/[\r\u2028]/g, '')}") {}\nvar ${'evil'} = ;`,
+    );
+    for (const format of ['report', 'pretty', 'sarif', 'markdown', 'summary']) {
+      const program = new Program('toollint', { args: ['scan', '--format', format, '--no-cache'], cwd: folder });
+      await program.ended;
+      const output = program.output.replaceAll(/\u001b\[[0-9;]*m/g, ''); // eslint-disable-line no-control-regex -- our own colours
+      assert.ok(
+        !CONTROL.test(output),
+        `${format}: ${JSON.stringify(CONTROL.exec(output))} in ${JSON.stringify(output.slice(0, 300))}`,
+      );
+      assert.ok(output.length > 0);
+    }
+  });
+});
