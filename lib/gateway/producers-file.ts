@@ -4,7 +4,9 @@
 //                    "spiffe://shop/old": { "disabled": "moved to spiffe://shop/web" },
 //                    "*": { "rate": 10 } } }
 //
-// Keys are producer names; `*` is for every producer without a row of its own. `rate` is events a second for each
+// Keys are producer names; `*` is for every producer without a row of its own. Names are compared as certificates' names
+// are: DNS names (RFC 4343) and common names (RFC 5280, section 7.1) without case, and of a URI the scheme and the host
+// (RFC 3986, section 6.2.2.1; of a URN what is before the second colon, RFC 8141, section 3.1). `rate` is events a second for each
 // process, `types` the types that are allowed, where `*` stands for any characters, `disabled` a reason that the
 // producer is told. What a row leaves out is not restricted.
 import { readFile } from 'node:fs/promises';
@@ -40,6 +42,8 @@ export class ProducersFileError extends Error {
   override readonly name = 'ProducersFileError';
 }
 
+const FOUND_MAX = 10_000;
+
 const UNRESTRICTED: ProducerRules = Object.freeze({ rate: undefined, disabled: undefined, allowsType: () => true });
 
 export interface ProducersWatchOptions {
@@ -55,6 +59,8 @@ export interface ProducersWatchOptions {
 export class Producers {
   static readonly UNRESTRICTED = new Producers(new Map());
   readonly #rules: ReadonlyMap<string, ProducerRules>;
+  /** By the name as it came: every request asks. */
+  readonly #found = new Map<string, ProducerRules>();
 
   constructor(rules: ReadonlyMap<string, ProducerRules>) {
     this.#rules = rules;
@@ -72,7 +78,13 @@ export class Producers {
       const problems = [...File.Errors(value)].map(({ path, message }) => `${path || '/'}: ${message}`);
       throw new ProducersFileError([...new Set(problems)].slice(0, 20).join('; '));
     }
-    return new Producers(new Map(Object.entries(value.producers).map(([name, rules]) => [name, rulesOf(rules)])));
+    const rows = new Map<string, ProducerRules>();
+    for (const [name, rules] of Object.entries(value.producers)) {
+      if (rows.has(comparable(name)))
+        throw new ProducersFileError(`/producers: two rows name the same producer, ${JSON.stringify(name)}`);
+      rows.set(comparable(name), rulesOf(rules));
+    }
+    return new Producers(rows);
   }
 
   /** Reads and parses a file. Rejects with a ProducersFileError. */
@@ -87,7 +99,12 @@ export class Producers {
   }
 
   rulesFor(producer: string): ProducerRules {
-    return this.#rules.get(producer) ?? this.#rules.get('*') ?? UNRESTRICTED;
+    const known = this.#found.get(producer);
+    if (known !== undefined) return known;
+    const rules = this.#rules.get(comparable(producer)) ?? this.#rules.get('*') ?? UNRESTRICTED;
+    if (this.#found.size >= FOUND_MAX) this.#found.clear();
+    this.#found.set(producer, rules);
+    return rules;
   }
 }
 
@@ -103,6 +120,12 @@ export function watchProducers({ path, before, log, onChange, onRefused }: Produ
       log.error({ reason }, 'a changed producers file was refused; the last good one stays');
     }
   });
+}
+
+/** The same for names that are one producer's. */
+function comparable(name: string): string {
+  const folded = /^(?:urn:[^:]*:|[a-z][a-z0-9+.-]*:\/\/[^/?#]*|[a-z][a-z0-9+.-]*:)/i.exec(name)?.[0] ?? name;
+  return folded.toLowerCase() + name.slice(folded.length);
 }
 
 function rulesOf({ rate, types, disabled }: Static<typeof Rules>): ProducerRules {

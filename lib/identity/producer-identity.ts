@@ -26,6 +26,9 @@ export interface ClientIdentity {
   readonly untilMs: number;
 }
 
+/** What a SPIFFE id may have at most (SPIFFE-ID, section 2.3). DNS and common names are shorter. It is stored with each event. */
+const NAME_BYTES_MAX = 2_048;
+
 const NEVER = Number.POSITIVE_INFINITY;
 
 export const unauthenticated = (detail: string, untilMs = NEVER): Verdict => ({
@@ -54,6 +57,8 @@ export function clientIdentity(
   const names = alternativeNames(certificate.subjectAltName ?? '');
   const producer = producerName(names, certificate);
   if (producer === undefined) return unauthenticated('the client certificate names no producer');
+  if (Buffer.byteLength(producer) > NAME_BYTES_MAX)
+    return unauthenticated(`the client certificate's name for the producer is longer than ${NAME_BYTES_MAX} bytes`);
   return { certificate, producer, uris: names.uris, untilMs: verdict.untilMs };
 }
 
@@ -92,9 +97,12 @@ export function alternativeNames(text: string): AlternativeNames {
   return { uris, dnsNames };
 }
 
-/** The first URI name that is no audience, else the first DNS name, else the common name. */
+/**
+ * The first URI name that is no audience, else the first DNS name, else the common name. A DNS name is the same in any
+ * case (RFC 4343), so it is given in lower case, and one producer has one name.
+ */
 function producerName(names: AlternativeNames, certificate: X509Certificate): string | undefined {
-  const named = names.uris.find((uri) => !uri.startsWith(AUDIENCE_PREFIX)) ?? names.dnsNames[0];
+  const named = names.uris.find((uri) => !uri.startsWith(AUDIENCE_PREFIX)) ?? names.dnsNames[0]?.toLowerCase();
   if (named !== undefined && named !== '') return named;
   const common: unknown = certificate.toLegacyObject().subject?.CN;
   const first: unknown = Array.isArray(common) ? common[0] : common;

@@ -15,6 +15,32 @@ describe('the producers file', () => {
     assert.equal(file({}).rulesFor('__proto__').rate, undefined);
   });
 
+  it('takes names for one that are one: DNS and common names without case, of URIs the scheme and the host', () => {
+    for (const [row, producer, isOne] of [
+      ['shop.example', 'Shop.Example', true],
+      ['SHOP.example', 'shop.example', true],
+      ['Billing Service', 'billing service', true],
+      ['spiffe://Shop.test/web', 'SPIFFE://shop.TEST/web', true],
+      ['spiffe://shop.test/web', 'spiffe://shop.test/Web', false],
+      ['urn:Example:shop', 'URN:example:shop', true],
+      ['urn:example:shop', 'urn:example:Shop', false],
+      ['mailto:a@shop.test', 'MAILTO:a@shop.test', true],
+      ['mailto:a@shop.test', 'mailto:A@shop.test', false],
+      ['shop.example', 'shop.example.', false],
+    ] as const)
+      assert.equal(file({ [row]: { disabled: 'no' } }).rulesFor(producer).disabled, isOne ? 'no' : undefined, producer);
+    assert.throws(
+      () => file({ 'shop.example': {}, 'Shop.Example': {} }),
+      /two rows name the same producer, "Shop.Example"/,
+    );
+  });
+
+  it('remembers what it found for each name, and forgets it where there are too many', () => {
+    const producers = file({ 'p-7': { rate: 7 }, '*': { rate: 1 } });
+    for (let at = 0; at < 20_001; at += 1) assert.equal(producers.rulesFor(`p-${at}`).rate, at === 7 ? 7 : 1);
+    assert.equal(producers.rulesFor('P-7').rate, 7);
+  });
+
   it('allows the types that its patterns match, whole, a star standing for any characters', () => {
     const cases: readonly (readonly [pattern: string, type: string, allowed: boolean])[] = [
       ['order.placed', 'order.placed', true],

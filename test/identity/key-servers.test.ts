@@ -13,9 +13,10 @@ import { TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { atEnd } from '../support/scope.ts';
 import { boundTo, jwks, signedWithPublicKey, TokenIssuer } from '../support/tokens.ts';
 
-const [authority, stranger, issuer] = await Promise.all([
+const [authority, stranger, issuer, namesake] = await Promise.all([
   CertificateAuthority.create('root'),
   CertificateAuthority.create('stranger'),
+  TokenIssuer.create('first'),
   TokenIssuer.create('first'),
 ]);
 const host = { commonName: 'localhost', dnsNames: ['localhost'], server: true };
@@ -69,8 +70,7 @@ describe('a key server', () => {
     'that gives something else': (response) => json(response, null),
     'that gives no key': (response) => json(response, { keys: [] }),
     'that gives keys that are none': (response) => json(response, { keys: [null, 1, {}, { kty: 'EC', kid: 'first' }] }),
-    'that gives another key under the id': async (response) =>
-      json(response, { keys: [(await TokenIssuer.create('first')).jwk] }),
+    'that gives another key under the id': (response) => json(response, { keys: [namesake.jwk] }),
     'that gives a secret under the id': (response) =>
       json(response, { keys: [{ kty: 'oct', kid: 'first', k: plain }] }),
     'that gives a key for another use': (response) => json(response, { keys: [{ ...issuer.jwk, use: 'enc' }] }),

@@ -85,6 +85,9 @@ describe('the producer is', () => {
     'the first URI': [{ uris: ['urn:b', 'urn:a'], dnsNames: ['c'] }, 'urn:b'],
     'the first URI that is no audience': [{ uris: [AUDIENCE, 'urn:ingest:aud:other', 'urn:a'] }, 'urn:a'],
     'the first DNS name where there is no other URI': [{ uris: [AUDIENCE], dnsNames: ['b', 'a'] }, 'b'],
+    'a DNS name in lower case': [{ uris: [AUDIENCE], dnsNames: ['Shop.EXAMPLE'] }, 'shop.example'],
+    'a common name letter by letter': [{ uris: [AUDIENCE], commonName: 'The Shop' }, 'The Shop'],
+    'a name of 2,048 bytes': [{ uris: [`urn:${'x'.repeat(2_044)}`] }, `urn:${'x'.repeat(2_044)}`],
     'the common name where there is neither': [{ uris: [AUDIENCE] }, 'common'],
     'the common name where there are no alternative names': [{}, 'common'],
     'the common name where the first of them is empty': [{ dnsNames: ['', 'a'] }, 'common'],
@@ -110,6 +113,21 @@ describe('the verdict', () => {
     const verdict = clientIdentity({ certificate, fault: 'CERT_REVOKED' }, trust, true, Date.now());
     assert.ok('kind' in verdict && verdict.kind === 'unauthenticated');
     assert.match(verdict.detail, /CERT_REVOKED/);
+  });
+
+  it('on a name of more than 2,048 bytes is unauthenticated, and says so', async () => {
+    for (const options of [
+      { uris: [`urn:${'x'.repeat(2_045)}`, AUDIENCE] },
+      { uris: [AUDIENCE], dnsNames: ['x'.repeat(60_000)] },
+    ])
+      assert.deepEqual(
+        clientIdentity({ certificate: await issued(options), fault: undefined }, trust, false, Date.now()),
+        {
+          kind: 'unauthenticated',
+          detail: "the client certificate's name for the producer is longer than 2048 bytes",
+          untilMs: Number.POSITIVE_INFINITY,
+        },
+      );
   });
 
   it('on a certificate that is not trusted is unauthenticated, and says why', async () => {
