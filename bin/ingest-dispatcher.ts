@@ -36,6 +36,7 @@ import { bindFailure, startDaemon } from './start.ts';
 import { endNow } from './process-end.ts';
 
 const NAME = 'ingest-dispatcher';
+const CLOCK = new SystemClock();
 
 const HELP = `${NAME}: takes events from gateways and puts each on one of two queues, by the hash of its id (RFC 014).
 
@@ -86,7 +87,7 @@ async function run(config: DispatcherConfig, log: Log): Promise<void> {
       material === undefined || config.tls === undefined
         ? undefined
         : { context: material.context, refusal: admission(config.tls.clients, () => material) },
-    clock: new SystemClock(),
+    clock: CLOCK,
     log,
   });
   metrics.connections.read(() => server.connections);
@@ -182,7 +183,8 @@ function sessionsOf(
     const inner = tracing === undefined ? queue : new TracedQueue(queue, tracing, name);
     return { name, queue: inner, traffic: traffic[at] as Traffic };
   };
-  const sessions = new Sessions((credentials) => new Dispatcher([lane(0, credentials), lane(1, credentials)]));
+  const open = (credentials: Credentials | undefined) => new Dispatcher([lane(0, credentials), lane(1, credentials)]);
+  const sessions = new Sessions(open, CLOCK);
   metrics.queueUp.readEach(() =>
     QUEUES.map((queue) => ({ labels: { queue }, value: sessions.takesEvents(queue) ? 1 : 0 })),
   );

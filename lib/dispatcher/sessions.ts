@@ -6,6 +6,7 @@
 // there.
 //
 // A password is kept no longer than the pair that was opened with it.
+import type { Clock } from '../process/clock.ts';
 import { QUEUES, type Dispatcher, type QueueName } from './dispatcher.ts';
 
 export interface Credentials {
@@ -33,11 +34,13 @@ interface Pair {
 
 export class Sessions {
   readonly #open: (credentials: Credentials | undefined) => Dispatcher;
+  readonly #clock: Clock;
   readonly #pairs = new Map<string, Pair>();
   readonly anonymous: Session;
 
-  constructor(open: (credentials: Credentials | undefined) => Dispatcher) {
+  constructor(open: (credentials: Credentials | undefined) => Dispatcher, clock: Clock) {
     this.#open = open;
+    this.#clock = clock;
     const queue = open(undefined);
     this.anonymous = { queue, release: () => undefined };
   }
@@ -48,7 +51,7 @@ export class Sessions {
     const pair = this.#pairs.get(key) ?? { queue: this.#open({ user, password }), users: 0 };
     this.#pairs.set(key, pair);
     pair.users += 1;
-    const refusal = await refusalOf(pair.queue);
+    const refusal = await refusalOf(pair.queue, this.#clock);
     if (refusal === undefined) return { queue: pair.queue, release: () => this.#release(key, pair) };
     this.#release(key, pair);
     return refusal;
@@ -89,14 +92,14 @@ type State = ReturnType<Dispatcher['state']>;
 const wantsCredentials = (state: State): boolean => !state.available && REFUSED.test(state.reason);
 
 /** Waits until a queue takes the credentials. Undefined: one does, or neither is there to say. */
-async function refusalOf(dispatcher: Dispatcher): Promise<string | undefined> {
-  const end = performance.now() + AUTH_TIMEOUT_MS;
-  while (performance.now() < end) {
+async function refusalOf(dispatcher: Dispatcher, clock: Clock): Promise<string | undefined> {
+  const end = clock.ms() + AUTH_TIMEOUT_MS;
+  while (clock.ms() < end) {
     const states = dispatcher.lanes.map(({ queue }) => queue.state());
     if (states.some(({ available }) => available)) return undefined;
     const refused = states.find(wantsCredentials);
     if (refused?.available === false) return refused.reason;
-    await new Promise((resolve) => setTimeout(resolve, AUTH_INTERVAL_MS));
+    await clock.sleep(AUTH_INTERVAL_MS);
   }
   return undefined;
 }

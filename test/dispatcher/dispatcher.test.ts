@@ -8,7 +8,7 @@ import type { Outcome, Queue, QueueLookup, QueueState, Submission } from '../../
 import { Counter } from '../../lib/telemetry/instruments.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
-import { idsOf } from '../support/dispatcher.ts';
+import { idsOf } from '../support/queue-ids.ts';
 
 const OUTCOMES = ['accepted', 'duplicate', 'differing', 'conflict', 'shed'] as const;
 

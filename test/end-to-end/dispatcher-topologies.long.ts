@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { partitionOf } from '../../lib/ingest/partition.ts';
-import { idsOf } from '../support/dispatcher.ts';
+import { idsOf } from '../support/queue-ids.ts';
 import { event, PATIENT } from '../support/gateway.ts';
 import { metricOf, Pipeline } from '../support/pipeline.ts';
 import { Program } from '../support/program.ts';

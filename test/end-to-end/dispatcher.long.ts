@@ -1,7 +1,8 @@
 // A dispatcher that hands passwords on, and one that is killed under load.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { idsOf, TestDispatcher } from '../support/dispatcher.ts';
+import { TestDispatcher } from '../support/dispatcher.ts';
+import { idsOf } from '../support/queue-ids.ts';
 import { event } from '../support/gateway.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { partitionOf } from '../../lib/ingest/partition.ts';
-import { idsOf, TestDispatcher } from '../support/dispatcher.ts';
+import { TestDispatcher } from '../support/dispatcher.ts';
+import { idsOf } from '../support/queue-ids.ts';
 import { event, type Reply, type TestClient, type TestGateway } from '../support/gateway.ts';
 import { eventually } from '../support/scope.ts';
 import { assertAlive, assertProblem } from '../support/verdicts.ts';

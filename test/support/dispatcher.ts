@@ -1,5 +1,4 @@
 // The dispatcher as a real process, in front of two real Redis servers.
-import { partitionOf } from '../../lib/ingest/partition.ts';
 import { Program } from './program.ts';
 import { freePort, TestRedis } from './redis.ts';
 import { atEnd } from './scope.ts';
@@ -70,12 +69,4 @@ export class TestDispatcher {
     const response = await fetch(`${this.adminUrl}/health/ready`);
     return { status: response.status, body: (await response.json()) as Record<string, unknown> };
   }
-}
-
-/** The first `count` ids with this prefix that go to one queue: 0 is `ingest-a`, 1 is `ingest-b`. */
-export function idsOf(queue: 0 | 1, prefix: string, count: number): string[] {
-  const ids: string[] = [];
-  for (let at = 0; ids.length < count; at += 1)
-    if (partitionOf(`${prefix}-${at}`, 2) === queue) ids.push(`${prefix}-${at}`);
-  return ids;
 }
