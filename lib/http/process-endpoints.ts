@@ -31,6 +31,10 @@ export interface ProcessEndpoints {
 }
 
 const TIMEOUT_MS = 10_000;
+/** How often node looks for requests that are overdue; by default it is every 30 s. */
+const CHECK_INTERVAL_MS = 1_000;
+/** One more takes the place of the one whose last request is longest ago. */
+const CONNECTIONS_MAX = 256;
 
 const json = (status: number, value: unknown): Answer => ({
   status,
@@ -78,11 +82,14 @@ const ROUTES = new Router<(state: ProcessState) => Answer | Promise<Answer>>([
 ]);
 
 export function createProcessEndpoints(state: ProcessState): ProcessEndpoints {
-  const server = createServer({ requireHostHeader: false });
+  const server = createServer({ requireHostHeader: false, connectionsCheckingInterval: CHECK_INTERVAL_MS });
+  /** In the order of their last requests. */
+  const open = new Set<Socket>();
   /** The one that came last by each connection. */
   const latest = new WeakMap<Socket, ServerResponse>();
   const requested = (request: IncomingMessage, response: ServerResponse): void => {
     latest.set(request.socket, response);
+    if (open.delete(request.socket)) open.add(request.socket);
     void serve(request, response, state);
   };
   /** Those whose last answer is on its way: what still comes by them is no request. */
@@ -92,6 +99,13 @@ export function createProcessEndpoints(state: ProcessState): ProcessEndpoints {
     ended.add(socket);
     sayLast(socket, latest.get(socket), fault);
   };
+  server.on('connection', (socket: Socket) => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+    if (open.size <= CONNECTIONS_MAX) return;
+    const [longestQuiet] = open;
+    longestQuiet?.destroy();
+  });
   // Without these listeners node itself answers, without the problem and X-Request-Id.
   server.on('request', requested);
   server.on('checkExpectation', requested);

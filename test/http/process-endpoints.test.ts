@@ -1,10 +1,10 @@
 // What the address of a process's own endpoints answers to requests that are none of theirs, over plain HTTP.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { before, describe, it } from 'node:test';
 import { createProcessEndpoints } from '../../lib/http/process-endpoints.ts';
-import { atEnd } from '../support/scope.ts';
+import { atEnd, eventually } from '../support/scope.ts';
 import { repliesIn, requestText, type WireReply } from '../support/wire.ts';
 
 let port: number;
@@ -90,5 +90,27 @@ describe('the address of the process endpoints', () => {
     const fields = ['Connection: close', 'Expect: nothing'];
     const [reply] = await answersTo(requestText('GET /health/live', fields));
     assert.deepEqual([reply?.status, reply?.headers['x-request-id'] !== undefined], [200, true]);
+  });
+});
+
+describe('connections that hold the address of the process endpoints', () => {
+  it('give way to a new one, the longest quiet first, and never keep a probe out', async () => {
+    const open = async (): Promise<Socket> => {
+      const socket = connect({ port, host: '127.0.0.1' }).on('error', () => undefined);
+      atEnd(() => void socket.destroy());
+      await once(socket, 'connect');
+      return socket.resume();
+    };
+    const asking = await open();
+    const silent: Socket[] = [];
+    for (let at = 0; at < 200; at += 1) silent.push(await open());
+    asking.write('GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n');
+    await once(asking, 'data');
+    for (let at = 0; at < 150; at += 1) silent.push(await open());
+    const response = await fetch(`http://127.0.0.1:${port}/health/live`);
+    assert.equal(response.status, 200);
+    await eventually('those that came first are closed', () => silent.slice(0, 95).every(({ closed }) => closed));
+    assert.equal(silent.at(-1)?.closed, false);
+    assert.equal(asking.closed, false);
   });
 });
