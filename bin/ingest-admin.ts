@@ -19,7 +19,10 @@ import { openWarehouseAdmin } from './warehouse-adapter.ts';
 const NAME = 'ingest-admin';
 const NOT_DONE = 1;
 /** The commands that need a queue to be more than looked at: its metadata is made where there is none. */
-const CHANGES_QUEUE: ReadonlySet<Command['kind']> = new Set(['replay', 'erase']);
+const CHANGES_QUEUE: ReadonlySet<Command['kind']> = new Set(['replay', 'erase', 'land-again']);
+
+/** What the progress of a command counts, where it is not rows. */
+const PROGRESS_UNIT: Readonly<Partial<Record<Command['kind'], string>>> = { erase: 'events', 'land-again': 'entries' };
 
 const complain = complainer(NAME);
 
@@ -29,13 +32,13 @@ async function main(): Promise<number> {
     print(line === 'help' ? HELP : `${NAME} ${version()}\n`);
     return EXIT.clean;
   }
-  const { config, report } = readAdminConfig(processEnvironment(), line.command.kind !== 'size');
+  const { config, report } = readAdminConfig(processEnvironment());
   for (const warning of report.warnings) complain(`warning: ${warning}`);
   if (config === undefined) throw configurationFailure(report);
   const makes = CHANGES_QUEUE.has(line.command.kind);
   const { queueUris: uris, queuePartitions: partitions } = config;
   const queue = new PartitionedAdmin({ uris, partitions, makes, log: quietLog });
-  const warehouse = openWarehouseAdmin(config.warehouseUri ?? '');
+  const warehouse = openWarehouseAdmin(config.warehouseUri);
   try {
     const rows = (): number | undefined => (process.stdout.isTTY ? process.stdout.rows : undefined);
     return await runCommand(session(line, queue, warehouse), line.command, rows);
@@ -59,7 +62,7 @@ function session(
     printed: () => written(process.stdout),
     tell: complain,
     stopped,
-    progress: () => showProgress(process.stderr, command.kind === 'erase' ? 'events' : 'rows'),
+    progress: () => showProgress(process.stderr, PROGRESS_UNIT[command.kind] ?? 'rows'),
     confirm: async (question) => {
       if (yes) return true;
       if (!process.stdin.isTTY) throw new UsageError(`${question} There is no terminal to ask on: --yes is needed`);

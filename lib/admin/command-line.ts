@@ -24,17 +24,15 @@ Usage: ingest-admin [options] COMMAND
                        {"id":...,"type":...,"erased":true}; ids and rows stay. --file: an id on each line, "-" is
                        standard input; --scan: reads the whole queue for entries that are in no index,
                        also where it has more than 100,000 entries
-  size FILE            what the events of a file (one on each line) take of the queue's memory; "-": standard input.
-                       Puts up to 10,000 of them in a stream of their own on the queue's server, and removes it
+  land-again --since T for a warehouse that lost rows: the consumers read everything on the queue since T again, and
+                       land what has no row; rows that are there stay
 
   --json               for programs: one JSON value (status --watch: one on each line)
   --yes                do not ask before a change; each change is a line of standard error and a row of ingest_audit
   --reason R           rows whose reason has this code, e.g. id_conflict
-  --since T            rows put there at T (2026-01-31T12:00:00Z) or later, or in the last 30m, 12h, 7d
+  --since T            rows put there, or entries that came, at T (2026-01-31T12:00:00Z) or later, or in the last 30m, 12h, 7d
   --limit N            at most N rows
   --help, --version
-
-Every command but size needs INGEST_WAREHOUSE_URI.
 
 ${settingsHelp('admin')}
 Exit codes: 0 done, 1 found nothing or not (all) done, 2 usage or configuration, 4 queue, 5 warehouse.
@@ -53,7 +51,7 @@ export type Command =
   | { readonly kind: 'list'; readonly filter: QuarantineFilter; readonly limit: number }
   | { readonly kind: 'show'; readonly entry: string }
   | { readonly kind: 'replay' | 'drop'; readonly selection: Selection }
-  | { readonly kind: 'size'; readonly file: string };
+  | { readonly kind: 'land-again'; readonly sinceMs: number };
 
 export interface CommandLine {
   readonly command: Command;
@@ -94,7 +92,7 @@ const TAKES: Readonly<Record<Command['kind'], readonly string[]>> = {
   show: [],
   replay: ['reason', 'since', 'limit', 'all'],
   drop: ['reason', 'since', 'limit', 'all'],
-  size: [],
+  'land-again': ['since'],
 };
 
 /** Throws a UsageError. `nowMs` is Unix time. */
@@ -129,8 +127,10 @@ function commandOf(words: readonly string[], values: Values, nowMs: number): Com
       return { kind: 'event', id: eventId(one(words.slice(1), 'an event id')) };
     case 'erase':
       return erasing(words.slice(1), values);
-    case 'size':
-      return { kind: 'size', file: one(words.slice(1), 'a file') };
+    case 'land-again':
+      none(words.slice(1));
+      if (values.since === undefined) throw new UsageError('expected --since T');
+      return { kind: 'land-again', sinceMs: timeOf(values.since, nowMs) };
     case 'quarantine':
       break;
     default:

@@ -7,15 +7,11 @@ export interface AdminConfig {
   readonly queueUris: readonly string[];
   /** Of a queue on a Redis Cluster. */
   readonly queuePartitions: number;
-  /** Undefined only for a command that needs none. */
-  readonly warehouseUri: string | undefined;
+  readonly warehouseUri: string;
 }
 
 /** The configuration, or undefined when the report holds problems. */
-export function readAdminConfig(
-  environment: Environment,
-  needsWarehouse: boolean,
-): {
+export function readAdminConfig(environment: Environment): {
   readonly config: AdminConfig | undefined;
   readonly report: EnvReport;
 } {
@@ -29,10 +25,10 @@ export function readAdminConfig(
     );
   checkQueueUris(settings, { INGEST_QUEUE_URI: (queueUri ?? '').split(' ') });
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
-  if (needsWarehouse && !settings.given('INGEST_WAREHOUSE_URI') && !settings.given('INGEST_WAREHOUSE_URI', '_FILE'))
+  if (!settings.given('INGEST_WAREHOUSE_URI') && !settings.given('INGEST_WAREHOUSE_URI', '_FILE'))
     settings.problem('INGEST_WAREHOUSE_URI', 'is required by this command');
   const report = settings.report();
-  const complete = report.problems.length === 0 && queueUri !== undefined;
+  const complete = report.problems.length === 0 && queueUri !== undefined && warehouseUri !== undefined;
   if (!complete) return { config: undefined, report };
   const queueUris = queueUri.split(' ');
   const queuePartitions = settings.get('INGEST_QUEUE_PARTITIONS');

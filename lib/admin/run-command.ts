@@ -5,8 +5,8 @@ import { eraseEvents, idsOf } from './erase.ts';
 import { showEvent } from './find.ts';
 import { dropRows, listRows, showRow } from './quarantine.ts';
 import { replayRows } from './replay.ts';
+import { landAgain } from './land-again.ts';
 import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
-import { sizeFile } from './size.ts';
 import { watchStatus } from './watch.ts';
 
 /** `rows` of the terminal, asked for each time; undefined where there is none. Rejects with what was away. */
@@ -26,10 +26,10 @@ export async function runCommand(session: Session, command: Command, rows: () =>
       return replayRows(session, command.selection);
     case 'drop':
       return dropRows(session, command.selection);
+    case 'land-again':
+      return landAgain(session, command.sinceMs);
     case 'erase':
       return eraseEvents(session, { ...command, ids: 'ids' in command ? command.ids : await idsOf(command.file) });
-    case 'size':
-      return sizeFile(session, command.file);
   }
 }
 

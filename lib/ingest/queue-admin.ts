@@ -89,13 +89,10 @@ export type EntryState = 'unread' | 'held' | 'done' | 'gone';
 /** What became of an attempt to erase an entry. `held`: a living consumer has it in hand, and acknowledges it soon. */
 export type Erasure = 'erased' | 'held' | 'gone';
 
-/** What events take of the queue's memory, measured. */
-export interface MeasuredSize {
-  readonly events: number;
-  /** Of their bodies. */
-  readonly bodyBytes: number;
-  readonly streamBytes: number;
-  readonly indexBytes: number;
+/** Entries that the group has read. */
+export interface ReadEntries {
+  readonly entries: number;
+  landAgain(): Promise<void>;
 }
 
 export interface QueueAdmin {
@@ -128,7 +125,11 @@ export interface QueueAdmin {
    * with the new body. `id` is that of the event.
    */
   erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure>;
-  /** Accepts events into a queue of their own, which is removed again, and measures it. */
-  measure(events: AsyncIterable<{ readonly id: string; readonly body: Buffer }>): Promise<MeasuredSize>;
+  /**
+   * Counts the entries of `sinceMs` (Unix time) or later that the group has read, in all partitions; `landAgain` moves
+   * the group back, so that consumers read and land them again. `onCounted` is told how many were counted so far.
+   * Rejects, and nothing is moved, where a partition is away.
+   */
+  readSince(sinceMs: number, onCounted: (entries: number) => void): Promise<ReadEntries>;
   close(): Promise<void>;
 }

@@ -29,17 +29,6 @@ export interface QueuePartition {
 }
 
 /**
- * Where a stream of this name stands on the servers that a queue's URI names. Throws at a URI that config.ts would
- * refuse.
- */
-export function streamPlace(uri: string, stream: string): string | MasterLookup {
-  const address = queueAddress(uri);
-  if (typeof address === 'string') throw new Error(address);
-  if (address.kind === 'server') return address.uri;
-  return address.kind === 'sentinel' ? sentinelLookup(address) : new ClusterMap(address).lookup(stream);
-}
-
-/**
  * The partitions of a queue, in order. `count` is that of a Redis Cluster. Throws at a URI that config.ts would refuse.
  */
 export function queuePartitions(

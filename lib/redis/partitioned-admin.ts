@@ -6,10 +6,10 @@ import {
   QueueFailed,
   type EntryState,
   type Erasure,
-  type MeasuredSize,
   type QueueAdmin,
   type QueuedCopy,
   type QueueStatus,
+  type ReadEntries,
   type Replay,
   type Replayed,
   type ServerStatus,
@@ -19,9 +19,7 @@ import { partitionOf } from '../ingest/partition.ts';
 import type { EntryName } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import { maskedUri } from '../process/masked-uri.ts';
-import { AdminConnection } from './admin-connection.ts';
-import { measuredSize, measuredStream } from './measured-size.ts';
-import { queuePartitions, streamPlace } from './open-queue.ts';
+import { queuePartitions } from './open-queue.ts';
 import { StreamAdmin } from './stream-admin.ts';
 
 export interface PartitionedAdminOptions {
@@ -36,15 +34,12 @@ export interface PartitionedAdminOptions {
 
 export class PartitionedAdmin implements QueueAdmin {
   readonly place: string;
-  readonly #options: PartitionedAdminOptions;
   /** By queue, then by number. */
   readonly #queues: readonly (readonly StreamAdmin[])[];
   readonly #all: readonly StreamAdmin[];
   #sources: Promise<ReadonlyMap<string, StreamAdmin>> | undefined;
 
-  constructor(options: PartitionedAdminOptions) {
-    const { uris, partitions, makes, log } = options;
-    this.#options = options;
+  constructor({ uris, partitions, makes, log }: PartitionedAdminOptions) {
     this.place = uris.map(maskedUri).join(' ');
     this.#queues = uris.map((uri) => {
       const parts = queuePartitions(uri, partitions, { makes });
@@ -143,22 +138,16 @@ export class PartitionedAdmin implements QueueAdmin {
     return part === undefined ? 'gone' : part.erase(copy, id, body);
   }
 
-  async measure(events: AsyncIterable<{ readonly id: string; readonly body: Buffer }>): Promise<MeasuredSize> {
-    const [uri = ''] = this.#options.uris;
-    const field = await this.#all[0]?.field();
-    if (field === undefined) throw new Error('a queue has one partition at least');
-    const stream = measuredStream();
-    const server = new AdminConnection({ uri: streamPlace(uri, stream), log: this.#options.log });
-    try {
-      return await measuredSize(
-        { send: (command) => server.telling(() => server.send(command)) },
-        stream,
-        field,
-        events,
-      );
-    } finally {
-      await server.close();
-    }
+  async readSince(sinceMs: number, onCounted: (entries: number) => void): Promise<ReadEntries> {
+    let counted = 0;
+    const count = (entries: number): void => onCounted((counted += entries));
+    const counts = await Promise.all(this.#all.map((part) => part.countRead(sinceMs, count)));
+    return {
+      entries: counts.reduce((sum, entries) => sum + entries, 0),
+      landAgain: async () => {
+        await Promise.all(this.#all.map((part, at) => part.landAgain(sinceMs, counts[at] ?? 0)));
+      },
+    };
   }
 
   async close(): Promise<void> {

@@ -19,7 +19,6 @@ import type { Identify, QueueIdentity } from './queue-identity.ts';
 import type { RedisValue, Reply } from './reply.ts';
 import { assertRights } from './rights.ts';
 import { Script, type Argument, type Sender } from './script.ts';
-import { costlySettings } from './stream-memory.ts';
 import type { Log } from '../process/log.ts';
 
 /**
@@ -88,7 +87,6 @@ export function streamDialect(
   const { stream, retentionMs, durability, log, identify, makes, replicas } = options;
   let identity: QueueIdentity | undefined;
   let field = indexField('');
-  let costsTold = false;
   const [plain, noted] = [String(retentionMs), `${retentionMs} notes`];
   const accept = new Script('accept.lua', 'entry-name.lua');
   const find = new Script('find.lua', 'entry-name.lua');
@@ -117,10 +115,6 @@ export function streamDialect(
       if (faults.length > 0 && durability === 'require')
         throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
       for (const fault of faults) log.warn({ fault }, 'the queue may lose accepted events');
-      if (costsTold) return;
-      for (const setting of await costlySettings(server, stream))
-        log.warn({ setting }, 'the queue takes more memory than it must');
-      costsTold = true;
     },
   };
 }

@@ -74,11 +74,7 @@ export async function assertRights(
 }
 
 /** Those that the user lacks. To ask for them leaves no trace in the server's log of refusals, as to try them would. */
-export async function missingRights(
-  server: Server,
-  stream: string,
-  rights: readonly Right[],
-): Promise<readonly string[]> {
+async function missingRights(server: Server, stream: string, rights: readonly Right[]): Promise<readonly string[]> {
   const command = script.command();
   command.push(stream, ...rights.flat());
   return (await script.run(server, command)) as readonly string[];

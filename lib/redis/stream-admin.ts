@@ -30,6 +30,8 @@ const SCRIPTS = {
   scan: new Script('scan.lua'),
   erase: new Script('erase.lua', 'entry-state.lua', 'entry-name.lua'),
   locate: new Script('locate.lua', 'entry-name.lua'),
+  count: new Script('count.lua', 'group-place.lua'),
+  landAgain: new Script('land-again.lua', 'group-place.lua'),
 };
 
 export interface StreamAdminOptions extends Omit<AdminConnectionOptions, 'inspect'> {
@@ -65,11 +67,6 @@ export class StreamAdmin {
   /** See Delivery.source; of the queue as it is now. */
   source(): Promise<string> {
     return this.#telling(() => Promise.resolve(this.#source));
-  }
-
-  /** How the queue's id index has an id. */
-  field(): Promise<IndexField> {
-    return this.#telling(() => Promise.resolve(this.#field));
   }
 
   /** The partition, and the server that it stands on; `run` tells servers apart. */
@@ -160,9 +157,31 @@ export class StreamAdmin {
       });
       yield* page.copies;
       from = page.next;
-      const fitting = Math.floor((SCAN_BYTES * page.entries) / Math.max(1, page.bytes));
-      count = Math.max(1, Math.min(4 * count, fitting, SCAN_ENTRIES_MAX));
+      count = pageEntries(count, page.entries, page.bytes);
     }
+  }
+
+  /** Entries of this time or later that the group has read; `onCounted` is told how many each call counted. */
+  async countRead(sinceMs: number, onCounted: (entries: number) => void): Promise<number> {
+    let count = SCAN_ENTRIES_FIRST;
+    let all = 0;
+    for (let from: string | undefined = entryBefore(sinceMs); from !== undefined;) {
+      const args = [GROUP, from, String(count)];
+      const reply = await this.#telling(async () => (await this.#run(SCRIPTS.count, args)).value());
+      const [next, entries, bytes] = reply as readonly [string | null, number, number];
+      all += entries;
+      onCounted(entries);
+      from = next ?? undefined;
+      count = pageEntries(count, entries, bytes);
+    }
+    return all;
+  }
+
+  /** Moves the group back to this time; `entries` as `countRead` gives it. */
+  landAgain(sinceMs: number, entries: number): Promise<void> {
+    return this.#telling(async () => {
+      await this.#run(SCRIPTS.landAgain, [GROUP, entryBefore(sinceMs), String(entries)]);
+    });
   }
 
   erase({ source, entry }: QueuedCopy, id: string, body: string): Promise<Erasure> {
@@ -210,4 +229,13 @@ export class StreamAdmin {
     });
     return copies.flat();
   }
+}
+
+/** The name before the first entry of a time. */
+const entryBefore = (ms: number): string => (ms <= 0 ? '0-0' : `${Math.floor(ms) - 1}-18446744073709551615`);
+
+/** How many entries the next call looks at, after one of `count` has looked at so many of so many bytes. */
+function pageEntries(count: number, entries: number, bytes: number): number {
+  const fitting = Math.floor((SCAN_BYTES * entries) / Math.max(1, bytes));
+  return Math.max(1, Math.min(4 * count, fitting, SCAN_ENTRIES_MAX));
 }

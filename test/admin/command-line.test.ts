@@ -27,7 +27,7 @@ describe("ingest-admin's command line", () => {
       selection: { kind: 'filter', filter: NONE, limit: 3 },
     });
     assert.deepEqual(command('erase order-1 --yes'), { kind: 'erase', ids: ['order-1'], scan: false });
-    assert.deepEqual(command('size -'), { kind: 'size', file: '-' });
+    assert.deepEqual(command('land-again --since 1970-01-01T00:00:05Z'), { kind: 'land-again', sinceMs: 5_000 });
     assert.equal(read('--help'), 'help');
     assert.equal(read('status --version'), 'version');
   });

@@ -4,7 +4,7 @@ import { it } from 'node:test';
 import { readAdminConfig } from '../../lib/admin/config.ts';
 
 const read = (queueUri: string) =>
-  readAdminConfig({ INGEST_QUEUE_URI: queueUri, INGEST_WAREHOUSE_URI: 'sqlite:events.db' }, true);
+  readAdminConfig({ INGEST_QUEUE_URI: queueUri, INGEST_WAREHOUSE_URI: 'sqlite:events.db' });
 
 it('ingest-admin takes every topology, and the queues behind a dispatcher in its place', () => {
   for (const uri of ['redis://h:1', 'rediss://h:1', 'redis+cluster://h:1,i:1', 'rediss+sentinel://h:1,i:2/master'])

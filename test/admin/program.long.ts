@@ -1,14 +1,13 @@
 // ingest-admin with PostgreSQL, on a terminal, and with a Redis user of few rights.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { environment } from '../support/gateway.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
-import { eventually, temporaryFolder } from '../support/scope.ts';
+import { eventually } from '../support/scope.ts';
 import { postgresStore, sqliteStore } from '../support/warehouse-store.ts';
 import { Admin } from './admin.ts';
 import { describeAdmin } from './program.ts';
@@ -22,31 +21,6 @@ after(() => postgres.stop());
 describeAdmin('PostgreSQL', () => postgresStore(postgres));
 
 describe('ingest-admin', () => {
-  it("measures what a file's events take, and leaves nothing behind", async () => {
-    const redis = await TestRedis.start(['--appendonly', 'no']);
-    const file = join(temporaryFolder(), 'events.ndjson');
-    const line = (at: number): string => JSON.stringify({ id: `0190-event-${at}`, type: 't', text: 'x'.repeat(260) });
-    writeFileSync(file, `${Array.from({ length: 2_000 }, (_, at) => line(at)).join('\n')}\nno event\n`);
-    const admin = new Admin(redis, { uri: '' });
-    const size = await admin.json<{
-      events: number;
-      bytesPerEvent: Record<'body' | 'stream' | 'index' | 'total', number>;
-    }>(0, 'size', file);
-    const { body, stream, index, total } = size.bytesPerEvent;
-    assert.equal(size.events, 2_000);
-    assert.ok(body > 300 && stream > body && index > 20 && Math.abs(stream + index - total) <= 1, JSON.stringify(size));
-    const many = await admin.run('size', file);
-    assert.match(many.out, /1,000 +[\d.]+ GiB/);
-    assert.doesNotMatch(many.err, /too high/);
-    writeFileSync(file, `${line(1)}\n`);
-    const one = await admin.run('size', file);
-    assert.match(one.out, /^1 event, 30\d bytes each: /);
-    assert.match(one.err, /so few events do not tell: .*too high/);
-    assert.deepEqual(await redis.command('KEYS', 'ingest-size*'), []);
-    assert.deepEqual(await redis.command('KEYS', '{ingest-size*'), []);
-    assert.equal((await admin.run('size', join(file, 'none'))).code, 2);
-  });
-
   it('draws one screen again and again on a terminal, asks there, and takes no for an answer', async () => {
     const redis = await TestRedis.start(['--appendonly', 'no']);
     const store = sqliteStore();
@@ -108,15 +82,13 @@ describe("the README's rule for a Redis user of ingest-admin", () => {
     await redis.command('XADD', 'ingest', '*', 'producer', 'other', 'body', '{"id":"one","type":"t"}');
     await eventually('they are there', async () => (await store.quarantine().catch(() => [])).length === 1);
     const admin = new Admin({ uri: redis.uri.replace('//', '//ingest-admin:secret@') }, store);
-    const file = join(temporaryFolder(), 'events.ndjson');
-    writeFileSync(file, '{"id":"one","type":"t"}\n');
     for (const [code, ...line] of [
       [0, 'status'],
       [0, 'event', 'one'],
       [1, 'quarantine', 'replay', '--all', '--yes'],
       [0, 'erase', 'one', '--yes'],
       [0, 'quarantine', 'drop', '--all', '--yes'],
-      [0, 'size', file],
+      [0, 'land-again', '--since', '1h', '--yes'],
     ] as const) {
       const ended = await admin.run(...line);
       assert.equal(ended.code, code, `${line.join(' ')}: ${ended.out}${ended.err}`);

@@ -116,7 +116,6 @@ export function describeAdmin(name: string, openStore: () => Promise<WarehouseSt
           ['replay', '--reason', 'none'],
         ].map((line) => admin.json<unknown>(1, 'quarantine', ...line)),
       );
-      assert.deepEqual(await admin.json<unknown>(1, 'size', '/dev/null'), { events: 0 });
       assert.deepEqual(answers, [null, { dropped: 0 }, { dropped: 0 }, { ...replayed, missing: 2 }, replayed]);
     });
 

@@ -46,6 +46,7 @@ describe('the runbook', () => {
       'Redis is full',
       'A disk is full',
       'Replaying quarantine',
+      'Landing again',
       'Sizing',
     ];
     assert.deepEqual(

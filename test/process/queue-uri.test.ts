@@ -73,7 +73,7 @@ describe('the URI of a queue', () => {
       readGatewayConfig({ INGEST_QUEUE_URI: uri }),
       readConsumerConfig({ ...both, INGEST_WAREHOUSE_URI: 'sqlite:a' }),
       readDispatcherConfig({ INGEST_DISPATCH_QUEUE_A_URI: good, INGEST_DISPATCH_QUEUE_B_URI: uri }),
-      readAdminConfig(both, false),
+      readAdminConfig({ ...both, INGEST_WAREHOUSE_URI: 'sqlite:a' }),
     ].map(({ report }) => report.problems.map((problem) => /^\w+/.exec(problem)?.[0]));
     const named = ['INGEST_QUEUE_URI'];
     assert.deepEqual(problems, [named, named, ['INGEST_DISPATCH_QUEUE_B_URI'], named]);

@@ -1,0 +1,13 @@
+#!lua flags=no-writes
+-- Counts a part of the stream's entries that the consumer group has read.
+--
+-- KEYS[1]  the stream
+-- ARGV     the group, the entry to begin behind, entries to look at
+-- Reply    the last entry looked at (nothing at the end), how many were looked at, and the bytes of their values
+local _, _, _, _, place = group_place(KEYS[1], ARGV[1], 0)
+local page = redis.call('XRANGE', KEYS[1], '(' .. ARGV[2], place, 'COUNT', ARGV[3])
+local bytes = 0
+for _, entry in ipairs(page) do
+  for at = 2, #entry[2], 2 do bytes = bytes + #entry[2][at] end
+end
+return { #page == tonumber(ARGV[3]) and page[#page][1] or false, #page, bytes }
