@@ -38,7 +38,7 @@ import {
   tlsMaterial,
   tokenVerifier,
   watchTokenKeys,
-} from './gateway-files.ts';
+} from '../lib/gateway/files.ts';
 import { bindFailure, startDaemon } from './start.ts';
 import { endNow } from './process-end.ts';
 import { openQueue, startQueue } from './queue-adapter.ts';

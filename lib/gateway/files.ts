@@ -3,23 +3,23 @@
 //
 // At the start a file that cannot be used ends the process with exit code 2 and says which one and why; later the last
 // good one stays in use.
-import { Producers, ProducersFileError } from '../lib/gateway/producers-file.ts';
-import type { GatewayConfig } from '../lib/gateway/config.ts';
-import type { Gateway } from '../lib/gateway/gateway.ts';
-import { developmentCertificates } from '../lib/identity/development-certificates.ts';
-import { audienceUri } from '../lib/identity/producer-identity.ts';
+import { Producers, ProducersFileError } from './producers-file.ts';
+import type { GatewayConfig } from './config.ts';
+import type { Gateway } from './gateway.ts';
+import { developmentCertificates } from '../identity/development-certificates.ts';
+import { audienceUri } from '../identity/producer-identity.ts';
 import {
   loadTlsMaterial,
   TlsMaterialError,
   tlsPaths,
   type TlsFiles,
   type TlsMaterial,
-} from '../lib/identity/tls-material.ts';
-import type { TokenVerifier } from '../lib/identity/token-verifier.ts';
-import { errno } from '../lib/process/env.ts';
-import { FileWatch, lookAt, type Look } from '../lib/process/file-watch.ts';
-import type { Log } from '../lib/process/log.ts';
-import { EXIT, StartFailure } from '../lib/process/program.ts';
+} from '../identity/tls-material.ts';
+import type { TokenVerifier } from '../identity/token-verifier.ts';
+import { errno } from '../process/env.ts';
+import { FileWatch, lookAt, type Look } from '../process/file-watch.ts';
+import type { Log } from '../process/log.ts';
+import { EXIT, StartFailure } from '../process/program.ts';
 
 /** The paths of the TLS files; development certificates are made where none is configured. Throws a StartFailure. */
 export async function tlsFiles(config: GatewayConfig, log: Log): Promise<TlsFiles> {
@@ -72,7 +72,7 @@ export function lookAtFiles({ tokenJwks, producersFile }: GatewayConfig, tls: Tl
 export async function tokenVerifier(config: GatewayConfig): Promise<TokenVerifier | undefined> {
   if (config.tokenJwks === undefined) return undefined;
   // Loaded here: only who requires tokens needs the library.
-  const { TokenVerifier } = await import('../lib/identity/token-verifier.ts');
+  const { TokenVerifier } = await import('../identity/token-verifier.ts');
   try {
     return await TokenVerifier.create({
       jwks: config.tokenJwks,
