@@ -18,10 +18,8 @@ import { settingsHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
 import { consumerMetrics } from '../lib/consumer/metrics.ts';
 import { EXIT, StartFailure, version } from '../lib/process/program.ts';
-import { onStopSignals } from '../lib/process/shutdown.ts';
 import { inspectQueue, inspectWarehouse, queueFailure, queueRefused } from './check-connect.ts';
-import { bindFailure, startDaemon } from './start.ts';
-import { endNow } from './process-end.ts';
+import { bindFailure, startDaemon, type OnStop } from './start.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
 const NAME = 'ingest-consumer';
@@ -51,7 +49,7 @@ async function connect(config: ConsumerConfig, found: (line: string) => void): P
   found(await inspectWarehouse(config.warehouseUri, 'consumer'));
 }
 
-async function run(config: ConsumerConfig, log: Log): Promise<void> {
+async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<void> {
   const metrics = consumerMetrics(QUARANTINE_REASONS);
   const { queuePartitions: partitions, unlandedMs } = config;
   const onLost = (events: number): void => metrics.lost.add(events);
@@ -90,14 +88,10 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
 
   const stopped = new AbortController();
   let running = Promise.resolve();
-  onStopSignals({
+  onStop({
     deadlineMs: config.drainTimeoutMs,
-    exit: endNow,
-    onSecondSignal: (signal) => log.warn({ signal }, 'second signal: ending at once'),
-    onDeadline: () => log.warn('the drain time-out is over: what was in hand is left to another replica'),
-    onFailure: (cause) => log.fatal({ err: cause }, 'stopping failed'),
-    stop: async (signal) => {
-      log.info({ signal }, 'stopping');
+    cutOff: 'what was in hand is left to another replica',
+    stop: async () => {
       stopped.abort();
       consumer.stop();
       await running;
@@ -106,7 +100,6 @@ async function run(config: ConsumerConfig, log: Log): Promise<void> {
       await warehouse.close();
       await endpoints.close();
       await tracing?.close();
-      log.info('stopped');
     },
   });
 

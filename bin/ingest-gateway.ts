@@ -3,7 +3,6 @@ import './early-signals.ts';
 import type { SecureContextOptions } from 'node:tls';
 import { Gateway } from '../lib/gateway/gateway.ts';
 import { gatewayMetrics } from '../lib/gateway/metrics.ts';
-import { watchProducers } from '../lib/gateway/producers-file.ts';
 import { Quotas } from '../lib/gateway/quotas.ts';
 import { RequestSpans } from '../lib/gateway/request-spans.ts';
 import { readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts';
@@ -18,9 +17,8 @@ import { settingsHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
 import { version } from '../lib/process/program.ts';
 import { runtimeWarning } from '../lib/process/runtime.ts';
-import { onStopSignals } from '../lib/process/shutdown.ts';
-import { watchTlsMaterial } from '../lib/identity/tls-material.ts';
-import { WarehouseMisconfigured } from '../lib/ingest/warehouse.ts';
+import type { TlsMaterial } from '../lib/identity/tls-material.ts';
+import { WarehouseMisconfigured, type Warehouse } from '../lib/ingest/warehouse.ts';
 import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import {
   dispatcherName,
@@ -30,17 +28,8 @@ import {
   queueRefused,
   quietLog,
 } from './check-connect.ts';
-import {
-  allFiles,
-  lookAtFiles,
-  producers,
-  tlsFiles,
-  tlsMaterial,
-  tokenVerifier,
-  watchTokenKeys,
-} from '../lib/gateway/files.ts';
-import { bindFailure, startDaemon } from './start.ts';
-import { endNow } from './process-end.ts';
+import { allFiles, producers, readFiles, tlsMaterial, tokenVerifier, watchFiles } from '../lib/gateway/files.ts';
+import { bindFailure, startDaemon, type OnStop } from './start.ts';
 import { openQueue, startQueue } from './queue-adapter.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 
@@ -86,17 +75,13 @@ async function connect(config: GatewayConfig, found: (line: string) => void): Pr
   if (config.warehouseUri !== undefined) found(await inspectWarehouse(config.warehouseUri, 'gateway'));
 }
 
-async function run(config: GatewayConfig, log: Log): Promise<void> {
+async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<void> {
   const runtime = runtimeWarning(process.versions.node);
   if (runtime !== undefined) log.warn(runtime);
-  const files = await tlsFiles(config, log);
-  const before = await lookAtFiles(config, files);
-  const [material, verifier, rows] = await allFiles([tlsMaterial(files), tokenVerifier(config), producers(config)]);
-  const overdue = material.expiry.find(({ atMs }) => atMs < Date.now());
-  if (overdue !== undefined) log.warn({ file: overdue.file }, 'a TLS file has expired: producers will be refused');
-  const { producerRateMax, producersFile } = config;
-  const isLimited = producerRateMax !== undefined || producersFile !== undefined;
-  const quotas = isLimited ? new Quotas(rows, producerRateMax) : undefined;
+  const files = await readFiles(config, log);
+  const { material, verifier, rows } = files;
+  const isLimited = config.producerRateMax !== undefined || config.producersFile !== undefined;
+  const quotas = isLimited ? new Quotas(rows, config.producerRateMax) : undefined;
 
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
   const spans = tracing && new RequestSpans(tracing, { system: 'redis', destination: STREAM });
@@ -114,59 +99,19 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
   const warehouse = config.warehouseUri === undefined ? undefined : openWarehouse(config.warehouseUri, 'gateway');
   const gateway = new Gateway({ config, log, material, verifier, queue, warehouse, quotas, spans, metrics });
   // Watched before the wait for the queue: a change in that time counts too.
-  const tlsWatch = watchTlsMaterial({
-    files,
-    before,
-    log,
-    onChange: (changed) => {
-      inUse = changed;
-      gateway.replaceTls(changed);
-      metrics.tlsReloads.add();
-    },
-    onRefused: () => metrics.tlsReloadFailures.add(),
-  });
-  const keyWatch = watchTokenKeys(verifier, before, gateway, log);
-  const producersWatch =
-    producersFile === undefined
-      ? undefined
-      : watchProducers({
-          path: producersFile,
-          before,
-          log,
-          onChange: (changed) => {
-            quotas?.replace(changed);
-            metrics.producersReloads.add();
-          },
-          onRefused: () => metrics.producersReloadFailures.add(),
-        });
+  const onMaterial = (changed: TlsMaterial): void => void (inUse = changed);
+  const watched = watchFiles(config, files, { gateway, quotas, metrics, onMaterial }, log);
   await start(config, opened);
-  void warehouse?.probe().catch((cause: unknown) => {
-    const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
-    log.warn(
-      { reason: cause instanceof Error ? cause.message : 'unknown error' },
-      `the warehouse ${what}: look-ups fail`,
-    );
-  });
+  if (warehouse !== undefined) void warnOfWarehouse(warehouse, log);
   const endpoints = await bindAdmin(config, gateway, log);
   const address = await bind(config, gateway);
 
-  process.on('SIGHUP', () => {
-    log.info('SIGHUP: loading TLS material, token keys and the producers file again');
-    void tlsWatch.now(true);
-    void keyWatch?.now(true);
-    void producersWatch?.now(true);
-  });
-  onStopSignals({
+  process.on('SIGHUP', () => watched.reload());
+  onStop({
     deadlineMs: config.drainTimeoutMs,
-    exit: endNow,
-    onSecondSignal: (signal) => log.warn({ signal }, 'second signal: ending at once'),
-    onDeadline: () => log.warn('the drain time-out is over: closing what is left'),
-    onFailure: (cause) => log.fatal({ err: cause }, 'stopping failed'),
-    stop: async (signal) => {
-      log.info({ signal }, 'stopping');
-      tlsWatch.stop();
-      keyWatch?.stop();
-      producersWatch?.stop();
+    cutOff: 'closing what is left',
+    stop: async () => {
+      watched.stop();
       gateway.beginStop();
       await new Promise((resolve) => setTimeout(resolve, config.drainDelayMs));
       await gateway.drain();
@@ -174,10 +119,20 @@ async function run(config: GatewayConfig, log: Log): Promise<void> {
       await warehouse?.close();
       await endpoints?.close();
       await tracing?.close();
-      log.info('stopped');
     },
   });
   log.info(`listening on https://${address}`);
+}
+
+/** Look-ups need the warehouse, accepting does not: a gateway starts without it, and says so. */
+async function warnOfWarehouse(warehouse: Warehouse, log: Log): Promise<void> {
+  try {
+    await warehouse.probe();
+  } catch (cause) {
+    const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
+    const reason = cause instanceof Error ? cause.message : 'unknown error';
+    log.warn({ reason }, `the warehouse ${what}: look-ups fail`);
+  }
 }
 
 /** What every queue of this program is opened with. */

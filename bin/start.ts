@@ -14,6 +14,7 @@ import type { Key } from '../lib/process/settings.ts';
 import { createLog, isText, type Log, type LogOptions } from '../lib/process/log.ts';
 import { configurationFailure, EXIT, modeOf, StartFailure, version, type Mode } from '../lib/process/program.ts';
 import { complainer, print } from './output.ts';
+import { onStopSignals } from '../lib/process/shutdown.ts';
 import { endNow, endWritten, onOutputFailure } from './process-end.ts';
 
 export interface Daemon<C> {
@@ -24,9 +25,21 @@ export interface Daemon<C> {
   readonly check: (config: C) => Promise<void>;
   /** `--check=connect`, after `check`: what it found, a line each. Rejects with a StartFailure. */
   readonly connect: (config: C, found: (line: string) => void) => Promise<void>;
-  /** Starts. Rejects with a StartFailure where it cannot. */
-  readonly run: (config: C, log: Log) => Promise<void>;
+  /** Starts. Rejects with a StartFailure where it cannot. `onStop` is called once, as soon as there is something to end. */
+  readonly run: (config: C, log: Log, onStop: OnStop) => Promise<void>;
 }
+
+/** How a daemon ends in order. */
+export interface Stop {
+  /** How long `stop` may take, in milliseconds. */
+  readonly deadlineMs: number;
+  /** What becomes of what is left after that, for the log. */
+  readonly cutOff: string;
+  readonly stop: () => Promise<void>;
+}
+
+/** Takes the place of the early signals: the first signal runs `stop`, and the process ends with 0. */
+export type OnStop = (stop: Stop) => void;
 
 /** Runs the daemon by this process's arguments and environment. Ends the process where there is nothing to run. */
 export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
@@ -47,7 +60,7 @@ export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
     endOnBugs(log);
     for (const warning of read.report.warnings) log.warn(warning);
     if (read.config === undefined) throw configurationFailure(read.report);
-    await daemon.run(read.config, log);
+    await daemon.run(read.config, log, stopping(log));
   } catch (cause) {
     const exitCode = cause instanceof StartFailure ? cause.exitCode : EXIT.fatal;
     const plain = log === undefined || logging === undefined || isText(logging.format);
@@ -81,6 +94,22 @@ export const bindFailure = (key: Key, address: BindAddress, cause: unknown): Sta
     EXIT.bind,
     `${key}=${addressText(address)}: cannot be bound (${errno(cause)}); see who owns the port, or choose another address`,
   );
+
+const stopping =
+  (log: Log): OnStop =>
+  ({ deadlineMs, cutOff, stop }) =>
+    onStopSignals({
+      deadlineMs,
+      exit: endNow,
+      onSecondSignal: (signal) => log.warn({ signal }, 'second signal: ending at once'),
+      onDeadline: () => log.warn(`the drain time-out is over: ${cutOff}`),
+      onFailure: (cause) => log.fatal({ err: cause }, 'stopping failed'),
+      stop: async (signal) => {
+        log.info({ signal }, 'stopping');
+        await stop();
+        log.info('stopped');
+      },
+    });
 
 function answer(mode: Extract<Mode, 'help' | 'version'>, help: string): Promise<never> {
   print(mode === 'help' ? help : `${version()}\n`);

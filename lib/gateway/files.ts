@@ -3,15 +3,18 @@
 //
 // At the start a file that cannot be used ends the process with exit code 2 and says which one and why; later the last
 // good one stays in use.
-import { Producers, ProducersFileError } from './producers-file.ts';
+import { Producers, ProducersFileError, watchProducers } from './producers-file.ts';
 import type { GatewayConfig } from './config.ts';
 import type { Gateway } from './gateway.ts';
+import type { GatewayMetrics } from './metrics.ts';
+import type { Quotas } from './quotas.ts';
 import { developmentCertificates } from '../identity/development-certificates.ts';
 import { audienceUri } from '../identity/producer-identity.ts';
 import {
   loadTlsMaterial,
   TlsMaterialError,
   tlsPaths,
+  watchTlsMaterial,
   type TlsFiles,
   type TlsMaterial,
 } from '../identity/tls-material.ts';
@@ -22,7 +25,7 @@ import type { Log } from '../process/log.ts';
 import { EXIT, StartFailure } from '../process/program.ts';
 
 /** The paths of the TLS files; development certificates are made where none is configured. Throws a StartFailure. */
-export async function tlsFiles(config: GatewayConfig, log: Log): Promise<TlsFiles> {
+async function tlsFiles(config: GatewayConfig, log: Log): Promise<TlsFiles> {
   if (config.tls.kind === 'files') return config.tls;
   try {
     const made = await developmentCertificates(config.stateDir, audienceUri(config.audience));
@@ -63,11 +66,6 @@ export async function tlsMaterial(files: TlsFiles): Promise<TlsMaterial> {
   }
 }
 
-/** How all files look that are watched, to be asked before one of them is loaded. */
-export function lookAtFiles({ tokenJwks, producersFile }: GatewayConfig, tls: TlsFiles): Promise<Look> {
-  return lookAt([...tlsPaths(tls), tokenJwks, producersFile].filter((path) => path !== undefined));
-}
-
 /** The verifier of bearer tokens; undefined where none are required. Throws a StartFailure. */
 export async function tokenVerifier(config: GatewayConfig): Promise<TokenVerifier | undefined> {
   if (config.tokenJwks === undefined) return undefined;
@@ -99,13 +97,97 @@ export async function producers({ producersFile }: GatewayConfig): Promise<Produ
   });
 }
 
+/** What a gateway's files hold, and how they looked before they were read. */
+export interface GatewayFiles {
+  readonly tls: TlsFiles;
+  readonly before: Look;
+  readonly material: TlsMaterial;
+  readonly verifier: TokenVerifier | undefined;
+  readonly rows: Producers;
+}
+
+/** Reads all files that the configuration names. Throws a StartFailure that names every one that cannot be used. */
+export async function readFiles(config: GatewayConfig, log: Log): Promise<GatewayFiles> {
+  const tls = await tlsFiles(config, log);
+  const before = await lookAt([...tlsPaths(tls), config.tokenJwks, config.producersFile].filter(isNamed));
+  const [material, verifier, rows] = await allFiles([tlsMaterial(tls), tokenVerifier(config), producers(config)]);
+  const overdue = material.expiry.find(({ atMs }) => atMs < Date.now());
+  if (overdue !== undefined) log.warn({ file: overdue.file }, 'a TLS file has expired: producers will be refused');
+  return { tls, before, material, verifier, rows };
+}
+
+const isNamed = (path: string | undefined): path is string => path !== undefined;
+
+/** Who takes changed files into use, and counts them. */
+export interface FileUsers {
+  readonly gateway: Pick<Gateway, 'replaceTls' | 'forgetTokens'>;
+  readonly quotas: Pick<Quotas, 'replace'> | undefined;
+  readonly metrics: Pick<
+    GatewayMetrics,
+    'tlsReloads' | 'tlsReloadFailures' | 'producersReloads' | 'producersReloadFailures'
+  >;
+  /** Called with the TLS material that is in use from now on. */
+  readonly onMaterial: (material: TlsMaterial) => void;
+}
+
+/** All watched files of a gateway. */
+export interface WatchedFiles {
+  /** Loads everything again, whether it changed or not (SIGHUP). */
+  reload(): void;
+  stop(): void;
+}
+
+/** Takes changed files into use while the gateway runs; what cannot be used is refused, logged and counted. */
+export function watchFiles(
+  { producersFile }: GatewayConfig,
+  { tls, before, verifier }: GatewayFiles,
+  { gateway, quotas, metrics, onMaterial }: FileUsers,
+  log: Log,
+): WatchedFiles {
+  const tlsWatch = watchTlsMaterial({
+    files: tls,
+    before,
+    log,
+    onChange: (changed) => {
+      onMaterial(changed);
+      gateway.replaceTls(changed);
+      metrics.tlsReloads.add();
+    },
+    onRefused: () => metrics.tlsReloadFailures.add(),
+  });
+  const keyWatch = watchTokenKeys(verifier, before, gateway, log);
+  const producersWatch =
+    producersFile === undefined
+      ? undefined
+      : watchProducers({
+          path: producersFile,
+          before,
+          log,
+          onChange: (changed) => {
+            quotas?.replace(changed);
+            metrics.producersReloads.add();
+          },
+          onRefused: () => metrics.producersReloadFailures.add(),
+        });
+  const watches = [tlsWatch, keyWatch, producersWatch].filter((watch) => watch !== undefined);
+  return {
+    reload: () => {
+      log.info('SIGHUP: loading TLS material, token keys and the producers file again');
+      for (const watch of watches) void watch.now(true);
+    },
+    stop: () => {
+      for (const watch of watches) watch.stop();
+    },
+  };
+}
+
 /**
  * Takes changed token keys into use, and makes the gateway judge every token anew; undefined where no file is watched.
  */
-export function watchTokenKeys(
+function watchTokenKeys(
   verifier: TokenVerifier | undefined,
   before: Look,
-  gateway: Gateway,
+  gateway: Pick<Gateway, 'forgetTokens'>,
   log: Log,
 ): FileWatch | undefined {
   verifier?.onChange(() => {
