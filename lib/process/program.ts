@@ -1,6 +1,5 @@
 // What every program of the project has in common: flags, exit codes, and how it says that it cannot start.
 import { readFileSync } from 'node:fs';
-import type { EnvReport } from './env.ts';
 
 /**
  * openapi/rules.md, 7. `replicas`: as many consumer replicas run already as may; `warehouse`:
@@ -56,6 +55,6 @@ export function version(): string {
 }
 
 /** The report as the message of a failed start. */
-export function configurationFailure(report: EnvReport): StartFailure {
+export function configurationFailure(report: { readonly problems: readonly string[] }): StartFailure {
   return new StartFailure(EXIT.configuration, report.problems.join('\n'));
 }

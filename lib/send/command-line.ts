@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { parseArgs } from 'node:util';
-import { errno, processEnvironment } from '../process/env.ts';
 import { gatewayUrl, type ClientIdentity } from './gateway-client.ts';
+import { codeOf } from './input.ts';
 import { freeName, whyUnwritable } from './refused-file.ts';
 
 export const HELP = `ingest-send: sends events, one JSON object on each line, to the gateway.
@@ -23,7 +23,7 @@ Usage: ingest-send [options] [FILE]      FILE or "-" for standard input (default
   --sample N         send N sample events with new ids, instead of a file
   --refused FILE     where refused events go (default: FILE.refused, ingest-send.refused for standard input, or that
                      name with a number where it exists); written only when there are any, never overwritten
-  --quiet            no progress bar and no messages about waiting
+  --quiet            no progress and no messages about waiting
   --help, --version
 
 An event is sent again only when the answer's body says "retryable": true, or when no answer of a gateway came (its id
@@ -31,8 +31,8 @@ makes that safe); with pauses that double from 0.1 s to 10 s with 50 % jitter an
 which five minutes count at most. A run stops at once
 when the server's certificate is not trusted, and when the first 10 answers are all 401 or 403.
 Each line of the refused file is {"line","code","status","answer","body"} ("bodyBase64" where the bytes are no UTF-8).
-A run that was interrupted is simply run again: what the gateway has already counts as a duplicate. "differing" counts
-duplicates whose first body, another one, stays. Do not use "." or ".." as an event's id: many HTTP clients cannot look it up.
+An interrupted run of a file continues where it was when it is run again: FILE.position says where; remove that file to send
+all events again, which is safe as well ("duplicate"; "differing" counts those whose first body, another one, stays). Do not use "." or ".." as an event's id: many HTTP clients cannot look it up.
 
 Exit codes: 0 all were accepted, 1 not all were, 2 wrong usage or an input that cannot be read, 130 interrupted.
 `;
@@ -54,8 +54,8 @@ export interface Settings {
   readonly quiet: boolean;
 }
 
-/** Throws an Error whose message says what is wrong. */
-export function readSettings(args: readonly string[]): Settings | 'help' | 'version' {
+/** `stateFolder`: where a gateway made the development certificates. Throws an Error whose message says what is wrong. */
+export function readSettings(args: readonly string[], stateFolder: string): Settings | 'help' | 'version' {
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
@@ -84,7 +84,7 @@ export function readSettings(args: readonly string[]): Settings | 'help' | 'vers
   const file = values.resend ?? (positionals[0] === '-' ? undefined : positionals[0]);
   return {
     url: urlOf(values.url),
-    identity: identity(values),
+    identity: identity(values, join(stateFolder, 'tls')),
     file,
     resend: values.resend !== undefined,
     sample: values.sample === undefined ? undefined : integer('sample', values.sample, 1_000_000),
@@ -115,8 +115,7 @@ function refusedFile(given: string | undefined, file: string | undefined): strin
   return path;
 }
 
-function identity(paths: { cert?: string; key?: string; ca?: string; token?: string }): ClientIdentity {
-  const folder = join(processEnvironment()['INGEST_STATE_DIR'] ?? '.ingest', 'tls');
+function identity(paths: { cert?: string; key?: string; ca?: string; token?: string }, folder: string): ClientIdentity {
   const given = paths.cert !== undefined || paths.key !== undefined;
   if (given && (paths.cert === undefined || paths.key === undefined))
     throw new Error('expected --cert and --key together');
@@ -129,7 +128,7 @@ function identity(paths: { cert?: string; key?: string; ca?: string; token?: str
   try {
     createSecureContext({ cert: pem.cert, key: pem.key, ...(pem.ca === undefined ? {} : { ca: pem.ca }) });
   } catch (cause) {
-    throw new Error(`--cert, --key, --ca: expected PEM files that belong together (${errno(cause)})`, { cause });
+    throw new Error(`--cert, --key, --ca: expected PEM files that belong together (${codeOf(cause)})`, { cause });
   }
   return { ...pem, token: paths.token === undefined ? undefined : readText('--token', paths.token).trim() };
 }
@@ -138,7 +137,7 @@ function readText(option: string, path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (cause) {
-    throw new Error(`${option} ${path}: expected a readable file (${errno(cause)})`, { cause });
+    throw new Error(`${option} ${path}: expected a readable file (${codeOf(cause)})`, { cause });
   }
 }
 

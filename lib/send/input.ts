@@ -3,18 +3,18 @@
 import { createReadStream, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { pipeline, type Readable } from 'node:stream';
-import { createGunzip, createZstdDecompress } from 'node:zlib';
+import * as zlib from 'node:zlib';
 import { lines, type Line } from './lines.ts';
+import type { FileLine, Position } from './position.ts';
 
 /** The input cannot be used, or not to its end. The message names the file. */
 export class InputError extends Error {
   override readonly name = 'InputError';
 }
 
-/** One event. `number`: its line in the file that it first came from. */
-export interface InputEvent {
+/** One event. `number`: its line in the file that it first came from; `line`: in the file that is read. */
+export interface InputEvent extends FileLine {
   readonly number: number;
-  readonly bytes: Buffer;
 }
 
 export interface Input {
@@ -26,15 +26,16 @@ export interface Input {
 
 /**
  * Opens a file, or standard input where `path` is undefined. `.gz` and `.zst` at the end of the name are decompressed.
- * With `refused` the lines are those of a refused file, and the events are the bodies in them. Rejects with InputError.
+ * With `refused` the lines are those of a refused file, and the events are the bodies in them. Events that `position` has
+ * passed are left out. Rejects with InputError.
  */
-export async function openInput(path: string | undefined, refused: boolean): Promise<Input> {
+export async function openInput(path: string | undefined, refused: boolean, position?: Position): Promise<Input> {
   const name = path ?? 'standard input';
   const raw = path === undefined ? process.stdin : await openFile(path);
   const source = decompressed(raw, path);
   const size = path === undefined ? 0 : statSync(path).size;
   return {
-    events: events(source, name, refused),
+    events: events(source, name, refused, position),
     bytes: size === 0 ? undefined : { total: size, read: () => ('bytesRead' in raw ? Number(raw.bytesRead) : 0) },
     close: () => {
       raw.destroy();
@@ -58,34 +59,63 @@ async function openFile(path: string): Promise<Readable> {
 }
 
 function decompressed(raw: Readable, path: string | undefined): Readable {
-  const decoder = path?.endsWith('.gz') ? createGunzip() : path?.endsWith('.zst') ? createZstdDecompress() : undefined;
-  if (decoder === undefined) return raw;
+  if (path === undefined || !/\.(gz|zst)$/.test(path)) return raw;
+  // Bun and Deno read a zstd file that was cut off as one that is complete; Node 20 has no zstd.
+  const zstd = process.versions['bun'] ?? process.versions['deno'] ?? zlib.createZstdDecompress;
+  if (path.endsWith('.zst') && typeof zstd !== 'function')
+    throw new InputError(`${path}: decompressing zstd needs Node 22.15 or newer`);
   // The error reaches whoever reads the last stream of the pipeline.
-  return pipeline(raw, decoder, () => undefined);
+  return pipeline(raw, path.endsWith('.gz') ? zlib.createGunzip() : zlib.createZstdDecompress(), () => undefined);
 }
 
-async function* events(source: Readable, name: string, refused: boolean): AsyncGenerator<InputEvent> {
+async function* events(
+  source: Readable,
+  name: string,
+  refused: boolean,
+  position: Position | undefined,
+): AsyncGenerator<InputEvent> {
+  let last = 0;
   try {
-    for await (const line of lines(source as AsyncIterable<Buffer>)) yield refused ? refusedEvent(line, name) : line;
+    for await (const line of lines(source as AsyncIterable<Buffer>)) {
+      last = line.number;
+      const event = refused ? refusedEvent(line, name) : { ...line, line: line.number };
+      const passed = position?.passed(event) ?? false;
+      if (passed === 'changed') throw changed(name, position);
+      if (!passed) yield event;
+    }
+    if (last < (position?.line ?? 0)) throw changed(name, position);
   } catch (cause) {
     if (cause instanceof InputError) throw cause;
-    throw new InputError(`${name}: cannot be read to its end (${codeOf(cause)})`, { cause });
+    throw new InputError(`${name}: ${whyUnreadable(cause, last)}`, { cause });
   }
 }
 
-function refusedEvent({ number, bytes }: Line, name: string): InputEvent {
+const changed = (name: string, position: Position | undefined): InputError =>
+  new InputError(`${name} changed since the interrupted run; remove ${position?.path} to send the whole file`);
+
+function whyUnreadable(cause: unknown, lastLine: number): string {
+  const code = codeOf(cause);
+  const until = `the last whole line is ${lastLine}`;
+  if (code === 'Z_BUF_ERROR') return `the file was cut off: its compressed data ends too early; ${until}`;
+  if (/^(Z_DATA_ERROR|ZSTD_)/.test(code))
+    return `its compressed data is damaged (${(cause as Error).message}); ${until}`;
+  return `cannot be read to its end (${code})`;
+}
+
+function refusedEvent({ number: line, bytes }: Line, name: string): InputEvent {
   try {
     const row = JSON.parse(bytes.toString('utf8')) as Readonly<Record<string, unknown>>;
-    const line = typeof row['line'] === 'number' ? row['line'] : number;
-    if (typeof row['body'] === 'string') return { number: line, bytes: Buffer.from(row['body']) };
-    if (typeof row['bodyBase64'] === 'string') return { number: line, bytes: Buffer.from(row['bodyBase64'], 'base64') };
+    const number = typeof row['line'] === 'number' ? row['line'] : line;
+    if (typeof row['body'] === 'string') return { number, line, bytes: Buffer.from(row['body']) };
+    if (typeof row['bodyBase64'] === 'string') return { number, line, bytes: Buffer.from(row['bodyBase64'], 'base64') };
   } catch {
     // Told below.
   }
-  throw new InputError(`${name}: line ${number} is no line of a refused file (expected a JSON object with "body")`);
+  throw new InputError(`${name}: line ${line} is no line of a refused file (expected a JSON object with "body")`);
 }
 
-function codeOf(cause: unknown): string {
+/** The code of a system's error (`ENOENT`), or its message where it has none. */
+export function codeOf(cause: unknown): string {
   const { code, message } = cause as NodeJS.ErrnoException;
   return code ?? message;
 }

@@ -2,11 +2,10 @@
 // of nothing but white space are no events and are skipped. Memory holds one line, of at most LINE_BYTES_MAX, and one
 // chunk.
 
-/** One line. `number` counts from 1, empty lines included; `endByte` is where the next one begins. */
+/** One line. `number` counts from 1, empty lines included. */
 export interface Line {
   readonly number: number;
   readonly bytes: Buffer;
-  readonly endByte: number;
 }
 
 const LINE_FEED = 0x0a;
@@ -26,7 +25,6 @@ class LineTooLong extends Error {
 /** Throws LineTooLong, and what `chunks` throws. */
 export async function* lines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line> {
   let number = 0;
-  let endByte = 0;
   let begun: Buffer[] = [];
   let begunBytes = 0;
   for await (const chunk of chunks) {
@@ -37,8 +35,7 @@ export async function* lines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line
       begunBytes = 0;
       from = at + 1;
       number += 1;
-      endByte += bytes.length + 1;
-      if (!blank(bytes)) yield { number, bytes, endByte };
+      if (!blank(bytes)) yield { number, bytes };
     }
     if (from === chunk.length) continue;
     begun.push(chunk.subarray(from));
@@ -46,7 +43,7 @@ export async function* lines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line
     if (begunBytes > LINE_BYTES_MAX) throw new LineTooLong(number + 1);
   }
   const bytes = Buffer.concat(begun);
-  if (!blank(bytes)) yield { number: number + 1, bytes, endByte: endByte + bytes.length };
+  if (!blank(bytes)) yield { number: number + 1, bytes };
 }
 
 /** White space of JSON (RFC 8259, section 2). */

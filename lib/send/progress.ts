@@ -1,61 +1,71 @@
-// What a person sees while a run goes: on a terminal a bar with the latest error beside it, elsewhere a line about what
-// it waits for, at most one in WAITING_INTERVAL_MS.
-import { SingleBar } from 'cli-progress';
+// What a person sees during a run: on a terminal one line that is rewritten, elsewhere a line every ten seconds. It says how
+// much of the input is read, how many events are settled and how fast, and what the run waits for.
 import type { Input } from './input.ts';
 import { reasonOf, type Retry } from './sender.ts';
 
-const BAR_INTERVAL_MS = 200;
-const WAITING_INTERVAL_MS = 10_000;
+const DRAW_INTERVAL_MS = 200;
+const LINE_INTERVAL_MS = 10_000;
 /** So long after the latest repeated try its reason is still shown. */
 const REASON_SHOWN_MS = 5_000;
 
-export interface Progress {
-  retry(retry: Retry): void;
-  stop(): void;
-}
+export class Progress {
+  readonly #input: Input;
+  readonly #stderr: NodeJS.WriteStream;
+  readonly #timer: NodeJS.Timeout;
+  readonly #startMs = performance.now();
+  #settled = 0;
+  #waiting = '';
+  #waitingMs = 0;
+  #waitingLineMs = Number.NEGATIVE_INFINITY;
 
-export function showProgress(input: Input, stderr: NodeJS.WriteStream): Progress {
-  return stderr.isTTY && input.bytes !== undefined ? bar(input.bytes, stderr) : waitingLines(stderr);
-}
+  constructor(input: Input, stderr: NodeJS.WriteStream) {
+    this.#input = input;
+    this.#stderr = stderr;
+    this.#timer = stderr.isTTY
+      ? setInterval(() => this.#draw(), DRAW_INTERVAL_MS)
+      : setInterval(() => this.#line(this.text()), LINE_INTERVAL_MS);
+  }
 
-const told = ({ code, answer }: Retry): string => `${code}: ${reasonOf(answer)}`;
+  settle(): void {
+    this.#settled += 1;
+  }
 
-function bar({ total, read }: NonNullable<Input['bytes']>, stream: NodeJS.WriteStream): Progress {
-  const shown = new SingleBar({
-    stream,
-    format: '{bar} {percentage}% | {value}/{total} bytes | {eta_formatted} left{why}',
-    hideCursor: true,
-  });
-  let why = '';
-  let atMs = 0;
-  shown.start(total, 0, { why });
-  const draw = (): void => {
-    if (performance.now() - atMs > REASON_SHOWN_MS) why = '';
-    shown.update(Math.min(read(), total), { why });
-  };
-  const timer = setInterval(draw, BAR_INTERVAL_MS);
-  return {
-    retry: (retry) => {
-      why = ` | waiting, ${told(retry)}`;
-      atMs = performance.now();
-    },
-    stop: () => {
-      clearInterval(timer);
-      why = '';
-      draw();
-      shown.stop();
-    },
-  };
-}
+  retry({ code, answer, pauseMs }: Retry): void {
+    const reason = `${code}: ${reasonOf(answer)}`;
+    this.#waiting = ` | waiting, ${reason}`;
+    this.#waitingMs = performance.now();
+    if (this.#stderr.isTTY || this.#waitingMs - this.#waitingLineMs < LINE_INTERVAL_MS) return;
+    this.#waitingLineMs = this.#waitingMs;
+    this.#line(`waiting ${(pauseMs / 1000).toFixed(1)} s to try again, ${reason}`);
+  }
 
-function waitingLines(stream: NodeJS.WriteStream): Progress {
-  let toldMs = Number.NEGATIVE_INFINITY;
-  return {
-    retry: (retry) => {
-      if (performance.now() - toldMs < WAITING_INTERVAL_MS) return;
-      toldMs = performance.now();
-      stream.write(`ingest-send: waiting ${(retry.pauseMs / 1000).toFixed(1)} s to try again, ${told(retry)}\n`);
-    },
-    stop: () => undefined,
-  };
+  stop(): void {
+    clearInterval(this.#timer);
+    if (!this.#stderr.isTTY) return;
+    this.#draw();
+    this.#stderr.write('\n');
+  }
+
+  /** `45 % | 12345 events | 2310 events/s | 12 s left`; without what is unknown of an input that has no size. */
+  text(): string {
+    const seconds = (performance.now() - this.#startMs) / 1000;
+    const parts = [`${this.#settled} events`, `${(this.#settled / seconds).toFixed(0)} events/s`];
+    const { bytes } = this.#input;
+    if (bytes !== undefined && bytes.read() > 0) {
+      const part = Math.min(1, bytes.read() / bytes.total);
+      parts.unshift(`${(100 * part).toFixed(0)} %`);
+      parts.push(`${((seconds * (1 - part)) / part).toFixed(0)} s left`);
+    }
+    return parts.join(' | ');
+  }
+
+  #draw(): void {
+    const waits = performance.now() - this.#waitingMs < REASON_SHOWN_MS;
+    const text = `${this.text()}${waits ? this.#waiting : ''}`;
+    this.#stderr.write(`\r${text.slice(0, (this.#stderr.columns || 80) - 1)}\u001b[K`);
+  }
+
+  #line(text: string): void {
+    this.#stderr.write(`ingest-send: ${text}\n`);
+  }
 }

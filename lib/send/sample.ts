@@ -11,7 +11,8 @@ export function sampleInput(count: number): Input {
 
 // Async, because that is what the sender reads from.
 async function* samples(count: number): AsyncGenerator<InputEvent> {
-  for (let number = 1; number <= count; number += 1) yield await Promise.resolve({ number, bytes: sample(number) });
+  for (let number = 1; number <= count; number += 1)
+    yield await Promise.resolve({ number, line: number, bytes: sample(number) });
 }
 
 function sample(number: number): Buffer {

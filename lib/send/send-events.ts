@@ -1,10 +1,11 @@
-// The sender as a library: `import { sendEvents } from 'ingest-gateway'`.
+// The sender as a library: `import { sendEvents } from 'ingest-client'`.
 //
 // Retries are bounded, with jitter, and follow `Retry-After`; slow reading of the results slows the sending down. Every
 // event that was begun gets a result. `accepted` means what a 202 means: the event is in the queue and
 // lands.
-import { GatewayClient, gatewayUrl } from './gateway-client.ts';
-import { sendAll, type Retry, type SendResult } from './sender.ts';
+import { GatewayClient, gatewayUrl, type Try } from './gateway-client.ts';
+import { Journal } from './journal.ts';
+import { sendAll, type Retry, type SenderOptions, type SendResult } from './sender.ts';
 
 export { NO_ANSWER } from './gateway-client.ts';
 export { SendingStopped, type Retry, type SendResult } from './sender.ts';
@@ -35,8 +36,19 @@ export interface SendEventsOptions {
   readonly ratePerS?: number;
   /** Ends the run: what waits for another try is given as `interrupted`. */
   readonly signal?: AbortSignal;
-  /** Told before each repeated try. */
+  /** Called before each repeated try. */
   readonly onRetry?: (retry: Retry) => void;
+}
+
+export interface JournalOptions<T> extends SendEventsOptions {
+  /**
+   * A file that holds the events that are not settled. An event is in it, after fsync, before its first try. What an
+   * earlier run left in it (its process ended, it was aborted, tries were used up) is sent first; the `event` of its results is
+   * the bytes. An event leaves it when the reader asks for the next result after the event's own.
+   */
+  readonly journal: string;
+  /** Called once the journal holds an event: its source may forget it. */
+  readonly onJournaled?: (event: T) => void;
 }
 
 /**
@@ -46,32 +58,78 @@ export interface SendEventsOptions {
  */
 export function sendEvents<T extends EventInput>(
   events: AsyncIterable<T> | Iterable<T>,
+  options: JournalOptions<T>,
+): AsyncGenerator<SendResult<T | Buffer>, void, undefined>;
+export function sendEvents<T extends EventInput>(
+  events: AsyncIterable<T> | Iterable<T>,
   options: SendEventsOptions,
-): AsyncGenerator<SendResult<T>, void, undefined> {
+): AsyncGenerator<SendResult<T>, void, undefined>;
+export function sendEvents<T extends EventInput>(
+  events: AsyncIterable<T> | Iterable<T>,
+  options: SendEventsOptions | JournalOptions<T>,
+): AsyncGenerator<SendResult<T | Buffer>, void, undefined> {
   const { concurrency = 16, tries = 10, timeoutMs = 30_000, ratePerS, signal, onRetry } = options;
-  const client = clientOf(options, wholeNumber('concurrency', concurrency), wholeNumber('timeoutMs', timeoutMs));
   if (ratePerS !== undefined && !(ratePerS > 0)) throw new RangeError(`ratePerS ${ratePerS}: expected more than 0`);
-  return closing(client, (send) =>
-    sendAll(events, {
-      send,
-      bodyOf,
-      concurrency,
-      triesMax: wholeNumber('tries', tries),
-      ratePerS,
-      signal: signal ?? new AbortController().signal,
-      onRetry: onRetry ?? (() => undefined),
-    }),
-  );
+  const client = clientOf(options, wholeNumber('concurrency', concurrency), wholeNumber('timeoutMs', timeoutMs));
+  const sending = {
+    concurrency,
+    triesMax: wholeNumber('tries', tries),
+    ratePerS,
+    signal: signal ?? new AbortController().signal,
+    onRetry: onRetry ?? (() => undefined),
+  };
+  return 'journal' in options ? sendJournaled(events, options, client, sending) : sendDirectly(events, client, sending);
 }
 
-async function* closing<R>(
+type Sending = Omit<SenderOptions<unknown>, 'send'>;
+
+async function* sendDirectly<T extends EventInput>(
+  events: AsyncIterable<T> | Iterable<T>,
   client: GatewayClient,
-  run: (send: GatewayClient['send']) => AsyncGenerator<R, void, undefined>,
-): AsyncGenerator<R, void, undefined> {
+  sending: Sending,
+): AsyncGenerator<SendResult<T>, void, undefined> {
   try {
-    yield* run((body) => client.send(body));
+    yield* sendAll(events, { ...sending, send: (event) => client.send(bodyOf(event)) });
   } finally {
     client.close();
+  }
+}
+
+/** An event, and its number in the journal once that holds it. */
+interface Journaled<T> {
+  readonly event: T;
+  number?: number;
+}
+
+async function* sendJournaled<T extends EventInput>(
+  events: AsyncIterable<T> | Iterable<T>,
+  { journal: path, onJournaled }: JournalOptions<T>,
+  client: GatewayClient,
+  sending: Sending,
+): AsyncGenerator<SendResult<T | Buffer>, void, undefined> {
+  const journal = await Journal.open(path);
+  async function* all(): AsyncGenerator<Journaled<T | Buffer>> {
+    for await (const { number, body } of journal.resumed()) yield { number, event: body };
+    for await (const event of events) yield { event };
+  }
+  const send = async (item: Journaled<T | Buffer>): Promise<Try> => {
+    const body = bodyOf(item.event);
+    if (item.number === undefined) {
+      item.number = await journal.put(body);
+      onJournaled?.(item.event as T);
+    }
+    return client.send(body);
+  };
+  try {
+    for await (const result of sendAll(all(), { ...sending, send })) {
+      const { event, number } = result.event;
+      yield { ...result, event };
+      const settled = result.kind === 'accepted' || (result.kind === 'refused' && !result.retryable);
+      if (settled && number !== undefined) journal.settle(number);
+    }
+  } finally {
+    client.close();
+    await journal.close();
   }
 }
 

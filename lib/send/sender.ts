@@ -63,8 +63,8 @@ export class SendingStopped extends Error {
 }
 
 export interface SenderOptions<T> {
-  readonly send: (body: Buffer) => Promise<Try>;
-  readonly bodyOf: (event: T) => Buffer;
+  /** One try. What it rejects with ends the run. */
+  readonly send: (event: T) => Promise<Try>;
   readonly concurrency: number;
   readonly triesMax: number;
   /** Events that are begun in a second, at most; undefined for as many as the gateway takes. */
@@ -97,7 +97,7 @@ class Run<T> {
   #sending = 0;
   #ended = false;
   #failure: { readonly cause: unknown } | undefined;
-  #wake = Promise.withResolvers<void>();
+  #wake = (): void => undefined;
   #nextStartMs = 0;
   #unauthorized = 0;
   #otherAnswers = 0;
@@ -105,7 +105,7 @@ class Run<T> {
   constructor(options: SenderOptions<T>) {
     this.#options = options;
     this.#signal = AbortSignal.any([options.signal, this.#stopped.signal]);
-    this.#signal.addEventListener('abort', () => this.#wake.resolve(), { once: true });
+    this.#signal.addEventListener('abort', () => this.#wake(), { once: true });
   }
 
   stop(): void {
@@ -118,15 +118,15 @@ class Run<T> {
       for (let next = this.#done.shift(); next !== undefined; next = this.#done.shift()) yield next;
       const over = this.#ended || this.#signal.aborted || this.#failure !== undefined;
       if (over && this.#sending === 0) break;
-      this.#wake = Promise.withResolvers();
+      const woken = new Promise<void>((resolve) => (this.#wake = resolve));
       if (!over && !reading && this.#sending < this.#options.concurrency) {
         reading = true;
         void this.#readOne(source).finally(() => {
           reading = false;
-          this.#wake.resolve();
+          this.#wake();
         });
       }
-      await this.#wake.promise;
+      await woken;
     }
     if (this.#failure !== undefined) throw this.#failure.cause;
   }
@@ -158,21 +158,21 @@ class Run<T> {
 
   async #send(event: T): Promise<void> {
     try {
-      this.#done.push(await this.#untilSettled(event, this.#options.bodyOf(event)));
+      this.#done.push(await this.#untilSettled(event));
     } catch (cause) {
       this.#failure ??= { cause };
       this.stop();
     } finally {
       this.#sending -= 1;
-      this.#wake.resolve();
+      this.#wake();
     }
   }
 
-  async #untilSettled(event: T, body: Buffer): Promise<SendResult<T>> {
+  async #untilSettled(event: T): Promise<SendResult<T>> {
     const { send, triesMax, onRetry } = this.#options;
     for (let tries = 1; ; tries += 1) {
       const startMs = performance.now();
-      const result = await send(body);
+      const result = await send(event);
       const answerMs = performance.now() - startMs;
       if (result.kind === 'untrusted')
         throw new SendingStopped(`the server is not trusted: ${printable(result.reason)}`);

@@ -2,7 +2,7 @@
 // real gateway is in test/end-to-end/landing.test.ts.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync, existsSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync, existsSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -254,6 +254,45 @@ describe('ingest-send', () => {
     assert.deepEqual(figures(again), { accepted: 2, 'of these duplicate': 1, refused: 0 });
   });
 
+  it('continues an interrupted file where it was, and knows when the file is another one', async () => {
+    const lines = Array.from({ length: 300 }, (_, at) => event(`file-${at}`));
+    writeFileSync(path('long.ndjson'), `\n${lines.join('\n')}\n`);
+    const held: ServerResponse[] = [];
+    answer = (response, body) => (/file-(2\d\d|9)"/.test(body) ? void held.push(response) : accepted(response));
+    const program = send('', '--concurrency', '8', 'long.ndjson');
+    // The tenth event holds the position, seven more follow it until one of the third hundred is reached.
+    await eventually('all that is answered was sent', () => held.length === 8);
+    program.signal('SIGTERM');
+    // The tenth event is never accepted; others may be sent before the signal arrives.
+    answer = (response, body) => (body === event('file-9') ? void response.destroy() : accepted(response));
+    held.splice(0).forEach((one) => (ids.get(one) === 'file-9' ? one.destroy() : accepted(one)));
+    assert.equal(await program.ended, 130, program.output);
+    const { accepted: before = 0, interrupted } = figures(program);
+    assert.ok(before >= 206 && interrupted === 1, program.output);
+    arrivals = [];
+    answer = (response) => accepted(response);
+    const changed = path('changed.ndjson');
+    writeFileSync(changed, lines.toReversed().join('\n'));
+    copyFileSync(path('long.ndjson.position'), `${changed}.position`);
+    const other = send('', 'changed.ndjson');
+    assert.equal(await other.ended, 2);
+    assert.match(
+      other.output,
+      /stopped: changed\.ndjson changed since the interrupted run; remove changed\.ndjson\.position/,
+    );
+    assert.equal(arrivals.length, 0);
+    writeFileSync(changed, lines.slice(0, 5).join('\n'));
+    const shorter = send('', 'changed.ndjson');
+    assert.equal(await shorter.ended, 2);
+    assert.match(shorter.output, /changed\.ndjson changed since/);
+
+    const again = send('', 'long.ndjson');
+    assert.equal(await again.ended, 0, again.output);
+    assert.match(again.output, /continuing after line 10, where long\.ndjson\.position says/);
+    assert.deepEqual(new Set(arrivals.map(({ body }) => body)), new Set(lines.slice(9)));
+    assert.equal(existsSync(path('long.ndjson.position')), false);
+  });
+
   it('stops at once at a server that it does not trust, and says why', async () => {
     const other = await CertificateAuthority.create('another authority');
     writeFileSync(path('other-ca.pem'), other.certificate);
@@ -344,7 +383,10 @@ describe('ingest-send', () => {
       writeFileSync(path(`cut-${name}`), compressed.subarray(0, compressed.length - 20));
       const cut = send('', `cut-${name}`);
       assert.equal(await cut.ended, 2, cut.output);
-      assert.match(cut.output, /stopped: cut-events.*: cannot be read to its end \(/);
+      assert.match(
+        cut.output,
+        /stopped: cut-events\S*: the file was cut off: .*; the last whole line is \d+; run again/,
+      );
       assert.doesNotMatch(cut.output, /\n\s+at /, 'a stack');
     }
   });

@@ -1,0 +1,221 @@
+// A gateway for unit tests of producers, in their own process: `import { startFakeGateway } from 'ingest-client/testing'`.
+//
+// It answers as the gateway does (the producers' contract suite, test/contract/producers.ts, runs against both) and keeps
+// what it accepted in memory. There is one producer; ids can be given to another one.
+//
+// What it does not do: queue, land, tell producers apart, read CloudEvents, limit rates by itself.
+import { randomUUID } from 'node:crypto';
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import { CATALOGUE, problemType, type Refusal } from '../ingest/errors.ts';
+
+/**
+ * An answer in the place of the usual one. `noAnswer`: the event is accepted, and the producer learns nothing of it until
+ * its own time-out.
+ */
+export type NextAnswer = 'rateLimited' | 'unavailable' | 'overloaded' | 'internal' | 'noAnswer';
+
+export interface FakeGatewayOptions {
+  /** PEM texts: https in place of http. With `ca`, a client without a certificate of it is answered 401. */
+  readonly tls?: { readonly cert: string | Buffer; readonly key: string | Buffer; readonly ca?: string | Buffer };
+  /** The longest body; 262,144 as a gateway's default. */
+  readonly bodyBytesMax?: number;
+}
+
+/** An event that was accepted. */
+export interface FakeEvent {
+  readonly id: string;
+  readonly type: string;
+  /** As it came. */
+  readonly body: string;
+  readonly acceptedAt: string;
+}
+
+export interface FakeGateway {
+  /** For `sendEvents({ url })`. */
+  readonly url: string;
+  /** What was accepted, each id once, in the order of acceptance. */
+  readonly events: readonly FakeEvent[];
+  /** How many requests to `POST /events` arrived. */
+  readonly requests: number;
+  /** What the next requests to `POST /events` are answered, one each. */
+  next(...answers: readonly NextAnswer[]): void;
+  /** The id belongs to another producer from now on: 409. */
+  giveAway(id: string): void;
+  /** Ends the server and its connections. */
+  close(): Promise<void>;
+}
+
+const REFUSALS: Readonly<Record<Exclude<NextAnswer, 'noAnswer'>, Refusal>> = {
+  rateLimited: 'producerRateLimited',
+  unavailable: 'queueUnavailable',
+  overloaded: 'queueOverloaded',
+  internal: 'internal',
+};
+
+/** Listens on a free port of 127.0.0.1. */
+export async function startFakeGateway(options: FakeGatewayOptions = {}): Promise<FakeGateway> {
+  const gateway = new Gateway(options);
+  await gateway.listen();
+  return gateway;
+}
+
+class Gateway implements FakeGateway {
+  readonly #server: Server;
+  readonly #tls: FakeGatewayOptions['tls'];
+  readonly #bodyBytesMax: number;
+  readonly #events = new Map<string, FakeEvent>();
+  readonly #givenAway = new Set<string>();
+  readonly #next: NextAnswer[] = [];
+  #requests = 0;
+  url = '';
+
+  constructor({ tls, bodyBytesMax = 262_144 }: FakeGatewayOptions) {
+    this.#tls = tls;
+    this.#bodyBytesMax = bodyBytesMax;
+    const listener: RequestListener = (request, response) => this.#serve(request, response);
+    const asks = { requestCert: tls?.ca !== undefined, rejectUnauthorized: false };
+    this.#server = tls === undefined ? createServer(listener) : createTlsServer({ ...tls, ...asks }, listener);
+  }
+
+  async listen(): Promise<void> {
+    this.#server.listen(0, '127.0.0.1');
+    await once(this.#server, 'listening');
+    const { port } = this.#server.address() as AddressInfo;
+    this.url = `${this.#tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`;
+  }
+
+  get events(): readonly FakeEvent[] {
+    return [...this.#events.values()];
+  }
+
+  get requests(): number {
+    return this.#requests;
+  }
+
+  next(...answers: readonly NextAnswer[]): void {
+    this.#next.push(...answers);
+  }
+
+  giveAway(id: string): void {
+    this.#events.delete(id);
+    this.#givenAway.add(id);
+  }
+
+  async close(): Promise<void> {
+    const closed = once(this.#server, 'close');
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
+  #serve(request: IncomingMessage, response: ServerResponse): void {
+    const given = String(request.headers['x-request-id'] ?? '');
+    response.setHeader('X-Request-Id', /^[\x21-\x7e]{1,128}$/.test(given) ? given : randomUUID());
+    const path = (request.url ?? '').replace(/\?.*$/, '');
+    const id = /^\/events\/([^/]+)$/.exec(path)?.[1];
+    const methods = path === '/events' ? ['POST'] : id === undefined ? [] : ['GET', 'HEAD'];
+    if (methods.length === 0) return refuse(response, 'routeNotFound', 'no such path');
+    if (!methods.includes(request.method ?? '')) {
+      response.setHeader('Allow', methods.join(', '));
+      return refuse(response, 'methodNotAllowed', `expected ${methods.join(' or ')}`);
+    }
+    if (this.#tls?.ca !== undefined && !(request.socket as TLSSocket).authorized) {
+      response.setHeader('WWW-Authenticate', 'TLS-Client-Certificate realm="ingest-gateway"');
+      return refuse(response, 'unauthenticated', 'expected a client certificate');
+    }
+    if (id === undefined) this.#accept(request, response);
+    else this.#find(id, response);
+  }
+
+  #find(parameter: string, response: ServerResponse): void {
+    const event = this.#events.get(decoded(parameter) ?? '');
+    if (event === undefined) return refuse(response, 'eventNotFound', 'no event has this id');
+    const { id, type, acceptedAt, body } = event;
+    answer(response, 200, { id, type, status: 'accepted', acceptedAt, event: JSON.parse(body) as unknown });
+  }
+
+  #accept(request: IncomingMessage, response: ServerResponse): void {
+    this.#requests += 1;
+    const { 'content-type': type, 'content-encoding': coding } = request.headers;
+    if (!/^application\/json(?:[ \t]*;[ \t]*charset="?utf-8"?)?[ \t]*$/i.test(type ?? '')) {
+      response.setHeader('Accept', 'application/json, application/cloudevents+json');
+      return refuse(response, 'unsupportedMediaType', 'expected application/json in UTF-8');
+    }
+    if (coding !== undefined && coding.toLowerCase() !== 'identity')
+      return refuse(response, 'unsupportedMediaType', 'expected a body without Content-Encoding');
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    request.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes <= this.#bodyBytesMax) chunks.push(chunk);
+    });
+    request.on('end', () => {
+      if (bytes <= this.#bodyBytesMax) return this.#settle(Buffer.concat(chunks), response);
+      refuse(response, 'eventTooLarge', `the body is over the limit of ${this.#bodyBytesMax} bytes`);
+    });
+  }
+
+  #settle(bytes: Buffer, response: ServerResponse): void {
+    const body = bytes.toString('utf8');
+    const event = envelopeOf(body);
+    const next = this.#next.shift();
+    if (next !== undefined && next !== 'noAnswer') return refuse(response, REFUSALS[next], `asked for: ${next}`);
+    if ('path' in event) {
+      const detail = event.path === '' ? event.message : 'the envelope failed its schema';
+      return refuse(response, 'invalidEvent', detail, [event]);
+    }
+    const { id, type } = event;
+    if (this.#givenAway.has(id))
+      return refuse(response, 'eventIdConflict', "the id is that of another producer's event");
+    const first = this.#events.get(id);
+    if (first === undefined) this.#events.set(id, { id, type, body, acceptedAt: new Date().toISOString() });
+    if (next === 'noAnswer') return;
+    const duplicate = first === undefined ? {} : { duplicate: true };
+    const differs = first === undefined || first.body === body ? {} : { differs: true };
+    answer(response, 202, { id, status: 'accepted', ...duplicate, ...differs });
+  }
+}
+
+/** The envelope, or its first fault: where (a JSON Pointer) and what is expected there. */
+function envelopeOf(
+  body: string,
+): { readonly id: string; readonly type: string } | { readonly path: string; readonly message: string } {
+  let value: unknown;
+  try {
+    value = JSON.parse(body);
+  } catch {
+    return { path: '', message: 'the body is not JSON' };
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    return { path: '', message: 'must be a JSON object' };
+  const { id, type } = value as Readonly<Record<string, unknown>>;
+  // eslint-disable-next-line no-control-regex -- it looks for them
+  if (typeof id !== 'string' || !/^[^\u0000-\u001F\u007F\uD800-\uDFFF]{1,256}$/u.test(id))
+    return { path: '/id', message: 'must be a string of 1 to 256 characters without control characters' };
+  if (typeof type !== 'string' || type.length > 256 || !/^[\w-]+(\.[\w-]+)*$/.test(type))
+    return { path: '/type', message: 'must be 1 to 256 characters: words joined by dots' };
+  return { id, type };
+}
+
+function decoded(parameter: string): string | undefined {
+  try {
+    return decodeURIComponent(parameter);
+  } catch {
+    return undefined;
+  }
+}
+
+function refuse(response: ServerResponse, refusal: Refusal, detail: string, errors?: readonly object[]): void {
+  const { status, code, retryable, title, retryAfterS } = CATALOGUE[refusal];
+  if (retryAfterS !== undefined) response.setHeader('Retry-After', String(retryAfterS));
+  const body = { type: problemType(code), title, status, detail, code, retryable, ...(errors && { errors }) };
+  answer(response, status, body, 'application/problem+json');
+}
+
+function answer(response: ServerResponse, status: number, body: object, type = 'application/json'): void {
+  response.writeHead(status, { 'Content-Type': type }).end(JSON.stringify(body));
+}

@@ -1,0 +1,218 @@
+// The events of a sender that are not settled, on the disk, so that a crash of its process loses none.
+//
+// One JSON object on each line: {"put":1,"body":"…"} ("bodyBase64" where the bytes are no UTF-8), later {"settled":1}.
+//
+// Invariants: `put` resolves after fsync; what is not settled is in the file, whenever the process or the machine ends. A
+// settled mark is written without fsync: where it is lost, the event is sent once more and is a duplicate.
+//
+// Limits: events that are put at the same time share one fsync. Beyond REWRITE_BYTES of settled lines the file is written
+// anew. One process at a time, by FILE.lock.
+import { isUtf8 } from 'node:buffer';
+import { createReadStream, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { open, rename, type FileHandle } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { lines } from './lines.ts';
+
+const REWRITE_BYTES = 16 * 1024 * 1024;
+
+/** An event of the journal. */
+export interface Entry {
+  readonly number: number;
+  readonly body: Buffer;
+}
+
+interface Row {
+  readonly put?: number;
+  readonly settled?: number;
+  readonly body?: string;
+  readonly bodyBase64?: string;
+}
+
+/** Journals that this process has open. */
+const held = new Set<string>();
+
+export class Journal {
+  readonly #path: string;
+  readonly #unsettled: Set<number>;
+  readonly #resumedBytes: number;
+  #file: FileHandle;
+  #next: number;
+  #pending: string[] = [];
+  /** Whether #pending holds an event. */
+  #puts = false;
+  #writing: Promise<void> | undefined;
+  #failure: { readonly cause: unknown } | undefined;
+  #bytes: number;
+  #rewriteAtBytes: number;
+
+  private constructor(path: string, file: FileHandle, unsettled: Set<number>, bytes: number) {
+    this.#path = path;
+    this.#file = file;
+    this.#unsettled = unsettled;
+    this.#resumedBytes = bytes;
+    this.#bytes = bytes;
+    this.#rewriteAtBytes = bytes + REWRITE_BYTES;
+    this.#next = Math.max(0, ...[...unsettled].slice(-1)) + 1;
+  }
+
+  /**
+   * Opens the journal, or makes it. Rejects where another process has it open, where a line of it is damaged, and with the
+   * system's error.
+   */
+  static async open(path: string): Promise<Journal> {
+    const name = resolve(path);
+    lock(name);
+    try {
+      await (await open(name, 'a')).close();
+      const unsettled = new Set<number>();
+      for await (const { put, settled } of rows(name)) {
+        if (put !== undefined) unsettled.add(put);
+        if (settled !== undefined) unsettled.delete(settled);
+      }
+      const { file, bytes } = await rewritten(name, unsettled);
+      return new Journal(name, file, unsettled, bytes);
+    } catch (cause) {
+      unlock(name);
+      throw cause;
+    }
+  }
+
+  /** The events that an earlier process left unsettled, in their order. */
+  async *resumed(): AsyncGenerator<Entry> {
+    if (this.#resumedBytes === 0) return;
+    for await (const row of rows(this.#path, this.#resumedBytes - 1))
+      if (row.put !== undefined) yield { number: row.put, body: bodyOf(row) };
+  }
+
+  /** Resolves with the event's number once it is on the disk. Rejects with the system's error, and then for ever. */
+  async put(body: Buffer): Promise<number> {
+    const number = this.#next++;
+    const content = isUtf8(body) ? { body: body.toString('utf8') } : { bodyBase64: body.toString('base64') };
+    this.#unsettled.add(number);
+    this.#pending.push(`${JSON.stringify({ put: number, ...content } satisfies Row)}\n`);
+    this.#puts = true;
+    await this.#written();
+    return number;
+  }
+
+  /** The event need not be sent again. */
+  settle(number: number): void {
+    this.#unsettled.delete(number);
+    this.#pending.push(`${JSON.stringify({ settled: number } satisfies Row)}\n`);
+    // A failure is that of the next put, or of close.
+    void this.#written().catch(() => undefined);
+  }
+
+  async close(): Promise<void> {
+    try {
+      await this.#written();
+    } finally {
+      await this.#file.close();
+      unlock(this.#path);
+    }
+  }
+
+  /** Resolves when everything that is pending now is on the disk. */
+  async #written(): Promise<void> {
+    // What is being written already may lack the latest lines; the next turn has them all.
+    if (this.#writing !== undefined) await this.#writing;
+    this.#writing ??= this.#write().finally(() => (this.#writing = undefined));
+    await this.#writing;
+  }
+
+  async #write(): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure.cause;
+    const text = this.#pending.join('');
+    if (text === '') return;
+    const puts = this.#puts;
+    this.#pending = [];
+    this.#puts = false;
+    try {
+      await this.#file.appendFile(text);
+      if (puts) await this.#file.datasync();
+      await this.#appended(Buffer.byteLength(text));
+    } catch (cause) {
+      // A line may be cut off now, and must stay the last one.
+      this.#failure = { cause };
+      throw cause;
+    }
+  }
+
+  async #appended(bytes: number): Promise<void> {
+    this.#bytes += bytes;
+    if (this.#bytes < this.#rewriteAtBytes) return;
+    const anew = await rewritten(this.#path, this.#unsettled);
+    await this.#file.close();
+    this.#file = anew.file;
+    this.#bytes = anew.bytes;
+    this.#rewriteAtBytes = anew.bytes + REWRITE_BYTES;
+  }
+}
+
+/** Writes the file anew, with the unsettled events only, in the place of the old one. */
+async function rewritten(path: string, unsettled: ReadonlySet<number>): Promise<{ file: FileHandle; bytes: number }> {
+  const file = await open(`${path}.new`, 'w');
+  let bytes = 0;
+  for await (const row of rows(path)) {
+    if (row.put === undefined || !unsettled.has(row.put)) continue;
+    const text = `${JSON.stringify(row)}\n`;
+    await file.appendFile(text);
+    bytes += Buffer.byteLength(text);
+  }
+  await file.sync();
+  await rename(`${path}.new`, path);
+  // The rename is durable once the folder is.
+  const folder = await open(dirname(path), 'r');
+  await folder.sync().finally(() => folder.close());
+  return { file, bytes };
+}
+
+/** A crash may have cut the last line off: its event was not sent yet. */
+async function* rows(path: string, endByte = Number.POSITIVE_INFINITY): AsyncGenerator<Row> {
+  let damaged = 0;
+  for await (const { number, bytes } of lines(createReadStream(path, { end: endByte }) as AsyncIterable<Buffer>)) {
+    if (damaged > 0) throw new Error(`${path}: line ${damaged} is no line of a journal`);
+    const row = rowOf(bytes);
+    if (row === undefined) damaged = number;
+    else yield row;
+  }
+}
+
+function rowOf(line: Buffer): Row | undefined {
+  try {
+    const row = JSON.parse(line.toString('utf8')) as Row | null;
+    const whole = Number.isInteger(row?.settled) || typeof (row?.body ?? row?.bodyBase64) === 'string';
+    return row !== null && whole ? row : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const bodyOf = ({ body, bodyBase64 = '' }: Row): Buffer =>
+  body === undefined ? Buffer.from(bodyBase64, 'base64') : Buffer.from(body);
+
+function lock(path: string): void {
+  const file = `${path}.lock`;
+  const owner = held.has(path) ? process.pid : ownerOf(file);
+  if (owner !== undefined) throw new Error(`${path}: process ${owner} has this journal open (${file})`);
+  rmSync(file, { force: true });
+  writeFileSync(file, String(process.pid), { flag: 'wx' });
+  held.add(path);
+}
+
+function unlock(path: string): void {
+  held.delete(path);
+  rmSync(`${path}.lock`, { force: true });
+}
+
+/** Of a lock whose process has ended nothing is left. One with this process's id is of an earlier one (in a container). */
+function ownerOf(file: string): number | undefined {
+  try {
+    const pid = Number(readFileSync(file, 'utf8'));
+    if (!Number.isInteger(pid) || pid <= 0 || pid === process.pid) return undefined;
+    process.kill(pid, 0);
+    return pid;
+  } catch (cause) {
+    return (cause as NodeJS.ErrnoException).code === 'EPERM' ? Number(readFileSync(file, 'utf8')) : undefined;
+  }
+}

@@ -1,0 +1,93 @@
+// How far an interrupted run came in its file, so that the next one continues there: FILE.position, written once a
+// second and at the end, removed when the run is complete.
+//
+// Invariant: every event up to the line that it names was settled. Events after it may have been too; the next run sends
+// these again, at most as many as were in flight, and the gateway answers "duplicate". The line's digest shows whether
+// the file is the same.
+import { createHash } from 'node:crypto';
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+
+const WRITE_INTERVAL_MS = 1_000;
+
+/** A line of the file, of those that hold an event. */
+export interface FileLine {
+  /** Counts from 1, empty lines included. */
+  readonly line: number;
+  readonly bytes: Buffer;
+}
+
+interface Written {
+  readonly url: string;
+  readonly line: number;
+  readonly sha256: string;
+}
+
+interface Begun {
+  readonly at: FileLine;
+  settled: boolean;
+}
+
+const digest = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
+
+export class Position {
+  readonly path: string;
+  readonly #url: string;
+  readonly #before: Written | undefined;
+  /** In the file's order, from the first one that is not settled. */
+  readonly #begun: Begun[] = [];
+  #last: FileLine | undefined;
+  #writtenMs = performance.now();
+
+  /** Of a file whose events are sent to `url`. What is at FILE.position of another gateway is not used. */
+  constructor(file: string, url: string) {
+    this.path = `${file}.position`;
+    this.#url = url;
+    this.#before = writtenAt(this.path, url);
+  }
+
+  /** The line after which this run begins; 0 where no earlier run was interrupted. */
+  get line(): number {
+    return this.#before?.line ?? 0;
+  }
+
+  /** Whether the event is settled since an earlier run; `changed` where the file is another one than then. */
+  passed({ line, bytes }: FileLine): boolean | 'changed' {
+    if (this.#before === undefined || line > this.#before.line) return false;
+    return line < this.#before.line || digest(bytes) === this.#before.sha256 || 'changed';
+  }
+
+  /** Called in the file's order. The result is called when the event is settled. */
+  begin(at: FileLine): () => void {
+    const begun = { at, settled: false };
+    this.#begun.push(begun);
+    return () => {
+      begun.settled = true;
+      while (this.#begun[0]?.settled === true) this.#last = this.#begun.shift()?.at;
+      if (performance.now() - this.#writtenMs >= WRITE_INTERVAL_MS) this.write();
+    };
+  }
+
+  /** Throws the system's error where the file cannot be written. */
+  write(): void {
+    this.#writtenMs = performance.now();
+    if (this.#last === undefined) return;
+    const { line, bytes } = this.#last;
+    const text: Written = { url: this.#url, line, sha256: digest(bytes) };
+    writeFileSync(`${this.path}.new`, `${JSON.stringify(text)}\n`);
+    renameSync(`${this.path}.new`, this.path);
+  }
+
+  /** The run is complete. */
+  remove(): void {
+    rmSync(this.path, { force: true });
+  }
+}
+
+function writtenAt(path: string, url: string): Written | undefined {
+  try {
+    const written = JSON.parse(readFileSync(path, 'utf8')) as Written;
+    return written.url === url && Number.isInteger(written.line) ? written : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,169 @@
+// What a producer may rely on, as one suite: the gateway runs it, and so does the fake one that ingest-client has for the
+// tests of producers.
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import { sendEvents, type SendEventsOptions, type SendResult } from '../../lib/send/send-events.ts';
+import type { Ask, Reply } from '../support/gateway.ts';
+
+export interface ContractGateway {
+  readonly options: SendEventsOptions;
+  ask(ask: Ask): Promise<Reply>;
+  /** Another producer has an event with this id. */
+  takeByAnother(id: string): Promise<void>;
+  /** What an event is answered that is over the producer's quota. */
+  overQuota(body: string): Promise<Reply>;
+  /** The queue takes no event until the function that comes back is called. */
+  fail(): Promise<() => Promise<void>>;
+}
+
+const EVENT = { type: 'contract.event', data: { amount: '1.50' } };
+const JSON_HEADERS = { 'content-type': 'application/json' };
+
+/** Asserts that it is the refusal that the API file documents. */
+function refused(reply: Reply, status: number, code: string, retryable: boolean): void {
+  assert.equal(reply.status, status, reply.body);
+  assert.equal(reply.headers['content-type'], 'application/problem+json');
+  const { type, title, status: stated, detail, code: given, retryable: again } = reply.json ?? {};
+  assert.deepEqual(
+    { type, stated, given, again },
+    { type: `urn:ingest:error:${code}`, stated: status, given: code, again: retryable },
+  );
+  assert.equal(typeof title, 'string');
+  assert.equal(typeof detail, 'string');
+  if (status === 429 || status === 503) assert.match(String(reply.headers['retry-after']), /^[1-9]\d*$/);
+}
+
+export function describeProducerContract(name: string, start: () => Promise<ContractGateway>): void {
+  describe(`the producers' contract, ${name}`, () => {
+    let gateway: ContractGateway;
+    const post = (body: string, headers: Readonly<Record<string, string>> = JSON_HEADERS): Promise<Reply> =>
+      gateway.ask({ method: 'POST', path: '/events', body, headers });
+    const send = async (events: readonly { id: string; type: string }[], more: Partial<SendEventsOptions> = {}) => {
+      const results: SendResult<unknown>[] = [];
+      for await (const result of sendEvents(events, { ...gateway.options, ...more })) results.push(result);
+      return results;
+    };
+
+    before(async () => {
+      gateway = await start();
+    });
+
+    it('accepts an event with its id and nothing more to say', async () => {
+      const reply = await post(JSON.stringify({ id: 'contract-1', ...EVENT }));
+      assert.equal(reply.status, 202);
+      assert.equal(reply.headers['content-type'], 'application/json');
+      assert.deepEqual(reply.json, { id: 'contract-1', status: 'accepted' });
+    });
+
+    it('calls the same event a duplicate', async () => {
+      const body = JSON.stringify({ id: 'contract-2', ...EVENT });
+      await post(body);
+      assert.deepEqual((await post(body)).json, { id: 'contract-2', status: 'accepted', duplicate: true });
+    });
+
+    it('says where a duplicate differs, and keeps the first body', async () => {
+      await post(JSON.stringify({ id: 'contract-3', ...EVENT }));
+      const other = await post(JSON.stringify({ id: 'contract-3', ...EVENT, data: 2 }));
+      assert.deepEqual(other.json, { id: 'contract-3', status: 'accepted', duplicate: true, differs: true });
+      const found = await gateway.ask({ path: '/events/contract-3' });
+      assert.deepEqual(found.json?.['event'], { id: 'contract-3', ...EVENT });
+    });
+
+    it("refuses another producer's id", async () => {
+      await gateway.takeByAnother('contract-4');
+      refused(await post(JSON.stringify({ id: 'contract-4', ...EVENT })), 409, 'EVENT_ID_CONFLICT', false);
+      refused(await gateway.ask({ path: '/events/contract-4' }), 404, 'EVENT_NOT_FOUND', false);
+    });
+
+    it('shows an event that it accepted', async () => {
+      const id = 'contract/5 é';
+      assert.equal((await post(JSON.stringify({ id, ...EVENT }))).status, 202);
+      const { status, json } = await gateway.ask({ path: `/events/${encodeURIComponent(id)}` });
+      assert.equal(status, 200);
+      const { acceptedAt, ...rest } = json ?? {};
+      assert.ok(Math.abs(Date.parse(String(acceptedAt)) - Date.now()) < 60_000);
+      assert.deepEqual(rest, { id, type: EVENT.type, status: 'accepted', event: { id, ...EVENT } });
+    });
+
+    it('knows nothing of an event that was never sent, and no other paths and methods', async () => {
+      refused(await gateway.ask({ path: '/events/contract-never' }), 404, 'EVENT_NOT_FOUND', false);
+      refused(await gateway.ask({ path: '/elsewhere' }), 404, 'ROUTE_NOT_FOUND', false);
+      const reply = await gateway.ask({ path: '/events' });
+      refused(reply, 405, 'METHOD_NOT_ALLOWED', false);
+      assert.equal(reply.headers['allow'], 'POST');
+    });
+
+    for (const [what, body, path] of [
+      ['is not JSON', '{"id":', ''],
+      ['is no object', '[]', ''],
+      ['is null', 'null', ''],
+      ['has no id', '{"type":"t"}', '/id'],
+      ['has an empty id', '{"id":"","type":"t"}', '/id'],
+      ['has an id that is too long', `{"id":"${'a'.repeat(257)}","type":"t"}`, '/id'],
+      ['has a control character in its id', '{"id":"a\\u0007","type":"t"}', '/id'],
+      ['has no type', '{"id":"contract-6"}', '/type'],
+      ['has a type with a slash', '{"id":"contract-6","type":"a/b"}', '/type'],
+      ['has a type that is no string', '{"id":"contract-6","type":7}', '/type'],
+    ] as const) {
+      it(`refuses a body that ${what}, and says where`, async () => {
+        const reply = await post(body);
+        refused(reply, 400, 'INVALID_EVENT', false);
+        const [first] = reply.json?.['errors'] as { path: string; message: string }[];
+        assert.equal(first?.path, path);
+        assert.equal(typeof first.message, 'string');
+      });
+    }
+
+    it('accepts the longest id and type, and characters of any script', async () => {
+      for (const event of [
+        { id: '😀'.repeat(256), type: 't' },
+        { id: 'contract-7', type: `a.${'b'.repeat(254)}` },
+      ])
+        assert.equal((await post(JSON.stringify(event))).status, 202);
+    });
+
+    it('refuses a body over the limit, another content type and a coding', async () => {
+      const long = JSON.stringify({ id: 'contract-8', type: 't', text: 'x'.repeat(262_144) });
+      refused(await post(long), 413, 'INVALID_EVENT', false);
+      const body = JSON.stringify({ id: 'contract-8', ...EVENT });
+      refused(await post(body, { 'content-type': 'text/plain' }), 415, 'INVALID_EVENT', false);
+      refused(await post(body, {}), 415, 'INVALID_EVENT', false);
+      refused(await post(body, { ...JSON_HEADERS, 'content-encoding': 'br' }), 415, 'INVALID_EVENT', false);
+      const charset = await post(body, { 'content-type': 'application/json; charset=utf-8' });
+      assert.equal(charset.status, 202);
+    });
+
+    it('echoes the request id of the caller and makes one else', async () => {
+      const given = await gateway.ask({ path: '/events/x', headers: { 'x-request-id': 'mine-1' } });
+      assert.equal(given.headers['x-request-id'], 'mine-1');
+      const made = await gateway.ask({ path: '/events/x', headers: { 'x-request-id': 'two words' } });
+      assert.match(String(made.headers['x-request-id']), /^[0-9a-f-]{36}$/);
+    });
+
+    it('asks a producer over its quota to come again', async () => {
+      const reply = await gateway.overQuota(JSON.stringify({ id: 'contract-9', ...EVENT }));
+      refused(reply, 429, 'PRODUCER_RATE_LIMITED', true);
+    });
+
+    it('asks to come again while its queue is away, and takes the same event then', async () => {
+      const back = await gateway.fail();
+      const body = JSON.stringify({ id: 'contract-10', ...EVENT });
+      refused(await post(body), 503, 'QUEUE_UNAVAILABLE', true);
+      await back();
+      assert.deepEqual((await post(body)).json, { id: 'contract-10', status: 'accepted' });
+    });
+
+    it('settles what sendEvents sends: accepted, duplicate, differing, refused', async () => {
+      const first = await send([
+        { id: 'contract-11', ...EVENT },
+        { id: '', ...EVENT },
+      ]);
+      const accepted = first.find(({ kind }) => kind === 'accepted');
+      assert.ok(accepted?.kind === 'accepted' && !accepted.duplicate && accepted.requestId !== undefined);
+      const bad = first.find(({ kind }) => kind === 'refused');
+      assert.ok(bad?.kind === 'refused' && bad.code === 'INVALID_EVENT' && !bad.retryable);
+      const [again] = await send([{ ...EVENT, id: 'contract-11', type: 'contract.other' }]);
+      assert.ok(again?.kind === 'accepted' && again.duplicate && again.differs);
+    });
+  });
+}

@@ -1,0 +1,47 @@
+// What a user of ingest-client does, on the runtime that runs this file: prints what came of it as JSON. Argument: a JSON
+// object with the real gateway's `url`, the PEM texts `cert`, `key`, `ca`, those of a server `tls`, and a folder `folder`.
+import { join } from 'node:path';
+import { sendEvents, SendingStopped } from 'ingest-client';
+import { startFakeGateway } from 'ingest-client/testing';
+
+const { url, cert, key, ca, tls, folder } = JSON.parse(process.argv[2]);
+const producer = { cert, key, ca };
+
+async function outcome(events, options) {
+  const counts = {};
+  for await (const { kind, code = '', duplicate = false } of sendEvents(events, options)) {
+    const name = [kind, code, duplicate ? 'duplicate' : ''].filter(Boolean).join(' ');
+    counts[name] = (counts[name] ?? 0) + 1;
+  }
+  return counts;
+}
+
+const some = (prefix, count) =>
+  Array.from({ length: count }, (_, at) => ({ id: `${prefix}-${at}`, type: 'test.event' }));
+const run = `client-${process.pid}`;
+const seen = {};
+
+seen.real = await outcome([...some(run, 100), { id: 'no-type' }], { url, ...producer });
+seen.realAgain = await outcome(some(run, 100), { url, ...producer, concurrency: 1 });
+
+const gateway = await startFakeGateway({ tls: { ...tls, ca } });
+gateway.next('unavailable', 'noAnswer', 'rateLimited');
+const journal = join(folder, `${run}.journal`);
+const options = { url: gateway.url, ...producer, timeoutMs: 500, journal };
+const stop = new AbortController();
+gateway.giveAway('taken');
+seen.fake = await outcome([...some('fake', 20), { id: 'taken', type: 't' }], options);
+gateway.next('unavailable', 'unavailable');
+seen.stopped = await outcome(some('left', 2), { ...options, signal: stop.signal, onRetry: () => stop.abort() });
+seen.resumed = await outcome([], options);
+seen.accepted = gateway.events.length;
+seen.untrusted = await outcome(some('x', 1), { url: gateway.url, cert, key }).catch((error) =>
+  error instanceof SendingStopped ? 'stopped' : String(error),
+);
+await gateway.close();
+seen.gone = await outcome(some('gone', 1), { url: gateway.url, ...producer, tries: 2 });
+
+const plain = await startFakeGateway();
+seen.plain = await outcome(some('plain', 3), { url: plain.url });
+await plain.close();
+console.log(JSON.stringify(seen));

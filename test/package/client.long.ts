@@ -1,0 +1,151 @@
+// ingest-client from outside, on the runtimes that it is for. Node 26 is always there; `make runtimes` installs the others
+// and asks for all of them (RUNTIMES=all).
+import assert from 'node:assert/strict';
+import { spawnSync, type SpawnSyncReturns } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, describe, it } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { event, PATIENT, TestGateway } from '../support/gateway.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { TestRedis } from '../support/redis.ts';
+import { Installation, makePackages, ROOT_MANIFEST } from './installation.ts';
+
+const INSTALLED = new URL('../../.ingest/runtimes/node_modules/', import.meta.url).pathname;
+const RUNTIMES: Readonly<Record<string, readonly [program: string, ...args: string[]]>> = {
+  'Node 26': [process.execPath],
+  'Node 24': [join(INSTALLED, 'node-24/bin/node')],
+  'Node 22': [join(INSTALLED, 'node-22/bin/node')],
+  'Node 20': [join(INSTALLED, 'node-20/bin/node')],
+  Bun: [join(INSTALLED, 'bun/bin/bun')],
+  Deno: [join(INSTALLED, 'deno/deno'), 'run', '--allow-all', '--node-modules-dir=manual'],
+};
+const there = Object.entries(RUNTIMES).filter(
+  ([, [program]]) => process.env['RUNTIMES'] === 'all' || existsSync(program),
+);
+
+let client: Installation;
+let gateway: TestGateway;
+let pki: Pki;
+let producer: ClientCertificate;
+
+before(async () => {
+  const packages = makePackages();
+  client = new Installation(packages, 'ingest-client');
+  pki = await Pki.create();
+  gateway = await TestGateway.start(await TestRedis.start(), pki, PATIENT);
+  producer = await pki.producer('client');
+  pki.write('producer.pem', producer.cert);
+  pki.write('producer-key.pem', producer.key);
+  writeFileSync(join(client.folder, 'use.mjs'), readFileSync(new URL('client-use.mjs', import.meta.url)));
+});
+
+const url = (): string => `https://127.0.0.1:${gateway.port}`;
+
+describe('the package ingest-client', () => {
+  it('has no dependencies, and holds nothing of the server', () => {
+    const manifest = JSON.parse(readFileSync(join(client.root, 'package.json'), 'utf8')) as Record<string, unknown>;
+    assert.equal(manifest['dependencies'], undefined);
+    const strange = client.files.filter((path) => !/^(package\.json|LICENSE|README\.md|(bin|lib)\/.*)$/.test(path));
+    assert.deepEqual(strange, []);
+    assert.ok(client.bytes < 2 * 1024 * 1024, String(client.bytes));
+    const modules = client.files.filter((path) => path.endsWith('.js'));
+    const allowed = /^(bin\/(ingest-send|process-end)|lib\/(send|process|ingest)\/[a-z-]+)\.js$/;
+    assert.deepEqual(
+      modules.filter((path) => !allowed.test(path)),
+      [],
+    );
+    for (const path of modules) {
+      const imported = [
+        ...readFileSync(join(client.root, path), 'utf8').matchAll(/^(?:import|export)\b.* from '([^.'][^']*)'/gm),
+      ];
+      assert.deepEqual(
+        imported.filter(([, name]) => !name?.startsWith('node:')).map(([, name]) => name),
+        [],
+        path,
+      );
+    }
+  });
+
+  it('type-checks as a module and under CommonJS, in every way that TypeScript resolves packages', () => {
+    client.add(...['typescript', '@types/node'].map((name) => `${name}@${ROOT_MANIFEST.devDependencies[name]}`));
+    const use = `import { sendEvents, type SendEventsOptions, type SendResult } from 'ingest-client';
+import { startFakeGateway, type FakeGateway } from 'ingest-client/testing';
+export const some = (options: SendEventsOptions): AsyncGenerator<SendResult<{ id: string; type: string; data: number }>> =>
+  sendEvents([{ id: 'shop-1', type: 't', data: 1 }], options);
+export const kept = (options: SendEventsOptions): AsyncGenerator<SendResult<{ id: string; type: string } | Buffer>> =>
+  sendEvents([{ id: 'shop-1', type: 't' }], { ...options, journal: 'j', onJournaled: ({ id }) => id });
+// @ts-expect-error: an event has an id and a type.
+export const wrong = (options: SendEventsOptions): unknown => sendEvents([{ id: 'shop-1' }], options);
+export const fake = (): Promise<FakeGateway> => startFakeGateway();
+`;
+    writeFileSync(join(client.folder, 'use.mts'), use);
+    writeFileSync(join(client.folder, 'use.cts'), use);
+    for (const [module, moduleResolution, ...more] of [
+      ['nodenext', 'nodenext', 'use.mts', 'use.cts'],
+      ['commonjs', 'node10', 'use.cts', '--ignoreDeprecations', '6.0'],
+    ] as const) {
+      const how = ['--module', module, '--moduleResolution', moduleResolution, '--types', 'node', ...more];
+      const args = ['--noEmit', '--strict', '--target', 'es2022', ...how];
+      const checked = spawnSync(client.program('tsc'), args, { cwd: client.folder, encoding: 'utf8' });
+      assert.equal(checked.status, 0, `${module} ${moduleResolution}: ${checked.stdout}`);
+    }
+  });
+});
+
+if (process.env['RUNTIMES'] === 'all')
+  it('runs on every runtime that is asked for', () => {
+    assert.deepEqual(
+      there.filter(([, [program]]) => !existsSync(program)),
+      [],
+    );
+  });
+
+for (const [name, [program, ...args]] of there) {
+  const run = (file: string, ...more: readonly string[]): SpawnSyncReturns<string> =>
+    spawnSync(program, [...args, file, ...more], { cwd: client.folder, encoding: 'utf8', timeout: 60_000 });
+
+  describe(`ingest-client on ${name}`, () => {
+    it('sends, tries again, journals, and has a gateway for tests', () => {
+      const { certificate: cert, key } = pki.server;
+      const { authority, folder } = pki;
+      const given = { url: url(), ...producer, ca: authority.certificate, tls: { cert, key }, folder };
+      const { stdout, stderr } = run('use.mjs', JSON.stringify(given));
+      assert.equal(stderr, '');
+      assert.deepEqual(JSON.parse(stdout), {
+        real: { accepted: 100, 'refused INVALID_EVENT': 1 },
+        realAgain: { 'accepted duplicate': 100 },
+        fake: { accepted: 19, 'accepted duplicate': 1, 'refused EVENT_ID_CONFLICT': 1 },
+        stopped: { interrupted: 2 },
+        resumed: { accepted: 2 },
+        accepted: 22,
+        untrusted: 'stopped',
+        gone: { 'refused NO_ANSWER': 1 },
+        plain: { accepted: 3 },
+      });
+    });
+
+    it('has ingest-send, which sends files and says what is wrong with them', () => {
+      const lines = Array.from({ length: 200 }, (_, at) => event(`${name}-${at}`)).join('\n');
+      const whole = gzipSync(lines);
+      const [some, cutOff] = ['some', 'cut'].map((stem) => `${stem}-${name.replace(' ', '-')}.ndjson.gz`) as [
+        string,
+        string,
+      ];
+      writeFileSync(join(client.folder, some), whole);
+      writeFileSync(join(client.folder, cutOff), whole.subarray(0, -20));
+      const pem = (file: string): string => pki.path(file);
+      const tls = ['--cert', pem('producer.pem'), '--key', pem('producer-key.pem'), '--ca', pem('ca.pem')];
+      const ingestSend = (...more: string[]): SpawnSyncReturns<string> =>
+        run(join(client.root, 'bin/ingest-send.js'), '--url', url(), ...tls, ...more);
+      const sent = ingestSend(some);
+      assert.equal(sent.status, 0, sent.stderr);
+      assert.match(sent.stdout, /^accepted +200$/m);
+      const cut = ingestSend(cutOff);
+      assert.equal(cut.status, 2, cut.stderr);
+      assert.match(cut.stderr, /stopped: cut\S*: the file was cut off/);
+      const version = run(join(client.root, 'bin/ingest-send.js'), '--version');
+      assert.equal(version.stdout, `ingest-send ${ROOT_MANIFEST.version}\n`);
+    });
+  });
+}

@@ -1,0 +1,16 @@
+// A process of journal.test.ts: sends events with new ids until it is killed, and notes each id once the journal holds its
+// event. Arguments: the options as JSON, the file of noted ids, and how many events (0 sends what the journal holds).
+import { openSync, writeSync } from 'node:fs';
+import { sendEvents, type JournalOptions } from '../../lib/send/send-events.ts';
+
+const [options = '', notes = '', count = '0'] = process.argv.slice(2);
+const noted = openSync(notes, 'a');
+
+function* events(): Generator<{ id: string; type: string }> {
+  for (let at = 0; at < Number(count); at += 1) yield { id: `journal-${process.pid}-${at}`, type: 'test.event' };
+}
+
+const onJournaled = ({ id }: { readonly id: string }): void => void writeSync(noted, `${id}\n`);
+const parsed = JSON.parse(options) as JournalOptions<{ id: string; type: string }>;
+for await (const { kind } of sendEvents(events(), { ...parsed, onJournaled }))
+  if (kind !== 'accepted') throw new Error(`an event was ${kind}`);
