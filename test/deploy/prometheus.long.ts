@@ -1,8 +1,16 @@
-// The tests of the alerts, by promtool.
+// The tests of the alerts, by promtool, and by a running Prometheus and the real causes.
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { parse } from 'yaml';
+import { freePort } from '../support/free-port.ts';
+import { event, TestGateway } from '../support/gateway.ts';
+import { Pki } from '../support/pki.ts';
+import { Program } from '../support/program.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
 import { alertRules, deployFile, ran, tool } from './deploy-files.ts';
+import { RunningPrometheus } from './running-prometheus.ts';
 
 const promtool = tool('promtool', 'prometheus');
 
@@ -24,5 +32,76 @@ describe('the alerts', () => {
     );
     const healthy = tests.tests.find(({ name }) => name === 'healthy')?.alert_rule_test ?? [];
     assert.deepEqual(healthy.map(({ alertname }) => alertname).sort(), [...names].sort());
+  });
+});
+
+describe('the alerts of a running Prometheus', () => {
+  it('fire on their real causes, and killing the consumers silences none of them', async () => {
+    const [redis, pki] = await Promise.all([TestRedis.start(['--appendonly', 'no']), Pki.create()]);
+    const producersFile = pki.write('producers.json', '{"producers":{}}');
+    const [admin, consumerPort] = [await freePort(), await freePort()];
+    const gateway = await TestGateway.start(redis, pki, {
+      INGEST_ADMIN_ADDR: `127.0.0.1:${admin}`,
+      INGEST_PRODUCERS_FILE: producersFile,
+    });
+    const consumer = new Program('ingest-consumer', {
+      env: {
+        INGEST_QUEUE_URI: redis.uri,
+        INGEST_CONSUMER_ADDR: `127.0.0.1:${consumerPort}`,
+        INGEST_WAREHOUSE_URI: 'postgres://nobody@127.0.0.1:1/nowhere',
+      },
+    });
+    await consumer.listening();
+    const prometheus = await RunningPrometheus.start({
+      'ingest-gateway': `127.0.0.1:${admin}`,
+      'ingest-consumer': `127.0.0.1:${consumerPort}`,
+    });
+    const firing = async (what: string, names: readonly string[]): Promise<void> => {
+      let missing = names;
+      await eventually(
+        what,
+        async () => {
+          const found = await prometheus.firing();
+          missing = names.filter((name) => !found.has(name));
+          return missing.length === 0;
+        },
+        60_000,
+      ).catch((cause: unknown) => assert.fail(`${missing.join(', ')} does not fire: ${String(cause)}`));
+    };
+    const client = gateway.client(await pki.producer('one'));
+    const samples = (): Promise<unknown> => Promise.all([client.post('no json'), client.post(event('same'))]);
+    await samples();
+    // Counters are known to Prometheus before they grow.
+    await firing('the warehouse was never reached', ['IngestConsumerNotReady', 'IngestWarehouseUnavailable']);
+
+    // Events of 200 and 150 hours: of the first kind the time is over, of the others it nearly is.
+    for (const hours of [200, 150])
+      await redis.command('XADD', 'ingest-old', String(Date.now() - hours * 3_600_000), 'producer', 'p', 'body', '{}');
+    await redis.command('RENAME', 'ingest-old', 'ingest');
+    writeFileSync(producersFile, 'no json');
+    pki.write('server.pem', 'no certificate');
+    const used = Number(/used_memory:(\d+)/.exec(String(await redis.command('INFO', 'memory')))?.[1]);
+    await redis.command('CONFIG', 'SET', 'maxmemory', String(Math.round(used * 1.08)));
+    for (let at = 0; at < 15; at += 1) {
+      await client.post('no json');
+      await client.post(JSON.stringify({ id: 'same', type: 't', at }));
+    }
+    const silent = ['IngestLandingBehind', 'IngestRetentionNear', 'IngestNothingLands'];
+    await firing('what stands in the way of landing', [
+      ...silent,
+      'IngestEventsLost',
+      'IngestReplicasDiffer',
+      'IngestProducersReloadFailed',
+      'IngestReloadFailed',
+      'IngestProducerErrors',
+      'IngestDuplicatesDiffer',
+      'IngestQueueMemoryFull',
+    ]);
+
+    await consumer.kill();
+    await firing('no consumer runs', ['IngestTargetDown', 'IngestNoConsumer', ...silent]);
+    await redis.signal('SIGKILL');
+    await client.post(event('refused'));
+    await firing('the queue is away', ['IngestQueueUnavailable', ...silent.slice(0, 2)]);
   });
 });

@@ -1,0 +1,60 @@
+// A running Prometheus with the shipped alerts, whose times are shortened: windows and `for` of minutes to days become
+// seconds. Expressions, thresholds and labels stay as they are shipped.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { freePort } from '../support/free-port.ts';
+import { TestProcess } from '../support/gateway.ts';
+import { temporaryFolder } from '../support/scope.ts';
+import { deployFile, tool } from './deploy-files.ts';
+
+export interface Alert {
+  readonly state: 'pending' | 'firing';
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+/** Windows over which a rate is looked at take `windowS` seconds, and alerts wait for `forS`. */
+const shortened = (rules: string, windowS: number, forS: number): string =>
+  rules.replaceAll(/\[\d+[mhd]\]/g, `[${windowS}s]`).replaceAll(/for: \d+[mhd]/g, `for: ${forS}s`);
+
+export class RunningPrometheus {
+  readonly #url: string;
+
+  private constructor(url: string) {
+    this.#url = url;
+  }
+
+  /** `targets`: host and port by job. */
+  static async start(targets: Readonly<Record<string, string>>): Promise<RunningPrometheus> {
+    const folder = temporaryFolder('prometheus-');
+    const jobs = Object.entries(targets).map(([job, target]) => ({
+      job_name: job,
+      static_configs: [{ targets: [target] }],
+    }));
+    const config = {
+      global: { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '1s' },
+      rule_files: ['alerts.yml'],
+      scrape_configs: jobs,
+    };
+    writeFileSync(join(folder, 'alerts.yml'), shortened(deployFile('alerts.yml'), 20, 2));
+    writeFileSync(join(folder, 'prometheus.yml'), JSON.stringify(config));
+    const address = `127.0.0.1:${await freePort()}`;
+    const server = new TestProcess(
+      tool('prometheus', 'prometheus'),
+      [
+        `--config.file=${join(folder, 'prometheus.yml')}`,
+        `--storage.tsdb.path=${join(folder, 'data')}`,
+        `--web.listen-address=${address}`,
+      ],
+      {},
+    );
+    await server.line(/Server is ready/);
+    return new RunningPrometheus(`http://${address}`);
+  }
+
+  /** Names of the alerts that fire. */
+  async firing(): Promise<ReadonlySet<string>> {
+    const response = await fetch(`${this.#url}/api/v1/alerts`);
+    const { data } = (await response.json()) as { data: { alerts: readonly Alert[] } };
+    return new Set(data.alerts.flatMap(({ state, labels }) => (state === 'firing' ? (labels['alertname'] ?? []) : [])));
+  }
+}
