@@ -176,7 +176,9 @@ describe("the dispatcher's port over TLS", () => {
     const [bare, idle] = [new Wire(port), new Wire(port, gateway)];
     idle.send(command('PING'));
     await idle.answers('+PONG\r\n');
+    const sinceMs = performance.now();
     await server.drain();
+    assert.ok(performance.now() - sinceMs < 4_500, 'it waited for the handshake');
     await bare.ended();
     await idle.ended();
   });

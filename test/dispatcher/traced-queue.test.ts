@@ -1,0 +1,60 @@
+// The spans of events that a dispatcher hands on.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { TracedQueue } from '../../lib/dispatcher/traced-queue.ts';
+import type { EventNotes, Outcome, Queue } from '../../lib/ingest/queue.ts';
+import type { Tracing } from '../../lib/telemetry/tracing.ts';
+import { Recorded, submitAll } from '../contract/queue.ts';
+
+const SAMPLED = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+const UNSAMPLED = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00';
+
+type Span = Parameters<Tracing['record']>[0];
+
+async function spansOf(outcome: Outcome, notes: EventNotes | undefined): Promise<Span[]> {
+  const spans: Span[] = [];
+  const answering: Queue = {
+    submit: (submission) => queueMicrotask(() => submission.settle(outcome)),
+    find: () => Promise.resolve({ kind: 'unknown' }),
+    state: () => ({ available: false, reason: 'a test' }),
+    states: () => [],
+    close: () => Promise.resolve(),
+  };
+  const tracing = { record: (span: Span) => void spans.push(span) } as unknown as Tracing;
+  const event = Object.assign(new Recorded('é', 'shop'), { notes });
+  assert.deepEqual(await submitAll(new TracedQueue(answering, tracing, 'ingest-a'), [event]), [outcome]);
+  return spans;
+}
+
+describe('a queue that makes spans', () => {
+  it('makes one of each event whose trace is recorded, with the attributes of messaging', async () => {
+    const [span, ...more] = await spansOf('accepted', { traceparent: SAMPLED });
+    assert.deepEqual(more, []);
+    assert.ok(span !== undefined && span.startMs <= span.endMs);
+    const { name, kind, error, attributes } = span;
+    assert.deepEqual({ name, kind, error }, { name: 'send ingest-a', kind: 'producer', error: undefined });
+    assert.deepEqual(attributes, {
+      'messaging.system': 'redis',
+      'messaging.destination.name': 'ingest-a',
+      'messaging.operation.name': 'send',
+      'messaging.operation.type': 'send',
+      'messaging.message.id': 'é',
+      'messaging.message.body.size': Buffer.byteLength(new Recorded('é', 'shop').text),
+      'ingest.producer': 'shop',
+    });
+  });
+
+  for (const outcome of ['unavailable', 'shed'] as const) {
+    it(`says of an event that is ${outcome} that it failed`, async () => {
+      const [span] = await spansOf(outcome, { traceparent: SAMPLED });
+      assert.equal(span?.error, outcome);
+      assert.equal(span?.attributes?.['error.type'], outcome);
+    });
+  }
+
+  it('makes none of an event without a trace, or whose trace is not recorded', async () => {
+    assert.deepEqual(await spansOf('accepted', undefined), []);
+    assert.deepEqual(await spansOf('accepted', { traceparent: UNSAMPLED }), []);
+    assert.deepEqual(await spansOf('accepted', { traceparent: 'no trace' }), []);
+  });
+});
