@@ -7,6 +7,7 @@ import { Pki } from '../support/pki.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
 import { eventually } from '../support/scope.ts';
 import { holdConnections } from '../support/strangers.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 import { accept, command, serve, Wire } from './queue-port.ts';
 
 const CONNECTIONS_MAX = 40;
@@ -41,6 +42,7 @@ async function serveTls(more: Parameters<typeof serve>[1] = {}): Promise<{
       },
     },
     connectionsMax: CONNECTIONS_MAX,
+    clock: new VirtualClock(),
     ...more,
   });
   return { server, port, store, admitted };
@@ -99,6 +101,14 @@ describe("the dispatcher's port over TLS", () => {
       await strangers.end();
     });
   }
+
+  it('closes a silent connection for each one that comes when all are taken', async () => {
+    const { port } = await serveTls({ handshakeTimeoutMs: 60_000 });
+    const silent = Array.from({ length: CONNECTIONS_MAX + 3 }, () => new Wire(port));
+    await eventually('three are closed', () => silent.filter(({ closed }) => closed).length === 3);
+    await alive(port, gateway, 'among silent ones');
+    assert.equal(silent.filter(({ closed }) => closed).length, 4);
+  });
 
   it('ends a handshake that takes too long', async () => {
     const { port } = await serveTls({ handshakeTimeoutMs: 50 });

@@ -225,6 +225,20 @@ describe('what a peer may take of the server of a queue', () => {
     assert.ok(looked <= 40, String(looked));
   });
 
+  it('is given back when its connection ends', async () => {
+    const { port } = await serve(new MemoryQueue(new MemoryQueueStore()), { receivedBytesMax: 1_000_000 });
+    const unfinished = '*2\r\n$11\r\nINGEST.FIND\r\n$9999999\r\n';
+    for (let turn = 0; turn < 3; turn += 1) {
+      const wire = new Wire(port);
+      wire.send(command('PING') + unfinished + 'x'.repeat(400_000));
+      await wire.answers('+PONG\r\n');
+      await eventually('all is written', () => wire.socket.writableLength === 0);
+      for (let tick = 0; tick < 50; tick += 1) await new Promise((resolve) => setImmediate(resolve));
+      assert.equal(wire.closed, false, `connection ${turn}`);
+      wire.socket.destroy();
+    }
+  });
+
   it('closes the client’s connection that holds most of unfinished commands, and not the one that arrives', async () => {
     const store = new MemoryQueueStore();
     const { port } = await serve(new MemoryQueue(store), { receivedBytesMax: 1_900_000 });

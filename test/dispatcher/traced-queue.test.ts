@@ -5,6 +5,7 @@ import { TracedQueue } from '../../lib/dispatcher/traced-queue.ts';
 import type { EventNotes, Outcome, Queue } from '../../lib/ingest/queue.ts';
 import type { Tracing } from '../../lib/telemetry/tracing.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
+import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
 
 const SAMPLED = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 const UNSAMPLED = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00';
@@ -51,6 +52,17 @@ describe('a queue that makes spans', () => {
       assert.equal(span?.attributes?.['error.type'], outcome);
     });
   }
+
+  it('is otherwise the queue below it', async () => {
+    const [store, tracing] = [new MemoryQueueStore(), {} as Tracing];
+    const below = new MemoryQueue(store);
+    const traced = new TracedQueue(below, tracing, 'ingest-a');
+    assert.deepEqual(await submitAll(traced, [new Recorded('an-id', 'shop')]), ['accepted']);
+    assert.equal((await traced.find('an-id', 'shop')).kind, 'found');
+    assert.deepEqual([traced.state(), traced.states()], [{ available: true }, [{ available: true }]]);
+    await traced.close();
+    assert.equal(below.state().available, false);
+  });
 
   it('makes none of an event without a trace, or whose trace is not recorded', async () => {
     assert.deepEqual(await spansOf('accepted', undefined), []);
