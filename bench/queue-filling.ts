@@ -1,7 +1,7 @@
 // Puts many events on a queue by the gateway's own queue code, faster than over HTTP and with the same traces in Redis.
 import { createLog } from '../lib/process/log.ts';
 import { SETTINGS } from '../lib/process/settings.ts';
-import { byteConnection } from '../lib/redis/byte-client.ts';
+import { byteConnection } from '../lib/redis/byte-connection.ts';
 import type { ConnectionOptions, RedisConnection, Server } from '../lib/redis/client.ts';
 import { valueConnection } from '../lib/redis/node-redis.ts';
 import { queueIdentity } from '../lib/redis/queue-identity.ts';

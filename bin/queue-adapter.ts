@@ -1,7 +1,7 @@
 // The accepting side of the queue that a URI names, be it a server or a dispatcher.
 import { isDispatcher } from '../lib/process/queue-uri.ts';
 import type { Queue } from '../lib/ingest/queue.ts';
-import { byteConnection } from '../lib/redis/byte-client.ts';
+import { byteConnection } from '../lib/redis/byte-connection.ts';
 import type { ConnectionOptions, RedisConnection } from '../lib/redis/client.ts';
 import type { QueueRefusal } from '../lib/redis/errors.ts';
 import { PartitionedQueue } from '../lib/redis/partitioned-queue.ts';

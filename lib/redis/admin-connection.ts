@@ -3,7 +3,7 @@
 // What fails is told as a QueueFailed; an answer that does not come in time fails too.
 import { QueueFailed } from '../ingest/queue-admin.ts';
 import type { Log } from '../process/log.ts';
-import { byteConnection } from './byte-client.ts';
+import { byteConnection } from './byte-connection.ts';
 import type { MasterLookup } from './master-lookup.ts';
 import type { RedisConnection, Server } from './client.ts';
 import { withTimeout } from './deadline.ts';

@@ -10,19 +10,21 @@
 // given. When the connection breaks, every outstanding command fails; none is queued.
 import { EventEmitter } from 'node:events';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
-import { RedisConnection, type ConnectionOptions } from './client.ts';
+import { connect as connectTls, type SecureContextOptions } from 'node:tls';
 import { NoConnection } from './errors.ts';
 import { CONNECT_TIMEOUT_MS, reconnectPauseMs } from './reconnect.ts';
 import { ReplyAssembler, type Reply } from './reply.ts';
 import type { Argument } from './script.ts';
-import type { Client } from './supervised-client.ts';
 
 const DEFAULT_PORT = 6379;
 const READ_BYTES = 64 << 10;
 
-export interface ByteClientOptions extends Pick<ConnectionOptions, 'name' | 'certificate'> {
+export interface ByteClientOptions {
   readonly uri: string;
+  /** Shown by `CLIENT LIST`. */
+  readonly name: string;
+  /** Shown to a server that asks for one; asked for each connection. */
+  readonly certificate?: (() => Pick<SecureContextOptions, 'cert' | 'key'>) | undefined;
   readonly connectTimeoutMs?: number;
   /** How long to wait before try number `retries`, from 0. */
   readonly pauseMs?: (retries: number) => number;
@@ -40,12 +42,6 @@ interface Waiter {
 
 /** Stands for whoever gave up a command. */
 const NOBODY: Waiter = { resolve: () => undefined, reject: () => undefined, owner: new EventEmitter() };
-
-/** A connection whose answers are bytes; over a client of its own, or one that `open` makes. */
-export const byteConnection = (
-  { certificate, ...options }: ConnectionOptions,
-  open = (uri: string, name: string): Client<Reply> => new ByteClient({ uri, name, certificate }),
-): RedisConnection<Reply> => new RedisConnection(options, { open, value: (reply) => reply.value() });
 
 /**
  * Emits `ready` each time the connection stands, `error` each time it is lost or cannot be made, and `refused` with

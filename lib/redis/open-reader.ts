@@ -3,7 +3,7 @@
 import type { QueueLook } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import { memberName } from './membership.ts';
-import { queuePartitions } from './open-queue.ts';
+import { queuePartitions } from './queue-partitions.ts';
 import { PartitionedReader } from './partitioned-reader.ts';
 import { StreamReader } from './stream-reader.ts';
 

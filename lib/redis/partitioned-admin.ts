@@ -19,7 +19,7 @@ import { partitionOf } from '../ingest/partition.ts';
 import type { EntryName } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
 import { maskedUri } from '../process/masked-uri.ts';
-import { queuePartitions } from './open-queue.ts';
+import { queuePartitions } from './queue-partitions.ts';
 import { StreamAdmin } from './stream-admin.ts';
 
 export interface PartitionedAdminOptions {

@@ -16,7 +16,7 @@ import {
   type QueueState,
 } from '../ingest/queue.ts';
 import type { Log } from '../process/log.ts';
-import { byteConnection } from './byte-client.ts';
+import { byteConnection } from './byte-connection.ts';
 import type { MasterLookup } from './master-lookup.ts';
 import type { RedisConnection, Server } from './client.ts';
 import { valueConnection } from './node-redis.ts';

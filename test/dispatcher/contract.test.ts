@@ -2,7 +2,7 @@
 import { Dispatcher, QUEUES, Traffic, type DispatchedOutcome } from '../../lib/dispatcher/dispatcher.ts';
 import { SystemClock } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection } from '../../lib/redis/byte-client.ts';
+import { byteConnection } from '../../lib/redis/byte-connection.ts';
 import { PartitionedQueue } from '../../lib/redis/partitioned-queue.ts';
 import { QueueServer } from '../../lib/dispatcher/queue-server.ts';
 import { StreamQueue } from '../../lib/redis/stream-queue.ts';

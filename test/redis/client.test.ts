@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection } from '../../lib/redis/byte-client.ts';
+import { byteConnection } from '../../lib/redis/byte-connection.ts';
 import type { ConnectionOptions, Server } from '../../lib/redis/client.ts';
 import { valueConnection } from '../../lib/redis/node-redis.ts';
 import { NoConnection, QueueRefusal, RedisError } from '../../lib/redis/errors.ts';

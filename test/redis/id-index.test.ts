@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { before, describe, it } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection } from '../../lib/redis/byte-client.ts';
+import { byteConnection } from '../../lib/redis/byte-connection.ts';
 import { indexField } from '../../lib/redis/id-index.ts';
 import { StreamQueue } from '../../lib/redis/stream-queue.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';

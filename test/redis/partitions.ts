@@ -1,7 +1,8 @@
 // Both contracts of a queue, over queues of any number of partitions on one Redis.
 import assert from 'node:assert/strict';
 import { createLog } from '../../lib/process/log.ts';
-import { ByteClient, byteConnection } from '../../lib/redis/byte-client.ts';
+import { ByteClient } from '../../lib/redis/byte-client.ts';
+import { byteConnection } from '../../lib/redis/byte-connection.ts';
 import type { Server } from '../../lib/redis/client.ts';
 import { PartitionedQueue } from '../../lib/redis/partitioned-queue.ts';
 import { PartitionedReader } from '../../lib/redis/partitioned-reader.ts';

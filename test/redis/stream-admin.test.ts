@@ -4,7 +4,7 @@ import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection } from '../../lib/redis/byte-client.ts';
+import { byteConnection } from '../../lib/redis/byte-connection.ts';
 import { StreamAdmin } from '../../lib/redis/stream-admin.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream-names.ts';
 import { StreamQueue } from '../../lib/redis/stream-queue.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { before, describe, it } from 'node:test';
-import { byteConnection } from '../../lib/redis/byte-client.ts';
+import { byteConnection } from '../../lib/redis/byte-connection.ts';
 import type { EventNotes } from '../../lib/ingest/queue.ts';
 import { indexField } from '../../lib/redis/id-index.ts';
 import { StreamQueue } from '../../lib/redis/stream-queue.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { zstdCompressSync } from 'node:zlib';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection } from '../../lib/redis/byte-client.ts';
+import { byteConnection } from '../../lib/redis/byte-connection.ts';
 import { acceptingQueue } from '../../lib/redis/open-queue.ts';
 import { StreamReader } from '../../lib/redis/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream-names.ts';
