@@ -21,6 +21,8 @@ export interface AdminConnectionOptions {
   readonly log: Log;
   /** What stands in front of a failure's message, where there are several connections. */
   readonly name?: string | undefined;
+  /** How long to wait for the first connection; CONNECT_MS by default. */
+  readonly connectMs?: number | undefined;
   /** See RedisConnection. */
   readonly inspect?: (server: Server) => Promise<void>;
 }
@@ -30,11 +32,13 @@ export class AdminConnection {
   readonly #name: string | undefined;
   /** A node of a Redis Cluster behind such a URI is told as that. */
   readonly #plain: boolean;
+  readonly #connectMs: number;
   #opening: Promise<void> | undefined;
 
-  constructor({ uri, log, name, inspect }: AdminConnectionOptions) {
+  constructor({ uri, log, name, connectMs = CONNECT_MS, inspect }: AdminConnectionOptions) {
     this.#connection = byteConnection({ uri, name: 'ingest-admin', log });
     this.#name = name;
+    this.#connectMs = connectMs;
     this.#plain = typeof uri === 'string';
     if (inspect !== undefined) this.#connection.tell({ inspect });
   }
@@ -79,7 +83,7 @@ export class AdminConnection {
     let refused: Error | undefined;
     this.#connection.tell({ onRefused: (refusal) => (refused = refusal) });
     this.#connection.open();
-    const deadline = performance.now() + CONNECT_MS;
+    const deadline = performance.now() + this.#connectMs;
     while (!this.#connection.ready) {
       if (refused !== undefined) throw refused;
       if (performance.now() > deadline) {

@@ -29,6 +29,7 @@ export interface PartitionedAdminOptions {
   readonly partitions: number;
   /** See IdentityOptions: false for commands that only look. */
   readonly makes: boolean;
+  readonly connectMs?: number;
   readonly log: Log;
 }
 
@@ -39,7 +40,7 @@ export class PartitionedAdmin implements QueueAdmin {
   readonly #all: readonly StreamAdmin[];
   #sources: Promise<ReadonlyMap<string, StreamAdmin>> | undefined;
 
-  constructor({ uris, partitions, makes, log }: PartitionedAdminOptions) {
+  constructor({ uris, partitions, makes, connectMs, log }: PartitionedAdminOptions) {
     this.place = uris.map(maskedUri).join(' ');
     this.#queues = uris.map((uri) => {
       const parts = queuePartitions(uri, partitions, { makes });

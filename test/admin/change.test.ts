@@ -1,0 +1,167 @@
+// What changes the quarantine: drop and replay, and the record of it.
+import assert from 'node:assert/strict';
+import { describe, it, type TestContext } from 'node:test';
+import { Consumer } from '../../lib/consumer/consumer.ts';
+import { consumerMetrics } from '../../lib/consumer/metrics.ts';
+import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
+import { StreamReader } from '../../lib/redis/stream-reader.ts';
+import { InProcess, log, poison } from './in-process.ts';
+
+const good = (id: string): Buffer => Buffer.from(`{"id":"${id}","type":"t"}`);
+const REPLAYED = { landed: 0, refused: [], lost: [], notReplayed: [], waiting: 0, missing: 0 };
+
+describe('quarantine drop', () => {
+  const admin = new InProcess();
+  const left = (t: TestContext): unknown[] =>
+    admin.rows(t, 'SELECT entry FROM events_quarantine ORDER BY entry').map((row) => (row as { entry: string }).entry);
+
+  it('removes as many rows as its limit says, and no more', async (t) => {
+    await admin.warehouse.quarantine(Array.from({ length: 30 }, (_, at) => poison(`${at + 10}-1`)));
+    const { code, out, err } = await admin.run(t, 'quarantine drop --all --limit 10');
+    assert.equal(code, 0);
+    assert.equal(out, 'removed 10 rows\n');
+    assert.match(err, /^audit: .* drop --all --limit 10: 10 changed$/m);
+    assert.equal(left(t).length, 20);
+  });
+
+  it('removes more rows than one statement takes, of one reason, since a time', async (t) => {
+    await admin.warehouse.quarantine(Array.from({ length: 1_200 }, (_, at) => poison(`${at}-1`)));
+    await admin.warehouse.quarantine([poison('x-1', { reason: 'id_conflict: x' })]);
+    assert.equal((await admin.run(t, 'quarantine drop --reason invalid_event --since 2100-01-01 --json')).code, 1);
+    const { out } = await admin.run(t, 'quarantine drop --reason invalid_event --since 1h --json');
+    assert.deepEqual(JSON.parse(out), { dropped: 1_200 });
+    assert.deepEqual(left(t), ['q/ingest/x-1']);
+  });
+
+  it('ends with 1 where a named row is not there, and removes the others', async (t) => {
+    await admin.warehouse.quarantine([poison('1-1'), poison('1-2')]);
+    const { code, out } = await admin.run(t, 'quarantine drop q/ingest/1-1 q/ingest/9-9');
+    assert.deepEqual([code, out], [1, 'removed 1 row\n']);
+    assert.deepEqual(left(t), ['q/ingest/1-2']);
+    assert.equal((await admin.run(t, 'quarantine drop q/ingest/1-2')).code, 0);
+    const none = await admin.run(t, 'quarantine drop --all --json');
+    assert.deepEqual([none.code, none.out], [1, '{"dropped":0}\n']);
+  });
+
+  it('asks, and removes nothing after a no or behind a stop', async (t) => {
+    await admin.warehouse.quarantine(Array.from({ length: 1_200 }, (_, at) => poison(`${at}-1`)));
+    const questions: string[] = [];
+    const confirm = (question: string): Promise<boolean> => Promise.resolve(questions.push(question) < 0);
+    assert.equal((await admin.run(t, 'quarantine drop --all', { confirm })).code, 1);
+    assert.deepEqual(questions, ['Remove 1,200 rows from the quarantine, for good?']);
+    assert.deepEqual(admin.audit(t), []);
+    assert.equal(left(t).length, 1_200);
+    const stopped = AbortSignal.abort();
+    const { code, err } = await admin.run(t, 'quarantine drop --all', { stopped });
+    assert.equal(code, 1);
+    assert.match(err, /interrupted; run again for the rest/);
+    assert.equal(left(t).length, 700, 'the statement under way is finished');
+  });
+
+  it('records how many rows were removed also where it fails on the way', async (t) => {
+    await admin.warehouse.quarantine(Array.from({ length: 1_200 }, (_, at) => poison(`${at}-1`)));
+    const { warehouse } = admin.session(t);
+    let calls = 0;
+    const drop = (entries: readonly string[]): Promise<number> => {
+      calls += 1;
+      return calls === 2 ? Promise.reject(new Error('away')) : warehouse.drop(entries);
+    };
+    const { failure } = await admin.run(t, 'quarantine drop --all', { warehouse: { ...warehouse, drop } });
+    assert.match(String(failure), /away/);
+    assert.deepEqual(admin.rows(t, 'SELECT command, what, changed FROM ingest_audit'), [
+      { command: 'drop', what: '--all', changed: 500 },
+    ]);
+  });
+});
+
+describe('quarantine replay', () => {
+  const admin = new InProcess();
+  const consume = async (t: TestContext): Promise<void> => {
+    const reader = new StreamReader({ uri: admin.redis.uri, log });
+    assert.equal(await reader.open(5_000), true, reader.lastError);
+    assert.equal(await reader.register(6), true);
+    const metrics = consumerMetrics(QUARANTINE_REASONS);
+    const consumer = new Consumer({ reader, warehouse: admin.warehouse, metrics, log, batchMax: 100 });
+    const done = consumer.run();
+    t.after(async () => {
+      consumer.stop();
+      await done;
+      await reader.close();
+    });
+  };
+
+  it('puts rows back until they have landed, and records it', async (t) => {
+    await consume(t);
+    const rows = ['a', 'b', 'c'].map((id, at) =>
+      poison(`${at}-1`, { id, body: good(id), reason: 'refused_by_warehouse: x', acceptedAtMs: 7 }),
+    );
+    await admin.warehouse.quarantine(rows);
+    const { code, out } = await admin.run(t, 'quarantine replay --reason refused_by_warehouse');
+    assert.deepEqual([code, out], [0, '3 events landed\n']);
+    assert.deepEqual(admin.rows(t, 'SELECT id, accepted_at, CAST(body AS TEXT) AS body FROM events ORDER BY id'), [
+      ...['a', 'b', 'c'].map((id) => ({ id, accepted_at: '1970-01-01T00:00:00.007Z', body: good(id).toString() })),
+    ]);
+    assert.deepEqual(admin.rows(t, 'SELECT entry FROM events_quarantine'), []);
+    assert.deepEqual(admin.rows(t, 'SELECT command, what, changed FROM ingest_audit'), [
+      { command: 'replay', what: '--reason refused_by_warehouse', changed: 3 },
+    ]);
+  });
+
+  it('ends with 1 and names what is missing, refused again, or cannot be replayed', async (t) => {
+    await consume(t);
+    await admin.warehouse.quarantine([
+      poison('1-1', { id: 'good', body: good('good') }),
+      poison('1-2'),
+      poison('1-3', { reason: 'dropped_by_queue: x', body: Buffer.alloc(0) }),
+      poison('1-4', { reason: 'invalid_entry: x' }),
+    ]);
+    const names = ['1-1', '1-2', '1-3', '1-4', '9-9'].map((name) => `q/ingest/${name}`).join(' ');
+    const { code, out } = await admin.run(t, `quarantine replay ${names} --json`);
+    assert.equal(code, 1);
+    assert.deepEqual(JSON.parse(out), {
+      ...REPLAYED,
+      landed: 1,
+      refused: ['q/ingest/1-2'],
+      notReplayed: ['q/ingest/1-3', 'q/ingest/1-4'],
+      missing: 1,
+    });
+    const again = await admin.run(t, 'quarantine replay q/ingest/1-2');
+    assert.equal(again.code, 1);
+    assert.match(
+      again.out,
+      /^0 events landed\n1 row could not land again and stayed in the quarantine\n {2}q\/ingest\/1-2\n$/,
+    );
+  });
+
+  it('ends with 1 where some named rows are missing and all others landed', async (t) => {
+    await consume(t);
+    await admin.warehouse.quarantine([poison('1-1', { id: 'good', body: good('good') })]);
+    const { code, out } = await admin.run(t, 'quarantine replay q/ingest/1-1 q/ingest/9-9');
+    assert.deepEqual([code, out], [1, '1 event landed\n1 entry not found\n']);
+  });
+
+  it('ends with 1 where no row is there, without a question', async (t) => {
+    const confirm = (): Promise<boolean> => assert.fail('nothing to ask');
+    const { code, out } = await admin.run(t, 'quarantine replay q/ingest/9-9 q/ingest/9-8 --json', { confirm });
+    assert.deepEqual([code, JSON.parse(out)], [1, { ...REPLAYED, missing: 2 }]);
+    assert.deepEqual(admin.audit(t), []);
+  });
+
+  it('leaves what is on its way when it is interrupted, and does not put it there twice', async (t) => {
+    await admin.warehouse.quarantine([poison('1-1', { id: 'good', body: good('good') })]);
+    const stop = new AbortController();
+    const session = admin.session(t);
+    const replay = session.queue.replay.bind(session.queue);
+    Object.assign(session.queue, {
+      replay: async (...given: Parameters<typeof replay>) => replay(...given).finally(() => stop.abort()),
+    });
+    const first = await admin.run(t, 'quarantine replay --all', { queue: session.queue, stopped: stop.signal });
+    assert.equal(first.code, 1);
+    assert.match(first.err, /interrupted; 1 event on the queue will land/);
+    await consume(t);
+    const second = await admin.run(t, 'quarantine replay --all');
+    assert.ok(second.code === 0 || /no such rows/.test(second.err), second.err);
+    assert.equal((await admin.redis.entries()).length, 1);
+    assert.deepEqual(admin.rows(t, 'SELECT id FROM events'), [{ id: 'good' }]);
+  });
+});

@@ -1,0 +1,223 @@
+// What looks and changes nothing: status, event, quarantine list and show.
+import assert from 'node:assert/strict';
+import { rmSync } from 'node:fs';
+import { describe, it } from 'node:test';
+import { look, lookLine } from '../../lib/admin/status.ts';
+import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
+import { WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
+import { PartitionedAdmin } from '../../lib/redis/partitioned-admin.ts';
+import { InProcess, landing, log, poison } from './in-process.ts';
+
+const DEAD = 'redis://127.0.0.1:1';
+const TIME = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g;
+const timeless = (text: string): string => text.replaceAll(TIME, '<time>');
+
+describe('status', () => {
+  const admin = new InProcess();
+
+  it('shows queue, replicas and warehouse as text, with what is wrong', async (t) => {
+    await admin.accept(t, 'one', '{"id":"one","type":"t"}');
+    await admin.warehouse.land([landing('a'), landing('b')]);
+    await admin.warehouse.quarantine([poison('1-1'), poison('1-2'), poison('1-3', { reason: 'id_conflict: x' })]);
+    const { code, out } = await admin.run(t, 'status');
+    assert.equal(code, 0);
+    assert.match(out, /^queue {6}redis:\/\/127\.0\.0\.1:\d+/);
+    assert.match(out, /warning: .*append-only file is off/);
+    assert.match(out, /^ {2}partition +events +memory +unread +pending +oldest unlanded$/m);
+    assert.match(out, /^ {2}ingest +1 +\S+ \w+ +1 +0 +\d+\.\d s$/m);
+    assert.match(out, /no consumer gives a sign of life/);
+    assert.match(out, /^ {2}2 events, 3 quarantine rows\n {4}2 {2}invalid_event\n {4}1 {2}id_conflict\n$/m);
+  });
+
+  it('says the same for programs, and as one line', async (t) => {
+    await admin.accept(t, 'one', '{"id":"one","type":"t"}');
+    await admin.warehouse.land([landing('a')]);
+    const found = JSON.parse((await admin.run(t, 'status --json')).out) as {
+      at: string;
+      queue: { partitions: { events: number; unread: number }[]; away: string[] };
+      warehouse: unknown;
+    };
+    assert.match(found.at, TIME);
+    assert.deepEqual(found.queue.away, []);
+    assert.equal(found.queue.partitions[0]?.unread, 1);
+    assert.deepEqual(found.warehouse, { events: 1, estimated: false, quarantine: [] });
+    const line = lookLine(await look(admin.session(t)));
+    assert.match(line, /^\S+Z events=1 unread=1 pending=0 oldest=\d+\.\ds replicas=0 memory=\d+ rows=1 quarantine=0$/);
+  });
+
+  it('shows the queue that answers and fails while another one does not', async (t) => {
+    await admin.accept(t, 'one', '{"id":"one","type":"t"}');
+    const queue = new PartitionedAdmin({
+      uris: [admin.redis.uri, DEAD],
+      partitions: 1,
+      makes: false,
+      connectMs: 300,
+      log,
+    });
+    t.after(() => queue.close());
+    const text = await admin.run(t, 'status', { queue });
+    assert.ok(text.failure instanceof QueueFailed, String(text.failure));
+    assert.match(text.failure.message, /127\.0\.0\.1:1\b/);
+    assert.match(text.out, /^ {2}ingest of \S+ +1 /m);
+    assert.match(text.out, /^ {2}away: .*127\.0\.0\.1:1/m);
+    assert.match(lookLine(await look(admin.session(t, { queue }))), / away=1 rows=0 /);
+  });
+
+  it('fails where neither answers, and shows both as away', async (t) => {
+    const queue = new PartitionedAdmin({ uris: [DEAD], partitions: 1, makes: false, connectMs: 300, log });
+    t.after(() => queue.close());
+    await admin.warehouse.close();
+    for (const end of ['', '-wal', '-shm']) rmSync(admin.path + end, { force: true });
+    const { failure, out } = await admin.run(t, 'status', { queue });
+    assert.ok(failure instanceof QueueFailed, 'the queue before the warehouse');
+    assert.match(out, /queue .*\n {2}away: .*\n\nwarehouse .*\n {2}away: there is no such file/);
+    assert.match(lookLine(await look(admin.session(t, { queue }))), /Z queue=away warehouse=away$/);
+    const warehouseOnly = await admin.run(t, 'status --json');
+    assert.ok(warehouseOnly.failure instanceof WarehouseFailed);
+    assert.match(warehouseOnly.out, /"warehouse":\{"error":"there is no such file/);
+  });
+
+  it('looks again at what was away: a failed look is not remembered', async (t) => {
+    const queue = new PartitionedAdmin({ uris: [admin.redis.uri], partitions: 1, makes: true, connectMs: 300, log });
+    t.after(() => queue.close());
+    const session = admin.session(t, { queue });
+    await admin.accept(t, 'one', '{"id":"one","type":"t"}');
+    await admin.redis.signal('SIGKILL');
+    assert.ok((await look(session)).queue instanceof QueueFailed);
+    await assert.rejects(session.queue.copies('one', []), QueueFailed);
+    await assert.rejects(session.queue.states([{ source: 'q/ingest', entry: '1-1' }]), QueueFailed);
+    await admin.redis.start();
+    await admin.accept(t, 'two', '{"id":"two","type":"t"}');
+    assert.ok(!((await look(session)).queue instanceof QueueFailed));
+    assert.equal((await session.queue.copies('two', [])).length, 1);
+    assert.deepEqual(await session.queue.states([{ source: 'q/ingest', entry: '1-1' }]), ['gone']);
+  });
+
+  it('watches by lines until it is stopped', async (t) => {
+    const stop = new AbortController();
+    let lines = '';
+    const print = (text: string): void => {
+      lines += text;
+      stop.abort();
+    };
+    assert.equal((await admin.run(t, 'status --watch', { print, stopped: stop.signal })).code, 0);
+    assert.match(lines, /^\S+Z events=0 .*quarantine=0\n$/);
+  });
+});
+
+describe('event, quarantine list and quarantine show', () => {
+  const admin = new InProcess();
+
+  it('shows an event of any producer in each place', async (t) => {
+    await admin.accept(t, 'one', '{"id":"one","type":"t","n":1}');
+    await admin.warehouse.land([landing('one', { body: Buffer.from('{"id":"one",\n"type":"t"}') })]);
+    await admin.warehouse.quarantine([poison('1-1', { id: 'one', producer: 'th\u001bief', body: Buffer.of(0, 255) })]);
+    const { code, out } = await admin.run(t, 'event one');
+    assert.equal(code, 0);
+    assert.equal(
+      timeless(out).replace(/entry \d+-\d+/, 'entry <entry>'),
+      `queue: ingest, entry <entry>, not read by a consumer yet
+  producer shop, accepted <time>
+  {"id":"one","type":"t","n":1}
+
+warehouse: landed <time>
+  producer shop, accepted <time>
+  {"id":"one",
+  "type":"t"}
+
+quarantine: q/ingest/1-1, since <time>
+  invalid_event: x
+  producer th\\u001bief, accepted <time>
+  00ff
+`,
+    );
+    const json = JSON.parse((await admin.run(t, 'event one --json')).out) as Record<string, Record<string, unknown>>;
+    assert.equal(json['queue']?.['state'], 'unread');
+    assert.equal(json['warehouse']?.['erased'], false);
+    assert.deepEqual((json['quarantine'] as unknown as { bodyHex: string }[])[0]?.bodyHex, '00ff');
+  });
+
+  it('finds nothing of an id that is nowhere', async (t) => {
+    const { code, out, err } = await admin.run(t, 'event none');
+    assert.deepEqual([code, out], [1, '']);
+    assert.match(err, /no event with this id/);
+  });
+
+  it('lists the newest rows first, as many as asked for, and says that there are more', async (t) => {
+    for (const at of [1, 2, 3]) await admin.warehouse.quarantine([poison(`${at}-1`, { id: `e${at}` })]);
+    const { code, out, err } = await admin.run(t, 'quarantine list --limit 2');
+    assert.equal(code, 0);
+    const lines = timeless(out).split('\n');
+    assert.match(lines[0] ?? '', /^entry +since +body +producer +id +reason$/);
+    assert.deepEqual(
+      lines.slice(1).map((line) => line.split(/ +/)[0]),
+      ['q/ingest/3-1', 'q/ingest/2-1', ''],
+    );
+    assert.match(err, /there are older rows; --limit shows more/);
+    const all = await admin.run(t, 'quarantine list --limit 3');
+    assert.deepEqual([all.code, all.err, all.out.split('\n').length], [0, '', 5]);
+  });
+
+  it('lists by reason and by time, and ends with 1 where there is no such row', async (t) => {
+    await admin.warehouse.quarantine([poison('1-1'), poison('1-2', { reason: 'id_conflict: x' })]);
+    const entries = async (line: string): Promise<string[]> =>
+      (JSON.parse((await admin.run(t, `quarantine list --json ${line}`)).out) as { entry: string }[]).map(
+        ({ entry }) => entry,
+      );
+    assert.deepEqual(await entries('--reason id_conflict'), ['q/ingest/1-2']);
+    assert.equal((await entries('--since 1h')).length, 2);
+    assert.deepEqual(await entries('--since 2100-01-01'), []);
+    assert.equal((await admin.run(t, 'quarantine list --json --reason id')).code, 1);
+    assert.equal((await admin.run(t, 'quarantine list --reason invalid_event')).code, 0);
+    assert.deepEqual((await admin.run(t, 'quarantine list --reason none')).out, '');
+  });
+
+  it('asks for the next rows only when those before are written', async (t) => {
+    await admin.warehouse.quarantine(Array.from({ length: 2_500 }, (_, at) => poison(`${at}-1`)));
+    const session = admin.session(t);
+    let pages = 0;
+    let printed = 0;
+    const warehouse = {
+      ...session.warehouse,
+      async *quarantineList(...given: Parameters<typeof session.warehouse.quarantineList>) {
+        for await (const page of session.warehouse.quarantineList(...given)) {
+          assert.equal(pages, printed, 'the page before is written');
+          pages += 1;
+          yield page;
+        }
+      },
+    };
+    const written = (): Promise<void> => new Promise((resolve) => setImmediate(() => resolve(void (printed += 1))));
+    const { out } = await admin.run(t, 'quarantine list --limit 10000 --json', { warehouse, printed: written });
+    assert.equal((JSON.parse(out) as unknown[]).length, 2_500);
+    assert.equal(pages, 3);
+  });
+
+  it('shows one row, or nothing where it is not there', async (t) => {
+    await admin.warehouse.quarantine([poison('1-1', { id: 'one', traceparent: 'trace' })]);
+    const { code, out } = await admin.run(t, 'quarantine show q/ingest/1-1 --json');
+    assert.equal(code, 0);
+    assert.deepEqual(JSON.parse(timeless(out)), {
+      entry: 'q/ingest/1-1',
+      id: 'one',
+      traceparent: 'trace',
+      producer: 'shop',
+      reason: 'invalid_event: x',
+      acceptedAt: '<time>',
+      quarantinedAt: '<time>',
+      body: '{',
+    });
+    assert.match((await admin.run(t, 'quarantine show q/ingest/1-1')).out, /^quarantine: q\/ingest\/1-1, since /);
+    const none = await admin.run(t, 'quarantine show none --json');
+    assert.deepEqual([none.code, none.out], [1, 'null\n']);
+  });
+
+  it('looks again for a file that was not there', async (t) => {
+    const session = admin.session(t);
+    await admin.warehouse.close();
+    for (const end of ['', '-wal', '-shm']) rmSync(admin.path + end, { force: true });
+    await assert.rejects(session.warehouse.counts(), WarehouseFailed);
+    await admin.warehouse.prepare();
+    assert.equal((await session.warehouse.counts()).events, 0);
+  });
+});

@@ -1,0 +1,217 @@
+// What the PostgreSQL warehouse and its admin do about a server that fails or refuses.
+import assert from 'node:assert/strict';
+import { after, before, describe, it, type TestContext } from 'node:test';
+import { BatchRefused, BatchTooSlow, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
+import { WarehouseFailed, type WarehouseAdmin } from '../../lib/ingest/warehouse-admin.ts';
+import { createPostgresAdmin } from '../../lib/postgres/admin.ts';
+import { inspectPostgres } from '../../lib/postgres/inspect.ts';
+import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
+import { startPostgres, type PostgresServer } from '../support/postgres.ts';
+import { openLink, type Link } from '../support/link.ts';
+
+const event = (id: string): LandingEvent => ({
+  id,
+  type: 't',
+  producer: 'shop',
+  body: Buffer.from(`{"id":"${id}","type":"t"}`),
+  acceptedAtMs: 7,
+});
+const poison = (entry: string, reason = 'invalid_event: x') => ({
+  entry: `q/ingest/${entry}`,
+  id: 'one',
+  producer: 'a\\b',
+  reason,
+  acceptedAtMs: 7,
+  body: Buffer.of(0, 255),
+});
+
+async function pagesOf<T>(list: AsyncIterable<T>): Promise<T[]> {
+  const pages: T[] = [];
+  for await (const page of list) pages.push(page);
+  return pages;
+}
+
+describe('a PostgreSQL server with faults', () => {
+  let server: PostgresServer;
+  before(async () => {
+    server = await startPostgres();
+  });
+  after(() => server.stop());
+
+  const open = async (t: TestContext, uri: string, callTimeoutMs?: number): Promise<Warehouse> => {
+    const warehouse = createPostgresWarehouse({
+      uri,
+      connectionsMax: 1,
+      ...(callTimeoutMs === undefined ? {} : { callTimeoutMs, connectTimeoutMs: callTimeoutMs }),
+    });
+    t.after(() => warehouse.close());
+    await warehouse.prepare();
+    return warehouse;
+  };
+  const adminOf = (t: TestContext, uri: string): WarehouseAdmin => {
+    const admin = createPostgresAdmin(uri);
+    t.after(() => admin.close());
+    return admin;
+  };
+  const linked = async (t: TestContext, direct: string): Promise<{ uri: string; link: Link }> => {
+    const target = new URL(direct);
+    const folder = target.searchParams.get('host');
+    const port = Number(target.port || 5432);
+    const link = await openLink(
+      folder === null ? { host: target.hostname, port } : { path: `${folder}/.s.PGSQL.${port}` },
+    );
+    t.after(() => link.close());
+    const uri = new URL(direct);
+    uri.searchParams.delete('host');
+    uri.hostname = '127.0.0.1';
+    uri.port = String(link.port);
+    return { uri: uri.href, link };
+  };
+
+  it('is not asked again over a connection whose COPY was not answered in time', async (t) => {
+    const uri = await server.freshDatabase();
+    const warehouse = await open(t, uri, 400);
+    await warehouse.land([event('before')]);
+    const sessions = `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'ingest'`;
+    const [{ pid } = { pid: 0 }] = await server.query<{ pid: number }>(uri, sessions);
+    process.kill(pid, 'SIGSTOP');
+    try {
+      await assert.rejects(warehouse.land([event('during')]), BatchTooSlow);
+      assert.deepEqual(await warehouse.land([event('after')]), ['landed'], 'over another one');
+    } finally {
+      process.kill(pid, 'SIGCONT');
+    }
+    assert.equal((await warehouse.find('before', 'shop')).kind, 'landed');
+    const left = (await server.query<{ pid: number }>(uri, sessions)).map((session) => session.pid);
+    assert.ok(left.some((other) => other !== pid));
+  });
+
+  it('is not away where a trigger of the operator raises an error: it refuses that event', async (t) => {
+    const uri = await server.freshDatabase();
+    const warehouse = await open(t, uri);
+    await server.query(
+      uri,
+      `CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS
+         $$ BEGIN IF NEW.id = 'bad' THEN RAISE EXCEPTION 'no'; END IF; RETURN NEW; END $$;
+       CREATE TRIGGER no BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION no();`,
+    );
+    await assert.rejects(
+      warehouse.land([event('good'), event('bad')]),
+      (cause) => cause instanceof BatchRefused && cause.message === 'P0001',
+    );
+    assert.deepEqual(await warehouse.land([event('good')]), ['landed']);
+    const admin = adminOf(t, uri);
+    await admin.land({ ...event('bad'), body: Buffer.from('{}') });
+    assert.equal(await admin.landed('bad'), undefined, 'the admin takes it for a refusal too');
+  });
+
+  it('is called away, with the masked URI, by every method of the admin', async (t) => {
+    const { uri, link } = await linked(t, await server.freshDatabase());
+    const admin = adminOf(t, uri);
+    link.cut();
+    await assert.rejects(admin.counts(), WarehouseFailed);
+    await assert.rejects(admin.present(['a']), WarehouseFailed);
+    await assert.rejects(admin.land(event('one')), WarehouseFailed);
+    link.mend();
+    await assert.rejects(admin.counts(), (cause) => cause instanceof WarehouseFailed && /events/.test(cause.message));
+    await open(t, uri);
+    assert.deepEqual(await admin.counts(), { events: 0, estimated: false, quarantine: [] });
+  });
+
+  it('gives the admin rows as they are', async (t) => {
+    const uri = await server.freshDatabase();
+    const warehouse = await open(t, uri);
+    const admin = adminOf(t, uri);
+    await warehouse.land([event('one')]);
+    await warehouse.quarantine([poison('1-1'), poison('1-2', 'id_conflict: y'), poison('1-3')]);
+    const row = await admin.landed('one');
+    assert.deepEqual(
+      { ...row, landedAtMs: 0 },
+      { id: 'one', type: 't', producer: 'shop', acceptedAtMs: 7, landedAtMs: 0, body: '{"id":"one","type":"t"}' },
+    );
+    assert.ok(Math.abs(Date.now() - (row?.landedAtMs ?? 0)) < 60_000);
+    assert.equal(await admin.landed('two'), undefined);
+    const quarantined = await admin.quarantineRow('q/ingest/1-2');
+    assert.deepEqual(
+      { ...quarantined, quarantinedAtMs: 0 },
+      { ...poison('1-2', 'id_conflict: y'), traceparent: undefined, quarantinedAtMs: 0, bodyBytes: 2 },
+    );
+    assert.deepEqual((await admin.quarantineOf('one')).map(({ entry }) => entry).toSorted(), [
+      'q/ingest/1-1',
+      'q/ingest/1-2',
+      'q/ingest/1-3',
+    ]);
+    assert.deepEqual(await admin.counts(), {
+      events: 1,
+      estimated: false,
+      quarantine: [
+        { code: 'invalid_event', rows: 2 },
+        { code: 'id_conflict', rows: 1 },
+      ],
+    });
+    const all = { reason: undefined, sinceMs: undefined };
+    const listed = async (filter = all as Parameters<typeof admin.quarantineList>[0], limit = 100) =>
+      (await pagesOf(admin.quarantineList(filter, limit))).flat().map(({ entry }) => entry.slice(-1));
+    // One statement wrote all three, each at a time of its own.
+    assert.equal((await listed()).length, 3);
+    assert.deepEqual(await listed({ ...all, reason: 'id_conflict' }), ['2']);
+    assert.deepEqual(await listed({ ...all, sinceMs: Date.now() + 60_000 }), []);
+    assert.equal((await listed(all, 2)).length, 2);
+    assert.equal(await admin.quarantineCount({ ...all, reason: 'invalid_event' }), 2);
+    assert.deepEqual(await admin.quarantineNames(all, 'q/ingest/1-1', 1), ['q/ingest/1-2']);
+    assert.deepEqual(await admin.present(['q/ingest/1-1', 'none']), new Set(['q/ingest/1-1']));
+    await admin.overwriteLanded('one', '{}');
+    await admin.overwriteQuarantined('q/ingest/1-1', '{"x":1}');
+    assert.equal((await admin.landed('one'))?.body, '{}');
+    assert.equal((await admin.quarantineRow('q/ingest/1-1'))?.body.toString(), '{"x":1}');
+    assert.equal(await admin.drop(['q/ingest/1-1', 'none']), 1);
+    const record = { id: 'a', atMs: 7, actor: 'me@here', command: 'drop', what: '--all' };
+    await admin.audit({ ...record, changed: undefined });
+    await admin.audit({ ...record, changed: 3 });
+    assert.deepEqual(
+      await server.query(
+        uri,
+        'SELECT actor, command, what, changed::int, extract(epoch FROM at)::float8 AS at FROM ingest_audit',
+      ),
+      [{ actor: 'me@here', command: 'drop', what: '--all', changed: 3, at: 0.007 }],
+    );
+    assert.match(String(await admin.eraseTraces()), /VACUUM FULL/);
+  });
+
+  it('pages through rows of one time and of many', async (t) => {
+    const uri = await server.freshDatabase();
+    await open(t, uri);
+    await server.query(
+      uri,
+      `INSERT INTO events_quarantine (entry, producer, reason, accepted_at, quarantined_at, body)
+       SELECT 'e' || n, 'shop', 'r: x', now(), to_timestamp(n / 700 * 0.000001 + 1000000000), '' FROM generate_series(1, 2500) AS n`,
+    );
+    const admin = adminOf(t, uri);
+    const pages = await pagesOf(admin.quarantineList({ reason: undefined, sinceMs: undefined }, 100_000));
+    assert.deepEqual(
+      pages.map(({ length }) => length),
+      [1_000, 1_000, 500],
+    );
+    assert.equal(new Set(pages.flat().map(({ entry }) => entry)).size, 2_500);
+  });
+
+  it('is inspected without a change, and lacks are named', async (t) => {
+    const uri = await server.freshDatabase();
+    await inspectPostgres(uri);
+    assert.deepEqual(await server.query(uri, `SELECT 1 FROM pg_tables WHERE schemaname = 'public'`), []);
+    await open(t, uri);
+    await inspectPostgres(uri);
+    const role = `ingest_test_faults_${process.pid}`;
+    await server.query(
+      uri,
+      `CREATE ROLE ${role}; GRANT SELECT ON events, events_quarantine, events_migrations TO ${role}`,
+    );
+    t.after(() => server.query(uri, `DROP OWNED BY ${role}; DROP ROLE ${role}`));
+    const asReader = new URL(uri);
+    asReader.searchParams.set('options', `-c role=${role}`);
+    await assert.rejects(
+      inspectPostgres(asReader.href),
+      /the role lacks INSERT on events, INSERT on events_quarantine/,
+    );
+  });
+});
