@@ -46,7 +46,7 @@ export class PartitionedAdmin implements QueueAdmin {
       const parts = queuePartitions(uri, partitions, { makes });
       return parts.map((part) => {
         const name = uris.length > 1 ? `${part.stream} of ${maskedUri(uri)}` : part.stream;
-        return new StreamAdmin({ ...part, makes, log, ...(uris.length + parts.length > 2 ? { name } : {}) });
+        return new StreamAdmin({ ...part, makes, connectMs, log, ...(uris.length + parts.length > 2 ? { name } : {}) });
       });
     });
     this.#all = this.#queues.flat();
