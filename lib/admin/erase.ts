@@ -61,23 +61,29 @@ export async function eraseEvents(session: Session, { ids, scan: asked }: Erasin
   const length = await session.queue.length();
   const scan = asked || ids.length * length <= SCANNED_MAX;
   const [only = ''] = ids;
-  const question =
-    ids.length === 1 ? await aboutOne(session, only, scan) : `Erase ${counted(ids.length, 'event')} for good?`;
+  const found = ids.length === 1 ? await leftOf(session, only, scan) : undefined;
+  const question = found === undefined ? `Erase ${counted(ids.length, 'event')} for good?` : aboutOne(found);
   if (question !== undefined && !(await session.confirm(question))) return OUTCOME.nothing;
   if (!scan)
     session.tell(
       `entries that are in no index are not looked for among the ${counted(length, 'entry', 'entries')} of the queue; --scan looks at each`,
     );
-  return audited(session, 'erase', ids.join(' '), (tally) => eraseAll(session, { ids, scan }, tally));
+  return audited(session, 'erase', ids.join(' '), (tally) => eraseAll(session, { ids, scan }, tally, found));
 }
 
-async function eraseAll(session: Session, { ids, scan }: Erasing, tally: Tally): Promise<Outcome> {
+/** `found`: what there is of the first event, where that is known. */
+async function eraseAll(
+  session: Session,
+  { ids, scan }: Erasing,
+  tally: Tally,
+  found: Left | undefined,
+): Promise<Outcome> {
   const sum: Erased = { queue: 0, warehouse: 0, quarantine: 0, held: 0, already: 0, unknown: [] };
   const progress = session.progress();
   let looked = 0;
   for (const id of ids) {
     if (session.stopped.aborted) break;
-    const left = await leftOf(session, id, scan);
+    const left = (looked === 0 ? found : undefined) ?? (await leftOf(session, id, scan));
     if (nothing(left)) {
       if (left.known) sum.already += 1;
       else sum.unknown.push(id);
@@ -114,8 +120,7 @@ const nothing = ({ copies, landed, quarantined }: Left): boolean =>
   copies.length + quarantined.length === 0 && landed === undefined;
 
 /** What to ask before one event is erased; undefined where there is nothing to erase. */
-async function aboutOne(session: Session, id: string, scan: boolean): Promise<string | undefined> {
-  const left = await leftOf(session, id, scan);
+function aboutOne(left: Left): string | undefined {
   if (nothing(left)) return undefined;
   const { copies, landed, quarantined } = left;
   const producers = [...copies, ...quarantined, ...(landed === undefined ? [] : [landed])].map(

@@ -49,7 +49,19 @@ interface Quarantined extends pg.QueryResultRow {
   readonly body: Buffer;
 }
 
+interface Calls {
+  /** Rejects with WarehouseFailed. */
+  readonly ask: <R extends pg.QueryResultRow>(sql: string, ...values: readonly unknown[]) => Promise<pg.QueryResult<R>>;
+  readonly rows: <R extends pg.QueryResultRow>(sql: string, ...values: readonly unknown[]) => Promise<R[]>;
+  readonly close: () => Promise<void>;
+}
+
 export function createPostgresAdmin(uri: string): WarehouseAdmin {
+  const calls = callsOn(uri);
+  return { place: maskedUri(uri), ...looks(calls), ...changes(calls), close: () => calls.close() };
+}
+
+function callsOn(uri: string): Calls {
   const pool = openSessions({
     uri,
     connectionsMax: 1,
@@ -70,9 +82,23 @@ export function createPostgresAdmin(uri: string): WarehouseAdmin {
   const rows = async <R extends pg.QueryResultRow>(sql: string, ...values: readonly unknown[]): Promise<R[]> =>
     (await ask<R>(sql, ...values)).rows;
 
-  return {
-    place: maskedUri(uri),
+  return { ask, rows, close: () => pool.end() };
+}
 
+type Looks = Pick<
+  WarehouseAdmin,
+  | 'counts'
+  | 'landed'
+  | 'quarantineOf'
+  | 'quarantineRow'
+  | 'quarantineList'
+  | 'quarantineCount'
+  | 'quarantineNames'
+  | 'present'
+>;
+
+function looks({ rows }: Calls): Looks {
+  return {
     async counts() {
       // What the server has noted at its last look through the table; -1 before the first one.
       const estimate = `SELECT reltuples::float8 AS rows FROM pg_class WHERE oid = to_regclass('events')`;
@@ -129,6 +155,11 @@ export function createPostgresAdmin(uri: string): WarehouseAdmin {
       const sql = 'SELECT entry FROM events_quarantine WHERE entry = ANY ($1::text[])';
       return new Set((await rows<{ entry: string }>(sql, entries)).map(({ entry }) => entry));
     },
+  };
+}
+
+function changes({ ask }: Calls): Omit<WarehouseAdmin, keyof Looks | 'place' | 'close'> {
+  return {
     drop: async (entries) =>
       (await ask('DELETE FROM events_quarantine WHERE entry = ANY ($1::text[])', entries)).rowCount ?? 0,
 
@@ -154,8 +185,6 @@ export function createPostgresAdmin(uri: string): WarehouseAdmin {
         ON CONFLICT (id) DO UPDATE SET changed = excluded.changed`;
       await ask(sql, id, atMs, actor, command, what, changed ?? null);
     },
-
-    close: () => pool.end(),
   };
 }
 

@@ -94,31 +94,11 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     return new Set(rows.map(({ id }) => id));
   }
 
-  async function prepare(): Promise<string | undefined> {
-    const client = await pool.connect();
-    let broken = true;
-    try {
-      const waits = await migrate(client, options.steps);
-      broken = false;
-      return waits;
-    } finally {
-      client.release(broken);
-    }
-  }
-
   async function land(batch: readonly LandingEvent[]): Promise<readonly LandingOutcome[]> {
     const firsts = firstOfEachId(batch);
     const landed = await telling(transacted(async () => (await copied(firsts)) ?? (await inserted(firsts))));
     if (landed.size === batch.length) return batch.map(() => 'landed');
     return verdicts(batch, landed, await transacted(() => producersOf(pool, batch, landed)));
-  }
-
-  async function probe(): Promise<void> {
-    const { rows } = await pool.query<{ read_only: string; encoding: string }>(
-      `SELECT current_setting('transaction_read_only') AS read_only, current_setting('server_encoding') AS encoding`,
-    );
-    if (rows[0]?.encoding !== 'UTF8') throw new WrongEncoding(rows[0]?.encoding);
-    if (rows[0].read_only !== 'off') throw new Error('the warehouse is read-only');
   }
 
   /** `work`, and a server that is there but cannot work as configured told apart from one that is away. */
@@ -128,7 +108,7 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     });
 
   return {
-    prepare: () => configured(prepare()),
+    prepare: () => configured(prepare(pool, options.steps)),
 
     land: (batch) => configured(land(batch)),
 
@@ -147,10 +127,30 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
 
     find: (id, producer) => find(pool, id, producer),
 
-    probe: () => configured(probe()),
+    probe: () => configured(probe(pool)),
 
     close: () => (closing ??= pool.end()),
   };
+}
+
+async function prepare(pool: pg.Pool, steps: readonly Step[] | undefined): Promise<string | undefined> {
+  const client = await pool.connect();
+  let broken = true;
+  try {
+    const waits = await migrate(client, steps);
+    broken = false;
+    return waits;
+  } finally {
+    client.release(broken);
+  }
+}
+
+async function probe(pool: pg.Pool): Promise<void> {
+  const { rows } = await pool.query<{ read_only: string; encoding: string }>(
+    `SELECT current_setting('transaction_read_only') AS read_only, current_setting('server_encoding') AS encoding`,
+  );
+  if (rows[0]?.encoding !== 'UTF8') throw new WrongEncoding(rows[0]?.encoding);
+  if (rows[0].read_only !== 'off') throw new Error('the warehouse is read-only');
 }
 
 /** The first event of each id, in the order of their ids. */

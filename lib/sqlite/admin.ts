@@ -28,7 +28,22 @@ const CODE = `CASE instr(reason, ':') WHEN 0 THEN reason ELSE substr(reason, 1, 
 const LAND = `INSERT INTO events (id, type, producer, accepted_at, landed_at, body) VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT))
   ON CONFLICT (id) DO NOTHING`;
 
+interface Calls {
+  /** Rejects with WarehouseFailed. */
+  readonly telling: <T>(work: (database: DatabaseSync) => T) => Promise<T>;
+  readonly all: (sql: string, ...values: readonly SQLInputValue[]) => Promise<readonly Row[]>;
+  /** Gives how many rows were changed. */
+  readonly change: (sql: string, ...values: readonly SQLInputValue[]) => Promise<number>;
+  readonly close: () => Promise<void>;
+}
+
 export function createSqliteAdmin(path: string): WarehouseAdmin {
+  const calls = callsOn(path);
+  return { place: `sqlite:${path}`, ...looks(calls), ...changes(path, calls), close: () => calls.close() };
+}
+
+/** Calls on the file, which is opened by the first one that finds it. */
+function callsOn(path: string): Calls {
   let opened: DatabaseSync | undefined;
   const open = (): DatabaseSync => {
     if (!existsSync(path)) throw new Error('there is no such file; the consumer makes it at its start');
@@ -48,8 +63,30 @@ export function createSqliteAdmin(path: string): WarehouseAdmin {
     telling((database) => Number(database.prepare(sql).run(...values).changes));
 
   return {
-    place: `sqlite:${path}`,
+    telling,
+    all,
+    change,
+    close: () => {
+      opened?.close();
+      return Promise.resolve();
+    },
+  };
+}
 
+type Looks = Pick<
+  WarehouseAdmin,
+  | 'counts'
+  | 'landed'
+  | 'quarantineOf'
+  | 'quarantineRow'
+  | 'quarantineList'
+  | 'quarantineCount'
+  | 'quarantineNames'
+  | 'present'
+>;
+
+function looks({ all }: Calls): Looks {
+  return {
     async counts() {
       // Rows are never removed from this table, so its last one has the count, or a number that is too high.
       const last = Number((await all('SELECT max(rowid) AS last FROM events'))[0]?.['last'] ?? 0);
@@ -92,6 +129,11 @@ export function createSqliteAdmin(path: string): WarehouseAdmin {
       const sql = 'SELECT entry FROM events_quarantine WHERE entry IN (SELECT value FROM json_each(?))';
       return new Set((await all(sql, JSON.stringify(entries))).map(({ entry }) => String(entry)));
     },
+  };
+}
+
+function changes(path: string, { telling, change }: Calls): Omit<WarehouseAdmin, keyof Looks | 'place' | 'close'> {
+  return {
     drop: (entries) =>
       change('DELETE FROM events_quarantine WHERE entry IN (SELECT value FROM json_each(?))', JSON.stringify(entries)),
 
@@ -120,11 +162,6 @@ export function createSqliteAdmin(path: string): WarehouseAdmin {
       const sql = `INSERT INTO ingest_audit (id, at, actor, command, what, changed) VALUES (?, ?, ?, ?, ?, ?)
         ON CONFLICT (id) DO UPDATE SET changed = excluded.changed`;
       await change(sql, id, new Date(atMs).toISOString(), actor, command, what, changed);
-    },
-
-    close() {
-      opened?.close();
-      return Promise.resolve();
     },
   };
 }
