@@ -45,6 +45,8 @@ export interface GatewayConfig {
   readonly audience: string;
   readonly tokenJwks: string | undefined;
   readonly tokenIssuer: string | undefined;
+  /** Every producer must bring a token, whatever its certificate says. */
+  readonly tokenRequired: boolean;
 
   /** Events a second of a producer that the file gives no rate of its own; undefined: any number. */
   readonly producerRateMax: number | undefined;
@@ -99,6 +101,7 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
     audience: audience(settings),
     tokenJwks: jwks(settings),
     tokenIssuer: settings.get('INGEST_TOKEN_ISSUER'),
+    tokenRequired: settings.get('INGEST_TOKEN_REQUIRED'),
 
     producerRateMax: settings.get('INGEST_PRODUCER_RATE_MAX'),
     producersFile: settings.get('INGEST_PRODUCERS_FILE'),
@@ -175,6 +178,12 @@ function jwks(settings: Settings): string | undefined {
     !(value.startsWith('https://') && URL.canParse(value))
   ) {
     settings.problem('INGEST_TOKEN_JWKS', 'expected the path of a JWKS file, or an https URL');
+  }
+  if (value === undefined && settings.get('INGEST_TOKEN_REQUIRED')) {
+    settings.problem(
+      'INGEST_TOKEN_REQUIRED',
+      'expected INGEST_TOKEN_JWKS with it: without keys no token can be verified',
+    );
   }
   if (value === undefined && settings.get('INGEST_TOKEN_ISSUER') !== undefined) {
     settings.problem(

@@ -120,7 +120,7 @@ const isNamed = (path: string | undefined): path is string => path !== undefined
 
 /** Who takes changed files into use, and counts them. */
 export interface FileUsers {
-  readonly gateway: Pick<Gateway, 'replaceTls' | 'forgetTokens'>;
+  readonly gateway: Pick<Gateway, 'replaceTls' | 'forgetVerdicts'>;
   readonly quotas: Pick<Quotas, 'replace'> | undefined;
   readonly metrics: Pick<
     GatewayMetrics,
@@ -165,6 +165,7 @@ export function watchFiles(
           log,
           onChange: (changed) => {
             quotas?.replace(changed);
+            gateway.forgetVerdicts();
             metrics.producersReloads.add();
           },
           onRefused: () => metrics.producersReloadFailures.add(),
@@ -187,18 +188,18 @@ export function watchFiles(
 function watchTokenKeys(
   verifier: TokenVerifier | undefined,
   before: Look,
-  gateway: Pick<Gateway, 'forgetTokens'>,
+  gateway: Pick<Gateway, 'forgetVerdicts'>,
   log: Log,
 ): FileWatch | undefined {
   verifier?.onChange(() => {
-    gateway.forgetTokens();
+    gateway.forgetVerdicts();
     log.info('token keys changed and are in use');
   });
   if (verifier?.file === undefined) return undefined;
   return new FileWatch([verifier.file], before, async () => {
     try {
       await verifier.reload();
-      gateway.forgetTokens();
+      gateway.forgetVerdicts();
       log.info('token keys changed and are in use');
     } catch (cause) {
       log.error({ err: cause }, 'changed token keys refused; the last good ones stay');

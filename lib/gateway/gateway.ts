@@ -67,7 +67,13 @@ export class Gateway {
     const { config, queue, warehouse, metrics } = parts;
     this.#log = parts.log;
     this.#material = parts.material;
-    this.#authority = new Authority(config.audience, parts.material.trust, parts.verifier);
+    this.#authority = new Authority({
+      audience: config.audience,
+      trust: parts.material.trust,
+      verifier: parts.verifier,
+      tokenRequired: config.tokenRequired,
+      grants: (producer) => parts.quotas?.grants(producer, config.audience) === true,
+    });
     const admission = new Admission(config.inFlightMax, config.inFlightBytesMax);
     metrics.eventsInFlight.read(() => admission.events);
     metrics.queueAvailable.read(() => (queue.state().available ? 1 : 0));
@@ -171,8 +177,8 @@ export class Gateway {
       this.#log.warn({ connections: closed }, 'closed connections of clients that are not trusted any more');
   }
 
-  /** Judges all tokens anew. */
-  forgetTokens(): void {
+  /** Judges all producers anew: token keys, or the producers file, have changed. */
+  forgetVerdicts(): void {
     this.#authority.forget(this.#server.connections);
   }
 

@@ -2,13 +2,15 @@
 //
 //   { "producers": { "spiffe://shop/web": { "rate": 100, "types": ["order.*"] },
 //                    "spiffe://shop/old": { "disabled": "moved to spiffe://shop/web" },
+//                    "spiffe://prod/*": { "audience": ["ingest-gateway"] },
 //                    "*": { "rate": 10 } } }
 //
-// Keys are producer names; `*` is for every producer without a row of its own. Names are compared as certificates' names
+// Keys are producer names, where `*` stands for any characters. One row counts for a producer: its own, else the longest
+// that matches. Names are compared as certificates' names
 // are: DNS names (RFC 4343) and common names (RFC 5280, section 7.1) without case, and of a URI the scheme and the host
 // (RFC 3986, section 6.2.2.1; of a URN what is before the second colon, RFC 8141, section 3.1). `rate` is events a second for each
 // process, `types` the types that are allowed, where `*` stands for any characters, `disabled` a reason that the
-// producer is told. What a row leaves out is not restricted.
+// producer is told, `audience` the audiences that the operator grants. What a row leaves out is not restricted.
 import { readFile } from 'node:fs/promises';
 import { Type, type Static } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
@@ -21,6 +23,7 @@ const Rules = Type.Object(
     rate: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 1_000_000 })),
     types: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 256, pattern: '^[A-Za-z0-9_.*-]+$' }))),
     disabled: Type.Optional(Type.String({ minLength: 1, maxLength: 256, pattern: '^[^\\u0000-\\u001F\\u007F]*$' })),
+    audience: Type.Optional(Type.Array(Type.String({ pattern: '^[\\x21-\\x7E]{1,200}$' }))),
   },
   { additionalProperties: false },
 );
@@ -36,6 +39,8 @@ export interface ProducerRules {
   /** Why it may send nothing. */
   readonly disabled: string | undefined;
   readonly allowsType: (type: string) => boolean;
+  /** Audiences that its certificate and token need not carry. */
+  readonly audience: readonly string[];
 }
 
 export class ProducersFileError extends Error {
@@ -44,7 +49,12 @@ export class ProducersFileError extends Error {
 
 const FOUND_MAX = 10_000;
 
-const UNRESTRICTED: ProducerRules = Object.freeze({ rate: undefined, disabled: undefined, allowsType: () => true });
+const UNRESTRICTED: ProducerRules = Object.freeze({
+  rate: undefined,
+  disabled: undefined,
+  audience: [],
+  allowsType: () => true,
+});
 
 export interface ProducersWatchOptions {
   readonly path: string;
@@ -59,11 +69,17 @@ export interface ProducersWatchOptions {
 export class Producers {
   static readonly UNRESTRICTED = new Producers(new Map());
   readonly #rules: ReadonlyMap<string, ProducerRules>;
+  /** The longest first. */
+  readonly #patterns: readonly { readonly parts: readonly string[]; readonly rules: ProducerRules }[];
   /** By the name as it came: every request asks. */
   readonly #found = new Map<string, ProducerRules>();
 
   constructor(rules: ReadonlyMap<string, ProducerRules>) {
     this.#rules = rules;
+    this.#patterns = [...rules]
+      .filter(([name]) => name.includes('*'))
+      .sort(([one], [other]) => other.length - one.length)
+      .map(([name, row]) => ({ parts: name.split(/\*+/), rules: row }));
   }
 
   /** Throws ProducersFileError with every problem, by JSON Pointer. */
@@ -101,7 +117,9 @@ export class Producers {
   rulesFor(producer: string): ProducerRules {
     const known = this.#found.get(producer);
     if (known !== undefined) return known;
-    const rules = this.#rules.get(comparable(producer)) ?? this.#rules.get('*') ?? UNRESTRICTED;
+    const name = comparable(producer);
+    const rules =
+      this.#rules.get(name) ?? this.#patterns.find(({ parts }) => matches(parts, name))?.rules ?? UNRESTRICTED;
     if (this.#found.size >= FOUND_MAX) this.#found.clear();
     this.#found.set(producer, rules);
     return rules;
@@ -128,8 +146,8 @@ function comparable(name: string): string {
   return folded.toLowerCase() + name.slice(folded.length);
 }
 
-function rulesOf({ rate, types, disabled }: Static<typeof Rules>): ProducerRules {
-  return { rate, disabled, allowsType: types === undefined ? () => true : typeMatcher(types) };
+function rulesOf({ rate, types, disabled, audience = [] }: Static<typeof Rules>): ProducerRules {
+  return { rate, disabled, audience, allowsType: types === undefined ? () => true : typeMatcher(types) };
 }
 
 /** Matches without backtracking over more than the text's length for each star. */

@@ -23,6 +23,11 @@ export class Quotas {
     this.#producers = producers;
   }
 
+  /** Whether the file grants this producer the audience. */
+  grants(producer: string, audience: string): boolean {
+    return this.#producers.rulesFor(producer).audience.includes(audience);
+  }
+
   /** Counts a request; `exchange` gets the fields that tell of the quota. Undefined: it may go on. */
   refusal(producer: string, exchange: Pick<Exchange, 'answerWith'>): GatewayAnswer | undefined {
     const { disabled, rate = this.#rateMax } = this.#producers.rulesFor(producer);

@@ -1,39 +1,51 @@
 // The verdict on a request, from what its connection already knows.
 //
+// The audience of a trusted producer comes from its certificate, from an operator's grant or from a token, which is
+// asked of the others alone; where tokens are required, from a token only.
+//
 // Invariant: a request is judged by the trust material in use now. Verdicts are dropped when that changes, and open
 // connections whose certificate lost its trust are closed.
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest } from '../http/request.ts';
 import type { ClientTrust } from './client-trust.ts';
-import { audienceUri, certificateVerdict, clientIdentity, type Verdict } from './producer-identity.ts';
+import { audienceMissing, audienceUri, clientIdentity, type Verdict } from './producer-identity.ts';
 import type { TokenVerifier } from './token-verifier.ts';
 
-/** What is kept for each connection. Without tokens `token` stays undefined. */
+/** What is kept for each connection. `byToken`: the verdict is on this token, or on none. */
 export interface KnownProducer {
+  readonly byToken: boolean;
   readonly token: string | undefined;
   readonly verdict: Verdict;
 }
 
+export interface AuthorityOptions {
+  readonly audience: string;
+  readonly trust: ClientTrust;
+  /** Undefined: no token counts. */
+  readonly verifier?: TokenVerifier | undefined;
+  /** Every producer must bring a token. */
+  readonly tokenRequired?: boolean;
+  /** Whether an operator grants the audience to this producer. `forget` is to be called when that changes. */
+  readonly grants?: (producer: string) => boolean;
+}
+
 export class Authority {
-  readonly #wantedUri: string;
-  readonly #verifier: TokenVerifier | undefined;
+  readonly #options: AuthorityOptions;
   #trust: ClientTrust;
   /** Grows whenever verdicts are dropped. */
   #generation = 0;
 
-  constructor(audience: string, trust: ClientTrust, verifier: TokenVerifier | undefined) {
-    this.#wantedUri = audienceUri(audience);
-    this.#trust = trust;
-    this.#verifier = verifier;
+  constructor(options: AuthorityOptions) {
+    this.#options = options;
+    this.#trust = options.trust;
   }
 
   /** The verdict: a value where the connection (and this token on it) was judged before, else perhaps a promise. */
   judge(connection: Connection<KnownProducer>, request: HttpRequest): Verdict | Promise<Verdict> {
     const now = Date.now();
     const known = connection.attachment;
-    if (known !== undefined && now < known.verdict.untilMs && known.token === this.#tokenOf(request)) {
-      return known.verdict;
-    }
+    if (known !== undefined && now < known.verdict.untilMs)
+      if (!known.byToken || known.token === request.authorization) return known.verdict;
     return this.#judgeAnew(connection, request, now);
   }
 
@@ -54,32 +66,28 @@ export class Authority {
     return closed;
   }
 
-  /** Forgets verdicts, e.g. because token keys changed. */
+  /** Forgets verdicts: token keys or grants have changed. */
   forget(connections: Iterable<Connection<KnownProducer>>): void {
     this.#generation += 1;
     for (const connection of connections) connection.attach(undefined);
   }
 
-  #tokenOf(request: HttpRequest): string | undefined {
-    return this.#verifier === undefined ? undefined : request.authorization;
-  }
-
   #judgeAnew(connection: Connection<KnownProducer>, request: HttpRequest, now: number): Verdict | Promise<Verdict> {
     const identity = clientIdentity(connection.clientCertificate, this.#trust, connection.handshakeCounts, now);
-    if ('kind' in identity) return this.#keep(connection, this.#tokenOf(request), identity);
-    if (this.#verifier === undefined) {
-      return this.#keep(connection, undefined, certificateVerdict(identity, this.#wantedUri));
-    }
-    const token = this.#tokenOf(request);
+    const keep = (verdict: Verdict, byToken = false): Verdict => {
+      connection.attach({ byToken, token: byToken ? request.authorization : undefined, verdict });
+      return verdict;
+    };
+    if ('kind' in identity) return keep(identity);
+    const { audience, verifier, tokenRequired = false, grants } = this.#options;
+    const { producer, untilMs } = identity;
+    const hasAudience = identity.uris.includes(audienceUri(audience)) || grants?.(producer) === true;
+    if (hasAudience && !tokenRequired) return keep({ kind: 'producer', producer, untilMs });
+    if (verifier === undefined) return keep(audienceMissing(producer, audience, untilMs));
     const generation = this.#generation;
-    return this.#verifier.verify(token, identity, now).then((verdict) => {
-      // What was found out under trust or keys that have changed since is not kept.
-      return generation === this.#generation ? this.#keep(connection, token, verdict) : verdict;
-    });
-  }
-
-  #keep(connection: Connection<KnownProducer>, token: string | undefined, verdict: Verdict): Verdict {
-    connection.attach({ token, verdict });
-    return verdict;
+    // What was found out under trust, keys or grants that have changed since is not kept.
+    return verifier
+      .verify(request.authorization, identity, now)
+      .then((verdict) => (generation === this.#generation ? keep(verdict, true) : verdict));
   }
 }

@@ -62,17 +62,15 @@ export function clientIdentity(
   return { certificate, producer, uris: names.uris, untilMs: verdict.untilMs };
 }
 
-/** The verdict where the audience claim is a name in the certificate. */
-export function certificateVerdict(identity: ClientIdentity, wantedUri: string): Verdict {
-  if (identity.uris.includes(wantedUri))
-    return { kind: 'producer', producer: identity.producer, untilMs: identity.untilMs };
-  return {
-    kind: 'audienceMissing',
-    producer: identity.producer,
-    detail: `the client certificate lacks the audience ${wantedUri}`,
-    untilMs: identity.untilMs,
-  };
-}
+/** The verdict on a trusted producer without the audience; it says where an audience may come from. */
+export const audienceMissing = (producer: string, audience: string, untilMs: number): Verdict => ({
+  kind: 'audienceMissing',
+  producer,
+  detail:
+    `the audience ${audience} is missing: expected the URI name ${audienceUri(audience)} in the client certificate, ` +
+    `or a bearer token with it in aud, or a row of the operator's producers file that grants it`,
+  untilMs,
+});
 
 interface AlternativeNames {
   readonly uris: readonly string[];

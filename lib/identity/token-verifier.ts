@@ -1,4 +1,4 @@
-// Verifies the bearer token of a producer, where tokens are required.
+// Verifies the bearer token of a producer.
 //
 // A token counts when a key of the JWKS signed it with an asymmetric algorithm, it has not expired, and it is bound to
 // the certificate of the connection that brings it: by `cnf.x5t#S256` (RFC 8705, section 3.1), or by a `sub` equal to
@@ -16,7 +16,7 @@ import {
   type JWTPayload,
   type JWTVerifyGetKey,
 } from 'jose';
-import { unauthenticated, type ClientIdentity, type Verdict } from './producer-identity.ts';
+import { audienceMissing, unauthenticated, type ClientIdentity, type Verdict } from './producer-identity.ts';
 
 /** Symmetric ones and `none` are left out: a public key must never serve as a secret (RFC 8725, section 3.1). */
 const ALGORITHMS = [
@@ -115,13 +115,7 @@ export class TokenVerifier {
     const untilMs = Math.min(identity.untilMs, (payload.exp ?? 0) * 1000);
     const audiences = Array.isArray(payload.aud) ? payload.aud : [payload.aud];
     if (audiences.includes(this.#options.audience)) return { kind: 'producer', producer: identity.producer, untilMs };
-    const { producer } = identity;
-    return {
-      kind: 'audienceMissing',
-      producer,
-      detail: `the token lacks the audience ${this.#options.audience}`,
-      untilMs,
-    };
+    return audienceMissing(identity.producer, this.#options.audience, untilMs);
   }
 
   async #payloadOf(token: string, nowMs: number): Promise<JWTPayload> {

@@ -113,8 +113,16 @@ export const SETTINGS = Object.freeze({
   INGEST_TLS_CLIENT_CA: text(TLS_SERVERS, undefined, 'PEM file: the authorities of client certificates'),
   INGEST_TLS_CLIENT_CRL: text(TLS_SERVERS, undefined, 'PEM file: a revocation list for each client authority'),
   INGEST_AUDIENCE: text(GATEWAY, 'ingest-gateway', 'the audience that producers must carry'),
-  INGEST_TOKEN_JWKS: text(GATEWAY, undefined, 'path or https URL of token keys; when set, tokens are required'),
+  INGEST_TOKEN_JWKS: text(
+    GATEWAY,
+    undefined,
+    'path or https URL of token keys; when set, a token may carry the audience',
+  ),
   INGEST_TOKEN_ISSUER: text(GATEWAY, undefined, 'the `iss` that tokens must have'),
+  INGEST_TOKEN_REQUIRED: flag(
+    GATEWAY,
+    'every producer must bring a token, also one whose certificate has the audience',
+  ),
 
   INGEST_PRODUCER_RATE_MAX: integer(
     GATEWAY,
@@ -123,7 +131,11 @@ export const SETTINGS = Object.freeze({
     '',
     "events a second that one producer may send to one gateway process, a second's worth of them at once; over it: `429 PRODUCER_RATE_LIMITED`",
   ),
-  INGEST_PRODUCERS_FILE: text(GATEWAY, undefined, 'JSON file: what single producers may do (rate, types, disabled)'),
+  INGEST_PRODUCERS_FILE: text(
+    GATEWAY,
+    undefined,
+    'JSON file: what single producers may do (rate, types, disabled, audience)',
+  ),
 
   INGEST_BODY_BYTES_MAX: integer(GATEWAY, 262_144, [1, 64 << 20], 'bytes', 'longest body'),
   INGEST_EVENT_ID: choice(

@@ -42,6 +42,7 @@ describe("the gateway's configuration", () => {
         audience: 'ingest-gateway',
         tokenJwks: undefined,
         tokenIssuer: undefined,
+        tokenRequired: false,
         producerRateMax: undefined,
         producersFile: undefined,
         eventId: 'id',

@@ -35,6 +35,31 @@ describe('the producers file', () => {
     );
   });
 
+  it('has rows for patterns: the own row of a producer counts, else the longest pattern that matches', () => {
+    const producers = file({
+      'spiffe://prod/*': { audience: ['here', 'there'] },
+      'spiffe://prod/eu/*': { rate: 5 },
+      'spiffe://prod/eu/web': { disabled: 'moved' },
+      '*.prod': { rate: 6 },
+      '*': { rate: 7 },
+    });
+    assert.deepEqual(producers.rulesFor('spiffe://prod/web').audience, ['here', 'there']);
+    assert.deepEqual(producers.rulesFor('SPIFFE://Prod/web').audience, ['here', 'there']);
+    assert.deepEqual(producers.rulesFor('spiffe://prod.test/web').audience, []);
+    assert.deepEqual(producers.rulesFor('spiffe://prod').audience, []);
+    for (const [name, rate] of [
+      ['spiffe://prod/eu/shop', 5],
+      ['a.prod', 6],
+      ['a.test', 7],
+    ] as const) {
+      assert.equal(producers.rulesFor(name).rate, rate);
+      assert.deepEqual(producers.rulesFor(name).audience, []);
+    }
+    assert.equal(producers.rulesFor('spiffe://prod/eu/web').disabled, 'moved');
+    assert.throws(() => file({ p: { audience: 'here' } }), ProducersFileError);
+    assert.throws(() => file({ p: { audience: ['not one'] } }), ProducersFileError);
+  });
+
   it('remembers what it found for each name, and forgets it where there are too many', () => {
     const producers = file({ 'p-7': { rate: 7 }, '*': { rate: 1 } });
     for (let at = 0; at < 20_001; at += 1) assert.equal(producers.rulesFor(`p-${at}`).rate, at === 7 ? 7 : 1);

@@ -71,7 +71,7 @@ function clockAt(t: TestContext, now: number): (ms: number) => void {
 
 describe('a verdict', () => {
   it('is made once for a connection and kept', async () => {
-    const authority = new Authority('here', trusting(rootCertificate), undefined);
+    const authority = new Authority({ audience: 'here', trust: trusting(rootCertificate) });
     const one = await opened(root);
     const first = judged(authority, one);
     assert.equal(first.kind, 'producer');
@@ -80,7 +80,7 @@ describe('a verdict', () => {
 
   it('ends with the certificate on an open connection, also without a revocation list', async (t) => {
     const endMs = Math.ceil(Date.now() / 1000) * 1000 + 60_000;
-    const authority = new Authority('here', trusting(rootCertificate), undefined);
+    const authority = new Authority({ audience: 'here', trust: trusting(rootCertificate) });
     const one = await opened(root, { notAfter: new Date(endMs) });
     const below = await opened(department, { notAfter: new Date(endMs) });
     const setClock = clockAt(t, Date.now());
@@ -92,15 +92,15 @@ describe('a verdict', () => {
   });
 
   it('is no producer without a certificate, with one that its handshake refused, and for another audience', async () => {
-    const authority = new Authority('here', trusting(rootCertificate), undefined);
+    const authority = new Authority({ audience: 'here', trust: trusting(rootCertificate) });
     assert.equal(judged(authority, await opened(undefined)).kind, 'unauthenticated');
     assert.equal(judged(authority, await opened(root, { fault: 'CERT_REVOKED' })).kind, 'unauthenticated');
-    const elsewhere = new Authority('elsewhere', trusting(rootCertificate), undefined);
+    const elsewhere = new Authority({ audience: 'elsewhere', trust: trusting(rootCertificate) });
     assert.equal(judged(elsewhere, await opened(root)).kind, 'audienceMissing');
   });
 
   it('rests on the handshake for a chain that only the client has, and only if the handshake was under this trust', async () => {
-    const authority = new Authority('here', trusting(rootCertificate), undefined);
+    const authority = new Authority({ audience: 'here', trust: trusting(rootCertificate) });
     assert.equal(judged(authority, await opened(department)).kind, 'producer');
     assert.equal(judged(authority, await opened(department, { current: false })).kind, 'unauthenticated');
   });
@@ -108,7 +108,7 @@ describe('a verdict', () => {
 
 describe('new trust', () => {
   it('closes connections that it does not cover, and no other', async () => {
-    const authority = new Authority('here', trusting(rootCertificate), undefined);
+    const authority = new Authority({ audience: 'here', trust: trusting(rootCertificate) });
     const [known, nobody, refused] = [await opened(root), await opened(undefined), await opened(root, { fault: 'x' })];
     const all = [known, nobody, refused];
     judged(authority, known);
@@ -137,7 +137,7 @@ describe('new trust', () => {
   });
 
   it('counts at once, whatever was found before', async () => {
-    const authority = new Authority('here', trusting(other), undefined);
+    const authority = new Authority({ audience: 'here', trust: trusting(other) });
     const one = await opened(root);
     assert.equal(
       judged(authority, { ...one, connection: { ...one.connection, handshakeCounts: false } as never }).kind,
@@ -162,7 +162,12 @@ describe('a verdict where tokens are required', () => {
     const file = join(temporaryFolder(), 'jwks.json');
     writeFileSync(file, jwks(issuer));
     const verifier = await TokenVerifier.create({ jwks: file, issuer: undefined, audience: 'here' });
-    const authority = new Authority('here', trusting(rootCertificate), verifier);
+    const authority = new Authority({
+      audience: 'here',
+      trust: trusting(rootCertificate),
+      verifier,
+      tokenRequired: true,
+    });
     const one = await opened(root, { uris: [SPIFFE_ID] });
     return {
       authority,
@@ -205,5 +210,99 @@ describe('a verdict where tokens are required', () => {
       assert.equal((await late).kind, 'producer');
       assert.equal(one.connection.attachment, undefined);
     }
+  });
+});
+
+describe('the audience of a trusted producer', () => {
+  const NAME = 'spiffe://test/one';
+  interface Given {
+    readonly certificate?: boolean;
+    readonly grant?: boolean;
+    /** None: no token keys are configured. */
+    readonly tokens?: 'asked' | 'required';
+    readonly token?: 'good' | 'of another audience' | 'bad';
+  }
+  const cases: readonly (readonly [Given, Verdict['kind']])[] = [
+    [{}, 'audienceMissing'],
+    [{ certificate: true }, 'producer'],
+    [{ grant: true }, 'producer'],
+    [{ certificate: true, grant: true }, 'producer'],
+    [{ token: 'good' }, 'audienceMissing'],
+    [{ tokens: 'asked' }, 'unauthenticated'],
+    [{ tokens: 'asked', token: 'bad' }, 'unauthenticated'],
+    [{ tokens: 'asked', token: 'of another audience' }, 'audienceMissing'],
+    [{ tokens: 'asked', token: 'good' }, 'producer'],
+    [{ tokens: 'asked', certificate: true }, 'producer'],
+    [{ tokens: 'asked', certificate: true, token: 'bad' }, 'producer'],
+    [{ tokens: 'asked', grant: true }, 'producer'],
+    [{ tokens: 'asked', grant: true, token: 'of another audience' }, 'producer'],
+    [{ tokens: 'required' }, 'unauthenticated'],
+    [{ tokens: 'required', certificate: true, grant: true }, 'unauthenticated'],
+    [{ tokens: 'required', certificate: true, grant: true, token: 'bad' }, 'unauthenticated'],
+    [{ tokens: 'required', certificate: true, grant: true, token: 'of another audience' }, 'audienceMissing'],
+    [{ tokens: 'required', token: 'good' }, 'producer'],
+  ];
+  for (const [given, kind] of cases)
+    it(`${kind}: ${JSON.stringify(given)}`, async () => {
+      const issuer = await TokenIssuer.create('first');
+      const file = join(temporaryFolder(), 'jwks.json');
+      writeFileSync(file, jwks(issuer));
+      const verifier =
+        given.tokens && (await TokenVerifier.create({ jwks: file, issuer: undefined, audience: 'here' }));
+      const authority = new Authority({
+        audience: 'here',
+        trust: trusting(rootCertificate),
+        verifier,
+        tokenRequired: given.tokens === 'required',
+        grants: (producer) => given.grant === true && producer === NAME,
+      });
+      const token = {
+        good: { aud: 'here' },
+        'of another audience': { aud: 'there' },
+        bad: { sub: 'spiffe://test/two' },
+      };
+      const authorization = given.token && `Bearer ${await issuer.token({ sub: NAME, ...token[given.token] })}`;
+      const { connection } = await opened(root, {
+        uris: [NAME, audienceUri(given.certificate === true ? 'here' : 'HERE')],
+      });
+      const verdict = await authority.judge(connection, { authorization } as HttpRequest);
+      assert.equal(verdict.kind, kind);
+      if (verdict.kind === 'audienceMissing')
+        for (const way of [
+          'URI name urn:ingest:aud:here in the client certificate',
+          'bearer token',
+          "operator's producers file",
+        ])
+          assert.ok(verdict.detail.includes(way), verdict.detail);
+      // What does not rest on a token stays for any.
+      const again = authority.judge(connection, { authorization: 'Bearer other' } as HttpRequest);
+      assert.equal(
+        again === verdict,
+        given.tokens === undefined || (given.tokens === 'asked' && Boolean(given.certificate ?? given.grant)),
+      );
+    });
+
+  it('that an operator grants ends when the grant is taken back, on open connections too', async () => {
+    let granted = true;
+    const authority = new Authority({ audience: 'here', trust: trusting(rootCertificate), grants: () => granted });
+    const one = await opened(root, { uris: [NAME] });
+    assert.equal(judged(authority, one).kind, 'producer');
+    granted = false;
+    authority.forget([one.connection]);
+    assert.equal(judged(authority, one).kind, 'audienceMissing');
+  });
+
+  it('lasts as long as the certificate', async () => {
+    const notAfter = new Date(Math.floor(Date.now() / 1000) * 1000 + 60_000);
+    const authority = new Authority({ audience: 'here', trust: trusting(rootCertificate) });
+    assert.equal(judged(authority, await opened(root, { notAfter })).untilMs, notAfter.getTime());
+    assert.equal(judged(authority, await opened(root, { notAfter, uris: [NAME] })).untilMs, notAfter.getTime());
+  });
+
+  it('is no other that differs in case, length or form', async () => {
+    const authority = new Authority({ audience: 'here', trust: trusting(rootCertificate) });
+    const wanted = audienceUri('here');
+    for (const uri of [wanted.toUpperCase(), `${wanted}x`, wanted.slice(0, -1), 'urn:ingest:aud:', `urn:x:${wanted}`])
+      assert.equal(judged(authority, await opened(root, { uris: [NAME, uri] })).kind, 'audienceMissing', uri);
   });
 });

@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
-import type { ClientIdentity } from '../../lib/identity/producer-identity.ts';
+import { audienceMissing, type ClientIdentity } from '../../lib/identity/producer-identity.ts';
 import { TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { temporaryFolder } from '../support/scope.ts';
 import { boundTo, jwks, TokenIssuer } from '../support/tokens.ts';
@@ -134,12 +134,8 @@ describe('a token is refused, in words that its sender may see,', () => {
   it('for another audience, until it ends', async () => {
     const exp = inS(60);
     const token = await issuer.token({ ...boundTo(certificate), aud: 'other', exp });
-    assert.deepEqual(await verifier.verify(`Bearer ${token}`, identity, Date.now()), {
-      kind: 'audienceMissing',
-      producer: PLAIN_URI,
-      detail: 'the token lacks the audience ingest-gateway',
-      untilMs: exp * 1000,
-    });
+    const verdict = await verifier.verify(`Bearer ${token}`, identity, Date.now());
+    assert.deepEqual(verdict, audienceMissing(PLAIN_URI, 'ingest-gateway', exp * 1000));
   });
 
   it('by an unknown key', async () => {
