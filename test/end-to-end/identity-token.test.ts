@@ -179,3 +179,32 @@ describe('the token keys', () => {
     await assertAlive(rotating);
   });
 });
+
+describe("an operator's grant", () => {
+  it('in the producers file takes the place of a token, and ends on open connections when the row is taken out', async () => {
+    const rows = (producers: object): string => pki.write('granted.json', JSON.stringify({ producers }));
+    const granting = await TestGateway.start(redis, pki, {
+      ...PATIENT,
+      INGEST_PRODUCERS_FILE: rows({ 'spiffe://test/prod*': { audience: [AUDIENCE] } }),
+    });
+    const client = granting.client(producer);
+    assert.equal((await client.post(event('granted'))).status, 202);
+    const refused = await granting.client(other).post(event('not-granted'));
+    assertProblem(refused, 403, 'UNAUTHORIZED_PRODUCER');
+    assert.match(String(refused.json?.['detail']), /client certificate.*bearer token.*producers file/);
+    rows({ 'spiffe://test/prod*': { rate: 100 } });
+    await eventually('the grant has ended', async () => (await client.post(event('granted'))).status === 403);
+    await assertAlive(granting);
+  });
+
+  it('does not count where tokens are required of all', async () => {
+    const strict = await TestGateway.start(redis, pki, {
+      ...PATIENT,
+      INGEST_TOKEN_JWKS: pki.path('jwks.json'),
+      INGEST_TOKEN_REQUIRED: '1',
+      INGEST_PRODUCERS_FILE: pki.write('all.json', JSON.stringify({ producers: { '*': { audience: [AUDIENCE] } } })),
+    });
+    assertProblem(await post(undefined, 'strict', strict), 401, 'UNAUTHORIZED_PRODUCER');
+    assert.equal((await post(await issuer.token(boundTo(producer)), 'strict', strict)).status, 202);
+  });
+});
