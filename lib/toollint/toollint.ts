@@ -1,16 +1,25 @@
-// The verbs as a library: scan, validate, compare, gate, convert, and the schema. None of them reads the environment,
-// writes to a terminal or ends the process; a ReportFailure says why a verb could not do its work.
-import type { ByteSource } from './document/byte-source.ts';
-import { type Inspection, inspectReport, type InspectOptions } from './document/inspect-report.ts';
-
-export { fileSource, memorySource, streamSource, type ByteSource } from './document/byte-source.ts';
-export { compare, type CompareOptions, type CompareOutcome } from './compare/compare.ts';
+// The verbs as a library: scan, validate, compare, gate, convert, merge, import, and the schema; and the recipe of the
+// fingerprint, for those who write such documents themselves. None of them reads the environment, writes to a terminal
+// or ends the process; a ReportFailure says why a verb could not do its work.
+export { compare, type CompareOptions, type CompareOutcome } from './command/compare.ts';
+export { scan, type ScanOptions, type ScanOutcome } from './command/scan.ts';
+export type { Comparison } from './compare/comparison.ts';
+export { changesSince, type SourceChanges } from './compare/source-changes.ts';
 export { convert, type Format, FORMATS } from './convert/convert.ts';
 export type { ConvertOptions } from './convert/convert-options.ts';
+export { importReport, type ImportFormat, type ImportOptions } from './convert/import.ts';
+export {
+  type DocumentSource,
+  DOCUMENT_BYTES_MAX,
+  fileSource,
+  memorySource,
+  streamSource,
+} from './document/document-source.ts';
 export { type FailureCode, Interrupted, ReportFailure } from './document/failure.ts';
-export { gate } from './gate/gate-report.ts';
-export { BUILT_IN_GATES, chosenGate, type GateCondition, type GateConfig } from './gate/gate-config.ts';
+export { contentHalf, discriminatorOf, flaggedTexts, placeHalf, sourceLines } from './document/fingerprint.ts';
+export { mergeReports } from './document/merge-reports.ts';
 export { writeWhole } from './document/output-file.ts';
+export { type Inspection, inspectReport as validate, openReport, type Problem } from './document/read-report.ts';
 export {
   isReport,
   reportJsonSchema as schema,
@@ -18,14 +27,6 @@ export {
   type Report,
   type ReportHeader,
 } from './document/report-schema.ts';
-export { openReport, type ReportSource } from './document/report-source.ts';
-export { type TextSink, writeReport } from './document/report-writer.ts';
-export { scan } from './scan/scan.ts';
-export type { ScanOptions, ScanOutcome } from './scan/scan-options.ts';
-
-/**
- * Judges a document: schema, then consistency and advice as asked. Throws ReportFailure only when it cannot be read.
- */
-export async function validate(source: ByteSource, options?: InspectOptions): Promise<Inspection> {
-  return inspectReport(source, options);
-}
+export { reportText, type TextSink } from './document/report-writer.ts';
+export { gate } from './gate/gate.ts';
+export { BUILT_IN_GATES, chosenGate, type GateCondition, type GateConfig } from './gate/gate-config.ts';

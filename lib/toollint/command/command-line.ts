@@ -13,6 +13,8 @@ const VERBS = new Map<string, () => Promise<Verb>>([
   ['scan', async () => (await import('./run-scan.ts')).runScan],
   ['validate', async () => (await import('./run-validate.ts')).runValidate],
   ['compare', async () => (await import('./run-report-verbs.ts')).runCompare],
+  ['merge', async () => (await import('./run-report-verbs.ts')).runMerge],
+  ['import', async () => (await import('./run-report-verbs.ts')).runImport],
   ['gate', async () => (await import('./run-report-verbs.ts')).runGate],
   ['convert', async () => (await import('./run-report-verbs.ts')).runConvert],
   ['schema', async () => (await import('./run-report-verbs.ts')).runSchema],

@@ -3,7 +3,7 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { type ByteSource, fileSource, streamSource } from '../document/byte-source.ts';
+import { type DocumentSource, fileSource, streamSource } from '../document/document-source.ts';
 import { ioFailure, messageOf, ReportFailure } from '../document/failure.ts';
 import { chosenGate, type GateConfig } from '../gate/gate-config.ts';
 import type { ExitFlags } from './exit-code.ts';
@@ -91,14 +91,14 @@ export function countOption(name: string, text: string): number {
   return value;
 }
 
-/** The largest document to read, in bytes; undefined: any. */
-export function inputBytesMax(values: { readonly 'max-bytes'?: string | undefined }): number | undefined {
+/** A report named on the command line, with the limit that it gives; '-' is standard input. */
+export async function inputSource(
+  path: string,
+  io: ProgramIo,
+  values: { readonly 'max-bytes'?: string | undefined } = {},
+): Promise<DocumentSource> {
   const text = values['max-bytes'];
-  return text === undefined ? undefined : countOption('--max-bytes', text);
-}
-
-/** A report named on the command line; '-' is standard input. */
-export async function inputSource(path: string, io: ProgramIo, bytesMax?: number): Promise<ByteSource> {
+  const bytesMax = text === undefined ? undefined : countOption('--max-bytes', text);
   if (path === '-') return streamSource(io.stdin, 'standard input', { bytesMax, signal: io.signal });
   return fileSource(resolve(io.cwd, path), path, bytesMax);
 }

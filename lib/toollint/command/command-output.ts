@@ -5,13 +5,12 @@ import { resolve } from 'node:path';
 import { convert, type Format, FORMATS, isFormat } from '../convert/convert.ts';
 import type { ConvertOptions } from '../convert/convert-options.ts';
 import { countOption } from './command-options.ts';
-import { ReportFailure } from '../document/failure.ts';
+import { ReportFailure, throwIfInterrupted } from '../document/failure.ts';
 import { checkWritable, writeWhole } from '../document/output-file.ts';
 import { note, type ProgramIo, streamSink } from './program-io.ts';
-import type { ReportHeader } from '../document/report-schema.ts';
-import type { ReportSource } from '../document/report-source.ts';
+import type { Report, ReportHeader } from '../document/report-schema.ts';
 import { SARIF_RESULTS_MAX } from '../convert/to-sarif.ts';
-import { summaryLines } from '../convert/to-summary.ts';
+import { summaryLines } from '../convert/summary-lines.ts';
 import { exitReason } from './exit-code.ts';
 
 interface OutputValues {
@@ -106,6 +105,7 @@ function convertOptions(values: OutputValues, { env, stdout }: ProgramIo): Conve
     color: choice === 'always' || (choice === 'auto' && stdout.isTTY === true && !noColor && env['TERM'] !== 'dumb'),
     // A terminal that does not know its width says 0.
     width: stdout.isTTY === true ? stdout.columns || 80 : 120,
+    links: linksInto(env),
     ...(values.limit === undefined ? {} : { limit: countOption('--limit', values.limit) }),
     ...(values['markdown-bytes'] === undefined
       ? {}
@@ -114,21 +114,28 @@ function convertOptions(values: OutputValues, { env, stdout }: ProgramIo): Conve
   };
 }
 
+/** Where a CI job's code is on the web. */
+function linksInto(env: ProgramIo['env']): string | undefined {
+  const { GITHUB_SERVER_URL: server, GITHUB_REPOSITORY: repository, GITHUB_SHA: commit } = env;
+  if (server !== undefined && repository !== undefined && commit !== undefined)
+    return `${server}/${repository}/blob/${commit}/`;
+  const { CI_PROJECT_URL: project, CI_COMMIT_SHA: sha } = env;
+  return project === undefined || sha === undefined ? undefined : `${project}/-/blob/${sha}/`;
+}
+
 /** Writes all documents of the plan. */
 export async function writeOutput(
   plan: OutputPlan,
-  report: ReportSource,
+  report: Report,
   io: ProgramIo,
   extra: ConvertOptions = {},
 ): Promise<void> {
+  throwIfInterrupted(io.signal);
   for (const { format, file } of plan.targets) {
     const options = { ...plan.options, ...extra };
-    if (format === 'sarif') sarifNotes(report.header, options, io);
+    if (format === 'sarif') sarifNotes(report, options, io);
     if (file === undefined) await convert(report, format, streamSink(io.stdout, 'standard output'), options);
-    else
-      await writeWhole(file.path, file.name, (sink) =>
-        convert(report, format, sink, { ...options, color: plan.options.color === true && format !== 'pretty' }),
-      );
+    else await writeWhole(file.path, file.name, (sink) => convert(report, format, sink, { ...options, color: false }));
   }
 }
 

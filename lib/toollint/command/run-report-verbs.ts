@@ -1,10 +1,21 @@
-// `toollint compare`, `gate`, `convert` and `schema`: the verbs that work on reports alone.
+// `toollint compare`, `gate`, `convert`, `merge`, `import` and `schema`: the verbs that work on documents alone.
+import { changesSince } from '../compare/source-changes.ts';
+import { IMPORT_FORMATS, importReport, isImportFormat } from '../convert/import.ts';
+import { terminalText } from '../convert/plain-text.ts';
+import { baselineCounts } from '../convert/summary-lines.ts';
+import { ReportFailure } from '../document/failure.ts';
+import { mergeReports } from '../document/merge-reports.ts';
+import { openReport } from '../document/read-report.ts';
+import { reportJsonSchema, type Report } from '../document/report-schema.ts';
+import { gate as evaluate } from '../gate/gate.ts';
+import { chosenGate } from '../gate/gate-config.ts';
+import { countsOf } from '../compare/comparison.ts';
 import {
+  checkInputs,
   exactly,
   exitFlags,
   GATE_OPTIONS,
   gateFrom,
-  inputBytesMax,
   INPUT_OPTIONS,
   inputSource,
   OUTPUT_OPTIONS,
@@ -12,21 +23,18 @@ import {
   VERDICT_OPTIONS,
 } from './command-options.ts';
 import { planOutput, tellVerdict, writeOutput } from './command-output.ts';
-import { compare } from '../compare/compare.ts';
+import { compare, type CompareOutcome } from './compare.ts';
 import { EXIT_OK, reportExitCode } from './exit-code.ts';
-import { ReportFailure } from '../document/failure.ts';
-import { gate as evaluate } from '../gate/gate-report.ts';
-import { chosenGate } from '../gate/gate-config.ts';
+import { commitOf } from './git-baseline.ts';
 import { note, type ProgramIo, streamSink } from './program-io.ts';
 import { readRenames } from './renames.ts';
-import { reportJsonSchema } from '../document/report-schema.ts';
-import { openReport } from '../document/report-source.ts';
 
 /** Options of the verbs, for parseArgs. */
 export const COMPARE_OPTIONS = {
   quiet: { type: 'boolean' },
   renames: { type: 'string' },
   lenient: { type: 'boolean' },
+  list: { type: 'string' },
   ...INPUT_OPTIONS,
   ...OUTPUT_OPTIONS,
   ...GATE_OPTIONS,
@@ -34,6 +42,15 @@ export const COMPARE_OPTIONS = {
 } as const;
 export const GATE_VERB_OPTIONS = { ...INPUT_OPTIONS, ...OUTPUT_OPTIONS, ...GATE_OPTIONS, ...VERDICT_OPTIONS } as const;
 export const CONVERT_OPTIONS = { ...INPUT_OPTIONS, ...OUTPUT_OPTIONS } as const;
+export const MERGE_OPTIONS = CONVERT_OPTIONS;
+export const IMPORT_OPTIONS = {
+  from: { type: 'string' },
+  root: { type: 'string' },
+  tool: { type: 'string' },
+  timestamp: { type: 'string' },
+  ...INPUT_OPTIONS,
+  ...OUTPUT_OPTIONS,
+} as const;
 
 /** The JSON Schema as it is printed and committed. */
 export function schemaText(): string {
@@ -53,13 +70,49 @@ export async function runConvert(args: readonly string[], io: ProgramIo): Promis
   if (values.to === undefined && values.format === undefined)
     throw new ReportFailure('usage', 'usage: toollint convert REPORT --to FORMAT');
   const plan = await planOutput(values, io);
-  const source = await inputSource(path, io, inputBytesMax(values));
-  try {
-    await writeOutput(plan, await openReport(source, { consistency: false, signal: io.signal }), io);
-    return EXIT_OK;
-  } finally {
-    await source.close();
+  await writeOutput(plan, openReport(await inputSource(path, io, values)), io);
+  return EXIT_OK;
+}
+
+export async function runMerge(args: readonly string[], io: ProgramIo): Promise<number> {
+  const { values, positionals } = parseCommand(args, MERGE_OPTIONS);
+  const reports = await readAll(positionals, io, values, 'usage: toollint merge REPORT...');
+  const plan = await planOutput(values, io);
+  await writeOutput(plan, mergeReports(reports), io);
+  return EXIT_OK;
+}
+
+async function readAll(
+  paths: readonly string[],
+  io: ProgramIo,
+  values: { readonly 'max-bytes'?: string | undefined },
+  usage: string,
+): Promise<{ name: string; report: Report }[]> {
+  if (paths.length === 0) throw new ReportFailure('usage', usage);
+  checkInputs(paths);
+  const reports: { name: string; report: Report }[] = [];
+  for (const path of paths) {
+    const source = await inputSource(path, io, values);
+    reports.push({ name: source.name, report: openReport(source) });
   }
+  return reports;
+}
+
+export async function runImport(args: readonly string[], io: ProgramIo): Promise<number> {
+  const { values, positionals } = parseCommand(args, IMPORT_OPTIONS);
+  const { from = '' } = values;
+  const usage = `usage: toollint import --from ${IMPORT_FORMATS.join('|')} FILE...`;
+  if (!isImportFormat(from) || positionals.length === 0) throw new ReportFailure('usage', usage);
+  checkInputs(positionals);
+  const plan = await planOutput(values, io);
+  const options = { root: values.root ?? io.cwd, cwd: io.cwd, tool: values.tool, timestamp: values.timestamp };
+  const imported: { name: string; report: Report }[] = [];
+  for (const path of positionals) {
+    const source = await inputSource(path, io, values);
+    imported.push({ name: source.name, report: importReport(source, from, options) });
+  }
+  await writeOutput(plan, mergeReports(imported), io);
+  return EXIT_OK;
 }
 
 export async function runGate(args: readonly string[], io: ProgramIo): Promise<number> {
@@ -68,54 +121,84 @@ export async function runGate(args: readonly string[], io: ProgramIo): Promise<n
   const config = (await gateFrom(values, io)) ?? chosenGate({ name: 'default' });
   if (config === undefined) throw new ReportFailure('gate', 'there is no gate to evaluate');
   const plan = await planOutput(values, io);
-  const source = await inputSource(path, io, inputBytesMax(values));
-  try {
-    const { report, errors } = await evaluate(await openReport(source, { signal: io.signal }), config);
-    await writeOutput(plan, report, io);
-    const code = reportExitCode(report.header, errors, exitFlags(values));
-    tellVerdict(plan, values, { header: report.header, errors, code }, io);
-    return code;
-  } finally {
-    await source.close();
-  }
+  const { report, errors } = evaluate(openReport(await inputSource(path, io, values)), config);
+  await writeOutput(plan, report, io);
+  const code = reportExitCode(report, errors, exitFlags(values));
+  tellVerdict(plan, values, { header: report, errors, code }, io);
+  return code;
 }
 
 export async function runCompare(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, COMPARE_OPTIONS);
   const [basePath = '', currentPath = ''] = exactly(2, positionals, 'toollint compare BASE CURRENT');
   const gate = await gateFrom(values, io);
-  const plan = await planOutput(values, io, [basePath]);
-  const base = await inputSource(basePath, io, inputBytesMax(values));
-  try {
-    const currentSource = await inputSource(currentPath, io, inputBytesMax(values));
-    try {
-      const renames = values.renames === undefined ? undefined : await readRenames(values.renames, io.cwd, io.cwd);
-      const lenient = values.lenient === true;
-      const outcome = await compare(base, currentSource, {
-        quiet: values.quiet === true,
-        gate,
-        renames,
-        lenient,
-        signal: io.signal,
-      });
-      for (const text of outcome.notes) note(io, text);
-      const sarif = { ...plan, targets: plan.targets.filter(({ format }) => format === 'sarif') };
-      const others = { ...plan, targets: plan.targets.filter(({ format }) => format !== 'sarif') };
-      await writeOutput(others, outcome.report, io);
-      await writeOutput(sarif, outcome.current, io, {
-        baselineState: (index) => (outcome.isNew(index) ? 'new' : 'unchanged'),
-      });
-      const {
-        errors,
-        report: { header },
-      } = outcome;
-      const code = reportExitCode(header, errors, exitFlags(values));
-      tellVerdict(plan, values, { header, errors, code }, io);
-      return code;
-    } finally {
-      await currentSource.close();
-    }
-  } finally {
-    await base.close();
+  const lists = listOption(values);
+  // A list takes the place of every document.
+  const plan = { ...(await planOutput(lists === undefined ? values : {}, io, [basePath])) };
+  if (lists !== undefined) plan.targets = [];
+  const [base, current] = [await inputSource(basePath, io, values), await inputSource(currentPath, io, values)];
+  const { renames: given = '' } = values;
+  const isGit = given.startsWith('git:');
+  const outcome = await compare(base, current, {
+    quiet: values.quiet === true,
+    gate,
+    changes: isGit ? await changesSince(await commitOf(given, io.cwd), io.cwd) : undefined,
+    renames: isGit || given === '' ? undefined : await readRenames(given, io.cwd),
+    lenient: values.lenient === true,
+  });
+  const { errors, report, comparison } = outcome;
+  for (const text of outcome.notes) note(io, text);
+  if (lists !== undefined) await streamSink(io.stdout, 'standard output')(listText(outcome, lists, values.format));
+  const targets = Map.groupBy(plan.targets, ({ format }) => format === 'sarif');
+  await writeOutput({ ...plan, targets: targets.get(false) ?? [] }, report, io);
+  const news = new Set(comparison.news);
+  await writeOutput({ ...plan, targets: targets.get(true) ?? [] }, outcome.current, io, {
+    baselineState: (finding) => (news.has(finding) ? 'new' : 'unchanged'),
+    absent: comparison.fixed.map(({ finding }) => finding),
+  });
+  const code = reportExitCode(report, errors, exitFlags(values));
+  tellVerdict(plan, values, { header: report, errors, code }, io);
+  return code;
+}
+
+const LISTS = ['new', 'unchanged', 'fixed', 'not-verifiable'] as const;
+type List = (typeof LISTS)[number];
+
+function listOption({
+  list,
+  format = [],
+  output,
+  to,
+}: {
+  list?: string;
+  format?: string[];
+  output?: string;
+  to?: string[];
+}) {
+  if (list === undefined) return undefined;
+  const found = LISTS.find((name) => name === list);
+  if (found === undefined) throw new ReportFailure('usage', `--list is ${LISTS.join(', ')}, not '${list}'`);
+  if (output !== undefined || to !== undefined || format.length > 1 || !['text', 'json'].includes(format[0] ?? 'text'))
+    throw new ReportFailure('usage', '--list writes to standard output, with --format text or json');
+  return found;
+}
+
+/** One side of a comparison, with all counts. */
+function listText({ comparison }: CompareOutcome, list: List, format: readonly string[] = []): string {
+  const { news, unchanged, fixed, notVerifiable } = comparison;
+  const findings = {
+    new: news,
+    unchanged,
+    fixed: fixed.map(({ finding }) => finding),
+    'not-verifiable': notVerifiable.map(({ finding }) => finding),
+  }[list];
+  if (format[0] === 'json') {
+    const counts = { notVerifiable: 0, ...countsOf(comparison) };
+    return `${JSON.stringify({ counts, list, findings }, null, 2)}\n`;
   }
+  const lines = findings.map(({ ruleId, message, location: { path, line, column } }) => {
+    const place = [path ?? '(project)', line, column].filter((part) => part !== undefined).join(':');
+    return `${terminalText(`${place} ${ruleId} ${message}`)}\n`;
+  });
+  return `${lines.join('')}baseline: ${baselineCounts(countsOf(comparison))}\n`;
 }

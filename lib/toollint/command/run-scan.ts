@@ -1,12 +1,12 @@
 // `toollint scan`: from the command line to the written report.
-import { readFile } from 'node:fs/promises';
+import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { isDay } from '../compare/baseline-file.ts';
+import { changesSince } from '../compare/source-changes.ts';
 import { counted } from '../convert/plain-text.ts';
+import { ReportFailure } from '../document/failure.ts';
+import { isGlob } from '../document/file-pattern.ts';
 import { writeWhole } from '../document/output-file.ts';
-import type { ReportSource } from '../document/report-source.ts';
-import { writeReport } from '../document/report-writer.ts';
-import { readRenames } from './renames.ts';
-import { isProfileName, PROFILE_NAMES } from '../scan/bundled-profile.ts';
 import {
   exitFlags,
   GATE_OPTIONS,
@@ -18,18 +18,16 @@ import {
 } from './command-options.ts';
 import { planOutput, tellVerdict, writeOutput } from './command-output.ts';
 import { reportExitCode } from './exit-code.ts';
-import { ReportFailure } from '../document/failure.ts';
-import { isGlob } from '../document/file-pattern.ts';
+import { changesSinceFile, commitOf, gitBaseline } from './git-baseline.ts';
 import { note, type ProgramIo } from './program-io.ts';
 import { ProgressLine } from './progress-line.ts';
-import { scan } from '../scan/scan.ts';
-import type { ScanOptions } from '../scan/scan-options.ts';
+import { readRenames } from './renames.ts';
+import { scan, type ScanOptions, type ScanOutcome } from './scan.ts';
 
 /** Options of the verb, for parseArgs. */
 export const SCAN_OPTIONS = {
   root: { type: 'string' },
   config: { type: 'string', short: 'c' },
-  profile: { type: 'string' },
   include: { type: 'string', multiple: true },
   exclude: { type: 'string', multiple: true },
   ext: { type: 'string', multiple: true },
@@ -39,6 +37,10 @@ export const SCAN_OPTIONS = {
   deterministic: { type: 'boolean' },
   'no-snippets': { type: 'boolean' },
   'update-baseline': { type: 'boolean' },
+  accept: { type: 'string', multiple: true },
+  reason: { type: 'string' },
+  until: { type: 'string' },
+  owner: { type: 'string' },
   'path-prefix': { type: 'string' },
   renames: { type: 'string' },
   cache: { type: 'boolean' },
@@ -53,69 +55,80 @@ type ScanValues = ReturnType<typeof parseCommand<typeof SCAN_OPTIONS>>['values']
 /** Runs the verb; the exit code. */
 export async function runScan(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, SCAN_OPTIONS);
+  checkBaselineFlags(values);
   const gate = await gateFrom(values, io);
   const options = scanOptions(values, positionals, io);
-  const renames = values.renames === undefined ? undefined : await readRenames(values.renames, options.root, io.cwd);
-  const plan = await planOutput(values, io, values.baseline === undefined ? [] : [values.baseline]);
-  const baseline = values.baseline === undefined ? undefined : await inputSource(values.baseline, io);
+  const files = [values.baseline ?? []].flat().filter((name) => !name.startsWith('git:'));
+  const plan = await planOutput(values, io, files);
   const progress = new ProgressLine(io.stderr, io.env);
-  try {
-    const outcome = await scan({
-      ...options,
-      gate,
-      baseline,
-      renames,
-      progress: (...state) => progress.update(...state),
-    }).finally(() => progress.end());
-    try {
-      for (const text of outcome.notes) note(io, text);
-      await writeOutput(plan, outcome.report, io);
-      const {
-        updatedBaseline,
-        errors,
-        linter,
-        report: { header },
-      } = outcome;
-      if (updatedBaseline !== undefined && values.baseline !== undefined)
-        await writeBaseline(values.baseline, updatedBaseline, io);
-      const code = reportExitCode(header, errors, exitFlags(values));
-      tellVerdict(plan, values, { header, errors, code, linter }, io);
-      return code;
-    } finally {
-      await outcome.close();
-    }
-  } finally {
-    await baseline?.close();
-  }
+  const outcome = await scan({
+    ...options,
+    ...(await baselineOptions(values, options, io)),
+    gate,
+    progress: (...state) => progress.update(...state),
+  }).finally(() => progress.end());
+  for (const text of outcome.notes) note(io, text);
+  const { errors, linter, report } = outcome;
+  await writeOutput(plan, report, io);
+  await writeBaseline(values.baseline, outcome, io);
+  const code = reportExitCode(report, errors, exitFlags(values));
+  tellVerdict(plan, values, { header: report, errors, code, linter }, io);
+  return code;
 }
 
-/** Writes the ratchet's new baseline over the old one, unless nothing has changed but the time. */
-async function writeBaseline(name: string, report: ReportSource, io: ProgramIo): Promise<void> {
+function checkBaselineFlags(values: ScanValues): void {
+  const usage = (message: string): never => {
+    throw new ReportFailure('usage', message);
+  };
+  const updates = values['update-baseline'] === true;
+  if (values.renames !== undefined && values.baseline === undefined) usage('--renames needs --baseline');
+  if (updates && values.baseline === undefined) usage('--update-baseline needs --baseline');
+  if (updates && (values.baseline === '-' || values.baseline?.startsWith('git:') === true))
+    usage('--update-baseline needs a file');
+  if (values.accept !== undefined && !updates) usage('--accept needs --update-baseline');
+  if (values.accept !== undefined && (values.reason ?? '').trim() === '') usage('--accept needs --reason');
+  for (const name of ['reason', 'until', 'owner'] as const)
+    if (values[name] !== undefined && values.accept === undefined) usage(`--${name} needs --accept`);
+  if (values.until !== undefined && !isDay(values.until))
+    usage(`--until needs a day such as 2026-12-31, not '${values.until}'`);
+}
+
+/** The baseline, and what is known of the lines since. A file that is not there yet may be written by an update. */
+async function baselineOptions(
+  values: ScanValues,
+  options: ScanOptions,
+  io: ProgramIo,
+): Promise<Pick<ScanOptions, 'baseline' | 'changes' | 'renames'>> {
+  const { baseline: name, renames: given } = values;
+  if (name === undefined) return {};
+  const { root } = options;
+  const renames = given === undefined || given.startsWith('git:') ? undefined : await readRenames(given, io.cwd);
+  const since =
+    given === undefined || renames !== undefined ? undefined : await changesSince(await commitOf(given, root), root);
+  if (name.startsWith('git:')) {
+    const { baseline, changes } = await gitBaseline(name, options);
+    return { baseline, changes: since ?? changes, renames };
+  }
   const path = resolve(io.cwd, name);
-  const withoutTime = (text: string) => text.replace(/"timestamp":"[^"]*","durationMs":[0-9.e+-]+/u, '');
-  let text = '';
-  await writeReport(report, async (part) => {
-    text += await Promise.resolve(part);
-  });
-  if (withoutTime(text) === withoutTime(await readFile(path, 'utf8'))) return;
+  if (values['update-baseline'] === true && !existsSync(path)) return {};
+  const baseline = await inputSource(name, io);
+  // Only lines are taken from the history of the file: a rename is followed when it is asked for.
+  const changes = since ?? (name === '-' ? undefined : await changesSinceFile(path, root));
+  return { baseline, changes, renames: renames ?? (since === undefined ? new Map() : since.renames) };
+}
+
+/** Writes the new baseline, unless nothing has changed. */
+async function writeBaseline(name: string | undefined, { updatedBaseline }: ScanOutcome, io: ProgramIo): Promise<void> {
+  if (updatedBaseline === undefined || name === undefined) return;
+  const path = resolve(io.cwd, name);
+  const { text, count } = updatedBaseline;
+  if (existsSync(path) && readFileSync(path, 'utf8') === text) return;
   await writeWhole(path, name, (sink) => sink(text));
-  note(io, `the baseline ${name} now has ${counted(report.header.summary.totalIssues, 'finding')}`);
+  note(io, `the baseline ${name} now has ${counted(count, 'finding')}`);
 }
 
 function scanOptions(values: ScanValues, paths: readonly string[], io: ProgramIo): ScanOptions {
-  const { profile, config } = values;
-  if (profile !== undefined && !isProfileName(profile)) {
-    throw new ReportFailure('usage', `unknown profile '${profile}': known are ${PROFILE_NAMES.join(', ')}`);
-  }
-  if (values.renames !== undefined && values.baseline === undefined)
-    throw new ReportFailure('usage', '--renames needs --baseline');
-  if (values['update-baseline'] === true && values.baseline === undefined) {
-    throw new ReportFailure('usage', '--update-baseline needs --baseline');
-  }
-  if (values['update-baseline'] === true && values.baseline === '-')
-    throw new ReportFailure('usage', '--update-baseline needs a file');
-  if (profile !== undefined && config !== undefined)
-    throw new ReportFailure('usage', '--profile and --config exclude each other');
+  const { config, accept, reason = '', until, owner } = values;
   return {
     root: resolve(io.cwd, values.root ?? '.'),
     cwd: io.cwd,
@@ -123,20 +136,20 @@ function scanOptions(values: ScanValues, paths: readonly string[], io: ProgramIo
     include: (values.include ?? []).flatMap(withFolder),
     exclude: (values.exclude ?? []).flatMap(withFolder),
     extensions: extensionsOf(values.ext ?? []),
-    profile: profile ?? null,
     config: config === undefined ? undefined : resolve(io.cwd, config),
     quiet: values.quiet === true,
     timestamp: timestampOf(values, io.env),
     deterministic: values.deterministic === true,
     snippets: values['no-snippets'] !== true,
     updateBaseline: values['update-baseline'] === true,
+    accept: accept === undefined ? undefined : { rules: accept, acceptance: { reason, until, owner } },
     pathPrefix: values['path-prefix'] ?? '',
     cache: cachePath(values, io),
     signal: io.signal,
   };
 }
 
-/** Where results are kept; undefined: nowhere. */
+/** Where ESLint's cache is; undefined: nowhere. */
 function cachePath(values: ScanValues, { cwd }: ProgramIo): string | undefined {
   const place = values['cache-location'];
   if (place === '') throw new ReportFailure('usage', '--cache-location needs a file name');

@@ -1,23 +1,14 @@
 // `toollint validate`: two verdicts on each document, and what is wrong with it.
-import {
-  checkInputs,
-  countOption,
-  inputBytesMax,
-  INPUT_OPTIONS,
-  inputSource,
-  parseCommand,
-} from './command-options.ts';
+import { checkInputs, countOption, INPUT_OPTIONS, inputSource, parseCommand } from './command-options.ts';
 import { EXIT_FAILURE, EXIT_FINDINGS, EXIT_OK } from './exit-code.ts';
 import { ReportFailure } from '../document/failure.ts';
-import { type Inspection, inspectReport } from '../document/inspect-report.ts';
-import type { Problem } from '../document/problem.ts';
+import { type Inspection, inspectReport, type Problem } from '../document/read-report.ts';
 import { note, type ProgramIo, streamSink } from './program-io.ts';
 import { terminalText } from '../convert/plain-text.ts';
 
 /** Options of the verb, for parseArgs. */
 export const VALIDATE_OPTIONS = {
   'schema-only': { type: 'boolean' },
-  strict: { type: 'boolean' },
   format: { type: 'string' },
   'max-problems': { type: 'string' },
   ...INPUT_OPTIONS,
@@ -41,25 +32,14 @@ export async function runValidate(args: readonly string[], io: ProgramIo): Promi
   if (positionals.length === 0) throw new ReportFailure('usage', 'usage: toollint validate FILE|- ...');
   checkInputs(positionals);
   const problemsMax = countOption('--max-problems', values['max-problems'] ?? '100');
-  const bytesMax = inputBytesMax(values);
   const verdicts: Verdict[] = [];
   let unreadable = false;
   for (const file of positionals) {
     try {
-      const source = await inputSource(file, io, bytesMax);
-      try {
-        const strict = values.strict === true;
-        const inspection = await inspectReport(source, {
-          consistency: values['schema-only'] !== true,
-          advice: strict,
-          problemsMax,
-          signal: io.signal,
-        });
-        if (inspection.sawByteOrderMark) note(io, `${file} begins with a byte order mark`);
-        verdicts.push(verdictOf(file, inspection, strict));
-      } finally {
-        await source.close();
-      }
+      const source = await inputSource(file, io, values);
+      const inspection = inspectReport(source, { consistency: values['schema-only'] !== true, problemsMax });
+      if (inspection.sawByteOrderMark) note(io, `${file} begins with a byte order mark`);
+      verdicts.push(verdictOf(file, inspection));
     } catch (cause) {
       if (!(cause instanceof ReportFailure)) throw cause;
       note(io, cause.message);
@@ -73,8 +53,7 @@ export async function runValidate(args: readonly string[], io: ProgramIo): Promi
   return unreadable ? EXIT_FAILURE : valid ? EXIT_OK : EXIT_FINDINGS;
 }
 
-function verdictOf(file: string, { schema, consistency, problems, counts }: Inspection, strict: boolean): Verdict {
-  const problemCount = counts.schema + counts.consistency + (strict ? counts.advice : 0);
+function verdictOf(file: string, { schema, consistency, problems, problemCount }: Inspection): Verdict {
   return { file, valid: problemCount === 0, schema, consistency, problemCount, problems };
 }
 
@@ -83,7 +62,6 @@ function textOf({ file, schema, consistency, problemCount, problems }: Verdict):
     const where = terminalText(pointer) || '(document)';
     return `  ${where}: ${terminalText(message)} [${level === code ? code : `${level} ${code}`}]\n`;
   });
-  const hidden = problemCount - problems.filter(({ level }) => level !== 'advice').length;
-  const more = hidden > 0 && problems.every(({ level }) => level !== 'advice') ? `  …and ${hidden} more\n` : '';
+  const more = problemCount > problems.length ? `  …and ${problemCount - problems.length} more\n` : '';
   return `${terminalText(file)}: schema ${schema}, consistency ${consistency.replace('-', ' ')}\n${lines.join('')}${more}`;
 }

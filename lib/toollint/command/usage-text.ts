@@ -2,10 +2,11 @@
 
 const GATE_HELP = `gate:
   --gate NAME             default, strict, new-code, or a gate of --gate-config
-  --gate-config FILE      {"name", "conditions": [{"metric", "op", "threshold", "level"}]}, a list of such, or {"gates": [...]}
+  --gate-config FILE      {"name", "conditions": [{"metric", "op", "threshold", "level", "optional"}]}, a list of such,
+                          or {"gates": [...]}
                           metrics: errors warnings infos issues newIssues newErrors fixed parseErrors ruleErrors files
                           rule:<id> category:<name>; op: > >= < <= == != (the condition is violated when it holds);
-                          level: fail, warn
+                          level: fail, warn; optional: true passes where the rule or category is absent
   --max-errors N  --max-warnings N  --max-infos N  --max-new N    limits of the gate "cli", or more for the gate named
   --fail-on-warning       the gate's warning is exit code 1
   --exit-zero             exit code 1 becomes 0
@@ -22,14 +23,14 @@ const OUTPUT_HELP = `output:
   --max-results N         most results of a SARIF log, errors first (all; GitHub takes 25000)
 `;
 
-const INPUT_HELP = `  --max-bytes N           refuse longer reports
+const INPUT_HELP = `  --max-bytes N           refuse longer documents (268435456)
 `;
 
 const SILENT_HELP = `  --silent                no summary on standard error
 `;
 
-const RENAMES_HELP = `  --renames git:REF|FILE  findings of a renamed file stay known: renames as git finds them since REF, or a JSON object
-                          of old paths and new ones
+const RENAMES_HELP = `  --renames git:REF|FILE  findings of a renamed file stay known: renames, and which lines are untouched, as git finds
+                          them since REF, or a JSON object of old paths and new ones
 `;
 
 /** Texts by verb; '' is the program itself. */
@@ -37,6 +38,8 @@ export const USAGE: Readonly<Record<string, string>> = {
   '': `usage: toollint VERB [arguments]
 
   scan [paths...]        run ESLint, write a report
+  import FILE...         make a report of another linter's output
+  merge REPORT...        join the reports of shards or packages
   validate FILE...       check reports: schema and consistency
   compare BASE CURRENT   what is new in CURRENT, and what was fixed
   gate REPORT            evaluate a gate on a report
@@ -50,38 +53,61 @@ exit codes: 0 good; 1 gate failed, an error finding without a gate, or an invali
 `,
   scan: `usage: toollint scan [paths...]
 
-  --root DIR              report paths are relative to it; default: the current folder
+  --root DIR              report paths are relative to it, and its ESLint runs; default: the current folder
   -c, --config FILE       configuration in place of the target's own eslint.config.*
-  --profile NAME          bundled rules in place of a configuration: recommended, strict, none
   --include GLOB  --exclude GLOB    repeatable, relative to the root
   --ext LIST              only files with these endings, as in --ext js,ts
   --quiet                 list errors only; counts, gate and exit code stay
-  --baseline REPORT       list only what is new against an earlier report
-  --update-baseline       then drop from that file what is fixed; nothing new is accepted
+  --baseline FILE         list only what is new against a baseline file or an earlier report
+  --baseline git:REF      … against the commit REF, as in git:main or git:merge-base(main)
+  --update-baseline       write the baseline file: all findings where there is none yet, later without what is fixed
+  --accept RULE --reason TEXT [--until YYYY-MM-DD] [--owner NAME]
+                          with --update-baseline: new findings of the rule become known; --accept is repeatable
 ${RENAMES_HELP}  --path-prefix PATH      put before every path of the report, for a part of a larger repository
-  --cache                 keep what ESLint said of each file in .toollintcache; same report, sooner
+  --cache                 use ESLint's own cache, in .toollintcache
   --cache-location FILE   keep it there
   --timestamp ISO         default: SOURCE_DATE_EPOCH, or now
   --deterministic         same bytes for the same code: no duration, no clock
-  --no-snippets           no source lines in the report
+  --no-snippets           no source lines and no fixes in the report
 ${SILENT_HELP}
 ${OUTPUT_HELP}
 ${GATE_HELP}
 examples:
   toollint scan                                       what is wrong here, for a person
-  toollint scan -o base.json                          remember what there is …
-  toollint scan --baseline base.json --gate new-code  … and fail on anything new
-  toollint scan --profile recommended --format sarif=out.sarif --format gitlab=out.json src
+  toollint scan --baseline toollint-baseline.jsonl --update-baseline      remember what there is …
+  toollint scan --baseline toollint-baseline.jsonl --gate new-code        … and fail on anything new
+  toollint scan --baseline 'git:merge-base(main)' --gate new-code --format sarif=out.sarif src
+`,
+  import: `usage: toollint import --from sarif|eslint|gitlab|checkstyle FILE...
+
+Makes one report of what another linter wrote, so that compare, gate, convert and merge serve it.
+
+  --from FORMAT           the format of the files
+  --root DIR              the folder that the linter ran in; default: the current folder
+  --tool NAME[@VERSION]   the linter's name, where the format does not say it
+  --timestamp ISO         when it ran; default: now
+${INPUT_HELP}
+${OUTPUT_HELP}
+example:
+  ruff check --output-format sarif | toollint import --from sarif - -o ruff.json
+`,
+  merge: `usage: toollint merge REPORT...
+
+Joins reports of one tool: incomplete if one of them is, a finding that several have once.
+
+${INPUT_HELP}
+${OUTPUT_HELP}
+example:
+  toollint merge shard-1.json shard-2.json --to sarif -o report.sarif
 `,
   validate: `usage: toollint validate FILE|- ...
 
   --schema-only           without the consistency of the members
-  --strict                advice counts as an error
   --format text|json      default: text
-  --max-problems N        most problems to list of each file (100)
+  --max-problems N        most problems of each kind to list of each file (100)
 ${INPUT_HELP}
 example:
-  toollint validate --strict report.json
+  toollint validate report.json
 
 exit codes: 0 valid, 1 invalid, 2 a file cannot be read
 `,
@@ -91,6 +117,8 @@ Writes CURRENT with selection.baseline and only the findings that are new agains
 With --to sarif all findings are written, each with its baselineState.
 
   --quiet                 list errors only
+  --list LIST             in place of a document: new, unchanged, fixed or not-verifiable, with all counts;
+                          --format text (default) or json
 ${RENAMES_HELP}  --lenient               take reports that are valid by the specification, but not consistent
 ${INPUT_HELP}${SILENT_HELP}
 ${OUTPUT_HELP}

@@ -1,129 +1,158 @@
 // Which findings of a report are new against a baseline. Steps, each only over what the one before left:
-//   1. same fingerprint and same line and column
-//   2. same fingerprint, in the order of lines (line-alignment.ts chooses when there are more now)
-//   3. same rule, path, line and message: the line was edited in place
-// The rest of the current findings is new; the rest of the baseline may have been fixed (fixed-claims.ts).
+//   1. same fingerprint, and the same place: the same line and column, or the line that git says the old one is now
+//   2. same fingerprint: findings on lines that git says are untouched, then in the order of lines (line-alignment.ts
+//      chooses when there are more now)
+//   3. the only finding of its rule in its file, before and now, whose message counts something: `max-lines` is at the
+//      first line beyond the limit, which is another after each insertion
+// The rest of the current findings is new; the rest of the baseline may have been fixed.
 //
-// Findings are offered one by one and may come in any order: the answer does not depend on it. Occurrence numbers are
-// never compared, since a filtered report numbers anew. Linear, also in one group of 100,000 equal findings.
-// Known residue: two byte-identical lines that change places in one file are not told apart.
-import { type BaselineEntry, isNeverBaselined, placeKeyOf } from './baseline.ts';
+// The answer does not depend on the order of the findings. Occurrence numbers are never compared, since a filtered
+// report numbers anew. Linear, also in one group of 100,000 equal findings.
 import type { Finding } from '../document/report-schema.ts';
+import { type BaselineEntry, isNeverBaselined } from './baseline.ts';
+import { masked } from './baseline-file.ts';
 import { alignLines } from './line-alignment.ts';
+import type { SourceChanges } from './source-changes.ts';
 
-interface Deferred {
+/** The outcome. */
+export interface MatchResult {
+  /** For each current finding the entry that knows it; undefined: it is new. */
+  readonly knownBy: readonly (BaselineEntry | undefined)[];
+  /** Entries without a counterpart, in the order of the baseline. */
+  readonly missing: readonly BaselineEntry[];
+}
+
+interface Current {
   readonly index: number;
-  readonly placeKey: string;
-  readonly line: number;
-  readonly column: number;
+  readonly finding: Finding;
 }
 
 interface Group {
-  /** Entries that step 1 has not taken, by position. */
-  readonly free: Map<string, BaselineEntry[]>;
-  readonly deferred: Deferred[];
+  entries: BaselineEntry[];
+  current: Current[];
 }
 
-/** The outcome; indexes are those of `offer`. */
-export interface MatchResult {
-  isNew(index: number): boolean;
-  readonly newIssues: number;
-  readonly unchanged: number;
-  /** Old findings without a counterpart. */
-  readonly missing: BaselineEntry[];
-}
-
-/** Matches one stream of findings against baseline entries. */
-export class FindingMatcher {
-  readonly #groups = new Map<string, Group>();
-  readonly #placeKeys = new Set<string>();
-  readonly #loose: Deferred[] = [];
-  #news = new Uint8Array(1024);
-  #offered = 0;
-  #unmatched = 0;
-  #skipped = 0;
-
-  constructor(entries: Iterable<BaselineEntry>) {
-    for (const entry of entries) {
-      let group = this.#groups.get(entry.fingerprint);
-      if (group === undefined) this.#groups.set(entry.fingerprint, (group = { free: new Map(), deferred: [] }));
-      const position = positionOf(entry.line, entry.column);
-      const entriesThere = group.free.get(position);
-      if (entriesThere === undefined) group.free.set(position, [entry]);
-      else entriesThere.push(entry);
-      this.#placeKeys.add(entry.placeKey);
-    }
+/** Matches findings against baseline entries. */
+export function matchFindings(
+  entries: readonly BaselineEntry[],
+  findings: readonly Finding[],
+  changes?: SourceChanges,
+): MatchResult {
+  const knownBy: (BaselineEntry | undefined)[] = findings.map(() => undefined);
+  const found = new Set<BaselineEntry>();
+  const pair = ({ index }: Current, entry: BaselineEntry) => {
+    knownBy[index] = entry;
+    found.add(entry);
+  };
+  const groups = new Map<string, Group>();
+  for (const entry of entries) groupOf(groups, entry.finding.fingerprint).entries.push(entry);
+  for (const [index, finding] of findings.entries()) {
+    const group = groups.get(finding.fingerprint);
+    if (group === undefined) continue;
+    const isKnowable = !isNeverBaselined(finding) || group.entries.some(({ accepted }) => accepted !== undefined);
+    if (isKnowable) group.current.push({ index, finding });
   }
-
-  /** Takes the next finding; its index is the number of findings before it. */
-  offer(finding: Finding): void {
-    const index = this.#offered;
-    this.#offered += 1;
-    if (isNeverBaselined(finding)) return this.#markNew(index);
-    const { line = 0, column = 0 } = finding.location;
-    const group = this.#groups.get(finding.fingerprint);
-    if (group?.free.get(positionOf(line, column))?.pop() !== undefined) return;
-    const placeKey = placeKeyOf(finding);
-    if (group === undefined && !this.#placeKeys.has(placeKey)) return this.#markNew(index);
-    (group?.deferred ?? this.#loose).push({ index, placeKey, line, column });
-  }
-
-  /** Leaves the next finding out of the comparison; it is neither new nor unchanged. */
-  skip(): void {
-    this.#offered += 1;
-    this.#skipped += 1;
-  }
-
-  /** All findings have been offered. */
-  finish(): MatchResult {
-    const left = [...this.#loose];
-    const leftByPlace = new Map<string, BaselineEntry[]>();
-    for (const group of this.#groups.values()) {
-      const { current, before } = pairGroup(group);
-      left.push(...current);
-      for (const entry of before) {
-        const samePlace = leftByPlace.get(entry.placeKey);
-        if (samePlace === undefined) leftByPlace.set(entry.placeKey, [entry]);
-        else samePlace.push(entry);
-      }
-    }
-    for (const { index, placeKey } of left.sort(
-      (a, b) => a.line - b.line || a.column - b.column || a.index - b.index,
-    )) {
-      if (leftByPlace.get(placeKey)?.pop() === undefined) this.#markNew(index);
-    }
-    const news = this.#news;
-    return {
-      isNew: (index) => news[index] === 1,
-      newIssues: this.#unmatched,
-      unchanged: this.#offered - this.#unmatched - this.#skipped,
-      missing: [...leftByPlace.values()].flat(),
-    };
-  }
-
-  #markNew(index: number): void {
-    if (index >= this.#news.length) {
-      const larger = new Uint8Array(Math.max(index + 1, this.#news.length * 2));
-      larger.set(this.#news);
-      this.#news = larger;
-    }
-    this.#news[index] = 1;
-    this.#unmatched += 1;
-  }
-}
-
-/** Step 2 in one group; what neither side could pair. */
-function pairGroup({ free, deferred }: Group): { current: Deferred[]; before: BaselineEntry[] } {
-  const before = [...free.values()].flat().sort((a, b) => a.line - b.line || a.column - b.column);
-  if (deferred.length === 0) return { current: [], before };
-  const current = deferred.sort((a, b) => a.line - b.line || a.column - b.column || a.index - b.index);
-  const chosen = alignLines(
-    before.map(({ line }) => line),
-    current.map(({ line }) => line),
+  for (const group of groups.values()) pairGroup(group, changes, pair);
+  pairCounts(
+    entries.filter((entry) => !found.has(entry)),
+    findings.flatMap((finding, index) => (knownBy[index] === undefined ? [{ finding, index }] : [])),
+    { entries, findings },
+    pair,
   );
-  return { current: current.filter((_, index) => chosen[index] !== true), before: before.slice(current.length) };
+  return { knownBy, missing: entries.filter((entry) => !found.has(entry)) };
 }
 
-function positionOf(line: number, column: number): string {
-  return `${line}:${column}`;
+type Pair = (current: Current, entry: BaselineEntry) => void;
+
+function groupOf(groups: Map<string, Group>, key: string): Group {
+  let group = groups.get(key);
+  if (group === undefined) groups.set(key, (group = { entries: [], current: [] }));
+  return group;
+}
+
+/** Steps 1 and 2. */
+function pairGroup({ entries, current }: Group, changes: SourceChanges | undefined, pair: Pair): void {
+  if (current.length === 0) return;
+  const free = new Map<string, BaselineEntry[]>();
+  for (const entry of entries) {
+    const { line, column } = placeNow(entry, changes);
+    const key = `${line}:${column}`;
+    const list = free.get(key);
+    if (list === undefined) free.set(key, [entry]);
+    else list.push(entry);
+  }
+  const moved = current.filter((one) => {
+    const { line = 0, column = 0 } = one.finding.location;
+    const entry = free.get(`${line}:${column}`)?.pop();
+    if (entry !== undefined) pair(one, entry);
+    return entry === undefined;
+  });
+  const byLine = (a: Finding, b: Finding) =>
+    (a.location.line ?? 0) - (b.location.line ?? 0) || (a.location.column ?? 0) - (b.location.column ?? 0);
+  const left = [...free.values()].flat().sort((a, b) => byLine(a.finding, b.finding));
+  const rest = moved.sort((a, b) => byLine(a.finding, b.finding) || a.index - b.index);
+  const chosen = chooseOld(left, rest, changes);
+  for (const [index, entry] of left.slice(0, chosen.length).entries()) {
+    const one = chosen[index];
+    if (one !== undefined) pair(one, entry);
+  }
+}
+
+/** Where an entry's line is now, as far as that is known; 0 is no line. */
+function placeNow({ finding }: BaselineEntry, changes: SourceChanges | undefined): { line: number; column: number } {
+  const { path, line = 0, column = 0 } = finding.location;
+  if (changes === undefined || path === undefined || line === 0) return { line, column };
+  return { line: changes.lineNow(path, line) ?? -1, column };
+}
+
+/** As many of the current findings as there are entries left, or all, in the order of lines. */
+function chooseOld(
+  left: readonly BaselineEntry[],
+  rest: readonly Current[],
+  changes: SourceChanges | undefined,
+): readonly Current[] {
+  if (rest.length <= left.length || left.length === 0) return left.length === 0 ? [] : rest;
+  if (changes === undefined) {
+    const isOld = alignLines(
+      left.map(({ finding }) => finding.location.line ?? 0),
+      rest.map(({ finding }) => finding.location.line ?? 0),
+    );
+    return rest.filter((_, index) => isOld[index] === true);
+  }
+  const isTouched = ({ finding }: Current) =>
+    changes.isTouched(finding.location.path ?? '', finding.location.line ?? 0);
+  const old = new Set([...rest.filter((one) => !isTouched(one)), ...rest.filter(isTouched)].slice(0, left.length));
+  return rest.filter((one) => old.has(one));
+}
+
+/** Step 3. */
+function pairCounts(
+  missing: readonly BaselineEntry[],
+  news: readonly Current[],
+  all: { readonly entries: readonly BaselineEntry[]; readonly findings: readonly Finding[] },
+  pair: Pair,
+): void {
+  const counting = new Map<string, BaselineEntry>();
+  for (const entry of missing)
+    if (/[0-9#]/u.test(entry.finding.message)) counting.set(ruleInFile(entry.finding), entry);
+  if (counting.size === 0) return;
+  const before = countedBy(all.entries.map(({ finding }) => finding));
+  const now = countedBy(all.findings);
+  for (const one of news) {
+    const key = ruleInFile(one.finding);
+    const entry = counting.get(key);
+    if (entry === undefined || before.get(key) !== 1 || now.get(key) !== 1) continue;
+    if (/[0-9]/u.test(one.finding.message) && masked(entry.finding.message) === masked(one.finding.message))
+      pair(one, entry);
+  }
+}
+
+function countedBy(findings: readonly Finding[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const finding of findings) counts.set(ruleInFile(finding), (counts.get(ruleInFile(finding)) ?? 0) + 1);
+  return counts;
+}
+
+function ruleInFile({ ruleId, location }: Finding): string {
+  return JSON.stringify([ruleId, location.path ?? '']);
 }

@@ -1,6 +1,5 @@
 // What every converter is given, and what it may be told.
-import type { ReportSource } from '../document/report-source.ts';
-import type { TextSink } from '../document/report-writer.ts';
+import type { Finding, Report } from '../document/report-schema.ts';
 
 /** What a converter may be told. */
 export interface ConvertOptions {
@@ -14,9 +13,13 @@ export interface ConvertOptions {
   readonly bytesMax?: number;
   /** Most results of a SARIF log, errors first. Default: all. */
   readonly resultsMax?: number;
-  /** SARIF's baselineState of each finding by its index. Default: 'new' for all where the report is a delta. */
-  readonly baselineState?: (index: number) => 'new' | 'unchanged';
+  /** SARIF's baselineState of each finding. Default: 'new' for all where the report is a delta. */
+  readonly baselineState?: (finding: Finding) => 'new' | 'unchanged';
+  /** Findings that were fixed, for SARIF's baselineState 'absent'. */
+  readonly absent?: readonly Finding[];
+  /** Where the code is on the web: `<links><path>#L<line>` shows a line. */
+  readonly links?: string | undefined;
 }
 
-/** Writes a report in one format. */
-export type Converter = (report: ReportSource, sink: TextSink, options: ConvertOptions) => Promise<void>;
+/** The text of a report in one format, in pieces. */
+export type Converter = (report: Report, options: ConvertOptions) => Iterable<string>;

@@ -1,17 +1,27 @@
 // GitHub's workflow commands: a line for each finding, shown at its place in a pull request. GitHub shows the first ten
-// of each kind, so errors come first.
+// errors and the first ten warnings of a step, so errors come first, and a last line counts what is hidden.
+import type { Diagnostic, Finding, Report, Severity } from '../document/report-schema.ts';
 import { bySeverity } from './by-severity.ts';
-import type { ConvertOptions } from './convert-options.ts';
-import type { Diagnostic, Finding, Severity } from '../document/report-schema.ts';
-import type { ReportSource } from '../document/report-source.ts';
-import type { TextSink } from '../document/report-writer.ts';
+import { ownDiagnostics } from './own-diagnostics.ts';
+import { counted, withoutControls } from './plain-text.ts';
 
+/** What GitHub shows of a step, of each of error, warning and notice. */
+const SHOWN_MAX = 10;
 const COMMANDS: Readonly<Record<Severity, string>> = { error: 'error', warning: 'warning', info: 'notice' };
 
-/** Writes the commands; diagnostics are errors. */
-export async function writeGithub(report: ReportSource, sink: TextSink, _options: ConvertOptions): Promise<void> {
-  await sink(report.header.execution.diagnostics.map(diagnosticLine).join(''));
-  for await (const batch of bySeverity(report)) await sink(batch.map(findingLine).join(''));
+/** The commands; diagnostics are errors. */
+export function* githubText(report: Report): Generator<string> {
+  const diagnostics = ownDiagnostics(report);
+  yield* diagnostics.map(diagnosticLine);
+  const findings = bySeverity(report);
+  yield* findings.map(findingLine);
+  const count = (severity: Severity) => findings.filter((finding) => finding.severity === severity).length;
+  const counts = { error: diagnostics.length + count('error'), warning: count('warning'), notice: count('info') };
+  const hidden = Object.entries(counts).filter(([, number]) => number > SHOWN_MAX);
+  if (hidden.length === 0) return;
+  const parts = hidden.map(([name, number]) => counted(number - SHOWN_MAX, name));
+  // Not a command: it would take the place of one.
+  yield `GitHub shows ${SHOWN_MAX} of each kind for a step and hides ${parts.join(', ')}; all are in this log.\n`;
 }
 
 function findingLine({ ruleId, severity, message, location }: Finding): string {
@@ -48,7 +58,7 @@ function commandLine(
 }
 
 function escapedData(text: string): string {
-  return text.toWellFormed().replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A');
+  return withoutControls(text).replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A');
 }
 
 function escapedProperty(text: string): string {

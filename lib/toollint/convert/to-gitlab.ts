@@ -1,36 +1,23 @@
 // GitLab's Code Quality report: a JSON array of issues, `[]` when there are none, no byte order mark. Diagnostics are
-// blockers.
-import type { ConvertOptions } from './convert-options.ts';
+// blockers; a parse error that has a finding is that finding.
 import { hash } from 'node:crypto';
+import { PARSE_ERROR_RULE } from '../document/consistency.ts';
+import type { Diagnostic, Finding, Report, ReportHeader, Severity } from '../document/report-schema.ts';
 import { exportedIdentity } from './exported-identity.ts';
-import { PARSE_ERROR_RULE } from '../document/finding-consistency.ts';
-import type { Diagnostic, Finding, ReportHeader, Severity } from '../document/report-schema.ts';
-import type { ReportSource } from '../document/report-source.ts';
-import type { TextSink } from '../document/report-writer.ts';
+import { ownDiagnostics } from './own-diagnostics.ts';
 
 const SEVERITIES: Readonly<Record<Severity, string>> = { error: 'critical', warning: 'major', info: 'info' };
 
-/** Writes the array, one issue a line. */
-export async function writeGitlab(
-  { header, findings }: ReportSource,
-  sink: TextSink,
-  _options: ConvertOptions,
-): Promise<void> {
+/** The array, one issue on a line. */
+export function* gitlabText(report: Report): Generator<string> {
   let separator = '[\n';
   // A run that did not reach its end may not look like a clean one.
-  for (const [index, diagnostic] of header.execution.diagnostics.entries()) {
-    await sink(separator + JSON.stringify(blockerOf(diagnostic, index)));
+  const issues = [...ownDiagnostics(report).map(blockerOf), ...report.findings.map((one) => issueOf(one, report))];
+  for (const issue of issues) {
+    yield separator + JSON.stringify(issue);
     separator = ',\n';
   }
-  for await (const batch of findings()) {
-    let text = '';
-    for (const finding of batch) {
-      text += separator + JSON.stringify(issueOf(finding, header));
-      separator = ',\n';
-    }
-    if (text !== '') await sink(text);
-  }
-  await sink(separator === '[\n' ? '[]\n' : '\n]\n');
+  yield separator === '[\n' ? '[]\n' : '\n]\n';
 }
 
 function blockerOf({ kind, message, ruleId, relativePath }: Diagnostic, index: number): Record<string, unknown> {

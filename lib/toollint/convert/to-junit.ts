@@ -1,98 +1,48 @@
 // JUnit XML: a suite for each file, a case for each finding. What did not run is an error in a suite of its own, so an
 // incomplete analysis is never all green; a complete one without findings is one passing case.
-//
-// Suites need all findings of a file together: findings in canonical order are written as they come, others are sorted
-// in memory first.
-import type { ConvertOptions } from './convert-options.ts';
 import { compareFindings } from '../document/finding-order.ts';
-import { byCodeUnits } from '../document/report-path.ts';
-import type { Finding, ReportHeader } from '../document/report-schema.ts';
-import type { ReportSource } from '../document/report-source.ts';
-import type { TextSink } from '../document/report-writer.ts';
+import type { Finding, Report } from '../document/report-schema.ts';
+import { ownDiagnostics } from './own-diagnostics.ts';
 
 const EXECUTION_SUITE = 'toollint.execution';
 const PROJECT_SUITE = '(project)';
 
-interface SuiteCounts {
-  tests: number;
-  failures: number;
-}
-
-/** Writes the document. */
-export async function writeJunit(report: ReportSource, sink: TextSink, _options: ConvertOptions): Promise<void> {
-  const { header } = report;
-  const { suites, inOrder } = await countSuites(report);
-  const failures = [...suites.values()].reduce((sum, suite) => sum + suite.failures, 0);
-  const tests = [...suites.values()].reduce((sum, suite) => sum + suite.tests, 0);
-  const own = executionSuite(header, suites.size === 0);
-  const totals = `tests="${tests + own.tests}" failures="${failures}" errors="${own.errors}"`;
-  await sink(`<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="toollint" ${totals}>\n${own.text}`);
-  let open: string | undefined;
-  for await (const batch of inOrder ? report.findings() : sortedFindings(report)) {
-    let text = '';
-    for (const finding of batch) {
-      const name = suiteOf(finding);
-      if (name !== open) {
-        const counts = suites.get(name) ?? { tests: 0, failures: 0 };
-        if (open !== undefined) text += '</testsuite>\n';
-        text += suiteOpens(xml(name), counts.tests, counts.failures, 0);
-        open = name;
-      }
-      text += caseOf(finding, name);
-    }
-    if (text !== '') await sink(text);
+/** The document. */
+export function* junitText(report: Report): Generator<string> {
+  const suites = Map.groupBy([...report.findings].sort(compareFindings), suiteOf);
+  const own = executionSuite(report);
+  const failures = report.findings.filter(isFailure).length;
+  const totals = `tests="${report.findings.length + own.tests}" failures="${failures}" errors="${own.errors}"`;
+  yield `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="toollint" ${totals}>\n${own.text}`;
+  for (const [name, findings] of suites) {
+    yield suiteOpens(xml(name), findings.length, findings.filter(isFailure).length, 0);
+    for (const finding of findings) yield caseOf(finding, name);
+    yield '</testsuite>\n';
   }
-  await sink(`${open === undefined ? '' : '</testsuite>\n'}</testsuites>\n`);
-}
-
-async function countSuites(report: ReportSource): Promise<{ suites: Map<string, SuiteCounts>; inOrder: boolean }> {
-  const suites = new Map<string, SuiteCounts>();
-  let inOrder = true;
-  let previous = '';
-  for await (const batch of report.findings()) {
-    for (const finding of batch) {
-      const name = suiteOf(finding);
-      const path = finding.location.path ?? '';
-      if (byCodeUnits(previous, path) > 0) inOrder = false;
-      previous = path;
-      const suite = suites.get(name) ?? { tests: 0, failures: 0 };
-      suites.set(name, suite);
-      suite.tests += 1;
-      if (finding.severity !== 'info') suite.failures += 1;
-    }
-  }
-  return { suites, inOrder };
-}
-
-async function* sortedFindings(report: ReportSource): AsyncGenerator<Finding[]> {
-  const all: Finding[] = [];
-  for await (const batch of report.findings()) for (const finding of batch) all.push(finding);
-  yield all.sort(compareFindings);
+  yield '</testsuites>\n';
 }
 
 function suiteOf({ location }: Finding): string {
   return location.path ?? PROJECT_SUITE;
 }
 
-function executionSuite(
-  { execution, summary }: ReportHeader,
-  empty: boolean,
-): { text: string; tests: number; errors: number } {
-  const { diagnostics, status } = execution;
-  if (diagnostics.length === 0 && !empty) return { text: '', tests: 0, errors: 0 };
-  if (diagnostics.length === 0 && status === 'complete') {
+function isFailure({ severity }: Finding): boolean {
+  return severity !== 'info';
+}
+
+function executionSuite(report: Report): { text: string; tests: number; errors: number } {
+  const { execution, findings, summary } = report;
+  const diagnostics = ownDiagnostics(report);
+  if (diagnostics.length === 0 && findings.length > 0) return { text: '', tests: 0, errors: 0 };
+  if (diagnostics.length === 0 && execution.status === 'complete') {
     const only = `<testcase classname="${EXECUTION_SUITE}" name="${summary.totalFiles} files, no findings"/>\n`;
-    return {
-      text: `${suiteOpens(EXECUTION_SUITE, 1, 0, 0)}${only}</testsuite>\n`,
-      tests: 1,
-      errors: 0,
-    };
+    return { text: `${suiteOpens(EXECUTION_SUITE, 1, 0, 0)}${only}</testsuite>\n`, tests: 1, errors: 0 };
   }
   const cases = diagnostics.map(({ kind, message, ruleId, relativePath }) => {
     const name = [kind, ruleId, relativePath].filter((part) => part !== undefined).join(' ');
     return errorCase(xml(name), kind, xml(message));
   });
-  if (cases.length === 0) cases.push(errorCase(status, status, status));
+  if (cases.length === 0) cases.push(errorCase(execution.status, execution.status, execution.status));
   const { length } = cases;
   return {
     text: `${suiteOpens(EXECUTION_SUITE, length, 0, length)}${cases.join('')}</testsuite>\n`,

@@ -2,11 +2,11 @@
 // Everything that comes from the report is escaped, so that no text in a message can form a link, mention a person or
 // end a table. The whole keeps under the size that a comment may have.
 import { bySeverity } from './by-severity.ts';
+import { baselineCounts } from './summary-lines.ts';
 import type { ConvertOptions } from './convert-options.ts';
-import { counted, linkOf, shortened, terminalText } from './plain-text.ts';
-import type { Finding, ReportHeader } from '../document/report-schema.ts';
-import type { ReportSource } from '../document/report-source.ts';
-import type { TextSink } from '../document/report-writer.ts';
+import { counted, linkOf, pathUri, shortened, terminalText } from './plain-text.ts';
+import type { Finding, Report } from '../document/report-schema.ts';
+import { ownDiagnostics } from './own-diagnostics.ts';
 
 const LIMIT = 100;
 const BYTES_MAX = 65_536;
@@ -14,32 +14,27 @@ const CELL_UNITS_MAX = 300;
 /** Room for the line that counts what is left out. */
 const TAIL_BYTES = 200;
 
-/** Writes the comment. */
-export async function writeMarkdown(report: ReportSource, sink: TextSink, options: ConvertOptions): Promise<void> {
-  const { header } = report;
-  const { limit = LIMIT, bytesMax = BYTES_MAX } = options;
-  let text = headText(header, bytesMax / 2);
+/** The comment. */
+export function* markdownText(report: Report, options: ConvertOptions): Generator<string> {
+  const { limit = LIMIT, bytesMax = BYTES_MAX, links } = options;
+  let text = headText(report, bytesMax / 2);
   let shown = 0;
-  for await (const batch of bySeverity(report)) {
-    for (const finding of batch) {
-      if (shown >= limit) break;
-      const row = `${shown === 0 ? TABLE_HEAD : ''}${rowOf(finding)}`;
-      if (Buffer.byteLength(text) + Buffer.byteLength(row) + TAIL_BYTES > bytesMax) break;
-      text += row;
-      shown += 1;
-    }
-    if (shown >= limit) break;
+  for (const finding of bySeverity(report).slice(0, limit)) {
+    const row = `${shown === 0 ? TABLE_HEAD : ''}${rowOf(finding, links)}`;
+    if (Buffer.byteLength(text) + Buffer.byteLength(row) + TAIL_BYTES > bytesMax) break;
+    text += row;
+    shown += 1;
   }
-  const more = header.summary.totalIssues - shown;
-  if (more > 0) text += `\n…and ${more} more.\n`;
-  await sink(text);
+  const more = report.findings.length - shown;
+  yield more > 0 ? `${text}\n…and ${more} more.\n` : text;
 }
 
 const TABLE_HEAD = '\n| Severity | Place | Rule | Message |\n| --- | --- | --- | --- |\n';
 
 const VERDICTS = { 'not-evaluated': '', passed: '✅ passed', warning: '⚠️ warning', failed: '❌ failed' } as const;
 
-function headText({ execution, summary, selection, gate }: ReportHeader, bytesMax: number): string {
+function headText(report: Report, bytesMax: number): string {
+  const { execution, summary, selection, gate } = report;
   const { error, warning, info } = summary.bySeverity;
   const lines = ['### Code analysis', ''];
   if (gate.status !== 'not-evaluated') {
@@ -52,33 +47,32 @@ function headText({ execution, summary, selection, gate }: ReportHeader, bytesMa
       `${selection.quiet ? ' (only errors are listed)' : ''}.`,
   );
   const { baseline } = selection;
-  if (baseline !== undefined)
-    lines.push(
-      '',
-      `Against the baseline: ${baseline.newIssues} new, ${baseline.unchanged} unchanged, ${baseline.fixed} fixed.`,
-    );
+  if (baseline !== undefined) lines.push('', `Against the baseline: ${baselineCounts(baseline)}.`);
   if (execution.status !== 'complete')
     lines.push('', `**The analysis is ${execution.status === 'no-files' ? 'empty: no files' : 'incomplete'}.**`, '');
   let text = `${lines.join('\n')}\n`;
-  for (const [index, { kind, message, ruleId, relativePath }] of execution.diagnostics.entries()) {
+  const diagnostics = ownDiagnostics(report);
+  for (const [index, { kind, message, ruleId, relativePath }] of diagnostics.entries()) {
     const where = [relativePath, ruleId]
       .filter((part) => part !== undefined)
       .map((part) => escaped(part))
       .join(' ');
     const line = `- ${kind} ${where}: ${escaped(shortened(message, CELL_UNITS_MAX))}\n`;
     if (Buffer.byteLength(text) + Buffer.byteLength(line) > bytesMax)
-      return `${text}- …and ${execution.diagnostics.length - index} more\n`;
+      return `${text}- …and ${diagnostics.length - index} more\n`;
     text += line;
   }
   return text;
 }
 
-function rowOf({ severity, ruleId, message, location, docsUrl }: Finding): string {
+function rowOf({ severity, ruleId, message, location, docsUrl }: Finding, links: string | undefined): string {
   const { path, line } = location;
-  const place =
+  const named =
     path === undefined
       ? '(project)'
       : `${escaped(shortened(path, CELL_UNITS_MAX))}${line === undefined ? '' : `:${line}`}`;
+  const code = path === undefined || links === undefined ? undefined : linkOf(`${links}${pathUri(path)}`);
+  const place = code === undefined ? named : `[${named}](<${code}${line === undefined ? '' : `#L${line}`}>)`;
   const rule = escaped(shortened(ruleId, CELL_UNITS_MAX));
   const url = linkOf(docsUrl);
   const linked = url === undefined ? rule : `[${rule}](<${url.replace(/[<>|]/gu, encodeURIComponent)}>)`;

@@ -2,41 +2,31 @@
 // plain characters reach the terminal, and no line is wider than it.
 import { styleText } from 'node:util';
 import type { ConvertOptions } from './convert-options.ts';
-import { terminalText } from './plain-text.ts';
-import { fitted, textWidth } from './text-width.ts';
-import type { Finding, ReportHeader, Severity } from '../document/report-schema.ts';
-import type { ReportSource } from '../document/report-source.ts';
-import type { TextSink } from '../document/report-writer.ts';
-import { summaryLines } from './to-summary.ts';
+import { ownDiagnostics } from './own-diagnostics.ts';
+import { shortened, terminalText } from './plain-text.ts';
+import type { Finding, Report, Severity } from '../document/report-schema.ts';
+import { summaryLines } from './summary-lines.ts';
 
 type Paint = (style: 'bold' | 'red' | 'yellow' | 'cyan' | 'green' | 'dim', text: string) => string;
 
 const COLORS: Readonly<Record<Severity, 'red' | 'yellow' | 'cyan'>> = { error: 'red', warning: 'yellow', info: 'cyan' };
 const WIDTH_MIN = 20;
 
-/** Writes the text. */
-export async function writePretty(
-  { header, findings }: ReportSource,
-  sink: TextSink,
-  options: ConvertOptions,
-): Promise<void> {
+/** The text. */
+export function* prettyText(report: Report, options: ConvertOptions): Generator<string> {
   const width = Math.max(WIDTH_MIN, options.width ?? 80);
   const paint: Paint =
     options.color === true ? (style, text) => styleText(style, text, { validateStream: false }) : (_, text) => text;
   let open: string | undefined;
-  for await (const batch of findings()) {
-    let text = '';
-    for (const finding of batch) {
-      const name = finding.location.path ?? '(project)';
-      if (name !== open) {
-        text += `${open === undefined ? '' : '\n'}${paint('bold', fitted(terminalText(name), width))}\n`;
-        open = name;
-      }
-      text += findingLine(finding, width, paint);
+  for (const finding of report.findings) {
+    const name = finding.location.path ?? '(project)';
+    if (name !== open) {
+      yield `${open === undefined ? '' : '\n'}${paint('bold', shortened(terminalText(name), width))}\n`;
+      open = name;
     }
-    if (text !== '') await sink(text);
+    yield findingLine(finding, width, paint);
   }
-  await sink(`${open === undefined ? '' : '\n'}${ending(header, width, paint)}`);
+  yield `${open === undefined ? '' : '\n'}${ending(report, width, paint)}`;
 }
 
 function findingLine({ severity, message, ruleId, location }: Finding, width: number, paint: Paint): string {
@@ -44,21 +34,21 @@ function findingLine({ severity, message, ruleId, location }: Finding, width: nu
   const head = `  ${place.padEnd(8)} ${severity.padEnd(7)}  `;
   const rule = `  ${terminalText(ruleId)}`;
   if (width < 50) {
-    const line = fitted(`  ${place} ${severity} ${terminalText(message)}`, width);
-    return `${paint(COLORS[severity], line)}\n${paint('dim', fitted(`  ${rule}`, width))}\n`;
+    const line = shortened(`  ${place} ${severity} ${terminalText(message)}`, width);
+    return `${paint(COLORS[severity], line)}\n${paint('dim', shortened(`  ${rule}`, width))}\n`;
   }
-  const shownRule = fitted(rule, Math.floor(width / 2));
-  const shown = fitted(terminalText(message), Math.max(8, width - head.length - textWidth(shownRule)));
+  const shownRule = shortened(rule, Math.floor(width / 2));
+  const shown = shortened(terminalText(message), Math.max(8, width - head.length - shownRule.length));
   return `  ${paint('dim', place.padEnd(8))} ${paint(COLORS[severity], severity.padEnd(7))}  ${shown}${paint('dim', shownRule)}\n`;
 }
 
-function ending(header: ReportHeader, width: number, paint: Paint): string {
-  const { execution, gate, summary } = header;
-  const diagnostics = execution.diagnostics.map(({ kind, message, ruleId, relativePath }) => {
+function ending(report: Report, width: number, paint: Paint): string {
+  const { execution, gate, summary } = report;
+  const diagnostics = ownDiagnostics(report).map(({ kind, message, ruleId, relativePath }) => {
     const where = [relativePath, ruleId].filter((part) => part !== undefined).join(' ');
-    return `${paint('red', fitted(terminalText(`${kind} ${where}: ${message}`), width))}\n`;
+    return `${paint('red', shortened(terminalText(`${kind} ${where}: ${message}`), width))}\n`;
   });
   const good = execution.status === 'complete' && gate.status !== 'failed' && summary.totalIssues === 0;
-  const lines = summaryLines(header).map((line) => `${paint(good ? 'green' : 'bold', fitted(line, width))}\n`);
+  const lines = summaryLines(report).map((line) => `${paint(good ? 'green' : 'bold', shortened(line, width))}\n`);
   return [...diagnostics, ...lines].join('');
 }

@@ -1,11 +1,11 @@
-// SARIF 2.1.0 (OASIS): one run. The rules stand behind the results in the text, because they are known only then.
-// partialFingerprints carries the report's own identity; GitHub's primaryLocationLineHash is left to its uploader.
-import type { Location, Notification, ReportingDescriptor, Result, Run } from 'sarif';
+// SARIF 2.1.0 (OASIS): one run. The rules are behind the results in the text. partialFingerprints has the report's own
+// identity; GitHub's primaryLocationLineHash is left to its uploader.
+import type { Fix, Location, Notification, ReportingDescriptor, Result, Run } from 'sarif';
+import { endOf, fixOf, linterOf, ruleTextsOf } from '../document/extension.ts';
 import { FINGERPRINT_VERSION } from '../document/report-format.ts';
-import type { Diagnostic, Finding, ReportHeader, Severity } from '../document/report-schema.ts';
-import type { ReportSource } from '../document/report-source.ts';
-import type { TextSink } from '../document/report-writer.ts';
+import type { Diagnostic, Finding, Report, Severity } from '../document/report-schema.ts';
 import type { ConvertOptions } from './convert-options.ts';
+import { ownDiagnostics } from './own-diagnostics.ts';
 import { linkOf, pathUri } from './plain-text.ts';
 
 const LEVELS: Readonly<Record<Severity, 'error' | 'warning' | 'note'>> = {
@@ -17,41 +17,27 @@ const LEVELS: Readonly<Record<Severity, 'error' | 'warning' | 'note'>> = {
 /** GitHub takes 25,000 results of a run; the command line warns above. */
 export const SARIF_RESULTS_MAX = 25_000;
 
-/** Writes the log file. */
-export async function writeSarif(
-  { header, findings }: ReportSource,
-  sink: TextSink,
-  options: ConvertOptions,
-): Promise<void> {
+/** The log file. */
+export function* sarifText(report: Report, options: ConvertOptions): Generator<string> {
   const rules = new Map<string, { index: number; rule: ReportingDescriptor }>();
-  const stateOf = options.baselineState ?? (header.selection.baseline === undefined ? undefined : () => 'new' as const);
-  const isWritten = choiceOf(header, options.resultsMax);
-  await sink(
-    '{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0","runs":[{"columnKind":"utf16CodeUnits","results":[',
-  );
-  let index = -1;
+  const stateOf = options.baselineState ?? (report.selection.baseline === undefined ? undefined : () => 'new' as const);
+  const isWritten = choiceOf(report, options.resultsMax);
+  yield '{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0","runs":[{"columnKind":"utf16CodeUnits","results":[';
   let separator = '\n';
-  for await (const batch of findings()) {
-    let text = '';
-    for (const finding of batch) {
-      index += 1;
-      if (!isWritten(finding.severity)) continue;
-      text += separator + JSON.stringify(resultOf(finding, ruleIndex(rules, finding), stateOf?.(index)));
-      separator = ',\n';
-    }
-    if (text !== '') await sink(text);
-  }
-  const rest = JSON.stringify(
-    runRest(
-      header,
-      [...rules.values()].map(({ rule }) => rule),
-    ),
-  ).slice(1);
-  await sink(`\n],${rest}]}\n`);
+  const texts = ruleTextsOf(report);
+  const written = (finding: Finding, state: Result.baselineState | undefined) => {
+    const text = separator + JSON.stringify(resultOf(finding, ruleIndex(rules, texts, finding), state));
+    separator = ',\n';
+    return text;
+  };
+  for (const finding of report.findings) if (isWritten(finding.severity)) yield written(finding, stateOf?.(finding));
+  for (const finding of options.absent ?? []) yield written(finding, 'absent');
+  const found = [...rules.values()].map(({ rule }) => rule);
+  yield `\n],${JSON.stringify(runRest(report, found)).slice(1)}]}\n`;
 }
 
 /** Says of each finding in turn whether it is among the first `most`, errors before warnings before the rest. */
-function choiceOf({ summary }: ReportHeader, most = Infinity): (severity: Severity) => boolean {
+function choiceOf({ summary }: Report, most = Infinity): (severity: Severity) => boolean {
   const { error, warning } = summary.bySeverity;
   const room = { error: most, warning: most - error, info: most - error - warning };
   return (severity) => {
@@ -60,66 +46,116 @@ function choiceOf({ summary }: ReportHeader, most = Infinity): (severity: Severi
   };
 }
 
-function ruleIndex(rules: Map<string, { index: number; rule: ReportingDescriptor }>, finding: Finding): number {
+function ruleIndex(
+  rules: Map<string, { index: number; rule: ReportingDescriptor }>,
+  texts: Readonly<Record<string, string>>,
+  finding: Finding,
+): number {
   const known = rules.get(finding.ruleId);
   if (known !== undefined) return known.index;
-  const entry = { index: rules.size, rule: descriptorOf(finding) };
+  const entry = {
+    index: rules.size,
+    rule: descriptorOf(finding, Object.hasOwn(texts, finding.ruleId) ? texts[finding.ruleId] : undefined),
+  };
   rules.set(finding.ruleId, entry);
   return entry.index;
 }
 
-function descriptorOf({ ruleId, docsUrl, category, standardIds }: Finding): ReportingDescriptor {
+function descriptorOf(
+  { ruleId, docsUrl, category, standardIds }: Finding,
+  description: string | undefined,
+): ReportingDescriptor {
   const helpUri = linkOf(docsUrl);
   const about = `${ruleId}${category === undefined ? '' : ` (${category})`}`;
+  const text = (description ?? about).toWellFormed();
   const tags = [...(category === undefined ? [] : [category]), ...standardIds];
   return {
     id: ruleId,
     name: ruleId,
-    shortDescription: { text: about },
+    shortDescription: { text },
+    ...(description === undefined ? {} : { fullDescription: { text } }),
     help: { text: helpUri === undefined ? about : `${about}: ${helpUri}` },
     ...(helpUri === undefined ? {} : { helpUri }),
     ...(tags.length === 0 ? {} : { properties: { tags: [...new Set(tags)] } }),
   };
 }
 
-function resultOf(finding: Finding, ruleIndex: number, baselineState: 'new' | 'unchanged' | undefined): Result {
+function resultOf(finding: Finding, ruleIndex: number, baselineState: Result.baselineState | undefined): Result {
   const { ruleId, severity, message, fingerprint, occurrence, location, suggestion, category } = finding;
   const properties = {
     ...(suggestion === undefined ? {} : { suggestion: suggestion.toWellFormed() }),
     ...(category === undefined ? {} : { category }),
   };
+  const isInFile = location.scope === 'file' && location.path !== undefined;
+  const fix = isInFile ? fixesOf(finding) : undefined;
   return {
     ruleId,
     ruleIndex,
     level: LEVELS[severity],
     message: { text: message.toWellFormed() },
     partialFingerprints: { [FINGERPRINT_VERSION]: `${fingerprint}:${occurrence}` },
-    ...(location.scope === 'file' && location.path !== undefined ? { locations: [locationOf(location)] } : {}),
+    ...(isInFile ? { locations: [locationOf(finding)] } : {}),
+    ...(fix === undefined ? {} : { fixes: [fix] }),
     ...(baselineState === undefined ? {} : { baselineState }),
     ...(Object.keys(properties).length === 0 ? {} : { properties }),
   };
 }
 
-function locationOf({ path = '', line, column }: Pick<Finding['location'], 'path' | 'line' | 'column'>): Location {
-  const artifactLocation = { uri: pathUri(path), uriBaseId: '%SRCROOT%' };
+const artifactOf = (path: string) => ({ uri: pathUri(path), uriBaseId: '%SRCROOT%' });
+
+function locationOf(finding: Finding): Location {
+  const { path = '', line, column } = finding.location;
+  const artifactLocation = artifactOf(path);
   if (line === undefined) return { physicalLocation: { artifactLocation } };
-  const region = column === undefined ? { startLine: line } : { startLine: line, startColumn: column };
-  return { physicalLocation: { artifactLocation, region } };
+  const end = endOf(finding);
+  const region = { startLine: line, ...(column === undefined ? {} : { startColumn: column }), ...end };
+  const snippet = finding.codeSnippet?.toWellFormed();
+  // The snippet is of one line: it surrounds no region of several.
+  const surrounds = snippet !== undefined && (end === undefined || end.endLine === line);
+  const around = surrounds ? { contextRegion: { startLine: line, endLine: line, snippet: { text: snippet } } } : {};
+  return { physicalLocation: { artifactLocation, region, ...around } };
 }
 
-function runRest({ tool, execution, gate, scan }: ReportHeader, rules: ReportingDescriptor[]): Omit<Run, 'results'> {
-  const toolExecutionNotifications = execution.diagnostics.map(notificationOf);
-  // SARIF wants a version that follows Semantic Versioning 2.0.
-  const semantic = /^\d+\.\d+\.\d+(?:[-+].*)?$/u.test(tool.version) ? { semanticVersion: tool.version } : {};
-  const folder = scan.target?.path;
+function fixesOf(finding: Finding): Fix | undefined {
+  const fix = fixOf(finding);
+  if (fix === undefined) return undefined;
+  const deletedRegion = { charOffset: fix.offset, charLength: fix.length };
+  const replacement = { deletedRegion, insertedContent: { text: fix.text.toWellFormed() } };
   return {
-    tool: { driver: { name: tool.name || 'unknown', version: tool.version, ...semantic, rules } },
-    automationDetails: {
-      id: `${tool.name || 'unknown'}/${folder === undefined || folder === '.' ? '' : `${folder}/`}`,
+    description: { text: (finding.suggestion ?? 'The rule can fix this.').toWellFormed() },
+    artifactChanges: [{ artifactLocation: artifactOf(finding.location.path ?? ''), replacements: [replacement] }],
+  };
+}
+
+function runRest(report: Report, rules: ReportingDescriptor[]): Omit<Run, 'results'> {
+  const { tool, execution, gate, scan } = report;
+  const linter = linterOf(report);
+  const informationUri = linkOf(linter?.informationUri);
+  const folder = scan.target?.path;
+  const name = tool.name || 'unknown';
+  return {
+    tool: {
+      driver: {
+        ...component(name, tool.version),
+        ...(informationUri === undefined ? {} : { informationUri }),
+        rules,
+      },
+      ...(linter === undefined ? {} : { extensions: [component(linter.name, linter.version)] }),
     },
-    invocations: [{ executionSuccessful: execution.status === 'complete', toolExecutionNotifications }],
+    automationDetails: { id: `${name}/${folder === undefined || folder === '.' ? '' : `${folder}/`}` },
+    invocations: [
+      {
+        executionSuccessful: execution.status === 'complete',
+        toolExecutionNotifications: ownDiagnostics(report).map(notificationOf),
+      },
+    ],
     properties: { gate, scan: { profile: scan.profile, timestamp: scan.timestamp }, executionStatus: execution.status },
   };
+}
+
+/** SARIF wants a semantic version that follows Semantic Versioning 2.0. */
+function component(name: string, version: string) {
+  return { name, version, ...(/^\d+\.\d+\.\d+(?:[-+].*)?$/u.test(version) ? { semanticVersion: version } : {}) };
 }
 
 function notificationOf({ kind, message, ruleId, relativePath }: Diagnostic): Notification {
@@ -128,6 +164,8 @@ function notificationOf({ kind, message, ruleId, relativePath }: Diagnostic): No
     message: { text: message.toWellFormed() },
     descriptor: { id: kind },
     ...(ruleId === undefined ? {} : { associatedRule: { id: ruleId } }),
-    ...(relativePath === undefined ? {} : { locations: [locationOf({ path: relativePath })] }),
+    ...(relativePath === undefined
+      ? {}
+      : { locations: [{ physicalLocation: { artifactLocation: artifactOf(relativePath) } }] }),
   };
 }

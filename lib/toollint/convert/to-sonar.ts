@@ -1,39 +1,34 @@
 // SonarQube's generic issue format: rules and issues. Diagnostics are blockers.
-import type { ConvertOptions } from './convert-options.ts';
-import type { Finding, Severity } from '../document/report-schema.ts';
-import type { ReportSource } from '../document/report-source.ts';
-import type { TextSink } from '../document/report-writer.ts';
+import type { Finding, Report, Severity } from '../document/report-schema.ts';
+import { ownDiagnostics } from './own-diagnostics.ts';
 
 const IMPACTS: Readonly<Record<Severity, string>> = { error: 'HIGH', warning: 'MEDIUM', info: 'LOW' };
 const ENGINE_ID = 'toollint';
 
-/** Writes the document; the rules stand behind the issues, because they are known only then. */
-export async function writeSonar(
-  { header, findings }: ReportSource,
-  sink: TextSink,
-  _options: ConvertOptions,
-): Promise<void> {
+/** The document, one issue on a line. */
+export function* sonarText(report: Report): Generator<string> {
   const rules = new Map<string, Record<string, unknown>>();
-  const fallback = header.scan.target?.path ?? '.';
-  let separator = '{"issues":[\n';
+  const fallback = report.scan.target?.path ?? '.';
+  const issues: unknown[] = [];
   // A run that did not reach its end may not look like a clean one.
-  for (const { kind, message, ruleId, relativePath } of header.execution.diagnostics) {
+  for (const { kind, message, ruleId, relativePath } of ownDiagnostics(report)) {
     const id = ruleId === undefined ? kind : `${kind} ${ruleId}`;
     if (!rules.has(id)) rules.set(id, blockerRule(id));
-    const primaryLocation = { message: message.toWellFormed(), filePath: relativePath ?? fallback };
-    await sink(separator + JSON.stringify({ ruleId: id, primaryLocation }));
+    issues.push({
+      ruleId: id,
+      primaryLocation: { message: message.toWellFormed(), filePath: relativePath ?? fallback },
+    });
+  }
+  for (const finding of report.findings) {
+    if (!rules.has(finding.ruleId)) rules.set(finding.ruleId, ruleOf(finding));
+    issues.push(issueOf(finding, fallback));
+  }
+  let separator = '{"issues":[\n';
+  for (const issue of issues) {
+    yield separator + JSON.stringify(issue);
     separator = ',\n';
   }
-  for await (const batch of findings()) {
-    let text = '';
-    for (const finding of batch) {
-      if (!rules.has(finding.ruleId)) rules.set(finding.ruleId, ruleOf(finding));
-      text += separator + JSON.stringify(issueOf(finding, fallback));
-      separator = ',\n';
-    }
-    if (text !== '') await sink(text);
-  }
-  await sink(`${separator === ',\n' ? '\n' : separator}],"rules":${JSON.stringify([...rules.values()])}}\n`);
+  yield `${separator === ',\n' ? '\n' : separator}],"rules":${JSON.stringify([...rules.values()])}}\n`;
 }
 
 function blockerRule(id: string): Record<string, unknown> {

@@ -3,7 +3,7 @@
 // their fields", member for member.
 //
 // Members that the tables do not name are allowed everywhere (version 1 grows by addition). What two members say of
-// each other is not here: see header-consistency.ts and finding-consistency.ts.
+// each other is not here: see consistency.ts.
 import { type Static, type TProperties, type TSchema, Type } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import {
@@ -37,7 +37,7 @@ const locationSchema = open({
 });
 
 /** One element of `findings`. */
-export const findingSchema = open({
+const findingSchema = open({
   ruleId: Type.String(),
   severity: oneOf(SEVERITIES),
   message: Type.String(),
@@ -53,8 +53,8 @@ export const findingSchema = open({
   docsUrl: Type.Optional(Type.String()),
 });
 
-/** The top-level members other than `findings`; a reader checks each as it arrives. */
-export const headerProperties = {
+/** The top-level members other than `findings`. */
+const headerProperties = {
   schemaVersion: Type.Literal(SCHEMA_VERSION),
   tool: open({ name: Type.String(), version: Type.String() }),
   execution: open({ status: oneOf(EXECUTION_STATUSES), diagnostics: Type.Array(diagnosticSchema) }),
@@ -87,7 +87,7 @@ export const headerProperties = {
 } satisfies Record<keyof typeof HEADER_ORDER, TSchema>;
 
 /** The whole document. */
-const reportSchema = open({ ...headerProperties, findings: Type.Array(findingSchema) });
+export const reportSchema = open({ ...headerProperties, findings: Type.Array(findingSchema) });
 
 export type Report = Static<typeof reportSchema>;
 /** The document without `findings`. */
@@ -96,24 +96,14 @@ export type Finding = Static<typeof findingSchema>;
 export type Diagnostic = Static<typeof diagnosticSchema>;
 export type Scan = ReportHeader['scan'];
 export type Gate = ReportHeader['gate'];
-export type Summary = ReportHeader['summary'];
 export type Severity = Finding['severity'];
 export type BaselineCounts = NonNullable<ReportHeader['selection']['baseline']>;
-export type HeaderName = keyof ReportHeader;
 
-const wholeCheck = TypeCompiler.Compile(reportSchema);
-
-/** Compiled check of one finding. */
-export const findingCheck = TypeCompiler.Compile(findingSchema);
-
-/** Compiled check of each header member. */
-export const headerChecks = new Map<string, ReturnType<typeof TypeCompiler.Compile>>(
-  Object.entries(headerProperties).map(([name, schema]) => [name, TypeCompiler.Compile(schema as TSchema)]),
-);
+const reportCheck = TypeCompiler.Compile(reportSchema);
 
 /** Whether a parsed value is a report by the schema alone, without the consistency rules. */
 export function isReport(value: unknown): value is Report {
-  return wholeCheck.Check(value);
+  return reportCheck.Check(value);
 }
 
 /** The JSON Schema (draft 2020-12) of the document, as published in openapi/code-analysis-report.schema.json. */

@@ -1,38 +1,39 @@
-// Writes a report as text, one finding a line, without holding it: a document may be longer than the longest string.
-// The members stand in the specification's order; members that it does not name follow, sorted, as they were read (the
-// reader has bounded their depth). The text ends with a line feed and has no byte order mark.
+// A report as text, one finding on a line, in pieces: a document may be longer than the longest string. The members are
+// in the specification's order; members that it does not name follow, sorted, as they were read (the reader has bounded
+// their depth). The text ends with a line feed and has no byte order mark.
 import { FINDING_ORDER, HEADER_NAMES, HEADER_ORDER, type MemberOrder } from './report-format.ts';
 import { byCodeUnits } from './report-path.ts';
-import type { Finding, ReportHeader } from './report-schema.ts';
-import type { ReportSource } from './report-source.ts';
+import type { Finding, Report, ReportHeader } from './report-schema.ts';
 
 /** Where text goes. The promise settles when more may be written. */
 export type TextSink = (text: string) => Promise<void>;
 
-const BATCH_UNITS = 1 << 16;
+const PIECE_UNITS = 1 << 16;
 
-/** Writes the whole document. */
-export async function writeReport(report: ReportSource, sink: TextSink): Promise<void> {
-  await sink(headerText(report.header));
-  let batch = '';
+/** The whole document. */
+export function* reportText(report: Report): Generator<string> {
+  yield headerText(report);
   let separator = '\n';
-  for await (const lines of report.findingLines?.() ?? linesOf(report)) {
-    for (const line of lines) {
-      batch += separator + line;
-      separator = ',\n';
-      if (batch.length < BATCH_UNITS) continue;
-      await sink(batch);
-      batch = '';
-    }
+  for (const finding of report.findings) {
+    yield separator + findingLine(finding);
+    separator = ',\n';
   }
-  await sink(`${batch}${separator === '\n' ? '' : '\n'}]\n}\n`);
+  yield `${separator === '\n' ? '' : '\n'}]\n}\n`;
 }
 
-async function* linesOf(report: ReportSource): AsyncGenerator<readonly string[]> {
-  for await (const findings of report.findings()) yield findings.map(findingLine);
+/** Writes pieces of any size, joined to some 64,000 characters. */
+export async function writePieces(pieces: Iterable<string>, sink: TextSink): Promise<void> {
+  let joined = '';
+  for (const piece of pieces) {
+    joined += piece;
+    if (joined.length < PIECE_UNITS) continue;
+    await sink(joined);
+    joined = '';
+  }
+  if (joined !== '') await sink(joined);
 }
 
-/** Everything up to the opening bracket of `findings`, two members' worth of indentation kept small for diffs. */
+/** Everything up to the opening bracket of `findings`. */
 function headerText(header: ReportHeader): string {
   const lines = HEADER_NAMES.map(
     (name) => `"${name}": ${JSON.stringify(inOrder(HEADER_ORDER[name], header[name]))},\n`,
@@ -40,8 +41,8 @@ function headerText(header: ReportHeader): string {
   return `{\n${lines.join('')}"findings": [`;
 }
 
-/** One finding as it stands in the document, without separator. */
-export function findingLine(finding: Finding): string {
+/** One finding as it is in the document, without separator. */
+function findingLine(finding: Finding): string {
   return JSON.stringify(inOrder(FINDING_ORDER, finding));
 }
 

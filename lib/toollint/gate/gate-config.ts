@@ -28,6 +28,8 @@ export interface GateCondition {
   /** An integer of 0 or more. */
   readonly threshold: number;
   readonly level: (typeof LEVELS)[number];
+  /** A rule or category that the report cannot have violates nothing; default: it is an error. */
+  readonly optional?: boolean;
 }
 
 export interface GateConfig {
@@ -120,12 +122,15 @@ function parseGate(value: unknown, file: string): GateConfig {
 
 function parseCondition(value: unknown, where: string): GateCondition {
   if (!isRecord(value)) throw new ReportFailure('gate', `${where}: a condition is an object`);
-  onlyMembers(value, ['metric', 'op', 'threshold', 'level'], `${where}: a condition`);
-  const { metric, op, threshold, level } = value;
+  onlyMembers(value, ['metric', 'op', 'threshold', 'level', 'optional'], `${where}: a condition`);
+  const { metric, op, threshold, level, optional } = value;
   const named =
     typeof metric === 'string' && (METRICS.some((known) => known === metric) || /^(?:rule|category):./su.test(metric));
   if (!named) throw new ReportFailure('gate', `${where}: unknown metric ${JSON.stringify(metric)}`);
+  if (optional !== undefined && typeof optional !== 'boolean')
+    throw new ReportFailure('gate', `${where}: optional is true or false, not ${JSON.stringify(optional)}`);
   return {
+    ...(optional === undefined ? {} : { optional }),
     metric,
     op: member(OPERATORS, op, `${where}: unknown op`),
     threshold: checkedThreshold(threshold, `${where}: the threshold of ${metric}`),

@@ -1,10 +1,10 @@
 // Evaluates a gate. The verdict is made from all findings that count (after the baseline, before the quiet filter), and
 // an analysis that did not run to its end never passes.
 import { ReportFailure } from '../document/failure.ts';
-import { isReserved } from '../document/finding-consistency.ts';
+import { countKind, isReserved } from '../document/consistency.ts';
 import { TOOL_NAME } from '../document/tool-identity.ts';
 import type { GateCondition, GateConfig } from './gate-config.ts';
-import type { BaselineCounts, Finding, Gate, ReportHeader, Severity } from '../document/report-schema.ts';
+import type { BaselineCounts, Finding, Gate, Report, ReportHeader, Severity } from '../document/report-schema.ts';
 
 /** Counts findings for gates, as they pass by. */
 export class GateTally {
@@ -20,9 +20,9 @@ export class GateTally {
 }
 
 /** Counts findings for a gate. */
-export async function tallyOf(batches: AsyncIterable<readonly Finding[]>): Promise<GateTally> {
+export function tallyOf(findings: Iterable<Finding>): GateTally {
   const tally = new GateTally();
-  for await (const batch of batches) for (const finding of batch) tally.add(finding);
+  for (const finding of findings) tally.add(finding);
   return tally;
 }
 
@@ -44,8 +44,8 @@ export interface GateSubject {
 /** The gate member of a report. Throws ReportFailure ('gate') when a condition cannot be evaluated. */
 export function evaluateGate(gate: GateConfig | undefined, subject: GateSubject): Gate {
   if (gate === undefined) return { status: 'not-evaluated' };
-  for (const { metric } of gate.conditions) checkName(metric, subject);
-  const measured = gate.conditions.map((condition) => ({ condition, actual: measure(condition.metric, subject) }));
+  const applicable = gate.conditions.filter((condition) => isApplicable(condition, subject));
+  const measured = applicable.map((condition) => ({ condition, actual: measure(condition.metric, subject) }));
   const { name } = gate;
   if (subject.execution.status !== 'complete')
     return { status: 'failed', name, message: unfinished(subject.execution) };
@@ -74,26 +74,30 @@ export function checkGateNeeds(gate: GateConfig | undefined, hasBaseline: boolea
 const CATEGORIES = ['problem', 'suggestion', 'layout'];
 
 /**
- * Throws for a rule or category that the report cannot have: a misspelt one would count as 0 and let everything pass.
+ * Whether the report can have the rule or category. Throws for one that it cannot have, unless the condition is
+ * optional: a misspelt one would count as 0 and let everything pass.
  */
-function checkName(metric: string, { scan, tool, tally }: GateSubject): void {
-  if (!scan.scopeKnown) return;
+function isApplicable({ metric, optional = false }: GateCondition, { scan, tool, tally }: GateSubject): boolean {
+  if (!scan.scopeKnown) return true;
   const [kind = '', ...rest] = metric.split(':');
   const name = rest.join(':');
-  if (kind === 'rule' && !tally.byRule.has(name) && !scan.enabledRuleIds.includes(name) && !isReserved(name)) {
-    throw new ReportFailure('gate', `${metric} cannot be evaluated: the rule was not on in this scan`);
-  }
-  if (kind === 'category' && tool.name === TOOL_NAME && !tally.byCategory.has(name) && !CATEGORIES.includes(name)) {
-    throw new ReportFailure('gate', `${metric} cannot be evaluated: known are ${CATEGORIES.join(', ')}`);
-  }
+  const refuse = (fault: string) => {
+    if (optional) return false;
+    throw new ReportFailure('gate', `${metric} cannot be evaluated: ${fault}`);
+  };
+  if (kind === 'rule' && !tally.byRule.has(name) && !scan.enabledRuleIds.includes(name) && !isReserved(name))
+    return refuse('the rule was not on in this scan');
+  if (kind === 'category' && tool.name === TOOL_NAME && !tally.byCategory.has(name) && !CATEGORIES.includes(name))
+    return refuse(`known are ${CATEGORIES.join(', ')}`);
+  return true;
 }
 
 const BASELINE_METRICS: ReadonlySet<string> = new Set(['newIssues', 'newErrors', 'fixed']);
 
 function unfinished({ status, diagnostics }: ReportHeader['execution']): string {
   if (status === 'no-files') return 'no files were analysed';
-  const count = (kind: string, one: string) => {
-    const number = diagnostics.filter((diagnostic) => diagnostic.kind === kind).length;
+  const count = (kind: 'parse-error' | 'rule-error', one: string) => {
+    const number = countKind(diagnostics, kind);
     return number === 0 ? [] : [`${number} ${one}${number === 1 ? '' : 's'}`];
   };
   return `analysis incomplete: ${[...count('parse-error', 'parse error'), ...count('rule-error', 'rule error')].join(', ')}`;
@@ -118,7 +122,6 @@ function isViolated({ op, threshold }: GateCondition, actual: number): boolean {
 
 function measure(metric: string, subject: GateSubject): number {
   const { tally, baseline, execution, totalFiles, quiet } = subject;
-  const diagnostics = (kind: string) => execution.diagnostics.filter((diagnostic) => diagnostic.kind === kind).length;
   const all = (count: number) => {
     if (quiet) throw new ReportFailure('gate', `${metric} cannot be evaluated: the report lists errors only`);
     return count;
@@ -144,9 +147,9 @@ function measure(metric: string, subject: GateSubject): number {
     case 'fixed':
       return against(({ fixed }) => fixed);
     case 'parseErrors':
-      return diagnostics('parse-error');
+      return countKind(execution.diagnostics, 'parse-error');
     case 'ruleErrors':
-      return diagnostics('rule-error');
+      return countKind(execution.diagnostics, 'rule-error');
     case 'files':
       return totalFiles;
     default:
@@ -155,4 +158,13 @@ function measure(metric: string, subject: GateSubject): number {
   if (metric.startsWith('rule:')) return all(tally.byRule.get(metric.slice('rule:'.length)) ?? 0);
   if (metric.startsWith('category:')) return all(tally.byCategory.get(metric.slice('category:'.length)) ?? 0);
   throw new ReportFailure('gate', `unknown metric ${metric}`);
+}
+
+/** A report with its gate evaluated anew, and the errors that it lists. Throws ReportFailure when that cannot be. */
+export function gate(report: Report, config: GateConfig): { report: Report; errors: number } {
+  const { selection, execution, summary, scan, tool, findings } = report;
+  const tally = tallyOf(findings);
+  const { baseline, quiet } = selection;
+  const subject = { tally, baseline, execution, totalFiles: summary.totalFiles, quiet, scan, tool };
+  return { report: { ...report, gate: evaluateGate(config, subject) }, errors: tally.bySeverity.error };
 }

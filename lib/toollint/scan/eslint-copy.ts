@@ -1,54 +1,50 @@
-// Which ESLint a scan runs: the one that the scanned root runs itself, so that its rules meet the version they were
-// written for; our own where the root has none, or one that is too old or too new.
+// Which ESLint a scan runs: the one that the scanned root resolves, so that its rules meet the version they were
+// written for; where it resolves none, the one that this package resolves.
 //
-// A configuration in TypeScript needs `jiti`, which ESLint looks for beside itself. It is looked for in the root as
-// well, and where neither has it, the runtime's own type stripping reads the configuration.
+// A configuration in TypeScript needs `jiti`, which ESLint looks for beside itself. Without it, the runtime's own type
+// stripping reads the configuration.
 import { readFileSync } from 'node:fs';
-import { createRequire, registerHooks } from 'node:module';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import type * as eslint from 'eslint';
-import type * as unsupported from 'eslint/use-at-your-own-risk';
+import { messageOf, ReportFailure } from '../document/failure.ts';
 
-const SUPPORTED = /^(?:9|10)\./u;
+const MAJOR_MIN = 9;
 
 /** An ESLint that can be used. */
 export interface EslintCopy {
   readonly ESLint: typeof eslint.ESLint;
-  readonly builtinRules: typeof unsupported.builtinRules;
   readonly version: string;
-  /** It is not the root's. */
-  readonly isOwn: boolean;
-  /** The version in the root, where that cannot be used. */
-  readonly passedOver?: string;
   /** Options for a configuration that is written in TypeScript. */
   readonly typescriptFlags: readonly string[];
 }
 
-/** The ESLint for a root. Throws the loader's error when there is none. */
-export async function eslintFor(root: string): Promise<EslintCopy> {
-  const local = createRequire(join(root, 'package.json'));
-  const version = versionAt(local, 'eslint');
-  if (version !== undefined && SUPPORTED.test(version)) {
-    lookForJitiIn(undefined);
-    const own = createRequire(local.resolve('eslint/package.json'));
-    const { ESLint: Class } = local('eslint') as typeof eslint;
-    const { builtinRules: rules } = local('eslint/use-at-your-own-risk') as typeof unsupported;
-    return { ESLint: Class, builtinRules: rules, version, isOwn: false, typescriptFlags: flagsFor(own) };
+/** The ESLint for a root. Throws ReportFailure ('config') when there is none that works. */
+export function eslintFor(root: string): EslintCopy {
+  for (const from of [join(root, 'package.json'), import.meta.filename]) {
+    const require = createRequire(from);
+    const version = versionAt(require, 'eslint');
+    if (version === undefined) continue;
+    if (Number.parseInt(version, 10) < MAJOR_MIN)
+      throw new ReportFailure('config', `the root has ESLint ${version}, but a scan needs ESLint 9 or 10`);
+    const beside = createRequire(require.resolve('eslint/package.json'));
+    const typescriptFlags = versionAt(beside, 'jiti') === undefined ? ['unstable_native_nodejs_ts_config'] : [];
+    return { ESLint: load(require, version), version, typescriptFlags };
   }
-  const rootHasJiti = versionAt(local, 'jiti') !== undefined;
-  lookForJitiIn(rootHasJiti ? root : undefined);
-  const [{ ESLint: Class }, { builtinRules: rules }] = await Promise.all([
-    import('eslint'),
-    import('eslint/use-at-your-own-risk'),
-  ]);
-  const typescriptFlags = rootHasJiti ? [] : flagsFor(createRequire(import.meta.resolve('eslint')));
-  const copy = { ESLint: Class, builtinRules: rules, version: Class.version, isOwn: true, typescriptFlags };
-  return version === undefined ? copy : { ...copy, passedOver: version };
+  throw new ReportFailure(
+    'config',
+    'a scan needs ESLint 9 or 10, which is not installed: npm install --save-dev eslint',
+  );
 }
 
-function flagsFor(require: NodeJS.Require): string[] {
-  return versionAt(require, 'jiti') === undefined ? ['unstable_native_nodejs_ts_config'] : [];
+function load(require: NodeJS.Require, version: string): typeof eslint.ESLint {
+  try {
+    return (require('eslint') as typeof eslint).ESLint;
+  } catch (cause) {
+    // Behind the first line is the list of the modules that asked for it.
+    const reason = messageOf(cause).split(' Require stack:')[0] ?? '';
+    throw new ReportFailure('config', `ESLint ${version} cannot be loaded: ${reason}`, cause);
+  }
 }
 
 function versionAt(require: NodeJS.Require, name: string): string | undefined {
@@ -57,23 +53,4 @@ function versionAt(require: NodeJS.Require, name: string): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-/**
- * Where `jiti` is looked for in place of beside ESLint. The runtime has one table of hooks for all scans of a process.
- */
-let jitiParent: string | undefined;
-let isHooked = false;
-
-/** From now on; undefined: beside ESLint. */
-function lookForJitiIn(root: string | undefined): void {
-  jitiParent = root === undefined ? undefined : pathToFileURL(join(root, 'package.json')).href;
-  if (isHooked || root === undefined) return;
-  isHooked = true;
-  registerHooks({
-    resolve: (specifier, context, next) =>
-      jitiParent !== undefined && (specifier === 'jiti' || specifier.startsWith('jiti/'))
-        ? next(specifier, { ...context, parentURL: jitiParent })
-        : next(specifier, context),
-  });
 }

@@ -1,42 +1,24 @@
-// ESLint behind the words of lint-engine.ts. Only this file, eslint-copy.ts and bundled-config.ts name it. It is an
-// optional peer: scan.ts loads this file when a scan begins.
+// ESLint behind the words of lint-engine.ts. Only this file and eslint-copy.ts name it.
 //
 // Facts measured with ESLint 10.15 on 3,000 files with 240,000 findings: linting all files in one call keeps every
 // result (626 MB); one call per file takes some 14 % longer, 171 MB, and a rule that throws stops one file only.
-import { readFileSync, statSync } from 'node:fs';
-import { dirname, relative, sep } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { statSync } from 'node:fs';
+import { dirname, join, sep } from 'node:path';
 import type { ESLint, Linter, Rule } from 'eslint';
+import { type LintMessage, type RuleFacts, UNUSED_DIRECTIVE_RULE } from '../document/file-findings.ts';
 import { messageOf, ReportFailure } from '../document/failure.ts';
-import { sortedUnique } from '../document/report-path.ts';
-import { bundledConfig } from './bundled-config.ts';
-import { JAVASCRIPT_FILES, TYPESCRIPT_FILES } from './bundled-profile.ts';
-import { hasTypescriptConfig, noConfig, notesOn } from './config-files.ts';
-import { choiceOf, DEFAULT_FILES, DEFAULT_IGNORES } from './config-patterns.ts';
+import { hasTypescriptConfig, legacyConfig, noConfig } from './config-files.ts';
 import { lintIsolated, type RuleFilter } from './crash-isolation.ts';
 import { type EslintCopy, eslintFor } from './eslint-copy.ts';
-import {
-  ConfigMissing,
-  type EngineMessage,
-  type EngineOptions,
-  type FileChoice,
-  type LintedFile,
-  type LintEngine,
-  type RuleFacts,
-  UNUSED_DIRECTIVE_RULE,
-} from './lint-engine.ts';
+import { ConfigMissing, type EngineOptions, type LintedFile, type LintEngine } from './lint-engine.ts';
 import { RuleFailures } from './rule-failures.ts';
-import { dependenceOf } from './settings-text.ts';
 
 /** Makes the engine. Throws ReportFailure ('config') for a configuration that cannot be used. */
-export async function createEngine(options: EngineOptions): Promise<LintEngine> {
+export function createEngine(options: EngineOptions): LintEngine {
   if (options.config !== undefined && statSync(options.config, { throwIfNoEntry: false })?.isDirectory() !== false) {
     throw new ReportFailure('config', `there is no configuration file ${options.config}`);
   }
-  const copy = await eslintFor(options.root);
-  const extra: Linter.Config[] = options.extensions.map((extension) => ({ files: [`**/*.${extension}`] }));
-  const profile = options.profile === null ? [] : await bundledConfig(options.profile, copy);
-  return new EslintEngine(options, copy, [...profile, ...extra]);
+  return new EslintEngine(options, eslintFor(options.root));
 }
 
 /** The part of a resolved configuration that is read here. */
@@ -47,31 +29,27 @@ interface ResolvedConfig {
 }
 
 class EslintEngine implements LintEngine {
-  readonly name: string;
+  readonly linter: LintEngine['linter'];
   readonly notes: readonly string[];
   readonly #options: EngineOptions;
+  readonly #copy: EslintCopy;
   readonly #eslint: ESLint;
-  readonly #version: string;
   readonly #facts = new Map<string, RuleFacts>();
   readonly #enabled = new Map<ResolvedConfig, readonly string[]>();
-  readonly #settings = new Map<string, string | undefined>();
+  /** Those that are asked what is ignored, by their configuration. */
+  readonly #askable = new Map<string, ESLint>();
   readonly #knownCulprits = new Set<string>();
   readonly #failures = new RuleFailures();
   readonly #asked = new Set<string>();
   #filter: RuleFilter = () => true;
 
-  constructor(options: EngineOptions, copy: EslintCopy, overrideConfig: Linter.Config[]) {
+  constructor(options: EngineOptions, copy: EslintCopy) {
     this.#options = options;
-    this.#version = copy.version;
-    this.name = `ESLint ${copy.version}${copy.isOwn ? '' : ' of the root'}`;
-    this.notes = notesOn(options, copy);
-    const ownConfig = options.profile === null;
-    this.#eslint = new copy.ESLint({
-      cwd: options.root,
-      overrideConfigFile: ownConfig ? (options.config ?? null) : true,
-      overrideConfig,
-      warnIgnored: false,
-      flags: ownConfig && hasTypescriptConfig(options) ? [...copy.typescriptFlags] : [],
+    this.#copy = copy;
+    this.linter = { name: 'ESLint', version: copy.version, informationUri: 'https://eslint.org' };
+    const legacy = options.config === undefined ? legacyConfig(options.root) : undefined;
+    this.notes = legacy === undefined ? [] : [`${legacy} is not read: only eslint.config.* is`];
+    this.#eslint = this.#create({
       // One instance serves all runs: the filter is asked for each rule that is on, in each of them.
       ruleFilter: ({ ruleId }) => {
         const runs = this.#filter(ruleId);
@@ -97,6 +75,19 @@ class EslintEngine implements LintEngine {
     return ids;
   }
 
+  async isIgnored(path: string): Promise<boolean> {
+    return this.#asking('', {}).isPathIgnored(path);
+  }
+
+  async isFolderIgnored(path: string): Promise<boolean> {
+    if (this.#options.config !== undefined) return false;
+    // ESLint looks for the configuration of a path in the folder that holds it.
+    const config = await this.#eslint.findConfigFile(path);
+    if (config === undefined || config === (await this.#eslint.findConfigFile(join(path, 'x')))) return false;
+    const around = this.#asking(config, { cwd: dirname(config), overrideConfigFile: config });
+    return around.isPathIgnored(join(path, 'x'));
+  }
+
   async lint(path: string, text: string): Promise<LintedFile> {
     const ruleIds = (await this.rulesFor(path)) ?? [];
     const { result, crashes, failure } = await lintIsolated({
@@ -115,12 +106,24 @@ class EslintEngine implements LintEngine {
     const checked = isOn(config?.linterOptions?.reportUnusedDisableDirectives) && crashes.length === 0;
     const ran = [...this.#asked, ...(checked ? [UNUSED_DIRECTIVE_RULE] : [])];
     this.#failures.note(ran, crashes);
-    const { messages = [], suppressedMessages = [] } = result ?? {};
-    return { messages: messages.map(engineMessage), suppressed: suppressedMessages.map(engineMessage), ran, crashes };
+    return linted(result, ran, crashes);
   }
 
-  remember(ran: readonly string[]): void {
-    this.#failures.note(ran, []);
+  async lintCached(paths: readonly string[], cache: string): Promise<Map<string, LintedFile> | undefined> {
+    const eslint = this.#create({
+      cache: true,
+      cacheLocation: cache,
+      cacheStrategy: 'content',
+      globInputPaths: false,
+      errorOnUnmatchedPattern: false,
+    });
+    try {
+      const results = await eslint.lintFiles([...paths]);
+      return new Map(results.map((result) => [result.filePath, linted(result, undefined, [])]));
+    } catch {
+      // What it was is found out, and reported, file by file.
+      return undefined;
+    }
   }
 
   factsOf(ruleId: string): RuleFacts {
@@ -132,36 +135,27 @@ class EslintEngine implements LintEngine {
     return facts;
   }
 
-  async fileChoice(paths: readonly string[]): Promise<FileChoice | undefined> {
-    const extra = this.#options.extensions.map((extension) => `**/*.${extension}`);
-    if (this.#options.profile !== null) {
-      return { include: sortedUnique([...JAVASCRIPT_FILES, ...TYPESCRIPT_FILES, ...extra]), exclude: DEFAULT_IGNORES };
+  /** To ESLint a file that no configuration matches is ignored too, so here every file is matched. */
+  #asking(config: string, options: ESLint.Options): ESLint {
+    let eslint = this.#askable.get(config);
+    if (eslint === undefined) {
+      eslint = this.#create({ ...options, overrideConfig: [{ files: [() => true] as never }] });
+      this.#askable.set(config, eslint);
     }
-    const include = [...DEFAULT_FILES, ...extra];
-    const exclude = [...DEFAULT_IGNORES];
-    for (const file of await this.#configFiles(paths)) {
-      const base = this.#options.config === undefined ? dirname(file) : this.#options.root;
-      const prefix = relative(this.#options.root, base).split(sep).join('/');
-      const module = (await import(pathToFileURL(file).href).catch(() => undefined)) as
-        { default?: unknown } | undefined;
-      const choice = module === undefined ? undefined : await choiceOf(module.default, prefix).catch(() => undefined);
-      if (choice === undefined) return undefined;
-      include.push(...choice.include);
-      exclude.push(...choice.exclude);
-    }
-    return { include: sortedUnique(include), exclude: sortedUnique(exclude) };
+    return eslint;
   }
 
-  async settingsOf(path: string): Promise<string | undefined> {
-    const config = await this.#configFor(path);
-    if (config === undefined) return undefined;
-    const files = await this.#configFiles([path]);
-    const key = JSON.stringify([[...this.#enabled.keys()].indexOf(config), ...files]);
-    if (!this.#settings.has(key)) {
-      const sources = [...files].map((file) => readFileSync(file, 'utf8'));
-      this.#settings.set(key, dependenceOf(config, [this.#version, ...sources]));
-    }
-    return this.#settings.get(key);
+  #create(more: ESLint.Options): ESLint {
+    const { root, config, extensions } = this.#options;
+    const flags = hasTypescriptConfig(this.#options) ? [...this.#copy.typescriptFlags] : [];
+    return new this.#copy.ESLint({
+      cwd: root,
+      overrideConfigFile: config ?? null,
+      overrideConfig: extensions.map((extension) => ({ files: [`**/*.${extension}`] })),
+      warnIgnored: false,
+      ...(flags.length === 0 ? {} : { flags }),
+      ...more,
+    });
   }
 
   async #configFor(path: string): Promise<ResolvedConfig | undefined> {
@@ -172,14 +166,6 @@ class EslintEngine implements LintEngine {
     return typeof config === 'object' && config !== null ? config : undefined;
   }
 
-  async #configFiles(paths: readonly string[]): Promise<Set<string>> {
-    if (this.#options.profile !== null) return new Set();
-    if (this.#options.config !== undefined) return new Set([this.#options.config]);
-    const folders = new Map(paths.map((path) => [dirname(path), path]));
-    const files = await Promise.all([...folders.values()].map((path) => this.#eslint.findConfigFile(path)));
-    return new Set(files.filter((file) => file !== undefined));
-  }
-
   /** What a rule says of itself, from the plugin that some configuration takes it from. */
   #readFacts(ruleId: string): RuleFacts {
     const at = ruleId.startsWith('@') ? ruleId.lastIndexOf('/') : ruleId.indexOf('/');
@@ -188,7 +174,9 @@ class EslintEngine implements LintEngine {
       const meta = plugins?.[plugin]?.rules?.[name]?.meta;
       if (meta === undefined) continue;
       const url = meta.docs?.url;
-      return { category: meta.type, docsUrl: url !== undefined && /^https?:\/\//iu.test(url) ? url : undefined };
+      const docsUrl = url !== undefined && /^https?:\/\//iu.test(url) ? url : undefined;
+      const description = meta.docs?.description;
+      return { category: meta.type, docsUrl, description: typeof description === 'string' ? description : undefined };
     }
     return {};
   }
@@ -218,8 +206,17 @@ function culpritOf(error: unknown): string | undefined {
   return /^Error while loading rule '([^']+)'/u.exec(error.message)?.[1];
 }
 
-function engineMessage(message: Linter.LintMessage): EngineMessage {
-  const fixed = message.fix === undefined ? undefined : 'eslint --fix can mend this.';
+function linted(
+  result: ESLint.LintResult | undefined,
+  ran: LintedFile['ran'],
+  crashes: LintedFile['crashes'],
+): LintedFile {
+  const { messages = [], suppressedMessages = [] } = result ?? {};
+  return { messages: messages.map(engineMessage), suppressed: suppressedMessages.map(engineMessage), ran, crashes };
+}
+
+function engineMessage(message: Linter.LintMessage): LintMessage {
+  const { fix, suggestions } = message;
   return {
     ruleId: message.ruleId,
     severity: message.severity === 2 ? 'error' : 'warning',
@@ -230,6 +227,7 @@ function engineMessage(message: Linter.LintMessage): EngineMessage {
     column: message.column,
     endLine: message.endLine,
     endColumn: message.endColumn,
-    suggestion: message.suggestions?.[0]?.desc ?? fixed,
+    suggestion: suggestions?.[0]?.desc ?? (fix === undefined ? undefined : 'eslint --fix can fix this.'),
+    fix: fix === undefined ? undefined : { offset: fix.range[0], length: fix.range[1] - fix.range[0], text: fix.text },
   };
 }

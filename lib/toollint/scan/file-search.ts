@@ -2,13 +2,13 @@
 // symbolic links, so links that dangle, loop or lead outside do no harm; a link that is named is followed, and counts
 // once with the file that it leads to. What cannot be read is no reason to stop: it is a file with a fault.
 //
-// Folders named node_modules and .git are not entered. Everything found lies inside the root.
+// Folders named node_modules and .git are not entered, nor those that the configuration around them ignores. Everything found lies inside the root.
 import type { Dirent, Stats } from 'node:fs';
 import { lstat, readdir, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { errnoOf, ReportFailure, throwIfInterrupted } from '../document/failure.ts';
 import { isGlob, matchesAny, matchesGlob, normalGlob } from '../document/file-pattern.ts';
-import { byCodeUnits } from '../document/report-path.ts';
+import { byCodeUnits, isUnder } from '../document/report-path.ts';
 
 /** A file to be looked at. */
 export interface FoundFile {
@@ -32,6 +32,8 @@ export interface SearchRequest {
   readonly exclude: readonly string[];
   readonly extensions: readonly string[];
   readonly signal?: AbortSignal | undefined;
+  /** Asked of each folder below the starts, with the names in it. */
+  readonly isLeftOut?: (absolute: string, names: readonly string[]) => Promise<boolean>;
 }
 
 /** One thing that the command line names. Paths are relative to the root; '.' is the root. */
@@ -136,6 +138,11 @@ export async function findFiles(request: SearchRequest, starts: readonly Start[]
   return distinctPaths([...found.values()]).sort((left, right) => byCodeUnits(left.path, right.path));
 }
 
+/** Whether the start names the path. */
+export function isNamedBy(start: Start, path: string): boolean {
+  return start.kind === 'glob' ? matchesGlob(path, start.pattern) : isUnder(path, start.path);
+}
+
 /** Whether the command line's patterns and endings let a file in. */
 export function isWanted({ path, isFolder }: FoundFile, { include, exclude, extensions }: SearchRequest): boolean {
   if (isFolder === true) return !matchesAny(`${path}/x`, exclude);
@@ -158,6 +165,8 @@ async function walk(
     add({ path, absolute: folder, fault: errnoOf(cause) ?? 'unreadable', isFolder: true });
     return;
   }
+  const names = entries.map(({ name }) => name);
+  if (folder !== request.root && (await request.isLeftOut?.(folder, names)) === true) return;
   for (const entry of entries) {
     const absolute = join(folder, entry.name);
     const name = entry.name.normalize('NFC');

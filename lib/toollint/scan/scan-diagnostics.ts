@@ -3,9 +3,9 @@
 // a path.
 import { oneLine } from '../document/failure.ts';
 import type { RuleCrash } from './lint-engine.ts';
-import { withoutAbsolutePaths } from './path-mask.ts';
+import { withoutAbsolutePaths } from '../document/path-mask.ts';
 import { byCodeUnits, pathFault } from '../document/report-path.ts';
-import type { Diagnostic, ReportHeader } from '../document/report-schema.ts';
+import type { Diagnostic } from '../document/report-schema.ts';
 
 const MESSAGE_UNITS_MAX = 2000;
 const CRASHES_OF_A_RULE_MAX = 1000;
@@ -32,15 +32,10 @@ export class ScanDiagnostics {
     list.push({ kind: 'rule-error', message: this.#clean(message), ruleId, relativePath: path });
   }
 
-  /** The execution member for a scan of so many files. */
-  execution(totalFiles: number, givenUp: ReadonlySet<string>): ReportHeader['execution'] {
-    const diagnostics = [
-      ...this.#parse,
-      ...[...this.#crashes].flatMap(([ruleId, list]) => folded(ruleId, list, givenUp.has(ruleId))),
-    ];
-    if (diagnostics.length > 0) return { status: 'incomplete', diagnostics: diagnostics.sort(compareDiagnostics) };
-    if (totalFiles > 0) return { status: 'complete', diagnostics: [] };
-    return { status: 'no-files', diagnostics: [{ kind: 'no-files', message: 'no file to analyse was found' }] };
+  /** All of them, sorted. */
+  list(givenUp: ReadonlySet<string>): Diagnostic[] {
+    const crashes = [...this.#crashes].flatMap(([ruleId, list]) => folded(ruleId, list, givenUp.has(ruleId)));
+    return [...this.#parse, ...crashes].sort(compareDiagnostics);
   }
 
   #clean(text: string): string {

@@ -1,10 +1,9 @@
-// What a scan is told and what it gives back.
-import type { ByteSource } from '../document/byte-source.ts';
-import type { ReportSource } from '../document/report-source.ts';
-import type { GateConfig } from '../gate/gate-config.ts';
+// What a scan is told and what it learns.
+import type { Linter } from '../document/extension.ts';
+import type { Diagnostic, Finding, Scan } from '../document/report-schema.ts';
 
-/** What to scan and how. */
-export interface ScanOptions {
+/** What to look at and how. */
+export interface AnalysisOptions {
   /** Report paths are relative to it. */
   readonly root: string;
   /** What `paths` are relative to; where nothing is there, the root. Default: the root. */
@@ -15,42 +14,50 @@ export interface ScanOptions {
   readonly exclude?: readonly string[];
   /** File name endings without dot; default: what the configuration says. */
   readonly extensions?: readonly string[];
-  /** A bundled profile; null or absent: the target's own configuration. */
-  readonly profile?: string | null;
   /** Configuration file to use in place of the target's own, absolute. */
   readonly config?: string | undefined;
-  readonly quiet?: boolean;
-  readonly baseline?: ByteSource | undefined;
-  /** Old path -> new path, for the baseline's findings. */
-  readonly renames?: ReadonlyMap<string, string> | undefined;
-  /** Also make the baseline without what is fixed. */
-  readonly updateBaseline?: boolean;
-  /** Absolute path of the file that keeps results from one scan to the next. */
+  /** Absolute path of ESLint's cache. */
   readonly cache?: string | undefined;
   /** Put before every path of the report. */
   readonly pathPrefix?: string;
-  readonly gate?: GateConfig | undefined;
   /** Default: now. */
   readonly timestamp?: string | undefined;
   /** Duration 0, and the beginning of 1970 where no timestamp is given. */
   readonly deterministic?: boolean;
-  /** Source lines in the findings; default true. */
+  /** Source lines and fixes in the findings; default true. */
   readonly snippets?: boolean;
   readonly signal?: AbortSignal | undefined;
   /** Called after each file. */
   readonly progress?: (done: number, total: number, findings: number) => void;
 }
 
-/** A finished scan. `close` removes what it holds on disk. */
-export interface ScanOutcome {
-  readonly report: ReportSource;
-  /** Findings of severity error that count: after the baseline, before the quiet filter. */
-  readonly errors: number;
+/** How a file was looked at. */
+export interface Looked {
+  /** The rules that ran to the end of the file. */
+  readonly ran: ReadonlySet<string>;
+  /** Findings that a comment or a suppression took back. */
+  readonly suppressed: readonly Finding[];
+}
+
+/** All that a scan has found, before any baseline, gate or filter. */
+export interface Analysis {
+  /** In canonical order, not yet numbered. */
+  readonly findings: Finding[];
+  readonly diagnostics: Diagnostic[];
+  readonly totalFiles: number;
+  readonly scan: Scan;
+  readonly linter: Linter;
+  /** Descriptions of the rules that have findings. */
+  readonly rules: Readonly<Record<string, string>>;
   /** Sentences for standard error. */
   readonly notes: string[];
-  /** Name and version of the linter. */
-  readonly linter: string;
-  /** The baseline without what is fixed, where it was asked for and the analysis ran to its end. */
-  readonly updatedBaseline?: ReportSource;
-  close(): Promise<void>;
+  /** The paths of the report that were looked for on the disk; only these can be compared. */
+  readonly paths: ReadonlySet<string>;
+  /** Whether something is at a path of the report, or whether that is unknown; false outside the prefix. */
+  exists(path: string): boolean;
+  /**
+   * How a path of the report was looked at. A file that is gone counts as looked at by the rules that would be on for
+   * it; undefined: nothing looked at it.
+   */
+  looked(path: string): Promise<Looked | undefined>;
 }

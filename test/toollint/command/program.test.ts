@@ -9,7 +9,13 @@ import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { SCAN_OPTIONS } from '../../../lib/toollint/command/run-scan.ts';
-import { COMPARE_OPTIONS, CONVERT_OPTIONS, GATE_VERB_OPTIONS } from '../../../lib/toollint/command/run-report-verbs.ts';
+import {
+  COMPARE_OPTIONS,
+  CONVERT_OPTIONS,
+  GATE_VERB_OPTIONS,
+  IMPORT_OPTIONS,
+  MERGE_OPTIONS,
+} from '../../../lib/toollint/command/run-report-verbs.ts';
 import { VALIDATE_OPTIONS } from '../../../lib/toollint/command/run-validate.ts';
 import { USAGE } from '../../../lib/toollint/command/usage-text.ts';
 import { configText, project, scanned, toollint, writeJson } from '../support/program.ts';
@@ -52,6 +58,8 @@ describe('the program', () => {
       compare: COMPARE_OPTIONS,
       gate: GATE_VERB_OPTIONS,
       convert: CONVERT_OPTIONS,
+      merge: MERGE_OPTIONS,
+      import: IMPORT_OPTIONS,
       schema: {},
     };
     for (const [verb, options] of Object.entries(tables)) {
@@ -68,6 +76,10 @@ describe('the program', () => {
       [],
       ['lint'],
       ['merge'],
+      ['import'],
+      ['import', 'a.sarif'],
+      ['import', '--from', 'toString', 'a'],
+      ['compare', 'a', 'b', '--list', 'old'],
       ['toString'],
       ['validate'],
       ['validate', '--nope'],
@@ -165,10 +177,6 @@ describe('the program', () => {
     );
     assert.equal((await toollint(['validate', '--schema-only', odd])).code, 0);
     assert.equal((await toollint(['validate', good])).code, 0);
-    assert.equal((await toollint(['validate', '--strict', good])).code, 0);
-    const unsorted = await writeJson(cwd, 'unsorted.json', sampleReport([sampleFinding({ line: 9 }), sampleFinding()]));
-    assert.equal((await toollint(['validate', unsorted])).code, 0);
-    assert.equal((await toollint(['validate', '--strict', unsorted])).code, 1);
     assert.equal((await toollint(['validate', good, 'missing.json'], { cwd })).code, 2);
     assert.equal((await toollint(['validate', '--max-bytes', '10', good])).code, 2);
     const { files, valid } = JSON.parse((await toollint(['validate', '--format', 'json', bad])).stdout) as {
@@ -275,13 +283,16 @@ describe('the process', () => {
       copyFileSync(join(HOME, file), join(home, file));
     copyFileSync(join(HOME, 'package.json'), join(home, 'package.json'));
     cpSync(join(HOME, 'lib/toollint'), join(home, 'lib/toollint'), { recursive: true });
-    for (const name of ['@sinclair/typebox', 'minimatch', 'string-width'])
+    for (const name of ['@sinclair/typebox', 'minimatch', 'saxes', 'xmlchars'])
       symlinkSync(join(HOME, 'node_modules', name), join(home, 'node_modules', name));
     const report = await writeJson(home, 'report.json', sampleReport([sampleFinding()]));
     const run = (...args: string[]) => finished(start(t, args, { cwd: join(home, 'work'), home }));
     const scan = await run('scan');
     assert.deepEqual([scan.code, scan.stdout], [2, '']);
-    assert.match(scan.stderr, /^toollint: [^\n]*npm install[^\n]*eslint typescript-eslint\n$/u);
+    assert.match(
+      scan.stderr,
+      /^toollint: a scan needs ESLint 9 or 10, which is not installed: npm install --save-dev eslint\n$/u,
+    );
     assert.equal((await run('validate', report)).code, 0);
     assert.equal((await run('compare', report, report)).code, 0);
     assert.equal((await run('gate', report)).code, 0);

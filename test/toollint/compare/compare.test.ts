@@ -46,10 +46,10 @@ describe('comparing reports', () => {
     );
   });
 
-  it('keeps a finding whose line was edited in place', async () => {
+  it('counts an edited line as one new and one fixed', async () => {
     assert.deepEqual(
       (await compared(sampleReport([a]), sampleReport([sampleFinding({ text: 'edited' })]))).counts,
-      [0, 1, 0],
+      [1, 0, 1],
     );
   });
 
@@ -102,7 +102,7 @@ describe('comparing reports', () => {
       findings.map(({ occurrence }) => occurrence),
       [1, 2, 1],
     );
-    assert.deepEqual(outcome.report.header.summary.bySeverity, { error: 1, warning: 2, info: 0 });
+    assert.deepEqual(outcome.report.summary.bySeverity, { error: 1, warning: 2, info: 0 });
     assert.equal(outcome.errors, 1);
   });
 
@@ -261,7 +261,7 @@ describe('a baseline', () => {
     });
   });
 
-  it('that is incomplete, or of another version or profile, is told of', async () => {
+  it('that is incomplete, or of another version or linter, is noted', async () => {
     const base = await writeJson(
       folder,
       'noted.json',
@@ -272,15 +272,17 @@ describe('a baseline', () => {
             diagnostics: [{ kind: 'parse-error', message: 'x', relativePath: 'src/z.ts' }],
           };
           report.tool.version = '0.0.1';
-          report.scan.profile = 'strict';
+          Object.assign(report.tool, { linter: { name: 'ESLint', version: '8.1.0' } });
         }),
       ),
     );
-    const { code, stderr } = await toollint(['compare', base, await writeJson(folder, 'now.json', sampleReport([a]))]);
+    const current = sampleReport([a]);
+    Object.assign(current.tool, { linter: { name: 'ESLint', version: '10.1.0' } });
+    const { code, stderr } = await toollint(['compare', base, await writeJson(folder, 'now.json', current)]);
     assert.equal(code, 0);
     assert.match(stderr, /is incomplete/u);
     assert.match(stderr, /version 0\.0\.1/u);
-    assert.match(stderr, /profile strict/u);
+    assert.match(stderr, /is of ESLint 8, this is ESLint 10/u);
   });
 });
 

@@ -1,11 +1,10 @@
 // What a comparison hands back: header, counts, listed findings, notes, verdict.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { compare, type CompareOptions } from '../../../lib/toollint/compare/compare.ts';
-import { memorySource } from '../../../lib/toollint/document/byte-source.ts';
-import { Interrupted, ReportFailure } from '../../../lib/toollint/document/failure.ts';
+import { compare, type CompareOptions } from '../../../lib/toollint/command/compare.ts';
+import { memorySource } from '../../../lib/toollint/document/document-source.ts';
+import { ReportFailure } from '../../../lib/toollint/document/failure.ts';
 import type { Finding, Report } from '../../../lib/toollint/document/report-schema.ts';
-import type { ReportSource } from '../../../lib/toollint/document/report-source.ts';
 import { recounted, sampleFinding, sampleReport } from '../support/samples.ts';
 
 const source = (report: unknown, name: string) => memorySource(JSON.stringify(report), name);
@@ -16,15 +15,11 @@ const gate = (metric: string) => ({
   conditions: [{ metric, op: '>' as const, threshold: 0, level: 'fail' as const }],
 });
 
-async function listed(report: ReportSource): Promise<Finding[]> {
-  const findings: Finding[] = [];
-  for await (const batch of report.findings()) findings.push(...batch);
-  return findings;
-}
-
 async function compared(base: Report, current: Report, options?: CompareOptions) {
   const outcome = await compare(source(base, 'base.json'), source(current, 'now.json'), options);
-  return { outcome, header: outcome.report.header, findings: await listed(outcome.report) };
+  const { findings, ...header } = outcome.report;
+  const news = outcome.current.findings.map((finding) => outcome.comparison.news.includes(finding));
+  return { outcome, header, findings, news };
 }
 
 describe('the outcome of a comparison', () => {
@@ -62,34 +57,12 @@ describe('the outcome of a comparison', () => {
     );
   });
 
-  it('is the same for a report that is read in many pieces', async () => {
-    const many = Array.from({ length: 2000 }, (_, index) => at(index + 1, `t${index}`));
-    const old = sampleReport(many.filter((_, index) => index % 2 === 0));
-    const text = Buffer.from(JSON.stringify(sampleReport(many)));
-    const pieces = {
-      ...source(sampleReport(many), 'now.json'),
-      open: async function* () {
-        for (let start = 0; start < text.length; start += 5000)
-          yield await Promise.resolve(text.subarray(start, start + 5000));
-      },
-    };
-    const outcome = await compare(source(old, 'base.json'), pieces);
-    const lines = (await listed(outcome.report)).map(({ location }) => location.line);
-    assert.deepEqual(
-      lines,
-      Array.from({ length: 1000 }, (_, index) => index * 2 + 2),
-    );
-  });
-
   it('has the whole current report beside it, and says which of its findings are new', async () => {
-    const { outcome } = await compared(before(), now());
-    assert.deepEqual(outcome.current.header.summary, now().summary);
-    assert.deepEqual(outcome.current.header.selection.baseline, { newIssues: 4, unchanged: 1, fixed: 1 });
-    assert.deepEqual(await listed(outcome.current), now().findings);
-    assert.deepEqual(
-      [0, 1, 2, 3, 4].map((index) => outcome.isNew(index)),
-      [false, true, true, true, true],
-    );
+    const { outcome, news } = await compared(before(), now());
+    assert.deepEqual(outcome.current.summary, now().summary);
+    assert.deepEqual(outcome.current.selection.baseline, { newIssues: 4, unchanged: 1, fixed: 1 });
+    assert.deepEqual(outcome.current.findings, now().findings);
+    assert.deepEqual(news, [false, true, true, true, true]);
   });
 
   it('lists errors only when asked, and counts all the same', async () => {
@@ -109,30 +82,28 @@ describe('the outcome of a comparison', () => {
   it('stays quiet when the current report is', async () => {
     const quiet = recounted({ ...now(), selection: { quiet: true }, findings: [at(7, 'new', 'error')] });
     const { header } = await compared(before(), quiet);
-    assert.deepEqual(header.selection, { quiet: true, baseline: { newIssues: 1, unchanged: 0, fixed: 0 } });
+    const baseline = { newIssues: 1, unchanged: 0, fixed: 0, notVerifiable: 2 };
+    assert.deepEqual(header.selection, { quiet: true, baseline });
     await assert.rejects(compared(before(), quiet, { gate: gate('warnings') }), /the report lists errors only/u);
   });
 
   it('leaves all but errors out when the baseline has errors only', async () => {
     const base = recounted({ ...before(), selection: { quiet: true }, findings: [at(7, 'new', 'error')] });
-    const { header, outcome, findings } = await compared(base, now(), { quiet: true });
+    const { header, outcome, findings, news } = await compared(base, now(), { quiet: true });
     assert.deepEqual(header.selection.baseline, { newIssues: 0, unchanged: 1, fixed: 0 });
     assert.deepEqual([findings, outcome.errors, header.summary.totalIssues], [[], 0, 0]);
-    assert.deepEqual(
-      [0, 1, 2, 3, 4].map((index) => outcome.isNew(index)),
-      [false, false, false, false, false],
-    );
+    assert.deepEqual(news, [false, false, false, false, false]);
     const more = recounted({ ...now(), findings: [...now().findings, at(20, 'more', 'error')] });
     const again = await compared(base, more, { quiet: true, gate: gate('newErrors') });
     assert.deepEqual(again.header.selection.baseline, { newIssues: 1, unchanged: 1, fixed: 0 });
-    assert.equal(again.outcome.isNew(5), true);
+    assert.equal(again.news[5], true);
     assert.equal(again.header.gate.message, 'newErrors 1 > 0 (fail)');
   });
 
   it('says what is gone and cannot be verified, in a note and in the verdict', async () => {
     const current = sampleReport([], (report) => (report.scan.enabledRuleIds = []));
     const { header, outcome } = await compared(before(), current, { gate: gate('newIssues') });
-    assert.deepEqual(header.selection.baseline, { newIssues: 0, unchanged: 0, fixed: 0 });
+    assert.deepEqual(header.selection.baseline, { newIssues: 0, unchanged: 0, fixed: 0, notVerifiable: 2 });
     assert.deepEqual(outcome.notes, ['2 baseline findings are gone but not verifiably fixed']);
     assert.deepEqual(header.gate, {
       status: 'passed',
@@ -178,9 +149,5 @@ describe('the outcome of a comparison', () => {
       );
       return true;
     });
-  });
-
-  it('ends when the work is cancelled', async () => {
-    await assert.rejects(compared(before(), now(), { signal: AbortSignal.abort() }), Interrupted);
   });
 });

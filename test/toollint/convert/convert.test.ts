@@ -9,7 +9,6 @@ import { Ajv } from 'ajv';
 import formats from 'ajv-formats';
 import { SaxesParser } from 'saxes';
 import type { Run } from 'sarif';
-import stringWidth from 'string-width';
 import {
   convert,
   type ConvertOptions,
@@ -25,7 +24,7 @@ const require = createRequire(import.meta.url);
 
 async function converted(report: Report, format: Format, options?: ConvertOptions): Promise<string> {
   let text = '';
-  const source = await openReport(memorySource(JSON.stringify(report), 'sample'), { consistency: false });
+  const source = openReport(memorySource(JSON.stringify(report), 'sample'), { consistency: false });
   await convert(
     source,
     format,
@@ -160,7 +159,7 @@ describe('SARIF', () => {
       ['new', 'new'],
     );
     assert.deepEqual(
-      await states(sampleReport(two), { baselineState: (index) => (index === 0 ? 'unchanged' : 'new') }),
+      await states(sampleReport(two), { baselineState: ({ location }) => (location.line === 3 ? 'unchanged' : 'new') }),
       ['unchanged', 'new'],
     );
   });
@@ -393,22 +392,6 @@ describe('the text for people', () => {
       width: 100,
     });
     assert.ok(long.split('\n').every((line) => line.length <= 100));
-  });
-
-  it('measures wide and joined characters as a terminal does', async () => {
-    const message = `${'漢字'.repeat(40)} ${'👩‍👩‍👧'.repeat(40)} e\u0301`;
-    for (const width of [30, 60, 99]) {
-      const text = await converted(
-        sampleReport([sampleFinding({ message }), sampleFinding({ message: '漢'.repeat(12) })]),
-        'pretty',
-        { width },
-      );
-      for (const line of text.split('\n')) assert.ok(stringWidth(line) <= width, `${width}: ${line}`);
-      assert.ok(
-        text.split('\n').some((line) => stringWidth(line) >= width - 1),
-        'the line is used',
-      );
-    }
   });
 
   it('differs by colours only', async () => {

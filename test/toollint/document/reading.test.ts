@@ -1,52 +1,40 @@
-// How a document's text is read: strictly, in pieces, and with the place of what is wrong.
+// How a document's text is read: strictly, and with the place of what is wrong.
 import assert from 'node:assert/strict';
+import { mkdtemp, open, rm, truncate } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough, Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { DocumentParser } from '../../../lib/toollint/document/document-parser.ts';
-import type { TextProblem } from '../../../lib/toollint/document/document-visitor.ts';
-import { isExactNumber } from '../../../lib/toollint/document/strict-json.ts';
-import { memorySource, validate } from '../../../lib/toollint/toollint.ts';
+import { isExactNumber, readJson } from '../../../lib/toollint/document/strict-json.ts';
+import {
+  DOCUMENT_BYTES_MAX,
+  fileSource,
+  Interrupted,
+  memorySource,
+  streamSource,
+  validate,
+} from '../../../lib/toollint/toollint.ts';
 import { fullReport, sampleFinding, sampleReport } from '../support/samples.ts';
 
 const good = JSON.stringify(fullReport());
 const lineOf = (literal: string) => good.replace('"line":3', `"line":${literal}`);
 
-async function problemsOf(content: string | Uint8Array) {
-  const { problems } = await validate(memorySource(content, 'sample'));
+function problemsOf(content: string | Uint8Array) {
+  const { problems } = validate(memorySource(content, 'sample'));
   return problems;
 }
 
-async function firstProblem(content: string | Uint8Array): Promise<[string, string]> {
-  const [first] = await problemsOf(content);
+function firstProblem(content: string | Uint8Array): [string, string] {
+  const [first] = problemsOf(content);
   return [first?.code ?? 'none', first?.pointer ?? ''];
 }
 
-/** Reads text cut at the given offsets. */
-function parsed(bytes: Uint8Array, cuts: readonly number[]) {
-  const members: Record<string, unknown> = {};
-  const findings: unknown[] = [];
-  const problems: TextProblem[] = [];
-  const parser = new DocumentParser({
-    member: (name, value) =>
-      Object.defineProperty(members, name, { value, enumerable: true, configurable: true, writable: true }),
-    findingsBegin: () => undefined,
-    finding: (value) => findings.push(value),
-    problem: (problem) => problems.push(problem),
-  });
-  let from = 0;
-  for (const cut of [...cuts, bytes.length].sort((a, b) => a - b)) {
-    parser.push(bytes.subarray(from, cut));
-    from = cut;
-  }
-  parser.end();
-  return { members, findings, problems };
-}
-
 describe('reading a report', () => {
-  it('takes a whole number in any notation and refuses one that is rounded', async () => {
+  it('takes a whole number in any notation and refuses one that is rounded', () => {
     for (const literal of ['3.0', '3e0', '0.3e1', '30e-1', '9007199254740991', '9.007199254740991e15']) {
-      assert.deepEqual(await problemsOf(lineOf(literal)), [], literal);
+      assert.deepEqual(problemsOf(lineOf(literal)), [], literal);
     }
     for (const literal of [
       '0',
@@ -60,25 +48,25 @@ describe('reading a report', () => {
       '"5"',
       '1e-400',
     ]) {
-      assert.equal((await firstProblem(lineOf(literal)))[1], '/findings/0/location/line', literal);
+      assert.equal(firstProblem(lineOf(literal))[1], '/findings/0/location/line', literal);
     }
   });
 
-  it('does not call a number null that is too large to read', async () => {
-    const problems = await problemsOf(good.replace('"durationMs":12.5', '"durationMs":1e400'));
+  it('does not call a number null that is too large to read', () => {
+    const problems = problemsOf(good.replace('"durationMs":12.5', '"durationMs":1e400'));
     assert.deepEqual(
       problems.map(({ message }) => message),
       ['the number 1e400 cannot be read exactly', 'expected number (minimum 0), found Infinity'],
     );
   });
 
-  it('takes a duration that no double is, and a negative zero', async () => {
+  it('takes a duration that no double is, and a negative zero', () => {
     for (const literal of ['0.1', '-0', '0.10000000000000001', '1e-7', '123.456']) {
-      assert.deepEqual(await problemsOf(good.replace('"durationMs":12.5', `"durationMs":${literal}`)), [], literal);
+      assert.deepEqual(problemsOf(good.replace('"durationMs":12.5', `"durationMs":${literal}`)), [], literal);
     }
     for (const literal of ['-1', '1e400', '-0.5']) {
       assert.equal(
-        (await firstProblem(good.replace('"durationMs":12.5', `"durationMs":${literal}`)))[1],
+        firstProblem(good.replace('"durationMs":12.5', `"durationMs":${literal}`))[1],
         '/scan/durationMs',
         literal,
       );
@@ -101,24 +89,24 @@ describe('reading a report', () => {
     );
   });
 
-  it('names a member that stands twice, wherever it is', async () => {
+  it('names a member that stands twice, wherever it is', () => {
     const twice = (part: string, name: string) => good.replace(part, `${part}${name}`);
-    assert.deepEqual(await firstProblem(twice('"scope":"file",', '"scope":"file",')), [
+    assert.deepEqual(firstProblem(twice('"scope":"file",', '"scope":"file",')), [
       'duplicate-member',
       '/findings/0/location/scope',
     ]);
-    assert.deepEqual(await firstProblem(twice('"tool":{', '"name":"x",')), ['duplicate-member', '/tool/name']);
-    assert.deepEqual(await firstProblem(good.replace('{', '{"gate":{"status":"not-evaluated"},')), [
+    assert.deepEqual(firstProblem(twice('"tool":{', '"name":"x",')), ['duplicate-member', '/tool/name']);
+    assert.deepEqual(firstProblem(good.replace('{', '{"gate":{"status":"not-evaluated"},')), [
       'duplicate-member',
       '/gate',
     ]);
-    assert.deepEqual(await firstProblem(good.replace('{', '{"a~/b":{"__proto__":1,"__proto__":2},')), [
+    assert.deepEqual(firstProblem(good.replace('{', '{"a~/b":{"__proto__":1,"__proto__":2},')), [
       'duplicate-member',
       '/a~0~1b/__proto__',
     ]);
   });
 
-  it('refuses what is not one JSON value', async () => {
+  it('refuses what is not one JSON value', () => {
     const texts = [
       '',
       ' ',
@@ -142,94 +130,79 @@ describe('reading a report', () => {
       good.replace('12.5', '.5'),
       good.replace('12.5', '1.'),
     ];
-    for (const text of texts) assert.equal((await firstProblem(text))[0], 'syntax', text.slice(0, 40));
+    for (const text of texts) assert.equal(firstProblem(text)[0], 'syntax', text.slice(0, 40));
   });
 
-  it('refuses bytes that are not UTF-8', async () => {
+  it('refuses bytes that are not UTF-8', () => {
     const wide = Buffer.from(good, 'utf16le');
-    assert.notEqual((await problemsOf(Buffer.concat([Buffer.from([0xff, 0xfe]), wide]))).length, 0);
-    assert.notEqual((await problemsOf(gzipSync(good))).length, 0);
+    assert.notEqual(problemsOf(Buffer.concat([Buffer.from([0xff, 0xfe]), wide])).length, 0);
+    assert.notEqual(problemsOf(gzipSync(good)).length, 0);
     for (const bytes of [[0xff], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xf5, 0x80, 0x80, 0x80], [0xe2, 0x82]]) {
       const at = good.indexOf('it threw');
       const broken = Buffer.concat([Buffer.from(good.slice(0, at)), Buffer.from(bytes), Buffer.from(good.slice(at))]);
-      assert.equal((await firstProblem(broken))[0], 'encoding', String(bytes));
+      assert.equal(firstProblem(broken)[0], 'encoding', String(bytes));
     }
   });
 
-  it('accepts a byte order mark and says so', async () => {
-    const { schema, sawByteOrderMark } = await validate(memorySource(`\ufeff${good}`, 'sample'));
+  it('accepts a byte order mark and says so', () => {
+    const { schema, sawByteOrderMark } = validate(memorySource(`\ufeff${good}`, 'sample'));
     assert.deepEqual([schema, sawByteOrderMark], ['valid', true]);
   });
 
-  it('accepts an escaped half of a surrogate pair, and advises against it', async () => {
-    const text = good.replace('it threw', 'it \\ud800 threw');
-    const { schema, problems } = await validate(memorySource(text, 'sample'), { advice: true });
-    assert.equal(schema, 'valid');
-    assert.ok(
-      problems.some(({ code, pointer }) => code === 'unicode' && pointer === '/execution/diagnostics/0/message'),
-    );
+  it('accepts an escaped half of a surrogate pair', () => {
+    assert.deepEqual(problemsOf(good.replace('it threw', 'it \\ud800 threw')), []);
   });
 
-  it('stops at 65 levels and takes 64', async () => {
+  it('stops at 65 levels and takes 64', () => {
     const nested = (levels: number) => good.replace('{', `{"deep":${'['.repeat(levels)}${']'.repeat(levels)},`);
-    assert.deepEqual(await problemsOf(nested(63)), []);
-    assert.deepEqual(await firstProblem(nested(64)), ['too-deep', '/deep']);
-    assert.deepEqual(await firstProblem(nested(100_000)), ['too-deep', '/deep']);
-    assert.deepEqual(await firstProblem(good.replace('"line":3', `"line":${'['.repeat(100_000)}`)), [
-      'too-deep',
-      '/findings/0',
-    ]);
+    assert.deepEqual(problemsOf(nested(63)), []);
+    for (const levels of [64, 100_000]) {
+      const [code, pointer] = firstProblem(nested(levels));
+      assert.equal(code, 'too-deep');
+      assert.ok(pointer.startsWith('/deep/0/0'));
+    }
+    assert.equal(firstProblem(good.replace('"line":3', `"line":${'['.repeat(100_000)}`))[0], 'too-deep');
   });
 
-  it('reads a value of tens of megabytes', async () => {
+  it('reads a value of tens of megabytes', () => {
     const report = sampleReport([{ ...sampleFinding(), codeSnippet: 'x\\"é'.repeat(8_000_000) }]);
-    assert.deepEqual(await problemsOf(JSON.stringify(report)), []);
+    assert.deepEqual(problemsOf(JSON.stringify(report)), []);
   });
 
-  it('keeps names that JavaScript objects have of their own apart from them', async () => {
+  it('keeps names that JavaScript objects have of their own apart from them', () => {
     for (const name of ['__proto__', 'constructor', 'toString', 'hasOwnProperty']) {
       const report = sampleReport([
         sampleFinding({ ruleId: name, path: name }),
         sampleFinding({ ruleId: name, path: name }),
       ]);
-      assert.deepEqual(await problemsOf(JSON.stringify(report)), [], name);
-      assert.deepEqual(await problemsOf(JSON.stringify(report).replace('{', `{"${name}":{"${name}":1},`)), [], name);
+      assert.deepEqual(problemsOf(JSON.stringify(report)), [], name);
+      assert.deepEqual(problemsOf(JSON.stringify(report).replace('{', `{"${name}":{"${name}":1},`)), [], name);
     }
   });
 
-  it('takes the members in any order', async () => {
+  it('takes the members in any order', () => {
     const reversed = Object.fromEntries(Object.entries(fullReport()).reverse());
-    assert.deepEqual(await problemsOf(JSON.stringify(reversed)), []);
+    assert.deepEqual(problemsOf(JSON.stringify(reversed)), []);
     const wrong = sampleReport(
       [sampleFinding({ path: 'other/a.ts' })],
       (report) => (report.scan.target = { kind: 'file', path: 'src/app.ts' }),
     );
-    const [problem, ...others] = await problemsOf(JSON.stringify(Object.fromEntries(Object.entries(wrong).reverse())));
+    const [problem, ...others] = problemsOf(JSON.stringify(Object.fromEntries(Object.entries(wrong).reverse())));
     assert.deepEqual([problem?.code, problem?.pointer, others], ['invariant-17', '/findings/0/location/path', []]);
   });
 
-  it('gives the same values as JSON.parse, wherever the text is cut', () => {
-    const value = fc.jsonValue({ maxDepth: 4 });
+  it('gives the same values as JSON.parse', () => {
     fc.assert(
-      fc.property(
-        fc.dictionary(fc.string(), value),
-        fc.array(value),
-        fc.array(fc.nat({ max: 400 })),
-        fc.boolean(),
-        (members, findings, cuts, pretty) => {
-          const document = { ...members, findings };
-          const bytes = Buffer.from(JSON.stringify(document, null, pretty ? 2 : 0));
-          const read = parsed(
-            bytes,
-            cuts.map((cut) => Math.min(cut, bytes.length)),
-          );
-          const { findings: list, ...rest } = JSON.parse(bytes.toString()) as { findings: unknown[] };
-          assert.deepEqual(read.problems, []);
-          assert.deepEqual(read.findings, list);
-          assert.deepEqual(Object.entries(read.members), Object.entries(rest));
-        },
-      ),
+      fc.property(fc.jsonValue({ maxDepth: 6 }), fc.boolean(), (value, isPretty) => {
+        const text = JSON.stringify(value, null, isPretty ? 2 : 0);
+        const read = readJson(text);
+        assert.deepEqual(read.problems, []);
+        assert.deepEqual(read.value, JSON.parse(text));
+      }),
     );
+    const own = readJson('{"__proto__":{"a":1}}').value as object;
+    assert.deepEqual(Object.entries(own), [['__proto__', { a: 1 }]]);
+    assert.equal(Object.getPrototypeOf(own), Object.prototype);
   });
 
   it('refuses a text that JSON.parse refuses, wherever a byte is changed', () => {
@@ -242,10 +215,56 @@ describe('reading a report', () => {
         } catch {
           isJson = false;
         }
-        const stopped = parsed(Buffer.from(text), []).problems.some(({ code }) => code === 'syntax' || code === 'root');
+        const stopped = readJson(text).problems.some(({ code }) => code === 'syntax');
         assert.equal(stopped, !isJson, text.slice(Math.max(0, at - 20), at + 20));
       }),
       { numRuns: 400 },
     );
+  });
+
+  it('says at which byte a text is no longer JSON', () => {
+    const [problem] = problemsOf('{"é": 1,, "b": 2}');
+    assert.deepEqual([problem?.code, problem?.pointer], ['syntax', '']);
+    assert.equal(problem?.message, 'not JSON at byte 9: expected a string');
+    assert.match(
+      problemsOf('{"a": [1')[0]?.message ?? '',
+      /^not JSON at byte 8: expected ',' or '\]', but the document ends$/u,
+    );
+  });
+});
+
+describe('the bytes of a document', () => {
+  const chunks = (...texts: string[]) => Readable.from(texts.map((text) => Buffer.from(text)));
+
+  it('are those of a stream, up to the limit and no further', async () => {
+    const { bytes } = await streamSource(chunks('ab', 'c'), 'x', { bytesMax: 3 });
+    assert.equal(Buffer.from(bytes).toString(), 'abc');
+    await assert.rejects(streamSource(chunks('ab', 'cd'), 'x', { bytesMax: 3 }), {
+      message: 'x is longer than the limit of 3 bytes',
+    });
+  });
+
+  it('are refused before they are read, where a file is longer than the limit', async (t) => {
+    const folder = await mkdtemp(join(tmpdir(), 'toollint-test-'));
+    t.after(() => rm(folder, { recursive: true }));
+    const path = join(folder, 'r.json');
+    const file = await open(path, 'w');
+    await file.truncate(DOCUMENT_BYTES_MAX + 1);
+    await file.close();
+    await assert.rejects(fileSource(path, 'r.json'), {
+      message: `r.json is longer than the limit of ${DOCUMENT_BYTES_MAX} bytes`,
+    });
+    await truncate(path, 3);
+    assert.equal((await fileSource(path, 'r.json', 3)).bytes.length, 3);
+    await assert.rejects(fileSource(path, 'r.json', 2));
+  });
+
+  it('end with the signal', async () => {
+    const waiting = new PassThrough();
+    const interrupt = new AbortController();
+    const reading = streamSource(waiting, 'x', { signal: interrupt.signal });
+    interrupt.abort();
+    await assert.rejects(reading, Interrupted);
+    await assert.rejects(streamSource(new PassThrough(), 'x', { signal: interrupt.signal }), Interrupted);
   });
 });

@@ -2,10 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ReportFailure } from '../../../lib/toollint/document/failure.ts';
-import type { Report } from '../../../lib/toollint/document/report-schema.ts';
-import { checkGateNeeds, evaluateGate, type GateSubject, GateTally, tallyOf } from '../../../lib/toollint/gate/gate.ts';
+import { checkGateNeeds, evaluateGate, gate, type GateSubject, GateTally } from '../../../lib/toollint/gate/gate.ts';
 import type { GateCondition, GateConfig } from '../../../lib/toollint/gate/gate-config.ts';
-import { gate } from '../../../lib/toollint/gate/gate-report.ts';
 import { sampleFinding, sampleReport } from '../support/samples.ts';
 
 const { tool, scan } = sampleReport([], (report) => (report.scan.enabledRuleIds = ['no-console', 'eqeqeq']));
@@ -53,6 +51,9 @@ const COUNTS: Readonly<Record<string, number>> = {
   'category:problem': 0,
   'category:suggestion': 0,
 };
+
+const refusalOf = (metric: string) =>
+  `${metric} cannot be evaluated: ${metric.startsWith('rule:') ? 'the rule was not on in this scan' : 'known are problem, suggestion, layout'}`;
 
 describe('the verdict of a gate', () => {
   it('is not evaluated when none was asked for, and passed when nothing is violated', () => {
@@ -177,6 +178,18 @@ describe('the verdict of a gate', () => {
     passes('rule:gone', { tally });
     passes('category:odd', { tally });
   });
+
+  it('passes over a rule or category that is absent where the condition is optional', () => {
+    for (const metric of ['rule:no-vra', 'category:probelm']) {
+      const optional = { ...one(metric, '>=', 0), optional: true };
+      assert.deepEqual(evaluateGate(named(optional), subject()), { status: 'passed', name: 'own' });
+      refuses(() => evaluateGate(named({ ...optional, optional: false }), subject()), refusalOf(metric));
+    }
+    const there = { ...one('rule:no-var', '>', 0), optional: true };
+    assert.equal(evaluateGate(named(there), subject()).status, 'failed');
+    // Optional is about rules and categories alone.
+    refuses(() => evaluateGate(named({ ...one('bugs', '>', 0), optional: true }), subject()), 'unknown metric bugs');
+  });
 });
 
 describe('what a gate needs', () => {
@@ -194,29 +207,21 @@ describe('what a gate needs', () => {
 });
 
 describe('a gate on a report that exists', () => {
-  const source = (report: Report) => ({
-    header: report,
-    findings: async function* () {
-      yield report.findings;
-    },
-  });
-
-  it('replaces the verdict and leaves the rest', async () => {
+  it('replaces the verdict and leaves the rest', () => {
     const report = sampleReport(FINDINGS, (r) => {
       r.gate = { status: 'failed', name: 'old', message: 'old' };
       r.selection.baseline = { newIssues: 4, unchanged: 6, fixed: 7 };
     });
-    const outcome = await gate(source(report), named(one('fixed', '<', 7), one('files', '==', 9, 'warn')));
-    assert.deepEqual(outcome.report.header, {
+    const outcome = gate(report, named(one('fixed', '<', 7), one('files', '==', 9, 'warn')));
+    assert.deepEqual(outcome.report, {
       ...report,
       gate: { status: 'warning', name: 'own', message: 'files 9 == 9 (warn)' },
     });
     assert.equal(outcome.errors, 1);
-    assert.equal((await tallyOf(outcome.report.findings())).bySeverity.warning, 2);
   });
 
-  it('is refused when the report lists errors only', async () => {
+  it('is refused when the report lists errors only', () => {
     const quiet = sampleReport(FINDINGS.slice(0, 1), (r) => (r.selection.quiet = true));
-    await assert.rejects(gate(source(quiet), named(one('warnings', '>', 0))), /the report lists errors only/u);
+    assert.throws(() => gate(quiet, named(one('warnings', '>', 0))), /the report lists errors only/u);
   });
 });

@@ -3,12 +3,9 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { before, describe, it } from 'node:test';
 import { ESLint } from 'eslint';
-import type { BaselineEntry } from '../../../lib/toollint/compare/baseline.ts';
-import { placeKeyOf } from '../../../lib/toollint/compare/baseline.ts';
-import { fileFindings } from '../../../lib/toollint/scan/file-findings.ts';
-import { FindingMatcher } from '../../../lib/toollint/compare/finding-match.ts';
+import { matchFindings } from '../../../lib/toollint/compare/finding-match.ts';
+import { fileFindings, type LintMessage } from '../../../lib/toollint/document/file-findings.ts';
 import { sourceLines } from '../../../lib/toollint/document/fingerprint.ts';
-import type { EngineMessage } from '../../../lib/toollint/scan/lint-engine.ts';
 import type { Finding } from '../../../lib/toollint/document/report-schema.ts';
 
 const FILES = 110;
@@ -90,7 +87,7 @@ const eslint = new ESLint({
 });
 
 interface Linted {
-  messages: EngineMessage[];
+  messages: LintMessage[];
   findings: Finding[];
   /** Lines from the first to the last of each message. */
   touched: Set<number>;
@@ -98,11 +95,12 @@ interface Linted {
 
 async function lint(path: string, text: string): Promise<Linted> {
   const [result] = await eslint.lintText(text, { filePath: `sample/${path.replaceAll('/', '-')}` });
-  const messages: EngineMessage[] = (result?.messages ?? []).map((message) => ({
+  const messages: LintMessage[] = (result?.messages ?? []).map((message) => ({
     ...message,
     severity: 'warning',
     fatal: message.fatal === true,
     suggestion: undefined,
+    fix: undefined,
   }));
   assert.ok(
     messages.every(({ fatal }) => !fatal),
@@ -113,29 +111,16 @@ async function lint(path: string, text: string): Promise<Linted> {
   return { messages, findings: findingsOf(path, text, messages), touched };
 }
 
-function findingsOf(path: string, text: string, messages: readonly EngineMessage[]): Finding[] {
+function findingsOf(path: string, text: string, messages: readonly LintMessage[]): Finding[] {
   return fileFindings({ path, text, messages, roots: [], snippets: false, factsOf: () => ({}) });
 }
 
-function entriesOf(findings: readonly Finding[]): BaselineEntry[] {
-  return findings.map((finding, index) => ({
-    index,
-    fingerprint: finding.fingerprint,
-    ruleId: finding.ruleId,
-    severity: finding.severity,
-    scope: 'file',
-    path: finding.location.path ?? '',
-    line: finding.location.line ?? 0,
-    column: finding.location.column ?? 0,
-    placeKey: placeKeyOf(finding),
-  }));
-}
-
 function against(before: readonly Finding[], after: readonly Finding[]): { news: Finding[]; fixed: number } {
-  const matcher = new FindingMatcher(entriesOf(before));
-  for (const finding of after) matcher.offer(finding);
-  const result = matcher.finish();
-  return { news: after.filter((_, index) => result.isNew(index)), fixed: result.missing.length };
+  const { knownBy, missing } = matchFindings(
+    before.map((finding) => ({ finding })),
+    after,
+  );
+  return { news: after.filter((_, index) => knownBy[index] === undefined), fixed: missing.length };
 }
 
 describe('fingerprints over real files', () => {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { configText, project, scanned, toollint, writeJson } from '../support/program.ts';
-import { assertSound } from '../support/samples.ts';
+import { assertSound, sampleReport } from '../support/samples.ts';
 
 const MODULES = fileURLToPath(new URL('../../../node_modules/', import.meta.url));
 /** Tells the version of the ESLint that runs it, as some rules do by what they call. */
@@ -23,8 +23,8 @@ function install(root: string, modules: Record<string, string>): void {
 describe('the ESLint of a scan', () => {
   it("is the root's own, 9 as well as 10, and ours where the root has none", async (t) => {
     for (const [from, message, name] of [
-      ['eslint-9', 'nine', /ESLint 9\.\d+\.\d+ of the root/u],
-      ['eslint', 'ten', /ESLint 10\.\d+\.\d+ of the root/u],
+      ['eslint-9', 'nine', /; ESLint 9\.\d+\.\d+\n/u],
+      ['eslint', 'ten', /; ESLint 10\.\d+\.\d+\n/u],
       [undefined, 'ten', /ESLint 10\.\d+\.\d+\n/u],
     ] as const) {
       const cwd = await project(t, {
@@ -33,20 +33,43 @@ describe('the ESLint of a scan', () => {
       });
       if (from !== undefined) install(cwd, { eslint: from });
       const { report, code, stderr } = await scanned(cwd, ['a.js']);
-      await assertSound(report);
+      assertSound(report);
       assert.deepEqual([code, report.findings.find(({ ruleId }) => ruleId === 'own/version')?.message], [1, message]);
       assert.match(stderr, name);
     }
   });
 
-  it("is ours where the root's is of another time, which is said", async (t) => {
+  it('is named in the report, with its version and what its rules are about', async (t) => {
+    const cwd = await project(t, { 'a.js': 'var a;\n' });
+    install(cwd, { eslint: 'eslint-9' });
+    const { tool } = (await scanned(cwd, ['a.js'])).report;
+    const { linter, rules } = tool as unknown as { linter: { name: string; version: string }; rules: object };
+    assert.equal(linter.name, 'ESLint');
+    assert.match(linter.version, /^9\./u);
+    assert.deepEqual(rules, { 'no-var': 'Require `let` or `const` instead of `var`' });
+  });
+
+  it('is refused in one sentence where it is too old, and all else is done without it', async (t) => {
     const cwd = await project(t, {
       'a.js': 'var a;\n',
       'node_modules/eslint/package.json': '{"name":"eslint","version":"8.57.1"}',
     });
-    const { code, stderr } = await scanned(cwd, ['a.js']);
-    assert.equal(code, 1);
-    assert.match(stderr, /the root has ESLint 8\.57\.1, which is not supported: ESLint 10\./u);
+    await writeJson(cwd, 'r.json', sampleReport([]));
+    const { code, stdout, stderr } = await toollint(['scan'], { cwd });
+    const sentence = 'toollint: the root has ESLint 8.57.1, but a scan needs ESLint 9 or 10\n';
+    assert.deepEqual([code, stdout, stderr], [2, '', sentence]);
+    assert.equal((await toollint(['gate', 'r.json', '--silent'], { cwd })).code, 0);
+  });
+
+  it('that cannot be loaded ends the scan with the module that is missing', async (t) => {
+    const cwd = await project(t, {
+      'a.js': 'var a;\n',
+      'node_modules/eslint/package.json': '{"name":"eslint","version":"10.0.0","main":"main.js"}',
+      'node_modules/eslint/main.js': `require('not-there');\n`,
+    });
+    const { code, stdout, stderr } = await toollint(['scan'], { cwd });
+    const sentence = "toollint: ESLint 10.0.0 cannot be loaded: Cannot find module 'not-there'\n";
+    assert.deepEqual([code, stdout, stderr], [2, '', sentence]);
   });
 
   it('reads a configuration in TypeScript, with jiti or without', async (t) => {
@@ -62,30 +85,6 @@ describe('the ESLint of a scan', () => {
     }
   });
 
-  it("takes each root's own jiti where the ESLint is ours, and the one beside ESLint where a root has none", async (t) => {
-    const jiti = (rule: string) => ({
-      'node_modules/jiti/package.json': '{ "name": "jiti", "version": "2.7.0", "main": "main.cjs" }',
-      'node_modules/jiti/main.cjs': `exports.createJiti = () => ({
-        import: () => Promise.resolve({ default: [{ files: ['**/*.js'], rules: { '${rule}': 2 } }] }) });`,
-    });
-    const files = {
-      'eslint.config.mjs': null,
-      'eslint.config.ts': `enum Level { Warn = 1 }\nexport default [{ rules: { eqeqeq: Level.Warn as number } }];\n`,
-      'a.js': 'var a = 1 == 2; debugger;\n',
-    };
-    for (const [modules, rule] of [
-      [jiti('no-var'), 'no-var'],
-      [jiti('no-debugger'), 'no-debugger'],
-      [{}, 'eqeqeq'],
-    ] as const) {
-      const { report } = await scanned(await project(t, { ...files, ...modules }), ['a.js']);
-      assert.deepEqual(
-        report.findings.map(({ ruleId }) => ruleId),
-        [rule],
-      );
-    }
-  });
-
   it('says that an old configuration file is there and is not read', async (t) => {
     const cwd = await project(t, { '.eslintrc.json': '{}', 'a.js': 'var a;\n' });
     assert.match((await scanned(cwd, ['a.js'])).stderr, /\.eslintrc\.json is not read: only eslint\.config\.\* is/u);
@@ -96,7 +95,6 @@ describe('the ESLint of a scan', () => {
       stderr,
       /no eslint\.config\.\* was found for the files \(\.eslintrc\.yml is there, but is not read\)/u,
     );
-    assert.doesNotMatch((await scanned(old, ['--profile', 'none'])).stderr, /eslintrc/u);
   });
 
   it("leaves out what the root's bulk suppressions allow, and all of it when there is more", async (t) => {
@@ -108,7 +106,7 @@ describe('the ESLint of a scan', () => {
         '{"a.js":{"no-var":{"count":2},"no-console":{"count":5}},"b.js":{"no-var":{"count":1}}}',
     });
     const { report } = await scanned(cwd, ['a.js', 'b.js']);
-    await assertSound(report);
+    assertSound(report);
     assert.deepEqual(
       report.findings.map(({ ruleId, location }) => [location.path, ruleId]),
       [
@@ -119,7 +117,6 @@ describe('the ESLint of a scan', () => {
     );
     await writeFile(join(cwd, 'eslint-suppressions.json'), '{');
     assert.equal((await toollint(['scan'], { cwd })).code, 2);
-    assert.equal((await scanned(cwd, ['--profile', 'none'])).code, 0);
   });
 
   it('gives a rule up that throws everywhere, with one diagnostic, and no rule that throws somewhere', async (t) => {
@@ -135,7 +132,7 @@ describe('the ESLint of a scan', () => {
       ...files,
     });
     const { report, code } = await scanned(cwd, ['--exclude', '*.mjs']);
-    await assertSound(report);
+    assertSound(report);
     assert.equal(code, 3);
     const of = (id: string) => report.execution.diagnostics.filter(({ ruleId }) => ruleId === `own/${id}`);
     assert.deepEqual(
@@ -166,11 +163,9 @@ describe('a baseline and what a scan knows of each file', () => {
     await toollint(['scan', '-o', 'base.json'], { cwd });
     for (const [name, content] of Object.entries(after)) await writeFile(join(cwd, name), content);
     const { report, stderr } = await scanned(cwd, ['--baseline', 'base.json']);
-    await assertSound(report);
-    return {
-      ...report.selection.baseline,
-      gone: /(\d+) baseline findings are gone but not verifiably fixed/u.exec(stderr)?.[1] ?? '0',
-    };
+    assertSound(report);
+    const gone = /(\d+) baseline findings are gone but not verifiably fixed/u.exec(stderr)?.[1] ?? '0';
+    return { notVerifiable: 0, ...report.selection.baseline, gone };
   };
 
   it('calls nothing fixed that a comment or a part of the configuration switches off', async (t) => {
@@ -186,12 +181,17 @@ describe('a baseline and what a scan knows of each file', () => {
       },
       'bulk suppressions': { 'eslint-suppressions.json': '{"a.js":{"no-var":{"count":2}}}' },
     })) {
-      assert.deepEqual(await fixedAfter(t, a, after), { newIssues: 0, unchanged: 1, fixed: 0, gone: '2' }, name);
+      assert.deepEqual(
+        await fixedAfter(t, a, after),
+        { newIssues: 0, unchanged: 1, fixed: 0, notVerifiable: 2, gone: '2' },
+        name,
+      );
     }
     assert.deepEqual(await fixedAfter(t, a, { 'a.js': 'let a; // eslint-disable-line no-console\nvar b;\n' }), {
       newIssues: 1,
       unchanged: 2,
       fixed: 1,
+      notVerifiable: 0,
       gone: '0',
     });
   });
@@ -213,10 +213,10 @@ describe('a baseline and what a scan knows of each file', () => {
       await toollint(['scan', '-o', 'base.json'], { cwd });
       await writeFile(join(cwd, 'eslint.config.mjs'), text);
       const { report } = await scanned(cwd, ['--baseline', 'base.json']);
-      assert.deepEqual(report.selection.baseline, { newIssues: 0, unchanged: 1, fixed: 0 }, text);
+      assert.deepEqual(report.selection.baseline, { newIssues: 0, unchanged: 1, fixed: 0, notVerifiable: 1 }, text);
       await toollint(['scan', '-o', 'now.json'], { cwd });
       const { stdout } = await toollint(['compare', 'base.json', 'now.json', '--format', 'summary'], { cwd });
-      assert.match(stdout, /baseline: 0 new, 1 unchanged, 0 fixed/u, text);
+      assert.match(stdout, /baseline: 0 new, 1 unchanged, 0 fixed, 1 not verifiable/u, text);
     }
   });
 

@@ -12,7 +12,7 @@ const rules = (report: Report) => report.findings.map(({ ruleId }) => ruleId);
 
 describe('a scan against a baseline', () => {
   const SOURCES = { 'src/a.js': 'var a;\nconsole.log(a);\n', 'src/b.js': 'var b;\n', 'lib/c.js': 'var c;\n' };
-  const counts = (report: Report) => Object.values(report.selection.baseline ?? {});
+  const counts = ({ selection: { baseline } }: Report) => [baseline?.newIssues, baseline?.unchanged, baseline?.fixed];
 
   it('lists only what is new, wherever the rest has moved', async (t) => {
     const cwd = await project(t, SOURCES);
@@ -22,7 +22,7 @@ describe('a scan against a baseline', () => {
     assert.deepEqual([same.code, counts(same.report), same.report.findings], [0, [0, 4, 0], []]);
     await writeFile(join(cwd, 'src/b.js'), 'let b;\nvar d;\n');
     const { report, code } = await scanned(cwd, ['--baseline', 'base.json', '--gate', 'new-code']);
-    await assertSound(report);
+    assertSound(report);
     assert.deepEqual([code, counts(report), paths(report), report.gate.status], [1, [1, 3, 1], ['src/b.js'], 'failed']);
   });
 
@@ -108,7 +108,7 @@ describe('a scan against a baseline', () => {
     await writeFile(join(cwd, 'src/a.js'), 'console.info(1);\n');
     const loud = await scanned(cwd, ['--baseline', 'base.json', '--max-warnings', '0']);
     const quiet = await scanned(cwd, ['--baseline', 'base.json', '--max-warnings', '0', '--quiet']);
-    await assertSound(quiet.report);
+    assertSound(quiet.report);
     assert.deepEqual(
       [counts(quiet.report), quiet.report.gate, quiet.code],
       [counts(loud.report), loud.report.gate, loud.code],

@@ -149,10 +149,8 @@ export function fullReport(): Report {
   });
 }
 
-/** Nothing is wrong with the report, and nothing could be better. */
-export async function assertSound(report: Report): Promise<void> {
-  const { schema, consistency, problems } = await validate(memorySource(JSON.stringify(report), 'scan'), {
-    advice: true,
-  });
+/** Nothing is wrong with the report. */
+export function assertSound(report: Report): void {
+  const { schema, consistency, problems } = validate(memorySource(JSON.stringify(report), 'scan'));
   assert.deepEqual([schema, consistency, problems], ['valid', 'valid', []]);
 }

@@ -1,13 +1,48 @@
-// From the linter's messages about one file to the report's findings, in canonical order and with fingerprints.
+// From a linter's messages about one file to the report's findings, in canonical order and with fingerprints.
 // Pure: the same messages and text give the same findings on every machine. Occurrences are numbered later.
-import { type EngineMessage, type RuleFacts, UNUSED_DIRECTIVE_RULE } from './lint-engine.ts';
-import { ENGINE_RULE, PARSE_ERROR_RULE } from '../document/finding-consistency.ts';
-import { compareFindings } from '../document/finding-order.ts';
-import { contentHalf, discriminatorOf, flaggedTexts, placeHalf, sourceLines } from '../document/fingerprint.ts';
-import { oneLine } from '../document/failure.ts';
+import { ENGINE_RULE, PARSE_ERROR_RULE } from './consistency.ts';
+import type { Fix } from './extension.ts';
+import { oneLine } from './failure.ts';
+import { compareFindings } from './finding-order.ts';
+import {
+  contentHalf,
+  discriminatorOf,
+  flaggedTexts,
+  type FlaggedRange,
+  placeHalf,
+  sourceLines,
+} from './fingerprint.ts';
 import { withoutAbsolutePaths, withoutRoots } from './path-mask.ts';
-import { FINGERPRINT_VERSION } from '../document/report-format.ts';
-import type { Finding } from '../document/report-schema.ts';
+import { FINGERPRINT_VERSION } from './report-format.ts';
+import type { Finding, Severity } from './report-schema.ts';
+
+/** The id under which a comment is reported that switches off what would not be reported. */
+export const UNUSED_DIRECTIVE_RULE = 'eslint/unused-disable-directive';
+
+/** One message of a linter about one file. Positions are as the linter gave them and may be odd. */
+export interface LintMessage extends FlaggedRange {
+  /** null: the message is the linter's own. */
+  readonly ruleId: string | null;
+  readonly severity: Severity;
+  readonly message: string;
+  /** Stable name of the message within its rule, where the rule has one. */
+  readonly messageId?: string | undefined;
+  /** The file does not parse. */
+  readonly fatal?: boolean;
+  readonly suggestion?: string | undefined;
+  readonly fix?: Fix | undefined;
+  /** The flagged line, where the file is not at hand. */
+  readonly snippet?: string | undefined;
+}
+
+/** What a rule says of itself. */
+export interface RuleFacts {
+  readonly docsUrl?: string | undefined;
+  readonly description?: string | undefined;
+  /** 'problem', 'suggestion' or 'layout'. */
+  readonly category?: string | undefined;
+  readonly standardIds?: readonly string[];
+}
 
 const SNIPPET_UNITS_MAX = 200;
 
@@ -15,7 +50,7 @@ const SNIPPET_UNITS_MAX = 200;
 interface FileFindingsRequest {
   readonly path: string;
   readonly text: string;
-  readonly messages: readonly EngineMessage[];
+  readonly messages: readonly LintMessage[];
   /** Absolute folders whose names may not appear in a report. */
   readonly roots: readonly string[];
   readonly snippets: boolean;
@@ -45,14 +80,15 @@ export function fileFindings(request: FileFindingsRequest): Finding[] {
 
 function findingOf(
   request: FileFindingsRequest,
-  message: EngineMessage,
+  message: LintMessage,
   lines: readonly string[],
   place: string,
 ): Finding {
   const ruleId = ruleIdOf(message);
-  const masked = message.fatal
-    ? withoutAbsolutePaths(message.message, request.roots)
-    : withoutRoots(message.message, request.roots);
+  const masked =
+    message.fatal === true
+      ? withoutAbsolutePaths(message.message, request.roots)
+      : withoutRoots(message.message, request.roots);
   const text = masked || `(${ruleId} gave no message)`;
   const discriminator = discriminatorOf(message.messageId, text, '');
   const isParseError = ruleId === PARSE_ERROR_RULE;
@@ -71,16 +107,18 @@ function findingOf(
   return finding;
 }
 
-function ruleIdOf({ ruleId, fatal, message }: EngineMessage): string {
+function ruleIdOf({ ruleId, fatal, message }: LintMessage): string {
   if (ruleId !== null && ruleId !== '') return ruleId;
-  if (fatal) return PARSE_ERROR_RULE;
+  if (fatal === true) return PARSE_ERROR_RULE;
   return /^Unused eslint-(?:disable|enable)/u.test(message) ? UNUSED_DIRECTIVE_RULE : ENGINE_RULE;
 }
 
 /** Positions that no editor has (0, -1) are left out; a line beyond the end stays. */
-function locationOf(path: string, { line, column }: EngineMessage): Finding['location'] {
+function locationOf(path: string, { line, column, endLine, endColumn }: LintMessage): Finding['location'] {
   if (!isOrdinal(line)) return { scope: 'file', path };
-  return isOrdinal(column) ? { scope: 'file', path, line, column } : { scope: 'file', path, line };
+  if (!isOrdinal(column)) return { scope: 'file', path, line };
+  const end = isOrdinal(endLine) && isOrdinal(endColumn) ? { endLine, endColumn } : {};
+  return { scope: 'file', path, line, column, ...end };
 }
 
 function isOrdinal(value: number | undefined): value is number {
@@ -91,15 +129,18 @@ const ISSUE_TYPES: Readonly<Record<string, string>> = { problem: 'bug', suggesti
 
 function addDetails(
   finding: Finding,
-  message: EngineMessage,
+  message: LintMessage,
   request: FileFindingsRequest,
   lines: readonly string[],
 ): void {
-  const { category, docsUrl } =
-    finding.ruleId === PARSE_ERROR_RULE ? { category: 'problem' } : request.factsOf(finding.ruleId);
+  const facts: RuleFacts = request.factsOf(finding.ruleId);
+  const { docsUrl, standardIds = [] } = facts;
+  const category = finding.ruleId === PARSE_ERROR_RULE ? 'problem' : facts.category;
+  finding.standardIds = [...standardIds];
   if (message.suggestion !== undefined) finding.suggestion = withoutRoots(oneLine(message.suggestion), request.roots);
-  const snippet = request.snippets ? snippetOf(lines, finding.location) : '';
+  const snippet = request.snippets ? (message.snippet ?? snippetOf(lines, finding.location)) : '';
   if (snippet !== '') finding.codeSnippet = snippet;
+  if (request.snippets && message.fix !== undefined) Object.assign(finding, { fix: message.fix });
   if (category !== undefined) finding.category = category;
   const issueType = category === undefined ? undefined : ISSUE_TYPES[category];
   if (issueType !== undefined) finding.issueType = issueType;

@@ -1,0 +1,117 @@
+// The baseline that is kept in git: JSON Lines, one known finding on a line, sorted.
+//
+// It is not a report, because a report has counts: two branches that both fix something would always conflict in
+// `summary`. For the same reason a line has nothing that moves: no line or column, digits of the message as '#', only
+// the half of the fingerprint that the path does not give. So moved code changes no byte, and a branch that fixes a
+// finding deletes one line. An update only deletes lines, unless findings are accepted.
+import type { DocumentSource } from '../document/document-source.ts';
+import { FINGERPRINT_VERSION, SEVERITIES } from '../document/report-format.ts';
+import { ReportFailure } from '../document/failure.ts';
+import { placeHalf } from '../document/fingerprint.ts';
+import { byCodeUnits, pathFault } from '../document/report-path.ts';
+import type { Finding, Severity } from '../document/report-schema.ts';
+import { readJson } from '../document/strict-json.ts';
+import type { Acceptance, BaselineEntry } from './baseline.ts';
+
+/** The name under which a commit's own baseline is looked for. */
+export const BASELINE_NAME = 'toollint-baseline.jsonl';
+
+const FORMAT = 'toollint/1';
+const HEAD = Buffer.from('{"baseline":');
+
+/** Whether the document is, or tries to be, a baseline file. */
+export function isBaselineFile({ bytes }: DocumentSource): boolean {
+  return HEAD.equals(bytes.subarray(0, HEAD.length));
+}
+
+/** The text of a baseline file. `linter` has a name and a major version, so that patches of it change nothing. */
+export function baselineText(entries: readonly BaselineEntry[], linter: string): string {
+  const lines = entries.map(lineOf).sort(byCodeUnits);
+  return [JSON.stringify({ baseline: FORMAT, linter }), ...lines, ''].join('\n');
+}
+
+function lineOf({ finding, accepted }: BaselineEntry): string {
+  const { ruleId, severity, message, fingerprint, location } = finding;
+  const { scope, path } = location;
+  const isOurs = fingerprint.length === 64 && fingerprint.endsWith(placeHalf(scope, path ?? ''));
+  return JSON.stringify({
+    ...(path === undefined ? {} : { path }),
+    ruleId,
+    severity,
+    message: masked(message),
+    ...(isOurs ? { content: fingerprint.slice(0, 32) } : { fingerprint }),
+    ...(accepted === undefined ? {} : { accepted }),
+  });
+}
+
+/** A message without what moves in it. */
+export function masked(message: string): string {
+  return message.replace(/[0-9]+/gu, '#');
+}
+
+/** Reads a baseline file. Throws ReportFailure when a line is none, as after a merge with conflicts. */
+export function readBaselineFile({ name, bytes }: DocumentSource) {
+  const [head = '', ...lines] = Buffer.from(bytes).toString().split('\n');
+  const refuse = (line: number, fault: string): never => {
+    throw new ReportFailure('baseline', `the baseline ${name} cannot be used: line ${line}: ${fault}`);
+  };
+  const { baseline, linter } = objectIn(head) ?? refuse(1, 'not a JSON object');
+  if (baseline !== FORMAT) refuse(1, `expected the format ${FORMAT}, found ${JSON.stringify(baseline)}`);
+  if (lines.at(-1) === '') lines.pop();
+  const entries = lines.map((line, index): BaselineEntry => {
+    const members = objectIn(line) ?? refuse(index + 2, 'not a JSON object');
+    const entry = entryOf(members);
+    return typeof entry === 'string' ? refuse(index + 2, entry) : entry;
+  });
+  const [linterName = '', version = ''] = typeof linter === 'string' ? linter.split(/ (?=[^ ]*$)/u) : [];
+  return { entries, linter: version === '' ? undefined : { name: linterName, version } };
+}
+
+function objectIn(line: string): Record<string, unknown> | undefined {
+  const { value, problems } = readJson(line);
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+  return problems.length === 0 && isObject ? (value as Record<string, unknown>) : undefined;
+}
+
+/** The entry, or what is wrong with it. */
+function entryOf({ path, ruleId, severity, message, content, fingerprint, accepted }: Record<string, unknown>) {
+  if (path !== undefined && (typeof path !== 'string' || pathFault(path) !== undefined)) return 'no report path';
+  if (typeof ruleId !== 'string' || ruleId === '') return 'no rule id';
+  if (!SEVERITIES.some((known) => known === severity)) return 'no severity';
+  if (typeof message !== 'string') return 'no message';
+  const scope = path === undefined ? 'project' : 'file';
+  const whole = typeof content === 'string' ? content + placeHalf(scope, path ?? '') : fingerprint;
+  if (typeof whole !== 'string' || whole === '') return 'no fingerprint';
+  const acceptance = accepted === undefined ? undefined : acceptanceOf(accepted);
+  if (typeof acceptance === 'string') return acceptance;
+  const finding: Finding = {
+    ruleId,
+    severity: severity as Severity,
+    message,
+    fingerprint: whole,
+    fingerprintVersion: FINGERPRINT_VERSION,
+    occurrence: 1,
+    location: path === undefined ? { scope } : { scope, path },
+    standardIds: [],
+  };
+  return acceptance === undefined ? { finding } : { finding, accepted: acceptance };
+}
+
+function acceptanceOf(value: unknown): Acceptance | string {
+  const { reason, until, owner } = (value ?? {}) as Record<string, unknown>;
+  if (typeof reason !== 'string' || reason === '') return 'an acceptance without a reason';
+  if (until !== undefined && !isDay(until)) return 'an acceptance until no day';
+  if (owner !== undefined && typeof owner !== 'string') return 'an acceptance whose owner is no text';
+  return {
+    reason,
+    ...(until === undefined ? {} : { until }),
+    ...(owner === undefined ? {} : { owner }),
+  };
+}
+
+/** Whether the value is a day of the calendar, as YYYY-MM-DD. */
+export function isDay(value: unknown): value is string {
+  if (typeof value !== 'string' || !/^\d{4}-\d{2}-\d{2}$/u.test(value)) return false;
+  const date = new Date(`${value}T00:00:00Z`);
+  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(value);
+}

@@ -1,0 +1,189 @@
+// SARIF 2.1.0 (OASIS). A result without a level has the level of its rule's default configuration (section 3.27.10);
+// one that is suppressed, absent, or says that a check passed is left out. A path is resolved by its base id
+// (section 3.4.4); a base whose place is not said is the root.
+import type { ArtifactLocation, ReportingDescriptor, Result, Run, ToolComponent } from 'sarif';
+import type { RuleFacts } from '../document/file-findings.ts';
+import { DIAGNOSTIC_KINDS } from '../document/report-format.ts';
+import type { Diagnostic, Severity } from '../document/report-schema.ts';
+import type { ForeignMessage, ForeignReport } from './import.ts';
+import { parsedJson, recordOf } from './import-json.ts';
+
+type Refuse = (fault: string) => never;
+
+const SEVERITIES: Readonly<Record<string, Severity>> = {
+  error: 'error',
+  warning: 'warning',
+  note: 'info',
+  none: 'info',
+};
+
+/** All runs, which must be of one tool. */
+export function importSarif(text: string, refuse: Refuse): ForeignReport {
+  const log = recordOf(parsedJson(text, refuse));
+  if (log['version'] !== '2.1.0') refuse(`expected version 2.1.0, found ${JSON.stringify(log['version'])}`);
+  if (!Array.isArray(log['runs'])) return refuse('there are no runs');
+  const runs = log['runs'] as Run[];
+  const reports = runs.map((run, index) => {
+    if (typeof recordOf(recordOf(recordOf(run)['tool'])['driver'])['name'] !== 'string')
+      return refuse(`/runs/${index}: there is no tool`);
+    try {
+      return new RunReader(run, refuse).report();
+    } catch (cause) {
+      // The types above are a promise that a file need not keep.
+      if (cause instanceof TypeError) return refuse(`/runs/${index}: ${cause.message}`);
+      throw cause;
+    }
+  });
+  const [first] = reports;
+  if (first === undefined) return refuse('there are no runs');
+  const other = reports.find(({ tool }) => tool?.name !== first.tool?.name);
+  if (other !== undefined) refuse(`it has runs of ${first.tool?.name ?? ''} and of ${other.tool?.name ?? ''}`);
+  return {
+    tool: first.tool,
+    messages: reports.flatMap(({ messages }) => messages),
+    paths: reports.flatMap(({ paths = [] }) => paths),
+    diagnostics: reports.flatMap(({ diagnostics = [] }) => diagnostics),
+    rules: new Map(reports.flatMap(({ rules }) => [...(rules ?? [])])),
+  };
+}
+
+class RunReader {
+  readonly #run: Run;
+  readonly #refuse: Refuse;
+  readonly #rules = new Map<string, RuleFacts>();
+
+  constructor(run: Run, refuse: Refuse) {
+    this.#run = run;
+    this.#refuse = refuse;
+  }
+
+  report(): ForeignReport {
+    const { driver } = this.#run.tool;
+    const { artifacts = [], results = [] } = this.#run;
+    const messages = (results ?? []).filter(isCounted).map((result) => this.#message(result));
+    return {
+      tool: {
+        name: driver.name,
+        version: driver.semanticVersion ?? driver.version,
+        informationUri: driver.informationUri,
+      },
+      messages,
+      paths: artifacts.flatMap(({ location }) => this.#path(location) ?? []),
+      diagnostics: this.#diagnostics(),
+      rules: this.#rules,
+    };
+  }
+
+  #message(result: Result): ForeignMessage {
+    const rule = this.#ruleOf(result);
+    const ruleId = result.ruleId ?? result.rule?.id ?? rule?.id ?? 'unknown';
+    if (rule !== undefined && !this.#rules.has(ruleId)) this.#rules.set(ruleId, factsOf(rule));
+    const { physicalLocation } = result.locations?.[0] ?? {};
+    const region = physicalLocation?.region;
+    const snippet = (region?.snippet ?? physicalLocation?.contextRegion?.snippet)?.text;
+    const suggestion: unknown = result.properties?.['suggestion'] ?? result.fixes?.[0]?.description?.text;
+    return {
+      ruleId,
+      severity: SEVERITIES[levelOf(result, rule)] ?? 'warning',
+      message: messageOf(result, rule),
+      messageId: result.message.id,
+      path: this.#path(physicalLocation?.artifactLocation),
+      line: region?.startLine,
+      column: region?.startLine === undefined ? undefined : region.startColumn,
+      endLine: region?.startLine === undefined ? undefined : (region.endLine ?? region.startLine),
+      endColumn: region?.startLine === undefined ? undefined : region.endColumn,
+      offset: region?.charOffset,
+      countsCodePoints: this.#run.columnKind === 'unicodeCodePoints',
+      snippet: snippet?.trim().split('\n')[0]?.slice(0, 200).toWellFormed(),
+      suggestion: typeof suggestion === 'string' ? suggestion : undefined,
+    };
+  }
+
+  /** By index in the component that the result names, or by id; `CA1000/1` is of the rule `CA1000` (section 3.27.5). */
+  #ruleOf({ rule: reference, ruleIndex, ruleId }: Result): ReportingDescriptor | undefined {
+    const { driver, extensions = [] } = this.#run.tool;
+    const { toolComponent, index = ruleIndex ?? -1, id = ruleId } = reference ?? {};
+    const named: ToolComponent | undefined =
+      toolComponent?.index === undefined
+        ? extensions.find(
+            ({ name, guid }) => name === (toolComponent?.name ?? '') || guid === (toolComponent?.guid ?? ''),
+          )
+        : extensions[toolComponent.index];
+    const component = named ?? driver;
+    if (index >= 0) return component.rules?.[index];
+    const all = [component, driver, ...extensions].flatMap(({ rules = [] }) => rules);
+    return all.find((one) => one.id === id) ?? all.find((one) => id?.startsWith(`${one.id}/`) === true);
+  }
+
+  #path(location: ArtifactLocation | undefined): string | undefined {
+    if (location === undefined) return undefined;
+    const { artifacts = [] } = this.#run;
+    const given = location.uri === undefined ? artifacts[location.index ?? -1]?.location : location;
+    if (given?.uri === undefined) return undefined;
+    const whole = `${this.#base(given.uriBaseId)}${given.uri}`;
+    if (/^[A-Za-z][A-Za-z0-9+.-]*:/u.test(whole)) return whole;
+    try {
+      return decodeURIComponent(whole);
+    } catch {
+      return this.#refuse(`not a URI: ${whole}`);
+    }
+  }
+
+  /** What a base id stands for, with the bases that it builds on. */
+  #base(id: string | undefined, seen: readonly string[] = []): string {
+    const base = id === undefined || seen.includes(id) ? undefined : this.#run.originalUriBaseIds?.[id];
+    if (id === undefined || base === undefined) return '';
+    const uri = base.uri ?? '';
+    const whole = uri === '' || uri.endsWith('/') ? uri : `${uri}/`;
+    return `${this.#base(base.uriBaseId, [...seen, id])}${whole}`;
+  }
+
+  #diagnostics(): Diagnostic[] {
+    return (this.#run.invocations ?? []).flatMap((invocation) => {
+      const { toolExecutionNotifications = [], toolConfigurationNotifications = [] } = invocation;
+      const failures = [...toolExecutionNotifications, ...toolConfigurationNotifications].filter(
+        ({ level }) => level === 'error',
+      );
+      if (failures.length === 0 && invocation.executionSuccessful !== false) return [];
+      if (failures.length === 0) return [{ kind: 'rule-error', message: 'the linter did not run to its end' }];
+      return failures.map(({ descriptor, associatedRule, message, locations }): Diagnostic => {
+        const kind = DIAGNOSTIC_KINDS.find((known) => known !== 'no-files' && known === descriptor?.id) ?? 'rule-error';
+        const path = this.#path(locations?.[0]?.physicalLocation?.artifactLocation);
+        return {
+          kind,
+          message: message.text ?? message.id ?? 'no message',
+          ...(associatedRule?.id === undefined ? {} : { ruleId: associatedRule.id }),
+          ...(path === undefined ? {} : { relativePath: path }),
+        };
+      });
+    });
+  }
+}
+
+/** Suppressed is what has a suppression that was not rejected and is not under review (section 3.35.3). */
+function isCounted({ kind = 'fail', baselineState, suppressions = [] }: Result): boolean {
+  const isSuppressed = suppressions.some(({ status = 'accepted' }) => status === 'accepted');
+  return kind !== 'pass' && kind !== 'notApplicable' && baselineState !== 'absent' && !isSuppressed;
+}
+
+function levelOf({ level, kind = 'fail' }: Result, rule: ReportingDescriptor | undefined): string {
+  if (level !== undefined) return level;
+  return kind === 'fail' ? (rule?.defaultConfiguration?.level ?? 'warning') : 'none';
+}
+
+/** The text, or the rule's text with arguments in place of {0}, {1} (section 3.11.5). */
+function messageOf({ message }: Result, rule: ReportingDescriptor | undefined): string {
+  const text = message.text ?? rule?.messageStrings?.[message.id ?? '']?.text ?? message.markdown ?? '';
+  return text.replace(/\{(\d+)\}/gu, (placeholder, index) => message.arguments?.[Number(index)] ?? placeholder);
+}
+
+function factsOf({ helpUri, shortDescription, fullDescription, properties }: ReportingDescriptor): RuleFacts {
+  const tags: readonly unknown[] = properties?.tags ?? [];
+  return {
+    docsUrl: helpUri !== undefined && /^https?:\/\//iu.test(helpUri) ? helpUri : undefined,
+    description: fullDescription?.text ?? shortDescription?.text,
+    standardIds: tags
+      .flatMap((tag) => /(?:^|\/)cwe[-/]0*(\d+)/iu.exec(String(tag))?.[1] ?? [])
+      .map((id) => `CWE-${id}`),
+  };
+}

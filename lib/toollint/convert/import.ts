@@ -1,0 +1,213 @@
+// Reports of other linters, read into one of ours, so that baselines, gates and converters serve them.
+//
+// The source files are read below the root, for fingerprints that follow a line; where a file is not there, a finding
+// is known by its message. Which files and rules a foreign linter looked at is not known, so nothing is ever called
+// fixed.
+import { realpathSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
+import { isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { countKind, countSeverities } from '../document/consistency.ts';
+import type { DocumentSource } from '../document/document-source.ts';
+import { ReportFailure } from '../document/failure.ts';
+import { fileFindings, type LintMessage, type RuleFacts } from '../document/file-findings.ts';
+import { contentHalf, discriminatorOf, placeHalf } from '../document/fingerprint.ts';
+import { compareFindings, numberOccurrences } from '../document/finding-order.ts';
+import { FINGERPRINT_VERSION, SCHEMA_VERSION } from '../document/report-format.ts';
+import { pathFault } from '../document/report-path.ts';
+import type { Diagnostic, Finding, Report } from '../document/report-schema.ts';
+import { importCheckstyle } from './import-checkstyle.ts';
+import { importEslint, importGitlab } from './import-json.ts';
+import { importSarif } from './import-sarif.ts';
+
+/** A message of another linter; without a path it is about the project. */
+export interface ForeignMessage extends LintMessage {
+  /** As the linter wrote it: relative to the root, absolute, or a file URL. */
+  readonly path?: string | undefined;
+  /** Columns count Unicode code points. */
+  readonly countsCodePoints?: boolean;
+  /** The position as an offset, where there is no line. */
+  readonly offset?: number | undefined;
+}
+
+/** What a foreign report says. */
+export interface ForeignReport {
+  readonly tool?:
+    | { readonly name: string; readonly version?: string | undefined; readonly informationUri?: string | undefined }
+    | undefined;
+  readonly messages: readonly ForeignMessage[];
+  /** Paths that were looked at, as far as the report names them. */
+  readonly paths?: readonly string[];
+  readonly diagnostics?: readonly Diagnostic[];
+  readonly rules?: ReadonlyMap<string, RuleFacts>;
+}
+
+const IMPORTERS = { sarif: importSarif, eslint: importEslint, gitlab: importGitlab, checkstyle: importCheckstyle };
+
+export type ImportFormat = keyof typeof IMPORTERS;
+
+/** Names for `--from`. */
+export const IMPORT_FORMATS = Object.keys(IMPORTERS) as ImportFormat[];
+
+export function isImportFormat(text: string): text is ImportFormat {
+  return Object.hasOwn(IMPORTERS, text);
+}
+
+export interface ImportOptions {
+  /** Report paths are relative to it. */
+  readonly root: string;
+  readonly cwd: string;
+  /** `NAME` or `NAME@VERSION`, where the report does not say it or says something else. */
+  readonly tool?: string | undefined;
+  /** Default: now. */
+  readonly timestamp?: string | undefined;
+}
+
+/** Reads a report of another linter. Throws ReportFailure ('input') when it is not one. */
+export function importReport(source: DocumentSource, format: ImportFormat, options: ImportOptions): Report {
+  const refuse = (fault: string): never => {
+    throw new ReportFailure('input', `${source.name} cannot be imported from ${format}: ${fault}`);
+  };
+  const foreign = IMPORTERS[format](
+    Buffer.from(source.bytes)
+      .toString()
+      .replace(/^\ufeff/u, ''),
+    refuse,
+  );
+  const root = realRoot(resolve(options.cwd, options.root));
+  const pathOf = (text: string) => reportPath(text, root, refuse);
+  const byPath = Map.groupBy(foreign.messages, ({ path }) => (path === undefined ? '' : pathOf(path)));
+  const paths = new Set([...byPath.keys(), ...(foreign.paths ?? []).map(pathOf)].filter((path) => path !== ''));
+  const diagnostics = (foreign.diagnostics ?? []).map((diagnostic) =>
+    diagnostic.relativePath === undefined
+      ? diagnostic
+      : { ...diagnostic, relativePath: pathOf(diagnostic.relativePath) },
+  );
+  const factsOf = (ruleId: string) => foreign.rules?.get(ruleId) ?? {};
+  const findings: Finding[] = [];
+  for (const [path, messages] of byPath) {
+    if (path === '') for (const message of messages) findings.push(projectFinding(message, factsOf));
+    else {
+      const text = textOf(join(root, path));
+      const placed = messages.map((message) => withPosition(message, text));
+      for (const finding of fileFindings({ path, text, messages: placed, roots: [root], snippets: true, factsOf }))
+        findings.push(finding);
+      for (const message of messages.filter(({ fatal }) => fatal))
+        diagnostics.push({ kind: 'parse-error', message: message.message, relativePath: path });
+    }
+  }
+  numberOccurrences(findings.sort(compareFindings));
+  return {
+    schemaVersion: SCHEMA_VERSION,
+    tool: toolOf(foreign, options, findings, factsOf),
+    execution: { status: diagnostics.length > 0 ? 'incomplete' : 'complete', diagnostics },
+    scan: {
+      scopeKnown: false,
+      target: null,
+      timestamp: options.timestamp ?? new Date().toISOString(),
+      durationMs: 0,
+      profile: null,
+      enabledRuleIds: [],
+      include: [],
+      exclude: [],
+    },
+    selection: { quiet: false },
+    gate: { status: 'not-evaluated' },
+    summary: {
+      // A clean report names no file, but the linter ran.
+      totalFiles: Math.max(1, paths.size),
+      totalIssues: findings.length,
+      parseErrors: countKind(diagnostics, 'parse-error'),
+      ruleErrors: countKind(diagnostics, 'rule-error'),
+      bySeverity: countSeverities(findings),
+    },
+    findings,
+  };
+}
+
+function realRoot(root: string): string {
+  try {
+    return realpathSync(root);
+  } catch (cause) {
+    throw new ReportFailure('io', `there is no folder ${root}`, cause);
+  }
+}
+
+function toolOf(
+  { tool }: ForeignReport,
+  options: ImportOptions,
+  findings: readonly Finding[],
+  factsOf: (ruleId: string) => RuleFacts,
+): Report['tool'] {
+  const [givenName, givenVersion] = options.tool?.split('@') ?? [];
+  const name = (givenName ?? tool?.name ?? '') || 'unknown';
+  const version = (givenVersion ?? tool?.version ?? '') || 'unknown';
+  const texts = [...new Set(findings.map(({ ruleId }) => ruleId))].sort().flatMap((ruleId) => {
+    const { description } = factsOf(ruleId);
+    return description === undefined ? [] : [[ruleId, description] as const];
+  });
+  const informationUri = tool?.informationUri;
+  const linter = { name, version, ...(informationUri === undefined ? {} : { informationUri }) };
+  return Object.assign(
+    { name, version },
+    { linter, ...(texts.length === 0 ? {} : { rules: Object.fromEntries(texts) }) },
+  );
+}
+
+/** The path below the root. */
+function reportPath(text: string, root: string, refuse: (fault: string) => never): string {
+  let path = text;
+  if (/^file:/iu.test(text)) {
+    try {
+      path = fileURLToPath(text);
+    } catch {
+      return refuse(`not a file: ${text}`);
+    }
+  }
+  const inside = isAbsolute(path) ? relative(root, path) : path.replace(/^(?:\.[/\\])+/u, '');
+  const result = inside.split(sep).join('/').replaceAll('\\', '/').normalize('NFC');
+  const fault = pathFault(result);
+  return fault === undefined ? result : refuse(`${text}: ${fault}; is it below the root ${root} (--root)?`);
+}
+
+function textOf(absolute: string): string {
+  try {
+    return readFileSync(absolute, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+/** Line and column in UTF-16 units. */
+function withPosition(message: ForeignMessage, text: string): LintMessage {
+  const { line, column, endLine, endColumn, offset } = message;
+  if (line === undefined) {
+    if (offset === undefined || text === '' || offset > text.length) return message;
+    const before = text.slice(0, offset).split('\n');
+    return { ...message, line: before.length, column: (before.at(-1)?.length ?? 0) + 1 };
+  }
+  if (message.countsCodePoints !== true || text === '') return message;
+  const lines = text.split('\n');
+  const units = (at: number | undefined, of: number | undefined) =>
+    at === undefined || of === undefined ? of : [...(lines[at - 1] ?? '')].slice(0, of - 1).join('').length + 1;
+  return { ...message, column: units(line, column), endColumn: units(endLine ?? line, endColumn) };
+}
+
+function projectFinding(message: ForeignMessage, factsOf: (ruleId: string) => RuleFacts): Finding {
+  const ruleId = message.ruleId ?? 'unknown';
+  const discriminator = discriminatorOf(message.messageId, message.message, '');
+  const { docsUrl, standardIds = [] } = factsOf(ruleId);
+  return {
+    ruleId,
+    severity: message.severity,
+    message: message.message || `(${ruleId} gave no message)`,
+    fingerprint:
+      contentHalf({ scope: 'project', ruleId, discriminator, lineText: '', flaggedText: '' }) +
+      placeHalf('project', ''),
+    fingerprintVersion: FINGERPRINT_VERSION,
+    occurrence: 1,
+    location: { scope: 'project' },
+    standardIds: [...standardIds],
+    ...(docsUrl === undefined ? {} : { docsUrl }),
+  };
+}

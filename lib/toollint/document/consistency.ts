@@ -1,0 +1,196 @@
+// What the members of a report must agree on beyond the schema, each with its number in the design. A contradiction is
+// reported once, at the member that is most likely wrong: number 3 (the sum) follows from 1 and 2 and is never
+// reported beside them, and a count that is not a count (4) is not compared any further.
+//
+// Numbers 13, 17, 19 and 21 describe this project's own scans and are not held against another tool's report.
+import { pathFault, isUnder } from './report-path.ts';
+import { SEVERITIES } from './report-format.ts';
+import type { Diagnostic, Finding, Report, Severity } from './report-schema.ts';
+import { TOOL_NAME } from './tool-identity.ts';
+
+/** Rule ids that no configuration enables: a file that does not parse, and the engine's own messages. */
+export const PARSE_ERROR_RULE = 'PARSE-ERROR';
+export const ENGINE_RULE = 'eslint/core';
+const ENGINE_PREFIX = 'eslint/';
+
+/** Whether findings may have this rule id although no configuration enables it. */
+export function isReserved(ruleId: string): boolean {
+  return ruleId === PARSE_ERROR_RULE || ruleId.startsWith(ENGINE_PREFIX);
+}
+
+/** Called for each contradiction with the invariant's number, a JSON Pointer and a sentence. */
+export type InvariantSink = (number: number, pointer: string, message: string) => void;
+
+const OWN_INVARIANTS: ReadonlySet<number> = new Set([13, 17, 19, 21]);
+
+/** Reports every contradiction to the sink: findings in their order, then the other members. */
+export function checkConsistency(report: Report, tell: InvariantSink): void {
+  const isOwn = report.tool.name === TOOL_NAME;
+  const sink: InvariantSink = (number, pointer, message) => {
+    if (isOwn || !OWN_INVARIANTS.has(number)) tell(number, pointer, message);
+  };
+  checkFindings(report, sink);
+  checkCounts(report, sink);
+  checkStatus(report, sink);
+  checkPaths(report, sink);
+  checkScope(report, sink);
+  checkBaseline(report, sink);
+  const { gate, execution, tool } = report;
+  if ((gate.status === 'passed' || gate.status === 'warning') && execution.status !== 'complete') {
+    sink(22, '/gate/status', `the gate cannot be '${gate.status}' when the execution is '${execution.status}'`);
+  }
+  if (tool.name === '') sink(23, '/tool/name', 'the name is empty');
+  if (tool.version === '') sink(23, '/tool/version', 'the version is empty');
+}
+
+/** How many findings there are of each severity. */
+export function countSeverities(findings: readonly Finding[]): Record<Severity, number> {
+  const counts = { error: 0, warning: 0, info: 0 };
+  for (const { severity } of findings) counts[severity] += 1;
+  return counts;
+}
+
+/** Diagnostics of one kind. */
+export function countKind(diagnostics: readonly Diagnostic[], kind: Diagnostic['kind']): number {
+  return diagnostics.filter((diagnostic) => diagnostic.kind === kind).length;
+}
+
+/** Invariants 12 to 17, 19, 20 and 23. */
+function checkFindings({ findings, scan, selection }: Report, sink: InvariantSink): void {
+  const seen = new Map<string, { count: number; first: Finding }>();
+  const enabled = new Set(scan.enabledRuleIds);
+  for (const [index, finding] of findings.entries()) {
+    const at = `/findings/${index}`;
+    const { ruleId, severity } = finding;
+    checkIdentity(finding, at, seen, sink);
+    checkLocation(finding, at, scan.target, sink);
+    if (ruleId === '') sink(23, `${at}/ruleId`, 'the rule id is empty');
+    if (finding.message === '') sink(23, `${at}/message`, 'the message is empty');
+    if (selection.quiet && severity !== 'error') sink(20, `${at}/severity`, 'a quiet report lists errors only');
+    if (scan.scopeKnown && !enabled.has(ruleId) && !isReserved(ruleId))
+      sink(19, `${at}/ruleId`, 'the rule is not among the enabled rules');
+  }
+}
+
+function checkIdentity(
+  finding: Finding,
+  at: string,
+  seen: Map<string, { count: number; first: Finding }>,
+  sink: InvariantSink,
+): void {
+  const { fingerprint, occurrence, ruleId, location } = finding;
+  if (fingerprint === '') return sink(23, `${at}/fingerprint`, 'the fingerprint is empty');
+  let known = seen.get(fingerprint);
+  if (known === undefined) seen.set(fingerprint, (known = { count: 0, first: finding }));
+  known.count += 1;
+  if (occurrence !== known.count) {
+    const message = `expected occurrence ${known.count} of this fingerprint, found ${occurrence}`;
+    sink(12, `${at}/occurrence`, message);
+  }
+  const { first } = known;
+  const isSame =
+    first.ruleId === ruleId && first.location.scope === location.scope && first.location.path === location.path;
+  if (!isSame) sink(13, `${at}/fingerprint`, 'another rule, scope or path has the same fingerprint');
+}
+
+function checkLocation(
+  { location }: Finding,
+  index: string,
+  target: Report['scan']['target'],
+  sink: InvariantSink,
+): void {
+  const { scope, path, line, column } = location;
+  const at = `${index}/location`;
+  if (scope === 'project') {
+    if (line !== undefined) sink(14, `${at}/line`, 'a finding of the project has no line');
+    else if (column !== undefined) sink(14, `${at}/column`, 'a finding of the project has no column');
+  } else if (path === undefined) sink(14, `${at}/path`, 'a finding in a file needs a path');
+  else if (column !== undefined && line === undefined) sink(15, `${at}/column`, 'a column needs a line');
+  if (path === undefined || (scope === 'project' && path === '.')) return;
+  const fault = pathFault(path);
+  if (fault !== undefined) return sink(16, `${at}/path`, fault);
+  if (target === null || scope !== 'file') return;
+  const isInside = target.kind === 'file' ? path === target.path : isUnder(path, target.path);
+  if (!isInside) sink(17, `${at}/path`, `the path is outside the target ${target.path}`);
+}
+
+function isCount(value: number): boolean {
+  return Number.isSafeInteger(value) && value >= 0;
+}
+
+function checkCounts({ summary, execution, findings }: Report, sink: InvariantSink): void {
+  const expect = (number: number, name: string, actual: number, expected: number | undefined) => {
+    if (!isCount(actual)) sink(4, `/summary/${name}`, `a count is an integer of 0 or more, found ${actual}`);
+    else if (expected !== undefined && actual !== expected)
+      sink(number, `/summary/${name}`, `expected ${expected}, found ${actual}`);
+  };
+  const counted = countSeverities(findings);
+  expect(1, 'totalIssues', summary.totalIssues, findings.length);
+  for (const severity of SEVERITIES)
+    expect(2, `bySeverity/${severity}`, summary.bySeverity[severity], counted[severity]);
+  expect(5, 'parseErrors', summary.parseErrors, countKind(execution.diagnostics, 'parse-error'));
+  expect(6, 'ruleErrors', summary.ruleErrors, countKind(execution.diagnostics, 'rule-error'));
+  expect(4, 'totalFiles', summary.totalFiles, undefined);
+}
+
+function checkStatus({ execution, summary, findings }: Report, sink: InvariantSink): void {
+  const { status, diagnostics } = execution;
+  const { totalFiles } = summary;
+  const parseErrors = countKind(diagnostics, 'parse-error');
+  const failures = parseErrors + countKind(diagnostics, 'rule-error');
+  const noFiles = diagnostics.findIndex(({ kind }) => kind === 'no-files');
+  if (status === 'complete') {
+    if (diagnostics.length > 0) sink(7, '/execution/status', "'complete' allows no diagnostics");
+    else if (totalFiles === 0) sink(9, '/execution/status', "expected 'no-files', since totalFiles is 0");
+    return;
+  }
+  if (status === 'incomplete') {
+    if (failures === 0) sink(8, '/execution/status', "'incomplete' needs a parse-error or rule-error diagnostic");
+    else if (noFiles >= 0 && totalFiles !== 0)
+      sink(10, `/execution/diagnostics/${noFiles}/kind`, 'a no-files diagnostic needs totalFiles 0');
+    else if (isCount(totalFiles) && parseErrors > totalFiles)
+      sink(11, '/summary/totalFiles', `${parseErrors} parse errors in ${totalFiles} files`);
+    return;
+  }
+  const inFile = findings.findIndex(({ location }) => location.scope === 'file');
+  if (failures > 0) sink(9, '/execution/status', "'no-files' allows no parse-error or rule-error diagnostic");
+  else if (noFiles < 0) sink(9, '/execution/diagnostics', "'no-files' needs a no-files diagnostic");
+  else if (totalFiles !== 0) {
+    if (isCount(totalFiles)) sink(9, '/summary/totalFiles', "'no-files' needs totalFiles 0");
+  } else if (inFile >= 0) sink(9, `/findings/${inFile}/location/scope`, "'no-files' allows no finding in a file");
+}
+
+function checkPaths({ execution, scan }: Report, sink: InvariantSink): void {
+  for (const [index, { relativePath }] of execution.diagnostics.entries()) {
+    const fault = relativePath === undefined ? undefined : pathFault(relativePath);
+    if (fault !== undefined) sink(16, `/execution/diagnostics/${index}/relativePath`, fault);
+  }
+  if (scan.target === null || (scan.target.path === '.' && scan.target.kind === 'project')) return;
+  const fault = pathFault(scan.target.path);
+  if (fault !== undefined) sink(16, '/scan/target/path', fault);
+}
+
+function checkScope({ scan }: Report, sink: InvariantSink): void {
+  if (scan.scopeKnown) {
+    if (scan.target === null) sink(18, '/scan/target', 'a known scope needs a target');
+    return;
+  }
+  if (scan.target !== null) sink(18, '/scan/target', 'an unknown scope has no target');
+  for (const name of ['enabledRuleIds', 'include', 'exclude'] as const)
+    if (scan[name].length > 0) sink(18, `/scan/${name}`, 'an unknown scope has empty lists');
+}
+
+function checkBaseline({ selection, summary }: Report, sink: InvariantSink): void {
+  const { baseline, quiet } = selection;
+  if (baseline === undefined) return;
+  for (const name of ['newIssues', 'unchanged', 'fixed'] as const) {
+    const value = baseline[name];
+    if (!isCount(value)) sink(4, `/selection/baseline/${name}`, `a count is an integer of 0 or more, found ${value}`);
+  }
+  const { newIssues } = baseline;
+  const { totalIssues } = summary;
+  if (!isCount(newIssues) || !isCount(totalIssues)) return;
+  if (quiet ? newIssues >= totalIssues : newIssues === totalIssues) return;
+  const message = `expected ${quiet ? 'at least ' : ''}${totalIssues}, found ${newIssues}`;
+  sink(21, '/selection/baseline/newIssues', message);
+}

@@ -1,0 +1,71 @@
+// The bytes of a document: from a file, from a stream such as standard input, or from memory. A document is read whole,
+// so its length is bounded before it is read.
+import type { Readable } from 'node:stream';
+import { createReadStream } from 'node:fs';
+import { readFile, stat } from 'node:fs/promises';
+import { ioFailure, Interrupted, ReportFailure } from './failure.ts';
+
+/**
+ * The longest document that is read, in bytes: some 600,000 findings. Reading takes about five times its length in
+ * memory (bench/toollint/report-scale.ts).
+ */
+export const DOCUMENT_BYTES_MAX = 256 << 20;
+
+/** One document, not yet judged. */
+export interface DocumentSource {
+  /** For messages: a file name as the user gave it, or 'standard input'. */
+  readonly name: string;
+  readonly bytes: Uint8Array;
+}
+
+/** A file. Throws ReportFailure when it cannot be read, is a directory or is too long. */
+export async function fileSource(path: string, name: string, bytesMax = DOCUMENT_BYTES_MAX): Promise<DocumentSource> {
+  const status = await stat(path).catch((cause: unknown) => {
+    throw ioFailure('read', name, cause);
+  });
+  if (status.isDirectory()) throw new ReportFailure('io', `cannot read ${name}: it is a directory`);
+  if (!status.isFile()) return streamSource(createReadStream(path), name, { bytesMax });
+  if (status.size > bytesMax) throw tooLong(name, bytesMax);
+  const bytes = await readFile(path).catch((cause: unknown) => {
+    throw ioFailure('read', name, cause);
+  });
+  return { name, bytes };
+}
+
+function tooLong(name: string, bytesMax: number): ReportFailure {
+  return new ReportFailure('io', `${name} is longer than the limit of ${bytesMax} bytes`);
+}
+
+/** Everything that a stream holds. Throws Interrupted when the signal fires. */
+export async function streamSource(
+  stream: Readable,
+  name: string,
+  {
+    bytesMax = DOCUMENT_BYTES_MAX,
+    signal,
+  }: { readonly bytesMax?: number | undefined; readonly signal?: AbortSignal | undefined } = {},
+): Promise<DocumentSource> {
+  const abort = () => stream.destroy(new Interrupted());
+  signal?.addEventListener('abort', abort, { once: true });
+  if (signal?.aborted === true) abort();
+  try {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    for await (const chunk of stream) {
+      chunks.push(chunk as Buffer);
+      length += (chunk as Buffer).length;
+      if (length > bytesMax) throw tooLong(name, bytesMax);
+    }
+    return { name, bytes: Buffer.concat(chunks) };
+  } catch (cause) {
+    if (cause instanceof ReportFailure || cause instanceof Interrupted) throw cause;
+    throw ioFailure('read', name, cause);
+  } finally {
+    signal?.removeEventListener('abort', abort);
+  }
+}
+
+/** Text or bytes at hand, for library callers. */
+export function memorySource(content: string | Uint8Array, name: string): DocumentSource {
+  return { name, bytes: typeof content === 'string' ? Buffer.from(content) : content };
+}

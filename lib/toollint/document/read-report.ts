@@ -1,0 +1,115 @@
+// Reads a report and judges it: the text, the schema, then whether its members agree.
+import { isUtf8 } from 'node:buffer';
+import { checkConsistency } from './consistency.ts';
+import type { DocumentSource } from './document-source.ts';
+import { ReportFailure } from './failure.ts';
+import { isReport, type Report, reportSchema } from './report-schema.ts';
+import { schemaProblems } from './schema-problems.ts';
+import { readJson } from './strict-json.ts';
+
+/** One thing that is wrong with a report. */
+export interface Problem {
+  /** `schema`: the document is malformed. `consistency`: its members contradict each other. */
+  readonly level: 'schema' | 'consistency';
+  /** 'schema', 'encoding', 'root', a JSON problem's code, or 'invariant-1' to 'invariant-23'. */
+  readonly code: string;
+  /** JSON Pointer (RFC 6901) to the member; '' is the document. */
+  readonly pointer: string;
+  readonly message: string;
+}
+
+export interface InspectOptions {
+  /** Default true. */
+  readonly consistency?: boolean;
+  /** Most problems to list of each code; all are counted. Default 100. */
+  readonly problemsMax?: number;
+}
+
+/** The verdicts on one document. */
+export interface Inspection {
+  readonly schema: 'valid' | 'invalid';
+  readonly consistency: 'valid' | 'invalid' | 'not-checked';
+  /** In the order of the document, at most `problemsMax` of each code, so that no kind hides another. */
+  readonly problems: Problem[];
+  /** How many problems there are. */
+  readonly problemCount: number;
+  /** undefined when the schema does not hold. */
+  readonly report: Report | undefined;
+  readonly sawByteOrderMark: boolean;
+}
+
+const MARK = Buffer.from([0xef, 0xbb, 0xbf]);
+
+/** Judges one document. */
+export function inspectReport({ bytes }: DocumentSource, options: InspectOptions = {}): Inspection {
+  const { consistency = true, problemsMax = 100 } = options;
+  const problems = new ProblemList(problemsMax);
+  const sawByteOrderMark = bytes.length >= MARK.length && MARK.equals(bytes.subarray(0, MARK.length));
+  const value = readDocument(sawByteOrderMark ? bytes.subarray(MARK.length) : bytes, problems);
+  const report = value === undefined ? undefined : reportIn(value, problems);
+  const isChecked = report !== undefined && consistency;
+  if (isChecked) {
+    checkConsistency(report, (number, pointer, message) =>
+      problems.add({ level: 'consistency', code: `invariant-${number}`, pointer, message }),
+    );
+  }
+  return {
+    schema: report === undefined ? 'invalid' : 'valid',
+    consistency: !isChecked ? 'not-checked' : problems.count === 0 ? 'valid' : 'invalid',
+    problems: problems.list,
+    problemCount: problems.count,
+    report,
+    sawByteOrderMark,
+  };
+}
+
+/** Reads a report that a verb needs. Throws ReportFailure ('input') when it is not valid. */
+export function openReport(source: DocumentSource, options: Pick<InspectOptions, 'consistency'> = {}): Report {
+  const { report, problems } = inspectReport(source, { ...options, problemsMax: 1 });
+  // Nothing reads the numbering of occurrences: converters and comparisons number anew.
+  const fault = problems.find(({ code }) => code !== 'invariant-12');
+  if (fault === undefined && report !== undefined) return report;
+  const what = report === undefined ? 'is not a valid report' : 'is not consistent';
+  const where = fault === undefined || fault.pointer === '' ? '' : `${fault.pointer}: `;
+  throw new ReportFailure('input', `${source.name} ${what}: ${where}${fault?.message ?? 'unreadable'}`);
+}
+
+class ProblemList {
+  readonly list: Problem[] = [];
+  count = 0;
+  readonly #most: number;
+  readonly #counts = new Map<string, number>();
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  add(problem: Problem): void {
+    this.count += 1;
+    const count = (this.#counts.get(problem.code) ?? 0) + 1;
+    this.#counts.set(problem.code, count);
+    if (count <= this.#most) this.list.push(problem);
+  }
+}
+
+/** The root object; undefined when the text has none. */
+function readDocument(bytes: Uint8Array, problems: ProblemList): object | undefined {
+  const fault = (code: string, message: string) => problems.add({ level: 'schema', code, pointer: '', message });
+  if (!isUtf8(bytes)) {
+    fault('encoding', 'the text is not UTF-8');
+    return undefined;
+  }
+  const { value, problems: found } = readJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString());
+  for (const { code, pointer, message } of found) problems.add({ level: 'schema', code, pointer, message });
+  if (found.some(({ code }) => code === 'syntax' || code === 'too-deep')) return undefined;
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
+  fault('root', 'a report is one JSON object');
+  return undefined;
+}
+
+function reportIn(value: object, problems: ProblemList): Report | undefined {
+  if (isReport(value)) return problems.count === 0 ? value : undefined;
+  for (const { pointer, message } of schemaProblems(reportSchema, value, ''))
+    problems.add({ level: 'schema', code: 'schema', pointer, message });
+  return undefined;
+}

@@ -1,0 +1,298 @@
+// The scan: find the files, lint each, and gather what was found, with what later steps may ask about it.
+//
+// One file is in work at a time, and files are taken in the order of their paths, so the findings are in canonical
+// order.
+import { lstatSync } from 'node:fs';
+import { realpath, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
+import { isReserved, PARSE_ERROR_RULE } from '../document/consistency.ts';
+import { errnoOf, ioFailure, ReportFailure, throwIfInterrupted } from '../document/failure.ts';
+import { fileFindings, type LintMessage, withoutDirectives } from '../document/file-findings.ts';
+import { literalGlob, normalGlob } from '../document/file-pattern.ts';
+import { pathFault, sortedUnique } from '../document/report-path.ts';
+import type { Finding, Scan } from '../document/report-schema.ts';
+import { hasOwnConfig } from './config-files.ts';
+import {
+  findFiles,
+  findStarts,
+  type FoundFile,
+  isNamedBy,
+  isWanted,
+  type SearchRequest,
+  type Start,
+} from './file-search.ts';
+import { ConfigMissing, type LintedFile, type LintEngine } from './lint-engine.ts';
+import { PathPrefix } from './path-prefix.ts';
+import { ScanDiagnostics } from './scan-diagnostics.ts';
+import type { Analysis, AnalysisOptions, Looked } from './scan-options.ts';
+import { readSource } from './source-file.ts';
+import { readSuppressions, suppress, type Suppressions } from './suppressions.ts';
+
+/** Looks at everything. Throws ReportFailure when it cannot begin, Interrupted when the signal fires. */
+export async function analyse(options: AnalysisOptions): Promise<Analysis> {
+  const started = performance.now();
+  const root = await realRoot(options.root);
+  const prefix = new PathPrefix(options.pathPrefix ?? '');
+  // Loaded when a scan begins: it is the most of what a start costs.
+  const { createEngine } = await import('./eslint-engine.ts');
+  const engine = createEngine({ root, config: options.config, extensions: options.extensions ?? [] });
+  const search: SearchRequest = {
+    root,
+    cwd: options.cwd ?? root,
+    paths: options.paths ?? [],
+    include: options.include ?? [],
+    exclude: options.exclude ?? [],
+    extensions: options.extensions ?? [],
+    signal: options.signal,
+    isLeftOut: async (folder, names) => hasOwnConfig(names) && (await engine.isFolderIgnored(folder)),
+  };
+  const starts = await findStarts(search);
+  const found = await findFiles(search, starts);
+  const { files, enabledRuleIds } = await lintableFiles(engine, found);
+  const notes = [...engine.notes, ...(await passedOver(starts, found, files, engine, search))];
+  const cached =
+    options.cache === undefined
+      ? undefined
+      : await engine.lintCached(
+          files.map(({ absolute }) => absolute),
+          options.cache,
+        );
+  const roots = sortedUnique([root, options.root]).filter((folder) => folder.startsWith('/'));
+  const work = new FileWork({ engine, prefix, cached, suppressions: await readSuppressions(root) }, options, roots);
+  for (const [index, file] of files.entries()) {
+    // Linting never waits for anything, so a signal would not be heard without a turn of the event loop.
+    await setImmediate();
+    throwIfInterrupted(options.signal);
+    await work.take(file);
+    options.progress?.(index + 1, files.length, work.findings.length);
+  }
+  for (const { ruleId } of work.findings) if (!isReserved(ruleId)) enabledRuleIds.add(ruleId);
+  const onDisk = new Set(found.map(({ path }) => path));
+  const exists = (path: string) => {
+    const own = prefix.strip(path);
+    return own !== undefined && (onDisk.has(own) || mayExist(join(root, own)));
+  };
+  return {
+    findings: work.findings,
+    diagnostics: work.diagnostics.list(engine.givenUp),
+    totalFiles: files.length,
+    scan: {
+      scopeKnown: true,
+      ...scopeOf(starts, files, options, prefix),
+      timestamp: options.timestamp ?? (options.deterministic === true ? new Date(0) : new Date()).toISOString(),
+      durationMs: options.deterministic === true ? 0 : Math.round(performance.now() - started),
+      profile: null,
+      enabledRuleIds: sortedUnique(enabledRuleIds),
+    },
+    linter: engine.linter,
+    rules: descriptions(engine, work.findings),
+    notes,
+    paths: new Set(found.map(({ path }) => prefix.of(path))),
+    exists,
+    looked: async (path) => {
+      const own = prefix.strip(path);
+      if (own === undefined || path === '' || exists(path)) return work.looked(path);
+      return { ran: new Set(await rulesIfThere(own, search, starts, engine)), suppressed: [] };
+    },
+  };
+}
+
+async function realRoot(root: string): Promise<string> {
+  const status = await stat(root).catch((cause: unknown) => {
+    throw ioFailure('scan', root, cause);
+  });
+  if (!status.isDirectory()) throw new ReportFailure('io', `cannot scan ${root}: it is not a directory`);
+  return realpath(root);
+}
+
+/** Whether something is there, or whether that cannot be known. */
+function mayExist(absolute: string): boolean {
+  try {
+    lstatSync(absolute);
+    return true;
+  } catch (cause) {
+    return errnoOf(cause) !== 'ENOENT' && errnoOf(cause) !== 'ENOTDIR';
+  }
+}
+
+/** The rules that a scan would run on a file of the root that is not there; none when the scan would pass it over. */
+async function rulesIfThere(
+  path: string,
+  search: SearchRequest,
+  starts: readonly Start[],
+  engine: LintEngine,
+): Promise<readonly string[]> {
+  const absolute = join(search.root, path);
+  if (!starts.some((start) => isNamedBy(start, path)) || !isWanted({ path, absolute }, search)) return [];
+  try {
+    return (await engine.rulesFor(absolute)) ?? [];
+  } catch (cause) {
+    if (cause instanceof ReportFailure) return [];
+    throw cause;
+  }
+}
+
+/** Files that the configuration is for, and the rules that are on for any of them. */
+async function lintableFiles(
+  engine: LintEngine,
+  found: readonly FoundFile[],
+): Promise<{ files: FoundFile[]; enabledRuleIds: Set<string> }> {
+  const files: FoundFile[] = [];
+  const enabledRuleIds = new Set<string>();
+  let unconfigured: ConfigMissing | undefined;
+  for (const file of found) {
+    try {
+      const rules = await engine.rulesFor(file.isFolder === true ? join(file.absolute, 'x.js') : file.absolute);
+      if (rules === undefined) continue;
+      files.push(file);
+      for (const id of rules) enabledRuleIds.add(id);
+    } catch (cause) {
+      if (!(cause instanceof ConfigMissing)) throw cause;
+      if (/\.[cm]?[jt]sx?$/u.test(file.path)) unconfigured = cause;
+    }
+  }
+  if (files.length === 0 && unconfigured !== undefined) throw unconfigured;
+  return { files, enabledRuleIds };
+}
+
+/** What is said of the paths of the command line in which nothing was scanned. */
+async function passedOver(
+  starts: readonly Start[],
+  found: readonly FoundFile[],
+  files: readonly FoundFile[],
+  engine: LintEngine,
+  { paths }: SearchRequest,
+): Promise<string[]> {
+  const notes: string[] = [];
+  for (const start of paths.length === 0 ? [] : starts) {
+    const name = start.kind === 'glob' ? start.pattern : start.path;
+    if (files.some(({ path }) => isNamedBy(start, path))) continue;
+    const [first] = found.filter(({ path }) => isNamedBy(start, path));
+    if (first === undefined) notes.push(`nothing to scan was found for '${name}'`);
+    else if (await engine.isIgnored(first.absolute)) notes.push(`all files matched by '${name}' are ignored`);
+    else notes.push(`no configuration is for the files matched by '${name}'`);
+  }
+  return notes;
+}
+
+/**
+ * Target, and the files as a list: which files a configuration chooses cannot always be written as patterns, and a
+ * later comparison calls a finding fixed only where the lists say that its file was looked at.
+ */
+function scopeOf(
+  starts: readonly Start[],
+  files: readonly FoundFile[],
+  { exclude = [] }: AnalysisOptions,
+  prefix: PathPrefix,
+): Pick<Scan, 'target' | 'include' | 'exclude'> {
+  const [only] = starts;
+  const isReportPath = (path: string) => path === '.' || pathFault(path) === undefined;
+  const target =
+    starts.length === 1 && only !== undefined && only.kind !== 'glob' && isReportPath(only.path)
+      ? { kind: only.kind === 'file' ? ('file' as const) : ('project' as const), path: prefix.of(only.path) }
+      : { kind: 'project' as const, path: prefix.of('.') };
+  return {
+    target,
+    include: sortedUnique(
+      files.filter(({ path }) => isReportPath(path)).map(({ path }) => literalGlob(prefix.of(path))),
+    ),
+    exclude: sortedUnique(exclude.map((glob) => prefix.ofGlob(normalGlob(glob)))),
+  };
+}
+
+function descriptions(engine: LintEngine, findings: readonly Finding[]): Record<string, string> {
+  const texts = sortedUnique(findings.map(({ ruleId }) => ruleId)).flatMap((ruleId) => {
+    const { description } = engine.factsOf(ruleId);
+    return description === undefined ? [] : [[ruleId, description]];
+  });
+  return Object.fromEntries(texts) as Record<string, string>;
+}
+
+interface FileWorkParts {
+  readonly engine: LintEngine;
+  readonly prefix: PathPrefix;
+  readonly cached: ReadonlyMap<string, LintedFile> | undefined;
+  readonly suppressions: Suppressions;
+}
+
+/** What is kept of a file for questions about it. */
+interface TakenFile {
+  readonly file: FoundFile;
+  readonly ran: readonly string[] | undefined;
+  readonly suppressed: readonly Finding[];
+}
+
+/** Takes one file after the other. */
+class FileWork {
+  readonly findings: Finding[] = [];
+  readonly diagnostics: ScanDiagnostics;
+  readonly #parts: FileWorkParts;
+  readonly #snippets: boolean;
+  readonly #roots: readonly string[];
+  readonly #taken = new Map<string, TakenFile>();
+  #ran: readonly string[] = [];
+
+  constructor(parts: FileWorkParts, { snippets = true }: AnalysisOptions, roots: readonly string[]) {
+    this.#parts = parts;
+    this.#snippets = snippets;
+    this.#roots = [...roots].sort((a, b) => b.length - a.length);
+    this.diagnostics = new ScanDiagnostics(this.#roots);
+  }
+
+  async take(file: FoundFile): Promise<void> {
+    const path = this.#parts.prefix.of(file.path);
+    const fault = pathFault(path);
+    if (fault !== undefined) {
+      this.diagnostics.parseError(path, `the file name ${JSON.stringify(path)} is not possible in a report: ${fault}`);
+      return;
+    }
+    const source = file.fault === undefined ? readSource(file.absolute) : { fault: file.fault };
+    if ('fault' in source) return this.#unparsed(path, `the file cannot be read: ${source.fault}`);
+    const { engine, cached, suppressions } = this.#parts;
+    const linted = cached?.get(file.absolute) ?? (await engine.lint(file.absolute, source.text));
+    for (const crash of linted.crashes) this.diagnostics.ruleError(path, crash);
+    if (linted.failure !== undefined) return this.#unparsed(path, linted.failure);
+    const fatal = linted.messages.find((message) => message.fatal);
+    if (fatal !== undefined) this.diagnostics.parseError(path, fatal.message);
+    const { messages, suppressed } = suppress(linted.messages, suppressions[file.path]);
+    for (const finding of this.#findingsOf(path, source.text, messages)) this.findings.push(finding);
+    if (fatal !== undefined) return;
+    const takenBack = [...linted.suppressed, ...suppressed];
+    this.#taken.set(path, {
+      file,
+      ran: linted.ran === undefined ? undefined : this.#shared(linted.ran),
+      suppressed: this.#findingsOf(path, takenBack.length === 0 ? '' : withoutDirectives(source.text), takenBack),
+    });
+  }
+
+  /** How a file was looked at. One whose messages came from the linter's cache is linted for the answer. */
+  async looked(path: string): Promise<Looked | undefined> {
+    const taken = this.#taken.get(path);
+    if (taken === undefined) return undefined;
+    if (taken.ran !== undefined) return { ran: new Set(taken.ran), suppressed: taken.suppressed };
+    const source = readSource(taken.file.absolute);
+    if ('fault' in source) return undefined;
+    const { ran = [] } = await this.#parts.engine.lint(taken.file.absolute, source.text);
+    return { ran: new Set(ran), suppressed: taken.suppressed };
+  }
+
+  /** Files under one configuration have one list of rules. */
+  #shared(ran: readonly string[]): readonly string[] {
+    const isSame = ran.length === this.#ran.length && ran.every((id, index) => id === this.#ran[index]);
+    if (!isSame) this.#ran = ran;
+    return this.#ran;
+  }
+
+  #findingsOf(path: string, text: string, messages: readonly LintMessage[]): Finding[] {
+    const factsOf = (ruleId: string) => this.#parts.engine.factsOf(ruleId);
+    return fileFindings({ path, text, messages, roots: this.#roots, snippets: this.#snippets, factsOf });
+  }
+
+  #unparsed(path: string, message: string): void {
+    this.diagnostics.parseError(path, message);
+    this.findings.push(
+      ...this.#findingsOf(path, '', [{ ruleId: PARSE_ERROR_RULE, severity: 'error', message, fatal: true }]),
+    );
+  }
+}
