@@ -90,7 +90,7 @@ function checkBaselineFlags(values: ScanValues): void {
   for (const name of ['reason', 'until', 'owner'] as const)
     if (values[name] !== undefined && values.accept === undefined) usage(`--${name} needs --accept`);
   if (values.until !== undefined && !isDay(values.until))
-    usage(`--until needs a day such as 2026-12-31, not '${values.until}'`);
+    usage(`--until needs a day such as 2026-12-31, not '${String(values.until)}'`);
 }
 
 /** The baseline, and what is known of the lines since. A file that is not there yet may be written by an update. */
