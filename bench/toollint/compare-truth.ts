@@ -23,10 +23,13 @@ const { values, positionals } = parseArgs({
   options: { config: { type: 'string' }, merges: { type: 'string', default: '0' } },
   allowPositionals: true,
 });
-const [repository = '', oldCommit = '', newCommit = ''] = positionals;
-if (newCommit === '' || values.config === undefined)
+const [repository = '', ...names] = positionals;
+if (names.length !== 2 || values.config === undefined)
   throw new Error('usage: bin/node bench/toollint/compare-truth.ts REPOSITORY OLD NEW --config FILE [--merges N]');
 const config = resolve(values.config);
+const [oldCommit = '', newCommit = ''] = names.map((name) =>
+  execFileSync('git', ['-C', repository, 'rev-parse', '--verify', `${name}^{commit}`], { encoding: 'utf8' }).trim(),
+);
 const toollint = fileURLToPath(new URL('../../bin/toollint', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'toollint-truth-'));
 const tree = join(folder, 'tree');
