@@ -131,7 +131,7 @@ function mergeSucceeds(merge: string): boolean | undefined {
   });
   const texts = files.map((file) => readFileSync(file, 'utf8'));
   if (texts[0] === texts[1] || texts[1] === texts[2]) return undefined;
-  return spawnSync('git', ['merge-file', '-p', '--quiet', ...files]).status === 0;
+  return spawnSync('git', ['merge-file', '-p', '--quiet', ...files], { stdio: 'ignore' }).status === 0;
 }
 
 try {
