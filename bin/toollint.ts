@@ -12,6 +12,7 @@ const EXIT_OUTPUT_CLOSED = 141;
 
 /** One line without control characters. output.ts would bring another area of lib into the package. */
 function complain(text: string): void {
+  // eslint-disable-next-line no-restricted-syntax -- control characters are taken out here
   process.stderr.write(`toollint: ${text.replace(/\p{Cc}+/gu, ' ')}\n`);
 }
 

@@ -23,6 +23,8 @@ import { fullReport, sampleFinding, sampleReport } from '../support/samples.ts';
 
 const HOME = fileURLToPath(new URL('../../../', import.meta.url));
 
+const COMPILED = join(HOME, 'node_modules/.cache/compile');
+
 /** Starts the program as its own process; it is ended when the test ends. */
 function start(
   t: TestContext,
@@ -32,7 +34,7 @@ function start(
   const child = spawn(
     process.execPath,
     ['--disable-warning=ExperimentalWarning', join(home, 'bin/toollint.ts'), ...args],
-    { cwd, env: { ...process.env, ...env }, stdio: ['pipe', 'pipe', 'pipe'] },
+    { cwd, env: { NODE_COMPILE_CACHE: COMPILED, ...process.env, ...env }, stdio: ['pipe', 'pipe', 'pipe'] },
   );
   t.after(() => child.kill('SIGKILL'));
   return child;
