@@ -32,6 +32,13 @@ const LAYERS = {
   // ingest-client has no dependencies: of other folders send imports only what has none either.
   send: { folders: ['ingest', 'process'], types: [], packages: ['node:'] },
   redis: { folders: ['ingest', 'process'], types: [], packages: ['node:', 'redis'] },
+  // Six rooms: accept, read and admin do not know each other.
+  'redis/wire': { folders: ['ingest', 'process'], types: [], packages: ['node:'] },
+  'redis/server': { folders: ['wire', 'ingest', 'process'], types: [], packages: ['node:', 'redis'] },
+  'redis/stream': { folders: ['wire', 'server', 'ingest', 'process'], types: [], packages: ['node:'] },
+  'redis/accept': { folders: ['wire', 'server', 'stream', 'ingest', 'process'], types: [], packages: ['node:'] },
+  'redis/read': { folders: ['wire', 'server', 'stream', 'ingest', 'process'], types: [], packages: ['node:'] },
+  'redis/admin': { folders: ['wire', 'server', 'stream', 'ingest', 'process'], types: [], packages: ['node:'] },
   sqlite: { folders: ['ingest', 'process'], types: [], packages: ['node:'] },
   postgres: { folders: ['ingest', 'process'], types: [], packages: ['node:', 'pg'] },
   // toollint imports nothing outside its folder, and within it only downwards.
@@ -53,7 +60,7 @@ function layerRule(folder, { folders, types, packages }, extra = []) {
   const allowedPackages = [...packages, ...extra].map((name) => (name.endsWith(':') ? name : `${escaped(name)}(/|$)`));
   const patterns = [
     {
-      regex: `^(\\.\\./)+(?!(${[folder, ...folders, ...types].map(escaped).join('|')})/)`,
+      regex: `^(\\.\\./)+(?!\\.\\./|(${[folder, ...folders, ...types].map(escaped).join('|')})/)`,
       message: `lib/${folder} may not import this folder: see the table in eslint.config.js.`,
     },
     {

@@ -3,8 +3,8 @@ import type { DispatcherConfig } from '../lib/dispatcher/config.ts';
 import type { Sessions } from '../lib/dispatcher/sessions.ts';
 import { maskedUri } from '../lib/process/masked-uri.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
-import { PartitionsDiffer, type QueueRefusal } from '../lib/redis/errors.ts';
-import { NOT_ASKED } from '../lib/redis/queue-probe.ts';
+import { PartitionsDiffer, type QueueRefusal } from '../lib/redis/wire/errors.ts';
+import { NOT_ASKED } from '../lib/redis/accept/queue-probe.ts';
 import { queueRefused } from './check-connect.ts';
 
 const QUEUE_START_MS = 5_000;

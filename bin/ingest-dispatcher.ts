@@ -27,7 +27,7 @@ import { settingsHelp } from '../lib/process/settings-text.ts';
 import { withCredentials } from '../lib/process/queue-uri.ts';
 import { SystemClock } from '../lib/process/clock.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
-import { acceptingQueue } from '../lib/redis/open-queue.ts';
+import { acceptingQueue } from '../lib/redis/accept/open-queue.ts';
 import { QueueServer } from '../lib/dispatcher/queue-server.ts';
 import { startTracing, type Tracing } from '../lib/telemetry/tracing.ts';
 import { inspectQueue } from './check-connect.ts';

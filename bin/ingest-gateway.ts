@@ -9,8 +9,8 @@ import { readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts'
 import { isDispatcher } from '../lib/process/queue-uri.ts';
 import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
-import { acceptingQueue, type AcceptingQueue, type StreamsOptions } from '../lib/redis/open-queue.ts';
-import { STREAM } from '../lib/redis/stream-names.ts';
+import { acceptingQueue, type AcceptingQueue, type StreamsOptions } from '../lib/redis/accept/open-queue.ts';
+import { STREAM } from '../lib/redis/stream/stream-names.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
 import { addressText } from '../lib/process/env.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';

@@ -41,7 +41,7 @@ for (const [name, documents] of Object.entries(DOCUMENTS)) {
   run(root, process.execPath, [tsc, '--project', `bin/packages/${name}`, '--outDir', stage]);
   copyLaunchers(manifest, stage);
   for (const path of globSync('lib/**/*.lua', { cwd: root }))
-    if (existsSync(dirname(join(stage, path)))) cpSync(join(root, path), join(stage, path));
+    if (existsSync(join(stage, dirname(path), '..'))) cpSync(join(root, path), join(stage, path));
   for (const [from, to] of Object.entries({ ...documents, LICENSE: 'LICENSE' }))
     cpSync(join(root, from), join(stage, to), { recursive: true });
   writeFileSync(join(stage, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);

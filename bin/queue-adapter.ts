@@ -1,12 +1,12 @@
 // The accepting side of the queue that a URI names, be it a server or a dispatcher.
 import { isDispatcher } from '../lib/process/queue-uri.ts';
 import type { Queue } from '../lib/ingest/queue.ts';
-import { byteConnection } from '../lib/redis/byte-connection.ts';
-import type { ConnectionOptions, RedisConnection } from '../lib/redis/client.ts';
-import type { QueueRefusal } from '../lib/redis/errors.ts';
-import { PartitionedQueue } from '../lib/redis/partitioned-queue.ts';
-import type { Reply } from '../lib/redis/reply.ts';
-import { StreamQueue, type StreamQueueOptions } from '../lib/redis/stream-queue.ts';
+import { byteConnection } from '../lib/redis/server/byte-connection.ts';
+import type { ConnectionOptions, RedisConnection } from '../lib/redis/server/client.ts';
+import type { QueueRefusal } from '../lib/redis/wire/errors.ts';
+import { PartitionedQueue } from '../lib/redis/accept/partitioned-queue.ts';
+import type { Reply } from '../lib/redis/wire/reply.ts';
+import { StreamQueue, type StreamQueueOptions } from '../lib/redis/accept/stream-queue.ts';
 
 /** The port of a dispatcher when its URI names none. */
 const DISPATCHER_PORT = '6380';

@@ -1,5 +1,5 @@
 // A gateway that waits for a replica of its Redis, beside one that does not, both with the replica there.
-import { askOnce } from '../../lib/redis/ask-once.ts';
+import { askOnce } from '../../lib/redis/server/ask-once.ts';
 import type { BenchCase } from '../bench-case.ts';
 import { GATEWAY, type Subject } from '../subjects.ts';
 

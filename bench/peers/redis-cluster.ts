@@ -1,6 +1,6 @@
 // A Redis Cluster of masters alone, for measurements: their slots are shared out evenly, and nothing fails over.
 import { setTimeout as delay } from 'node:timers/promises';
-import { askOnce } from '../../lib/redis/ask-once.ts';
+import { askOnce } from '../../lib/redis/server/ask-once.ts';
 import { freePort, type BenchEnvironment, type RunningServer } from '../bench-environment.ts';
 
 const SLOTS = 16_384;

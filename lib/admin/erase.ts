@@ -1,7 +1,7 @@
 // `erase`: overwrites what is left of events, in queue, warehouse and quarantine, so that only id and type remain.
 //
 // Order: the warehouse gets the erased row first, so that a consumer that is frozen with the event in hand finds the id
-// taken; then the queue, entry by entry, each as one atomic step (lib/redis/erase.lua); then what consumers have
+// taken; then the queue, entry by entry, each as one atomic step (lib/redis/stream/lua/erase.lua); then what consumers have
 // written meanwhile: the row and the quarantine. Each step may be repeated, so the command is run again where it was
 // cut short.
 //

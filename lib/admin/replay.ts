@@ -3,7 +3,7 @@
 // Way of a row: in quarantine → its replay on the queue → landed: the consumer removes the row after the commit and
 // before it acknowledges the entry (lib/consumer/landing.ts). Refused again, the row stays as it is. So whatever dies
 // in between, the event has its quarantine row or its landed row, and this command is simply run again: a replay that
-// is still on its way is not put there twice (lib/redis/replay.lua), and one that has landed has no row any more.
+// is still on its way is not put there twice (lib/redis/stream/lua/replay.lua), and one that has landed has no row any more.
 //
 // Not replayed: rows without a body (the queue had dropped the entry) and rows without a producer, whose event nobody
 // could look up.

@@ -4,8 +4,8 @@ import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import { landAgain } from '../../lib/admin/land-again.ts';
 import type { Session } from '../../lib/admin/session.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { PartitionedAdmin } from '../../lib/redis/partitioned-admin.ts';
-import { GROUP, STREAM } from '../../lib/redis/stream-names.ts';
+import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
+import { GROUP, STREAM } from '../../lib/redis/stream/stream-names.ts';
 import { TestRedis } from '../support/redis.ts';
 
 const LOG = createLog('test', 'error').child({}, { level: 'silent' });

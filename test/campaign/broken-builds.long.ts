@@ -47,7 +47,7 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
   {
     name: 'answers 202 before Redis did',
     change: {
-      file: 'lib/redis/stream-queue.ts',
+      file: 'lib/redis/accept/stream-queue.ts',
       from: 'const call = this.#calls.began(carried);',
       to: "const call = this.#calls.began(carried); settleAll(call, 'accepted');",
     },
@@ -57,7 +57,7 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
   {
     name: 'trims what has not landed',
     change: {
-      file: 'lib/redis/trim.lua',
+      file: 'lib/redis/stream/lua/trim.lua',
       from: 'drop(unlanded and earlier(past, unlanded) or past)',
       to: 'drop(past)',
     },

@@ -1,8 +1,8 @@
 // The contract of a queue's reading side over the two queues behind a dispatcher; contract.test.ts has the other side.
 import assert from 'node:assert/strict';
 import { createLog } from '../../lib/process/log.ts';
-import { readingQueue } from '../../lib/redis/open-reader.ts';
-import { GROUP, STREAM } from '../../lib/redis/stream-names.ts';
+import { readingQueue } from '../../lib/redis/read/open-reader.ts';
+import { GROUP, STREAM } from '../../lib/redis/stream/stream-names.ts';
 import { describeQueueReader } from '../contract/queue-reader.ts';
 import { TestRedis } from '../support/redis.ts';
 

@@ -2,10 +2,10 @@
 import { Dispatcher, QUEUES, Traffic, type DispatchedOutcome } from '../../lib/dispatcher/dispatcher.ts';
 import { SystemClock } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection } from '../../lib/redis/byte-connection.ts';
-import { PartitionedQueue } from '../../lib/redis/partitioned-queue.ts';
+import { byteConnection } from '../../lib/redis/server/byte-connection.ts';
+import { PartitionedQueue } from '../../lib/redis/accept/partitioned-queue.ts';
 import { QueueServer } from '../../lib/dispatcher/queue-server.ts';
-import { StreamQueue } from '../../lib/redis/stream-queue.ts';
+import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { Counter } from '../../lib/telemetry/instruments.ts';
 import { queueContract } from '../contract/queue.ts';
 import { TestRedis } from '../support/redis.ts';

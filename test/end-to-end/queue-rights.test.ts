@@ -7,8 +7,8 @@ import { metricOf, Pipeline } from '../support/pipeline.ts';
 import { rule } from '../support/redis-rights.ts';
 import { eventually } from '../support/scope.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
-import { valueConnection } from '../../lib/redis/node-redis.ts';
-import { assertRights } from '../../lib/redis/rights.ts';
+import { valueConnection } from '../../lib/redis/server/node-redis.ts';
+import { assertRights } from '../../lib/redis/stream/rights.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { redis, start, uriOf } from './queue-rights.ts';
 

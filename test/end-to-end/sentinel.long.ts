@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { queueAddress } from '../../lib/process/queue-uri.ts';
-import { sentinelLookup } from '../../lib/redis/sentinel-lookup.ts';
+import { sentinelLookup } from '../../lib/redis/server/sentinel-lookup.ts';
 import { ProducerLoad } from '../support/producer-load.ts';
 import { Program } from '../support/program.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection } from '../../lib/redis/byte-connection.ts';
-import type { ConnectionOptions, Server } from '../../lib/redis/client.ts';
-import { valueConnection } from '../../lib/redis/node-redis.ts';
-import { NoConnection, QueueRefusal, RedisError } from '../../lib/redis/errors.ts';
+import { byteConnection } from '../../lib/redis/server/byte-connection.ts';
+import type { ConnectionOptions, Server } from '../../lib/redis/server/client.ts';
+import { valueConnection } from '../../lib/redis/server/node-redis.ts';
+import { NoConnection, QueueRefusal, RedisError } from '../../lib/redis/wire/errors.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';

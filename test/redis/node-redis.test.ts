@@ -1,7 +1,7 @@
 // Clients of node-redis are made often: behind Sentinel three for each look at who is the master, twice a second.
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { nodeRedisClient } from '../../lib/redis/node-redis.ts';
+import { nodeRedisClient } from '../../lib/redis/server/node-redis.ts';
 
 it('a client for another server takes no class of its own: a hundred take less than a second of CPU time', () => {
   nodeRedisClient('redis://127.0.0.1:1', 'test');

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { partitionOf } from '../../lib/ingest/partition.ts';
-import { PartitionedReader } from '../../lib/redis/partitioned-reader.ts';
-import { StreamReader } from '../../lib/redis/stream-reader.ts';
+import { PartitionedReader } from '../../lib/redis/read/partitioned-reader.ts';
+import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { TestRedis } from '../support/redis.ts';

@@ -1,13 +1,13 @@
 // The queue's identity: made once, read ever after, and held against what this program knows.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { QueueRefusal } from '../../lib/redis/errors.ts';
-import type { Server } from '../../lib/redis/client.ts';
-import { queueIdentity } from '../../lib/redis/queue-identity.ts';
+import { QueueRefusal } from '../../lib/redis/wire/errors.ts';
+import type { Server } from '../../lib/redis/server/client.ts';
+import { queueIdentity } from '../../lib/redis/stream/queue-identity.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { temporaryFolder } from '../support/scope.ts';
-import { valueConnection } from '../../lib/redis/node-redis.ts';
+import { valueConnection } from '../../lib/redis/server/node-redis.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { ReplyAssembler, type Reply } from '../../lib/redis/reply.ts';
+import { ReplyAssembler, type Reply } from '../../lib/redis/wire/reply.ts';
 
 type Value = string | number | null | readonly Value[];
 

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { before, describe, it } from 'node:test';
-import { byteConnection } from '../../lib/redis/byte-connection.ts';
+import { byteConnection } from '../../lib/redis/server/byte-connection.ts';
 import type { EventNotes } from '../../lib/ingest/queue.ts';
-import { indexField } from '../../lib/redis/id-index.ts';
-import { StreamQueue } from '../../lib/redis/stream-queue.ts';
+import { indexField } from '../../lib/redis/stream/id-index.ts';
+import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { queueContract, Recorded, submitAll, submitInTurns } from '../contract/queue.ts';
 import { TestRedis } from '../support/redis.ts';

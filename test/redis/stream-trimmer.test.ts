@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { RETENTION_MS, type QueueLook } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { valueConnection } from '../../lib/redis/node-redis.ts';
-import { GROUP } from '../../lib/redis/stream-names.ts';
-import { StreamTrimmer } from '../../lib/redis/stream-trimmer.ts';
+import { valueConnection } from '../../lib/redis/server/node-redis.ts';
+import { GROUP } from '../../lib/redis/stream/stream-names.ts';
+import { StreamTrimmer } from '../../lib/redis/stream/stream-trimmer.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 

@@ -1,0 +1,45 @@
+// The accepting side of a queue of several partitions: each event goes to the partition of its id.
+//
+// Invariant: a repeated id always meets the index that knows it. Partitions know nothing of each other, so one that is
+// away refuses its events immediately once that is known, else after its time-out; the others keep accepting.
+//
+// Limits: the order of events of different partitions is not kept.
+import { partitionOf } from '../../ingest/partition.ts';
+import type { Queue, QueueLookup, QueueState, Submission } from '../../ingest/queue.ts';
+
+export class PartitionedQueue implements Queue {
+  readonly #partitions: readonly Queue[];
+
+  /** `partitions` by number. */
+  constructor(partitions: readonly Queue[]) {
+    this.#partitions = partitions;
+  }
+
+  submit(submission: Submission): void {
+    this.#of(submission.id).submit(submission);
+  }
+
+  find(id: string, producer: string): Promise<QueueLookup> {
+    return this.#of(id).find(id, producer);
+  }
+
+  state(): QueueState {
+    const states = this.states();
+    const away = states.find(({ available }) => !available);
+    return away === undefined || states.some(({ available }) => available) ? { available: true } : away;
+  }
+
+  states(): readonly QueueState[] {
+    return this.#partitions.map((partition) => partition.state());
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#partitions.map((partition) => partition.close()));
+  }
+
+  #of(id: string): Queue {
+    const partition = this.#partitions[partitionOf(id, this.#partitions.length)];
+    if (partition === undefined) throw new Error('a queue has one partition at least');
+    return partition;
+  }
+}

@@ -1,0 +1,138 @@
+// How the accepting side asks what is behind its connection: a Redis server by scripts, or a dispatcher by commands of
+// its own.
+//
+// A dispatcher is given ids as they are, because it chooses a queue by their hash, and looks after its queues itself:
+// scripts, identity, durability, trimming.
+import {
+  DISPATCHER_ACCEPT,
+  DISPATCHER_ACCEPT_NOTES,
+  DISPATCHER_FIND,
+  DISPATCHER_NAME,
+} from '../../ingest/dispatcher-commands.ts';
+import type { Outcome } from '../../ingest/queue.ts';
+import type { RedisConnection, Server } from '../server/client.ts';
+import { durabilityFaults, replicationFaults } from '../server/durability.ts';
+import { QueueRefusal } from '../wire/errors.ts';
+import { ensureGroup } from '../stream/group.ts';
+import { fieldsOf, indexField } from '../stream/id-index.ts';
+import type { Identify, QueueIdentity } from '../stream/queue-identity.ts';
+import type { RedisValue, Reply } from '../wire/reply.ts';
+import { assertRights } from '../stream/rights.ts';
+import { Script, type Argument, type Sender } from '../wire/script.ts';
+import type { Log } from '../../process/log.ts';
+
+/**
+ * What an answer that is a string says of each event, by one character (accept.lua has `accepted` alone); any other
+ * character is `unavailable`.
+ */
+export const OUTCOMES: Readonly<Record<number, Outcome>> = {
+  0x30: 'accepted',
+  0x31: 'duplicate',
+  0x32: 'conflict',
+  0x33: 'differing',
+  0x34: 'shed',
+};
+
+export interface QueueDialect {
+  /**
+   * The id of each event, then producer and body of each, and where it is begun `withNotes` its notes, as accept.lua
+   * describes; without events it is a probe.
+   */
+  readonly accept: {
+    /** The caller appends the events. */
+    begin(withNotes: boolean): Argument[];
+    run(command: readonly Argument[]): Promise<Reply>;
+  };
+  /** See find.lua. */
+  find(id: string, producer: string): Promise<Reply>;
+  /**
+   * An id as the accepting call takes it: its n-th field (id-index.ts), or as it is. Of a stream, known once a
+   * connection has been inspected.
+   */
+  readonly field: (id: string, n: number) => string;
+  /** See QueueIdentity. */
+  readonly bodyBytesMax: () => number | undefined;
+  /** Whether the caller compares known events itself, and gives digests for that. */
+  readonly compares: boolean;
+  /**
+   * Asks a new connection's server whether this program may work with it. Rejects with a QueueRefusal where waiting
+   * does not help.
+   */
+  readonly inspect: (server: Server) => Promise<void>;
+  /** Learns the queue's identity again, which may have been deleted by hand; `inspect` does so too. */
+  readonly identify: (server: Server) => Promise<void>;
+}
+
+export interface StreamDialectOptions {
+  readonly stream: string;
+  readonly retentionMs: number;
+  readonly durability: 'warn' | 'require';
+  readonly log: Log;
+  readonly identify: Identify;
+  /** Whether the consumer group is made where there is none. */
+  readonly makes: boolean;
+  /** How many replicas accepting calls wait for. */
+  readonly replicas: number;
+}
+
+/**
+ * For a stream on a Redis server. `accepting` takes the accepting calls: the connection itself, or what waits for
+ * replicas.
+ */
+export function streamDialect(
+  connection: RedisConnection<Reply>,
+  accepting: Sender<Reply>,
+  options: StreamDialectOptions,
+): QueueDialect {
+  const { stream, retentionMs, durability, log, identify, makes, replicas } = options;
+  let identity: QueueIdentity | undefined;
+  let field = indexField('');
+  const [plain, noted] = [String(retentionMs), `${retentionMs} notes`];
+  const accept = new Script('accept.lua', 'entry-name.lua');
+  const find = new Script('find.lua', 'entry-name.lua');
+  const identified = async (server: Server): Promise<void> => {
+    const before = identity?.secret;
+    identity = await identify(server, identity);
+    if (identity.secret !== before) field = indexField(identity.secret);
+  };
+  return {
+    accept: {
+      begin: (withNotes) => [...accept.command(stream), withNotes ? noted : plain],
+      run: (command) => accept.run(accepting, command),
+    },
+    find: (id, producer) => {
+      return find.run(connection, [...find.command(stream), plain, producer, ...fieldsOf(field, id)]);
+    },
+    field: (id, n) => field(id, n),
+    bodyBytesMax: () => identity?.bodyBytesMax,
+    compares: true,
+    identify: identified,
+    inspect: async (server) => {
+      await assertRights(server, stream, 'gateway', replicas > 0 ? [['wait', '', '1 1']] : []);
+      await identified(server);
+      if (makes) await ensureGroup(server, stream);
+      const faults = [...(await durabilityFaults(server)), ...(await replicationFaults(server, replicas))];
+      if (faults.length > 0 && durability === 'require')
+        throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
+      for (const fault of faults) log.warn({ fault }, 'the queue may lose accepted events');
+    },
+  };
+}
+
+/** For a dispatcher. */
+export function dispatcherDialect(connection: RedisConnection<Reply>): QueueDialect {
+  const run = (command: readonly Argument[]): Promise<Reply> => connection.send(command);
+  return {
+    accept: { begin: (withNotes) => [withNotes ? DISPATCHER_ACCEPT_NOTES : DISPATCHER_ACCEPT], run },
+    find: (id, producer) => run([DISPATCHER_FIND, id, producer]),
+    field: (id) => id,
+    bodyBytesMax: () => undefined,
+    compares: false,
+    identify: () => Promise.resolve(),
+    inspect: async (server) => {
+      const hello = (await server.send(['HELLO'])) as readonly RedisValue[];
+      if (!hello.includes(DISPATCHER_NAME))
+        throw new QueueRefusal('the server is not a dispatcher: for a Redis server write redis:// or rediss://');
+    },
+  };
+}

@@ -1,0 +1,105 @@
+// Whether the queue takes events now: asked by a probe at intervals, and told by calls that are refused or overdue.
+//
+// Invariants: the queue is available only while a probe was answered lately. A server that stays silent for
+// STALL_MAX_MS is told to the owner, who makes new connections. Each change is logged once.
+import type { QueueState } from '../../ingest/queue.ts';
+import type { Log } from '../../process/log.ts';
+import type { RedisConnection } from '../server/client.ts';
+import { withTimeout } from '../wire/deadline.ts';
+import { messageOf, NoAnswer } from '../wire/errors.ts';
+import type { OutstandingCalls } from './outstanding-calls.ts';
+import type { QueueDialect } from './queue-dialect.ts';
+import type { Reply } from '../wire/reply.ts';
+
+/**
+ * How often the queue is asked whether it would take an event, and how long it may take to say so. Where a call may take
+ * longer than that, the queue is not available meanwhile, and events are refused only once a call's time is over.
+ */
+const PROBE_INTERVAL_MS = 400;
+const PROBE_TIMEOUT_MS = 600;
+/** After this long without any answer the connection is thrown away. */
+const STALL_MAX_MS = 3_000;
+
+/** The reason of a queue that has said nothing yet. */
+export const NOT_ASKED = 'not asked yet';
+
+export interface QueueProbeOptions {
+  readonly dialect: QueueDialect;
+  readonly connection: RedisConnection<Reply>;
+  readonly calls: OutstandingCalls;
+  /** How long a call may take. */
+  readonly callTimeoutMs: number;
+  /** The server has been silent for too long. */
+  readonly onSilent: (reason: string) => void;
+  readonly log: Log;
+}
+
+export class QueueProbe {
+  readonly #options: QueueProbeOptions;
+  /** After this long without an answer events are refused. */
+  readonly #timeoutMs: number;
+  readonly #timer: NodeJS.Timeout;
+  #asking = false;
+  #answeredMs = Number.NEGATIVE_INFINITY;
+  /** Why the queue takes no events; undefined where it does. */
+  #reason: string | undefined = NOT_ASKED;
+
+  constructor(options: QueueProbeOptions) {
+    this.#options = options;
+    this.#timeoutMs = Math.min(Math.max(PROBE_TIMEOUT_MS, options.callTimeoutMs), STALL_MAX_MS);
+    this.#timer = setInterval(() => this.#supervise(), PROBE_INTERVAL_MS);
+  }
+
+  state(): QueueState {
+    if (this.#reason !== undefined) return { available: false, reason: this.#reason };
+    if (performance.now() - this.#answeredMs > PROBE_INTERVAL_MS + PROBE_TIMEOUT_MS) {
+      return { available: false, reason: 'the queue has not answered lately' };
+    }
+    return { available: true };
+  }
+
+  /** Asks once, by a no-op write, which also fails when Redis is full or read-only; gives what is known then. */
+  async ask(): Promise<QueueState> {
+    if (this.#asking) return this.state();
+    this.#asking = true;
+    const { dialect, calls, connection } = this.#options;
+    try {
+      await withTimeout(dialect.accept.run(dialect.accept.begin(false)), this.#timeoutMs);
+      this.#answeredMs = performance.now();
+      calls.serverSpoke();
+      this.says(undefined);
+    } catch (cause) {
+      // A frozen server must be noticed even when no event is sent: its connection may be dead for good.
+      if (cause instanceof NoAnswer) calls.serverSilent(performance.now() - this.#timeoutMs);
+      this.says(connection.ready ? messageOf(cause) : connection.lastError);
+    } finally {
+      this.#asking = false;
+    }
+    return this.state();
+  }
+
+  /** A call was refused. */
+  refused(cause: unknown): void {
+    this.says(messageOf(cause));
+  }
+
+  /** Notes what the queue is like now, and logs a change. `undefined` is good. */
+  says(reason: string | undefined): void {
+    if (reason === this.#reason) return;
+    const before = this.#reason;
+    this.#reason = reason;
+    const { log } = this.#options;
+    if (reason === undefined) log.info('the queue takes events');
+    else if (before === undefined) log.error({ reason }, 'the queue takes no events');
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  #supervise(): void {
+    const { calls, onSilent } = this.#options;
+    if (calls.silentMs > STALL_MAX_MS) onSilent('the server does not answer');
+    void this.ask();
+  }
+}

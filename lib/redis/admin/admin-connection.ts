@@ -1,0 +1,96 @@
+// A connection of an operator's program: opened at its first use, for one command, and closed with it.
+//
+// What fails is told as a QueueFailed; an answer that does not come in time fails too.
+import { QueueFailed } from '../../ingest/queue-admin.ts';
+import type { Log } from '../../process/log.ts';
+import { byteConnection } from '../server/byte-connection.ts';
+import type { MasterLookup } from '../server/master-lookup.ts';
+import type { RedisConnection, Server } from '../server/client.ts';
+import { withTimeout } from '../wire/deadline.ts';
+import { RedisError } from '../wire/errors.ts';
+import { clusterRefusal } from '../stream/queue-identity.ts';
+import type { RedisValue, Reply } from '../wire/reply.ts';
+import type { Argument, Script } from '../wire/script.ts';
+
+const CONNECT_MS = 5_000;
+const ANSWER_TIMEOUT_MS = 10_000;
+const LOOK_MS = 25;
+
+export interface AdminConnectionOptions {
+  readonly uri: string | MasterLookup;
+  readonly log: Log;
+  /** What stands in front of a failure's message, where there are several connections. */
+  readonly name?: string | undefined;
+  /** How long to wait for the first connection; CONNECT_MS by default. */
+  readonly connectMs?: number | undefined;
+  /** See RedisConnection. */
+  readonly inspect?: (server: Server) => Promise<void>;
+}
+
+export class AdminConnection {
+  readonly #connection: RedisConnection<Reply>;
+  readonly #name: string | undefined;
+  /** A node of a Redis Cluster behind such a URI is told as that. */
+  readonly #plain: boolean;
+  readonly #connectMs: number;
+  #opening: Promise<void> | undefined;
+
+  constructor({ uri, log, name, connectMs = CONNECT_MS, inspect }: AdminConnectionOptions) {
+    this.#connection = byteConnection({ uri, name: 'ingest-admin', log });
+    this.#name = name;
+    this.#connectMs = connectMs;
+    this.#plain = typeof uri === 'string';
+    if (inspect !== undefined) this.#connection.tell({ inspect });
+  }
+
+  /** Answers as values, without a time-out and not told as QueueFailed: for use within `telling`. */
+  get values(): Server {
+    return this.#connection.values;
+  }
+
+  send(command: readonly Argument[]): Promise<Reply> {
+    return withTimeout(this.#connection.send(command), ANSWER_TIMEOUT_MS);
+  }
+
+  async value(command: readonly Argument[]): Promise<RedisValue> {
+    return (await this.send(command)).value();
+  }
+
+  run(script: Script, command: readonly Argument[]): Promise<Reply> {
+    return withTimeout(script.run(this.#connection, command), ANSWER_TIMEOUT_MS);
+  }
+
+  /** Connects where that has not been done, does `work`, and tells what fails as a QueueFailed. */
+  async telling<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      await (this.#opening ??= this.#open());
+      return await work();
+    } catch (cause) {
+      if (cause instanceof QueueFailed) throw cause;
+      // A script's answer to an error reaches the caller as it is; NOSCRIPT is its sender's business.
+      if (cause instanceof RedisError && cause.code === 'NOSCRIPT') throw cause;
+      const refusal = this.#plain ? clusterRefusal(cause) : cause;
+      const message = refusal instanceof Error ? refusal.message : 'unknown error';
+      throw new QueueFailed(this.#name === undefined ? message : `${this.#name}: ${message}`, { cause });
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#connection.close();
+  }
+
+  async #open(): Promise<void> {
+    let refused: Error | undefined;
+    this.#connection.tell({ onRefused: (refusal) => (refused = refusal) });
+    this.#connection.open();
+    const deadline = performance.now() + this.#connectMs;
+    while (!this.#connection.ready) {
+      if (refused !== undefined) throw refused;
+      if (performance.now() > deadline) {
+        this.#opening = undefined;
+        throw new Error(`the queue does not answer (${this.#connection.lastError})`);
+      }
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    }
+  }
+}

@@ -1,0 +1,184 @@
+// The queue as ingest-admin sees it: all partitions of all queues that it was given, a connection to each.
+//
+// What concerns one event goes to the partition of its id, in each queue: of several queues behind a dispatcher one has
+// it. Erasing reads every partition: replays, and entries of other hands, may stand in any.
+import {
+  QueueFailed,
+  type EntryState,
+  type Erasure,
+  type QueueAdmin,
+  type QueuedCopy,
+  type QueueStatus,
+  type ReadEntries,
+  type Replay,
+  type Replayed,
+  type ServerStatus,
+} from '../../ingest/queue-admin.ts';
+import { namesIn } from '../../ingest/erased.ts';
+import { partitionOf } from '../../ingest/partition.ts';
+import type { EntryName } from '../../ingest/queue.ts';
+import type { Log } from '../../process/log.ts';
+import { maskedUri } from '../../process/masked-uri.ts';
+import { queuePartitions } from '../stream/queue-partitions.ts';
+import { StreamAdmin } from './stream-admin.ts';
+
+export interface PartitionedAdminOptions {
+  /** The queues; one at least. */
+  readonly uris: readonly string[];
+  /** Of a queue on a Redis Cluster. */
+  readonly partitions: number;
+  /** See IdentityOptions: false for commands that only look. */
+  readonly makes: boolean;
+  readonly connectMs?: number;
+  readonly log: Log;
+}
+
+export class PartitionedAdmin implements QueueAdmin {
+  readonly place: string;
+  /** By queue, then by number. */
+  readonly #queues: readonly (readonly StreamAdmin[])[];
+  readonly #all: readonly StreamAdmin[];
+  #sources: Promise<ReadonlyMap<string, StreamAdmin>> | undefined;
+
+  constructor({ uris, partitions, makes, connectMs, log }: PartitionedAdminOptions) {
+    this.place = uris.map(maskedUri).join(' ');
+    this.#queues = uris.map((uri) => {
+      const parts = queuePartitions(uri, partitions, { makes });
+      return parts.map((part) => {
+        const name = uris.length > 1 ? `${part.stream} of ${maskedUri(uri)}` : part.stream;
+        return new StreamAdmin({ ...part, makes, connectMs, log, ...(uris.length + parts.length > 2 ? { name } : {}) });
+      });
+    });
+    this.#all = this.#queues.flat();
+  }
+
+  async status(): Promise<QueueStatus> {
+    const looks = await Promise.allSettled(this.#all.map((part) => part.status()));
+    const found = looks.flatMap((look) => (look.status === 'fulfilled' ? [look.value] : []));
+    const failures = looks.flatMap((look) => (look.status === 'rejected' ? [look.reason as unknown] : []));
+    const [first] = failures;
+    if (found.length === 0) throw first;
+    const servers = new Map<string, ServerStatus>();
+    for (const { run, server } of found) {
+      const same = servers.get(run);
+      servers.set(
+        run,
+        same === undefined ? server : { ...same, partitions: [...same.partitions, ...server.partitions] },
+      );
+    }
+    return {
+      servers: [...servers.values()],
+      partitions: found.map(({ partition }) => partition),
+      away: failures.map((cause) => (cause instanceof QueueFailed ? cause.message : String(cause))),
+    };
+  }
+
+  async find(id: string): Promise<QueuedCopy | undefined> {
+    const copies = await Promise.all(this.#queues.map((parts) => partOf(parts, id).find(id)));
+    return copies.find((copy) => copy !== undefined);
+  }
+
+  async replay(rows: readonly Replay[], again: boolean): Promise<readonly Replayed[]> {
+    const sources = await this.#bySource();
+    const parts = new Map<StreamAdmin, { readonly row: Replay; readonly at: number }[]>();
+    for (const [at, row] of rows.entries()) {
+      const part = sources.get(sourceOf(row.replayOf)) ?? this.#partOfRow(row);
+      const some = parts.get(part);
+      if (some === undefined) parts.set(part, [{ row, at }]);
+      else some.push({ row, at });
+    }
+    const replayed: Replayed[] = [];
+    for (const [part, some] of parts) {
+      const source = await part.source();
+      const entries = await part.replay(
+        some.map(({ row }) => row),
+        again,
+      );
+      for (const [index, entry] of entries.entries()) replayed[some[index]?.at ?? 0] = { source, ...entry };
+    }
+    return replayed;
+  }
+
+  async states(entries: readonly EntryName[]): Promise<readonly EntryState[]> {
+    const sources = await this.#bySource();
+    const states: EntryState[] = Array.from(entries, () => 'gone');
+    for (const [source, part] of sources) {
+      const mine = [...entries.entries()].filter(([, entry]) => entry.source === source);
+      if (mine.length === 0) continue;
+      const found = await part.states(mine.map(([, { entry }]) => entry));
+      for (const [index, [at]] of mine.entries()) states[at] = found[index] ?? 'gone';
+    }
+    return states;
+  }
+
+  /** A consumer of several queues gives signs of life in each. */
+  async replicasAlive(): Promise<number> {
+    const alive = await Promise.all(this.#queues.flatMap(([first]) => first?.replicasAlive() ?? []));
+    return Math.max(...alive);
+  }
+
+  async copies(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]> {
+    const indexed = await Promise.all(this.#queues.map((parts) => partOf(parts, id).find(id)));
+    const found = indexed.filter((copy) => copy !== undefined);
+    const names = [...new Set([...rows, ...found.map(nameOf)])];
+    const noted = await Promise.all(this.#all.map((part) => part.noted(id, names)));
+    return [...new Map([...found, ...noted.flat()].map((copy) => [nameOf(copy), copy])).values()];
+  }
+
+  async length(): Promise<number> {
+    const lengths = await Promise.all(this.#all.map((part) => part.length()));
+    return lengths.reduce((sum, length) => sum + length, 0);
+  }
+
+  async *scan(id: string): AsyncGenerator<QueuedCopy> {
+    for (const part of this.#all) yield* part.scan(id);
+  }
+
+  async erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure> {
+    const part = (await this.#bySource()).get(copy.source);
+    return part === undefined ? 'gone' : part.erase(copy, id, body);
+  }
+
+  async readSince(sinceMs: number, onCounted: (entries: number) => void): Promise<ReadEntries> {
+    let counted = 0;
+    const count = (entries: number): void => onCounted((counted += entries));
+    const counts = await Promise.all(this.#all.map((part) => part.countRead(sinceMs, count)));
+    return {
+      entries: counts.reduce((sum, entries) => sum + entries, 0),
+      landAgain: async () => {
+        await Promise.all(this.#all.map((part, at) => part.landAgain(sinceMs, counts[at] ?? 0)));
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#all.map((part) => part.close()));
+  }
+
+  /** Rejects where a partition is away: an entry may stand there. */
+  #bySource(): Promise<ReadonlyMap<string, StreamAdmin>> {
+    this.#sources ??= Promise.all(this.#all.map(async (part) => [await part.source(), part] as const)).then(
+      (sources) => new Map(sources),
+    );
+    // Where one was away, the next call asks again.
+    this.#sources.catch(() => (this.#sources = undefined));
+    return this.#sources;
+  }
+
+  /** Of a row whose own stream is none of these: where its id belongs. */
+  #partOfRow({ id, body }: Replay): StreamAdmin {
+    return partOf(this.#queues[0] ?? [], id ?? namesIn(body).id ?? '');
+  }
+}
+
+function partOf(parts: readonly StreamAdmin[], id: string): StreamAdmin {
+  const part = parts[partitionOf(id, parts.length)];
+  if (part === undefined) throw new Error('a queue has one partition at least');
+  return part;
+}
+
+/** As the name of a quarantine row. */
+const nameOf = ({ source, entry }: QueuedCopy): string => `${source}/${entry}`;
+
+/** Of the name of a quarantine row: `<queue id>/<stream>/<entry>`. */
+const sourceOf = (row: string): string => row.slice(0, Math.max(0, row.lastIndexOf('/')));

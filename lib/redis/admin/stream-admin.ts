@@ -1,0 +1,248 @@
+// One stream of the queue as ingest-admin sees it: a partition, or all of a queue that has one.
+import { namesIn } from '../../ingest/erased.ts';
+import type {
+  EntryState,
+  Erasure,
+  PartitionStatus,
+  QueuedCopy,
+  Replay,
+  ServerStatus,
+} from '../../ingest/queue-admin.ts';
+import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
+import { AdminConnection, type AdminConnectionOptions } from './admin-connection.ts';
+import type { Server } from '../server/client.ts';
+import { deliveryOf, elementsOf } from '../stream/deliveries.ts';
+import { durabilityFaults } from '../server/durability.ts';
+import { ensureGroup } from '../stream/group.ts';
+import { fieldsOf, indexField, type IndexField } from '../stream/id-index.ts';
+import { partitionStatus } from './partition-status.ts';
+import { queueIdentity, type Identify, type QueueIdentity } from '../stream/queue-identity.ts';
+import type { Reply } from '../wire/reply.ts';
+import { Script, type Argument } from '../wire/script.ts';
+import { serverInfo, serverName } from '../server/server-info.ts';
+import { GROUP, STREAM } from '../stream/stream-names.ts';
+import { UNLANDED_HOURS_MAX } from '../stream/stream-trimmer.ts';
+
+/** Bytes of bodies that one call of scan.lua should look at: Redis does nothing else meanwhile. */
+const SCAN_BYTES = 4 << 20;
+const SCAN_ENTRIES_FIRST = 16;
+const SCAN_ENTRIES_MAX = 1_000;
+/** Entries that one call of states.lua looks at. */
+const STATES_MAX = 16;
+
+const SCRIPTS = {
+  replay: new Script('replay.lua', 'entry-state.lua'),
+  states: new Script('states.lua', 'entry-state.lua'),
+  noted: new Script('noted.lua'),
+  scan: new Script('scan.lua'),
+  erase: new Script('erase.lua', 'entry-state.lua', 'entry-name.lua'),
+  locate: new Script('locate.lua', 'entry-name.lua'),
+  count: new Script('count.lua', 'group-place.lua'),
+  landAgain: new Script('land-again.lua', 'group-place.lua'),
+};
+
+export interface StreamAdminOptions extends Omit<AdminConnectionOptions, 'inspect'> {
+  readonly stream?: string;
+  /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
+  readonly identify?: Identify;
+  /** Whether the consumer group is made where there is none, as by default; false for commands that only look. */
+  readonly makes?: boolean;
+}
+
+/** What one entry of a replay became on its stream. */
+export interface StreamReplayed {
+  readonly entry: string;
+  readonly fresh: boolean;
+}
+
+export class StreamAdmin {
+  readonly name: string;
+  readonly #stream: string;
+  readonly #connection: AdminConnection;
+  #identity: QueueIdentity | undefined;
+
+  constructor({ stream = STREAM, identify, makes = true, ...options }: StreamAdminOptions) {
+    this.name = options.name ?? stream;
+    this.#stream = stream;
+    const inspect = async (server: Server): Promise<void> => {
+      this.#identity = await (identify === undefined ? queueIdentity(server, stream) : identify(server));
+      if (makes) await ensureGroup(server, stream);
+    };
+    this.#connection = new AdminConnection({ ...options, inspect });
+  }
+
+  /** See Delivery.source; of the queue as it is now. */
+  source(): Promise<string> {
+    return this.#telling(() => Promise.resolve(this.#source));
+  }
+
+  /** The partition, and the server that it stands on; `run` tells servers apart. */
+  status(): Promise<{ readonly partition: PartitionStatus; readonly server: ServerStatus; readonly run: string }> {
+    return this.#telling(async () => {
+      const server = this.#connection;
+      const [memory, about] = [await serverInfo(server, 'memory'), await serverInfo(server, 'server')];
+      const bytes = (name: string): number | undefined => (memory.has(name) ? Number(memory.get(name)) : undefined);
+      const send = (command: readonly Argument[]) => server.value(command);
+      return {
+        run: about.get('run_id') ?? this.name,
+        server: {
+          name: serverName(about),
+          partitions: [this.name],
+          memoryBytes: bytes('used_memory'),
+          memoryLimitBytes: bytes('maxmemory'),
+          faults: await durabilityFaults(server.values),
+        },
+        partition: { name: this.name, ...(await partitionStatus({ send }, this.#stream)) },
+      };
+    });
+  }
+
+  find(id: string): Promise<QueuedCopy | undefined> {
+    return this.#telling(async () => {
+      const reply = await this.#run(SCRIPTS.locate, fieldsOf(this.#field, id));
+      return this.#copiesOf(reply, id)[0];
+    });
+  }
+
+  replay(rows: readonly Replay[], again: boolean): Promise<readonly StreamReplayed[]> {
+    return this.#telling(async () => {
+      const args: Argument[] = [GROUP, String(UNLANDED_HOURS_MAX * 3_600_000), again ? '1' : '0'];
+      for (const { replayOf, id, traceparent, producer, body, acceptedAtMs } of rows) {
+        const idNote = id === undefined || id === namesIn(body).id ? '' : `id\n${id}\n`;
+        const trace = traceparent === undefined ? '' : `traceparent\n${traceparent}\n`;
+        args.push(replayOf, producer, body, String(acceptedAtMs), idNote + trace, id ?? namesIn(body).id ?? '');
+      }
+      const reply = (await this.#run(SCRIPTS.replay, args)).value() as readonly (string | number)[];
+      return rows.map((_, at) => ({ entry: String(reply[2 * at]), fresh: reply[2 * at + 1] === 1 }));
+    });
+  }
+
+  states(entries: readonly string[]): Promise<readonly EntryState[]> {
+    return this.#telling(async () => {
+      const states: EntryState[] = [];
+      // The script reads each entry.
+      for (let from = 0; from < entries.length; from += STATES_MAX) {
+        const some = entries.slice(from, from + STATES_MAX);
+        states.push(...((await this.#run(SCRIPTS.states, [GROUP, ...some])).value() as readonly EntryState[]));
+      }
+      return states;
+    });
+  }
+
+  replicasAlive(): Promise<number> {
+    return this.#telling(async () => {
+      const [seconds] = (await this.#connection.value(['TIME'])) as readonly string[];
+      const since = (Number(seconds) * 1_000 - REPLICA_LEASE_MS).toString();
+      return (await this.#connection.value(['ZCOUNT', `{${this.#stream}}:replicas`, since, '+inf'])) as number;
+    });
+  }
+
+  /** The entries of some quarantine rows and of replays, where their event has this id. */
+  noted(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]> {
+    return this.#telling(async () =>
+      this.#copiesOf(await this.#run(SCRIPTS.noted, [`${this.#source}/`, id, ...rows]), id),
+    );
+  }
+
+  length(): Promise<number> {
+    return this.#telling(async () => (await this.#connection.value(['XLEN', this.#stream])) as number);
+  }
+
+  /** Reads the whole stream and gives every entry whose event has this id. */
+  async *scan(id: string): AsyncGenerator<QueuedCopy> {
+    // A body that is this event's holds its id as it is, or written with \u escapes; and \ before what else may have
+    // one.
+    const texts = [JSON.stringify(id).slice(1, -1), /["\\/]/.test(id) ? '\\' : '\\u'];
+    let count = SCAN_ENTRIES_FIRST;
+    for (let from: string | undefined = '-'; from !== undefined;) {
+      const args = [from, String(count), id, ...texts];
+      const page = await this.#telling(async () => {
+        const reply = await this.#run(SCRIPTS.scan, args);
+        reply.array();
+        const next = reply.isString ? reply.text() : void reply.array();
+        return { next, entries: reply.integer(), bytes: reply.integer(), copies: this.#copiesOf(reply, id) };
+      });
+      yield* page.copies;
+      from = page.next;
+      count = pageEntries(count, page.entries, page.bytes);
+    }
+  }
+
+  /** Entries of this time or later that the group has read; `onCounted` is told how many each call counted. */
+  async countRead(sinceMs: number, onCounted: (entries: number) => void): Promise<number> {
+    let count = SCAN_ENTRIES_FIRST;
+    let all = 0;
+    for (let from: string | undefined = entryBefore(sinceMs); from !== undefined;) {
+      const args = [GROUP, from, String(count)];
+      const reply = await this.#telling(async () => (await this.#run(SCRIPTS.count, args)).value());
+      const [next, entries, bytes] = reply as readonly [string | null, number, number];
+      all += entries;
+      onCounted(entries);
+      from = next ?? undefined;
+      count = pageEntries(count, entries, bytes);
+    }
+    return all;
+  }
+
+  /** Moves the group back to this time; `entries` as `countRead` gives it. */
+  landAgain(sinceMs: number, entries: number): Promise<void> {
+    return this.#telling(async () => {
+      await this.#run(SCRIPTS.landAgain, [GROUP, entryBefore(sinceMs), String(entries)]);
+    });
+  }
+
+  erase({ source, entry }: QueuedCopy, id: string, body: string): Promise<Erasure> {
+    return this.#telling(async () => {
+      const fields = fieldsOf(this.#field, id);
+      const args = [GROUP, entry, body, String(REPLICA_LEASE_MS), `${source}/${entry}`, ...fields];
+      return (await this.#run(SCRIPTS.erase, args)).value() as Erasure;
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#connection.close();
+  }
+
+  get #source(): string {
+    return `${this.#identity?.id}/${this.#stream}`;
+  }
+
+  get #field(): IndexField {
+    // Nothing is asked before the connection has been inspected.
+    if (this.#identity === undefined) throw new Error('the queue is not identified yet');
+    return indexField(this.#identity.secret);
+  }
+
+  #telling<T>(work: () => Promise<T>): Promise<T> {
+    return this.#connection.telling(work);
+  }
+
+  #run(script: Script, args: readonly Argument[]): Promise<Reply> {
+    return this.#connection.run(script, [...script.command(this.#stream), ...args]);
+  }
+
+  /** Those of one event. Each body may be large once it is not compressed any more: the others are not kept. */
+  #copiesOf(reply: Reply, id: string): QueuedCopy[] {
+    const copies = elementsOf(reply, () => {
+      const { entry, source, producer, body, notes, acceptedAtMs, replayOf } = deliveryOf(
+        reply,
+        this.#source,
+        this.#identity?.bodyBytesMax,
+      );
+      if ((notes.id ?? (body && namesIn(body).id)) !== id) return [];
+      return [
+        { stream: this.#stream, source, entry, id, producer, acceptedAtMs, body: body ?? Buffer.alloc(0), replayOf },
+      ];
+    });
+    return copies.flat();
+  }
+}
+
+/** The name before the first entry of a time. */
+const entryBefore = (ms: number): string => (ms <= 0 ? '0-0' : `${Math.floor(ms) - 1}-18446744073709551615`);
+
+/** How many entries the next call looks at, after one of `count` has looked at so many of so many bytes. */
+function pageEntries(count: number, entries: number, bytes: number): number {
+  const fitting = Math.floor((SCAN_BYTES * entries) / Math.max(1, bytes));
+  return Math.max(1, Math.min(4 * count, fitting, SCAN_ENTRIES_MAX));
+}

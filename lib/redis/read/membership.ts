@@ -1,0 +1,106 @@
+// A replica's membership in the consumer group: its place among the counted replicas, kept by a sign of life each
+// second.
+//
+// Invariant: a replica that gives no sign for REPLICA_LEASE_MS is not counted, and is again when it comes back.
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { NOTES, REPLICA_LEASE_MS } from '../../ingest/queue.ts';
+import type { Log } from '../../process/log.ts';
+import type { RedisValue } from '../wire/reply.ts';
+import { Script } from '../wire/script.ts';
+
+const SIGN_OF_LIFE_INTERVAL_MS = 1_000;
+/** Members without a sign of life and without pending entries are removed after this long, looked for this often. */
+const MEMBER_IDLE_MAX_MS = 10 * 60_000;
+const TIDY_INTERVAL_MS = 60_000;
+
+/** A name that no member of the group ever had: two members of one name would share what is pending. */
+export const memberName = (): string => `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
+
+export interface MembershipOptions {
+  /** Runs a script, with a time limit. */
+  readonly run: (script: Script, command: readonly string[]) => Promise<RedisValue>;
+  readonly log: Log;
+  readonly stream: string;
+  readonly group: string;
+  readonly name: string;
+}
+
+export class Membership {
+  readonly #options: MembershipOptions;
+  readonly #register = new Script('register.lua');
+  readonly #leave = new Script('leave.lua');
+  #signs: NodeJS.Timeout | undefined;
+  #replicasMax = 0;
+  #replicas = 0;
+  #crowded = false;
+  #tidiedMs = performance.now();
+
+  constructor(options: MembershipOptions) {
+    this.#options = options;
+  }
+
+  /** How many replicas gave a sign of life lately, this one included, by this one's last sign. */
+  get replicas(): number {
+    return this.#replicas;
+  }
+
+  /** See QueueReader. */
+  async register(replicasMax: number): Promise<boolean> {
+    if ((await this.#sign(replicasMax)) === -1) return false;
+    this.registerLater(replicasMax);
+    return true;
+  }
+
+  /** Counts this process as soon as the queue takes its sign of life, without asking for a place. */
+  registerLater(replicasMax: number): void {
+    this.#replicasMax = replicasMax;
+    if (this.#signs !== undefined) return;
+    this.#signs = setInterval(() => void this.#showLife(), SIGN_OF_LIFE_INTERVAL_MS);
+    // Without one, others would take this member for dead until the first interval is over.
+    void this.#showLife();
+  }
+
+  /** Gives no more signs, and leaves the group where the queue is there. */
+  async end(reachable: boolean): Promise<void> {
+    clearInterval(this.#signs);
+    if (reachable) await this.#leaveGroup(0).catch(() => undefined);
+  }
+
+  async #sign(replicasMax: number): Promise<number> {
+    const { run, stream, name } = this.#options;
+    const command = this.#register.command(stream);
+    command.push(name, String(REPLICA_LEASE_MS), String(replicasMax));
+    const replicas = (await run(this.#register, command)) as number;
+    if (replicas !== -1) this.#replicas = replicas;
+    return replicas;
+  }
+
+  /**
+   * Gives a sign of life. A replica that was frozen for longer than its lease may find its place taken: it warns and
+   * keeps running.
+   */
+  async #showLife(): Promise<void> {
+    const { log } = this.#options;
+    try {
+      const replicas = await this.#sign(0);
+      const crowded = replicas > this.#replicasMax;
+      if (crowded && !this.#crowded)
+        log.warn({ replicas }, 'more replicas run than INGEST_CONSUMER_REPLICAS_MAX allows');
+      this.#crowded = crowded;
+      if (performance.now() - this.#tidiedMs < TIDY_INTERVAL_MS) return;
+      this.#tidiedMs = performance.now();
+      await this.#leaveGroup(MEMBER_IDLE_MAX_MS);
+    } catch (cause) {
+      // The queue is unreachable; the reading side logs that.
+      log.debug({ err: cause }, 'no sign of life sent');
+    }
+  }
+
+  async #leaveGroup(idleMs: number): Promise<void> {
+    const { run, stream, group, name } = this.#options;
+    const command = this.#leave.command(stream);
+    command.push(group, name, String(idleMs), String(NOTES));
+    await run(this.#leave, command);
+  }
+}

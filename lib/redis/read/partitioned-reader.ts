@@ -1,0 +1,201 @@
+// The reading side of a queue of several partitions: one member of each partition's group, read as one queue.
+//
+// Each partition is read by itself, and what it brought waits until somebody asks, so one that is empty, slow or away
+// holds up no other. Only when all fail does a method fail.
+//
+// Invariants: entries of one source come in order. An entry is acknowledged where it was read. What waits here when the
+// process dies is pending, and another member claims it. At most READ_AHEAD_ENTRIES entries wait, or one of each
+// partition.
+//
+// Replicas are counted in the first partition; in the others this member gives a sign of life, by which an entry that
+// the queue dropped is told from a dead member's (claim.lua).
+import {
+  GroupVanished,
+  type Delivery,
+  type EntryName,
+  type NotedEvent,
+  type QueueReader,
+  type QueueState,
+} from '../../ingest/queue.ts';
+import type { Log } from '../../process/log.ts';
+import { PartitionReading } from './partition-reading.ts';
+import type { StreamReader } from './stream-reader.ts';
+
+const READ_AHEAD_ENTRIES = 256;
+
+export class PartitionedReader implements QueueReader {
+  readonly #partitions: readonly PartitionReading[];
+  readonly #first: StreamReader;
+  /** Who reads a source: one for each queue that a partition has ever been. */
+  readonly #partitionOf = new Map<string, PartitionReading>();
+  #sleepers: (() => void)[] = [];
+  /** Where the next read begins to look for what waits, so that every partition has its turn. */
+  #turn = 0;
+
+  /** `readers` by the names that logs and metrics give the partitions; the first one counts the replicas. */
+  constructor(readers: ReadonlyMap<string, StreamReader>, log: Log) {
+    const onEnd = (): void => {
+      for (const wake of this.#sleepers.splice(0)) wake();
+    };
+    this.#partitions = [...readers].map(([name, reader]) => new PartitionReading(name, reader, log, onEnd));
+    const [first] = readers.values();
+    if (first === undefined) throw new Error('a queue has one partition at least');
+    this.#first = first;
+  }
+
+  get name(): string {
+    return this.#first.name;
+  }
+
+  /** See StreamReader: true once a partition is connected, after all are or the time is over. */
+  async open(timeoutMs: number): Promise<boolean> {
+    const opened = await Promise.all(this.#partitions.map(({ reader }) => reader.open(timeoutMs)));
+    return opened.includes(true);
+  }
+
+  get lastError(): string {
+    return this.#partitions.map(({ name, reader }) => `partition ${name}: ${reader.lastError}`).join('; ');
+  }
+
+  get bodyBytesMax(): number | undefined {
+    const each = this.#partitions.map(({ reader }) => reader.bodyBytesMax);
+    // One that has not said it makes the greatest NaN.
+    const greatest = Math.max(...each.map((bytes) => bytes ?? Number.NaN));
+    return Number.isNaN(greatest) ? undefined : greatest;
+  }
+
+  get replicas(): number {
+    return this.#first.replicas;
+  }
+
+  get waiting(): boolean {
+    return this.#partitions.every(({ reader }) => reader.waiting);
+  }
+
+  async register(replicasMax: number): Promise<boolean> {
+    if (!(await this.#first.register(replicasMax))) return false;
+    this.#showLife();
+    return true;
+  }
+
+  registerLater(replicasMax: number): void {
+    this.#first.registerLater(replicasMax);
+    this.#showLife();
+  }
+
+  async join(): Promise<boolean> {
+    const joined = await Promise.allSettled(this.#partitions.map((partition) => partition.join()));
+    const [first] = joined;
+    if (first?.status === 'rejected' && joined.every(({ status }) => status === 'rejected')) throw first.reason;
+    // Of several that join at once each may make some of the groups; one makes the first.
+    return first?.status === 'fulfilled' && first.value;
+  }
+
+  async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
+    const each = Math.max(1, Math.min(max, Math.ceil(READ_AHEAD_ENTRIES / this.#partitions.length)));
+    const endMs = performance.now() + waitMs;
+    for (const partition of this.#partitions) partition.begin(each, idleMs, waitMs);
+    for (;;) {
+      const taken = this.#take(max);
+      if (taken.length > 0) return taken;
+      if (this.#partitions.some(({ vanished }) => vanished)) throw new GroupVanished('a stream or its group is gone');
+      this.#throwWhereAllFail();
+      const leftMs = waitMs > 0 ? endMs - performance.now() : Number.POSITIVE_INFINITY;
+      if (leftMs <= 0 || (waitMs === 0 && !this.#partitions.some(({ polling }) => polling))) return [];
+      await this.#change(leftMs);
+    }
+  }
+
+  async acknowledge(entries: readonly EntryName[]): Promise<number> {
+    const parts = [...this.#byPartition(entries)];
+    const settled = await Promise.allSettled(parts.map(([{ reader }, some]) => reader.acknowledge(some)));
+    const failed = settled.find((one) => one.status === 'rejected');
+    if (failed !== undefined && settled.every(({ status }) => status === 'rejected')) this.#throwWhereAllFail();
+    let done = 0;
+    for (const [at, [partition, some]] of parts.entries()) {
+      const one = settled[at];
+      if (one?.status === 'fulfilled') done += one.value;
+      else {
+        partition.owe(some);
+        done += some.length;
+      }
+    }
+    return done;
+  }
+
+  async unacknowledged<E extends EntryName>(entries: readonly E[]): Promise<readonly E[]> {
+    // Entries of an unreachable partition are left out: they come again when it is back.
+    const open = await Promise.allSettled(
+      [...this.#byPartition(entries)].map(([{ reader }, some]) => reader.unacknowledged(some)),
+    );
+    const found = new Set(open.flatMap((one) => (one.status === 'fulfilled' ? one.value : [])));
+    return entries.filter((entry) => found.has(entry));
+  }
+
+  async note(number: number, events: readonly NotedEvent[]): Promise<void> {
+    const parts = [...this.#byPartition(events)];
+    const settled = await Promise.allSettled(parts.map(([{ reader }, some]) => reader.note(number, some)));
+    const failed = settled.find((one) => one.status === 'rejected');
+    if (failed !== undefined) throw failed.reason;
+  }
+
+  async noted(entries: readonly EntryName[]): Promise<readonly NotedEvent[]> {
+    const noted = [...this.#byPartition(entries)].map(([{ reader }, some]) => reader.noted(some));
+    return (await Promise.all(noted)).flat();
+  }
+
+  states(): ReadonlyMap<string, QueueState> {
+    return new Map(this.#partitions.map(({ name, state }) => [name, state]));
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#partitions.map(({ reader }) => reader.close()));
+  }
+
+  #showLife(): void {
+    for (const { reader } of this.#partitions)
+      if (reader !== this.#first) reader.registerLater(Number.POSITIVE_INFINITY);
+  }
+
+  #take(max: number): Delivery[] {
+    const taken: Delivery[] = [];
+    for (let at = 0; at < this.#partitions.length && taken.length < max; at += 1) {
+      const partition = this.#partitions[(this.#turn + at) % this.#partitions.length];
+      const some = partition?.take(max - taken.length) ?? [];
+      const [first] = some;
+      if (partition !== undefined && first !== undefined) this.#partitionOf.set(first.source, partition);
+      taken.push(...some);
+    }
+    this.#turn = (this.#turn + 1) % this.#partitions.length;
+    return taken;
+  }
+
+  /** Resolves when a read of a partition has ended, or after `timeoutMs`. */
+  async #change(timeoutMs: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      this.#sleepers.push(resolve);
+      if (Number.isFinite(timeoutMs)) timer = setTimeout(resolve, timeoutMs);
+    });
+    clearTimeout(timer);
+  }
+
+  /** Entries by the partition that they were read from. */
+  #byPartition<E extends EntryName>(entries: readonly E[]): ReadonlyMap<PartitionReading, E[]> {
+    const parts = new Map<PartitionReading, E[]>();
+    for (const entry of entries) {
+      const partition = this.#partitionOf.get(entry.source);
+      if (partition === undefined) continue;
+      const some = parts.get(partition);
+      if (some === undefined) parts.set(partition, [entry]);
+      else some.push(entry);
+    }
+    return parts;
+  }
+
+  #throwWhereAllFail(): void {
+    const faults = this.#partitions.map(({ fault }) => fault);
+    const [first] = faults;
+    if (first !== undefined && !faults.includes(undefined)) throw first;
+  }
+}

@@ -1,0 +1,237 @@
+// The reading side of the queue on a Redis Stream: one member of the consumer group `warehouse`.
+//
+// Invariant: an entry is given to the caller again and again until it is acknowledged. In which order entries are read
+// is entry-reading.ts.
+//
+// Two connections: a blocked XREADGROUP holds up every command behind it, so reading has one of its own. A connection
+// on which a command gets no answer for ANSWER_TIMEOUT_MS is replaced: the server was frozen, or the network cut.
+import {
+  GroupVanished,
+  RETENTION_MS,
+  type Delivery,
+  type EntryName,
+  type NotedEvent,
+  type QueueLook,
+  type QueueReader,
+  type QueueState,
+} from '../../ingest/queue.ts';
+import type { Log } from '../../process/log.ts';
+import { byteConnection } from '../server/byte-connection.ts';
+import type { MasterLookup } from '../server/master-lookup.ts';
+import type { RedisConnection, Server } from '../server/client.ts';
+import { valueConnection } from '../server/node-redis.ts';
+import { withTimeout } from '../wire/deadline.ts';
+import { ANSWER_TIMEOUT_MS, EntryReading } from './entry-reading.ts';
+import { decodedAgain } from '../stream/deliveries.ts';
+import { ensureGroup, makeGroup } from '../stream/group.ts';
+import { isNoGroup, NoAnswer, QueueRefusal } from '../wire/errors.ts';
+import { notedEvents, noteKeys, noteText } from './landing-notes.ts';
+import { KnownIdentity } from '../stream/known-identity.ts';
+import { memberName, Membership } from './membership.ts';
+import type { Identify } from '../stream/queue-identity.ts';
+import type { RedisValue, Reply } from '../wire/reply.ts';
+import { assertRights } from '../stream/rights.ts';
+import { Script, type Argument } from '../wire/script.ts';
+import { GROUP, STREAM } from '../stream/stream-names.ts';
+import { StreamTrimmer, UNLANDED_HOURS_MAX } from '../stream/stream-trimmer.ts';
+
+const ONLY_PARTITION = '0';
+/** Entries of one acknowledgement: Redis does nothing else meanwhile. */
+const ACKNOWLEDGE_MAX = 1_000;
+
+export interface StreamReaderOptions {
+  readonly uri: string | MasterLookup;
+  readonly log: Log;
+  readonly stream?: string;
+  /** This member's name in the group, where it is one of several partitions' readers. */
+  readonly name?: string;
+  /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
+  readonly identify?: Identify;
+  /** How long what has not landed stays in the queue, in milliseconds. */
+  readonly unlandedMs?: number;
+  /** Called with the number of accepted events that the queue lost before they landed. */
+  readonly onLost?: (events: number) => void;
+  /** Called with what each look at the stream saw, every few seconds. */
+  readonly onLook?: (look: QueueLook) => void;
+}
+
+export class StreamReader implements QueueReader {
+  readonly name: string;
+  readonly #reading: RedisConnection<Reply>;
+  readonly #entries: EntryReading;
+  readonly #control: RedisConnection<RedisValue>;
+  readonly #stream: string;
+  readonly #identity: KnownIdentity;
+  readonly #membership: Membership;
+  readonly #noteScript = new Script('note.lua');
+  readonly #trimmer: StreamTrimmer;
+
+  #closing: Promise<void> | undefined;
+
+  constructor(options: StreamReaderOptions) {
+    const { uri, log, stream = STREAM } = options;
+    this.name = options.name ?? memberName();
+    this.#stream = stream;
+    this.#identity = new KnownIdentity(stream, options.identify);
+    this.#reading = byteConnection({ uri, log: log.child({ connection: 'reading' }), name: 'ingest-consumer' });
+    this.#control = valueConnection({ uri, log: log.child({ connection: 'control' }), name: 'ingest-consumer' });
+    const run = (script: Script, command: readonly string[]): Promise<RedisValue> =>
+      this.#answer(script.run(this.#control, command));
+    this.#membership = new Membership({ run, log, stream, group: GROUP, name: this.name });
+    this.#entries = new EntryReading({
+      connection: this.#reading,
+      stream,
+      member: this.name,
+      source: () => this.#identity.source,
+      bodyBytesMax: () => this.bodyBytesMax,
+    });
+    this.#trimmer = new StreamTrimmer({
+      server: this.#control.values,
+      stream,
+      retentionMs: RETENTION_MS,
+      unlandedMs: options.unlandedMs ?? UNLANDED_HOURS_MAX * 3_600_000,
+      log,
+      onLost: options.onLost ?? (() => undefined),
+      onLook: options.onLook,
+    });
+    for (const connection of [this.#reading, this.#control])
+      connection.tell({ inspect: (server) => this.#inspect(server) });
+  }
+
+  get bodyBytesMax(): number | undefined {
+    return this.#identity.bodyBytesMax;
+  }
+
+  /**
+   * Begins to connect, and keeps at it. True once both connections stand, false when they do not within `timeoutMs`.
+   * Rejects with a QueueRefusal where this program must not work with the queue as it is.
+   */
+  async open(timeoutMs: number): Promise<boolean> {
+    const connections = [this.#reading, this.#control];
+    const ready = Promise.all(
+      connections.map(
+        (connection) =>
+          new Promise<void>((resolve, reject) => {
+            connection.tell({ onReady: resolve, onRefused: reject });
+            connection.open();
+          }),
+      ),
+    );
+    return withTimeout(ready, timeoutMs).then(
+      () => true,
+      (cause: unknown) => {
+        if (cause instanceof QueueRefusal) throw cause;
+        return false;
+      },
+    );
+  }
+
+  /** Why there is no connection, in words that hold no secret. */
+  get lastError(): string {
+    return this.#control.ready ? this.#reading.lastError : this.#control.lastError;
+  }
+
+  /** How many replicas gave a sign of life lately, this one included, by this one's last sign. */
+  get replicas(): number {
+    return this.#membership.replicas;
+  }
+
+  /** Whether the servers answer, and take no commands yet: replicas, or reading their data. */
+  get waiting(): boolean {
+    return [this.#reading, this.#control].every((connection) => connection.ready || connection.waiting);
+  }
+
+  async register(replicasMax: number): Promise<boolean> {
+    if (!(await this.#membership.register(replicasMax))) return false;
+    this.#trimmer.start();
+    return true;
+  }
+
+  /** Counts this process as a replica as soon as the queue takes its sign of life, without asking for a place. */
+  registerLater(replicasMax: number): void {
+    this.#membership.registerLater(replicasMax);
+    this.#trimmer.start();
+  }
+
+  async join(): Promise<boolean> {
+    this.#entries.begin();
+    // The queue may be another one since the connection was made: wiped, and begun anew.
+    const server: Server = { send: (command) => this.#command(command) };
+    await this.#identity.ask(server);
+    this.#identity.keepAsking(server);
+    return makeGroup(server, this.#stream);
+  }
+
+  async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
+    const deliveries = await this.#entries.read(max, idleMs, waitMs);
+    if (!deliveries.some(({ oversize }) => oversize)) return deliveries;
+    // A gateway that accepts longer bodies may have started since the queue's metadata was read.
+    await this.#identity.ask({ send: (command) => this.#command(command) }).catch(() => undefined);
+    return decodedAgain(deliveries, this.bodyBytesMax);
+  }
+
+  async acknowledge(entries: readonly EntryName[]): Promise<number> {
+    let done = 0;
+    for (let from = 0; from < entries.length; from += ACKNOWLEDGE_MAX) {
+      const some = entries.slice(from, from + ACKNOWLEDGE_MAX).map(({ entry }) => entry);
+      done += (await this.#command(['XACK', this.#stream, GROUP, ...some])) as number;
+    }
+    return done;
+  }
+
+  async unacknowledged<E extends EntryName>(entries: readonly E[]): Promise<readonly E[]> {
+    const found = await Promise.all(
+      entries.map(({ entry }) => this.#command(['XPENDING', this.#stream, GROUP, entry, entry, '1'])),
+    );
+    return entries.filter((_, at) => (found[at] as readonly unknown[]).length > 0);
+  }
+
+  async note(number: number, events: readonly NotedEvent[]): Promise<void> {
+    const command = this.#noteScript.command(this.#stream);
+    command.push(this.name, String(number), noteText(events));
+    await this.#answer(this.#noteScript.run(this.#control, command));
+  }
+
+  async noted(entries: readonly EntryName[]): Promise<readonly NotedEvent[]> {
+    const members = (await this.#command(['XINFO', 'CONSUMERS', this.#stream, GROUP])) as readonly string[][];
+    const texts = await Promise.all(noteKeys(this.#stream, members).map((key) => this.#command(['GET', key])));
+    return notedEvents(texts, entries);
+  }
+
+  states(): ReadonlyMap<string, QueueState> {
+    const connected = this.#reading.ready && this.#control.ready;
+    return new Map([[ONLY_PARTITION, connected ? { available: true } : { available: false, reason: this.lastError }]]);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#end();
+    return this.#closing;
+  }
+
+  async #inspect(server: Server): Promise<void> {
+    await assertRights(server, this.#stream, 'consumer');
+    await this.#identity.ask(server);
+    await ensureGroup(server, this.#stream);
+  }
+
+  async #end(): Promise<void> {
+    this.#trimmer.stop();
+    this.#identity.stop();
+    await this.#membership.end(this.#control.ready);
+    await Promise.all([this.#reading.close(), this.#control.close()]);
+  }
+
+  #command(command: readonly Argument[]): Promise<RedisValue> {
+    return this.#answer(this.#control.send(command));
+  }
+
+  async #answer(reply: Promise<RedisValue>): Promise<RedisValue> {
+    try {
+      return await withTimeout(reply, ANSWER_TIMEOUT_MS);
+    } catch (cause) {
+      if (isNoGroup(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
+      if (cause instanceof NoAnswer) this.#control.restart('the server does not answer');
+      throw cause;
+    }
+  }
+}

@@ -1,0 +1,247 @@
+// One supervised connection to the master of a queue: a Redis 7.0 or newer (or Valkey) server.
+//
+// States: connecting → inspecting → ready → (lost) → connecting …; closed ends it. Commands are sent only while ready
+// and fail immediately otherwise: they are not queued, because their senders would have given up before an answer came,
+// and the queue would have no bound. Reconnecting never stops, with pauses of 50 to 500 ms.
+//
+// Where a MasterLookup stands for the URI, every connection that is lost or refused is thrown away, and the lookup is
+// asked anew.
+//
+// Invariant: a connection is ready only after its server has said that it is a master and after `inspect` has passed. A
+// connection that is not trusted any more (the inspection failed, a command met a code of NOT_MASTER, the owner called
+// `restart`) is thrown away, and its name is resolved anew, at most once in REOPEN_INTERVAL_MS.
+//
+// Relies on: node-redis reconnects by itself, but has no time limit for the answers to its greeting, when the server is
+// frozen or the network drops packets. So a connection that does not get ready within CONNECT_TIMEOUT_MS is thrown away
+// too.
+import type { SecureContextOptions } from 'node:tls';
+import type { Log } from '../../process/log.ts';
+import { messageOf, NoConnection, QueueRefusal, type RedisError } from '../wire/errors.ts';
+import { MasterWatch, type MasterLookup } from './master-lookup.ts';
+import { CONNECT_TIMEOUT_MS, PAUSE_MAX_MS } from '../wire/reconnect.ts';
+import type { RedisValue } from '../wire/reply.ts';
+import type { Argument, Sender } from '../wire/script.ts';
+import { assertMaster, isMoved, isNotMaster, isRefusing } from './server-role.ts';
+import { closeClient, destroyClient, type Client, type ClientDialect } from './supervised-client.ts';
+
+const REOPEN_INTERVAL_MS = 1_000;
+
+/** A server, to be asked for values: what `inspect` is given. */
+export type Server = Sender<RedisValue>;
+
+export interface ConnectionOptions {
+  /** `redis://` or `rediss://`, with user, password and database as usual; or who knows one. */
+  readonly uri: string | MasterLookup;
+  /** Shown by `CLIENT LIST`. */
+  readonly name: string;
+  readonly log: Log;
+  /** This side's certificate, asked for at each connection over TLS; none by default. Only byte connections show it. */
+  readonly certificate?: (() => Pick<SecureContextOptions, 'cert' | 'key'>) | undefined;
+}
+
+/** Who is told of a connection, as far as it wants to be. */
+export interface ConnectionListener {
+  /** Asks a new connection's server whether this program may work with it. A rejection throws the connection away. */
+  readonly inspect?: (server: Server) => Promise<void>;
+  /** Called each time the connection gets ready, and each time it is lost. */
+  readonly onReady?: () => void;
+  readonly onLost?: (reason: string) => void;
+  /** Called each time an inspection finds what waiting does not mend; the connection keeps trying nevertheless. */
+  readonly onRefused?: (refusal: QueueRefusal) => void;
+}
+
+export class RedisConnection<Answer> {
+  readonly #options: ConnectionOptions;
+  readonly #dialect: ClientDialect<Answer>;
+  #client: Client<Answer> | undefined;
+  /** Counts inspections, so that one that a new connection has overtaken says nothing. */
+  #inspection = 0;
+  #inspected = false;
+  #watchdog: NodeJS.Timeout | undefined;
+  #reopening: NodeJS.Timeout | undefined;
+  readonly #watch = new MasterWatch();
+  #openedMs = Number.NEGATIVE_INFINITY;
+  #closed = false;
+  #wasReady = false;
+  #lastError = 'not connected yet';
+  #waiting = false;
+  #lookingUp = false;
+  /** What the server said when the last connection was thrown away, for whoever looks the next one up. */
+  #lastRefusal: RedisError | undefined;
+  #listener: ConnectionListener = {};
+
+  constructor(options: ConnectionOptions, dialect: ClientDialect<Answer>) {
+    this.#options = options;
+    this.#dialect = dialect;
+  }
+
+  /** Tells `listener` from now on, beside what is told already; to be called before `open`. */
+  tell(listener: ConnectionListener): void {
+    this.#listener = { ...this.#listener, ...listener };
+  }
+
+  /** The same connection, with values for answers. */
+  readonly values: Server = { send: (command) => this.send(command).then(this.#dialect.value) };
+
+  get ready(): boolean {
+    return this.#inspected && (this.#client?.isReady ?? false);
+  }
+
+  /** Bytes that the server has sent on this connection; 0 where the client does not count them. */
+  get bytesReceived(): number {
+    return this.#client?.bytesReceived ?? 0;
+  }
+
+  /**
+   * Whether the server answers but takes no writes, for example because it is a replica: waiting or a fail-over helps.
+   */
+  get waiting(): boolean {
+    return !this.ready && this.#waiting;
+  }
+
+  /** Why the connection is not ready, in words that hold no secret. */
+  get lastError(): string {
+    return this.#lastError;
+  }
+
+  /** Begins to connect, and keeps at it. */
+  open(): void {
+    if (this.#closed || this.#client !== undefined || this.#lookingUp) return;
+    clearTimeout(this.#reopening);
+    this.#openedMs = performance.now();
+    const { uri } = this.#options;
+    if (typeof uri === 'string') this.#connect(uri);
+    else void this.#lookUp(uri);
+  }
+
+  async #lookUp(lookup: MasterLookup): Promise<void> {
+    this.#lookingUp = true;
+    const found = await lookup.find(this.#lastRefusal).catch((cause: unknown) => ({ cause }));
+    this.#lookingUp = false;
+    this.#lastRefusal = undefined;
+    if (this.#closed) return;
+    if (typeof found === 'string') {
+      this.#connect(found);
+      this.#watch.begin(lookup, found, () => this.restart('the master is another server now', true));
+      return;
+    }
+    this.#lost(messageOf(found.cause));
+    if (found.cause instanceof QueueRefusal) this.#listener.onRefused?.(found.cause);
+    this.#openLater();
+  }
+
+  #connect(uri: string): void {
+    const client = this.#create(uri);
+    this.#client = client;
+    this.#armWatchdog();
+    client.connect().catch((cause: unknown) => this.#failed(client, cause));
+  }
+
+  /**
+   * Sends one command. Rejects immediately while the connection is not ready; has no time-out of its own (the caller's
+   * deadline decides, and `restart` ends what never comes).
+   */
+  send(command: readonly Argument[]): Promise<Answer> {
+    const client = this.#client;
+    if (client === undefined || !this.#inspected)
+      return Promise.reject(new NoConnection(`there is no connection to the queue (${this.#lastError})`));
+    return client.sendCommand(command);
+  }
+
+  /**
+   * Throws the connection away, with what is outstanding on it, and makes a new one, at most once in
+   * REOPEN_INTERVAL_MS.
+   */
+  restart(reason: string, waiting = false): void {
+    const client = this.#client;
+    if (client === undefined || this.#closed) return;
+    this.#client = undefined;
+    this.#watch.end();
+    clearTimeout(this.#watchdog);
+    this.#lost(reason);
+    this.#waiting = waiting;
+    destroyClient(client);
+    this.#openLater();
+  }
+
+  #openLater(): void {
+    const waitMs = this.#openedMs + REOPEN_INTERVAL_MS - performance.now();
+    this.#reopening = setTimeout(() => this.open(), Math.max(0, waitMs));
+  }
+
+  /** Waits a moment for outstanding answers, then closes. Idempotent. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#watchdog);
+    this.#watch.end();
+    clearTimeout(this.#reopening);
+    const client = this.#client;
+    this.#client = undefined;
+    if (client !== undefined) await closeClient(client);
+  }
+
+  #create(uri: string): Client<Answer> {
+    const client = this.#dialect.open(uri, this.#options.name);
+    client.on('ready', () => void this.#admit(client));
+    client.on('error', (cause) => this.#failed(client, cause));
+    client.on('refused', (cause) => {
+      if (client !== this.#client || !(isNotMaster(cause) || (this.#inspected && isMoved(cause)))) return;
+      this.#lastRefusal = cause;
+      this.restart(cause.message, true);
+    });
+    return client;
+  }
+
+  async #admit(client: Client<Answer>): Promise<void> {
+    this.#inspection += 1;
+    const inspection = this.#inspection;
+    const isLatest = (): boolean => client === this.#client && inspection === this.#inspection && !this.#closed;
+    const server: Server = { send: (command) => client.sendCommand(command).then(this.#dialect.value) };
+    try {
+      await assertMaster(server);
+      await this.#listener.inspect?.(server);
+    } catch (cause) {
+      if (!isLatest()) return;
+      if (isMoved(cause)) this.#lastRefusal = cause;
+      this.restart(messageOf(cause), isNotMaster(cause) || isRefusing(cause));
+      if (cause instanceof QueueRefusal) this.#listener.onRefused?.(cause);
+      return;
+    }
+    if (!isLatest() || !client.isReady) return;
+    clearTimeout(this.#watchdog);
+    this.#inspected = true;
+    this.#wasReady = true;
+    this.#options.log.info('connected to the queue');
+    this.#listener.onReady?.();
+  }
+
+  #failed(client: Client<Answer>, cause: unknown): void {
+    if (client !== this.#client || this.#closed) return;
+    const reason = messageOf(cause);
+    // The master may be another server now.
+    if (typeof this.#options.uri !== 'string') this.restart(reason);
+    else {
+      this.#lost(reason);
+      this.#armWatchdog();
+    }
+  }
+
+  #lost(reason: string): void {
+    this.#inspected = false;
+    this.#inspection += 1;
+    if (reason !== this.#lastError || this.#wasReady) {
+      this.#options.log.warn({ reason }, 'no connection to the queue; trying again until there is one');
+    }
+    this.#lastError = reason;
+    this.#waiting = false;
+    this.#wasReady = false;
+    this.#listener.onLost?.(reason);
+  }
+
+  #armWatchdog(): void {
+    clearTimeout(this.#watchdog);
+    this.#watchdog = setTimeout(() => {
+      if (!this.ready) this.restart('the server does not answer');
+    }, CONNECT_TIMEOUT_MS + PAUSE_MAX_MS);
+  }
+}

@@ -1,0 +1,95 @@
+// Which node of a Redis Cluster is the master of a key's slot now.
+//
+// Nodes are asked with CLUSTER SLOTS, one after the other, each time from another one on, so that one which is cut off
+// from the others does not mislead for long. Whoever meets MOVED goes where it points, without a question. The seeds of
+// the URI stay among those that are asked, beside all nodes that the last answer named.
+//
+// Not done here: ASK is not followed. While a slot is on its way its partition refuses, and producers send again.
+import type { QueueAddress } from '../../process/queue-uri.ts';
+import { askAny } from './ask-once.ts';
+import type { MasterLookup } from './master-lookup.ts';
+import type { RedisValue } from '../wire/reply.ts';
+
+/** So long an answer serves all partitions, which often ask together. */
+const FRESH_MS = 100;
+
+export type ClusterAddress = Exclude<QueueAddress, { readonly kind: 'server' }>;
+
+interface SlotRange {
+  readonly from: number;
+  readonly to: number;
+  /** `host:port`; the master first. */
+  readonly nodes: readonly string[];
+}
+
+export class ClusterMap {
+  readonly #address: ClusterAddress;
+  /** Key -> slot, once a node has told. */
+  readonly #slots = new Map<string, number | undefined>();
+  #ranges: Promise<readonly SlotRange[]> | undefined;
+  #askedMs = 0;
+  #nodes: readonly string[];
+  #first = 0;
+
+  constructor(address: ClusterAddress) {
+    this.#address = address;
+    this.#nodes = address.hosts;
+  }
+
+  /** Leads to the master of this key's slot. */
+  lookup(key: string): MasterLookup {
+    this.#slots.set(key, undefined);
+    const find = async (cause: Error | undefined): Promise<string> => {
+      const moved = /^MOVED \d+ (.+):(\d+)$/.exec(cause?.message ?? '');
+      return this.#address.uriOf(
+        moved === null ? await this.#masterOf(key) : hostAndPort(moved[1] ?? '', moved[2] ?? ''),
+      );
+    };
+    return { find };
+  }
+
+  async #masterOf(key: string): Promise<string> {
+    if (this.#ranges === undefined || performance.now() - this.#askedMs > FRESH_MS) {
+      this.#askedMs = performance.now();
+      this.#ranges = this.#ask();
+      this.#ranges.then(
+        () => (this.#askedMs = performance.now()),
+        () => (this.#ranges = undefined),
+      );
+    }
+    const ranges = await this.#ranges;
+    const slot = this.#slots.get(key) ?? -1;
+    const [master] = ranges.find(({ from, to }) => from <= slot && slot <= to)?.nodes ?? [];
+    if (master === undefined) throw new Error(`no node of the cluster serves slot ${slot}`);
+    return master;
+  }
+
+  async #ask(): Promise<readonly SlotRange[]> {
+    const nodes = [...new Set([...this.#nodes, ...this.#address.hosts])];
+    this.#first += 1;
+    const uris = nodes.map((node) => this.#address.uriOf(node));
+    const ranges = await askAny(uris, this.#first, async (server, at) => {
+      for (const [key, slot] of this.#slots)
+        if (slot === undefined) this.#slots.set(key, (await server.send(['CLUSTER', 'KEYSLOT', key])) as number);
+      const asked = (nodes[at] ?? '').replace(/:\d+$/, '');
+      return slotRanges(await server.send(['CLUSTER', 'SLOTS']), asked);
+    });
+    this.#nodes = [...new Set(ranges.flatMap(({ nodes: some }) => some))];
+    return ranges;
+  }
+}
+
+/**
+ * The answer of CLUSTER SLOTS. A node that does not know its own address leaves it empty: it is the one that was asked.
+ */
+const slotRanges = (answer: RedisValue, asked: string): readonly SlotRange[] =>
+  (answer as readonly (readonly RedisValue[])[]).map(([from, to, ...nodes]) => ({
+    from: Number(from),
+    to: Number(to),
+    nodes: (nodes as unknown as readonly (readonly [host: string | null, port: number])[]).map(([host, port]) =>
+      host === null || host === '' ? `${asked}:${port}` : hostAndPort(host, String(port)),
+    ),
+  }));
+
+const hostAndPort = (host: string, port: string): string =>
+  host.includes(':') && !host.startsWith('[') ? `[${host}]:${port}` : `${host}:${port}`;

@@ -1,0 +1,46 @@
+// Where the master of a queue is, and a watch for one that was replaced and does not say so itself.
+//
+// Invariant: a watch tells of another master once at most, and never after `end`.
+import type { RedisError } from '../wire/errors.ts';
+
+/** Knows where a master is. */
+export interface MasterLookup {
+  /**
+   * The master now, as a `redis://` or `rediss://` URI. Asked before each connection; `cause` is what ended the last
+   * one, where the server said so. Rejects where nobody knows.
+   */
+  readonly find: (cause: RedisError | undefined) => Promise<string>;
+  /**
+   * How often to look whether it is another one, in milliseconds, where a master that is replaced does not say so
+   * itself.
+   */
+  readonly watchMs?: number;
+}
+
+export class MasterWatch {
+  #timer: NodeJS.Timeout | undefined;
+
+  /** Looks again and again, and calls `onOther` when the master is another server than `uri`. */
+  begin(lookup: MasterLookup, uri: string, onOther: () => void): void {
+    this.end();
+    if (lookup.watchMs === undefined) return;
+    const timer = setTimeout(() => {
+      void lookup.find(undefined).then(
+        (found) => {
+          if (timer !== this.#timer) return;
+          if (found === uri) this.begin(lookup, uri, onOther);
+          else onOther();
+        },
+        () => {
+          if (timer === this.#timer) this.begin(lookup, uri, onOther);
+        },
+      );
+    }, lookup.watchMs);
+    this.#timer = timer;
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+}

@@ -1,0 +1,86 @@
+// Which server is the master that Sentinel watches, now.
+//
+// All sentinels are asked, and what most of those say that answer counts: one that is cut off from the others, or has
+// not heard of a fail-over yet, does not mislead. The connection itself makes sure that the server says to be a master
+// (client.ts).
+//
+// Fact: after a planned fail-over the old master is told only 8 to 10 s later that it is none any more, and takes
+// writes until then, which are lost (Redis 7.0, SENTINEL FAILOVER). Choice: a connection looks every WATCH_MS whether
+// its server is the master still.
+//
+// A sentinel is asked without the user and password of the URI, which are the master's, and with them only where it
+// wants some.
+import { askOnce } from './ask-once.ts';
+import type { MasterLookup } from './master-lookup.ts';
+import type { Server } from './client.ts';
+import type { ClusterAddress } from './cluster-map.ts';
+import { RedisError } from '../wire/errors.ts';
+
+const WATCH_MS = 500;
+/** For one sentinel. Longer than elsewhere: it is waited for only where the others do not agree. */
+const ANSWER_TIMEOUT_MS = 2_000;
+/** So long an answer serves all connections of a process. */
+const FRESH_MS = 100;
+
+export function sentinelLookup(address: ClusterAddress): MasterLookup {
+  let asking: Promise<string> | undefined;
+  let askedMs = Number.NEGATIVE_INFINITY;
+  const find = (): Promise<string> => {
+    if (asking !== undefined && performance.now() - askedMs < FRESH_MS) return asking;
+    askedMs = performance.now();
+    asking = masterByMost(address);
+    return asking;
+  };
+  return { find, watchMs: WATCH_MS };
+}
+
+/** Rejects where no sentinel names a master, with words of one that answered, if one did. */
+function masterByMost({ hosts, masterName, uriOf }: ClusterAddress): Promise<string> {
+  const master = async (server: Server): Promise<string> => {
+    const found = (await server.send(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', masterName])) as
+      readonly [host: string, port: string] | null;
+    if (found === null) throw new UnknownMaster(`the sentinels know no master of the name ${masterName}`);
+    const [host, port] = found;
+    return uriOf(host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`);
+  };
+  const ask = (host: string): Promise<string> =>
+    askOnce(uriOf(host, true), master, ANSWER_TIMEOUT_MS).catch((cause: unknown) => {
+      if (!(cause instanceof RedisError && cause.code === 'NOAUTH')) throw cause;
+      return askOnce(uriOf(host).replace(/\/\d+$/, ''), master, ANSWER_TIMEOUT_MS);
+    });
+  const votes = new Map<string, number>();
+  const causes: unknown[] = [];
+  return new Promise((resolve, reject) => {
+    const end = (): void => {
+      const [most] = [...votes].sort(([, one], [, other]) => other - one);
+      if (most === undefined) reject(reasonFor(causes));
+      else resolve(most[0]);
+    };
+    let left = hosts.length;
+    for (const host of hosts)
+      ask(host)
+        .then(
+          (uri) => {
+            const count = (votes.get(uri) ?? 0) + 1;
+            votes.set(uri, count);
+            // A sentinel that is frozen or cut off, often together with the master, must not delay the others.
+            if (count > hosts.length / 2) end();
+          },
+          (cause: unknown) => causes.push(cause),
+        )
+        .finally(() => {
+          left -= 1;
+          if (left === 0) end();
+        });
+  });
+}
+
+/** What a sentinel said tells an operator more than that another one did not answer. */
+function reasonFor(causes: readonly unknown[]): Error {
+  const said = causes.find((cause) => cause instanceof UnknownMaster || cause instanceof RedisError);
+  if (said instanceof Error) return said;
+  const [first] = causes;
+  return new Error(`no sentinel answers (${first instanceof Error ? first.message : 'unknown error'})`);
+}
+
+class UnknownMaster extends Error {}

@@ -1,0 +1,27 @@
+// The consumer group of a stream: made at the stream's first use, from its beginning, by whichever program comes first.
+//
+// Invariant: no program works with a stream before the group exists. One that is destroyed by hand is made again by the
+// consumer that misses it, or with the next connection; until then nothing counts as landed.
+import type { Server } from '../server/client.ts';
+import { RedisError } from '../wire/errors.ts';
+import { Script } from '../wire/script.ts';
+import { GROUP } from './stream-names.ts';
+
+const script = new Script('join.lua');
+
+/** Makes the group where it is missing; gives whether it was. */
+export async function makeGroup(server: Server, stream: string): Promise<boolean> {
+  const command = script.command(stream);
+  command.push(GROUP);
+  return (await script.run(server, command)) === 1;
+}
+
+/** The same for each new connection: a plain read first, which works where a write is refused. */
+export async function ensureGroup(server: Server, stream: string): Promise<void> {
+  const groups = await server.send(['XINFO', 'GROUPS', stream]).catch((cause: unknown) => {
+    if (cause instanceof RedisError && /no such key/.test(cause.message)) return [];
+    throw cause;
+  });
+  const names = (groups as readonly (readonly unknown[])[]).map((fields) => fields[fields.indexOf('name') + 1]);
+  if (!names.includes(GROUP)) await makeGroup(server, stream);
+}

@@ -1,0 +1,84 @@
+// Whether the Redis user may do what a program does, asked once for each connection: a user that lacks a command in the
+// middle of accepting would append an event and not note its id.
+//
+// The scripts and the commands that are sent outside of them are listed here by hand; test/end-to-end/queue-rights.test.ts
+// runs both programs under the rules of deploy/README.md, which are the least that this list lets pass.
+import type { Server } from '../server/client.ts';
+import { QueueRefusal, RedisError } from '../wire/errors.ts';
+import { Script } from '../wire/script.ts';
+import { GROUP } from './stream-names.ts';
+
+type Key = '' | 'stream' | 'ids' | 'slice' | 'queue' | 'looked' | 'replicas';
+/** A command, the key that it takes, and arguments behind the key that are as many as it needs. */
+export type Right = readonly [command: string, key: Key, rest: string];
+
+const SHARED: readonly Right[] = [
+  ['eval', '', 'return 0'],
+  ['time', '', ''],
+  ['hmget', 'queue', 'id'],
+  ['exists', 'queue', ''],
+  ['hset', 'queue', 'id x'],
+  ['hgetall', 'looked', ''],
+  ['hset', 'looked', 'added 0'],
+  ['get', 'ids', ''],
+  ['set', 'ids', '1'],
+  ['del', 'ids', ''],
+  ['unlink', 'slice', ''],
+  ['xinfo stream', 'stream', ''],
+  ['xinfo groups', 'stream', ''],
+  ['xgroup create', 'stream', `${GROUP} 0 mkstream`],
+  ['xack', 'stream', `${GROUP} 1-1`],
+  ['xpending', 'stream', GROUP],
+  ['xrange', 'stream', '- +'],
+  ['xtrim', 'stream', 'minid 0'],
+];
+
+const RIGHTS: Readonly<Record<'gateway' | 'consumer', readonly Right[]>> = {
+  gateway: [
+    ...SHARED,
+    ['hmget', 'slice', 'id'],
+    ['hget', 'slice', 'id'],
+    ['hset', 'slice', 'id x'],
+    ['xadd', 'stream', '* body x'],
+  ],
+  consumer: [
+    ...SHARED,
+    ['xlen', 'stream', ''],
+    ['xgroup delconsumer', 'stream', `${GROUP} x`],
+    ['xinfo consumers', 'stream', GROUP],
+    [`xreadgroup group ${GROUP} x streams`, 'stream', '>'],
+    ['xclaim', 'stream', `${GROUP} x 0 1-1`],
+    ['zadd', 'replicas', '0 x'],
+    ['zcard', 'replicas', ''],
+    ['zscore', 'replicas', 'x'],
+    ['zrem', 'replicas', 'x'],
+    ['zremrangebyscore', 'replicas', '0 0'],
+    ['pexpire', 'replicas', '1'],
+  ],
+};
+
+const script = new Script('rights.lua');
+
+/** Rejects with a QueueRefusal that names each command and key that the user lacks. */
+export async function assertRights(
+  server: Server,
+  stream: string,
+  program: 'gateway' | 'consumer',
+  more: readonly Right[] = [],
+): Promise<void> {
+  const missing = await missingRights(server, stream, [...RIGHTS[program], ...more]).catch((cause: unknown) => {
+    if (cause instanceof RedisError && cause.code === 'NOPERM') throw lacking(cause.message);
+    throw cause;
+  });
+  if (missing.length > 0) throw lacking(missing.join(', '));
+}
+
+/** Those that the user lacks. To ask for them leaves no trace in the server's log of refusals, as to try them would. */
+async function missingRights(server: Server, stream: string, rights: readonly Right[]): Promise<readonly string[]> {
+  const command = script.command();
+  command.push(stream, ...rights.flat());
+  return (await script.run(server, command)) as readonly string[];
+}
+
+const lacking = (what: string): QueueRefusal =>
+  new QueueRefusal(`the Redis user lacks rights that this program needs: ${what} (deploy/README.md lists the rules)`);
