@@ -4,7 +4,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { Consumer } from '../../lib/consumer/consumer.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
-import { StreamReader } from '../../lib/redis/stream-reader.ts';
+import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { InProcess, log, poison } from './in-process.ts';
 
 const good = (id: string): Buffer => Buffer.from(`{"id":"${id}","type":"t"}`);

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { look, lookLine } from '../../lib/admin/status.ts';
 import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
-import { PartitionedAdmin } from '../../lib/redis/partitioned-admin.ts';
+import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
 import { InProcess, landing, log, poison } from './in-process.ts';
 
 const DEAD = 'redis://127.0.0.1:1';
