@@ -16,21 +16,6 @@ const event = (id: string): LandingEvent => ({
   body: Buffer.from(`{"id":"${id}","type":"t"}`),
   acceptedAtMs: 7,
 });
-const poison = (entry: string, reason = 'invalid_event: x') => ({
-  entry: `q/ingest/${entry}`,
-  id: 'one',
-  producer: 'a\\b',
-  reason,
-  acceptedAtMs: 7,
-  body: Buffer.of(0, 255),
-});
-
-async function pagesOf<T>(list: AsyncIterable<T>): Promise<T[]> {
-  const pages: T[] = [];
-  for await (const page of list) pages.push(page);
-  return pages;
-}
-
 describe('a PostgreSQL server with faults', () => {
   let server: PostgresServer;
   before(async () => {
@@ -116,83 +101,6 @@ describe('a PostgreSQL server with faults', () => {
     await assert.rejects(admin.counts(), (cause) => cause instanceof WarehouseFailed && /events/.test(cause.message));
     await open(t, uri);
     assert.deepEqual(await admin.counts(), { events: 0, estimated: false, quarantine: [] });
-  });
-
-  it('gives the admin rows as they are', async (t) => {
-    const uri = await server.freshDatabase();
-    const warehouse = await open(t, uri);
-    const admin = adminOf(t, uri);
-    await warehouse.land([event('one')]);
-    await warehouse.quarantine([poison('1-1'), poison('1-2', 'id_conflict: y'), poison('1-3')]);
-    const row = await admin.landed('one');
-    assert.deepEqual(
-      { ...row, landedAtMs: 0 },
-      { id: 'one', type: 't', producer: 'shop', acceptedAtMs: 7, landedAtMs: 0, body: '{"id":"one","type":"t"}' },
-    );
-    assert.ok(Math.abs(Date.now() - (row?.landedAtMs ?? 0)) < 60_000);
-    assert.equal(await admin.landed('two'), undefined);
-    const quarantined = await admin.quarantineRow('q/ingest/1-2');
-    assert.deepEqual(
-      { ...quarantined, quarantinedAtMs: 0 },
-      { ...poison('1-2', 'id_conflict: y'), traceparent: undefined, quarantinedAtMs: 0, bodyBytes: 2 },
-    );
-    assert.deepEqual((await admin.quarantineOf('one')).map(({ entry }) => entry).toSorted(), [
-      'q/ingest/1-1',
-      'q/ingest/1-2',
-      'q/ingest/1-3',
-    ]);
-    assert.deepEqual(await admin.counts(), {
-      events: 1,
-      estimated: false,
-      quarantine: [
-        { code: 'invalid_event', rows: 2 },
-        { code: 'id_conflict', rows: 1 },
-      ],
-    });
-    const all = { reason: undefined, sinceMs: undefined };
-    const listed = async (filter = all as Parameters<typeof admin.quarantineList>[0], limit = 100) =>
-      (await pagesOf(admin.quarantineList(filter, limit))).flat().map(({ entry }) => entry.slice(-1));
-    // One statement wrote all three, each at a time of its own.
-    assert.equal((await listed()).length, 3);
-    assert.deepEqual(await listed({ ...all, reason: 'id_conflict' }), ['2']);
-    assert.deepEqual(await listed({ ...all, sinceMs: Date.now() + 60_000 }), []);
-    assert.equal((await listed(all, 2)).length, 2);
-    assert.equal(await admin.quarantineCount({ ...all, reason: 'invalid_event' }), 2);
-    assert.deepEqual(await admin.quarantineNames(all, 'q/ingest/1-1', 1), ['q/ingest/1-2']);
-    assert.deepEqual(await admin.present(['q/ingest/1-1', 'none']), new Set(['q/ingest/1-1']));
-    await admin.overwriteLanded('one', '{}');
-    await admin.overwriteQuarantined('q/ingest/1-1', '{"x":1}');
-    assert.equal((await admin.landed('one'))?.body, '{}');
-    assert.equal((await admin.quarantineRow('q/ingest/1-1'))?.body.toString(), '{"x":1}');
-    assert.equal(await admin.drop(['q/ingest/1-1', 'none']), 1);
-    const record = { id: 'a', atMs: 7, actor: 'me@here', command: 'drop', what: '--all' };
-    await admin.audit({ ...record, changed: undefined });
-    await admin.audit({ ...record, changed: 3 });
-    assert.deepEqual(
-      await server.query(
-        uri,
-        'SELECT actor, command, what, changed::int, extract(epoch FROM at)::float8 AS at FROM ingest_audit',
-      ),
-      [{ actor: 'me@here', command: 'drop', what: '--all', changed: 3, at: 0.007 }],
-    );
-    assert.match(String(await admin.eraseTraces()), /VACUUM FULL/);
-  });
-
-  it('pages through rows of one time and of many', async (t) => {
-    const uri = await server.freshDatabase();
-    await open(t, uri);
-    await server.query(
-      uri,
-      `INSERT INTO events_quarantine (entry, producer, reason, accepted_at, quarantined_at, body)
-       SELECT 'e' || n, 'shop', 'r: x', now(), to_timestamp(n / 700 * 0.000001 + 1000000000), '' FROM generate_series(1, 2500) AS n`,
-    );
-    const admin = adminOf(t, uri);
-    const pages = await pagesOf(admin.quarantineList({ reason: undefined, sinceMs: undefined }, 100_000));
-    assert.deepEqual(
-      pages.map(({ length }) => length),
-      [1_000, 1_000, 500],
-    );
-    assert.equal(new Set(pages.flat().map(({ entry }) => entry)).size, 2_500);
   });
 
   it('is inspected without a change, and lacks are named', async (t) => {

@@ -5,6 +5,8 @@ import type { LandingEvent, QuarantinedEntry } from '../../lib/ingest/warehouse.
 import { LOCK_KEY } from '../../lib/postgres/migrations.ts';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import { describeWarehouse } from '../contract/warehouse.ts';
+import { describeWarehouseAdmin } from '../contract/warehouse-admin.ts';
+import { createPostgresAdmin } from '../../lib/postgres/admin.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { eventually } from '../support/scope.ts';
@@ -40,6 +42,21 @@ describeWarehouse('PostgreSQL', async () => {
     takeAway: () => link.cut(),
     bringBack: () => link.mend(),
     close: () => link.close(),
+  };
+});
+
+describeWarehouseAdmin('PostgreSQL', async () => {
+  const uri = await server.freshDatabase();
+  return {
+    warehouse: createPostgresWarehouse({ uri, connectionsMax: 1 }),
+    admin: createPostgresAdmin(uri),
+    rest: /VACUUM FULL/,
+    audit: () =>
+      server.query(
+        uri,
+        'SELECT actor, command, what, changed::int, round(extract(epoch FROM at) * 1000)::int AS at FROM ingest_audit',
+      ),
+    close: () => Promise.resolve(),
   };
 });
 

@@ -10,6 +10,8 @@ import { STEPS } from '../../lib/sqlite/file.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import type { LandingEvent, Warehouse } from '../../lib/ingest/warehouse.ts';
 import { describeWarehouse } from '../contract/warehouse.ts';
+import { describeWarehouseAdmin } from '../contract/warehouse-admin.ts';
+import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
 
 // Every thread that this process starts, so that a test can end one as a fault of its own would.
 const threads = new Set<Worker>();
@@ -34,6 +36,23 @@ describeWarehouse('SQLite', async () => {
     takeAway: () => renameSync(folder, join(root, 'away')),
     bringBack: () => renameSync(join(root, 'away'), folder),
     close: async () => rmSync(root, { recursive: true }),
+  };
+});
+
+describeWarehouseAdmin('SQLite', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ingest-sqlite-'));
+  const path = join(folder, 'warehouse.db');
+  return {
+    warehouse: createSqliteWarehouse({ path }),
+    admin: createSqliteAdmin(path),
+    rest: /^undefined$/,
+    audit: async () => {
+      const database = new DatabaseSync(path, { readOnly: true });
+      const rows = database.prepare('SELECT actor, command, what, changed, at FROM ingest_audit').all();
+      database.close();
+      return rows.map((row) => ({ ...row, at: Date.parse(String(row['at'])) }));
+    },
+    close: async () => rmSync(folder, { recursive: true }),
   };
 });
 

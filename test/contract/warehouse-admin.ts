@@ -1,0 +1,173 @@
+// The suite that every implementation of the operator's view of the warehouse runs: lib/ingest/warehouse-admin.ts.
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import type { LandingEvent, QuarantinedEntry, Warehouse } from '../../lib/ingest/warehouse.ts';
+import type { QuarantineFilter, WarehouseAdmin } from '../../lib/ingest/warehouse-admin.ts';
+
+export interface WarehouseAdminUnderTest {
+  readonly warehouse: Warehouse;
+  readonly admin: WarehouseAdmin;
+  /** Rows of `ingest_audit` without ids, `at` in Unix milliseconds. */
+  audit(): Promise<readonly unknown[]>;
+  /** What `eraseTraces` leaves to the operator. */
+  readonly rest: RegExp;
+  close(): Promise<void>;
+}
+
+const event = (id: string): LandingEvent => ({
+  id,
+  type: 't',
+  producer: 'shop',
+  body: Buffer.from(`{"id":"${id}","type":"t"}`),
+  acceptedAtMs: 7,
+});
+const poison = (entry: string, change: Partial<QuarantinedEntry> = {}): QuarantinedEntry => ({
+  entry: `q/ingest/${entry}`,
+  producer: 'a\\b',
+  reason: 'invalid_event: x',
+  acceptedAtMs: 7,
+  body: Buffer.of(0, 255),
+  ...change,
+});
+const ALL: QuarantineFilter = { reason: undefined, sinceMs: undefined };
+
+export function describeWarehouseAdmin(name: string, start: () => Promise<WarehouseAdminUnderTest>): void {
+  describe(`${name} as an operator sees it`, () => {
+    let store: WarehouseAdminUnderTest;
+    let warehouse: Warehouse;
+    let admin: WarehouseAdmin;
+    before(async () => {
+      store = await start();
+      ({ warehouse, admin } = store);
+      await warehouse.prepare();
+    });
+    after(async () => {
+      await admin.close();
+      await warehouse.close();
+      await store.close();
+    });
+    const listed = async (filter: QuarantineFilter, limit = 100_000): Promise<readonly string[][]> => {
+      const pages: string[][] = [];
+      for await (const page of admin.quarantineList(filter, limit))
+        pages.push(page.map(({ entry }) => entry.replace('q/ingest/', '')));
+      return pages;
+    };
+
+    it('counts nothing where nothing is', async () => {
+      assert.deepEqual(await admin.counts(), { events: 0, estimated: false, quarantine: [] });
+      assert.deepEqual(await listed(ALL), []);
+      assert.equal(await admin.landed('one'), undefined);
+      assert.equal(await admin.quarantineRow('none'), undefined);
+    });
+
+    it('gives each row as it is, with its times', async () => {
+      await warehouse.land([event('one')]);
+      const traceparent = 'trace';
+      await warehouse.quarantine([poison('1-1', { id: 'one', traceparent })]);
+      await warehouse.quarantine([
+        poison('1-2', { reason: 'id_conflict: y', id: 'one' }),
+        poison('1-3', { reason: 'bare' }),
+      ]);
+      const row = await admin.landed('one');
+      assert.deepEqual(
+        { ...row, landedAtMs: 0 },
+        { id: 'one', type: 't', producer: 'shop', acceptedAtMs: 7, landedAtMs: 0, body: '{"id":"one","type":"t"}' },
+      );
+      assert.ok(Math.abs(Date.now() - (row?.landedAtMs ?? 0)) < 60_000);
+      const first = await admin.quarantineRow('q/ingest/1-1');
+      assert.deepEqual(
+        { ...first, quarantinedAtMs: 0 },
+        { ...poison('1-1', { id: 'one', traceparent }), quarantinedAtMs: 0, bodyBytes: 2 },
+      );
+      assert.ok(Math.abs(Date.now() - (first?.quarantinedAtMs ?? 0)) < 60_000);
+      const third = await admin.quarantineRow('q/ingest/1-3');
+      assert.ok(third !== undefined && third.id === undefined && third.traceparent === undefined);
+      assert.deepEqual((await admin.quarantineOf('one')).map(({ entry }) => entry).toSorted(), [
+        'q/ingest/1-1',
+        'q/ingest/1-2',
+      ]);
+      assert.deepEqual(await admin.quarantineOf('two'), []);
+    });
+
+    it('counts by the code of a reason, the most frequent first', async () => {
+      await warehouse.quarantine([poison('1-4')]);
+      assert.deepEqual(await admin.counts(), {
+        events: 1,
+        estimated: false,
+        quarantine: [
+          { code: 'invalid_event', rows: 2 },
+          { code: 'bare', rows: 1 },
+          { code: 'id_conflict', rows: 1 },
+        ],
+      });
+    });
+
+    it('selects by reason and by time, for lists, counts and names alike', async () => {
+      const since = { ...ALL, sinceMs: Date.now() + 60_000 };
+      const conflict = { ...ALL, reason: 'id_conflict' };
+      assert.deepEqual(await listed(conflict), [['1-2']]);
+      assert.deepEqual(await listed({ ...ALL, reason: 'bare' }), [['1-3']]);
+      assert.deepEqual(await listed(since), []);
+      assert.equal((await listed({ ...ALL, sinceMs: Date.now() - 60_000 })).flat().length, 4);
+      assert.deepEqual(
+        [await admin.quarantineCount(ALL), await admin.quarantineCount(conflict), await admin.quarantineCount(since)],
+        [4, 1, 0],
+      );
+      assert.deepEqual(await admin.quarantineNames(ALL, 'q/ingest/1-1', 2), ['q/ingest/1-2', 'q/ingest/1-3']);
+      assert.deepEqual(await admin.quarantineNames(conflict, '', 9), ['q/ingest/1-2']);
+      assert.deepEqual(await admin.quarantineNames(since, '', 9), []);
+      assert.deepEqual(await admin.present(['q/ingest/1-1', 'none']), new Set(['q/ingest/1-1']));
+    });
+
+    it('lists the newest first, in pages, each row once, and as many as asked for', async () => {
+      const names = Array.from({ length: 2_500 }, (_, at) => `p-${String(at).padStart(4, '0')}`);
+      await warehouse.quarantine(names.map((entry) => poison(entry, { reason: 'page: x' })));
+      const pages = await listed({ ...ALL, reason: 'page' });
+      assert.deepEqual(
+        pages.map(({ length }) => length),
+        [1_000, 1_000, 500],
+      );
+      assert.deepEqual(pages.flat().toSorted(), names);
+      assert.deepEqual(
+        (await listed(ALL, 1_500)).map(({ length }) => length),
+        [1_000, 500],
+      );
+      assert.deepEqual((await listed(ALL, 2)).flat().length, 2);
+      assert.ok(
+        (await listed(ALL, 3)).flat().every((entry) => entry.startsWith('p-')),
+        'the newest',
+      );
+      assert.equal(await admin.drop(names.map((entry) => `q/ingest/${entry}`)), 2_500);
+    });
+
+    it('makes the row of an event once, and none of what the warehouse refuses', async () => {
+      await admin.land({ ...event('two'), body: Buffer.from('{"erased":true}') });
+      await admin.land(event('two'));
+      assert.equal((await admin.landed('two'))?.body, '{"erased":true}');
+      assert.equal((await admin.landed('two'))?.acceptedAtMs, 7);
+      await admin.land({ ...event('three'), producer: 'a\0b' });
+      assert.equal(await admin.landed('three'), undefined);
+    });
+
+    it('overwrites and removes the rows that are named, and no others', async () => {
+      await admin.overwriteLanded('one', '{}');
+      await admin.overwriteQuarantined('q/ingest/1-1', '{"x":1}');
+      assert.equal((await admin.landed('one'))?.body, '{}');
+      assert.equal((await admin.landed('two'))?.body, '{"erased":true}');
+      assert.equal((await admin.quarantineRow('q/ingest/1-1'))?.body.toString(), '{"x":1}');
+      assert.deepEqual((await admin.quarantineRow('q/ingest/1-2'))?.body, Buffer.of(0, 255));
+      assert.equal(await admin.drop(['q/ingest/1-1', 'none']), 1);
+      assert.equal(await admin.quarantineCount(ALL), 3);
+      assert.match(String(await admin.eraseTraces()), store.rest);
+    });
+
+    it('writes a record of a change, and its count when it has ended', async () => {
+      const record = { id: 'a', atMs: 7, actor: 'me@here', command: 'drop', what: '--all' };
+      const { id: _, atMs: at, ...shown } = record;
+      await admin.audit({ ...record, changed: undefined });
+      assert.deepEqual(await store.audit(), [{ ...shown, at, changed: null }]);
+      await admin.audit({ ...record, changed: 3 });
+      assert.deepEqual(await store.audit(), [{ ...shown, at, changed: 3 }]);
+    });
+  });
+}
