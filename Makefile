@@ -6,7 +6,7 @@ TESTS ?= 'test/**/*.test.ts'
 CONCURRENCY ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup checks settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart fail-over image-test snippets runtimes package bench bench-gate
+.PHONY: help setup checks settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart fail-over image-test snippets runtimes api-page package bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
@@ -75,7 +75,7 @@ fail-over: setup ## kill masters under 2,000 events a second; FAIL_OVER_ROUNDS (
 image-test: setup postgres ## build the Containerfile with buildah on a local base image, and land events with it
 	$(NODE) --import tsx --enable-source-maps --test --test-timeout=600000 --test-reporter=spec test/deploy/container.ts
 
-snippets: setup ## run the README's snippets in Go and Java, with Debian's golang-go and default-jdk-headless
+snippets: setup ## run the producers' page's loops in Go and Java, with Debian's golang-go and default-jdk-headless
 	$(NODE) --import tsx --enable-source-maps --test --test-timeout=600000 --test-reporter=spec test/clients/compiled-snippets.ts
 
 # Installed by the names of the npm packages that carry the binaries. Nothing here is in the lock file.
@@ -85,6 +85,9 @@ runtimes: setup ## test ingest-client on Node 20, 22, 24 and 26, Bun and Deno (L
 	@mkdir -p .ingest/runtimes && cd .ingest/runtimes && { [ -f package.json ] || echo '{"private":true}' >package.json; } && \
 	  npm install --ignore-scripts --no-audit --no-fund --loglevel=error $(RUNTIMES)
 	RUNTIMES=all $(NODE) --test --test-timeout=300000 --test-reporter=./test/support/reporter.ts test/package/client.long.ts
+
+api-page: $(INSTALLED) ## the API file as one page of HTML, package/events.html; ingest-gateway carries it as openapi/events.html
+	@$(NODE) bin/make-api-page.ts package/events.html && echo package/events.html
 
 package: typecheck ## the three packages that users install, and their bills of materials, into package/
 	@exec $(NODE) bin/make-package.ts

@@ -1,19 +1,19 @@
-// The README's snippets in Go and Java, as they stand there: `make snippets`. They are no part of the suite, because
-// installing a Go and a JDK takes longer than the rest of it.
+// The loops of the producers' page in Go and Java, as they are there: `make snippets`. They are no part of the suite,
+// because installing a Go and a JDK takes longer than the rest of it.
 import { before, describe, it } from 'node:test';
 import { ensureCommand, SnippetRunner } from '../support/snippets.ts';
 
-describe("the README's snippets", () => {
+describe("the loops of the producers' page", () => {
   let runner: SnippetRunner;
   before(async () => {
     runner = await SnippetRunner.start();
   });
 
-  it('in Go sends an event', async () => {
+  it('in Go sends an event until it is accepted', async () => {
     await runner.sends('go', 'send.go', ensureCommand('go', 'golang-go'), ['run', 'send.go']);
   });
 
-  it('in Java sends an event', async () => {
+  it('in Java sends an event until it is accepted', async () => {
     ensureCommand('javac', 'default-jdk-headless');
     await runner.sends('java', 'Send.java', ensureCommand('java', 'default-jdk-headless'), ['Send.java']);
   });

@@ -1,5 +1,5 @@
-// One catalogue of errors, told in five places: the code, the API file's table and its responses, the README, and the
-// labels of the metric (test/end-to-end/metrics.test.ts). None may know an error that another does not.
+// One catalogue of errors, told in five places: the code, the API file's table and its responses, the
+// producers' page, and the labels of the metric (test/end-to-end/metrics.test.ts). None may know an error that another does not.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
@@ -64,8 +64,20 @@ describe('the error catalogue', () => {
     assert.deepEqual(tableIn((at('/info') as { description: string }).description), rows);
   });
 
-  it('is the table in the README', () => {
-    assert.deepEqual(tableIn(readFileSync(new URL('../../README.md', import.meta.url), 'utf8')), rows);
+  it("is the table of the producers' page, which says of each what to do", () => {
+    const text = readFileSync(new URL('../../openapi/PRODUCERS.md', import.meta.url), 'utf8');
+    const from = text.indexOf('| status | code | retryable | when | do this |');
+    const table = text
+      .slice(from)
+      .split('\n')
+      .slice(2, 2 + rows.length + 1);
+    assert.equal(table.pop(), '', 'no row more');
+    for (const [at, row] of rows.entries())
+      assert.match(table[at]?.slice(row.length) ?? '', /^ [A-Z].*\. \|$|^ [A-Z].*[a-z}`] \|$/, row);
+    assert.deepEqual(
+      table.map((row, at) => row.slice(0, rows[at]?.length)),
+      rows,
+    );
   });
 
   it('is the problems that the responses of the API file hold', () => {

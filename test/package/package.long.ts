@@ -4,6 +4,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
+import { Script } from 'node:vm';
 import { TestProcess } from '../support/gateway.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
@@ -60,6 +61,18 @@ describe('what is installed', () => {
       gateway.files.filter((path) => /toollint|code-analysis/.test(path)),
       [],
     );
+  });
+
+  it('carries the API as one page that loads nothing from elsewhere, with the licenses of what is in it', () => {
+    const page = readFileSync(join(gateway.root, 'openapi/events.html'), 'utf8');
+    assert.match(page, /Redoc\.init\(\{"openapi":/);
+    assert.match(page, /The MIT License \(MIT\)/);
+    const [head = '', ...scripts] = page.split('\n<script>');
+    assert.deepEqual(scripts.length, 2, 'no script ends early');
+    assert.doesNotMatch(head, /src=|href=/);
+    assert.doesNotMatch(page, /https?:\/\/(cdn|fonts)\./);
+    for (const script of scripts.map((text) => text.split('</script>')[0] ?? ''))
+      assert.doesNotThrow(() => new Script(script));
   });
 
   it('takes at most 45 MB, dependencies included', () => {

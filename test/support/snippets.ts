@@ -1,16 +1,16 @@
-// The programs in the README's section "From other languages", as they stand there, run against a real gateway.
+// The programs in openapi/PRODUCERS.md, as they are there, run against a gateway that refuses the first tries.
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { TestGateway } from './gateway.ts';
+import { startFakeGateway, type FakeGateway } from '../../lib/send/fake-gateway.ts';
 import { Pki } from './pki.ts';
-import { TestRedis } from './redis.ts';
-import { temporaryFolder } from './scope.ts';
+import { atEnd, temporaryFolder } from './scope.ts';
 
-const README = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
-const ADDRESS = 'https://gateway:8443';
+const PAGE = readFileSync(new URL('../../openapi/PRODUCERS.md', import.meta.url), 'utf8');
+const LIBRARY = new URL('../../lib/send/send-events.ts', import.meta.url).href;
+export const ADDRESS = 'https://gateway:8443';
 
 /** The path of a command, whose Debian package is installed where it is missing. */
 export const ensureCommand = (command: string, debianPackage: string): string =>
@@ -18,55 +18,88 @@ export const ensureCommand = (command: string, debianPackage: string): string =>
     encoding: 'utf8',
   }).trim();
 
-/** The one snippet of a language in the section. */
-export function snippet(language: string): string {
-  const section = /\n## From other languages\n([^]*?)\n## /.exec(README)?.[1] ?? '';
-  const found = [...section.matchAll(new RegExp(`\n\`\`\`${language}\n([^]*?)\`\`\``, 'g'))];
-  assert.equal(found.length, 1, `${found.length} snippets in ${language}`);
-  const text = found[0]?.[1] ?? '';
-  assert.ok(text.includes(ADDRESS), 'it names the address that the section says');
-  return text;
+/** A Python that has requests: the first on PATH, or Debian's. */
+export function python(): string {
+  for (const command of ['python3', '/usr/bin/python3']) {
+    try {
+      execFileSync(command, ['-c', 'import requests'], { stdio: 'ignore' });
+      return command;
+    } catch {
+      // Another one may have it.
+    }
+  }
+  // The package brings no command: its name is asked for in vain, and what installs it is what counts.
+  try {
+    ensureCommand('python3-requests', 'python3-requests');
+  } catch {
+    // Running the Python says so.
+  }
+  return '/usr/bin/python3';
+}
+
+/** The one snippet of the page behind these words: a language, or a language and a name. */
+export function snippet(words: string): string {
+  const found = [...PAGE.matchAll(new RegExp(`\n\`\`\`${words}\n([^]*?)\`\`\``, 'g'))];
+  assert.equal(found.length, 1, `${found.length} snippets of ${words}`);
+  return found[0]?.[1] ?? '';
+}
+
+/** A folder in which the page's JavaScript finds ingest-client: the library of this repository. */
+export function folderWithClient(): string {
+  const folder = temporaryFolder('ingest-snippets-');
+  const client = join(folder, 'node_modules/ingest-client');
+  mkdirSync(client, { recursive: true });
+  writeFileSync(join(client, 'package.json'), '{"type":"module","exports":"./index.js"}\n');
+  writeFileSync(join(client, 'index.js'), `export * from ${JSON.stringify(LIBRARY)};\n`);
+  return folder;
 }
 
 /** A gateway, and a folder with the PEM files that the snippets read. */
 export class SnippetRunner {
-  readonly #gateway: TestGateway;
-  readonly #redis: TestRedis;
+  readonly #gateway: FakeGateway;
   readonly folder: string;
 
-  private constructor(gateway: TestGateway, redis: TestRedis, folder: string) {
+  private constructor(gateway: FakeGateway, folder: string) {
     this.#gateway = gateway;
-    this.#redis = redis;
     this.folder = folder;
   }
 
   static async start(): Promise<SnippetRunner> {
-    const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-    const gateway = await TestGateway.start(redis, pki, { INGEST_ENQUEUE_TIMEOUT_MS: '5000' });
-    const folder = temporaryFolder('ingest-snippets-');
+    const pki = await Pki.create();
+    const { certificate, key: serverKey } = pki.server;
+    const ca = pki.authority.certificate;
+    const gateway = await startFakeGateway({ tls: { cert: certificate, key: serverKey, ca } });
+    atEnd(() => gateway.close());
+    const folder = folderWithClient();
     const { cert, key } = await pki.producer('shop');
-    for (const [name, text] of [
-      ['ca.pem', pki.authority.certificate],
-      ['producer.pem', cert],
-      ['producer-key.pem', key],
-    ] as const)
+    for (const [name, text] of Object.entries({ 'ca.pem': ca, 'producer.pem': cert, 'producer-key.pem': key }))
       writeFileSync(join(folder, name), text);
-    return new SnippetRunner(gateway, redis, folder);
+    return new SnippetRunner(gateway, folder);
   }
 
   /**
-   * Writes the snippet to a file, with the gateway's real address, runs it, and holds that the queue has what it sent.
+   * Writes the snippet to a file, with the gateway's real address, and runs it twice: it tries until its event is accepted,
+   * and no second time where the event is refused for good.
    */
   async sends(language: string, file: string, command: string, args: readonly string[]): Promise<void> {
-    const text = snippet(language).replaceAll(ADDRESS, `https://127.0.0.1:${this.#gateway.port}`);
+    const text = snippet(language).replaceAll(ADDRESS, this.#gateway.url);
     writeFileSync(join(this.folder, file), text);
-    const { stdout } = await promisify(execFile)(command, args, { cwd: this.folder, timeout: 150_000 });
-    const id = /order-[a-z]+/.exec(text)?.[0] ?? '';
-    assert.match(stdout, new RegExp(`"?id"?'?: ?["']${id}["'].*accepted`), stdout);
-    const bodies = (await this.#redis.entries()).map(({ fields }) => JSON.parse(fields['body'] ?? '') as object);
+    const id = /shop-order-[a-z]+/.exec(text)?.[0] ?? '';
+    const run = () => promisify(execFile)(command, args, { cwd: this.folder, timeout: 150_000 });
+    const before = this.#gateway.requests;
+    this.#gateway.next('unavailable', 'rateLimited', 'internal');
+    const startMs = performance.now();
+    const { stdout } = await run();
+    assert.ok(performance.now() - startMs >= 2_000, 'two of the refusals say Retry-After: 1');
+    assert.match(stdout, /accepted/);
+    assert.equal(this.#gateway.requests - before, 4);
+    const events = this.#gateway.events.filter((event) => event.id === id);
     assert.deepEqual(
-      bodies.filter((body) => 'id' in body && body.id === id),
+      events.map(({ body }) => JSON.parse(body) as unknown),
       [{ id, type: 'order.placed' }],
     );
+    this.#gateway.giveAway(id);
+    await assert.rejects(run(), { code: 1 });
+    assert.equal(this.#gateway.requests - before, 5);
   }
 }
