@@ -5,6 +5,7 @@ import { before, describe, it } from 'node:test';
 import { byteConnection } from '../../lib/redis/server/byte-connection.ts';
 import type { EventNotes } from '../../lib/ingest/queue.ts';
 import { indexField } from '../../lib/redis/stream/id-index.ts';
+import { GROUP } from '../../lib/redis/stream/stream-names.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { queueContract, Recorded, submitAll, submitInTurns } from '../contract/queue.ts';
@@ -265,7 +266,7 @@ describe('the id index', () => {
     assert.equal(await outcomeOf(queue, ['kept-0'], 'q'), 'accepted');
   });
 
-  it('and the stream are emptied when nothing comes any more', async () => {
+  it('and the stream are emptied when all has landed and nothing comes any more', async () => {
     const stream = 'trimmed';
     const queue = await openQueue(redis, { stream, retentionMs: 300 });
     await submitInTurns(
@@ -273,6 +274,9 @@ describe('the id index', () => {
       ids('old', 2_000).map((id) => new Recorded(id)),
       256,
     );
+    await redis.command('XREADGROUP', 'GROUP', GROUP, 'one', 'COUNT', '2000', 'STREAMS', stream, '>');
+    const names = (await redis.entries(stream)).map(({ entry }) => entry);
+    assert.equal(await redis.command('XACK', stream, GROUP, ...names), 2_000);
     await eventually('all of them are gone, and their ids', async () => (await redis.length(stream)) === 0);
     await eventually('the index is gone', async () => (await sliceKeys(stream)).length === 0);
   });
@@ -370,11 +374,17 @@ describe('the id index', () => {
     assert.ok(indexBytes <= 0.25 * streamBytes, `${indexBytes / 25_000} and ${streamBytes / 25_000} bytes an event`);
   });
 
-  it('is not begun by a probe', async () => {
+  it('is not begun by a probe, nor by making the group', async () => {
     const stream = 'probed';
     const queue = await openQueue(redis, { stream });
-    await queue.probe();
-    assert.deepEqual(await redis.command('KEYS', `*${stream}*`), [`{${stream}}:queue`], "the queue's identity alone");
+    assert.equal((await queue.probe()).available, true);
+    assert.deepEqual(await redis.command('KEYS', `{${stream}}:ids*`), []);
+    assert.equal(await redis.length(stream), 0);
+    const groups = (await redis.command('XINFO', 'GROUPS', stream)) as string[][];
+    assert.deepEqual(
+      groups.map(([, name]) => name),
+      [GROUP],
+    );
   });
 });
 
