@@ -13,12 +13,15 @@ import { CONNECTIONS_SHORT, JSON_TYPE, problem, refusalOf, type Challenge, type 
 import type { Authority } from '../identity/authority.ts';
 import type { Exchange } from './exchange.ts';
 import type { LookUpTurns } from './look-up-turns.ts';
+import type { Quotas } from './quotas.ts';
 
 export interface FindEventOptions {
   readonly queue: Queue;
   /** Undefined: look-ups cover the queue's 24 hours. */
   readonly warehouse: Pick<Warehouse, 'find'> | undefined;
   readonly authority: Authority;
+  /** Undefined: no producer is limited. */
+  readonly quotas: Quotas | undefined;
   readonly challenge: Challenge;
   readonly turns: LookUpTurns;
 }
@@ -36,9 +39,11 @@ export async function findEvent(
   const verdict = await options.authority.judge(exchange.connection, exchange.request);
   if (verdict.kind !== 'producer') return refusalOf(verdict, options.challenge, exchange.request.authorization);
   if (!exchange.connection.know(verdict.producer)) return CONNECTIONS_SHORT;
+  const over = options.quotas?.lookUpRefusal(verdict.producer, exchange);
+  if (over !== undefined) return over;
   const id = decodeParameter(parameter);
   if (id === undefined || !isEventId(id)) return NOT_FOUND;
-  if (!(await options.turns.take())) return OVERLOADED;
+  if (!(await options.turns.take(verdict.producer))) return OVERLOADED;
   try {
     return exchange.request.gone ? NOT_FOUND : await lookUp(options, id, verdict.producer);
   } finally {

@@ -10,6 +10,7 @@ import { live, readiness, scrape, type ProcessState } from '../http/process-endp
 import { lastResponse } from '../http/respond.ts';
 import { route, Router, type Route, type RouteMatch } from '../http/router.ts';
 import { HttpsServer } from '../http/server.ts';
+import type { UnreadLimits } from '../http/unread-answers.ts';
 import { addressText } from '../process/env.ts';
 import type { Log } from '../process/log.ts';
 import type { GatewayMetrics } from './metrics.ts';
@@ -110,7 +111,14 @@ export class Gateway {
       challenge,
       notesEnqueued: parts.spans !== undefined,
     };
-    const finding = { queue, warehouse, authority: this.#authority, challenge, turns: new LookUpTurns() };
+    const finding = {
+      queue,
+      warehouse,
+      authority: this.#authority,
+      quotas: parts.quotas,
+      challenge,
+      turns: new LookUpTurns(),
+    };
 
     const routes = [
       route<Handler>('/events', { POST: (exchange) => acceptEvent(accepting, exchange) }),
@@ -123,7 +131,7 @@ export class Gateway {
 
     this.#server = new HttpsServer(
       parts.material.context,
-      { ...config, headerBytesMax: HEADER_BYTES_MAX },
+      { ...config, headerBytesMax: HEADER_BYTES_MAX, unreadAnswers: unreadLimits(config) },
       {
         request: (connection, request) => this.#handle(connection, request),
         protocolFault: (fault) => {
@@ -243,3 +251,9 @@ export class Gateway {
     exchange.settle(problem('internal', 'the gateway failed on this request'));
   }
 }
+
+/** What clients leave unread may take as much memory as events in flight, and one producer a quarter of that. */
+const unreadLimits = ({ inFlightBytesMax }: GatewayConfig): UnreadLimits => ({
+  holderMax: inFlightBytesMax / 4,
+  totalMax: inFlightBytesMax,
+});

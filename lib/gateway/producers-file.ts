@@ -8,9 +8,9 @@
 // Keys are producer names, where `*` stands for any characters. One row counts for a producer: its own, else the longest
 // that matches. Names are compared as certificates' names
 // are: DNS names (RFC 4343) and common names (RFC 5280, section 7.1) without case, and of a URI the scheme and the host
-// (RFC 3986, section 6.2.2.1; of a URN what is before the second colon, RFC 8141, section 3.1). `rate` is events a second for each
-// process, `types` the types that are allowed, where `*` stands for any characters, `disabled` a reason that the
-// producer is told, `audience` the audiences that the operator grants. What a row leaves out is not restricted.
+// (RFC 3986, section 6.2.2.1; of a URN what is before the second colon, RFC 8141, section 3.1). `rate` is events a
+// second for each process, `lookUpRate` the same for look-ups, `types` the types that are allowed, where `*` stands for
+// any characters, `disabled` a reason that the producer is told, `audience` the audiences that the operator grants. What a row leaves out is not restricted.
 import { readFile } from 'node:fs/promises';
 import { Type, type Static } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
@@ -21,6 +21,7 @@ import type { Log } from '../process/log.ts';
 const Rules = Type.Object(
   {
     rate: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 1_000_000 })),
+    lookUpRate: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 1_000_000 })),
     types: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 256, pattern: '^[A-Za-z0-9_.*-]+$' }))),
     disabled: Type.Optional(Type.String({ minLength: 1, maxLength: 256, pattern: '^[^\\u0000-\\u001F\\u007F]*$' })),
     audience: Type.Optional(Type.Array(Type.String({ pattern: '^[\\x21-\\x7E]{1,200}$' }))),
@@ -36,6 +37,8 @@ const File = TypeCompiler.Compile(
 export interface ProducerRules {
   /** Events a second; undefined for no limit of its own. */
   readonly rate: number | undefined;
+  /** Look-ups a second; undefined for no limit. */
+  readonly lookUpRate: number | undefined;
   /** Why it may send nothing. */
   readonly disabled: string | undefined;
   readonly allowsType: (type: string) => boolean;
@@ -51,6 +54,7 @@ const FOUND_MAX = 10_000;
 
 const UNRESTRICTED: ProducerRules = Object.freeze({
   rate: undefined,
+  lookUpRate: undefined,
   disabled: undefined,
   audience: [],
   allowsType: () => true,
@@ -146,8 +150,8 @@ function comparable(name: string): string {
   return folded.toLowerCase() + name.slice(folded.length);
 }
 
-function rulesOf({ rate, types, disabled, audience = [] }: Static<typeof Rules>): ProducerRules {
-  return { rate, disabled, audience, allowsType: types === undefined ? () => true : typeMatcher(types) };
+function rulesOf({ rate, lookUpRate, types, disabled, audience = [] }: Static<typeof Rules>): ProducerRules {
+  return { rate, lookUpRate, disabled, audience, allowsType: types === undefined ? () => true : typeMatcher(types) };
 }
 
 /** Matches without backtracking over more than the text's length for each star. */

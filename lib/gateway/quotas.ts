@@ -1,14 +1,16 @@
-// What the operator lets each producer do: the producers file and INGEST_PRODUCER_RATE_MAX, as checks of POST /events.
+// What the operator lets each producer do: the producers file and INGEST_PRODUCER_RATE_MAX, as checks of requests.
 //
 // Every request of a limited producer counts as one event, whatever its answer. It is judged before its body is read,
-// so that a refusal is cheap. Its answers carry RateLimit and RateLimit-Policy. Look-ups do not count and always pass.
+// so that a refusal is cheap. Its answers carry RateLimit and RateLimit-Policy. Look-ups count by themselves, against
+// `lookUpRate`; where a row has none they are not limited, and producers share turns (look-up-turns.ts).
 import { problem, type GatewayAnswer } from './answers.ts';
 import type { Exchange } from './exchange.ts';
 import type { Producers } from './producers-file.ts';
 import { RateLimit, rateLimitFields } from './rate-limit.ts';
 
 export class Quotas {
-  readonly #limit = new RateLimit();
+  readonly #events = new RateLimit();
+  readonly #lookUps = new RateLimit();
   readonly #rateMax: number | undefined;
   #producers: Producers;
 
@@ -32,16 +34,31 @@ export class Quotas {
   refusal(producer: string, exchange: Pick<Exchange, 'answerWith'>): GatewayAnswer | undefined {
     const { disabled, rate = this.#rateMax } = this.#producers.rulesFor(producer);
     if (disabled !== undefined) return problem('producerDisabled', `this producer is disabled: ${disabled}`);
-    if (rate === undefined) return undefined;
-    const verdict = this.#limit.take(producer, rate, performance.now());
-    exchange.answerWith(rateLimitFields(verdict));
-    if (verdict.allowed) return undefined;
-    const detail = `this producer may send ${rate} events a second; try again in ${verdict.retryAfterS} s`;
-    return problem('producerRateLimited', detail, undefined, undefined, verdict.retryAfterS);
+    return rate === undefined ? undefined : over(this.#events, producer, rate, 'send', exchange);
+  }
+
+  /** The same for a look-up. */
+  lookUpRefusal(producer: string, exchange: Pick<Exchange, 'answerWith'>): GatewayAnswer | undefined {
+    const { lookUpRate } = this.#producers.rulesFor(producer);
+    return lookUpRate === undefined ? undefined : over(this.#lookUps, producer, lookUpRate, 'look up', exchange);
   }
 
   typeRefusal(producer: string, type: string): GatewayAnswer | undefined {
     if (this.#producers.rulesFor(producer).allowsType(type)) return undefined;
     return problem('typeNotAllowed', `this producer may not send events of the type ${type}`);
   }
+}
+
+function over(
+  limit: RateLimit,
+  producer: string,
+  rate: number,
+  verb: string,
+  exchange: Pick<Exchange, 'answerWith'>,
+): GatewayAnswer | undefined {
+  const verdict = limit.take(producer, rate, performance.now());
+  exchange.answerWith(rateLimitFields(verdict));
+  if (verdict.allowed) return undefined;
+  const detail = `this producer may ${verb} ${rate} events a second; try again in ${verdict.retryAfterS} s`;
+  return problem('producerRateLimited', detail, undefined, undefined, verdict.retryAfterS);
 }

@@ -31,6 +31,8 @@ export interface ConnectionHost<T> {
   readonly protocolFault: (fault: ProtocolFault) => string;
   /** A request of this producer's has been seen on it. False: it holds as many connections as it may. */
   known(connection: Connection<T>, producer: string): boolean;
+  /** So many bytes of answers wait for the client of this connection now. */
+  waits(connection: Connection<T>, holder: string, bytes: number): void;
   closed(connection: Connection<T>): void;
 }
 
@@ -44,7 +46,8 @@ export class Connection<T> implements Wire {
   #side: Side;
   #attachment: T | undefined;
   #handshakeCounts: boolean;
-  #known = false;
+  /** The producer that it is known as; '' for a stranger. */
+  #holder = '';
   #clientEnded = false;
   #awake = false;
   /** Its end waits for what the client still sends. */
@@ -85,8 +88,8 @@ export class Connection<T> implements Wire {
 
   /** A request on it was this producer's. False: connections are short, and it holds as many as it may. */
   know(producer: string): boolean {
-    this.#known ||= this.#host.known(this, producer);
-    return this.#known;
+    if (this.#holder === '' && this.#host.known(this, producer)) this.#holder = producer;
+    return this.#holder !== '';
   }
 
   /** No request is under way on it, and no answer. */
@@ -96,7 +99,7 @@ export class Connection<T> implements Wire {
 
   /** Another connection takes its place. */
   giveWay(): void {
-    if (this.#known && this.idle && this.#state !== 'closing') this.end(false);
+    if (this.#holder !== '' && this.idle && this.#state !== 'closing') this.end(false);
     else this.#socket.destroy();
   }
 
@@ -150,8 +153,10 @@ export class Connection<T> implements Wire {
     if (text.length <= 2 * PIECE_CHARACTERS && this.#pieces.empty) {
       if (this.#socket.writable) this.#socket.write(text, encoding);
     } else this.#pieces.write(text, encoding);
+    const { writable } = this;
+    if (!writable) this.#host.waits(this, this.#holder, this.#heldBytes);
     if (done === undefined) return;
-    if (this.writable) done();
+    if (writable) done();
     else this.#written = done;
   }
 
@@ -209,7 +214,7 @@ export class Connection<T> implements Wire {
 
   /** Ends what has taken too long. */
   check(nowMs: number, limits: TimeLimits): void {
-    const unreadBytes = this.#socket.writableLength + this.#pieces.unwritten;
+    const unreadBytes = this.#unreadBytes;
     const overdue = this.#quiet.overdue(this.#side, unreadBytes, this.certified, nowMs, limits);
     if (overdue === undefined) return;
     if (this.#state === 'closing' || unreadBytes > 0) this.#socket.destroy();
@@ -233,6 +238,15 @@ export class Connection<T> implements Wire {
     return this.#side.busy || this.#socket.writableLength > 0 || !this.#pieces.empty;
   }
 
+  get #unreadBytes(): number {
+    return this.#socket.writableLength + this.#pieces.unwritten + this.#side.unwrittenBytes;
+  }
+
+  /** How much memory its unread answers take, in bytes. */
+  get #heldBytes(): number {
+    return this.#socket.writableLength + this.#pieces.held + this.#side.unwrittenBytes;
+  }
+
   readonly #onData = (chunk: Buffer): void => {
     if (this.#state !== 'closing' && this.#state !== 'closed') this.#side.feed(chunk);
   };
@@ -244,7 +258,9 @@ export class Connection<T> implements Wire {
 
   readonly #onDrain = (): void => {
     this.#pieces.goOn();
-    if (!this.writable) return;
+    const { writable } = this;
+    this.#host.waits(this, this.#holder, writable ? 0 : this.#heldBytes);
+    if (!writable) return;
     const written = this.#written;
     this.#written = undefined;
     written?.();
@@ -255,6 +271,7 @@ export class Connection<T> implements Wire {
     this.#state = 'closed';
     this.#pieces.clear();
     this.#side.close();
+    this.#host.waits(this, this.#holder, 0);
     this.#host.closed(this);
   };
 }

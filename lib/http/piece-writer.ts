@@ -21,7 +21,12 @@ export class PieceWriter {
 
   /** In bytes. */
   get unwritten(): number {
-    return this.#parts.reduce((bytes, one) => bytes + one.length, -this.#sent);
+    return this.held - this.#sent;
+  }
+
+  /** How many bytes of memory the parts take: a part stays whole until its last byte is written. */
+  get held(): number {
+    return this.#parts.reduce((bytes, one) => bytes + one.length, 0);
   }
 
   write(part: string | Buffer, encoding: BufferEncoding): void {
@@ -49,6 +54,7 @@ export class PieceWriter {
 
   /** The connection is closed: nothing is written any more. */
   clear(): void {
+    for (const part of this.#parts) release(part);
     this.#parts.length = 0;
     this.#sent = 0;
   }

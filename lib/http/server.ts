@@ -13,9 +13,11 @@ import { handshakeReason } from './node/faults.ts';
 import { HandOver } from './node/hand-over.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
 import { socketBelow, TLS_OPTIONS } from './tls-options.ts';
+import { UnreadAnswers, type UnreadLimits } from './unread-answers.ts';
 
 /** All times in milliseconds. */
 export interface ServerLimits extends TimeLimits, RoomLimits {
+  readonly unreadAnswers: UnreadLimits;
   readonly handshakeTimeoutMs: number;
   readonly headerBytesMax: number;
   /** Who reads plain requests. */
@@ -72,11 +74,13 @@ export class HttpsServer<T> {
   /** Of all TCP connections: a closed one's `tlsClientError` may be still to come. */
   readonly #arrivals = new WeakMap<Socket, Arrival<T>>();
   readonly #room: ConnectionRoom<Socket>;
+  readonly #unread: UnreadAnswers<Connection<T>>;
   #watch: NodeJS.Timeout | undefined;
 
   constructor(tls: SecureContextOptions, limits: ServerLimits, handlers: ServerHandlers<T>) {
     this.#handlers = handlers;
     this.#limits = limits;
+    this.#unread = new UnreadAnswers(limits.unreadAnswers);
     this.#host = {
       keepAlive: `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(limits.idleTimeoutMs / 1000)}\r\n`,
       handOver: new HandOver(limits),
@@ -91,6 +95,7 @@ export class HttpsServer<T> {
         const below = this.#connections.get(connection);
         return below === undefined || this.#know(below, producer);
       },
+      waits: (connection, holder, bytes) => this.#unread.waits(connection, holder, bytes)?.destroy(),
       closed: (connection) => this.#connections.delete(connection),
     };
     this.#server = createServer({

@@ -50,6 +50,8 @@ export interface Side {
   readonly owing: boolean;
   /** How many requests have come. */
   readonly requests: number;
+  /** Of answers, that the connection was not given yet because the client does not take them. */
+  readonly unwrittenBytes: number;
   /**
    * When the first byte of the head that is arriving came, by `performance.now()`; undefined where none is known to
    * arrive.

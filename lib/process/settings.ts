@@ -151,7 +151,13 @@ export const SETTINGS = Object.freeze({
     '',
     'events admitted and not answered yet; over it: `503 QUEUE_OVERLOADED`',
   ),
-  INGEST_IN_FLIGHT_BYTES_MAX: integer(GATEWAY, 64 << 20, [1, 2 ** 40], 'bytes', 'the same for their bytes'),
+  INGEST_IN_FLIGHT_BYTES_MAX: integer(
+    GATEWAY,
+    64 << 20,
+    [1, 2 ** 40],
+    'bytes',
+    'the same for their bytes; as many bytes of answers may wait for clients that do not read them, a quarter of that for one producer: over it the slowest reader is closed',
+  ),
   INGEST_CONNECTIONS_MAX: integer(
     GATEWAY,
     10_000,

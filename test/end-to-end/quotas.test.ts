@@ -77,6 +77,16 @@ describe('a rate', () => {
     assert.deepEqual(statuses(await together(gateway, bank, [postText(fresh()), postText(fresh())])), [202, 429]);
   });
 
+  it('of look-ups is one of their own, and takes nothing from that of events', async () => {
+    const rules = { rate: 0.01, lookUpRate: 0.01 };
+    const gateway = await start({ INGEST_PRODUCERS_FILE: producersFile({ '*': rules }) });
+    const lookUp = 'GET /events/nothing HTTP/1.1\r\nHost: g\r\n\r\n';
+    const answers = await together(gateway, shop, [lookUp, lookUp, postText(fresh()), postText(fresh())]);
+    assert.deepEqual(statuses(answers), [404, 429, 202, 429]);
+    assert.match(answers[1]?.body ?? '', /may look up 0.01 events a second/);
+    assert.deepEqual(statuses(await together(gateway, bank, [lookUp])), [404]);
+  });
+
   it('has a Retry-After that is right: one event passes after that time', async () => {
     const gateway = await start({ INGEST_PRODUCERS_FILE: producersFile({ 'urn:test:producer:shop': { rate: 0.5 } }) });
     const [first, second] = await together(gateway, shop, [postText(fresh()), postText(fresh())]);

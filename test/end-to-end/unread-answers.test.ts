@@ -1,5 +1,6 @@
 // A client that asks and never reads does not stay: what waits for it is memory that others need.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { before, describe, it } from 'node:test';
 import { event, PATIENT, TestGateway } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
@@ -10,14 +11,20 @@ import { requestText } from '../support/wire.ts';
 
 let redis: TestRedis;
 let gateway: TestGateway;
+let pki: Pki;
 let producer: ClientCertificate;
 
 before(async () => {
-  let pki: Pki;
   [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
   producer = await pki.producer('one');
   gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_IDLE_TIMEOUT_MS: '1000' });
 });
+
+/** The budget of one producer is 16 MiB: that of four answers and the one that is over it, with one on its way. */
+const STAY_MAX = 6;
+
+const residentMb = ({ child }: TestGateway): number =>
+  Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024;
 
 describe('a client that never reads its answers', () => {
   it('loses its connection once it has been idle for the limit, and one that reads late gets all of them', async () => {
@@ -44,5 +51,42 @@ describe('a client that never reads its answers', () => {
     // The scraper's is the one that is left.
     await eventually('its connection is gone', async () => (await gateway.metric('ingest_connections')) === 1);
     await assertAlive(gateway);
+  });
+});
+
+describe('clients that do not read their answers, on many connections', () => {
+  it('are cut until what waits for the others fits into the budget of a producer, and another producer is answered', async (t) => {
+    const bytes = 4 << 20;
+    const one = await TestGateway.start(redis, pki, {
+      ...PATIENT,
+      INGEST_BODY_BYTES_MAX: String(8 << 20),
+      INGEST_REQUEST_TIMEOUT_MS: '60000',
+    });
+    assert.equal((await one.client(producer).post(event('four', { fill: 'x'.repeat(bytes) }))).status, 202);
+    const other = one.client(await pki.producer('other'));
+    assert.equal((await other.post(event('small'))).status, 202);
+    const before = residentMb(one);
+    let most = 0;
+    const deaf = await Promise.all(Array.from({ length: 60 }, () => one.socket(producer)));
+    for (const { socket } of deaf) socket.pause();
+    // Of each the first answer is as long as what the sockets between them hold; the others wait in the gateway.
+    for (const connection of deaf) connection.write(requestText('GET /events/four').repeat(4));
+    const closed = (): number => deaf.filter((one) => one.closed).length;
+    await eventually(
+      'those are cut that have been behind for longest',
+      async () => {
+        most = Math.max(most, residentMb(one));
+        return (await one.metric('ingest_connections')) <= 3 + STAY_MAX;
+      },
+      60_000,
+    );
+    assert.equal((await other.find('small')).status, 200);
+    t.diagnostic(`${before.toFixed()} → ${most.toFixed()} MB`);
+    for (const { socket } of deaf) socket.resume();
+    await eventually('the clients know it', () => closed() >= deaf.length - STAY_MAX);
+    await eventually('the others get all of their answers', () =>
+      deaf.every((connection) => connection.closed || connection.received.length > 4 * bytes),
+    );
+    assert.ok(closed() < deaf.length);
   });
 });

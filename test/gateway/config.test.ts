@@ -53,7 +53,7 @@ describe("the gateway's configuration", () => {
         connectionsPerAddressMax: 2_500,
         httpReader: 'own',
         exportsSpans: false,
-        handshakeTimeoutMs: 5_000,
+        handshakeTimeoutMs: 30_000,
         headersTimeoutMs: 5_000,
         requestTimeoutMs: 10_000,
         idleTimeoutMs: 60_000,

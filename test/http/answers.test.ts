@@ -17,6 +17,7 @@ const LIMITS: ServerLimits = {
   headerBytesMax: 16_384,
   connectionsMax: 100,
   connectionsPerAddressMax: 0,
+  unreadAnswers: { holderMax: 1 << 20, totalMax: 1 << 20 },
   httpReader: 'own',
 };
 const BODY_BYTES_MAX = 64;

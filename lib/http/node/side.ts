@@ -55,6 +55,10 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
     return this.#requests;
   }
 
+  get unwrittenBytes(): number {
+    return this.writableLength;
+  }
+
   get owing(): boolean {
     return this.#unanswered > 0;
   }

@@ -14,6 +14,7 @@ import { PlainParser } from './parser.ts';
 import { PlainRequest, type PlainOwner } from './request.ts';
 
 export class PlainSide implements Side, PlainOwner {
+  readonly unwrittenBytes = 0;
   readonly #wire: Wire;
   readonly #parser = new PlainParser();
   readonly #answers = new AnswerQueue<PlainRequest>();
