@@ -7,7 +7,7 @@ import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { assertAlive } from '../support/verdicts.ts';
-import { requestText } from '../support/wire.ts';
+import { repliesIn, requestText } from '../support/wire.ts';
 
 let redis: TestRedis;
 let gateway: TestGateway;
@@ -56,13 +56,12 @@ describe('a client that never reads its answers', () => {
 
 describe('clients that do not read their answers, on many connections', () => {
   it('are cut until what waits for the others fits into the budget of a producer, and another producer is answered', async (t) => {
-    const bytes = 4 << 20;
     const one = await TestGateway.start(redis, pki, {
       ...PATIENT,
       INGEST_BODY_BYTES_MAX: String(8 << 20),
       INGEST_REQUEST_TIMEOUT_MS: '60000',
     });
-    assert.equal((await one.client(producer).post(event('four', { fill: 'x'.repeat(bytes) }))).status, 202);
+    assert.equal((await one.client(producer).post(event('four', { fill: 'x'.repeat(4 << 20) }))).status, 202);
     const other = one.client(await pki.producer('other'));
     assert.equal((await other.post(event('small'))).status, 202);
     const before = residentMb(one);
@@ -84,8 +83,9 @@ describe('clients that do not read their answers, on many connections', () => {
     t.diagnostic(`${before.toFixed()} → ${most.toFixed()} MB`);
     for (const { socket } of deaf) socket.resume();
     await eventually('the clients know it', () => closed() >= deaf.length - STAY_MAX);
+    // A look-up that waits for more than five seconds, on a busy machine, is answered 503.
     await eventually('the others get all of their answers', () =>
-      deaf.every((connection) => connection.closed || connection.received.length > 4 * bytes),
+      deaf.every((connection) => connection.closed || repliesIn(connection.received).length === 4),
     );
     assert.ok(closed() < deaf.length);
   });
