@@ -1,14 +1,11 @@
-// The journal of sendEvents: the file alone, and a producer that is killed under load, with every program of the way.
+// The journal of sendEvents: the file alone.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { appendFileSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
 import { Journal, type Entry } from '../../lib/send/journal.ts';
-import { Pipeline } from '../support/pipeline.ts';
-import { TestRedis } from '../support/redis.ts';
-import { atEnd, eventually, start, temporaryFolder } from '../support/scope.ts';
+import { eventually, start, temporaryFolder } from '../support/scope.ts';
 
 const folder = temporaryFolder();
 let files = 0;
@@ -113,55 +110,5 @@ describe('a journal', () => {
 
   it('names the folder that is not there', async () => {
     await assert.rejects(Journal.open(join(folder, 'absent', 'journal')), { code: 'ENOENT' });
-  });
-});
-
-describe('a producer with a journal that is killed at random under load', () => {
-  it('has exactly one row for every event that its journal took', async () => {
-    const redis = await TestRedis.start();
-    const warehouse = join(temporaryFolder(), 'warehouse.db');
-    const pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: `sqlite:${warehouse}` });
-    atEnd(() => pipeline.stop());
-    const pem = (name: string): string => readFileSync(join(pipeline.stateDir, 'tls', name), 'utf8');
-    const tls = { cert: pem('producer.pem'), key: pem('producer-key.pem'), ca: pem('ca.pem') };
-    const options = JSON.stringify({ url: pipeline.url, journal: newPath(), concurrency: 32, tries: 1_000, ...tls });
-    const notes = join(folder, 'notes');
-    appendFileSync(notes, '');
-    const noted = (): string[] => readFileSync(notes, 'utf8').split('\n').filter(Boolean);
-    const producer = (count: number) =>
-      start(process.execPath, [
-        '--disable-warning=ExperimentalWarning',
-        new URL('journaling-producer.ts', import.meta.url).pathname,
-        ...[options, notes, String(count)],
-      ]);
-    for (let round = 1; round <= 6; round += 1) {
-      const before = noted().length;
-      const running = producer(1_000_000);
-      const killAt = before + 1 + Math.floor(Math.random() * 400);
-      await eventually('it has sent some', () => noted().length >= killAt);
-      running.kill('SIGKILL');
-      await once(running, 'exit');
-    }
-    const draining = producer(0);
-    const [code] = (await once(draining, 'exit')) as [number];
-    assert.equal(code, 0);
-    const ids = noted();
-    assert.ok(new Set(ids).size === ids.length && ids.length > 6);
-    const database = new DatabaseSync(warehouse, { readOnly: true });
-    const rows = (): Map<string, number> =>
-      new Map(
-        (database.prepare('SELECT id, count(*) AS n FROM events GROUP BY id').all() as { id: string; n: number }[]).map(
-          ({ id, n }) => [id, n],
-        ),
-      );
-    await eventually('every event has landed', () => {
-      const found = rows();
-      return ids.every((id) => found.has(id));
-    });
-    assert.deepEqual(
-      [...rows().values()].filter((count) => count !== 1),
-      [],
-    );
-    database.close();
   });
 });

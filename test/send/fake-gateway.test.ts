@@ -1,0 +1,110 @@
+// The fake gateway of ingest-client/testing: the producers' contract on plain HTTP and on TLS, and what is asked of it.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { it } from 'node:test';
+import { text } from 'node:stream/consumers';
+import { startFakeGateway, type FakeGatewayOptions } from '../../lib/send/fake-gateway.ts';
+import { sendEvents } from '../../lib/send/send-events.ts';
+import { describeProducerContract, type ContractGateway } from '../contract/producers.ts';
+import type { Ask, Reply } from '../support/gateway.ts';
+import { Pki } from '../support/pki.ts';
+import { atEnd } from '../support/scope.ts';
+
+interface Tls {
+  readonly ca: string;
+  readonly cert?: string;
+  readonly key?: string;
+}
+
+async function asked(url: string, tls: Tls, { method = 'GET', path, headers = {}, body }: Ask): Promise<Reply> {
+  const request = url.startsWith('https:') ? httpsRequest : httpRequest;
+  const outgoing = request(`${url}${path}`, { method, headers, ...tls, agent: false });
+  outgoing.end(body);
+  const [response] = (await once(outgoing, 'response')) as [IncomingMessage];
+  const answer = await text(response);
+  const json = JSON.parse(answer) as Record<string, unknown>;
+  return { status: response.statusCode ?? 0, headers: response.headers, body: answer, json };
+}
+
+const fake = (options: (pki: Pki) => FakeGatewayOptions) => async (): Promise<ContractGateway> => {
+  const pki = await Pki.create();
+  const { cert, key } = await pki.producer('contract');
+  const tls = { cert, key, ca: pki.authority.certificate };
+  const gateway = await startFakeGateway(options(pki));
+  atEnd(() => gateway.close());
+  const ask = (one: Ask): Promise<Reply> => asked(gateway.url, tls, one);
+  return {
+    options: { url: gateway.url, ...(gateway.url.startsWith('https:') ? tls : {}) },
+    ask,
+    takeByAnother: async (id) => gateway.giveAway(id),
+    overQuota: (body) => {
+      gateway.next('rateLimited');
+      return ask({ method: 'POST', path: '/events', body, headers: { 'content-type': 'application/json' } });
+    },
+    fail: async () => {
+      gateway.next('unavailable');
+      return async () => undefined;
+    },
+  };
+};
+
+describeProducerContract(
+  'of the fake gateway on plain HTTP',
+  fake(() => ({})),
+);
+describeProducerContract(
+  'of the fake gateway on TLS',
+  fake(({ server, authority }) => ({
+    tls: { cert: server.certificate, key: server.key, ca: authority.certificate },
+  })),
+);
+
+it('the fake gateway accepts an event whose answer never comes, so that the next try is a duplicate', async () => {
+  const gateway = await startFakeGateway();
+  atEnd(() => gateway.close());
+  gateway.next('noAnswer', 'overloaded', 'internal');
+  const codes: string[] = [];
+  const options = { url: gateway.url, timeoutMs: 200, onRetry: ({ code }: { code: string }) => codes.push(code) };
+  for await (const result of sendEvents([{ id: 'patient', type: 't' }], options))
+    assert.ok(result.kind === 'accepted' && result.duplicate && result.tries === 4);
+  assert.deepEqual(codes, ['NO_ANSWER', 'QUEUE_OVERLOADED', 'INTERNAL']);
+  assert.equal(gateway.requests, 4);
+  assert.deepEqual(
+    gateway.events.map(({ id, type, body }) => [id, type, body]),
+    [['patient', 't', '{"id":"patient","type":"t"}']],
+  );
+});
+
+it('the fake gateway refuses a client without a certificate of its authority, and asks for none without one', async () => {
+  const pki = await Pki.create();
+  const { certificate: cert, key } = pki.server;
+  const ca = pki.authority.certificate;
+  const post = {
+    method: 'POST',
+    path: '/events',
+    body: '{"id":"a","type":"t"}',
+    headers: { 'content-type': 'application/json' },
+  };
+  const strict = await startFakeGateway({ tls: { cert, key, ca } });
+  const lax = await startFakeGateway({ tls: { cert, key } });
+  atEnd(async () => void (await Promise.all([strict.close(), lax.close()])));
+  const reply = await asked(strict.url, { ca }, post);
+  assert.deepEqual([reply.status, reply.json?.['code']], [401, 'UNAUTHORIZED_PRODUCER']);
+  assert.match(String(reply.headers['www-authenticate']), /^TLS-Client-Certificate /);
+  assert.deepEqual(strict.events, []);
+  assert.equal((await asked(lax.url, { ca }, post)).status, 202);
+});
+
+it('the fake gateway has the limit for bodies that it is given', async () => {
+  const gateway = await startFakeGateway({ bodyBytesMax: 30 });
+  atEnd(() => gateway.close());
+  const statuses: number[] = [];
+  for (const bytes of [30, 31]) {
+    const body = '{"id":"a","type":"t"}'.padEnd(bytes);
+    const headers = { 'content-type': 'application/json' };
+    statuses.push((await asked(gateway.url, { ca: '' }, { method: 'POST', path: '/events', body, headers })).status);
+  }
+  assert.deepEqual(statuses, [202, 413]);
+});
