@@ -69,15 +69,24 @@ function descriptorOf(
   const about = `${ruleId}${category === undefined ? '' : ` (${category})`}`;
   const text = (description ?? about).toWellFormed();
   const tags = [...(category === undefined ? [] : [category]), ...standardIds];
+  const name = pascalCase(ruleId);
   return {
     id: ruleId,
-    name: ruleId,
+    // A name has to differ from the id.
+    ...(name === ruleId || name === '' ? {} : { name }),
     shortDescription: { text },
-    ...(description === undefined ? {} : { fullDescription: { text } }),
+    fullDescription: { text },
     help: { text: helpUri === undefined ? about : `${about}: ${helpUri}` },
     ...(helpUri === undefined ? {} : { helpUri }),
     ...(tags.length === 0 ? {} : { properties: { tags: [...new Set(tags)] } }),
   };
+}
+
+/** 'no-var' is NoVar, 'PARSE-ERROR' is ParseError. */
+function pascalCase(id: string): string {
+  const rest = (word: string) => (word === word.toUpperCase() ? word.slice(1).toLowerCase() : word.slice(1));
+  const words = id.split(/[^\p{L}\p{N}]+/u);
+  return words.map((word) => word.slice(0, 1).toUpperCase() + rest(word)).join('');
 }
 
 function resultOf(finding: Finding, ruleIndex: number, baselineState: Result.baselineState | undefined): Result {
@@ -109,11 +118,15 @@ function locationOf(finding: Finding): Location {
   if (line === undefined) return { physicalLocation: { artifactLocation } };
   const end = endOf(finding);
   const region = { startLine: line, ...(column === undefined ? {} : { startColumn: column }), ...end };
-  const snippet = finding.codeSnippet?.toWellFormed();
-  // The snippet is of one line: it surrounds no region of several.
-  const surrounds = snippet !== undefined && (end === undefined || end.endLine === line);
-  const around = surrounds ? { contextRegion: { startLine: line, endLine: line, snippet: { text: snippet } } } : {};
-  return { physicalLocation: { artifactLocation, region, ...around } };
+  const snippet = finding.codeSnippet === undefined ? undefined : { text: finding.codeSnippet.toWellFormed() };
+  if (snippet === undefined || (end !== undefined && end.endLine !== line))
+    return { physicalLocation: { artifactLocation, region } };
+  // The snippet is of one line, which is a context only for a part of that line.
+  const isWhole = column === undefined || (column === 1 && end === undefined);
+  const shown = isWhole
+    ? { region: { ...region, snippet } }
+    : { region, contextRegion: { startLine: line, endLine: line, snippet } };
+  return { physicalLocation: { artifactLocation, ...shown } };
 }
 
 function fixesOf(finding: Finding): Fix | undefined {

@@ -176,8 +176,9 @@ describe('SARIF', () => {
     assert.deepEqual(tool.driver.rules, [
       {
         id: 'no-console',
-        name: 'no-console',
+        name: 'NoConsole',
         shortDescription: { text: 'no-console (suggestion)' },
+        fullDescription: { text: 'no-console (suggestion)' },
         help: { text: 'no-console (suggestion): https://example.org/x' },
         helpUri: 'https://example.org/x',
         properties: { tags: ['suggestion', 'CWE-1'] },
@@ -185,6 +186,85 @@ describe('SARIF', () => {
     ]);
     assert.deepEqual(results?.[0]?.properties, { suggestion: 'Remove it.', category: 'suggestion' });
     assert.deepEqual([tool.driver.semanticVersion, automationDetails?.id], ['1.0.0', 'toollint/']);
+  });
+
+  it('says where a finding ends, shows its line, and how the linter would fix it', async () => {
+    const finding = {
+      ...sampleFinding({ column: 5 }),
+      codeSnippet: 'console.log(x);',
+      fix: { offset: 40, length: 15, text: '' },
+    };
+    Object.assign(finding.location, { endLine: 3, endColumn: 12 });
+    const several = { ...sampleFinding({ line: 8 }), codeSnippet: 'first' };
+    Object.assign(several.location, { endLine: 9, endColumn: 2 });
+    const whole = {
+      ...sampleFinding({ line: 9, column: undefined }),
+      codeSnippet: 'all',
+      fix: { offset: -1, length: 1, text: '' },
+    };
+    const report = sampleReport([finding, several, whole], (r) =>
+      Object.assign(r.tool, {
+        linter: { name: 'ESLint', version: '10.15.0', informationUri: 'https://eslint.org' },
+        rules: { 'no-console': 'Disallow the use of `console`' },
+      }),
+    );
+    const { results, tool } = (await run(report)) as unknown as Run;
+    assert.deepEqual(
+      results?.map(({ locations }) => locations?.[0]?.physicalLocation),
+      [
+        {
+          artifactLocation: { uri: 'src/app.ts', uriBaseId: '%SRCROOT%' },
+          region: { startLine: 3, startColumn: 5, endLine: 3, endColumn: 12 },
+          contextRegion: { startLine: 3, endLine: 3, snippet: { text: 'console.log(x);' } },
+        },
+        {
+          artifactLocation: { uri: 'src/app.ts', uriBaseId: '%SRCROOT%' },
+          region: { startLine: 8, startColumn: 1, endLine: 9, endColumn: 2 },
+        },
+        {
+          artifactLocation: { uri: 'src/app.ts', uriBaseId: '%SRCROOT%' },
+          region: { startLine: 9, snippet: { text: 'all' } },
+        },
+      ],
+    );
+    const [replacement] = results?.[0]?.fixes?.[0]?.artifactChanges[0]?.replacements ?? [];
+    assert.deepEqual(replacement, {
+      deletedRegion: { charOffset: 40, charLength: 15 },
+      insertedContent: { text: '' },
+    });
+    assert.deepEqual([results?.[1]?.fixes, results?.[2]?.fixes], [undefined, undefined]);
+    assert.equal(tool.driver.informationUri, 'https://eslint.org/');
+    assert.equal(tool.driver.rules?.[0]?.fullDescription?.text, 'Disallow the use of `console`');
+    assert.deepEqual(
+      tool.extensions?.map(({ name, version }) => [name, version]),
+      [['ESLint', '10.15.0']],
+    );
+  });
+
+  it('has what was fixed as absent', async () => {
+    const { results } = await run(sampleReport([sampleFinding()]), {
+      baselineState: () => 'unchanged',
+      absent: [sampleFinding({ line: 50, text: 'gone' })],
+    });
+    assert.deepEqual(
+      results.map(({ baselineState }) => baselineState),
+      ['unchanged', 'absent'],
+    );
+  });
+
+  it('has at most as many results as asked, errors first', async () => {
+    const findings = [sampleFinding(), sampleFinding({ line: 9, severity: 'error' }), sampleFinding({ line: 10 })];
+    for (const [resultsMax, levels] of [
+      [1, ['error']],
+      [2, ['warning', 'error']],
+      [3, ['warning', 'error', 'warning']],
+    ] as const) {
+      const { results } = await run(sampleReport(findings), { resultsMax });
+      assert.deepEqual(
+        results.map(({ level }) => level),
+        levels,
+      );
+    }
   });
 
   it('links to http and https only', async () => {
@@ -377,6 +457,76 @@ describe('the GitHub commands', () => {
     for (const line of lines) assert.match(line, /^::warning file=[^:,]+,line=\d+,col=1,title=no-console::/u);
     assert.ok(lines[2]?.includes('two%0D%0Alines ::error::no 100%25, a:b'));
     assert.equal((await converted(incomplete(), 'github')).trimEnd().split('\n').length, 3);
+  });
+
+  it('have no control characters', async () => {
+    const text = await converted(nasty, 'github');
+    // eslint-disable-next-line no-control-regex -- the claim is that there are none
+    assert.doesNotMatch(text, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e]/u);
+    assert.ok(text.includes('red'));
+  });
+
+  it('say how many findings GitHub hides of each kind', async () => {
+    const of = (counts: Partial<Record<Finding['severity'], number>>) =>
+      sampleReport(
+        Object.entries(counts).flatMap(([severity, count]) =>
+          Array.from({ length: count }, (_, index) =>
+            sampleFinding({ line: index + 1, severity: severity as Finding['severity'] }),
+          ),
+        ),
+      );
+    const last = async (report: Report) => (await converted(report, 'github')).trimEnd().split('\n').at(-1) ?? '';
+    assert.equal(
+      await last(of({ error: 11, warning: 12, info: 10 })),
+      'GitHub shows 10 of each kind for a step and hides 1 error, 2 warnings; all are in this log.',
+    );
+    assert.match(await last(of({ error: 10, warning: 10, info: 10 })), /^::notice/u);
+    assert.match(await last(of({ info: 11 })), /hides 1 notice;/u);
+    const diagnosed = incomplete(of({ error: 8 }).findings);
+    assert.match(await last(diagnosed), /hides 1 error;/u);
+  });
+});
+
+describe('a file that does not parse', () => {
+  const broken = sampleReport([sampleFinding({ ruleId: 'PARSE-ERROR', severity: 'error', path: 'a.ts' })], (r) => {
+    r.execution = {
+      status: 'incomplete',
+      diagnostics: [
+        { kind: 'parse-error', message: 'Unexpected token', relativePath: 'a.ts' },
+        { kind: 'parse-error', message: 'it cannot be read', relativePath: 'b.ts' },
+      ],
+    };
+  });
+
+  it('is one thing in every format', async () => {
+    const lines = (await converted(broken, 'github')).trimEnd().split('\n');
+    assert.deepEqual(
+      lines.map((line) => /file=([^,:]+)/u.exec(line)?.[1]),
+      ['b.ts', 'a.ts'],
+    );
+    assert.equal((JSON.parse(await converted(broken, 'gitlab')) as unknown[]).length, 2);
+    const sonar = JSON.parse(await converted(broken, 'sonar')) as { issues: unknown[] };
+    assert.equal(sonar.issues.length, 2);
+    assert.match(await converted(broken, 'junit'), /tests="2" failures="1" errors="1"/u);
+    const sarif = JSON.parse(await converted(broken, 'sarif')) as { runs: [Run] };
+    const [run] = sarif.runs;
+    assert.deepEqual([run.results?.length, run.invocations?.[0]?.toolExecutionNotifications?.length], [1, 1]);
+    assert.equal(run.invocations?.[0]?.executionSuccessful, false);
+    assert.equal((await converted(broken, 'markdown')).match(/a\.ts/gu)?.length, 1);
+    assert.equal((await converted(broken, 'pretty')).match(/a\.ts/gu)?.length, 1);
+  });
+});
+
+describe('the page of a job', () => {
+  const links = 'https://github.com/o/r/blob/abc/';
+
+  it('has links into the code where they are known, and a few lines elsewhere', async () => {
+    const report = sampleReport([sampleFinding({ path: 'src/a b.ts', line: 7 }), projectFinding()]);
+    const text = await converted(report, 'summary', { links });
+    assert.ok(text.includes('[src/a b.ts:7](<https://github.com/o/r/blob/abc/src/a%20b.ts#L7>)'), text);
+    assert.ok(text.includes('| (project) |'));
+    assert.equal(await converted(report, 'summary'), '9 files, 2 findings: 0 errors, 1 warning, 1 info\n');
+    assert.ok((await converted(many, 'summary', { links, limit: 30_000 })).length <= 1 << 20);
   });
 });
 

@@ -1,0 +1,381 @@
+// Reports of other linters: real outputs of ruff, biome, oxlint and shellcheck on small sources, and what the formats
+// allow beyond them.
+import assert from 'node:assert/strict';
+import { cpSync, mkdirSync, readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import {
+  convert,
+  importReport,
+  type ImportFormat,
+  memorySource,
+  mergeReports,
+  type Report,
+  validate,
+} from '../../../lib/toollint/toollint.ts';
+import { project, toollint } from '../support/program.ts';
+import { sampleFinding, sampleReport } from '../support/samples.ts';
+
+const FIXTURES = new URL('fixtures/', import.meta.url);
+const fixture = (name: string) => readFileSync(new URL(name, FIXTURES), 'utf8');
+
+/** The folder in which the linters ran, and their outputs with its name in them. */
+async function linted(t: TestContext): Promise<{ root: string; read: (name: string) => string }> {
+  const root = await project(t, { 'eslint.config.mjs': null });
+  mkdirSync(join(root, 'src'));
+  for (const name of ['bad.py', 'bad.sh', 'bad.js']) cpSync(new URL(`${name}.txt`, FIXTURES), join(root, 'src', name));
+  return { root, read: (name) => fixture(name).replaceAll('/project', root) };
+}
+
+const imported = (text: string, from: ImportFormat, root = '/', tool?: string): Report => {
+  const report = importReport(memorySource(text, 'x'), from, {
+    root,
+    cwd: '/',
+    tool,
+    timestamp: '2026-01-01T00:00:00Z',
+  });
+  assert.deepEqual(validate(memorySource(JSON.stringify(report), 'x')).problems, []);
+  return report;
+};
+const places = ({ findings }: Report) =>
+  findings.map(({ ruleId, severity, location: { path, line, column } }) =>
+    [path, line, column, severity, ruleId].join(' '),
+  );
+
+describe('the import of a real report', () => {
+  it('knows the findings of ruff in SARIF', async (t) => {
+    const { root, read } = await linted(t);
+    const report = imported(read('ruff.sarif'), 'sarif', root);
+    assert.deepEqual(places(report), [
+      'src/bad.py 1 8 error F401',
+      'src/bad.py 2 8 error F401',
+      'src/bad.py 5 18 error B006',
+      'src/bad.py 6 5 error E741',
+      'src/bad.py 8 9 error E741',
+    ]);
+    const { linter, rules } = report.tool as unknown as { linter: { name: string; version: string }; rules: object };
+    assert.deepEqual([report.tool.name, linter.name, linter.version], ['ruff', 'ruff', '0.16.9']);
+    assert.deepEqual(Object.keys(rules), ['B006', 'E741', 'F401']);
+    assert.equal(report.findings[0]?.docsUrl, 'https://docs.astral.sh/ruff/rules/unused-import');
+  });
+
+  for (const [name, from, tool, expected] of [
+    ['ruff.gitlab.json', 'gitlab', 'ruff@0.16.9', 'src/bad.py 1 8 warning F401'],
+    ['biome.gitlab.json', 'gitlab', 'Biome', 'src/bad.js 2  error lint/suspicious/noDoubleEquals'],
+    ['biome.sarif', 'sarif', undefined, 'src/bad.js 2 7 error lint/suspicious/noDoubleEquals'],
+    ['oxlint.xml', 'checkstyle', 'oxlint', 'src/bad.js 1 1 warning eslint(no-var)'],
+    ['shellcheck.xml', 'checkstyle', 'shellcheck', 'src/bad.sh 2 13 error ShellCheck.SC2045'],
+  ] as const) {
+    it(`knows the findings in ${name}, and that moved code has the same`, async (t) => {
+      const { root, read } = await linted(t);
+      const text = read(name);
+      const before = imported(text, from, root, tool);
+      assert.equal(places(before)[0], expected);
+      if (tool !== undefined) assert.equal(before.tool.name, tool.split('@')[0]);
+      const path = before.findings[0]?.location.path ?? '';
+      await writeFile(join(root, path), `\n\n${readFileSync(join(root, path), 'utf8')}`);
+      const moved = text.replaceAll(
+        /("begin": ?|"end": ?|"line": ?|"startLine": ?|"endLine": ?| line=["'])(\d+)/gu,
+        (_, name: string, line: string) => `${name}${Number(line) + 2}`,
+      );
+      const after = imported(moved, from, root, tool);
+      assert.notDeepEqual(places(after), places(before));
+      assert.deepEqual(
+        after.findings.map(({ fingerprint }) => fingerprint).sort(),
+        before.findings.map(({ fingerprint }) => fingerprint).sort(),
+      );
+    });
+  }
+
+  it('serves compare, gate and convert', async (t) => {
+    const { root, read } = await linted(t);
+    await writeFile(join(root, 'oxlint.xml'), read('oxlint.xml'));
+    const args = ['import', '--from', 'checkstyle', '--tool', 'oxlint@1', 'oxlint.xml', '-o', 'r.json'];
+    assert.equal((await toollint(args, { cwd: root })).code, 0);
+    assert.equal((await toollint(['gate', 'r.json', '--max-warnings', '5'], { cwd: root })).code, 0);
+    assert.equal((await toollint(['gate', 'r.json', '--max-warnings', '4'], { cwd: root })).code, 1);
+    const { stderr } = await toollint(['compare', 'r.json', 'r.json', '--max-new', '0'], { cwd: root });
+    assert.match(stderr, /baseline: 0 new, 5 unchanged, 0 fixed/u);
+    assert.match(
+      (await toollint(['convert', 'r.json', '--to', 'github'], { cwd: root })).stdout,
+      /^::warning file=src\/bad\.js/u,
+    );
+  });
+
+  it("knows ESLint's own JSON", () => {
+    const messages = [
+      { ruleId: 'no-var', severity: 2, message: 'Unexpected var.', line: 1, column: 1, messageId: 'unexpectedVar' },
+      { ruleId: null, fatal: true, severity: 2, message: 'Parsing error', line: 2, column: 3 },
+    ];
+    const text = JSON.stringify([
+      { filePath: '/a.js', messages, suppressedMessages: [] },
+      { filePath: '/b.js', messages: [] },
+    ]);
+    const report = imported(text, 'eslint');
+    assert.deepEqual(places(report), ['a.js 1 1 error no-var', 'a.js 2 3 error PARSE-ERROR']);
+    assert.deepEqual([report.summary.totalFiles, report.execution.status], [2, 'incomplete']);
+  });
+});
+
+describe('the import of SARIF', () => {
+  const sarif = (results: object[], more: object = {}, driver: object = {}) =>
+    JSON.stringify({
+      version: '2.1.0',
+      runs: [{ tool: { driver: { name: 'lint', version: '1', ...driver } }, results, ...more }],
+    });
+  const at = (uri: string, region: object = { startLine: 1 }, more: object = {}) => ({
+    locations: [{ physicalLocation: { artifactLocation: { uri, ...more }, region } }],
+  });
+  const result = (change: object = {}) => ({ ruleId: 'r', message: { text: 'm' }, ...at('a.c'), ...change });
+  const severities = (text: string) => imported(text, 'sarif').findings.map(({ severity }) => severity);
+
+  it("takes a missing level from the rule's default configuration", () => {
+    const rules = [
+      { id: 'r', defaultConfiguration: { level: 'error' } },
+      { id: 'n', defaultConfiguration: { level: 'note' } },
+      { id: 'x' },
+    ];
+    const of = (change: object) => severities(sarif([result(change)], {}, { rules }))[0];
+    assert.equal(of({}), 'error');
+    assert.equal(of({ ruleId: 'n' }), 'info');
+    assert.equal(of({ ruleId: 'x' }), 'warning');
+    assert.equal(of({ ruleId: 'unknown' }), 'warning');
+    assert.equal(of({ ruleId: 'r/1' }), 'error');
+    assert.equal(of({ ruleId: undefined, ruleIndex: 1 }), 'info');
+    assert.equal(of({ ruleId: undefined, rule: { index: 0 } }), 'error');
+    assert.equal(of({ level: 'note' }), 'info');
+    assert.equal(of({ kind: 'review' }), 'info');
+    const extensions = [{ name: 'pack', rules: [{ id: 'p', defaultConfiguration: { level: 'error' } }] }];
+    const inPack = { ruleId: 'p', rule: { index: 0, toolComponent: { index: 0 } } };
+    const text = JSON.stringify({
+      version: '2.1.0',
+      runs: [{ tool: { driver: { name: 'l' }, extensions }, results: [result(inPack)] }],
+    });
+    assert.deepEqual(severities(text), ['error']);
+  });
+
+  it('leaves out what is suppressed, absent or no failure', () => {
+    const left = [
+      result({ suppressions: [{ kind: 'inSource' }] }),
+      result({ suppressions: [{ kind: 'external', status: 'accepted' }] }),
+      result({ baselineState: 'absent' }),
+      result({ kind: 'pass' }),
+      result({ kind: 'notApplicable' }),
+    ];
+    const kept = [
+      result({ suppressions: [] }),
+      result({ suppressions: [{ kind: 'external', status: 'rejected' }] }),
+      result({ suppressions: [{ kind: 'external', status: 'underReview' }] }),
+      result({ baselineState: 'unchanged' }),
+    ];
+    assert.equal(imported(sarif([...left, ...kept]), 'sarif').findings.length, kept.length);
+  });
+
+  it('resolves base ids, artifacts and file URLs, and refuses what is outside the root', () => {
+    const originalUriBaseIds = {
+      ROOT: { uri: 'file:///home/' },
+      SRC: { uri: 'x y/src', uriBaseId: 'ROOT' },
+      '%SRCROOT%': {},
+    };
+    const artifacts = [{ location: { uri: 'c.c', uriBaseId: 'SRC' } }];
+    const pathOf = (location: object) => {
+      const locations = [{ physicalLocation: { artifactLocation: location } }];
+      const text = sarif([result({ locations })], { originalUriBaseIds, artifacts });
+      return imported(text, 'sarif', '/home').findings[0]?.location.path;
+    };
+    assert.equal(pathOf({ uri: 'a%20b/%23.c' }), 'a b/#.c');
+    assert.equal(pathOf({ uri: 'a.c', uriBaseId: '%SRCROOT%' }), 'a.c');
+    assert.equal(pathOf({ uri: 'b.c', uriBaseId: 'SRC' }), 'x y/src/b.c');
+    assert.equal(pathOf({ index: 0 }), 'x y/src/c.c');
+    assert.equal(pathOf({ uri: 'file:///home/d.c' }), 'd.c');
+    assert.equal(pathOf({ uri: './e.c' }), 'e.c');
+    for (const uri of ['../x', 'file:///etc/passwd', '/etc/passwd', 'a/../../b', 'http://x/y', 'a%00b'])
+      assert.throws(() => pathOf({ uri }), /cannot be imported from sarif/u, uri);
+  });
+
+  it('counts columns in UTF-16 units, and lines for an offset', async (t) => {
+    const root = await project(t, { 'eslint.config.mjs': null, 'a.c': '😀😀 x\nnext y\n' });
+    const placeOf = (region: object, more: object = {}) => {
+      const { line, column } =
+        imported(sarif([result(at('a.c', region))], more), 'sarif', root).findings[0]?.location ?? {};
+      return [line, column];
+    };
+    const points = { columnKind: 'unicodeCodePoints' };
+    assert.deepEqual(placeOf({ startLine: 1, startColumn: 4 }, points), [1, 6]);
+    assert.deepEqual(placeOf({ startLine: 1, startColumn: 4 }), [1, 4]);
+    assert.deepEqual(placeOf({ charOffset: 12 }), [2, 6]);
+    assert.deepEqual(placeOf({ charOffset: 1200 }), [undefined, undefined]);
+  });
+
+  it('fills in the arguments of a message, and takes CWE numbers from tags', () => {
+    const rules = [
+      {
+        id: 'r',
+        messageStrings: { one: { text: '{0} before {1}, {2}' } },
+        properties: { tags: ['external/cwe/cwe-079', 'CWE-22', 'security'] },
+        helpUri: 'javascript:x',
+      },
+    ];
+    const message = { id: 'one', arguments: ['a', 'b'] };
+    const [finding] = imported(sarif([result({ message })], {}, { rules }), 'sarif').findings;
+    assert.deepEqual(
+      [finding?.message, finding?.standardIds, finding?.docsUrl],
+      ['a before b, {2}', ['CWE-79', 'CWE-22'], undefined],
+    );
+  });
+
+  it('is incomplete when the run was', () => {
+    const failure = {
+      level: 'error',
+      message: { text: 'boom' },
+      descriptor: { id: 'rule-error' },
+      associatedRule: { id: 'r' },
+    };
+    const runs: [object, string, number][] = [
+      [{ executionSuccessful: true }, 'complete', 0],
+      [{ executionSuccessful: false }, 'incomplete', 1],
+      [
+        { executionSuccessful: true, toolExecutionNotifications: [failure, { level: 'note', message: { text: 'x' } }] },
+        'incomplete',
+        1,
+      ],
+      [{ executionSuccessful: false, toolConfigurationNotifications: [failure] }, 'incomplete', 1],
+    ];
+    for (const [invocation, status, count] of runs) {
+      const { execution } = imported(sarif([], { invocations: [invocation] }), 'sarif');
+      assert.deepEqual([execution.status, execution.diagnostics.length], [status, count]);
+    }
+  });
+
+  it('gives back what was converted to it', async () => {
+    const finding = { ...sampleFinding(), suggestion: 'Remove it.', codeSnippet: 'console.log(x);' };
+    const report = sampleReport([finding, sampleFinding({ line: 9, severity: 'error', ruleId: 'no-var' })]);
+    let text = '';
+    await convert(report, 'sarif', async (part) => {
+      text += await Promise.resolve(part);
+    });
+    const again = imported(text, 'sarif');
+    assert.deepEqual(places(again), places(report));
+    assert.deepEqual(
+      [again.findings[0]?.suggestion, again.findings[0]?.codeSnippet],
+      ['Remove it.', 'console.log(x);'],
+    );
+  });
+
+  it('refuses what is none, in one sentence', () => {
+    const cases: [ImportFormat, string][] = [
+      ['sarif', ''],
+      ['sarif', '[]'],
+      ['sarif', '{"version":"1.0.0","runs":[]}'],
+      ['sarif', '{"version":"2.1.0"}'],
+      ['sarif', '{"version":"2.1.0","runs":[]}'],
+      ['sarif', '{"version":"2.1.0","runs":[{}]}'],
+      ['sarif', '{"version":"2.1.0","runs":[{"tool":{"driver":{"name":"x"}},"results":[7]}]}'],
+      ['sarif', '{"version":"2.1.0","runs":[{"tool":{"driver":{"name":"x"}}},{"tool":{"driver":{"name":"y"}}}]}'],
+      ['eslint', '{}'],
+      ['eslint', '[{}]'],
+      ['gitlab', '[{"description":"x"}]'],
+      ['checkstyle', '<a/>'],
+      ['checkstyle', '<checkstyle><file>'],
+      ['checkstyle', '<checkstyle><error/></checkstyle>'],
+      ['checkstyle', ''],
+    ];
+    for (const [from, text] of cases)
+      assert.throws(
+        () => imported(text, from),
+        /^ReportFailure: x cannot be imported from [a-z]+: [^\n]+$/u,
+        `${from} ${text}`,
+      );
+  });
+});
+
+describe('merging reports', () => {
+  const named = (report: Report, name = 'r.json') => ({ name, report });
+  const merged = (...reports: Report[]) => {
+    const report = mergeReports(reports.map((one) => named(one)));
+    assert.deepEqual(validate(memorySource(JSON.stringify(report), 'x')).problems, []);
+    return report;
+  };
+  const shard = (path: string, lines: number[], change: (report: Report) => void = () => undefined) =>
+    sampleReport(
+      lines.map((line) => sampleFinding({ path, line })),
+      (report) => {
+        report.scan.include = [path];
+        report.summary.totalFiles = 1;
+        change(report);
+      },
+    );
+
+  it('joins shards, with the same finding once', () => {
+    const report = merged(shard('b.ts', [1, 2]), shard('a.ts', [1]), shard('b.ts', [2, 3]));
+    assert.deepEqual(
+      report.findings.map(({ location, occurrence }) => [location.path, location.line, occurrence]),
+      [
+        ['a.ts', 1, 1],
+        ['b.ts', 1, 1],
+        ['b.ts', 2, 2],
+        ['b.ts', 3, 3],
+      ],
+    );
+    assert.deepEqual([report.summary.totalFiles, report.scan.include], [2, ['a.ts', 'b.ts']]);
+    assert.equal(merged(shard('a.ts', [4, 4]), shard('a.ts', [4])).findings.length, 2);
+  });
+
+  it('is incomplete if one is, and without files only if all are', () => {
+    const broken = shard('a.ts', [], (r) => {
+      r.execution = {
+        status: 'incomplete',
+        diagnostics: [{ kind: 'parse-error', message: 'x', relativePath: 'a.ts' }],
+      };
+    });
+    const none = sampleReport([], (r) => {
+      r.execution = { status: 'no-files', diagnostics: [{ kind: 'no-files', message: 'none' }] };
+      r.summary.totalFiles = 0;
+    });
+    assert.deepEqual(merged(shard('b.ts', [1]), broken, broken).execution, broken.execution);
+    assert.equal(merged(none, shard('b.ts', [1])).execution.status, 'complete');
+    assert.equal(merged(none, none).execution.status, 'no-files');
+  });
+
+  it('knows its scope only if all do, and leaves out only what all leave out', () => {
+    const target = (path: string, exclude: string[]) =>
+      sampleReport([], (r) =>
+        Object.assign(r.scan, { target: { kind: 'project', path }, exclude, enabledRuleIds: [path] }),
+      );
+    const both = merged(target('a', ['x', 'y']), target('b', ['y', 'z'])).scan;
+    assert.deepEqual(
+      [both.target, both.include, both.exclude],
+      [{ kind: 'project', path: '.' }, ['a/**', 'b/**'], ['y']],
+    );
+    assert.deepEqual(both.enabledRuleIds, ['a', 'b']);
+    const unknown = sampleReport([], (r) =>
+      Object.assign(r.scan, { scopeKnown: false, target: null, enabledRuleIds: [] }),
+    );
+    assert.deepEqual(merged(target('a', ['x']), unknown).scan.scopeKnown, false);
+  });
+
+  it('refuses what does not belong together', () => {
+    const refused: [(report: Report) => unknown, RegExp][] = [
+      [(r) => (r.tool.name = 'other'), /is of other 1\.0\.0, not of toollint 1\.0\.0/u],
+      [(r) => (r.tool.version = '2'), /is of toollint 2/u],
+      [(r) => Object.assign(r.tool, { linter: { name: 'ESLint', version: '9' } }), /is of toollint 1\.0\.0 ESLint 9/u],
+      [(r) => (r.scan.profile = 'x'), /profile/u],
+      [(r) => (r.selection.quiet = true), /lists errors only/u],
+      [(r) => (r.selection.baseline = { newIssues: 0, unchanged: 0, fixed: 0 }), /what was new/u],
+    ];
+    for (const [change, message] of refused) {
+      const other = sampleReport([]);
+      change(other);
+      assert.throws(() => mergeReports([named(sampleReport([]), 'a'), named(other, 'b')]), message);
+    }
+  });
+
+  it('is a verb', async (t) => {
+    const cwd = await project(t, { 'eslint.config.mjs': null });
+    await writeFile(join(cwd, 'a.json'), JSON.stringify(shard('a.ts', [1])));
+    await writeFile(join(cwd, 'b.json'), JSON.stringify(shard('b.ts', [1])));
+    const { code, stdout } = await toollint(['merge', 'a.json', 'b.json', '--to', 'summary'], { cwd });
+    assert.deepEqual([code, stdout], [0, '2 files, 2 findings: 0 errors, 2 warnings, 0 info\n']);
+  });
+});
