@@ -72,6 +72,8 @@ function changedLines(patch: string): Pick<SourceChanges, 'isTouched' | 'lineNow
       content -= 1;
       continue;
     }
+    // The next file may be deleted, and then has no new path.
+    if (line.startsWith('diff --git ')) hunks = [];
     const [, path] = /^\+\+\+ b\/(.*?)\t?$/u.exec(line) ?? [];
     if (path !== undefined) files.set(path.normalize('NFC'), (hunks = []));
     const numbers = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/u.exec(line);

@@ -1,0 +1,120 @@
+// The page of toollint: what it tells users to run is run, in a repository as they have it.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { appendFile, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import { parse } from 'yaml';
+import { isReport } from '../../../lib/toollint/toollint.ts';
+import { project, toollint } from '../support/program.ts';
+
+const PAGE = readFileSync(new URL('../../../lib/toollint/README.md', import.meta.url), 'utf8');
+
+/** The code under a heading. */
+function codeUnder(heading: string, language: string): string {
+  const section = PAGE.split(/^## /mu).find((text) => text.startsWith(heading)) ?? assert.fail(heading);
+  return new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, 'mu').exec(section)?.[1] ?? assert.fail(heading);
+}
+
+/** A branch with one finding more than main, and main as a clone has it. */
+async function branch(t: TestContext): Promise<string> {
+  const cwd = await project(t, { 'a.js': 'var a;\n' });
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.org', ...args], { cwd, stdio: 'pipe' });
+  git('init', '-q', '-b', 'main');
+  git('add', '.');
+  git('commit', '-qm', 'one');
+  git('update-ref', 'refs/remotes/origin/main', 'main');
+  git('checkout', '-qb', 'work');
+  await appendFile(join(cwd, 'a.js'), 'var b;\n');
+  return cwd;
+}
+
+/** Arguments of the commands that run toollint. */
+function commandsIn(lines: readonly string[], variables: Readonly<Record<string, string>>): string[][] {
+  return lines
+    .filter((line) => line.startsWith('npx toollint '))
+    .map((line) => Object.entries(variables).reduce((text, [name, value]) => text.replaceAll(name, value), line))
+    .map((line) => [...line.matchAll(/"([^"]*)"|(\S+)/gu)].map(([, quoted, plain]) => quoted ?? plain ?? '').slice(2));
+}
+
+describe('the page', () => {
+  it('has a GitHub workflow whose steps do what it says', async (t) => {
+    const cwd = await branch(t);
+    const workflow = parse(codeUnder('In a GitHub workflow', 'yaml')) as {
+      on: string;
+      permissions: Record<string, string>;
+      jobs: {
+        toollint: { 'runs-on': string; steps: { run?: string; uses?: string; with?: Record<string, unknown> }[] };
+      };
+    };
+    const { steps } = workflow.jobs.toollint;
+    for (const step of steps) assert.equal((step.run === undefined) !== (step.uses === undefined), true);
+    const commands = commandsIn(
+      steps.map(({ run = '' }) => run),
+      { '${{ github.base_ref }}': 'main' },
+    );
+    const env = { GITHUB_SERVER_URL: 'https://github.com', GITHUB_REPOSITORY: 'o/r', GITHUB_SHA: 'abc' };
+    const codes: number[] = [];
+    for (const args of commands) codes.push((await toollint(args, { cwd, env })).code);
+    assert.deepEqual(codes, [0, 1]);
+    const upload = steps.find(({ uses = '' }) => uses.startsWith('github/codeql-action/upload-sarif'));
+    const sarif = JSON.parse(await readFile(join(cwd, String(upload?.with?.['sarif_file'])), 'utf8')) as {
+      runs: { results: object[] }[];
+    };
+    assert.deepEqual([sarif.runs.length, sarif.runs[0]?.results.length], [1, 2]);
+    assert.match(
+      await readFile(join(cwd, 'summary.md'), 'utf8'),
+      /\[a\.js:2\]\(<https:\/\/github\.com\/o\/r\/blob\/abc\/a\.js#L2>\)/u,
+    );
+    assert.match(await readFile(join(cwd, 'comment.md'), 'utf8'), /1 new, 1 unchanged, 0 fixed/u);
+  });
+
+  it('has a GitLab job that leaves the reports that it names', async (t) => {
+    const cwd = await branch(t);
+    const { toollint: job } = parse(codeUnder('In GitLab', 'yaml')) as {
+      toollint: { script: string[]; artifacts: { reports: Record<string, string> } };
+    };
+    const [args = []] = commandsIn(job.script, { $CI_DEFAULT_BRANCH: 'main' });
+    assert.equal((await toollint(args, { cwd })).code, 1);
+    const quality = await readFile(join(cwd, job.artifacts.reports['codequality'] ?? ''), 'utf8');
+    assert.equal((JSON.parse(quality) as object[]).length, 1);
+    assert.match(await readFile(join(cwd, job.artifacts.reports['junit'] ?? ''), 'utf8'), /failures="1"/u);
+  });
+
+  it('has a hook that refuses a commit with something new in the files that it is given', async (t) => {
+    const cwd = await branch(t);
+    const { repos } = parse(codeUnder('Before a commit', 'yaml')) as { repos: { hooks: { entry: string }[] }[] };
+    const [args = []] = commandsIn([repos[0]?.hooks[0]?.entry ?? ''], {});
+    assert.equal((await toollint([...args, 'a.js'], { cwd })).code, 1);
+    assert.equal((await toollint([...args, 'eslint.config.mjs'], { cwd })).code, 0);
+  });
+
+  it('has an example of the library that runs', async (t) => {
+    const cwd = await branch(t);
+    const entry = new URL('../../../lib/toollint/toollint.ts', import.meta.url).href;
+    const code = codeUnder('As a library', 'js').replace("'toollint'", JSON.stringify(entry));
+    const stdout = execFileSync(process.execPath, ['--input-type=module', '--eval', code], { cwd, encoding: 'utf8' });
+    const [first = '', ...sarif] = stdout.split('\n');
+    assert.equal(first, 'failed 2 2');
+    assert.equal((JSON.parse(sarif.join('\n')) as { version: string }).version, '2.1.0');
+  });
+
+  it('has a gate and a baseline that work as shown', async (t) => {
+    const cwd = await branch(t);
+    await appendFile(join(cwd, 'gate.json'), codeUnder('Gate', 'json'));
+    const { stdout } = await toollint(['scan', '--gate-config', 'gate.json'], { cwd });
+    const report: unknown = JSON.parse(stdout);
+    assert.ok(isReport(report));
+    assert.equal(report.gate.status, 'passed');
+    const codes: number[] = [];
+    for (const line of codeUnder('Baseline', 'sh').trim().split('\n'))
+      codes.push((await toollint((line.split(' #')[0] ?? '').trim().split(/\s+/u).slice(1), { cwd })).code);
+    assert.deepEqual(codes, [0, 0]);
+  });
+
+  it('is at most 250 lines', () => {
+    assert.ok(PAGE.split('\n').length <= 250);
+  });
+});
