@@ -5,7 +5,7 @@
 // in between, the event has its quarantine row or its landed row, and this command is simply run again: a replay that
 // is still on its way is not put there twice (lib/redis/stream/lua/replay.lua), and one that has landed has no row any more.
 //
-// Not replayed: rows without a body (the queue had dropped the entry) and rows without a producer, whose event nobody
+// Not replayed: rows without a body and rows without a producer, whose event nobody
 // could look up.
 import type { Replayed } from '../ingest/queue-admin.ts';
 import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
@@ -27,7 +27,7 @@ const NO_CONSUMER_MS = 10_000;
 
 const NOWHERE = { source: '', entry: '' };
 
-const NOT_REPLAYED: ReadonlySet<string> = new Set(['dropped_by_queue', 'invalid_entry']);
+const NOT_REPLAYED: ReadonlySet<string> = new Set(['invalid_entry']);
 
 /** Names of rows, by what became of them. */
 interface Tally {

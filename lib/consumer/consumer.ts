@@ -12,24 +12,23 @@
 //
 // Invariant: an entry is acknowledged only after its row, or its quarantine row, is committed. What a replica takes and
 // never acknowledges is claimed by another one after CLAIM_IDLE_MS; both then land it, and the warehouse keeps one row.
-import { GroupVanished, NOTES, type Delivery, type QueueReader } from '../ingest/queue.ts';
+import { GroupVanished, type Delivery, type QueueReader } from '../ingest/queue.ts';
 import { WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
 import { pause, pauseMs } from '../process/backoff.ts';
 import { Throttled, type Log } from '../process/log.ts';
 import type { ConsumerMetrics } from './metrics.ts';
-import { withoutLanded } from './dropped.ts';
 import { Intake, READ_ENTRIES_FIRST, READS_AT_ONCE, readEntriesMax } from './intake.ts';
 import type { LandingSpans } from './landing-spans.ts';
 import { Landing, type Landed } from './landing.ts';
-import { classify, entryName, isDropped, type Batch, type Rejection } from './quarantine.ts';
+import { classify, entryName, type Batch } from './quarantine.ts';
 
 /** How long an entry may stay with a replica before another one takes it over. Longer than a batch takes to land. */
 const CLAIM_IDLE_MS = 10_000;
 /**
  * One batch that the warehouse writes, one that it has at hand next, and one that is being acknowledged: it never
- * waits. Each has a note in the queue.
+ * waits.
  */
-const LANDINGS_AT_ONCE = NOTES;
+const LANDINGS_AT_ONCE = 3;
 /** In a backlog, this many times `batchMax` entries are taken in hand together: a commit costs the same for many. */
 const BATCHES_AT_ONCE = 8;
 /** A read that brings as many tells of a backlog, also where several partitions share it and it might bring more. */
@@ -121,7 +120,7 @@ export class Consumer {
     if (this.stopping) return;
     this.#prepared = true;
     this.#options.log.info('the warehouse is ready');
-    const landing = Array.from({ length: LANDINGS_AT_ONCE }, (_, at) => this.#land(at));
+    const landing = Array.from({ length: LANDINGS_AT_ONCE }, () => this.#land());
     await Promise.all([this.#migrateLater(waits), this.#takeIn(), ...landing]);
   }
 
@@ -165,24 +164,20 @@ export class Consumer {
     const deliveries: readonly Delivery[] =
       (await this.#step('queue', () => this.#options.reader.read(max, CLAIM_IDLE_MS, waitMs))) ?? [];
     this.#backlog = deliveries.length >= Math.min(max, BACKLOG_ENTRIES);
-    this.#intake.add(classify(this.#withoutHeld(deliveries)), max, this.#backlog);
+    this.#intake.add(classify(await this.#withoutDropped(deliveries)), max, this.#backlog);
   }
 
-  async #land(note: number): Promise<void> {
+  async #land(): Promise<void> {
     for (;;) {
       const batch = await this.#intake.take();
       if (batch === undefined) return;
-      await this.#finish(batch, note);
+      await this.#finish(batch);
     }
   }
 
-  async #finish(batch: Batch, note: number): Promise<void> {
+  async #finish(batch: Batch): Promise<void> {
     this.#landingNow.add(batch);
-    // A batch without its note lands all the same: the note matters only where a crash and a deletion by hand come
-    // together. A queue that is frozen holds it up for one answer's time-out.
-    if (batch.events.length > 0) await this.#options.reader.note(note, batch.events).catch(() => undefined);
-    const { reader, warehouse } = this.#options;
-    let left = await withoutLanded(batch, reader, warehouse, (needs, work) => this.#step(needs, work));
+    let left: Batch | undefined = batch;
     while (left !== undefined) {
       const now: Batch = left;
       const some = await this.#step('warehouse', () => this.#landing.landSome(now));
@@ -194,32 +189,33 @@ export class Consumer {
   }
 
   async #acknowledge({ landed, quarantined }: Landed): Promise<void> {
-    const lost = quarantined.filter(isDropped);
-    if (lost.length > 0) await this.#acknowledgeLost(lost);
-    const entries = [...landed, ...quarantined.filter((rejection) => !isDropped(rejection))];
-    if (entries.length === 0) return;
-    const done = await this.#step('queue', () => this.#options.reader.acknowledge(entries));
-    // Another replica took this one for dead, and may have said that the queue dropped what has landed here after all.
-    if (done === undefined || done === entries.length || landed.length === 0) return;
-    await this.#step('warehouse', () => this.#options.warehouse.retract(landed.map(entryName)));
+    const entries = [...landed, ...quarantined];
+    if (entries.length > 0) await this.#step('queue', () => this.#options.reader.acknowledge(entries));
   }
 
-  /** Counts and tells them, each by the one replica that acknowledges it. */
-  async #acknowledgeLost(lost: readonly Rejection[]): Promise<void> {
+  /**
+   * Without the entries of which only the name is left. An event that is in hand is about to land. The others are
+   * acknowledged and counted as lost: an upper bound, because one that died behind the commit may have landed them.
+   */
+  async #withoutDropped(deliveries: readonly Delivery[]): Promise<readonly Delivery[]> {
+    const dropped = deliveries.filter((delivery) => delivery.dropped);
+    if (dropped.length === 0) return deliveries;
+    const held = new Set<string>();
+    for (const { events, rejections } of [this.#intake.waiting, ...this.#landingNow])
+      for (const entered of [...events, ...rejections]) held.add(entryName(entered));
+    const lost = dropped.filter((delivery) => !held.has(entryName(delivery)));
+    if (lost.length > 0) await this.#acknowledgeLost(lost);
+    return deliveries.filter((delivery) => !delivery.dropped);
+  }
+
+  /** Counts and logs them, each by the one replica that acknowledges it. */
+  async #acknowledgeLost(lost: readonly Delivery[]): Promise<void> {
     const { reader, metrics, log } = this.#options;
     const events = (await this.#step('queue', () => reader.acknowledge(lost))) ?? 0;
     if (events === 0) return;
     metrics.lost.add(events);
-    log.error({ events, entry: lost[0]?.entry }, `the queue lost ${events} accepted events that a replica had taken`);
-  }
-
-  /** Deliveries without dropped entries whose event is in hand: it is about to land. */
-  #withoutHeld(deliveries: readonly Delivery[]): readonly Delivery[] {
-    if (!deliveries.some(({ dropped }) => dropped)) return deliveries;
-    const held = new Set<string>();
-    for (const { events, rejections } of [this.#intake.waiting, ...this.#landingNow])
-      for (const entered of [...events, ...rejections]) held.add(entryName(entered));
-    return deliveries.filter((delivery) => !delivery.dropped || !held.has(entryName(delivery)));
+    const entries = lost.map(entryName);
+    log.error({ events, entries }, `the queue lost ${events} accepted events that a replica had taken`);
   }
 
   async #join(): Promise<void> {

@@ -52,7 +52,8 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
     ).counter(),
     lost: counter(
       'ingest_queue_lost_total',
-      'Accepted events that the queue dropped before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, or deleted by hand.',
+      'Accepted events that the queue dropped before they landed, past INGEST_QUEUE_UNLANDED_HOURS_MAX or deleted by hand: ' +
+        'an upper bound, as a replica that had taken one may have landed it.',
     ).counter(),
     failures,
   };

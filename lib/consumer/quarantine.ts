@@ -9,13 +9,7 @@ import type { Delivery, EventNotes } from '../ingest/queue.ts';
 import { traceContext, type TraceContext } from '../ingest/trace-context.ts';
 import type { LandingEvent, QuarantinedEntry } from '../ingest/warehouse.ts';
 
-export const QUARANTINE_REASONS = [
-  'invalid_event',
-  'invalid_entry',
-  'dropped_by_queue',
-  'id_conflict',
-  'refused_by_warehouse',
-] as const;
+export const QUARANTINE_REASONS = ['invalid_event', 'invalid_entry', 'id_conflict', 'refused_by_warehouse'] as const;
 export type QuarantineReason = (typeof QUARANTINE_REASONS)[number];
 
 /** An event with the entry that brought it: `entry` and `source` as in Delivery. */
@@ -33,9 +27,6 @@ export interface Rejection extends QuarantinedEntry {
   readonly tracestate?: string | undefined;
   readonly code: QuarantineReason;
 }
-
-/** The queue dropped it; only its name is left. */
-export const isDropped = ({ code }: Rejection): boolean => code === 'dropped_by_queue';
 
 /** Where an entry stands; `replayOf` as in Delivery. */
 interface Place {
@@ -71,8 +62,7 @@ export function classify(deliveries: readonly Delivery[]): Batch {
   for (const delivery of deliveries) {
     const { entry, source, producer, body, notes, acceptedAtMs } = delivery;
     if (producer === undefined || body === undefined || (notes.id !== undefined && !isEventId(notes.id))) {
-      const code = delivery.dropped ? 'dropped_by_queue' : 'invalid_entry';
-      rejections.push(rejection(delivery, code, entryFault(delivery)));
+      rejections.push(rejection(delivery, 'invalid_entry', entryFault(delivery)));
       continue;
     }
     bytes += body.length;
@@ -108,8 +98,7 @@ export function rejected(event: EnteredEvent, code: QuarantineReason, words: str
   return { ...rest, code, reason: `${code}: ${words}` };
 }
 
-function entryFault({ body, producer, dropped }: Delivery): string {
-  if (dropped) return 'the queue dropped the entry before it could land';
+function entryFault({ body, producer }: Delivery): string {
   if (body === undefined) return 'the entry has no body';
   return producer === undefined ? 'the entry names no producer' : 'the entry names an invalid id';
 }

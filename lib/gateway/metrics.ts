@@ -63,7 +63,8 @@ export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures:
     ).counter(),
     lost: counter(
       'ingest_queue_lost_total',
-      'Accepted events that the queue dropped before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, or deleted by hand.',
+      'Accepted events that the queue dropped before they landed, past INGEST_QUEUE_UNLANDED_HOURS_MAX or deleted by hand: ' +
+        'an upper bound, as a replica that had taken one may have landed it.',
     ).counter(),
     aborted: counter('ingest_aborted_total', 'Requests that the client gave up before they were answered.').counter(),
     shed: counter('ingest_shed_total', 'Events answered with status shed; 0 without a dispatcher.').counter(),

@@ -114,15 +114,6 @@ export interface Delivery {
 /** An entry as `read` named it. */
 export type EntryName = Pick<Delivery, 'source' | 'entry'>;
 
-/** Which event an entry brought. */
-export interface NotedEvent extends EntryName {
-  readonly id: string;
-  readonly producer: string;
-}
-
-/** How many notes a member has: see QueueReader.note. */
-export const NOTES = 3;
-
 /** What a look at a queue, or at one partition of it, saw. */
 export interface QueueLook {
   /** Events that have not landed: not yet read, or read and pending. An upper bound after deletions by hand. */
@@ -173,15 +164,6 @@ export interface QueueReader {
    * which had taken this one for dead, was faster.
    */
   acknowledge(entries: readonly EntryName[]): Promise<number>;
-  /** Those of some entries, few of them, that no member has acknowledged. */
-  unacknowledged<E extends EntryName>(entries: readonly E[]): Promise<readonly E[]>;
-  /**
-   * Notes which events this member is about to land, in place of what it noted under the same number, 0 to NOTES - 1.
-   * Of an entry that is gone only its name is left, so without the note nobody could look for the event's row.
-   */
-  note(number: number, events: readonly NotedEvent[]): Promise<void>;
-  /** What was noted of some entries, by members that hold entries or have held some lately. */
-  noted(entries: readonly EntryName[]): Promise<readonly NotedEvent[]>;
   /** Whether each partition can be read by this member, as far as is known, by its name in order. */
   states(): ReadonlyMap<string, QueueState>;
   /** Leaves the group (pending entries stay for the others to claim) and lets go of the connection. Idempotent. */

@@ -81,9 +81,6 @@ export type WarehouseLookup =
   | { readonly kind: 'unknown' }
   | { readonly kind: 'unavailable' };
 
-/** How the reason of an entry begins that the queue dropped before it could land. */
-export const DROPPED_REASON = 'dropped_by_queue: ';
-
 /** A column as a schema has it. `required`: it may not be null and has no default. */
 export interface Column {
   readonly table: string;
@@ -152,11 +149,6 @@ export interface Warehouse {
   land(batch: readonly LandingEvent[]): Promise<readonly LandingOutcome[]>;
   /** Writes quarantine rows in one transaction; an entry that has one already is left alone. */
   quarantine(entries: readonly QuarantinedEntry[]): Promise<void>;
-  /**
-   * Takes back what the quarantine says of entries whose events have landed after all: that the queue dropped them.
-   * Rows with another reason stay.
-   */
-  retract(entries: readonly string[]): Promise<void>;
   /** Removes the quarantine rows of entries that were replayed, and whose events have landed now. */
   release(entries: readonly string[]): Promise<void>;
   /** A landed row wins over a quarantine row of the same id. Rejects never. */

@@ -10,7 +10,6 @@ import pg from 'pg';
 import {
   BatchRefused,
   BatchTooSlow,
-  DROPPED_REASON,
   type LandingOutcome,
   type LandingEvent,
   type QuarantinedEntry,
@@ -59,8 +58,6 @@ const QUARANTINE = `
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::bytea[], $7::text[])
     AS batch (entry, id, producer, reason, accepted_at, body, traceparent)
   ON CONFLICT (entry) DO NOTHING`;
-
-const RETRACT = 'DELETE FROM events_quarantine WHERE entry = ANY ($1::text[]) AND starts_with(reason, $2)';
 
 const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ANY ($1::text[])';
 
@@ -115,10 +112,6 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     async quarantine(entries) {
       if (entries.length === 0) return;
       await configured(transacted(() => pool.query(QUARANTINE, quarantineArrays(inOrder(entries)))));
-    },
-
-    async retract(entries) {
-      await transacted(() => pool.query(RETRACT, [textArray(entries.toSorted()), DROPPED_REASON]));
     },
 
     async release(entries) {

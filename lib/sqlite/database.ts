@@ -8,13 +8,7 @@
 // Every method but `prepare` is synchronous, because node:sqlite is.
 import { statSync, type BigIntStats } from 'node:fs';
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
-import {
-  BatchRefused,
-  DROPPED_REASON,
-  storableText,
-  type QuarantinedEntry,
-  type WarehouseLookup,
-} from '../ingest/warehouse.ts';
+import { BatchRefused, storableText, type QuarantinedEntry, type WarehouseLookup } from '../ingest/warehouse.ts';
 import { bodyAt, textAt, VERDICT, type LandingColumns } from './columns.ts';
 import { openFile, prepareFile, type Step } from './file.ts';
 import { busy, refuses } from './result-codes.ts';
@@ -30,7 +24,6 @@ const LAND_NEW = `${INSERT} ${Array.from({ length: ROWS_AT_ONCE }, () => EVENT).
 const PRODUCER_OF = 'SELECT producer FROM events WHERE id = ?';
 const QUARANTINE = `INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (entry) DO NOTHING`;
-const RETRACT = `DELETE FROM events_quarantine WHERE entry = ? AND substr(reason, 1, ${DROPPED_REASON.length}) = '${DROPPED_REASON}'`;
 const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ?';
 const FIND_LANDED = 'SELECT type, accepted_at, landed_at, body, traceparent FROM events WHERE id = ? AND producer = ?';
 const FIND_REJECTED = `SELECT reason, accepted_at, quarantined_at, body, traceparent FROM events_quarantine
@@ -95,10 +88,6 @@ export class Database {
         }
       }),
     );
-  }
-
-  retract(entries: readonly string[]): void {
-    this.#runEach(RETRACT, entries);
   }
 
   release(entries: readonly string[]): void {

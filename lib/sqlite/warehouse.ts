@@ -31,7 +31,6 @@ export function createSqliteWarehouse(options: SqliteWarehouseOptions): Warehous
       const copies = entries.map((entry) => ({ ...entry, body: new Uint8Array(entry.body) as Buffer }));
       return thread.ask({ kind: 'quarantine', entries: copies }) as Promise<void>;
     },
-    retract: (entries) => thread.ask({ kind: 'retract', entries }) as Promise<void>,
     release: (entries) => thread.ask({ kind: 'release', entries }) as Promise<void>,
     find: async (id, producer) => {
       if (!id.isWellFormed() || !producer.isWellFormed()) return { kind: 'unknown' };

@@ -9,7 +9,7 @@ export type WorkerCall =
   | { readonly kind: 'prepare' | 'probe' | 'close' }
   | { readonly kind: 'land'; readonly columns: LandingColumns }
   | { readonly kind: 'quarantine'; readonly entries: readonly QuarantinedEntry[] }
-  | { readonly kind: 'retract' | 'release'; readonly entries: readonly string[] }
+  | { readonly kind: 'release'; readonly entries: readonly string[] }
   | { readonly kind: 'find'; readonly id: string; readonly producer: string };
 
 /** `refused` is the code of a BatchRefused; `misconfigured` stands for a WarehouseMisconfigured. */
@@ -27,8 +27,6 @@ function run(call: WorkerCall): unknown {
       return land(call.columns);
     case 'quarantine':
       return database.quarantine(call.entries);
-    case 'retract':
-      return database.retract(call.entries);
     case 'release':
       return database.release(call.entries);
     case 'find':

@@ -22,6 +22,9 @@ type Land = (batch: readonly LandingEvent[]) => Promise<readonly LandingOutcome[
 interface Running {
   readonly consumer: Consumer;
   readonly done: Promise<void>;
+  readonly lost: () => number;
+  /** The fields of its errors in the log. */
+  readonly errors: readonly unknown[];
 }
 
 const event = (id: string, data: unknown = ''): string => JSON.stringify({ id, type: 'order.paid', data });
@@ -50,6 +53,8 @@ describe('a consumer with several batches under way', () => {
     const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
     const warehouse: Warehouse = { ...real, land: around((batch) => real.land(batch)) };
     const metrics = consumerMetrics(QUARANTINE_REASONS);
+    const errors: unknown[] = [];
+    t.mock.method(log, 'error', (fields: unknown) => errors.push(fields));
     assert.equal(await reader.open(5_000), true, reader.lastError);
     const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: BATCH_MAX });
     const done = consumer.run();
@@ -59,7 +64,7 @@ describe('a consumer with several batches under way', () => {
       await reader.close();
       await real.close();
     });
-    return { consumer, done };
+    return { consumer, done, lost: () => metrics.lost.value, errors };
   };
 
   const pending = async (): Promise<number> =>
@@ -73,6 +78,24 @@ describe('a consumer with several batches under way', () => {
     await eventually('all has landed', async () => (await store.count()) === ids.length);
     await eventually('all is acknowledged', async () => (await pending()) === 0);
     assert.deepEqual(await landedIds(), ids);
+  });
+
+  it('counts an entry that was deleted while a dead member held it, logs its name, and makes no row of it', async (t) => {
+    await redis.command('XGROUP', 'CREATE', STREAM, GROUP, '0', 'MKSTREAM');
+    await put(idsOf(4).map((id) => event(id)));
+    await redis.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'STREAMS', STREAM, '>');
+    const entries = (await redis.entries(STREAM)).map(({ entry }) => entry);
+    // As if it had held them for a minute.
+    await redis.command('XCLAIM', STREAM, GROUP, 'dead', '0', ...entries, 'IDLE', '60000');
+    await redis.command('XDEL', STREAM, entries[1] ?? '', entries[2] ?? '');
+    const replicas = [await run(t), await run(t)];
+    await eventually('the others land', async () => (await store.count()) === 2);
+    await eventually('nothing is pending', async () => (await pending()) === 0);
+    const counted = (): number => replicas.reduce((sum, { lost }) => sum + lost(), 0);
+    await eventually('both are counted', () => counted() === 2);
+    const told = JSON.stringify(replicas.flatMap(({ errors }) => errors));
+    for (const entry of [entries[1], entries[2]]) assert.ok(told.includes(`/${STREAM}/${entry}"`), told);
+    assert.deepEqual(await store.quarantine(), []);
   });
 
   it('keeps a batch that fails in the middle, lands the others, and lands it in the end', async (t) => {

@@ -170,7 +170,7 @@ describe('landing', () => {
       delivery(1, 1, { body: Buffer.from('{') }),
       delivery(2, 1, { producer: 'a\0b' }),
       delivery(3, 1, { body: delivery(0, 1).body, producer: 'thief' }),
-      delivery(4, 1, { body: undefined, producer: undefined, dropped: true }),
+      delivery(4, 1, { body: undefined, producer: undefined }),
       delivery(5, 1),
     ]);
     const first = await landing.landSome(batch);
@@ -191,7 +191,7 @@ describe('landing', () => {
       second.quarantined.map(({ entry, code }) => [entry, code]),
       [
         ['1-1', 'invalid_event'],
-        ['1-4', 'dropped_by_queue'],
+        ['1-4', 'invalid_entry'],
       ],
     );
     assert.equal(second.left, undefined);

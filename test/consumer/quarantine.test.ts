@@ -1,7 +1,7 @@
 // Which deliveries are events, and with what words the others go to quarantine.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { entryName, isDropped, quarantineName, rejected, classify } from '../../lib/consumer/quarantine.ts';
+import { entryName, quarantineName, rejected, classify } from '../../lib/consumer/quarantine.ts';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 
 const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
@@ -63,12 +63,6 @@ describe('a delivery that is no event', () => {
         'invalid_entry: the entry names an invalid id',
         'order-1',
       ],
-      [
-        'that the queue dropped',
-        { dropped: true, body: undefined, producer: undefined },
-        'dropped_by_queue: the queue dropped the entry before it could land',
-        undefined,
-      ],
       ['that is no JSON', { body: Buffer.from('{') }, 'invalid_event: the body is not JSON', undefined],
       [
         'without a type',
@@ -97,7 +91,6 @@ describe('a delivery that is no event', () => {
       assert.deepEqual([rejections[0]?.reason, rejections[0]?.id], [reason, id]);
       assert.equal('id' in (rejections[0] ?? {}), id !== undefined);
       assert.equal(`${rejections[0]?.code}:`, reason.split(' ')[0]);
-      assert.equal(isDropped(rejections[0] as never), change.dropped === true);
     });
 
   it('keeps what there is of it: its bytes, its times, its trace and the row that it replays', () => {

@@ -196,10 +196,8 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       });
       const deliveries = [...seen.values()];
       assert.deepEqual(names(deliveries.filter(({ dropped }) => dropped)).toSorted(), gone);
-      assert.deepEqual(await living.unacknowledged(deliveries), deliveries, 'it says so until it is acknowledged');
       assert.equal(await living.acknowledge(deliveries), entries.length);
       assert.equal(await living.acknowledge(deliveries), 0);
-      assert.deepEqual(await living.unacknowledged(deliveries), []);
       assert.equal(await queue.pending(), 0);
     });
 
@@ -228,37 +226,6 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
         dropped.map(({ entry, dropped: gone }) => [entry, gone]),
         [[entries[0], true]],
       );
-    });
-
-    it('tells which event an entry brought that is gone, as its member noted it, and forgets it with the member', async () => {
-      const [holder, other] = [await open(), await open()];
-      await holder.join();
-      const entries: string[] = [];
-      for (let at = 0; at < 4; at += 1) entries.push(await queue.put({ producer: 'shop', body: String(at) }));
-      const held = await holder.read(10, NEVER_MS, 0);
-      const events = held.map((delivery, at) => ({
-        entry: delivery.entry,
-        source: delivery.source,
-        id: `id "${at}"\u{1F600}`,
-        producer: at < 2 ? 'shop' : 'sh\u00f6p',
-      }));
-      await holder.note(0, events.slice(0, 1));
-      await holder.note(1, events.slice(1, 2));
-      await holder.note(0, events.slice(2));
-      for (const entry of entries) await queue.drop(entry);
-      const gone = await eventually('they are claimed', async () => {
-        const deliveries = await other.read(10, IDLE_MS, 20);
-        return deliveries.length === entries.length && deliveries;
-      });
-      const noted = await other.noted(gone);
-      assert.deepEqual(
-        noted.toSorted((one, two) => (one.entry < two.entry ? -1 : 1)),
-        events.slice(1),
-      );
-      assert.deepEqual(await other.noted(gone.slice(3)), events.slice(3));
-      await other.acknowledge(gone);
-      await holder.close();
-      assert.deepEqual(await other.noted(gone), []);
     });
 
     it('says that the group has vanished, and makes it again when it joins', async () => {

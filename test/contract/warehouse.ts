@@ -269,22 +269,6 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       assert.equal((await warehouse.find('second-try', 'shop')).kind, 'landed');
     });
 
-    it('takes back that an entry was dropped, and nothing else that is said of it', async () => {
-      const dropped = { reason: 'dropped_by_queue: the queue dropped the entry before it could land' };
-      const before = await store.count('events_quarantine');
-      await warehouse.quarantine([
-        poison('q/s/1-1', dropped),
-        poison('q/s/1-2', dropped),
-        poison('q/s/1-3'),
-        poison('r/s/1-1', dropped),
-      ]);
-      await warehouse.retract(['q/s/1-1', 'q/s/1-3', 'q/s/9-9']);
-      assert.equal(await store.count('events_quarantine'), before + 3);
-      await warehouse.retract([]);
-      await warehouse.retract(['q/s/1-2', 'r/s/1-1']);
-      assert.equal(await store.count('events_quarantine'), before + 1);
-    });
-
     it('removes the rows of entries that have landed by a replay, whatever their reason', async () => {
       const before = await store.count('events_quarantine');
       await warehouse.quarantine([poison('q/s/2-1'), poison('q/s/2-2')]);

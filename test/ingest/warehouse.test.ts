@@ -6,7 +6,6 @@ import { reasonCode, WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts
 import {
   BatchRefused,
   BatchTooSlow,
-  DROPPED_REASON,
   originalText,
   storableText,
   WarehouseMisconfigured,
@@ -44,10 +43,6 @@ it('the code of a quarantine reason is what stands before its first colon', () =
   assert.equal(reasonCode('invalid_event: /id must be a string: 1 to 256'), 'invalid_event');
   assert.equal(reasonCode('id_conflict'), 'id_conflict');
   assert.equal(reasonCode(''), '');
-});
-
-it('the reason of an entry that the queue dropped begins with its code', () => {
-  assert.equal(DROPPED_REASON, 'dropped_by_queue: ');
 });
 
 it('an error of the warehouse carries its own name into a log', () => {

@@ -9,7 +9,6 @@ import {
   type Delivery,
   type EntryName,
   type EventNotes,
-  type NotedEvent,
   type Queue,
   type QueueLookup,
   type QueueReader,
@@ -43,7 +42,6 @@ export class MemoryQueueStore {
   id = randomUUID();
   readonly index = new Map<string, Entry>();
   readonly replicas = new Set<QueueReader>();
-  readonly noted = new Map<QueueReader, (readonly NotedEvent[])[]>();
   readonly changes = new EventEmitter().setMaxListeners(0);
   #last = { ms: 0, number: 0 };
 
@@ -74,7 +72,6 @@ export class MemoryQueueStore {
     this.id = randomUUID();
     this.index.clear();
     this.replicas.clear();
-    this.noted.clear();
     this.changes.emit('change');
   }
 }
@@ -166,31 +163,12 @@ export class MemoryQueueReader implements QueueReader {
     return Promise.resolve(entries.filter(({ entry }) => this.#store.group?.pending.delete(entry)).length);
   }
 
-  unacknowledged<E extends EntryName>(entries: readonly E[]): Promise<readonly E[]> {
-    return Promise.resolve(entries.filter(({ entry }) => this.#store.group?.pending.has(entry)));
-  }
-
-  note(number: number, events: readonly NotedEvent[]): Promise<void> {
-    const notes = this.#store.noted.get(this) ?? [];
-    notes[number] = events;
-    this.#store.noted.set(this, notes);
-    return Promise.resolve();
-  }
-
-  noted(entries: readonly EntryName[]): Promise<readonly NotedEvent[]> {
-    const names = new Set(entries.map(({ entry }) => entry));
-    const all = [...this.#store.noted.values()].flat(2);
-    return Promise.resolve(all.filter(({ entry }) => names.has(entry)));
-  }
-
   states(): ReadonlyMap<string, QueueState> {
     return new Map([['0', { available: true }]]);
   }
 
   close(): Promise<void> {
     this.#store.replicas.delete(this);
-    if (![...(this.#store.group?.pending.values() ?? [])].some(({ holder }) => holder === this))
-      this.#store.noted.delete(this);
     return Promise.resolve();
   }
 

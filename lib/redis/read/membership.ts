@@ -4,7 +4,7 @@
 // Invariant: a replica that gives no sign for REPLICA_LEASE_MS is not counted, and is again when it comes back.
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { NOTES, REPLICA_LEASE_MS } from '../../ingest/queue.ts';
+import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
 import type { Log } from '../../process/log.ts';
 import type { RedisValue } from '../wire/reply.ts';
 import { Script } from '../wire/script.ts';
@@ -100,7 +100,7 @@ export class Membership {
   async #leaveGroup(idleMs: number): Promise<void> {
     const { run, stream, group, name } = this.#options;
     const command = this.#leave.command(stream);
-    command.push(group, name, String(idleMs), String(NOTES));
+    command.push(group, name, String(idleMs));
     await run(this.#leave, command);
   }
 }

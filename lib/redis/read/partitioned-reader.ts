@@ -9,14 +9,7 @@
 //
 // Replicas are counted in the first partition; in the others this member gives a sign of life, by which an entry that
 // the queue dropped is told from a dead member's (claim.lua).
-import {
-  GroupVanished,
-  type Delivery,
-  type EntryName,
-  type NotedEvent,
-  type QueueReader,
-  type QueueState,
-} from '../../ingest/queue.ts';
+import { GroupVanished, type Delivery, type EntryName, type QueueReader, type QueueState } from '../../ingest/queue.ts';
 import type { Log } from '../../process/log.ts';
 import { PartitionReading } from './partition-reading.ts';
 import type { StreamReader } from './stream-reader.ts';
@@ -121,27 +114,6 @@ export class PartitionedReader implements QueueReader {
       }
     }
     return done;
-  }
-
-  async unacknowledged<E extends EntryName>(entries: readonly E[]): Promise<readonly E[]> {
-    // Entries of an unreachable partition are left out: they come again when it is back.
-    const open = await Promise.allSettled(
-      [...this.#byPartition(entries)].map(([{ reader }, some]) => reader.unacknowledged(some)),
-    );
-    const found = new Set(open.flatMap((one) => (one.status === 'fulfilled' ? one.value : [])));
-    return entries.filter((entry) => found.has(entry));
-  }
-
-  async note(number: number, events: readonly NotedEvent[]): Promise<void> {
-    const parts = [...this.#byPartition(events)];
-    const settled = await Promise.allSettled(parts.map(([{ reader }, some]) => reader.note(number, some)));
-    const failed = settled.find((one) => one.status === 'rejected');
-    if (failed !== undefined) throw failed.reason;
-  }
-
-  async noted(entries: readonly EntryName[]): Promise<readonly NotedEvent[]> {
-    const noted = [...this.#byPartition(entries)].map(([{ reader }, some]) => reader.noted(some));
-    return (await Promise.all(noted)).flat();
   }
 
   states(): ReadonlyMap<string, QueueState> {

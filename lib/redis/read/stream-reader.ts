@@ -10,7 +10,6 @@ import {
   RETENTION_MS,
   type Delivery,
   type EntryName,
-  type NotedEvent,
   type QueueLook,
   type QueueReader,
   type QueueState,
@@ -25,13 +24,12 @@ import { ANSWER_TIMEOUT_MS, EntryReading } from './entry-reading.ts';
 import { decodedAgain } from '../stream/deliveries.ts';
 import { ensureGroup, makeGroup } from '../stream/group.ts';
 import { isNoGroup, NoAnswer, QueueRefusal } from '../wire/errors.ts';
-import { notedEvents, noteKeys, noteText } from './landing-notes.ts';
 import { KnownIdentity } from '../stream/known-identity.ts';
 import { memberName, Membership } from './membership.ts';
 import type { Identify } from '../stream/queue-identity.ts';
 import type { RedisValue, Reply } from '../wire/reply.ts';
 import { assertRights } from '../stream/rights.ts';
-import { Script, type Argument } from '../wire/script.ts';
+import type { Argument, Script } from '../wire/script.ts';
 import { GROUP, STREAM } from '../stream/stream-names.ts';
 import { StreamTrimmer, UNLANDED_HOURS_MAX } from '../stream/stream-trimmer.ts';
 
@@ -63,7 +61,6 @@ export class StreamReader implements QueueReader {
   readonly #stream: string;
   readonly #identity: KnownIdentity;
   readonly #membership: Membership;
-  readonly #noteScript = new Script('note.lua');
   readonly #trimmer: StreamTrimmer;
 
   #closing: Promise<void> | undefined;
@@ -177,25 +174,6 @@ export class StreamReader implements QueueReader {
       done += (await this.#command(['XACK', this.#stream, GROUP, ...some])) as number;
     }
     return done;
-  }
-
-  async unacknowledged<E extends EntryName>(entries: readonly E[]): Promise<readonly E[]> {
-    const found = await Promise.all(
-      entries.map(({ entry }) => this.#command(['XPENDING', this.#stream, GROUP, entry, entry, '1'])),
-    );
-    return entries.filter((_, at) => (found[at] as readonly unknown[]).length > 0);
-  }
-
-  async note(number: number, events: readonly NotedEvent[]): Promise<void> {
-    const command = this.#noteScript.command(this.#stream);
-    command.push(this.name, String(number), noteText(events));
-    await this.#answer(this.#noteScript.run(this.#control, command));
-  }
-
-  async noted(entries: readonly EntryName[]): Promise<readonly NotedEvent[]> {
-    const members = (await this.#command(['XINFO', 'CONSUMERS', this.#stream, GROUP])) as readonly string[][];
-    const texts = await Promise.all(noteKeys(this.#stream, members).map((key) => this.#command(['GET', key])));
-    return notedEvents(texts, entries);
   }
 
   states(): ReadonlyMap<string, QueueState> {

@@ -3,7 +3,7 @@
 -- it would drop them from the group's list; asking and deleting are one step here, so nothing can come in between.
 --
 -- KEYS[1]  the stream
--- ARGV     the group, a member's name, milliseconds, how many notes a member has (note.lua)
+-- ARGV     the group, a member's name, milliseconds
 -- With 0 milliseconds the named member leaves and is no replica any more; else every other member leaves that has
 -- given no sign of life for as long.
 local stream, group, name, idle = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -18,7 +18,6 @@ for _, fields in ipairs(members) do
   local asked = idle == 0 and member.name == name or idle > 0 and member.name ~= name and member.idle > idle
   if asked and member.pending == 0 then
     redis.call('XGROUP', 'DELCONSUMER', stream, group, member.name)
-    for note = 0, ARGV[4] - 1 do redis.call('UNLINK', '{' .. stream .. '}:landing:' .. member.name .. ':' .. note) end
     left = left + 1
   end
 end
