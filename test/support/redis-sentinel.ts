@@ -159,10 +159,11 @@ export class TestSentinels {
 
 const replication = async (server: TestRedis): Promise<string> => String(await server.command('INFO', 'replication'));
 
-async function startSentinel(
+/** One sentinel, which knows this master. It knows no other sentinel while the master is away. */
+export async function startSentinel(
   masterPort: number,
-  options: SentinelOptions,
-  overTls: (port: number) => readonly string[],
+  options: SentinelOptions = {},
+  overTls: (port: number) => readonly string[] = () => [],
 ): Promise<Sentinel> {
   const { pki, password, replicas = 2 } = options;
   const folder = temporaryFolder('ingest-sentinel-');

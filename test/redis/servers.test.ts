@@ -1,0 +1,210 @@
+// Where the queue's server is, and whether it may be trusted: Redis Cluster, Sentinel, durability, replicas.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { queueAddress } from '../../lib/process/queue-uri.ts';
+import { createLog } from '../../lib/process/log.ts';
+import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import { askOnce } from '../../lib/redis/server/ask-once.ts';
+import { byteConnection } from '../../lib/redis/server/byte-connection.ts';
+import type { Server } from '../../lib/redis/server/client.ts';
+import { ClusterMap, type ClusterAddress } from '../../lib/redis/server/cluster-map.ts';
+import { durabilityFaults, replicationFaults } from '../../lib/redis/server/durability.ts';
+import type { MasterLookup } from '../../lib/redis/server/master-lookup.ts';
+import { sentinelLookup } from '../../lib/redis/server/sentinel-lookup.ts';
+import { assertMaster, isNotMaster } from '../../lib/redis/server/server-role.ts';
+import { RedisError } from '../../lib/redis/wire/errors.ts';
+import { Recorded, submitAll } from '../contract/queue.ts';
+import { startSentinel } from '../support/redis-sentinel.ts';
+import { freePort, TestRedis } from '../support/redis.ts';
+import { atEnd, eventually } from '../support/scope.ts';
+
+const LOG = createLog('test', 'error');
+LOG.level = 'silent';
+
+function addressOf(uri: string): ClusterAddress {
+  const address = queueAddress(uri);
+  if (typeof address === 'string' || address.kind === 'server') throw new Error(`${uri} names no list of servers`);
+  return address;
+}
+
+const hostsOf = (ports: readonly number[]): string => ports.map((port) => `127.0.0.1:${port}`).join();
+const uriOf = (port: number): string => `redis://127.0.0.1:${port}`;
+
+describe('the map of a cluster', () => {
+  const clustered = ['--cluster-enabled', 'yes', '--appendonly', 'no'];
+
+  /** A node that has all slots, and says that it is at another port. */
+  async function node(announced?: number): Promise<TestRedis> {
+    const place = ['--cluster-announce-ip', '127.0.0.1', '--cluster-announce-port', String(announced)];
+    const bus = ['--cluster-port', String(await freePort())];
+    const redis = await TestRedis.start([...clustered, ...bus, ...(announced === undefined ? [] : place)]);
+    await redis.command('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+    return redis;
+  }
+
+  /** Asks anew: an answer serves for a moment. */
+  const becomes = (lookup: MasterLookup, uri: string): Promise<unknown> =>
+    eventually(uri, async () => (await lookup.find(undefined)) === uri);
+
+  it('finds a master by the nodes of the last answer once the URI names none that is there', async () => {
+    const other = await node();
+    const [seed, last] = [await node(other.port), await freePort()];
+    const lookup = new ClusterMap(addressOf(`redis+cluster://${hostsOf([seed.port])}`)).lookup('ingest-0');
+    assert.equal(await lookup.find(undefined), uriOf(other.port));
+    await seed.signal('SIGKILL');
+    await other.command('CONFIG', 'SET', 'cluster-announce-ip', '127.0.0.1');
+    await other.command('CONFIG', 'SET', 'cluster-announce-port', String(last));
+    await becomes(lookup, uriOf(last));
+  });
+
+  it("finds the master of a cluster whose nodes were all replaced, by the URI's own nodes", async () => {
+    const [first, second] = [await freePort(), await freePort()];
+    const seed = await node(first);
+    const lookup = new ClusterMap(addressOf(`redis+cluster://${hostsOf([seed.port])}`)).lookup('ingest-0');
+    assert.equal(await lookup.find(undefined), uriOf(first));
+    // Nothing listens at the node that was named: the cluster now has another one.
+    await seed.command('CONFIG', 'SET', 'cluster-announce-port', String(second));
+    await becomes(lookup, uriOf(second));
+  });
+
+  it('takes a node that does not know its address for the one that was asked, follows MOVED, and fails without a node', async () => {
+    const [alone, dead] = [await node(), await freePort()];
+    const address = addressOf(`redis+cluster://shop:secret@${hostsOf([dead, alone.port])}`);
+    await alone.command('ACL', 'SETUSER', 'shop', 'on', '>secret', '~*', '+@all');
+    const lookup = new ClusterMap(address).lookup('ingest-0');
+    const secured = (place: string): string => `redis://shop:secret@${place}`;
+    assert.equal(await lookup.find(undefined), secured(`127.0.0.1:${alone.port}`));
+    assert.equal(await lookup.find(new RedisError('MOVED 7 10.0.0.1:6380')), secured('10.0.0.1:6380'));
+    assert.equal(await lookup.find(new RedisError('MOVED 7 fd00::1:6380')), secured('[fd00::1]:6380'));
+    await alone.command('CLUSTER', 'FLUSHSLOTS');
+    await eventually('its slot has no master', async () => {
+      const failed = await lookup.find(undefined).then(
+        () => '',
+        (cause: unknown) => String(cause),
+      );
+      return /^Error: no node of the cluster serves slot \d+$/.test(failed);
+    });
+    await alone.signal('SIGKILL');
+    await eventually('no node is there', () =>
+      lookup.find(undefined).then(
+        () => false,
+        (cause: unknown) => /ECONNREFUSED/.test(String(cause)),
+      ),
+    );
+  });
+});
+
+describe('the master that sentinels watch', () => {
+  const nowhere = (ports: readonly number[], name = 'the-master'): MasterLookup =>
+    sentinelLookup(addressOf(`redis+sentinel://user:secret@${hostsOf(ports)}/${name}?db=2`));
+
+  it('is the one that most sentinels name, also where those are fewer than half of all', async () => {
+    const [master, old, dead] = [await freePort(), await freePort(), await freePort()];
+    const [cutOff, one, two] = await Promise.all([startSentinel(old), startSentinel(master), startSentinel(master)]);
+    const found = `redis://user:secret@127.0.0.1:${master}/2`;
+    for (const { port } of [cutOff, one, two])
+      await eventually('it answers', () =>
+        nowhere([port])
+          .find(undefined)
+          .catch(() => false as const),
+      );
+    assert.equal(await nowhere([cutOff.port, one.port, two.port]).find(undefined), found);
+    const lookup = nowhere([dead, cutOff.port, one.port, two.port, dead]);
+    const asked = lookup.find(undefined);
+    assert.equal(lookup.find(undefined), asked, 'asked once for all who ask together');
+    assert.equal(await asked, found);
+    assert.ok((lookup.watchMs ?? 0) > 0, 'a planned fail-over is looked for');
+    // What a sentinel says tells more than that another one is away.
+    await assert.rejects(nowhere([dead, one.port], 'another').find(undefined), {
+      message: 'the sentinels know no master of the name another',
+    });
+    await assert.rejects(nowhere([dead]).find(undefined), /^Error: no sentinel answers \(.*ECONNREFUSED/);
+  });
+
+  it('is asked for with the password only where a sentinel wants one', async () => {
+    const master = await freePort();
+    const { port } = await startSentinel(master, { password: 'secret' });
+    const lookup = sentinelLookup(addressOf(`redis+sentinel://:secret@${hostsOf([port])}/the-master`));
+    assert.equal(
+      await eventually('the sentinel answers', () => lookup.find(undefined).catch(() => false as const)),
+      `redis://:secret@127.0.0.1:${master}`,
+    );
+  });
+});
+
+describe('what is told of a server', () => {
+  const askedOf = <T>(redis: TestRedis, ask: (server: Server) => Promise<T>, user = ''): Promise<T> =>
+    askOnce(redis.uri.replace('//', `//${user}`), ask, 10_000);
+
+  it('is each way in which it loses what it accepted', async () => {
+    const redis = await TestRedis.start();
+    assert.deepEqual(await askedOf(redis, durabilityFaults), []);
+    await redis.command('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
+    assert.deepEqual(await askedOf(redis, durabilityFaults), [
+      'maxmemory-policy is allkeys-lru: Redis may drop accepted events; set it to noeviction',
+    ]);
+    await redis.command('CONFIG', 'SET', 'maxmemory-policy', 'noeviction');
+    await redis.command('CONFIG', 'SET', 'appendonly', 'no');
+    assert.deepEqual(await askedOf(redis, durabilityFaults), [
+      'the append-only file is off: accepted events are lost with the server; set appendonly yes',
+    ]);
+    await redis.command('ACL', 'SETUSER', 'blind', 'on', '>secret', '~*', '+@all', '-info');
+    assert.deepEqual(
+      (await askedOf(redis, durabilityFaults, 'blind:secret@')).map((fault) => fault.replace(/ \(.*/, '')),
+      [
+        'the server does not tell its maxmemory-policy',
+        'the server does not tell whether it writes an append-only file',
+      ],
+    );
+    assert.deepEqual(await askedOf(redis, (server) => replicationFaults(server, 0), 'blind:secret@'), []);
+    assert.equal((await askedOf(redis, (server) => replicationFaults(server, 1), 'blind:secret@')).length, 1);
+  });
+
+  it('is not that it keeps nothing while it loads its data: it is no master yet', async () => {
+    const loading = new RedisError('LOADING Redis is loading the dataset in memory');
+    const server: Server = { send: () => Promise.reject(loading) };
+    await assert.rejects(durabilityFaults(server), loading);
+    await assert.rejects(replicationFaults(server, 1), loading);
+    await assert.rejects(assertMaster(server), loading);
+    assert.equal(isNotMaster(loading), true);
+  });
+
+  it('is how many replicas it has, where that is not what accepting waits for', async () => {
+    const [master, replica] = await Promise.all([
+      TestRedis.start(['--repl-diskless-sync-delay', '0']),
+      TestRedis.start(),
+    ]);
+    const faults = (replicas: number): Promise<readonly string[]> =>
+      askedOf(master, (server) => replicationFaults(server, replicas));
+    assert.deepEqual(await faults(0), []);
+    assert.match((await faults(1)).join(), /^0 replicas are connected and INGEST_QUEUE_REPLICAS is 1/);
+    await replica.command('REPLICAOF', '127.0.0.1', String(master.port));
+    await eventually('it is in step', async () =>
+      /state=online/.test(String(await master.command('INFO', 'replication'))),
+    );
+    assert.match((await faults(0)).join(), /^the server has replicas \(1\) and INGEST_QUEUE_REPLICAS is 0/);
+    assert.deepEqual(await faults(1), []);
+    assert.match((await faults(2)).join(), /^1 replicas are connected and INGEST_QUEUE_REPLICAS is 2/);
+    await assert.rejects(askedOf(replica, assertMaster), /^RedisError: READONLY the server is a (?:replica|slave)/);
+    await askedOf(master, assertMaster);
+
+    /** What becomes of an event, where so many replicas must have it. */
+    const outcomeOf = async (replicas: number, id: string): Promise<string> => {
+      const connect = (): ReturnType<typeof byteConnection> =>
+        byteConnection({ uri: master.uri, name: 'test', log: LOG });
+      const [connection, ...connections] = [connect(), connect(), connect()] as const;
+      const replicated = { replicas, connections };
+      const queue = new StreamQueue({ connection, enqueueTimeoutMs: 1_000, log: LOG, replicated });
+      atEnd(() => queue.close());
+      connection.open();
+      await eventually('it is connected', () => connection.ready && connections.every(({ ready }) => ready));
+      return (await submitAll(queue, [new Recorded(id)])).join();
+    };
+    assert.equal(await outcomeOf(1, 'one'), 'accepted');
+    assert.equal(await outcomeOf(2, 'two'), 'unavailable', 'one replica counts once');
+    assert.equal(await outcomeOf(2, 'one'), 'unavailable', 'nor is a known event promised for two');
+    assert.equal(await outcomeOf(1, 'two'), 'duplicate');
+    await replica.signal('SIGSTOP');
+    assert.equal(await outcomeOf(1, 'one'), 'unavailable', 'a replica that is frozen has nothing new');
+  });
+});
