@@ -445,7 +445,7 @@ describe('a gateway with short time-outs', () => {
 describe('a gateway whose token keys cannot be had', () => {
   it('answers 500 with retryable, and shows nothing of the cause', async () => {
     const keyServer = `https://127.0.0.1:${await freePort()}/keys`;
-    const keyless = await TestGateway.start(redis, pki, { INGEST_TOKEN_JWKS: keyServer });
+    const keyless = await TestGateway.start(redis, pki, { INGEST_TOKEN_JWKS: keyServer, INGEST_TOKEN_REQUIRED: '1' });
     const client = keyless.client(producer);
     const token = [
       { alg: 'ES256', kid: 'a' },

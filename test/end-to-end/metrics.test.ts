@@ -210,6 +210,7 @@ describe('/metrics', () => {
   it('counts the refusal when keys for tokens cannot be had', async () => {
     const gateway = await TestGateway.start(redis, pki, {
       INGEST_TOKEN_JWKS: `https://127.0.0.1:${await freePort()}/keys`,
+      INGEST_TOKEN_REQUIRED: '1',
     });
     const token = [{ alg: 'ES256' }, {}]
       .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))

@@ -63,6 +63,9 @@ export class StreamReader implements QueueReader {
   readonly #membership: Membership;
   readonly #trimmer: StreamTrimmer;
 
+  #hasRead = false;
+  /** A new connection met a group that has read nothing, although this member has read from it. */
+  #vanished = false;
   #closing: Promise<void> | undefined;
 
   constructor(options: StreamReaderOptions) {
@@ -160,7 +163,12 @@ export class StreamReader implements QueueReader {
   }
 
   async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
+    if (this.#vanished) {
+      [this.#vanished, this.#hasRead] = [false, false];
+      throw new GroupVanished('the stream or its group was gone, and is made again');
+    }
     const deliveries = await this.#entries.read(max, idleMs, waitMs);
+    if (deliveries.length > 0) this.#hasRead = true;
     if (!deliveries.some(({ oversize }) => oversize)) return deliveries;
     // A gateway that accepts longer bodies may have started since the queue's metadata was read.
     await this.#identity.ask({ send: (command) => this.#command(command) }).catch(() => undefined);
@@ -189,7 +197,7 @@ export class StreamReader implements QueueReader {
   async #inspect(server: Server): Promise<void> {
     await assertRights(server, this.#stream, 'consumer');
     await this.#identity.ask(server);
-    await ensureGroup(server, this.#stream);
+    if ((await ensureGroup(server, this.#stream)) && this.#hasRead) this.#vanished = true;
   }
 
   async #end(): Promise<void> {

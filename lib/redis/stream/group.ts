@@ -16,12 +16,17 @@ export async function makeGroup(server: Server, stream: string): Promise<boolean
   return (await script.run(server, command)) === 1;
 }
 
-/** The same for each new connection: a plain read first, which works where a write is refused. */
-export async function ensureGroup(server: Server, stream: string): Promise<void> {
+/**
+ * The same for each new connection: a plain read first, which works where a write is refused. Gives whether the group
+ * has read nothing yet.
+ */
+export async function ensureGroup(server: Server, stream: string): Promise<boolean> {
   const groups = await server.send(['XINFO', 'GROUPS', stream]).catch((cause: unknown) => {
     if (cause instanceof RedisError && /no such key/.test(cause.message)) return [];
     throw cause;
   });
-  const names = (groups as readonly (readonly unknown[])[]).map((fields) => fields[fields.indexOf('name') + 1]);
-  if (!names.includes(GROUP)) await makeGroup(server, stream);
+  const field = (fields: readonly unknown[], name: string): unknown => fields[fields.indexOf(name) + 1];
+  const group = (groups as readonly (readonly unknown[])[]).find((fields) => field(fields, 'name') === GROUP);
+  if (group === undefined) await makeGroup(server, stream);
+  return group === undefined || field(group, 'last-delivered-id') === '0-0';
 }
