@@ -106,7 +106,10 @@ describe('ingest-consumer', () => {
     const posted = await fetch(`${url}/metrics`, { method: 'POST' });
     assert.deepEqual([posted.status, posted.headers.get('allow')], [405, 'GET, HEAD']);
 
-    const metrics = await (await fetch(`${url}/metrics`)).text();
+    const metrics = await eventually('the queue was looked at', async () => {
+      const text = await (await fetch(`${url}/metrics`)).text();
+      return /^ingest_queue_lag_events /m.test(text) ? text : undefined;
+    });
     for (const name of [
       'ingest_landed_total 0',
       'ingest_consumer_duplicates_total 0',
