@@ -7,8 +7,7 @@ import { it } from 'node:test';
 import { text } from 'node:stream/consumers';
 import { startFakeGateway, type FakeGatewayOptions } from '../../lib/send/fake-gateway.ts';
 import { sendEvents } from '../../lib/send/send-events.ts';
-import { describeProducerContract, type ContractGateway } from '../contract/producers.ts';
-import type { Ask, Reply } from '../support/gateway.ts';
+import { describeProducerContract, type Ask, type ContractGateway, type Reply } from '../contract/producers.ts';
 import { Pki } from '../support/pki.ts';
 import { atEnd } from '../support/scope.ts';
 

@@ -240,6 +240,19 @@ describe('an input', () => {
       assert.equal(new Position(file, 'https://g/').line, 0, text);
   });
 
+  it('has its position written a second after the last time, and not before', (context) => {
+    let nowMs = 5_000;
+    context.mock.method(performance, 'now', () => nowMs);
+    const position = new Position(path('timed'), 'https://g/');
+    const [first, second] = [1, 2].map((line) => position.begin({ line, bytes: Buffer.from('a') }));
+    nowMs += 999;
+    first?.();
+    assert.equal(existsSync(position.path), false);
+    nowMs += 1;
+    second?.();
+    assert.equal(new Position(path('timed'), 'https://g/').line, 2);
+  });
+
   it('has no position to write before anything is settled', () => {
     const position = new Position(path('untouched'), 'https://g/');
     position.begin({ line: 1, bytes: Buffer.from('a') });
