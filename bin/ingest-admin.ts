@@ -8,7 +8,7 @@ import { ask, showProgress } from '../lib/admin/terminal.ts';
 import { QueueFailed } from '../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../lib/ingest/warehouse-admin.ts';
 import { processEnvironment } from '../lib/process/env.ts';
-import { configurationFailure, EXIT, StartFailure, version } from '../lib/process/program.ts';
+import { configurationFailure, EXIT, StartFailure, versionLine } from '../lib/process/program.ts';
 import { PartitionsDiffer } from '../lib/redis/wire/errors.ts';
 import { PartitionedAdmin } from '../lib/redis/admin/partitioned-admin.ts';
 import { quietLog } from './check-connect.ts';
@@ -29,7 +29,7 @@ const complain = complainer(NAME);
 async function main(): Promise<number> {
   const line = readCommandLine(process.argv.slice(2), Date.now());
   if (line === 'help' || line === 'version') {
-    print(line === 'help' ? HELP : `${NAME} ${version()}\n`);
+    print(line === 'help' ? HELP : versionLine(NAME));
     return EXIT.clean;
   }
   const { config, report } = readAdminConfig(processEnvironment());

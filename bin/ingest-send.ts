@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // ingest-send: sends events from a file or standard input to the gateway, as a producer should.
-import { version } from '../lib/process/program.ts';
+import { versionLine } from '../lib/process/program.ts';
 import { HELP, readSettings, type Settings } from '../lib/send/command-line.ts';
 import { GatewayClient } from '../lib/send/gateway-client.ts';
 import { InputError, openInput, type Input, type InputEvent } from '../lib/send/input.ts';
@@ -24,7 +24,7 @@ async function main(): Promise<number> {
   try {
     settings = readSettings(process.argv.slice(2), process.env['INGEST_STATE_DIR'] ?? '.ingest');
     if (settings === 'help' || settings === 'version') {
-      print(settings === 'help' ? HELP : `ingest-send ${version()}\n`);
+      print(settings === 'help' ? HELP : versionLine('ingest-send'));
       return EXIT.allAccepted;
     }
     const { file, url, resend, sample } = settings;

@@ -8,6 +8,7 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
+import { revision } from '../lib/process/program.ts';
 import { print } from './output.ts';
 
 const root = resolve(import.meta.dirname, '..');
@@ -36,7 +37,13 @@ const { version, license } = readManifest('package.json');
 rmSync(target, { recursive: true, force: true });
 for (const [name, documents] of Object.entries(DOCUMENTS)) {
   const stage = join(target, name);
-  const manifest = { ...readManifest(`bin/packages/${name}/package.json`), version, license, type: 'module' };
+  const manifest = {
+    ...readManifest(`bin/packages/${name}/package.json`),
+    version,
+    license,
+    revision: revision(),
+    type: 'module',
+  };
   const tsc = join(root, 'node_modules/typescript/bin/tsc');
   run(root, process.execPath, [tsc, '--project', `bin/packages/${name}`, '--outDir', stage]);
   copyLaunchers(manifest, stage);

@@ -10,9 +10,20 @@ import {
   type Environment,
   type ReadConfig,
 } from '../lib/process/env.ts';
+import type { Program } from '../lib/process/setting.ts';
 import type { Key } from '../lib/process/settings.ts';
+import { shownSettings } from '../lib/process/settings-text.ts';
 import { createLog, isText, type Log, type LogOptions } from '../lib/process/log.ts';
-import { configurationFailure, EXIT, modeOf, StartFailure, version, type Mode } from '../lib/process/program.ts';
+import {
+  configurationFailure,
+  EXIT,
+  modeOf,
+  StartFailure,
+  revision,
+  version,
+  versionLine,
+  type Mode,
+} from '../lib/process/program.ts';
 import { complainer, print } from './output.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
 import { endNow, endWritten, onOutputFailure } from './process-end.ts';
@@ -52,12 +63,13 @@ export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
   let log: Log | undefined;
   try {
     const mode = modeOf(process.argv.slice(2));
-    if (mode === 'help' || mode === 'version') return await answer(mode, daemon.help);
+    if (mode === 'help' || mode === 'version') return await answer(mode, daemon);
     const read = daemon.read(environment);
     if (mode !== 'run') return await check(daemon, read, mode, complain);
     logging = read.log;
     log = createLog(daemon.name, logging.level, logging.format);
     endOnBugs(log);
+    if (read.config !== undefined) log.info(startFields(daemon.name, environment), 'starting');
     for (const warning of read.report.warnings) log.warn(warning);
     if (read.config === undefined) throw configurationFailure(read.report);
     await daemon.run(read.config, log, stopping(log));
@@ -88,6 +100,14 @@ async function check<C>(
   return endWritten(EXIT.clean);
 }
 
+/** What is running, and how it was set: the first line of the log. */
+const startFields = (name: string, environment: Environment) => ({
+  version: version(),
+  revision: revision(),
+  node: process.version,
+  settings: shownSettings(environment, name.replace('ingest-', '') as Program),
+});
+
 /** The failed start of a program whose address cannot be bound. */
 export const bindFailure = (key: Key, address: BindAddress, cause: unknown): StartFailure =>
   new StartFailure(
@@ -111,8 +131,11 @@ const stopping =
       },
     });
 
-function answer(mode: Extract<Mode, 'help' | 'version'>, help: string): Promise<never> {
-  print(mode === 'help' ? help : `${version()}\n`);
+function answer(
+  mode: Extract<Mode, 'help' | 'version'>,
+  { name, help }: Pick<Daemon<unknown>, 'name' | 'help'>,
+): Promise<never> {
+  print(mode === 'help' ? help : versionLine(name));
   return endWritten(EXIT.clean);
 }
 

@@ -9,9 +9,11 @@ const HOSTS = 'list-of-hosts';
  * The value of `key` as a message shows it, in quotes: passwords and tokens in URIs are masked, and so is a URI that
  * cannot be read.
  */
-export function shown(key: string, value: string): string {
-  return JSON.stringify(key.endsWith('_URI') ? maskedUri(value) : value);
-}
+export const shown = (key: string, value: string): string => JSON.stringify(maskedValue(key, value));
+
+/** Any setting may be a URL with a password in it. */
+export const maskedValue = (key: string, value: string): string =>
+  key.endsWith('_URI') || (value.includes('://') && value !== maskedUri(value)) ? maskedUri(value) : value;
 
 /** A URI without its password, query and fragment; `redis://user:***@host:6379/0`. `sqlite:<path>` holds no secret. */
 export function maskedUri(value: string): string {

@@ -1,5 +1,7 @@
 // What every program of the project has in common: flags, exit codes, and how it says that it cannot start.
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { revisionOf } from './revision.ts';
 
 /**
  * openapi/rules.md, 7. `replicas`: as many consumer replicas run already as may; `warehouse`:
@@ -49,10 +51,18 @@ export function modeOf(args: readonly string[]): Mode {
   return mode;
 }
 
+const ROOT = new URL('../../', import.meta.url);
+
 export function version(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  const text = readFileSync(new URL('package.json', ROOT), 'utf8');
   return String((JSON.parse(text) as { version: unknown }).version);
 }
+
+/** See revision.ts. */
+export const revision = (): string => revisionOf(fileURLToPath(ROOT));
+
+/** The answer to `--version`. */
+export const versionLine = (name: string): string => `${name} ${version()} (${revision()})\n`;
 
 /** The report as the message of a failed start. */
 export function configurationFailure(report: { readonly problems: readonly string[] }): StartFailure {

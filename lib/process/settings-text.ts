@@ -1,4 +1,7 @@
-// The table of settings as people read it: in a program's --help, and in deploy/README.md.
+// The table of settings as people read it: in a program's --help and in deploy/README.md; and the settings of a process,
+// in its log.
+import type { Environment } from './env.ts';
+import { maskedValue } from './masked-uri.ts';
 import type { Program, Setting } from './setting.ts';
 import { KEYS, SETTINGS, settingsOf } from './settings.ts';
 
@@ -15,6 +18,16 @@ export function settingsHelp(program: Program): string {
   });
   const source = 'from the environment (a key ending in _URI also as _URI_FILE, the path of a file that holds it)';
   return `Settings, ${source}:\n${lines.join('\n')}\n`;
+}
+
+/** The settings that the environment gives this program, with secrets masked. */
+export function shownSettings(environment: Environment, program: Program): Readonly<Record<string, string>> {
+  const given = settingsOf(program).flatMap(([key, { kind }]) =>
+    (kind === 'uri' ? [key, `${key}_FILE`] : [key]).map((name) => [name, environment[name] ?? ''] as const),
+  );
+  return Object.fromEntries(
+    given.filter(([, value]) => value !== '').map(([key, value]) => [key, maskedValue(key, value)]),
+  );
 }
 
 /** All settings as the Markdown table of deploy/README.md, without a line break at its end. */

@@ -1,6 +1,6 @@
 // The registry that every program's metrics stand in.
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
-import { version } from '../process/program.ts';
+import { revision, version } from '../process/program.ts';
 
 // Gauges that prom-client names `_total`, which Prometheus keeps for counters (promtool complains about them).
 const MISNAMED = ['nodejs_active_resources_total', 'nodejs_active_handles_total', 'nodejs_active_requests_total'];
@@ -12,10 +12,10 @@ export function processRegistry(): Registry {
   for (const name of MISNAMED) registry.removeSingleMetric(name);
   const build = new Gauge({
     name: 'ingest_build_info',
-    help: 'Always 1; the labels say which version of this program runs on which node.',
-    labelNames: ['version', 'node'],
+    help: 'Always 1; the labels say which version and revision of this program runs on which node.',
+    labelNames: ['version', 'revision', 'node'],
     registers: [registry],
   });
-  build.set({ version: version(), node: process.version }, 1);
+  build.set({ version: version(), revision: revision(), node: process.version }, 1);
   return registry;
 }

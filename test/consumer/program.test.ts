@@ -56,7 +56,7 @@ describe('ingest-consumer, before it starts', () => {
     const [help, version, unknown] = [run({}, '--help'), run({}, '--version'), run({}, '--fast')];
     assert.deepEqual(await Promise.all([help.ended, version.ended, unknown.ended]), [0, 0, 2]);
     assert.match(help.output, /INGEST_CONSUMER_REPLICAS_MAX/);
-    assert.match(version.output, /^\d+\.\d+\.\d+$/);
+    assert.match(version.output, /^ingest-consumer \d+\.\d+\.\d+ \((?:[0-9a-f]{12}|unreleased)\)$/);
     assert.match(unknown.output, /--fast/);
   });
 

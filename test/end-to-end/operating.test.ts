@@ -5,6 +5,7 @@ import { before, describe, it } from 'node:test';
 import { join } from 'node:path';
 import { writeFileSync } from 'node:fs';
 import { event, GATEWAY, PATIENT, TestGateway, TestProcess } from '../support/gateway.ts';
+import { versionLine } from '../../lib/process/program.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
@@ -41,7 +42,10 @@ describe('the process endpoints on an address of their own', () => {
     }
     const metrics = await (await fetch(`${url}/metrics`)).text();
     assert.match(metrics, /^ingest_queue_available 1$/m);
-    assert.match(metrics, new RegExp(`^ingest_build_info\\{version="[\\d.]+",node="${process.version}"\\} 1$`, 'm'));
+    assert.match(
+      metrics,
+      new RegExp(`^ingest_build_info\\{version="[\\d.]+",revision="\\w+",node="${process.version}"\\} 1$`, 'm'),
+    );
     const posted = await fetch(`${url}/events`, { method: 'POST', body: event('plain') });
     assert.equal(posted.status, 404);
     const problem = (await posted.json()) as Line;
@@ -135,6 +139,13 @@ describe('a refused request', () => {
 });
 
 describe('the log', () => {
+  it('begins with a line that says what runs, on which node, and how it is set', async () => {
+    const gateway = await TestGateway.start(redis, pki);
+    const { msg, version, revision, node, settings } = parsed(gateway.lines)[0] ?? {};
+    assert.equal(`${msg} ${version} (${revision}) ${node}`, `starting ${versionLine('').trim()} ${process.version}`);
+    assert.equal((settings as Line)['INGEST_QUEUE_URI'], redis.uri);
+  });
+
   it('is text for people with INGEST_LOG_FORMAT=text', async () => {
     const gateway = await TestGateway.start(redis, pki, { INGEST_LOG_FORMAT: 'text' });
     assert.match(

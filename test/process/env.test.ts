@@ -8,6 +8,7 @@ import fc from 'fast-check';
 import { Settings, type Environment } from '../../lib/process/env.ts';
 import { maskedUri, shown } from '../../lib/process/masked-uri.ts';
 import { KNOWN_KEYS, type Key } from '../../lib/process/settings.ts';
+import { shownSettings } from '../../lib/process/settings-text.ts';
 import { temporaryFolder } from '../support/scope.ts';
 
 const folder = temporaryFolder();
@@ -27,6 +28,27 @@ function uri(environment: Environment, key: Key = 'INGEST_QUEUE_URI'): [unknown,
   const settings = new Settings(environment, 'gateway');
   return [settings.get(key), settings.report().problems];
 }
+
+describe('the settings as the log shows them', () => {
+  it('are those that were given to this program, as they were given, without any secret', () => {
+    const given = {
+      INGEST_QUEUE_URI: 'redis://user:hunter2@h:1 redis+sentinel://:hunter2@h:1,i:2/main',
+      INGEST_WAREHOUSE_URI_FILE: '/run/secrets/warehouse',
+      INGEST_TOKEN_JWKS: 'https://user:hunter2@keys/?key=hunter2',
+      INGEST_AUDIENCE: 'urn:x',
+      INGEST_GATEWAY_ADDR: '',
+      INGEST_BATCH_MAX: '9',
+      PATH: 'hunter2',
+      INGEST_SECRET: 'hunter2',
+    };
+    assert.deepEqual(shownSettings(given, 'gateway'), {
+      INGEST_QUEUE_URI: 'redis://user:***@h:1 redis+sentinel://:***@h:1,i:2/main',
+      INGEST_WAREHOUSE_URI_FILE: '/run/secrets/warehouse',
+      INGEST_TOKEN_JWKS: 'https://user:***@keys/?***',
+      INGEST_AUDIENCE: 'urn:x',
+    });
+  });
+});
 
 describe('an environment', () => {
   it('tells all its problems in one report, each with key, value and what was expected', () => {
