@@ -187,7 +187,7 @@ describe('the log', () => {
       INGEST_PRODUCERS_FILE: '/nowhere/producers.json',
     });
     assert.equal((await child.exited()).code, 2);
-    const told = parsed(child.lines).map(({ msg }) => /^INGEST_\w+/.exec(String(msg))?.[0]);
+    const told = parsed(child.lines.filter((line) => line.includes('"fatal"'))).map(({ msg }) => /^INGEST_\w+/.exec(String(msg))?.[0]);
     const tls = ['INGEST_TLS_CERT', 'INGEST_TLS_KEY', 'INGEST_TLS_CLIENT_CA'];
     assert.deepEqual(told, [...tls, 'INGEST_TOKEN_JWKS', 'INGEST_PRODUCERS_FILE']);
   });

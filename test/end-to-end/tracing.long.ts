@@ -65,7 +65,7 @@ describe('spans, with OTEL_EXPORTER_OTLP_ENDPOINT', () => {
       OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
       NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(hooks)}"`,
     });
-    const lines = gateway.lines.filter((line) => line.includes('OTEL_EXPORTER_OTLP_ENDPOINT'));
+    const lines = gateway.lines.filter((line) => line.includes('OTEL_EXPORTER_OTLP_ENDPOINT is set'));
     assert.equal(lines.length, 1);
     assert.match(
       lines[0] ?? '',
