@@ -7,7 +7,7 @@
 import { readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import type { LogOptions } from './log.ts';
-import { isUriList, shown } from './masked-uri.ts';
+import { isCutByPassword, isUriList, shown } from './masked-uri.ts';
 import type {
   AddressSetting,
   ChoiceSetting,
@@ -189,6 +189,14 @@ export class Settings {
     const scheme = schemes.find((name) => value.startsWith(name));
     if (scheme === 'sqlite:' && value.length > scheme.length) return value;
     const url = scheme === undefined || scheme === 'sqlite:' ? undefined : urlOf(value, scheme);
+    // Fact: a `#`, `/` or `?` ends the part of a URI that holds user, password and host.
+    if (
+      scheme !== undefined &&
+      (url === undefined ? /[#/?].*@/.test(value.slice(scheme.length + 2)) : isCutByPassword(url))
+    ) {
+      this.problem(key, 'expected user and password to be percent-encoded: # is written %23, / %2F and ? %3F', value);
+      return undefined;
+    }
     if (url !== undefined) {
       if (isPercentEncoded(url)) return value;
       this.problem(key, 'expected user, password and path to be percent-encoded: a % itself is written %25', value);

@@ -25,12 +25,16 @@ export function maskedUri(value: string): string {
     return list === undefined ? '***' : maskedUri(list.of(HOSTS)).replace(HOSTS, list.hosts.join(','));
   }
   const url = new URL(value);
+  // What a `#`, `/` or `?` in a password that was not percent-encoded makes of it.
+  if (isCutByPassword(url)) return `${url.protocol}//***`;
   if (url.password !== '') url.password = '***';
   if (url.search !== '') url.search = '?***';
-  // A `#` in a password that was not percent-encoded makes a fragment of its rest.
   if (url.hash !== '') url.hash = '#***';
   return url.href;
 }
+
+/** Whether a URI has an @ behind its host: then the host is a piece of a user and password. */
+export const isCutByPassword = ({ pathname, search, hash }: URL): boolean => /@/.test(pathname + search + hash);
 
 /** Whether this is several URIs, separated by blanks: what a blank in a password makes of one does not look so. */
 export const isUriList = (value: string): boolean => /^\S+:\/\/\S+(\s+[a-z][a-z0-9+.-]*:\/\/\S+)+$/.test(value);

@@ -5,7 +5,7 @@ import { before, describe, it } from 'node:test';
 import { join } from 'node:path';
 import { writeFileSync } from 'node:fs';
 import { event, GATEWAY, PATIENT, TestGateway, TestProcess } from '../support/gateway.ts';
-import { versionLine } from '../../lib/process/program.ts';
+import { revision, version } from '../../lib/process/program.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
@@ -141,8 +141,11 @@ describe('a refused request', () => {
 describe('the log', () => {
   it('begins with a line that says what runs, on which node, and how it is set', async () => {
     const gateway = await TestGateway.start(redis, pki);
-    const { msg, version, revision, node, settings } = parsed(gateway.lines)[0] ?? {};
-    assert.equal(`${msg} ${version} (${revision}) ${node}`, `starting ${versionLine('').trim()} ${process.version}`);
+    const { settings, ...line } = parsed(gateway.lines)[0] ?? {};
+    assert.deepEqual(
+      [line['msg'], line['version'], line['revision'], line['node']],
+      ['starting', version(), revision(), process.version],
+    );
     assert.equal((settings as Line)['INGEST_QUEUE_URI'], redis.uri);
   });
 
@@ -187,7 +190,9 @@ describe('the log', () => {
       INGEST_PRODUCERS_FILE: '/nowhere/producers.json',
     });
     assert.equal((await child.exited()).code, 2);
-    const told = parsed(child.lines.filter((line) => line.includes('"fatal"'))).map(({ msg }) => /^INGEST_\w+/.exec(String(msg))?.[0]);
+    const told = parsed(child.lines.filter((line) => line.includes('"fatal"'))).map(
+      ({ msg }) => /^INGEST_\w+/.exec(String(msg))?.[0],
+    );
     const tls = ['INGEST_TLS_CERT', 'INGEST_TLS_KEY', 'INGEST_TLS_CLIENT_CA'];
     assert.deepEqual(told, [...tls, 'INGEST_TOKEN_JWKS', 'INGEST_PRODUCERS_FILE']);
   });

@@ -262,11 +262,28 @@ describe('a URI', () => {
     }
   });
 
+  it('whose password has a #, / or ? is a problem that says how these are written, without the password', () => {
+    for (const start of ['redis://user', 'postgres://user', 'redis+sentinel://user'])
+      for (const password of ['12#34', 'ab#cd', '12/34', 'ab?cd']) {
+        const key = start.startsWith('redis') ? 'INGEST_QUEUE_URI' : 'INGEST_WAREHOUSE_URI';
+        const environment = { INGEST_QUEUE_URI: 'redis://h', [key]: `${start}:${password}@host:6379/main` };
+        const [value, [problem = '', ...others]] = uri(environment, key);
+        assert.equal(value, undefined);
+        assert.deepEqual(others, []);
+        assert.match(
+          problem,
+          /: expected user and password to be percent-encoded: # is written %23, \/ %2F and \? %3F$/,
+        );
+        assert.doesNotMatch(problem, /12|34|ab|cd/, start);
+      }
+  });
+
   it('is shown without password and query', () => {
     assert.equal(maskedUri('rediss://user:hunter2@host:6379/1'), 'rediss://user:***@host:6379/1');
     assert.equal(maskedUri('redis://:hunter2@host'), 'redis://:***@host');
     assert.equal(maskedUri('postgres://host/db?password=hunter2'), 'postgres://host/db?***');
-    assert.equal(maskedUri('redis://pass#hunter2@host'), 'redis://pass#***');
+    for (const mark of ['#', '/', '?']) assert.equal(maskedUri(`redis://user:123${mark}45@host`), 'redis://***');
+    assert.equal(maskedUri('redis://host/#x'), 'redis://host/#***');
     assert.equal(maskedUri('no uri hunter2'), '***');
     assert.equal(
       maskedUri('rediss+sentinel://user:hunter2@s1:26379,s2:26379/main?db=1'),
