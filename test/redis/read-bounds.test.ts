@@ -1,0 +1,175 @@
+// What one request makes the server read: the table in openapi/rules.md, row by row. id-index.test.ts has accepting.
+import assert from 'node:assert/strict';
+import { before, beforeEach, describe, it, type TestContext } from 'node:test';
+import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
+import { createLog } from '../../lib/process/log.ts';
+import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
+import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
+import { byteConnection } from '../../lib/redis/server/byte-connection.ts';
+import { indexField } from '../../lib/redis/stream/id-index.ts';
+import { GROUP, STREAM } from '../../lib/redis/stream/stream-names.ts';
+import { StreamTrimmer } from '../../lib/redis/stream/stream-trimmer.ts';
+import { Recorded, submitAll } from '../contract/queue.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+
+const LOG = createLog('test', 'error');
+LOG.level = 'silent';
+const HOUR_MS = 3_600_000;
+const LONG = 'a'.repeat(100_000);
+
+let redis: TestRedis;
+before(async () => {
+  redis = await TestRedis.start(['--appendonly', 'no']);
+});
+beforeEach(async () => {
+  await redis.command('FLUSHALL');
+});
+
+/**
+ * Commands that read entries, each with how many at most as it is used here. XINFO STREAM gives the first and the last
+ * one; XCLAIM is asked for names alone.
+ */
+const READS = { xrange: 1, 'xinfo|stream': 2, xreadgroup: 64, xautoclaim: 100, xrevrange: 1 };
+
+/** What the server does meanwhile: entries that it reads at most, and calls of scripts. */
+async function costOf(work: () => Promise<unknown>): Promise<{ readonly entries: number; readonly scripts: number }> {
+  await redis.command('CONFIG', 'RESETSTAT');
+  await work();
+  const stats = String(await redis.command('INFO', 'commandstats'));
+  const calls = (name: string): number =>
+    Number(new RegExp(`^cmdstat_${name.replace('|', '\\|')}:calls=(\\d+)`, 'm').exec(stats)?.[1] ?? 0);
+  const entries = Object.entries(READS).reduce((sum, [name, each]) => sum + each * calls(name), 0);
+  return { entries, scripts: calls('evalsha') };
+}
+
+/** One that looks at nothing by itself: without a trimmer. */
+async function openQueue(t: TestContext): Promise<StreamQueue> {
+  const open = async (makes: boolean): Promise<StreamQueue> => {
+    const connection = byteConnection({ uri: redis.uri, name: 'test', log: LOG });
+    const queue = new StreamQueue({ connection, enqueueTimeoutMs: 10_000, log: LOG, makes });
+    t.after(() => queue.close());
+    connection.open();
+    await eventually('the queue is there', () => connection.ready);
+    return queue;
+  };
+  const first = await open(true);
+  await first.probe();
+  await first.close();
+  return open(false);
+}
+
+/** Events of 100 kB each, `id-0` and so on, that the queue has taken. */
+async function filled(t: TestContext, count: number): Promise<StreamQueue> {
+  const queue = await openQueue(t);
+  const events = Array.from({ length: count }, (_, at) => new Recorded(`id-${at}`, 'p', { text: LONG }));
+  assert.deepEqual(new Set(await submitAll(queue, events)), new Set(['accepted']));
+  return queue;
+}
+
+function openAdmin(t: TestContext): StreamAdmin {
+  const admin = new StreamAdmin({ uri: redis.uri, log: LOG, makes: false });
+  t.after(() => admin.close());
+  return admin;
+}
+
+/** Notes `id` under the first field of it as if its event were that of `of`. */
+async function collide(id: string, of: string): Promise<void> {
+  const field = indexField(String(await redis.command('HGET', `{${STREAM}}:queue`, 'secret')));
+  const slice = `{${STREAM}}:ids:${String(await redis.command('GET', `{${STREAM}}:ids`))}`;
+  await redis.command('HSET', slice, field(id, 0), String(await redis.command('HGET', slice, field(of, 0))));
+}
+
+const read = (count: number): Promise<unknown> =>
+  redis.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'COUNT', String(count), 'STREAMS', STREAM, '>');
+
+describe('what the server reads of entries', () => {
+  it("for a look-up is one, another one where the first field is another id's, and none for an unknown id", async (t) => {
+    const queue = await filled(t, 3);
+    const kinds: string[] = [];
+    const found = (id: string, producer = 'p') =>
+      costOf(async () => kinds.push((await queue.find(id, producer)).kind)).then(({ entries }) => entries);
+    assert.equal(await found('id-1'), 1);
+    assert.equal(await found('id-1', 'q'), 1);
+    assert.equal(await found('unknown'), 0);
+    await collide('other', 'id-1');
+    assert.deepEqual(await submitAll(queue, [new Recorded('other')]), ['accepted']);
+    assert.equal(await found('other'), 2);
+    assert.deepEqual(kinds, ['found', 'unknown', 'unknown', 'found']);
+  });
+
+  it('for an event whose id the queue has is none once a second, where its body is long', async (t) => {
+    const queue = await filled(t, 3);
+    const again = (): Promise<unknown> =>
+      submitAll(
+        queue,
+        Array.from({ length: 200 }, (_, at) => new Recorded(`id-${at % 3}`)),
+      );
+    await redis.command('DEL', `{${STREAM}}:bounds`);
+    assert.equal((await costOf(again)).entries, 2, 'how far the stream reaches');
+    await redis.command('SET', `{${STREAM}}:bounds`, String(await redis.command('GET', `{${STREAM}}:bounds`)));
+    assert.equal((await costOf(again)).entries, 0);
+  });
+
+  for (const [state, most, prepare] of [
+    ['all has landed', 3, async () => redis.command('XGROUP', 'SETID', STREAM, GROUP, '$')],
+    ['entries wait to be read', 4, async () => read(5)],
+    ['entries are dropped', 7, async () => read(5)],
+  ] as const)
+    it(`for a look at the queue is ${most} at most, where ${state}`, async (t) => {
+      await filled(t, 10);
+      await prepare();
+      const looks: number[] = [];
+      const past = state === 'entries are dropped' ? 0 : 48 * HOUR_MS;
+      const connection = byteConnection({ uri: redis.uri, name: 'test', log: LOG });
+      t.after(() => connection.close());
+      connection.open();
+      await eventually('it is connected', () => connection.ready);
+      const trimmer = new StreamTrimmer({
+        ...{ server: connection.values, stream: STREAM, retentionMs: past, unlandedMs: past, log: LOG },
+        onLost: () => undefined,
+        onLook: ({ events }) => looks.push(events),
+      });
+      await eventually(
+        'the clock has gone on',
+        async () => Number((await redis.entries())[0]?.entry.split('-')[0]) < Date.now(),
+      );
+      const { entries } = await costOf(() => trimmer.look(0));
+      assert.ok(entries > 0 && entries <= most, `${entries}`);
+      assert.deepEqual(looks, [past === 0 ? 0 : 10]);
+      assert.equal((await costOf(() => trimmer.look(60_000))).entries, 0, 'a look that is shared reads nothing');
+    });
+
+  it('for a claim is 4 MiB and one entry, however many a dead member had', async (t) => {
+    const queue = await filled(t, 100);
+    await queue.close();
+    await read(100);
+    const reader = new StreamReader({ uri: redis.uri, log: LOG });
+    t.after(() => reader.close());
+    assert.equal(await reader.open(10_000), true);
+    await reader.join();
+    let taken = 0;
+    const { entries } = await costOf(async () => (taken = (await reader.read(100, 0, 0)).length));
+    assert.equal(taken, Math.ceil((4 << 20) / LONG.length));
+    // The reader's trimmer may look at the queue meanwhile.
+    assert.ok(entries <= taken + 4, `${entries}`);
+  });
+
+  it('for an operator is two for an event, five for its erasure, and sixteen a call for states', async (t) => {
+    const queue = await filled(t, 40);
+    await queue.close();
+    const admin = openAdmin(t);
+    assert.equal(await admin.length(), 40);
+    let found: QueuedCopy | undefined;
+    await collide('id-1', 'id-2');
+    const located = await costOf(async () => (found = await admin.find('id-3')));
+    assert.deepEqual([found?.id, located.entries <= 2], ['id-3', true]);
+    if (found === undefined) throw new Error('it was found');
+    const copy = found;
+    assert.ok((await costOf(() => admin.erase(copy, 'id-3', '{}'))).entries <= 5);
+    const names = (await redis.entries()).map(({ entry }) => entry);
+    const states = await costOf(() => admin.states(names));
+    assert.deepEqual(states, { entries: 40, scripts: 3 });
+  });
+});
