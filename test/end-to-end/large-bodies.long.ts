@@ -9,6 +9,5 @@ before(async () => {
 });
 after(() => postgres.stop());
 
-// large-bodies.test.ts has the one that is left out.
-describeBacklogs('SQLite', async () => sqliteStore(), [BACKLOGS.overSlowLink, BACKLOGS.largest]);
+describeBacklogs('SQLite', async () => sqliteStore(), Object.values(BACKLOGS));
 describeBacklogs('PostgreSQL', () => postgresStore(postgres), Object.values(BACKLOGS));
