@@ -86,6 +86,41 @@ const PROCESS_RULE = {
   ],
 };
 
+/** Folders of lib in which time and chance are handed in (lib/process/clock.ts). */
+const TIMELESS = ['dispatcher', 'redis'];
+
+const HANDED_IN = 'Take a Clock or a Random as an argument: see lib/process/clock.ts.';
+const handedIn = (object, properties) => properties.map((property) => ({ object, property, message: HANDED_IN }));
+
+const TIMELESS_RULE = {
+  'no-restricted-globals': [
+    'error',
+    ...['setTimeout', 'setInterval', 'setImmediate', 'performance'].map((name) => ({ name, message: HANDED_IN })),
+  ],
+  'no-restricted-properties': [
+    ...PROCESS_RULE['no-restricted-properties'],
+    ...handedIn('Date', ['now']),
+    ...handedIn('Math', ['random']),
+    ...handedIn('AbortSignal', ['timeout']),
+    ...handedIn('process', ['hrtime', 'uptime']),
+    ...['crypto', 'globalThis'].map((object) => ({ object, message: HANDED_IN })),
+  ],
+  'no-restricted-syntax': [
+    'error',
+    { selector: "NewExpression[callee.name='Date'][arguments.length=0]", message: HANDED_IN },
+    { selector: "CallExpression[callee.name='Date']", message: HANDED_IN },
+  ],
+  'no-restricted-imports': [
+    'error',
+    {
+      paths: [
+        ...['node:timers', 'node:timers/promises', 'node:perf_hooks'].map((name) => ({ name, message: HANDED_IN })),
+        { name: 'node:crypto', importNames: ['randomBytes', 'randomInt', 'randomUUID'], message: HANDED_IN },
+      ],
+    },
+  ],
+};
+
 export default tseslint.config(
   {
     ignores: ['node_modules/', 'coverage/', '.ingest/', 'package/', 'bench/results/', 'test/**/fixtures/'],
@@ -106,6 +141,11 @@ export default tseslint.config(
     },
   },
   { files: ['lib/**/*.ts'], ignores: ['lib/process/env.ts'], rules: PROCESS_RULE },
+  {
+    files: TIMELESS.map((folder) => `lib/${folder}/**/*.ts`),
+    ignores: ['lib/process/clock.ts'],
+    rules: TIMELESS_RULE,
+  },
   {
     files: ['bin/**/*.ts'],
     ignores: ['bin/output.ts'],

@@ -25,6 +25,7 @@ import { webhookEvents } from './load/webhooks.ts';
 import { BenchEnvironment, ROOT } from './bench-environment.ts';
 import { withServer } from './queue-filling.ts';
 import { CANONICAL_BODY_BYTES, eventBody, idSource } from './load/workload.ts';
+import { SYSTEM } from '../test/support/system.ts';
 
 const ROUNDS = Number(process.argv[2] ?? 5);
 /** The target to measure; both by default. */
@@ -81,7 +82,7 @@ async function consume(
   const streams = partitions === 1 ? ['ingest'] : Array.from({ length: partitions }, (_, at) => `ingest-${at}`);
   // As a gateway says it when it connects: consumers read by it.
   const accepts = SETTINGS.INGEST_BODY_BYTES_MAX.default;
-  await withServer(redis, (to) => queueIdentity(to, 'ingest', { partitions, plain: false, accepts }));
+  await withServer(redis, (to) => queueIdentity(to, 'ingest', { ...SYSTEM, partitions, plain: false, accepts }));
   const streamOf = (id: string): string => streams[partitionOf(id, partitions)] ?? '';
   for (let from = 0; from < events.length; from += 1_000) {
     await Promise.all(

@@ -11,11 +11,13 @@ import { StreamQueue } from '../lib/redis/accept/stream-queue.ts';
 import type { Outcome } from '../lib/ingest/queue.ts';
 import type { RunningServer } from './bench-environment.ts';
 import { CANONICAL_BODY_BYTES, eventBody, idSource } from './load/workload.ts';
+import { SYSTEM } from '../test/support/system.ts';
 
 /** Submitted and not answered yet. */
 const IN_FLIGHT = 1_000;
 
 const optionsFor = (redis: RunningServer): ConnectionOptions => ({
+  ...SYSTEM,
   uri: `redis://127.0.0.1:${redis.port}`,
   name: 'bench',
   log: createLog('bench', 'error'),
@@ -57,11 +59,13 @@ export async function fillQueue(
   const connection = byteConnection(optionsFor(redis));
   await withConnection(connection, async () => {
     const queue = new StreamQueue({
+      ...SYSTEM,
       connection,
       enqueueTimeoutMs: 30_000,
       compression,
       log: createLog('bench', 'error'),
-      identify: (server) => queueIdentity(server, STREAM, { accepts: SETTINGS.INGEST_BODY_BYTES_MAX.default }),
+      identify: (server) =>
+        queueIdentity(server, STREAM, { ...SYSTEM, accepts: SETTINGS.INGEST_BODY_BYTES_MAX.default }),
     });
     for (let filled = 0; filled < count;) {
       const some = Math.min(IN_FLIGHT, count - filled);

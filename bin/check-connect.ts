@@ -16,6 +16,7 @@ import type { RedisValue } from '../lib/redis/wire/reply.ts';
 import { assertRights } from '../lib/redis/stream/rights.ts';
 import { Script } from '../lib/redis/wire/script.ts';
 import { inspectSchema, openWarehouse } from './warehouse-adapter.ts';
+import { SYSTEM } from './system.ts';
 
 const CONNECT_MS = 5_000;
 /** Called without events it writes nothing, and is refused as an event would be. */
@@ -56,7 +57,7 @@ export interface InspectedQueue {
  * StartFailure (exit 4, or 2) where the program could not work with one.
  */
 export async function inspectQueue(queue: InspectedQueue): Promise<string> {
-  const parts = queuePartitions(queue.uri, queue.partitions, { makes: false });
+  const parts = queuePartitions(queue.uri, queue.partitions, { ...SYSTEM, makes: false });
   const found = await Promise.all(parts.map((part) => inspectPartition(queue, part)));
   const events = found.reduce((sum, one) => sum + one.events, 0);
   const streams = parts.length === 1 ? 'the stream' : `${parts.length} streams`;
@@ -67,7 +68,7 @@ async function inspectPartition(
   { uri, program, takesEvents = false, key }: InspectedQueue,
   part: QueuePartition,
 ): Promise<{ readonly server: string; readonly events: number }> {
-  const connection = byteConnection({ uri: part.uri, name: 'ingest-check', log: quietLog });
+  const connection = byteConnection({ ...SYSTEM, uri: part.uri, name: 'ingest-check', log: quietLog });
   let refusal: QueueRefusal | undefined;
   connection.tell({
     inspect: async (server) => {

@@ -15,6 +15,7 @@ import { quietLog } from './check-connect.ts';
 import { complainer, draw, print } from './output.ts';
 import { endNow, endWritten, onOutputFailure, written } from './process-end.ts';
 import { openWarehouseAdmin } from './warehouse-adapter.ts';
+import { SYSTEM } from './system.ts';
 
 const NAME = 'ingest-admin';
 const NOT_DONE = 1;
@@ -37,7 +38,7 @@ async function main(): Promise<number> {
   if (config === undefined) throw configurationFailure(report);
   const makes = CHANGES_QUEUE.has(line.command.kind);
   const { queueUris: uris, queuePartitions: partitions } = config;
-  const queue = new PartitionedAdmin({ uris, partitions, makes, log: quietLog });
+  const queue = new PartitionedAdmin({ ...SYSTEM, uris, partitions, makes, log: quietLog });
   const warehouse = openWarehouseAdmin(config.warehouseUri);
   try {
     const rows = (): number | undefined => (process.stdout.isTTY ? process.stdout.rows : undefined);

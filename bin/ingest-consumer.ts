@@ -21,6 +21,7 @@ import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { inspectQueue, inspectWarehouse, queueFailure, queueRefused } from './check-connect.ts';
 import { bindFailure, startDaemon, type OnStop } from './start.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
+import { SYSTEM } from './system.ts';
 
 const NAME = 'ingest-consumer';
 const QUEUE_START_MS = 5_000;
@@ -55,7 +56,7 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   const onLost = (events: number): void => metrics.lost.add(events);
   const onLook = (look: QueueLook, partition: string): void => metrics.queue.looked(partition, look);
   const uris = config.queueUri.split(' ');
-  const reader = readingQueue({ uris, partitions, log, unlandedMs, onLost, onLook });
+  const reader = readingQueue({ ...SYSTEM, uris, partitions, log, unlandedMs, onLost, onLook });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
   const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });

@@ -25,7 +25,6 @@ import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { SETTINGS } from '../lib/process/settings.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
 import { withCredentials } from '../lib/process/queue-uri.ts';
-import { SystemClock } from '../lib/process/clock.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
 import { acceptingQueue } from '../lib/redis/accept/open-queue.ts';
 import { QueueServer } from '../lib/dispatcher/queue-server.ts';
@@ -34,9 +33,9 @@ import { inspectQueue } from './check-connect.ts';
 import { QUEUE_KEYS, startQueues, type Refusals } from './dispatcher-queues.ts';
 import { bindFailure, startDaemon } from './start.ts';
 import { endNow } from './process-end.ts';
+import { SYSTEM } from './system.ts';
 
 const NAME = 'ingest-dispatcher';
-const CLOCK = new SystemClock();
 
 const HELP = `${NAME}: takes events from gateways and puts each on one of two queues, by the hash of its id (RFC 014).
 
@@ -87,7 +86,7 @@ async function run(config: DispatcherConfig, log: Log): Promise<void> {
       material === undefined || config.tls === undefined
         ? undefined
         : { context: material.context, refusal: admission(config.tls.clients, () => material) },
-    clock: CLOCK,
+    clock: SYSTEM.clock,
     log,
   });
   metrics.connections.read(() => server.connections);
@@ -162,6 +161,7 @@ function sessionsOf(
     const name: QueueName = QUEUES[at];
     const uri = config.queueUris[at];
     const { parts, queue } = acceptingQueue({
+      ...SYSTEM,
       uri: credentials === undefined ? uri : withCredentials(uri, credentials.user, credentials.password),
       partitions: config.queuePartitions,
       replicas: config.queueReplicas,
@@ -180,11 +180,11 @@ function sessionsOf(
       connection.tell({ onRefused: (cause) => (refusals[at] ??= cause) });
       connection.open();
     }
-    const inner = tracing === undefined ? queue : new TracedQueue(queue, tracing, name);
+    const inner = tracing === undefined ? queue : new TracedQueue(queue, tracing, SYSTEM.clock, name);
     return { name, queue: inner, traffic: traffic[at] as Traffic };
   };
   const open = (credentials: Credentials | undefined) => new Dispatcher([lane(0, credentials), lane(1, credentials)]);
-  const sessions = new Sessions(open, CLOCK);
+  const sessions = new Sessions(open, SYSTEM.clock);
   metrics.queueUp.readEach(() =>
     QUEUES.map((queue) => ({ labels: { queue }, value: sessions.takesEvents(queue) ? 1 : 0 })),
   );

@@ -32,6 +32,7 @@ import { allFiles, producers, readFiles, tlsMaterial, tokenVerifier, watchFiles 
 import { bindFailure, startDaemon, type OnStop } from './start.ts';
 import { openQueue, startQueue } from './queue-adapter.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
+import { SYSTEM } from './system.ts';
 
 const NAME = 'ingest-gateway';
 
@@ -138,6 +139,7 @@ async function warnOfWarehouse(warehouse: Warehouse, log: Log): Promise<void> {
 /** What every queue of this program is opened with. */
 function queueOptions(config: GatewayConfig, log: Log) {
   return {
+    ...SYSTEM,
     uri: config.queueUri,
     name: NAME,
     enqueueTimeoutMs: config.enqueueTimeoutMs,

@@ -2,12 +2,13 @@
 import { askOnce } from '../../lib/redis/server/ask-once.ts';
 import type { BenchCase } from '../bench-case.ts';
 import { GATEWAY, type Subject } from '../subjects.ts';
+import { SYSTEM } from '../../test/support/system.ts';
 
 const waitingFor = (replicas: number): Subject => ({
   name: `${replicas} replicas`,
   start: async (environment, redis, env) => {
     const replica = await environment.redis();
-    await askOnce(`redis://127.0.0.1:${replica.port}`, (server) =>
+    await askOnce(SYSTEM, `redis://127.0.0.1:${replica.port}`, (server) =>
       server.send(['REPLICAOF', '127.0.0.1', String(redis.port)]),
     );
     // Without a replica that acknowledges it would not start.

@@ -2,6 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { askOnce } from '../../lib/redis/server/ask-once.ts';
 import { freePort, type BenchEnvironment, type RunningServer } from '../bench-environment.ts';
+import { SYSTEM } from '../../test/support/system.ts';
 
 const SLOTS = 16_384;
 const WHOLE_WITHIN_MS = 20_000;
@@ -13,7 +14,7 @@ export interface BenchCluster {
 }
 
 const ask = (port: number, ...command: readonly string[]): Promise<unknown> =>
-  askOnce(`redis://127.0.0.1:${port}`, (server) => server.send(command));
+  askOnce(SYSTEM, `redis://127.0.0.1:${port}`, (server) => server.send(command));
 
 export async function startCluster(environment: BenchEnvironment, count: number): Promise<BenchCluster> {
   const buses = await Promise.all(Array.from({ length: count }, freePort));

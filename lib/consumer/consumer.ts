@@ -133,7 +133,7 @@ export class Consumer {
       this.#migrationLog.line(() =>
         log.warn({ reason }, `the migration of the warehouse waits, and events land without it: ${reason}`),
       );
-      await pause(pauseMs(tries, MIGRATION_PAUSE_FIRST_MS, MIGRATION_PAUSE_MAX_MS), this.#stop.signal);
+      await pause(pauseMs(tries, MIGRATION_PAUSE_FIRST_MS, MIGRATION_PAUSE_MAX_MS, Math.random()), this.#stop.signal);
       waits = await warehouse
         .prepare()
         .catch((cause: unknown) => (cause instanceof Error ? cause.message : String(cause)));
@@ -237,7 +237,7 @@ export class Consumer {
       } catch (cause) {
         this.#failed(needs, cause);
         if (this.stopping) return undefined;
-        await pause(pauseMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS[needs]), this.#stop.signal);
+        await pause(pauseMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS[needs], Math.random()), this.#stop.signal);
         if (cause instanceof GroupVanished || this.stopping) return undefined;
       }
     }

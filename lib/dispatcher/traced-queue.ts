@@ -3,16 +3,19 @@
 // Names and attributes follow OpenTelemetry's semantic conventions for messaging.
 import type { EventNotes, Outcome, Queue, QueueLookup, QueueState, Submission } from '../ingest/queue.ts';
 import { isSampled, traceContext, type TraceContext } from '../ingest/trace-context.ts';
+import type { Clock } from '../process/clock.ts';
 import type { Tracing } from '../telemetry/tracing.ts';
 
 export class TracedQueue implements Queue {
   readonly #queue: Queue;
   readonly #tracing: Tracing;
+  readonly #clock: Clock;
   readonly #destination: string;
 
   /** `destination` is the value of `messaging.destination.name`. */
-  constructor(queue: Queue, tracing: Tracing, destination: string) {
+  constructor(queue: Queue, tracing: Tracing, clock: Clock, destination: string) {
     this.#queue = queue;
+    this.#clock = clock;
     this.#tracing = tracing;
     this.#destination = destination;
   }
@@ -21,7 +24,7 @@ export class TracedQueue implements Queue {
     const { traceparent, tracestate } = submission.notes ?? {};
     const trace = traceContext(traceparent, tracestate);
     if (trace === undefined || !isSampled(trace)) this.#queue.submit(submission);
-    else this.#queue.submit(new TracedSubmission(submission, trace, this.#tracing, this.#destination));
+    else this.#queue.submit(new TracedSubmission(submission, trace, this.#tracing, this.#clock, this.#destination));
   }
 
   find(id: string, producer: string): Promise<QueueLookup> {
@@ -50,9 +53,10 @@ class TracedSubmission implements Submission {
   readonly #trace: TraceContext;
   readonly #tracing: Tracing;
   readonly #destination: string;
-  readonly #startMs = performance.timeOrigin + performance.now();
+  readonly #clock: Clock;
+  readonly #startMs: number;
 
-  constructor(submission: Submission, trace: TraceContext, tracing: Tracing, destination: string) {
+  constructor(submission: Submission, trace: TraceContext, tracing: Tracing, clock: Clock, destination: string) {
     this.id = submission.id;
     this.producer = submission.producer;
     this.text = submission.text;
@@ -61,17 +65,21 @@ class TracedSubmission implements Submission {
     this.#trace = trace;
     this.#tracing = tracing;
     this.#destination = destination;
+    this.#clock = clock;
+    this.#startMs = clock.ms();
   }
 
   settle(outcome: Outcome): void {
     this.#submission.settle(outcome);
+    // The duration is of the clock that does not jump.
+    const endMs = this.#clock.epochMs();
     const error = outcome === 'unavailable' || outcome === 'shed' ? outcome : undefined;
     this.#tracing.record({
       name: `send ${this.#destination}`,
       kind: 'producer',
       parent: this.#trace,
-      startMs: this.#startMs,
-      endMs: performance.timeOrigin + performance.now(),
+      startMs: endMs - (this.#clock.ms() - this.#startMs),
+      endMs,
       attributes: {
         'messaging.system': 'redis',
         'messaging.destination.name': this.#destination,

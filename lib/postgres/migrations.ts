@@ -113,7 +113,7 @@ export async function migrate(client: pg.PoolClient, steps: readonly Step[] = ST
       if (locking && lacksLocks(cause)) locking = false;
       else if (found > 0 && isTimedOutLock(cause)) return `it waits for ${await holderOfLock(client)}`;
       else if (attempt < ATTEMPTS_MAX && metAnother(cause))
-        await delay(pauseMs(attempt, ATTEMPT_PAUSE_FIRST_MS, ATTEMPT_PAUSE_MAX_MS));
+        await delay(pauseMs(attempt, ATTEMPT_PAUSE_FIRST_MS, ATTEMPT_PAUSE_MAX_MS, Math.random()));
       else if (found > 0 && cause instanceof pg.DatabaseError) return `${cause.message} (SQLSTATE ${cause.code})`;
       else throw cause;
     }

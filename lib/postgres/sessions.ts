@@ -68,7 +68,7 @@ export async function transacted<T>(work: () => Promise<T>): Promise<T> {
     } catch (cause) {
       if (sqlstateClass(cause) !== '40' || attempt === ATTEMPTS_MAX) throw cause;
       // The first one at once: the other transaction is done by now.
-      if (attempt > 1) await delay(pauseMs(attempt - 1, ATTEMPT_PAUSE_FIRST_MS, ATTEMPT_PAUSE_MAX_MS));
+      if (attempt > 1) await delay(pauseMs(attempt - 1, ATTEMPT_PAUSE_FIRST_MS, ATTEMPT_PAUSE_MAX_MS, Math.random()));
     }
   }
 }

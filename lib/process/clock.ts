@@ -39,6 +39,12 @@ export interface Random {
   bytes(count: number): Buffer;
 }
 
+/** Both, for a class that needs them or hands them on. */
+export interface ClockAndRandom {
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
 export class SystemClock implements Clock {
   epochMs(): number {
     return Date.now();

@@ -186,7 +186,7 @@ class Run<T> {
       const retryable = result.kind === 'retry';
       if (!retryable || tries >= triesMax)
         return { kind: 'refused', event, code, status, answer, retryable, requestId, tries, answerMs };
-      const waitMs = Math.max(result.afterMs, pauseMs(tries, PAUSE_FIRST_MS, PAUSE_MAX_MS));
+      const waitMs = Math.max(result.afterMs, pauseMs(tries, PAUSE_FIRST_MS, PAUSE_MAX_MS, Math.random()));
       if (!this.#signal.aborted) {
         onRetry({ code, status, answer, tries, pauseMs: waitMs });
         await pause(waitMs, this.#signal);

@@ -6,6 +6,7 @@ import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { InProcess, log, poison } from './in-process.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const good = (id: string): Buffer => Buffer.from(`{"id":"${id}","type":"t"}`);
 const REPLAYED = { landed: 0, refused: [], lost: [], notReplayed: [], waiting: 0, missing: 0 };
@@ -77,7 +78,7 @@ describe('quarantine drop', () => {
 describe('quarantine replay', () => {
   const admin = new InProcess();
   const consume = async (t: TestContext): Promise<void> => {
-    const reader = new StreamReader({ uri: admin.redis.uri, log });
+    const reader = new StreamReader({ ...SYSTEM, uri: admin.redis.uri, log });
     assert.equal(await reader.open(5_000), true, reader.lastError);
     assert.equal(await reader.register(6), true);
     const metrics = consumerMetrics(QUARANTINE_REASONS);

@@ -15,6 +15,7 @@ import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
+import { SYSTEM } from '../support/system.ts';
 
 export const log = createLog('test', 'error').child({}, { level: 'silent' });
 
@@ -48,7 +49,7 @@ export class InProcess {
   }
 
   session(t: TestContext, change: Partial<Session> = {}): Session & { out: string; err: string } {
-    const queue = new PartitionedAdmin({ uris: [this.redis.uri], partitions: 1, makes: true, log });
+    const queue = new PartitionedAdmin({ ...SYSTEM, uris: [this.redis.uri], partitions: 1, makes: true, log });
     const warehouse = createSqliteAdmin(this.path);
     t.after(() => Promise.all([queue.close(), warehouse.close()]));
     const session = {
@@ -84,8 +85,8 @@ export class InProcess {
 
   /** Has an event accepted, as a gateway does. */
   async accept(t: TestContext, id: string, body: string, producer = 'shop'): Promise<void> {
-    const connection = byteConnection({ uri: this.redis.uri, name: 'test', log });
-    const queue = new StreamQueue({ connection, enqueueTimeoutMs: 10_000, log });
+    const connection = byteConnection({ ...SYSTEM, uri: this.redis.uri, name: 'test', log });
+    const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs: 10_000, log });
     t.after(() => queue.close());
     connection.open();
     await eventually('the queue takes events', () => connection.ready);

@@ -7,6 +7,7 @@ import { createLog } from '../../lib/process/log.ts';
 import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/stream-names.ts';
 import { TestRedis } from '../support/redis.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const LOG = createLog('test', 'error').child({}, { level: 'silent' });
 const BASE_MS = 1_700_000_000_000;
@@ -33,7 +34,7 @@ interface Ran {
 }
 
 async function run(t: TestContext, sinceMs: number, agrees = true): Promise<Ran> {
-  const queue = new PartitionedAdmin({ uris: [redis.uri], partitions: 1, makes: true, log: LOG });
+  const queue = new PartitionedAdmin({ ...SYSTEM, uris: [redis.uri], partitions: 1, makes: true, log: LOG });
   t.after(() => queue.close());
   let said = '';
   const asked: string[] = [];

@@ -7,6 +7,7 @@ import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
 import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
 import { InProcess, landing, log, poison } from './in-process.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const DEAD = 'redis://127.0.0.1:1';
 const TIME = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g;
@@ -48,6 +49,7 @@ describe('status', () => {
   it('shows the queue that answers and fails while another one does not', async (t) => {
     await admin.accept(t, 'one', '{"id":"one","type":"t"}');
     const queue = new PartitionedAdmin({
+      ...SYSTEM,
       uris: [admin.redis.uri, DEAD],
       partitions: 1,
       makes: false,
@@ -64,7 +66,7 @@ describe('status', () => {
   });
 
   it('fails where neither answers, and shows both as away', async (t) => {
-    const queue = new PartitionedAdmin({ uris: [DEAD], partitions: 1, makes: false, connectMs: 300, log });
+    const queue = new PartitionedAdmin({ ...SYSTEM, uris: [DEAD], partitions: 1, makes: false, connectMs: 300, log });
     t.after(() => queue.close());
     await admin.warehouse.close();
     for (const end of ['', '-wal', '-shm']) rmSync(admin.path + end, { force: true });
@@ -78,7 +80,14 @@ describe('status', () => {
   });
 
   it('looks again at what was away: a failed look is not remembered', async (t) => {
-    const queue = new PartitionedAdmin({ uris: [admin.redis.uri], partitions: 1, makes: true, connectMs: 300, log });
+    const queue = new PartitionedAdmin({
+      ...SYSTEM,
+      uris: [admin.redis.uri],
+      partitions: 1,
+      makes: true,
+      connectMs: 300,
+      log,
+    });
     t.after(() => queue.close());
     const session = admin.session(t, { queue });
     await admin.accept(t, 'one', '{"id":"one","type":"t"}');

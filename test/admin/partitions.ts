@@ -12,6 +12,7 @@ import type { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
 import { Admin } from './admin.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const LOG = createLog('test', 'error').child({}, { level: 'silent' });
 const HELD_BACK = 'held.back';
@@ -46,6 +47,7 @@ export interface Topology {
 async function openQueue({ uris, partitions = 1 }: Topology): Promise<{ queue: Queue; close: () => Promise<void> }> {
   const opened = uris.map((uri) =>
     acceptingQueue({
+      ...SYSTEM,
       uri,
       partitions,
       name: 'test',

@@ -13,6 +13,7 @@ import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const PRODUCER = 'urn:shop';
 const BATCH_MAX = 25;
@@ -49,7 +50,7 @@ describe('a consumer with several batches under way', () => {
   /** Starts a consumer; `around` stands between it and the warehouse. */
   const run = async (t: TestContext, around: (land: Land) => Land = (land) => land): Promise<Running> => {
     const log = createLog('test', 'error').child({}, { level: 'silent' });
-    const reader = new StreamReader({ uri: redis.uri, log });
+    const reader = new StreamReader({ ...SYSTEM, uri: redis.uri, log });
     const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
     const warehouse: Warehouse = { ...real, land: around((batch) => real.land(batch)) };
     const metrics = consumerMetrics(QUARANTINE_REASONS);
@@ -233,7 +234,7 @@ describe('a consumer whose warehouse cannot be migrated yet', () => {
     const log = createLog('test', 'info').child({}, { level: 'silent' });
     log.warn = (...args: readonly unknown[]) => lines.push(String(args.at(-1)));
     log.info = (...args: readonly unknown[]) => lines.push(String(args.at(-1)));
-    const reader = new StreamReader({ uri: redis.uri, log });
+    const reader = new StreamReader({ ...SYSTEM, uri: redis.uri, log });
     assert.equal(await reader.open(5_000), true, reader.lastError);
     const answers: (string | undefined)[] = ['it waits for session 7 ("report")', 'it waits for session 8 ("report")'];
     const prepare = async (): Promise<string | undefined> => {

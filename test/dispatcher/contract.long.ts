@@ -5,6 +5,7 @@ import { readingQueue } from '../../lib/redis/read/open-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/stream-names.ts';
 import { describeQueueReader } from '../contract/queue-reader.ts';
 import { TestRedis } from '../support/redis.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const LOG = createLog('test', 'error');
 LOG.level = 'silent';
@@ -18,7 +19,7 @@ describeQueueReader('two queues', async () => {
   servers = await Promise.all([TestRedis.start(args), TestRedis.start(args)]);
   return {
     open: async () => {
-      const reader = readingQueue({ uris: servers.map(({ uri }) => uri), log: LOG });
+      const reader = readingQueue({ ...SYSTEM, uris: servers.map(({ uri }) => uri), log: LOG });
       assert.equal(await reader.open(5_000), true, reader.lastError);
       return reader;
     },

@@ -10,6 +10,7 @@ import { Counter } from '../../lib/telemetry/instruments.ts';
 import { queueContract } from '../contract/queue.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const LOG = createLog('test', 'error');
 LOG.level = 'silent';
@@ -24,9 +25,16 @@ function traffic(): Traffic {
 }
 
 function queueAt(uri: string, behind: 'redis' | 'dispatcher', retentionMs?: number): StreamQueue {
-  const connection = byteConnection({ uri, name: 'test', log: LOG });
+  const connection = byteConnection({ ...SYSTEM, uri, name: 'test', log: LOG });
   const retention = retentionMs === undefined ? {} : { retentionMs };
-  const queue = new StreamQueue({ connection, enqueueTimeoutMs: TIMEOUT_MS, log: LOG, behind, ...retention });
+  const queue = new StreamQueue({
+    ...SYSTEM,
+    connection,
+    enqueueTimeoutMs: TIMEOUT_MS,
+    log: LOG,
+    behind,
+    ...retention,
+  });
   atEnd(() => queue.close());
   connection.open();
   return queue;

@@ -10,6 +10,7 @@ import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 import { accept, command, serve, Wire } from './queue-port.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const LOG = createLog('test', 'error');
 LOG.level = 'silent';
@@ -272,8 +273,8 @@ describe('a queue by the commands of a dispatcher', () => {
   it('tells each event its own outcome, and takes the loss of the connection for an unknown one', async () => {
     const store = new MemoryQueueStore();
     const { server, port } = await serve(new MemoryQueue(store));
-    const connection = byteConnection({ uri: `redis://127.0.0.1:${port}`, name: 'test', log: LOG });
-    const queue = new StreamQueue({ connection, enqueueTimeoutMs: 10_000, log: LOG, behind: 'dispatcher' });
+    const connection = byteConnection({ ...SYSTEM, uri: `redis://127.0.0.1:${port}`, name: 'test', log: LOG });
+    const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs: 10_000, log: LOG, behind: 'dispatcher' });
     atEnd(() => queue.close());
     connection.open();
     await eventually('it takes events', () => queue.state().available);

@@ -11,6 +11,7 @@ import { valueConnection } from '../../lib/redis/server/node-redis.ts';
 import { assertRights } from '../../lib/redis/stream/rights.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { redis, start, uriOf } from './queue-rights.ts';
+import { SYSTEM } from '../support/system.ts';
 
 describe('under the rules of the README', () => {
   it('events are accepted, found, land, and leave the queue', async () => {
@@ -48,7 +49,7 @@ describe('under the rules of the README', () => {
       for (const right of rights) {
         const user = `lacks-${right.slice(1).replace('|', '-')}`;
         await redis.command('ACL', 'SETUSER', user, 'reset', ...rule(name).filter((word) => word !== right));
-        const connection = valueConnection({ uri: uriOf(user), name: 'test', log });
+        const connection = valueConnection({ ...SYSTEM, uri: uriOf(user), name: 'test', log });
         connection.open();
         await eventually(`${user} is connected`, () => connection.ready);
         const command = right.slice(1).replace('|', ' ');

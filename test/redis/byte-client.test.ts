@@ -7,6 +7,7 @@ import type { Reply } from '../../lib/redis/wire/reply.ts';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 interface Opened {
   readonly client: ByteClient;
@@ -15,7 +16,7 @@ interface Opened {
 
 /** The time-out is short where it is what is tested: on a busy machine it would be one more error elsewhere. */
 function open(t: TestContext, uri: string, connectTimeoutMs = 5_000): Opened {
-  const client = new ByteClient({ uri, name: 'byte-client-test', connectTimeoutMs, pauseMs: () => 20 });
+  const client = new ByteClient({ ...SYSTEM, uri, name: 'byte-client-test', connectTimeoutMs, pauseMs: () => 20 });
   const errors: string[] = [];
   client.on('error', (cause: Error) => errors.push(cause.message));
   void client.connect();
@@ -140,7 +141,7 @@ describe('the client whose answers are bytes', () => {
       if (holds) held.push(write);
       else write();
     };
-    const client = new ByteClient({ uri: redis.uri, name: 'byte-client-test', gather });
+    const client = new ByteClient({ ...SYSTEM, uri: redis.uri, name: 'byte-client-test', gather });
     client.on('error', () => undefined);
     t.after(() => client.destroy());
     void client.connect();
@@ -166,6 +167,7 @@ describe('the client whose answers are bytes', () => {
     const redis = await TestRedis.start();
     let holds = false;
     const client = new ByteClient({
+      ...SYSTEM,
       uri: redis.uri,
       name: 'byte-client-test',
       pauseMs: () => 20,

@@ -8,6 +8,7 @@ import { valueConnection } from '../../lib/redis/server/node-redis.ts';
 import { NoConnection, QueueRefusal, RedisError } from '../../lib/redis/wire/errors.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { TestRedis } from '../support/redis.ts';
+import { SYSTEM } from '../support/system.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 
 const log = createLog('test', 'error');
@@ -27,7 +28,7 @@ async function linked(redis: TestRedis): Promise<Link> {
 for (const [name, make] of Object.entries(KINDS)) {
   describe(`a connection ${name}`, () => {
     const opened = (t: TestContext, port: number): ReturnType<typeof make> => {
-      const connection = make({ uri: `redis://127.0.0.1:${port}`, name: 'test', log });
+      const connection = make({ ...SYSTEM, uri: `redis://127.0.0.1:${port}`, name: 'test', log });
       t.after(() => connection.close());
       connection.open();
       return connection;
@@ -76,7 +77,7 @@ for (const [name, make] of Object.entries(KINDS)) {
 
     it('is not used before its inspection has passed, and says why where it has not', async (t) => {
       const redis = await TestRedis.start();
-      const connection = make({ uri: redis.uri, name: 'test', log });
+      const connection = make({ ...SYSTEM, uri: redis.uri, name: 'test', log });
       t.after(() => connection.close());
       let passes = false;
       const refusals: QueueRefusal[] = [];

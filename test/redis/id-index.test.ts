@@ -9,6 +9,7 @@ import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const LOG = createLog('test', 'error');
 LOG.level = 'silent';
@@ -19,8 +20,8 @@ before(async () => {
 });
 
 async function openQueue(stream: string, compression: 'none' | 'zstd' = 'none'): Promise<StreamQueue> {
-  const connection = byteConnection({ uri: redis.uri, name: 'test', log: LOG });
-  const queue = new StreamQueue({ connection, enqueueTimeoutMs: 10_000, log: LOG, stream, compression });
+  const connection = byteConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
+  const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs: 10_000, log: LOG, stream, compression });
   atEnd(() => queue.close());
   connection.open();
   await eventually('the queue is there', async () => (await queue.probe()).available);

@@ -9,6 +9,7 @@ import { openLink, type Link } from '../support/link.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { describePartitions, LOG, openQueue, openReader, streams } from './partitions.ts';
+import { SYSTEM } from '../support/system.ts';
 
 describePartitions(2);
 
@@ -154,8 +155,12 @@ describe('one partition away', () => {
 describe('the reader of several queues', () => {
   it('knows how long bodies may be once gateways of each have said it', async (t) => {
     const redis = await TestRedis.start();
-    const of = (stream: string): StreamReader => new StreamReader({ uri: redis.uri, log: LOG, stream, name: 'reader' });
-    const reader = new PartitionedReader(new Map(['one', 'other'].map((stream) => [stream, of(stream)])), LOG);
+    const of = (stream: string): StreamReader =>
+      new StreamReader({ ...SYSTEM, uri: redis.uri, log: LOG, stream, name: 'reader' });
+    const reader = new PartitionedReader(new Map(['one', 'other'].map((stream) => [stream, of(stream)])), {
+      ...SYSTEM,
+      log: LOG,
+    });
     t.after(() => reader.close());
     assert.equal(await reader.open(5_000), true, reader.lastError);
     await redis.command('HSET', '{one}:queue', 'bodyBytesMax', '900');

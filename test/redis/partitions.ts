@@ -17,6 +17,7 @@ import { queueContract } from '../contract/queue.ts';
 import { describeQueueReader } from '../contract/queue-reader.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 export const LOG = createLog('test', 'error');
 LOG.level = 'silent';
@@ -27,15 +28,18 @@ export const streams = (partitions: number): string[] =>
 const identifiedBy =
   (partitions: number) =>
   (server: Server): Promise<QueueIdentity> =>
-    queueIdentity(server, STREAM, { partitions });
+    queueIdentity(server, STREAM, { ...SYSTEM, partitions });
 
 /** `uris` by partition, where they differ. */
 export async function openQueue(uris: readonly string[], retentionMs?: number): Promise<PartitionedQueue> {
-  const { defer, afterwards } = new TurnEnd();
-  const shared = new SharedClients((server) => new ByteClient({ uri: server, name: 'test', gather: afterwards }));
+  const { defer, afterwards } = new TurnEnd(SYSTEM.clock);
+  const shared = new SharedClients(
+    (server) => new ByteClient({ ...SYSTEM, uri: server, name: 'test', gather: afterwards }),
+  );
   const parts = uris.map((uri, at) => {
-    const connection = byteConnection({ uri, name: 'test', log: LOG }, (server) => shared.open(server));
+    const connection = byteConnection({ ...SYSTEM, uri, name: 'test', log: LOG }, (server) => shared.open(server));
     const queue = new StreamQueue({
+      ...SYSTEM,
       connection,
       enqueueTimeoutMs: 10_000,
       log: LOG,
@@ -54,12 +58,15 @@ export async function openQueue(uris: readonly string[], retentionMs?: number): 
 }
 
 export async function openReader(uris: readonly string[]): Promise<PartitionedReader> {
-  const name = memberName();
+  const name = memberName(SYSTEM.random);
   const identify = identifiedBy(uris.length);
   const readers = new Map(
-    uris.map((uri, at) => [String(at), new StreamReader({ uri, log: LOG, stream: `${STREAM}-${at}`, name, identify })]),
+    uris.map((uri, at) => [
+      String(at),
+      new StreamReader({ ...SYSTEM, uri, log: LOG, stream: `${STREAM}-${at}`, name, identify }),
+    ]),
   );
-  const reader = new PartitionedReader(readers, LOG);
+  const reader = new PartitionedReader(readers, { ...SYSTEM, log: LOG });
   assert.equal(await reader.open(5_000), true, reader.lastError);
   return reader;
 }

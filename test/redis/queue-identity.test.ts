@@ -10,6 +10,7 @@ import { temporaryFolder } from '../support/scope.ts';
 import { valueConnection } from '../../lib/redis/server/node-redis.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { atEnd, eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const LOG = createLog('test', 'error');
 LOG.level = 'silent';
@@ -20,7 +21,7 @@ before(async () => {
 });
 
 async function connected(): Promise<Server> {
-  const connection = valueConnection({ uri: redis.uri, name: 'test', log: LOG });
+  const connection = valueConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
   atEnd(() => connection.close());
   connection.open();
   await eventually('it is connected', () => connection.ready);
@@ -41,7 +42,7 @@ const programOn = (name: 'ingest-gateway' | 'ingest-consumer', server: TestRedis
 describe("a queue's identity", () => {
   it('is made once, whoever comes first, and is the same for all', async () => {
     const servers = await Promise.all(Array.from({ length: 5 }, connected));
-    const identities = await Promise.all(servers.map((server) => queueIdentity(server, 'raced')));
+    const identities = await Promise.all(servers.map((server) => queueIdentity(server, 'raced', SYSTEM)));
     assert.equal(new Set(identities.map(({ id }) => id)).size, 1);
     assert.match(identities[0]?.id ?? '', /^[0-9a-f-]{36}$/);
     assert.deepEqual(await redis.command('HGETALL', '{raced}:queue'), [
@@ -60,41 +61,41 @@ describe("a queue's identity", () => {
   it('has the longest body that anybody has accepted, which only grows', async () => {
     const server = await connected();
     const asked = async (accepts?: number): Promise<number | undefined> =>
-      (await queueIdentity(server, 'accepting', accepts === undefined ? {} : { accepts })).bodyBytesMax;
+      (await queueIdentity(server, 'accepting', accepts === undefined ? SYSTEM : { ...SYSTEM, accepts })).bodyBytesMax;
     assert.equal(await asked(), undefined);
     assert.equal(await asked(1_000), 1_000);
     assert.equal(await asked(900), 1_000);
     assert.equal(await asked(20_000), 20_000);
     assert.equal(await asked(), 20_000);
-    assert.equal((await queueIdentity(server, 'begun', { accepts: 5 })).bodyBytesMax, 5);
+    assert.equal((await queueIdentity(server, 'begun', { ...SYSTEM, accepts: 5 })).bodyBytesMax, 5);
   });
 
   it('is known also where a server that refuses writes cannot be told of longer bodies', async () => {
     const server = await connected();
-    const { id } = await queueIdentity(server, 'unwritable');
+    const { id } = await queueIdentity(server, 'unwritable', SYSTEM);
     await redis.command('CONFIG', 'SET', 'min-replicas-to-write', '1');
     try {
-      const known = await queueIdentity(server, 'unwritable', { accepts: 5 });
+      const known = await queueIdentity(server, 'unwritable', { ...SYSTEM, accepts: 5 });
       assert.deepEqual([known.id, known.bodyBytesMax], [id, undefined]);
-      await assert.rejects(queueIdentity(server, 'unmade'), /NOREPLICAS/);
+      await assert.rejects(queueIdentity(server, 'unmade', SYSTEM), /NOREPLICAS/);
     } finally {
       await redis.command('CONFIG', 'SET', 'min-replicas-to-write', '0');
     }
-    assert.equal((await queueIdentity(server, 'unwritable', { accepts: 5 })).bodyBytesMax, 5);
+    assert.equal((await queueIdentity(server, 'unwritable', { ...SYSTEM, accepts: 5 })).bodyBytesMax, 5);
   });
 
   it('is made again with the same secret where it was deleted by hand', async () => {
     const server = await connected();
-    const known = await queueIdentity(server, 'deleted');
+    const known = await queueIdentity(server, 'deleted', SYSTEM);
     await redis.command('DEL', '{deleted}:queue');
-    const { id, secret } = await queueIdentity(server, 'deleted', { known });
+    const { id, secret } = await queueIdentity(server, 'deleted', { ...SYSTEM, known });
     assert.equal(secret, known.secret);
     assert.notEqual(id, known.id);
   });
 
   it('differs from queue to queue', async () => {
     const server = await connected();
-    const [one, other] = [await queueIdentity(server, 'one'), await queueIdentity(server, 'other')];
+    const [one, other] = [await queueIdentity(server, 'one', SYSTEM), await queueIdentity(server, 'other', SYSTEM)];
     assert.notEqual(one.id, other.id);
     assert.notEqual(one.secret, other.secret);
   });
@@ -103,8 +104,8 @@ describe("a queue's identity", () => {
     const server = await connected();
     await redis.command('CONFIG', 'SET', 'maxmemory', '1');
     try {
-      const { id } = await queueIdentity(server, 'full');
-      assert.equal((await queueIdentity(server, 'full')).id, id);
+      const { id } = await queueIdentity(server, 'full', SYSTEM);
+      assert.equal((await queueIdentity(server, 'full', SYSTEM)).id, id);
     } finally {
       await redis.command('CONFIG', 'SET', 'maxmemory', '0');
     }
@@ -113,13 +114,13 @@ describe("a queue's identity", () => {
   it('of another format version, or with other partitions, is refused in words that name both', async () => {
     const server = await connected();
     await redis.command('HSET', '{newer}:queue', 'format', '4', 'partitions', '1', 'id', 'x', 'secret', 's');
-    await assert.rejects(queueIdentity(server, 'newer'), (cause) => {
+    await assert.rejects(queueIdentity(server, 'newer', SYSTEM), (cause) => {
       assert.ok(cause instanceof QueueRefusal);
       assert.match(cause.message, /format version 4.*version 3/);
       return true;
     });
     await redis.command('HSET', '{wide}:queue', 'format', '3', 'partitions', '8', 'id', 'x', 'secret', 's');
-    await assert.rejects(queueIdentity(server, 'wide'), /8 partitions.* 1 partition/);
+    await assert.rejects(queueIdentity(server, 'wide', SYSTEM), /8 partitions.* 1 partition/);
   });
 });
 

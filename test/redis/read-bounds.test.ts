@@ -13,6 +13,7 @@ import { StreamTrimmer } from '../../lib/redis/stream/stream-trimmer.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const LOG = createLog('test', 'error');
 LOG.level = 'silent';
@@ -47,8 +48,8 @@ async function costOf(work: () => Promise<unknown>): Promise<{ readonly entries:
 /** One that looks at nothing by itself: without a trimmer. */
 async function openQueue(t: TestContext): Promise<StreamQueue> {
   const open = async (makes: boolean): Promise<StreamQueue> => {
-    const connection = byteConnection({ uri: redis.uri, name: 'test', log: LOG });
-    const queue = new StreamQueue({ connection, enqueueTimeoutMs: 10_000, log: LOG, makes });
+    const connection = byteConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
+    const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs: 10_000, log: LOG, makes });
     t.after(() => queue.close());
     connection.open();
     await eventually('the queue is there', () => connection.ready);
@@ -69,7 +70,7 @@ async function filled(t: TestContext, count: number): Promise<StreamQueue> {
 }
 
 function openAdmin(t: TestContext): StreamAdmin {
-  const admin = new StreamAdmin({ uri: redis.uri, log: LOG, makes: false });
+  const admin = new StreamAdmin({ ...SYSTEM, uri: redis.uri, log: LOG, makes: false });
   t.after(() => admin.close());
   return admin;
 }
@@ -122,11 +123,12 @@ describe('what the server reads of entries', () => {
       await prepare();
       const looks: number[] = [];
       const past = state === 'entries are dropped' ? 0 : 48 * HOUR_MS;
-      const connection = byteConnection({ uri: redis.uri, name: 'test', log: LOG });
+      const connection = byteConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
       t.after(() => connection.close());
       connection.open();
       await eventually('it is connected', () => connection.ready);
       const trimmer = new StreamTrimmer({
+        ...SYSTEM,
         ...{ server: connection.values, stream: STREAM, retentionMs: past, unlandedMs: past, log: LOG },
         onLost: () => undefined,
         onLook: ({ events }) => looks.push(events),
@@ -145,7 +147,7 @@ describe('what the server reads of entries', () => {
     const queue = await filled(t, 100);
     await queue.close();
     await read(100);
-    const reader = new StreamReader({ uri: redis.uri, log: LOG });
+    const reader = new StreamReader({ ...SYSTEM, uri: redis.uri, log: LOG });
     t.after(() => reader.close());
     assert.equal(await reader.open(10_000), true);
     await reader.join();

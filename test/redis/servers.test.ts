@@ -17,6 +17,7 @@ import { Recorded, submitAll } from '../contract/queue.ts';
 import { startSentinel } from '../support/redis-sentinel.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const LOG = createLog('test', 'error');
 LOG.level = 'silent';
@@ -49,7 +50,7 @@ describe('the map of a cluster', () => {
   it('finds a master by the nodes of the last answer once the URI names none that is there', async () => {
     const other = await node();
     const [seed, last] = [await node(other.port), await freePort()];
-    const lookup = new ClusterMap(addressOf(`redis+cluster://${hostsOf([seed.port])}`)).lookup('ingest-0');
+    const lookup = new ClusterMap(addressOf(`redis+cluster://${hostsOf([seed.port])}`), SYSTEM).lookup('ingest-0');
     assert.equal(await lookup.find(undefined), uriOf(other.port));
     await seed.signal('SIGKILL');
     await other.command('CONFIG', 'SET', 'cluster-announce-ip', '127.0.0.1');
@@ -60,7 +61,7 @@ describe('the map of a cluster', () => {
   it("finds the master of a cluster whose nodes were all replaced, by the URI's own nodes", async () => {
     const [first, second] = [await freePort(), await freePort()];
     const seed = await node(first);
-    const lookup = new ClusterMap(addressOf(`redis+cluster://${hostsOf([seed.port])}`)).lookup('ingest-0');
+    const lookup = new ClusterMap(addressOf(`redis+cluster://${hostsOf([seed.port])}`), SYSTEM).lookup('ingest-0');
     assert.equal(await lookup.find(undefined), uriOf(first));
     // Nothing listens at the node that was named: the cluster now has another one.
     await seed.command('CONFIG', 'SET', 'cluster-announce-port', String(second));
@@ -71,7 +72,7 @@ describe('the map of a cluster', () => {
     const [alone, dead] = [await node(), await freePort()];
     const address = addressOf(`redis+cluster://shop:secret@${hostsOf([dead, alone.port])}`);
     await alone.command('ACL', 'SETUSER', 'shop', 'on', '>secret', '~*', '+@all');
-    const lookup = new ClusterMap(address).lookup('ingest-0');
+    const lookup = new ClusterMap(address, SYSTEM).lookup('ingest-0');
     const secured = (place: string): string => `redis://shop:secret@${place}`;
     assert.equal(await lookup.find(undefined), secured(`127.0.0.1:${alone.port}`));
     assert.equal(await lookup.find(new RedisError('MOVED 7 10.0.0.1:6380')), secured('10.0.0.1:6380'));
@@ -96,7 +97,7 @@ describe('the map of a cluster', () => {
 
 describe('the master that sentinels watch', () => {
   const nowhere = (ports: readonly number[], name = 'the-master'): MasterLookup =>
-    sentinelLookup(addressOf(`redis+sentinel://user:secret@${hostsOf(ports)}/${name}?db=2`));
+    sentinelLookup(addressOf(`redis+sentinel://user:secret@${hostsOf(ports)}/${name}?db=2`), SYSTEM);
 
   it('is the one that most sentinels name, also where those are fewer than half of all', async () => {
     const [master, old, dead] = [await freePort(), await freePort(), await freePort()];
@@ -124,7 +125,7 @@ describe('the master that sentinels watch', () => {
   it('is asked for with the password only where a sentinel wants one', async () => {
     const master = await freePort();
     const { port } = await startSentinel(master, { password: 'secret' });
-    const lookup = sentinelLookup(addressOf(`redis+sentinel://:secret@${hostsOf([port])}/the-master`));
+    const lookup = sentinelLookup(addressOf(`redis+sentinel://:secret@${hostsOf([port])}/the-master`), SYSTEM);
     assert.equal(
       await eventually('the sentinel answers', () => lookup.find(undefined).catch(() => false as const)),
       `redis://:secret@127.0.0.1:${master}`,
@@ -134,7 +135,7 @@ describe('the master that sentinels watch', () => {
 
 describe('what is told of a server', () => {
   const askedOf = <T>(redis: TestRedis, ask: (server: Server) => Promise<T>, user = ''): Promise<T> =>
-    askOnce(redis.uri.replace('//', `//${user}`), ask, 10_000);
+    askOnce(SYSTEM, redis.uri.replace('//', `//${user}`), ask, 10_000);
 
   it('is each way in which it loses what it accepted', async () => {
     const redis = await TestRedis.start();
@@ -191,10 +192,10 @@ describe('what is told of a server', () => {
     /** What becomes of an event, where so many replicas must have it. */
     const outcomeOf = async (replicas: number, id: string): Promise<string> => {
       const connect = (): ReturnType<typeof byteConnection> =>
-        byteConnection({ uri: master.uri, name: 'test', log: LOG });
+        byteConnection({ ...SYSTEM, uri: master.uri, name: 'test', log: LOG });
       const [connection, ...connections] = [connect(), connect(), connect()] as const;
       const replicated = { replicas, connections };
-      const queue = new StreamQueue({ connection, enqueueTimeoutMs: 1_000, log: LOG, replicated });
+      const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs: 1_000, log: LOG, replicated });
       atEnd(() => queue.close());
       connection.open();
       await eventually('it is connected', () => connection.ready && connections.every(({ ready }) => ready));

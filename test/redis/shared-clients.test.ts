@@ -7,6 +7,7 @@ import type { Reply } from '../../lib/redis/wire/reply.ts';
 import { TurnEnd } from '../../lib/redis/server/turn-end.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 interface Sharer {
   readonly client: Client<Reply>;
@@ -24,7 +25,7 @@ interface Shared {
 async function share(t: TestContext): Promise<Shared> {
   const redis = await TestRedis.start();
   const shared = new SharedClients(
-    (uri) => new ByteClient({ uri, name: 'shared', connectTimeoutMs: 5_000, pauseMs: () => 20 }),
+    (uri) => new ByteClient({ ...SYSTEM, uri, name: 'shared', connectTimeoutMs: 5_000, pauseMs: () => 20 }),
   );
   const join = (): Sharer => {
     const client = shared.open(redis.uri);
@@ -217,7 +218,7 @@ describe('clients that share a connection', () => {
 
 describe('the end of a turn', () => {
   it('runs what was deferred in order, and afterwards what is put off meanwhile; new tasks come a turn later', async () => {
-    const { defer, afterwards } = new TurnEnd();
+    const { defer, afterwards } = new TurnEnd(SYSTEM.clock);
     const ran: string[] = [];
     await new Promise<void>((resolve) => {
       defer(() => {

@@ -13,6 +13,7 @@ import { StreamTrimmer } from '../../lib/redis/stream/stream-trimmer.ts';
 import type { Outcome } from '../../lib/ingest/queue.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const log = createLog('test', 'error').child({}, { level: 'silent' });
 const SECRET = 'secret';
@@ -25,14 +26,14 @@ before(async () => {
 beforeEach(() => server.command('FLUSHALL'));
 
 const openAdmin = (t: TestContext): StreamAdmin => {
-  const admin = new StreamAdmin({ uri: server.uri, log });
+  const admin = new StreamAdmin({ ...SYSTEM, uri: server.uri, log });
   t.after(() => admin.close());
   return admin;
 };
 
 async function openQueue(t: TestContext): Promise<{ submit: (id: string) => Promise<Outcome>; queue: StreamQueue }> {
-  const connection = byteConnection({ uri: server.uri, name: 'test', log });
-  const queue = new StreamQueue({ connection, enqueueTimeoutMs: 10_000, log });
+  const connection = byteConnection({ ...SYSTEM, uri: server.uri, name: 'test', log });
+  const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs: 10_000, log });
   t.after(() => queue.close());
   connection.open();
   await eventually('the queue takes events', () => connection.ready);
@@ -42,7 +43,7 @@ async function openQueue(t: TestContext): Promise<{ submit: (id: string) => Prom
 }
 
 async function openReader(t: TestContext): Promise<StreamReader> {
-  const reader = new StreamReader({ uri: server.uri, log });
+  const reader = new StreamReader({ ...SYSTEM, uri: server.uri, log });
   t.after(() => reader.close());
   assert.equal(await reader.open(10_000), true);
   await reader.join();
@@ -99,11 +100,12 @@ describe('erasing an entry', () => {
     const [first] = await reader.read(1, 3_600_000, 1_000);
     await reader.acknowledge(first === undefined ? [] : [first]);
     const lost: number[] = [];
-    const connection = byteConnection({ uri: server.uri, name: 'test', log });
+    const connection = byteConnection({ ...SYSTEM, uri: server.uri, name: 'test', log });
     t.after(() => connection.close());
     connection.open();
     await eventually('it is connected', () => connection.ready);
     const trimmer = new StreamTrimmer({
+      ...SYSTEM,
       server: connection.values,
       stream: STREAM,
       retentionMs: 3_600_000,

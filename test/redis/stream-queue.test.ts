@@ -11,6 +11,7 @@ import { createLog } from '../../lib/process/log.ts';
 import { queueContract, Recorded, submitAll, submitInTurns } from '../contract/queue.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const LOG = createLog('test', 'error');
 LOG.level = 'silent';
@@ -28,8 +29,9 @@ async function openQueue(
   redis: TestRedis,
   { retentionMs, stream, enqueueTimeoutMs = TIMEOUT_MS, compression = 'none' }: Options = {},
 ): Promise<StreamQueue> {
-  const connection = byteConnection({ uri: redis.uri, name: 'test', log: LOG });
+  const connection = byteConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
   const queue = new StreamQueue({
+    ...SYSTEM,
     connection,
     enqueueTimeoutMs,
     compression,

@@ -9,6 +9,7 @@ import { GROUP, STREAM } from '../../lib/redis/stream/stream-names.ts';
 import { describeQueueReader } from '../contract/queue-reader.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const log = createLog('test', 'error');
 
@@ -18,7 +19,7 @@ before(async () => {
 });
 
 async function openReader(): Promise<StreamReader> {
-  const reader = new StreamReader({ uri: server.uri, log: log.child({}, { level: 'silent' }) });
+  const reader = new StreamReader({ ...SYSTEM, uri: server.uri, log: log.child({}, { level: 'silent' }) });
   assert.equal(await reader.open(5_000), true, reader.lastError);
   return reader;
 }
@@ -46,7 +47,7 @@ describe('the reader of a Redis Stream', () => {
     const reader = await openReader();
     t.after(() => reader.close());
     await reader.join();
-    const connection = byteConnection({ uri: server.uri, name: 'test', log });
+    const connection = byteConnection({ ...SYSTEM, uri: server.uri, name: 'test', log });
     t.after(() => connection.close());
     connection.open();
     await eventually('it is connected', () => connection.ready);
@@ -79,6 +80,7 @@ describe('the reader of a Redis Stream', () => {
     await reader.join();
     assert.equal(reader.bodyBytesMax, undefined);
     const { parts } = acceptingQueue({
+      ...SYSTEM,
       ...{ uri: server.uri, partitions: 1, replicas: 0, bodyBytesMax: 700 },
       ...{ name: 'test', enqueueTimeoutMs: 5_000, log: log.child({}, { level: 'silent' }) },
     });
@@ -174,7 +176,7 @@ describe('the reader of a Redis Stream', () => {
     await ahead.command('ZADD', `{${STREAM}}:replicas`, String(Number(seconds) * 1_000), 'dead');
     ahead.setClock(0);
 
-    const reader = new StreamReader({ uri: ahead.uri, log: log.child({}, { level: 'silent' }) });
+    const reader = new StreamReader({ ...SYSTEM, uri: ahead.uri, log: log.child({}, { level: 'silent' }) });
     t.after(() => reader.close());
     assert.equal(await reader.open(5_000), true, reader.lastError);
     assert.equal(await reader.register(1), true, 'the place of the dead one is free');
@@ -189,7 +191,7 @@ describe('the reader of a Redis Stream', () => {
   });
 
   it('says within its time that there is no server', async (t) => {
-    const reader = new StreamReader({ uri: 'redis://127.0.0.1:1', log: log.child({}, { level: 'silent' }) });
+    const reader = new StreamReader({ ...SYSTEM, uri: 'redis://127.0.0.1:1', log: log.child({}, { level: 'silent' }) });
     t.after(() => reader.close());
     assert.equal(await reader.open(300), false);
     assert.match(reader.lastError, /ECONNREFUSED/);

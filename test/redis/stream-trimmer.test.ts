@@ -8,6 +8,7 @@ import { GROUP } from '../../lib/redis/stream/stream-names.ts';
 import { StreamTrimmer } from '../../lib/redis/stream/stream-trimmer.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const LOG = createLog('test', 'error');
 LOG.level = 'silent';
@@ -23,11 +24,12 @@ async function trimmerOf(
   losses: number[] = [],
   onLook?: (look: QueueLook) => void,
 ): Promise<StreamTrimmer> {
-  const connection = valueConnection({ uri: redis.uri, name: 'test', log: LOG });
+  const connection = valueConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
   atEnd(() => connection.close());
   connection.open();
   await eventually('it is connected', () => connection.ready);
   return new StreamTrimmer({
+    ...SYSTEM,
     server: connection.values,
     stream,
     retentionMs: RETENTION_MS,

@@ -39,13 +39,16 @@ export interface AcceptingQueue {
 
 export function acceptingQueue(options: StreamsOptions): AcceptingQueue {
   const { uri, partitions, name, replicas, bodyBytesMax = 0, onLook, ...rest } = options;
-  const parts = queuePartitions(uri, partitions, { accepts: bodyBytesMax, makes: rest.makes ?? true });
+  const { clock, random } = rest;
+  const how = { clock, random, accepts: bodyBytesMax, makes: rest.makes ?? true };
+  const parts = queuePartitions(uri, partitions, how);
   const alone = parts.length === 1;
-  const turnEnd = new TurnEnd();
-  const shared = new SharedClients((server) => new ByteClient({ uri: server, name, gather: turnEnd.afterwards }));
+  const turnEnd = new TurnEnd(clock);
+  const gather = turnEnd.afterwards;
+  const shared = new SharedClients((server) => new ByteClient({ uri: server, name, clock, random, gather }));
   const streams = parts.map((part, at) => {
     const log = alone ? rest.log : rest.log.child({ partition: at });
-    const about = { uri: part.uri, name, log };
+    const about = { uri: part.uri, name, log, clock, random };
     const connect = (): RedisConnection<Reply> => byteConnection(about);
     const connection = alone ? connect() : byteConnection(about, (server) => shared.open(server));
     const replicated =

@@ -4,16 +4,18 @@
 // at least once after its time was over. From the first call that is given up until the server answers anything, it
 // counts as stalled.
 import type { Outcome, Submission } from '../../ingest/queue.ts';
+import type { Clock, Timer } from '../../process/clock.ts';
 
 /** One script call on its way. */
 export class Call {
   readonly submissions: readonly Submission[];
-  /** When it was written, by `performance.now()`. */
-  readonly sentMs = performance.now();
+  /** When it was written, by the clock's `ms`. */
+  readonly sentMs: number;
   #settled = false;
 
-  constructor(submissions: readonly Submission[]) {
+  constructor(submissions: readonly Submission[], sentMs: number) {
     this.submissions = submissions;
+    this.sentMs = sentMs;
   }
 
   /** Its submissions have their outcome, answered or not. */
@@ -30,16 +32,18 @@ export class Call {
 }
 
 export class OutstandingCalls {
+  readonly #clock: Clock;
   readonly #timeoutMs: number;
   readonly #onOverdue: () => void;
   /** Oldest first. */
   readonly #calls: Call[] = [];
-  #deadline: NodeJS.Timeout | undefined;
+  #deadline: Timer | undefined;
   /** When the server was first found to be silent; undefined where it is not. */
   #stalledSinceMs: number | undefined;
 
   /** `onOverdue` is told of each call that is given up, before its submissions are settled as unavailable. */
-  constructor(timeoutMs: number, onOverdue: () => void) {
+  constructor(clock: Clock, timeoutMs: number, onOverdue: () => void) {
+    this.#clock = clock;
     this.#timeoutMs = timeoutMs;
     this.#onOverdue = onOverdue;
   }
@@ -51,7 +55,7 @@ export class OutstandingCalls {
 
   /** For how long it has been so, in milliseconds. */
   get silentMs(): number {
-    return this.#stalledSinceMs === undefined ? 0 : performance.now() - this.#stalledSinceMs;
+    return this.#stalledSinceMs === undefined ? 0 : this.#clock.ms() - this.#stalledSinceMs;
   }
 
   /** The server answered something, or its connection was lost and nothing is owed any more. */
@@ -65,7 +69,7 @@ export class OutstandingCalls {
 
   /** Notes a call that was just written. */
   began(submissions: readonly Submission[]): Call {
-    const call = new Call(submissions);
+    const call = new Call(submissions, this.#clock.ms());
     this.#calls.push(call);
     if (this.#deadline === undefined) this.#armDeadline(this.#timeoutMs);
     return call;
@@ -83,7 +87,7 @@ export class OutstandingCalls {
 
   /** Gives up all of them. */
   close(): void {
-    clearTimeout(this.#deadline);
+    this.#deadline?.close();
     for (const call of this.#calls.splice(0)) settleAll(call, 'unavailable');
   }
 
@@ -95,10 +99,10 @@ export class OutstandingCalls {
     // and the calls to give up are chosen by the time before that reading. By the time after it, an overloaded gateway
     // whose turns take longer than the time-out gave up every call that it had sent the turn before, and accepted
     // nothing.
-    this.#deadline = setTimeout(() => {
-      const beforePollMs = performance.now();
-      setImmediate(() => this.#expire(beforePollMs));
-    }, inMs);
+    this.#deadline = this.#clock.after(inMs, () => {
+      const beforePollMs = this.#clock.ms();
+      this.#clock.turnEnd(() => this.#expire(beforePollMs));
+    });
   }
 
   /** Gives up the calls that were overdue at `now`, and no others: sockets were read since then. */

@@ -1,6 +1,7 @@
 // Looks an accepted event up in the queue, by its id.
 import { namesIn } from '../../ingest/erased.ts';
 import type { QueueLookup } from '../../ingest/queue.ts';
+import type { Clock } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { decoded } from '../stream/body-encoding.ts';
 import { withTimeout } from '../wire/deadline.ts';
@@ -13,13 +14,14 @@ const PARTS = 6;
 /** Never rejects: without an answer in time the look-up is `unavailable`. */
 export async function lookUp(
   dialect: QueueDialect,
+  clock: Clock,
   id: string,
   producer: string,
   timeoutMs: number,
   log: Log,
 ): Promise<QueueLookup> {
   try {
-    const reply = await withTimeout(dialect.find(id, producer), timeoutMs);
+    const reply = await withTimeout(clock, dialect.find(id, producer), timeoutMs);
     // A dispatcher has compared the ids itself, and gives two or three parts.
     for (let parts = reply.array() ?? 0; parts > 0; parts -= PARTS) {
       const acceptedAtMs = Number.parseInt(reply.text(), 10);

@@ -3,6 +3,7 @@
 // Invariants: the queue is available only while a probe was answered lately. A server that stays silent for
 // STALL_MAX_MS is told to the owner, who makes new connections. Each change is logged once.
 import type { QueueState } from '../../ingest/queue.ts';
+import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import type { RedisConnection } from '../server/client.ts';
 import { withTimeout } from '../wire/deadline.ts';
@@ -31,6 +32,7 @@ export interface QueueProbeOptions {
   readonly callTimeoutMs: number;
   /** The server has been silent for too long. */
   readonly onSilent: (reason: string) => void;
+  readonly clock: Clock;
   readonly log: Log;
 }
 
@@ -38,7 +40,7 @@ export class QueueProbe {
   readonly #options: QueueProbeOptions;
   /** After this long without an answer events are refused. */
   readonly #timeoutMs: number;
-  readonly #timer: NodeJS.Timeout;
+  readonly #timer: Timer;
   #asking = false;
   #answeredMs = Number.NEGATIVE_INFINITY;
   /** Why the queue takes no events; undefined where it does. */
@@ -47,12 +49,12 @@ export class QueueProbe {
   constructor(options: QueueProbeOptions) {
     this.#options = options;
     this.#timeoutMs = Math.min(Math.max(PROBE_TIMEOUT_MS, options.callTimeoutMs), STALL_MAX_MS);
-    this.#timer = setInterval(() => this.#supervise(), PROBE_INTERVAL_MS);
+    this.#timer = options.clock.every(PROBE_INTERVAL_MS, () => this.#supervise());
   }
 
   state(): QueueState {
     if (this.#reason !== undefined) return { available: false, reason: this.#reason };
-    if (performance.now() - this.#answeredMs > PROBE_INTERVAL_MS + PROBE_TIMEOUT_MS) {
+    if (this.#options.clock.ms() - this.#answeredMs > PROBE_INTERVAL_MS + PROBE_TIMEOUT_MS) {
       return { available: false, reason: 'the queue has not answered lately' };
     }
     return { available: true };
@@ -62,15 +64,15 @@ export class QueueProbe {
   async ask(): Promise<QueueState> {
     if (this.#asking) return this.state();
     this.#asking = true;
-    const { dialect, calls, connection } = this.#options;
+    const { dialect, calls, connection, clock } = this.#options;
     try {
-      await withTimeout(dialect.accept.run(dialect.accept.begin(false)), this.#timeoutMs);
-      this.#answeredMs = performance.now();
+      await withTimeout(clock, dialect.accept.run(dialect.accept.begin(false)), this.#timeoutMs);
+      this.#answeredMs = clock.ms();
       calls.serverSpoke();
       this.says(undefined);
     } catch (cause) {
       // A frozen server must be noticed even when no event is sent: its connection may be dead for good.
-      if (cause instanceof NoAnswer) calls.serverSilent(performance.now() - this.#timeoutMs);
+      if (cause instanceof NoAnswer) calls.serverSilent(clock.ms() - this.#timeoutMs);
       this.says(connection.ready ? messageOf(cause) : connection.lastError);
     } finally {
       this.#asking = false;
@@ -94,7 +96,7 @@ export class QueueProbe {
   }
 
   close(): void {
-    clearInterval(this.#timer);
+    this.#timer.close();
   }
 
   #supervise(): void {

@@ -14,6 +14,7 @@ import {
   type QueueState,
   type Submission,
 } from '../../ingest/queue.ts';
+import type { Clock, ClockAndRandom, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import type { RedisConnection } from '../server/client.ts';
 import { compressed, ENCODED_MEMBER, isCompressible } from '../stream/body-encoding.ts';
@@ -37,7 +38,7 @@ const CALL_CHARACTERS_MAX = 1 << 20;
 /** How often the queue's metadata is read again, which may have been deleted by hand. */
 const IDENTIFY_INTERVAL_MS = 10_000;
 
-export interface StreamQueueOptions {
+export interface StreamQueueOptions extends ClockAndRandom {
   readonly connection: RedisConnection<Reply>;
   /** How long a submission waits for the queue's answer, in milliseconds. */
   readonly enqueueTimeoutMs: number;
@@ -58,7 +59,7 @@ export interface StreamQueueOptions {
   readonly identify?: Identify;
   /** What the connection leads to: Redis (the default), or a dispatcher, which looks after its queues itself. */
   readonly behind?: 'redis' | 'dispatcher';
-  /** Runs a task at the end of this turn of the event loop; `setImmediate` by default. */
+  /** Runs a task at the end of this turn of the event loop; the clock's `turnEnd` by default. */
   readonly defer?: (task: () => void) => void;
   /** Called once for each answered call, with the time it took in seconds and how many events it carried. */
   readonly onCall?: (seconds: number, events: number) => void;
@@ -70,6 +71,7 @@ export interface StreamQueueOptions {
 
 export class StreamQueue implements Queue {
   readonly #connection: RedisConnection<Reply>;
+  readonly #clock: Clock;
   readonly #timeoutMs: number;
   readonly #log: Log;
   readonly #onCall: (seconds: number, events: number) => void;
@@ -82,13 +84,15 @@ export class StreamQueue implements Queue {
   readonly #calls: OutstandingCalls;
   readonly #trimmer: StreamTrimmer | undefined;
   readonly #probe: QueueProbe;
-  readonly #identifying: NodeJS.Timeout;
+  readonly #identifying: Timer;
 
   constructor(options: StreamQueueOptions) {
     this.#connection = options.connection;
+    const { clock, random } = options;
+    this.#clock = clock;
     this.#timeoutMs = options.enqueueTimeoutMs;
-    this.#defer = options.defer ?? setImmediate;
-    this.#calls = new OutstandingCalls(options.enqueueTimeoutMs, () =>
+    this.#defer = options.defer ?? ((task) => clock.turnEnd(task));
+    this.#calls = new OutstandingCalls(clock, options.enqueueTimeoutMs, () =>
       this.#probe.says(`no answer within ${this.#timeoutMs} ms`),
     );
     this.#log = options.log;
@@ -97,7 +101,8 @@ export class StreamQueue implements Queue {
     this.#compression = options.compression ?? 'none';
     if (options.behind === 'dispatcher') this.#dialect = dispatcherDialect(this.#connection);
     else {
-      const { replicated, identify = (server, known) => queueIdentity(server, stream, { makes, known }) } = options;
+      const { replicated, identify = (server, known) => queueIdentity(server, stream, { random, makes, known }) } =
+        options;
       if (replicated !== undefined) {
         this.#replicated = new ReplicatedSender({ ...replicated, stream, timeoutMs: this.#timeoutMs });
         // Beside the queue's own connection, not behind it: a start has five seconds for all of them.
@@ -109,6 +114,7 @@ export class StreamQueue implements Queue {
       if (makes)
         this.#trimmer = new StreamTrimmer({
           ...about,
+          clock,
           server: this.#connection.values,
           unlandedMs: options.unlandedMs ?? Math.max(retentionMs, UNLANDED_HOURS_MAX * 3_600_000),
           onLost: options.onLost ?? (() => undefined),
@@ -127,10 +133,11 @@ export class StreamQueue implements Queue {
         this.#probe.says(reason);
       },
     });
-    this.#identifying = setInterval(() => {
+    this.#identifying = clock.every(IDENTIFY_INTERVAL_MS, () => {
       if (makes && this.#connection.ready) void this.#dialect.identify(this.#connection.values).catch(() => undefined);
-    }, IDENTIFY_INTERVAL_MS);
+    });
     this.#probe = new QueueProbe({
+      clock,
       dialect: this.#dialect,
       connection: this.#connection,
       calls: this.#calls,
@@ -153,7 +160,7 @@ export class StreamQueue implements Queue {
 
   find(id: string, producer: string, timeoutMs = this.#timeoutMs): Promise<QueueLookup> {
     if (this.#calls.stalled) return Promise.resolve({ kind: 'unavailable' });
-    return lookUp(this.#dialect, id, producer, timeoutMs, this.#log);
+    return lookUp(this.#dialect, this.#clock, id, producer, timeoutMs, this.#log);
   }
 
   state(): QueueState {
@@ -171,7 +178,7 @@ export class StreamQueue implements Queue {
 
   async close(): Promise<void> {
     this.#probe.close();
-    clearInterval(this.#identifying);
+    this.#identifying.close();
     this.#trimmer?.stop();
     await this.#replicated?.close();
     await this.#connection.close();
@@ -230,7 +237,7 @@ export class StreamQueue implements Queue {
     this.#calls.remove(call);
     if (call.settled) return;
     const { submissions } = call;
-    this.#onCall((performance.now() - call.sentMs) / 1000, submissions.length);
+    this.#onCall((this.#clock.ms() - call.sentMs) / 1000, submissions.length);
     try {
       const verdicts = reply.isString ? reply.text() : '';
       const known = verdicts === '' ? knownOf(reply, submissions) : undefined;

@@ -2,6 +2,7 @@
 //
 // What fails is told as a QueueFailed; an answer that does not come in time fails too.
 import { QueueFailed } from '../../ingest/queue-admin.ts';
+import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { byteConnection } from '../server/byte-connection.ts';
 import type { MasterLookup } from '../server/master-lookup.ts';
@@ -16,7 +17,7 @@ const CONNECT_MS = 5_000;
 const ANSWER_TIMEOUT_MS = 10_000;
 const LOOK_MS = 25;
 
-export interface AdminConnectionOptions {
+export interface AdminConnectionOptions extends ClockAndRandom {
   readonly uri: string | MasterLookup;
   readonly log: Log;
   /** What stands in front of a failure's message, where there are several connections. */
@@ -28,6 +29,7 @@ export interface AdminConnectionOptions {
 }
 
 export class AdminConnection {
+  readonly #clock: Clock;
   readonly #connection: RedisConnection<Reply>;
   readonly #name: string | undefined;
   /** A node of a Redis Cluster behind such a URI is told as that. */
@@ -35,8 +37,9 @@ export class AdminConnection {
   readonly #connectMs: number;
   #opening: Promise<void> | undefined;
 
-  constructor({ uri, log, name, connectMs = CONNECT_MS, inspect }: AdminConnectionOptions) {
-    this.#connection = byteConnection({ uri, name: 'ingest-admin', log });
+  constructor({ uri, log, clock, random, name, connectMs = CONNECT_MS, inspect }: AdminConnectionOptions) {
+    this.#clock = clock;
+    this.#connection = byteConnection({ uri, name: 'ingest-admin', log, clock, random });
     this.#name = name;
     this.#connectMs = connectMs;
     this.#plain = typeof uri === 'string';
@@ -49,7 +52,7 @@ export class AdminConnection {
   }
 
   send(command: readonly Argument[]): Promise<Reply> {
-    return withTimeout(this.#connection.send(command), ANSWER_TIMEOUT_MS);
+    return withTimeout(this.#clock, this.#connection.send(command), ANSWER_TIMEOUT_MS);
   }
 
   async value(command: readonly Argument[]): Promise<RedisValue> {
@@ -57,7 +60,7 @@ export class AdminConnection {
   }
 
   run(script: Script, command: readonly Argument[]): Promise<Reply> {
-    return withTimeout(script.run(this.#connection, command), ANSWER_TIMEOUT_MS);
+    return withTimeout(this.#clock, script.run(this.#connection, command), ANSWER_TIMEOUT_MS);
   }
 
   /** Connects where that has not been done, does `work`, and tells what fails as a QueueFailed. */
@@ -83,14 +86,14 @@ export class AdminConnection {
     let refused: Error | undefined;
     this.#connection.tell({ onRefused: (refusal) => (refused = refusal) });
     this.#connection.open();
-    const deadline = performance.now() + this.#connectMs;
+    const deadline = this.#clock.ms() + this.#connectMs;
     while (!this.#connection.ready) {
       if (refused !== undefined) throw refused;
-      if (performance.now() > deadline) {
+      if (this.#clock.ms() > deadline) {
         this.#opening = undefined;
         throw new Error(`the queue does not answer (${this.#connection.lastError})`);
       }
-      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+      await this.#clock.sleep(LOOK_MS);
     }
   }
 }

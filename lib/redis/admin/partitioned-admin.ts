@@ -17,12 +17,13 @@ import {
 import { namesIn } from '../../ingest/erased.ts';
 import { partitionOf } from '../../ingest/partition.ts';
 import type { EntryName } from '../../ingest/queue.ts';
+import type { ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { maskedUri } from '../../process/masked-uri.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
 import { StreamAdmin } from './stream-admin.ts';
 
-export interface PartitionedAdminOptions {
+export interface PartitionedAdminOptions extends ClockAndRandom {
   /** The queues; one at least. */
   readonly uris: readonly string[];
   /** Of a queue on a Redis Cluster. */
@@ -40,13 +41,14 @@ export class PartitionedAdmin implements QueueAdmin {
   readonly #all: readonly StreamAdmin[];
   #sources: Promise<ReadonlyMap<string, StreamAdmin>> | undefined;
 
-  constructor({ uris, partitions, makes, connectMs, log }: PartitionedAdminOptions) {
+  constructor({ uris, partitions, makes, connectMs, log, clock, random }: PartitionedAdminOptions) {
     this.place = uris.map(maskedUri).join(' ');
     this.#queues = uris.map((uri) => {
-      const parts = queuePartitions(uri, partitions, { makes });
+      const parts = queuePartitions(uri, partitions, { makes, clock, random });
       return parts.map((part) => {
         const name = uris.length > 1 ? `${part.stream} of ${maskedUri(uri)}` : part.stream;
-        return new StreamAdmin({ ...part, makes, connectMs, log, ...(uris.length + parts.length > 2 ? { name } : {}) });
+        const options = { ...part, makes, connectMs, log, clock, random };
+        return new StreamAdmin({ ...options, ...(uris.length + parts.length > 2 ? { name } : {}) });
       });
     });
     this.#all = this.#queues.flat();

@@ -65,7 +65,9 @@ export class StreamAdmin {
     this.name = options.name ?? stream;
     this.#stream = stream;
     const inspect = async (server: Server): Promise<void> => {
-      this.#identity = await (identify === undefined ? queueIdentity(server, stream) : identify(server));
+      this.#identity = await (identify === undefined
+        ? queueIdentity(server, stream, { random: options.random })
+        : identify(server));
       if (makes) await ensureGroup(server, stream);
     };
     this.#connection = new AdminConnection({ ...options, inspect });

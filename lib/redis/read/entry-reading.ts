@@ -7,6 +7,7 @@
 //
 // Limit: ANSWER_TIMEOUT_MS without a byte of the answer, beyond what a read may block; then the connection is replaced.
 import { GroupVanished, REPLICA_LEASE_MS, type Delivery } from '../../ingest/queue.ts';
+import type { Clock } from '../../process/clock.ts';
 import type { RedisConnection } from '../server/client.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { deliveriesOf, droppedDelivery, elementsOf } from '../stream/deliveries.ts';
@@ -21,6 +22,7 @@ const CLAIM_INTERVAL_MS = 1_000;
 const CLAIM_BYTES = 4 << 20;
 
 export interface EntryReadingOptions {
+  readonly clock: Clock;
   /** Used for reading alone. */
   readonly connection: RedisConnection<Reply>;
   readonly stream: string;
@@ -33,6 +35,7 @@ export interface EntryReadingOptions {
 }
 
 export class EntryReading {
+  readonly #clock: Clock;
   readonly #connection: RedisConnection<Reply>;
   readonly #stream: string;
   readonly #member: string;
@@ -45,7 +48,8 @@ export class EntryReading {
   /** The last of its own pending entries that were read again after a lost answer; undefined: no answer was lost. */
   #againFrom: string | undefined;
 
-  constructor({ connection, stream, member, source, bodyBytesMax }: EntryReadingOptions) {
+  constructor({ clock, connection, stream, member, source, bodyBytesMax }: EntryReadingOptions) {
+    this.#clock = clock;
     this.#connection = connection;
     this.#stream = stream;
     this.#member = member;
@@ -73,7 +77,7 @@ export class EntryReading {
   }
 
   async #claim(max: number, idleMs: number): Promise<readonly Delivery[]> {
-    const now = performance.now();
+    const now = this.#clock.ms();
     if (this.#claimCursor === '-' && now - this.#claimedMs < CLAIM_INTERVAL_MS) return [];
     this.#claimedMs = now;
     for (;;) {
@@ -125,6 +129,7 @@ export class EntryReading {
   async #send(command: readonly Argument[], waitMs: number): Promise<Reply> {
     try {
       return await withTimeout(
+        this.#clock,
         this.#connection.send(command),
         waitMs + ANSWER_TIMEOUT_MS,
         () => this.#connection.bytesReceived,

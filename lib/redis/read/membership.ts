@@ -2,9 +2,9 @@
 // second.
 //
 // Invariant: a replica that gives no sign for REPLICA_LEASE_MS is not counted, and is again when it comes back.
-import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
+import type { Clock, Random, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import type { RedisValue } from '../wire/reply.ts';
 import { Script } from '../wire/script.ts';
@@ -15,11 +15,12 @@ const MEMBER_IDLE_MAX_MS = 10 * 60_000;
 const TIDY_INTERVAL_MS = 60_000;
 
 /** A name that no member of the group ever had: two members of one name would share what is pending. */
-export const memberName = (): string => `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
+export const memberName = (random: Random): string => `${hostname()}-${process.pid}-${random.uuid().slice(0, 8)}`;
 
 export interface MembershipOptions {
   /** Runs a script, with a time limit. */
   readonly run: (script: Script, command: readonly string[]) => Promise<RedisValue>;
+  readonly clock: Clock;
   readonly log: Log;
   readonly stream: string;
   readonly group: string;
@@ -30,14 +31,15 @@ export class Membership {
   readonly #options: MembershipOptions;
   readonly #register = new Script('register.lua');
   readonly #leave = new Script('leave.lua');
-  #signs: NodeJS.Timeout | undefined;
+  #signs: Timer | undefined;
   #replicasMax = 0;
   #replicas = 0;
   #crowded = false;
-  #tidiedMs = performance.now();
+  #tidiedMs: number;
 
   constructor(options: MembershipOptions) {
     this.#options = options;
+    this.#tidiedMs = options.clock.ms();
   }
 
   /** How many replicas gave a sign of life lately, this one included, by this one's last sign. */
@@ -56,14 +58,14 @@ export class Membership {
   registerLater(replicasMax: number): void {
     this.#replicasMax = replicasMax;
     if (this.#signs !== undefined) return;
-    this.#signs = setInterval(() => void this.#showLife(), SIGN_OF_LIFE_INTERVAL_MS);
+    this.#signs = this.#options.clock.every(SIGN_OF_LIFE_INTERVAL_MS, () => void this.#showLife());
     // Without one, others would take this member for dead until the first interval is over.
     void this.#showLife();
   }
 
   /** Gives no more signs, and leaves the group where the queue is there. */
   async end(reachable: boolean): Promise<void> {
-    clearInterval(this.#signs);
+    this.#signs?.close();
     if (reachable) await this.#leaveGroup(0).catch(() => undefined);
   }
 
@@ -81,15 +83,15 @@ export class Membership {
    * keeps running.
    */
   async #showLife(): Promise<void> {
-    const { log } = this.#options;
+    const { clock, log } = this.#options;
     try {
       const replicas = await this.#sign(0);
       const crowded = replicas > this.#replicasMax;
       if (crowded && !this.#crowded)
         log.warn({ replicas }, 'more replicas run than INGEST_CONSUMER_REPLICAS_MAX allows');
       this.#crowded = crowded;
-      if (performance.now() - this.#tidiedMs < TIDY_INTERVAL_MS) return;
-      this.#tidiedMs = performance.now();
+      if (clock.ms() - this.#tidiedMs < TIDY_INTERVAL_MS) return;
+      this.#tidiedMs = clock.ms();
       await this.#leaveGroup(MEMBER_IDLE_MAX_MS);
     } catch (cause) {
       // The queue is unreachable; the reading side logs that.

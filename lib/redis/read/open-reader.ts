@@ -1,13 +1,14 @@
 // The reading side of the queues that URIs name, over all their partitions. A file of its own, because reading needs
 // node-redis, and whoever accepts does not.
 import type { QueueLook } from '../../ingest/queue.ts';
+import type { ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { memberName } from './membership.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
 import { PartitionedReader } from './partitioned-reader.ts';
 import { StreamReader } from './stream-reader.ts';
 
-export interface ReadingOptions {
+export interface ReadingOptions extends ClockAndRandom {
   /** Of one queue, or of several that are read as if they were one: replicas are counted in the first. */
   readonly uris: readonly string[];
   /** Of each queue on a Redis Cluster; 8 by default. */
@@ -26,18 +27,19 @@ export interface ReadingOptions {
  */
 export function readingQueue(options: ReadingOptions): StreamReader | PartitionedReader {
   const { uris, partitions = 8, onLook, ...rest } = options;
+  const { clock, random } = rest;
   const parts = uris.flatMap((uri, queue) => {
-    const streams = queuePartitions(uri, partitions);
+    const streams = queuePartitions(uri, partitions, { clock, random });
     const named = (at: number): string =>
       uris.length === 1 ? String(at) : `${queue}${streams.length > 1 ? `-${at}` : ''}`;
     return streams.map((part, at) => ({ part, partition: named(at) }));
   });
-  const name = memberName();
+  const name = memberName(random);
   const readers = parts.map(({ part, partition }) => {
     const log = parts.length === 1 ? rest.log : rest.log.child({ partition });
     const looked = (look: QueueLook): void => onLook?.(look, partition);
     return [partition, new StreamReader({ ...rest, ...part, name, log, onLook: looked })] as const;
   });
   const [first] = readers;
-  return readers.length === 1 && first !== undefined ? first[1] : new PartitionedReader(new Map(readers), rest.log);
+  return readers.length === 1 && first !== undefined ? first[1] : new PartitionedReader(new Map(readers), rest);
 }

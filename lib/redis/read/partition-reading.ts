@@ -4,6 +4,7 @@
 // partition that failed is left alone for PAUSE_FIRST_MS to PAUSE_MAX_MS.
 import { GroupVanished, type Delivery, type EntryName, type QueueState } from '../../ingest/queue.ts';
 import { pauseMs } from '../../process/backoff.ts';
+import type { ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import type { StreamReader } from './stream-reader.ts';
 
@@ -12,9 +13,14 @@ const PAUSE_MAX_MS = 1_000;
 /** A fault is told for so long after the next read was due: where nobody reads, nobody knows whether it is over. */
 const FAULT_MS = 2_000;
 
+export interface PartitionReadingOptions extends ClockAndRandom {
+  readonly log: Log;
+}
+
 export class PartitionReading {
   readonly name: string;
   readonly reader: StreamReader;
+  readonly #system: ClockAndRandom;
   readonly #log: Log;
   /** Called when a read has ended. */
   readonly #onEnd: () => void;
@@ -29,10 +35,11 @@ export class PartitionReading {
   #joins = 0;
   #vanished = false;
 
-  constructor(name: string, reader: StreamReader, log: Log, onEnd: () => void) {
+  constructor(name: string, reader: StreamReader, options: PartitionReadingOptions, onEnd: () => void) {
     this.name = name;
     this.reader = reader;
-    this.#log = log.child({ partition: name });
+    this.#system = options;
+    this.#log = options.log.child({ partition: name });
     this.#onEnd = onEnd;
   }
 
@@ -44,7 +51,7 @@ export class PartitionReading {
   /** Away also where it answers and refuses to be read: it has no rights, a full disk or too few replicas. */
   get state(): QueueState {
     const [connection = { available: true }] = this.reader.states().values();
-    const known = this.#underWay !== 'none' || performance.now() < this.#retryMs + FAULT_MS;
+    const known = this.#underWay !== 'none' || this.#system.clock.ms() < this.#retryMs + FAULT_MS;
     if (!connection.available || this.#fault === undefined || !known) return connection;
     return { available: false, reason: this.#fault.message };
   }
@@ -68,7 +75,7 @@ export class PartitionReading {
   /** Begins a read, unless one is under way, something waits here, or it is not time yet. */
   begin(max: number, idleMs: number, waitMs: number): void {
     if (this.#underWay !== 'none' || this.#waiting.length > 0 || this.#vanished) return;
-    if (performance.now() < this.#retryMs) return;
+    if (this.#system.clock.ms() < this.#retryMs) return;
     this.#underWay = waitMs > 0 ? 'blocking' : 'polling';
     void this.#read(max, idleMs, waitMs);
   }
@@ -123,7 +130,8 @@ export class PartitionReading {
   #failed(cause: unknown): void {
     this.#fault = cause instanceof Error ? cause : new Error('unknown error');
     this.#failures += 1;
-    this.#retryMs = performance.now() + pauseMs(this.#failures, PAUSE_FIRST_MS, PAUSE_MAX_MS);
+    const { clock, random } = this.#system;
+    this.#retryMs = clock.ms() + pauseMs(this.#failures, PAUSE_FIRST_MS, PAUSE_MAX_MS, random.fraction());
     if (this.#failures === 1) this.#log.warn({ err: cause }, 'a partition is away; the others are read on');
   }
 }

@@ -10,8 +10,8 @@
 // Replicas are counted in the first partition; in the others this member gives a sign of life, by which an entry that
 // the queue dropped is told from a dead member's (claim.lua).
 import { GroupVanished, type Delivery, type EntryName, type QueueReader, type QueueState } from '../../ingest/queue.ts';
-import type { Log } from '../../process/log.ts';
-import { PartitionReading } from './partition-reading.ts';
+import type { Clock, Timer } from '../../process/clock.ts';
+import { PartitionReading, type PartitionReadingOptions } from './partition-reading.ts';
 import type { StreamReader } from './stream-reader.ts';
 
 const READ_AHEAD_ENTRIES = 256;
@@ -19,6 +19,7 @@ const READ_AHEAD_ENTRIES = 256;
 export class PartitionedReader implements QueueReader {
   readonly #partitions: readonly PartitionReading[];
   readonly #first: StreamReader;
+  readonly #clock: Clock;
   /** Who reads a source: one for each queue that a partition has ever been. */
   readonly #partitionOf = new Map<string, PartitionReading>();
   #sleepers: (() => void)[] = [];
@@ -26,11 +27,12 @@ export class PartitionedReader implements QueueReader {
   #turn = 0;
 
   /** `readers` by the names that logs and metrics give the partitions; the first one counts the replicas. */
-  constructor(readers: ReadonlyMap<string, StreamReader>, log: Log) {
+  constructor(readers: ReadonlyMap<string, StreamReader>, options: PartitionReadingOptions) {
+    this.#clock = options.clock;
     const onEnd = (): void => {
       for (const wake of this.#sleepers.splice(0)) wake();
     };
-    this.#partitions = [...readers].map(([name, reader]) => new PartitionReading(name, reader, log, onEnd));
+    this.#partitions = [...readers].map(([name, reader]) => new PartitionReading(name, reader, options, onEnd));
     const [first] = readers.values();
     if (first === undefined) throw new Error('a queue has one partition at least');
     this.#first = first;
@@ -86,14 +88,14 @@ export class PartitionedReader implements QueueReader {
 
   async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
     const each = Math.max(1, Math.min(max, Math.ceil(READ_AHEAD_ENTRIES / this.#partitions.length)));
-    const endMs = performance.now() + waitMs;
+    const endMs = this.#clock.ms() + waitMs;
     for (const partition of this.#partitions) partition.begin(each, idleMs, waitMs);
     for (;;) {
       const taken = this.#take(max);
       if (taken.length > 0) return taken;
       if (this.#partitions.some(({ vanished }) => vanished)) throw new GroupVanished('a stream or its group is gone');
       this.#throwWhereAllFail();
-      const leftMs = waitMs > 0 ? endMs - performance.now() : Number.POSITIVE_INFINITY;
+      const leftMs = waitMs > 0 ? endMs - this.#clock.ms() : Number.POSITIVE_INFINITY;
       if (leftMs <= 0 || (waitMs === 0 && !this.#partitions.some(({ polling }) => polling))) return [];
       await this.#change(leftMs);
     }
@@ -144,12 +146,12 @@ export class PartitionedReader implements QueueReader {
 
   /** Resolves when a read of a partition has ended, or after `timeoutMs`. */
   async #change(timeoutMs: number): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
+    let timer: Timer | undefined;
     await new Promise<void>((resolve) => {
       this.#sleepers.push(resolve);
-      if (Number.isFinite(timeoutMs)) timer = setTimeout(resolve, timeoutMs);
+      if (Number.isFinite(timeoutMs)) timer = this.#clock.after(timeoutMs, resolve);
     });
-    clearTimeout(timer);
+    timer?.close();
   }
 
   /** Entries by the partition that they were read from. */

@@ -14,6 +14,7 @@ import {
   type QueueReader,
   type QueueState,
 } from '../../ingest/queue.ts';
+import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { byteConnection } from '../server/byte-connection.ts';
 import type { MasterLookup } from '../server/master-lookup.ts';
@@ -37,7 +38,7 @@ const ONLY_PARTITION = '0';
 /** Entries of one acknowledgement: Redis does nothing else meanwhile. */
 const ACKNOWLEDGE_MAX = 1_000;
 
-export interface StreamReaderOptions {
+export interface StreamReaderOptions extends ClockAndRandom {
   readonly uri: string | MasterLookup;
   readonly log: Log;
   readonly stream?: string;
@@ -55,6 +56,7 @@ export interface StreamReaderOptions {
 
 export class StreamReader implements QueueReader {
   readonly name: string;
+  readonly #clock: Clock;
   readonly #reading: RedisConnection<Reply>;
   readonly #entries: EntryReading;
   readonly #control: RedisConnection<RedisValue>;
@@ -69,16 +71,19 @@ export class StreamReader implements QueueReader {
   #closing: Promise<void> | undefined;
 
   constructor(options: StreamReaderOptions) {
-    const { uri, log, stream = STREAM } = options;
-    this.name = options.name ?? memberName();
+    const { uri, log, clock, random, stream = STREAM } = options;
+    const server = { uri, clock, random, name: 'ingest-consumer' };
+    this.#clock = clock;
+    this.name = options.name ?? memberName(random);
     this.#stream = stream;
-    this.#identity = new KnownIdentity(stream, options.identify);
-    this.#reading = byteConnection({ uri, log: log.child({ connection: 'reading' }), name: 'ingest-consumer' });
-    this.#control = valueConnection({ uri, log: log.child({ connection: 'control' }), name: 'ingest-consumer' });
+    this.#identity = new KnownIdentity(stream, options, options.identify);
+    this.#reading = byteConnection({ ...server, log: log.child({ connection: 'reading' }) });
+    this.#control = valueConnection({ ...server, log: log.child({ connection: 'control' }) });
     const run = (script: Script, command: readonly string[]): Promise<RedisValue> =>
       this.#answer(script.run(this.#control, command));
-    this.#membership = new Membership({ run, log, stream, group: GROUP, name: this.name });
+    this.#membership = new Membership({ run, clock, log, stream, group: GROUP, name: this.name });
     this.#entries = new EntryReading({
+      clock,
       connection: this.#reading,
       stream,
       member: this.name,
@@ -86,6 +91,7 @@ export class StreamReader implements QueueReader {
       bodyBytesMax: () => this.bodyBytesMax,
     });
     this.#trimmer = new StreamTrimmer({
+      clock,
       server: this.#control.values,
       stream,
       retentionMs: RETENTION_MS,
@@ -117,7 +123,7 @@ export class StreamReader implements QueueReader {
           }),
       ),
     );
-    return withTimeout(ready, timeoutMs).then(
+    return withTimeout(this.#clock, ready, timeoutMs).then(
       () => true,
       (cause: unknown) => {
         if (cause instanceof QueueRefusal) throw cause;
@@ -213,7 +219,7 @@ export class StreamReader implements QueueReader {
 
   async #answer(reply: Promise<RedisValue>): Promise<RedisValue> {
     try {
-      return await withTimeout(reply, ANSWER_TIMEOUT_MS);
+      return await withTimeout(this.#clock, reply, ANSWER_TIMEOUT_MS);
     } catch (cause) {
       if (isNoGroup(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
       if (cause instanceof NoAnswer) this.#control.restart('the server does not answer');

@@ -1,5 +1,6 @@
 // Questions about where a queue's master is, to servers that need not be it: each on a connection of its own, which is
 // closed after the answer.
+import type { ClockAndRandom } from '../../process/clock.ts';
 import type { Server } from './client.ts';
 import { withTimeout } from '../wire/deadline.ts';
 
@@ -7,15 +8,20 @@ import { withTimeout } from '../wire/deadline.ts';
 const TIMEOUT_MS = 1_000;
 
 /** Connects, gives `ask` the server, and its answer. Rejects when the server is not there, or not in time. */
-export async function askOnce<T>(uri: string, ask: (server: Server) => Promise<T>, timeoutMs = TIMEOUT_MS): Promise<T> {
+export async function askOnce<T>(
+  system: ClockAndRandom,
+  uri: string,
+  ask: (server: Server) => Promise<T>,
+  timeoutMs = TIMEOUT_MS,
+): Promise<T> {
   const { nodeRedisClient } = await import('./node-redis.ts');
-  const client = nodeRedisClient(uri, 'ingest-lookup');
+  const client = nodeRedisClient(uri, 'ingest-lookup', system.random);
   const lost = new Promise<never>((_, reject) => client.on('error', reject));
   const answer = client.connect().then(() => ask({ send: (command) => client.sendCommand(command) }));
   // Of answer and error only the first one counts.
   for (const one of [lost, answer]) one.catch(() => undefined);
   try {
-    return await withTimeout(Promise.race([lost, answer]), timeoutMs);
+    return await withTimeout(system.clock, Promise.race([lost, answer]), timeoutMs);
   } finally {
     client.destroy();
   }
@@ -26,6 +32,7 @@ export async function askOnce<T>(uri: string, ask: (server: Server) => Promise<T
  * the number. Rejects with the last one's reason.
  */
 export async function askAny<T>(
+  system: ClockAndRandom,
   uris: readonly string[],
   first: number,
   ask: (server: Server, at: number) => Promise<T>,
@@ -34,7 +41,7 @@ export async function askAny<T>(
   for (let tried = 0; tried < uris.length; tried += 1) {
     const at = (first + tried) % uris.length;
     try {
-      return await askOnce(uris[at] ?? '', (server) => ask(server, at));
+      return await askOnce(system, uris[at] ?? '', (server) => ask(server, at));
     } catch (cause) {
       last = cause;
     }

@@ -7,5 +7,5 @@ import type { Client } from './supervised-client.ts';
 /** A connection whose answers are bytes; over a client of its own, or one that `open` makes. */
 export const byteConnection = (
   { certificate, ...options }: ConnectionOptions,
-  open = (uri: string, name: string): Client<Reply> => new ByteClient({ uri, name, certificate }),
+  open = (uri: string, name: string): Client<Reply> => new ByteClient({ ...options, uri, name, certificate }),
 ): RedisConnection<Reply> => new RedisConnection(options, { open, value: (reply) => reply.value() });

@@ -15,6 +15,7 @@
 // frozen or the network drops packets. So a connection that does not get ready within CONNECT_TIMEOUT_MS is thrown away
 // too.
 import type { SecureContextOptions } from 'node:tls';
+import type { ClockAndRandom, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf, NoConnection, QueueRefusal, type RedisError } from '../wire/errors.ts';
 import { MasterWatch, type MasterLookup } from './master-lookup.ts';
@@ -29,7 +30,7 @@ const REOPEN_INTERVAL_MS = 1_000;
 /** A server, to be asked for values: what `inspect` is given. */
 export type Server = Sender<RedisValue>;
 
-export interface ConnectionOptions {
+export interface ConnectionOptions extends ClockAndRandom {
   /** `redis://` or `rediss://`, with user, password and database as usual; or who knows one. */
   readonly uri: string | MasterLookup;
   /** Shown by `CLIENT LIST`. */
@@ -57,9 +58,9 @@ export class RedisConnection<Answer> {
   /** Counts inspections, so that one that a new connection has overtaken says nothing. */
   #inspection = 0;
   #inspected = false;
-  #watchdog: NodeJS.Timeout | undefined;
-  #reopening: NodeJS.Timeout | undefined;
-  readonly #watch = new MasterWatch();
+  #watchdog: Timer | undefined;
+  #reopening: Timer | undefined;
+  readonly #watch: MasterWatch;
   #openedMs = Number.NEGATIVE_INFINITY;
   #closed = false;
   #wasReady = false;
@@ -72,6 +73,7 @@ export class RedisConnection<Answer> {
 
   constructor(options: ConnectionOptions, dialect: ClientDialect<Answer>) {
     this.#options = options;
+    this.#watch = new MasterWatch(options.clock);
     this.#dialect = dialect;
   }
 
@@ -107,9 +109,9 @@ export class RedisConnection<Answer> {
   /** Begins to connect, and keeps at it. */
   open(): void {
     if (this.#closed || this.#client !== undefined || this.#lookingUp) return;
-    clearTimeout(this.#reopening);
-    this.#openedMs = performance.now();
-    const { uri } = this.#options;
+    this.#reopening?.close();
+    const { uri, clock } = this.#options;
+    this.#openedMs = clock.ms();
     if (typeof uri === 'string') this.#connect(uri);
     else void this.#lookUp(uri);
   }
@@ -157,7 +159,7 @@ export class RedisConnection<Answer> {
     if (client === undefined || this.#closed) return;
     this.#client = undefined;
     this.#watch.end();
-    clearTimeout(this.#watchdog);
+    this.#watchdog?.close();
     this.#lost(reason);
     this.#waiting = waiting;
     destroyClient(client);
@@ -165,19 +167,20 @@ export class RedisConnection<Answer> {
   }
 
   #openLater(): void {
-    const waitMs = this.#openedMs + REOPEN_INTERVAL_MS - performance.now();
-    this.#reopening = setTimeout(() => this.open(), Math.max(0, waitMs));
+    const { clock } = this.#options;
+    const waitMs = this.#openedMs + REOPEN_INTERVAL_MS - clock.ms();
+    this.#reopening = clock.after(Math.max(0, waitMs), () => this.open());
   }
 
   /** Waits a moment for outstanding answers, then closes. Idempotent. */
   async close(): Promise<void> {
     this.#closed = true;
-    clearTimeout(this.#watchdog);
+    this.#watchdog?.close();
     this.#watch.end();
-    clearTimeout(this.#reopening);
+    this.#reopening?.close();
     const client = this.#client;
     this.#client = undefined;
-    if (client !== undefined) await closeClient(client);
+    if (client !== undefined) await closeClient(client, this.#options.clock);
   }
 
   #create(uri: string): Client<Answer> {
@@ -208,7 +211,7 @@ export class RedisConnection<Answer> {
       return;
     }
     if (!isLatest() || !client.isReady) return;
-    clearTimeout(this.#watchdog);
+    this.#watchdog?.close();
     this.#inspected = true;
     this.#wasReady = true;
     this.#options.log.info('connected to the queue');
@@ -239,9 +242,9 @@ export class RedisConnection<Answer> {
   }
 
   #armWatchdog(): void {
-    clearTimeout(this.#watchdog);
-    this.#watchdog = setTimeout(() => {
+    this.#watchdog?.close();
+    this.#watchdog = this.#options.clock.after(CONNECT_TIMEOUT_MS + PAUSE_MAX_MS, () => {
       if (!this.ready) this.restart('the server does not answer');
-    }, CONNECT_TIMEOUT_MS + PAUSE_MAX_MS);
+    });
   }
 }

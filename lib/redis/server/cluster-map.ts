@@ -5,6 +5,7 @@
 // the URI stay among those that are asked, beside all nodes that the last answer named.
 //
 // Not done here: ASK is not followed. While a slot is on its way its partition refuses, and producers send again.
+import type { ClockAndRandom } from '../../process/clock.ts';
 import type { QueueAddress } from '../../process/queue-uri.ts';
 import { askAny } from './ask-once.ts';
 import type { MasterLookup } from './master-lookup.ts';
@@ -24,6 +25,7 @@ interface SlotRange {
 
 export class ClusterMap {
   readonly #address: ClusterAddress;
+  readonly #system: ClockAndRandom;
   /** Key -> slot, once a node has told. */
   readonly #slots = new Map<string, number | undefined>();
   #ranges: Promise<readonly SlotRange[]> | undefined;
@@ -31,8 +33,9 @@ export class ClusterMap {
   #nodes: readonly string[];
   #first = 0;
 
-  constructor(address: ClusterAddress) {
+  constructor(address: ClusterAddress, system: ClockAndRandom) {
     this.#address = address;
+    this.#system = system;
     this.#nodes = address.hosts;
   }
 
@@ -49,11 +52,12 @@ export class ClusterMap {
   }
 
   async #masterOf(key: string): Promise<string> {
-    if (this.#ranges === undefined || performance.now() - this.#askedMs > FRESH_MS) {
-      this.#askedMs = performance.now();
+    const { clock } = this.#system;
+    if (this.#ranges === undefined || clock.ms() - this.#askedMs > FRESH_MS) {
+      this.#askedMs = clock.ms();
       this.#ranges = this.#ask();
       this.#ranges.then(
-        () => (this.#askedMs = performance.now()),
+        () => (this.#askedMs = clock.ms()),
         () => (this.#ranges = undefined),
       );
     }
@@ -68,7 +72,7 @@ export class ClusterMap {
     const nodes = [...new Set([...this.#nodes, ...this.#address.hosts])];
     this.#first += 1;
     const uris = nodes.map((node) => this.#address.uriOf(node));
-    const ranges = await askAny(uris, this.#first, async (server, at) => {
+    const ranges = await askAny(this.#system, uris, this.#first, async (server, at) => {
       for (const [key, slot] of this.#slots)
         if (slot === undefined) this.#slots.set(key, (await server.send(['CLUSTER', 'KEYSLOT', key])) as number);
       const asked = (nodes[at] ?? '').replace(/:\d+$/, '');

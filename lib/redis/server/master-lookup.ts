@@ -1,6 +1,7 @@
 // Where the master of a queue is, and a watch for one that was replaced and does not say so itself.
 //
 // Invariant: a watch tells of another master once at most, and never after `end`.
+import type { Clock, Timer } from '../../process/clock.ts';
 import type { RedisError } from '../wire/errors.ts';
 
 /** Knows where a master is. */
@@ -18,13 +19,18 @@ export interface MasterLookup {
 }
 
 export class MasterWatch {
-  #timer: NodeJS.Timeout | undefined;
+  readonly #clock: Clock;
+  #timer: Timer | undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
 
   /** Looks again and again, and calls `onOther` when the master is another server than `uri`. */
   begin(lookup: MasterLookup, uri: string, onOther: () => void): void {
     this.end();
     if (lookup.watchMs === undefined) return;
-    const timer = setTimeout(() => {
+    const timer = this.#clock.after(lookup.watchMs, () => {
       void lookup.find(undefined).then(
         (found) => {
           if (timer !== this.#timer) return;
@@ -35,12 +41,12 @@ export class MasterWatch {
           if (timer === this.#timer) this.begin(lookup, uri, onOther);
         },
       );
-    }, lookup.watchMs);
+    });
     this.#timer = timer;
   }
 
   end(): void {
-    clearTimeout(this.#timer);
+    this.#timer?.close();
     this.#timer = undefined;
   }
 }

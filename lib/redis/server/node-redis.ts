@@ -6,6 +6,7 @@
 //
 // What a server answers as an error is a RedisError here; anything else that goes wrong stays what it was.
 import { createClient, ErrorReply } from 'redis';
+import type { Random } from '../../process/clock.ts';
 import type { Client } from './supervised-client.ts';
 import { RedisConnection, type ConnectionOptions } from './client.ts';
 import { RedisError } from '../wire/errors.ts';
@@ -14,7 +15,10 @@ import type { RedisValue } from '../wire/reply.ts';
 
 /** A connection whose answers are values. */
 export const valueConnection = (options: ConnectionOptions): RedisConnection<RedisValue> =>
-  new RedisConnection(options, { open: nodeRedisClient, value: (answer) => answer });
+  new RedisConnection(options, {
+    open: (uri, name) => nodeRedisClient(uri, name, options.random),
+    value: (answer) => answer,
+  });
 
 // Fact: createClient makes a class with every command of Redis and its modules, in 48 ms of CPU time, unless the
 // options are those of the call before. Choice: it is called once, and each client is a duplicate with an address of
@@ -28,14 +32,17 @@ const prototype = createClient({
 });
 
 /** A client of node-redis that is not connected yet; it reconnects by itself. */
-export function nodeRedisClient(url: string, name: string): Client<RedisValue> {
+export function nodeRedisClient(url: string, name: string, random: Random): Client<RedisValue> {
   const client = prototype.duplicate({
     url,
     name,
     // Fact: a time-out here is an AbortSignal and a timer for each command. The callers keep one timer for all.
     commandOptions: { timeout: 0 },
     // An object of its own: node-redis puts the address of `url` into it.
-    socket: { connectTimeout: CONNECT_TIMEOUT_MS, reconnectStrategy: reconnectPauseMs },
+    socket: {
+      connectTimeout: CONNECT_TIMEOUT_MS,
+      reconnectStrategy: (retries) => reconnectPauseMs(retries, random),
+    },
   });
   return {
     get isReady() {

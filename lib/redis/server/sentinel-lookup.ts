@@ -10,6 +10,7 @@
 //
 // A sentinel is asked without the user and password of the URI, which are the master's, and with them only where it
 // wants some.
+import type { ClockAndRandom } from '../../process/clock.ts';
 import { askOnce } from './ask-once.ts';
 import type { MasterLookup } from './master-lookup.ts';
 import type { Server } from './client.ts';
@@ -22,20 +23,20 @@ const ANSWER_TIMEOUT_MS = 2_000;
 /** So long an answer serves all connections of a process. */
 const FRESH_MS = 100;
 
-export function sentinelLookup(address: ClusterAddress): MasterLookup {
+export function sentinelLookup(address: ClusterAddress, system: ClockAndRandom): MasterLookup {
   let asking: Promise<string> | undefined;
   let askedMs = Number.NEGATIVE_INFINITY;
   const find = (): Promise<string> => {
-    if (asking !== undefined && performance.now() - askedMs < FRESH_MS) return asking;
-    askedMs = performance.now();
-    asking = masterByMost(address);
+    if (asking !== undefined && system.clock.ms() - askedMs < FRESH_MS) return asking;
+    askedMs = system.clock.ms();
+    asking = masterByMost(address, system);
     return asking;
   };
   return { find, watchMs: WATCH_MS };
 }
 
 /** Rejects where no sentinel names a master, with words of one that answered, if one did. */
-function masterByMost({ hosts, masterName, uriOf }: ClusterAddress): Promise<string> {
+function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system: ClockAndRandom): Promise<string> {
   const master = async (server: Server): Promise<string> => {
     const found = (await server.send(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', masterName])) as
       readonly [host: string, port: string] | null;
@@ -44,9 +45,9 @@ function masterByMost({ hosts, masterName, uriOf }: ClusterAddress): Promise<str
     return uriOf(host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`);
   };
   const ask = (host: string): Promise<string> =>
-    askOnce(uriOf(host, true), master, ANSWER_TIMEOUT_MS).catch((cause: unknown) => {
+    askOnce(system, uriOf(host, true), master, ANSWER_TIMEOUT_MS).catch((cause: unknown) => {
       if (!(cause instanceof RedisError && cause.code === 'NOAUTH')) throw cause;
-      return askOnce(uriOf(host).replace(/\/\d+$/, ''), master, ANSWER_TIMEOUT_MS);
+      return askOnce(system, uriOf(host).replace(/\/\d+$/, ''), master, ANSWER_TIMEOUT_MS);
     });
   const votes = new Map<string, number>();
   const causes: unknown[] = [];

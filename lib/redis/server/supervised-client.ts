@@ -1,4 +1,5 @@
 // What a RedisConnection asks of the client below it, and how it ends one: ByteClient, or node-redis in node-redis.ts.
+import type { Clock } from '../../process/clock.ts';
 import type { RedisValue } from '../wire/reply.ts';
 import type { Argument } from '../wire/script.ts';
 
@@ -24,11 +25,11 @@ export interface ClientDialect<Answer> {
 }
 
 /** Waits for outstanding answers, for CLOSE_TIMEOUT_MS at most, then closes. */
-export async function closeClient(client: Client<unknown>): Promise<void> {
+export async function closeClient(client: Client<unknown>, clock: Clock): Promise<void> {
   if (client.isReady) {
-    const timer = setTimeout(() => destroyClient(client), CLOSE_TIMEOUT_MS);
+    const timer = clock.after(CLOSE_TIMEOUT_MS, () => destroyClient(client));
     await client.close().catch(() => undefined);
-    clearTimeout(timer);
+    timer.close();
   }
   destroyClient(client);
 }

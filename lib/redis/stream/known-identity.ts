@@ -1,5 +1,6 @@
 // A queue's identity as a reader knows it: asked of each connection, and now and then, because a gateway that accepts
 // longer bodies may have started since.
+import type { Clock, ClockAndRandom, Timer } from '../../process/clock.ts';
 import type { Server } from '../server/client.ts';
 import { queueIdentity, type Identify, type QueueIdentity } from './queue-identity.ts';
 
@@ -8,12 +9,18 @@ const ASK_INTERVAL_MS = 10_000;
 export class KnownIdentity {
   readonly #stream: string;
   readonly #identify: Identify;
+  readonly #clock: Clock;
   #known: QueueIdentity | undefined;
-  #asking: NodeJS.Timeout | undefined;
+  #asking: Timer | undefined;
 
   /** `identify`: how the queue is identified; by the stream's own metadata by default. */
-  constructor(stream: string, identify: Identify = (server, known) => queueIdentity(server, stream, { known })) {
+  constructor(
+    stream: string,
+    { clock, random }: ClockAndRandom,
+    identify: Identify = (server, known) => queueIdentity(server, stream, { random, known }),
+  ) {
     this.#stream = stream;
+    this.#clock = clock;
     this.#identify = identify;
   }
 
@@ -34,10 +41,10 @@ export class KnownIdentity {
 
   /** Asks again now and then. One that is not there is asked the next time. */
   keepAsking(server: Server): void {
-    this.#asking ??= setInterval(() => void this.ask(server).catch(() => undefined), ASK_INTERVAL_MS);
+    this.#asking ??= this.#clock.every(ASK_INTERVAL_MS, () => void this.ask(server).catch(() => undefined));
   }
 
   stop(): void {
-    clearInterval(this.#asking);
+    this.#asking?.close();
   }
 }

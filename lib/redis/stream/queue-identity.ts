@@ -5,7 +5,7 @@
 // a random id, which tells apart two queues whose streams and entries have the same names, and the secret of the id
 // index. A queue of several partitions has one too, for all of them: `{ingest}:queue`. Each new connection reads it
 // before anything else is sent, so the events' way never pays for it.
-import { randomBytes, randomUUID } from 'node:crypto';
+import type { Random } from '../../process/clock.ts';
 import { PartitionsDiffer, QueueRefusal, RedisError } from '../wire/errors.ts';
 import type { Server } from '../server/client.ts';
 import type { RedisValue } from '../wire/reply.ts';
@@ -55,6 +55,7 @@ const identityKey = (stream: string): string => `{${stream}}:queue`;
 export type Identify = (server: Server, known?: QueueIdentity) => Promise<QueueIdentity>;
 
 export interface IdentityOptions {
+  readonly random: Random;
   /** 1 by default. */
   readonly partitions?: number;
   /** Whether the server is behind a URI that names one server for all keys, as by default. */
@@ -75,7 +76,7 @@ export interface IdentityOptions {
 export async function queueIdentity(
   server: Server,
   stream: string,
-  { partitions = 1, plain = true, accepts = 0, makes = true, known }: IdentityOptions = {},
+  { random, partitions = 1, plain = true, accepts = 0, makes = true, known }: IdentityOptions,
 ): Promise<QueueIdentity> {
   if (plain) await assertNoCluster(server);
   // A plain read first: it works where a write is refused.
@@ -84,7 +85,7 @@ export async function queueIdentity(
     .catch((cause: unknown) => {
       throw plain ? clusterRefusal(cause) : cause;
     });
-  const told = (): Promise<StoredIdentity> => tell(server, stream, partitions, accepts, known?.secret);
+  const told = (): Promise<StoredIdentity> => tell(server, stream, random, partitions, accepts, known?.secret);
   const found = stored as StoredIdentity;
   if (!makes && found.every((field) => field === null))
     return { id: '', secret: '', partitions, bodyBytesMax: undefined };
@@ -133,11 +134,12 @@ async function whole(
 async function tell(
   server: Server,
   stream: string,
+  random: Random,
   partitions: number,
   accepts: number,
-  secret = randomBytes(16).toString('hex'),
+  secret = random.bytes(16).toString('hex'),
 ): Promise<StoredIdentity> {
   const command = script.command(stream);
-  command.push(FORMAT_VERSION, String(partitions), randomUUID(), String(accepts), secret);
+  command.push(FORMAT_VERSION, String(partitions), random.uuid(), String(accepts), secret);
   return (await script.run(server, command)) as StoredIdentity;
 }

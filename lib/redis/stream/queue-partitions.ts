@@ -1,5 +1,6 @@
 // The queue that a URI names, as its partitions. Of one server, or one master that Sentinel watches, there is one
 // partition, the stream `ingest`.
+import type { ClockAndRandom } from '../../process/clock.ts';
 import { queueAddress } from '../../process/queue-uri.ts';
 import { askOnce } from '../server/ask-once.ts';
 import type { Server } from '../server/client.ts';
@@ -25,18 +26,20 @@ export interface QueuePartition {
 export function queuePartitions(
   uri: string,
   count: number,
-  how: Pick<IdentityOptions, 'accepts' | 'makes'> = {},
+  { clock, random, ...about }: ClockAndRandom & Pick<IdentityOptions, 'accepts' | 'makes'>,
 ): readonly QueuePartition[] {
   const address = queueAddress(uri);
   if (typeof address === 'string') throw new Error(address);
+  const system = { clock, random };
+  const how = { ...about, random };
   if (address.kind !== 'cluster') {
-    const place = address.kind === 'server' ? address.uri : sentinelLookup(address);
+    const place = address.kind === 'server' ? address.uri : sentinelLookup(address, system);
     return [
       { stream: STREAM, uri: place, identify: (server, known) => queueIdentity(server, STREAM, { ...how, known }) },
     ];
   }
-  const map = new ClusterMap(address);
-  const identify = clusterIdentity(map.lookup(STREAM), { ...how, partitions: count, plain: false });
+  const map = new ClusterMap(address, system);
+  const identify = clusterIdentity(map.lookup(STREAM), system, { ...how, partitions: count, plain: false });
   return Array.from({ length: count }, (_, at) => {
     const stream = `${STREAM}-${at}`;
     return { stream, uri: map.lookup(stream), identify };
@@ -47,17 +50,21 @@ export function queuePartitions(
  * The identity of a queue of several partitions. It stands on one node, which may be away while others are not: the
  * last answer serves then.
  */
-function clusterIdentity(lookup: MasterLookup, options: IdentityOptions): () => Promise<QueueIdentity> {
+function clusterIdentity(
+  lookup: MasterLookup,
+  system: ClockAndRandom,
+  options: IdentityOptions,
+): () => Promise<QueueIdentity> {
   const ask = (server: Server): Promise<QueueIdentity> => queueIdentity(server, STREAM, { ...options, known });
   let known: QueueIdentity | undefined;
   let asking: Promise<QueueIdentity> | undefined;
   let askedMs = Number.NEGATIVE_INFINITY;
   return () => {
-    if (asking !== undefined && performance.now() - askedMs < IDENTITY_FRESH_MS) return asking;
-    askedMs = performance.now();
+    if (asking !== undefined && system.clock.ms() - askedMs < IDENTITY_FRESH_MS) return asking;
+    askedMs = system.clock.ms();
     asking = lookup
       .find(undefined)
-      .then((uri) => askOnce(uri, ask))
+      .then((uri) => askOnce(system, uri, ask))
       .then(
         (identity) => (known = identity),
         (cause: unknown) => {

@@ -4,6 +4,7 @@
 // It is no part of accepting: it runs also while the queue is idle or Redis full, from any number of processes. A look
 // that fails is made again at the next interval: whoever accepts or reads tells what is wrong with the queue.
 import type { QueueLook } from '../../ingest/queue.ts';
+import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import type { Server } from '../server/client.ts';
 import { withTimeout } from '../wire/deadline.ts';
@@ -29,6 +30,7 @@ export interface TrimmerOptions {
   readonly retentionMs: number;
   /** How long an entry stays that has not landed, at least `retentionMs`. */
   readonly unlandedMs: number;
+  readonly clock: Clock;
   readonly log: Log;
   /** Called with what each look saw. */
   readonly onLook?: ((look: QueueLook) => void) | undefined;
@@ -51,7 +53,7 @@ type Look = readonly [
 export class StreamTrimmer {
   readonly #options: TrimmerOptions;
   readonly #script = new Script('trim.lua', 'group-place.lua');
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
   #looking: Promise<void> | undefined;
 
   constructor(options: TrimmerOptions) {
@@ -59,7 +61,7 @@ export class StreamTrimmer {
   }
 
   start(): void {
-    this.#timer ??= setInterval(() => void this.look(), INTERVAL_MS);
+    this.#timer ??= this.#options.clock.every(INTERVAL_MS, () => void this.look());
   }
 
   /** Trims what is to be trimmed now, unless another process did so within `sharedMs`. Never rejects. */
@@ -69,13 +71,13 @@ export class StreamTrimmer {
   }
 
   stop(): void {
-    clearInterval(this.#timer);
+    this.#timer?.close();
   }
 
   async #look(sharedMs: number): Promise<void> {
-    const { log } = this.#options;
+    const { clock, log } = this.#options;
     try {
-      while (await this.#trim(sharedMs)) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+      while (await this.#trim(sharedMs)) await clock.sleep(PAUSE_MS);
     } catch (cause) {
       log.debug({ err: cause }, 'the queue could not be trimmed');
     }
@@ -83,17 +85,17 @@ export class StreamTrimmer {
 
   /** One call; true when there is more to drop. */
   async #trim(sharedMs: number): Promise<boolean> {
-    const { server, stream, retentionMs, unlandedMs, log, onLost, onLook } = this.#options;
+    const { server, stream, retentionMs, unlandedMs, clock, log, onLost, onLook } = this.#options;
     const command = this.#script.command(stream);
     command.push(
       String(retentionMs),
       String(unlandedMs),
-      String(Date.now()),
+      String(clock.epochMs()),
       GROUP,
       String(CALL_ENTRIES),
       String(sharedMs),
     );
-    const reply = await withTimeout(this.#script.run(server, command), ANSWER_TIMEOUT_MS);
+    const reply = await withTimeout(clock, this.#script.run(server, command), ANSWER_TIMEOUT_MS);
     const [dropped, lost, more, unlanded, oldestMs, events, memory, limit] = reply as Look;
     const told = (bytes: number): number | undefined => (bytes < 0 ? undefined : bytes);
     onLook?.({ unlanded, oldestMs, events, memoryBytes: told(memory), memoryLimitBytes: told(limit) });

@@ -11,6 +11,7 @@
 import { EventEmitter } from 'node:events';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls, type SecureContextOptions } from 'node:tls';
+import type { ClockAndRandom, Timer } from '../../process/clock.ts';
 import { NoConnection } from './errors.ts';
 import { CONNECT_TIMEOUT_MS, reconnectPauseMs } from './reconnect.ts';
 import { ReplyAssembler, type Reply } from './reply.ts';
@@ -19,7 +20,7 @@ import type { Argument } from './script.ts';
 const DEFAULT_PORT = 6379;
 const READ_BYTES = 64 << 10;
 
-export interface ByteClientOptions {
+export interface ByteClientOptions extends ClockAndRandom {
   readonly uri: string;
   /** Shown by `CLIENT LIST`. */
   readonly name: string;
@@ -54,7 +55,7 @@ export class ByteClient extends EventEmitter {
   #parts: string[] = [];
   #ascii = true;
   #socket: Socket | undefined;
-  #retry: NodeJS.Timeout | undefined;
+  #retry: Timer | undefined;
   #retries = 0;
   #closed = false;
   #isReady = false;
@@ -62,8 +63,13 @@ export class ByteClient extends EventEmitter {
 
   constructor(options: ByteClientOptions) {
     super();
-    const defaults = { connectTimeoutMs: CONNECT_TIMEOUT_MS, pauseMs: reconnectPauseMs, certificate: undefined };
-    this.#options = { ...defaults, gather: (write) => write(), ...options };
+    this.#options = {
+      connectTimeoutMs: CONNECT_TIMEOUT_MS,
+      pauseMs: (retries) => reconnectPauseMs(retries, options.random),
+      certificate: undefined,
+      gather: (write) => write(),
+      ...options,
+    };
   }
 
   get isReady(): boolean {
@@ -110,12 +116,12 @@ export class ByteClient extends EventEmitter {
 
   destroy(): void {
     this.#closed = true;
-    clearTimeout(this.#retry);
+    this.#retry?.close();
     this.#lose(new Error('the connection is closed'));
   }
 
   #open(): void {
-    const { uri, connectTimeoutMs, certificate } = this.#options;
+    const { uri, connectTimeoutMs, certificate, clock } = this.#options;
     const { protocol, hostname, port } = new URL(uri);
     // An IPv6 address stands in brackets in a URI.
     const address = { host: hostname.replace(/^\[(.*)\]$/, '$1'), port: port === '' ? DEFAULT_PORT : Number(port) };
@@ -143,16 +149,17 @@ export class ByteClient extends EventEmitter {
     this.#socket = socket;
     socket.setNoDelay(true);
     socket.setKeepAlive(true, 5_000);
-    socket.setTimeout(connectTimeoutMs, () => socket.destroy(new Error('the server does not answer')));
-    socket.once(protocol === 'rediss:' ? 'secureConnect' : 'connect', () => void this.#greet(socket));
+    const limit = clock.after(connectTimeoutMs, () => socket.destroy(new Error('the server does not answer')));
+    socket.once(protocol === 'rediss:' ? 'secureConnect' : 'connect', () => void this.#greet(socket, limit));
     let cause: Error | undefined;
     socket.on('error', (error: Error) => (cause = error));
     socket.on('close', () => {
+      limit.close();
       if (socket === this.#socket) this.#lose(cause ?? new Error('the connection was closed by the other side'));
     });
   }
 
-  async #greet(socket: Socket): Promise<void> {
+  async #greet(socket: Socket, limit: Timer): Promise<void> {
     const { username, password, pathname } = new URL(this.#options.uri);
     const user = username === '' ? [] : [decodeURIComponent(username)];
     const greeting = [['CLIENT', 'SETNAME', this.#options.name]];
@@ -164,7 +171,7 @@ export class ByteClient extends EventEmitter {
       socket.destroy(cause instanceof Error ? cause : undefined);
       return;
     }
-    socket.setTimeout(0);
+    limit.close();
     this.#retries = 0;
     this.#isReady = true;
     this.emit('ready');
@@ -238,7 +245,7 @@ export class ByteClient extends EventEmitter {
     for (const waiter of this.#waiters.splice(0)) waiter.reject(cause);
     this.emit('idle');
     if (this.#closed) return;
-    this.#retry = setTimeout(() => this.#open(), this.#options.pauseMs(this.#retries));
+    this.#retry = this.#options.clock.after(this.#options.pauseMs(this.#retries), () => this.#open());
     this.#retries += 1;
     this.emit('error', cause);
   }

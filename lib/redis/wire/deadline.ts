@@ -1,4 +1,5 @@
 // A time limit on an answer that Redis may never give.
+import type { Clock, Timer } from '../../process/clock.ts';
 import { NoAnswer } from './errors.ts';
 
 /**
@@ -9,26 +10,30 @@ import { NoAnswer } from './errors.ts';
  * read it yet: timers run before sockets are read, so the verdict waits for one poll of the sockets. Where `received`
  * counts bytes, an answer that is still arriving gets the same time again, because a slow link is not a silent server.
  */
-export function withTimeout<T>(promise: Promise<T>, timeoutMs: number, received = (): number => 0): Promise<T> {
+export function withTimeout<T>(
+  clock: Clock,
+  promise: Promise<T>,
+  timeoutMs: number,
+  received = (): number => 0,
+): Promise<T> {
   return new Promise((resolve, reject) => {
-    let timer: NodeJS.Timeout | undefined;
+    let timer: Timer | undefined;
     let settled = false;
-    const written = setImmediate(() => {
-      const wait = (before: number): void => {
-        timer = setTimeout(() => {
-          setImmediate(() => {
-            const now = received();
-            if (now === before) reject(new NoAnswer(`no answer within ${timeoutMs} ms`));
-            else if (!settled) wait(now);
-          });
-        }, timeoutMs);
-      };
-      wait(received());
+    const wait = (before: number): void => {
+      timer = clock.after(timeoutMs, () =>
+        clock.turnEnd(() => {
+          const now = received();
+          if (now === before) reject(new NoAnswer(`no answer within ${timeoutMs} ms`));
+          else if (!settled) wait(now);
+        }),
+      );
+    };
+    clock.turnEnd(() => {
+      if (!settled) wait(received());
     });
     promise.then(resolve, reject).finally(() => {
       settled = true;
-      clearImmediate(written);
-      clearTimeout(timer);
+      timer?.close();
     });
   });
 }

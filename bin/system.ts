@@ -1,0 +1,4 @@
+// The clock and the chance of this process: the only ones that are real.
+import { SystemClock, SystemRandom, type ClockAndRandom } from '../lib/process/clock.ts';
+
+export const SYSTEM: ClockAndRandom = { clock: new SystemClock(), random: new SystemRandom() };
