@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Report } from '../../../lib/toollint/toollint.ts';
-import { configText, project, scanned, toollint, writeJson } from '../support/program.ts';
+import { configText, project, scanned, toollint, writeJson } from '../support/verbs.ts';
 import { assertSound, sampleFinding, sampleReport } from '../support/samples.ts';
 
 /** The findings of a baseline file. */

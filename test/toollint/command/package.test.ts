@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { Report } from '../../../lib/toollint/toollint.ts';
-import { project } from '../support/program.ts';
+import { project } from '../support/verbs.ts';
 
 const HOME = fileURLToPath(new URL('../../../', import.meta.url));
 

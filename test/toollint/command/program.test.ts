@@ -18,7 +18,7 @@ import {
 } from '../../../lib/toollint/command/run-report-verbs.ts';
 import { VALIDATE_OPTIONS } from '../../../lib/toollint/command/run-validate.ts';
 import { USAGE } from '../../../lib/toollint/command/usage-text.ts';
-import { configText, project, scanned, toollint, writeJson } from '../support/program.ts';
+import { configText, project, scanned, toollint, writeJson } from '../support/verbs.ts';
 import { fullReport, sampleFinding, sampleReport } from '../support/samples.ts';
 
 const HOME = fileURLToPath(new URL('../../../', import.meta.url));

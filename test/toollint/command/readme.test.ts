@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { parse } from 'yaml';
 import { isReport } from '../../../lib/toollint/toollint.ts';
-import { project, toollint } from '../support/program.ts';
+import { project, toollint } from '../support/verbs.ts';
 
 const PAGE = readFileSync(new URL('../../../lib/toollint/README.md', import.meta.url), 'utf8');
 

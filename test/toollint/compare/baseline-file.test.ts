@@ -11,7 +11,7 @@ import { baselineText, isDay, readBaselineFile } from '../../../lib/toollint/com
 import { changesSince } from '../../../lib/toollint/compare/source-changes.ts';
 import { memorySource } from '../../../lib/toollint/document/document-source.ts';
 import type { Report } from '../../../lib/toollint/document/report-schema.ts';
-import { configText, project, scanned, toollint } from '../support/program.ts';
+import { configText, project, scanned, toollint } from '../support/verbs.ts';
 import { projectFinding, sampleFinding } from '../support/samples.ts';
 
 const git = (cwd: string, ...args: string[]) =>

@@ -8,7 +8,7 @@ import { after, before, describe, it } from 'node:test';
 import type { Finding, Report } from '../../../lib/toollint/toollint.ts';
 import { alignLines } from '../../../lib/toollint/compare/line-alignment.ts';
 import { projectFinding, recounted, sampleFinding, sampleReport } from '../support/samples.ts';
-import { toollint, writeJson } from '../support/program.ts';
+import { toollint, writeJson } from '../support/verbs.ts';
 import { compared } from './compare.ts';
 
 const lines = (findings: readonly Finding[]) => findings.map(({ location }) => location.line);

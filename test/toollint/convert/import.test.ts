@@ -14,7 +14,7 @@ import {
   type Report,
   validate,
 } from '../../../lib/toollint/toollint.ts';
-import { project, toollint } from '../support/program.ts';
+import { project, toollint } from '../support/verbs.ts';
 import { sampleFinding, sampleReport } from '../support/samples.ts';
 
 const FIXTURES = new URL('fixtures/', import.meta.url);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { chosenGate, ReportFailure, type Report } from '../../../lib/toollint/toollint.ts';
 import { sampleFinding, sampleReport } from '../support/samples.ts';
-import { project, scanned, toollint, writeJson } from '../support/program.ts';
+import { project, scanned, toollint, writeJson } from '../support/verbs.ts';
 
 const warning = sampleFinding({ line: 1 });
 const error = sampleFinding({ line: 2, severity: 'error', ruleId: 'no-var' });

@@ -5,7 +5,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { configText, project, scanned, toollint, writeJson } from '../support/program.ts';
+import { configText, project, scanned, toollint, writeJson } from '../support/verbs.ts';
 import { assertSound, sampleReport } from '../support/samples.ts';
 
 const MODULES = fileURLToPath(new URL('../../../node_modules/', import.meta.url));

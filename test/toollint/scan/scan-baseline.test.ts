@@ -4,7 +4,7 @@ import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import type { Report } from '../../../lib/toollint/toollint.ts';
-import { configText, project, scanned, toollint } from '../support/program.ts';
+import { configText, project, scanned, toollint } from '../support/verbs.ts';
 import { assertSound } from '../support/samples.ts';
 
 const paths = (report: Report) => report.findings.map(({ location }) => location.path);

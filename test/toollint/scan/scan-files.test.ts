@@ -6,7 +6,7 @@ import { join, relative } from 'node:path';
 import { describe, it } from 'node:test';
 import { ESLint } from 'eslint';
 import type { Report } from '../../../lib/toollint/toollint.ts';
-import { configText, project, scanned, toollint } from '../support/program.ts';
+import { configText, project, scanned, toollint } from '../support/verbs.ts';
 import { assertSound } from '../support/samples.ts';
 
 const paths = (report: Report) => report.findings.map(({ location }) => location.path);

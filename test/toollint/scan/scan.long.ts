@@ -1,7 +1,7 @@
 // A scan of a file that is one line of megabytes.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { project, scanned } from '../support/program.ts';
+import { project, scanned } from '../support/verbs.ts';
 
 describe('a scan', () => {
   it('finishes a line of megabytes with 10,000 findings in seconds', async (t) => {

@@ -5,7 +5,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { type Report, writeWhole } from '../../../lib/toollint/toollint.ts';
-import { configText, project, scanned, toollint } from '../support/program.ts';
+import { configText, project, scanned, toollint } from '../support/verbs.ts';
 import { assertSound } from '../support/samples.ts';
 
 const THROWING = (thrown: string) => `{ boom: { create: () => ({ CallExpression() { throw ${thrown}; } }) } }`;

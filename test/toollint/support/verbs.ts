@@ -1,4 +1,4 @@
-// Runs toollint in this process with streams of its own, and makes projects for it to scan. A project's folder is
+// Runs the verbs of toollint in this process with streams of its own, and makes projects for it to scan. A project's folder is
 // removed when its test ends.
 import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
