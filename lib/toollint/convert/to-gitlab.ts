@@ -3,7 +3,6 @@
 import { hash } from 'node:crypto';
 import { PARSE_ERROR_RULE } from '../document/consistency.ts';
 import type { Diagnostic, Finding, Report, ReportHeader, Severity } from '../document/report-schema.ts';
-import { exportedIdentity } from './exported-identity.ts';
 import { ownDiagnostics } from './own-diagnostics.ts';
 
 const SEVERITIES: Readonly<Record<Severity, string>> = { error: 'critical', warning: 'major', info: 'info' };
@@ -31,11 +30,12 @@ function blockerOf({ kind, message, ruleId, relativePath }: Diagnostic, index: n
 }
 
 function issueOf(finding: Finding, { scan }: ReportHeader): Record<string, unknown> {
-  const { ruleId, severity, message, location } = finding;
+  const { ruleId, severity, message, location, fingerprint, occurrence } = finding;
   return {
     description: message.toWellFormed(),
     check_name: ruleId,
-    fingerprint: exportedIdentity(finding),
+    // GitLab knows one text for each issue, which has to be unique.
+    fingerprint: occurrence === 1 ? fingerprint : hash('sha256', `${fingerprint}:${occurrence}`),
     severity: ruleId === PARSE_ERROR_RULE ? 'blocker' : SEVERITIES[severity],
     location: { path: location.path ?? scan.target?.path ?? '.', lines: { begin: location.line ?? 1 } },
   };
