@@ -56,7 +56,8 @@ export function configText(rules: string, plugin = '{}'): string {
 
 /** Files by relative path; an eslint.config.mjs is written unless given or null. */
 export async function project(t: TestContext, files: Record<string, string | Uint8Array | null>): Promise<string> {
-  const folder = await realpath(await mkdtemp(join(tmpdir(), 'toollint-test-')));
+  // Never below a copy of this repository, whose configuration ESLint would find.
+  const folder = await realpath(await mkdtemp('/tmp/toollint-test-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
   const all = { 'eslint.config.mjs': configText(`{ 'no-console': 'warn', 'no-var': 'error' }`), ...files };
   for (const [name, content] of Object.entries(all)) {
