@@ -31,8 +31,8 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
     name: 'acknowledges before landing',
     change: {
       file: 'lib/consumer/consumer.ts',
-      from: 'async #finish(batch: Batch, note: number): Promise<void> {',
-      to: `async #finish(batch: Batch, note: number): Promise<void> {
+      from: 'async #finish(batch: Batch): Promise<void> {',
+      to: `async #finish(batch: Batch): Promise<void> {
         await this.#options.reader.acknowledge([...batch.events, ...batch.rejections]).catch(() => 0);`,
     },
     rounds: [[lasting(lockWarehouse, 800), lasting(killConsumers, 0)]],
