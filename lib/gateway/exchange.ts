@@ -10,6 +10,8 @@ import type { HttpRequest, ProtocolFault, RequestListener } from '../http/reques
 import { requestIdFrom } from '../http/respond.ts';
 import { problem, type GatewayAnswer } from './answers.ts';
 import type { KnownProducer } from '../identity/authority.ts';
+import { producerOf } from '../identity/producer-identity.ts';
+import type { Log } from '../process/log.ts';
 import { NO_ROUTE, type RefusalMeter, type RouteMeter } from './request-meter.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import type { Enqueued, RequestSpans } from './request-spans.ts';
@@ -30,6 +32,8 @@ export interface ExchangeContext {
   readonly spans: RequestSpans | undefined;
   /** True while the server stops: every answer ends its connection then. */
   readonly draining: () => boolean;
+  /** Where accepted requests leave a line too; undefined: nowhere. */
+  readonly log: Log | undefined;
   /** A bug showed while this exchange was handled: to be logged, and answered. */
   readonly bug: (exchange: Exchange, cause: unknown) => void;
 }
@@ -87,7 +91,7 @@ export class Exchange implements RequestListener {
   /** Undefined before the producer is judged, and where it is none. */
   get producer(): string | undefined {
     const verdict = this.connection.attachment?.verdict;
-    return verdict !== undefined && 'producer' in verdict ? verdict.producer : undefined;
+    return verdict && producerOf(verdict);
   }
 
   get ended(): boolean {
@@ -161,15 +165,26 @@ export class Exchange implements RequestListener {
     const answer = this.#fields === undefined ? given : withFields(given, this.#fields);
     this.#end(answer.status);
     if (answer.refusal !== undefined) {
-      const { requestId, producer, trace } = this;
+      const { requestId, producer, trace, connection } = this;
       const { route } = this.#meter;
-      const request = { requestId, producer, route, traceparent: trace?.traceparent };
+      const request = { requestId, producer, route, traceparent: trace?.traceparent, client: connection };
       this.#context.refusals.refused(answer.refusal, request, answer);
-    }
+    } else this.#logAnswer(answer.status);
     this.#span(answer);
     // What was pipelined behind an answer that says close is dropped, so a stopping server says it in the latest
     // request's.
     this.request.respond(this.requestId, answer, close || (this.#context.draining() && this.request.latest));
+  }
+
+  #logAnswer(status: number): void {
+    const { log } = this.#context;
+    if (log === undefined) return;
+    const { requestId, producer, trace } = this;
+    const { method, target } = this.request;
+    const { address } = this.connection;
+    const ms = Math.round(performance.now() - this.#startMs);
+    const traceparent = trace?.traceparent;
+    log.debug({ requestId, producer, address, method, target, status, ms, traceparent }, 'request answered');
   }
 
   #span(answer: GatewayAnswer | undefined): void {
@@ -207,10 +222,11 @@ export function headFault(
   meter: RouteMeter,
   fault: ProtocolFault,
   requestId: string,
+  client: Connection<KnownProducer>,
 ): GatewayAnswer {
   const { refusal, detail } = FAULTS[fault];
   const answer = problem(refusal, detail);
   meter.ended(NO_ROUTE, answer.status, performance.now());
-  context.refusals.refused(refusal, { requestId, producer: undefined, route: meter.route }, answer);
+  context.refusals.refused(refusal, { requestId, producer: undefined, route: meter.route, client }, answer);
   return answer;
 }

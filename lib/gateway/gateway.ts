@@ -22,7 +22,8 @@ import { Authority, type KnownProducer } from '../identity/authority.ts';
 import { HEADER_BYTES_MAX, HEADERS_MAX, type GatewayConfig } from './config.ts';
 import { Exchange, headFault, type ExchangeContext } from './exchange.ts';
 import { findEvent } from './find-event.ts';
-import { HandshakeLog, RefusalLog } from './refusal-log.ts';
+import { ADDRESSES_NAMED_MAX, HandshakeLog, RefusalLog } from './refusal-log.ts';
+import { producerOf } from '../identity/producer-identity.ts';
 import { LookUpTurns } from './look-up-turns.ts';
 import type { Quotas } from './quotas.ts';
 import { Scrape } from './scrape.ts';
@@ -97,6 +98,8 @@ export class Gateway {
       refusals: new RefusalMeter(metrics, this.#refusalLog),
       spans: parts.spans,
       draining: () => this.#stopping,
+      // Asked once: at info an accepted request does not cost a call.
+      log: parts.log.isLevelEnabled('debug') ? parts.log : undefined,
       bug: (exchange, cause) => this.#bug(exchange, cause),
     };
     const challenge = challenges(config.audience, parts.verifier !== undefined);
@@ -134,10 +137,11 @@ export class Gateway {
       { ...config, headerBytesMax: HEADER_BYTES_MAX, unreadAnswers: unreadLimits(config) },
       {
         request: (connection, request) => this.#handle(connection, request),
-        protocolFault: (fault) => {
+        protocolFault: (fault, connection) => {
           const requestId = randomUUID();
-          return lastResponse(requestId, headFault(this.#context, this.#noRoute, fault, requestId));
+          return lastResponse(requestId, headFault(this.#context, this.#noRoute, fault, requestId, connection));
         },
+        closed: this.#context.log === undefined ? undefined : (connection) => this.#closed(connection),
         handshakeFailure: (reason, address) => {
           metrics.handshakes.counter({ reason }).add();
           this.#log.debug({ reason, address }, 'TLS handshake failed');
@@ -181,8 +185,12 @@ export class Gateway {
     this.#server.replaceTls(material.context, trustChanged);
     if (!trustChanged) return;
     const closed = this.#authority.replaceTrust(material.trust, this.#server.connections);
-    if (closed > 0)
-      this.#log.warn({ connections: closed }, 'closed connections of clients that are not trusted any more');
+    if (closed.length === 0) return;
+    const addresses = [...new Set(closed.map(({ address }) => address))].slice(0, ADDRESSES_NAMED_MAX);
+    this.#log.warn(
+      { connections: closed.length, addresses },
+      'closed connections of clients that are not trusted any more',
+    );
   }
 
   /** Judges all producers anew: token keys, or the producers file, have changed. */
@@ -243,6 +251,10 @@ export class Gateway {
       route<Handler>('/health/ready', { GET: () => readiness(state) }),
       route<Handler>('/metrics', { GET: () => scrape(state) }),
     ];
+  }
+
+  #closed({ address, attachment }: Connection<KnownProducer>): void {
+    this.#log.debug({ address, producer: attachment && producerOf(attachment.verdict) }, 'connection closed');
   }
 
   #bug(exchange: Exchange, cause: unknown): void {

@@ -1,13 +1,20 @@
-// The trace of what is refused. At debug: one line for each refused request. At info: one line for each (producer,
+// The trace of what is refused, with the address it came from and, for a 401, the certificate that it came with. At debug: one line for each refused request. At info: one line for each (producer,
 // code) and minute, with the number of refusals since the line before it. Never a body.
 //
 // The first refusal of a pair is logged immediately. Those that follow are counted and logged together when its minute
 // is over. A pair without a refusal for a minute is forgotten. Limit: PAIRS_MAX pairs at a time; refusals of further
 // pairs count under the producer `(others)`.
+import type { ClientCertificate } from '../http/client-certificate.ts';
 import type { Log } from '../process/log.ts';
 
 const INTERVAL_MS = 60_000;
 const PAIRS_MAX = 1_000;
+
+/** Where a request came from: its connection. */
+export interface RefusedClient {
+  address: string;
+  clientCertificate: ClientCertificate | undefined;
+}
 
 /** `producer` is undefined where the request was refused before it was known. `detail` is asked for at debug only. */
 export interface RefusedRequest {
@@ -18,10 +25,13 @@ export interface RefusedRequest {
   readonly code: string;
   /** As the caller sent it. */
   readonly traceparent?: string | undefined;
+  readonly client: Readonly<RefusedClient>;
   readonly detail: () => string;
 }
 
-interface Pair {
+/** With the client of its latest refusal. */
+interface Pair extends RefusedClient {
+  readonly status: number;
   readonly producer: string | undefined;
   readonly code: string;
   /** Refusals that no line has told yet. */
@@ -43,12 +53,13 @@ export class RefusalLog {
   }
 
   refused(request: RefusedRequest): void {
-    const { requestId, producer, route, status, code, traceparent } = request;
+    const { requestId, producer, route, status, code, traceparent, client } = request;
     if (this.#log.isLevelEnabled('debug')) {
       const detail = request.detail();
-      this.#log.debug({ requestId, producer, route, status, code, detail, traceparent }, 'request refused');
+      const about = { requestId, producer, ...clientFields(client, status), route, status, code, detail, traceparent };
+      this.#log.debug(about, 'request refused');
     }
-    if (this.#log.isLevelEnabled('info')) this.#count(producer, code);
+    if (this.#log.isLevelEnabled('info')) this.#count(producer, request);
   }
 
   /** Tells what has not been told yet. */
@@ -57,18 +68,22 @@ export class RefusalLog {
     this.#tellDue(Number.POSITIVE_INFINITY);
   }
 
-  #count(producer: string | undefined, code: string): void {
+  #count(producer: string | undefined, request: RefusedRequest): void {
+    const { status, code, client } = request;
+    const { address, clientCertificate } = client;
     const key = `${producer ?? ''}\0${code}`;
     const known = this.#pairs.get(key);
     if (known !== undefined) {
       known.count += 1;
+      known.address = address;
+      known.clientCertificate = clientCertificate;
       return;
     }
     if (this.#pairs.size >= PAIRS_MAX && producer !== '(others)') {
-      this.#count('(others)', code);
+      this.#count('(others)', request);
       return;
     }
-    const pair = { producer, code, count: 1, dueMs: 0 };
+    const pair = { address, clientCertificate, status, producer, code, count: 1, dueMs: 0 };
     this.#pairs.set(key, pair);
     this.#tell(pair, performance.now());
   }
@@ -82,17 +97,24 @@ export class RefusalLog {
   }
 
   #tell(pair: Pair, now: number): void {
-    const { producer, code, count } = pair;
+    const { producer, status, code, count } = pair;
     pair.count = 0;
     pair.dueMs = now + this.#intervalMs;
-    this.#log.info({ producer, code, count }, 'requests refused');
+    this.#log.info({ producer, ...clientFields(pair, status), code, count }, 'requests refused');
   }
+}
+
+/** An anonymous certificate is found by its serial number, which its authority knows. */
+function clientFields({ address, clientCertificate }: Readonly<RefusedClient>, status: number) {
+  if (status !== 401 || clientCertificate === undefined) return { address };
+  const { serialNumber, fingerprint256 } = clientCertificate.certificate;
+  return { address, serial: serialNumber, fingerprint: fingerprint256 };
 }
 
 /** Of so many addresses at a time failures are counted; those of further ones under `(others)`. */
 const ADDRESSES_MAX = 1_000;
-/** So many of them a line names, those with the most failures. */
-const ADDRESSES_NAMED_MAX = 10;
+/** So many of them a line names. */
+export const ADDRESSES_NAMED_MAX = 10;
 
 /**
  * The trace of connections that came to nothing: one line a minute at info, with how many by reason and by address. The

@@ -66,7 +66,7 @@ export class RefusalMeter {
   /** `answer` is the refusal's; only its `detail` is read, and only for the log at debug. */
   refused(
     refusal: Refusal,
-    request: Pick<RefusedRequest, 'requestId' | 'producer' | 'route' | 'traceparent'>,
+    request: Pick<RefusedRequest, 'requestId' | 'producer' | 'route' | 'traceparent' | 'client'>,
     answer: Answer,
   ): void {
     const { code, status } = CATALOGUE[refusal];

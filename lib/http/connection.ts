@@ -28,7 +28,7 @@ export interface ConnectionHost<T> {
   /** See Wire. */
   mayReadOn(): boolean;
   /** The whole response to a request whose head could not be read. */
-  readonly protocolFault: (fault: ProtocolFault) => string;
+  readonly protocolFault: (fault: ProtocolFault, connection: Connection<T>) => string;
   /** A request of this producer's has been seen on it. False: it holds as many connections as it may. */
   known(connection: Connection<T>, producer: string): boolean;
   /** So many bytes of answers wait for the client of this connection now. */
@@ -40,6 +40,8 @@ export interface ConnectionHost<T> {
 export class Connection<T> implements Wire {
   /** Undefined where the client sent none. */
   readonly clientCertificate: ClientCertificate | undefined;
+  /** The client's, without its port. */
+  readonly address: string;
   readonly #host: ConnectionHost<T>;
   readonly #socket: TLSSocket;
   #state: ConnectionState = 'plain';
@@ -61,8 +63,9 @@ export class Connection<T> implements Wire {
   #idleSinceMs: number | undefined;
 
   /** `handshakeCounts`: the handshake judged the client by the trust that is in use now. */
-  constructor(socket: TLSSocket, host: ConnectionHost<T>, handshakeCounts: boolean) {
+  constructor(socket: TLSSocket, host: ConnectionHost<T>, handshakeCounts: boolean, address: string) {
     this.#socket = socket;
+    this.address = address;
     this.#pieces = new PieceWriter(socket);
     this.#host = host;
     this.#handshakeCounts = handshakeCounts;
@@ -185,7 +188,7 @@ export class Connection<T> implements Wire {
 
   sayLast(fault: ProtocolFault): void {
     this.stopReading(true);
-    this.write(this.#host.protocolFault(fault), 'latin1');
+    this.write(this.#host.protocolFault(fault, this), 'latin1');
     this.end(true);
   }
 

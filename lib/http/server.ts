@@ -27,7 +27,8 @@ export interface ServerLimits extends TimeLimits, RoomLimits {
 export interface ServerHandlers<T> {
   readonly request: (connection: Connection<T>, request: HttpRequest) => void;
   /** The head of a request could not be read: the whole response to write. */
-  readonly protocolFault: (fault: ProtocolFault) => string;
+  readonly protocolFault: (fault: ProtocolFault, connection: Connection<T>) => string;
+  readonly closed?: ((connection: Connection<T>) => void) | undefined;
   /** `reason` is one of HANDSHAKE_FAILURES; `address` is the client's. */
   readonly handshakeFailure: (reason: string, address: string) => void;
 }
@@ -96,7 +97,10 @@ export class HttpsServer<T> {
         return below === undefined || this.#know(below, producer);
       },
       waits: (connection, holder, bytes) => this.#unread.waits(connection, holder, bytes)?.destroy(),
-      closed: (connection) => this.#connections.delete(connection),
+      closed: (connection) => {
+        this.#connections.delete(connection);
+        handlers.closed?.(connection);
+      },
     };
     this.#server = createServer({
       ...tls,
@@ -198,7 +202,7 @@ export class HttpsServer<T> {
       const arrival = this.#arrivals.get(below);
       assert(arrival !== undefined);
       this.#handshakes.delete(below);
-      const connection = new Connection<T>(socket, this.#host, !arrival.outdated);
+      const connection = new Connection<T>(socket, this.#host, !arrival.outdated, arrival.address);
       this.#connections.set(connection, below);
       arrival.connection = connection;
       this.#makeGo(this.#room.shakeHands(below, connection.certified));

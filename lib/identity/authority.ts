@@ -49,19 +49,22 @@ export class Authority {
     return this.#judgeAnew(connection, request, now);
   }
 
-  /** Judges all connections by new trust material; the ones that do not hold are closed. */
-  replaceTrust(trust: ClientTrust, connections: Iterable<Connection<KnownProducer>>): number {
+  /** Judges all connections by new trust material; the ones that do not hold are closed, and given. */
+  replaceTrust(
+    trust: ClientTrust,
+    connections: Iterable<Connection<KnownProducer>>,
+  ): readonly Connection<KnownProducer>[] {
     this.#trust = trust;
     this.#generation += 1;
     const now = Date.now();
-    let closed = 0;
+    const closed: Connection<KnownProducer>[] = [];
     for (const connection of connections) {
       connection.attach(undefined);
       const client = connection.clientCertificate;
       if (client === undefined || client.fault !== undefined) continue;
       if (trust.judge(client.certificate, connection.handshakeCounts, now).trusted) continue;
       connection.destroy();
-      closed += 1;
+      closed.push(connection);
     }
     return closed;
   }

@@ -18,6 +18,10 @@ export type Verdict =
   /** It could not be found out now (a key server does not answer); asking again may help. */
   | { readonly kind: 'unknown'; readonly detail: string; readonly untilMs: number };
 
+/** Undefined where it is not known. */
+export const producerOf = (verdict: Verdict): string | undefined =>
+  'producer' in verdict ? verdict.producer : undefined;
+
 /** A certificate that is trusted, with the names in it. */
 export interface ClientIdentity {
   readonly certificate: X509Certificate;

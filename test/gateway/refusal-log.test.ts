@@ -24,6 +24,7 @@ const refusal = (producer: string | undefined, code = 'INVALID_EVENT'): RefusedR
   route: '/events',
   status: 400,
   code,
+  client: { address: '127.0.0.1', clientCertificate: undefined },
   detail: () => assert.fail('the detail is made for debug only'),
 });
 
@@ -35,11 +36,11 @@ describe('the log of refusals', () => {
     for (let n = 0; n < 10; n += 1) refusals.refused(refusal('shop'));
     refusals.refused(refusal(undefined, 'UNAUTHORIZED_PRODUCER'));
     assert.deepEqual(lines, [
-      { producer: 'shop', code: 'INVALID_EVENT', count: 1 },
-      { producer: undefined, code: 'UNAUTHORIZED_PRODUCER', count: 1 },
+      { producer: 'shop', address: '127.0.0.1', code: 'INVALID_EVENT', count: 1 },
+      { producer: undefined, address: '127.0.0.1', code: 'UNAUTHORIZED_PRODUCER', count: 1 },
     ]);
     await eventually('the rest is told', () => lines.length === 3);
-    assert.deepEqual(lines[2], { producer: 'shop', code: 'INVALID_EVENT', count: 9 });
+    assert.deepEqual(lines[2], { producer: 'shop', address: '127.0.0.1', code: 'INVALID_EVENT', count: 9 });
   });
 
   it('keeps at most 1,000 pairs and counts further ones as others, so that every refusal is logged', () => {

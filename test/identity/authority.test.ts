@@ -118,7 +118,7 @@ describe('new trust', () => {
       authority.replaceTrust(
         trusting(rootCertificate, other),
         all.map(({ connection }) => connection),
-      ),
+      ).length,
       0,
     );
     assert.equal(judged(authority, known).kind, 'producer');
@@ -126,7 +126,7 @@ describe('new trust', () => {
       authority.replaceTrust(
         trusting(other),
         all.map(({ connection }) => connection),
-      ),
+      ).length,
       1,
     );
     assert.deepEqual(

@@ -1,0 +1,109 @@
+// What the log of a gateway in this process says of its clients: where a request, a refusal or a connection came from.
+import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { before, describe, it } from 'node:test';
+import { readGatewayConfig } from '../../lib/gateway/config.ts';
+import { Gateway } from '../../lib/gateway/gateway.ts';
+import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
+import { HANDSHAKE_FAILURES } from '../../lib/http/node/faults.ts';
+import { loadTlsMaterial } from '../../lib/identity/tls-material.ts';
+import { ERROR_CODES } from '../../lib/ingest/errors.ts';
+import type { Log, LogLevel } from '../../lib/process/log.ts';
+import { event, TestClient } from '../support/gateway.ts';
+import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
+import { Pki } from '../support/pki.ts';
+import { atEnd, eventually } from '../support/scope.ts';
+
+type Line = Readonly<Record<string, unknown>>;
+
+/** Collects lines; `asked` are the calls of isLevelEnabled. */
+function collecting(level: LogLevel) {
+  const lines: Line[] = [];
+  const asked: string[] = [];
+  const write = (fields: Line | string, msg?: string) =>
+    void lines.push(typeof fields === 'string' ? { msg: fields } : { ...fields, msg });
+  const log = {
+    isLevelEnabled: (one: string) => asked.push(one) > 0 && (level === 'debug' || one !== 'debug'),
+    debug: (fields: Line, msg: string) => void (level === 'debug' && write(fields, msg)),
+    info: write,
+    warn: write,
+    error: write,
+  };
+  const find = (msg: string, more: Line = {}): Line | undefined =>
+    lines.find((line) => line['msg'] === msg && Object.entries(more).every(([key, value]) => line[key] === value));
+  return { log: log as unknown as Log, lines, asked, find };
+}
+
+describe("a gateway's log", () => {
+  let pki: Pki;
+  before(async () => void (pki = await Pki.create()));
+
+  async function start(level: LogLevel) {
+    const { config, report } = readGatewayConfig({ INGEST_QUEUE_URI: 'redis://localhost', ...pki.environment });
+    assert.ok(config?.tls.kind === 'files', report.problems.join());
+    const collected = collecting(level);
+    const gateway = new Gateway({
+      config,
+      log: collected.log,
+      material: await loadTlsMaterial(config.tls),
+      verifier: undefined,
+      queue: new MemoryQueue(new MemoryQueueStore()),
+      warehouse: undefined,
+      quotas: undefined,
+      spans: undefined,
+      metrics: gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES),
+    });
+    const port = Number(new URL(`https://${await gateway.listen('127.0.0.1', 0)}`).port);
+    atEnd(() => gateway.drain());
+    return { ...collected, gateway, port, shop: await pki.producer('shop') };
+  }
+
+  it('has a line for each accepted request and each closed connection at debug, with address and producer', async () => {
+    const { port, shop, find } = await start('debug');
+    const client = new TestClient(port, pki.authority.certificate, shop, {});
+    assert.equal((await client.post(event('one'), { 'X-Request-Id': 'mine' })).status, 202);
+    const { ms, ...line } = find('request answered', { requestId: 'mine' }) ?? {};
+    assert.equal(typeof ms, 'number');
+    const from = { producer: 'urn:test:producer:shop', address: '127.0.0.1' };
+    assert.deepEqual(line, {
+      msg: 'request answered',
+      requestId: 'mine',
+      ...from,
+      method: 'POST',
+      target: '/events',
+      status: 202,
+      traceparent: undefined,
+    });
+    client.close();
+    await eventually('its end is a line', () => find('connection closed', from));
+  });
+
+  it('has no line for accepted requests at info, and is not asked for its level by them', async () => {
+    const { port, shop, lines, asked } = await start('info');
+    const client = new TestClient(port, pki.authority.certificate, shop, {});
+    const before = asked.length;
+    for (const id of ['one', 'two']) assert.equal((await client.post(event(id))).status, 202);
+    assert.deepEqual(lines, []);
+    assert.equal(asked.length, before);
+  });
+
+  it("has the address of each refusal, and of a 401 the certificate's serial number and fingerprint", async () => {
+    const { port, shop, find } = await start('info');
+    const expired = await pki.producer('expired', { notAfter: new Date(Date.now() - 60_000) });
+    const client = new TestClient(port, pki.authority.certificate, expired, {});
+    assert.equal((await client.post(event('one'))).status, 401);
+    const { serialNumber, fingerprint256 } = new X509Certificate(expired.cert);
+    const { serial, fingerprint, address } = find('requests refused', { code: 'UNAUTHORIZED_PRODUCER' }) ?? {};
+    assert.deepEqual({ serial, fingerprint }, { serial: serialNumber, fingerprint: fingerprint256 });
+    assert.equal(address, '127.0.0.1');
+    const known = new TestClient(port, pki.authority.certificate, shop, {});
+    assert.equal((await known.post('no event')).status, 400);
+    assert.deepEqual(find('requests refused', { code: 'INVALID_EVENT' }), {
+      msg: 'requests refused',
+      producer: 'urn:test:producer:shop',
+      address: '127.0.0.1',
+      code: 'INVALID_EVENT',
+      count: 1,
+    });
+  });
+});
