@@ -185,7 +185,11 @@ describe('a try against a broken or hostile server', () => {
       socket.pause();
       socket.write(problem({ code: 'INVALID_EVENT', retryable: false }, 413));
     };
-    const result = await client.send(Buffer.alloc(32 * 1024 * 1024, 'a'));
+    const { cert, key } = await pki.producer('early');
+    const identity = { cert, key, ca: pki.authority.certificate, token: undefined };
+    const patient = clientFor({ identity, timeoutMs: 30_000 });
+    const result = await patient.send(Buffer.alloc(32 * 1024 * 1024, 'a'));
+    patient.close();
     assert.equal(result.kind === 'refused' && result.status, 413);
     const [first] = connections;
     first?.resume();
