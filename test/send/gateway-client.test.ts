@@ -189,11 +189,11 @@ describe('a try against a broken or hostile server', () => {
     const identity = { cert, key, ca: pki.authority.certificate, token: undefined };
     const patient = clientFor({ identity, timeoutMs: 30_000 });
     const result = await patient.send(Buffer.alloc(32 * 1024 * 1024, 'a'));
-    patient.close();
     assert.equal(result.kind === 'refused' && result.status, 413);
     const [first] = connections;
     first?.resume();
     if (first?.destroyed === false) await once(first, 'close');
+    patient.close();
   });
 
   it('does not use a connection for a second event on which an answer came too much', async () => {
@@ -318,6 +318,8 @@ describe('the URL of a gateway', () => {
     ['nonsense', /expected an https URL/],
     ['http://gateway', /expected an https URL/],
     ['ftp://127.0.0.1', /expected an https URL/],
+    ['http://localhost.example', /expected an https URL/],
+    ['http://not-localhost', /expected an https URL/],
     ['https://gateway/events', /without \/events at its end/],
     ['https://gateway/some/events/', /without \/events at its end/],
     ['https://user:secret@gateway', /without a user/],

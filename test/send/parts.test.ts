@@ -277,6 +277,13 @@ describe('an input', () => {
     );
     assert.equal(new Set(events.map(({ id }) => id)).size, 12);
     assert.equal(new Set(events.map(({ type }) => type)).size, 5);
+    assert.deepEqual(events[1]?.data, {
+      number: 2,
+      customer: { id: 'c-1002', country: 'DE' },
+      items: [{ sku: 'A-2', quantity: 3, price: '19.90' }],
+      total: '19.90',
+      currency: 'EUR',
+    });
     assert.deepEqual(
       events.map(({ data }) => data.number),
       numbers,
@@ -296,6 +303,7 @@ describe('the refused file', () => {
     await file.add({ event: event(Buffer.from([0xff])), ...told });
     assert.equal(file.written, true);
     await file.close();
+    await assert.rejects(file.add({ event: event(Buffer.from('late')), ...told }), /closed|EBADF/);
     const row = { line: 7, code: 'INVALID_EVENT', status: 400, answer: { detail: 'd' } };
     assert.deepEqual(
       readFileSync(path('refused'), 'utf8')
