@@ -77,19 +77,8 @@ export class Gateway {
       grants: (producer) => parts.quotas?.grants(producer, config.audience) === true,
     });
     const admission = new Admission(config.inFlightMax, config.inFlightBytesMax);
-    metrics.eventsInFlight.read(() => admission.events);
-    metrics.queueAvailable.read(() => (queue.state().available ? 1 : 0));
-    metrics.queueUp.readEach(() =>
-      queue.states().map(({ available }, partition) => ({ labels: { partition }, value: available ? 1 : 0 })),
-    );
-    metrics.connections.read(() => [...this.#server.connections].length);
-    metrics.certificateExpiry.readEach(() =>
-      this.#material.expiry.map(({ file, atMs }) => ({
-        labels: { file },
-        value: Math.round((atMs - Date.now()) / 1000),
-      })),
-    );
     this.#queue = queue;
+    this.#showGauges(metrics, admission);
     this.#scrape = new Scrape(metrics.registry);
     this.#refusalLog = new RefusalLog(parts.log);
     this.#handshakeLog = new HandshakeLog(parts.log);
@@ -132,8 +121,12 @@ export class Gateway {
     this.#meters = new Map(routes.map((one) => [one, new RouteMeter(metrics, one.name)]));
     this.#noRoute = new RouteMeter(metrics, NO_ROUTE);
 
-    this.#server = new HttpsServer(
-      parts.material.context,
+    this.#server = this.#makeServer(parts);
+  }
+
+  #makeServer({ config, material, metrics }: GatewayParts): HttpsServer<KnownProducer> {
+    return new HttpsServer(
+      material.context,
       { ...config, headerBytesMax: HEADER_BYTES_MAX, unreadAnswers: unreadLimits(config) },
       {
         request: (connection, request) => this.#handle(connection, request),
@@ -148,6 +141,22 @@ export class Gateway {
           this.#handshakeLog.failed(reason, address);
         },
       },
+    );
+  }
+
+  #showGauges(metrics: GatewayMetrics, admission: Admission): void {
+    const queue = this.#queue;
+    metrics.eventsInFlight.read(() => admission.events);
+    metrics.queueAvailable.read(() => (queue.state().available ? 1 : 0));
+    metrics.queueUp.readEach(() =>
+      queue.states().map(({ available }, partition) => ({ labels: { partition }, value: available ? 1 : 0 })),
+    );
+    metrics.connections.read(() => [...this.#server.connections].length);
+    metrics.certificateExpiry.readEach(() =>
+      this.#material.expiry.map(({ file, atMs }) => ({
+        labels: { file },
+        value: Math.round((atMs - Date.now()) / 1000),
+      })),
     );
   }
 

@@ -72,6 +72,13 @@ export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures:
       'ingest_refused_overload_total',
       'Requests refused because too much was in flight.',
     ).counter(),
+    ...fileCounters(counter),
+  };
+}
+
+/** What became of changed files. */
+function fileCounters(counter: (name: string, help: string) => CounterFamily) {
+  return {
     tlsReloads: counter('ingest_tls_reloads_total', 'TLS material taken into use after a change.').counter(),
     tlsReloadFailures: counter(
       'ingest_tls_reload_failures_total',
