@@ -9,7 +9,14 @@ import { EXIT, StartFailure } from '../lib/process/program.ts';
 import type { Key } from '../lib/process/settings.ts';
 import { byteConnection } from '../lib/redis/server/byte-connection.ts';
 import type { Server } from '../lib/redis/server/client.ts';
-import { messageOf, PartitionsDiffer, RedisError, type QueueRefusal } from '../lib/redis/wire/errors.ts';
+import {
+  isPasswordRefused,
+  messageOf,
+  PartitionsDiffer,
+  queueIsAway,
+  RedisError,
+  type QueueRefusal,
+} from '../lib/redis/wire/errors.ts';
 import { serverInfo, serverName } from '../lib/redis/server/server-info.ts';
 import { queuePartitions, type QueuePartition } from '../lib/redis/stream/queue-partitions.ts';
 import type { RedisValue } from '../lib/redis/wire/reply.ts';
@@ -28,6 +35,12 @@ export const quietLog = createLog('check', 'error');
 /** A failed start because of the queue (exit 4), with the masked URI. */
 export const queueFailure = (uri: string, why: string, key: Key = 'INGEST_QUEUE_URI'): StartFailure =>
   new StartFailure(EXIT.queue, `${key}=${maskedUri(uri)}: ${why}`);
+
+/** A failed start without a connection to the queue (exit 4). */
+export const queueAway = (uri: string, reason: string, key?: Key): StartFailure => {
+  const remedy = isPasswordRefused(reason) ? 'check user and password' : 'check that the server runs and is reachable';
+  return queueFailure(uri, `${queueIsAway(reason)}; ${remedy}`, key);
+};
 
 /** A dispatcher as a sentence begins with it; what it holds is not its own. */
 export const dispatcherName = (uri: string): string => `dispatcher ${maskedUri(uri)}`;
@@ -82,12 +95,7 @@ async function inspectPartition(
     const deadline = performance.now() + CONNECT_MS;
     while (!connection.ready) {
       if (refusal !== undefined) throw queueRefused(uri, refusal, key);
-      if (performance.now() > deadline)
-        throw queueFailure(
-          uri,
-          `the queue does not answer (${connection.lastError}); check that the server runs and is reachable`,
-          key,
-        );
+      if (performance.now() > deadline) throw queueAway(uri, connection.lastError, key);
       await new Promise((resolve) => setTimeout(resolve, 25));
     }
     if (takesEvents)

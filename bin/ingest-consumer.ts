@@ -18,7 +18,7 @@ import { settingsHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
 import { consumerMetrics } from '../lib/consumer/metrics.ts';
 import { EXIT, StartFailure, version } from '../lib/process/program.ts';
-import { inspectQueue, inspectWarehouse, queueFailure, queueRefused } from './check-connect.ts';
+import { inspectQueue, inspectWarehouse, queueAway, queueRefused } from './check-connect.ts';
 import { bindFailure, startDaemon, type OnStop } from './start.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 import { SYSTEM } from './system.ts';
@@ -138,10 +138,7 @@ async function startQueue(
     return;
   }
   if (!opened) {
-    throw queueFailure(
-      config.queueUri,
-      `the queue does not answer (${reader.lastError}); check that the server runs and is reachable`,
-    );
+    throw queueAway(config.queueUri, reader.lastError);
   }
   const place = await placeAmongReplicas(reader, config.replicasMax, stopped, log);
   if (place === 'taken') {

@@ -10,6 +10,7 @@ import { isDispatcher } from '../lib/process/queue-uri.ts';
 import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
 import { acceptingQueue, type AcceptingQueue, type StreamsOptions } from '../lib/redis/accept/open-queue.ts';
+import { isPasswordRefused } from '../lib/redis/wire/errors.ts';
 import { STREAM } from '../lib/redis/stream/stream-names.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
 import { addressText } from '../lib/process/env.ts';
@@ -24,6 +25,7 @@ import {
   dispatcherName,
   inspectQueue,
   inspectWarehouse,
+  queueAway,
   queueFailure,
   queueRefused,
   quietLog,
@@ -167,6 +169,7 @@ async function start(config: GatewayConfig, opened: AcceptingQueue): Promise<voi
   const why = await startQueue(opened, QUEUE_START_MS);
   if (why === undefined) return;
   if (typeof why !== 'string') throw queueRefused(config.queueUri, why);
+  if (isPasswordRefused(why)) throw queueAway(config.queueUri, why);
   throw queueFailure(
     config.queueUri,
     `the queue takes no events (${why}); check that the server runs, is reachable and can be written to`,

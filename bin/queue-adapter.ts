@@ -30,8 +30,9 @@ export interface OpenedQueue {
 export function openQueue(options: OpenOptions): OpenedQueue {
   const behind = isDispatcher(options.uri) ? 'dispatcher' : 'redis';
   const uri = serverUri(options.uri);
-  const parts = Array.from({ length: behind === 'dispatcher' ? 2 : 1 }, () => {
-    const connection = byteConnection({ ...options, uri });
+  const parts = Array.from({ length: behind === 'dispatcher' ? 2 : 1 }, (_, lane) => {
+    const log = behind === 'dispatcher' ? options.log.child({ connection: lane }) : options.log;
+    const connection = byteConnection({ ...options, log, uri });
     return { connection, queue: new StreamQueue({ ...options, connection, behind }) };
   });
   const queues = parts.map(({ queue }) => queue);

@@ -5,7 +5,7 @@ import { createLog } from '../../lib/process/log.ts';
 import { byteConnection } from '../../lib/redis/server/byte-connection.ts';
 import type { ConnectionOptions, Server } from '../../lib/redis/server/client.ts';
 import { valueConnection } from '../../lib/redis/server/node-redis.ts';
-import { NoConnection, QueueRefusal, RedisError } from '../../lib/redis/wire/errors.ts';
+import { NoConnection, queueIsAway, QueueRefusal, RedisError } from '../../lib/redis/wire/errors.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -33,6 +33,44 @@ for (const [name, make] of Object.entries(KINDS)) {
       connection.open();
       return connection;
     };
+
+    it('is logged with the address of its server, and after a fail-over with that of the one before', async (t) => {
+      const servers = await Promise.all([TestRedis.start(), TestRedis.start()]);
+      const [one, other] = servers.map(({ port }) => `127.0.0.1:${port}`);
+      let at = 0;
+      const lines: object[] = [];
+      const collecting = createLog('test', 'error').child({}, { level: 'silent' });
+      t.mock.method(collecting, 'info', (fields: object, msg: string) => lines.push({ ...fields, msg }));
+      const uri = { find: () => Promise.resolve(servers[at]?.uri ?? '') };
+      const connection = make({ ...SYSTEM, uri, name: 'test', log: collecting });
+      t.after(() => connection.close());
+      connection.open();
+      await eventually('it is ready', () => connection.ready);
+      at = 1;
+      connection.restart('the master is another server now');
+      await eventually('it is ready again', () => connection.ready);
+      const msg = 'connected to the queue';
+      assert.deepEqual(lines, [
+        { server: one, msg },
+        { server: other, before: one, msg },
+      ]);
+    });
+
+    it('whose password the server refuses is logged as that, with the server and without the password', async (t) => {
+      const redis = await TestRedis.start();
+      const lines: object[] = [];
+      const collecting = createLog('test', 'error').child({}, { level: 'silent' });
+      t.mock.method(collecting, 'warn', (fields: object, msg: string) => lines.push({ ...fields, msg }));
+      const server = `127.0.0.1:${redis.port}`;
+      const connection = make({ ...SYSTEM, uri: `redis://shop:hunter2@${server}`, name: 'test', log: collecting });
+      t.after(() => connection.close());
+      connection.open();
+      await eventually('it was refused', () => lines.length > 0);
+      const msg = 'the queue refused the password; trying again';
+      assert.deepEqual(lines, [{ server, reason: connection.lastError, msg }]);
+      assert.match(queueIsAway(connection.lastError), /^the queue refused the password \(WRONGPASS /);
+      assert.equal(queueIsAway('ECONNREFUSED'), 'the queue does not answer (ECONNREFUSED)');
+    });
 
     it('is made anew after a reconnect to a server that takes it and says nothing', async (t) => {
       const link = await linked(await TestRedis.start());

@@ -49,10 +49,13 @@ export function acceptingQueue(options: StreamsOptions): AcceptingQueue {
   const streams = parts.map((part, at) => {
     const log = alone ? rest.log : rest.log.child({ partition: at });
     const about = { uri: part.uri, name, log, clock, random };
-    const connect = (): RedisConnection<Reply> => byteConnection(about);
-    const connection = alone ? connect() : byteConnection(about, (server) => shared.open(server));
+    const connect = (connection: string): RedisConnection<Reply> =>
+      byteConnection({ ...about, log: log.child({ connection }) });
+    const connection = alone ? byteConnection(about) : byteConnection(about, (server) => shared.open(server));
     const replicated =
-      replicas === 0 ? undefined : { replicas, connections: Array.from({ length: CONNECTIONS }, connect) };
+      replicas === 0
+        ? undefined
+        : { replicas, connections: Array.from({ length: CONNECTIONS }, (_, n) => connect(`writing-${n}`)) };
     const together = alone ? {} : { defer: turnEnd.defer };
     const looked = (look: QueueLook): void => onLook?.(look, String(at));
     const queue = new StreamQueue({ ...rest, ...part, ...together, log, connection, replicated, onLook: looked });

@@ -8,7 +8,7 @@ import { byteConnection } from '../server/byte-connection.ts';
 import type { MasterLookup } from '../server/master-lookup.ts';
 import type { RedisConnection, Server } from '../server/client.ts';
 import { withTimeout } from '../wire/deadline.ts';
-import { RedisError } from '../wire/errors.ts';
+import { queueIsAway, RedisError } from '../wire/errors.ts';
 import { clusterRefusal } from '../stream/queue-identity.ts';
 import type { RedisValue, Reply } from '../wire/reply.ts';
 import type { Argument, Script } from '../wire/script.ts';
@@ -91,7 +91,7 @@ export class AdminConnection {
       if (refused !== undefined) throw refused;
       if (this.#clock.ms() > deadline) {
         this.#opening = undefined;
-        throw new Error(`the queue does not answer (${this.#connection.lastError})`);
+        throw new Error(queueIsAway(this.#connection.lastError));
       }
       await this.#clock.sleep(LOOK_MS);
     }

@@ -17,7 +17,7 @@
 import type { SecureContextOptions } from 'node:tls';
 import type { ClockAndRandom, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
-import { messageOf, NoConnection, QueueRefusal, type RedisError } from '../wire/errors.ts';
+import { isPasswordRefused, messageOf, NoConnection, QueueRefusal, type RedisError } from '../wire/errors.ts';
 import { MasterWatch, type MasterLookup } from './master-lookup.ts';
 import { CONNECT_TIMEOUT_MS, PAUSE_MAX_MS } from '../wire/reconnect.ts';
 import type { RedisValue } from '../wire/reply.ts';
@@ -67,6 +67,9 @@ export class RedisConnection<Answer> {
   #lastError = 'not connected yet';
   #waiting = false;
   #lookingUp = false;
+  /** `host:port` of the server that is being connected to, and of the one that was ready last. */
+  #server = '';
+  #readyServer: string | undefined;
   /** What the server said when the last connection was thrown away, for whoever looks the next one up. */
   #lastRefusal: RedisError | undefined;
   #listener: ConnectionListener = {};
@@ -133,6 +136,7 @@ export class RedisConnection<Answer> {
   }
 
   #connect(uri: string): void {
+    this.#server = new URL(uri).host;
     const client = this.#create(uri);
     this.#client = client;
     this.#armWatchdog();
@@ -214,7 +218,11 @@ export class RedisConnection<Answer> {
     this.#watchdog?.close();
     this.#inspected = true;
     this.#wasReady = true;
-    this.#options.log.info('connected to the queue');
+    const before = this.#readyServer;
+    this.#readyServer = this.#server;
+    // After a fail-over both are told.
+    const moved = before === undefined || before === this.#server ? {} : { before };
+    this.#options.log.info({ server: this.#server, ...moved }, 'connected to the queue');
     this.#listener.onReady?.();
   }
 
@@ -233,7 +241,10 @@ export class RedisConnection<Answer> {
     this.#inspected = false;
     this.#inspection += 1;
     if (reason !== this.#lastError || this.#wasReady) {
-      this.#options.log.warn({ reason }, 'no connection to the queue; trying again until there is one');
+      const what = isPasswordRefused(reason)
+        ? 'the queue refused the password; trying again'
+        : 'no connection to the queue; trying again until there is one';
+      this.#options.log.warn({ server: this.#server, reason }, what);
     }
     this.#lastError = reason;
     this.#waiting = false;

@@ -42,6 +42,13 @@ export class PartitionsDiffer extends QueueRefusal {
   override readonly name = 'PartitionsDiffer';
 }
 
+/** Whether `reason` is a server's that does not take this program's password, or asks for one (Redis, ACL). */
+export const isPasswordRefused = (reason: string): boolean => /^(WRONGPASS|NOAUTH) /.test(reason);
+
+/** A queue without a connection, as a clause. `reason` says why, e.g. a connection's `lastError`. */
+export const queueIsAway = (reason: string): string =>
+  isPasswordRefused(reason) ? `the queue refused the password (${reason})` : `the queue does not answer (${reason})`;
+
 /** What failed, in words that hold no secret: the server's own, or the client's for a lost connection. */
 export function messageOf(cause: unknown): string {
   if (!(cause instanceof Error)) return 'unknown error';
