@@ -72,6 +72,8 @@ export class Consumer {
   readonly #failureLog = new Throttled(FAILURE_LOG_INTERVAL_MS);
   readonly #migrationLog = new Throttled(FAILURE_LOG_INTERVAL_MS);
   readonly #troubles = new Map<Dependency, string>([['queue', NOT_JOINED]]);
+  /** What a line said to be away since it last answered. */
+  readonly #loggedAway = new Set<Dependency>();
   #prepared = false;
   #joined = false;
   /** Whether the last read brought as many entries as one does where the queue holds more. */
@@ -244,7 +246,10 @@ export class Consumer {
   }
 
   #succeeded(needs: Dependency): void {
-    if (this.#troubles.delete(needs) && this.#troubles.size === 0) this.#options.log.info('events are landing');
+    if (!this.#troubles.delete(needs)) return;
+    const { log } = this.#options;
+    if (this.#loggedAway.delete(needs)) log.info(`the ${needs} is back`);
+    if (this.#troubles.size === 0) log.info('events are landing');
   }
 
   #failed(needs: Dependency, cause: unknown): void {
@@ -261,6 +266,9 @@ export class Consumer {
       log.error('the stream or its consumer group is gone; making it again from the beginning of the queue');
       return;
     }
-    this.#failureLog.line((heldBack) => log.error({ reason, heldBack }, `${trouble}; trying again until it works`));
+    this.#failureLog.line((heldBack) => {
+      this.#loggedAway.add(needs);
+      log.error({ reason, heldBack }, `${trouble}; trying again until it works`);
+    });
   }
 }

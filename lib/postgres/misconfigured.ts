@@ -7,6 +7,7 @@ import { NewerSchema, WrongEncoding } from './migrations.ts';
 // SQLSTATE (PostgreSQL manual, appendix A): invalid authorization, invalid catalog (database), invalid schema name; and
 // of class 42 insufficient_privilege alone.
 const CLASSES = new Set(['28', '3D', '3F']);
+const INVALID_PASSWORD = '28P01';
 const INSUFFICIENT_PRIVILEGE = '42501';
 
 /** `cause` as a WarehouseMisconfigured where it is one, else itself. */
@@ -15,5 +16,6 @@ export function misconfigured(cause: unknown, uri: string): unknown {
     return new WarehouseMisconfigured(`${maskedUri(uri)}: ${cause.message}`, { cause });
   if (!(cause instanceof pg.DatabaseError) || cause.code === undefined) return cause;
   if (!CLASSES.has(cause.code.slice(0, 2)) && cause.code !== INSUFFICIENT_PRIVILEGE) return cause;
-  return new WarehouseMisconfigured(`${maskedUri(uri)}: ${cause.message} (SQLSTATE ${cause.code})`, { cause });
+  const what = cause.code === INVALID_PASSWORD ? 'the server refused the password: ' : '';
+  return new WarehouseMisconfigured(`${maskedUri(uri)}: ${what}${cause.message} (SQLSTATE ${cause.code})`, { cause });
 }

@@ -26,6 +26,8 @@ interface Running {
   readonly lost: () => number;
   /** The fields of its errors in the log. */
   readonly errors: readonly unknown[];
+  /** Its messages at info. */
+  readonly infos: readonly string[];
 }
 
 const event = (id: string, data: unknown = ''): string => JSON.stringify({ id, type: 'order.paid', data });
@@ -55,7 +57,9 @@ describe('a consumer with several batches under way', () => {
     const warehouse: Warehouse = { ...real, land: around((batch) => real.land(batch)) };
     const metrics = consumerMetrics(QUARANTINE_REASONS);
     const errors: unknown[] = [];
+    const infos: string[] = [];
     t.mock.method(log, 'error', (fields: unknown) => errors.push(fields));
+    t.mock.method(log, 'info', (message: string) => infos.push(message));
     assert.equal(await reader.open(5_000), true, reader.lastError);
     const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: BATCH_MAX });
     const done = consumer.run();
@@ -65,7 +69,7 @@ describe('a consumer with several batches under way', () => {
       await reader.close();
       await real.close();
     });
-    return { consumer, done, lost: () => metrics.lost.value, errors };
+    return { consumer, done, lost: () => metrics.lost.value, errors, infos };
   };
 
   const pending = async (): Promise<number> =>
@@ -99,13 +103,13 @@ describe('a consumer with several batches under way', () => {
     assert.deepEqual(await store.quarantine(), []);
   });
 
-  it('keeps a batch that fails in the middle, lands the others, and lands it in the end', async (t) => {
+  it('keeps a batch that fails in the middle, lands the others, lands it in the end and logs that the warehouse is back', async (t) => {
     const ids = idsOf(1_200);
     await put(ids.map((id) => event(id)));
     let failing: readonly LandingEvent[] | undefined;
     let away = true;
     let calls = 0;
-    await run(t, (land) => async (batch) => {
+    const { infos } = await run(t, (land) => async (batch) => {
       calls += 1;
       if (calls === 2) failing = batch;
       // The batch that failed once fails again for as long as its warehouse is away.
@@ -125,6 +129,7 @@ describe('a consumer with several batches under way', () => {
     away = false;
     await eventually('all has landed', async () => (await store.count()) === ids.length);
     await eventually('all is acknowledged', async () => (await pending()) === 0);
+    assert.equal(infos.filter((message) => message === 'the warehouse is back').length, 1);
   });
 
   it('acknowledges nothing before its own batch is written', async (t) => {

@@ -9,6 +9,18 @@ import { database, environment, itIsTold, postgres, uriWith, WRONG } from './mis
 describe('a warehouse that cannot work as configured', { concurrency: 2 }, () => {
   itIsTold('has no such database', async () => uriWith((uri) => (uri.pathname = '/nowhere')), /SQLSTATE 3D000/);
   itIsTold(
+    'refuses the password',
+    async () => {
+      await postgres.query(database, `CREATE ROLE guest LOGIN PASSWORD 'right'`);
+      const [{ hba_file: file }] = (await postgres.query(database, 'SHOW hba_file')) as [{ hba_file: string }];
+      const rules = ['local all guest scram-sha-256', 'local all all trust', 'host all all all trust'];
+      await postgres.query(database, `COPY (VALUES ${rules.map((rule) => `('${rule}')`).join()}) TO '${file}'`);
+      await postgres.query(database, 'SELECT pg_reload_conf()');
+      return uriWith((uri) => Object.assign(uri, { username: 'guest', password: 'hunter2' }));
+    },
+    /guest:\*\*\*@\S+: the server refused the password: .* \(SQLSTATE 28P01\)/,
+  );
+  itIsTold(
     'is a SQLite file with the schema of a newer program',
     () => {
       const path = `${temporaryFolder()}/newer.db`;
