@@ -1,0 +1,103 @@
+// The scripts by which replicas join and leave the consumer group, asked of a real server.
+import assert from 'node:assert/strict';
+import { before, beforeEach, describe, it } from 'node:test';
+import { memberName } from '../../lib/redis/read/membership.ts';
+import { GROUP, STREAM } from '../../lib/redis/stream/stream-names.ts';
+import { Script } from '../../lib/redis/wire/script.ts';
+import { RedisError } from '../../lib/redis/wire/errors.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
+
+const REPLICAS = `{${STREAM}}:replicas`;
+const LEASE_MS = 3_600_000;
+
+let redis: TestRedis;
+before(async () => {
+  redis = await TestRedis.start(['--appendonly', 'no']);
+});
+beforeEach(async () => {
+  await redis.command('FLUSHALL');
+  await redis.command('XGROUP', 'CREATE', STREAM, GROUP, '0', 'MKSTREAM');
+});
+
+const run = (script: Script, args: readonly string[]): Promise<unknown> =>
+  script.run(
+    {
+      send: ([name = '', ...rest]) =>
+        redis.command(String(name), ...rest.map(String)).catch((cause: unknown) => {
+          throw cause instanceof Error ? new RedisError(cause.message) : cause;
+        }),
+    },
+    [...script.command(STREAM), ...args],
+  );
+const register = (name: string, max = 0): Promise<unknown> =>
+  run(new Script('register.lua'), [name, String(LEASE_MS), String(max)]);
+const leave = (name: string, idleMs = 0): Promise<unknown> =>
+  run(new Script('leave.lua'), [GROUP, name, String(idleMs)]);
+const keys = async (): Promise<string[]> => ((await redis.command('KEYS', '*')) as string[]).sort();
+const members = async (): Promise<unknown[]> =>
+  ((await redis.command('XINFO', 'CONSUMERS', STREAM, GROUP)) as unknown[][]).map(([, name]) => name);
+
+describe('a replica', () => {
+  it('counts once, however often it gives a sign of life', async () => {
+    assert.equal(await register('one'), 1);
+    assert.equal(await register('one'), 1);
+    assert.equal(await register('two'), 2);
+    assert.equal(await register('one'), 2);
+  });
+
+  it('has a place while there is one, and its own again', async () => {
+    assert.deepEqual([await register('one', 2), await register('two', 2)], [1, 2]);
+    assert.equal(await register('three', 2), -1);
+    assert.equal(await register('two', 2), 2);
+    assert.deepEqual(await redis.command('ZRANGE', REPLICAS, '0', '-1'), ['one', 'two']);
+    await leave('one');
+    assert.equal(await register('three', 2), 2);
+  });
+
+  it('is not counted once its lease is over, nor with a sign from before the clock went back', async () => {
+    const now = Date.now();
+    for (const [name, at] of [
+      ['dead', now - LEASE_MS - 1],
+      ['ahead', now + LEASE_MS + 60_000],
+      ['alive', now - LEASE_MS + 60_000],
+    ] as const)
+      await redis.command('ZADD', REPLICAS, String(at), name);
+    assert.equal(await register('one', 2), 2);
+    assert.deepEqual(await redis.command('ZRANGE', REPLICAS, '0', '-1'), ['alive', 'one']);
+    const left = Number(await redis.command('PTTL', REPLICAS));
+    assert.ok(left > LEASE_MS - 60_000 && left <= LEASE_MS, `${left}`);
+  });
+
+  it('has a name that no other one has', () => {
+    const names = Array.from({ length: 100 }, () => memberName(SYSTEM.random));
+    assert.equal(new Set(names).size, 100);
+    assert.ok(names[0]?.includes(`-${process.pid}-`));
+  });
+
+  it('leaves no key and no member behind, however many come and go', async () => {
+    const atFirst = await keys();
+    for (let at = 0; at < 5; at += 1) {
+      const name = memberName(SYSTEM.random);
+      await register(name);
+      await redis.command('XGROUP', 'CREATECONSUMER', STREAM, GROUP, name);
+      assert.equal(await leave(name), 1);
+    }
+    assert.deepEqual(await keys(), atFirst);
+    assert.deepEqual(await members(), []);
+  });
+
+  it('that died is removed by another one, and stays while it holds an entry or was seen lately', async () => {
+    await redis.command('XADD', STREAM, '*', 'producer', 'p', 'body', '{}');
+    await redis.command('XREADGROUP', 'GROUP', GROUP, 'holding', 'STREAMS', STREAM, '>');
+    for (const name of ['me', 'dead']) await redis.command('XGROUP', 'CREATECONSUMER', STREAM, GROUP, name);
+    assert.equal(await leave('me', 3_600_000), 0);
+    assert.deepEqual(await members(), ['dead', 'holding', 'me']);
+    await eventually('the dead one has been idle', async () => (await leave('me', 1)) === 1);
+    assert.deepEqual(await members(), ['holding', 'me']);
+    assert.equal(await leave('holding'), 0, 'what it holds would be lost from the list');
+    await redis.command('DEL', STREAM);
+    assert.equal(await leave('me'), 0, 'a stream that is gone has no members');
+  });
+});

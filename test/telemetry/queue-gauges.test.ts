@@ -1,0 +1,56 @@
+// What programs tell of a queue of several parts.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { Registry } from 'prom-client';
+import { QueueGauges, type Look } from '../../lib/telemetry/queue-gauges.ts';
+
+const look = (more: Partial<Look>): Look => ({
+  ...{ unlanded: 0, oldestMs: 0, events: 0, memoryBytes: undefined, memoryLimitBytes: undefined },
+  ...more,
+});
+
+describe("a queue's gauges", () => {
+  it('add up events, and tell the memory of the fullest server, by its share of its limit', () => {
+    const gauges = new QueueGauges(new Registry());
+    const memory = (): number | undefined => gauges.size?.memoryBytes;
+    assert.equal(memory(), undefined);
+    gauges.looked('0', look({ events: 3, memoryBytes: 500, memoryLimitBytes: 10_000 }));
+    gauges.looked('1', look({ events: 4, memoryBytes: 90, memoryLimitBytes: 100 }));
+    gauges.looked('2', look({ events: 5, memoryBytes: 10, memoryLimitBytes: 100 }));
+    assert.deepEqual(gauges.size && { ...gauges.size, readAtMs: 0 }, {
+      ...look({ events: 12, memoryBytes: 90, memoryLimitBytes: 100 }),
+      readAtMs: 0,
+    });
+    gauges.looked('1', look({ events: 4, memoryBytes: 1, memoryLimitBytes: 100 }));
+    assert.equal(memory(), 10);
+  });
+
+  it('tell the memory of the largest server where none has a limit', () => {
+    const gauges = new QueueGauges(new Registry());
+    for (const [part, memoryBytes] of [
+      ['0', 5],
+      ['1', 7],
+      ['2', 6],
+    ] as const)
+      gauges.looked(part, look({ memoryBytes, memoryLimitBytes: 0 }));
+    assert.equal(gauges.size?.memoryBytes, 7);
+  });
+
+  it('have the lag of each part, and the age of the oldest event of all; nothing unlanded has no age', async () => {
+    const registry = new Registry();
+    const gauges = new QueueGauges(registry);
+    gauges.looked('0', look({ unlanded: 2, oldestMs: 5_000 }));
+    gauges.looked('1', look({ unlanded: 0, oldestMs: 900_000 }));
+    gauges.looked('2', look({ unlanded: 3, oldestMs: 7_000 }));
+    assert.equal(gauges.lag.events, 5);
+    assert.ok(gauges.lag.oldestSeconds >= 7 && gauges.lag.oldestSeconds < 60, `${gauges.lag.oldestSeconds}`);
+    const text = await registry.metrics();
+    for (const [part, unlanded] of [
+      [0, 2],
+      [1, 0],
+      [2, 3],
+    ] as const)
+      assert.match(text, new RegExp(`^ingest_queue_lag_events\\{partition="${part}"\\} ${unlanded}$`, 'm'));
+    assert.match(text, /^ingest_queue_oldest_unlanded_seconds\{partition="1"\} 0$/m);
+  });
+});
