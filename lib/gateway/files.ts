@@ -13,6 +13,7 @@ import { audienceUri } from '../identity/producer-identity.ts';
 import {
   loadTlsMaterial,
   TlsMaterialError,
+  tlsFileName,
   tlsPaths,
   watchTlsMaterial,
   type TlsFiles,
@@ -112,7 +113,8 @@ export async function readFiles(config: GatewayConfig, log: Log): Promise<Gatewa
   const before = await lookAt([...tlsPaths(tls), config.tokenJwks, config.producersFile].filter(isNamed));
   const [material, verifier, rows] = await allFiles([tlsMaterial(tls), tokenVerifier(config), producers(config)]);
   const overdue = material.expiry.find(({ atMs }) => atMs < Date.now());
-  if (overdue !== undefined) log.warn({ file: overdue.file }, 'a TLS file has expired: producers will be refused');
+  if (overdue !== undefined)
+    log.warn(`${tlsFileName(tls, overdue.file)}: it has expired, so producers will be refused`);
   return { tls, before, material, verifier, rows };
 }
 

@@ -101,12 +101,13 @@ export function alternativeNames(text: string): AlternativeNames {
 
 /**
  * The first URI name that is no audience, else the first DNS name, else the common name. A DNS name is the same in any
- * case (RFC 4343), so it is given in lower case, and one producer has one name.
+ * case (RFC 4343), so it is given in lower case, and one producer has one name. A common name that is written like a URI
+ * names nobody: it would be taken for the workload that has this URI name, with its rights and ids.
  */
 function producerName(names: AlternativeNames, certificate: X509Certificate): string | undefined {
   const named = names.uris.find((uri) => !uri.startsWith(AUDIENCE_PREFIX)) ?? names.dnsNames[0]?.toLowerCase();
   if (named !== undefined && named !== '') return named;
   const common: unknown = certificate.toLegacyObject().subject?.CN;
   const first: unknown = Array.isArray(common) ? common[0] : common;
-  return typeof first === 'string' && first !== '' ? first : undefined;
+  return typeof first === 'string' && first !== '' && !/^(?:urn:|[^/]*:\/\/)/i.test(first) ? first : undefined;
 }

@@ -67,14 +67,7 @@ export async function loadTlsMaterial(files: TlsFiles): Promise<TlsMaterial> {
     ca,
     ...(crl === undefined ? {} : { crl: revocationLists(files.clientCrl ?? '', crl) }),
   };
-  try {
-    createSecureContext(context);
-  } catch (cause) {
-    const names = files.clientCrl === undefined ? '' : ', INGEST_TLS_CLIENT_CRL';
-    throw new TlsMaterialError(
-      `INGEST_TLS_CERT, INGEST_TLS_KEY, INGEST_TLS_CLIENT_CA${names}: the files do not work together (${reason(cause)})`,
-    );
-  }
+  assertUsable(context, files);
   const revocations = crl === undefined ? [] : await revocationsOf(files.clientCrl ?? '', crl, authorities);
   const trust = new ClientTrust(authorities, revocations);
   const without = trust.withoutList(Date.now());
@@ -98,6 +91,25 @@ export async function loadTlsMaterial(files: TlsFiles): Promise<TlsMaterial> {
       ...(nextUpdates.length === 0 ? [] : [{ file: 'crl' as const, atMs: Math.min(...nextUpdates) }]),
     ],
   };
+}
+
+/** Throws a TlsMaterialError that names the first file that OpenSSL does not take, or the two that do not match. */
+function assertUsable({ cert, key, ca, crl }: SecureContextOptions, files: TlsFiles): void {
+  const certName = `INGEST_TLS_CERT=${JSON.stringify(files.cert)}`;
+  const keyName = `INGEST_TLS_KEY=${JSON.stringify(files.key)}`;
+  const parts: readonly (readonly [name: string, context: SecureContextOptions, fault: string])[] = [
+    [certName, { cert }, 'the file cannot be used'],
+    [keyName, { key }, 'the file cannot be used'],
+    [`${certName}, ${keyName}`, { cert, key }, 'the files do not work together'],
+    [`INGEST_TLS_CLIENT_CA=${JSON.stringify(files.clientCa)}`, { ca }, 'the file cannot be used'],
+    [`INGEST_TLS_CLIENT_CRL=${JSON.stringify(files.clientCrl)}`, { ca, crl }, 'the file cannot be used'],
+  ];
+  for (const [name, context, fault] of parts)
+    try {
+      createSecureContext(context);
+    } catch (cause) {
+      throw new TlsMaterialError(`${name}: ${fault} (${reason(cause)})`);
+    }
 }
 
 function earliest(list: readonly X509Certificate[]): number {
@@ -205,6 +217,13 @@ export interface TlsWatchOptions {
   readonly onRefused: () => void;
 }
 
+/** The key and the path of a file that `TlsMaterial.expiry` names. */
+export function tlsFileName(files: TlsFiles, file: TlsMaterial['expiry'][number]['file']): string {
+  const path = { cert: files.cert, client_ca: files.clientCa, crl: files.clientCrl }[file];
+  const key = { cert: 'INGEST_TLS_CERT', client_ca: 'INGEST_TLS_CLIENT_CA', crl: 'INGEST_TLS_CLIENT_CRL' }[file];
+  return `${key}=${JSON.stringify(path)}`;
+}
+
 /** Where to look for a change. */
 export const tlsPaths = ({ cert, key, clientCa, clientCrl }: TlsFiles): string[] => [
   cert,
@@ -220,7 +239,7 @@ export function watchTlsMaterial(options: TlsWatchOptions): FileWatch {
     try {
       const material = await loadTlsMaterial(files);
       const overdue = material.expiry.find(({ atMs }) => atMs < Date.now());
-      if (overdue !== undefined) throw new TlsMaterialError(`the new ${overdue.file} has expired`);
+      if (overdue !== undefined) throw new TlsMaterialError(`${tlsFileName(files, overdue.file)}: it has expired`);
       options.onChange(material);
       log.info(
         { expiry: material.expiry.map(({ file, atMs }) => ({ file, at: new Date(atMs).toISOString() })) },

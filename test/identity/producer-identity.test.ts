@@ -114,6 +114,18 @@ describe('the verdict', () => {
     assert.match(verdict.detail, /CERT_REVOKED/);
   });
 
+  it('on a common name that is written like a URI is unauthenticated: it is not the workload of that name', async () => {
+    for (const commonName of ['spiffe://prod/shop', 'URN:test:producer:shop', 'x y://z'])
+      assert.deepEqual(
+        clientIdentity({ certificate: await issued({ commonName }), fault: undefined }, trust, false, Date.now()),
+        {
+          kind: 'unauthenticated',
+          detail: 'the client certificate names no producer',
+          untilMs: Number.POSITIVE_INFINITY,
+        },
+      );
+  });
+
   it('on a name of more than 2,048 bytes is unauthenticated, and says so', async () => {
     for (const options of [
       { uris: [`urn:${'x'.repeat(2_045)}`, AUDIENCE] },
