@@ -87,7 +87,7 @@ const PROCESS_RULE = {
 };
 
 /** Folders of lib in which time and chance are handed in (lib/process/clock.ts). */
-const TIMELESS = ['dispatcher', 'redis'];
+const TIMELESS = ['consumer', 'dispatcher', 'redis', 'telemetry'];
 
 const HANDED_IN = 'Take a Clock or a Random as an argument: see lib/process/clock.ts.';
 const handedIn = (object, properties) => properties.map((property) => ({ object, property, message: HANDED_IN }));

@@ -12,7 +12,6 @@ import { QueueRefusal } from '../lib/redis/wire/errors.ts';
 import { GROUP, STREAM } from '../lib/redis/stream/stream-names.ts';
 import { readingQueue } from '../lib/redis/read/open-reader.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
-import { pause } from '../lib/process/backoff.ts';
 import { addressText } from '../lib/process/env.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
@@ -51,17 +50,24 @@ async function connect(config: ConsumerConfig, found: (line: string) => void): P
 }
 
 async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<void> {
-  const metrics = consumerMetrics(QUARANTINE_REASONS);
+  const metrics = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
   const { queuePartitions: partitions, unlandedMs } = config;
   const onLost = (events: number): void => metrics.lost.add(events);
   const onLook = (look: QueueLook, partition: string): void => metrics.queue.looked(partition, look);
   const uris = config.queueUri.split(' ');
   const reader = readingQueue({ ...SYSTEM, uris, partitions, log, unlandedMs, onLost, onLook });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
-  const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
+  const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
-  const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: config.batchMax, spans });
-  const watch = new Watch({ queue: metrics.queue, warehouse, log, unlandedMs, prepared: () => consumer.prepared });
+  const consumer = new Consumer({ ...SYSTEM, reader, warehouse, metrics, log, batchMax: config.batchMax, spans });
+  const watch = new Watch({
+    clock: SYSTEM.clock,
+    queue: metrics.queue,
+    warehouse,
+    log,
+    unlandedMs,
+    prepared: () => consumer.prepared,
+  });
   metrics.queueAvailable.read(() => (consumer.queueAnswers ? 1 : 0));
   metrics.queueUp.readEach(() => {
     const states = [...reader.states()];
@@ -179,7 +185,7 @@ async function placeAmongReplicas(
       place = 'unknown';
       log.warn({ err: cause }, 'the queue does not take commands');
     }
-    await pause(REGISTER_INTERVAL_MS, signal);
+    await SYSTEM.clock.sleep(REGISTER_INTERVAL_MS, signal);
   }
   return signal.aborted ? 'unknown' : place;
 }

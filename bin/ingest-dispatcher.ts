@@ -75,8 +75,8 @@ async function connect(config: DispatcherConfig, found: (line: string) => void):
 async function run(config: DispatcherConfig, log: Log): Promise<void> {
   const before = await lookAt(config.tls === undefined ? [] : tlsPaths(config.tls));
   let material = await tlsMaterial(config);
-  const metrics = dispatcherMetrics();
-  const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
+  const metrics = dispatcherMetrics(SYSTEM.clock);
+  const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const refusals: Refusals = [undefined, undefined];
   const sessions = sessionsOf(config, refusals, metrics, tracing, log);
   const server = new QueueServer({
@@ -129,6 +129,7 @@ async function run(config: DispatcherConfig, log: Log): Promise<void> {
 
   if (tlsWatch !== undefined) process.on('SIGHUP', () => void tlsWatch.now(true));
   onStopSignals({
+    clock: SYSTEM.clock,
     deadlineMs: config.drainTimeoutMs,
     exit: endNow,
     onSecondSignal: (signal) => log.warn({ signal }, 'second signal: ending at once'),

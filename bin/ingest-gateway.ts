@@ -86,10 +86,10 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   const isLimited = config.producerRateMax !== undefined || config.producersFile !== undefined;
   const quotas = isLimited ? new Quotas(rows, config.producerRateMax) : undefined;
 
-  const tracing = config.exportsSpans ? await startTracing(NAME, version(), log) : undefined;
+  const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const spans = tracing && new RequestSpans(tracing, { system: 'redis', destination: STREAM });
 
-  const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES);
+  const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock);
   let inUse = material;
   const observed: QueueOptions = {
     ...queueOptions(config, log),

@@ -27,6 +27,7 @@ import {
 import { complainer, print } from './output.ts';
 import { onStopSignals } from '../lib/process/shutdown.ts';
 import { endNow, endWritten, onOutputFailure } from './process-end.ts';
+import { SYSTEM } from './system.ts';
 
 export interface Daemon<C> {
   readonly name: string;
@@ -119,6 +120,7 @@ const stopping =
   (log: Log): OnStop =>
   ({ deadlineMs, cutOff, stop }) =>
     onStopSignals({
+      clock: SYSTEM.clock,
       deadlineMs,
       exit: endNow,
       onSecondSignal: (signal) => log.warn({ signal }, 'second signal: ending at once'),

@@ -14,7 +14,8 @@
 // never acknowledges is claimed by another one after CLAIM_IDLE_MS; both then land it, and the warehouse keeps one row.
 import { GroupVanished, type Delivery, type QueueReader } from '../ingest/queue.ts';
 import { WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
-import { pause, pauseMs } from '../process/backoff.ts';
+import { pauseMs } from '../process/backoff.ts';
+import type { ClockAndRandom } from '../process/clock.ts';
 import { Throttled, type Log } from '../process/log.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import { Intake, READ_ENTRIES_FIRST, READS_AT_ONCE, readEntriesMax } from './intake.ts';
@@ -52,7 +53,7 @@ const NOT_JOINED = 'the queue is not joined yet';
 /** What a step needs. */
 export type Dependency = 'queue' | 'warehouse';
 
-export interface ConsumerOptions {
+export interface ConsumerOptions extends ClockAndRandom {
   readonly reader: QueueReader;
   readonly warehouse: Warehouse;
   readonly metrics: ConsumerMetrics;
@@ -69,8 +70,8 @@ export class Consumer {
   /** What was taken from the intake and is not acknowledged yet. */
   readonly #landingNow = new Set<Batch>();
   readonly #stop = new AbortController();
-  readonly #failureLog = new Throttled(FAILURE_LOG_INTERVAL_MS);
-  readonly #migrationLog = new Throttled(FAILURE_LOG_INTERVAL_MS);
+  readonly #failureLog: Throttled;
+  readonly #migrationLog: Throttled;
   readonly #troubles = new Map<Dependency, string>([['queue', NOT_JOINED]]);
   /** What a line said to be away since it last answered. */
   readonly #loggedAway = new Set<Dependency>();
@@ -81,7 +82,9 @@ export class Consumer {
 
   constructor(options: ConsumerOptions) {
     this.#options = options;
-    this.#landing = new Landing(options.warehouse, options.metrics, options.log, options.spans);
+    this.#failureLog = new Throttled(options.clock, FAILURE_LOG_INTERVAL_MS);
+    this.#migrationLog = new Throttled(options.clock, FAILURE_LOG_INTERVAL_MS);
+    this.#landing = new Landing(options);
     const readMax = (): number => Math.min(options.batchMax, readEntriesMax(options.reader.bodyBytesMax));
     this.#intake = new Intake({ wanted: BATCHES_AT_ONCE * options.batchMax, readMax, readFirst: READ_ENTRIES_FIRST });
   }
@@ -135,7 +138,7 @@ export class Consumer {
       this.#migrationLog.line(() =>
         log.warn({ reason }, `the migration of the warehouse waits, and events land without it: ${reason}`),
       );
-      await pause(pauseMs(tries, MIGRATION_PAUSE_FIRST_MS, MIGRATION_PAUSE_MAX_MS, Math.random()), this.#stop.signal);
+      await this.#pause(tries, MIGRATION_PAUSE_FIRST_MS, MIGRATION_PAUSE_MAX_MS);
       waits = await warehouse
         .prepare()
         .catch((cause: unknown) => (cause instanceof Error ? cause.message : String(cause)));
@@ -239,10 +242,16 @@ export class Consumer {
       } catch (cause) {
         this.#failed(needs, cause);
         if (this.stopping) return undefined;
-        await pause(pauseMs(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS[needs], Math.random()), this.#stop.signal);
+        await this.#pause(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS[needs]);
         if (cause instanceof GroupVanished || this.stopping) return undefined;
       }
     }
+  }
+
+  /** Ends with a stop at the latest. */
+  #pause(failures: number, firstMs: number, maxMs: number): Promise<void> {
+    const { clock, random } = this.#options;
+    return clock.sleep(pauseMs(failures, firstMs, maxMs, random.fraction()), this.#stop.signal);
   }
 
   #succeeded(needs: Dependency): void {

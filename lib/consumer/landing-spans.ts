@@ -21,9 +21,8 @@ export class LandingSpans {
     this.#queue = queue;
   }
 
-  /** A transaction is over that began at `startMs` (Unix milliseconds). */
-  ended(entries: readonly (EnteredEvent | Rejection)[], startMs: number): void {
-    const endMs = Date.now();
+  /** A transaction is over; Unix milliseconds. */
+  ended(entries: readonly (EnteredEvent | Rejection)[], startMs: number, endMs: number): void {
     for (const entry of entries) {
       const { traceparent, tracestate } = entry;
       if (traceparent === undefined || !isSampled({ traceparent })) continue;

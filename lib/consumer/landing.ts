@@ -7,6 +7,7 @@
 // A batch that the warehouse refuses for what it holds is halved until the bad event is alone: its neighbours land,
 // and n events with one bad one take about 2·log2(n) calls.
 import { BatchRefused, BatchTooSlow, type Warehouse } from '../ingest/warehouse.ts';
+import type { Clock } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import type { LandingSpans } from './landing-spans.ts';
@@ -29,15 +30,25 @@ export interface Landed {
   readonly left: Batch | undefined;
 }
 
+export interface LandingOptions {
+  readonly warehouse: Warehouse;
+  readonly metrics: ConsumerMetrics;
+  readonly log: Log;
+  readonly clock: Clock;
+  /** Undefined: none are made. */
+  readonly spans?: LandingSpans | undefined;
+}
+
 export class Landing {
+  readonly #clock: Clock;
   readonly #warehouse: Warehouse;
   readonly #metrics: ConsumerMetrics;
   readonly #log: Log;
   readonly #spans: LandingSpans | undefined;
   #weightMax = WEIGHT_FIRST;
 
-  /** `spans` undefined: none are made. */
-  constructor(warehouse: Warehouse, metrics: ConsumerMetrics, log: Log, spans?: LandingSpans) {
+  constructor({ warehouse, metrics, log, clock, spans }: LandingOptions) {
+    this.#clock = clock;
     this.#warehouse = warehouse;
     this.#metrics = metrics;
     this.#log = log;
@@ -51,7 +62,7 @@ export class Landing {
     try {
       const some = events.slice(0, end);
       const refused = events.length > 0 ? await this.#landOrHalve(some) : rejections.slice(0, end);
-      const startMs = Date.now();
+      const startMs = this.#clock.epochMs();
       await this.#quarantine(refused);
       await this.#release(some, refused);
       // Nothing of this batch is tried again from here on, so each entry is told of once.
@@ -93,12 +104,13 @@ export class Landing {
   }
 
   async #landAll(events: readonly EnteredEvent[]): Promise<readonly Rejection[]> {
-    const startMs = Date.now();
+    const startMs = this.#clock.epochMs();
     const verdicts = await this.#warehouse.land(events);
-    const now = Date.now();
+    const now = this.#clock.epochMs();
     this.#spans?.ended(
       events.filter((_, at) => verdicts[at] !== 'conflict'),
       startMs,
+      now,
     );
     const conflicts: Rejection[] = [];
     for (const [at, event] of events.entries()) {
@@ -138,7 +150,7 @@ export class Landing {
 
   #tellQuarantined(rejections: readonly Rejection[], startMs: number): void {
     if (rejections.length === 0) return;
-    this.#spans?.ended(rejections, startMs);
+    this.#spans?.ended(rejections, startMs, this.#clock.epochMs());
     for (const { code } of rejections) this.#metrics.quarantined.counter({ reason: code }).add();
     const [first] = rejections;
     this.#log.error(

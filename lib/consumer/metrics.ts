@@ -4,6 +4,7 @@
 import { CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
 import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
+import type { Clock } from '../process/clock.ts';
 
 /** Up to the 24 hours of retention; fine around the second that landing should take. */
 const LANDING_BOUNDS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 600, 3600, 21_600, 86_400];
@@ -11,7 +12,7 @@ const LANDING_BOUNDS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 export type ConsumerMetrics = ReturnType<typeof consumerMetrics>;
 
 /** `quarantineReasons` are label values; their cells exist, with 0, from the start. */
-export function consumerMetrics<R extends string>(quarantineReasons: readonly R[]) {
+export function consumerMetrics<R extends string>(quarantineReasons: readonly R[], clock: Clock) {
   const registry = processRegistry();
   const counter = (name: string, help: string): CounterFamily => new CounterFamily(registry, name, help);
   const quarantined = counter(
@@ -33,7 +34,7 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
   for (const dependency of ['queue', 'warehouse']) failures.counter({ dependency });
   return {
     registry,
-    queue: new QueueGauges(registry),
+    queue: new QueueGauges(registry, clock),
     ready: gauge('ingest_consumer_ready', '1 while this replica can land events (/health/ready), else 0.'),
     warehouseAvailable: gauge('ingest_warehouse_available', '1 while the warehouse can be written to, else 0.'),
     queueAvailable: gauge('ingest_queue_available', '1 while the queue answers this replica, else 0.'),

@@ -5,6 +5,7 @@
 // The retention alarm comes RETENTION_MARGIN_MS before the queue drops the oldest event, as an error line that is
 // repeated; the memory warning from WARNING_SHARE of the limit on.
 import { WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
+import type { Clock, Timer } from '../process/clock.ts';
 import { Throttled, type Log } from '../process/log.ts';
 import type { QueueGauges } from '../telemetry/queue-gauges.ts';
 
@@ -19,6 +20,7 @@ const WAREHOUSE_ANSWER_MS = 4_000;
 export interface WatchOptions {
   readonly queue: Pick<QueueGauges, 'lag' | 'size'>;
   readonly warehouse: Pick<Warehouse, 'probe'>;
+  readonly clock: Clock;
   readonly log: Log;
   /** How long the queue keeps what has not landed, in milliseconds. */
   readonly unlandedMs: number;
@@ -28,9 +30,9 @@ export interface WatchOptions {
 
 export class Watch {
   readonly #options: WatchOptions;
-  readonly #alarm = new Throttled(REPEAT_INTERVAL_MS);
-  readonly #warning = new Throttled(REPEAT_INTERVAL_MS);
-  #timer: NodeJS.Timeout | undefined;
+  readonly #alarm: Throttled;
+  readonly #warning: Throttled;
+  #timer: Timer | undefined;
   #warehouseTrouble: string | undefined;
   /** Since when the warehouse is being asked, on the process's clock; undefined while it is not. */
   #warehouseAskedMs: number | undefined;
@@ -38,25 +40,27 @@ export class Watch {
 
   constructor(options: WatchOptions) {
     this.#options = options;
+    this.#alarm = new Throttled(options.clock, REPEAT_INTERVAL_MS);
+    this.#warning = new Throttled(options.clock, REPEAT_INTERVAL_MS);
   }
 
   start(): void {
-    this.#timer ??= setInterval(() => {
+    this.#timer ??= this.#options.clock.every(INTERVAL_MS, () => {
       this.#lookAtQueue();
       this.#looking ??= this.#lookAtWarehouse().finally(() => (this.#looking = undefined));
-    }, INTERVAL_MS);
+    });
   }
 
   /** Why the warehouse cannot be written to, by the last look; undefined when it can. */
   get warehouseTrouble(): string | undefined {
-    const waitedMs = performance.now() - (this.#warehouseAskedMs ?? Number.POSITIVE_INFINITY);
+    const waitedMs = this.#options.clock.ms() - (this.#warehouseAskedMs ?? Number.POSITIVE_INFINITY);
     if (waitedMs > WAREHOUSE_ANSWER_MS) return 'the warehouse is away: it does not answer';
     return this.#warehouseTrouble;
   }
 
   /** Ends after the look that is under way. */
   async close(): Promise<void> {
-    clearInterval(this.#timer);
+    this.#timer?.close();
     await this.#looking;
   }
 
@@ -83,7 +87,7 @@ export class Watch {
 
   async #lookAtWarehouse(): Promise<void> {
     if (!this.#options.prepared()) return;
-    this.#warehouseAskedMs = performance.now();
+    this.#warehouseAskedMs = this.#options.clock.ms();
     try {
       await this.#options.warehouse.probe();
       this.#warehouseTrouble = undefined;

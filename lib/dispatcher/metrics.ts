@@ -5,12 +5,13 @@ import { CounterFamily, Gauge } from '../telemetry/instruments.ts';
 import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
 import { QUEUES, type DispatchedOutcome, type QueueName } from './dispatcher.ts';
+import type { Clock } from '../process/clock.ts';
 
 const OUTCOMES = ['accepted', 'duplicate', 'differing', 'conflict', 'shed'] as const satisfies DispatchedOutcome[];
 
 export type DispatcherMetrics = ReturnType<typeof dispatcherMetrics>;
 
-export function dispatcherMetrics() {
+export function dispatcherMetrics(clock: Clock) {
   const registry = processRegistry();
   const counter = (name: string, help: string): CounterFamily => new CounterFamily(registry, name, help);
   const gauge = (name: string, help: string): Gauge => new Gauge(registry, name, help);
@@ -25,7 +26,7 @@ export function dispatcherMetrics() {
     >;
   return {
     registry,
-    queues: new QueueGauges(registry, 'queue'),
+    queues: new QueueGauges(registry, clock, 'queue'),
     /** The counters of each queue; they exist, with 0, from the start. */
     outcomes: Object.fromEntries(QUEUES.map((queue) => [queue, outcomesOf(queue)])) as Record<
       QueueName,

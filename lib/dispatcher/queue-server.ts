@@ -66,7 +66,7 @@ export class QueueServer {
   /** Every TCP connection. */
   readonly #sockets = new Set<Socket>();
   readonly #peers = new Map<QueuePeer, PeerState>();
-  readonly #faultLog = new Throttled(FAULT_LOG_INTERVAL_MS);
+  readonly #faultLog: Throttled;
   readonly #receivedBytesMax: number;
   #received = 0;
   #watch: Timer | undefined;
@@ -74,6 +74,7 @@ export class QueueServer {
   constructor(options: QueueServerOptions) {
     const { anonymous, authenticate, clock, connectionsMax = CONNECTIONS_MAX } = options;
     this.#options = options;
+    this.#faultLog = new Throttled(clock, FAULT_LOG_INTERVAL_MS);
     this.#receivedBytesMax = options.receivedBytesMax ?? RECEIVED_BYTES_MAX;
     this.#host = {
       anonymous,

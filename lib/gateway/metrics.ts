@@ -4,6 +4,7 @@
 import { CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
 import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
+import type { Clock } from '../process/clock.ts';
 
 /** Up to 200 ms, the target of `POST /events`, in fine steps; past it, coarse ones. */
 const LATENCY_BOUNDS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.5, 1, 2.5, 10];
@@ -11,7 +12,7 @@ const LATENCY_BOUNDS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.
 export type GatewayMetrics = ReturnType<typeof gatewayMetrics>;
 
 /** `errorCodes` and `handshakeFailures` are label values; their cells exist, with 0, from the start. */
-export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures: readonly string[]) {
+export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures: readonly string[], clock: Clock) {
   const registry = processRegistry();
   const counter = (name: string, help: string): CounterFamily => new CounterFamily(registry, name, help);
   const requests = counter(
@@ -40,7 +41,7 @@ export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures:
   const gauge = (name: string, help: string): Gauge => new Gauge(registry, name, help);
   return {
     registry,
-    queue: new QueueGauges(registry),
+    queue: new QueueGauges(registry, clock),
     eventsInFlight: gauge('ingest_events_in_flight', 'Events admitted and not answered yet.'),
     queueAvailable: gauge('ingest_queue_available', '1 while the queue takes events, by the last probe; else 0.'),
     queueUp: gauge('ingest_queue_up', '1 while this partition of the queue takes events, by the last probe; else 0.'),

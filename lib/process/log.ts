@@ -4,6 +4,7 @@
 // through `Throttled`, which lets one through for each interval and says how many it held back.
 import { isatty } from 'node:tty';
 import { pino, type Logger } from 'pino';
+import type { Clock } from './clock.ts';
 import { textLine } from './log-text.ts';
 import { printableLines } from './printable.ts';
 
@@ -43,17 +44,19 @@ export function createLog(name: string, level: LogLevel, format: LogFormat = 'js
 
 /** Lets one line of a kind through for each interval. */
 export class Throttled {
+  readonly #clock: Clock;
   readonly #intervalMs: number;
-  #nextMs = 0;
+  #nextMs = Number.NEGATIVE_INFINITY;
   #heldBack = 0;
 
-  constructor(intervalMs: number) {
+  constructor(clock: Clock, intervalMs: number) {
+    this.#clock = clock;
     this.#intervalMs = intervalMs;
   }
 
   /** Calls `write` with the number of calls held back since the last line, or holds this one back. */
   line(write: (heldBack: number) => void): void {
-    const now = performance.now();
+    const now = this.#clock.ms();
     if (now < this.#nextMs) {
       this.#heldBack += 1;
       return;

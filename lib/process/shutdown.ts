@@ -2,8 +2,10 @@
 //
 // Invariant: `stop` runs at most once, and the process ends within `deadlineMs` of the first signal whatever `stop`
 // does. This file decides when; the exit itself is the caller's, because only bin ends the process.
+import type { Clock } from './clock.ts';
 
 export interface StopSignals {
+  readonly clock: Clock;
   /** How long `stop` may take, in milliseconds. */
   readonly deadlineMs: number;
   /** The orderly stop. */
@@ -51,13 +53,13 @@ export function onStopSignals(options: StopSignals): void {
       return;
     }
     stopping = true;
-    const deadline = setTimeout(() => {
+    const deadline = options.clock.after(options.deadlineMs, () => {
       options.onDeadline?.();
       options.exit(0);
-    }, options.deadlineMs);
+    });
     options.stop(signal).then(
       () => {
-        clearTimeout(deadline);
+        deadline.close();
         options.exit(0);
       },
       (cause: unknown) => {

@@ -5,6 +5,7 @@
 // never looks better than it is; sizes have no sample, because no value is better than an old one for an alert that
 // computes how many hours are left.
 import type { Registry } from 'prom-client';
+import type { Clock } from '../process/clock.ts';
 import { Gauge, type Labels } from './instruments.ts';
 
 /** Older readings of sizes are not shown. */
@@ -27,10 +28,12 @@ type Reading = Look & { readonly readAtMs: number };
 
 export class QueueGauges {
   readonly #readings = new Map<string, Reading>();
+  readonly #clock: Clock;
   readonly #label: string | undefined;
 
   /** `label` of each part; by default `partition`, and none where there is only one. */
-  constructor(registry: Registry, label?: string) {
+  constructor(registry: Registry, clock: Clock, label?: string) {
+    this.#clock = clock;
     this.#label = label;
     const gauge = (name: string, help: string): Gauge => new Gauge(registry, name, help);
     gauge('ingest_queue_lag_events', 'Events of the queue that have not landed yet.').readEach(() =>
@@ -39,7 +42,7 @@ export class QueueGauges {
     gauge(
       'ingest_queue_oldest_unlanded_seconds',
       'Age of the oldest event that has not landed yet; the queue drops it at INGEST_QUEUE_UNLANDED_HOURS_MAX.',
-    ).readEach(() => this.#ofEach(oldestSeconds));
+    ).readEach(() => this.#ofEach(this.#oldestSeconds));
     gauge('ingest_queue_events', 'Events that the queue holds, landed or not.').readEach(() =>
       sample(this.size?.events),
     );
@@ -54,7 +57,7 @@ export class QueueGauges {
 
   /** Takes what was seen of a part of the queue just now. */
   looked(part: string, look: Look): void {
-    this.#readings.set(part, { ...look, readAtMs: performance.now() });
+    this.#readings.set(part, { ...look, readAtMs: this.#clock.ms() });
   }
 
   /** Events of all parts that have not landed, and the age of the oldest of them in seconds. */
@@ -62,19 +65,22 @@ export class QueueGauges {
     const readings = [...this.#readings.values()];
     return {
       events: readings.reduce((sum, { unlanded }) => sum + unlanded, 0),
-      oldestSeconds: Math.max(0, ...readings.map(oldestSeconds)),
+      oldestSeconds: Math.max(0, ...readings.map(this.#oldestSeconds)),
     };
   }
 
   /** Of the whole queue; memory is that of its fullest server. Undefined while no reading is fresh. */
   get size(): Pick<Look, 'events' | 'memoryBytes' | 'memoryLimitBytes'> | undefined {
-    const now = performance.now();
+    const now = this.#clock.ms();
     const fresh = [...this.#readings.values()].filter(({ readAtMs }) => now - readAtMs < FRESH_MS);
     const [first] = fresh;
     if (first === undefined) return undefined;
     const fullest = fresh.reduce((one, other) => (share(other) > share(one) ? other : one), first);
     return { ...fullest, events: fresh.reduce((sum, { events }) => sum + events, 0) };
   }
+
+  readonly #oldestSeconds = ({ unlanded, oldestMs, readAtMs }: Reading): number =>
+    unlanded === 0 ? 0 : (oldestMs + this.#clock.ms() - readAtMs) / 1000;
 
   #ofEach(value: (reading: Reading) => number): { labels: Labels; value: number }[] {
     const label = this.#label ?? (this.#readings.size === 1 ? undefined : 'partition');
@@ -84,9 +90,6 @@ export class QueueGauges {
     }));
   }
 }
-
-const oldestSeconds = ({ unlanded, oldestMs, readAtMs }: Reading): number =>
-  unlanded === 0 ? 0 : (oldestMs + performance.now() - readAtMs) / 1000;
 
 const share = ({ memoryBytes = 0, memoryLimitBytes = 0 }: Look): number =>
   memoryLimitBytes > 0 ? memoryBytes / memoryLimitBytes : memoryBytes / Number.MAX_SAFE_INTEGER;

@@ -8,6 +8,7 @@
 // dropped, as is what the receiver does not take. What to record is for the caller to decide.
 import { hostname } from 'node:os';
 import type { Span as SdkSpan } from '@opentelemetry/api';
+import type { Clock } from '../process/clock.ts';
 import { Throttled, type Log } from '../process/log.ts';
 
 /** The context that a span belongs in: one that came with a request or an event, or that of another span. */
@@ -48,7 +49,12 @@ const CLOSE_TIMEOUT_MS = 2_000;
 const FAILURE_LOG_INTERVAL_MS = 60_000;
 
 /** Undefined where a package is missing. `service` and `version` name the program. */
-export async function startTracing(service: string, version: string, log: Log): Promise<Tracing | undefined> {
+export async function startTracing(
+  service: string,
+  version: string,
+  log: Log,
+  clock: Clock,
+): Promise<Tracing | undefined> {
   const sdk = await loadSdk().catch((cause: unknown) => {
     const missing = `missing: npm install ${PACKAGES.join(' ')}`;
     log.warn({ reason: (cause as Error).message }, `OTEL_EXPORTER_OTLP_ENDPOINT is set and packages are ${missing}`);
@@ -56,7 +62,7 @@ export async function startTracing(service: string, version: string, log: Log): 
   });
   if (sdk === undefined) return undefined;
   const { api, resources, trace, exporter } = sdk;
-  const failures = new Throttled(FAILURE_LOG_INTERVAL_MS);
+  const failures = new Throttled(clock, FAILURE_LOG_INTERVAL_MS);
   const failed = (reason: string): void =>
     failures.line((heldBack) => log.warn({ reason, heldBack }, 'spans could not be exported'));
   const ignored = (): void => undefined;
@@ -100,7 +106,7 @@ export async function startTracing(service: string, version: string, log: Log): 
       return { traceparent: traceparentOf(span), tracestate: parent?.tracestate };
     },
     async close() {
-      const late = new Promise((resolve) => setTimeout(resolve, CLOSE_TIMEOUT_MS).unref());
+      const late = new Promise<void>((resolve) => clock.after(CLOSE_TIMEOUT_MS, resolve).unref());
       await Promise.race([provider.shutdown(), late]).catch((cause: unknown) => failed((cause as Error).message));
     },
   };

@@ -81,8 +81,8 @@ describe('quarantine replay', () => {
     const reader = new StreamReader({ ...SYSTEM, uri: admin.redis.uri, log });
     assert.equal(await reader.open(5_000), true, reader.lastError);
     assert.equal(await reader.register(6), true);
-    const metrics = consumerMetrics(QUARANTINE_REASONS);
-    const consumer = new Consumer({ reader, warehouse: admin.warehouse, metrics, log, batchMax: 100 });
+    const metrics = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
+    const consumer = new Consumer({ ...SYSTEM, reader, warehouse: admin.warehouse, metrics, log, batchMax: 100 });
     const done = consumer.run();
     t.after(async () => {
       consumer.stop();

@@ -14,6 +14,7 @@ import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
 import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 
 const PRODUCER = 'urn:shop';
 const BATCH_MAX = 25;
@@ -55,13 +56,13 @@ describe('a consumer with several batches under way', () => {
     const reader = new StreamReader({ ...SYSTEM, uri: redis.uri, log });
     const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
     const warehouse: Warehouse = { ...real, land: around((batch) => real.land(batch)) };
-    const metrics = consumerMetrics(QUARANTINE_REASONS);
+    const metrics = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
     const errors: unknown[] = [];
     const infos: string[] = [];
     t.mock.method(log, 'error', (fields: unknown) => errors.push(fields));
     t.mock.method(log, 'info', (message: string) => infos.push(message));
     assert.equal(await reader.open(5_000), true, reader.lastError);
-    const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: BATCH_MAX });
+    const consumer = new Consumer({ ...SYSTEM, reader, warehouse, metrics, log, batchMax: BATCH_MAX });
     const done = consumer.run();
     t.after(async () => {
       consumer.stop();
@@ -247,8 +248,8 @@ describe('a consumer whose warehouse cannot be migrated yet', () => {
       return answers.shift();
     };
     const warehouse: Warehouse = { ...real, prepare };
-    const metrics = consumerMetrics(QUARANTINE_REASONS);
-    const consumer = new Consumer({ reader, warehouse, metrics, log, batchMax: BATCH_MAX });
+    const metrics = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
+    const consumer = new Consumer({ ...SYSTEM, reader, warehouse, metrics, log, batchMax: BATCH_MAX });
     const done = consumer.run();
     t.after(async () => {
       consumer.stop();
@@ -270,25 +271,26 @@ describe('a consumer whose warehouse cannot be migrated yet', () => {
 });
 
 describe('a consumer whose queue is away', () => {
-  it('asks it again once a second at least, however long that lasts: a fail-over is over before it is known', async (t) => {
-    t.mock.timers.enable({ apis: ['setTimeout'] });
+  it('asks it again once a second at least, however long that lasts: a fail-over is over before it is known', async () => {
+    const clock = new VirtualClock();
     let asked = 0;
     const away = (): Promise<never> => {
       asked += 1;
       return Promise.reject(new Error('there is no connection to the queue'));
     };
     const consumer = new Consumer({
+      ...SYSTEM,
+      clock,
       reader: { join: away } as unknown as QueueReader,
       warehouse: { prepare: () => Promise.resolve() } as Warehouse,
-      metrics: consumerMetrics(QUARANTINE_REASONS),
+      metrics: consumerMetrics(QUARANTINE_REASONS, clock),
       log: createLog('test', 'error').child({}, { level: 'silent' }),
       batchMax: BATCH_MAX,
     });
     const done = consumer.run();
     for (let second = 0; second < 30; second += 1) {
       const before = asked;
-      t.mock.timers.tick(1_000);
-      await new Promise((resolve) => setImmediate(resolve));
+      await clock.advance(1_000);
       assert.ok(asked > before, `not asked in second ${second}`);
     }
     consumer.stop();

@@ -11,6 +11,7 @@ import { BatchTooSlow, type Warehouse } from '../../lib/ingest/warehouse.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 
@@ -76,8 +77,8 @@ async function start(
     },
     { system: 'memory', destination: 'ingest', group: 'warehouse' },
   );
-  const metrics = consumerMetrics(QUARANTINE_REASONS);
-  const landing = new Landing(warehouse, metrics, log as unknown as Log, spans);
+  const metrics = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
+  const landing = new Landing({ ...SYSTEM, warehouse, metrics, log: log as unknown as Log, spans });
   return { landing, store, metrics, calls, logged, spans: recorded };
 }
 

@@ -8,6 +8,7 @@ import { BatchTooSlow, type LandingEvent, type Warehouse } from '../../lib/inges
 import { createLog } from '../../lib/process/log.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
+import { SYSTEM } from '../support/system.ts';
 
 /** More than it takes to halve a batch until it passes. */
 const FAILURES_MAX = 50;
@@ -54,7 +55,12 @@ async function start(
     },
   };
   const log = createLog('test', 'error').child({}, { level: 'silent' });
-  const landing = new Landing(warehouse, consumerMetrics(QUARANTINE_REASONS), log);
+  const landing = new Landing({
+    ...SYSTEM,
+    warehouse,
+    metrics: consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock),
+    log,
+  });
   const landAll = async (batch: Batch): Promise<string[]> => {
     const done: string[] = [];
     let failures = 0;

@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { dispatcherMetrics } from '../../lib/dispatcher/metrics.ts';
+import { SYSTEM } from '../support/system.ts';
 
 describe("the dispatcher's metrics", () => {
   it('have these names, and the counters are there from the start', async () => {
-    const metrics = dispatcherMetrics();
+    const metrics = dispatcherMetrics(SYSTEM.clock);
     metrics.outcomes['ingest-b'].shed.add();
     metrics.queueUp.readEach(() => [{ labels: { queue: 'ingest-a' }, value: 1 }]);
     metrics.eventsInFlight.read(() => 2);

@@ -13,6 +13,7 @@ import { event, TestClient } from '../support/gateway.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
 import { Pki } from '../support/pki.ts';
 import { atEnd, eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 type Line = Readonly<Record<string, unknown>>;
 
@@ -51,7 +52,7 @@ describe("a gateway's log", () => {
       warehouse: undefined,
       quotas: undefined,
       spans: undefined,
-      metrics: gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES),
+      metrics: gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock),
     });
     const port = Number(new URL(`https://${await gateway.listen('127.0.0.1', 0)}`).port);
     atEnd(() => gateway.drain());

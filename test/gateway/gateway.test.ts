@@ -14,6 +14,7 @@ import { event, TestClient } from '../support/gateway.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
 import { Pki } from '../support/pki.ts';
 import { atEnd, eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 /** Stores what comes, and says of some ids what it is told to say, when it is told to. */
 class ChosenQueue extends MemoryQueue {
@@ -52,7 +53,7 @@ describe('a gateway', () => {
       warehouse: undefined,
       quotas: undefined,
       spans: undefined,
-      metrics: gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES),
+      metrics: gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock),
     });
     const port = Number(new URL(`https://${await gateway.listen('127.0.0.1', 0)}`).port);
     atEnd(() => gateway.drain());

@@ -38,12 +38,13 @@ export class VirtualClock implements Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
     if (signal?.aborted === true) return Promise.resolve();
     return new Promise((resolve) => {
-      const timer = this.after(ms, resolve);
-      const aborted = (): void => {
+      const done = (): void => {
         timer.close();
+        signal?.removeEventListener('abort', done);
         resolve();
       };
-      signal?.addEventListener('abort', aborted, { once: true });
+      const timer = this.after(ms, done);
+      signal?.addEventListener('abort', done, { once: true });
     });
   }
 

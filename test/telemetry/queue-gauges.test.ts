@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Registry } from 'prom-client';
 import { QueueGauges, type Look } from '../../lib/telemetry/queue-gauges.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 
 const look = (more: Partial<Look>): Look => ({
   ...{ unlanded: 0, oldestMs: 0, events: 0, memoryBytes: undefined, memoryLimitBytes: undefined },
@@ -11,7 +12,7 @@ const look = (more: Partial<Look>): Look => ({
 
 describe("a queue's gauges", () => {
   it('add up events, and tell the memory of the fullest server, by its share of its limit', () => {
-    const gauges = new QueueGauges(new Registry());
+    const gauges = new QueueGauges(new Registry(), new VirtualClock());
     const memory = (): number | undefined => gauges.size?.memoryBytes;
     assert.equal(memory(), undefined);
     gauges.looked('0', look({ events: 3, memoryBytes: 500, memoryLimitBytes: 10_000 }));
@@ -26,7 +27,7 @@ describe("a queue's gauges", () => {
   });
 
   it('tell the memory of the largest server where none has a limit', () => {
-    const gauges = new QueueGauges(new Registry());
+    const gauges = new QueueGauges(new Registry(), new VirtualClock());
     for (const [part, memoryBytes] of [
       ['0', 5],
       ['1', 7],
@@ -38,12 +39,13 @@ describe("a queue's gauges", () => {
 
   it('have the lag of each part, and the age of the oldest event of all; nothing unlanded has no age', async () => {
     const registry = new Registry();
-    const gauges = new QueueGauges(registry);
+    const clock = new VirtualClock();
+    const gauges = new QueueGauges(registry, clock);
     gauges.looked('0', look({ unlanded: 2, oldestMs: 5_000 }));
     gauges.looked('1', look({ unlanded: 0, oldestMs: 900_000 }));
     gauges.looked('2', look({ unlanded: 3, oldestMs: 7_000 }));
     assert.equal(gauges.lag.events, 5);
-    assert.ok(gauges.lag.oldestSeconds >= 7 && gauges.lag.oldestSeconds < 60, `${gauges.lag.oldestSeconds}`);
+    assert.equal(gauges.lag.oldestSeconds, 7);
     const text = await registry.metrics();
     for (const [part, unlanded] of [
       [0, 2],
@@ -52,5 +54,11 @@ describe("a queue's gauges", () => {
     ] as const)
       assert.match(text, new RegExp(`^ingest_queue_lag_events\\{partition="${part}"\\} ${unlanded}$`, 'm'));
     assert.match(text, /^ingest_queue_oldest_unlanded_seconds\{partition="1"\} 0$/m);
+    // Of a queue that is away the age grows, and the size is not known any more.
+    await clock.advance(14_999);
+    assert.equal(gauges.size?.events, 0);
+    await clock.advance(1);
+    assert.equal(gauges.size, undefined);
+    assert.equal(gauges.lag.oldestSeconds, 22);
   });
 });
