@@ -258,6 +258,7 @@ function assertLabels(scrape: Scrape): void {
     file: /^(cert|client_ca|crl)$/,
     partition: /^\d+$/,
     version: /^\d+\.\d+\.\d+$/,
+    revision: /^(?:[0-9a-f]{12}|unreleased)$/,
     node: /^v\d+\.\d+\.\d+$/,
     le: /^(\+Inf|[\d.]+)$/,
   };
