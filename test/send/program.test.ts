@@ -396,7 +396,10 @@ describe('ingest-send', () => {
     const program = send(input, '--rate', '20');
     assert.equal(await program.ended, 0);
     const times = arrivals.map(({ atMs }) => atMs);
-    assert.ok((times.at(-1) ?? 0) - (times[0] ?? 0) >= 2_200, 'sixty events at 20/s take 2.95 s, less what the first one waits for its connection');
+    assert.ok(
+      (times.at(-1) ?? 0) - (times[0] ?? 0) >= 2_200,
+      'sixty events at 20/s take 2.95 s, less what the first one waits for its connection',
+    );
   });
 
   it('tells differing duplicates, and how fast answers came', async () => {
