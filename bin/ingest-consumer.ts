@@ -68,18 +68,8 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
     unlandedMs,
     prepared: () => consumer.prepared,
   });
-  metrics.queueAvailable.read(() => (consumer.queueAnswers ? 1 : 0));
-  metrics.queueUp.readEach(() => {
-    const states = [...reader.states()];
-    // The only one is the queue.
-    const readable = states.length > 1 || consumer.queueAnswers;
-    return states.map(([partition, { available }]) => ({
-      labels: { partition },
-      value: available && readable ? 1 : 0,
-    }));
-  });
-  metrics.replicas.read(() => reader.replicas);
   const trouble = (): string | undefined => consumer.trouble ?? watch.warehouseTrouble;
+  showGauges(metrics, consumer, reader);
   metrics.ready.read(() => (consumer.stopping || trouble() !== undefined ? 0 : 1));
   metrics.warehouseAvailable.read(() => (consumer.warehouseAnswers && watch.warehouseTrouble === undefined ? 1 : 0));
   const endpoints = createProcessEndpoints({
@@ -122,6 +112,25 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   log.info({ replica: reader.name }, `listening on http://${address}`);
   // A rejection here is a bug; it ends the process as any uncaught error does.
   await running;
+}
+
+/** What the queue says of itself, and of the replicas. */
+function showGauges(
+  metrics: ReturnType<typeof consumerMetrics>,
+  consumer: Consumer,
+  reader: ReturnType<typeof readingQueue>,
+): void {
+  metrics.queueAvailable.read(() => (consumer.queueAnswers ? 1 : 0));
+  metrics.queueUp.readEach(() => {
+    const states = [...reader.states()];
+    // The only one is the queue.
+    const readable = states.length > 1 || consumer.queueAnswers;
+    return states.map(([partition, { available }]) => ({
+      labels: { partition },
+      value: available && readable ? 1 : 0,
+    }));
+  });
+  metrics.replicas.read(() => reader.replicas);
 }
 
 /** Connects and takes a place among the replicas. Throws a StartFailure when either cannot be had in time. */

@@ -25,14 +25,12 @@ import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { SETTINGS } from '../lib/process/settings.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
 import { withCredentials } from '../lib/process/queue-uri.ts';
-import { onStopSignals } from '../lib/process/shutdown.ts';
 import { acceptingQueue } from '../lib/redis/accept/open-queue.ts';
 import { QueueServer } from '../lib/dispatcher/queue-server.ts';
 import { startTracing, type Tracing } from '../lib/telemetry/tracing.ts';
 import { inspectQueue } from './check-connect.ts';
 import { QUEUE_KEYS, startQueues, type Refusals } from './dispatcher-queues.ts';
-import { bindFailure, startDaemon } from './start.ts';
-import { endNow } from './process-end.ts';
+import { bindFailure, startDaemon, type OnStop } from './start.ts';
 import { SYSTEM } from './system.ts';
 
 const NAME = 'ingest-dispatcher';
@@ -72,7 +70,7 @@ async function connect(config: DispatcherConfig, found: (line: string) => void):
   }
 }
 
-async function run(config: DispatcherConfig, log: Log): Promise<void> {
+async function run(config: DispatcherConfig, log: Log, onStop: OnStop): Promise<void> {
   const before = await lookAt(config.tls === undefined ? [] : tlsPaths(config.tls));
   let material = await tlsMaterial(config);
   const metrics = dispatcherMetrics(SYSTEM.clock);
@@ -128,22 +126,16 @@ async function run(config: DispatcherConfig, log: Log): Promise<void> {
     log.warn('gateways connect without TLS: whoever reaches this address can put events on the queues');
 
   if (tlsWatch !== undefined) process.on('SIGHUP', () => void tlsWatch.now(true));
-  onStopSignals({
-    clock: SYSTEM.clock,
+  onStop({
     deadlineMs: config.drainTimeoutMs,
-    exit: endNow,
-    onSecondSignal: (signal) => log.warn({ signal }, 'second signal: ending at once'),
-    onDeadline: () => log.warn('the drain time-out is over: closing what is left'),
-    onFailure: (cause) => log.fatal({ err: cause }, 'stopping failed'),
-    stop: async (signal) => {
-      log.info({ signal }, 'stopping');
+    cutOff: 'closing what is left',
+    stop: async () => {
       stopping = true;
       tlsWatch?.stop();
       await server.drain();
       await sessions.close();
       await endpoints.close();
       await tracing?.close();
-      log.info('stopped');
     },
   });
   log.info(`listening on dispatcher${config.tls === undefined ? '' : 's'}://${address}`);
