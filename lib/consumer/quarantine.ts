@@ -3,6 +3,7 @@
 // Invariant: a delivery is either an event to land or an entry to quarantine with a reason; none is left out. A reason
 // is `<code>: <words for people>`. The code is one of QUARANTINE_REASONS (the label of a metric). The words may be read
 // by the producer that sent the event (`GET /events/{id}`), so they hold nothing of the warehouse's own messages.
+import { scanEnvelope } from '../ingest/envelope-scan.ts';
 import { namesIn } from '../ingest/erased.ts';
 import { isEventId, parseEvent } from '../ingest/event.ts';
 import type { Delivery, EventNotes } from '../ingest/queue.ts';
@@ -54,7 +55,7 @@ export interface Batch {
   readonly bytes: number;
 }
 
-/** Holds every delivery against the same compiled schema that the gateway uses. */
+/** Holds every delivery against the same compiled schema that the gateway uses; a plain event needs only be scanned. */
 export function classify(deliveries: readonly Delivery[]): Batch {
   const events: EnteredEvent[] = [];
   const rejections: Rejection[] = [];
@@ -70,7 +71,7 @@ export function classify(deliveries: readonly Delivery[]): Batch {
       rejections.push(rejection(delivery, 'invalid_event', 'the compressed body is longer than gateways accept'));
       continue;
     }
-    const found = parseEvent(body);
+    const found = scanEnvelope(body) ?? parseEvent(body);
     if ('errors' in found) {
       const details = found.errors.filter(({ path }) => path !== '').map(({ path, message }) => `${path} ${message}`);
       rejections.push(rejection(delivery, 'invalid_event', [found.detail, ...details].join('; ')));
