@@ -13,7 +13,8 @@ help: ## print the targets
 
 $(INSTALLED): package-lock.json package.json
 	@command -v npm >/dev/null || { echo 'npm is needed and was not found: install Node.js 20 or newer with npm' >&2; exit 1; }
-	npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@echo 'downloading the packages of package-lock.json, some 300 MB, with npm (minutes on a slow line) ...' >&2
+	npm ci --ignore-scripts --no-audit --no-fund --loglevel=http
 	@touch $@
 
 setup: $(INSTALLED) redis ## install the dependencies and, where it is missing, a Redis server
@@ -89,8 +90,8 @@ runtimes: setup ## test ingest-client on Node 20, 22, 24 and 26, Bun and Deno (L
 api-page: $(INSTALLED) ## the API file as one page of HTML, package/events.html; ingest-gateway carries it as openapi/events.html
 	@$(NODE) bin/make-api-page.ts package/events.html && echo package/events.html
 
-package: typecheck ## the three packages that users install, and their bills of materials, into package/
-	@exec $(NODE) bin/make-package.ts
+package: typecheck ## what users install, into package/: three npm packages with bills of materials, an archive and a Debian package with node inside
+	@$(NODE) bin/make-package.ts && bin/make-archives package
 
 bench: setup ## every measurement; BENCH_ROUNDS, BENCH_SECONDS and BENCH_CASES=name,name change what is run
 	@exec $(NODE) --disable-warning=ExperimentalWarning bench/run.ts

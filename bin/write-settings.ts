@@ -1,10 +1,18 @@
-// `make settings`: writes the table of settings into deploy/README.md, between the two lines that mark its place.
+// `make settings`: writes the table of settings into deploy/README.md, between the two lines that mark its place. With the
+// name of a program as its argument: prints that program's environment file, every setting a comment.
 import { readFileSync, writeFileSync } from 'node:fs';
-import { settingsTable } from '../lib/process/settings-text.ts';
+import { PROGRAMS } from '../lib/process/setting.ts';
+import { environmentFile, settingsTable } from '../lib/process/settings-text.ts';
+import { print } from './output.ts';
 
-const PAGE = new URL('../deploy/README.md', import.meta.url);
-const text = readFileSync(PAGE, 'utf8');
-const written = text.replace(/(?<=<!-- settings -->\n)[^]*?(?=\n<!-- \/settings -->)/, () => settingsTable());
-if (!written.includes(settingsTable()))
-  throw new Error('deploy/README.md has no <!-- settings --> … <!-- /settings -->');
-writeFileSync(PAGE, written);
+const program = PROGRAMS.find((name) => name === process.argv[2]);
+if (program === undefined) {
+  const page = new URL('../deploy/README.md', import.meta.url);
+  const text = readFileSync(page, 'utf8');
+  const written = text.replace(/(?<=<!-- settings -->\n)[^]*?(?=\n<!-- \/settings -->)/, () => settingsTable());
+  if (!written.includes(settingsTable()))
+    throw new Error('deploy/README.md has no <!-- settings --> … <!-- /settings -->');
+  writeFileSync(page, written);
+} else {
+  print(environmentFile(program));
+}

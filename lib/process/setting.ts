@@ -2,7 +2,8 @@
 //
 // A row is data: it says default, bounds, unit, meaning and programs. How a value is read stands in env.ts.
 /** `tests`: read by the test suite only. */
-export type Program = 'gateway' | 'consumer' | 'dispatcher' | 'admin' | 'send' | 'tests';
+export const PROGRAMS = ['gateway', 'consumer', 'dispatcher', 'admin', 'send', 'tests'] as const;
+export type Program = (typeof PROGRAMS)[number];
 
 interface Row {
   readonly programs: readonly Program[];

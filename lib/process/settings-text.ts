@@ -1,5 +1,5 @@
-// The table of settings as people read it: in a program's --help and in deploy/README.md; and the settings of a process,
-// in its log.
+// The table of settings as people read it: in a program's --help, in deploy/README.md and in /etc/ingest; and the settings
+// of a process, in its log.
 import type { Environment } from './env.ts';
 import { maskedValue } from './masked-uri.ts';
 import type { Program, Setting } from './setting.ts';
@@ -18,6 +18,16 @@ export function settingsHelp(program: Program): string {
   });
   const source = 'from the environment (a key ending in _URI also as _URI_FILE, the path of a file that holds it)';
   return `Settings, ${source}:\n${lines.join('\n')}\n`;
+}
+
+/** The environment file of a service (KEY=value): every setting as a comment, with its default where it has one. */
+export function environmentFile(program: Program): string {
+  const settings = settingsOf(program).map(([key, setting]) => {
+    const fallback = defaultText(setting, program);
+    const value = ['none', 'required'].includes(fallback) ? '' : fallback;
+    return `${wrapped(setting.meaning.replaceAll('`', ''), '# ')}\n#${key}=${value}\n`;
+  });
+  return `# Settings of ingest-${program}: KEY=value. Those below have their defaults.\n\n${settings.join('\n')}`;
 }
 
 /** The settings that the environment gives this program, with secrets masked. */
@@ -71,13 +81,13 @@ function valuesText(setting: Setting): string {
   }
 }
 
-function wrapped(text: string): string {
+function wrapped(text: string, indent = INDENT): string {
   const lines: string[] = [];
-  let line = INDENT;
+  let line = indent;
   for (const word of text.split(' ')) {
     if (line.length + word.length > WIDTH) {
       lines.push(line.trimEnd());
-      line = INDENT;
+      line = indent;
     }
     line += `${word} `;
   }

@@ -6,7 +6,7 @@ import { describe, it } from 'node:test';
 import { Settings } from '../../lib/process/env.ts';
 import type { Program, Setting } from '../../lib/process/setting.ts';
 import { KEYS, KNOWN_KEYS, SETTINGS, settingsOf } from '../../lib/process/settings.ts';
-import { settingsHelp, settingsTable } from '../../lib/process/settings-text.ts';
+import { environmentFile, settingsHelp, settingsTable } from '../../lib/process/settings-text.ts';
 import { Program as TestProgram, type ProgramName } from '../support/program.ts';
 
 const README = readFileSync(new URL('../../deploy/README.md', import.meta.url), 'utf8');
@@ -50,6 +50,28 @@ describe('the table of settings', () => {
   });
 
   for (const [program, name] of BINARIES) {
+    it(`is the environment file of ${name}: every setting as a comment that says what the program does without it`, () => {
+      const lines = environmentFile(program).split('\n');
+      assert.deepEqual(
+        lines.filter((line) => line !== '' && !line.startsWith('#')),
+        [],
+      );
+      const given = lines.flatMap((line) => {
+        const [, key, value] = /^#([A-Z_]+)=(.*)$/.exec(line) ?? [];
+        return key === undefined ? [] : [[key, value ?? ''] as const];
+      });
+      assert.deepEqual(
+        given.map(([key]) => key),
+        settingsOf(program).map(([key]) => key),
+      );
+      const values = new Settings(
+        { ...Object.fromEntries(given.filter(([, value]) => value !== '')), ...required(program) },
+        program,
+      );
+      const unset = new Settings(required(program), program);
+      for (const [key] of settingsOf(program)) assert.deepEqual(values.get(key), unset.get(key), key);
+    });
+
     it(`is what ${name} --help prints: its own rows, whole, and no key of another program`, async () => {
       const help = new TestProgram(name, { args: ['--help'], env: {} });
       assert.equal(await help.ended, 0);

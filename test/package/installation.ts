@@ -4,7 +4,7 @@ import { lstatSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { temporaryFolder } from '../support/scope.ts';
 
-const ROOT = new URL('../../', import.meta.url).pathname;
+export const ROOT = new URL('../../', import.meta.url).pathname;
 const NPM = ['--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error'];
 
 export interface Manifest {

@@ -1,15 +1,17 @@
 // The packages from outside: installed into empty folders, with nothing of this repository in reach.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
 import { Script } from 'node:vm';
 import { versionLine } from '../../lib/process/program.ts';
+import { settingsOf } from '../../lib/process/settings.ts';
+import { ran, tool } from '../deploy/deploy-files.ts';
 import { TestProcess } from '../support/gateway.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
-import { Installation, makePackages, NODE_ON_PATH, ROOT_MANIFEST } from './installation.ts';
+import { Installation, makePackages, NODE_ON_PATH, ROOT, ROOT_MANIFEST } from './installation.ts';
 
 const INSTALLED_BYTES_MAX = 45 * 1024 * 1024;
 const PERMISSIVE = new Set(['0BSD', 'Apache-2.0', 'BlueOak-1.0.0', 'BSD-2-Clause', 'BSD-3-Clause', 'ISC', 'MIT']);
@@ -157,7 +159,7 @@ describe('an installed program', () => {
         const { status, stdout, stderr } = run(installation, name, ['--version'], { PATH: folder });
         assert.deepEqual(
           [status, stdout, stderr],
-          [1, '', `node 26 or newer must be on PATH; found: ${found}\n`],
+          [2, '', `node 26 or newer must be on PATH; found: ${found}\n`],
           name,
         );
       }
@@ -165,33 +167,117 @@ describe('an installed program', () => {
   });
 });
 
-describe('the installed gateway, consumer and sender', () => {
-  it('land events', async () => {
-    const redis = await TestRedis.start();
-    const folder = temporaryFolder();
-    const env = {
-      ...NODE_ON_PATH,
-      INGEST_QUEUE_URI: redis.uri,
-      INGEST_WAREHOUSE_URI: `sqlite:${join(folder, 'warehouse.db')}`,
-      INGEST_STATE_DIR: folder,
-    };
-    const start = (name: string, more: Readonly<Record<string, string>>): TestProcess =>
-      new TestProcess(gateway.program(name), [], { ...env, ...more }, { cwd: folder });
-    const consumer = start('ingest-consumer', { INGEST_CONSUMER_ADDR: '127.0.0.1:0' });
-    const server = start('ingest-gateway', { INGEST_GATEWAY_ADDR: '127.0.0.1:0' });
-    const url = /https:\/\/[\d.:]+/.exec(await server.line(/listening on https/))?.[0] ?? '';
-    const metrics = /http:\/\/[\d.:]+/.exec(await consumer.line(/listening on http/))?.[0] ?? '';
+/** Starts gateway and consumer, sends 50 events, and ends both when all have landed. */
+async function landEvents(
+  program: (name: string) => string,
+  installed: Readonly<Record<string, string>>,
+): Promise<void> {
+  const redis = await TestRedis.start();
+  const folder = temporaryFolder();
+  const env = {
+    ...installed,
+    INGEST_QUEUE_URI: redis.uri,
+    INGEST_WAREHOUSE_URI: `sqlite:${join(folder, 'warehouse.db')}`,
+    INGEST_STATE_DIR: folder,
+  };
+  const start = (name: string, more: Readonly<Record<string, string>>): TestProcess =>
+    new TestProcess(program(name), [], { ...env, ...more }, { cwd: folder });
+  const consumer = start('ingest-consumer', { INGEST_CONSUMER_ADDR: '127.0.0.1:0' });
+  const server = start('ingest-gateway', { INGEST_GATEWAY_ADDR: '127.0.0.1:0' });
+  const url = /https:\/\/[\d.:]+/.exec(await server.line(/listening on https/))?.[0] ?? '';
+  const metrics = /http:\/\/[\d.:]+/.exec(await consumer.line(/listening on http/))?.[0] ?? '';
 
-    const events = Array.from({ length: 50 }, (_, at) => `{"id":"e-${at}","type":"test.event"}\n`).join('');
-    const sender = new TestProcess(gateway.program('ingest-send'), ['--url', url], env, { cwd: folder, input: events });
-    assert.equal((await sender.exited()).code, 0, sender.output);
-    await eventually('all have landed', async () =>
-      /^ingest_landed_total 50$/m.test(await (await fetch(`${metrics}/metrics`)).text()),
-    );
-    for (const program of [server, consumer]) {
-      program.signal('SIGTERM');
-      assert.equal((await program.exited()).code, 0, program.output);
+  const events = Array.from({ length: 50 }, (_, at) => `{"id":"e-${at}","type":"test.event"}\n`).join('');
+  const sender = new TestProcess(program('ingest-send'), ['--url', url], env, { cwd: folder, input: events });
+  assert.equal((await sender.exited()).code, 0, sender.output);
+  await eventually('all have landed', async () =>
+    /^ingest_landed_total 50$/m.test(await (await fetch(`${metrics}/metrics`)).text()),
+  );
+  for (const one of [server, consumer]) {
+    one.signal('SIGTERM');
+    assert.equal((await one.exited()).code, 0, one.output);
+  }
+}
+
+describe('the installed gateway, consumer and sender', () => {
+  it('land events', () => landEvents((name) => gateway.program(name), NODE_ON_PATH));
+});
+
+describe('an installation that brings its own runtime', () => {
+  const NO_NODE = { PATH: '/usr/bin:/bin' };
+  let archives: readonly string[];
+
+  before(() => {
+    const made = execFileSync(join(ROOT, 'bin/make-archives'), [packages], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    archives = made.trim().split('\n');
+  });
+
+  it('is an archive whose programs land events wherever it is unpacked', async () => {
+    const folder = temporaryFolder();
+    execFileSync('tar', ['-xzf', archives[0] ?? '', '-C', folder]);
+    const [top = ''] = readdirSync(folder);
+    assert.match(top, /^ingest-gateway-[\d.]+-linux-(amd64|arm64)$/);
+    await landEvents((name) => join(folder, top, 'bin', name), NO_NODE);
+  });
+
+  it('is a Debian package that is installed into an empty root, verified by systemd, and removed without a trace', async () => {
+    const root = temporaryFolder();
+    for (const path of ['var/lib/dpkg/info', 'var/lib/dpkg/updates', 'etc/systemd/system'])
+      mkdirSync(join(root, path), { recursive: true });
+    writeFileSync(join(root, 'var/lib/dpkg/status'), '');
+    const analyze = tool('systemd-analyze', 'systemd');
+    // What units refer to, of the system that they come to.
+    cpSync('/usr/bin/kill', join(root, 'usr/bin/kill'));
+    cpSync('/usr/lib/systemd/system', join(root, 'usr/lib/systemd/system'), {
+      recursive: true,
+      verbatimSymlinks: true,
+    });
+    const dpkg = (...args: readonly string[]): void => {
+      const forced = [
+        '--force-depends',
+        '--force-script-chrootless',
+        `--root=${root}`,
+        `--log=${root}/var/lib/dpkg/log`,
+      ];
+      const { status, text } = ran('dpkg', [...forced, ...args]);
+      assert.equal(status, 0, text);
+    };
+    const files = (): readonly string[] =>
+      readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((path) => !path.startsWith('var/lib/dpkg'));
+
+    const before = files();
+    dpkg('--install', archives[1] ?? '');
+    assert.match(readFileSync(join(root, 'etc/passwd'), 'utf8'), /^ingest:/m);
+    assert.match(readFileSync(join(root, 'etc/group'), 'utf8'), /^ingest:/m);
+    for (const program of ['gateway', 'consumer', 'dispatcher'] as const) {
+      const path = join(root, `etc/ingest/${program}.env`);
+      assert.equal(statSync(path).mode & 0o777, 0o600);
+      const known = [...readFileSync(path, 'utf8').matchAll(/^#(\w+)=/gm)].map(([, key]) => key);
+      assert.deepEqual(
+        known,
+        settingsOf(program).map(([key]) => key),
+      );
     }
+    const units = ['ingest-gateway@9470', 'ingest-consumer@9464', 'ingest-dispatcher'].map((name) => `${name}.service`);
+    assert.deepEqual(readdirSync(join(root, 'etc/systemd/system')), [], 'nothing is enabled');
+    for (const unit of units) {
+      assert.deepEqual(ran('systemctl', [`--root=${root}`, 'enable', unit]).status, 0, unit);
+      assert.deepEqual(ran('systemctl', [`--root=${root}`, 'disable', unit]).status, 0, unit);
+    }
+    assert.deepEqual(ran(analyze, ['verify', '--man=no', `--root=${root}`, ...units]).text.match(/.*ingest-.*/g), null);
+    await landEvents((name) => join(root, 'usr/bin', name), NO_NODE);
+
+    dpkg('--purge', 'ingest-gateway');
+    const left = files().filter((path) => !before.includes(path));
+    assert.deepEqual(
+      left.filter((path) => !/^etc\/(\.pwd\.lock|g?shadow-?|passwd-?|group-?)$/.test(path)),
+      [],
+    );
+    assert.doesNotMatch(readFileSync(join(root, 'etc/passwd'), 'utf8'), /ingest/);
+    assert.doesNotMatch(readFileSync(join(root, 'etc/group'), 'utf8'), /ingest/);
   });
 });
 
