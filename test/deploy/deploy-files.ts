@@ -36,11 +36,24 @@ export function alertRules(): readonly Rule[] {
   return groups.flatMap(({ rules }) => rules);
 }
 
-/** The expressions of a Grafana board's panels. */
-export function boardQueries(): readonly string[] {
-  const { panels } = JSON.parse(deployFile('grafana/ingest.json')) as { panels: { targets?: { expr: string }[] }[] };
-  return panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+export interface Panel {
+  readonly type: string;
+  readonly title: string;
+  readonly description?: string;
+  readonly links?: readonly { readonly url: string }[];
+  readonly fieldConfig?: { readonly defaults: { readonly thresholds?: { readonly steps: readonly unknown[] } } };
+  readonly targets?: readonly { readonly expr: string }[];
 }
+
+/** The panels of the Grafana board, its rows left out. */
+export function boardPanels(): readonly Panel[] {
+  const { panels } = JSON.parse(deployFile('grafana/ingest.json')) as { panels: readonly Panel[] };
+  return panels.filter(({ type }) => type !== 'row');
+}
+
+/** The expressions of its panels. */
+export const boardQueries = (): readonly string[] =>
+  boardPanels().flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
 
 /** Every object in a YAML text of several documents; anchors are resolved. Kubernetes reads YAML 1.1. */
 export function documents(text: string): readonly Readonly<Record<string, unknown>>[] {

@@ -16,13 +16,13 @@ const promtool = tool('promtool', 'prometheus');
 
 describe('the alerts', () => {
   it('fire on their series, and are silent on healthy ones', () => {
-    const { status, text } = ran(promtool, ['test', 'rules', 'alerts.test.yml']);
+    const { status, text } = ran(promtool, ['test', 'rules', 'alerts.test.yml', 'slo.test.yml']);
     assert.equal(status, 0, text);
     const tests = parse(deployFile('alerts.test.yml')) as {
-      tests: { name: string; alert_rule_test: { alertname: string; exp_alerts?: unknown[] }[] }[];
+      tests: { name: string; alert_rule_test?: { alertname: string; exp_alerts?: unknown[] }[] }[];
     };
     const names = alertRules().flatMap(({ alert }) => alert ?? []);
-    const fired = tests.tests.flatMap(({ alert_rule_test }) =>
+    const fired = tests.tests.flatMap(({ alert_rule_test = [] }) =>
       alert_rule_test.filter(({ exp_alerts }) => (exp_alerts ?? []).length > 0),
     );
     assert.deepEqual(

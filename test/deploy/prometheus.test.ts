@@ -4,12 +4,14 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { parse } from 'yaml';
+import { dispatcherMetrics } from '../../lib/dispatcher/metrics.ts';
 import { TestGateway } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import { Scrape } from '../support/scrape.ts';
+import { SYSTEM } from '../support/system.ts';
 import { alertRules, boardQueries, DEPLOY, deployFile, ran, tool } from './deploy-files.ts';
 
 const promtool = tool('promtool', 'prometheus');
@@ -51,13 +53,16 @@ describe('the metrics of alerts and board', () => {
         ? [await Scrape.of(gateway.client()), new Scrape(text)]
         : undefined;
     });
+    const dispatcher = new Scrape(await dispatcherMetrics(SYSTEM.clock).registry.metrics());
     const exposed = new Map(
-      scrapes.flatMap(({ samples }) => samples.map(({ name, labels }) => [name, labels] as const)),
+      [...scrapes, dispatcher].flatMap(({ samples }) => samples.map(({ name, labels }) => [name, labels] as const)),
     );
     const recorded = alertRules().flatMap(({ record }) => record ?? []);
     for (const query of [...boardQueries(), ...alertRules().map(({ expr }) => expr)]) {
-      for (const [, name = ''] of query.matchAll(/\b((?:ingest|process|nodejs)[a-z0-9_:]*)\b(?!\s*\()(?![^{]*"})/g)) {
-        if (/^(ingest-|process$)/.test(name) || recorded.includes(name)) continue;
+      for (const [name] of query
+        .replaceAll(/"[^"]*"/g, '')
+        .matchAll(/\b(?:ingest|process|nodejs)[a-z0-9_:]*\b(?!\s*\()/g)) {
+        if (recorded.includes(name)) continue;
         assert.ok(exposed.has(name), `${name}, in ${query}`);
       }
     }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { EXIT } from '../../lib/process/program.ts';
 import { SETTINGS } from '../../lib/process/settings.ts';
-import { alertRules, DEPLOY, deployFile } from './deploy-files.ts';
+import { alertRules, boardPanels, DEPLOY, deployFile } from './deploy-files.ts';
 
 const text = deployFile('RUNBOOK.md');
 /** Title -> text of each chapter. */
@@ -26,10 +26,27 @@ describe('the runbook', () => {
   it('has a chapter for each alert: meaning, impact, diagnosis, mitigation, and how to know that it is over', () => {
     for (const { alert, annotations } of alertRules()) {
       if (alert === undefined) continue;
-      assert.equal(annotations?.['runbook_url'], `RUNBOOK.md#${alert.toLowerCase()}`);
+      const url = annotations?.['runbook_url'] ?? '';
+      assert.ok(
+        url.startsWith('{{ with query "ingest:runbook:info" }}'),
+        `${alert}: where the runbook is read is one rule`,
+      );
+      assert.ok(url.endsWith(`#${alert.toLowerCase()}`), url);
       const chapter = chapters.get(alert)?.toLowerCase() ?? '';
       for (const part of ['meaning', 'impact', 'diagnosis', 'mitigation', 'over when'])
         assert.ok(chapter.includes(`**${part}`), `${alert}: ${part}`);
+    }
+  });
+
+  it('has a chapter for each panel of the board, which says what it shows and where its limit is, if it has one', () => {
+    const panels = boardPanels();
+    assert.ok(panels.length > 20);
+    for (const { title, description = '', links = [], fieldConfig } of panels) {
+      assert.match(description, /^[A-Z0-9].*\.$/, title);
+      assert.ok((fieldConfig?.defaults.thresholds?.steps.length ?? 0) > 0, title);
+      assert.equal(links.length, 1, title);
+      const [, anchor = ''] = /^\$\{runbook\}#(.+)$/.exec(links[0]?.url ?? '') ?? [];
+      assert.ok(anchors.includes(anchor), `${title}: ${links[0]?.url}`);
     }
   });
 
