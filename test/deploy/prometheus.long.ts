@@ -21,7 +21,7 @@ describe('the alerts', () => {
     const tests = parse(deployFile('alerts.test.yml')) as {
       tests: { name: string; alert_rule_test?: { alertname: string; exp_alerts?: unknown[] }[] }[];
     };
-    const names = alertRules().flatMap(({ alert }) => alert ?? []);
+    const names = [...new Set(alertRules().flatMap(({ alert }) => alert ?? []))];
     const fired = tests.tests.flatMap(({ alert_rule_test = [] }) =>
       alert_rule_test.filter(({ exp_alerts }) => (exp_alerts ?? []).length > 0),
     );
