@@ -7,6 +7,7 @@ queueContract('a queue in memory', () => {
   const store = new MemoryQueueStore();
   return Promise.resolve({
     open: (retentionMs) => Promise.resolve(new MemoryQueue(store, retentionMs)),
+    land: () => Promise.resolve(store.land()),
     bodies: () => Promise.resolve([store.entries.map(({ body }) => body ?? '')]),
   });
 });

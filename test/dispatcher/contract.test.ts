@@ -67,6 +67,7 @@ queueContract('a dispatcher', async () => {
   const servers = await Promise.all([TestRedis.start(), TestRedis.start()]);
   return {
     open: (retentionMs) => open(servers, retentionMs),
+    land: async () => void (await Promise.all(servers.map((server) => server.land()))),
     bodies: () =>
       Promise.all(servers.map(async (server) => (await server.entries()).map(({ fields }) => fields['body'] ?? ''))),
   };

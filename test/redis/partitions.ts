@@ -77,6 +77,7 @@ export function describePartitions(partitions: number): void {
     const uris = streams(partitions).map(() => own.uri);
     return {
       open: (retentionMs) => openQueue(uris, retentionMs),
+      land: async () => void (await Promise.all(streams(partitions).map((stream) => own.land(stream)))),
       bodies: () =>
         Promise.all(
           streams(partitions).map(async (stream) =>

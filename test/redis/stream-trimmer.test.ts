@@ -65,6 +65,26 @@ describe('a look of the trimmer', () => {
     );
   });
 
+  it('keeps a slice of the id index while an entry in it has not landed, however old, and drops it after', async () => {
+    const stream = 'unlanded-slices';
+    const starts = [33, 41].map(hoursAgo);
+    const [waiting = ''] = [await redis.command('XADD', stream, hoursAgo(30), 'producer', 'p', 'body', '{}')].map(
+      String,
+    );
+    await redis.command('XGROUP', 'CREATE', stream, GROUP, '0');
+    await redis.command('SET', `{${stream}}:ids`, starts.join(' '));
+    const trimmer = await trimmerOf(stream);
+    const kept = async (): Promise<unknown> => redis.command('GET', `{${stream}}:ids`);
+    await trimmer.look(0);
+    assert.equal(await kept(), starts[0], 'it was not read');
+    await redis.command('XREADGROUP', 'GROUP', GROUP, 'one', 'STREAMS', stream, '>');
+    await trimmer.look(0);
+    assert.equal(await kept(), starts[0], 'it was not acknowledged');
+    await redis.command('XACK', stream, GROUP, waiting);
+    await trimmer.look(0);
+    assert.equal(await kept(), null, 'the stream has nothing within retention');
+  });
+
   it('keeps the newest slice while the stream holds something within retention, and drops it after', async () => {
     for (const [stream, hours, there] of [
       ['newest-young', 23.9, 1],

@@ -66,6 +66,16 @@ export class MemoryQueueStore {
     if (this.group !== undefined && at < this.group.next) this.group.next -= 1;
   }
 
+  /** Takes all entries for landed. */
+  land(): void {
+    this.group = { next: this.entries.length, pending: new Map() };
+  }
+
+  hasLanded(entry: Entry): boolean {
+    const at = this.entries.indexOf(entry);
+    return at < (this.group?.next ?? 0) && this.group?.pending.has(entry.entry) !== true;
+  }
+
   wipe(): void {
     this.entries = [];
     this.group = undefined;
@@ -125,7 +135,8 @@ export class MemoryQueue implements Queue {
 
   #known(id: string): Entry | undefined {
     const known = this.#store.index.get(id);
-    return known === undefined || Date.now() - known.acceptedAtMs >= this.#retentionMs ? undefined : known;
+    if (known === undefined || Date.now() - known.acceptedAtMs < this.#retentionMs) return known;
+    return this.#store.hasLanded(known) ? undefined : known;
   }
 }
 

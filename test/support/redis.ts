@@ -150,6 +150,11 @@ export class TestRedis {
     }
   }
 
+  /** Takes all entries of a stream for landed: the group has read to the end, and holds nothing. */
+  async land(stream = 'ingest'): Promise<void> {
+    await this.command('XGROUP', 'SETID', stream, 'warehouse', '$');
+  }
+
   /** One command, with its reply as RESP2 has it. */
   async command(name: string, ...args: string[]): Promise<unknown> {
     const client = await this.#connected();

@@ -88,8 +88,8 @@ export function streamDialect(
   let identity: QueueIdentity | undefined;
   let field = indexField('');
   const [plain, noted] = [String(retentionMs), `${retentionMs} notes`];
-  const accept = new Script('accept.lua', 'entry-name.lua');
-  const find = new Script('find.lua', 'entry-name.lua');
+  const accept = new Script('accept.lua', 'entry-name.lua', 'retained.lua');
+  const find = new Script('find.lua', 'entry-name.lua', 'retained.lua');
   const identified = async (server: Server): Promise<void> => {
     const before = identity?.secret;
     identity = await identify(server, identity);

@@ -19,7 +19,7 @@
 -- The id index. Ids are noted in one large hash for each slice of time, `{stream}:ids:<start>`. A slice begins with an
 -- event that comes a third of retention or more after the last slice's start, and is named by that event's time.
 -- `{stream}:ids` lists the starts, newest first. New ids go in the newest slice; every slice is asked. trim.lua drops
--- one as a whole when its youngest id is past retention, as a rule three older ones are left.
+-- one as a whole when its youngest id is past retention and has landed, as a rule three older ones are left.
 --
 -- Fact: each older slice adds 8 % to an event's cost, and fewer slices hold more ids past retention. Choice: thirds.
 -- Effect: the index has 1 to 1.33 times the ids that are within retention; halves would have up to 1.5 times, and too
@@ -39,12 +39,8 @@ local ids = '{' .. stream .. '}:ids'
 local starts = call('GET', ids) or ''
 
 -- Fact: TIME and a MINID in each call's first XADD take a tenth of a call. Choice: XADD names the entries, which also
--- keeps them ascending when the clock goes back, and the clock is read only where past retention matters: an entry's
--- time may be ahead of it.
-local function oldest()
-  local time = call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000) - retention
-end
+-- keeps them ascending when the clock goes back, and the clock is read only where past retention matters (retained.lua):
+-- an entry's time may be ahead of it.
 
 -- Fact: a `redis.call` costs more than what the command does. Choice: one HMGET for each slice and one HSET carry the
 -- ids of a whole call. Effect: 0.57 of the CPU time for each event of an HSETNX into a small compact hash for each id,
@@ -100,16 +96,16 @@ local function is_there(ms, number)
     and (ms > deleted_ms or ms == deleted_ms and number > deleted_number)
 end
 
--- From here on `known` has a number (see Reply) for an id whose entry is on the stream within retention, and nothing for
--- any other: a 202 says that the queue has the event, so an id whose entry was deleted or cut by hand is not known any
--- more.
+-- From here on `known` has a number (see Reply) for an id whose entry is on the stream, within retention or not landed, and
+-- nothing for any other: a 202 says that the queue has the event, so an id whose entry was deleted or cut by hand is not
+-- known any more.
 local witnesses = {}
 if known then
-  local past, numbers, bytes = oldest(), {}, 0
+  local keeps, numbers, bytes = retained(stream, retention), {}, 0
   local function witness(entry, digests)
     local ms, number = match(entry, '^(%d+)-(%d+)$')
     ms = tonumber(ms)
-    if ms <= past then return nil end
+    if not keeps(ms) then return nil end
     if digests ~= '' and is_there(ms, tonumber(number)) then return digests end
     if bytes >= READ_BYTES_MAX then return false end
     local found = call('XRANGE', stream, entry, entry)[1]

@@ -7,14 +7,13 @@
 --          traceparent, the body's encoding, the event's id by its note, and its digests, each '' where there is none
 local stream = KEYS[1]
 local ids = '{' .. stream .. '}:ids'
-local time = redis.call('TIME')
-local oldest = time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[1]
+local keeps = retained(stream, ARGV[1])
 local reply = {}
 
 local function look(start, value)
   local entry, digests = entry_name(start, value)
   local ms = string.match(entry, '^%d+')
-  local found = tonumber(ms) > oldest and redis.call('XRANGE', stream, entry, entry)[1]
+  local found = keeps(tonumber(ms)) and redis.call('XRANGE', stream, entry, entry)[1]
   if not found then return end
   local members = { acceptedAt = ms, traceparent = '', encoding = '', id = '' }
   for name = 1, #found[2], 2 do members[found[2][name]] = found[2][name + 1] end

@@ -14,7 +14,7 @@
 -- An entry is dropped when it is past retention and the group has acknowledged it and all before it, or when it is past
 -- the longer time. A group that does not exist has acknowledged nothing. The earlier one of two clocks counts, the
 -- server's and the caller's, so that one that is ahead drops nothing. A slice of the id index (accept.lua) is dropped
--- with its youngest id.
+-- when its youngest id is past retention and before all that has not landed.
 --
 -- An event is lost when it is dropped before the group has acknowledged it: by the longer time, or by hand before the
 -- group has read it. Deletions by hand show in the stream's counters: more are missing than this script dropped, and
@@ -127,7 +127,7 @@ local starts = call('GET', ids)
 if starts and more == 0 then
   local kept, gone, ends = {}, {}, last
   for start in string.gmatch(starts, '%d+') do
-    if before(ends, past) then gone[#gone + 1] = ids .. ':' .. start else kept[#kept + 1] = start end
+    if before(ends, past) and not (unlanded and not before(ends, unlanded)) then gone[#gone + 1] = ids .. ':' .. start else kept[#kept + 1] = start end
     ends = start
   end
   if #gone > 0 then
