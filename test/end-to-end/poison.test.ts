@@ -32,8 +32,44 @@ const poison = (producer: string, body: string, reason: RegExp, id: string | nul
 
 const DEEP = `{"id":"deep","type":"t","a":${'['.repeat(70)}${']'.repeat(70)}}`;
 
+/** Bodies that are no event, with the id that can be read from them. */
+const NO_EVENTS: readonly (readonly [body: string, id: string | null])[] = [
+  [' ', null],
+  ['null', null],
+  ['true', null],
+  ['17', null],
+  ['"text"', null],
+  ['[]', null],
+  ['{}', null],
+  ['[{"id":"in-a-list","type":"t"}]', null],
+  ['{"id":"two","type":"t"}{"id":"three","type":"t"}', null],
+  ['{"id":"comma","type":"t",}', null],
+  ["{'id':'quotes','type':'t'}", null],
+  ['{"id":"comment","type":"t"} // no', null],
+  ['{"id":"nan","type":"t","n":NaN}', null],
+  ['{"id":"zero","type":"t","n":01}', null],
+  ['{"id":"escape","type":"t","n":"\\x"}', null],
+  ['{"id":"control","type":"t","n":"\u0001"}', null],
+  ['\ufeff{"id":"mark","type":"t"}', null],
+  ['{"type":"t"}', null],
+  ['{"id":"","type":"t"}', null],
+  ['{"id":1,"type":"t"}', null],
+  ['{"id":null,"type":"t"}', null],
+  ['{"id":["list"],"type":"t"}', null],
+  [`{"id":"${'x'.repeat(257)}","type":"t"}`, null],
+  ['{"id":"tab\\t","type":"t"}', null],
+  ['{"id":"nul\\u0000","type":"t"}', null],
+  ['{"id":"lone\\ud800","type":"t"}', null],
+  ['{"id":"empty-type","type":""}', 'empty-type'],
+  ['{"id":"number-type","type":1}', 'number-type'],
+  ['{"id":"null-type","type":null}', 'null-type'],
+  [`{"id":"long-type","type":"${'t'.repeat(257)}"}`, 'long-type'],
+  ['{"id":"control-type","type":"a\\u0007"}', 'control-type'],
+];
+
 /** What stands on the stream by hand, each between two good events. */
 const POISON: readonly Poison[] = [
+  ...NO_EVENTS.map(([body, id]) => poison(PRODUCER, body, /^invalid_event: /, id)),
   poison(PRODUCER, '{"id":"half"', /^invalid_event: the body is not JSON$/),
   poison(PRODUCER, '', /^invalid_event: the body is not JSON$/),
   poison(PRODUCER, '{"id":"no-type"}', /^invalid_event: .*\/type/, 'no-type'),
@@ -119,7 +155,7 @@ function describePoison(name: string, openStore: () => Promise<WarehouseStore>):
 
     it('is counted by reason', async () => {
       const [replica = assert.fail()] = pipeline.replicas;
-      const counts = { invalid_event: 6, invalid_entry: 3, id_conflict: 1, refused_by_warehouse: 1 };
+      const counts = { invalid_event: 6 + NO_EVENTS.length, invalid_entry: 3, id_conflict: 1, refused_by_warehouse: 1 };
       // Once the commit was answered.
       for (const [reason, count] of Object.entries(counts))
         await eventually(
