@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -57,6 +57,41 @@ describeWarehouseAdmin('SQLite', async () => {
 });
 
 describe('the SQLite warehouse', () => {
+  it('reads a few pages for a look-up, an operator and a batch, however much it holds', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'ingest-sqlite-'));
+    t.after(() => rmSync(folder, { recursive: true }));
+    const path = join(folder, 'warehouse.db');
+    const body = Buffer.from(`"${'x'.repeat(20_000)}"`);
+    const row = { type: 't', producer: 'p', body, acceptedAtMs: 1 };
+    const batch = (from: number, size: number): LandingEvent[] =>
+      Array.from({ length: size }, (_, at) => ({ ...row, id: `id-${from + at}` }));
+    const first = createSqliteWarehouse({ path });
+    await first.prepare();
+    for (let from = 0; from < 1_000; from += 200) await first.land(batch(from, 200));
+    const rejected = Array.from({ length: 500 }, (_, at) => ({
+      ...row,
+      entry: `q/s/${at}-0`,
+      id: `no-${at}`,
+      reason: 'r',
+    }));
+    await first.quarantine(rejected);
+    await first.close();
+
+    const [warehouse, admin] = [createSqliteWarehouse({ path }), createSqliteAdmin(path)];
+    await warehouse.prepare();
+    await warehouse.find('unknown', 'p');
+    const readBytes = (): number => Number(/^rchar: (\d+)$/m.exec(readFileSync('/proc/self/io', 'utf8'))?.[1]);
+    const before = readBytes();
+    await warehouse.land(batch(990, 20));
+    for (const id of ['id-7', 'no-7', 'unknown']) {
+      await warehouse.find(id, 'p');
+      await Promise.all([admin.landed(id), admin.quarantineOf(id)]);
+    }
+    const read = readBytes() - before;
+    await Promise.all([warehouse.close(), admin.close()]);
+    assert.ok(read < 2_000_000, `${read} bytes of 30 MB`);
+  });
+
   it('looks up in a file that others write, and writes nothing itself', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'ingest-sqlite-'));
     t.after(() => rmSync(folder, { recursive: true }));
