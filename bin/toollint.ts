@@ -3,7 +3,9 @@
 // environment and the exit. It imports the rest only once the runtime is known to be new enough.
 import { Console } from 'node:console';
 import * as nodeModule from 'node:module';
+import { resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
+import { revisionOf } from '../lib/process/revision.ts';
 import { endNow, endWritten } from './process-end.ts';
 
 const EXIT_FAILURE = 2;
@@ -58,5 +60,6 @@ await endWritten(
     stdout: process.stdout,
     stderr: process.stderr,
     signal: interrupt.signal,
+    revision: () => revisionOf(resolve(import.meta.dirname, '..')),
   }),
 );

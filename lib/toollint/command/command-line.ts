@@ -36,7 +36,7 @@ async function dispatch(io: ProgramIo): Promise<number> {
   const [name = '', ...args] = io.args;
   const print = streamSink(io.stdout, 'standard output');
   if (name === '--version' || name === '-V') {
-    await print(`${TOOL_NAME} ${TOOL_VERSION}\n`);
+    await print(`${TOOL_NAME} ${TOOL_VERSION} (${io.revision()})\n`);
     return EXIT_OK;
   }
   if (name === '--help' || name === '-h' || name === 'help') {

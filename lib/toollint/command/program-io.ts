@@ -18,6 +18,8 @@ export interface ProgramIo {
   readonly stdout: OutputStream;
   readonly stderr: OutputStream;
   readonly signal: AbortSignal;
+  /** The commit that the program was made from, for --version. */
+  readonly revision: () => string;
 }
 
 /** The reader of standard output has gone (`| head`): nothing is wrong, nothing more is to be written. */

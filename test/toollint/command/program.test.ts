@@ -70,7 +70,7 @@ describe('the program', () => {
       for (const name of Object.keys(options)) assert.ok(stdout.includes(`--${name}`), `${verb} --${name}`);
       assert.ok((await toollint(['--help'])).stdout.includes(`  ${verb} `));
     }
-    assert.match((await toollint(['--version'])).stdout, /^toollint \d+\.\d+\.\d+\n$/u);
+    assert.match((await toollint(['--version'])).stdout, /^toollint \d+\.\d+\.\d+ \(0123456789ab\)\n$/u);
   });
 
   it('refuses what it does not know with one line', async () => {
@@ -281,7 +281,13 @@ describe('the process', () => {
     mkdirSync(join(home, 'bin'));
     mkdirSync(join(home, 'node_modules/@sinclair'), { recursive: true });
     mkdirSync(join(home, 'lib/process'), { recursive: true });
-    for (const file of ['bin/toollint.ts', 'bin/process-end.ts', 'bin/output.ts', 'lib/process/printable.ts'])
+    for (const file of [
+      'bin/toollint.ts',
+      'bin/process-end.ts',
+      'bin/output.ts',
+      'lib/process/printable.ts',
+      'lib/process/revision.ts',
+    ])
       copyFileSync(join(HOME, file), join(home, file));
     copyFileSync(join(HOME, 'package.json'), join(home, 'package.json'));
     cpSync(join(HOME, 'lib/toollint'), join(home, 'lib/toollint'), { recursive: true });

@@ -37,6 +37,7 @@ export async function toollint(args: readonly string[], options: ProgramOptions 
     stdout: stdout.stream,
     stderr: stderr.stream,
     signal: options.signal ?? new AbortController().signal,
+    revision: () => '0123456789ab',
   });
   return { code, stdout: stdout.text(), stderr: stderr.text() };
 }
