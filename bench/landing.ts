@@ -16,7 +16,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createClient } from 'redis';
 import { SETTINGS } from '../lib/process/settings.ts';
-import { queueIdentity } from '../lib/redis/stream/queue-identity.ts';
+import { queueIdentity } from '../lib/redis/stream/identity.ts';
 import { partitionOf } from '../lib/ingest/partition.ts';
 import { startPrivatePostgres } from '../test/support/postgres.ts';
 import { startCluster } from './peers/redis-cluster.ts';

@@ -1,12 +1,16 @@
 // Puts many events on a queue by the gateway's own queue code, faster than over HTTP and with the same traces in Redis.
 import { createLog } from '../lib/process/log.ts';
 import { SETTINGS } from '../lib/process/settings.ts';
-import { byteConnection } from '../lib/redis/server/byte-connection.ts';
-import type { ConnectionOptions, RedisConnection, Server } from '../lib/redis/server/client.ts';
+import {
+  type ConnectionOptions,
+  type RedisConnection,
+  type Server,
+  byteConnection,
+} from '../lib/redis/server/client.ts';
 import { valueConnection } from '../lib/redis/server/node-redis.ts';
-import { queueIdentity } from '../lib/redis/stream/queue-identity.ts';
+import { queueIdentity } from '../lib/redis/stream/identity.ts';
 import type { RedisValue } from '../lib/redis/wire/reply.ts';
-import { STREAM } from '../lib/redis/stream/stream-names.ts';
+import { STREAM } from '../lib/redis/stream/layout.ts';
 import { StreamQueue } from '../lib/redis/accept/stream-queue.ts';
 import type { Outcome } from '../lib/ingest/queue.ts';
 import type { RunningServer } from './bench-environment.ts';

@@ -7,8 +7,7 @@ import { maskedUri } from '../lib/process/masked-uri.ts';
 import { createLog } from '../lib/process/log.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
 import type { Key } from '../lib/process/settings.ts';
-import { byteConnection } from '../lib/redis/server/byte-connection.ts';
-import type { Server } from '../lib/redis/server/client.ts';
+import { type Server, byteConnection } from '../lib/redis/server/client.ts';
 import {
   isPasswordRefused,
   messageOf,
@@ -17,7 +16,7 @@ import {
   RedisError,
   type QueueRefusal,
 } from '../lib/redis/wire/errors.ts';
-import { serverInfo, serverName } from '../lib/redis/server/server-info.ts';
+import { serverInfo, serverName } from '../lib/redis/server/facts.ts';
 import { queuePartitions, type QueuePartition } from '../lib/redis/stream/queue-partitions.ts';
 import type { RedisValue } from '../lib/redis/wire/reply.ts';
 import { assertRights } from '../lib/redis/stream/rights.ts';
@@ -102,7 +101,7 @@ async function inspectPartition(
       await ACCEPT.run(connection, [...ACCEPT.command(part.stream), String(RETENTION_MS)]).catch((cause: unknown) => {
         throw queueFailure(uri, `the queue takes no events (${messageOf(cause)})`, key);
       });
-    const server = serverName(await serverInfo(connection, 'server'));
+    const server = serverName(await serverInfo(connection.values, 'server'));
     return { server, events: await streamLength(connection.values, part.stream) };
   } catch (cause) {
     if (cause instanceof StartFailure) throw cause;

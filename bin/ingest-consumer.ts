@@ -9,7 +9,7 @@ import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
 import { Watch } from '../lib/consumer/watch.ts';
 import { REPLICA_LEASE_MS, type QueueLook } from '../lib/ingest/queue.ts';
 import { QueueRefusal } from '../lib/redis/wire/errors.ts';
-import { GROUP, STREAM } from '../lib/redis/stream/stream-names.ts';
+import { GROUP, STREAM } from '../lib/redis/stream/layout.ts';
 import { readingQueue } from '../lib/redis/read/open-reader.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
 import { addressText } from '../lib/process/env.ts';

@@ -11,7 +11,7 @@ import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
 import { acceptingQueue, type AcceptingQueue, type StreamsOptions } from '../lib/redis/accept/open-queue.ts';
 import { isPasswordRefused } from '../lib/redis/wire/errors.ts';
-import { STREAM } from '../lib/redis/stream/stream-names.ts';
+import { STREAM } from '../lib/redis/stream/layout.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
 import { addressText } from '../lib/process/env.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';

@@ -1,8 +1,7 @@
 // The accepting side of the queue that a URI names, be it a server or a dispatcher.
 import { isDispatcher } from '../lib/process/queue-uri.ts';
 import type { Queue } from '../lib/ingest/queue.ts';
-import { byteConnection } from '../lib/redis/server/byte-connection.ts';
-import type { ConnectionOptions, RedisConnection } from '../lib/redis/server/client.ts';
+import { type ConnectionOptions, type RedisConnection, byteConnection } from '../lib/redis/server/client.ts';
 import type { QueueRefusal } from '../lib/redis/wire/errors.ts';
 import { PartitionedQueue } from '../lib/redis/accept/partitioned-queue.ts';
 import type { Reply } from '../lib/redis/wire/reply.ts';

@@ -7,7 +7,7 @@ import { runCommand } from '../../lib/admin/run-command.ts';
 import type { Session } from '../../lib/admin/session.ts';
 import type { LandingEvent, QuarantinedEntry, Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection } from '../../lib/redis/server/byte-connection.ts';
+import { byteConnection } from '../../lib/redis/server/client.ts';
 import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';

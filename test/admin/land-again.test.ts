@@ -5,7 +5,7 @@ import { landAgain } from '../../lib/admin/land-again.ts';
 import type { Session } from '../../lib/admin/session.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
-import { GROUP, STREAM } from '../../lib/redis/stream/stream-names.ts';
+import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';
 

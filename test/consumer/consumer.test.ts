@@ -5,7 +5,7 @@ import { Consumer } from '../../lib/consumer/consumer.ts';
 import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
 import type { QueueReader } from '../../lib/ingest/queue.ts';
 import type { LandingOutcome, LandingEvent, Warehouse } from '../../lib/ingest/warehouse.ts';
-import { GROUP, STREAM } from '../../lib/redis/stream/stream-names.ts';
+import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createLog } from '../../lib/process/log.ts';
 import { readingQueue } from '../../lib/redis/read/open-reader.ts';
-import { GROUP, STREAM } from '../../lib/redis/stream/stream-names.ts';
+import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { describeQueueReader } from '../contract/queue-reader.ts';
 import { TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';

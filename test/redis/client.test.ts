@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection } from '../../lib/redis/server/byte-connection.ts';
-import type { ConnectionOptions, Server } from '../../lib/redis/server/client.ts';
+import { type ConnectionOptions, type Server, byteConnection } from '../../lib/redis/server/client.ts';
 import { valueConnection } from '../../lib/redis/server/node-redis.ts';
 import { NoConnection, queueIsAway, QueueRefusal, RedisError } from '../../lib/redis/wire/errors.ts';
 import { openLink, type Link } from '../support/link.ts';

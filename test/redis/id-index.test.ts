@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { before, describe, it } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection } from '../../lib/redis/server/byte-connection.ts';
+import { byteConnection } from '../../lib/redis/server/client.ts';
 import { indexField } from '../../lib/redis/stream/id-index.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';

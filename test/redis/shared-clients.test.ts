@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { ByteClient } from '../../lib/redis/wire/byte-client.ts';
-import { SharedClients } from '../../lib/redis/server/shared-clients.ts';
-import type { Client } from '../../lib/redis/server/supervised-client.ts';
+import { SharedClients, TurnEnd } from '../../lib/redis/server/shared-clients.ts';
+import type { Client } from '../../lib/redis/server/client.ts';
 import type { Reply } from '../../lib/redis/wire/reply.ts';
-import { TurnEnd } from '../../lib/redis/server/turn-end.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { before, describe, it } from 'node:test';
-import { byteConnection } from '../../lib/redis/server/byte-connection.ts';
+import { byteConnection } from '../../lib/redis/server/client.ts';
 import type { EventNotes } from '../../lib/ingest/queue.ts';
 import { indexField } from '../../lib/redis/stream/id-index.ts';
-import { GROUP } from '../../lib/redis/stream/stream-names.ts';
+import { GROUP } from '../../lib/redis/stream/layout.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { queueContract, Recorded, submitAll, submitInTurns } from '../contract/queue.ts';

@@ -4,7 +4,7 @@ import { before, describe, it } from 'node:test';
 import { RETENTION_MS, type QueueLook } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { valueConnection } from '../../lib/redis/server/node-redis.ts';
-import { GROUP } from '../../lib/redis/stream/stream-names.ts';
+import { GROUP } from '../../lib/redis/stream/layout.ts';
 import { StreamTrimmer } from '../../lib/redis/stream/stream-trimmer.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';

@@ -2,15 +2,13 @@
 // open-reader.ts.
 import type { Queue, QueueLook } from '../../ingest/queue.ts';
 import { ByteClient } from '../wire/byte-client.ts';
-import { byteConnection } from '../server/byte-connection.ts';
-import type { RedisConnection } from '../server/client.ts';
+import { type RedisConnection, byteConnection } from '../server/client.ts';
 import { PartitionedQueue } from './partitioned-queue.ts';
 import type { Reply } from '../wire/reply.ts';
 import { CONNECTIONS } from './replicated-sender.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
-import { SharedClients } from '../server/shared-clients.ts';
+import { SharedClients, TurnEnd } from '../server/shared-clients.ts';
 import { StreamQueue, type StreamQueueOptions } from './stream-queue.ts';
-import { TurnEnd } from '../server/turn-end.ts';
 
 export interface StreamsOptions extends Omit<
   StreamQueueOptions,

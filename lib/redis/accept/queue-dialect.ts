@@ -11,11 +11,11 @@ import {
 } from '../../ingest/dispatcher-commands.ts';
 import type { Outcome } from '../../ingest/queue.ts';
 import type { RedisConnection, Server } from '../server/client.ts';
-import { durabilityFaults, replicationFaults } from '../server/durability.ts';
+import { durabilityFaults, replicationFaults } from '../server/facts.ts';
 import { QueueRefusal } from '../wire/errors.ts';
 import { ensureGroup } from '../stream/group.ts';
 import { fieldsOf, indexField } from '../stream/id-index.ts';
-import type { Identify, QueueIdentity } from '../stream/queue-identity.ts';
+import type { Identify, QueueIdentity } from '../stream/identity.ts';
 import type { RedisValue, Reply } from '../wire/reply.ts';
 import { assertRights } from '../stream/rights.ts';
 import { Script, type Argument, type Sender } from '../wire/script.ts';

@@ -14,6 +14,7 @@
 import type { RedisConnection } from '../server/client.ts';
 import { NoConnection } from '../wire/errors.ts';
 import { acceptedOf } from '../stream/id-index.ts';
+import { keyOf } from '../stream/layout.ts';
 import type { Reply } from '../wire/reply.ts';
 import type { Argument, Sender } from '../wire/script.ts';
 
@@ -50,7 +51,7 @@ export class ReplicatedSender implements Sender<Reply> {
     this.#options = options;
     this.#waitMs = Math.max(1, Math.floor(WAIT_SHARE * options.timeoutMs));
     this.#wait = ['WAIT', String(options.replicas), String(this.#waitMs)];
-    this.#mark = ['SET', `{${options.stream}}:waited`, ''];
+    this.#mark = ['SET', keyOf(options.stream, 'waited'), ''];
   }
 
   open(): void {

@@ -7,29 +7,29 @@
 // `duplicate` are said only after Redis has answered so. While a call is overdue the queue counts as stalled and
 // refuses immediately, so a frozen server makes at most one time-out's worth of submissions wait in memory.
 import {
-  RETENTION_MS,
   type Queue,
   type QueueLook,
   type QueueLookup,
   type QueueState,
+  RETENTION_MS,
   type Submission,
 } from '../../ingest/queue.ts';
 import type { Clock, ClockAndRandom, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import type { RedisConnection } from '../server/client.ts';
-import { compressed, ENCODED_MEMBER, isCompressible } from '../stream/body-encoding.ts';
-import { OutstandingCalls, settleAll, type Call } from './outstanding-calls.ts';
-import { membersOf } from '../stream/entry-notes.ts';
-import { digestsOf, FIELDS_MAX, hasDigests, judged, knownOf, type Known } from '../stream/id-index.ts';
-import { dispatcherDialect, OUTCOMES, streamDialect, type QueueDialect } from './queue-dialect.ts';
-import { queueIdentity, type Identify } from '../stream/queue-identity.ts';
-import { lookUp } from './queue-look-up.ts';
+import { ENCODED_MEMBER, compressed, decoded, isCompressible, membersOf } from '../stream/entry.ts';
+import { type Call, OutstandingCalls, settleAll } from './outstanding-calls.ts';
+import { FIELDS_MAX, type Known, areOf, digestsOf, hasDigests, judged, knownOf } from '../stream/id-index.ts';
+import { OUTCOMES, type QueueDialect, dispatcherDialect, streamDialect } from './queue-dialect.ts';
+import { type Identify, queueIdentity } from '../stream/identity.ts';
 import { QueueProbe } from './queue-probe.ts';
 import type { Reply } from '../wire/reply.ts';
-import { ReplicatedSender, type Replicated } from './replicated-sender.ts';
+import { type Replicated, ReplicatedSender } from './replicated-sender.ts';
 import type { Argument } from '../wire/script.ts';
-import { STREAM } from '../stream/stream-names.ts';
+import { STREAM } from '../stream/layout.ts';
 import { StreamTrimmer, UNLANDED_HOURS_MAX } from '../stream/stream-trimmer.ts';
+import { namesIn } from '../../ingest/erased.ts';
+import { withTimeout } from '../wire/deadline.ts';
 
 // Fact: Redis runs one script at a time, at about 8 µs for each event, and a call's arguments are joined into
 // one string. Choice: a call is bounded in events and in characters; the rest goes into the next call immediately.
@@ -46,7 +46,7 @@ export interface StreamQueueOptions extends ClockAndRandom {
   /** Each connection: a server that may lose accepted events is refused (`require`) or told of (`warn`, by default). */
   readonly durability?: 'warn' | 'require';
   readonly retentionMs?: number;
-  /** How bodies are put on the queue (body-encoding.ts); `none` by default. What is there is read either way. */
+  /** How bodies are put on the queue (entry.ts); `none` by default. What is there is read either way. */
   readonly compression?: 'none' | 'zstd';
   /** How long what has not landed stays in the queue, in milliseconds; at least `retentionMs`. */
   readonly unlandedMs?: number;
@@ -271,5 +271,39 @@ export class StreamQueue implements Queue {
       this.#probe.refused(cause);
     }
     settleAll(call, 'unavailable');
+  }
+}
+
+/** Parts of find.lua's answer for each entry. */
+const PARTS = 6;
+
+/** Never rejects: without an answer in time the look-up is `unavailable`. */
+export async function lookUp(
+  dialect: QueueDialect,
+  clock: Clock,
+  id: string,
+  producer: string,
+  timeoutMs: number,
+  log: Log,
+): Promise<QueueLookup> {
+  try {
+    const reply = await withTimeout(clock, dialect.find(id, producer), timeoutMs);
+    // A dispatcher has compared the ids itself, and gives two or three parts.
+    for (let parts = reply.array() ?? 0; parts > 0; parts -= PARTS) {
+      const acceptedAtMs = Number.parseInt(reply.text(), 10);
+      const bytes = reply.bytes();
+      const traceparent = parts > 2 ? reply.text() : '';
+      const event = { acceptedAtMs, traceparent: traceparent === '' ? undefined : traceparent };
+      if (parts < PARTS) return { kind: 'found', event: { ...event, body: bytes } };
+      const body = decoded(bytes, reply.text(), dialect.bodyBytesMax());
+      const [noted, digests] = [reply.utf8(), reply.text()];
+      if (body === undefined) return { kind: 'unavailable' };
+      const isThis = digests === '' ? (noted === '' ? namesIn(body).id : noted) === id : areOf(digests, id);
+      if (isThis) return { kind: 'found', event: { ...event, body } };
+    }
+    return { kind: 'unknown' };
+  } catch (cause) {
+    log.debug({ err: cause }, 'look-up failed');
+    return { kind: 'unavailable' };
   }
 }

@@ -4,13 +4,12 @@
 import { QueueFailed } from '../../ingest/queue-admin.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
-import { byteConnection } from '../server/byte-connection.ts';
+import { type RedisConnection, type Server, byteConnection } from '../server/client.ts';
 import type { MasterLookup } from '../server/master-lookup.ts';
-import type { RedisConnection, Server } from '../server/client.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { queueIsAway, RedisError } from '../wire/errors.ts';
-import { clusterRefusal } from '../stream/queue-identity.ts';
-import type { RedisValue, Reply } from '../wire/reply.ts';
+import { clusterRefusal } from '../stream/identity.ts';
+import type { Reply } from '../wire/reply.ts';
 import type { Argument, Script } from '../wire/script.ts';
 
 const CONNECT_MS = 5_000;
@@ -46,17 +45,11 @@ export class AdminConnection {
     if (inspect !== undefined) this.#connection.tell({ inspect });
   }
 
-  /** Answers as values, without a time-out and not told as QueueFailed: for use within `telling`. */
-  get values(): Server {
-    return this.#connection.values;
-  }
+  /** The server's answers as values; what fails is not told as a QueueFailed: for use within `telling`. */
+  readonly values: Server = { send: async (command) => (await this.send(command)).value() };
 
   send(command: readonly Argument[]): Promise<Reply> {
     return withTimeout(this.#clock, this.#connection.send(command), ANSWER_TIMEOUT_MS);
-  }
-
-  async value(command: readonly Argument[]): Promise<RedisValue> {
-    return (await this.send(command)).value();
   }
 
   run(script: Script, command: readonly Argument[]): Promise<Reply> {

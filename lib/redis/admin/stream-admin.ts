@@ -11,16 +11,15 @@ import type {
 import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
 import { AdminConnection, type AdminConnectionOptions } from './admin-connection.ts';
 import type { Server } from '../server/client.ts';
-import { deliveryOf, elementsOf } from '../stream/deliveries.ts';
-import { durabilityFaults } from '../server/durability.ts';
+import { deliveryOf, elementsOf } from '../stream/entry.ts';
+import { durabilityFaults, serverInfo, serverName } from '../server/facts.ts';
 import { ensureGroup } from '../stream/group.ts';
 import { fieldsOf, indexField, type IndexField } from '../stream/id-index.ts';
 import { partitionStatus } from './partition-status.ts';
-import { queueIdentity, type Identify, type QueueIdentity } from '../stream/queue-identity.ts';
+import { queueIdentity, type Identify, type QueueIdentity } from '../stream/identity.ts';
 import type { Reply } from '../wire/reply.ts';
 import { Script, type Argument } from '../wire/script.ts';
-import { serverInfo, serverName } from '../server/server-info.ts';
-import { GROUP, STREAM } from '../stream/stream-names.ts';
+import { GROUP, keyOf, STREAM } from '../stream/layout.ts';
 import { UNLANDED_HOURS_MAX } from '../stream/stream-trimmer.ts';
 
 /** Bytes of bodies that one call of scan.lua should look at: Redis does nothing else meanwhile. */
@@ -81,10 +80,9 @@ export class StreamAdmin {
   /** The partition, and the server that it stands on; `run` tells servers apart. */
   status(): Promise<{ readonly partition: PartitionStatus; readonly server: ServerStatus; readonly run: string }> {
     return this.#telling(async () => {
-      const server = this.#connection;
+      const server = this.#connection.values;
       const [memory, about] = [await serverInfo(server, 'memory'), await serverInfo(server, 'server')];
       const bytes = (name: string): number | undefined => (memory.has(name) ? Number(memory.get(name)) : undefined);
-      const send = (command: readonly Argument[]) => server.value(command);
       return {
         run: about.get('run_id') ?? this.name,
         server: {
@@ -92,9 +90,9 @@ export class StreamAdmin {
           partitions: [this.name],
           memoryBytes: bytes('used_memory'),
           memoryLimitBytes: bytes('maxmemory'),
-          faults: await durabilityFaults(server.values),
+          faults: await durabilityFaults(server),
         },
-        partition: { name: this.name, ...(await partitionStatus({ send }, this.#stream)) },
+        partition: { name: this.name, ...(await partitionStatus(server, this.#stream)) },
       };
     });
   }
@@ -133,9 +131,9 @@ export class StreamAdmin {
 
   replicasAlive(): Promise<number> {
     return this.#telling(async () => {
-      const [seconds] = (await this.#connection.value(['TIME'])) as readonly string[];
+      const [seconds] = (await this.#connection.values.send(['TIME'])) as readonly string[];
       const since = (Number(seconds) * 1_000 - REPLICA_LEASE_MS).toString();
-      return (await this.#connection.value(['ZCOUNT', `{${this.#stream}}:replicas`, since, '+inf'])) as number;
+      return (await this.#connection.values.send(['ZCOUNT', keyOf(this.#stream, 'replicas'), since, '+inf'])) as number;
     });
   }
 
@@ -147,7 +145,7 @@ export class StreamAdmin {
   }
 
   length(): Promise<number> {
-    return this.#telling(async () => (await this.#connection.value(['XLEN', this.#stream])) as number);
+    return this.#telling(async () => (await this.#connection.values.send(['XLEN', this.#stream])) as number);
   }
 
   /** Reads the whole stream and gives every entry whose event has this id. */

@@ -10,11 +10,11 @@ import { GroupVanished, REPLICA_LEASE_MS, type Delivery } from '../../ingest/que
 import type { Clock } from '../../process/clock.ts';
 import type { RedisConnection } from '../server/client.ts';
 import { withTimeout } from '../wire/deadline.ts';
-import { deliveriesOf, droppedDelivery, elementsOf } from '../stream/deliveries.ts';
+import { deliveriesOf, droppedDelivery, elementsOf } from '../stream/entry.ts';
 import { isNoGroup, NoAnswer, RedisError } from '../wire/errors.ts';
 import type { Reply } from '../wire/reply.ts';
 import { Script, type Argument } from '../wire/script.ts';
-import { GROUP } from '../stream/stream-names.ts';
+import { GROUP } from '../stream/layout.ts';
 
 export const ANSWER_TIMEOUT_MS = 3_000;
 const CLAIM_INTERVAL_MS = 1_000;

@@ -16,22 +16,20 @@ import {
 } from '../../ingest/queue.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
-import { byteConnection } from '../server/byte-connection.ts';
+import { type RedisConnection, type Server, byteConnection } from '../server/client.ts';
 import type { MasterLookup } from '../server/master-lookup.ts';
-import type { RedisConnection, Server } from '../server/client.ts';
 import { valueConnection } from '../server/node-redis.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { ANSWER_TIMEOUT_MS, EntryReading } from './entry-reading.ts';
-import { decodedAgain } from '../stream/deliveries.ts';
+import { decodedAgain } from '../stream/entry.ts';
 import { ensureGroup, makeGroup } from '../stream/group.ts';
 import { isNoGroup, NoAnswer, QueueRefusal } from '../wire/errors.ts';
-import { KnownIdentity } from '../stream/known-identity.ts';
+import { type Identify, KnownIdentity } from '../stream/identity.ts';
 import { memberName, Membership } from './membership.ts';
-import type { Identify } from '../stream/queue-identity.ts';
 import type { RedisValue, Reply } from '../wire/reply.ts';
 import { assertRights } from '../stream/rights.ts';
 import type { Argument, Script } from '../wire/script.ts';
-import { GROUP, STREAM } from '../stream/stream-names.ts';
+import { GROUP, STREAM } from '../stream/layout.ts';
 import { StreamTrimmer, UNLANDED_HOURS_MAX } from '../stream/stream-trimmer.ts';
 
 const ONLY_PARTITION = '0';

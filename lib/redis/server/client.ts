@@ -14,16 +14,57 @@
 // Relies on: node-redis reconnects by itself, but has no time limit for the answers to its greeting, when the server is
 // frozen or the network drops packets. So a connection that does not get ready within CONNECT_TIMEOUT_MS is thrown away
 // too.
-import type { SecureContextOptions } from 'node:tls';
-import type { ClockAndRandom, Timer } from '../../process/clock.ts';
-import type { Log } from '../../process/log.ts';
-import { isPasswordRefused, messageOf, NoConnection, QueueRefusal, type RedisError } from '../wire/errors.ts';
-import { MasterWatch, type MasterLookup } from './master-lookup.ts';
-import { CONNECT_TIMEOUT_MS, PAUSE_MAX_MS } from '../wire/reconnect.ts';
-import type { RedisValue } from '../wire/reply.ts';
+//
+// The client below it is a ByteClient, or node-redis in node-redis.ts.
+import type { Clock, ClockAndRandom, Timer } from '../../process/clock.ts';
+import type { RedisValue, Reply } from '../wire/reply.ts';
 import type { Argument, Sender } from '../wire/script.ts';
-import { assertMaster, isMoved, isNotMaster, isRefusing } from './server-role.ts';
-import { closeClient, destroyClient, type Client, type ClientDialect } from './supervised-client.ts';
+import type { SecureContextOptions } from 'node:tls';
+import type { Log } from '../../process/log.ts';
+import { NoConnection, QueueRefusal, type RedisError, isPasswordRefused, messageOf } from '../wire/errors.ts';
+import { type MasterLookup, MasterWatch } from './master-lookup.ts';
+import { CONNECT_TIMEOUT_MS, PAUSE_MAX_MS } from '../wire/deadline.ts';
+import { assertMaster, isMoved, isNotMaster, isRefusing } from './facts.ts';
+import { ByteClient } from '../wire/byte-client.ts';
+
+/** How long a stop waits for the last answers: a frozen server must not hold it up. */
+const CLOSE_TIMEOUT_MS = 500;
+
+// The generic parameters of node-redis' client carry its whole command table; this is the part that is used here.
+export interface Client<Answer> {
+  readonly isReady: boolean;
+  readonly bytesReceived?: number;
+  /** `ready`, `error` with the cause, and `refused` with each RedisError that a command met. */
+  on(event: string, listener: (cause?: unknown) => void): unknown;
+  connect(): Promise<unknown>;
+  sendCommand(command: readonly Argument[]): Promise<Answer>;
+  close(): Promise<void>;
+  destroy(): void;
+}
+
+/** How to make a client, and how to read its answers as values. */
+export interface ClientDialect<Answer> {
+  readonly open: (uri: string, name: string) => Client<Answer>;
+  readonly value: (answer: Answer) => RedisValue;
+}
+
+/** Waits for outstanding answers, for CLOSE_TIMEOUT_MS at most, then closes. */
+export async function closeClient(client: Client<unknown>, clock: Clock): Promise<void> {
+  if (client.isReady) {
+    const timer = clock.after(CLOSE_TIMEOUT_MS, () => destroyClient(client));
+    await client.close().catch(() => undefined);
+    timer.close();
+  }
+  destroyClient(client);
+}
+
+export function destroyClient(client: Client<unknown>): void {
+  try {
+    client.destroy();
+  } catch {
+    // Already closed: there is nothing left to let go of.
+  }
+}
 
 const REOPEN_INTERVAL_MS = 1_000;
 
@@ -259,3 +300,9 @@ export class RedisConnection<Answer> {
     });
   }
 }
+
+/** A connection whose answers are bytes; over a client of its own, or one that `open` makes. */
+export const byteConnection = (
+  { certificate, ...options }: ConnectionOptions,
+  open = (uri: string, name: string): Client<Reply> => new ByteClient({ ...options, uri, name, certificate }),
+): RedisConnection<Reply> => new RedisConnection(options, { open, value: (reply) => reply.value() });

@@ -7,10 +7,9 @@
 // What a server answers as an error is a RedisError here; anything else that goes wrong stays what it was.
 import { createClient, ErrorReply } from 'redis';
 import type { Random } from '../../process/clock.ts';
-import type { Client } from './supervised-client.ts';
-import { RedisConnection, type ConnectionOptions } from './client.ts';
+import { type Client, type ConnectionOptions, RedisConnection } from './client.ts';
 import { RedisError } from '../wire/errors.ts';
-import { CONNECT_TIMEOUT_MS, reconnectPauseMs } from '../wire/reconnect.ts';
+import { CONNECT_TIMEOUT_MS, reconnectPauseMs } from '../wire/deadline.ts';
 import type { RedisValue } from '../wire/reply.ts';
 
 /** A connection whose answers are values. */

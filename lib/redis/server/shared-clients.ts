@@ -4,7 +4,7 @@
 // turn. Choice: the partitions of one master share one, and what they send in one turn leaves in one write. Effect: see
 // the case `partitions` of the benchmark.
 //
-// Each partition keeps a client of its own (supervised-client.ts), which it throws away as it pleases: that gives up its
+// Each partition keeps a client of its own (client.ts), which it throws away as it pleases: that gives up its
 // own commands and nobody else's.
 //
 // Invariant: a connection that was given up with answers outstanding is left to those who have it, and given to nobody
@@ -13,7 +13,8 @@ import { EventEmitter } from 'node:events';
 import type { ByteClient } from '../wire/byte-client.ts';
 import type { Reply } from '../wire/reply.ts';
 import type { Argument } from '../wire/script.ts';
-import type { Client } from './supervised-client.ts';
+import type { Client } from './client.ts';
+import type { Clock } from '../../process/clock.ts';
 
 export class SharedClients {
   readonly #make: (uri: string) => ByteClient;
@@ -119,4 +120,39 @@ class SharedClient extends EventEmitter implements Client<Reply> {
     this.#link?.leave(this);
     this.#link = undefined;
   }
+}
+
+type Task = () => void;
+
+export class TurnEnd {
+  readonly #clock: Clock;
+  #tasks: Task[] = [];
+  /** What comes after the tasks that run now; undefined while none run. */
+  #afterwards: Task[] | undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Runs `task` at the end of this turn, once the sockets that are readable now were read. */
+  readonly defer = (task: Task): void => {
+    this.#tasks.push(task);
+    if (this.#tasks.length === 1) this.#clock.turnEnd(this.#run);
+  };
+
+  /** Runs `task` after all that was deferred, while that runs, else immediately. */
+  readonly afterwards = (task: Task): void => {
+    if (this.#afterwards === undefined) task();
+    else this.#afterwards.push(task);
+  };
+
+  readonly #run = (): void => {
+    const tasks = this.#tasks;
+    const afterwards: Task[] = [];
+    this.#tasks = [];
+    this.#afterwards = afterwards;
+    for (const task of tasks) task();
+    this.#afterwards = undefined;
+    for (const task of afterwards) task();
+  };
 }

@@ -4,8 +4,9 @@
 // consumer that misses it, or with the next connection; until then nothing counts as landed.
 import type { Server } from '../server/client.ts';
 import { RedisError } from '../wire/errors.ts';
+import { fieldsOf, type RedisValue } from '../wire/reply.ts';
 import { Script } from '../wire/script.ts';
-import { GROUP } from './stream-names.ts';
+import { GROUP } from './layout.ts';
 
 const script = new Script('join.lua');
 
@@ -25,8 +26,7 @@ export async function ensureGroup(server: Server, stream: string): Promise<boole
     if (cause instanceof RedisError && /no such key/.test(cause.message)) return [];
     throw cause;
   });
-  const field = (fields: readonly unknown[], name: string): unknown => fields[fields.indexOf(name) + 1];
-  const group = (groups as readonly (readonly unknown[])[]).find((fields) => field(fields, 'name') === GROUP);
+  const group = (groups as readonly (readonly RedisValue[])[]).map(fieldsOf).find((one) => one.get('name') === GROUP);
   if (group === undefined) await makeGroup(server, stream);
-  return group === undefined || field(group, 'last-delivered-id') === '0-0';
+  return group === undefined || group.get('last-delivered-id') === '0-0';
 }

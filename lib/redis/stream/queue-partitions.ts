@@ -7,9 +7,9 @@ import type { Server } from '../server/client.ts';
 import { ClusterMap } from '../server/cluster-map.ts';
 import { QueueRefusal } from '../wire/errors.ts';
 import type { MasterLookup } from '../server/master-lookup.ts';
-import { queueIdentity, type Identify, type IdentityOptions, type QueueIdentity } from './queue-identity.ts';
+import { queueIdentity, type Identify, type IdentityOptions, type QueueIdentity } from './identity.ts';
 import { sentinelLookup } from '../server/sentinel-lookup.ts';
-import { STREAM } from './stream-names.ts';
+import { STREAM } from './layout.ts';
 
 /** So long the identity of a queue of several partitions is not asked for again. */
 const IDENTITY_FRESH_MS = 1_000;

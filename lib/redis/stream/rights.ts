@@ -6,7 +6,7 @@
 import type { Server } from '../server/client.ts';
 import { QueueRefusal, RedisError } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
-import { GROUP } from './stream-names.ts';
+import { GROUP } from './layout.ts';
 
 type Key = '' | 'stream' | 'ids' | 'slice' | 'queue' | 'looked' | 'replicas';
 /** A command, the key that it takes, and arguments behind the key that are as many as it needs. */

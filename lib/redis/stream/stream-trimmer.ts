@@ -9,7 +9,7 @@ import type { Log } from '../../process/log.ts';
 import type { Server } from '../server/client.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { Script } from '../wire/script.ts';
-import { GROUP } from './stream-names.ts';
+import { GROUP } from './layout.ts';
 
 const INTERVAL_MS = 2_000;
 /** A look that any process made so lately is given again. Shorter than INTERVAL_MS: one process alone looks each time. */

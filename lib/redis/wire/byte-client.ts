@@ -6,14 +6,14 @@
 // one does neither. Effect: a gateway takes 43 us instead of 51 for an event at saturation and 85 instead of 100 at
 // half of that (`BENCH_CASES=saturation,latency make bench`); of the consumer see reply.ts.
 //
-// It has the interface of a supervised client (supervised-client.ts). It reconnects without end, with the pauses it is
+// It has the interface of a supervised client (server/client.ts). It reconnects without end, with the pauses it is
 // given. When the connection breaks, every outstanding command fails; none is queued.
 import { EventEmitter } from 'node:events';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls, type SecureContextOptions } from 'node:tls';
 import type { ClockAndRandom, Timer } from '../../process/clock.ts';
 import { NoConnection } from './errors.ts';
-import { CONNECT_TIMEOUT_MS, reconnectPauseMs } from './reconnect.ts';
+import { CONNECT_TIMEOUT_MS, reconnectPauseMs } from './deadline.ts';
 import { ReplyAssembler, type Reply } from './reply.ts';
 import type { Argument } from './script.ts';
 

@@ -1,6 +1,7 @@
-// A time limit on an answer that Redis may never give.
-import type { Clock, Timer } from '../../process/clock.ts';
+// Time limits: for an answer that Redis may never give, for an attempt to connect, and the pauses between attempts.
+import type { Clock, Random, Timer } from '../../process/clock.ts';
 import { NoAnswer } from './errors.ts';
+import { pauseMs } from '../../process/backoff.ts';
 
 /**
  * Rejects with NoAnswer after `timeoutMs`; the promise itself continues, and its later result is dropped.
@@ -37,3 +38,12 @@ export function withTimeout<T>(
     });
   });
 }
+
+/** How long one attempt to connect and greet may take. */
+export const CONNECT_TIMEOUT_MS = 2_000;
+const PAUSE_FIRST_MS = 50;
+export const PAUSE_MAX_MS = 500;
+
+/** `retries` counts from 0. */
+export const reconnectPauseMs = (retries: number, random: Random): number =>
+  pauseMs(retries + 1, PAUSE_FIRST_MS, PAUSE_MAX_MS, random.fraction());

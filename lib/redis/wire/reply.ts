@@ -9,6 +9,13 @@ import { RedisError } from './errors.ts';
 /** An answer, or a part of one, as a value. */
 export type RedisValue = string | number | null | readonly RedisValue[];
 
+/** Names and values that stand in turns, as Redis answers with. */
+export function fieldsOf(list: readonly RedisValue[]): ReadonlyMap<string, RedisValue> {
+  const fields = new Map<string, RedisValue>();
+  for (let at = 0; at + 1 < list.length; at += 2) fields.set(String(list[at]), list[at + 1] ?? null);
+  return fields;
+}
+
 const STRING = 0x24; // $
 const ARRAY = 0x2a; // *
 const ERROR = 0x2d; // -

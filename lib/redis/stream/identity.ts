@@ -1,14 +1,15 @@
-// Who a queue is: a small hash `{<stream>}:queue` beside the id index, made at first use. Of its fields one changes:
-// the longest body that gateways accept, which only grows.
+// The queue's identity: a small hash `{<stream>}:queue`, made at first use. One of its fields changes: the longest body
+// that gateways accept, which only grows.
 //
 // It holds the version of the stored format (stream, id index, what accept.lua says of them), the number of partitions,
 // a random id, which tells apart two queues whose streams and entries have the same names, and the secret of the id
 // index. A queue of several partitions has one too, for all of them: `{ingest}:queue`. Each new connection reads it
 // before anything else is sent, so the events' way never pays for it.
-import type { Random } from '../../process/clock.ts';
+import type { Clock, ClockAndRandom, Random, Timer } from '../../process/clock.ts';
 import { PartitionsDiffer, QueueRefusal, RedisError } from '../wire/errors.ts';
 import type { Server } from '../server/client.ts';
-import type { RedisValue } from '../wire/reply.ts';
+import { serverHello } from '../server/facts.ts';
+import { keyOf } from './layout.ts';
 import { Script } from '../wire/script.ts';
 
 /** The version of the stored format that this program reads and writes. */
@@ -45,12 +46,6 @@ type StoredIdentity = readonly [
   secret: string | null,
 ];
 
-/**
- * The key that holds the identity of the queue on this stream; of a queue of several partitions, that of their common
- * name.
- */
-const identityKey = (stream: string): string => `{${stream}}:queue`;
-
 /** How a queue is identified on a server that holds its stream; `known`: as it was before. */
 export type Identify = (server: Server, known?: QueueIdentity) => Promise<QueueIdentity>;
 
@@ -78,10 +73,11 @@ export async function queueIdentity(
   stream: string,
   { random, partitions = 1, plain = true, accepts = 0, makes = true, known }: IdentityOptions,
 ): Promise<QueueIdentity> {
-  if (plain) await assertNoCluster(server);
+  // A node that happens to serve the stream's slot would work until the slot moves.
+  if (plain && (await serverHello(server)).get('mode') === 'cluster') throw new QueueRefusal(CLUSTER);
   // A plain read first: it works where a write is refused.
   const stored = await server
-    .send(['HMGET', identityKey(stream), 'format', 'partitions', 'id', 'bodyBytesMax', 'secret'])
+    .send(['HMGET', keyOf(stream, 'queue'), 'format', 'partitions', 'id', 'bodyBytesMax', 'secret'])
     .catch((cause: unknown) => {
       throw plain ? clusterRefusal(cause) : cause;
     });
@@ -103,19 +99,6 @@ export async function queueIdentity(
     );
   }
   return { id: id ?? '', secret, partitions, bodyBytesMax: bodyBytesMax === null ? undefined : Number(bodyBytesMax) };
-}
-
-/**
- * A node that happens to serve the stream's slot would work until the slot moves. A server without HELLO is not in a
- * cluster.
- */
-async function assertNoCluster(server: Server): Promise<void> {
-  const hello = await server.send(['HELLO']).catch((cause: unknown) => {
-    if (cause instanceof RedisError) return [];
-    throw cause;
-  });
-  const members = Array.isArray(hello) ? (hello as readonly RedisValue[]) : [];
-  if (members[members.indexOf('mode') + 1] === 'cluster') throw new QueueRefusal(CLUSTER);
 }
 
 const counted = (partitions: number): string => `${partitions} ${partitions === 1 ? 'partition' : 'partitions'}`;
@@ -142,4 +125,53 @@ async function tell(
   const command = script.command(stream);
   command.push(FORMAT_VERSION, String(partitions), random.uuid(), String(accepts), secret);
   return (await script.run(server, command)) as StoredIdentity;
+}
+
+const ASK_INTERVAL_MS = 10_000;
+
+/**
+ * A queue's identity as a reader knows it: asked of each connection, and now and then, because a gateway that accepts
+ * longer bodies may have started since.
+ */
+export class KnownIdentity {
+  readonly #stream: string;
+  readonly #identify: Identify;
+  readonly #clock: Clock;
+  #known: QueueIdentity | undefined;
+  #asking: Timer | undefined;
+
+  /** `identify`: how the queue is identified; by the stream's own metadata by default. */
+  constructor(
+    stream: string,
+    { clock, random }: ClockAndRandom,
+    identify: Identify = (server, known) => queueIdentity(server, stream, { random, known }),
+  ) {
+    this.#stream = stream;
+    this.#clock = clock;
+    this.#identify = identify;
+  }
+
+  /** See Delivery.source; of a queue that was not asked yet it names the stream alone. */
+  get source(): string {
+    return `${this.#known?.id ?? ''}/${this.#stream}`;
+  }
+
+  /** See QueueReader. */
+  get bodyBytesMax(): number | undefined {
+    return this.#known?.bodyBytesMax;
+  }
+
+  /** Rejects as `queueIdentity` does. */
+  async ask(server: Server): Promise<void> {
+    this.#known = await this.#identify(server, this.#known);
+  }
+
+  /** Asks again now and then. One that is not there is asked the next time. */
+  keepAsking(server: Server): void {
+    this.#asking ??= this.#clock.every(ASK_INTERVAL_MS, () => void this.ask(server).catch(() => undefined));
+  }
+
+  stop(): void {
+    this.#asking?.close();
+  }
 }

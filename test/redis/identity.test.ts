@@ -3,13 +3,12 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { QueueRefusal } from '../../lib/redis/wire/errors.ts';
 import type { Server } from '../../lib/redis/server/client.ts';
-import { queueIdentity } from '../../lib/redis/stream/queue-identity.ts';
+import { queueIdentity } from '../../lib/redis/stream/identity.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
-import { temporaryFolder } from '../support/scope.ts';
+import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { valueConnection } from '../../lib/redis/server/node-redis.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { atEnd, eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
 const LOG = createLog('test', 'error');

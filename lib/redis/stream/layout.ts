@@ -1,0 +1,10 @@
+// The names of the queue's keys and of its group, which all programs share.
+
+/** The stream of a queue that has one; of several partitions their common name. */
+export const STREAM = 'ingest';
+
+/** The consumer group that lands the stream's entries. */
+export const GROUP = 'warehouse';
+
+/** A key beside the stream, in the same slot of a Redis Cluster. */
+export const keyOf = (stream: string, kind: 'ids' | 'queue' | 'replicas' | 'waited'): string => `{${stream}}:${kind}`;
