@@ -40,6 +40,21 @@ function queueAt(uri: string, behind: 'redis' | 'dispatcher', retentionMs?: numb
   return queue;
 }
 
+/** A gateway's queue that ends its dispatcher too, which would trim the stream by its own retention. */
+class Gateway extends PartitionedQueue {
+  readonly #dispatcher: Dispatcher;
+
+  constructor(queues: readonly StreamQueue[], dispatcher: Dispatcher) {
+    super(queues);
+    this.#dispatcher = dispatcher;
+  }
+
+  override async close(): Promise<void> {
+    await super.close();
+    await this.#dispatcher.close();
+  }
+}
+
 /** A dispatcher over these servers, and a gateway's queue that reaches it over TCP. */
 async function open(servers: readonly TestRedis[], retentionMs?: number): Promise<PartitionedQueue> {
   const lane = (at: 0 | 1) => ({
@@ -58,7 +73,10 @@ async function open(servers: readonly TestRedis[], retentionMs?: number): Promis
   });
   const { port } = await server.listen('127.0.0.1', 0);
   atEnd(() => server.drain());
-  const queue = new PartitionedQueue([0, 1].map(() => queueAt(`redis://127.0.0.1:${port}`, 'dispatcher')));
+  const queue = new Gateway(
+    [0, 1].map(() => queueAt(`redis://127.0.0.1:${port}`, 'dispatcher')),
+    dispatcher,
+  );
   await eventually('the dispatcher is there', () => queue.states().every(({ available }) => available));
   return queue;
 }
