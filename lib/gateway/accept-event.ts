@@ -30,9 +30,13 @@ export interface AcceptEventOptions {
 }
 
 // Made once: under overload these are the answers that must be cheap.
+const NO_CONNECTION = problem('queueOverloaded', CONNECTIONS_SHORT);
 const OVERLOADED = problem('queueOverloaded', 'too many events or bytes are in flight');
 const UNAVAILABLE = problem('queueUnavailable', 'the queue did not take the event in time, or cannot take any now');
-const CONFLICT = problem('eventIdConflict', "the id is that of another producer's event");
+const CONFLICT = problem(
+  'eventIdConflict',
+  "another producer's event has this id: ids are shared by all producers, so begin yours with your name, such as shop/1042",
+);
 
 /** Undefined: the exchange is settled later. */
 export function acceptEvent(
@@ -52,7 +56,7 @@ function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
     return undefined;
   }
   if (verdict.kind !== 'producer') return refusalOf(verdict, options.challenge, request.authorization);
-  if (!exchange.connection.know(verdict.producer)) return CONNECTIONS_SHORT;
+  if (!exchange.connection.know(verdict.producer)) return NO_CONNECTION;
   const over = options.quotas?.refusal(verdict.producer, exchange);
   if (over !== undefined) return over;
   const read = eventReader(request, options.eventId);

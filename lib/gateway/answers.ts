@@ -44,11 +44,8 @@ export function problem(
   };
 }
 
-/** The answer by a connection for which there is no room beside the others of its producer. */
-export const CONNECTIONS_SHORT = problem(
-  'queueOverloaded',
-  'all connections are in use, and this producer holds its share of them',
-);
+/** Why a connection has no room beside the others of its producer. */
+export const CONNECTIONS_SHORT = 'all connections are in use, and this producer holds its share of them';
 
 /** The answers to requests that are readable but ambiguous: another reader could take them for something else. */
 export const DEFECTS: Readonly<Record<RequestDefect, GatewayAnswer>> = {

@@ -3,7 +3,14 @@
 // Three forms: JSON, a CloudEvent in structured mode (its media type says so) and a CloudEvent in binary mode (its
 // attributes are header fields, the body is its data). The last is made into the structured form at once, and nothing
 // behind this knows of it.
-import { isBatchedMode, isBinaryMode, sourceAndId, structuredEvent, typeAdvice } from '../ingest/cloud-event.ts';
+import {
+  cloudEventFaults,
+  isBatchedMode,
+  isBinaryMode,
+  sourceAndId,
+  structuredEvent,
+  typeAdvice,
+} from '../ingest/cloud-event.ts';
 import { parseEvent, type InvalidEvent, type ValidEvent } from '../ingest/event.ts';
 import type { EventNotes } from '../ingest/queue.ts';
 import type { HttpRequest } from '../http/request.ts';
@@ -46,11 +53,13 @@ function readerOf({ contentType, cloudEventFields }: HttpRequest, eventId: Event
       return made.valid ? readCloudEvent(made.body) : made;
     };
   }
-  if (contentType === JSON_TYPE) return parseEvent;
+  if (contentType === JSON_TYPE) return plainEvent;
   const match = contentType === undefined ? null : MEDIA_TYPE.exec(contentType);
   if (match === null) return isBatchedMode(contentType) ? NO_BATCH : MEDIA_TYPE_NEEDED;
-  return match[1] === undefined ? parseEvent : readCloudEvent;
+  return match[1] === undefined ? plainEvent : readCloudEvent;
 }
+
+const plainEvent: EventReader = (body) => parseEvent(body);
 
 const CLOUD_EVENT_READERS: Readonly<Record<EventId, EventReader>> = {
   id: advised,
@@ -61,7 +70,7 @@ const CLOUD_EVENT_READERS: Readonly<Record<EventId, EventReader>> = {
 };
 
 function advised(body: Buffer): ValidEvent | InvalidEvent {
-  const event = parseEvent(body);
+  const event = parseEvent(body, cloudEventFaults);
   if (event.valid) return event;
   const advice = typeAdvice(body);
   return advice === undefined ? event : { ...event, detail: `${event.detail}: ${advice}` };
@@ -71,5 +80,5 @@ function advised(body: Buffer): ValidEvent | InvalidEvent {
 function identifiedBySource(event: ValidEvent): ReadEvent | InvalidEvent {
   const id = sourceAndId(event);
   if (typeof id === 'string') return { ...event, id, notes: { id } };
-  return { valid: false, detail: 'source and id make no id', errors: [id] };
+  return { valid: false, detail: 'source and id do not form a valid id', errors: [id] };
 }

@@ -27,8 +27,9 @@ export interface FindEventOptions {
   readonly turns: LookUpTurns;
 }
 
-const UNAVAILABLE = problem('queueUnavailable', 'not every place where the event can be could be asked');
-const OVERLOADED = problem('queueOverloaded', 'too many look-ups wait');
+const UNAVAILABLE = problem('lookUpUnavailable', 'the queue or the warehouse could not be queried');
+const OVERLOADED = problem('lookUpUnavailable', 'too many look-ups wait');
+const NO_CONNECTION = problem('lookUpUnavailable', CONNECTIONS_SHORT);
 const NOT_FOUND = problem('eventNotFound', 'no event has this id');
 
 /** `parameter` is the id as it stood in the path. */
@@ -39,7 +40,7 @@ export async function findEvent(
 ): Promise<GatewayAnswer> {
   const verdict = await options.authority.judge(exchange.connection, exchange.request);
   if (verdict.kind !== 'producer') return refusalOf(verdict, options.challenge, exchange.request.authorization);
-  if (!exchange.connection.know(verdict.producer)) return CONNECTIONS_SHORT;
+  if (!exchange.connection.know(verdict.producer)) return NO_CONNECTION;
   const over = options.quotas?.lookUpRefusal(verdict.producer, exchange);
   if (over !== undefined) return over;
   const id = decodeParameter(parameter);

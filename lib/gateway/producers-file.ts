@@ -42,6 +42,8 @@ export interface ProducerRules {
   /** Why it may send nothing. */
   readonly disabled: string | undefined;
   readonly allowsType: (type: string) => boolean;
+  /** As the file names them; undefined: all. */
+  readonly types: readonly string[] | undefined;
   /** Audiences that its certificate and token need not carry. */
   readonly audience: readonly string[];
 }
@@ -58,6 +60,7 @@ const UNRESTRICTED: ProducerRules = Object.freeze({
   disabled: undefined,
   audience: [],
   allowsType: () => true,
+  types: undefined,
 });
 
 export interface ProducersWatchOptions {
@@ -151,7 +154,8 @@ function comparable(name: string): string {
 }
 
 function rulesOf({ rate, lookUpRate, types, disabled, audience = [] }: Static<typeof Rules>): ProducerRules {
-  return { rate, lookUpRate, disabled, audience, allowsType: types === undefined ? () => true : typeMatcher(types) };
+  const allowsType = types === undefined ? () => true : typeMatcher(types);
+  return { rate, lookUpRate, disabled, audience, types, allowsType };
 }
 
 /** Matches without backtracking over more than the text's length for each star. */

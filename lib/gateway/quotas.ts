@@ -8,6 +8,9 @@ import type { Exchange } from './exchange.ts';
 import type { Producers } from './producers-file.ts';
 import { RateLimit, rateLimitFields } from './rate-limit.ts';
 
+/** So many types a refusal names. */
+const TYPES_NAMED_MAX = 20;
+
 export class Quotas {
   readonly #events = new RateLimit();
   readonly #lookUps = new RateLimit();
@@ -44,8 +47,11 @@ export class Quotas {
   }
 
   typeRefusal(producer: string, type: string): GatewayAnswer | undefined {
-    if (this.#producers.rulesFor(producer).allowsType(type)) return undefined;
-    return problem('typeNotAllowed', `this producer may not send events of the type ${type}`);
+    const { allowsType, types = [] } = this.#producers.rulesFor(producer);
+    if (allowsType(type)) return undefined;
+    const more = types.length > TYPES_NAMED_MAX ? ` and ${types.length - TYPES_NAMED_MAX} more` : '';
+    const allowed = types.length === 0 ? 'none' : types.slice(0, TYPES_NAMED_MAX).join(', ') + more;
+    return problem('typeNotAllowed', `this producer may not send events of the type ${type}; allowed: ${allowed}`);
   }
 }
 

@@ -5,7 +5,7 @@
 // and `data` with the very bytes of the body where its media type says JSON, else `data_base64`. A body that is no JSON
 // text by itself never becomes part of the object, so it cannot add members to it.
 //
-// What it does not do: hold `id` and `type` against the envelope's schema; parseEvent does that to the result.
+// What it does not do: check `id` and `type` against the envelope's schema; parseEvent does that to the result.
 import { isUtf8 } from 'node:buffer';
 import { isEventId, NAME_CHARACTERS_MAX, type EventFault, type InvalidEvent, type ValidEvent } from './event.ts';
 
@@ -61,6 +61,25 @@ export function structuredEvent(
   const members = [...attributes].map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`);
   return { valid: true, body: Buffer.from(`{${members.join(',')}${data}}`) };
 }
+
+const TIME = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:(?:[0-5]\d|60)(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)$/;
+
+/** What makes an event no CloudEvent 1.0, beyond `id` and `type`: its other required attributes, and its time. */
+export function cloudEventFaults({ specversion, source, time }: Readonly<Record<string, unknown>>): EventFault[] {
+  const faults: EventFault[] = [];
+  if (specversion === undefined) faults.push({ path: '/specversion', message: 'is missing' });
+  else if (specversion !== '1.0') faults.push({ path: '/specversion', message: 'must be 1.0' });
+  if (source === undefined) faults.push({ path: '/source', message: 'is missing' });
+  else if (typeof source !== 'string' || source === '')
+    faults.push({ path: '/source', message: 'must be a URI reference that is not empty' });
+  if (time !== undefined && time !== null && !isTime(time))
+    faults.push({ path: '/time', message: 'must be a time of RFC 3339, such as 2026-01-31T12:00:00Z' });
+  return faults;
+}
+
+/** RFC 3339, section 5.6. A leap second is allowed, which Date does not know. */
+const isTime = (value: unknown): boolean =>
+  typeof value === 'string' && TIME.test(value) && !Number.isNaN(Date.parse(value.replace(/:60/, ':59').toUpperCase()));
 
 /**
  * What the sender of a CloudEvent should know of its type, where CloudEvents allows that type and the envelope does

@@ -8,7 +8,7 @@
 //
 // Invariant: an envelope given here is the one that parseEvent gives. For everything else the answer is `undefined`,
 // and the caller asks parseEvent: bodies that are not events, and events that are not plain (white space other than
-// blanks, an escape in a key of the envelope, in `id` or in `type`, an id beyond printable ASCII). So the one possible
+// blanks, an escape in a key of the envelope, in `id` or in `type`, an id beyond printable ASCII, a second `id`). So the one possible
 // fault is a wrong envelope; test/ingest/envelope-scan.test.ts looks for one.
 import { isUtf8 } from 'node:buffer';
 import { DEPTH_MAX } from './event.ts';
@@ -89,7 +89,7 @@ export function scanEnvelope(body: Buffer): PlainEnvelope | undefined {
       const from = at;
       at = afterString(from);
       const value = plainName(body, BYTES, name, from + 1, at - 1);
-      if (value === undefined) return undefined;
+      if (value === undefined || (name === 'id' ? id : type) !== undefined) return undefined;
       if (name === 'id') id = value;
       else type = value;
     } else if (BYTES[at] === OBJECT_OPENS || BYTES[at] === ARRAY_OPENS) {

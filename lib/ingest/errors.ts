@@ -32,7 +32,8 @@ export type ErrorCode =
   | 'HEADERS_TOO_LARGE'
   | 'INTERNAL'
   | 'QUEUE_UNAVAILABLE'
-  | 'QUEUE_OVERLOADED';
+  | 'QUEUE_OVERLOADED'
+  | 'LOOKUP_UNAVAILABLE';
 
 export type Refusal = keyof typeof CATALOGUE;
 
@@ -120,6 +121,14 @@ export const CATALOGUE = Object.freeze({
     1,
   ),
   queueOverloaded: row(503, 'QUEUE_OVERLOADED', true, 'Queue overloaded', 'too many events or bytes are in flight', 1),
+  lookUpUnavailable: row(
+    503,
+    'LOOKUP_UNAVAILABLE',
+    true,
+    'Look-up unavailable',
+    'the queue or the warehouse could not be queried, or too many look-ups wait',
+    1,
+  ),
 });
 
 /** Every code once, in the catalogue's order. */

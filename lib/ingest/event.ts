@@ -5,7 +5,8 @@
 // use this very check, so what one accepts the other cannot refuse.
 //
 // Limits: 64 levels of nesting (DEPTH_MAX). The caller bounds the number of bytes. Members beyond `id` and
-// `type` are not looked at (openapi/rules.md, 2).
+// `type` are not looked at (openapi/rules.md, 2); a second `id` or `type` is refused, because readers disagree on which
+// of two members counts (RFC 8259, section 4).
 import { isUtf8 } from 'node:buffer';
 import { Kind, Type, TypeRegistry, type Static, type TSchema } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
@@ -70,6 +71,18 @@ export interface InvalidEvent {
   readonly errors: readonly EventFault[];
 }
 
+const SPACE = 0x20;
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const ARRAY_OPENS = 0x5b;
+const BACKSLASH = 0x5c;
+const ARRAY_ENDS = 0x5d;
+/** `[` and `{`, and `]` and `}`, differ in one bit. */
+const BRACE_BIT = 0x20;
+const isOpener = (unit: number): boolean => (unit | BRACE_BIT) === 0x7b;
+const isCloser = (unit: number): boolean => (unit | BRACE_BIT) === 0x7d;
+
 const envelope = TypeCompiler.Compile(EventSchema);
 
 const EXPECTED: Readonly<Record<string, string>> = {
@@ -78,11 +91,14 @@ const EXPECTED: Readonly<Record<string, string>> = {
   '/type': `must be 1 to ${NAME_CHARACTERS_MAX} characters: words of letters, digits, "_" or "-", joined by dots`,
 };
 
+/** What else must hold of an event of one form: gives the faults of its members. */
+export type MemberCheck = (event: Readonly<Record<string, unknown>>) => readonly EventFault[];
+
 /**
  * Decides whether `body` is one event. Never throws; reads at most DEPTH_MAX levels deep.
  * The happy path makes the text, the parsed value and the verdict, and nothing else.
  */
-export function parseEvent(body: Buffer): ValidEvent | InvalidEvent {
+export function parseEvent(body: Buffer, check?: MemberCheck): ValidEvent | InvalidEvent {
   if (!isUtf8(body)) return fault('the body is not valid UTF-8');
   const text = body.toString('utf8');
   // A byte order mark is no JSON (RFC 8259, section 8.1); JSON.parse refuses it by itself.
@@ -90,13 +106,27 @@ export function parseEvent(body: Buffer): ValidEvent | InvalidEvent {
   let value: unknown;
   try {
     value = JSON.parse(text);
-  } catch {
-    return fault(text.charCodeAt(0) === 0xfeff ? 'the body begins with a byte order mark' : 'the body is not JSON');
+  } catch (cause) {
+    return fault(text.charCodeAt(0) === 0xfeff ? 'the body begins with a byte order mark' : notJson(text, cause));
   }
-  if (!envelope.Check(value))
-    return { valid: false, detail: 'the envelope failed its schema', errors: faultsOf(value) };
-  return { valid: true, id: value.id, type: value.type, text };
+  const faults = envelope.Check(value) ? NO_FAULTS : faultsOf(value);
+  const more = check === undefined || !isRecord(value) ? NO_FAULTS : check(value);
+  if (faults.length + more.length > 0) return failed([...faults, ...more]);
+  const { id, type } = value as Envelope;
+  const twice = mayRepeatName(text) ? repeatedName(text) : undefined;
+  if (twice !== undefined) return failed([{ path: `/${twice}`, message: 'must be there once' }]);
+  return { valid: true, id, type, text };
 }
+
+const NO_FAULTS: readonly EventFault[] = [];
+const failed = (errors: readonly EventFault[]): InvalidEvent => ({
+  valid: false,
+  detail: 'the envelope failed its schema',
+  errors,
+});
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function fault(message: string): InvalidEvent {
   return { valid: false, detail: message, errors: [{ path: '', message }] };
@@ -105,7 +135,85 @@ function fault(message: string): InvalidEvent {
 /** One entry per path, in the schema's own order. Runs after a failure only. */
 function faultsOf(value: unknown): EventFault[] {
   const paths = new Set(Array.from(envelope.Errors(value), ({ path }) => path));
-  return Array.from(paths, (path) => ({ path, message: EXPECTED[path] ?? 'is not allowed' }));
+  const isMissing = (path: string): boolean => path !== '' && isRecord(value) && !Object.hasOwn(value, path.slice(1));
+  return Array.from(paths, (path) => ({
+    path,
+    message: isMissing(path) ? 'is missing' : (EXPECTED[path] ?? 'is not allowed'),
+  }));
+}
+
+// Fact: JSON.parse keeps the last of two members with one name and says nothing. Choice: two searches tell that most
+// texts name `id` and `type` once; only the others are read character by character.
+function mayRepeatName(text: string): boolean {
+  return isTwice(text, '"id"') || isTwice(text, '"type"') || text.includes('\\u00');
+}
+
+function isTwice(text: string, name: string): boolean {
+  const first = text.indexOf(name);
+  return first !== -1 && text.includes(name, first + name.length);
+}
+
+/** The name that two members of the envelope have; `text` is JSON. */
+function repeatedName(text: string): string | undefined {
+  const seen = new Set<string>();
+  let depth = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    const unit = text.charCodeAt(at);
+    if (unit === QUOTE) {
+      const from = at;
+      at = endOfString(text, at);
+      if (depth !== 1 || !isKey(text, at)) continue;
+      const name = text.slice(from + 1, at);
+      const read = name.includes('\\') ? String(JSON.parse(`"${name}"`)) : name;
+      if (read !== 'id' && read !== 'type') continue;
+      if (seen.has(read)) return read;
+      seen.add(read);
+    } else if (isOpener(unit)) depth += 1;
+    else if (isCloser(unit)) depth -= 1;
+  }
+  return undefined;
+}
+
+/** Whether a colon follows the string that ends at `end`. */
+function isKey(text: string, end: number): boolean {
+  let at = end + 1;
+  while (text.charCodeAt(at) <= SPACE) at += 1;
+  return text.charCodeAt(at) === COLON;
+}
+
+/** Where a text stops being JSON, for a person: lines and columns count from 1, columns in UTF-16 units. */
+function notJson(text: string, cause: unknown): string {
+  if (text === '') return 'the body is empty';
+  // V8 says the position of every fault but a misplaced token and an early end.
+  const { message } = cause as SyntaxError;
+  const said = /at position (\d+)/.exec(message)?.[1];
+  const at = said !== undefined ? Number(said) : message.includes('end of JSON') ? text.length : misplacedToken(text);
+  const before = text.slice(0, at);
+  const line = before.split('\n').length;
+  return `the body is not JSON: line ${line}, column ${at - before.lastIndexOf('\n')}`;
+}
+
+const LITERAL = /(?:true|false|null|-?[0-9][-+.0-9Ee]*)(?![A-Za-z])/y;
+
+/** Where a value is expected in a text that is JSON up to there, and none begins. */
+function misplacedToken(text: string): number {
+  let before = COLON;
+  for (let at = 0; at < text.length; at += 1) {
+    const unit = text.charCodeAt(at);
+    if (unit <= SPACE) continue;
+    if (unit === QUOTE) {
+      at = endOfString(text, at);
+    } else if (unit === COMMA || unit === COLON || isCloser(unit)) {
+      const expectsValue = before === COLON || before === COMMA || before === ARRAY_OPENS;
+      if (expectsValue && !(unit === ARRAY_ENDS && before === ARRAY_OPENS)) return at;
+    } else if (!isOpener(unit)) {
+      LITERAL.lastIndex = at;
+      if (!LITERAL.test(text)) return at;
+      at = LITERAL.lastIndex - 1;
+    }
+    before = unit;
+  }
+  return text.length;
 }
 
 // Fact: JSON.parse takes 200,000 levels, and what walks the value afterwards may not. Choice: few texts hold more
@@ -126,12 +234,12 @@ function passesDepth(text: string): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; at += 1) {
     const unit = text.charCodeAt(at);
-    if (unit === 0x22) {
+    if (unit === QUOTE) {
       at = endOfString(text, at);
-    } else if (unit === 0x7b || unit === 0x5b) {
+    } else if (isOpener(unit)) {
       depth += 1;
       if (depth > DEPTH_MAX) return true;
-    } else if (unit === 0x7d || unit === 0x5d) {
+    } else if (isCloser(unit)) {
       depth -= 1;
     }
   }
@@ -143,8 +251,8 @@ function endOfString(text: string, from: number): number {
   let at = from + 1;
   while (at < text.length) {
     const unit = text.charCodeAt(at);
-    if (unit === 0x22) return at;
-    at += unit === 0x5c ? 2 : 1;
+    if (unit === QUOTE) return at;
+    at += unit === BACKSLASH ? 2 : 1;
   }
   return text.length;
 }

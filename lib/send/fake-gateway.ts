@@ -170,7 +170,11 @@ class Gateway implements FakeGateway {
     }
     const { id, type } = event;
     if (this.#givenAway.has(id))
-      return refuse(response, 'eventIdConflict', "the id is that of another producer's event");
+      return refuse(
+        response,
+        'eventIdConflict',
+        "another producer's event has this id: begin yours with your name, such as shop/1042",
+      );
     const first = this.#events.get(id);
     if (first === undefined) this.#events.set(id, { id, type, body, acceptedAt: new Date().toISOString() });
     if (next === 'noAnswer') return;

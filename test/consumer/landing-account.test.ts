@@ -107,7 +107,7 @@ describe('a transaction', () => {
       ]),
     );
     assert.deepEqual(calls, [['quarantine', ['q/ingest/1-a', 'q/ingest/1-b']]]);
-    const reason = 'invalid_event: the body is not JSON';
+    const reason = 'invalid_event: the body is not JSON: line 1, column 2';
     assert.deepEqual(logged, [
       [{ entries: 2, entry: '1-a', reason, traceparent: TRACEPARENT }, 'entries put in quarantine'],
     ]);

@@ -101,7 +101,7 @@ describe('the API file', () => {
         assert.ok(isObject(headers[name]), `${from}: ${name}`);
         assert.equal((at(deref(`${from}/headers/${name}`)) as JsonObject)['required'], true);
       }
-      assert.equal('Retry-After' in headers, /\/(Queue|RateLimited)/.test(from), from);
+      assert.equal('Retry-After' in headers, /\/(Queue|LookUpUnavailable|RateLimited)/.test(from), from);
     }
   });
 

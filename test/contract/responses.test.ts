@@ -123,7 +123,21 @@ describe('POST /events', () => {
     'Application/CloudEvents+JSON;charset="UTF-8"',
   ]) {
     it(`takes ${type}`, async () => {
-      await provoke(one, '202', post(event(type), { 'content-type': type }));
+      await provoke(one, '202', post(event(type, { specversion: '1.0', source: '/s' }), { 'content-type': type }));
+    });
+  }
+
+  for (const [what, members, path] of [
+    ['no specversion', { source: '/s' }, '/specversion'],
+    ['another specversion', { specversion: '0.3', source: '/s' }, '/specversion'],
+    ['no source', { specversion: '1.0' }, '/source'],
+    ['a source that is no string', { specversion: '1.0', source: 1 }, '/source'],
+    ['a time that is none', { specversion: '1.0', source: '/s', time: '2026-02-30' }, '/time'],
+  ] as const) {
+    it(`answers 400 to a CloudEvent with ${what}, in structured mode`, async () => {
+      const headers = { 'content-type': 'application/cloudevents+json' };
+      const seen = await provoke(one, '400 INVALID_EVENT', post(event('cloud', members), headers));
+      assert.deepEqual(faultPaths(seen), [path]);
     });
   }
 
@@ -251,12 +265,17 @@ describe('a gateway that limits its producers', () => {
     const producers = {
       'urn:test:producer:one': { types: ['test.*'] },
       'urn:test:producer:two': { disabled: 'for now' },
-      'urn:test:producer:three': { rate: 0.001 },
+      'urn:test:producer:three': { rate: 0.001, lookUpRate: 0.001 },
     };
     const path = join(temporaryFolder(), 'producers.json');
     writeFileSync(path, JSON.stringify({ producers }));
     const limiting = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_PRODUCERS_FILE: path });
-    await provoke(limiting.client(producer), '403 TYPE_NOT_ALLOWED', post(event('typed', { type: 'other' })));
+    const typed = await provoke(
+      limiting.client(producer),
+      '403 TYPE_NOT_ALLOWED',
+      post(event('typed', { type: 'other' })),
+    );
+    assert.match(typed.body, /may not send events of the type other; allowed: test\.\*"/);
     const [two, three] = await Promise.all(['two', 'three'].map((name) => pki.producer(name)));
     await provoke(limiting.client(two), '403 PRODUCER_DISABLED', post(event('disabled')));
     const limited = limiting.client(three);
@@ -265,6 +284,9 @@ describe('a gateway that limits its producers', () => {
     assert.equal(seen.headers['ratelimit-policy'], '"producer";q=1;w=1000');
     assert.equal(seen.headers['ratelimit'], '"producer";r=0;t=1000');
     assert.ok(Number(seen.headers['retry-after']) > 900);
+    expect('200', 'GET /events/{id}', await limited.ask({ path: '/events/limited' }));
+    for (const method of ['GET', 'HEAD'])
+      await provoke(limited, '429 PRODUCER_RATE_LIMITED', { method, path: '/events/limited' });
   });
 });
 
@@ -466,7 +488,7 @@ describe('a gateway whose Redis is gone', () => {
     await redis.signal('SIGKILL');
     await provoke(one, '503 QUEUE_UNAVAILABLE', post(event('away')));
     for (const method of ['GET', 'HEAD']) {
-      await provoke(one, '503 QUEUE_UNAVAILABLE', { method, path: '/events/before' });
+      await provoke(one, '503 LOOKUP_UNAVAILABLE', { method, path: '/events/before' });
       await eventually(
         'it says that it is not ready',
         async () => (await one.ask({ path: '/health/ready' })).status === 503,

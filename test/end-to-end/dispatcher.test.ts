@@ -72,7 +72,7 @@ describe('events by way of a dispatcher', () => {
     const [even, odd] = [idsOf(0, 'away', 20), idsOf(1, 'away', 20)];
     for (const id of even) assertShed(await client.post(event(id)), id);
     for (const id of odd) assert.deepEqual((await client.post(event(id))).json, { id, status: 'accepted' });
-    assertProblem(await client.find(even[0] ?? ''), 503, 'QUEUE_UNAVAILABLE');
+    assertProblem(await client.find(even[0] ?? ''), 503, 'LOOKUP_UNAVAILABLE');
     assert.equal((await client.find(odd[0] ?? '')).status, 200);
     assert.equal(await gateway.metric('ingest_shed_total'), shedBefore + even.length);
     assert.equal(await gateway.metric('ingest_errors_total'), errorsBefore + 1, 'the look-up alone is an error');

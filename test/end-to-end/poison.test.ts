@@ -70,8 +70,8 @@ const NO_EVENTS: readonly (readonly [body: string, id: string | null])[] = [
 /** What stands on the stream by hand, each between two good events. */
 const POISON: readonly Poison[] = [
   ...NO_EVENTS.map(([body, id]) => poison(PRODUCER, body, /^invalid_event: /, id)),
-  poison(PRODUCER, '{"id":"half"', /^invalid_event: the body is not JSON$/),
-  poison(PRODUCER, '', /^invalid_event: the body is not JSON$/),
+  poison(PRODUCER, '{"id":"half"', /^invalid_event: the body is not JSON: line 1, column \d+$/),
+  poison(PRODUCER, '', /^invalid_event: the body is empty$/),
   poison(PRODUCER, '{"id":"no-type"}', /^invalid_event: .*\/type/, 'no-type'),
   poison(PRODUCER, DEEP, /^invalid_event: .*64 levels/, 'deep'),
   poison('a\0b', event('nul'), /^refused_by_warehouse: /, 'nul'),
@@ -80,7 +80,7 @@ const POISON: readonly Poison[] = [
   { members: ['body', event('nobody')], reason: /^invalid_entry: .*producer/, id: 'nobody', body: event('nobody') },
   { members: ['something', 'else'], reason: /^invalid_entry: /, id: null, body: '' },
   ...['q/ingest/\0-1', 'long/'.repeat(2_000)].map((replayOf) => ({
-    ...poison(PRODUCER, '{"id":', /^invalid_event: the body is not JSON$/),
+    ...poison(PRODUCER, '{"id":', /^invalid_event: the body is not JSON: line 1, column \d+$/),
     members: ['producer', PRODUCER, 'body', '{"id":', 'replayOf', replayOf],
   })),
 ];

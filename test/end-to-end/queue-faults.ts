@@ -76,7 +76,7 @@ async function outage(
     assertProblem(await client.post(event(`refused-${at}`)), 503, 'QUEUE_UNAVAILABLE');
     const found = await client.find(`refused-${at}`);
     if (readable) assertProblem(found, 404, 'EVENT_NOT_FOUND');
-    else assertProblem(found, 503, 'QUEUE_UNAVAILABLE');
+    else assertProblem(found, 503, 'LOOKUP_UNAVAILABLE');
     assert.ok(performance.now() - start < 2 * ANSWER_WITHIN_MS);
   }
   assert.equal((await client.ask({ path: '/health/live' })).status, 200);

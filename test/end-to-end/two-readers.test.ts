@@ -61,7 +61,14 @@ describe('both readers answer alike', () => {
     'an event with an id beyond ASCII': () =>
       Buffer.from(postText(fresh().replace('two-readers', 'zwölf-ßü-✓-two-readers'))).toString('latin1'),
     'a CloudEvents event': () =>
-      requestText('POST /events', ['Content-Type: application/cloudevents+json; charset=UTF-8'], fresh()),
+      requestText(
+        'POST /events',
+        ['Content-Type: application/cloudevents+json; charset=UTF-8'],
+        fresh().replace('{', '{"specversion":"1.0","source":"/s",'),
+      ),
+    'a CloudEvent without a source': () =>
+      requestText('POST /events', ['Content-Type: application/cloudevents+json'], fresh()),
+    'an event with two ids': () => postText(fresh().replace('{', '{"id":"first",')),
     'a CloudEvent in binary mode': () => {
       const { id } = JSON.parse(fresh()) as { id: string };
       const fields = [

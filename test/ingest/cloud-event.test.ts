@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import { CloudEvent, HTTP, type Message } from 'cloudevents';
 import fc from 'fast-check';
 import {
+  cloudEventFaults,
   isBatchedMode,
   isBinaryMode,
   sourceAndId,
@@ -245,4 +246,37 @@ describe('the id that source and id make together', () => {
       assert.match(fault.message, /with the id, at most 255 characters, and no control characters/);
     }
   });
+});
+
+describe("a CloudEvent's attributes", () => {
+  const event = { specversion: '1.0', source: '/s', id: 'a', type: 't' };
+
+  for (const time of [
+    '2026-01-31T12:00:00Z',
+    '2026-01-31t12:00:00.123456z',
+    '2026-01-31T12:00:00+05:30',
+    '2016-12-31T23:59:60Z',
+    null,
+  ])
+    it(`may have the time ${time}`, () => assert.deepEqual(cloudEventFaults({ ...event, time }), []));
+
+  for (const time of ['', '2026-01-31', '2026-01-31T12:00:00', '2026-13-01T00:00:00Z', '31 Jan 2026', 1_767_225_600]) {
+    it(`may not have the time ${JSON.stringify(time)}`, () => {
+      const faults = cloudEventFaults({ ...event, time });
+      assert.deepEqual(
+        faults.map(({ path }) => path),
+        ['/time'],
+      );
+      assert.match(faults[0]?.message ?? '', /^must be a time of RFC 3339/);
+    });
+  }
+
+  for (const [what, members, fault] of [
+    ['no specversion', { specversion: undefined }, { path: '/specversion', message: 'is missing' }],
+    ['a number as specversion', { specversion: 1 }, { path: '/specversion', message: 'must be 1.0' }],
+    ['no source', { source: undefined }, { path: '/source', message: 'is missing' }],
+    ['an empty source', { source: '' }, { path: '/source', message: 'must be a URI reference that is not empty' }],
+    ['a null source', { source: null }, { path: '/source', message: 'must be a URI reference that is not empty' }],
+  ] as const)
+    it(`may not be ${what}`, () => assert.deepEqual(cloudEventFaults({ ...event, ...members }), [fault]));
 });

@@ -24,7 +24,6 @@ const PLAIN = [
   ' { "type" : "a.b-c.d_1" , "id" : "x y~" } ',
   '{"id":"a","type":"t","data":{"n":[0,-0,1.5,1e2,-1E+2,10.0e-3,true,false,null,{},[],[[]],""]}}',
   '{"id":"a","type":"t","data":"\\u0000 \\ud800 \\"\\\\\\/\\b\\f\\n\\r\\t \\\\","more":"é \u{1F600} \u2028 \u007f"}',
-  '{"id":"a","id":"b","type":"t","type":"u"}',
   '{"__proto__":{"id":1},"constructor":0,"id":"a","type":"t","Id":1,"":2,"typo":"}{"}',
   `{"id":"${'x'.repeat(256)}","type":"${'x'.repeat(256)}"}`,
   nested(DEPTH_MAX),
@@ -95,6 +94,8 @@ const LEFT_TO_THE_PARSER = [
     (type) => `{"id":"a","type":${type}}`,
   ),
   ...['{"id":"a","\\u0069d":"b","type":"t"}', '{"i\\u0064":"a","type":"t"}', '{"id":1,"id":"a","type":"t"}'],
+  '{"id":"a","id":"b","type":"t"}',
+  '{"type":"t","id":"a","d":1,"type":"u"}',
   ...['{"id":"é","id":"a","type":"t"}', '{"id":"a","type":"","type":"t"}'],
   ...[
     '{"id":"a","type":"t","d":"\u0000"}',

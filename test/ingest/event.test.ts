@@ -18,14 +18,36 @@ describe('an event', () => {
     assert.deepEqual(parse(text), { valid: true, id: 'x/y', type: 'a.b-c.d_1', text });
   });
 
-  it('takes the last of members that have the same name, as JSON.parse does', () => {
-    assert.deepEqual(parse('{"id":1,"id":"a","type":"t"}'), {
-      valid: true,
-      id: 'a',
-      type: 't',
-      text: '{"id":1,"id":"a","type":"t"}',
+  for (const [name, body] of [
+    ['id', '{"id":"b","id":"a","type":"t"}'],
+    ['id', '{"id":"a","type":"t","n":[{"id":"c"}], "i\\u0064" : "a"}'],
+    ['type', '{"id":"a","type":"t","type":"t"}'],
+    ['type', '{"\\u0074ype":"t","id":"a","d":"\\"{[","type":"t"}'],
+  ] as const) {
+    it(`may not be ${body}, of which readers see different events`, () => {
+      assert.deepEqual(faultsOf(body), [{ path: `/${name}`, message: 'must be there once' }]);
     });
-  });
+  }
+
+  for (const body of [
+    '{"id":"id","type":"type","names":["id","type"],"d":{"id":1,"id":2,"type":3}}',
+    '{"d":{"id":1},"id":"a\\"","e":[[{"type":1}]],"type":"t","f":"\\u0000","x":1,"x":2}',
+  ]) {
+    it(`may be ${body}, whose other members and inner names are its own`, () => assert.equal(parse(body).valid, true));
+  }
+
+  for (const [body, message] of [
+    ['{"type":"t"}', 'is missing'],
+    ['{"id":null,"type":"t"}', /^must be a string of 1 to 256/],
+    ['{"id":"","type":"t"}', /^must be a string of 1 to 256/],
+  ] as const) {
+    it(`tells what is missing from what is wrong in ${body}`, () => {
+      const [fault, ...others] = faultsOf(body);
+      assert.equal(fault?.path, '/id');
+      assert.match(fault.message, typeof message === 'string' ? new RegExp(`^${message}$`) : message);
+      assert.deepEqual(others, []);
+    });
+  }
 
   it('may have members of any name, the ones that JavaScript reserves too', () => {
     const event = parse('{"__proto__":{"id":1},"constructor":0,"id":"a","type":"t"}');
@@ -120,16 +142,38 @@ describe('an id', () => {
 describe('the bytes of an event', () => {
   const good = '{"id":"a","type":"t"}';
   for (const [what, body, detail] of [
-    ['nothing', '', 'the body is not JSON'],
-    ['a comment', `${good}//`, 'the body is not JSON'],
-    ['a second value', good + good, 'the body is not JSON'],
-    ['NUL after the value', `${good}\0`, 'the body is not JSON'],
+    ['nothing', '', 'the body is empty'],
+    ['a comment', `${good}//`, 'the body is not JSON: line 1, column 22'],
+    ['a second value', good + good, 'the body is not JSON: line 1, column 22'],
+    ['NUL after the value', `${good}\0`, 'the body is not JSON: line 1, column 22'],
     ['a byte order mark', `\ufeff${good}`, 'the body begins with a byte order mark'],
     ['a truncated character', Buffer.from([...Buffer.from('{"id":"'), 0xe2, 0x82]), 'the body is not valid UTF-8'],
     ['an overlong character', Buffer.from([0x22, 0xc0, 0xaf, 0x22]), 'the body is not valid UTF-8'],
     ['a surrogate in UTF-8 clothes', Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]), 'the body is not valid UTF-8'],
   ] as const) {
     it(`are not ${what}`, () => assert.deepEqual(faultsOf(Buffer.from(body)), [{ path: '', message: detail }]));
+  }
+
+  for (const [body, line, column] of [
+    ['abc', 1, 1],
+    ['{"a": b}', 1, 7],
+    ['{"a":1,}', 1, 8],
+    ["{'id':1}", 1, 2],
+    ['{"id":"a"', 1, 10],
+    ['{"id":"a', 1, 9],
+    ['{"a":tru}', 1, 6],
+    ['{"a":nul', 1, 9],
+    ['{\n "a": 11,\r\n "b":[1, ],\n b}', 3, 10],
+    ['{"a":[ ] , "b": [], "c":{}, "d": -1.5e+3, "e": nil}', 1, 48],
+    ['{"a":"]\\"[,","b":}', 1, 18],
+    ['{"a":[true,false,null,NaN]}', 1, 23],
+    ['[-]', 1, 3],
+    [']', 1, 1],
+  ] as const) {
+    it(`say where they stop being JSON: ${JSON.stringify(body)}`, () => {
+      const message = `the body is not JSON: line ${line}, column ${column}`;
+      assert.deepEqual(faultsOf(body), [{ path: '', message }]);
+    });
   }
 
   const nested = (levels: number, open: string, close: string): string =>
