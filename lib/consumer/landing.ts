@@ -108,11 +108,11 @@ export class Landing {
     const verdicts = await this.#warehouse.land(events);
     const now = this.#clock.epochMs();
     this.#spans?.ended(
-      events.filter((_, at) => verdicts[at] !== 'conflict'),
+      events.filter((_, at) => verdicts[at] === 'landed' || verdicts[at] === 'duplicate'),
       startMs,
       now,
     );
-    const conflicts: Rejection[] = [];
+    const refused: Rejection[] = [];
     for (const [at, event] of events.entries()) {
       const verdict = verdicts[at];
       if (verdict === 'landed') {
@@ -121,11 +121,15 @@ export class Landing {
         if (event.replayOf === undefined) this.#metrics.delay.observe(Math.max(0, now - event.acceptedAtMs) / 1000);
       } else if (verdict === 'duplicate') {
         this.#metrics.duplicates.add();
+      } else if (verdict === 'reused') {
+        refused.push(
+          rejected(event, 'id_reused', 'the id belongs to an earlier event of this producer with another body'),
+        );
       } else {
-        conflicts.push(rejected(event, 'id_conflict', "the id belongs to another producer's event"));
+        refused.push(rejected(event, 'id_conflict', "the id belongs to another producer's event"));
       }
     }
-    return conflicts;
+    return refused;
   }
 
   /**

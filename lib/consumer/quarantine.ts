@@ -10,7 +10,13 @@ import type { Delivery, EventNotes } from '../ingest/queue.ts';
 import { traceContext, type TraceContext } from '../ingest/trace-context.ts';
 import type { LandingEvent, QuarantinedEntry } from '../ingest/warehouse.ts';
 
-export const QUARANTINE_REASONS = ['invalid_event', 'invalid_entry', 'id_conflict', 'refused_by_warehouse'] as const;
+export const QUARANTINE_REASONS = [
+  'invalid_event',
+  'invalid_entry',
+  'id_conflict',
+  'id_reused',
+  'refused_by_warehouse',
+] as const;
 export type QuarantineReason = (typeof QUARANTINE_REASONS)[number];
 
 /** An event with the entry that brought it: `entry` and `source` as in Delivery. */

@@ -7,6 +7,7 @@
 //   events(id primary key, type, producer, accepted_at, landed_at, body, traceparent)
 //   events_quarantine(entry primary key, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
 //   ingest_audit(id primary key, at, actor, command, what, changed)
+import { isErased } from './erased.ts';
 
 /**
  * One event to land. It has passed parseEvent, so `body` is valid UTF-8; it is stored byte for byte. Times are Unix
@@ -27,10 +28,27 @@ export const TIME_MS_MAX = 8.64e15;
 /**
  * What became of each event of a batch, in the batch's order.
  * - `landed`: this call made the row.
- * - `duplicate`: the same producer's row was there already.
+ * - `duplicate`: the same producer's row was there already, with the same body, or either was erased.
+ * - `reused`: the same producer's row was there already, with another body.
  * - `conflict`: the row of this id belongs to another producer, so this event cannot land.
  */
-export type LandingOutcome = 'landed' | 'duplicate' | 'conflict';
+export type LandingOutcome = 'landed' | RepeatOutcome;
+export type RepeatOutcome = 'duplicate' | 'reused' | 'conflict';
+
+/** What an event finds in its id's row: `otherBody` is null where the bodies are the same. */
+export interface FoundRow {
+  readonly producer: string;
+  readonly otherBody: string | null;
+}
+
+/**
+ * The outcome of an event whose id has a row. An entry may be read again while its event is being erased, so an erased
+ * body counts as any body.
+ */
+export function repeatOutcome(producer: string, body: Buffer, row: FoundRow): RepeatOutcome {
+  if (row.producer !== producer) return 'conflict';
+  return row.otherBody === null || isErased(row.otherBody) || isErased(body) ? 'duplicate' : 'reused';
+}
 
 /**
  * One entry that cannot land. `id` is absent where none could be read. `body` is the raw bytes. The quarantine takes

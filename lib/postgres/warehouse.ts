@@ -10,10 +10,13 @@ import pg from 'pg';
 import {
   BatchRefused,
   BatchTooSlow,
-  type LandingOutcome,
-  type LandingEvent,
-  type QuarantinedEntry,
+  repeatOutcome,
   storableText,
+  type FoundRow,
+  type LandingEvent,
+  type LandingOutcome,
+  type QuarantinedEntry,
+  type RepeatOutcome,
   type Warehouse,
 } from '../ingest/warehouse.ts';
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
@@ -50,7 +53,9 @@ const LAND = `
   ON CONFLICT (id) DO NOTHING
   RETURNING id`;
 
-const PRODUCERS_OF = 'SELECT id, producer FROM events WHERE id = ANY ($1::text[])';
+const FOUND_ROWS = `
+  SELECT at, producer, NULLIF(events.body, batch.body) AS "otherBody"
+  FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS batch (id, body, at) JOIN events USING (id)`;
 
 const QUARANTINE = `
   INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
@@ -95,7 +100,12 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     const firsts = firstOfEachId(batch);
     const landed = await telling(transacted(async () => (await copied(firsts)) ?? (await inserted(firsts))));
     if (landed.size === batch.length) return batch.map(() => 'landed');
-    return verdicts(batch, landed, await transacted(() => producersOf(pool, batch, landed)));
+    // Of an id that was inserted the first event has landed.
+    const pending = new Set(landed);
+    const isNew = batch.map(({ id }) => pending.delete(id));
+    const repeats = batch.filter((_, at) => isNew[at] === false);
+    const outcomes = (await transacted(() => repeatOutcomes(pool, repeats))).values();
+    return isNew.map((landedNow) => (landedNow ? 'landed' : (outcomes.next().value as LandingOutcome)));
   }
 
   /** `work`, and a server that is there but cannot work as configured told apart from one that is away. */
@@ -176,37 +186,19 @@ const quarantineArrays = (entries: readonly QuarantinedEntry[]): Buffer[] => [
 ];
 
 /**
- * Whose row each id is that this batch did not insert. A statement of its own, because a row that another transaction
- * committed while ours waited for it is not in the INSERT's snapshot.
+ * What became of events whose ids had rows. A statement of its own, because a row that another transaction committed
+ * while ours waited for it is not in the INSERT's snapshot.
  */
-async function producersOf(
-  pool: pg.Pool,
-  batch: readonly LandingEvent[],
-  landed: ReadonlySet<string>,
-): Promise<Map<string, string>> {
-  const byId = new Map<string, string>();
-  for (const event of batch) if (landed.has(event.id) && !byId.has(event.id)) byId.set(event.id, event.producer);
-  const others = [...new Set(batch.map((event) => event.id))].filter((id) => !landed.has(id));
-  if (others.length === 0) return byId;
-  const found = await pool.query<{ id: string; producer: string }>(PRODUCERS_OF, [textArray(others)]);
-  for (const row of found.rows) byId.set(row.id, row.producer);
-  return byId;
-}
-
-/**
- * Each event's verdict: of an inserted id the first event has landed; the others are held against the row's producer.
- */
-function verdicts(
-  batch: readonly LandingEvent[],
-  landed: ReadonlySet<string>,
-  producerOf: ReadonlyMap<string, string>,
-): LandingOutcome[] {
-  const pending = new Set(landed);
-  return batch.map(({ id, producer }) => {
-    if (pending.delete(id)) return 'landed';
-    const known = producerOf.get(id);
-    if (known === undefined) throw new Error('a row vanished while its batch landed');
-    return known === producer ? 'duplicate' : 'conflict';
+async function repeatOutcomes(pool: pg.Pool, repeats: readonly LandingEvent[]): Promise<readonly RepeatOutcome[]> {
+  const { rows } = await pool.query<FoundRow & { at: string }>(FOUND_ROWS, [
+    textArray(repeats.map(({ id }) => id)),
+    textArray(repeats.map(({ body }) => body)),
+  ]);
+  const found = new Map(rows.map((row) => [Number(row.at), row]));
+  return repeats.map(({ producer, body }, at) => {
+    const row = found.get(at + 1);
+    if (row === undefined) throw new Error('a row vanished while its batch landed');
+    return repeatOutcome(producer, body, row);
   });
 }
 

@@ -66,10 +66,13 @@ export const textAt = ({ all, ends }: Texts, at: number): string => all.slice(en
 export const bodyAt = ({ bodies, bodyEnds }: LandingColumns, at: number): Uint8Array =>
   bodies.subarray(bodyEnds[at - 1] ?? 0, bodyEnds[at]);
 
-const LANDINGS = ['landed', 'duplicate', 'conflict'] as const satisfies readonly LandingOutcome[];
+const LANDINGS = ['landed', 'duplicate', 'reused', 'conflict'] as const satisfies readonly LandingOutcome[];
 
 /** One byte for each verdict. */
-export const VERDICT = { landed: 0, duplicate: 1, conflict: 2 } as const satisfies Record<LandingOutcome, number>;
+export const VERDICT = { landed: 0, duplicate: 1, reused: 2, conflict: 3 } as const satisfies Record<
+  LandingOutcome,
+  number
+>;
 
 export const landingsOf = (verdicts: Uint8Array): LandingOutcome[] =>
   Array.from(verdicts, (verdict) => LANDINGS[verdict] ?? 'conflict');

@@ -8,7 +8,14 @@
 // Every method but `prepare` is synchronous, because node:sqlite is.
 import { statSync, type BigIntStats } from 'node:fs';
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
-import { BatchRefused, storableText, type QuarantinedEntry, type WarehouseLookup } from '../ingest/warehouse.ts';
+import {
+  BatchRefused,
+  repeatOutcome,
+  storableText,
+  type FoundRow,
+  type QuarantinedEntry,
+  type WarehouseLookup,
+} from '../ingest/warehouse.ts';
 import { bodyAt, textAt, VERDICT, type LandingColumns } from './columns.ts';
 import { openFile, prepareFile, type Step } from './file.ts';
 import { busy, refuses } from './result-codes.ts';
@@ -21,7 +28,7 @@ const LAND = `${INSERT} ${EVENT} ON CONFLICT (id) DO NOTHING`;
 // where one of them is not new; they are then inserted one by one.
 const ROWS_AT_ONCE = 8;
 const LAND_NEW = `${INSERT} ${Array.from({ length: ROWS_AT_ONCE }, () => EVENT).join(', ')}`;
-const PRODUCER_OF = 'SELECT producer FROM events WHERE id = ?';
+const FOUND_ROW = 'SELECT producer, NULLIF(body, CAST(? AS TEXT)) AS otherBody FROM events WHERE id = ?';
 const QUARANTINE = `INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (entry) DO NOTHING`;
 const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ?';
@@ -187,8 +194,9 @@ function landNew(open: Handle, batch: LandingColumns, from: number, landedAt: st
 function landOne(open: Handle, batch: LandingColumns, at: number, landedAt: string): number {
   const row = rowOf(batch, at, landedAt);
   if (statement(open, LAND).run(...row).changes === 1) return VERDICT.landed;
-  const [id, , producer] = row;
-  return statement(open, PRODUCER_OF).get(id)?.['producer'] === producer ? VERDICT.duplicate : VERDICT.conflict;
+  const [id, , producer, , , body] = row;
+  const found = statement(open, FOUND_ROW).get(body, id) as unknown as FoundRow;
+  return VERDICT[repeatOutcome(producer, Buffer.from(body.buffer, body.byteOffset, body.byteLength), found)];
 }
 
 function statement({ database, statements }: Handle, sql: string): StatementSync {

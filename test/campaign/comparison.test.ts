@@ -10,13 +10,15 @@ const NUMBER = 7;
 const OWN = 'spiffe://test/producer:own';
 const OTHER = 'spiffe://test/producer:other';
 
+type Tried = readonly [producer: Producer, status: number, moves: number, variant?: number];
+
 /** A ledger of tries that were answered, one after another; `moves` is how often the clock had been moved at each. */
-function ledgerOf(...tries: readonly (readonly [producer: Producer, status: number, moves: number])[]): Ledger {
+function ledgerOf(...tries: readonly Tried[]): Ledger {
   const ledger = new Ledger();
-  tries.forEach(([producer, status, moves], at) => {
+  tries.forEach(([producer, status, moves, variant = 0], at) => {
     const answer = { status, code: undefined, duplicate: false, differs: false };
     const times = { sentMs: 10 * at, doneMs: 10 * at + 5, clockMoves: [moves, moves] as const };
-    ledger.note({ number: NUMBER, variant: 0, producer, gateway: 'gateway 1', answer, ...times });
+    ledger.note({ number: NUMBER, variant, producer, gateway: 'gateway 1', answer, ...times });
   });
   return ledger;
 }
@@ -64,6 +66,31 @@ describe("an id that two producers' events have", () => {
     const all = (await found(still, [landed], [conflict])).join();
     assert.match(all, /accepted from another producer, though the id was taken/);
     assert.match(all, /rows of another producer that it has no right to/);
+  });
+});
+
+describe('an id that its producer used again', () => {
+  const again = ledgerOf(['own', 202, 0], ['own', 202, 2, 1]);
+  const reused = {
+    ...conflict,
+    producer: OWN,
+    body: Buffer.from(bodyOf(NUMBER, 1)),
+    reason: 'id_reused: the id belongs to an earlier event of this producer with another body',
+  } as StoredEntry;
+
+  it('has its row and a quarantine row, where the clock of the queue was moved in between', async () => {
+    assert.deepEqual(await found(again, [landed], [reused]), []);
+  });
+
+  it('is seen where the second body, told 202, has no row', async () => {
+    assert.deepEqual(await found(again, [landed], []), ['answered 202 as new, and no row has body 1']);
+  });
+
+  it('is seen where the same body was put aside, or the clock stood still', async () => {
+    const same = ledgerOf(['own', 202, 0], ['own', 202, 2]);
+    const still = ledgerOf(['own', 202, 0], ['own', 202, 0, 1]);
+    for (const ledger of [same, still])
+      assert.match((await found(ledger, [landed], [reused])).join(), /rows of an id that was not used again/);
   });
 });
 

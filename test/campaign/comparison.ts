@@ -1,11 +1,11 @@
 // The promise, held against what stands in the warehouse: each event that was answered 202 has one row, in the
-// warehouse or in quarantine, byte for byte; no event has two; no row is there without its event; and nothing that was
-// answered was untrue.
+// warehouse or in quarantine, byte for byte; no event has two, unless its id was taken again with another body; no row is
+// there without its event; and nothing that was answered was untrue.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { StoredEntry, StoredEvent, WarehouseStore } from '../support/warehouse-store.ts';
 import { bodyOf, idOf, numberOf } from './event.ts';
-import { keptVariants, lies, takenForAnother } from './honesty.ts';
-import { isAccepted, type Ledger } from './ledger.ts';
+import { keptVariants, lies, takenAgain, takenForAnother } from './honesty.ts';
+import { isAccepted, type Ledger, type Try } from './ledger.ts';
 
 export interface Violation {
   readonly what: string;
@@ -76,7 +76,9 @@ function rowsOf(
 
 function* broken(ledger: Ledger, stored: ReadonlyMap<string, readonly Row[]>): Generator<Violation> {
   for (const [number, tries] of ledger.events()) {
-    const [rows, others] = partition(stored.get(idOf(number)) ?? [], isOthers);
+    const all = stored.get(idOf(number)) ?? [];
+    const [own, others] = [all.filter((row) => !isOthers(row)), all.filter(isOthers)];
+    const [rows, reused] = [own.filter((row) => !isReused(row)), own.filter(isReused)];
     for (const what of lies(tries)) yield { what, number };
     const taken = takenForAnother(tries);
     if (others.length > taken.length)
@@ -87,7 +89,12 @@ function* broken(ledger: Ledger, stored: ReadonlyMap<string, readonly Row[]>): G
     const [row] = rows;
     if (accepted && row === undefined) yield { what: 'answered 202, and there is no row', number };
     if (rows.length > 1) yield { what: `${rows.length} rows: ${rows.map(inWords).join('; ')}`, number };
+    if (reused.length > takenAgain(tries).length)
+      yield { what: `rows of an id that was not used again: ${reused.map(inWords).join('; ')}`, number };
     if (row === undefined) continue;
+    for (const { variant } of tries.filter(isNew))
+      if (!own.some(({ body }) => body === bodyOf(number, variant)))
+        yield { what: `answered 202 as new, and no row has body ${variant}`, number };
     if (!row.producer.endsWith(':own')) yield { what: `the row is of producer ${row.producer}`, number };
     const kept = accepted ? keptVariants(tries) : new Set(tries.map(({ variant }) => variant));
     if (kept.size > 0 && ![...kept].some((variant) => bodyOf(number, variant) === row.body))
@@ -95,14 +102,9 @@ function* broken(ledger: Ledger, stored: ReadonlyMap<string, readonly Row[]>): G
   }
 }
 
+const isNew = ({ producer, answer }: Try): boolean => producer === 'own' && answer?.status === 202 && !answer.duplicate;
 const isOthers = ({ producer }: Row): boolean => producer.endsWith(':other');
-
-function partition<T>(
-  all: readonly T[],
-  is: (one: T) => boolean,
-): readonly [others: readonly T[], those: readonly T[]] {
-  return [all.filter((one) => !is(one)), all.filter(is)];
-}
+const isReused = ({ quarantined }: Row): boolean => quarantined?.includes(', id_reused: ') === true;
 
 const inWords = ({ quarantined, body }: Row): string =>
   `${quarantined === undefined ? 'warehouse' : `quarantine, ${quarantined}`}, ${body.length} characters`;

@@ -1,7 +1,7 @@
 // Whether what was answered of one event can all be true at once, whatever the queue did.
 //
 // Left out: what was told on two sides of a move of Redis' clock. Past its 24 hours the queue may forget an id and take
-// the event again; the warehouse then makes one row of both.
+// the event again; the warehouse then makes one row of both, and of another body a quarantine row.
 import { isAccepted, type Try } from './ledger.ts';
 
 /** Which bodies of an event the warehouse may hold, by what its producer was told. */
@@ -26,6 +26,12 @@ export function takenForAnother(tries: readonly Try[]): readonly Try[] {
   return tries.filter(
     (one) => one.producer === 'other' && mayHaveBeenTaken(one) && owners.some((own) => moved(own, one)),
   );
+}
+
+/** The owner's tries that may have been taken although one with another body was too, for the same reason. */
+export function takenAgain(tries: readonly Try[]): readonly Try[] {
+  const taken = tries.filter((one) => one.producer === 'own' && mayHaveBeenTaken(one));
+  return taken.filter((one) => taken.some((other) => other.variant !== one.variant && moved(other, one)));
 }
 
 /** What cannot be true, in words. */

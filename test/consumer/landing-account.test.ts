@@ -113,7 +113,7 @@ describe('a transaction', () => {
     ]);
     assert.deepEqual(
       QUARANTINE_REASONS.map((code) => metrics.quarantined.counter({ reason: code }).value),
-      [1, 1, 0, 0],
+      [1, 1, 0, 0, 0],
     );
   });
 
@@ -241,6 +241,20 @@ describe('what is told of an event that cannot land', () => {
       ['b', undefined],
       ['a', 'id_conflict'],
     ]);
+  });
+
+  it('is a span with the reason where its producer has used the id before', async (t) => {
+    const { landing, spans, store, metrics } = await start(t);
+    const notes = { traceparent: TRACEPARENT };
+    const again = delivery('a', { notes, entry: '1-again', body: Buffer.from('{"id":"a","type":"t","try":2}') });
+    await landing.landSome(classify([delivery('a', { notes }), again]));
+    assert.deepEqual(spans, [
+      ['a', undefined],
+      ['a', 'id_reused'],
+    ]);
+    const [row] = await store.quarantine();
+    assert.equal(row?.reason, 'id_reused: the id belongs to an earlier event of this producer with another body');
+    assert.equal(metrics.quarantined.counter({ reason: 'id_reused' }).value, 1);
   });
 
   it('is why, in words for its producer, and for the operator which entry it was', async (t) => {

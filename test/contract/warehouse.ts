@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import fc from 'fast-check';
+import { erasedBody } from '../../lib/ingest/erased.ts';
 import { parseEvent } from '../../lib/ingest/event.ts';
 import { BatchRefused, type LandingEvent, type QuarantinedEntry, type Warehouse } from '../../lib/ingest/warehouse.ts';
 
@@ -95,7 +96,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       const before = Date.now();
       assert.deepEqual(await warehouse.land([event('one')]), ['landed']);
       assert.deepEqual(await warehouse.land([event('one', 'shop', '{"id":"one","type":"order.paid","try":2}')]), [
-        'duplicate',
+        'reused',
       ]);
       const found = await warehouse.find('one', 'shop');
       assert.equal(found.kind, 'landed');
@@ -119,6 +120,25 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       assert.deepEqual(await warehouse.land(batch), ['duplicate', 'duplicate', 'conflict', 'duplicate', 'conflict']);
       assert.equal((await warehouse.find('mine', 'shop')).kind, 'landed');
       assert.deepEqual(await warehouse.find('mine', 'thief'), { kind: 'unknown' });
+    });
+
+    it('tells a repeat from another body of its producer, also inside one batch, and whatever the bytes are', async () => {
+      for (const [at, body] of HOSTILE_BODIES.entries()) {
+        const [id, other] = [`repeat-${at}`, `${body} `];
+        const batch = [event(id, 'shop', body), event(id, 'shop', other), event(id, 'shop', body)];
+        assert.deepEqual(await warehouse.land(batch), ['landed', 'reused', 'duplicate']);
+        assert.deepEqual(await warehouse.land(batch.toReversed()), ['duplicate', 'reused', 'duplicate']);
+        assert.deepEqual(await warehouse.land([event(id, 'thief', other)]), ['conflict']);
+      }
+    });
+
+    it('takes an event and what erasing left of it for the same', async () => {
+      const [whole, erased] = ['whole', 'erased'].map((id) => event(id));
+      const erasedOf = (id: string): LandingEvent => event(id, 'shop', erasedBody(id, 'order.paid'));
+      assert.deepEqual(await warehouse.land([whole as LandingEvent, erasedOf('erased')]), ['landed', 'landed']);
+      assert.deepEqual(await warehouse.land([erasedOf('whole'), erased as LandingEvent]), ['duplicate', 'duplicate']);
+      const found = await warehouse.find('whole', 'shop');
+      assert.equal('text' in found ? found.text : found.kind, String(whole?.body));
     });
 
     it('gives the verdicts in the order of the batch', async () => {
