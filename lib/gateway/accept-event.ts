@@ -1,6 +1,6 @@
 // POST /events: from the head of a request to its 202. This is the hot path.
 //
-// Steps, each of which may end it: authority (401, 403) → quota (403, 429) → media type (415) → announced size (413) →
+// Steps, each of which may end it: authority (401, 403) → quota (403, 429) → media type and coding (415) → announced size (413) →
 // admission (503) → body (413, 408, 400) → envelope (400) → type (403) → queue (202, 202 shed, 409, 503). The producer
 // is judged before a byte of the body is read.
 //
@@ -9,6 +9,7 @@ import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts'
 import { CONNECTIONS_SHORT, JSON_TYPE, problem, refusalOf, type Challenge, type GatewayAnswer } from './answers.ts';
 import type { Admission } from './admission.ts';
 import type { Authority } from '../identity/authority.ts';
+import { codedBytesMax, contentCoding, decodeBody, type ContentCoding, type Decoded } from './content-coding.ts';
 import { eventReader, type EventId, type EventReader } from './event-reader.ts';
 import type { BodyHandler, Exchange } from './exchange.ts';
 import type { GatewayMetrics } from './metrics.ts';
@@ -33,6 +34,16 @@ export interface AcceptEventOptions {
 const NO_CONNECTION = problem('queueOverloaded', CONNECTIONS_SHORT);
 const OVERLOADED = problem('queueOverloaded', 'too many events or bytes are in flight');
 const UNAVAILABLE = problem('queueUnavailable', 'the queue did not take the event in time, or cannot take any now');
+const UNSUPPORTED_CODING = problem(
+  'unsupportedMediaType',
+  'expected no Content-Encoding, or one of gzip and zstd',
+  undefined,
+  ['Accept-Encoding', 'gzip, zstd'],
+);
+const BROKEN = problem(
+  'invalidCompression',
+  'the body is not one whole stream of the coding in Content-Encoding, or its zstd window is over 8 MiB',
+);
 const CONFLICT = problem(
   'eventIdConflict',
   "another producer's event has this id: ids are shared by all producers, so begin yours with your name, such as shop/1042",
@@ -61,10 +72,14 @@ function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
   if (over !== undefined) return over;
   const read = eventReader(request, options.eventId);
   if (typeof read !== 'function') return read;
+  const coding = request.contentEncoding === undefined ? undefined : contentCoding(request.contentEncoding);
+  if (coding === 'unsupported') return UNSUPPORTED_CODING;
+  const bytesMax = coding === undefined ? options.bodyBytesMax : codedBytesMax(options.bodyBytesMax);
   const announced = request.contentLength ?? 0;
-  if (announced > options.bodyBytesMax) return tooLarge(options);
+  if (announced > bytesMax) return tooLarge(options);
   if (!options.admission.admit(verdict.producer, announced)) return OVERLOADED;
-  return exchange.readBody(options.bodyBytesMax, new Acceptance(options, exchange, verdict.producer, announced, read));
+  const acceptance = new Acceptance(options, exchange, verdict.producer, announced, read, coding);
+  return exchange.readBody(bytesMax, acceptance);
 }
 
 const tooLarge = ({ bodyBytesMax }: AcceptEventOptions): GatewayAnswer =>
@@ -76,6 +91,8 @@ class Acceptance implements BodyHandler, Submission {
   readonly #options: AcceptEventOptions;
   readonly #exchange: Exchange;
   readonly #read: EventReader;
+  /** Of the body that is still to be given; undefined: it comes as it is. */
+  #coding: ContentCoding | undefined;
   #admittedBytes: number;
   #id = '';
   #text = '';
@@ -89,12 +106,14 @@ class Acceptance implements BodyHandler, Submission {
     producer: string,
     announcedBytes: number,
     read: EventReader,
+    coding: ContentCoding | undefined,
   ) {
     this.#options = options;
     this.#exchange = exchange;
     this.producer = producer;
     this.#admittedBytes = announcedBytes;
     this.#read = read;
+    this.#coding = coding;
   }
 
   get id(): string {
@@ -110,6 +129,10 @@ class Acceptance implements BodyHandler, Submission {
   }
 
   body(body: Buffer): GatewayAnswer | undefined {
+    if (this.#coding !== undefined) {
+      decodeBody(this.#coding, body, this.#options.bodyBytesMax, (decoded) => this.#decoded(decoded));
+      return undefined;
+    }
     const event = this.#read(body);
     if (!event.valid) return problem('invalidEvent', event.detail, event.errors);
     const forbidden = this.#options.quotas?.typeRefusal(this.producer, event.type);
@@ -140,6 +163,17 @@ class Acceptance implements BodyHandler, Submission {
 
   over(): void {
     this.#options.admission.release(this.producer, this.#admittedBytes);
+  }
+
+  /** The exchange may have ended meanwhile; then it ignores what it is told. */
+  #decoded(decoded: Decoded): void {
+    this.#coding = undefined;
+    const exchange = this.#exchange;
+    if (decoded === 'too large') return exchange.bodyTooLarge();
+    if (decoded === 'broken') return exchange.settle(BROKEN);
+    const more = decoded.length - this.#admittedBytes;
+    if (more > 0) exchange.bodyGrows(more);
+    exchange.bodyRead(decoded);
   }
 
   #noteEnqueued(startMs: number): void {

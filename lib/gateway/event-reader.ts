@@ -35,17 +35,12 @@ const MEDIA_TYPE_NEEDED = refused('expected application/json or application/clou
 const NO_BATCH = refused(
   'expected one event: send each CloudEvent of the batch in a request of its own, as application/cloudevents+json',
 );
-const NO_ENCODING = refused('expected a body without Content-Encoding');
 
-/** The reader of this request's body, or the refusal of a media type or coding that has none. */
-export function eventReader(request: HttpRequest, eventId: EventId): EventReader | GatewayAnswer {
-  const reader = readerOf(request, eventId);
-  const { contentEncoding } = request;
-  if (contentEncoding === undefined || typeof reader !== 'function') return reader;
-  return contentEncoding.toLowerCase() === 'identity' ? reader : NO_ENCODING;
-}
-
-function readerOf({ contentType, cloudEventFields }: HttpRequest, eventId: EventId): EventReader | GatewayAnswer {
+/** The reader of this request's body, or the refusal of a media type that has none. */
+export function eventReader(
+  { contentType, cloudEventFields }: HttpRequest,
+  eventId: EventId,
+): EventReader | GatewayAnswer {
   const readCloudEvent = CLOUD_EVENT_READERS[eventId];
   if (cloudEventFields !== undefined && isBinaryMode(cloudEventFields, contentType)) {
     return (body) => {

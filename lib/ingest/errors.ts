@@ -20,6 +20,7 @@ export interface CatalogueEntry {
 
 export type ErrorCode =
   | 'INVALID_EVENT'
+  | 'INVALID_COMPRESSION'
   | 'UNAUTHORIZED_PRODUCER'
   | 'PRODUCER_DISABLED'
   | 'TYPE_NOT_ALLOWED'
@@ -54,6 +55,13 @@ export const CATALOGUE = Object.freeze({
     false,
     'Invalid event',
     'not HTTP, not JSON, or the envelope failed its schema',
+  ),
+  invalidCompression: row(
+    400,
+    'INVALID_COMPRESSION',
+    false,
+    'Invalid compression',
+    'the body is no whole stream of the coding that its `Content-Encoding` names',
   ),
   unauthenticated: row(
     401,
@@ -100,7 +108,7 @@ export const CATALOGUE = Object.freeze({
     'INVALID_EVENT',
     false,
     'Unsupported media type',
-    'another content type, or any `Content-Encoding` but `identity`',
+    'another content type, or a `Content-Encoding` other than `gzip` or `zstd`',
   ),
   producerRateLimited: row(
     429,

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { erasedBody } from '../../lib/ingest/erased.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { OTHER_PATHS, PATHS, scopeOf, UNREADABLE } from '../support/api-file.ts';
@@ -228,7 +229,7 @@ describe('POST /events', () => {
     await provoke(one, '202', post(event('full', { filler: 'x'.repeat(BODY_BYTES_MAX - empty.length) })));
   });
 
-  it('answers 415 to another media type, another character set and any content coding but identity', async () => {
+  it('answers 415 to another media type, another character set and an unknown content coding', async () => {
     for (const type of [
       'text/plain',
       'application/jsonx',
@@ -239,10 +240,17 @@ describe('POST /events', () => {
       await provoke(one, '415 INVALID_EVENT', post(event('typed'), { 'content-type': type }));
     }
     await provoke(one, '415 INVALID_EVENT', { method: 'POST', path: '/events', body: event('typed') });
-    for (const coding of ['gzip', 'identity, gzip']) {
+    for (const coding of ['br', 'gzip, zstd'])
       await provoke(one, '415 INVALID_EVENT', post(event('typed'), { 'content-encoding': coding }));
-    }
-    await provoke(one, '202', post(event('identity-coded'), { 'content-encoding': 'Identity' }));
+  });
+
+  it('answers 202 to a compressed event, and 400 where it is no such stream', async () => {
+    const coded = (coding: string, body: string | Buffer): Ask => post(body, { 'content-encoding': coding });
+    await provoke(one, '202', coded('gzip', gzipSync(event('gzip-coded'))));
+    await provoke(one, '202', coded('zstd', zstdCompressSync(event('zstd-coded'))));
+    await provoke(one, '202', coded('Identity', event('identity-coded')));
+    await provoke(one, '400 INVALID_COMPRESSION', coded('gzip', event('typed')));
+    await provoke(one, '413 INVALID_EVENT', coded('zstd', zstdCompressSync(' '.repeat(BODY_BYTES_MAX + 1))));
   });
 
   it('answers 503 while too much is in flight, and 202 once it is not', async () => {

@@ -2,6 +2,7 @@
 // was.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { event, PATIENT, TestGateway, type RawConnection } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -52,6 +53,9 @@ function comparable({ status, headers, body }: WireReply): unknown {
   return { status, rest, body: body.replaceAll(/two-readers-\d+/g, 'ID'), hasRequestId: requestId !== undefined };
 }
 
+const postCoded = (coding: string, body: Buffer): string =>
+  postText(body.toString('latin1'), [`Content-Encoding: ${coding}`, `Content-Length: ${body.length}`]);
+
 describe('both readers answer alike', () => {
   const cases: Readonly<Record<string, () => string>> = {
     'an event': () => postText(fresh()),
@@ -91,7 +95,13 @@ describe('both readers answer alike', () => {
     'no body and no length': () => requestText('POST /events', ['Content-Type: application/json']),
     'a wrong media type': () => requestText('POST /events', ['Content-Type: text/plain'], fresh()),
     'no media type': () => requestText('POST /events', [], fresh()),
-    'an encoded body': () => postText(fresh(), ['Content-Encoding: gzip']),
+    'a compressed event': () => postCoded('gzip', gzipSync(fresh())),
+    'a compressed event of 90,000 bytes': () =>
+      postCoded('zstd', zstdCompressSync(fresh({ data: 'x'.repeat(90_000) }))),
+    'a compressed event over the limit': () => postCoded('gzip', gzipSync(fresh({ data: 'x'.repeat(100_000) }))),
+    'half of a compressed event': () => postCoded('gzip', gzipSync(fresh()).subarray(0, 30)),
+    'a compressed event twice': () => postCoded('gzip, gzip', gzipSync(gzipSync(fresh()))),
+    'an event that is not as its encoding says': () => postText(fresh(), ['Content-Encoding: zstd']),
     'an empty encoding': () => postText(fresh(), ['Content-Encoding:']),
     'a body over the limit': () => postText(fresh({ data: 'x'.repeat(100_000) })),
     'a look-up of nothing': () => requestText('GET /events/nothing'),
@@ -242,6 +252,8 @@ describe('both readers answer alike', () => {
       'Content-Encoding: IDENTITY',
       'Content-Encoding: br',
       'Content-Encoding: identity, gzip',
+      'Content-Encoding: x-gzip, , identity',
+      'Content-Encoding: gzip\xa0',
       'X-Request-Id:',
       'X-Request-Id: a, b',
       'X-Request-Id: é',

@@ -40,6 +40,7 @@ const FIELDS = [
   'Content-Type: application/cloudevents+json; charset=utf-8',
   'Content-Type: text/plain',
   'Content-Encoding: gzip',
+  'Content-Encoding: zstd',
   'Connection: close',
   'Connection: keep-alive',
   'Connection: Upgrade\r\nUpgrade: h2c',

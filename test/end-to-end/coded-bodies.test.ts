@@ -1,0 +1,235 @@
+// Bodies with Content-Encoding: what is decoded, what is refused, and that limits count decoded bytes.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { before, describe, it } from 'node:test';
+import { constants, createZstdCompress, gzipSync, zstdCompressSync } from 'node:zlib';
+import { event, PATIENT, TestGateway, type Reply, type TestClient } from '../support/gateway.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { TestRedis } from '../support/redis.ts';
+import { atEnd, eventually } from '../support/scope.ts';
+import { addsNothing, assertAlive, assertProblem } from '../support/verdicts.ts';
+import { askRaw, postText, requestText, type WireReply } from '../support/wire.ts';
+
+const BODY_BYTES_MAX = 100_000;
+const MIB = 2 ** 20;
+
+let redis: TestRedis;
+let pki: Pki;
+let producer: ClientCertificate;
+let gateway: TestGateway;
+let client: TestClient;
+
+before(async () => {
+  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+  producer = await pki.producer('one');
+  gateway = await TestGateway.start(redis, pki, {
+    ...PATIENT,
+    INGEST_BODY_BYTES_MAX: String(BODY_BYTES_MAX),
+  });
+  client = gateway.client(producer);
+  atEnd(() => assertAlive(gateway));
+});
+
+const COMPRESS = { gzip: gzipSync, zstd: zstdCompressSync } as const;
+const CODINGS = ['gzip', 'zstd'] as const;
+type Coding = (typeof CODINGS)[number];
+
+const headersOf = (coding: string) => ({ 'content-type': 'application/json', 'content-encoding': coding });
+
+const postCoded = (coding: string, body: Buffer, to = client): Promise<Reply> => to.post(body, headersOf(coding));
+
+/** Announces no length. */
+async function postChunked(coding: string, body: Buffer): Promise<WireReply> {
+  const fields = ['Content-Type: application/json', `Content-Encoding: ${coding}`, 'Transfer-Encoding: chunked'];
+  const connection = await gateway.socket(producer);
+  connection.write(requestText('POST /events', fields));
+  const middle = body.length >> 1;
+  for (const part of [body.subarray(0, middle), body.subarray(middle)]) {
+    connection.write(`${part.length.toString(16)}\r\n`);
+    connection.write(part);
+    connection.write('\r\n');
+  }
+  return askRaw(connection, '0\r\n\r\n');
+}
+
+/** An event of exactly so many bytes, with white space and characters that no other serializer would write so. */
+function eventOf(id: string, bytes: number): string {
+  const start = `{ "id":"${id}",\t"type" : "test.event", "n": 1.0e1, "text":"ä\\u00e4`;
+  return `${start}${'x'.repeat(bytes - Buffer.byteLength(start) - 3)}" }`;
+}
+
+async function storedBody(id: string): Promise<string | undefined> {
+  const found = (await redis.entries()).find(({ fields }) => fields['body']?.includes(`"${id}"`));
+  return found?.fields['body'];
+}
+
+for (const coding of CODINGS) {
+  const compress = COMPRESS[coding];
+
+  describe(`a body with Content-Encoding: ${coding}`, () => {
+    for (const [what, bytes, chunked] of [
+      ['a short one', 100, false],
+      ['a short one without an announced length', 100, true],
+      ['one that is inflated on a thread', 60_000, false],
+      ['one that is inflated on a thread, without an announced length', 60_000, true],
+      ['one of exactly the limit', BODY_BYTES_MAX, false],
+    ] as const) {
+      it(`is stored as it was before, byte for byte: ${what}`, async () => {
+        const id = `${coding}-${bytes}-${chunked}`;
+        const body = eventOf(id, bytes);
+        const reply = await (chunked ? postChunked : postCoded)(coding, compress(body));
+        assert.equal(reply.status, 202, reply.body);
+        assert.equal(await storedBody(id), body);
+        assert.deepEqual((await client.post(body)).json, { id, status: 'accepted', duplicate: true });
+      });
+    }
+
+    it('is 413 at the first byte over the limit, and the connection serves on', async () => {
+      const reply = await addsNothing(redis, () => postCoded(coding, compress(eventOf('over', BODY_BYTES_MAX + 1))));
+      assertProblem(reply, 413, 'INVALID_EVENT');
+      assert.notEqual(reply.headers.connection, 'close');
+    });
+
+    it('is 400 with a code of its own where it is cut, damaged, followed by other bytes, or no such stream', async () => {
+      for (const body of [eventOf('broken', 200), eventOf('broken', 60_000)]) {
+        const whole = compress(body);
+        const cuts = [0, 1, 3, 4, 9, 12, whole.length - 9, whole.length - 4, whole.length - 1];
+        const broken = [
+          ...cuts.map((cut) => whole.subarray(0, cut)),
+          Buffer.concat([whole, Buffer.alloc(3)]),
+          Buffer.concat([whole, Buffer.from('xyz')]),
+          Buffer.concat([whole, whole.subarray(0, 5)]),
+          Buffer.from(body),
+          COMPRESS[coding === 'gzip' ? 'zstd' : 'gzip'](body),
+        ];
+        for (const bytes of broken) {
+          const reply = await addsNothing(redis, () => postCoded(coding, bytes));
+          assertProblem(reply, 400, 'INVALID_COMPRESSION');
+        }
+      }
+    });
+
+    it('may consist of several streams, one behind the other', async () => {
+      const body = eventOf(`${coding}-members`, 200);
+      const parts = [body.slice(0, 50), body.slice(50)].map((part) => compress(part));
+      assert.equal((await postCoded(coding, Buffer.concat(parts))).status, 202);
+      assert.equal(await storedBody(`${coding}-members`), body);
+    });
+
+    it('is judged as the event that it decodes to', async () => {
+      assertProblem(await postCoded(coding, compress('{"id":1}')), 400, 'INVALID_EVENT');
+      assertProblem(await postCoded(coding, compress(Buffer.from([0x7b, 0xff]))), 400, 'INVALID_EVENT');
+      assertProblem(await postCoded(coding, compress('')), 400, 'INVALID_EVENT');
+    });
+
+    it('may be the data of a CloudEvent in binary mode', async () => {
+      const id = `${coding}-cloud-event`;
+      const fields = { 'ce-specversion': '1.0', 'ce-id': id, 'ce-source': '/a', 'ce-type': 'test.event' };
+      const reply = await client.post(compress('hello'), {
+        ...fields,
+        'content-type': 'text/plain',
+        'content-encoding': coding,
+      });
+      assert.equal(reply.status, 202, reply.body);
+      const { data_base64: data } = JSON.parse((await storedBody(id)) ?? '') as { data_base64: string };
+      assert.equal(Buffer.from(data, 'base64').toString(), 'hello');
+    });
+  });
+}
+
+describe('Content-Encoding', () => {
+  it('may be written in any letters, as x-gzip, among empty members, and with identity', async () => {
+    const list: [string, Coding | undefined][] = [
+      ['GZip', 'gzip'],
+      ['x-gzip', 'gzip'],
+      ['ZSTD', 'zstd'],
+      [', gzip ,', 'gzip'],
+      ['identity, gzip', 'gzip'],
+      ['zstd,\tIdentity', 'zstd'],
+      ['identity', undefined],
+      [',', undefined],
+      ['', undefined],
+    ];
+    for (const [at, [field, coding]] of list.entries()) {
+      const body = Buffer.from(event(`field-${at}`));
+      const reply = await postCoded(field, coding === undefined ? body : COMPRESS[coding](body));
+      assert.equal(reply.status, 202, `${field}: ${reply.body}`);
+    }
+  });
+
+  it('of another coding or of several is 415, and the answer says which ones are taken', async () => {
+    for (const field of ['br', 'deflate', 'compress', 'gzip, gzip', 'gzip, zstd', 'gzip;q=1', '*', 'gzipped']) {
+      const reply = await addsNothing(redis, () => postCoded(field, gzipSync(event('unknown'))));
+      assertProblem(reply, 415, 'INVALID_EVENT');
+      assert.equal(reply.headers['accept-encoding'], 'gzip, zstd');
+      assert.equal(reply.headers['accept'], undefined);
+    }
+  });
+
+  it('is not named where the media type is what is refused', async () => {
+    const reply = await client.post(gzipSync('x'), { 'content-type': 'text/plain', 'content-encoding': 'gzip' });
+    assertProblem(reply, 415, 'INVALID_EVENT');
+    assert.equal(reply.headers['accept-encoding'], undefined);
+    assert.ok(reply.headers['accept']);
+  });
+});
+
+it('a coded body counts in flight with its decoded bytes', async () => {
+  const narrow = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_IN_FLIGHT_BYTES_MAX: '100000' });
+  const inFlight = (): Promise<number> => narrow.metric('ingest_events_in_flight');
+  const two = narrow.client(await pki.producer('two'));
+  const holder = await narrow.socket(producer);
+  const held = postText(eventOf('holder', 50_000));
+  holder.write(held.slice(0, -1));
+  await eventually('it is in flight', async () => (await inFlight()) === 1);
+  for (const coding of CODINGS) {
+    for (const bytes of [15_000, 60_000]) {
+      const body = eventOf(`narrow-${coding}-${bytes}`, bytes);
+      const coded = await postCoded(coding, COMPRESS[coding](body), two);
+      const plain = await postCoded('identity', Buffer.from(body), two);
+      assert.deepEqual([coded.status, plain.status], bytes === 15_000 ? [202, 202] : [503, 503]);
+    }
+  }
+  holder.write(held.slice(-1));
+  await eventually('none is in flight', async () => (await inFlight()) === 0);
+  for (const coding of CODINGS)
+    assert.equal((await postCoded(coding, COMPRESS[coding](eventOf(`wide-${coding}`, 60_000)), two)).status, 202);
+});
+
+it('a body that cannot be compressed may be a little longer than the limit on its way', async () => {
+  const stored = gzipSync(eventOf('stored', BODY_BYTES_MAX), { level: 0 });
+  assert.ok(stored.length > BODY_BYTES_MAX);
+  assert.equal((await postCoded('gzip', stored)).status, 202);
+  const padded = Buffer.concat([stored, Buffer.alloc(4_000)]);
+  assertProblem(await postCoded('gzip', padded), 413, 'INVALID_EVENT');
+});
+
+it('a zstd stream whose window is 8 MiB is decoded, and one whose window is larger is refused', async () => {
+  const streamed = async (windowLog: number): Promise<Buffer> => {
+    const stream = createZstdCompress({ params: { [constants.ZSTD_c_windowLog]: windowLog } });
+    stream.end(event(`window-${windowLog}`));
+    return Buffer.concat(await stream.toArray());
+  };
+  assert.equal((await postCoded('zstd', await streamed(23))).status, 202);
+  assertProblem(await postCoded('zstd', await streamed(24)), 400, 'INVALID_COMPRESSION');
+});
+
+it('300 bombs at once are 413, take no memory worth the name, and hold no other event', async () => {
+  const peakBytes = (): number =>
+    1_024 * Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${gateway.child.pid}/status`, 'utf8'))?.[1]);
+  const zeros = Buffer.alloc(100 * MIB);
+  const bombs = [gzipSync(zeros).subarray(0, BODY_BYTES_MAX), zstdCompressSync(zeros)];
+  assert.ok(bombs.every(({ length }) => length <= BODY_BYTES_MAX));
+  await client.post(event('before'));
+  const before = peakBytes();
+  const sent = Array.from({ length: 300 }, (_, at) =>
+    postCoded(at % 2 === 0 ? 'gzip' : 'zstd', bombs[at % 2] ?? Buffer.alloc(0)),
+  );
+  const among = client.post(event('among'));
+  for (const reply of await Promise.all(sent)) {
+    assertProblem(reply, 413, 'INVALID_EVENT');
+  }
+  assert.equal((await among).status, 202);
+  assert.ok(peakBytes() - before < 100 * MIB, `${(peakBytes() - before) / MIB} MiB`);
+  assert.equal((await client.post(event('after'))).status, 202);
+});

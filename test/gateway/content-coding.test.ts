@@ -1,0 +1,40 @@
+// Where bodies are decoded: short ones at once, long ones on a thread, so that they do not hold the event loop.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { contentCoding, decodeBody, type ContentCoding, type Decoded } from '../../lib/gateway/content-coding.ts';
+
+describe('decodeBody', () => {
+  for (const [name, compress] of [
+    ['gzip', gzipSync],
+    ['zstd', zstdCompressSync],
+  ] as const) {
+    const coding = contentCoding(name) as ContentCoding;
+    const begin = (body: Buffer, bytesMax: number) => {
+      const given: Decoded[] = [];
+      const decoded = new Promise<Decoded>((resolve) => decodeBody(coding, body, bytesMax, resolve));
+      void decoded.then((one) => given.push(one));
+      return { given, decoded };
+    };
+
+    it(`gives a short ${name} body, and says that it is over a short limit, before it returns`, async () => {
+      const [short, over] = [begin(compress('short'), 1_000), begin(compress('x'.repeat(1_001)), 1_000)];
+      await Promise.resolve();
+      assert.deepEqual(short.given, [Buffer.from('short')]);
+      assert.deepEqual(over.given, ['too large']);
+    });
+
+    it(`leaves a long ${name} body to a thread, however short its compressed form, and all of many come`, async () => {
+      const body = 'x'.repeat(200_000);
+      const begun = Array.from({ length: 20 }, () => begin(compress(body), 200_000));
+      const over = begin(compress(`${body}x`), 200_000);
+      await Promise.resolve();
+      assert.deepEqual(
+        [...begun, over].flatMap(({ given }) => given),
+        [],
+      );
+      for (const { decoded } of begun) assert.equal(String(await decoded), body);
+      assert.equal(await over.decoded, 'too large');
+    });
+  }
+});
