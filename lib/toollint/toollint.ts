@@ -6,7 +6,7 @@ export { scan, type ScanOptions, type ScanOutcome } from './command/scan.ts';
 export type { Comparison } from './compare/comparison.ts';
 export { changesSince, type SourceChanges } from './compare/source-changes.ts';
 export { convert, type Format, FORMATS } from './convert/convert.ts';
-export type { ConvertOptions } from './convert/convert-options.ts';
+export type { ConvertOptions } from './convert/converter.ts';
 export { importReport, type ImportFormat, type ImportOptions } from './convert/import.ts';
 export {
   type DocumentSource,

@@ -1,9 +1,9 @@
 // The program without the process: arguments in, an exit code out. Standard output carries only documents; everything
 // else goes to standard error, one line for each thing.
 import { EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OUTPUT_CLOSED } from './exit-code.ts';
-import { Interrupted, messageOf, ReportFailure } from '../document/failure.ts';
+import { Interrupted, messageOf, ReportFailure, usageFailure } from '../document/failure.ts';
 import { note, OutputClosed, type ProgramIo, streamSink } from './program-io.ts';
-import { TOOL_NAME, TOOL_VERSION } from '../document/tool-identity.ts';
+import { TOOL_NAME, TOOL_VERSION } from '../document/report-format.ts';
 import { USAGE } from './usage-text.ts';
 
 type Verb = (args: readonly string[], io: ProgramIo) => Promise<number>;
@@ -46,10 +46,7 @@ async function dispatch(io: ProgramIo): Promise<number> {
   const verb = VERBS.get(name);
   if (verb === undefined) {
     const known = [...VERBS.keys()].join(', ');
-    throw new ReportFailure(
-      'usage',
-      `${name === '' ? 'a verb is needed' : `unknown verb '${name}'`}: ${known}; see toollint --help`,
-    );
+    throw usageFailure(`${name === '' ? 'a verb is needed' : `unknown verb '${name}'`}: ${known}; see toollint --help`);
   }
   const end = args.indexOf('--');
   const flags = end < 0 ? args : args.slice(0, end);

@@ -4,7 +4,7 @@ import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { type DocumentSource, fileSource, streamSource } from '../document/document-source.ts';
-import { ioFailure, messageOf, ReportFailure } from '../document/failure.ts';
+import { ioFailure, messageOf, ReportFailure, usageFailure } from '../document/failure.ts';
 import { chosenGate, type GateConfig } from '../gate/gate-config.ts';
 import type { ExitFlags } from './exit-code.ts';
 import type { ProgramIo } from './program-io.ts';
@@ -50,11 +50,10 @@ export function parseCommand<T extends OptionTable>(args: readonly string[], opt
   }
 }
 
-/** The values of GATE_OPTIONS as parsed. */
-type GateValues = {
-  [Name in keyof typeof GATE_OPTIONS]?:
-    ((typeof GATE_OPTIONS)[Name]['type'] extends 'boolean' ? boolean : string) | undefined;
-};
+/** The values of options as parsed. */
+export type Values<T extends OptionTable> = ReturnType<typeof parseCommand<T>>['values'];
+
+type GateValues = Values<typeof GATE_OPTIONS>;
 
 /** The gate that the command line asks for, if any. */
 export async function gateFrom(values: GateValues, io: ProgramIo): Promise<GateConfig | undefined> {
@@ -86,7 +85,7 @@ export function exitFlags(values: GateValues): ExitFlags {
 export function countOption(name: string, text: string): number {
   const value = Number(text);
   if (!/^[0-9]+$/u.test(text) || !Number.isSafeInteger(value)) {
-    throw new ReportFailure('usage', `${name} needs an integer of 0 or more, not '${text}'`);
+    throw usageFailure(`${name} needs an integer of 0 or more, not '${text}'`);
   }
   return value;
 }
@@ -95,7 +94,7 @@ export function countOption(name: string, text: string): number {
 export async function inputSource(
   path: string,
   io: ProgramIo,
-  values: { readonly 'max-bytes'?: string | undefined } = {},
+  values: Values<typeof INPUT_OPTIONS> = {},
 ): Promise<DocumentSource> {
   const text = values['max-bytes'];
   const bytesMax = text === undefined ? undefined : countOption('--max-bytes', text);
@@ -105,14 +104,14 @@ export async function inputSource(
 
 /** Exactly so many positional arguments, or a failure that shows how the verb is used. */
 export function exactly(count: number, positionals: readonly string[], usage: string): string[] {
-  if (positionals.length !== count) throw new ReportFailure('usage', `usage: ${usage}`);
+  if (positionals.length !== count) throw usageFailure(`usage: ${usage}`);
   checkInputs(positionals);
   return [...positionals];
 }
 
 /** Standard input can be read once. */
 export function checkInputs(paths: readonly string[]): void {
-  if (paths.filter((path) => path === '-').length > 1) throw new ReportFailure('usage', "only one input can be '-'");
+  if (paths.filter((path) => path === '-').length > 1) throw usageFailure("only one input can be '-'");
 }
 
 async function readText(path: string, name: string): Promise<string> {

@@ -3,26 +3,16 @@
 import { realpath } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { convert, type Format, FORMATS, isFormat } from '../convert/convert.ts';
-import type { ConvertOptions } from '../convert/convert-options.ts';
-import { countOption } from './command-options.ts';
-import { ReportFailure, throwIfInterrupted } from '../document/failure.ts';
+import { countOption, type OUTPUT_OPTIONS, type Values, type VERDICT_OPTIONS } from './command-options.ts';
+import { throwIfInterrupted, usageFailure } from '../document/failure.ts';
 import { checkWritable, writeWhole } from '../document/output-file.ts';
 import { note, type ProgramIo, streamSink } from './program-io.ts';
 import type { Report, ReportHeader } from '../document/report-schema.ts';
 import { SARIF_RESULTS_MAX } from '../convert/to-sarif.ts';
-import { summaryLines } from '../convert/summary-lines.ts';
 import { exitReason } from './exit-code.ts';
+import { type ConvertOptions, summaryLines } from '../convert/converter.ts';
 
-interface OutputValues {
-  readonly format?: string[] | undefined;
-  readonly to?: string[] | undefined;
-  readonly output?: string | undefined;
-  readonly color?: string | undefined;
-  readonly limit?: string | undefined;
-  readonly 'markdown-bytes'?: string | undefined;
-  readonly 'max-results'?: string | undefined;
-  readonly silent?: boolean | undefined;
-}
+type OutputValues = Values<typeof OUTPUT_OPTIONS> & Values<typeof VERDICT_OPTIONS>;
 
 /** One document to write; without a file it goes to standard output. */
 interface Target {
@@ -45,13 +35,10 @@ export async function planOutput(
   const asked = [...(values.format ?? []), ...(values.to ?? [])].map((text) => targetOf(text, io));
   const main = asked.filter((target) => target.file === undefined);
   if (main.length > 1)
-    throw new ReportFailure(
-      'usage',
-      'two formats for one output: name a file for each, as in --format sarif=out.sarif',
-    );
+    throw usageFailure('two formats for one output: name a file for each, as in --format sarif=out.sarif');
   const [first] = main;
   if (values.output !== undefined) {
-    if (values.output === '') throw new ReportFailure('usage', '-o needs a file name');
+    if (values.output === '') throw usageFailure('-o needs a file name');
     const file = fileOf(values.output, io);
     if (first === undefined) asked.unshift({ format: 'report', file });
     else first.file = file;
@@ -65,16 +52,15 @@ export async function planOutput(
 function targetOf(text: string, io: ProgramIo): Target {
   const at = text.indexOf('=');
   const format = at < 0 ? text : text.slice(0, at);
-  if (!isFormat(format))
-    throw new ReportFailure('usage', `unknown format '${format}': known are ${FORMATS.join(', ')}`);
+  if (!isFormat(format)) throw usageFailure(`unknown format '${format}': known are ${FORMATS.join(', ')}`);
   const name = at < 0 ? undefined : text.slice(at + 1);
-  if (name === '') throw new ReportFailure('usage', `--format ${format}= needs a file name`);
+  if (name === '') throw usageFailure(`--format ${format}= needs a file name`);
   return name === undefined ? { format } : { format, file: fileOf(name, io) };
 }
 
 /** Throws ReportFailure for `-`: whoever writes it means standard output, and a file of that name is hard to remove. */
 function fileOf(name: string, io: ProgramIo): { path: string; name: string } {
-  if (name === '-') throw new ReportFailure('usage', "'-' is not the name of an output: standard output needs no name");
+  if (name === '-') throw usageFailure("'-' is not the name of an output: standard output needs no name");
   return { path: resolve(io.cwd, name), name };
 }
 
@@ -85,8 +71,7 @@ async function checkPlaces(targets: readonly Target[], io: ProgramIo, inputs: re
   for (const { file } of targets) {
     if (file === undefined) continue;
     const place = await realPlace(file.path);
-    if (taken.has(place))
-      throw new ReportFailure('usage', `${file.name} is read or written already; choose another output`);
+    if (taken.has(place)) throw usageFailure(`${file.name} is read or written already; choose another output`);
     taken.add(place);
     await checkWritable(file.path, file.name);
   }
@@ -99,18 +84,18 @@ async function realPlace(path: string): Promise<string> {
 function convertOptions(values: OutputValues, { env, stdout }: ProgramIo): ConvertOptions {
   const choice = values.color ?? 'auto';
   if (!['auto', 'always', 'never'].includes(choice))
-    throw new ReportFailure('usage', `--color is auto, always or never, not '${choice}'`);
+    throw usageFailure(`--color is auto, always or never, not '${choice}'`);
+  const count = (name: 'limit' | 'markdown-bytes' | 'max-results') =>
+    values[name] === undefined ? undefined : countOption(`--${name}`, values[name]);
   const noColor = env['NO_COLOR'] !== undefined && env['NO_COLOR'] !== '';
   return {
     color: choice === 'always' || (choice === 'auto' && stdout.isTTY === true && !noColor && env['TERM'] !== 'dumb'),
     // A terminal that does not know its width says 0.
     width: stdout.isTTY === true ? stdout.columns || 80 : 120,
     links: linksInto(env),
-    ...(values.limit === undefined ? {} : { limit: countOption('--limit', values.limit) }),
-    ...(values['markdown-bytes'] === undefined
-      ? {}
-      : { bytesMax: countOption('--markdown-bytes', values['markdown-bytes']) }),
-    ...(values['max-results'] === undefined ? {} : { resultsMax: countOption('--max-results', values['max-results']) }),
+    limit: count('limit'),
+    bytesMax: count('markdown-bytes'),
+    resultsMax: count('max-results'),
   };
 }
 

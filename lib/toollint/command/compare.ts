@@ -1,7 +1,6 @@
 // Compares two reports: the current one comes back with the three counts and only the findings that are new.
 import { readBaseline } from '../compare/baseline.ts';
-import { compareWith, type Comparison } from '../compare/comparison.ts';
-import { fixedClaims } from '../compare/fixed-claims.ts';
+import { compareWith, type Comparison, fixedClaims } from '../compare/comparison.ts';
 import type { SourceChanges } from '../compare/source-changes.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import { linterOf } from '../document/extension.ts';

@@ -22,18 +22,11 @@ export interface ExitFlags {
 
 /** Why the code is what it is, for a person. */
 export function exitReason({ execution, gate }: ReportHeader, errors: number, code: number): string {
-  switch (code) {
-    case EXIT_INCOMPLETE:
-      return 'the analysis is incomplete';
-    case EXIT_NO_FILES:
-      return 'no files were analysed';
-    case EXIT_FINDINGS:
-      return gate.status === 'not-evaluated'
-        ? `${errors} error finding${errors === 1 ? '' : 's'}`
-        : `the gate is ${gate.status}`;
-    default:
-      break;
-  }
+  if (code === EXIT_INCOMPLETE) return 'the analysis is incomplete';
+  if (code === EXIT_NO_FILES) return 'no files were analysed';
+  if (code === EXIT_FINDINGS && gate.status === 'not-evaluated')
+    return `${errors} error finding${errors === 1 ? '' : 's'}`;
+  if (code === EXIT_FINDINGS) return `the gate is ${gate.status}`;
   if (execution.status === 'no-files') return 'no files were analysed, which --allow-no-files allows';
   if (gate.status === 'failed' || (gate.status === 'not-evaluated' && errors > 0)) return '--exit-zero';
   return gate.status === 'not-evaluated' ? 'no error finding' : `the gate is ${gate.status}`;
@@ -44,14 +37,6 @@ export function reportExitCode({ execution, gate }: ReportHeader, errors: number
   if (execution.status === 'incomplete') return EXIT_INCOMPLETE;
   if (execution.status === 'no-files') return flags.allowNoFiles ? EXIT_OK : EXIT_NO_FILES;
   if (flags.exitZero) return EXIT_OK;
-  switch (gate.status) {
-    case 'failed':
-      return EXIT_FINDINGS;
-    case 'warning':
-      return flags.failOnWarning ? EXIT_FINDINGS : EXIT_OK;
-    case 'passed':
-      return EXIT_OK;
-    case 'not-evaluated':
-      return errors > 0 ? EXIT_FINDINGS : EXIT_OK;
-  }
+  const isBad = { failed: true, warning: flags.failOnWarning, passed: false, 'not-evaluated': errors > 0 };
+  return isBad[gate.status] ? EXIT_FINDINGS : EXIT_OK;
 }

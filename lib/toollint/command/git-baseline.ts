@@ -9,13 +9,14 @@
 import { hash } from 'node:crypto';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { BASELINE_NAME } from '../compare/baseline-file.ts';
 import { changesSince, git, type SourceChanges } from '../compare/source-changes.ts';
 import { type DocumentSource, memorySource } from '../document/document-source.ts';
-import { ReportFailure } from '../document/failure.ts';
+import { ioFailure, ReportFailure, usageFailure } from '../document/failure.ts';
 import { writeWhole } from '../document/output-file.ts';
-import { TOOL_VERSION } from '../document/tool-identity.ts';
+import { TOOL_VERSION } from '../document/report-format.ts';
 import { scan, type ScanOptions } from './scan.ts';
 
 /** A baseline, and what git knows of the lines since. */
@@ -28,10 +29,10 @@ export interface GitBaseline {
 type ScanScope = Pick<ScanOptions, 'root' | 'config' | 'extensions' | 'pathPrefix' | 'signal'>;
 
 /** The commit of `git:REF` or `git:merge-base(REF)`. Throws ReportFailure ('usage'). */
-export async function commitOf(text: string, root: string): Promise<string> {
+async function commitOf(text: string, root: string): Promise<string> {
   const name = text.slice('git:'.length);
   const [, other] = /^merge-base\((.+)\)$/u.exec(name) ?? [];
-  if (name === '') throw new ReportFailure('usage', 'git: needs a commit, as in git:main');
+  if (name === '') throw usageFailure('git: needs a commit, as in git:main');
   const commit = async (ref: string) =>
     (
       await git(root, ['rev-parse', '--verify', '--quiet', '--end-of-options', `${ref}^{commit}`]).catch((cause) => {
@@ -52,6 +53,37 @@ export async function changesSinceFile(file: string, root: string): Promise<Sour
     if (cause instanceof ReportFailure) return undefined;
     throw cause;
   }
+}
+
+/** What `--renames git:REF|FILE` says. Throws ReportFailure. */
+export async function changesGiven(
+  given: string | undefined,
+  cwd: string,
+  root: string,
+): Promise<{ changes?: SourceChanges; renames?: ReadonlyMap<string, string> }> {
+  if (given === undefined) return {};
+  if (!given.startsWith('git:')) return { renames: await readRenames(given, cwd) };
+  const changes = await changesSince(await commitOf(given, root), root);
+  return { changes, renames: changes.renames };
+}
+
+/** A JSON object of old paths and new ones. */
+async function readRenames(name: string, cwd: string): Promise<Map<string, string>> {
+  const text = await readFile(resolve(cwd, name), 'utf8').catch((cause: unknown) => {
+    throw ioFailure('read', name, cause);
+  });
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new ReportFailure('usage', `${name} is not JSON`, cause);
+  }
+  const pairs =
+    typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.entries(value) : undefined;
+  if (pairs === undefined || pairs.some(([, to]) => typeof to !== 'string')) {
+    throw usageFailure(`${name} needs a JSON object of old paths and new ones`);
+  }
+  return new Map(pairs as [string, string][]);
 }
 
 /** The known findings of a commit. Throws ReportFailure when git or the scan fails. */

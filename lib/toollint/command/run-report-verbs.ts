@@ -1,9 +1,8 @@
 // `toollint compare`, `gate`, `convert`, `merge`, `import` and `schema`: the verbs that work on documents alone.
-import { changesSince } from '../compare/source-changes.ts';
 import { IMPORT_FORMATS, importReport, isImportFormat } from '../convert/import.ts';
 import { terminalText } from '../convert/plain-text.ts';
-import { baselineCounts } from '../convert/summary-lines.ts';
-import { ReportFailure } from '../document/failure.ts';
+import { ReportFailure, usageFailure } from '../document/failure.ts';
+import type { DocumentSource } from '../document/document-source.ts';
 import { mergeReports } from '../document/merge-reports.ts';
 import { openReport } from '../document/read-report.ts';
 import { reportJsonSchema, type Report } from '../document/report-schema.ts';
@@ -20,14 +19,15 @@ import {
   inputSource,
   OUTPUT_OPTIONS,
   parseCommand,
+  type Values,
   VERDICT_OPTIONS,
 } from './command-options.ts';
 import { planOutput, tellVerdict, writeOutput } from './command-output.ts';
 import { compare, type CompareOutcome } from './compare.ts';
 import { EXIT_OK, reportExitCode } from './exit-code.ts';
-import { commitOf } from './git-baseline.ts';
+import { changesGiven } from './git-baseline.ts';
 import { note, type ProgramIo, streamSink } from './program-io.ts';
-import { readRenames } from './renames.ts';
+import { baselineCounts } from '../convert/converter.ts';
 
 /** Options of the verbs, for parseArgs. */
 export const COMPARE_OPTIONS = {
@@ -68,7 +68,7 @@ export async function runConvert(args: readonly string[], io: ProgramIo): Promis
   const { values, positionals } = parseCommand(args, CONVERT_OPTIONS);
   const [path = ''] = exactly(1, positionals, 'toollint convert REPORT --to FORMAT');
   if (values.to === undefined && values.format === undefined)
-    throw new ReportFailure('usage', 'usage: toollint convert REPORT --to FORMAT');
+    throw usageFailure('usage: toollint convert REPORT --to FORMAT');
   const plan = await planOutput(values, io);
   await writeOutput(plan, openReport(await inputSource(path, io, values)), io);
   return EXIT_OK;
@@ -76,24 +76,25 @@ export async function runConvert(args: readonly string[], io: ProgramIo): Promis
 
 export async function runMerge(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, MERGE_OPTIONS);
-  const reports = await readAll(positionals, io, values, 'usage: toollint merge REPORT...');
+  const reports = await readEach(positionals, io, values, 'usage: toollint merge REPORT...', openReport);
   const plan = await planOutput(values, io);
   await writeOutput(plan, mergeReports(reports), io);
   return EXIT_OK;
 }
 
-async function readAll(
+async function readEach(
   paths: readonly string[],
   io: ProgramIo,
-  values: { readonly 'max-bytes'?: string | undefined },
+  values: Values<typeof INPUT_OPTIONS>,
   usage: string,
+  read: (source: DocumentSource) => Report,
 ): Promise<{ name: string; report: Report }[]> {
-  if (paths.length === 0) throw new ReportFailure('usage', usage);
+  if (paths.length === 0) throw usageFailure(usage);
   checkInputs(paths);
   const reports: { name: string; report: Report }[] = [];
   for (const path of paths) {
     const source = await inputSource(path, io, values);
-    reports.push({ name: source.name, report: openReport(source) });
+    reports.push({ name: source.name, report: read(source) });
   }
   return reports;
 }
@@ -102,16 +103,11 @@ export async function runImport(args: readonly string[], io: ProgramIo): Promise
   const { values, positionals } = parseCommand(args, IMPORT_OPTIONS);
   const { from = '' } = values;
   const usage = `usage: toollint import --from ${IMPORT_FORMATS.join('|')} FILE...`;
-  if (!isImportFormat(from) || positionals.length === 0) throw new ReportFailure('usage', usage);
-  checkInputs(positionals);
+  if (!isImportFormat(from)) throw usageFailure(usage);
   const plan = await planOutput(values, io);
   const options = { root: values.root ?? io.cwd, cwd: io.cwd, tool: values.tool, timestamp: values.timestamp };
-  const imported: { name: string; report: Report }[] = [];
-  for (const path of positionals) {
-    const source = await inputSource(path, io, values);
-    imported.push({ name: source.name, report: importReport(source, from, options) });
-  }
-  await writeOutput(plan, mergeReports(imported), io);
+  const read = (source: DocumentSource) => importReport(source, from, options);
+  await writeOutput(plan, mergeReports(await readEach(positionals, io, values, usage, read)), io);
   return EXIT_OK;
 }
 
@@ -137,13 +133,10 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
   const plan = { ...(await planOutput(lists === undefined ? values : {}, io, [basePath])) };
   if (lists !== undefined) plan.targets = [];
   const [base, current] = [await inputSource(basePath, io, values), await inputSource(currentPath, io, values)];
-  const { renames: given = '' } = values;
-  const isGit = given.startsWith('git:');
   const outcome = await compare(base, current, {
     quiet: values.quiet === true,
     gate,
-    changes: isGit ? await changesSince(await commitOf(given, io.cwd), io.cwd) : undefined,
-    renames: isGit || given === '' ? undefined : await readRenames(given, io.cwd),
+    ...(await changesGiven(values.renames, io.cwd, io.cwd)),
     lenient: values.lenient === true,
   });
   const { errors, report, comparison } = outcome;
@@ -164,22 +157,12 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
 const LISTS = ['new', 'unchanged', 'fixed', 'not-verifiable'] as const;
 type List = (typeof LISTS)[number];
 
-function listOption({
-  list,
-  format = [],
-  output,
-  to,
-}: {
-  list?: string;
-  format?: string[];
-  output?: string;
-  to?: string[];
-}) {
+function listOption({ list, format = [], output, to }: Values<typeof COMPARE_OPTIONS>) {
   if (list === undefined) return undefined;
   const found = LISTS.find((name) => name === list);
-  if (found === undefined) throw new ReportFailure('usage', `--list is ${LISTS.join(', ')}, not '${list}'`);
+  if (found === undefined) throw usageFailure(`--list is ${LISTS.join(', ')}, not '${list}'`);
   if (output !== undefined || to !== undefined || format.length > 1 || !['text', 'json'].includes(format[0] ?? 'text'))
-    throw new ReportFailure('usage', '--list writes to standard output, with --format text or json');
+    throw usageFailure('--list writes to standard output, with --format text or json');
   return found;
 }
 

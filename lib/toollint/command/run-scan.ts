@@ -2,9 +2,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { isDay } from '../compare/baseline-file.ts';
-import { changesSince } from '../compare/source-changes.ts';
 import { counted } from '../convert/plain-text.ts';
-import { ReportFailure } from '../document/failure.ts';
+import { usageFailure } from '../document/failure.ts';
 import { isGlob } from '../document/file-pattern.ts';
 import { writeWhole } from '../document/output-file.ts';
 import {
@@ -14,14 +13,13 @@ import {
   inputSource,
   OUTPUT_OPTIONS,
   parseCommand,
+  type Values,
   VERDICT_OPTIONS,
 } from './command-options.ts';
 import { planOutput, tellVerdict, writeOutput } from './command-output.ts';
 import { reportExitCode } from './exit-code.ts';
-import { changesSinceFile, commitOf, gitBaseline } from './git-baseline.ts';
-import { note, type ProgramIo } from './program-io.ts';
-import { ProgressLine } from './progress-line.ts';
-import { readRenames } from './renames.ts';
+import { changesGiven, changesSinceFile, gitBaseline } from './git-baseline.ts';
+import { note, type ProgramIo, ProgressLine } from './program-io.ts';
 import { scan, type ScanOptions, type ScanOutcome } from './scan.ts';
 
 /** Options of the verb, for parseArgs. */
@@ -50,7 +48,7 @@ export const SCAN_OPTIONS = {
   ...GATE_OPTIONS,
 } as const;
 
-type ScanValues = ReturnType<typeof parseCommand<typeof SCAN_OPTIONS>>['values'];
+type ScanValues = Values<typeof SCAN_OPTIONS>;
 
 /** Runs the verb; the exit code. */
 export async function runScan(args: readonly string[], io: ProgramIo): Promise<number> {
@@ -78,7 +76,7 @@ export async function runScan(args: readonly string[], io: ProgramIo): Promise<n
 
 function checkBaselineFlags(values: ScanValues): void {
   const usage = (message: string): never => {
-    throw new ReportFailure('usage', message);
+    throw usageFailure(message);
   };
   const updates = values['update-baseline'] === true;
   if (values.renames !== undefined && values.baseline === undefined) usage('--renames needs --baseline');
@@ -101,10 +99,7 @@ async function baselineOptions(
 ): Promise<Pick<ScanOptions, 'baseline' | 'changes' | 'renames'>> {
   const { baseline: name, renames: given } = values;
   if (name === undefined) return {};
-  const { root } = options;
-  const renames = given === undefined || given.startsWith('git:') ? undefined : await readRenames(given, io.cwd);
-  const since =
-    given === undefined || renames !== undefined ? undefined : await changesSince(await commitOf(given, root), root);
+  const { changes: since, renames } = await changesGiven(given, io.cwd, options.root);
   if (name.startsWith('git:')) {
     const { baseline, changes } = await gitBaseline(name, options);
     return { baseline, changes: since ?? changes, renames };
@@ -113,8 +108,8 @@ async function baselineOptions(
   if (values['update-baseline'] === true && !existsSync(path)) return {};
   const baseline = await inputSource(name, io);
   // Only lines are taken from the history of the file: a rename is followed when it is asked for.
-  const changes = since ?? (name === '-' ? undefined : await changesSinceFile(path, root));
-  return { baseline, changes, renames: renames ?? (since === undefined ? new Map() : since.renames) };
+  const changes = since ?? (name === '-' ? undefined : await changesSinceFile(path, options.root));
+  return { baseline, changes, renames: renames ?? new Map<string, string>() };
 }
 
 /** Writes the new baseline, unless nothing has changed. */
@@ -152,14 +147,14 @@ function scanOptions(values: ScanValues, paths: readonly string[], io: ProgramIo
 /** Where ESLint's cache is; undefined: nowhere. */
 function cachePath(values: ScanValues, { cwd }: ProgramIo): string | undefined {
   const place = values['cache-location'];
-  if (place === '') throw new ReportFailure('usage', '--cache-location needs a file name');
+  if (place === '') throw usageFailure('--cache-location needs a file name');
   if (values.cache !== true) return undefined;
   return place === undefined ? join(resolve(cwd, values.root ?? '.'), '.toollintcache') : resolve(cwd, place);
 }
 
 /** A plain name without an ending may be a folder, and then means what is in it. */
 function withFolder(pattern: string): string[] {
-  if (pattern === '') throw new ReportFailure('usage', '--include and --exclude need a pattern');
+  if (pattern === '') throw usageFailure('--include and --exclude need a pattern');
   const name = pattern.split('/').at(-1) ?? '';
   return isGlob(pattern) || name === '' || name.includes('.') ? [pattern] : [pattern, `${pattern}/**`];
 }
@@ -167,7 +162,7 @@ function withFolder(pattern: string): string[] {
 function extensionsOf(lists: readonly string[]): string[] {
   const endings = lists.flatMap((list) => list.split(',')).map((ending) => ending.trim().replace(/^\./u, ''));
   if (endings.some((ending) => !/^[A-Za-z0-9_.-]+$/u.test(ending)))
-    throw new ReportFailure('usage', '--ext needs endings as in --ext js,ts');
+    throw usageFailure('--ext needs endings as in --ext js,ts');
   return [...new Set(endings)].sort();
 }
 
@@ -175,7 +170,7 @@ function extensionsOf(lists: readonly string[]): string[] {
 function timestampOf({ timestamp }: ScanValues, env: ProgramIo['env']): string | undefined {
   if (timestamp !== undefined) {
     if (!/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/u.test(timestamp) || Number.isNaN(Date.parse(timestamp))) {
-      throw new ReportFailure('usage', `--timestamp needs a time such as 2026-01-31T12:00:00Z, not '${timestamp}'`);
+      throw usageFailure(`--timestamp needs a time such as 2026-01-31T12:00:00Z, not '${timestamp}'`);
     }
     return timestamp;
   }
@@ -183,6 +178,6 @@ function timestampOf({ timestamp }: ScanValues, env: ProgramIo['env']): string |
   if (epoch === undefined || epoch === '') return undefined;
   const date = new Date(Number(epoch) * 1000);
   if (!/^[0-9]+$/u.test(epoch) || Number.isNaN(date.getTime()))
-    throw new ReportFailure('usage', `SOURCE_DATE_EPOCH needs seconds, not '${epoch}'`);
+    throw usageFailure(`SOURCE_DATE_EPOCH needs seconds, not '${epoch}'`);
   return date.toISOString();
 }

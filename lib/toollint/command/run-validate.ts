@@ -1,7 +1,7 @@
 // `toollint validate`: two verdicts on each document, and what is wrong with it.
 import { checkInputs, countOption, INPUT_OPTIONS, inputSource, parseCommand } from './command-options.ts';
 import { EXIT_FAILURE, EXIT_FINDINGS, EXIT_OK } from './exit-code.ts';
-import { ReportFailure } from '../document/failure.ts';
+import { ReportFailure, usageFailure } from '../document/failure.ts';
 import { type Inspection, inspectReport, type Problem } from '../document/read-report.ts';
 import { note, type ProgramIo, streamSink } from './program-io.ts';
 import { terminalText } from '../convert/plain-text.ts';
@@ -27,9 +27,8 @@ interface Verdict {
 export async function runValidate(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, VALIDATE_OPTIONS);
   const format = values.format ?? 'text';
-  if (format !== 'text' && format !== 'json')
-    throw new ReportFailure('usage', `--format is text or json, not '${format}'`);
-  if (positionals.length === 0) throw new ReportFailure('usage', 'usage: toollint validate FILE|- ...');
+  if (format !== 'text' && format !== 'json') throw usageFailure(`--format is text or json, not '${format}'`);
+  if (positionals.length === 0) throw usageFailure('usage: toollint validate FILE|- ...');
   checkInputs(positionals);
   const problemsMax = countOption('--max-problems', values['max-problems'] ?? '100');
   const verdicts: Verdict[] = [];

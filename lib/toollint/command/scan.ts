@@ -15,10 +15,10 @@ import type { SourceChanges } from '../compare/source-changes.ts';
 import { isReserved, PARSE_ERROR_RULE } from '../document/consistency.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import type { ToolExtension } from '../document/extension.ts';
-import { ReportFailure } from '../document/failure.ts';
+import { ReportFailure, usageFailure } from '../document/failure.ts';
 import { SCHEMA_VERSION } from '../document/report-format.ts';
 import type { Diagnostic, Finding, Report, ReportHeader } from '../document/report-schema.ts';
-import { TOOL_NAME, TOOL_VERSION } from '../document/tool-identity.ts';
+import { TOOL_NAME, TOOL_VERSION } from '../document/report-format.ts';
 import { checkGateNeeds } from '../gate/gate.ts';
 import type { GateConfig } from '../gate/gate-config.ts';
 import { analyse } from '../scan/analyse.ts';
@@ -150,7 +150,7 @@ function checkAccepted(rules: readonly string[], { scan, findings }: Analysis): 
   const isKnown = (id: string) =>
     isReserved(id) || scan.enabledRuleIds.includes(id) || findings.some(({ ruleId }) => ruleId === id);
   const odd = rules.find((id) => !isKnown(id));
-  if (odd !== undefined) throw new ReportFailure('usage', `--accept ${odd}: the rule was not on in this scan`);
+  if (odd !== undefined) throw usageFailure(`--accept ${odd}: the rule was not on in this scan`);
 }
 
 /**

@@ -1,7 +1,7 @@
 // From all findings to the report that is written: after the comparison come the gate, the quiet filter, the numbers
 // and the summary. The quiet filter changes what is listed, never a count of the baseline, the gate or the exit code.
 import { type Comparison, countsOf } from '../compare/comparison.ts';
-import { countKind, countSeverities } from '../document/consistency.ts';
+import { summaryOf } from '../document/consistency.ts';
 import { numberOccurrences } from '../document/finding-order.ts';
 import type { Finding, Report, ReportHeader } from '../document/report-schema.ts';
 import { evaluateGate, tallyOf } from '../gate/gate.ts';
@@ -42,13 +42,7 @@ export function selectedReport(request: SelectionRequest): { report: Report; err
     ...header,
     selection: baseline === undefined ? { quiet } : { quiet, baseline },
     gate,
-    summary: {
-      totalFiles,
-      totalIssues: findings.length,
-      parseErrors: countKind(execution.diagnostics, 'parse-error'),
-      ruleErrors: countKind(execution.diagnostics, 'rule-error'),
-      bySeverity: countSeverities(findings),
-    },
+    summary: summaryOf(totalFiles, findings, execution.diagnostics),
     findings,
   };
   return { report, errors: tally.bySeverity.error };

@@ -1,5 +1,7 @@
 // Findings against a baseline: what is new, what is as it was, what was fixed, and what cannot be known.
-import type { BaselineCounts, Finding } from '../document/report-schema.ts';
+import { literalGlob, matchesAny } from '../document/file-pattern.ts';
+import { isUnder } from '../document/report-path.ts';
+import type { BaselineCounts, Finding, ReportHeader } from '../document/report-schema.ts';
 import type { Baseline, BaselineEntry } from './baseline.ts';
 import { matchFindings } from './finding-match.ts';
 import type { SourceChanges } from './source-changes.ts';
@@ -44,4 +46,53 @@ export async function compareWith(
 export function countsOf({ news, unchanged, fixed, notVerifiable }: Comparison): BaselineCounts {
   const counts = { newIssues: news.length, unchanged: unchanged.length, fixed: fixed.length };
   return notVerifiable.length === 0 ? counts : Object.assign(counts, { notVerifiable: notVerifiable.length });
+}
+
+/**
+ * Decides for each missing baseline finding whether it counts as fixed, by what the report says of its scan. (A running
+ * scan knows more.) The file may not have been looked at, the rule may be off, the file may not parse: only what the
+ * current report has verifiably looked at counts.
+ */
+export function fixedClaims(
+  current: Pick<ReportHeader, 'scan' | 'execution' | 'selection'>,
+  deleted: ReadonlySet<string> = new Set(),
+): (finding: Finding) => boolean {
+  const { scan, execution, selection } = current;
+  const { target } = scan;
+  if (!scan.scopeKnown || target === null || execution.status === 'no-files') return () => false;
+  const enabled = new Set(scan.enabledRuleIds);
+  const unparsed = new Set<string>();
+  const failedRules = new Set<string>();
+  for (const { kind, ruleId, relativePath } of execution.diagnostics) {
+    if (kind === 'parse-error' && relativePath !== undefined) unparsed.add(relativePath);
+    if (kind === 'rule-error') failedRules.add(JSON.stringify([ruleId ?? null, relativePath ?? null]));
+  }
+  const ruleFailed = (ruleId: string, path: string) =>
+    [
+      [ruleId, path],
+      [ruleId, null],
+      [null, path],
+      [null, null],
+    ].some((pair) => failedRules.has(JSON.stringify(pair)));
+  // A folder that could not be listed counts for everything in it.
+  const isUnparsed = (path: string) => {
+    if (unparsed.size === 0) return false;
+    for (let end = path.length; end > 0; end = path.lastIndexOf('/', end - 1))
+      if (unparsed.has(path.slice(0, end))) return true;
+    return false;
+  };
+  // Our own scans list their files, so most of the patterns are literal.
+  const listed = new Set(scan.include);
+  const patterns = scan.include.filter((glob) => /(?<!\\)[*?{[(]/u.test(glob));
+  const isIncluded = (path: string) =>
+    scan.include.length === 0 || listed.has(literalGlob(path)) || matchesAny(path, patterns);
+  const inScope = (path: string) => {
+    const inTarget = target.kind === 'file' ? path === target.path : isUnder(path, target.path);
+    return inTarget && (isIncluded(path) || deleted.has(path)) && !matchesAny(path, scan.exclude);
+  };
+  return ({ ruleId, severity, location: { scope, path = '' } }) => {
+    if (!enabled.has(ruleId) || (selection.quiet && severity !== 'error') || ruleFailed(ruleId, path)) return false;
+    if (scope === 'project') return target.kind === 'project';
+    return !isUnparsed(path) && inScope(path);
+  };
 }

@@ -1,7 +1,7 @@
 // The formats that a report can be turned into, and the one way to do it. Each is loaded when it is asked for.
 import type { Report } from '../document/report-schema.ts';
 import { reportText, type TextSink, writePieces } from '../document/report-writer.ts';
-import type { Converter, ConvertOptions } from './convert-options.ts';
+import { type Converter, type ConvertOptions } from './converter.ts';
 
 const CONVERTERS = {
   report: () => reportText,
@@ -12,7 +12,7 @@ const CONVERTERS = {
   markdown: async () => (await import('./to-markdown.ts')).markdownText,
   github: async () => (await import('./to-github.ts')).githubText,
   sonar: async () => (await import('./to-sonar.ts')).sonarText,
-  summary: async () => (await import('./to-summary.ts')).summaryText,
+  summary: async () => (await import('./to-markdown.ts')).summaryText,
 } satisfies Record<string, () => Converter | Promise<Converter>>;
 
 export type Format = keyof typeof CONVERTERS;

@@ -3,7 +3,6 @@
 // (section 3.4.4); a base whose place is not said is the root.
 import type { ArtifactLocation, ReportingDescriptor, Result, Run, ToolComponent } from 'sarif';
 import type { RuleFacts } from '../document/file-findings.ts';
-import { DIAGNOSTIC_KINDS } from '../document/report-format.ts';
 import type { Diagnostic, Severity } from '../document/report-schema.ts';
 import type { ForeignMessage, ForeignReport } from './import.ts';
 import { parsedJson, recordOf } from './import-json.ts';
@@ -147,7 +146,7 @@ class RunReader {
       if (failures.length === 0 && invocation.executionSuccessful !== false) return [];
       if (failures.length === 0) return [{ kind: 'rule-error', message: 'the linter did not run to its end' }];
       return failures.map(({ descriptor, associatedRule, message, locations }): Diagnostic => {
-        const kind = DIAGNOSTIC_KINDS.find((known) => known !== 'no-files' && known === descriptor?.id) ?? 'rule-error';
+        const kind = descriptor?.id === 'parse-error' ? 'parse-error' : 'rule-error';
         const path = this.#path(locations?.[0]?.physicalLocation?.artifactLocation);
         return {
           kind,

@@ -7,13 +7,12 @@ import { realpathSync } from 'node:fs';
 import { readFileSync } from 'node:fs';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { countKind, countSeverities } from '../document/consistency.ts';
+import { summaryOf, UNKNOWN_SCOPE } from '../document/consistency.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { fileFindings, type LintMessage, type RuleFacts } from '../document/file-findings.ts';
-import { contentHalf, discriminatorOf, placeHalf } from '../document/fingerprint.ts';
 import { compareFindings, numberOccurrences } from '../document/finding-order.ts';
-import { FINGERPRINT_VERSION, SCHEMA_VERSION } from '../document/report-format.ts';
+import { SCHEMA_VERSION } from '../document/report-format.ts';
 import { pathFault } from '../document/report-path.ts';
 import type { Diagnostic, Finding, Report } from '../document/report-schema.ts';
 import { importCheckstyle } from './import-checkstyle.ts';
@@ -76,8 +75,8 @@ export function importReport(source: DocumentSource, format: ImportFormat, optio
   );
   const root = realRoot(resolve(options.cwd, options.root));
   const pathOf = (text: string) => reportPath(text, root, refuse);
-  const byPath = Map.groupBy(foreign.messages, ({ path }) => (path === undefined ? '' : pathOf(path)));
-  const paths = new Set([...byPath.keys(), ...(foreign.paths ?? []).map(pathOf)].filter((path) => path !== ''));
+  const byPath = Map.groupBy(foreign.messages, ({ path }) => (path === undefined ? undefined : pathOf(path)));
+  const paths = new Set([...byPath.keys(), ...(foreign.paths ?? []).map(pathOf)].filter((path) => path !== undefined));
   const diagnostics = (foreign.diagnostics ?? []).map((diagnostic) =>
     diagnostic.relativePath === undefined
       ? diagnostic
@@ -86,15 +85,12 @@ export function importReport(source: DocumentSource, format: ImportFormat, optio
   const factsOf = (ruleId: string) => foreign.rules?.get(ruleId) ?? {};
   const findings: Finding[] = [];
   for (const [path, messages] of byPath) {
-    if (path === '') for (const message of messages) findings.push(projectFinding(message, factsOf));
-    else {
-      const text = textOf(join(root, path));
-      const placed = messages.map((message) => withPosition(message, text));
-      for (const finding of fileFindings({ path, text, messages: placed, roots: [root], snippets: true, factsOf }))
-        findings.push(finding);
-      for (const message of messages.filter(({ fatal }) => fatal))
-        diagnostics.push({ kind: 'parse-error', message: message.message, relativePath: path });
-    }
+    const text = path === undefined ? '' : textOf(join(root, path));
+    const placed = messages.map((message) => withPosition(message, text));
+    for (const finding of fileFindings({ path, text, messages: placed, roots: [root], snippets: true, factsOf }))
+      findings.push(finding);
+    for (const { fatal, message } of messages)
+      if (fatal === true && path !== undefined) diagnostics.push({ kind: 'parse-error', message, relativePath: path });
   }
   numberOccurrences(findings.sort(compareFindings));
   return {
@@ -102,25 +98,15 @@ export function importReport(source: DocumentSource, format: ImportFormat, optio
     tool: toolOf(foreign, options, findings, factsOf),
     execution: { status: diagnostics.length > 0 ? 'incomplete' : 'complete', diagnostics },
     scan: {
-      scopeKnown: false,
-      target: null,
+      ...UNKNOWN_SCOPE,
       timestamp: options.timestamp ?? new Date().toISOString(),
       durationMs: 0,
       profile: null,
-      enabledRuleIds: [],
-      include: [],
-      exclude: [],
     },
     selection: { quiet: false },
     gate: { status: 'not-evaluated' },
-    summary: {
-      // A clean report names no file, but the linter ran.
-      totalFiles: Math.max(1, paths.size),
-      totalIssues: findings.length,
-      parseErrors: countKind(diagnostics, 'parse-error'),
-      ruleErrors: countKind(diagnostics, 'rule-error'),
-      bySeverity: countSeverities(findings),
-    },
+    // A clean report names no file, but the linter ran.
+    summary: summaryOf(Math.max(1, paths.size), findings, diagnostics),
     findings,
   };
 }
@@ -191,23 +177,4 @@ function withPosition(message: ForeignMessage, text: string): LintMessage {
   const units = (at: number | undefined, of: number | undefined) =>
     at === undefined || of === undefined ? of : [...(lines[at - 1] ?? '')].slice(0, of - 1).join('').length + 1;
   return { ...message, column: units(line, column), endColumn: units(endLine ?? line, endColumn) };
-}
-
-function projectFinding(message: ForeignMessage, factsOf: (ruleId: string) => RuleFacts): Finding {
-  const ruleId = message.ruleId ?? 'unknown';
-  const discriminator = discriminatorOf(message.messageId, message.message, '');
-  const { docsUrl, standardIds = [] } = factsOf(ruleId);
-  return {
-    ruleId,
-    severity: message.severity,
-    message: message.message || `(${ruleId} gave no message)`,
-    fingerprint:
-      contentHalf({ scope: 'project', ruleId, discriminator, lineText: '', flaggedText: '' }) +
-      placeHalf('project', ''),
-    fingerprintVersion: FINGERPRINT_VERSION,
-    occurrence: 1,
-    location: { scope: 'project' },
-    standardIds: [...standardIds],
-    ...(docsUrl === undefined ? {} : { docsUrl }),
-  };
 }

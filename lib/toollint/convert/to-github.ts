@@ -1,9 +1,8 @@
 // GitHub's workflow commands: a line for each finding, shown at its place in a pull request. GitHub shows the first ten
 // errors and the first ten warnings of a step, so errors come first, and a last line counts what is hidden.
 import type { Diagnostic, Finding, Report, Severity } from '../document/report-schema.ts';
-import { bySeverity } from './by-severity.ts';
-import { ownDiagnostics } from './own-diagnostics.ts';
 import { counted, withoutControls } from './plain-text.ts';
+import { bySeverity, ownDiagnostics } from './converter.ts';
 
 /** What GitHub shows of a step, of each of error, warning and notice. */
 const SHOWN_MAX = 10;

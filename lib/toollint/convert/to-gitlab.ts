@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto';
 import { PARSE_ERROR_RULE } from '../document/consistency.ts';
 import type { Diagnostic, Finding, Report, ReportHeader, Severity } from '../document/report-schema.ts';
-import { ownDiagnostics } from './own-diagnostics.ts';
+import { ownDiagnostics } from './converter.ts';
 
 const SEVERITIES: Readonly<Record<Severity, string>> = { error: 'critical', warning: 'major', info: 'info' };
 

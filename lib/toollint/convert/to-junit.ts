@@ -2,7 +2,7 @@
 // incomplete analysis is never all green; a complete one without findings is one passing case.
 import { compareFindings } from '../document/finding-order.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
-import { ownDiagnostics } from './own-diagnostics.ts';
+import { ownDiagnostics } from './converter.ts';
 
 const EXECUTION_SUITE = 'toollint.execution';
 const PROJECT_SUITE = '(project)';

@@ -1,15 +1,14 @@
 // A comment for a pull request: how it went, the gate, and a table of the first findings, errors before warnings.
 // Everything that comes from the report is escaped, so that no text in a message can form a link, mention a person or
 // end a table. The whole keeps under the size that a comment may have.
-import { bySeverity } from './by-severity.ts';
-import { baselineCounts } from './summary-lines.ts';
-import type { ConvertOptions } from './convert-options.ts';
 import { counted, linkOf, pathUri, shortened, terminalText } from './plain-text.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
-import { ownDiagnostics } from './own-diagnostics.ts';
+import { baselineCounts, bySeverity, type ConvertOptions, ownDiagnostics, summaryLines } from './converter.ts';
 
 const LIMIT = 100;
 const BYTES_MAX = 65_536;
+/** The limit of GitHub's summary of a step. */
+const STEP_BYTES_MAX = 1 << 20;
 const CELL_UNITS_MAX = 300;
 /** Room for the line that counts what is left out. */
 const TAIL_BYTES = 200;
@@ -27,6 +26,15 @@ export function* markdownText(report: Report, options: ConvertOptions): Generato
   }
   const more = report.findings.length - shown;
   yield more > 0 ? `${text}\n…and ${more} more.\n` : text;
+}
+
+/**
+ * A few lines that say how a scan went, for a log; where links into the code are known, Markdown with them, for the page
+ * of a CI job.
+ */
+export function* summaryText(report: Report, options: ConvertOptions): Generator<string> {
+  if (options.links === undefined) yield `${summaryLines(report).join('\n')}\n`;
+  else yield* markdownText(report, { ...options, bytesMax: options.bytesMax ?? STEP_BYTES_MAX });
 }
 
 const TABLE_HEAD = '\n| Severity | Place | Rule | Message |\n| --- | --- | --- | --- |\n';

@@ -1,11 +1,9 @@
 // For a person at a terminal: findings under the name of their file, then the summary. Whatever a message holds, only
 // plain characters reach the terminal, and no line is wider than it.
 import { styleText } from 'node:util';
-import type { ConvertOptions } from './convert-options.ts';
-import { ownDiagnostics } from './own-diagnostics.ts';
 import { shortened, terminalText } from './plain-text.ts';
 import type { Finding, Report, Severity } from '../document/report-schema.ts';
-import { summaryLines } from './summary-lines.ts';
+import { type ConvertOptions, ownDiagnostics, summaryLines } from './converter.ts';
 
 type Paint = (style: 'bold' | 'red' | 'yellow' | 'cyan' | 'green' | 'dim', text: string) => string;
 

@@ -4,9 +4,8 @@ import type { Fix, Location, Notification, ReportingDescriptor, Result, Run } fr
 import { endOf, fixOf, linterOf, ruleTextsOf } from '../document/extension.ts';
 import { FINGERPRINT_VERSION } from '../document/report-format.ts';
 import type { Diagnostic, Finding, Report, Severity } from '../document/report-schema.ts';
-import type { ConvertOptions } from './convert-options.ts';
-import { ownDiagnostics } from './own-diagnostics.ts';
 import { linkOf, pathUri } from './plain-text.ts';
+import { type ConvertOptions, ownDiagnostics } from './converter.ts';
 
 const LEVELS: Readonly<Record<Severity, 'error' | 'warning' | 'note'>> = {
   error: 'error',
@@ -73,12 +72,12 @@ function descriptorOf(
   return {
     id: ruleId,
     // A name has to differ from the id.
-    ...(name === ruleId || name === '' ? {} : { name }),
+    name: name === ruleId || name === '' ? undefined : name,
     shortDescription: { text },
     fullDescription: { text },
     help: { text: helpUri === undefined ? about : `${about}: ${helpUri}` },
-    ...(helpUri === undefined ? {} : { helpUri }),
-    ...(tags.length === 0 ? {} : { properties: { tags: [...new Set(tags)] } }),
+    helpUri,
+    properties: tags.length === 0 ? undefined : { tags: [...new Set(tags)] },
   };
 }
 
@@ -91,10 +90,7 @@ function pascalCase(id: string): string {
 
 function resultOf(finding: Finding, ruleIndex: number, baselineState: Result.baselineState | undefined): Result {
   const { ruleId, severity, message, fingerprint, occurrence, location, suggestion, category } = finding;
-  const properties = {
-    ...(suggestion === undefined ? {} : { suggestion: suggestion.toWellFormed() }),
-    ...(category === undefined ? {} : { category }),
-  };
+  const hasProperties = suggestion !== undefined || category !== undefined;
   const isInFile = location.scope === 'file' && location.path !== undefined;
   const fix = isInFile ? fixesOf(finding) : undefined;
   return {
@@ -103,10 +99,10 @@ function resultOf(finding: Finding, ruleIndex: number, baselineState: Result.bas
     level: LEVELS[severity],
     message: { text: message.toWellFormed() },
     partialFingerprints: { [FINGERPRINT_VERSION]: `${fingerprint}:${occurrence}` },
-    ...(isInFile ? { locations: [locationOf(finding)] } : {}),
-    ...(fix === undefined ? {} : { fixes: [fix] }),
-    ...(baselineState === undefined ? {} : { baselineState }),
-    ...(Object.keys(properties).length === 0 ? {} : { properties }),
+    locations: isInFile ? [locationOf(finding)] : undefined,
+    fixes: fix === undefined ? undefined : [fix],
+    baselineState,
+    properties: hasProperties ? { suggestion: suggestion?.toWellFormed(), category } : undefined,
   };
 }
 
@@ -117,7 +113,7 @@ function locationOf(finding: Finding): Location {
   const artifactLocation = artifactOf(path);
   if (line === undefined) return { physicalLocation: { artifactLocation } };
   const end = endOf(finding);
-  const region = { startLine: line, ...(column === undefined ? {} : { startColumn: column }), ...end };
+  const region = { startLine: line, startColumn: column, ...end };
   const snippet = finding.codeSnippet === undefined ? undefined : { text: finding.codeSnippet.toWellFormed() };
   if (snippet === undefined || (end !== undefined && end.endLine !== line))
     return { physicalLocation: { artifactLocation, region } };
@@ -148,12 +144,8 @@ function runRest(report: Report, rules: ReportingDescriptor[]): Omit<Run, 'resul
   const name = tool.name || 'unknown';
   return {
     tool: {
-      driver: {
-        ...component(name, tool.version),
-        ...(informationUri === undefined ? {} : { informationUri }),
-        rules,
-      },
-      ...(linter === undefined ? {} : { extensions: [component(linter.name, linter.version)] }),
+      driver: { ...component(name, tool.version), informationUri, rules },
+      extensions: linter === undefined ? undefined : [component(linter.name, linter.version)],
     },
     automationDetails: { id: `${name}/${folder === undefined || folder === '.' ? '' : `${folder}/`}` },
     invocations: [
@@ -168,7 +160,8 @@ function runRest(report: Report, rules: ReportingDescriptor[]): Omit<Run, 'resul
 
 /** SARIF wants a semantic version that follows Semantic Versioning 2.0. */
 function component(name: string, version: string) {
-  return { name, version, ...(/^\d+\.\d+\.\d+(?:[-+].*)?$/u.test(version) ? { semanticVersion: version } : {}) };
+  const isSemantic = /^\d+\.\d+\.\d+(?:[-+].*)?$/u.test(version);
+  return { name, version, semanticVersion: isSemantic ? version : undefined };
 }
 
 function notificationOf({ kind, message, ruleId, relativePath }: Diagnostic): Notification {
@@ -176,9 +169,8 @@ function notificationOf({ kind, message, ruleId, relativePath }: Diagnostic): No
     level: 'error',
     message: { text: message.toWellFormed() },
     descriptor: { id: kind },
-    ...(ruleId === undefined ? {} : { associatedRule: { id: ruleId } }),
-    ...(relativePath === undefined
-      ? {}
-      : { locations: [{ physicalLocation: { artifactLocation: artifactOf(relativePath) } }] }),
+    associatedRule: ruleId === undefined ? undefined : { id: ruleId },
+    locations:
+      relativePath === undefined ? undefined : [{ physicalLocation: { artifactLocation: artifactOf(relativePath) } }],
   };
 }

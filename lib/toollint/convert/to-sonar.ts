@@ -1,6 +1,6 @@
 // SonarQube's generic issue format: rules and issues. Diagnostics are blockers.
 import type { Finding, Report, Severity } from '../document/report-schema.ts';
-import { ownDiagnostics } from './own-diagnostics.ts';
+import { ownDiagnostics } from './converter.ts';
 
 const IMPACTS: Readonly<Record<Severity, string>> = { error: 'HIGH', warning: 'MEDIUM', info: 'LOW' };
 const ENGINE_ID = 'toollint';

@@ -1,9 +1,9 @@
 // The bytes of a document: from a file, from a stream such as standard input, or from memory. A document is read whole,
 // so its length is bounded before it is read.
-import type { Readable } from 'node:stream';
+import { addAbortSignal, type Readable } from 'node:stream';
 import { createReadStream } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
-import { ioFailure, Interrupted, ReportFailure } from './failure.ts';
+import { ioFailure, ReportFailure, throwIfInterrupted } from './failure.ts';
 
 /**
  * The longest document that is read, in bytes: some 600,000 findings. Reading takes about five times its length in
@@ -40,14 +40,9 @@ function tooLong(name: string, bytesMax: number): ReportFailure {
 export async function streamSource(
   stream: Readable,
   name: string,
-  {
-    bytesMax = DOCUMENT_BYTES_MAX,
-    signal,
-  }: { readonly bytesMax?: number | undefined; readonly signal?: AbortSignal | undefined } = {},
+  { bytesMax = DOCUMENT_BYTES_MAX, signal }: { bytesMax?: number | undefined; signal?: AbortSignal | undefined } = {},
 ): Promise<DocumentSource> {
-  const abort = () => stream.destroy(new Interrupted());
-  signal?.addEventListener('abort', abort, { once: true });
-  if (signal?.aborted === true) abort();
+  if (signal !== undefined) addAbortSignal(signal, stream);
   try {
     const chunks: Buffer[] = [];
     let length = 0;
@@ -58,10 +53,8 @@ export async function streamSource(
     }
     return { name, bytes: Buffer.concat(chunks) };
   } catch (cause) {
-    if (cause instanceof ReportFailure || cause instanceof Interrupted) throw cause;
-    throw ioFailure('read', name, cause);
-  } finally {
-    signal?.removeEventListener('abort', abort);
+    throwIfInterrupted(signal);
+    throw cause instanceof ReportFailure ? cause : ioFailure('read', name, cause);
   }
 }
 

@@ -15,6 +15,9 @@ export class ReportFailure extends Error {
   }
 }
 
+/** An argument that is not understood. */
+export const usageFailure = (message: string): ReportFailure => new ReportFailure('usage', message);
+
 /** The work was cancelled by its AbortSignal; nothing was written. */
 export class Interrupted extends Error {
   constructor() {

@@ -12,7 +12,7 @@ import {
   placeHalf,
   sourceLines,
 } from './fingerprint.ts';
-import { withoutAbsolutePaths, withoutRoots } from './path-mask.ts';
+import { withoutAbsolutePaths, withoutRoots } from './report-path.ts';
 import { FINGERPRINT_VERSION } from './report-format.ts';
 import type { Finding, Severity } from './report-schema.ts';
 
@@ -48,7 +48,8 @@ const SNIPPET_UNITS_MAX = 200;
 
 /** What the findings of one file are made from. */
 interface FileFindingsRequest {
-  readonly path: string;
+  /** undefined: the messages are about the project. */
+  readonly path: string | undefined;
   readonly text: string;
   readonly messages: readonly LintMessage[];
   /** Absolute folders whose names may not appear in a report. */
@@ -74,9 +75,11 @@ export function withoutDirectives(text: string): string {
 export function fileFindings(request: FileFindingsRequest): Finding[] {
   if (request.messages.length === 0) return [];
   const lines = sourceLines(request.text);
-  const place = placeHalf('file', request.path);
+  const place = placeHalf(scopeOf(request), request.path ?? '');
   return request.messages.map((message) => findingOf(request, message, lines, place)).sort(compareFindings);
 }
+
+const scopeOf = ({ path }: FileFindingsRequest) => (path === undefined ? 'project' : 'file');
 
 function findingOf(
   request: FileFindingsRequest,
@@ -97,7 +100,7 @@ function findingOf(
     ruleId,
     severity: message.severity,
     message: text,
-    fingerprint: contentHalf({ scope: 'file', ruleId, discriminator, ...texts }) + place,
+    fingerprint: contentHalf({ scope: scopeOf(request), ruleId, discriminator, ...texts }) + place,
     fingerprintVersion: FINGERPRINT_VERSION,
     occurrence: 1,
     location: locationOf(request.path, message),
@@ -114,7 +117,8 @@ function ruleIdOf({ ruleId, fatal, message }: LintMessage): string {
 }
 
 /** Positions that no editor has (0, -1) are left out; a line beyond the end stays. */
-function locationOf(path: string, { line, column, endLine, endColumn }: LintMessage): Finding['location'] {
+function locationOf(path: string | undefined, { line, column, endLine, endColumn }: LintMessage): Finding['location'] {
+  if (path === undefined) return { scope: 'project' };
   if (!isOrdinal(line)) return { scope: 'file', path };
   if (!isOrdinal(column)) return { scope: 'file', path, line };
   const end = isOrdinal(endLine) && isOrdinal(endColumn) ? { endLine, endColumn } : {};

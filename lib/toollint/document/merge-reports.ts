@@ -1,6 +1,6 @@
 // Reports of parts of one scan, or of the packages of one repository, as one report. They must come from the same tool,
 // linter and selection; a finding that two of them have is there once.
-import { countKind, countSeverities } from './consistency.ts';
+import { summaryOf, UNKNOWN_SCOPE } from './consistency.ts';
 import { linterOf, ruleTextsOf } from './extension.ts';
 import { ReportFailure } from './failure.ts';
 import { literalGlob } from './file-pattern.ts';
@@ -35,13 +35,7 @@ export function mergeReports(parts: readonly Named[]): Report {
     scan: mergedScan(reports.map(({ scan }) => scan)),
     selection: { quiet: first.report.selection.quiet },
     gate: { status: 'not-evaluated' },
-    summary: {
-      totalFiles: totalFiles(reports),
-      totalIssues: findings.length,
-      parseErrors: countKind(diagnostics, 'parse-error'),
-      ruleErrors: countKind(diagnostics, 'rule-error'),
-      bySeverity: countSeverities(findings),
-    },
+    summary: summaryOf(totalFiles(reports), findings, diagnostics),
     findings,
   };
 }
@@ -97,8 +91,7 @@ function mergedScan(scans: readonly Scan[]): Scan {
   const timestamp = scans.map((scan) => scan.timestamp).sort(byCodeUnits)[0] ?? '';
   const durationMs = scans.reduce((sum, scan) => sum + scan.durationMs, 0);
   const common = { timestamp, durationMs, profile: first.profile };
-  if (!scans.every(({ scopeKnown }) => scopeKnown))
-    return { scopeKnown: false, target: null, ...common, enabledRuleIds: [], include: [], exclude: [] };
+  if (!scans.every(({ scopeKnown }) => scopeKnown)) return { ...UNKNOWN_SCOPE, ...common };
   const isSame = scans.every(({ target }) => JSON.stringify(target) === JSON.stringify(first.target));
   return {
     scopeKnown: true,

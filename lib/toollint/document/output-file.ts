@@ -1,7 +1,7 @@
 // A file that is there whole or not at all: written beside its place under another name, flushed to disk, then renamed.
 // A device or a pipe is written directly. Nothing is left behind when the writing fails or is interrupted.
 import { randomBytes } from 'node:crypto';
-import { type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
+import { open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { errnoOf, ioFailure, ReportFailure } from './failure.ts';
 import type { TextSink } from './report-writer.ts';
@@ -20,39 +20,20 @@ export async function checkWritable(path: string, name: string): Promise<void> {
 export async function writeWhole(path: string, name: string, write: (sink: TextSink) => Promise<void>): Promise<void> {
   const place = await realpath(path).catch(() => path);
   const status = await stat(place).catch(() => undefined);
-  if (status !== undefined && !status.isFile()) return writeInto(place, name, write);
-  const draft = join(dirname(place), `.${basename(place)}.${randomBytes(6).toString('hex')}.tmp`);
+  const isDirect = status?.isFile() === false;
+  const draft = isDirect ? place : join(dirname(place), `.${basename(place)}.${randomBytes(6).toString('hex')}.tmp`);
   try {
-    const handle = await open(draft, 'wx', 0o666);
+    const handle = await open(draft, isDirect ? 'w' : 'wx', 0o666);
     try {
-      if (status !== undefined) await handle.chmod(status.mode & 0o777);
-      await write(fileSink(handle));
-      await handle.sync();
+      if (status !== undefined && !isDirect) await handle.chmod(status.mode & 0o777);
+      await write((text) => handle.writeFile(text));
+      if (!isDirect) await handle.sync();
     } finally {
       await handle.close();
     }
-    await rename(draft, place);
+    if (!isDirect) await rename(draft, place);
   } catch (cause) {
-    await rm(draft, { force: true });
+    if (!isDirect) await rm(draft, { force: true });
     throw errnoOf(cause) === undefined ? cause : ioFailure('write', name, cause);
   }
-}
-
-async function writeInto(place: string, name: string, write: (sink: TextSink) => Promise<void>): Promise<void> {
-  try {
-    const handle = await open(place, 'w');
-    try {
-      await write(fileSink(handle));
-    } finally {
-      await handle.close();
-    }
-  } catch (cause) {
-    throw errnoOf(cause) === undefined ? cause : ioFailure('write', name, cause);
-  }
-}
-
-function fileSink(handle: FileHandle): TextSink {
-  return async (text) => {
-    await handle.writeFile(text);
-  };
 }

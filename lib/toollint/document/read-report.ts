@@ -1,10 +1,11 @@
 // Reads a report and judges it: the text, the schema, then whether its members agree.
 import { isUtf8 } from 'node:buffer';
+import { type TSchema } from '@sinclair/typebox';
+import { Errors, type ValueError, ValueErrorType } from '@sinclair/typebox/errors';
 import { checkConsistency } from './consistency.ts';
 import type { DocumentSource } from './document-source.ts';
 import { ReportFailure } from './failure.ts';
 import { isReport, type Report, reportSchema } from './report-schema.ts';
-import { schemaProblems } from './schema-problems.ts';
 import { readJson } from './strict-json.ts';
 
 /** One thing that is wrong with a report. */
@@ -112,4 +113,55 @@ function reportIn(value: object, problems: ProblemList): Report | undefined {
   for (const { pointer, message } of schemaProblems(reportSchema, value, ''))
     problems.add({ level: 'schema', code: 'schema', pointer, message });
   return undefined;
+}
+
+/**
+ * All contradictions to the schema, in its order, for a value that the compiled check has refused; pointers begin with
+ * `base`. A missing member is named by the pointer that it would have.
+ */
+function schemaProblems(schema: TSchema, value: unknown, base: string): Pick<Problem, 'pointer' | 'message'>[] {
+  const problems = new Map<string, Pick<Problem, 'pointer' | 'message'>>();
+  for (const error of Errors(schema, [], value)) {
+    for (const { path, message } of inner(error)) {
+      const pointer = base + path;
+      if (!problems.has(pointer)) problems.set(pointer, { pointer, message });
+    }
+  }
+  return [...problems.values()];
+}
+
+/** A union's own error says little: for an object that fits no variant the variant for objects is asked. */
+function inner(error: ValueError): { path: string; message: string }[] {
+  if (error.type === ValueErrorType.ObjectRequiredProperty)
+    return [{ path: error.path, message: 'the member is missing' }];
+  if (error.type !== ValueErrorType.Union) return [{ path: error.path, message: describe(error) }];
+  const variants = error.schema['anyOf'] as TSchema[];
+  const objects = variants.find((variant) => variant['type'] === 'object');
+  const isObject = typeof error.value === 'object' && error.value !== null && !Array.isArray(error.value);
+  if (objects !== undefined && isObject) {
+    return schemaProblems(objects, error.value, error.path).map(({ pointer, message }) => ({ path: pointer, message }));
+  }
+  return [{ path: error.path, message: describe(error) }];
+}
+
+function describe(error: ValueError): string {
+  const { schema, value } = error;
+  if (error.type === ValueErrorType.Union) {
+    const names = (schema['anyOf'] as TSchema[]).map((variant) => JSON.stringify(variant['const'] ?? variant['type']));
+    return `expected one of ${names.join(', ')}, found ${found(value)}`;
+  }
+  if (schema['const'] !== undefined) return `expected ${JSON.stringify(schema['const'])}, found ${found(value)}`;
+  const limits = ['minimum', 'exclusiveMinimum', 'maximum']
+    .filter((name) => schema[name] !== undefined)
+    .map((name) => `${name} ${String(schema[name])}`);
+  const limit = limits.length === 0 ? '' : ` (${limits.join(', ')})`;
+  return `expected ${String(schema['type'])}${limit}, found ${found(value)}`;
+}
+
+function found(value: unknown): string {
+  if (Array.isArray(value)) return 'an array';
+  if (typeof value === 'object') return value === null ? 'null' : 'an object';
+  // JSON has no word for a number that is too large to read.
+  const text = typeof value === 'number' ? String(value) : (JSON.stringify(value) ?? 'nothing');
+  return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }

@@ -2,18 +2,23 @@
 // Apart from the schema, because whoever only writes reports does without the schema's library: loading and compiling
 // it took half of the start of a scan (bench/toollint/real-project.ts, warm). A test holds the two together.
 
+import { readFileSync } from 'node:fs';
+import { findPackageJSON } from 'node:module';
+
+/** `tool.name` of every report that is written here. */
+export const TOOL_NAME = 'toollint';
+
+/** `tool.version`: the version of the package that holds this file, wherever in the package it lies. */
+export const TOOL_VERSION = packageVersion();
+
 /** The only `schemaVersion` (specification, "Versioning", 1). */
 export const SCHEMA_VERSION = 1;
 
 /** The only `finding.fingerprintVersion` (specification, "Versioning", 2). */
 export const FINGERPRINT_VERSION = 'toolLint/v1';
 
-/** The specification's enumerations, in its order. */
-export const EXECUTION_STATUSES = ['complete', 'incomplete', 'no-files'] as const;
-export const DIAGNOSTIC_KINDS = ['parse-error', 'rule-error', 'no-files'] as const;
-export const GATE_STATUSES = ['not-evaluated', 'passed', 'warning', 'failed'] as const;
+/** The specification's severities, in its order. */
 export const SEVERITIES = ['error', 'warning', 'info'] as const;
-export const SCOPES = ['file', 'project'] as const;
 
 /** Members in their order, each with those of the object, or of the objects of the list, that it holds. */
 export interface MemberOrder {
@@ -49,3 +54,9 @@ export const HEADER_ORDER = {
 
 /** The header's member names, in the order in which they are written. */
 export const HEADER_NAMES = Object.keys(HEADER_ORDER) as (keyof typeof HEADER_ORDER)[];
+
+function packageVersion(): string {
+  const file = findPackageJSON(import.meta.url);
+  if (file === undefined) throw new Error(`no package.json belongs to ${import.meta.url}`);
+  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
+}

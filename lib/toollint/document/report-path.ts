@@ -1,5 +1,6 @@
 // Paths as a report writes them: relative to the root of the scan, '/' between the segments, in Unicode's NFC.
-// A path from a report is data: nothing here touches a disk.
+// A path from a report is data: nothing here touches a disk. The machine's own folders are kept out of a report: they
+// would tell who ran the scan, and would make the same code give other bytes elsewhere.
 
 /** Why a text is no path of a report (design: relative, no '.', '..' or empty segment, no drive, no scheme, no NUL). */
 export function pathFault(path: string): string | undefined {
@@ -28,4 +29,20 @@ export function byCodeUnits(left: string, right: string): number {
 /** Sorted, each once. */
 export function sortedUnique(values: Iterable<string>): string[] {
   return [...new Set(values)].sort(byCodeUnits);
+}
+
+// What looks like an absolute path, on POSIX or Windows; its last name is caught. Not for a rule's message: that may
+// quote a regular expression, which looks the same.
+const ABSOLUTE_PATH = /(?<![\w./~-])(?:[A-Za-z]:)?[/\\](?:[^\s'"`:,;()<>/\\]+[/\\])+([^\s'"`:,;()<>/\\]*)/gu;
+
+/** The text without the absolute names of the given folders. */
+export function withoutRoots(text: string, roots: readonly string[]): string {
+  let result = text;
+  for (const root of roots) if (root.length > 1) result = result.replaceAll(`${root}/`, '').replaceAll(root, '.');
+  return result;
+}
+
+/** The text of an Error, which may name any folder of the machine: of each absolute path only the last name stays. */
+export function withoutAbsolutePaths(text: string, roots: readonly string[]): string {
+  return withoutRoots(text, roots).replaceAll('file://', '').replace(ABSOLUTE_PATH, '$1');
 }

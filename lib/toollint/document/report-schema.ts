@@ -6,31 +6,22 @@
 // each other is not here: see consistency.ts.
 import { type Static, type TProperties, type TSchema, Type } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
-import {
-  DIAGNOSTIC_KINDS,
-  EXECUTION_STATUSES,
-  FINGERPRINT_VERSION,
-  GATE_STATUSES,
-  type HEADER_ORDER,
-  SCHEMA_VERSION,
-  SCOPES,
-  SEVERITIES,
-} from './report-format.ts';
+import { FINGERPRINT_VERSION, type HEADER_ORDER, SCHEMA_VERSION, SEVERITIES } from './report-format.ts';
 
 const ordinal = () => Type.Integer({ exclusiveMinimum: 0, maximum: Number.MAX_SAFE_INTEGER });
-const oneOf = <T extends string>(values: readonly T[]) => Type.Union(values.map((value) => Type.Literal(value)));
+const oneOf = <const T extends string>(values: readonly T[]) => Type.Union(values.map((value) => Type.Literal(value)));
 const strings = () => Type.Array(Type.String());
 const open = <T extends TProperties>(properties: T) => Type.Object(properties, { additionalProperties: true });
 
 const diagnosticSchema = open({
-  kind: oneOf(DIAGNOSTIC_KINDS),
+  kind: oneOf(['parse-error', 'rule-error', 'no-files']),
   message: Type.String(),
   ruleId: Type.Optional(Type.String()),
   relativePath: Type.Optional(Type.String()),
 });
 
 const locationSchema = open({
-  scope: oneOf(SCOPES),
+  scope: oneOf(['file', 'project']),
   path: Type.Optional(Type.String()),
   line: Type.Optional(ordinal()),
   column: Type.Optional(ordinal()),
@@ -57,7 +48,7 @@ const findingSchema = open({
 const headerProperties = {
   schemaVersion: Type.Literal(SCHEMA_VERSION),
   tool: open({ name: Type.String(), version: Type.String() }),
-  execution: open({ status: oneOf(EXECUTION_STATUSES), diagnostics: Type.Array(diagnosticSchema) }),
+  execution: open({ status: oneOf(['complete', 'incomplete', 'no-files']), diagnostics: Type.Array(diagnosticSchema) }),
   scan: open({
     scopeKnown: Type.Boolean(),
     target: Type.Union([open({ kind: oneOf(['file', 'project']), path: Type.String() }), Type.Null()]),
@@ -73,7 +64,7 @@ const headerProperties = {
     baseline: Type.Optional(open({ newIssues: Type.Number(), unchanged: Type.Number(), fixed: Type.Number() })),
   }),
   gate: open({
-    status: oneOf(GATE_STATUSES),
+    status: oneOf(['not-evaluated', 'passed', 'warning', 'failed']),
     name: Type.Optional(Type.String()),
     message: Type.Optional(Type.String()),
   }),

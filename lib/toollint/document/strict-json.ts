@@ -7,12 +7,11 @@
 /** The deepest nesting of a document, its root object included. JSON.stringify overflows the stack at some 10,000. */
 export const MAX_DEPTH = 64;
 
-/** One thing wrong with a JSON text. `offset` counts UTF-16 units from the start of the text. */
+/** One thing wrong with a JSON text. */
 export interface JsonProblem {
   readonly code: 'syntax' | 'too-deep' | 'duplicate-member' | 'inexact-number';
   readonly pointer: string;
   readonly message: string;
-  readonly offset: number;
 }
 
 const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/uy;
@@ -87,23 +86,16 @@ class StrictReader {
 
   #value(): unknown {
     this.#blank();
-    switch (this.#text.charCodeAt(this.#at)) {
-      case 0x7b:
-        return this.#object();
-      case 0x5b:
-        return this.#array();
-      case 0x22:
-        return this.#string();
-      default:
-        break;
-    }
+    const first = this.#text[this.#at];
+    if (first === '{') return this.#object();
+    if (first === '[') return this.#array();
+    if (first === '"') return this.#string();
     const word = this.#match(WORD);
     return word === undefined ? this.#number() : WORDS[word];
   }
 
   #problem(code: JsonProblem['code'], message: string): void {
-    const pointer = this.#path.map(pointerToken).join('');
-    this.problems.push({ code, pointer, message, offset: this.#at });
+    this.problems.push({ code, pointer: this.#path.map(pointerToken).join(''), message });
   }
 
   #unexpected(expected: string): never {
@@ -153,34 +145,35 @@ class StrictReader {
     }
   }
 
-  #enter(): void {
+  /** What stands between brackets: at least one element, or nothing. */
+  #list(end: string, element: () => void): void {
     if (this.#path.length >= MAX_DEPTH) {
       this.#problem('too-deep', `nested deeper than ${MAX_DEPTH} levels`);
       throw new ReadingStopped();
     }
     this.#at += 1;
     this.#blank();
+    if (this.#take(end)) return;
+    do {
+      element();
+      this.#path.pop();
+      this.#blank();
+    } while (this.#take(','));
+    if (!this.#take(end)) this.#unexpected(`',' or '${end}'`);
   }
 
   #array(): unknown[] {
-    this.#enter();
     const values: unknown[] = [];
-    if (this.#take(']')) return values;
-    for (;;) {
+    this.#list(']', () => {
       this.#path.push(values.length);
       values.push(this.#value());
-      this.#path.pop();
-      this.#blank();
-      if (this.#take(']')) return values;
-      if (!this.#take(',')) this.#unexpected("',' or ']'");
-    }
+    });
+    return values;
   }
 
   #object(): Record<string, unknown> {
-    this.#enter();
     const members: Record<string, unknown> = {};
-    if (this.#take('}')) return members;
-    for (;;) {
+    this.#list('}', () => {
       this.#blank();
       const name = this.#string();
       this.#path.push(name);
@@ -191,11 +184,8 @@ class StrictReader {
       if (name === '__proto__')
         Object.defineProperty(members, name, { value, enumerable: true, configurable: true, writable: true });
       else members[name] = value;
-      this.#path.pop();
-      this.#blank();
-      if (this.#take('}')) return members;
-      if (!this.#take(',')) this.#unexpected("',' or '}'");
-    }
+    });
+    return members;
   }
 
   #take(character: string): boolean {

@@ -16,7 +16,15 @@ export const METRICS = [
   'files',
 ] as const;
 
-const OPERATORS = ['>', '>=', '<', '<=', '==', '!='] as const;
+/** When a condition is violated. */
+export const OPERATORS = {
+  '>': (actual: number, threshold: number) => actual > threshold,
+  '>=': (actual: number, threshold: number) => actual >= threshold,
+  '<': (actual: number, threshold: number) => actual < threshold,
+  '<=': (actual: number, threshold: number) => actual <= threshold,
+  '==': (actual: number, threshold: number) => actual === threshold,
+  '!=': (actual: number, threshold: number) => actual !== threshold,
+};
 
 /** What a violated condition makes of the gate. */
 export const LEVELS = ['fail', 'warn'] as const;
@@ -24,7 +32,7 @@ export const LEVELS = ['fail', 'warn'] as const;
 export interface GateCondition {
   /** One of METRICS, `rule:<id>` or `category:<name>`. */
   readonly metric: string;
-  readonly op: (typeof OPERATORS)[number];
+  readonly op: keyof typeof OPERATORS;
   /** An integer of 0 or more. */
   readonly threshold: number;
   readonly level: (typeof LEVELS)[number];
@@ -51,6 +59,8 @@ export const BUILT_IN_GATES: readonly GateConfig[] = [
   { name: 'new-code', conditions: [above('newIssues', 0)] },
 ];
 
+const refusal = (message: string): ReportFailure => new ReportFailure('gate', message);
+
 /** What the command line says of a gate. */
 interface GateRequest {
   readonly name?: string | undefined;
@@ -72,8 +82,7 @@ export function chosenGate({ name, config, limits = {} }: GateRequest): GateConf
 }
 
 function onlyGate(own: readonly GateConfig[], file: string | undefined): GateConfig | undefined {
-  if (own.length > 1)
-    throw new ReportFailure('gate', `${file ?? 'the gate file'} has ${own.length} gates: choose one with --gate`);
+  if (own.length > 1) throw refusal(`${file ?? 'the gate file'} has ${own.length} gates: choose one with --gate`);
   return own[0];
 }
 
@@ -81,7 +90,7 @@ function gateNamed(name: string, own: readonly GateConfig[]): GateConfig {
   const known = [...BUILT_IN_GATES, ...own];
   const found = known.find((gate) => gate.name === name);
   if (found !== undefined) return found;
-  throw new ReportFailure('gate', `unknown gate '${name}': known are ${known.map((gate) => gate.name).join(', ')}`);
+  throw refusal(`unknown gate '${name}': known are ${known.map((gate) => gate.name).join(', ')}`);
 }
 
 /** Gates from a file's text: one gate, a list of gates, or an object with the list as `gates`. */
@@ -98,22 +107,21 @@ export function parseGates(text: string, file: string): GateConfig[] {
       ? value['gates']
       : [value];
   const gates = list.map((gate: unknown) => parseGate(gate, file));
-  if (gates.length === 0) throw new ReportFailure('gate', `${file} has no gate`);
+  if (gates.length === 0) throw refusal(`${file} has no gate`);
   const names = new Set(BUILT_IN_GATES.map((gate) => gate.name));
   for (const { name } of gates) {
-    if (names.has(name)) throw new ReportFailure('gate', `${file}: the gate name '${name}' is taken`);
+    if (names.has(name)) throw refusal(`${file}: the gate name '${name}' is taken`);
     names.add(name);
   }
   return gates;
 }
 
 function parseGate(value: unknown, file: string): GateConfig {
-  if (!isRecord(value)) throw new ReportFailure('gate', `${file}: a gate is an object with name and conditions`);
+  if (!isRecord(value)) throw refusal(`${file}: a gate is an object with name and conditions`);
   onlyMembers(value, ['name', 'conditions'], `${file}: a gate`);
   const { name, conditions } = value;
-  if (typeof name !== 'string' || name.trim() === '') throw new ReportFailure('gate', `${file}: a gate needs a name`);
-  if (!Array.isArray(conditions))
-    throw new ReportFailure('gate', `${file}: the gate '${name}' needs a list of conditions`);
+  if (typeof name !== 'string' || name.trim() === '') throw refusal(`${file}: a gate needs a name`);
+  if (!Array.isArray(conditions)) throw refusal(`${file}: the gate '${name}' needs a list of conditions`);
   return {
     name,
     conditions: conditions.map((condition: unknown) => parseCondition(condition, `${file}: gate '${name}'`)),
@@ -121,18 +129,18 @@ function parseGate(value: unknown, file: string): GateConfig {
 }
 
 function parseCondition(value: unknown, where: string): GateCondition {
-  if (!isRecord(value)) throw new ReportFailure('gate', `${where}: a condition is an object`);
+  if (!isRecord(value)) throw refusal(`${where}: a condition is an object`);
   onlyMembers(value, ['metric', 'op', 'threshold', 'level', 'optional'], `${where}: a condition`);
   const { metric, op, threshold, level, optional } = value;
   const named =
     typeof metric === 'string' && (METRICS.some((known) => known === metric) || /^(?:rule|category):./su.test(metric));
-  if (!named) throw new ReportFailure('gate', `${where}: unknown metric ${JSON.stringify(metric)}`);
+  if (!named) throw refusal(`${where}: unknown metric ${JSON.stringify(metric)}`);
   if (optional !== undefined && typeof optional !== 'boolean')
-    throw new ReportFailure('gate', `${where}: optional is true or false, not ${JSON.stringify(optional)}`);
+    throw refusal(`${where}: optional is true or false, not ${JSON.stringify(optional)}`);
   return {
     ...(optional === undefined ? {} : { optional }),
     metric,
-    op: member(OPERATORS, op, `${where}: unknown op`),
+    op: member(Object.keys(OPERATORS) as (keyof typeof OPERATORS)[], op, `${where}: unknown op`),
     threshold: checkedThreshold(threshold, `${where}: the threshold of ${metric}`),
     level: member(LEVELS, level, `${where}: unknown level`),
   };
@@ -141,23 +149,20 @@ function parseCondition(value: unknown, where: string): GateCondition {
 function member<T extends string>(values: readonly T[], value: unknown, complaint: string): T {
   const found = values.find((known) => known === value);
   if (found === undefined)
-    throw new ReportFailure(
-      'gate',
-      `${complaint} ${JSON.stringify(value) ?? '(missing)'}: known are ${values.join(' ')}`,
-    );
+    throw refusal(`${complaint} ${JSON.stringify(value) ?? '(missing)'}: known are ${values.join(' ')}`);
   return found;
 }
 
 function checkedThreshold(value: unknown, what: string): number {
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) {
-    throw new ReportFailure('gate', `${what} must be an integer of 0 or more`);
+    throw refusal(`${what} must be an integer of 0 or more`);
   }
   return value;
 }
 
 function onlyMembers(value: Record<string, unknown>, allowed: readonly string[], what: string): void {
   const odd = Object.keys(value).find((name) => !allowed.includes(name));
-  if (odd !== undefined) throw new ReportFailure('gate', `${what} has no member '${odd}'`);
+  if (odd !== undefined) throw refusal(`${what} has no member '${odd}'`);
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -1,29 +1,27 @@
 // Evaluates a gate. The verdict is made from all findings that count (after the baseline, before the quiet filter), and
 // an analysis that did not run to its end never passes.
 import { ReportFailure } from '../document/failure.ts';
-import { countKind, isReserved } from '../document/consistency.ts';
-import { TOOL_NAME } from '../document/tool-identity.ts';
-import type { GateCondition, GateConfig } from './gate-config.ts';
+import { countKind, countSeverities, isReserved } from '../document/consistency.ts';
+import { TOOL_NAME } from '../document/report-format.ts';
+import { type GateCondition, type GateConfig, METRICS, OPERATORS } from './gate-config.ts';
 import type { BaselineCounts, Finding, Gate, Report, ReportHeader, Severity } from '../document/report-schema.ts';
 
-/** Counts findings for gates, as they pass by. */
-export class GateTally {
-  readonly bySeverity: Record<Severity, number> = { error: 0, warning: 0, info: 0 };
-  readonly byRule = new Map<string, number>();
-  readonly byCategory = new Map<string, number>();
-
-  add({ severity, ruleId, category }: Finding): void {
-    this.bySeverity[severity] += 1;
-    this.byRule.set(ruleId, (this.byRule.get(ruleId) ?? 0) + 1);
-    if (category !== undefined) this.byCategory.set(category, (this.byCategory.get(category) ?? 0) + 1);
-  }
+/** Findings, counted for gates. */
+export interface GateTally {
+  readonly bySeverity: Record<Severity, number>;
+  readonly byRule: ReadonlyMap<string, number>;
+  readonly byCategory: ReadonlyMap<string, number>;
 }
 
 /** Counts findings for a gate. */
-export function tallyOf(findings: Iterable<Finding>): GateTally {
-  const tally = new GateTally();
-  for (const finding of findings) tally.add(finding);
-  return tally;
+export function tallyOf(findings: readonly Finding[]): GateTally {
+  const countBy = (keyOf: (finding: Finding) => string | undefined) => {
+    const counts = new Map<string, number>();
+    for (const key of findings.map(keyOf)) if (key !== undefined) counts.set(key, (counts.get(key) ?? 0) + 1);
+    return counts;
+  };
+  const [byRule, byCategory] = [countBy(({ ruleId }) => ruleId), countBy(({ category }) => category)];
+  return { bySeverity: countSeverities(findings), byRule, byCategory };
 }
 
 /** Everything a gate may ask about. */
@@ -49,7 +47,7 @@ export function evaluateGate(gate: GateConfig | undefined, subject: GateSubject)
   const { name } = gate;
   if (subject.execution.status !== 'complete')
     return { status: 'failed', name, message: unfinished(subject.execution) };
-  const violated = measured.filter(({ condition, actual }) => isViolated(condition, actual));
+  const violated = measured.filter(({ condition: { op, threshold }, actual }) => OPERATORS[op](actual, threshold));
   const failed = violated.some(({ condition }) => condition.level === 'fail');
   const parts = violated.map(
     ({ condition: { metric, op, threshold, level }, actual }) => `${metric} ${actual} ${op} ${threshold} (${level})`,
@@ -103,61 +101,32 @@ function unfinished({ status, diagnostics }: ReportHeader['execution']): string 
   return `analysis incomplete: ${[...count('parse-error', 'parse error'), ...count('rule-error', 'rule error')].join(', ')}`;
 }
 
-function isViolated({ op, threshold }: GateCondition, actual: number): boolean {
-  switch (op) {
-    case '>':
-      return actual > threshold;
-    case '>=':
-      return actual >= threshold;
-    case '<':
-      return actual < threshold;
-    case '<=':
-      return actual <= threshold;
-    case '==':
-      return actual === threshold;
-    case '!=':
-      return actual !== threshold;
-  }
-}
+/** Metrics that are counts of one thing; undefined where there is no baseline. */
+const MEASURES: Readonly<Record<(typeof METRICS)[number], (subject: GateSubject) => number | undefined>> = {
+  errors: ({ tally }) => tally.bySeverity.error,
+  warnings: ({ tally }) => tally.bySeverity.warning,
+  infos: ({ tally }) => tally.bySeverity.info,
+  issues: ({ tally: { bySeverity } }) => bySeverity.error + bySeverity.warning + bySeverity.info,
+  newIssues: ({ baseline }) => baseline?.newIssues,
+  newErrors: ({ baseline, tally }) => (baseline === undefined ? undefined : tally.bySeverity.error),
+  fixed: ({ baseline }) => baseline?.fixed,
+  parseErrors: ({ execution }) => countKind(execution.diagnostics, 'parse-error'),
+  ruleErrors: ({ execution }) => countKind(execution.diagnostics, 'rule-error'),
+  files: ({ totalFiles }) => totalFiles,
+};
 
 function measure(metric: string, subject: GateSubject): number {
-  const { tally, baseline, execution, totalFiles, quiet } = subject;
-  const all = (count: number) => {
-    if (quiet) throw new ReportFailure('gate', `${metric} cannot be evaluated: the report lists errors only`);
-    return count;
+  const refuse = (fault: string): never => {
+    throw new ReportFailure('gate', `${metric} cannot be evaluated${fault}`);
   };
-  const against = (count: (counts: BaselineCounts) => number) => {
-    if (baseline === undefined) throw new ReportFailure('gate', `${metric} cannot be evaluated without a baseline`);
-    return count(baseline);
-  };
-  const { error, warning, info } = tally.bySeverity;
-  switch (metric) {
-    case 'errors':
-      return error;
-    case 'warnings':
-      return all(warning);
-    case 'infos':
-      return all(info);
-    case 'issues':
-      return all(error + warning + info);
-    case 'newIssues':
-      return against(({ newIssues }) => newIssues);
-    case 'newErrors':
-      return against(() => error);
-    case 'fixed':
-      return against(({ fixed }) => fixed);
-    case 'parseErrors':
-      return countKind(execution.diagnostics, 'parse-error');
-    case 'ruleErrors':
-      return countKind(execution.diagnostics, 'rule-error');
-    case 'files':
-      return totalFiles;
-    default:
-      break;
-  }
-  if (metric.startsWith('rule:')) return all(tally.byRule.get(metric.slice('rule:'.length)) ?? 0);
-  if (metric.startsWith('category:')) return all(tally.byCategory.get(metric.slice('category:'.length)) ?? 0);
-  throw new ReportFailure('gate', `unknown metric ${metric}`);
+  const { byRule, byCategory } = subject.tally;
+  const [kind = '', ...rest] = metric.split(':');
+  const named = METRICS.find((known) => known === metric);
+  if (subject.quiet && (rest.length > 0 || ['warnings', 'infos', 'issues'].includes(metric)))
+    refuse(': the report lists errors only');
+  if (named !== undefined) return MEASURES[named](subject) ?? refuse(' without a baseline');
+  if (kind !== 'rule' && kind !== 'category') throw new ReportFailure('gate', `unknown metric ${metric}`);
+  return (kind === 'rule' ? byRule : byCategory).get(rest.join(':')) ?? 0;
 }
 
 /** A report with its gate evaluated anew, and the errors that it lists. Throws ReportFailure when that cannot be. */

@@ -12,21 +12,20 @@ import { fileFindings, type LintMessage, withoutDirectives } from '../document/f
 import { literalGlob, normalGlob } from '../document/file-pattern.ts';
 import { pathFault, sortedUnique } from '../document/report-path.ts';
 import type { Finding, Scan } from '../document/report-schema.ts';
-import { hasOwnConfig } from './config-files.ts';
 import {
   findFiles,
   findStarts,
   type FoundFile,
   isNamedBy,
   isWanted,
+  readSource,
   type SearchRequest,
   type Start,
 } from './file-search.ts';
-import { ConfigMissing, type LintedFile, type LintEngine } from './lint-engine.ts';
+import type { EslintEngine } from './eslint-engine.ts';
 import { PathPrefix } from './path-prefix.ts';
 import { ScanDiagnostics } from './scan-diagnostics.ts';
-import type { Analysis, AnalysisOptions, Looked } from './scan-options.ts';
-import { readSource } from './source-file.ts';
+import { type Analysis, type AnalysisOptions, ConfigMissing, type LintedFile, type Looked } from './scan-options.ts';
 import { readSuppressions, suppress, type Suppressions } from './suppressions.ts';
 
 /** Looks at everything. Throws ReportFailure when it cannot begin, Interrupted when the signal fires. */
@@ -35,8 +34,8 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const root = await realRoot(options.root);
   const prefix = new PathPrefix(options.pathPrefix ?? '');
   // Loaded when a scan begins: it is the most of what a start costs.
-  const { createEngine } = await import('./eslint-engine.ts');
-  const engine = createEngine({ root, config: options.config, extensions: options.extensions ?? [] });
+  const { EslintEngine } = await import('./eslint-engine.ts');
+  const engine = new EslintEngine({ root, config: options.config, extensions: options.extensions ?? [] });
   const search: SearchRequest = {
     root,
     cwd: options.cwd ?? root,
@@ -45,7 +44,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
     exclude: options.exclude ?? [],
     extensions: options.extensions ?? [],
     signal: options.signal,
-    isLeftOut: async (folder, names) => hasOwnConfig(names) && (await engine.isFolderIgnored(folder)),
+    isLeftOut: (folder) => engine.isFolderIgnored(folder),
   };
   const starts = await findStarts(search);
   const found = await findFiles(search, starts);
@@ -121,7 +120,7 @@ async function rulesIfThere(
   path: string,
   search: SearchRequest,
   starts: readonly Start[],
-  engine: LintEngine,
+  engine: EslintEngine,
 ): Promise<readonly string[]> {
   const absolute = join(search.root, path);
   if (!starts.some((start) => isNamedBy(start, path)) || !isWanted({ path, absolute }, search)) return [];
@@ -135,7 +134,7 @@ async function rulesIfThere(
 
 /** Files that the configuration is for, and the rules that are on for any of them. */
 async function lintableFiles(
-  engine: LintEngine,
+  engine: EslintEngine,
   found: readonly FoundFile[],
 ): Promise<{ files: FoundFile[]; enabledRuleIds: Set<string> }> {
   const files: FoundFile[] = [];
@@ -161,7 +160,7 @@ async function passedOver(
   starts: readonly Start[],
   found: readonly FoundFile[],
   files: readonly FoundFile[],
-  engine: LintEngine,
+  engine: EslintEngine,
   { paths }: SearchRequest,
 ): Promise<string[]> {
   const notes: string[] = [];
@@ -201,7 +200,7 @@ function scopeOf(
   };
 }
 
-function descriptions(engine: LintEngine, findings: readonly Finding[]): Record<string, string> {
+function descriptions(engine: EslintEngine, findings: readonly Finding[]): Record<string, string> {
   const texts = sortedUnique(findings.map(({ ruleId }) => ruleId)).flatMap((ruleId) => {
     const { description } = engine.factsOf(ruleId);
     return description === undefined ? [] : [[ruleId, description]];
@@ -210,7 +209,7 @@ function descriptions(engine: LintEngine, findings: readonly Finding[]): Record<
 }
 
 interface FileWorkParts {
-  readonly engine: LintEngine;
+  readonly engine: EslintEngine;
   readonly prefix: PathPrefix;
   readonly cached: ReadonlyMap<string, LintedFile> | undefined;
   readonly suppressions: Suppressions;

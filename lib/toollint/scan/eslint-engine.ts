@@ -2,50 +2,46 @@
 //
 // Facts measured with ESLint 10.15 on 3,000 files with 240,000 findings: linting all files in one call keeps every
 // result (626 MB); one call per file takes some 14 % longer, 171 MB, and a rule that throws stops one file only.
-import { statSync } from 'node:fs';
-import { dirname, join, sep } from 'node:path';
-import type { ESLint, Linter, Rule } from 'eslint';
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { basename, dirname, join, sep } from 'node:path';
+import type * as eslint from 'eslint';
 import { type LintMessage, type RuleFacts, UNUSED_DIRECTIVE_RULE } from '../document/file-findings.ts';
+import type { Linter } from '../document/extension.ts';
 import { messageOf, ReportFailure } from '../document/failure.ts';
-import { hasTypescriptConfig, legacyConfig, noConfig } from './config-files.ts';
-import { lintIsolated, type RuleFilter } from './crash-isolation.ts';
+import { lintIsolated, RuleFailures, type RuleFilter } from './crash-isolation.ts';
 import { type EslintCopy, eslintFor } from './eslint-copy.ts';
-import { ConfigMissing, type EngineOptions, type LintedFile, type LintEngine } from './lint-engine.ts';
-import { RuleFailures } from './rule-failures.ts';
-
-/** Makes the engine. Throws ReportFailure ('config') for a configuration that cannot be used. */
-export function createEngine(options: EngineOptions): LintEngine {
-  if (options.config !== undefined && statSync(options.config, { throwIfNoEntry: false })?.isDirectory() !== false) {
-    throw new ReportFailure('config', `there is no configuration file ${options.config}`);
-  }
-  return new EslintEngine(options, eslintFor(options.root));
-}
+import { ConfigMissing, type EngineOptions, type LintedFile } from './scan-options.ts';
 
 /** The part of a resolved configuration that is read here. */
 interface ResolvedConfig {
-  readonly rules?: Readonly<Record<string, Linter.RuleEntry>>;
+  readonly rules?: Readonly<Record<string, eslint.Linter.RuleEntry>>;
   readonly linterOptions?: { readonly reportUnusedDisableDirectives?: unknown };
-  readonly plugins?: Readonly<Record<string, { readonly rules?: Readonly<Record<string, Rule.RuleModule>> }>>;
+  readonly plugins?: Readonly<Record<string, { readonly rules?: Readonly<Record<string, eslint.Rule.RuleModule>> }>>;
 }
 
-class EslintEngine implements LintEngine {
-  readonly linter: LintEngine['linter'];
+/** A configured ESLint. Paths are absolute. */
+export class EslintEngine {
+  readonly linter: Linter;
+  /** Sentences for standard error. */
   readonly notes: readonly string[];
   readonly #options: EngineOptions;
   readonly #copy: EslintCopy;
-  readonly #eslint: ESLint;
+  readonly #eslint: eslint.ESLint;
   readonly #facts = new Map<string, RuleFacts>();
   readonly #enabled = new Map<ResolvedConfig, readonly string[]>();
   /** Those that are asked what is ignored, by their configuration. */
-  readonly #askable = new Map<string, ESLint>();
+  readonly #askable = new Map<string, eslint.ESLint>();
   readonly #knownCulprits = new Set<string>();
   readonly #failures = new RuleFailures();
   readonly #asked = new Set<string>();
   #filter: RuleFilter = () => true;
 
-  constructor(options: EngineOptions, copy: EslintCopy) {
+  /** Throws ReportFailure ('config') for a configuration that cannot be used. */
+  constructor(options: EngineOptions) {
+    if (options.config !== undefined && statSync(options.config, { throwIfNoEntry: false })?.isDirectory() !== false)
+      throw new ReportFailure('config', `there is no configuration file ${options.config}`);
     this.#options = options;
-    this.#copy = copy;
+    const copy = (this.#copy = eslintFor(options.root));
     this.linter = { name: 'ESLint', version: copy.version, informationUri: 'https://eslint.org' };
     const legacy = options.config === undefined ? legacyConfig(options.root) : undefined;
     this.notes = legacy === undefined ? [] : [`${legacy} is not read: only eslint.config.* is`];
@@ -59,10 +55,12 @@ class EslintEngine implements LintEngine {
     });
   }
 
+  /** Rules that threw nearly everywhere and are no longer run. */
   get givenUp(): ReadonlySet<string> {
     return this.#failures.givenUp;
   }
 
+  /** Rules that are on for the file; undefined: it is not for linting. Throws ReportFailure ('config'). */
   async rulesFor(path: string): Promise<readonly string[] | undefined> {
     const config = await this.#configFor(path);
     if (config === undefined) return undefined;
@@ -79,6 +77,7 @@ class EslintEngine implements LintEngine {
     return this.#asking('', {}).isPathIgnored(path);
   }
 
+  /** Whether the configuration around a folder with one of its own ignores it. */
   async isFolderIgnored(path: string): Promise<boolean> {
     if (this.#options.config !== undefined) return false;
     // ESLint looks for the configuration of a path in the folder that holds it.
@@ -88,6 +87,7 @@ class EslintEngine implements LintEngine {
     return around.isPathIgnored(join(path, 'x'));
   }
 
+  /** Lints one file's text. A rule that throws costs only itself. */
   async lint(path: string, text: string): Promise<LintedFile> {
     const ruleIds = (await this.rulesFor(path)) ?? [];
     const { result, crashes, failure } = await lintIsolated({
@@ -109,6 +109,7 @@ class EslintEngine implements LintEngine {
     return linted(result, ran, crashes);
   }
 
+  /** Lints all files with ESLint's own cache; undefined when a rule threw: then nothing is known. */
   async lintCached(paths: readonly string[], cache: string): Promise<Map<string, LintedFile> | undefined> {
     const eslint = this.#create({
       cache: true,
@@ -136,7 +137,7 @@ class EslintEngine implements LintEngine {
   }
 
   /** To ESLint a file that no configuration matches is ignored too, so here every file is matched. */
-  #asking(config: string, options: ESLint.Options): ESLint {
+  #asking(config: string, options: eslint.ESLint.Options): eslint.ESLint {
     let eslint = this.#askable.get(config);
     if (eslint === undefined) {
       eslint = this.#create({ ...options, overrideConfig: [{ files: [() => true] as never }] });
@@ -145,7 +146,7 @@ class EslintEngine implements LintEngine {
     return eslint;
   }
 
-  #create(more: ESLint.Options): ESLint {
+  #create(more: eslint.ESLint.Options): eslint.ESLint {
     const { root, config, extensions } = this.#options;
     const flags = hasTypescriptConfig(this.#options) ? [...this.#copy.typescriptFlags] : [];
     return new this.#copy.ESLint({
@@ -186,6 +187,26 @@ class EslintEngine implements LintEngine {
   }
 }
 
+/** ESLint's old configuration files, which neither ESLint 9 nor 10 reads by itself. */
+function legacyConfig(root: string): string | undefined {
+  return readdirSync(root)
+    .sort()
+    .find((name) => /^\.eslintrc(?:\.(?:js|cjs|yaml|yml|json))?$/u.test(name));
+}
+
+/** Whether the configuration is, or may be, in TypeScript. */
+function hasTypescriptConfig({ root, config }: EngineOptions): boolean {
+  const names = config === undefined ? ['eslint.config.ts', 'eslint.config.mts', 'eslint.config.cts'] : [];
+  return /\.[cm]?ts$/u.test(basename(config ?? '')) || names.some((name) => existsSync(join(root, name)));
+}
+
+/** The message where neither the target nor the command line names rules. */
+function noConfig(root: string): string {
+  const legacy = legacyConfig(root);
+  const seen = legacy === undefined ? '' : ` (${legacy} is there, but is not read)`;
+  return `no eslint.config.* was found for the files${seen}: write one, or name one with --config`;
+}
+
 function isConfigMissing(error: unknown): boolean {
   return (
     error instanceof Error &&
@@ -207,7 +228,7 @@ function culpritOf(error: unknown): string | undefined {
 }
 
 function linted(
-  result: ESLint.LintResult | undefined,
+  result: eslint.ESLint.LintResult | undefined,
   ran: LintedFile['ran'],
   crashes: LintedFile['crashes'],
 ): LintedFile {
@@ -215,7 +236,7 @@ function linted(
   return { messages: messages.map(engineMessage), suppressed: suppressedMessages.map(engineMessage), ran, crashes };
 }
 
-function engineMessage(message: Linter.LintMessage): LintMessage {
+function engineMessage(message: eslint.Linter.LintMessage): LintMessage {
   const { fix, suggestions } = message;
   return {
     ruleId: message.ruleId,

@@ -3,10 +3,10 @@
 // once with the file that it leads to. What cannot be read is no reason to stop: it is a file with a fault.
 //
 // Folders named node_modules and .git are not entered, nor those that the configuration around them ignores. Everything found lies inside the root.
-import type { Dirent, Stats } from 'node:fs';
+import { closeSync, constants, type Dirent, fstatSync, openSync, readFileSync, type Stats } from 'node:fs';
 import { lstat, readdir, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
-import { errnoOf, ReportFailure, throwIfInterrupted } from '../document/failure.ts';
+import { errnoOf, type ReportFailure, throwIfInterrupted, usageFailure } from '../document/failure.ts';
 import { isGlob, matchesAny, matchesGlob, normalGlob } from '../document/file-pattern.ts';
 import { byCodeUnits, isUnder } from '../document/report-path.ts';
 
@@ -32,8 +32,8 @@ export interface SearchRequest {
   readonly exclude: readonly string[];
   readonly extensions: readonly string[];
   readonly signal?: AbortSignal | undefined;
-  /** Asked of each folder below the starts, with the names in it. */
-  readonly isLeftOut?: (absolute: string, names: readonly string[]) => Promise<boolean>;
+  /** Asked of each folder with a configuration of its own. */
+  readonly isLeftOut: (absolute: string) => Promise<boolean>;
 }
 
 /** One thing that the command line names. Paths are relative to the root; '.' is the root. */
@@ -73,7 +73,7 @@ export async function findStarts({
 
 async function findStart(root: string, cwd: string, path: string): Promise<Start> {
   // It would name the working folder: a variable that is not set would scan everything.
-  if (path === '') throw new ReportFailure('usage', 'a path is empty');
+  if (path === '') throw usageFailure('a path is empty');
   for (const base of [cwd, root]) {
     const absolute = resolve(base, path);
     const entry = await lstat(absolute).catch(() => undefined);
@@ -87,11 +87,11 @@ async function findStart(root: string, cwd: string, path: string): Promise<Start
     if (!pattern.startsWith('../')) return { kind: 'glob', pattern };
   }
   if (relativeTo(root, resolve(cwd, path)) === undefined) throw outside(path);
-  throw new ReportFailure('usage', `there is no file or folder ${path}`);
+  throw usageFailure(`there is no file or folder ${path}`);
 }
 
 function outside(path: string): ReportFailure {
-  return new ReportFailure('usage', `${path} is outside the root; choose the root with --root`);
+  return usageFailure(`${path} is outside the root; choose the root with --root`);
 }
 
 async function startAt(root: string, absolute: string, entry: Stats): Promise<Start | undefined> {
@@ -165,8 +165,8 @@ async function walk(
     add({ path, absolute: folder, fault: errnoOf(cause) ?? 'unreadable', isFolder: true });
     return;
   }
-  const names = entries.map(({ name }) => name);
-  if (folder !== request.root && (await request.isLeftOut?.(folder, names)) === true) return;
+  const isConfigured = entries.some(({ name }) => /^eslint\.config\.[cm]?[jt]s$/u.test(name));
+  if (folder !== request.root && isConfigured && (await request.isLeftOut(folder))) return;
   for (const entry of entries) {
     const absolute = join(folder, entry.name);
     const name = entry.name.normalize('NFC');
@@ -197,4 +197,31 @@ function distinctPaths(files: readonly FoundFile[]): FoundFile[] {
       seen.add(path);
       return { ...file, path };
     });
+}
+
+/** The longest source that is read: a syntax tree takes many times the memory of its text. */
+const SOURCE_BYTES_MAX = 32 << 20;
+
+/**
+ * One source file: the text (invalid UTF-8 decoded as U+FFFD, byte order mark kept) or why there is none,
+ * since one unreadable file must not end a scan of thousands.
+ *
+ * Fact: going through the thread pool for each small file took some 4 % of a scan, and linting is synchronous anyway.
+ * Choice: read at once. A pipe is opened without waiting for its writer.
+ */
+export function readSource(absolute: string): { text: string } | { fault: string } {
+  try {
+    const file = openSync(absolute, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      const status = fstatSync(file);
+      if (!status.isFile()) return { fault: 'not a regular file' };
+      if (status.size > SOURCE_BYTES_MAX)
+        return { fault: `${status.size} bytes, more than the limit of ${SOURCE_BYTES_MAX}` };
+      return { text: readFileSync(file, 'utf8') };
+    } finally {
+      closeSync(file);
+    }
+  } catch (cause) {
+    return { fault: errnoOf(cause) ?? 'unreadable' };
+  }
 }

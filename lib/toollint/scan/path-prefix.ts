@@ -1,6 +1,6 @@
 // Report paths of a part of a larger repository: the scan's own paths, below a prefix. Every path that leaves the scan
 // goes through here, and every path of a baseline comes back through here.
-import { ReportFailure } from '../document/failure.ts';
+import { usageFailure } from '../document/failure.ts';
 import { literalGlob } from '../document/file-pattern.ts';
 import { pathFault } from '../document/report-path.ts';
 
@@ -12,7 +12,7 @@ export class PathPrefix {
   constructor(prefix: string) {
     this.#prefix = prefix.replace(/^\.\/|\/+$/gu, '').replace(/^\.$/u, '');
     const fault = this.#prefix === '' ? undefined : pathFault(this.#prefix);
-    if (fault !== undefined) throw new ReportFailure('usage', `--path-prefix '${prefix}': ${fault}`);
+    if (fault !== undefined) throw usageFailure(`--path-prefix '${prefix}': ${fault}`);
   }
 
   /** The path as the report writes it; '.' is the root. */

@@ -2,8 +2,8 @@
 // and have at most 2,000 characters. A rule that throws in more than 1,000 files, or is given up, is told once, without
 // a path.
 import { oneLine } from '../document/failure.ts';
-import type { RuleCrash } from './lint-engine.ts';
-import { withoutAbsolutePaths } from '../document/path-mask.ts';
+import type { RuleCrash } from './scan-options.ts';
+import { withoutAbsolutePaths } from '../document/report-path.ts';
 import { byCodeUnits, pathFault } from '../document/report-path.ts';
 import type { Diagnostic } from '../document/report-schema.ts';
 

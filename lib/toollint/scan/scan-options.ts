@@ -1,5 +1,7 @@
-// What a scan is told and what it learns.
+// What a scan is told, what it needs of a linter in words of its own, and what it learns.
 import type { Linter } from '../document/extension.ts';
+import { ReportFailure } from '../document/failure.ts';
+import type { LintMessage } from '../document/file-findings.ts';
 import type { Diagnostic, Finding, Scan } from '../document/report-schema.ts';
 
 /** What to look at and how. */
@@ -60,4 +62,37 @@ export interface Analysis {
    * it; undefined: nothing looked at it.
    */
   looked(path: string): Promise<Looked | undefined>;
+}
+
+/** There is no configuration for a file. */
+export class ConfigMissing extends ReportFailure {}
+
+/** A rule that threw while it looked at one file. */
+export interface RuleCrash {
+  readonly ruleId: string;
+  readonly message: string;
+}
+
+export interface LintedFile {
+  readonly messages: readonly LintMessage[];
+  /** Messages that a comment or a suppression takes back. */
+  readonly suppressed: readonly LintMessage[];
+  /**
+   * The rules that looked at the file to its end: neither off, by configuration or comment, nor thrown. The check of
+   * unused directives is one of them. undefined: the messages come from the linter's cache, which does not know.
+   */
+  readonly ran: readonly string[] | undefined;
+  /** Their messages are missing; those of all other rules are there. */
+  readonly crashes: readonly RuleCrash[];
+  /** Set when the linter itself threw: nothing is known of the file. */
+  readonly failure?: string;
+}
+
+/** How to make an engine. */
+export interface EngineOptions {
+  readonly root: string;
+  /** Absolute path of a configuration to use in place of the target's own. */
+  readonly config?: string | undefined;
+  /** File name endings without dot, to be linted besides what the configuration names. */
+  readonly extensions: readonly string[];
 }

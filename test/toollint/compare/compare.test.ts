@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import type { Finding, Report } from '../../../lib/toollint/toollint.ts';
-import { alignLines } from '../../../lib/toollint/compare/line-alignment.ts';
+import { alignLines } from '../../../lib/toollint/compare/finding-match.ts';
 import { projectFinding, recounted, sampleFinding, sampleReport } from '../support/samples.ts';
 import { toollint, writeJson } from '../support/verbs.ts';
 import { compared } from './compare.ts';

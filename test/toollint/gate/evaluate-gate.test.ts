@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ReportFailure } from '../../../lib/toollint/document/failure.ts';
-import { checkGateNeeds, evaluateGate, gate, type GateSubject, GateTally } from '../../../lib/toollint/gate/gate.ts';
+import { checkGateNeeds, evaluateGate, gate, type GateSubject, tallyOf } from '../../../lib/toollint/gate/gate.ts';
 import type { GateCondition, GateConfig } from '../../../lib/toollint/gate/gate-config.ts';
 import { sampleFinding, sampleReport } from '../support/samples.ts';
 
@@ -18,8 +18,7 @@ const one = (metric: string, op: GateCondition['op'], threshold: number, level: 
 const named = (...conditions: GateCondition[]): GateConfig => ({ name: 'own', conditions });
 
 function subject(change: Partial<GateSubject> = {}): GateSubject {
-  const tally = new GateTally();
-  for (const finding of FINDINGS) tally.add(finding);
+  const tally = tallyOf(FINDINGS);
   const baseline = { newIssues: 4, unchanged: 6, fixed: 7 };
   const execution = { status: 'complete' as const, diagnostics: [] };
   return { tally, baseline, execution, totalFiles: 9, quiet: false, scan, tool, ...change };
@@ -173,8 +172,7 @@ describe('the verdict of a gate', () => {
     passes('category:probelm', { scan: unknown });
     passes('category:probelm', { tool: { name: 'other', version: '1' } });
     passes('rule:a:b', { scan: { ...scan, enabledRuleIds: ['a:b'] } });
-    const tally = new GateTally();
-    tally.add({ ...sampleFinding({ ruleId: 'gone' }), category: 'odd' });
+    const tally = tallyOf([{ ...sampleFinding({ ruleId: 'gone' }), category: 'odd' }]);
     passes('rule:gone', { tally });
     passes('category:odd', { tally });
   });

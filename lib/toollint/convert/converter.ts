@@ -1,0 +1,76 @@
+// What every converter is given, what it may be told, and what several of them write.
+import { PARSE_ERROR_RULE } from '../document/consistency.ts';
+import { SEVERITIES } from '../document/report-format.ts';
+import type { BaselineCounts, Diagnostic, Finding, Report, ReportHeader } from '../document/report-schema.ts';
+import { counted, terminalText } from './plain-text.ts';
+
+/** What a converter may be told. */
+export interface ConvertOptions {
+  /** Terminal colours. Default: none. */
+  readonly color?: boolean;
+  /** Terminal columns. Default: 80. */
+  readonly width?: number;
+  /** Most findings in a Markdown table. Default: 100. */
+  readonly limit?: number | undefined;
+  /** Most bytes of a Markdown text. Default: 65,536, the limit of a comment on GitHub. */
+  readonly bytesMax?: number | undefined;
+  /** Most results of a SARIF log, errors first. Default: all. */
+  readonly resultsMax?: number | undefined;
+  /** SARIF's baselineState of each finding. Default: 'new' for all where the report is a delta. */
+  readonly baselineState?: (finding: Finding) => 'new' | 'unchanged';
+  /** Findings that were fixed, for SARIF's baselineState 'absent'. */
+  readonly absent?: readonly Finding[];
+  /** Where the code is on the web: `<links><path>#L<line>` shows a line. */
+  readonly links?: string | undefined;
+}
+
+/** The text of a report in one format, in pieces. */
+export type Converter = (report: Report, options: ConvertOptions) => Iterable<string>;
+
+/** Errors, then warnings, then the rest, each in the order of the report. */
+export function bySeverity({ findings }: Pick<Report, 'findings'>): Finding[] {
+  return SEVERITIES.flatMap((severity) => findings.filter((finding) => finding.severity === severity));
+}
+
+/**
+ * The diagnostics that no finding stands for: a file that does not parse is in a report twice, and in a converted format
+ * once, as the finding, which has a line.
+ */
+export function ownDiagnostics({ execution, findings }: Pick<Report, 'execution' | 'findings'>): Diagnostic[] {
+  const broken = new Set<string | undefined>();
+  for (const { ruleId, location } of findings) if (ruleId === PARSE_ERROR_RULE) broken.add(location.path);
+  return execution.diagnostics.filter(
+    ({ kind, relativePath }) => kind !== 'parse-error' || relativePath === undefined || !broken.has(relativePath),
+  );
+}
+
+/** The counts of a comparison; all but the first add up to the baseline. */
+export function baselineCounts(counts: BaselineCounts): string {
+  const { newIssues, unchanged, fixed } = counts;
+  const { notVerifiable } = counts as { notVerifiable?: unknown };
+  const rest = typeof notVerifiable === 'number' ? `, ${notVerifiable} not verifiable` : '';
+  return `${newIssues} new, ${unchanged} unchanged, ${fixed} fixed${rest}`;
+}
+
+/** What is worth saying, a line for each thing. */
+export function summaryLines({ execution, summary, selection, gate }: ReportHeader): string[] {
+  const { error, warning, info } = summary.bySeverity;
+  const lines = [
+    `${counted(summary.totalFiles, 'file')}, ${counted(summary.totalIssues, 'finding')}: ` +
+      `${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info`,
+  ];
+  if (selection.quiet) lines.push('only errors are listed');
+  const { baseline } = selection;
+  if (baseline !== undefined) lines.push(`baseline: ${baselineCounts(baseline)}`);
+  if (execution.status === 'incomplete') {
+    lines.push(
+      `incomplete: ${counted(summary.parseErrors, 'parse error')}, ${counted(summary.ruleErrors, 'rule error')}`,
+    );
+  }
+  if (execution.status === 'no-files') lines.push('no files were analysed');
+  if (gate.status !== 'not-evaluated') {
+    const message = gate.message === undefined ? '' : `: ${terminalText(gate.message)}`;
+    lines.push(`gate ${terminalText(gate.name ?? '')} ${gate.status}${message}`.replace('gate  ', 'gate '));
+  }
+  return lines;
+}
