@@ -134,6 +134,7 @@ export class Gateway {
           const requestId = randomUUID();
           return lastResponse(requestId, headFault(this.#context, this.#noRoute, fault, requestId, connection));
         },
+        plainHttp: () => lastResponse(randomUUID(), PLAIN_HTTP),
         closed: this.#context.log === undefined ? undefined : (connection) => this.#closed(connection),
         handshakeFailure: (reason, address) => {
           metrics.handshakes.counter({ reason }).add();
@@ -274,6 +275,8 @@ export class Gateway {
 }
 
 /** What clients leave unread may take as much memory as events in flight, and one producer a quarter of that. */
+const PLAIN_HTTP = problem('invalidEvent', 'this port expects TLS: send the request to its https URL');
+
 const unreadLimits = ({ inFlightBytesMax }: GatewayConfig): UnreadLimits => ({
   holderMax: inFlightBytesMax / 4,
   totalMax: inFlightBytesMax,

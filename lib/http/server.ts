@@ -28,6 +28,8 @@ export interface ServerHandlers<T> {
   readonly request: (connection: Connection<T>, request: HttpRequest) => void;
   /** The head of a request could not be read: the whole response to write. */
   readonly protocolFault: (fault: ProtocolFault, connection: Connection<T>) => string;
+  /** Plain HTTP came where TLS is expected: the whole response to write. */
+  readonly plainHttp: () => string;
   readonly closed?: ((connection: Connection<T>) => void) | undefined;
   /** `reason` is one of HANDSHAKE_FAILURES; `address` is the client's. */
   readonly handshakeFailure: (reason: string, address: string) => void;
@@ -208,9 +210,12 @@ export class HttpsServer<T> {
       this.#makeGo(this.#room.shakeHands(below, connection.certified));
     });
     server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
-      const arrival = this.#arrivals.get(socketBelow(socket));
+      const below = socketBelow(socket);
+      const arrival = this.#arrivals.get(below);
       this.#handlers.handshakeFailure(arrival?.cutFor ?? handshakeReason(error), arrival?.address ?? '');
-      socket.destroy();
+      // Nothing of TLS has begun, so the answer is plain text too. It leaves before the connection is closed.
+      if (error.code === 'ERR_SSL_HTTP_REQUEST') below.end(this.#handlers.plainHttp(), 'latin1', () => below.destroy());
+      else socket.destroy();
     });
   }
 

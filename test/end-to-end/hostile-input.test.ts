@@ -2,6 +2,7 @@
 // process goes on as if nothing had been.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
+import { text as read } from 'node:stream/consumers';
 import { before, describe, it } from 'node:test';
 import { event, TestGateway, type RawConnection } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
@@ -442,13 +443,17 @@ describe('odd but legal', () => {
     await connection.untilClosed();
   });
 
-  it('plain HTTP on the TLS port is closed, and counted', async () => {
+  it('plain HTTP on the TLS port is told to use TLS, closed, and counted', async () => {
     const before = await gateway.metric('ingest_tls_handshake_failures_total', { reason: 'not_tls' });
     const socket = connect(gateway.port, '127.0.0.1');
     atEnd(() => void socket.destroy());
     socket.on('error', () => undefined);
     socket.write('GET /health/live HTTP/1.1\r\nHost: g\r\n\r\n');
-    await new Promise((resolve) => socket.resume().once('close', resolve));
+    const answer = await read(socket);
+    assert.match(answer, /^HTTP\/1\.1 400 Bad Request\r\n.*\r\nConnection: close\r\n/s);
+    const { code, retryable, detail } = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n'))) as Record<string, unknown>;
+    assert.deepEqual({ code, retryable }, { code: 'INVALID_EVENT', retryable: false });
+    assert.equal(detail, 'this port expects TLS: send the request to its https URL');
     assert.equal(await gateway.metric('ingest_tls_handshake_failures_total', { reason: 'not_tls' }), before + 1);
   });
 

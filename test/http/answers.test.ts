@@ -62,6 +62,7 @@ describe('a pipeline of requests', () => {
           request: (_, request) => echo(request),
           protocolFault: (fault) =>
             `HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\nX: ${fault}\r\n\r\n`,
+          plainHttp: () => '',
           handshakeFailure: ignored,
         },
       );
