@@ -1,10 +1,11 @@
-// A queue that makes a span of each event whose producer records its trace, from its submission to its outcome.
+// A queue that makes a span of each event whose producer records its trace, from its submission to its outcome. The
+// event goes on with that span as its context.
 //
 // Names and attributes follow OpenTelemetry's semantic conventions for messaging.
 import type { EventNotes, Outcome, Queue, QueueLookup, QueueState, Submission } from '../ingest/queue.ts';
 import { isSampled, traceContext, type TraceContext } from '../ingest/trace-context.ts';
 import type { Clock } from '../process/clock.ts';
-import type { Tracing } from '../telemetry/tracing.ts';
+import type { SpanParent, Tracing } from '../telemetry/tracing.ts';
 
 export class TracedQueue implements Queue {
   readonly #queue: Queue;
@@ -51,6 +52,7 @@ class TracedSubmission implements Submission {
   readonly notes: EventNotes | undefined;
   readonly #submission: Submission;
   readonly #trace: TraceContext;
+  readonly #context: SpanParent;
   readonly #tracing: Tracing;
   readonly #destination: string;
   readonly #clock: Clock;
@@ -60,7 +62,8 @@ class TracedSubmission implements Submission {
     this.id = submission.id;
     this.producer = submission.producer;
     this.text = submission.text;
-    this.notes = submission.notes;
+    this.#context = tracing.reserve(trace);
+    this.notes = { ...submission.notes, traceparent: this.#context.traceparent };
     this.#submission = submission;
     this.#trace = trace;
     this.#tracing = tracing;
@@ -78,6 +81,7 @@ class TracedSubmission implements Submission {
       name: `send ${this.#destination}`,
       kind: 'producer',
       parent: this.#trace,
+      context: this.#context,
       startMs: endMs - (this.#clock.ms() - this.#startMs),
       endMs,
       attributes: {

@@ -5,6 +5,7 @@
 // is judged before a byte of the body is read.
 //
 // Invariant: what was admitted is released exactly once, whatever ends the exchange.
+import type { TraceContext } from '../ingest/trace-context.ts';
 import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts';
 import { CONNECTIONS_SHORT, JSON_TYPE, problem, refusalOf, type Challenge, type GatewayAnswer } from './answers.ts';
 import type { Admission } from './admission.ts';
@@ -14,6 +15,7 @@ import { eventReader, type EventId, type EventReader } from './event-reader.ts';
 import type { BodyHandler, Exchange } from './exchange.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import type { Quotas } from './quotas.ts';
+import type { RequestSpans } from './request-spans.ts';
 import type { Verdict } from '../identity/producer-identity.ts';
 
 export interface AcceptEventOptions {
@@ -26,8 +28,8 @@ export interface AcceptEventOptions {
   readonly bodyBytesMax: number;
   readonly eventId: EventId;
   readonly challenge: Challenge;
-  /** Exchanges record when their event was submitted and settled, for spans. */
-  readonly notesEnqueued: boolean;
+  /** Undefined: none are made. */
+  readonly spans: RequestSpans | undefined;
 }
 
 // Made once: under overload these are the answers that must be cheap.
@@ -99,6 +101,7 @@ class Acceptance implements BodyHandler, Submission {
   #notes: EventNotes | undefined;
   /** By `performance.now()`. */
   #submittedMs: number | undefined;
+  #sending: TraceContext | undefined;
 
   constructor(
     options: AcceptEventOptions,
@@ -139,8 +142,13 @@ class Acceptance implements BodyHandler, Submission {
     if (forbidden !== undefined) return forbidden;
     this.#id = event.id;
     this.#text = event.text;
-    this.#notes = notesOf(event.notes, this.#exchange);
-    if (this.#options.notesEnqueued) this.#submittedMs = performance.now();
+    const { trace } = this.#exchange;
+    const { spans } = this.#options;
+    if (spans !== undefined) {
+      this.#sending = spans.sending(trace);
+      this.#submittedMs = performance.now();
+    }
+    this.#notes = notesOf(event.notes, this.#sending ?? trace);
     this.#options.queue.submit(this);
     return undefined;
   }
@@ -178,7 +186,7 @@ class Acceptance implements BodyHandler, Submission {
 
   #noteEnqueued(startMs: number): void {
     const bytes = Buffer.byteLength(this.#text);
-    this.#exchange.noteEnqueued({ id: this.#id, bytes, startMs, endMs: performance.now() });
+    this.#exchange.noteEnqueued({ id: this.#id, bytes, startMs, endMs: performance.now(), context: this.#sending });
   }
 
   #answerTo(outcome: Outcome): GatewayAnswer {
@@ -206,7 +214,7 @@ class Acceptance implements BodyHandler, Submission {
 }
 
 /** What is kept with an event beside its text; most events have nothing. */
-function notesOf(own: EventNotes | undefined, { trace }: Exchange): EventNotes | undefined {
+function notesOf(own: EventNotes | undefined, trace: TraceContext | undefined): EventNotes | undefined {
   return own === undefined || trace === undefined ? (own ?? trace) : { ...own, ...trace };
 }
 

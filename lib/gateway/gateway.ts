@@ -101,7 +101,7 @@ export class Gateway {
       bodyBytesMax: config.bodyBytesMax,
       eventId: config.eventId,
       challenge,
-      notesEnqueued: parts.spans !== undefined,
+      spans: parts.spans,
     };
     const finding = {
       queue,

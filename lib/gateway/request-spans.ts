@@ -13,6 +13,8 @@ export interface Enqueued {
   readonly bytes: number;
   readonly startMs: number;
   readonly endMs: number;
+  /** What the queue has as the event's context, where its span was reserved. */
+  readonly context: TraceContext | undefined;
 }
 
 export interface AnsweredRequest {
@@ -35,6 +37,12 @@ export class RequestSpans {
   constructor(tracing: Tracing, queue: { readonly system: string; readonly destination: string }) {
     this.#tracing = tracing;
     this.#queue = queue;
+  }
+
+  /** The context of the span of sending an event, for the spans of its landing; undefined where there will be none. */
+  sending(trace: TraceContext | undefined): TraceContext | undefined {
+    if (trace === undefined || !isSampled(trace)) return undefined;
+    return { ...trace, traceparent: this.#tracing.reserve(trace).traceparent };
   }
 
   /** `answer` undefined: the client gave the request up. */
@@ -68,12 +76,13 @@ export class RequestSpans {
     if (enqueued !== undefined) this.#enqueued(enqueued, server, code);
   }
 
-  #enqueued({ id, bytes, startMs, endMs }: Enqueued, parent: SpanParent, error: string | undefined): void {
+  #enqueued({ id, bytes, startMs, endMs, context }: Enqueued, parent: SpanParent, error: string | undefined): void {
     const { system, destination } = this.#queue;
     this.#tracing.record({
       name: `send ${destination}`,
       kind: 'producer',
       parent,
+      context,
       startMs: performance.timeOrigin + startMs,
       endMs: performance.timeOrigin + endMs,
       attributes: {

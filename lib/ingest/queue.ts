@@ -24,7 +24,7 @@ export type Outcome = 'accepted' | 'duplicate' | 'differing' | 'conflict' | 'una
 export interface EventNotes {
   /** The event's id, where the body's own `id` is not it. */
   readonly id?: string;
-  /** The trace context that its producer sent (trace-context.ts). */
+  /** The trace context that its producer sent (trace-context.ts), or of the span of whoever sent it on. */
   readonly traceparent?: string;
   readonly tracestate?: string;
 }

@@ -23,6 +23,8 @@ export interface FinishedSpan {
   readonly kind: 'server' | 'producer' | 'consumer';
   /** Undefined: it begins a trace. */
   readonly parent: SpanParent | undefined;
+  /** Its own context, where it was reserved. */
+  readonly context?: SpanParent | undefined;
   readonly startMs: number;
   readonly endMs: number;
   /** By the semantic conventions. */
@@ -32,6 +34,8 @@ export interface FinishedSpan {
 }
 
 export interface Tracing {
+  /** The context of a span of `parent`'s trace that is recorded later: for what has to name it before it is over. */
+  reserve(parent: SpanParent): SpanParent;
   /** Takes a span, and gives the context for those below it. */
   record(span: FinishedSpan): SpanParent;
   /** Sends what waits; gives up after a few seconds. */
@@ -70,17 +74,14 @@ export async function startTracing(
     { error: failed, warn: failed, info: ignored, debug: ignored, verbose: ignored },
     { logLevel: api.DiagLogLevel.WARN, suppressOverrideMessage: true },
   );
+  const ids = new trace.RandomIdGenerator();
+  let reservedId: string | undefined;
   const provider = new trace.TracerProvider({
-    resource: resources
-      .defaultResource()
-      .merge(
-        resources.resourceFromAttributes({
-          'service.name': service,
-          'service.version': version,
-          'service.instance.id': `${hostname()}-${process.pid}`,
-        }),
-      )
-      .merge(resources.detectResources({ detectors: [resources.envDetector] })),
+    resource: resourceOf(resources, service, version),
+    idGenerator: {
+      generateTraceId: () => ids.generateTraceId(),
+      generateSpanId: () => reservedId ?? ids.generateSpanId(),
+    },
     // The caller has decided.
     sampler: new trace.AlwaysOnSampler(),
     spanProcessors: [new trace.BatchSpanProcessor({ exporter: new exporter.OTLPTraceExporter() })],
@@ -89,7 +90,11 @@ export async function startTracing(
   const kinds = { server: api.SpanKind.SERVER, producer: api.SpanKind.PRODUCER, consumer: api.SpanKind.CONSUMER };
   log.info('spans of sampled and of refused requests are exported');
   return {
-    record({ name, kind, parent, startMs, endMs, attributes, error }) {
+    reserve: ({ traceparent, tracestate }) => ({
+      traceparent: `00-${traceparent.slice(3, 35)}-${ids.generateSpanId()}-01`,
+      tracestate,
+    }),
+    record({ name, kind, parent, context: reserved, startMs, endMs, attributes, error }) {
       const context =
         parent === undefined
           ? api.ROOT_CONTEXT
@@ -100,7 +105,9 @@ export async function startTracing(
               isRemote: true,
               ...(parent.tracestate === undefined ? {} : { traceState: api.createTraceState(parent.tracestate) }),
             });
+      reservedId = reserved?.traceparent.slice(36, 52);
       const span = tracer.startSpan(name, { kind: kinds[kind], startTime: startMs, attributes }, context);
+      reservedId = undefined;
       if (error !== undefined) span.setStatus({ code: api.SpanStatusCode.ERROR, message: error });
       span.end(endMs);
       return { traceparent: traceparentOf(span), tracestate: parent?.tracestate };
@@ -121,6 +128,20 @@ async function loadSdk() {
   ]);
   return { api, resources, trace, exporter };
 }
+
+type Resources = Awaited<ReturnType<typeof loadSdk>>['resources'];
+
+const resourceOf = (resources: Resources, service: string, version: string): ReturnType<Resources['defaultResource']> =>
+  resources
+    .defaultResource()
+    .merge(
+      resources.resourceFromAttributes({
+        'service.name': service,
+        'service.version': version,
+        'service.instance.id': `${hostname()}-${process.pid}`,
+      }),
+    )
+    .merge(resources.detectResources({ detectors: [resources.envDetector] }));
 
 const traceparentOf = (span: SdkSpan): string => {
   const { traceId, spanId } = span.spanContext();

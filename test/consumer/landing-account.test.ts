@@ -69,6 +69,7 @@ async function start(
   const recorded: [unknown, string | undefined][] = [];
   const spans = new LandingSpans(
     {
+      reserve: (parent) => parent,
       record: ({ attributes, error }) => {
         recorded.push([attributes['messaging.message.id'], error]);
         return { traceparent: TRACEPARENT };

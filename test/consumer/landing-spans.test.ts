@@ -12,6 +12,7 @@ const NOT_SAMPLED = SAMPLED.replace(/01$/, '00');
 function recorder(): { readonly spans: LandingSpans; readonly recorded: FinishedSpan[] } {
   const recorded: FinishedSpan[] = [];
   const tracing: Tracing = {
+    reserve: (parent) => parent,
     record: (span) => {
       recorded.push(span);
       return { traceparent: SAMPLED };

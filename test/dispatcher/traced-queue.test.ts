@@ -11,6 +11,8 @@ import { VirtualClock } from '../support/virtual-clock.ts';
 const SAMPLED = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 const UNSAMPLED = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00';
 
+const SENT = SAMPLED.replace('b7ad6b7169203331', '00f067aa0ba902b7');
+
 type Span = Parameters<Tracing['record']>[0];
 
 async function spansOf(outcome: Outcome, notes: EventNotes | undefined): Promise<Span[]> {
@@ -23,7 +25,10 @@ async function spansOf(outcome: Outcome, notes: EventNotes | undefined): Promise
     states: () => [],
     close: () => Promise.resolve(),
   };
-  const tracing = { record: (span: Span) => void spans.push(span) } as unknown as Tracing;
+  const tracing = {
+    reserve: () => ({ traceparent: SENT }),
+    record: (span: Span) => void spans.push(span),
+  } as unknown as Tracing;
   const event = Object.assign(new Recorded('é', 'shop'), { notes });
   const outcomes = submitAll(new TracedQueue(answering, tracing, clock, 'ingest-a'), [event]);
   // A wall clock that is set back meanwhile does not change the duration.
@@ -39,7 +44,8 @@ describe('a queue that makes spans', () => {
     assert.deepEqual(more, []);
     assert.ok(span !== undefined);
     assert.equal(span.endMs - span.startMs, 250);
-    const { name, kind, error, attributes } = span;
+    const { name, kind, error, attributes, parent, context } = span;
+    assert.deepEqual([parent, context], [{ traceparent: SAMPLED }, { traceparent: SENT }]);
     assert.deepEqual({ name, kind, error }, { name: 'send ingest-a', kind: 'producer', error: undefined });
     assert.deepEqual(attributes, {
       'messaging.system': 'redis',
@@ -69,6 +75,14 @@ describe('a queue that makes spans', () => {
     assert.deepEqual([traced.state(), traced.states()], [{ available: true }, [{ available: true }]]);
     await traced.close();
     assert.equal(below.state().available, false);
+  });
+
+  it('hands an event on with the context of its span', async () => {
+    const [store, clock] = [new MemoryQueueStore(), new VirtualClock()];
+    const tracing = { reserve: () => ({ traceparent: SENT }), record: () => undefined } as unknown as Tracing;
+    const event = Object.assign(new Recorded('an-id', 'shop'), { notes: { traceparent: SAMPLED, tracestate: 'a=1' } });
+    await submitAll(new TracedQueue(new MemoryQueue(store), tracing, clock, 'ingest-a'), [event]);
+    assert.deepEqual(store.entries[0]?.notes, { traceparent: SENT, tracestate: 'a=1' });
   });
 
   it('makes none of an event without a trace, or whose trace is not recorded', async () => {

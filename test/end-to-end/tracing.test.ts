@@ -135,8 +135,10 @@ describe('spans, with OTEL_EXPORTER_OTLP_ENDPOINT', () => {
     });
     assert.deepEqual(
       [process.service, process.name, process.parentSpanId],
-      ['ingest-consumer', 'process ingest', PARENT],
+      ['ingest-consumer', 'process ingest', send.spanId],
     );
+    const sent = `00-${TRACE}-${send.spanId}-01`;
+    assert.equal((await client.find('sampled')).json?.['traceparent'], sent, 'the event goes on with it');
     assert.equal(process.attributes['messaging.consumer.group.name'], 'warehouse');
     assert.equal(process.attributes['messaging.message.id'], 'sampled');
     for (const span of [server, send, process]) {
