@@ -6,7 +6,7 @@ TESTS ?= 'test/**/*.test.ts'
 CONCURRENCY ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup checks settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test lint format format-check report typecheck coverage campaign soak fuzz mutate rolling-restart fail-over image-test snippets runtimes api-page package bench bench-gate
+.PHONY: help setup checks settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test lint format format-check report typecheck coverage campaign simulate soak fuzz mutate rolling-restart fail-over image-test snippets runtimes api-page package bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
@@ -54,6 +54,10 @@ test ingest-test-long: setup postgres
 campaign: setup postgres ## faults at random under load, after the broken builds it must catch; CAMPAIGN_ROUNDS, CAMPAIGN_WAREHOUSE, CAMPAIGN_SEED
 	for file in broken-builds campaign; do CAMPAIGN_ROUNDS=$${CAMPAIGN_ROUNDS:-200} $(NODE) --import tsx --enable-source-maps \
 	  --disable-warning=ExperimentalWarning test/campaign/$$file.long.ts || exit 1; done
+
+simulate: setup ## the product in virtual time, each seed an interleaving with faults; SIM_SEEDS (300), SIM_FROM; without it the broken builds first
+	@[ -n "$(SIM_FROM)" ] || SIM_BUILDS=all $(NODE) --test --test-reporter=spec test/simulation/broken-builds.long.ts
+	@$(NODE) --disable-warning=ExperimentalWarning test/simulation/simulate.ts
 
 soak: setup ## hold memory level under an even load: 15 minutes; SOAK_SECONDS and SOAK_RATE bound it
 	$(NODE) --import tsx --enable-source-maps --test --test-reporter=spec test/soak/soak.ts

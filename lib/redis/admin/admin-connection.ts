@@ -4,7 +4,7 @@
 import { QueueFailed } from '../../ingest/queue-admin.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
-import { type RedisConnection, type Server, byteConnection } from '../server/client.ts';
+import { type Client, type RedisConnection, type Server, byteConnection } from '../server/client.ts';
 import type { MasterLookup } from '../server/master-lookup.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { queueIsAway, RedisError } from '../wire/errors.ts';
@@ -25,6 +25,8 @@ export interface AdminConnectionOptions extends ClockAndRandom {
   readonly connectMs?: number | undefined;
   /** See RedisConnection. */
   readonly inspect?: (server: Server) => Promise<void>;
+  /** Who makes its client; ByteClient by default. */
+  readonly client?: ((uri: string, name: string) => Client<Reply>) | undefined;
 }
 
 export class AdminConnection {
@@ -36,9 +38,9 @@ export class AdminConnection {
   readonly #connectMs: number;
   #opening: Promise<void> | undefined;
 
-  constructor({ uri, log, clock, random, name, connectMs = CONNECT_MS, inspect }: AdminConnectionOptions) {
+  constructor({ uri, log, clock, random, name, connectMs = CONNECT_MS, inspect, client }: AdminConnectionOptions) {
     this.#clock = clock;
-    this.#connection = byteConnection({ uri, name: 'ingest-admin', log, clock, random });
+    this.#connection = byteConnection({ uri, name: 'ingest-admin', log, clock, random }, client);
     this.#name = name;
     this.#connectMs = connectMs;
     this.#plain = typeof uri === 'string';

@@ -16,7 +16,7 @@ import {
 } from '../../ingest/queue.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
-import { type RedisConnection, type Server, byteConnection } from '../server/client.ts';
+import { type Client, type RedisConnection, type Server, byteConnection } from '../server/client.ts';
 import type { MasterLookup } from '../server/master-lookup.ts';
 import { valueConnection } from '../server/node-redis.ts';
 import { withTimeout } from '../wire/deadline.ts';
@@ -46,6 +46,11 @@ export interface StreamReaderOptions extends ClockAndRandom {
   readonly identify?: Identify;
   /** How long what has not landed stays in the queue, in milliseconds. */
   readonly unlandedMs?: number;
+  /** Who makes the clients of the two connections; ByteClient and node-redis by default. */
+  readonly clients?: {
+    readonly bytes: (uri: string, name: string) => Client<Reply>;
+    readonly values: (uri: string, name: string) => Client<RedisValue>;
+  };
   /** Called with the number of accepted events that the queue lost before they landed. */
   readonly onLost?: (events: number) => void;
   /** Called with what each look at the stream saw, every few seconds. */
@@ -69,14 +74,14 @@ export class StreamReader implements QueueReader {
   #closing: Promise<void> | undefined;
 
   constructor(options: StreamReaderOptions) {
-    const { uri, log, clock, random, stream = STREAM } = options;
+    const { uri, log, clock, random, clients, stream = STREAM } = options;
     const server = { uri, clock, random, name: 'ingest-consumer' };
     this.#clock = clock;
     this.name = options.name ?? memberName(random);
     this.#stream = stream;
     this.#identity = new KnownIdentity(stream, options, options.identify);
-    this.#reading = byteConnection({ ...server, log: log.child({ connection: 'reading' }) });
-    this.#control = valueConnection({ ...server, log: log.child({ connection: 'control' }) });
+    this.#reading = byteConnection({ ...server, log: log.child({ connection: 'reading' }) }, clients?.bytes);
+    this.#control = valueConnection({ ...server, log: log.child({ connection: 'control' }) }, clients?.values);
     const run = (script: Script, command: readonly string[]): Promise<RedisValue> =>
       this.#answer(script.run(this.#control, command));
     this.#membership = new Membership({ run, clock, log, stream, group: GROUP, name: this.name });

@@ -12,12 +12,11 @@ import { RedisError } from '../wire/errors.ts';
 import { CONNECT_TIMEOUT_MS, reconnectPauseMs } from '../wire/deadline.ts';
 import type { RedisValue } from '../wire/reply.ts';
 
-/** A connection whose answers are values. */
-export const valueConnection = (options: ConnectionOptions): RedisConnection<RedisValue> =>
-  new RedisConnection(options, {
-    open: (uri, name) => nodeRedisClient(uri, name, options.random),
-    value: (answer) => answer,
-  });
+/** A connection whose answers are values; over a client of its own, or one that `open` makes. */
+export const valueConnection = (
+  options: ConnectionOptions,
+  open = (uri: string, name: string): Client<RedisValue> => nodeRedisClient(uri, name, options.random),
+): RedisConnection<RedisValue> => new RedisConnection(options, { open, value: (answer) => answer });
 
 // Fact: createClient makes a class with every command of Redis and its modules, in 48 ms of CPU time, unless the
 // options are those of the call before. Choice: it is called once, and each client is a duplicate with an address of

@@ -1,0 +1,19 @@
+// The simulation finds builds that break the promise, each within so many seeds. `make simulate` tries all of them,
+// `make ingest-test-long` those that are found soon.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { BROKEN_BUILDS, foundBy, SEEDS } from './broken-builds.ts';
+
+const TRIED_WITH_THE_SUITE: readonly string[] = ['acknowledges before landing', 'answers 202 before Redis did'];
+const TRIED = BROKEN_BUILDS.filter(
+  ({ name }) => process.env['SIM_BUILDS'] === 'all' || TRIED_WITH_THE_SUITE.includes(name),
+);
+
+describe('a simulation', () => {
+  for (const broken of TRIED)
+    it(`finds a build that ${broken.name} within ${SEEDS} seeds`, async (t) => {
+      const found = await foundBy(broken);
+      t.diagnostic(`seed ${found?.seed ?? 'none'}`);
+      assert.match(found?.said ?? 'no seed found it', broken.finds);
+    });
+});

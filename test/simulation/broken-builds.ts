@@ -1,0 +1,69 @@
+// Builds that break the promise: each is the product with one change, and must be found within SEEDS seeds.
+import { execFile } from 'node:child_process';
+import { cpSync } from 'node:fs';
+import { join } from 'node:path';
+import { brokenBuild, type Change } from '../campaign/broken-build.ts';
+import { PRODUCT } from '../campaign/campaign.ts';
+
+export const SEEDS = 300;
+
+export interface BrokenBuild {
+  readonly name: string;
+  readonly change: Change;
+  /** What the simulation must say. */
+  readonly finds: RegExp;
+}
+
+const NOWHERE = /answered 202 for .*, and it is on no queue/;
+
+export const BROKEN_BUILDS: readonly BrokenBuild[] = [
+  {
+    name: 'acknowledges before landing',
+    change: {
+      file: 'lib/consumer/consumer.ts',
+      from: 'async #finish(batch: Batch): Promise<void> {',
+      to: `async #finish(batch: Batch): Promise<void> {
+        await this.#options.reader.acknowledge([...batch.events, ...batch.rejections]).catch(() => 0);`,
+    },
+    finds: NOWHERE,
+  },
+  {
+    name: 'never claims',
+    change: { file: 'lib/consumer/consumer.ts', from: 'CLAIM_IDLE_MS = 10_000', to: 'CLAIM_IDLE_MS = 3_600_000' },
+    finds: /have not landed/,
+  },
+  {
+    name: 'answers 202 before Redis did',
+    change: {
+      file: 'lib/redis/accept/stream-queue.ts',
+      from: 'const call = this.#calls.began(carried);',
+      to: "const call = this.#calls.began(carried); settleAll(call, 'accepted');",
+    },
+    finds: NOWHERE,
+  },
+  {
+    name: 'trims what has not landed',
+    change: {
+      file: 'lib/redis/stream/lua/trim.lua',
+      from: 'drop(unlanded and earlier(past, unlanded) or past)',
+      to: 'drop(past)',
+    },
+    finds: NOWHERE,
+  },
+];
+
+/** The seed that found it, and what was said; undefined where none did. */
+export async function foundBy({
+  change,
+}: BrokenBuild): Promise<{ readonly seed: number; readonly said: string } | undefined> {
+  const folder = brokenBuild(change);
+  for (const part of ['test/simulation', 'test/support', 'test/campaign'])
+    cpSync(join(PRODUCT, part), join(folder, part), { recursive: true });
+  const said = await new Promise<string>((resolve) => {
+    const args = ['--disable-warning=ExperimentalWarning', join(folder, 'test/simulation/simulate.ts')];
+    const env = { ...process.env, SIM_SEEDS: String(SEEDS), SIM_FROM: '1' };
+    execFile(process.execPath, args, { env }, (_, out, errors) => resolve(out + errors));
+  });
+  const seed = /^seed (\d+): /m.exec(said)?.[1];
+  return seed === undefined ? undefined : { seed: Number(seed), said };
+}

@@ -1,0 +1,219 @@
+// What must hold, whatever fails; looked at after each step that may break it.
+//
+// 1. A 202 that was given: the event is on the queue, not done, or in a row, or in quarantine.
+// 2. There are never two rows of an id, and a row is an event that was sent.
+// 3. A `duplicate` answer is true when it is given: the event is on the queue, or in a row, or in quarantine.
+// 4. What a look-up says of an event moves forward only, and is never 404 for one that was answered 202 before.
+// 5. Every submission is answered by its deadline.
+// 6. What is in flight keeps to its bound, and all of it is given back.
+//
+// The bound of what durability does not promise: where the server comes back without its tail (everysec, or a promoted
+// replica), an event may be forgotten if it was sent before that moment and its entry is not on the server that came
+// back. What is sent afterwards is held to all of the above. Variants of bodies are compared where no tail was lost and
+// no clock was moved.
+import type { RedisServer, StoredEntry } from './redis-server.ts';
+import type { Told } from './programs.ts';
+import type { Store } from './store.ts';
+
+/** A violation of the promise, in words. */
+export class Violation extends Error {
+  override readonly name = 'Violation';
+}
+
+export interface Sent {
+  readonly id: string;
+  readonly producer: string;
+  readonly variant: number;
+  readonly sentMs: number;
+}
+
+export const keyOf = ({ id, producer }: Pick<Sent, 'id' | 'producer'>): string => `${id} of ${producer}`;
+
+interface Event {
+  readonly id: string;
+  readonly producer: string;
+  readonly variants: Set<number>;
+  /** When the latest POST that was answered 202 was sent; undefined: nothing is promised. */
+  promisedMs: number | undefined;
+  landed: boolean;
+  /** The rank of the furthest state that a look-up said. */
+  rank: number;
+  /** The body that the answers so far say to be kept. */
+  kept: number | undefined;
+  readonly notKept: Set<number>;
+}
+
+const RANKS: Readonly<Record<string, number>> = { accepted: 1, rejected: 2, landed: 2, erased: 3 };
+
+export const bodyOf = ({ id, variant }: Pick<Sent, 'id' | 'variant'>, more = ''): string =>
+  `{"id":"${id}","type":"order.paid","v":${variant}${more}}`;
+const variantOf = (body: string): number => Number((JSON.parse(body) as { v: number }).v);
+
+export class Invariants {
+  readonly #server: RedisServer;
+  readonly #store: Store;
+  readonly #nowMs: () => number;
+  readonly #events = new Map<string, Event>();
+  #writesSeen = -1;
+  #rows = new Map<string, { readonly producer: string; readonly body: string }>();
+  #quarantined = new Set<string>();
+  /** Bodies are not compared any more. */
+  variantsMayDiffer = false;
+  accepted = 0;
+
+  constructor(server: RedisServer, store: Store, nowMs: () => number) {
+    this.#server = server;
+    this.#store = store;
+    this.#nowMs = nowMs;
+  }
+
+  sent(sent: Sent): void {
+    this.#of(sent).variants.add(sent.variant);
+  }
+
+  #of({ id, producer }: Pick<Sent, 'id' | 'producer'>): Event {
+    const key = keyOf({ id, producer });
+    let event = this.#events.get(key);
+    if (event === undefined) {
+      event = {
+        ...{ id, producer, variants: new Set<number>(), promisedMs: undefined, landed: false },
+        ...{ rank: 0, kept: undefined, notKept: new Set<number>() },
+      };
+      this.#events.set(key, event);
+    }
+    return event;
+  }
+
+  /** A POST was answered. */
+  async answered(sent: Sent, { status, body }: Told): Promise<void> {
+    if (status !== 202) return;
+    const event = this.#of(sent);
+    if (event.promisedMs === undefined) this.accepted += 1;
+    event.promisedMs = sent.sentMs;
+    if (body['duplicate'] === true) await this.#isThere(event);
+    this.#keeps(event, sent.variant, body['differs'] !== true);
+    await this.check();
+  }
+
+  async #isThere(event: Event): Promise<void> {
+    this.#look();
+    const stored = await this.#server.stored(this.#nowMs());
+    const there = this.#rows.has(event.id) || this.#isQuarantined(event) || stored.some((entry) => isOf(entry, event));
+    // The one that it is a duplicate of may have been lost while the answer was on its way.
+    if (!there && (event.promisedMs ?? 0) > this.#lostMs)
+      throw new Violation(`answered duplicate for ${keyOf(event)}, which is nowhere`);
+  }
+
+  #keeps(event: Event, variant: number, isKept: boolean): void {
+    if (isKept) {
+      if (event.kept !== undefined && event.kept !== variant) this.#differ(event);
+      event.kept = variant;
+    } else event.notKept.add(variant);
+    if (event.kept !== undefined && event.notKept.has(event.kept)) this.#differ(event);
+  }
+
+  #differ(event: Event): void {
+    if (!this.variantsMayDiffer) throw new Violation(`the answers for ${keyOf(event)} name two kept bodies`);
+  }
+
+  /** A look-up that was sent when `before` was the furthest state known, and `promised` whether a 202 had been given. */
+  found(of: Pick<Sent, 'id' | 'producer'>, before: LookedUp, { status, body }: Told): void {
+    const event = this.#of(of);
+    if (status === 404 && before.promised && before.sentMs > this.#lostMs)
+      throw new Violation(`a look-up says 404 for ${keyOf(event)}, which was answered 202`);
+    if (status !== 200) return;
+    const rank = RANKS[String(body['status'])] ?? 0;
+    if (rank < before.rank && before.sentMs > this.#lostMs)
+      throw new Violation(`a look-up says ${String(body['status'])} for ${keyOf(event)}, and said more before`);
+    event.rank = Math.max(event.rank, rank);
+  }
+
+  lookUp(of: Pick<Sent, 'id' | 'producer'>): LookedUp {
+    const { rank, promisedMs } = this.#of(of);
+    return { rank, promised: promisedMs !== undefined, sentMs: this.#nowMs() };
+  }
+
+  #lostMs = Number.NEGATIVE_INFINITY;
+
+  /** The server came back without its tail: gives how many promised events are gone with it. */
+  async lostTail(): Promise<number> {
+    this.variantsMayDiffer = true;
+    this.#lostMs = this.#nowMs();
+    this.#look();
+    const stored = await this.#server.stored(this.#nowMs());
+    let lost = 0;
+    for (const event of this.#events.values()) {
+      event.rank = 0;
+      event.kept = undefined;
+      if (event.promisedMs === undefined || this.#isLanded(event) || stored.some((entry) => isOf(entry, event)))
+        continue;
+      event.promisedMs = undefined;
+      lost += 1;
+    }
+    return lost;
+  }
+
+  /** 1 and 2; gives how many promised events have not landed. */
+  async check(): Promise<number> {
+    this.#look();
+    const stored = await this.#server.stored(this.#nowMs());
+    const waiting = new Set(stored.filter(({ done }) => !done).map((entry) => keyOf(entry)));
+    let open = 0;
+    for (const [key, event] of this.#events) {
+      if (event.promisedMs === undefined || event.landed) continue;
+      event.landed = this.#isLanded(event);
+      if (event.landed) continue;
+      open += 1;
+      if (!waiting.has(key))
+        throw new Violation(`answered 202 for ${key}, and it is on no queue, in no row, in no quarantine`);
+    }
+    return open;
+  }
+
+  /** At the end: what is in rows and in quarantine, and why. */
+  end(): void {
+    for (const [id, { producer, body }] of this.#rows) {
+      const event = this.#events.get(keyOf({ id, producer }));
+      if (event === undefined || !event.variants.has(variantOf(body)))
+        throw new Violation(`the row of ${id} is no event that was sent`);
+      if (this.variantsMayDiffer || event.promisedMs === undefined) continue;
+      const variant = variantOf(body);
+      if ((event.kept ?? variant) !== variant || event.notKept.has(variant))
+        throw new Violation(`the row of ${keyOf(event)} has body ${variant}, and the answers say another one`);
+    }
+    for (const { id, producer, reason } of this.#store.quarantine()) {
+      const owner = this.#rows.get(id ?? '')?.producer;
+      const isExpected =
+        (/^refused_by_warehouse/.test(reason) && id?.startsWith('poison') === true) ||
+        (/^id_conflict/.test(reason) && owner !== undefined && owner !== producer) ||
+        (/^id_reused/.test(reason) && owner === producer && this.variantsMayDiffer);
+      if (!isExpected) throw new Violation(`${id} of ${producer} is in quarantine: ${reason}`);
+    }
+  }
+
+  #isLanded(event: Event): boolean {
+    return this.#rows.get(event.id)?.producer === event.producer || this.#isQuarantined(event);
+  }
+
+  #isQuarantined(event: Event): boolean {
+    return this.#quarantined.has(keyOf(event));
+  }
+
+  #look(): void {
+    if (this.#writesSeen === this.#store.writes) return;
+    this.#writesSeen = this.#store.writes;
+    const rows = this.#store.rows();
+    this.#rows = new Map(rows.map((row) => [row.id, row]));
+    if (this.#rows.size !== rows.length) throw new Violation('an id has two rows');
+    this.#quarantined = new Set(this.#store.quarantine().map(({ id, producer }) => `${id} of ${producer}`));
+  }
+}
+
+/** What was known of an event when it was looked up. */
+export interface LookedUp {
+  readonly rank: number;
+  readonly promised: boolean;
+  readonly sentMs: number;
+}
+
+const isOf = (entry: StoredEntry, { id, producer }: Event): boolean => entry.id === id && entry.producer === producer;

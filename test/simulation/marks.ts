@@ -1,0 +1,55 @@
+// How often each fault, and each branch that the promise hangs on, was reached. One that no seed reached is not tested.
+
+export const MARKS = [
+  'a command never reached the server',
+  'an answer was lost after its effect',
+  'an answer came after its time-out',
+  'the server forgot scripts',
+  'the server was killed',
+  'the server lost a tail with an accepted event',
+  'a promoted server lacked a tail with an accepted event',
+  'the server was full',
+  'the server was read-only',
+  'the server stood still',
+  'the clock of the server was a day ahead',
+  'the clock of the server was behind',
+  'a day passed in a moment',
+  'a gateway died with events in flight',
+  'a gateway was frozen',
+  'a consumer died with entries in hand',
+  'a consumer was frozen',
+  'a consumer stopped',
+  'an event was accepted',
+  'an event was repeated',
+  'an event was repeated with another body',
+  "another producer's id was refused",
+  'an event was refused and sent again',
+  'two events of one call had one id',
+  'one call carried several events',
+  'an entry was taken over',
+  'entries were read again after a lost answer',
+  'a commit was unknown',
+  'the warehouse was away',
+  'the warehouse was slow',
+  'a batch was refused for what it holds',
+  'an event went to quarantine',
+  'a row was there already',
+  'entries past retention were dropped',
+  'a look-up found an accepted event',
+  'a look-up found a landed event',
+  'a look-up found a rejected event',
+] as const;
+
+export type Mark = (typeof MARKS)[number];
+
+export class Marks {
+  readonly counts = new Map<Mark, number>(MARKS.map((mark) => [mark, 0]));
+
+  reach(mark: Mark): void {
+    this.counts.set(mark, (this.counts.get(mark) ?? 0) + 1);
+  }
+
+  get unreached(): readonly Mark[] {
+    return MARKS.filter((mark) => this.counts.get(mark) === 0);
+  }
+}

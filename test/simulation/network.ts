@@ -1,0 +1,262 @@
+// The connections between the programs and the queue's server: clients as RedisConnection wants them, in virtual time.
+//
+// May fail, at any moment: a connection breaks, and what it carried has arrived at the server or not, its answers are
+// lost either way; it is slow, past every time-out; the server refuses connections, or takes them and stands still. May
+// not fail: bytes arrive whole and in order (TCP), so commands run, and answers come, in the order of the commands.
+import { EventEmitter } from 'node:events';
+import { NoConnection, RedisError } from '../../lib/redis/wire/errors.ts';
+import { CONNECT_TIMEOUT_MS, reconnectPauseMs } from '../../lib/redis/wire/deadline.ts';
+import type { Reply } from '../../lib/redis/wire/reply.ts';
+import type { Argument } from '../../lib/redis/wire/script.ts';
+import type { Client } from '../../lib/redis/server/client.ts';
+import type { Random as Chance, Timer } from '../../lib/process/clock.ts';
+import type { Marks } from './marks.ts';
+import type { RedisServer } from './redis-server.ts';
+import { actor, type Actor, type Schedule } from './schedule.ts';
+
+interface Call {
+  readonly command: readonly Argument[];
+  readonly resolve: (reply: Reply) => void;
+  readonly reject: (cause: Error) => void;
+  state: 'sent' | 'blocked' | 'run';
+  /** Nobody waits for its answer: the connection is gone. */
+  lost: boolean;
+  timer?: Timer;
+}
+
+/** What was asked and answered, for whoever watches. */
+export type Watcher = (kind: string, command: readonly Argument[], answer: Reply | RedisError) => void;
+
+export interface NetworkOptions {
+  readonly schedule: Schedule;
+  readonly server: RedisServer;
+  readonly marks: Marks;
+  readonly watch: Watcher;
+}
+
+/** Only in the kernel: it is in no program's hands. */
+const WIRE = actor('wire');
+
+export class Network {
+  readonly options: NetworkOptions;
+  /** The server takes connections. */
+  up = true;
+  /** The server stands still until then. */
+  stillMs = 0;
+  /** More milliseconds on each way, by actor. */
+  readonly slowMs = new Map<Actor, number>();
+  readonly #links = new Set<Link>();
+  readonly #blocked: { readonly link: Link; readonly call: Call }[] = [];
+
+  constructor(options: NetworkOptions) {
+    this.options = options;
+  }
+
+  /** Clients whose answers are bytes, of one program. */
+  bytes(of: Actor, random: Chance): (uri: string, name: string) => Client<Reply> {
+    return () => {
+      const link = new Link(this, of, random);
+      this.#links.add(link);
+      return link;
+    };
+  }
+
+  /** Breaks connections: of one program, or all. */
+  cut(of?: Actor, arrives = this.options.schedule.random.chance(0.5)): void {
+    for (const link of this.#links) if (of === undefined || link.actor === of) link.cut(arrives);
+  }
+
+  forget(link: Link): void {
+    this.#links.delete(link);
+  }
+
+  latencyMs(of: Actor): number {
+    const { random } = this.options.schedule;
+    return 0.05 + random.fraction() * (random.chance(0.1) ? 8 : 0.6) + (this.slowMs.get(of) ?? 0);
+  }
+
+  /** Parks what happens at the server's side, while nobody's program runs. */
+  onWire(afterMs: number, run: () => void | Promise<void>): Timer {
+    return this.options.schedule.park(WIRE, afterMs, '', run);
+  }
+
+  async run(link: Link, call: Call): Promise<void> {
+    const block = call.command.indexOf('BLOCK');
+    const waitMs = block === -1 ? 0 : Number(call.command[block + 1]);
+    const { kind, isNothing } = await this.#ask(link, call, waitMs > 0);
+    if (isNothing) {
+      call.state = 'blocked';
+      const waiting = { link, call };
+      this.#blocked.push(waiting);
+      call.timer = this.onWire(waitMs, () => this.#wake(waiting, true));
+    }
+    const adds = (kind === 'accept' && call.command.length > 5) || kind === 'replay' || kind === 'erase';
+    if (adds) for (const waiting of [...this.#blocked]) await this.#wake(waiting, false);
+  }
+
+  async #wake(waiting: { readonly link: Link; readonly call: Call }, isOver: boolean): Promise<void> {
+    const at = this.#blocked.indexOf(waiting);
+    if (at === -1) return;
+    const { link, call } = waiting;
+    if (call.lost || !this.up) {
+      this.#blocked.splice(at, 1);
+      return;
+    }
+    if ((await this.#ask(link, call, !isOver)).isNothing) return;
+    call.timer?.close();
+    this.#blocked.splice(this.#blocked.indexOf(waiting), 1);
+  }
+
+  /** `isNothing`: there is no answer yet, as there is nothing to read. */
+  async #ask(link: Link, call: Call, mayBlock: boolean): Promise<{ kind: string; isNothing: boolean }> {
+    const { schedule, server, watch } = this.options;
+    const block = call.command.indexOf('BLOCK');
+    const command = block === -1 ? call.command : call.command.filter((_, at) => at !== block && at !== block + 1);
+    const { answer, line } = await server.run(schedule.nowMs, command);
+    const kind = server.kindOf(command);
+    if (mayBlock && !(answer instanceof RedisError) && answer.again().array() === undefined)
+      return { kind, isNothing: true };
+    schedule.note(`${link.actor.name} ${line}`);
+    call.state = 'run';
+    watch(kind, command, answer instanceof RedisError ? answer : answer.again());
+    link.answered(call, answer);
+    return { kind, isNothing: false };
+  }
+}
+
+export class Link extends EventEmitter implements Client<Reply> {
+  readonly actor: Actor;
+  isReady = false;
+  readonly #network: Network;
+  readonly #random: Chance;
+  #calls: Call[] = [];
+  #out: Call[] = [];
+  #in: { readonly call: Call; readonly answer: Reply | RedisError }[] = [];
+  #isCut = false;
+  #closed = false;
+  #retries = 0;
+  #retry: Timer | undefined;
+
+  constructor(network: Network, of: Actor, random: Chance) {
+    super();
+    this.actor = of;
+    this.#network = network;
+    this.#random = random;
+  }
+
+  connect(): Promise<void> {
+    this.#open(0, CONNECT_TIMEOUT_MS);
+    return Promise.resolve();
+  }
+
+  #open(pauseMs: number, leftMs: number): void {
+    const { schedule } = this.#network.options;
+    const latencyMs = 2 * this.#network.latencyMs(this.actor);
+    this.#retry = schedule.park(this.actor, pauseMs + latencyMs, 'connects', () => {
+      if (this.#closed) return;
+      const still = this.#network.stillMs - schedule.nowMs;
+      if (!this.#network.up) this.#lose(new Error('connection refused'));
+      else if (still > 0 && leftMs <= 0) this.#lose(new Error('the server does not answer'));
+      else if (still > 0) this.#open(Math.min(still, leftMs), leftMs - still);
+      else {
+        this.#isCut = false;
+        this.#retries = 0;
+        this.isReady = true;
+        this.emit('ready');
+      }
+    });
+  }
+
+  sendCommand(command: readonly Argument[]): Promise<Reply> {
+    if (!this.isReady) return Promise.reject(new NoConnection('there is no connection to the queue'));
+    return new Promise((resolve, reject) => {
+      const call: Call = { command, resolve, reject, state: 'sent', lost: this.#isCut };
+      this.#calls.push(call);
+      if (this.#isCut) return;
+      this.#out.push(call);
+      this.#network.onWire(this.#network.latencyMs(this.actor), () => this.#arrive());
+    });
+  }
+
+  async #arrive(): Promise<void> {
+    const { schedule } = this.#network.options;
+    if (!this.#network.up) return;
+    const still = this.#network.stillMs - schedule.nowMs;
+    if (still > 0) {
+      this.#network.onWire(still, () => this.#arrive());
+      return;
+    }
+    const call = this.#out.shift();
+    if (call !== undefined) await this.#network.run(this, call);
+  }
+
+  /** The server has answered; the answer is on its way. */
+  answered(call: Call, answer: Reply | RedisError): void {
+    if (call.lost) return;
+    this.#in.push({ call, answer });
+    const { schedule } = this.#network.options;
+    schedule.park(this.actor, this.#network.latencyMs(this.actor), '', () => {
+      const next = this.#in.shift();
+      if (next === undefined) return;
+      this.#calls.splice(this.#calls.indexOf(next.call), 1);
+      if (!(next.answer instanceof RedisError)) next.call.resolve(next.answer);
+      else {
+        next.call.reject(next.answer);
+        this.emit('refused', next.answer);
+      }
+      if (this.#calls.length === 0) this.emit('idle');
+    });
+  }
+
+  /** The connection breaks. `arrives`: what it carried comes to the server nevertheless. */
+  cut(arrives: boolean): void {
+    if (!this.isReady || this.#isCut) return;
+    this.#isCut = true;
+    this.#leave(arrives);
+    const { schedule } = this.#network.options;
+    schedule.park(this.actor, this.#network.latencyMs(this.actor), 'loses its connection', () => {
+      if (!this.#closed) this.#lose(new Error('the connection was closed by the other side'));
+    });
+  }
+
+  /** Nothing more comes back. */
+  #leave(arrives: boolean): void {
+    const { marks } = this.#network.options;
+    for (const call of this.#calls) {
+      call.lost = true;
+      if (call.state === 'run') marks.reach('an answer was lost after its effect');
+      else if (call.state === 'sent')
+        marks.reach(arrives ? 'an answer was lost after its effect' : 'a command never reached the server');
+    }
+    this.#in = [];
+    if (!arrives) this.#out = [];
+  }
+
+  #lose(cause: Error): void {
+    this.isReady = false;
+    for (const call of this.#calls.splice(0)) {
+      call.lost = true;
+      call.reject(cause);
+    }
+    this.#in = [];
+    this.emit('idle');
+    if (this.#closed) return;
+    this.#open(reconnectPauseMs(this.#retries, this.#random), CONNECT_TIMEOUT_MS);
+    this.#retries += 1;
+    this.emit('error', cause);
+  }
+
+  async close(): Promise<void> {
+    while (this.#calls.length > 0) await new Promise<void>((resolve) => this.once('idle', resolve));
+    this.destroy();
+  }
+
+  destroy(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#retry?.close();
+    this.#leave(this.#network.options.schedule.random.chance(0.5));
+    this.#lose(new Error('the connection is closed'));
+    this.#network.forget(this);
+  }
+}

@@ -1,0 +1,200 @@
+// A gateway from its request to its queue, and a consumer, as their programs put them together, on the simulation's seams.
+//
+// Left out: TLS, HTTP parsing, identities, quotas. A request is an object of the port that the two readers of lib/http
+// fill; it has come whole.
+import { Admission } from '../../lib/gateway/admission.ts';
+import { acceptEvent } from '../../lib/gateway/accept-event.ts';
+import type { GatewayAnswer } from '../../lib/gateway/answers.ts';
+import { Exchange, type ExchangeContext } from '../../lib/gateway/exchange.ts';
+import { findEvent } from '../../lib/gateway/find-event.ts';
+import { LookUpTurns } from '../../lib/gateway/look-up-turns.ts';
+import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
+import { RefusalLog } from '../../lib/gateway/refusal-log.ts';
+import { RefusalMeter, RouteMeter } from '../../lib/gateway/request-meter.ts';
+import { Consumer } from '../../lib/consumer/consumer.ts';
+import { consumerMetrics } from '../../lib/consumer/metrics.ts';
+import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
+import type { Authority } from '../../lib/identity/authority.ts';
+import { ERROR_CODES } from '../../lib/ingest/errors.ts';
+import { createLog } from '../../lib/process/log.ts';
+import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
+import { byteConnection } from '../../lib/redis/server/client.ts';
+import { SYSTEM } from '../support/system.ts';
+import { Random } from '../campaign/random.ts';
+import type { Network } from './network.ts';
+import { actor, ActorClock, chance, type Actor, type Schedule } from './schedule.ts';
+import type { Store } from './store.ts';
+
+const URI = 'redis://queue:6379';
+export const ENQUEUE_TIMEOUT_MS = 1_000;
+export const IN_FLIGHT_MAX = 64;
+const REPLICAS_MAX = 6;
+const START_MS = 5_000;
+
+const log = createLog('simulation', 'error').child({}, { level: process.env['SIM_LOG'] ?? 'silent' });
+// Made once: nothing that they count is asked here.
+const GATEWAY_METRICS = gatewayMetrics(ERROR_CODES, [], SYSTEM.clock);
+const CONSUMER_METRICS = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
+const REFUSALS = new RefusalMeter(GATEWAY_METRICS, new RefusalLog(log));
+const METER = new RouteMeter(GATEWAY_METRICS, '/events');
+
+export interface World {
+  readonly schedule: Schedule;
+  readonly network: Network;
+  readonly store: Store;
+}
+
+export interface Told {
+  readonly status: number;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+abstract class Program {
+  readonly actor: Actor;
+  protected readonly system;
+
+  constructor({ schedule }: World, name: string) {
+    this.actor = actor(name);
+    this.system = {
+      clock: new ActorClock(schedule, this.actor),
+      random: chance(new Random(schedule.random.between(0, 1 << 30))),
+    };
+  }
+}
+
+export class Gateway extends Program {
+  readonly #queue: StreamQueue;
+  readonly #admission = new Admission(IN_FLIGHT_MAX, 1 << 20);
+  readonly #accepting;
+  readonly #finding;
+  readonly #context: ExchangeContext;
+  /** Requests that have no answer yet. */
+  open = 0;
+
+  constructor(world: World, name: string) {
+    super(world, name);
+    const { network, store } = world;
+    const connection = byteConnection(
+      { ...this.system, uri: URI, name: 'ingest-gateway', log },
+      network.bytes(this.actor, this.system.random),
+    );
+    this.#queue = new StreamQueue({ ...this.system, connection, enqueueTimeoutMs: ENQUEUE_TIMEOUT_MS, log });
+    const authority = {
+      judge: (producer: { readonly name: string }) => ({
+        kind: 'producer',
+        producer: producer.name,
+        untilMs: Infinity,
+      }),
+    } as unknown as Authority;
+    const about = { queue: this.#queue, authority, quotas: undefined, challenge: () => '' };
+    this.#accepting = {
+      ...about,
+      admission: this.#admission,
+      metrics: GATEWAY_METRICS,
+      bodyBytesMax: 65_536,
+      eventId: 'id',
+      notesEnqueued: false,
+    } as const;
+    this.#finding = { ...about, warehouse: store.of(this.actor), turns: new LookUpTurns() };
+    this.#context = {
+      metrics: GATEWAY_METRICS,
+      refusals: REFUSALS,
+      spans: undefined,
+      draining: () => false,
+      log: undefined,
+      bug: (_, cause) => {
+        throw cause;
+      },
+    };
+    connection.open();
+  }
+
+  get admitted(): number {
+    return this.#admission.events;
+  }
+
+  post(producer: string, text: string, told: (answer: Told) => void): void {
+    const exchange = this.#exchange('POST', '/events', producer, Buffer.from(text), told);
+    const answer = acceptEvent(this.#accepting, exchange);
+    if (answer instanceof Promise) throw new Error('a producer that is known is judged at once');
+    exchange.settle(answer);
+  }
+
+  find(producer: string, id: string, told: (answer: Told) => void): void {
+    const exchange = this.#exchange('GET', `/events/${id}`, producer, Buffer.alloc(0), told);
+    void findEvent(this.#finding, exchange, encodeURIComponent(id)).then((answer) => exchange.settle(answer));
+  }
+
+  #exchange(method: string, target: string, producer: string, body: Buffer, told: (answer: Told) => void): Exchange {
+    this.open += 1;
+    const request = {
+      method,
+      target,
+      contentType: 'application/json',
+      contentLength: body.length,
+      givenRequestId: 'simulated',
+      expectsContinue: false,
+      complete: true,
+      latest: true,
+      gone: false,
+      listen: () => undefined,
+      continue: () => undefined,
+      readBody: () => body,
+      bodyMayExceed: () => false,
+      abandonBody: () => undefined,
+      respond: (_: string, { status, body }: GatewayAnswer) => {
+        this.open -= 1;
+        const bytes = Array.isArray(body) ? Buffer.concat(body as Buffer[]) : body;
+        told({ status, body: JSON.parse(String(bytes)) as Told['body'] });
+        return true;
+      },
+    };
+    const connection = { name: producer, know: () => true, attachment: undefined, address: 'simulated' };
+    return new Exchange(this.#context, connection as never, request as never, METER);
+  }
+}
+
+export class Replica extends Program {
+  readonly #reader: StreamReader;
+  readonly #consumer: Consumer;
+  #running: Promise<void> | undefined;
+
+  constructor(world: World, name: string) {
+    super(world, name);
+    const { network, store } = world;
+    const bytes = network.bytes(this.actor, this.system.random);
+    const values = (uri: string, client: string): never => {
+      const link = bytes(uri, client);
+      const send = link.sendCommand.bind(link);
+      return Object.assign(link, {
+        sendCommand: (command: Parameters<typeof send>[0]) => send(command).then((reply) => reply.value()),
+      }) as never;
+    };
+    this.#reader = new StreamReader({ ...this.system, uri: URI, log, clients: { bytes, values } });
+    this.#consumer = new Consumer({
+      ...this.system,
+      reader: this.#reader,
+      warehouse: store.of(this.actor),
+      metrics: CONSUMER_METRICS,
+      log,
+      batchMax: 8,
+    });
+  }
+
+  /** As bin/ingest-consumer.ts does; false where the program ends because the queue is not there. */
+  async start(): Promise<boolean> {
+    const opened = await this.#reader.open(START_MS);
+    if (!opened && !this.#reader.waiting) return false;
+    if (!opened || !(await this.#reader.register(REPLICAS_MAX).catch(() => true)))
+      this.#reader.registerLater(REPLICAS_MAX);
+    this.#running = this.#consumer.run();
+    return true;
+  }
+
+  async stop(): Promise<void> {
+    this.#consumer.stop();
+    await this.#running;
+    await this.#reader.close();
+  }
+}

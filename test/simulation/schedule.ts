@@ -1,0 +1,188 @@
+// What waits, in virtual time: the simulator picks what goes on next, and nothing else does.
+//
+// Whatever the product waits for (a timer, the end of a turn, an answer of Redis or of the warehouse) is parked here and
+// runs as one step, with all the promises that it settles. Parked things of one moment run in an order that the seed
+// draws. So a seed is an interleaving.
+//
+// An actor is a process. One that is dead has no further step: what it holds in memory is gone. One that is frozen has
+// its steps later, in the same order.
+import type { Clock, Random as Chance, Timer } from '../../lib/process/clock.ts';
+import type { Random } from '../campaign/random.ts';
+
+export const START_EPOCH_MS = Date.UTC(2026, 0, 1);
+
+export interface Actor {
+  readonly name: string;
+  alive: boolean;
+  thawsMs: number;
+}
+
+export const actor = (name: string): Actor => ({ name, alive: true, thawsMs: 0 });
+
+interface Parked {
+  atMs: number;
+  readonly order: number;
+  readonly number: number;
+  readonly actor: Actor;
+  readonly what: string;
+  readonly run: () => void | Promise<void>;
+  closed: boolean;
+}
+
+const before = (one: Parked, other: Parked): boolean =>
+  one.atMs !== other.atMs
+    ? one.atMs < other.atMs
+    : one.order !== other.order
+      ? one.order < other.order
+      : one.number < other.number;
+
+export class Schedule {
+  /** One line for each step that may differ from run to run: two runs of a seed have the same. */
+  readonly trace: string[] = [];
+  readonly random: Random;
+  /** How far the wall clocks of all programs are from where they would be, in milliseconds. */
+  wallOffMs = 0;
+  readonly #heap: Parked[] = [];
+  #nowMs = 0;
+  #parked = 0;
+
+  constructor(random: Random) {
+    this.random = random;
+  }
+
+  get nowMs(): number {
+    return this.#nowMs;
+  }
+
+  note(line: string): void {
+    this.trace.push(`${this.#nowMs.toFixed(3)} ${line}`);
+  }
+
+  /** `run` is a step of `actor` after so many milliseconds. */
+  park(actor: Actor, afterMs: number, what: string, run: () => void | Promise<void>): Timer {
+    const atMs = this.#nowMs + Math.max(0, afterMs);
+    this.#parked += 1;
+    const parked = { atMs, order: this.random.fraction(), number: this.#parked, actor, what, run, closed: false };
+    this.#push(parked);
+    return { close: () => (parked.closed = true), unref: () => undefined };
+  }
+
+  /** Runs the next step; false where none is left before `endMs`, and time stands there then. */
+  async step(endMs: number): Promise<boolean> {
+    for (;;) {
+      const next = this.#heap[0];
+      if (next === undefined || next.atMs > endMs) {
+        this.#nowMs = Math.max(this.#nowMs, endMs);
+        return false;
+      }
+      this.#pop();
+      if (next.closed || !next.actor.alive) continue;
+      if (next.actor.thawsMs > next.atMs) {
+        next.atMs = next.actor.thawsMs;
+        this.#push(next);
+        continue;
+      }
+      this.#nowMs = next.atMs;
+      if (next.what !== '') this.note(`${next.actor.name} ${next.what}`);
+      await next.run();
+      // All promises that this settles are behind it.
+      await new Promise((resolve) => setImmediate(resolve));
+      return true;
+    }
+  }
+
+  #push(parked: Parked): void {
+    const heap = this.#heap;
+    let at = heap.push(parked) - 1;
+    while (at > 0) {
+      const above = (at - 1) >> 1;
+      const other = heap[above] as Parked;
+      if (!before(parked, other)) break;
+      heap[at] = other;
+      at = above;
+    }
+    heap[at] = parked;
+  }
+
+  #pop(): void {
+    const heap = this.#heap;
+    const last = heap.pop();
+    if (last === undefined || heap.length === 0) return;
+    let at = 0;
+    for (;;) {
+      let below = 2 * at + 1;
+      if (below >= heap.length) break;
+      if (below + 1 < heap.length && before(heap[below + 1] as Parked, heap[below] as Parked)) below += 1;
+      const other = heap[below] as Parked;
+      if (!before(other, last)) break;
+      heap[at] = other;
+      at = below;
+    }
+    heap[at] = last;
+  }
+}
+
+/** The clock of one process. */
+export class ActorClock implements Clock {
+  readonly #schedule: Schedule;
+  readonly #actor: Actor;
+
+  constructor(schedule: Schedule, actor: Actor) {
+    this.#schedule = schedule;
+    this.#actor = actor;
+  }
+
+  epochMs(): number {
+    return Math.floor(START_EPOCH_MS + this.#schedule.nowMs + this.#schedule.wallOffMs);
+  }
+
+  ms(): number {
+    return this.#schedule.nowMs;
+  }
+
+  after(ms: number, run: () => void): Timer {
+    return this.#schedule.park(this.#actor, ms, 'timer', run);
+  }
+
+  every(ms: number, run: () => void): Timer {
+    let timer: Timer;
+    const again = (): void => {
+      timer = this.after(ms, () => {
+        again();
+        run();
+      });
+    };
+    again();
+    return { close: () => timer.close(), unref: () => undefined };
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    if (signal?.aborted === true) return Promise.resolve();
+    return new Promise((resolve) => {
+      const done = (): void => {
+        timer.close();
+        signal?.removeEventListener('abort', done);
+        resolve();
+      };
+      const timer = this.after(ms, done);
+      signal?.addEventListener('abort', done);
+    });
+  }
+
+  turnEnd(run: () => void): void {
+    this.#schedule.park(this.#actor, 0, 'turn', run);
+  }
+}
+
+/** The product's chance, from a seed. */
+export function chance(random: Random): Chance {
+  const bytes = (count: number): Buffer => Buffer.from(Array.from({ length: count }, () => random.between(0, 255)));
+  return {
+    fraction: () => random.fraction(),
+    bytes,
+    uuid: () =>
+      bytes(16)
+        .toString('hex')
+        .replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12})$/, '$1-$2-4$3-8$4-$5'),
+  };
+}

@@ -1,0 +1,27 @@
+// Seeds for a while; `make simulate` runs as many as one likes.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { brokenBuild } from '../campaign/broken-build.ts';
+import { BROKEN_BUILDS } from './broken-builds.ts';
+import { Marks } from './marks.ts';
+import { RedisServer } from './redis-server.ts';
+import { runSeeds } from './runs.ts';
+import { Store } from './store.ts';
+
+const FOR_MS = 20_000;
+
+describe('a simulation', () => {
+  it('finds no violation of the promise, and leaves the same trace when it is repeated', async () => {
+    const parts = { server: await RedisServer.start(), store: await Store.open(), marks: new Marks() };
+    const { finding, accepted } = await runSeeds(parts, { from: 1, seeds: Number.POSITIVE_INFINITY, forMs: FOR_MS });
+    await parts.server.stop();
+    parts.store.close();
+    assert.equal(finding?.text, undefined);
+    assert.ok(accepted > 0);
+  });
+
+  for (const { name, change } of BROKEN_BUILDS)
+    it(`can be tried on a build that ${name}, as the place stands in the code once`, () => {
+      assert.ok(brokenBuild(change));
+    });
+});

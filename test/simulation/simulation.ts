@@ -1,0 +1,457 @@
+// One run: two gateways, three consumers and producers on one virtual clock, with the faults of its seed.
+//
+// For the first EVENTS_MS producers send and faults begin; at HEALED_MS every fault has ended, and from then on all that
+// was answered 202 must land within LANDED_MS.
+import { Random } from '../campaign/random.ts';
+import { drawFaults, type Fault } from './faults.ts';
+import { bodyOf, Invariants, Violation, type Sent } from './invariants.ts';
+import type { Marks } from './marks.ts';
+import { Network } from './network.ts';
+import { ENQUEUE_TIMEOUT_MS, Gateway, IN_FLIGHT_MAX, Replica, type Told } from './programs.ts';
+import type { RedisServer } from './redis-server.ts';
+import { RedisError } from '../../lib/redis/wire/errors.ts';
+import type { Reply } from '../../lib/redis/wire/reply.ts';
+import type { Argument } from '../../lib/redis/wire/script.ts';
+import { actor, Schedule } from './schedule.ts';
+import { drawSends, type Send } from './sends.ts';
+import type { Store } from './store.ts';
+
+const EVENTS_MS = 20_000;
+const HEALED_MS = 24_000;
+const LANDED_MS = 60_000;
+const GATEWAYS = 2;
+const REPLICAS = 3;
+const DAY_AND_AN_HOUR_MS = 25 * 3_600_000;
+const HOURS_BACK_MS = 2 * 3_600_000;
+/** A consumer that does not stop by itself is killed. */
+const DRAIN_MS = 10_000;
+const WATCH_MS = 500;
+/** After these commands a promised event may be missing. */
+const MAY_LOSE = new Set(['XACK', 'trim', 'erase']);
+
+export interface Plan {
+  readonly seed: number;
+  readonly sends: readonly Send[];
+  readonly faults: readonly Fault[];
+}
+
+export interface Outcome {
+  readonly violation: string | undefined;
+  readonly trace: readonly string[];
+  readonly accepted: number;
+}
+
+export interface Parts {
+  readonly server: RedisServer;
+  readonly store: Store;
+  readonly marks: Marks;
+}
+
+export function planOf(seed: number, events = 200): Plan {
+  const random = new Random(seed);
+  const faults = drawFaults(random, EVENTS_MS);
+  return { seed, faults, sends: drawSends(random, events, EVENTS_MS) };
+}
+
+export async function simulate(parts: Parts, plan: Plan): Promise<Outcome> {
+  const run = new Simulation(parts, plan);
+  try {
+    await run.run();
+    return run.outcome(undefined);
+  } catch (cause) {
+    if (!(cause instanceof Violation)) throw cause;
+    return run.outcome(cause.message);
+  } finally {
+    run.end();
+  }
+}
+
+/** A request on its way. */
+interface Request {
+  readonly gateway: Gateway;
+  readonly receivedMs: number;
+  readonly gone: () => void;
+}
+
+class Simulation {
+  readonly #parts: Parts;
+  readonly #plan: Plan;
+  readonly #schedule: Schedule;
+  readonly #network: Network;
+  readonly #invariants: Invariants;
+  readonly #random: Random;
+  readonly #gateways: Gateway[] = [];
+  readonly #replicas: Replica[] = [];
+  readonly #outside = actor('outside');
+  readonly #requests = new Set<Request>();
+  /** What is to be looked at after this step. */
+  #looks: (() => Promise<void>)[] = [];
+  #mayLose = false;
+  #sending = 0;
+
+  constructor(parts: Parts, plan: Plan) {
+    this.#parts = parts;
+    this.#plan = plan;
+    const { server, store, marks } = parts;
+    this.#random = new Random(plan.seed ^ 0x5eed);
+    const schedule = new Schedule(this.#random);
+    this.#schedule = schedule;
+    this.#invariants = new Invariants(server, store, () => schedule.nowMs);
+    this.#network = new Network({ schedule, server, marks, watch: (...seen) => this.#watch(...seen) });
+  }
+
+  outcome(violation: string | undefined): Outcome {
+    return { violation, trace: this.#schedule.trace, accepted: this.#invariants.accepted };
+  }
+
+  /** No actor has a further step. */
+  end(): void {
+    for (const { actor } of [...this.#gateways, ...this.#replicas]) actor.alive = false;
+  }
+
+  async run(): Promise<void> {
+    const { server, store, marks } = this.#parts;
+    await server.begin();
+    store.begin(this.#schedule, marks);
+    for (let at = 0; at < GATEWAYS; at += 1) this.#gateways[at] = this.#gateway(at);
+    for (let at = 0; at < REPLICAS; at += 1) this.#startReplica(at);
+    for (const send of this.#plan.sends) this.#later(send.atMs, () => this.#send(send));
+    for (const fault of this.#plan.faults) this.#arrange(fault);
+    this.#later(HEALED_MS, () => this.#heal());
+    this.#watchDeadlines();
+    await this.#runTo(HEALED_MS);
+    for (let ms = HEALED_MS; ; ms += WATCH_MS) {
+      await this.#runTo(ms);
+      const open = await this.#invariants.check();
+      if (open === 0 && this.#sending === 0 && this.#requests.size === 0) break;
+      if (ms >= HEALED_MS + LANDED_MS)
+        throw new Violation(
+          `${open} events have not landed ${LANDED_MS} ms after the last fault (${this.#sending} are being sent)`,
+        );
+    }
+    this.#invariants.end();
+    for (const gateway of this.#gateways)
+      if (gateway.admitted !== 0)
+        throw new Violation(`${gateway.actor.name} holds ${gateway.admitted} events that are answered`);
+  }
+
+  async #runTo(endMs: number): Promise<void> {
+    while (await this.#schedule.step(endMs)) {
+      for (const look of this.#looks.splice(0)) await look();
+      if (this.#mayLose) {
+        this.#mayLose = false;
+        await this.#invariants.check();
+      }
+    }
+  }
+
+  #later(ms: number, run: () => void | Promise<void>): void {
+    this.#schedule.park(this.#outside, ms, '', run);
+  }
+
+  // Programs
+
+  #gateway(at: number): Gateway {
+    return new Gateway(this.#world, `gateway-${at}`);
+  }
+
+  get #world() {
+    return { schedule: this.#schedule, network: this.#network, store: this.#parts.store };
+  }
+
+  #startReplica(at: number): void {
+    const replica = new Replica(this.#world, `consumer-${at}`);
+    this.#replicas[at] = replica;
+    void replica.start().then((started) => {
+      if (!started) this.#restartReplica(at, 1_000);
+    });
+  }
+
+  #restartReplica(at: number, afterMs: number): void {
+    const replica = this.#replicas[at];
+    if (replica?.actor.alive === true) {
+      replica.actor.alive = false;
+      this.#network.cut(replica.actor);
+    }
+    this.#later(afterMs, () => {
+      if (this.#replicas[at] === replica) this.#startReplica(at);
+    });
+  }
+
+  #restartGateway(at: number, afterMs: number): void {
+    const gateway = this.#gateways[at];
+    if (gateway?.actor.alive !== true) return;
+    gateway.actor.alive = false;
+    this.#network.cut(gateway.actor);
+    for (const request of this.#requests) {
+      if (request.gateway !== gateway) continue;
+      this.#parts.marks.reach('a gateway died with events in flight');
+      this.#requests.delete(request);
+      request.gone();
+    }
+    this.#later(afterMs, () => void (this.#gateways[at] = this.#gateway(at)));
+  }
+
+  // Producers
+
+  #send(send: Send): void {
+    this.#sending += 1;
+    if (send.kind === 'look up') this.#lookUp(send);
+    else this.#post(send, 0);
+  }
+
+  #post(send: Send, tries: number): void {
+    const sent: Sent = { ...send, sentMs: this.#schedule.nowMs };
+    this.#invariants.sent(sent);
+    if (tries === 1) this.#parts.marks.reach('an event was refused and sent again');
+    const again = (): void => this.#later(this.#random.between(50, 1_500), () => this.#post(send, tries + 1));
+    const text = bodyOf(send, send.id.startsWith('poison') ? ',"poison":1' : '');
+    this.#request(
+      send,
+      again,
+      (gateway, told) => gateway.post(send.producer, text, told),
+      async (answer) => {
+        await this.#invariants.answered(sent, answer);
+        this.#markAnswer(answer);
+        if (answer.status === 503) again();
+        else this.#sending -= 1;
+        if (answer.status !== 503 && answer.status !== 202 && answer.status !== 409)
+          throw new Violation(`a POST of ${send.id} was answered ${answer.status}`);
+      },
+    );
+  }
+
+  #lookUp(send: Send): void {
+    const done = (): void => void (this.#sending -= 1);
+    let before = this.#invariants.lookUp(send);
+    this.#request(
+      send,
+      done,
+      (gateway, told) => {
+        before = this.#invariants.lookUp(send);
+        gateway.find(send.producer, send.id, told);
+      },
+      (answer) => {
+        done();
+        this.#invariants.found(send, before, answer);
+        const { marks } = this.#parts;
+        const status = answer.status === 200 ? answer.body['status'] : undefined;
+        if (status === 'accepted') marks.reach('a look-up found an accepted event');
+        if (status === 'landed') marks.reach('a look-up found a landed event');
+        if (status === 'rejected') marks.reach('a look-up found a rejected event');
+      },
+    );
+  }
+
+  #request(
+    send: Send,
+    gone: () => void,
+    ask: (gateway: Gateway, told: (answer: Told) => void) => void,
+    answered: (answer: Told) => void | Promise<void>,
+  ): void {
+    const gateway = this.#gateways[Math.floor(send.which * GATEWAYS)];
+    if (gateway?.actor.alive !== true) {
+      this.#later(100, gone);
+      return;
+    }
+    let request: Request = { gateway, receivedMs: Number.POSITIVE_INFINITY, gone };
+    this.#requests.add(request);
+    // Requests of one moment come in one turn.
+    this.#schedule.park(gateway.actor, 0.1, '', () => {
+      this.#requests.delete(request);
+      request = { ...request, receivedMs: send.kind === 'look up' ? Number.POSITIVE_INFINITY : this.#schedule.nowMs };
+      this.#requests.add(request);
+      ask(gateway, (answer) => {
+        this.#requests.delete(request);
+        this.#schedule.note(`${gateway.actor.name} ${send.kind} ${send.id} ${answer.status}`);
+        // Behind this step: what is thrown here would meet the product.
+        this.#looks.push(async () => {
+          this.#assertInTime(request);
+          await answered(answer);
+        });
+      });
+      if (gateway.admitted > Math.min(gateway.open, IN_FLIGHT_MAX))
+        throw new Violation(
+          `${gateway.actor.name} has ${gateway.admitted} events in flight and ${gateway.open} requests`,
+        );
+    });
+  }
+
+  #assertInTime({ gateway, receivedMs }: Request): void {
+    const lateMs = this.#schedule.nowMs - receivedMs - ENQUEUE_TIMEOUT_MS;
+    if (lateMs > 1 && gateway.actor.thawsMs < receivedMs)
+      throw new Violation(`a submission to ${gateway.actor.name} was answered ${lateMs} ms late`);
+  }
+
+  #watchDeadlines(): void {
+    this.#later(WATCH_MS, () => {
+      for (const request of this.#requests) this.#assertInTime(request);
+      this.#watchDeadlines();
+    });
+  }
+
+  #markAnswer({ status, body }: Told): void {
+    const { marks } = this.#parts;
+    if (status === 409) marks.reach("another producer's id was refused");
+    if (status !== 202) return;
+    if (body['differs'] === true) marks.reach('an event was repeated with another body');
+    else marks.reach(body['duplicate'] === true ? 'an event was repeated' : 'an event was accepted');
+  }
+
+  // Faults
+
+  #arrange(fault: Fault): void {
+    const { server } = this.#parts;
+    const tailMs = 5 + fault.which * 990;
+    if (fault.kind === 'power loss' || fault.kind === 'promotion')
+      this.#later(fault.atMs - tailMs, () => server.snapshot(this.#schedule.nowMs));
+    this.#later(fault.atMs, async () => {
+      this.#schedule.note(`fault ${fault.kind}`);
+      const end = await this.#begin(fault);
+      if (end !== undefined) this.#later(Math.min(fault.forMs, HEALED_MS - 1 - this.#schedule.nowMs), end);
+    });
+  }
+
+  /** Gives what ends it, where it lasts. */
+  async #begin({ kind, forMs, which }: Fault): Promise<(() => void | Promise<void>) | undefined> {
+    const { server, store, marks } = this.#parts;
+    const { nowMs } = this.#schedule;
+    const gatewayAt = Math.floor(which * GATEWAYS);
+    const replicaAt = Math.floor(which * REPLICAS);
+    const programs = [...this.#gateways, ...this.#replicas];
+    const program = programs[Math.floor(which * programs.length)]?.actor;
+    const set = (...command: string[]) => server.set(this.#schedule.nowMs, ...command);
+    switch (kind) {
+      case 'cut':
+        this.#network.cut(program);
+        return undefined;
+      case 'slow link':
+        if (program === undefined) return undefined;
+        this.#network.slowMs.set(program, 2_500 * this.#random.fraction());
+        marks.reach('an answer came after its time-out');
+        return () => void this.#network.slowMs.delete(program);
+      case 'forget scripts':
+        marks.reach('the server forgot scripts');
+        await set('SCRIPT', 'FLUSH');
+        return undefined;
+      case 'kill server':
+        marks.reach('the server was killed');
+        return this.#killServer();
+      case 'power loss':
+      case 'promotion': {
+        const start = await this.#killServer();
+        await server.loseTail(nowMs);
+        if ((await this.#invariants.lostTail()) > 0)
+          marks.reach(
+            kind === 'promotion'
+              ? 'a promoted server lacked a tail with an accepted event'
+              : 'the server lost a tail with an accepted event',
+          );
+        return start;
+      }
+      case 'still server':
+        marks.reach('the server stood still');
+        this.#network.stillMs = Math.max(this.#network.stillMs, nowMs + forMs);
+        return undefined;
+      case 'full':
+        marks.reach('the server was full');
+        await set('CONFIG', 'SET', 'maxmemory', '1');
+        return () => set('CONFIG', 'SET', 'maxmemory', '0');
+      case 'read-only':
+        marks.reach('the server was read-only');
+        await set('REPLICAOF', '127.0.0.1', '1');
+        return () => set('REPLICAOF', 'NO', 'ONE');
+      case 'clock ahead':
+      case 'clock back': {
+        const byMs = kind === 'clock ahead' ? DAY_AND_AN_HOUR_MS : -HOURS_BACK_MS;
+        marks.reach(byMs > 0 ? 'the clock of the server was a day ahead' : 'the clock of the server was behind');
+        this.#invariants.variantsMayDiffer = true;
+        server.offMs += byMs;
+        return () => void (server.offMs -= byMs);
+      }
+      case 'a day passes':
+        marks.reach('a day passed in a moment');
+        this.#invariants.variantsMayDiffer = true;
+        this.#schedule.wallOffMs += DAY_AND_AN_HOUR_MS;
+        server.offMs += DAY_AND_AN_HOUR_MS;
+        return undefined;
+      case 'kill gateway':
+        this.#restartGateway(gatewayAt, forMs);
+        return undefined;
+      case 'freeze gateway':
+      case 'freeze consumer': {
+        const frozen = kind === 'freeze gateway' ? this.#gateways[gatewayAt] : this.#replicas[replicaAt];
+        marks.reach(kind === 'freeze gateway' ? 'a gateway was frozen' : 'a consumer was frozen');
+        if (frozen !== undefined) frozen.actor.thawsMs = Math.min(nowMs + forMs, HEALED_MS);
+        return undefined;
+      }
+      case 'kill consumer':
+        marks.reach('a consumer died with entries in hand');
+        this.#restartReplica(replicaAt, forMs);
+        return undefined;
+      case 'stop consumer': {
+        const replica = this.#replicas[replicaAt];
+        marks.reach('a consumer stopped');
+        const gone = (): void => {
+          if (replica?.actor.alive === true) this.#restartReplica(replicaAt, forMs);
+        };
+        void replica?.stop().then(gone);
+        this.#later(DRAIN_MS, gone);
+        return undefined;
+      }
+      case 'warehouse away':
+        store.awayMs = nowMs + forMs;
+        return undefined;
+      case 'warehouse slow':
+        store.slowMs = 6_000;
+        return () => void (store.slowMs = 0);
+      case 'commit unknown':
+        store.unknown = true;
+        return () => void (store.unknown = false);
+    }
+  }
+
+  /** What it held in connections and scripts is gone; gives what starts it again. */
+  async #killServer(): Promise<() => void> {
+    const { server } = this.#parts;
+    this.#network.up = false;
+    this.#network.stillMs = 0;
+    this.#network.cut(undefined, false);
+    await server.set(this.#schedule.nowMs, 'SCRIPT', 'FLUSH');
+    return () => void (this.#network.up = true);
+  }
+
+  async #heal(): Promise<void> {
+    const { server, store } = this.#parts;
+    this.#schedule.note('faults have ended');
+    this.#network.up = true;
+    this.#network.stillMs = 0;
+    this.#network.slowMs.clear();
+    server.offMs = this.#schedule.wallOffMs;
+    [store.awayMs, store.slowMs, store.unknown] = [0, 0, false];
+    await server.set(this.#schedule.nowMs, 'CONFIG', 'SET', 'maxmemory', '0');
+    await server.set(this.#schedule.nowMs, 'REPLICAOF', 'NO', 'ONE');
+  }
+
+  // What is seen
+
+  #watch(kind: string, command: readonly Argument[], answer: Reply | RedisError): void {
+    if (MAY_LOSE.has(kind)) this.#mayLose = true;
+    if (answer instanceof RedisError) return;
+    const { marks } = this.#parts;
+    if (kind === 'accept') {
+      const fields = command.slice(5).filter((part) => /^[\w-]{14}$/.test(String(part)));
+      if (fields.length > 1) marks.reach('one call carried several events');
+      if (new Set(fields.map(String)).size < fields.length) marks.reach('two events of one call had one id');
+    } else if (kind === 'claim') {
+      const [, taken] = answer.value() as readonly [string, readonly unknown[]];
+      if (taken.length > 0) marks.reach('an entry was taken over');
+    } else if (kind === 'XREADGROUP' && command.at(-1) !== '>') {
+      const streams = answer.value() as readonly (readonly [string, readonly unknown[]])[] | null;
+      if ((streams?.[0]?.[1].length ?? 0) > 0) marks.reach('entries were read again after a lost answer');
+    } else if (kind === 'trim') {
+      const [dropped = 0] = answer.value() as readonly number[];
+      if (dropped > 0) marks.reach('entries past retention were dropped');
+    }
+  }
+}

@@ -1,0 +1,154 @@
+// The warehouse: the SQLite adapter's own file in memory, behind a seam that fails as a database across a network does.
+//
+// May fail: it is away; a statement takes effect and its answer is lost, or takes none; it is slow, or locked; it
+// refuses a batch for what it holds. Statements of one program may overtake each other, as on several sessions. May not
+// fail: a transaction is whole, and what is committed stays.
+import { rmSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import { BatchRefused, BatchTooSlow, type Warehouse, type WarehouseLookup } from '../../lib/ingest/warehouse.ts';
+import { columnsOf, landingsOf } from '../../lib/sqlite/columns.ts';
+import { Database } from '../../lib/sqlite/database.ts';
+import type { Marks } from './marks.ts';
+import { actor, type Actor, type Schedule } from './schedule.ts';
+
+export const POISON = '"poison"';
+
+export interface Row {
+  readonly id: string;
+  readonly producer: string;
+  readonly body: string;
+}
+
+export interface QuarantineRow {
+  readonly entry: string;
+  readonly id: string | null;
+  readonly producer: string;
+  readonly reason: string;
+}
+
+const SESSION = actor('session');
+
+export class Store {
+  readonly #database: Database;
+  readonly #look: DatabaseSync;
+  readonly #path: string;
+  #schedule!: Schedule;
+  #marks!: Marks;
+  /** Counts what may have changed rows. */
+  writes = 0;
+  /** Until then it is away; slow by so many milliseconds; keeps its answers to itself. */
+  awayMs = 0;
+  slowMs = 0;
+  unknown = false;
+
+  private constructor(path: string) {
+    this.#path = path;
+    this.#database = new Database({ path });
+    this.#look = new DatabaseSync(path);
+  }
+
+  static async open(): Promise<Store> {
+    const path = `/dev/shm/ingest-simulation-${process.pid}.db`;
+    for (const end of ['', '-wal', '-shm']) rmSync(path + end, { force: true });
+    await new Database({ path }).prepare();
+    return new Store(path);
+  }
+
+  close(): void {
+    this.#database.close();
+    this.#look.close();
+    for (const end of ['', '-wal', '-shm']) rmSync(this.#path + end, { force: true });
+  }
+
+  begin(schedule: Schedule, marks: Marks): void {
+    this.#schedule = schedule;
+    this.#marks = marks;
+    [this.awayMs, this.slowMs, this.unknown] = [0, 0, false];
+    this.#look.exec('DELETE FROM events; DELETE FROM events_quarantine; DELETE FROM ingest_audit');
+    this.writes += 1;
+  }
+
+  rows(): readonly Row[] {
+    return this.#look.prepare('SELECT id, producer, body FROM events').all() as unknown as Row[];
+  }
+
+  quarantine(): readonly QuarantineRow[] {
+    return this.#look
+      .prepare('SELECT entry, id, producer, reason FROM events_quarantine')
+      .all() as unknown as QuarantineRow[];
+  }
+
+  /** The port, as one program has it. */
+  of(program: Actor): Warehouse {
+    const ask = <T>(what: string, run: () => T, weight = 1): Promise<T> => this.#ask(program, what, run, weight);
+    return {
+      prepare: () => ask('prepare', () => undefined),
+      probe: () => ask('probe', () => undefined),
+      land: (batch) =>
+        ask(
+          'land',
+          () => {
+            if (batch.some(({ body }) => body.includes(POISON))) {
+              this.#marks.reach('a batch was refused for what it holds');
+              throw new BatchRefused('poison');
+            }
+            const outcomes = landingsOf(this.#database.land(columnsOf(batch)));
+            if (outcomes.includes('duplicate')) this.#marks.reach('a row was there already');
+            return outcomes;
+          },
+          batch.length,
+        ),
+      quarantine: (entries) =>
+        ask('quarantine', () => {
+          this.#marks.reach('an event went to quarantine');
+          this.#database.quarantine(entries);
+        }),
+      release: (entries) => ask('release', () => this.#database.release(entries)),
+      find: (id, producer) =>
+        ask('find', () => this.#database.find(id, producer)).catch((): WarehouseLookup => ({ kind: 'unavailable' })),
+      close: () => Promise.resolve(),
+    };
+  }
+
+  #ask<T>(program: Actor, what: string, run: () => T, weight: number): Promise<T> {
+    const schedule = this.#schedule;
+    const { random } = schedule;
+    const wayMs = (): number =>
+      0.05 + random.fraction() * (random.chance(0.1) ? 30 : 2) + this.slowMs * random.fraction();
+    return new Promise((resolve, reject) => {
+      const answer = (settle: () => void): void => void schedule.park(program, wayMs(), '', settle);
+      const fail = (cause: Error): void => answer(() => reject(cause));
+      schedule.park(SESSION, wayMs(), '', () => {
+        // Its process is gone, and with it perhaps the statement that was on its way.
+        if (!program.alive && random.chance(0.5)) return;
+        schedule.note(`${program.name} ${what} ${weight}`);
+        if (this.awayMs > schedule.nowMs) {
+          this.#marks.reach('the warehouse was away');
+          fail(new Error('the warehouse does not answer'));
+          return;
+        }
+        if (this.slowMs > 0) {
+          this.#marks.reach('the warehouse was slow');
+          if (weight > 1 && random.chance(0.3)) {
+            fail(new BatchTooSlow('too slow'));
+            return;
+          }
+        }
+        const unknown = this.unknown && random.chance(0.5);
+        if (unknown) this.#marks.reach('a commit was unknown');
+        if (unknown && random.chance(0.3)) {
+          fail(new Error('the connection was lost'));
+          return;
+        }
+        try {
+          const result = run();
+          this.writes += 1;
+          if (unknown) fail(new Error('the connection was lost'));
+          else answer(() => resolve(result));
+        } catch (cause) {
+          fail(cause as Error);
+        }
+      });
+    });
+  }
+}
