@@ -50,7 +50,6 @@ export function parseCommand<T extends OptionTable>(args: readonly string[], opt
   }
 }
 
-/** The values of options as parsed. */
 export type Values<T extends OptionTable> = ReturnType<typeof parseCommand<T>>['values'];
 
 type GateValues = Values<typeof GATE_OPTIONS>;

@@ -20,7 +20,6 @@ interface Target {
   file?: { path: string; name: string };
 }
 
-/** The documents of a run. */
 interface OutputPlan {
   readonly targets: Target[];
   readonly options: ConvertOptions;
@@ -108,7 +107,6 @@ function linksInto(env: ProgramIo['env']): string | undefined {
   return project === undefined || sha === undefined ? undefined : `${project}/-/blob/${sha}/`;
 }
 
-/** Writes all documents of the plan. */
 export async function writeOutput(
   plan: OutputPlan,
   report: Report,
@@ -164,7 +162,6 @@ export function tellVerdict(
   note(io, `exit code ${code}: ${exitReason(header, errors, code)}`);
 }
 
-/** A finished verb. */
 interface Verdict {
   readonly header: ReportHeader;
   readonly errors: number;

@@ -23,7 +23,6 @@ export interface CompareOptions {
   readonly lenient?: boolean;
 }
 
-/** The outcome of a comparison. */
 export interface CompareOutcome {
   /** The current report with `selection.baseline` and only the new findings. */
   readonly report: Report;

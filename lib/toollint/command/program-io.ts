@@ -43,7 +43,6 @@ export function streamSink(stream: Writable, name: string): TextSink {
     });
 }
 
-/** A line on standard error. */
 export function note({ stderr }: ProgramIo, text: string): void {
   stderr.write(`toollint: ${terminalLines(text)}\n`);
 }
@@ -74,7 +73,6 @@ export class ProgressLine {
     this.#stream.write(`\r\u001b[K${text.slice(0, Math.max(10, (this.#stream.columns || 80) - 1))}`);
   }
 
-  /** Clears the line. */
   end(): void {
     if (this.#shown) this.#stream.write('\r\u001b[K');
     this.#shown = false;

@@ -29,7 +29,6 @@ import { changesGiven } from './git-baseline.ts';
 import { note, type ProgramIo, streamSink } from './program-io.ts';
 import { baselineCounts } from '../convert/converter.ts';
 
-/** Options of the verbs, for parseArgs. */
 export const COMPARE_OPTIONS = {
   quiet: { type: 'boolean' },
   renames: { type: 'string' },

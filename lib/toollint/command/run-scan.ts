@@ -22,7 +22,6 @@ import { changesGiven, changesSinceFile, gitBaseline } from './git-baseline.ts';
 import { note, type ProgramIo, ProgressLine } from './program-io.ts';
 import { scan, type ScanOptions, type ScanOutcome } from './scan.ts';
 
-/** Options of the verb, for parseArgs. */
 export const SCAN_OPTIONS = {
   root: { type: 'string' },
   config: { type: 'string', short: 'c' },
@@ -50,7 +49,6 @@ export const SCAN_OPTIONS = {
 
 type ScanValues = Values<typeof SCAN_OPTIONS>;
 
-/** Runs the verb; the exit code. */
 export async function runScan(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, SCAN_OPTIONS);
   checkBaselineFlags(values);

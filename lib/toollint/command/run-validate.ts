@@ -2,11 +2,10 @@
 import { checkInputs, countOption, INPUT_OPTIONS, inputSource, parseCommand } from './command-options.ts';
 import { EXIT_FAILURE, EXIT_FINDINGS, EXIT_OK } from './exit-code.ts';
 import { ReportFailure, usageFailure } from '../document/failure.ts';
-import { type Inspection, inspectReport, type Problem } from '../document/read-report.ts';
+import { type Inspection, inspectReport } from '../document/read-report.ts';
 import { note, type ProgramIo, streamSink } from './program-io.ts';
 import { terminalText } from '../convert/plain-text.ts';
 
-/** Options of the verb, for parseArgs. */
 export const VALIDATE_OPTIONS = {
   'schema-only': { type: 'boolean' },
   format: { type: 'string' },
@@ -14,16 +13,6 @@ export const VALIDATE_OPTIONS = {
   ...INPUT_OPTIONS,
 } as const;
 
-interface Verdict {
-  readonly file: string;
-  readonly valid: boolean;
-  readonly schema: Inspection['schema'];
-  readonly consistency: Inspection['consistency'];
-  readonly problemCount: number;
-  readonly problems: Problem[];
-}
-
-/** Runs the verb; the exit code. */
 export async function runValidate(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, VALIDATE_OPTIONS);
   const format = values.format ?? 'text';
@@ -31,7 +20,7 @@ export async function runValidate(args: readonly string[], io: ProgramIo): Promi
   if (positionals.length === 0) throw usageFailure('usage: toollint validate FILE|- ...');
   checkInputs(positionals);
   const problemsMax = countOption('--max-problems', values['max-problems'] ?? '100');
-  const verdicts: Verdict[] = [];
+  const verdicts: ReturnType<typeof verdictOf>[] = [];
   let unreadable = false;
   for (const file of positionals) {
     try {
@@ -52,11 +41,11 @@ export async function runValidate(args: readonly string[], io: ProgramIo): Promi
   return unreadable ? EXIT_FAILURE : valid ? EXIT_OK : EXIT_FINDINGS;
 }
 
-function verdictOf(file: string, { schema, consistency, problems, problemCount }: Inspection): Verdict {
+function verdictOf(file: string, { schema, consistency, problems, problemCount }: Inspection) {
   return { file, valid: problemCount === 0, schema, consistency, problemCount, problems };
 }
 
-function textOf({ file, schema, consistency, problemCount, problems }: Verdict): string {
+function textOf({ file, schema, consistency, problemCount, problems }: ReturnType<typeof verdictOf>): string {
   const lines = problems.map(({ level, code, pointer, message }) => {
     const where = terminalText(pointer) || '(document)';
     return `  ${where}: ${terminalText(message)} [${level === code ? code : `${level} ${code}`}]\n`;

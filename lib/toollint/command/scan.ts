@@ -26,7 +26,6 @@ import { PathPrefix } from '../scan/path-prefix.ts';
 import type { Analysis, AnalysisOptions } from '../scan/scan-options.ts';
 import { comparisonNotes, selectedReport } from './selection.ts';
 
-/** What to scan and how. */
 export interface ScanOptions extends AnalysisOptions {
   /** List errors only. */
   readonly quiet?: boolean;
@@ -42,7 +41,6 @@ export interface ScanOptions extends AnalysisOptions {
   readonly gate?: GateConfig | undefined;
 }
 
-/** A finished scan. */
 export interface ScanOutcome {
   readonly report: Report;
   /** Findings of severity error that count: after the baseline, before the quiet filter. */

@@ -18,14 +18,12 @@ export interface Acceptance {
   readonly owner?: string | undefined;
 }
 
-/** One known finding. */
 export interface BaselineEntry {
   /** Without line and column where the baseline does not keep them. */
   readonly finding: Finding;
   readonly accepted?: Acceptance | undefined;
 }
 
-/** A baseline that can be used. */
 export interface Baseline {
   /** As the user gave it. */
   readonly name: string;

@@ -13,7 +13,6 @@ import { type BaselineEntry, isNeverBaselined } from './baseline.ts';
 import { masked } from './baseline-file.ts';
 import type { SourceChanges } from './source-changes.ts';
 
-/** The outcome. */
 export interface MatchResult {
   /** For each current finding the entry that knows it; undefined: it is new. */
   readonly knownBy: readonly (BaselineEntry | undefined)[];
@@ -31,7 +30,6 @@ interface Group {
   current: Current[];
 }
 
-/** Matches findings against baseline entries. */
 export function matchFindings(
   entries: readonly BaselineEntry[],
   findings: readonly Finding[],
@@ -69,7 +67,6 @@ function groupOf(groups: Map<string, Group>, key: string): Group {
   return group;
 }
 
-/** Steps 1 and 2. */
 function pairGroup({ entries, current }: Group, changes: SourceChanges | undefined, pair: Pair): void {
   if (current.length === 0) return;
   const free = new Map<string, BaselineEntry[]>();
@@ -124,7 +121,6 @@ function chooseOld(
   return rest.filter((one) => old.has(one));
 }
 
-/** Step 3. */
 function pairCounts(
   missing: readonly BaselineEntry[],
   news: readonly Current[],

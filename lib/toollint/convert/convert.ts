@@ -24,7 +24,6 @@ export function isFormat(text: string): text is Format {
   return Object.hasOwn(CONVERTERS, text);
 }
 
-/** Writes the report in a format. */
 export async function convert(
   report: Report,
   format: Format,

@@ -4,7 +4,6 @@ import { SEVERITIES } from '../document/report-format.ts';
 import type { BaselineCounts, Diagnostic, Finding, Report, ReportHeader } from '../document/report-schema.ts';
 import { counted, terminalText } from './plain-text.ts';
 
-/** What a converter may be told. */
 export interface ConvertOptions {
   /** Terminal colours. Default: none. */
   readonly color?: boolean;

@@ -1,12 +1,12 @@
 // Checkstyle's XML, which many linters write: files with errors.
 import { SaxesParser } from 'saxes';
 import type { Severity } from '../document/report-schema.ts';
-import type { ForeignMessage, ForeignReport } from './import.ts';
+import type { ForeignMessage, ForeignReport, Refuse } from './import.ts';
 
 const SEVERITIES: Readonly<Record<string, Severity>> = { error: 'error', warning: 'warning', info: 'info' };
 
 /** Errors of the severity `ignore` are left out. */
-export function importCheckstyle(text: string, refuse: (fault: string) => never): ForeignReport {
+export function importCheckstyle(text: string, refuse: Refuse): ForeignReport {
   const messages: ForeignMessage[] = [];
   const paths: string[] = [];
   let version: string | undefined;

@@ -1,8 +1,6 @@
 // ESLint's own JSON (`eslint -f json`), and GitLab's Code Quality report, which many linters write.
 import type { Severity } from '../document/report-schema.ts';
-import type { ForeignMessage, ForeignReport } from './import.ts';
-
-type Refuse = (fault: string) => never;
+import type { ForeignMessage, ForeignReport, Refuse } from './import.ts';
 
 /** A list of files, each with its messages. */
 export function importEslint(text: string, refuse: Refuse): ForeignReport {
@@ -47,7 +45,6 @@ const GITLAB_SEVERITIES: Readonly<Record<string, Severity>> = {
   blocker: 'error',
 };
 
-/** A list of issues. */
 export function importGitlab(text: string, refuse: Refuse): ForeignReport {
   const messages = listIn(text, refuse).map((issue, index): ForeignMessage => {
     const message = stringIn(issue, 'description');
@@ -76,7 +73,6 @@ function listIn(text: string, refuse: Refuse): Readonly<Record<string, unknown>>
   return Array.isArray(value) ? value.map(recordOf) : refuse('expected a list');
 }
 
-/** Any JSON value. */
 export function parsedJson(text: string, refuse: Refuse): unknown {
   try {
     return JSON.parse(text);

@@ -4,10 +4,8 @@
 import type { ArtifactLocation, ReportingDescriptor, Result, Run, ToolComponent } from 'sarif';
 import type { RuleFacts } from '../document/file-findings.ts';
 import type { Diagnostic, Severity } from '../document/report-schema.ts';
-import type { ForeignMessage, ForeignReport } from './import.ts';
+import type { ForeignMessage, ForeignReport, Refuse } from './import.ts';
 import { parsedJson, recordOf } from './import-json.ts';
-
-type Refuse = (fault: string) => never;
 
 const SEVERITIES: Readonly<Record<string, Severity>> = {
   error: 'error',

@@ -3,8 +3,7 @@
 // The source files are read below the root, for fingerprints that follow a line; where a file is not there, a finding
 // is known by its message. Which files and rules a foreign linter looked at is not known, so nothing is ever called
 // fixed.
-import { realpathSync } from 'node:fs';
-import { readFileSync } from 'node:fs';
+import { readFileSync, realpathSync } from 'node:fs';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { summaryOf, UNKNOWN_SCOPE } from '../document/consistency.ts';
@@ -19,6 +18,9 @@ import { importCheckstyle } from './import-checkstyle.ts';
 import { importEslint, importGitlab } from './import-json.ts';
 import { importSarif } from './import-sarif.ts';
 
+/** Throws what is wrong with the document. */
+export type Refuse = (fault: string) => never;
+
 /** A message of another linter; without a path it is about the project. */
 export interface ForeignMessage extends LintMessage {
   /** As the linter wrote it: relative to the root, absolute, or a file URL. */
@@ -29,7 +31,6 @@ export interface ForeignMessage extends LintMessage {
   readonly offset?: number | undefined;
 }
 
-/** What a foreign report says. */
 export interface ForeignReport {
   readonly tool?:
     | { readonly name: string; readonly version?: string | undefined; readonly informationUri?: string | undefined }
@@ -140,8 +141,7 @@ function toolOf(
   );
 }
 
-/** The path below the root. */
-function reportPath(text: string, root: string, refuse: (fault: string) => never): string {
+function reportPath(text: string, root: string, refuse: Refuse): string {
   let path = text;
   if (/^file:/iu.test(text)) {
     try {

@@ -7,7 +7,6 @@ import { ownDiagnostics } from './converter.ts';
 
 const SEVERITIES: Readonly<Record<Severity, string>> = { error: 'critical', warning: 'major', info: 'info' };
 
-/** The array, one issue on a line. */
 export function* gitlabText(report: Report): Generator<string> {
   let separator = '[\n';
   // A run that did not reach its end may not look like a clean one.

@@ -7,7 +7,6 @@ import { ownDiagnostics } from './converter.ts';
 const EXECUTION_SUITE = 'toollint.execution';
 const PROJECT_SUITE = '(project)';
 
-/** The document. */
 export function* junitText(report: Report): Generator<string> {
   const suites = Map.groupBy([...report.findings].sort(compareFindings), suiteOf);
   const own = executionSuite(report);

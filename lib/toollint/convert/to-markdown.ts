@@ -13,7 +13,6 @@ const CELL_UNITS_MAX = 300;
 /** Room for the line that counts what is left out. */
 const TAIL_BYTES = 200;
 
-/** The comment. */
 export function* markdownText(report: Report, options: ConvertOptions): Generator<string> {
   const { limit = LIMIT, bytesMax = BYTES_MAX, links } = options;
   let text = headText(report, bytesMax / 2);

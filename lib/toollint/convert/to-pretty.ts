@@ -10,7 +10,6 @@ type Paint = (style: 'bold' | 'red' | 'yellow' | 'cyan' | 'green' | 'dim', text:
 const COLORS: Readonly<Record<Severity, 'red' | 'yellow' | 'cyan'>> = { error: 'red', warning: 'yellow', info: 'cyan' };
 const WIDTH_MIN = 20;
 
-/** The text. */
 export function* prettyText(report: Report, options: ConvertOptions): Generator<string> {
   const width = Math.max(WIDTH_MIN, options.width ?? 80);
   const paint: Paint =

@@ -16,7 +16,6 @@ const LEVELS: Readonly<Record<Severity, 'error' | 'warning' | 'note'>> = {
 /** GitHub takes 25,000 results of a run; the command line warns above. */
 export const SARIF_RESULTS_MAX = 25_000;
 
-/** The log file. */
 export function* sarifText(report: Report, options: ConvertOptions): Generator<string> {
   const rules = new Map<string, { index: number; rule: ReportingDescriptor }>();
   const stateOf = options.baselineState ?? (report.selection.baseline === undefined ? undefined : () => 'new' as const);

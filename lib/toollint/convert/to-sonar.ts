@@ -5,7 +5,6 @@ import { ownDiagnostics } from './converter.ts';
 const IMPACTS: Readonly<Record<Severity, string>> = { error: 'HIGH', warning: 'MEDIUM', info: 'LOW' };
 const ENGINE_ID = 'toollint';
 
-/** The document, one issue on a line. */
 export function* sonarText(report: Report): Generator<string> {
   const rules = new Map<string, Record<string, unknown>>();
   const fallback = report.scan.target?.path ?? '.';

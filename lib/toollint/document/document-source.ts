@@ -11,7 +11,6 @@ import { ioFailure, ReportFailure, throwIfInterrupted } from './failure.ts';
  */
 export const DOCUMENT_BYTES_MAX = 256 << 20;
 
-/** One document, not yet judged. */
 export interface DocumentSource {
   /** For messages: a file name as the user gave it, or 'standard input'. */
   readonly name: string;

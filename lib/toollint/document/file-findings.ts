@@ -35,7 +35,6 @@ export interface LintMessage extends FlaggedRange {
   readonly snippet?: string | undefined;
 }
 
-/** What a rule says of itself. */
 export interface RuleFacts {
   readonly docsUrl?: string | undefined;
   readonly description?: string | undefined;
@@ -46,7 +45,6 @@ export interface RuleFacts {
 
 const SNIPPET_UNITS_MAX = 200;
 
-/** What the findings of one file are made from. */
 interface FileFindingsRequest {
   /** undefined: the messages are about the project. */
   readonly path: string | undefined;
@@ -71,7 +69,6 @@ export function withoutDirectives(text: string): string {
     : text;
 }
 
-/** Findings of one file, sorted. */
 export function fileFindings(request: FileFindingsRequest): Finding[] {
   if (request.messages.length === 0) return [];
   const lines = sourceLines(request.text);

@@ -8,7 +8,6 @@ import { compareFindings, numberOccurrences } from './finding-order.ts';
 import { byCodeUnits, sortedUnique } from './report-path.ts';
 import type { Finding, Report, Scan } from './report-schema.ts';
 
-/** A report and the name of its file. */
 interface Named {
   readonly name: string;
   readonly report: Report;

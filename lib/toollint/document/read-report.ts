@@ -41,7 +41,6 @@ export interface Inspection {
 
 const MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
-/** Judges one document. */
 export function inspectReport({ bytes }: DocumentSource, options: InspectOptions = {}): Inspection {
   const { consistency = true, problemsMax = 100 } = options;
   const problems = new ProblemList(problemsMax);

@@ -77,7 +77,6 @@ const headerProperties = {
   }),
 } satisfies Record<keyof typeof HEADER_ORDER, TSchema>;
 
-/** The whole document. */
 export const reportSchema = open({ ...headerProperties, findings: Type.Array(findingSchema) });
 
 export type Report = Static<typeof reportSchema>;

@@ -10,7 +10,6 @@ export type TextSink = (text: string) => Promise<void>;
 
 const PIECE_UNITS = 1 << 16;
 
-/** The whole document. */
 export function* reportText(report: Report): Generator<string> {
   yield headerText(report);
   let separator = '\n';

@@ -7,7 +7,6 @@
 /** The deepest nesting of a document, its root object included. JSON.stringify overflows the stack at some 10,000. */
 export const MAX_DEPTH = 64;
 
-/** One thing wrong with a JSON text. */
 export interface JsonProblem {
   readonly code: 'syntax' | 'too-deep' | 'duplicate-member' | 'inexact-number';
   readonly pointer: string;

@@ -61,7 +61,6 @@ export const BUILT_IN_GATES: readonly GateConfig[] = [
 
 const refusal = (message: string): ReportFailure => new ReportFailure('gate', message);
 
-/** What the command line says of a gate. */
 interface GateRequest {
   readonly name?: string | undefined;
   /** Text of the file with gates, and its name for messages. */

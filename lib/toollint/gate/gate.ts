@@ -13,7 +13,6 @@ export interface GateTally {
   readonly byCategory: ReadonlyMap<string, number>;
 }
 
-/** Counts findings for a gate. */
 export function tallyOf(findings: readonly Finding[]): GateTally {
   const countBy = (keyOf: (finding: Finding) => string | undefined) => {
     const counts = new Map<string, number>();

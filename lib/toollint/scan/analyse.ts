@@ -222,7 +222,6 @@ interface TakenFile {
   readonly suppressed: readonly Finding[];
 }
 
-/** Takes one file after the other. */
 class FileWork {
   readonly findings: Finding[] = [];
   readonly diagnostics: ScanDiagnostics;

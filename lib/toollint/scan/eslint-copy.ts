@@ -11,7 +11,6 @@ import { messageOf, ReportFailure } from '../document/failure.ts';
 
 const MAJOR_MIN = 9;
 
-/** An ESLint that can be used. */
 export interface EslintCopy {
   readonly ESLint: typeof eslint.ESLint;
   readonly version: string;

@@ -10,7 +10,6 @@ import { errnoOf, type ReportFailure, throwIfInterrupted, usageFailure } from '.
 import { isGlob, matchesAny, matchesGlob, normalGlob } from '../document/file-pattern.ts';
 import { byCodeUnits, isUnder } from '../document/report-path.ts';
 
-/** A file to be looked at. */
 export interface FoundFile {
   /** As the report names it. */
   readonly path: string;

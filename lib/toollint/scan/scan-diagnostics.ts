@@ -10,7 +10,6 @@ import type { Diagnostic } from '../document/report-schema.ts';
 const MESSAGE_UNITS_MAX = 2000;
 const CRASHES_OF_A_RULE_MAX = 1000;
 
-/** Collects diagnostics of one scan. */
 export class ScanDiagnostics {
   readonly #roots: readonly string[];
   readonly #parse: Diagnostic[] = [];
@@ -32,7 +31,6 @@ export class ScanDiagnostics {
     list.push({ kind: 'rule-error', message: this.#clean(message), ruleId, relativePath: path });
   }
 
-  /** All of them, sorted. */
   list(givenUp: ReadonlySet<string>): Diagnostic[] {
     const crashes = [...this.#crashes].flatMap(([ruleId, list]) => folded(ruleId, list, givenUp.has(ruleId)));
     return [...this.#parse, ...crashes].sort(compareDiagnostics);

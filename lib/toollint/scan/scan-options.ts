@@ -4,7 +4,6 @@ import { ReportFailure } from '../document/failure.ts';
 import type { LintMessage } from '../document/file-findings.ts';
 import type { Diagnostic, Finding, Scan } from '../document/report-schema.ts';
 
-/** What to look at and how. */
 export interface AnalysisOptions {
   /** Report paths are relative to it. */
   readonly root: string;
@@ -88,7 +87,6 @@ export interface LintedFile {
   readonly failure?: string;
 }
 
-/** How to make an engine. */
 export interface EngineOptions {
   readonly root: string;
   /** Absolute path of a configuration to use in place of the target's own. */
