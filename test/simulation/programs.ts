@@ -94,7 +94,7 @@ export class Gateway extends Program {
       metrics: GATEWAY_METRICS,
       bodyBytesMax: 65_536,
       eventId: 'id',
-      notesEnqueued: false,
+      spans: undefined,
     } as const;
     this.#finding = { ...about, warehouse: store.of(this.actor), turns: new LookUpTurns() };
     this.#context = {
