@@ -17,7 +17,8 @@ export const NAME_CHARACTERS_MAX = 256;
 /** Deepest nesting of arrays and objects that is read; the envelope itself is level 1. */
 export const DEPTH_MAX = 64;
 
-const ID_PATTERN = '^[^\\u0000-\\u001F\\u007F\\uD800-\\uDFFF]*$';
+/** The same with and without the flag `u` of regular expressions: a pair of surrogates is a character. */
+const ID_PATTERN = '^(?:[^\\u0000-\\u001F\\u007F\\uD800-\\uDFFF]|[\\uD800-\\uDBFF][\\uDC00-\\uDFFF])*$';
 const TYPE_PATTERN = '^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$';
 
 // Fact: TypeBox counts maxLength in UTF-16 units and compiles patterns without the `u` flag, while JSON Schema counts

@@ -1,5 +1,5 @@
-// The overlay of RFC 014: a good overlay, which makes a good API file of the one there is, and changes the 202 of POST
-// /events alone.
+// The overlays: each is a good overlay, which makes a good API file of the one there is. That of RFC 014 changes the 202
+// of POST /events alone, that of CloudEvents adds media types and header fields to it.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,9 +11,10 @@ import { parse, stringify } from 'yaml';
 import { temporaryFolder } from '../support/scope.ts';
 
 const FOLDER = new URL('../../openapi/', import.meta.url).pathname;
-const OVERLAY = join(FOLDER, 'events.rfc014.overlay.yaml');
 
 type Json = Readonly<Record<string, unknown>>;
+
+const base = (): Json => read(join(FOLDER, 'events.yaml'));
 
 const read = (path: string): Json => parse(readFileSync(path, 'utf8')) as Json;
 
@@ -30,27 +31,51 @@ async function faults(path: string): Promise<string[]> {
   return found.map(({ ruleId, message, location }) => `${ruleId}: ${message} ${location[0]?.pointer}`);
 }
 
+async function apply(overlay: string): Promise<Json> {
+  const outcome = (await openapiOverlay(base(), { overlaySet: read(join(FOLDER, overlay)) as never })) as {
+    readonly data: Json;
+    readonly resultData: { readonly unusedActions: unknown };
+  };
+  assert.deepEqual(outcome.resultData.unusedActions, [], 'every action has a target');
+  return outcome.data;
+}
+
+for (const overlay of ['events.rfc014.overlay.yaml', 'events.cloudevents.overlay.yaml'])
+  describe(overlay, () => {
+    it('has no problem by the recommended rules of a linter, and extends the API file', async () => {
+      assert.deepEqual(await faults(join(FOLDER, overlay)), []);
+      assert.equal(read(join(FOLDER, overlay))['extends'], './events.yaml');
+    });
+
+    it('makes an API file that has no problem either', async () => {
+      const path = join(temporaryFolder(), 'applied.yaml');
+      writeFileSync(path, stringify(await apply(overlay)));
+      assert.deepEqual(await faults(path), []);
+    });
+  });
+
+describe('the overlay of CloudEvents', () => {
+  it('adds the two modes to POST /events, which takes JSON alone without it', async () => {
+    const media = (document: Json): readonly string[] =>
+      Object.keys(at(document, 'paths', '/events', 'post', 'requestBody', 'content'));
+    const fields = (document: Json): readonly unknown[] =>
+      Object.values(
+        at(document, 'paths', '/events', 'post', 'parameters') as Record<string, { readonly name?: string }>,
+      )
+        .map(({ name }) => name)
+        .filter((name) => name?.startsWith('ce-'));
+    const applied = await apply('events.cloudevents.overlay.yaml');
+    assert.deepEqual(media(base()), ['application/json']);
+    assert.deepEqual(media(applied), ['application/json', 'application/cloudevents+json', '*/*']);
+    assert.deepEqual(fields(base()), []);
+    assert.deepEqual(fields(applied), ['ce-specversion', 'ce-id', 'ce-source', 'ce-type']);
+  });
+});
+
 describe('the overlay of RFC 014', () => {
-  const base = read(join(FOLDER, 'events.yaml'));
   let applied: Json;
   before(async () => {
-    const outcome = (await openapiOverlay(structuredClone(base), { overlaySet: read(OVERLAY) as never })) as {
-      readonly data: Json;
-      readonly resultData: { readonly unusedActions: unknown };
-    };
-    applied = outcome.data;
-    assert.deepEqual(outcome.resultData.unusedActions, [], 'every action has a target');
-  });
-
-  it('has no problem by the recommended rules of a linter, and extends the API file', async () => {
-    assert.deepEqual(await faults(OVERLAY), []);
-    assert.equal(read(OVERLAY)['extends'], './events.yaml');
-  });
-
-  it('makes an API file of it that has no problem either', async () => {
-    const path = join(temporaryFolder(), 'applied.yaml');
-    writeFileSync(path, stringify(applied));
-    assert.deepEqual(await faults(path), []);
+    applied = await apply('events.rfc014.overlay.yaml');
   });
 
   it('changes the 202 of POST /events, and nothing else', () => {
@@ -59,8 +84,8 @@ describe('the overlay of RFC 014', () => {
     const post = at(rest, 'paths', '/events', 'post') as Record<string, unknown>;
     delete post['x-proposal'];
     const responses = at(rest, 'components', 'responses') as Record<string, unknown>;
-    responses['Accepted'] = at(base, ...RESPONSE);
-    assert.deepEqual(rest, base);
+    responses['Accepted'] = at(base(), ...RESPONSE);
+    assert.deepEqual(rest, base());
   });
 
   it('takes what the gateway answers with and without it, and no mixture', () => {
