@@ -87,7 +87,7 @@ export class Gateway extends Program {
         untilMs: Infinity,
       }),
     } as unknown as Authority;
-    const about = { queue: this.#queue, authority, quotas: undefined, challenge: () => '' };
+    const about = { queue: this.#queue, authority, quotas: undefined, spans: undefined, challenge: () => '' };
     this.#accepting = {
       ...about,
       admission: this.#admission,
