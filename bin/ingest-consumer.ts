@@ -6,6 +6,7 @@ import { readConsumerConfig, type ConsumerConfig } from '../lib/consumer/config.
 import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import { LandingSpans } from '../lib/consumer/landing-spans.ts';
 import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
+import { Pruner } from '../lib/consumer/pruner.ts';
 import { Watch } from '../lib/consumer/watch.ts';
 import { REPLICA_LEASE_MS, type QueueLook } from '../lib/ingest/queue.ts';
 import { QueueRefusal } from '../lib/redis/wire/errors.ts';
@@ -68,6 +69,10 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
     unlandedMs,
     prepared: () => consumer.prepared,
   });
+  const { retentionMs } = config;
+  const known = (): boolean => trouble() === undefined && [...reader.states()].every(([, { available }]) => available);
+  const oldestSeconds = (): number | undefined => (known() ? metrics.queue.lag.oldestSeconds : undefined);
+  const pruner = new Pruner({ ...SYSTEM, warehouse, retentionMs, oldestSeconds, pruned: metrics.pruned, log });
   const trouble = (): string | undefined => consumer.trouble ?? watch.warehouseTrouble;
   showGauges(metrics, consumer, reader);
   metrics.ready.read(() => (consumer.stopping || trouble() !== undefined ? 0 : 1));
@@ -108,7 +113,7 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
     throw cause;
   });
   watch.start();
-  running = consumer.run();
+  running = Promise.all([consumer.run(), pruner.run(stopped.signal)]).then(() => undefined);
   log.info({ replica: reader.name }, `listening on http://${address}`);
   // A rejection here is a bug; it ends the process as any uncaught error does.
   await running;

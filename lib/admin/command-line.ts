@@ -2,6 +2,7 @@
 import { parseArgs } from 'node:util';
 import { settingsHelp } from '../process/settings-text.ts';
 import { isEventId } from '../ingest/event.ts';
+import { PRUNE_AGE_MS_MIN, type Pruning } from '../ingest/warehouse.ts';
 import type { QuarantineFilter } from '../ingest/warehouse-admin.ts';
 
 export const HELP = `ingest-admin: looks into the queue and the warehouse, and puts things right.
@@ -24,6 +25,9 @@ Usage: ingest-admin [options] COMMAND
                        {"id":...,"type":...,"erased":true}; ids and rows stay. --file: an id on each line, "-" is
                        standard input; --scan: reads the whole queue for entries that are in no index,
                        also where it has more than 100,000 entries
+  prune --older-than T [--type T | --quarantine]
+                       removes events that landed before T, of one type or of all; --quarantine: rows of the quarantine
+                       in place of events. At least 48h, and nothing younger than the oldest event that has not landed
   land-again --since T for a warehouse that lost rows: the consumers read everything on the queue since T again, and
                        land what has no row; rows that are there stay
 
@@ -51,6 +55,7 @@ export type Command =
   | { readonly kind: 'list'; readonly filter: QuarantineFilter; readonly limit: number }
   | { readonly kind: 'show'; readonly entry: string }
   | { readonly kind: 'replay' | 'drop'; readonly selection: Selection }
+  | { readonly kind: 'prune'; readonly pruning: Pruning }
   | { readonly kind: 'land-again'; readonly sinceMs: number };
 
 export interface CommandLine {
@@ -76,6 +81,9 @@ const OPTIONS = {
   since: { type: 'string' },
   limit: { type: 'string' },
   file: { type: 'string' },
+  'older-than': { type: 'string' },
+  type: { type: 'string' },
+  quarantine: { type: 'boolean', default: false },
   scan: { type: 'boolean', default: false },
   help: { type: 'boolean', short: 'h', default: false },
   version: { type: 'boolean', short: 'V', default: false },
@@ -92,6 +100,7 @@ const TAKES: Readonly<Record<Command['kind'], readonly string[]>> = {
   show: [],
   replay: ['reason', 'since', 'limit', 'all'],
   drop: ['reason', 'since', 'limit', 'all'],
+  prune: ['older-than', 'type', 'quarantine'],
   'land-again': ['since'],
 };
 
@@ -101,8 +110,8 @@ export function readCommandLine(args: readonly string[], nowMs: number): Command
   if (values.help) return 'help';
   if (values.version) return 'version';
   const command = commandOf(positionals, values, nowMs);
-  for (const name of ['watch', 'all', 'reason', 'since', 'limit', 'file', 'scan'] as const)
-    if (values[name] !== undefined && values[name] !== false && !TAKES[command.kind].includes(name))
+  for (const [name, value] of Object.entries(values))
+    if (value !== undefined && value !== false && !['json', 'yes', ...TAKES[command.kind]].includes(name))
       throw new UsageError(`--${name} has no meaning for this command`);
   return { command, json: values.json, yes: values.yes };
 }
@@ -127,10 +136,13 @@ function commandOf(words: readonly string[], values: Values, nowMs: number): Com
       return { kind: 'event', id: eventId(one(words.slice(1), 'an event id')) };
     case 'erase':
       return erasing(words.slice(1), values);
+    case 'prune':
+      none(words.slice(1));
+      return { kind: 'prune', pruning: pruningOf(values, nowMs) };
     case 'land-again':
       none(words.slice(1));
       if (values.since === undefined) throw new UsageError('expected --since T');
-      return { kind: 'land-again', sinceMs: timeOf(values.since, nowMs) };
+      return { kind: 'land-again', sinceMs: timeOf('since', values.since, nowMs) };
     case 'quarantine':
       break;
     default:
@@ -172,17 +184,25 @@ function selectionOf(entries: readonly string[], values: Values, nowMs: number):
 
 const filterOf = ({ reason, since }: Values, nowMs: number): QuarantineFilter => ({
   reason,
-  sinceMs: since === undefined ? undefined : timeOf(since, nowMs),
+  sinceMs: since === undefined ? undefined : timeOf('since', since, nowMs),
 });
 
-function timeOf(text: string, nowMs: number): number {
+function pruningOf({ 'older-than': age, type, quarantine }: Values, nowMs: number): Pruning {
+  if (age === undefined) throw new UsageError('expected --older-than T');
+  if (quarantine && type !== undefined) throw new UsageError('expected either --type or --quarantine');
+  const beforeMs = timeOf('older-than', age, nowMs);
+  if (nowMs - beforeMs < PRUNE_AGE_MS_MIN) throw new UsageError(`--older-than ${age}: expected 48h at least`);
+  return { table: quarantine ? 'quarantine' : 'events', beforeMs, type };
+}
+
+function timeOf(option: string, text: string, nowMs: number): number {
   const ago = /^(\d{1,6})([smhd])$/.exec(text);
   if (ago !== null) return nowMs - Number(ago[1]) * DURATION_MS[ago[2] as keyof typeof DURATION_MS];
   const time = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text)
     ? Date.parse(text)
     : Number.NaN;
   if (Number.isNaN(time))
-    throw new UsageError(`--since ${text}: expected a time as 2026-01-31T12:00:00Z, a date, or 30m, 12h, 7d`);
+    throw new UsageError(`--${option} ${text}: expected a time as 2026-01-31T12:00:00Z, a date, or 30m, 12h, 7d`);
   return time;
 }
 

@@ -3,6 +3,7 @@ import { failureOf, look, lookJson, lookText } from './status.ts';
 import type { Command } from './command-line.ts';
 import { eraseEvents, idsOf } from './erase.ts';
 import { showEvent } from './find.ts';
+import { pruneRows } from './prune.ts';
 import { dropRows, listRows, showRow } from './quarantine.ts';
 import { replayRows } from './replay.ts';
 import { landAgain } from './land-again.ts';
@@ -26,6 +27,8 @@ export async function runCommand(session: Session, command: Command, rows: () =>
       return replayRows(session, command.selection);
     case 'drop':
       return dropRows(session, command.selection);
+    case 'prune':
+      return pruneRows(session, command.pruning);
     case 'land-again':
       return landAgain(session, command.sinceMs);
     case 'erase':

@@ -1,8 +1,10 @@
 // The consumer's configuration, made of its settings (lib/process/settings.ts): read once, every problem in one report.
 import { Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';
+import type { Pruning } from '../ingest/warehouse.ts';
 import { checkQueueUris } from '../process/queue-uri.ts';
 
 const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 
 export interface ConsumerConfig {
   /** One queue or several, separated by blanks. */
@@ -19,6 +21,9 @@ export interface ConsumerConfig {
   readonly replicasMax: number;
   /** How long the queue keeps what has not landed, in milliseconds. */
   readonly unlandedMs: number;
+
+  /** How long rows of the warehouse are kept, in milliseconds; undefined: for ever. */
+  readonly retentionMs: Readonly<Record<Pruning['table'], number | undefined>>;
 
   /** How long a stop may take, in milliseconds. */
   readonly drainTimeoutMs: number;
@@ -38,12 +43,17 @@ export function readConsumerConfig(environment: Environment): ReadConfig<Consume
   }
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
   checkQueueUris(settings, { INGEST_QUEUE_URI: (queueUri ?? '').split(' ') });
+  const days = (count: number | undefined): number | undefined => count && count * DAY_MS;
   const rest = {
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
     address: settings.get('INGEST_CONSUMER_ADDR'),
     batchMax: settings.get('INGEST_CONSUMER_BATCH_MAX'),
     replicasMax: settings.get('INGEST_CONSUMER_REPLICAS_MAX'),
     unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
+    retentionMs: {
+      events: days(settings.get('INGEST_WAREHOUSE_RETENTION_DAYS')),
+      quarantine: days(settings.get('INGEST_QUARANTINE_RETENTION_DAYS')),
+    },
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
     exportsSpans: settings.exportsSpans,
   };

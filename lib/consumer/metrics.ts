@@ -32,8 +32,11 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
     'Attempts that failed because the queue or the warehouse was away.',
   );
   for (const dependency of ['queue', 'warehouse']) failures.counter({ dependency });
+  const pruned = counter('ingest_warehouse_pruned_total', 'Rows that this process removed for their age, by table.');
+  for (const table of ['events', 'quarantine']) pruned.counter({ table });
   return {
     registry,
+    pruned,
     queue: new QueueGauges(registry, clock),
     ready: gauge('ingest_consumer_ready', '1 while this replica can land events (/health/ready), else 0.'),
     warehouseAvailable: gauge('ingest_warehouse_available', '1 while the warehouse can be written to, else 0.'),

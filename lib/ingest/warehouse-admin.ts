@@ -2,7 +2,7 @@
 //
 // Every method rejects with WarehouseFailed where the warehouse is away, or its tables are not there; nothing makes or
 // migrates them here, that is the consumer's. Tables: lib/ingest/warehouse.ts.
-import type { LandingEvent } from './warehouse.ts';
+import type { LandingEvent, Warehouse } from './warehouse.ts';
 
 /** The warehouse did not answer, or refused. The message is for people and holds no secret. */
 export class WarehouseFailed extends Error {
@@ -80,6 +80,7 @@ export interface WarehouseAdmin {
   present(entries: readonly string[]): Promise<ReadonlySet<string>>;
   /** Removes rows and gives how many there were. */
   drop(entries: readonly string[]): Promise<number>;
+  readonly prune: Warehouse['prune'];
   /** Makes the row of an event, unless its id has one, or the warehouse refuses what the event holds. */
   land(event: LandingEvent): Promise<void>;
   /** Overwrites the body of an id's row. */

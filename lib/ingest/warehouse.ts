@@ -99,6 +99,34 @@ export type WarehouseLookup =
   | { readonly kind: 'unknown' }
   | { readonly kind: 'unavailable' };
 
+/** Which rows are old: those of `table` that landed, or were put in quarantine, before `beforeMs` (Unix time). */
+export interface Pruning {
+  readonly table: 'events' | 'quarantine';
+  readonly beforeMs: number;
+  /** Of events: only those of this type. */
+  readonly type?: string | undefined;
+}
+
+/** Time and key of a row, in the warehouse's own form. */
+export type PruneCursor = readonly [at: string, key: string];
+
+/** `next` is where the next step begins; undefined: there is no older row any more. */
+export interface Pruned {
+  readonly removed: number;
+  readonly next: PruneCursor | undefined;
+}
+
+export const PRUNED_TABLES = {
+  events: { name: 'events', at: 'landed_at', key: 'id' },
+  quarantine: { name: 'events_quarantine', at: 'quarantined_at', key: 'entry' },
+} as const;
+
+/**
+ * The youngest that may be removed, in milliseconds: the queue knows an id for 24 hours, and what left the warehouse
+ * before would land as a second row.
+ */
+export const PRUNE_AGE_MS_MIN = 48 * 60 * 60 * 1000;
+
 /** A column as a schema has it. `required`: it may not be null and has no default. */
 export interface Column {
   readonly table: string;
@@ -169,6 +197,8 @@ export interface Warehouse {
   quarantine(entries: readonly QuarantinedEntry[]): Promise<void>;
   /** Removes the quarantine rows of entries that were replayed, and whose events have landed now. */
   release(entries: readonly string[]): Promise<void>;
+  /** Looks at the next `limit` old rows, the oldest first, and removes those of the type that is asked for. */
+  prune(pruning: Pruning, from: PruneCursor | undefined, limit: number): Promise<Pruned>;
   /** A landed row wins over a quarantine row of the same id. Rejects never. */
   find(id: string, producer: string): Promise<WarehouseLookup>;
   /** Resolves when the warehouse can be written to, rejects when not. */

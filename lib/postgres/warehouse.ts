@@ -24,6 +24,7 @@ import { copyEvents } from './copy.ts';
 import { find } from './find.ts';
 import { migrate, WrongEncoding, type Step } from './migrations.ts';
 import { misconfigured } from './misconfigured.ts';
+import { pruneStatement, prunedBy, type PrunedRow } from './prune.ts';
 import { openSessions, sqlstateClass, timedOut, transacted } from './sessions.ts';
 
 const CONNECT_TIMEOUT_MS = 3_000;
@@ -126,6 +127,11 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
 
     async release(entries) {
       await transacted(() => pool.query(RELEASE, [textArray(entries.toSorted())]));
+    },
+
+    async prune(...step) {
+      const { rows } = await configured(transacted(() => pool.query<PrunedRow>(pruneStatement(...step))));
+      return prunedBy(rows[0]);
     },
 
     find: (id, producer) => find(pool, id, producer),

@@ -15,6 +15,7 @@ import {
 } from '../ingest/warehouse-admin.ts';
 import { originalText } from '../ingest/warehouse.ts';
 import { openFile } from './file.ts';
+import { prune } from './prune.ts';
 import { refuses } from './result-codes.ts';
 
 type Row = Readonly<Record<string, unknown>>;
@@ -88,10 +89,11 @@ type Looks = Pick<
 function looks({ all }: Calls): Looks {
   return {
     async counts() {
-      // Rows are never removed from this table, so its last one has the count, or a number that is too high.
-      const last = Number((await all('SELECT max(rowid) AS last FROM events'))[0]?.['last'] ?? 0);
-      const estimated = last > COUNT_EXACT_MAX;
-      const events = estimated ? last : Number((await all('SELECT count(*) AS rows FROM events'))[0]?.['rows']);
+      // Rows are numbered as they land and leave this table from its beginning: the count, or a number that is too high.
+      const ends = (await all('SELECT (SELECT max(rowid) FROM events) - (SELECT min(rowid) FROM events) AS span'))[0];
+      const about = Number(ends?.['span'] ?? 0) + 1;
+      const estimated = about > COUNT_EXACT_MAX;
+      const events = estimated ? about : Number((await all('SELECT count(*) AS rows FROM events'))[0]?.['rows']);
       const found = await all(
         `SELECT ${CODE} AS code, count(*) AS rows FROM events_quarantine GROUP BY 1 ORDER BY 2 DESC, 1`,
       );
@@ -136,6 +138,8 @@ function changes(path: string, { telling, change }: Calls): Omit<WarehouseAdmin,
   return {
     drop: (entries) =>
       change('DELETE FROM events_quarantine WHERE entry IN (SELECT value FROM json_each(?))', JSON.stringify(entries)),
+
+    prune: (...step) => telling((database) => prune(database, ...step)),
 
     land: ({ id, type, producer, acceptedAtMs, body }) =>
       telling((database) => {

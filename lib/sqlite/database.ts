@@ -13,11 +13,14 @@ import {
   repeatOutcome,
   storableText,
   type FoundRow,
+  type Pruned,
   type QuarantinedEntry,
+  type Warehouse,
   type WarehouseLookup,
 } from '../ingest/warehouse.ts';
 import { bodyAt, textAt, VERDICT, type LandingColumns } from './columns.ts';
 import { openFile, prepareFile, type Step } from './file.ts';
+import { prune } from './prune.ts';
 import { busy, refuses } from './result-codes.ts';
 
 // CAST of a blob to TEXT takes the bytes as they are (sqlite.org/lang_expr.html, section 12).
@@ -99,6 +102,10 @@ export class Database {
 
   release(entries: readonly string[]): void {
     this.#runEach(RELEASE, entries);
+  }
+
+  prune(...step: Parameters<Warehouse['prune']>): Pruned {
+    return this.#using((open) => transaction(open, () => prune(open.database, ...step)));
   }
 
   find(id: string, producer: string): WarehouseLookup {

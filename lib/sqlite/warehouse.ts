@@ -8,7 +8,13 @@
 // reject, and the next call starts another one.
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { BatchRefused, WarehouseMisconfigured, type Warehouse, type WarehouseLookup } from '../ingest/warehouse.ts';
+import {
+  BatchRefused,
+  WarehouseMisconfigured,
+  type Pruned,
+  type Warehouse,
+  type WarehouseLookup,
+} from '../ingest/warehouse.ts';
 import { columnsOf, landingsOf } from './columns.ts';
 import type { SqliteWarehouseOptions } from './database.ts';
 import type { WorkerCall, WorkerReply } from './worker.ts';
@@ -32,6 +38,7 @@ export function createSqliteWarehouse(options: SqliteWarehouseOptions): Warehous
       return thread.ask({ kind: 'quarantine', entries: copies }) as Promise<void>;
     },
     release: (entries) => thread.ask({ kind: 'release', entries }) as Promise<void>,
+    prune: (...step) => thread.ask({ kind: 'prune', step }) as Promise<Pruned>,
     find: async (id, producer) => {
       if (!id.isWellFormed() || !producer.isWellFormed()) return { kind: 'unknown' };
       try {

@@ -1,6 +1,6 @@
 // The worker thread of the SQLite warehouse: it owns the file, and does what it is asked, one call after the other.
 import { parentPort, workerData } from 'node:worker_threads';
-import { BatchRefused, WarehouseMisconfigured, type QuarantinedEntry } from '../ingest/warehouse.ts';
+import { BatchRefused, WarehouseMisconfigured, type QuarantinedEntry, type Warehouse } from '../ingest/warehouse.ts';
 import type { LandingColumns } from './columns.ts';
 import { Database, type SqliteWarehouseOptions } from './database.ts';
 
@@ -10,6 +10,7 @@ export type WorkerCall =
   | { readonly kind: 'land'; readonly columns: LandingColumns }
   | { readonly kind: 'quarantine'; readonly entries: readonly QuarantinedEntry[] }
   | { readonly kind: 'release'; readonly entries: readonly string[] }
+  | { readonly kind: 'prune'; readonly step: Parameters<Warehouse['prune']> }
   | { readonly kind: 'find'; readonly id: string; readonly producer: string };
 
 /** `refused` is the code of a BatchRefused; `misconfigured` stands for a WarehouseMisconfigured. */
@@ -29,6 +30,8 @@ function run(call: WorkerCall): unknown {
       return database.quarantine(call.entries);
     case 'release':
       return database.release(call.entries);
+    case 'prune':
+      return database.prune(...call.step);
     case 'find':
       return database.find(call.id, call.producer);
     case 'probe':

@@ -28,6 +28,14 @@ describe("ingest-admin's command line", () => {
     });
     assert.deepEqual(command('erase order-1 --yes'), { kind: 'erase', ids: ['order-1'], scan: false });
     assert.deepEqual(command('land-again --since 1970-01-01T00:00:05Z'), { kind: 'land-again', sinceMs: 5_000 });
+    assert.deepEqual(command('prune --older-than 400d --type order.paid'), {
+      kind: 'prune',
+      pruning: { table: 'events', beforeMs: NOW - 400 * 86_400_000, type: 'order.paid' },
+    });
+    assert.deepEqual(command('prune --older-than 48h --quarantine'), {
+      kind: 'prune',
+      pruning: { table: 'quarantine', beforeMs: NOW - 2 * 86_400_000, type: undefined },
+    });
     assert.equal(read('--help'), 'help');
     assert.equal(read('status --version'), 'version');
   });
@@ -59,6 +67,10 @@ describe("ingest-admin's command line", () => {
       ['erase a --reason x', /--reason has no meaning/],
       ['quarantine list --limit 0', /expected a whole number/],
       ['quarantine list --since yesterday', /expected a time/],
+      ['prune', /expected --older-than T/],
+      ['prune --older-than 47h', /expected 48h at least/],
+      ['prune --older-than 400d --type t --quarantine', /either --type or --quarantine/],
+      ['status --older-than 400d', /--older-than has no meaning/],
       ['status --wacth', /wacth/],
     ];
     for (const [line, message] of wrong)

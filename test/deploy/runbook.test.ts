@@ -64,6 +64,7 @@ describe('the runbook', () => {
       'A disk is full',
       'Replaying quarantine',
       'Landing again',
+      'Growth and retention',
       'Sizing',
     ];
     assert.deepEqual(

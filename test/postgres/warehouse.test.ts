@@ -5,6 +5,8 @@ import type { LandingEvent, QuarantinedEntry } from '../../lib/ingest/warehouse.
 import { LOCK_KEY } from '../../lib/postgres/migrations.ts';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import { describeWarehouse } from '../contract/warehouse.ts';
+import { describePruning } from '../contract/pruning.ts';
+import { postgresStore } from '../support/warehouse-store.ts';
 import { describeWarehouseAdmin } from '../contract/warehouse-admin.ts';
 import { createPostgresAdmin } from '../../lib/postgres/admin.ts';
 import { openLink, type Link } from '../support/link.ts';
@@ -91,6 +93,12 @@ describeWarehouseAdmin('PostgreSQL', async () => {
       ),
     close: () => Promise.resolve(),
   };
+});
+
+describePruning('PostgreSQL', async () => {
+  const store = await postgresStore(server);
+  const { uri } = store;
+  return { store, warehouse: createPostgresWarehouse({ uri, connectionsMax: 1 }), admin: createPostgresAdmin(uri) };
 });
 
 describe('the PostgreSQL warehouse', () => {

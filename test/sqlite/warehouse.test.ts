@@ -10,6 +10,8 @@ import { STEPS } from '../../lib/sqlite/file.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import type { LandingEvent, Warehouse } from '../../lib/ingest/warehouse.ts';
 import { describeWarehouse } from '../contract/warehouse.ts';
+import { describePruning } from '../contract/pruning.ts';
+import { sqliteStore } from '../support/warehouse-store.ts';
 import { describeWarehouseAdmin } from '../contract/warehouse-admin.ts';
 import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
 
@@ -54,6 +56,12 @@ describeWarehouseAdmin('SQLite', async () => {
     },
     close: async () => rmSync(folder, { recursive: true }),
   };
+});
+
+describePruning('SQLite', () => {
+  const store = sqliteStore();
+  const path = store.uri.slice('sqlite:'.length);
+  return Promise.resolve({ store, warehouse: createSqliteWarehouse({ path }), admin: createSqliteAdmin(path) });
 });
 
 describe('the SQLite warehouse', () => {

@@ -1,0 +1,46 @@
+// `prune --older-than T`: removes rows that landed, or were put in quarantine, before a time.
+//
+// A row is removed only where its event cannot land a second time: it is older than PRUNE_AGE_MS_MIN, and than the
+// oldest event that has not landed in any partition.
+import { QueueFailed } from '../ingest/queue-admin.ts';
+import { PRUNE_AGE_MS_MIN, type PruneCursor, type Pruning } from '../ingest/warehouse.ts';
+import { pause } from '../process/backoff.ts';
+import { audited } from './audit.ts';
+import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
+import { counted, timeText } from './text.ts';
+
+/** Rows of one statement, and the pause behind it in which others write. */
+const PAGE = 1_000;
+const PAUSE_MS = 10;
+
+/** Clocks of queue and warehouse may differ by as much. */
+const CLOCK_MARGIN_MS = 60 * 60 * 1000;
+
+export async function pruneRows(session: Session, { table, beforeMs: asked, type }: Pruning): Promise<Outcome> {
+  const { json, print, tell } = session;
+  const queue = await session.queue.status();
+  if (queue.away.length > 0) throw new QueueFailed(queue.away.join('; '));
+  const oldest = Math.max(0, ...queue.partitions.map(({ oldestUnlandedMs }) => oldestUnlandedMs));
+  const beforeMs = Math.min(asked, Date.now() - Math.max(PRUNE_AGE_MS_MIN, oldest + CLOCK_MARGIN_MS));
+  const before = timeText(beforeMs);
+  if (beforeMs < asked)
+    tell(`an event has waited on the queue since then: only rows from before ${before} are removed`);
+  const what = `${table === 'events' ? 'event' : 'quarantine row'}s${type === undefined ? '' : ` of type ${type}`} from before ${before}`;
+  if (!(await session.confirm(`Remove all ${what}, for good?`))) return OUTCOME.nothing;
+  return audited(session, 'prune', what, async (tally) => {
+    const progress = session.progress();
+    let from: PruneCursor | undefined;
+    do {
+      const { removed, next } = await session.warehouse.prune({ table, beforeMs, type }, from, PAGE);
+      tally.changed += removed;
+      progress.update(tally.changed, tally.changed);
+      from = next;
+      if (from !== undefined) await pause(PAUSE_MS, session.stopped);
+    } while (from !== undefined && !session.stopped.aborted);
+    progress.stop();
+    if (json) printJson(session, { removed: tally.changed, before });
+    else print(`removed ${counted(tally.changed, 'row')} from before ${before}\n`);
+    if (from !== undefined) tell('interrupted; run again for the rest');
+    return tally.changed === 0 || from !== undefined ? OUTCOME.nothing : OUTCOME.done;
+  });
+}

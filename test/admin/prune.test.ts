@@ -1,0 +1,72 @@
+// `prune`: which rows it removes, what holds it back, and what it records.
+import assert from 'node:assert/strict';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, it } from 'node:test';
+import { InProcess, landing, poison } from './in-process.ts';
+
+const DAY_MS = 86_400_000;
+
+describe('prune', () => {
+  const admin = new InProcess();
+  const daysAgo = (days: number): string => new Date(Date.now() - days * DAY_MS).toISOString();
+  /** Rows of events, and of the quarantine, by their age in days. */
+  const fill = async (ages: readonly number[]): Promise<void> => {
+    await admin.warehouse.land(ages.map((age) => landing(`${age}`, { type: age % 2 === 0 ? 'even' : 'odd' })));
+    await admin.warehouse.quarantine(ages.map((age) => poison(`${age}`)));
+    const database = new DatabaseSync(admin.path);
+    for (const age of ages) {
+      database.prepare('UPDATE events SET landed_at = ? WHERE id = ?').run(daysAgo(age), `${age}`);
+      const entry = poison(`${age}`).entry;
+      database.prepare('UPDATE events_quarantine SET quarantined_at = ? WHERE entry = ?').run(daysAgo(age), entry);
+    }
+    database.close();
+  };
+
+  it('removes the events that are older, and records that', async (t) => {
+    await fill([1, 399, 401, 402]);
+    const { code, out } = await admin.run(t, 'prune --older-than 400d');
+    assert.equal(code, 0);
+    assert.match(out, /^removed 2 rows from before 20/);
+    assert.deepEqual(admin.rows(t, 'SELECT id FROM events ORDER BY id'), [{ id: '1' }, { id: '399' }]);
+    assert.equal(admin.rows(t, 'SELECT entry FROM events_quarantine').length, 4);
+    const [record] = admin.audit(t) as { command: string; what: string; changed: number }[];
+    assert.deepEqual([record?.command, record?.changed], ['prune', 2]);
+    assert.match(record?.what ?? '', /^events from before 20/);
+    assert.equal((await admin.run(t, 'prune --older-than 400d')).code, 1, 'found nothing');
+  });
+
+  it('removes one type, or rows of the quarantine', async (t) => {
+    await fill([401, 402, 403]);
+    assert.match((await admin.run(t, 'prune --older-than 400d --type odd --json')).out, /^{"removed":2,/);
+    assert.deepEqual(admin.rows(t, 'SELECT id FROM events'), [{ id: '402' }]);
+    assert.match((await admin.run(t, 'prune --older-than 402d --quarantine')).out, /^removed 2 rows /);
+    assert.equal(admin.rows(t, 'SELECT entry FROM events_quarantine').length, 1);
+  });
+
+  it('leaves what is younger than the oldest event that has not landed', async (t) => {
+    await fill([3, 5, 7]);
+    await admin.redis.command('XADD', 'ingest', `${Date.now() - 6 * DAY_MS}-0`, 'producer', 'p', 'body', 'x');
+    await admin.redis.command('XGROUP', 'CREATE', 'ingest', 'warehouse', '0');
+    const { code, err } = await admin.run(t, 'prune --older-than 2d');
+    assert.equal(code, 0);
+    assert.match(err, /an event has waited on the queue since then: only rows from before 20/);
+    assert.deepEqual(admin.rows(t, 'SELECT id FROM events ORDER BY id'), [{ id: '3' }, { id: '5' }]);
+  });
+
+  it('removes nothing after a no, or while the queue is away', async (t) => {
+    await fill([401]);
+    const questions: string[] = [];
+    const confirm = (question: string): Promise<boolean> => Promise.resolve(questions.push(question) < 0);
+    assert.equal((await admin.run(t, 'prune --older-than 400d', { confirm })).code, 1);
+    assert.match(questions.join(), /^Remove all events from before 20[-0-9T:.]+Z, for good\?$/);
+    const { queue } = admin.session(t);
+    const away = { servers: [], partitions: [], away: ['partition 1: away'] };
+    const status = (): Promise<typeof away> => Promise.resolve(away);
+    const partly = { ...Object.fromEntries(Object.entries(queue)), status } as unknown as typeof queue;
+    assert.match(
+      String((await admin.run(t, 'prune --older-than 400d', { queue: partly })).failure),
+      /partition 1: away/,
+    );
+    assert.equal(admin.rows(t, 'SELECT id FROM events').length, 1);
+  });
+});

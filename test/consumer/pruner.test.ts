@@ -1,0 +1,113 @@
+// What a consumer removes for its age, and when it does not: on a real file, with a clock of the test's own.
+import assert from 'node:assert/strict';
+import { describe, it, type TestContext } from 'node:test';
+import { consumerMetrics } from '../../lib/consumer/metrics.ts';
+import { Pruner } from '../../lib/consumer/pruner.ts';
+import type { LandingEvent, Pruning, Warehouse } from '../../lib/ingest/warehouse.ts';
+import { createLog } from '../../lib/process/log.ts';
+import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
+import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
+import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
+
+const DAY_MS = 86_400_000;
+const LOG = createLog('test', 'error').child({}, { level: 'silent' });
+
+const event = (at: number): LandingEvent => ({
+  id: `order-${at}`,
+  type: 't',
+  producer: 'shop',
+  body: Buffer.from('{}'),
+  acceptedAtMs: 1,
+});
+
+interface Running {
+  readonly clock: VirtualClock;
+  readonly store: SqliteStore;
+  readonly calls: readonly Pruning[];
+  readonly pruned: () => Promise<string>;
+}
+
+/** A pruner on 1,200 rows, `ageDays` after they landed. */
+async function start(
+  t: TestContext,
+  ageDays: number,
+  retentionMs: Readonly<Record<Pruning['table'], number | undefined>>,
+  oldestSeconds: () => number | undefined = () => 0,
+): Promise<Running> {
+  const store = sqliteStore();
+  const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
+  await real.prepare();
+  await real.land(Array.from({ length: 1_200 }, (_, at) => event(at)));
+  const clock = new VirtualClock();
+  clock.jump(Date.now() + ageDays * DAY_MS - clock.epochMs());
+  const calls: Pruning[] = [];
+  const prune: Warehouse['prune'] = (pruning, ...rest) => {
+    calls.push(pruning);
+    return real.prune(pruning, ...rest);
+  };
+  const { pruned, registry } = consumerMetrics([], SYSTEM.clock);
+  const pruner = new Pruner({
+    ...SYSTEM,
+    clock,
+    warehouse: { prune },
+    retentionMs,
+    oldestSeconds,
+    pruned,
+    log: LOG,
+  });
+  const stopped = new AbortController();
+  const running = pruner.run(stopped.signal);
+  t.after(async () => {
+    stopped.abort();
+    await running;
+    await real.close();
+  });
+  return { clock, store, calls, pruned: () => registry.getSingleMetricAsString('ingest_warehouse_pruned_total') };
+}
+
+describe('a consumer with a retention', () => {
+  it('removes old rows in batches, round by round, and counts them', async (t) => {
+    const { clock, store, calls, pruned } = await start(t, 11, { events: 10 * DAY_MS, quarantine: undefined });
+    await eventually('all rows are gone', async () => {
+      await clock.advance(1_000);
+      return (await store.count()) === 0;
+    });
+    assert.ok(calls.length >= 3 && calls.every(({ table }) => table === 'events'), String(calls.length));
+    assert.match(await pruned(), /ingest_warehouse_pruned_total\{table="events"\} 1200/);
+  });
+
+  it('leaves younger rows alone, and all of them where it has none', async (t) => {
+    const young = await start(t, 9, { events: 10 * DAY_MS, quarantine: undefined });
+    const none = await start(t, 4_000, { events: undefined, quarantine: undefined });
+    for (let round = 0; round < 200; round += 1) await young.clock.advance(1_000);
+    await eventually('a round', () => young.calls.length > 0);
+    assert.equal(await young.store.count(), 1_200);
+    await none.clock.advance(1_000_000);
+    assert.deepEqual([none.calls.length, await none.store.count()], [0, 1_200]);
+  });
+
+  it('never removes what is younger than 48 hours', async (t) => {
+    const { clock, store, calls } = await start(t, 1, { events: 1, quarantine: undefined });
+    await eventually('a round', async () => {
+      await clock.advance(1_000);
+      return calls.length > 0;
+    });
+    assert.equal(await store.count(), 1_200);
+  });
+
+  it('waits while events wait on the queue, or while that is not known', async (t) => {
+    let oldest: number | undefined = 31;
+    const { clock, store, calls } = await start(t, 11, { events: DAY_MS, quarantine: DAY_MS }, () => oldest);
+    for (let round = 0; round < 200; round += 1) await clock.advance(1_000);
+    oldest = undefined;
+    for (let round = 0; round < 200; round += 1) await clock.advance(1_000);
+    assert.deepEqual([calls.length, await store.count()], [0, 1_200]);
+    oldest = 0;
+    await eventually('all rows are gone', async () => {
+      await clock.advance(1_000);
+      return (await store.count()) === 0;
+    });
+  });
+});

@@ -1,0 +1,91 @@
+// Pruning, which the consumers' and the operator's side of every warehouse share: lib/ingest/warehouse.ts.
+import assert from 'node:assert/strict';
+import { describe, it, type TestContext } from 'node:test';
+import type { WarehouseAdmin } from '../../lib/ingest/warehouse-admin.ts';
+import type { WarehouseStore } from '../support/warehouse-store.ts';
+import type { LandingEvent, PruneCursor, Pruning, QuarantinedEntry, Warehouse } from '../../lib/ingest/warehouse.ts';
+
+export interface PruningUnderTest {
+  readonly warehouse: Warehouse;
+  readonly admin: WarehouseAdmin;
+  readonly store: WarehouseStore;
+}
+
+interface Filled {
+  readonly prune: Warehouse['prune'];
+  /** The keys of a table, in their order. */
+  readonly keys: (table: Pruning['table']) => Promise<readonly string[]>;
+}
+
+const event = (id: string, type: string): LandingEvent => ({
+  id,
+  type,
+  producer: 'shop',
+  body: Buffer.from(JSON.stringify({ id, type })),
+  acceptedAtMs: 7,
+});
+const entry = (name: string): QuarantinedEntry => ({
+  entry: name,
+  producer: 'shop',
+  reason: 'r',
+  acceptedAtMs: 7,
+  body: Buffer.of(0),
+});
+const LATER_MS = Date.UTC(2100, 0, 1);
+
+export function describePruning(name: string, start: () => Promise<PruningUnderTest>): void {
+  for (const side of ['warehouse', 'admin'] as const) describeSide(name, side, start);
+}
+
+function describeSide(name: string, side: 'warehouse' | 'admin', start: () => Promise<PruningUnderTest>): void {
+  describe(`old rows of ${name}, removed by ${side === 'admin' ? 'an operator' : 'a consumer'}`, () => {
+    const filled = async (t: TestContext): Promise<Filled> => {
+      const { store, ...sides } = await start();
+      const { warehouse, admin } = sides;
+      t.after(() => Promise.all([warehouse.close(), admin.close()]));
+      await warehouse.prepare();
+      await warehouse.land(['a', 'b', 'c', 'd', 'e'].map((id, at) => event(id, at % 2 === 0 ? 'even' : 'odd')));
+      await warehouse.quarantine([entry('x'), entry('y')]);
+      const keys = async (table: Pruning['table']): Promise<readonly string[]> =>
+        table === 'events'
+          ? (await store.events()).map(({ id }) => id)
+          : (await store.quarantine()).map((row) => row.entry);
+      return { prune: (...step) => sides[side].prune(...step), keys };
+    };
+
+    it('go step by step, as many rows each as the step may look at', async (t) => {
+      const { prune, keys } = await filled(t);
+      const steps: number[] = [];
+      let from: PruneCursor | undefined;
+      do {
+        const { removed, next } = await prune({ table: 'events', beforeMs: LATER_MS }, from, 2);
+        steps.push(removed);
+        from = next;
+      } while (from !== undefined);
+      assert.deepEqual(steps, [2, 2, 1, 0]);
+      assert.deepEqual(await keys('events'), []);
+      assert.deepEqual(await keys('quarantine'), ['x', 'y'], 'the quarantine is pruned apart');
+    });
+
+    it('go by type, from between those of other types', async (t) => {
+      const { prune, keys } = await filled(t);
+      const pruning: Pruning = { table: 'events', beforeMs: LATER_MS, type: 'even' };
+      const first = await prune(pruning, undefined, 2);
+      assert.equal(first.removed, 1);
+      assert.equal((await prune(pruning, first.next, 9)).removed, 2);
+      assert.deepEqual(await keys('events'), ['b', 'd']);
+    });
+
+    it('go only where they are older than the time', async (t) => {
+      const { prune, keys } = await filled(t);
+      for (const table of ['events', 'quarantine'] as const)
+        assert.deepEqual(await prune({ table, beforeMs: Date.now() - 60_000 }, undefined, 9), {
+          removed: 0,
+          next: undefined,
+        });
+      assert.equal((await keys('events')).length, 5);
+      assert.equal((await prune({ table: 'quarantine', beforeMs: LATER_MS }, undefined, 9)).removed, 2);
+      assert.deepEqual([await keys('quarantine'), (await keys('events')).length], [[], 5]);
+    });
+  });
+}
