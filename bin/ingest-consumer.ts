@@ -19,6 +19,7 @@ import type { Log } from '../lib/process/log.ts';
 import { consumerMetrics } from '../lib/consumer/metrics.ts';
 import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { inspectQueue, inspectWarehouse, queueAway, queueRefused } from './check-connect.ts';
+import { watchCredentials } from './credentials.ts';
 import { bindFailure, startDaemon, type OnStop } from './start.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 import { SYSTEM } from './system.ts';
@@ -56,8 +57,10 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   const onLost = (events: number): void => metrics.lost.add(events);
   const onLook = (look: QueueLook, partition: string): void => metrics.queue.looked(partition, look);
   const uris = config.queueUri.split(' ');
-  const reader = readingQueue({ ...SYSTEM, uris, partitions, log, unlandedMs, onLost, onLook });
-  const warehouse = openWarehouse(config.warehouseUri, 'consumer');
+  const credentials = await watchCredentials(config, readConsumerConfig, log);
+  const how = { ...SYSTEM, credentials: credentials.queue, log };
+  const reader = readingQueue({ ...how, uris, partitions, unlandedMs, onLost, onLook });
+  const warehouse = openWarehouse(config.warehouseUri, 'consumer', credentials.warehouse);
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
   const consumer = new Consumer({ ...SYSTEM, reader, warehouse, metrics, log, batchMax: config.batchMax, spans });
@@ -69,20 +72,17 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
     unlandedMs,
     prepared: () => consumer.prepared,
   });
+  const trouble = (): string | undefined => consumer.trouble ?? watch.warehouseTrouble;
   const { retentionMs } = config;
-  const known = (): boolean => trouble() === undefined && [...reader.states()].every(([, { available }]) => available);
+  const known = (): boolean => trouble() === undefined && awayParts(reader).length === 0;
   const oldestSeconds = (): number | undefined => (known() ? metrics.queue.lag.oldestSeconds : undefined);
   const pruner = new Pruner({ ...SYSTEM, warehouse, retentionMs, oldestSeconds, pruned: metrics.pruned, log });
-  const trouble = (): string | undefined => consumer.trouble ?? watch.warehouseTrouble;
   showGauges(metrics, consumer, reader);
   metrics.ready.read(() => (consumer.stopping || trouble() !== undefined ? 0 : 1));
   metrics.warehouseAvailable.read(() => (consumer.warehouseAnswers && watch.warehouseTrouble === undefined ? 1 : 0));
   const endpoints = createProcessEndpoints({
     draining: () => consumer.stopping,
-    unavailable: () =>
-      [...reader.states()].flatMap(([name, { available }]) =>
-        available ? [] : [/^\d+$/.test(name) ? Number(name) : name],
-      ),
+    unavailable: () => awayParts(reader),
     unready: trouble,
     metrics: () => metrics.registry.metrics(),
     metricsType: metrics.registry.contentType,
@@ -95,6 +95,7 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
     cutOff: 'what was in hand is left to another replica',
     stop: async () => {
       stopped.abort();
+      credentials.stop();
       consumer.stop();
       await running;
       await watch.close();
@@ -118,6 +119,12 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   // A rejection here is a bug; it ends the process as any uncaught error does.
   await running;
 }
+
+/** The parts of the queue that do not answer, by number or name. */
+const awayParts = (reader: ReturnType<typeof readingQueue>): (number | string)[] =>
+  [...reader.states()].flatMap(([name, { available }]) =>
+    available ? [] : [/^\d+$/.test(name) ? Number(name) : name],
+  );
 
 /** What the queue says of itself, and of the replicas. */
 function showGauges(

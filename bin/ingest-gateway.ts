@@ -31,6 +31,7 @@ import {
   quietLog,
 } from './check-connect.ts';
 import { allFiles, producers, readFiles, tlsMaterial, tokenVerifier, watchFiles } from '../lib/gateway/files.ts';
+import { watchCredentials } from './credentials.ts';
 import { bindFailure, startDaemon, type OnStop } from './start.ts';
 import { openQueue, startQueue } from './queue-adapter.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
@@ -91,15 +92,20 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
 
   const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock);
   let inUse = material;
+  const credentials = await watchCredentials(config, readGatewayConfig, log);
   const observed: QueueOptions = {
     ...queueOptions(config, log),
+    credentials: credentials.queue[0],
     onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
     onLost: (events) => metrics.lost.add(events),
     onLook: (look, partition) => metrics.queue.looked(partition, look),
   };
   const opened = gatewayQueue(config, observed, () => inUse.context);
   const { queue } = opened;
-  const warehouse = config.warehouseUri === undefined ? undefined : openWarehouse(config.warehouseUri, 'gateway');
+  const warehouse =
+    config.warehouseUri === undefined
+      ? undefined
+      : openWarehouse(config.warehouseUri, 'gateway', credentials.warehouse);
   const gateway = new Gateway({ config, log, material, verifier, queue, warehouse, quotas, spans, metrics });
   // Watched before the wait for the queue: a change in that time counts too.
   const onMaterial = (changed: TlsMaterial): void => void (inUse = changed);
@@ -115,6 +121,7 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
     cutOff: 'closing what is left',
     stop: async () => {
       watched.stop();
+      credentials.stop();
       gateway.beginStop();
       await new Promise((resolve) => setTimeout(resolve, config.drainDelayMs));
       await gateway.drain();

@@ -1,6 +1,7 @@
 // The warehouse that a URI names: the one place that knows both adapters.
 import type { WarehouseAdmin } from '../lib/ingest/warehouse-admin.ts';
 import type { Warehouse } from '../lib/ingest/warehouse.ts';
+import type { Credentials } from '../lib/process/credentials.ts';
 import { createPostgresAdmin } from '../lib/postgres/admin.ts';
 import { inspectPostgres } from '../lib/postgres/inspect.ts';
 import { createPostgresWarehouse } from '../lib/postgres/warehouse.ts';
@@ -12,14 +13,14 @@ import { createSqliteWarehouse } from '../lib/sqlite/warehouse.ts';
  * `sqlite:<path>`, `postgres://…` or `postgresql://…`; the configuration has refused anything else. Connects to nothing
  * yet.
  */
-export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Warehouse {
+export function openWarehouse(uri: string, role: 'consumer' | 'gateway', credentials?: Credentials): Warehouse {
   if (uri.startsWith('sqlite:'))
     return createSqliteWarehouse({ path: uri.slice('sqlite:'.length), readOnly: role === 'gateway' });
   // A consumer lands three batches side by side and probes; a gateway serves look-ups side by side.
   return createPostgresWarehouse(
     role === 'consumer'
-      ? { uri, connectionsMax: 4 }
-      : { uri, connectionsMax: 8, connectTimeoutMs: 1_000, callTimeoutMs: 1_500 },
+      ? { uri, credentials, connectionsMax: 4 }
+      : { uri, credentials, connectionsMax: 8, connectTimeoutMs: 1_000, callTimeoutMs: 1_500 },
   );
 }
 

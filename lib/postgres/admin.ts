@@ -14,7 +14,7 @@ import {
 import { originalText } from '../ingest/warehouse.ts';
 import { maskedUri } from '../process/masked-uri.ts';
 import { misconfigured } from './misconfigured.ts';
-import { pruneStatement, prunedBy, type PrunedRow } from './prune.ts';
+import { prune } from './prune.ts';
 import { openSessions, transacted } from './sessions.ts';
 import { refuses } from './warehouse.ts';
 
@@ -164,10 +164,7 @@ function changes({ ask }: Calls): Omit<WarehouseAdmin, keyof Looks | 'place' | '
     drop: async (entries) =>
       (await ask('DELETE FROM events_quarantine WHERE entry = ANY ($1::text[])', entries)).rowCount ?? 0,
 
-    async prune(...step) {
-      const { text, values } = pruneStatement(...step);
-      return prunedBy((await ask<PrunedRow>(text, ...values)).rows[0]);
-    },
+    prune: (...step) => prune((sql, values) => ask(sql, ...values), ...step),
 
     async land({ id, type, producer, acceptedAtMs, body }) {
       const sql = `INSERT INTO events (id, type, producer, accepted_at, landed_at, body)

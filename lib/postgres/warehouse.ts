@@ -19,12 +19,13 @@ import {
   type RepeatOutcome,
   type Warehouse,
 } from '../ingest/warehouse.ts';
+import type { Credentials } from '../process/credentials.ts';
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
 import { copyEvents } from './copy.ts';
 import { find } from './find.ts';
 import { migrate, WrongEncoding, type Step } from './migrations.ts';
 import { misconfigured } from './misconfigured.ts';
-import { pruneStatement, prunedBy, type PrunedRow } from './prune.ts';
+import { prune } from './prune.ts';
 import { openSessions, sqlstateClass, timedOut, transacted } from './sessions.ts';
 
 const CONNECT_TIMEOUT_MS = 3_000;
@@ -37,6 +38,7 @@ const COPY_PAUSE_MS = 1_000;
 
 export interface PostgresWarehouseOptions {
   readonly uri: string;
+  readonly credentials?: Credentials | undefined;
   /** Sessions with the server at most. */
   readonly connectionsMax: number;
   /** A look-up that finds a warehouse away must not hold the gateway's answer for long; landing may wait longer. */
@@ -129,11 +131,7 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
       await transacted(() => pool.query(RELEASE, [textArray(entries.toSorted())]));
     },
 
-    async prune(...step) {
-      const { rows } = await configured(transacted(() => pool.query<PrunedRow>(pruneStatement(...step))));
-      return prunedBy(rows[0]);
-    },
-
+    prune: (...step) => configured(prune((sql, values) => transacted(() => pool.query(sql, values)), ...step)),
     find: (id, producer) => find(pool, id, producer),
 
     probe: () => configured(probe(pool)),

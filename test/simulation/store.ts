@@ -104,6 +104,7 @@ export class Store {
           this.#database.quarantine(entries);
         }),
       release: (entries) => ask('release', () => this.#database.release(entries)),
+      prune: (...step) => ask('prune', () => this.#database.prune(...step)),
       find: (id, producer) =>
         ask('find', () => this.#database.find(id, producer)).catch((): WarehouseLookup => ({ kind: 'unavailable' })),
       close: () => Promise.resolve(),

@@ -20,10 +20,11 @@ import type { Clock, ClockAndRandom, Timer } from '../../process/clock.ts';
 import type { RedisValue, Reply } from '../wire/reply.ts';
 import type { Argument, Sender } from '../wire/script.ts';
 import type { SecureContextOptions } from 'node:tls';
+import type { Credentials } from '../../process/credentials.ts';
 import type { Log } from '../../process/log.ts';
 import { NoConnection, QueueRefusal, type RedisError, isPasswordRefused, messageOf } from '../wire/errors.ts';
 import { type MasterLookup, MasterWatch } from './master-lookup.ts';
-import { CONNECT_TIMEOUT_MS, PAUSE_MAX_MS } from '../wire/deadline.ts';
+import { CONNECT_TIMEOUT_MS, PAUSE_MAX_MS, withTimeout } from '../wire/deadline.ts';
 import { assertMaster, isMoved, isNotMaster, isRefusing } from './facts.ts';
 import { ByteClient } from '../wire/byte-client.ts';
 
@@ -48,10 +49,13 @@ export interface ClientDialect<Answer> {
   readonly value: (answer: Answer) => RedisValue;
 }
 
-/** Waits for outstanding answers, for CLOSE_TIMEOUT_MS at most, then closes. */
-export async function closeClient(client: Client<unknown>, clock: Clock): Promise<void> {
+/** How long a connection that was replaced waits for them, a blocking read among them. */
+const REPLACED_CLOSE_TIMEOUT_MS = 10_000;
+
+/** Waits for outstanding answers, for `timeoutMs` at most, then closes. */
+export async function closeClient(client: Client<unknown>, clock: Clock, timeoutMs = CLOSE_TIMEOUT_MS): Promise<void> {
   if (client.isReady) {
-    const timer = clock.after(CLOSE_TIMEOUT_MS, () => destroyClient(client));
+    const timer = clock.after(timeoutMs, () => destroyClient(client));
     await client.close().catch(() => undefined);
     timer.close();
   }
@@ -74,6 +78,8 @@ export type Server = Sender<RedisValue>;
 export interface ConnectionOptions extends ClockAndRandom {
   /** `redis://` or `rediss://`, with user, password and database as usual; or who knows one. */
   readonly uri: string | MasterLookup;
+  /** What the user and the password of each connection are; by default those of `uri`. */
+  readonly credentials?: Credentials | undefined;
   /** Shown by `CLIENT LIST`. */
   readonly name: string;
   readonly log: Log;
@@ -110,6 +116,8 @@ export class RedisConnection<Answer> {
   #lookingUp = false;
   /** `host:port` of the server that is being connected to, and of the one that was ready last. */
   #server = '';
+  /** Of that server. */
+  #uri = '';
   #readyServer: string | undefined;
   /** What the server said when the last connection was thrown away, for whoever looks the next one up. */
   #lastRefusal: RedisError | undefined;
@@ -119,6 +127,7 @@ export class RedisConnection<Answer> {
     this.#options = options;
     this.#watch = new MasterWatch(options.clock);
     this.#dialect = dialect;
+    options.credentials?.onChange(() => this.#renew());
   }
 
   /** Tells `listener` from now on, beside what is told already; to be called before `open`. */
@@ -178,6 +187,7 @@ export class RedisConnection<Answer> {
 
   #connect(uri: string): void {
     this.#server = new URL(uri).host;
+    this.#uri = uri;
     const client = this.#create(uri);
     this.#client = client;
     this.#armWatchdog();
@@ -228,8 +238,39 @@ export class RedisConnection<Answer> {
     if (client !== undefined) await closeClient(client, this.#options.clock);
   }
 
+  /**
+   * Replaces the connection by one with the user and password of now. The old one serves until the new one has passed
+   * the inspection, and is closed after its last answer. Where there is none to keep, the next one has the new password
+   * anyway.
+   */
+  async #renew(): Promise<void> {
+    const old = this.#client;
+    if (old === undefined || this.#closed) return;
+    if (!this.ready) return this.restart('the user or the password has changed');
+    const client = this.#create(this.#uri);
+    try {
+      const { clock } = this.#options;
+      const ready = new Promise((resolve, reject) => {
+        client.on('ready', resolve);
+        client.on('error', reject);
+      });
+      client.connect().catch(() => undefined);
+      await withTimeout(clock, ready, CONNECT_TIMEOUT_MS);
+      const server: Server = { send: (command) => client.sendCommand(command).then(this.#dialect.value) };
+      await assertMaster(server);
+      await this.#listener.inspect?.(server);
+    } catch (cause) {
+      destroyClient(client);
+      throw new Error(messageOf(cause), { cause });
+    }
+    if (old !== this.#client || this.#closed) return destroyClient(client);
+    this.#client = client;
+    void closeClient(old, this.#options.clock, REPLACED_CLOSE_TIMEOUT_MS);
+  }
+
   #create(uri: string): Client<Answer> {
-    const client = this.#dialect.open(uri, this.#options.name);
+    const { credentials, name } = this.#options;
+    const client = this.#dialect.open(credentials?.applied(uri) ?? uri, name);
     client.on('ready', () => void this.#admit(client));
     client.on('error', (cause) => this.#failed(client, cause));
     client.on('refused', (cause) => {
@@ -241,6 +282,8 @@ export class RedisConnection<Answer> {
   }
 
   async #admit(client: Client<Answer>): Promise<void> {
+    // One that is to replace this one is inspected there.
+    if (client !== this.#client) return;
     this.#inspection += 1;
     const inspection = this.#inspection;
     const isLatest = (): boolean => client === this.#client && inspection === this.#inspection && !this.#closed;

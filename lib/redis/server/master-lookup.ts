@@ -34,7 +34,7 @@ export class MasterWatch {
       void lookup.find(undefined).then(
         (found) => {
           if (timer !== this.#timer) return;
-          if (found === uri) this.begin(lookup, uri, onOther);
+          if (new URL(found).host === new URL(uri).host) this.begin(lookup, uri, onOther);
           else onOther();
         },
         () => {
