@@ -111,7 +111,6 @@ export class HttpsServer<T> {
       requestCert: true,
       rejectUnauthorized: false,
       ALPNProtocols: ['http/1.1'],
-      allowHalfOpen: true,
       handshakeTimeout: NO_TIMEOUT_MS,
       noDelay: true,
     });
@@ -204,6 +203,7 @@ export class HttpsServer<T> {
       const arrival = this.#arrivals.get(below);
       assert(arrival !== undefined);
       this.#handshakes.delete(below);
+      socket.allowHalfOpen = true; // Not before: a handshake ends with the client's side.
       const connection = new Connection<T>(socket, this.#host, !arrival.outdated, arrival.address);
       this.#connections.set(connection, below);
       arrival.connection = connection;

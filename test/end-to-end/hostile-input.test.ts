@@ -98,6 +98,14 @@ describe('a slow client', () => {
 });
 
 describe('a client that goes away', () => {
+  it('before its handshake is done is let go of at once', async () => {
+    const own = await TestGateway.start(redis, gateway.pki, { INGEST_HANDSHAKE_TIMEOUT_MS: '120000' });
+    const socket = connect(own.port, '127.0.0.1').resume().end();
+    atEnd(() => void socket.destroy());
+    await eventually('it is closed', () => socket.closed);
+    assert.equal(await own.metric('ingest_tls_handshake_failures_total', { reason: 'reset' }), 1);
+  });
+
   it('after ending its side behind a whole request still gets its answer', async () => {
     const connection = await open();
     connection.socket.end(postText(event('half-closed')));
