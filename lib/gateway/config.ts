@@ -2,6 +2,7 @@
 // rules between keys.
 //
 // Read once; the result is frozen. A problem in any key leaves the process unstarted, with all problems in one report.
+import { BlockList, isIP } from 'node:net';
 import { isLoopback, Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';
 import { checkQueueUris, isDispatcher } from '../process/queue-uri.ts';
 
@@ -61,6 +62,8 @@ export interface GatewayConfig {
   /** Of connections that have not brought a producer's request; 0: no limit. */
   readonly connectionsPerAddressMax: number;
   readonly httpReader: 'own' | 'node';
+  /** The balancers that send a header of the PROXY protocol; undefined: clients connect themselves. */
+  readonly proxyFrom: BlockList | undefined;
   readonly exportsSpans: boolean;
 
   readonly handshakeTimeoutMs: number;
@@ -115,6 +118,7 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
       ? settings.get('INGEST_CONNECTIONS_PER_ADDRESS_MAX')
       : Math.ceil(connectionsMax / 4),
     httpReader: settings.get('INGEST_HTTP_READER'),
+    proxyFrom: proxyFrom(settings),
     exportsSpans: settings.exportsSpans,
 
     handshakeTimeoutMs: settings.get('INGEST_HANDSHAKE_TIMEOUT_MS'),
@@ -161,6 +165,32 @@ function tlsSource(settings: Settings): TlsSource {
     if (clientCa === undefined) settings.problem('INGEST_TLS_CLIENT_CA', why);
   }
   return { kind: 'development' };
+}
+
+function proxyFrom(settings: Settings): BlockList | undefined {
+  const from = settings.get('INGEST_PROXY_FROM');
+  const isSpoken = settings.get('INGEST_PROXY_PROTOCOL') === 'v2';
+  if (isSpoken && from === undefined)
+    settings.problem(
+      'INGEST_PROXY_FROM',
+      'expected with INGEST_PROXY_PROTOCOL=v2: the balancers whose headers are believed',
+    );
+  if (!isSpoken && from !== undefined)
+    settings.problem('INGEST_PROXY_FROM', 'expected INGEST_PROXY_PROTOCOL=v2 with it: else no header is read');
+  if (from === undefined) return undefined;
+  const list = new BlockList();
+  for (const item of from.split(',')) {
+    const [, address = '', prefix] = /^([0-9A-Fa-f.:]+)(?:\/(\d{1,3}))?$/.exec(item.trim()) ?? [];
+    const version = isIP(address);
+    const bits = version === 6 ? 128 : 32;
+    if (version === 0 || Number(prefix ?? 0) > bits)
+      settings.problem(
+        'INGEST_PROXY_FROM',
+        `expected addresses or networks such as 10.0.0.0/8, separated by commas, not ${JSON.stringify(item)}`,
+      );
+    else list.addSubnet(address, Number(prefix ?? bits), version === 6 ? 'ipv6' : 'ipv4');
+  }
+  return list;
 }
 
 function audience(settings: Settings): string {

@@ -193,8 +193,10 @@ export class Exchange implements RequestListener {
     const { requestId, producer, trace } = this;
     const enqueued = this.#enqueued;
     const { method, target } = this.request;
+    const { address } = this.connection;
+    const { route } = this.#meter;
     const startMs = this.#startMs;
-    spans.ended({ method, target, route: this.#meter.route, requestId, producer, trace, startMs, enqueued }, answer);
+    spans.ended({ method, target, route, requestId, address, producer, trace, startMs, enqueued }, answer);
   }
 
   #end(status: number): void {

@@ -22,6 +22,8 @@ export interface AnsweredRequest {
   readonly target: string;
   readonly route: string;
   readonly requestId: string;
+  /** The client's. */
+  readonly address: string;
   readonly producer: string | undefined;
   readonly trace: TraceContext | undefined;
   /** By `performance.now()`. */
@@ -63,6 +65,7 @@ export class RequestSpans {
         'http.route': route,
         'url.scheme': 'https',
         'url.path': query === -1 ? target : target.slice(0, query),
+        'client.address': request.address,
         'network.protocol.version': '1.1',
         'ingest.request_id': request.requestId,
         ...(request.producer === undefined ? {} : { 'ingest.producer': request.producer }),

@@ -3,7 +3,13 @@
 // States: listening → draining → closed. Invariants: every time-out and limit below is on; a connection is closed by us
 // only when it owes no answer, or when its deadline came. See connection.ts for what one connection does.
 import assert from 'node:assert/strict';
-import type { AddressInfo, Socket } from 'node:net';
+import {
+  createServer as createTcpServer,
+  type AddressInfo,
+  type BlockList,
+  type Server as TcpServer,
+  type Socket,
+} from 'node:net';
 import { createServer, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls';
 import { randomBytes } from 'node:crypto';
 import { ConnectionRoom, type RoomLimits } from './connection-room.ts';
@@ -11,6 +17,7 @@ import { Connection, type ConnectionHost } from './connection.ts';
 import { ANSWERED_A_TURN_MAX, type TimeLimits } from './limits.ts';
 import { handshakeReason } from './node/faults.ts';
 import { HandOver } from './node/hand-over.ts';
+import { takeProxyHeader } from './proxy-header.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
 import { socketBelow, TLS_OPTIONS } from './tls-options.ts';
 import { UnreadAnswers, type UnreadLimits } from './unread-answers.ts';
@@ -22,6 +29,11 @@ export interface ServerLimits extends TimeLimits, RoomLimits {
   readonly headerBytesMax: number;
   /** Who reads plain requests. */
   readonly httpReader: 'own' | 'node';
+  /**
+   * The balancers that pass connections on: each begins with a header of the PROXY protocol, and no other is taken.
+   * Undefined: connections are the clients' own.
+   */
+  readonly proxyFrom: BlockList | undefined;
 }
 
 export interface ServerHandlers<T> {
@@ -37,14 +49,17 @@ export interface ServerHandlers<T> {
 
 /** A TCP connection from its acceptance on. */
 interface Arrival<T> {
-  readonly address: string;
+  /** The client's; a balancer's until its header was read. */
+  address: string;
+  /** How long a balancer's header before the handshake is; undefined while it is awaited. */
+  headerBytes: number | undefined;
   /** When it was accepted; once the first byte of its handshake was read, when that was found. */
   handshakeSinceMs: number;
   handshakeBegun: boolean;
   /** The trust in use has changed in its handshake. */
   outdated: boolean;
   /** Why we cut its handshake; `tlsClientError` follows. */
-  cutFor: 'limit' | 'timeout' | undefined;
+  cutFor: 'limit' | 'timeout' | 'proxy_header' | undefined;
   /** Undefined until the handshake is done. */
   connection: Connection<T> | undefined;
 }
@@ -56,6 +71,8 @@ interface Arrival<T> {
 const BACKLOG = 4_096;
 /** Node's own time-out for handshakes counts from a connection's acceptance; ours does not. */
 const NO_TIMEOUT_MS = 2 ** 31 - 1;
+/** How long a balancer may take for its header: time to send a lost one again (doc/proxy-protocol.txt, section 2). */
+const PROXY_HEADER_TIMEOUT_MS = 5_000;
 const CHECK_INTERVAL_MS = 250;
 /** While stopping: how long a connection with nothing going on may still bring a request. */
 const IDLE_GRACE_MS = 400;
@@ -63,6 +80,8 @@ const IDLE_CHECK_MS = 50;
 
 export class HttpsServer<T> {
   readonly #server: Server;
+  /** Accepts connections: `#server` itself, or where balancers send headers a server before it. */
+  readonly #listener: TcpServer;
   readonly #handlers: ServerHandlers<T>;
   readonly #limits: ServerLimits;
   readonly #host: ConnectionHost<T>;
@@ -121,6 +140,11 @@ export class HttpsServer<T> {
       hasBegun,
       (socket) => this.#arrivals.get(socket)?.connection?.idle === true,
     );
+    const { proxyFrom } = limits;
+    this.#listener =
+      proxyFrom === undefined
+        ? this.#server
+        : createTcpServer({ noDelay: true }, (socket) => this.#acceptPassedOn(socket, proxyFrom));
     this.#listen();
   }
 
@@ -134,11 +158,11 @@ export class HttpsServer<T> {
    */
   listen(host: string, port: number, reusePort = false): Promise<AddressInfo> {
     return new Promise((resolve, reject) => {
-      this.#server.once('error', reject);
-      this.#server.listen({ port, host, reusePort, backlog: BACKLOG }, () => {
-        this.#server.off('error', reject);
+      this.#listener.once('error', reject);
+      this.#listener.listen({ port, host, reusePort, backlog: BACKLOG }, () => {
+        this.#listener.off('error', reject);
         this.#watch = setInterval(() => this.#check(), CHECK_INTERVAL_MS);
-        resolve(this.#server.address() as AddressInfo);
+        resolve(this.#listener.address() as AddressInfo);
       });
     });
   }
@@ -162,7 +186,7 @@ export class HttpsServer<T> {
    * that bring nothing for a moment, and resolves when none is left.
    */
   async drain(): Promise<void> {
-    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    const closed = new Promise<void>((resolve) => this.#listener.close(() => resolve()));
     const timer = setInterval(() => {
       for (const connection of this.#connections.keys()) connection.endIdle(performance.now(), IDLE_GRACE_MS);
     }, IDLE_CHECK_MS);
@@ -180,23 +204,7 @@ export class HttpsServer<T> {
   #listen(): void {
     const server = this.#server;
     server.on('connection', (socket: Socket) => {
-      const address = socket.remoteAddress ?? '';
-      const nowMs = performance.now();
-      const arrival: Arrival<T> = {
-        address,
-        handshakeSinceMs: nowMs,
-        handshakeBegun: false,
-        outdated: false,
-        cutFor: undefined,
-        connection: undefined,
-      };
-      this.#arrivals.set(socket, arrival);
-      this.#handshakes.set(socket, arrival);
-      this.#makeGo(this.#room.enter(socket, address, nowMs));
-      socket.once('close', () => {
-        this.#room.leave(socket);
-        this.#handshakes.delete(socket);
-      });
+      if (!this.#arrivals.has(socket)) this.#arrive(socket, 0);
     });
     server.on('secureConnection', (socket: TLSSocket) => {
       const below = socketBelow(socket);
@@ -216,6 +224,58 @@ export class HttpsServer<T> {
       // Nothing of TLS has begun, so the answer is plain text too. It leaves before the connection is closed.
       if (error.code === 'ERR_SSL_HTTP_REQUEST') below.end(this.#handlers.plainHttp(), 'latin1', () => below.destroy());
       else socket.destroy();
+    });
+  }
+
+  #arrive(socket: Socket, headerBytes: number | undefined): Arrival<T> {
+    const address = socket.remoteAddress ?? '';
+    const nowMs = performance.now();
+    const arrival: Arrival<T> = {
+      address,
+      headerBytes,
+      handshakeSinceMs: nowMs,
+      handshakeBegun: false,
+      outdated: false,
+      cutFor: undefined,
+      connection: undefined,
+    };
+    this.#arrivals.set(socket, arrival);
+    this.#handshakes.set(socket, arrival);
+    this.#makeGo(this.#room.enter(socket, address, nowMs));
+    socket.once('close', () => {
+      this.#room.leave(socket);
+      this.#handshakes.delete(socket);
+    });
+    return arrival;
+  }
+
+  /** A balancer says whose connection it is; then the handshake begins. */
+  #acceptPassedOn(socket: Socket, from: BlockList): void {
+    socket.on('error', () => undefined); // 'close' follows.
+    const balancer = socket.remoteAddress;
+    if (balancer === undefined || !from.check(balancer, socket.remoteFamily === 'IPv6' ? 'ipv6' : 'ipv4')) {
+      if (balancer !== undefined) this.#handlers.handshakeFailure('proxy_source', balancer); // Else it is closed.
+      socket.destroy();
+      return;
+    }
+    const arrival = this.#arrive(socket, undefined);
+    // Without a cause the balancer itself closed it: it looked whether the port is open.
+    socket.once('close', () => {
+      if (arrival.headerBytes === undefined && arrival.cutFor !== undefined)
+        this.#handlers.handshakeFailure(arrival.cutFor, balancer);
+    });
+    takeProxyHeader(socket, (header) => {
+      if (header === undefined) {
+        arrival.cutFor = 'proxy_header';
+        socket.destroy();
+        return;
+      }
+      arrival.headerBytes = header.bytes;
+      arrival.address = header.address ?? balancer;
+      arrival.handshakeSinceMs = performance.now();
+      this.#room.leave(socket);
+      this.#room.enter(socket, arrival.address, arrival.handshakeSinceMs);
+      this.#server.emit('connection', socket);
     });
   }
 
@@ -262,7 +322,13 @@ export class HttpsServer<T> {
 
   /** The time that a client took before its first byte is not counted against its handshake. */
   #checkHandshake(socket: Socket, arrival: Arrival<T>, nowMs: number): void {
-    if (!arrival.handshakeBegun && socket.bytesRead > 0) {
+    if (arrival.headerBytes === undefined) {
+      if (nowMs - arrival.handshakeSinceMs < PROXY_HEADER_TIMEOUT_MS) return;
+      arrival.cutFor ??= 'proxy_header';
+      socket.destroy();
+      return;
+    }
+    if (!arrival.handshakeBegun && socket.bytesRead > arrival.headerBytes) {
       arrival.handshakeBegun = true;
       arrival.handshakeSinceMs = nowMs;
     }

@@ -184,7 +184,18 @@ export const SETTINGS = Object.freeze({
     2_500,
     [0, 1_000_000],
     '',
-    "of those, from one address, that have not brought a producer's request; they count when the handshake is done, or has taken a second. The default is a quarter of `INGEST_CONNECTIONS_MAX`; 0: no limit, for a gateway behind a balancer",
+    "of those, from one address, that have not brought a producer's request; they count when the handshake is done, or has taken a second. The default is a quarter of `INGEST_CONNECTIONS_MAX`; 0: no limit, for a gateway behind a balancer that does not tell the addresses of clients (`INGEST_PROXY_PROTOCOL`)",
+  ),
+  INGEST_PROXY_PROTOCOL: choice(
+    GATEWAY,
+    ['none', 'v2'],
+    'none',
+    '`v2`: a balancer in front says by the PROXY protocol, version 2, whose connection it passes on; limits, log lines and spans then have the address of the client',
+  ),
+  INGEST_PROXY_FROM: text(
+    GATEWAY,
+    undefined,
+    'the balancers, as addresses and networks (`10.0.0.0/8,fd00::1`): they send a header before each handshake, and connections from elsewhere are closed. Set together with `INGEST_PROXY_PROTOCOL=v2`',
   ),
   INGEST_HTTP_READER: choice(
     GATEWAY,

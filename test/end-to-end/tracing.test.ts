@@ -119,6 +119,7 @@ describe('spans, with OTEL_EXPORTER_OTLP_ENDPOINT', () => {
       'http.route': '/events',
       'url.scheme': 'https',
       'url.path': '/events',
+      'client.address': '127.0.0.1',
       'network.protocol.version': '1.1',
       'http.response.status_code': 202,
       'ingest.request_id': 'r-1',

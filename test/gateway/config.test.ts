@@ -14,6 +14,10 @@ function config(environment: Environment = {}): GatewayConfig {
   return config;
 }
 
+/** The whole report. */
+const problems = (environment: Environment): string =>
+  readGatewayConfig({ ...QUEUE, ...environment }).report.problems.join('\n');
+
 /** The keys that problems name, in order; there is no configuration then. */
 function problemKeys(environment: Environment): string[] {
   const { config, report } = readGatewayConfig(environment);
@@ -47,6 +51,7 @@ describe("the gateway's configuration", () => {
         producersFile: undefined,
         eventId: 'id',
         bodyBytesMax: 262_144,
+        proxyFrom: undefined,
         inFlightMax: 1_000,
         inFlightBytesMax: 67_108_864,
         connectionsMax: 10_000,
@@ -170,6 +175,28 @@ describe("the gateway's configuration", () => {
     assert.deepEqual(problemKeys({ ...QUEUE, INGEST_DRAIN_DELAY_MS: '250', INGEST_DRAIN_TIMEOUT_MS: '400' }), [
       'INGEST_DRAIN_DELAY_MS',
     ]);
+  });
+
+  it('takes the balancers of the PROXY protocol as addresses and networks, and only together with its version', () => {
+    const from = (text: string) => ({ INGEST_PROXY_PROTOCOL: 'v2', INGEST_PROXY_FROM: text });
+    assert.equal(config({}).proxyFrom, undefined);
+    const list = config(from('10.0.0.0/8, 192.0.2.1,fd00::/16')).proxyFrom;
+    for (const [address, family, isIn] of [
+      ['10.9.8.7', 'ipv4', true],
+      ['::ffff:10.9.8.7', 'ipv6', true],
+      ['192.0.2.1', 'ipv4', true],
+      ['192.0.2.2', 'ipv4', false],
+      ['fd01::1', 'ipv6', false],
+      ['fd00::1', 'ipv6', true],
+    ] as const)
+      assert.equal(list?.check(address, family), isIn, address);
+    for (const bad of ['10.0.0.0/33', 'fd00::/129', 'balancer', '10.0.0.0/8;::1', '10.0.0.0/', ',', 'fe80::1%eth0'])
+      assert.match(problems(from(bad)), /INGEST_PROXY_FROM.*expected addresses or networks/, bad);
+    assert.match(
+      problems({ INGEST_PROXY_PROTOCOL: 'v2' }),
+      /INGEST_PROXY_FROM: expected with INGEST_PROXY_PROTOCOL=v2/,
+    );
+    assert.match(problems({ INGEST_PROXY_FROM: '::1' }), /INGEST_PROXY_FROM="::1": expected INGEST_PROXY_PROTOCOL=v2/);
   });
 
   it('takes process endpoints off the address of producers only where they have another one', () => {

@@ -19,6 +19,7 @@ const LIMITS: ServerLimits = {
   connectionsPerAddressMax: 0,
   unreadAnswers: { holderMax: 1 << 20, totalMax: 1 << 20 },
   httpReader: 'own',
+  proxyFrom: undefined,
 };
 const BODY_BYTES_MAX = 64;
 

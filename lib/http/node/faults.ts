@@ -9,6 +9,8 @@ export const HANDSHAKE_FAILURES = [
   'certificate',
   'not_tls',
   'limit',
+  'proxy_source',
+  'proxy_header',
   'other',
 ] as const;
 

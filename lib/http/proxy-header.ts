@@ -1,0 +1,70 @@
+// The header of the PROXY protocol, version 2, by which a balancer says whose connection it passes on, before the
+// client's first byte (haproxy.org, doc/proxy-protocol.txt, section 2.2).
+//
+// Limits: PROXY_HEADER_BYTES_MAX. What it does not do: version 1 and UDP, which are invalid; TLVs and their checksum,
+// which are skipped; the addresses of UNIX sockets.
+import { SocketAddress, type Socket } from 'node:net';
+
+export interface ProxyHeader {
+  readonly bytes: number;
+  /** The client's. Undefined: the connection is the balancer's own (LOCAL), or the client's has no IP address. */
+  readonly address: string | undefined;
+}
+
+/** Addresses take 36 bytes, all else are TLVs. */
+export const PROXY_HEADER_BYTES_MAX = 4_096;
+
+const SIGNATURE = Buffer.from('\r\n\r\n\0\r\nQUIT\n', 'latin1');
+/** Signature, version and command, family and protocol, length of the rest. */
+const FIXED_BYTES = 16;
+const [LOCAL, PROXY] = [0x20, 0x21];
+
+/** The header that `bytes` begin with; `unfinished` where they end before it does. */
+export function proxyHeaderIn(bytes: Buffer): ProxyHeader | 'unfinished' | 'invalid' {
+  const known = Math.min(bytes.length, SIGNATURE.length);
+  if (bytes.compare(SIGNATURE, 0, known, 0, known) !== 0) return 'invalid';
+  if (bytes.length < FIXED_BYTES) return 'unfinished';
+  const [command, family] = bytes.subarray(SIGNATURE.length);
+  const end = FIXED_BYTES + bytes.readUInt16BE(FIXED_BYTES - 2);
+  if ((command !== LOCAL && command !== PROXY) || end > PROXY_HEADER_BYTES_MAX) return 'invalid';
+  if (bytes.length < end) return 'unfinished';
+  if (command === LOCAL) return { bytes: end, address: undefined };
+  const addresses = bytes.subarray(FIXED_BYTES, end);
+  switch (family) {
+    case 0x11: // TCP over IPv4: two addresses, two ports
+      return addresses.length < 12 ? 'invalid' : { bytes: end, address: addresses.subarray(0, 4).join('.') };
+    case 0x21: // TCP over IPv6
+      return addresses.length < 36 ? 'invalid' : { bytes: end, address: ipv6Of(addresses) };
+    case 0x00: // unknown
+    case 0x31: // UNIX stream
+      return { bytes: end, address: undefined };
+    default:
+      return 'invalid';
+  }
+}
+
+/** As a socket's `remoteAddress` would have it. */
+function ipv6Of(bytes: Buffer): string {
+  const groups = Array.from({ length: 8 }, (_, at) => bytes.readUInt16BE(2 * at).toString(16));
+  return new SocketAddress({ address: groups.join(':'), family: 'ipv6' }).address;
+}
+
+/**
+ * Takes the header off a connection that nothing was read from; what follows it is left to be read. `done` is called
+ * once, without a header where there is no valid one, unless the connection closes before.
+ */
+export function takeProxyHeader(socket: Socket, done: (header: ProxyHeader | undefined) => void): void {
+  let begun: Buffer = Buffer.alloc(0);
+  const onReadable = (): void => {
+    const more = socket.read() as Buffer | null;
+    if (more === null) return;
+    begun = Buffer.concat([begun, more]);
+    const header = proxyHeaderIn(begun);
+    if (header === 'unfinished') return;
+    socket.off('readable', onReadable);
+    if (header === 'invalid') return done(undefined);
+    if (begun.length > header.bytes) socket.unshift(begun.subarray(header.bytes));
+    done(header);
+  };
+  socket.on('readable', onReadable);
+}

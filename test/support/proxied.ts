@@ -1,0 +1,72 @@
+// Connections as a balancer passes them on: a header of the PROXY protocol, version 2, before the client's TLS.
+import { connect as connectTcp, type Socket } from 'node:net';
+import { Duplex } from 'node:stream';
+import { connect as connectTls } from 'node:tls';
+import { RawConnection, type TestGateway } from './gateway.ts';
+import type { ClientCertificate } from './pki.ts';
+import { atEnd } from './scope.ts';
+
+const SIGNATURE = Buffer.from('0d0a0d0a000d0a515549540a', 'hex');
+
+/** A header. `addresses`: a client's IPv4 address, or the bytes that take the place of the addresses. */
+export function proxyHeader(
+  addresses: string | Buffer,
+  { command = 0x21, family = 0x11, more = Buffer.alloc(0) } = {},
+): Buffer {
+  const block =
+    typeof addresses === 'string'
+      ? Buffer.from([...addresses.split('.').map(Number), 127, 0, 0, 1, 0x13, 0x88, 0x20, 0xfb])
+      : addresses;
+  const length = Buffer.alloc(2);
+  length.writeUInt16BE(block.length + more.length);
+  return Buffer.concat([SIGNATURE, Buffer.from([command, family]), length, block, more]);
+}
+
+/** A TCP connection to the gateway; `from` is the balancer's address. */
+export function tcpTo(gateway: TestGateway, from = '127.0.0.1'): Socket {
+  const socket = connectTcp({ port: gateway.port, host: '127.0.0.1', localAddress: from, noDelay: true });
+  socket.on('error', () => undefined);
+  atEnd(() => void socket.destroy());
+  return socket;
+}
+
+/**
+ * A TLS connection behind `header`. What the client writes first, and the header before it, arrive in two pieces, the
+ * first of `cut` bytes; 0: in one.
+ */
+export async function passedOn(
+  gateway: TestGateway,
+  header: Buffer,
+  certificate?: ClientCertificate,
+  cut = 0,
+): Promise<RawConnection> {
+  const tcp = tcpTo(gateway);
+  let begun = false;
+  const through = new Duplex({
+    read: () => undefined,
+    write(chunk: Buffer, _encoding, done) {
+      const bytes = begun ? chunk : Buffer.concat([header, chunk]);
+      const first = begun ? 0 : cut;
+      begun = true;
+      if (first > 0) tcp.write(bytes.subarray(0, first));
+      setTimeout(() => tcp.write(bytes.subarray(first), done), first > 0 ? 20 : 0);
+    },
+    final: (done) => void tcp.end(done),
+  });
+  tcp.on('data', (bytes: Buffer) => through.push(bytes)).on('close', () => through.destroy());
+  const { cert, key } = certificate ?? {};
+  const socket = connectTls({ socket: through, host: '127.0.0.1', ca: gateway.pki.authority.certificate, cert, key });
+  const raw = new RawConnection(socket);
+  await new Promise((resolve, reject) => {
+    socket.once('secureConnect', resolve);
+    socket.once('error', reject);
+    socket.once('close', () => reject(new Error('closed in the handshake')));
+  });
+  return raw;
+}
+
+/** What the gateway's own process endpoints answer. */
+export async function askAdmin(gateway: TestGateway, path: string): Promise<Response> {
+  const [url = ''] = /http:\/\/[^"]+/.exec(await gateway.line(/process endpoints on http:/)) ?? [];
+  return fetch(url + path);
+}
