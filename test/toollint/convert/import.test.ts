@@ -320,6 +320,9 @@ describe('merging reports', () => {
     );
     assert.deepEqual([report.summary.totalFiles, report.scan.include], [2, ['a.ts', 'b.ts']]);
     assert.equal(merged(shard('a.ts', [4, 4]), shard('a.ts', [4])).findings.length, 2);
+    const told = (rules: object) => shard('a.ts', [], (r) => Object.assign(r.tool, { rules }));
+    const rules = { a: 'A.', b: 'B.' };
+    assert.deepEqual(merged(told({ a: 'A.' }), told({ b: 'B.' })).tool, { name: 'toollint', version: '1.0.0', rules });
   });
 
   it('is incomplete if one is, and without files only if all are', () => {
@@ -349,6 +352,9 @@ describe('merging reports', () => {
       [{ kind: 'project', path: '.' }, ['a/**', 'b/**'], ['y']],
     );
     assert.deepEqual(both.enabledRuleIds, ['a', 'b']);
+    const file = sampleReport([], (r) => (r.scan.target = { kind: 'file', path: 'c[1].ts' }));
+    assert.deepEqual(merged(target('.', []), file).scan.include, ['**', 'c\\[1\\].ts']);
+    assert.deepEqual(merged(target('a', []), target('a', [])).scan.target, { kind: 'project', path: 'a' });
     const unknown = sampleReport([], (r) =>
       Object.assign(r.scan, { scopeKnown: false, target: null, enabledRuleIds: [] }),
     );

@@ -1,0 +1,205 @@
+// From a linter's messages to findings, and the members that a report has beyond the specification.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { isReserved } from '../../../lib/toollint/document/consistency.ts';
+import { endOf, fixOf, linterOf, ruleTextsOf } from '../../../lib/toollint/document/extension.ts';
+import {
+  fileFindings,
+  type LintMessage,
+  type RuleFacts,
+  withoutDirectives,
+} from '../../../lib/toollint/document/file-findings.ts';
+import { compareFindings } from '../../../lib/toollint/document/finding-order.ts';
+import { withoutAbsolutePaths, withoutRoots } from '../../../lib/toollint/document/report-path.ts';
+import { sampleFinding, sampleReport } from '../support/samples.ts';
+
+const message = (change: Partial<LintMessage> = {}): LintMessage => ({
+  ruleId: 'r',
+  severity: 'warning',
+  message: 'm',
+  line: 1,
+  column: 1,
+  ...change,
+});
+const found = (change: Partial<LintMessage>, text = 'one();\n', facts: RuleFacts = {}, snippets = true) => {
+  const request = { path: 'a.js', text, messages: [message(change)], roots: ['/home/me', '/'], snippets };
+  const [finding] = fileFindings({ ...request, factsOf: () => facts });
+  assert.ok(finding);
+  return finding;
+};
+
+describe('a finding', () => {
+  it('has the ids of its rule, of a broken file, of an idle comment, or of the linter itself', () => {
+    assert.equal(found({}).ruleId, 'r');
+    assert.equal(found({ ruleId: null, fatal: true }).ruleId, 'PARSE-ERROR');
+    assert.equal(found({ ruleId: '', fatal: true }).ruleId, 'PARSE-ERROR');
+    const unused = 'eslint/unused-disable-directive';
+    assert.equal(found({ ruleId: null, message: 'Unused eslint-disable directive.' }).ruleId, unused);
+    assert.equal(found({ ruleId: null, message: 'Unused eslint-enable directive.' }).ruleId, unused);
+    assert.equal(found({ ruleId: null, message: 'An Unused eslint-disable' }).ruleId, 'eslint/core');
+    assert.deepEqual(['PARSE-ERROR', 'eslint/core', unused, 'eslint', 'x/eslint/'].map(isReserved), [
+      true,
+      true,
+      true,
+      false,
+      false,
+    ]);
+  });
+
+  it('has the positions that an editor has, and no others', () => {
+    const locationOf = (change: Partial<LintMessage>) => found(change).location;
+    const file = { scope: 'file', path: 'a.js' };
+    assert.deepEqual(locationOf({ line: 0 }), file);
+    assert.deepEqual(locationOf({ line: undefined }), file);
+    assert.deepEqual(locationOf({ line: 1.5 }), file);
+    assert.deepEqual(locationOf({ column: -1 }), { ...file, line: 1 });
+    assert.deepEqual(locationOf({ line: 9999 }), { ...file, line: 9999, column: 1 });
+    assert.deepEqual(locationOf({ endLine: 2 }), { ...file, line: 1, column: 1 });
+    assert.deepEqual(locationOf({ endLine: 2, endColumn: 0 }), { ...file, line: 1, column: 1 });
+    assert.deepEqual(locationOf({ endLine: 2, endColumn: 3 }), {
+      ...file,
+      line: 1,
+      column: 1,
+      endLine: 2,
+      endColumn: 3,
+    });
+  });
+
+  it('has what its rule says of itself, and what kind of issue that is', () => {
+    for (const [category, issueType] of [
+      ['problem', 'bug'],
+      ['suggestion', 'code-smell'],
+      ['layout', 'style'],
+      ['other', undefined],
+    ] as const) {
+      const finding = found({}, '', { category, docsUrl: 'https://example.org', standardIds: ['CWE-1'] });
+      assert.equal(finding.category, category);
+      assert.equal(finding.issueType, issueType);
+      assert.equal(finding.docsUrl, 'https://example.org');
+      assert.deepEqual(finding.standardIds, ['CWE-1']);
+    }
+    const plain = found({}, '');
+    for (const name of ['category', 'issueType', 'docsUrl', 'suggestion', 'codeSnippet', 'fix'])
+      assert.equal(Object.hasOwn(plain, name), false, name);
+    assert.equal(found({ ruleId: null, fatal: true }, '').category, 'problem');
+  });
+
+  it('has the flagged line without indentation, and of a long line what is at the column', () => {
+    assert.equal(found({}, '  one();  \n').codeSnippet, 'one();');
+    assert.equal(found({ line: 3 }, '  one();  \n').codeSnippet, undefined);
+    assert.equal(found({}, `${'x'.repeat(200)}\n`).codeSnippet, 'x'.repeat(200));
+    const long = `${'a'.repeat(100)}${'b'.repeat(300)}`;
+    assert.equal(found({ column: 101 }, long).codeSnippet, 'a'.repeat(50) + 'b'.repeat(150));
+    assert.equal(found({ column: undefined }, long).codeSnippet, 'a'.repeat(100) + 'b'.repeat(100));
+    assert.equal(found({ snippet: 'given' }, 'one();').codeSnippet, 'given');
+    assert.equal(found({ snippet: 'given' }, 'one();', {}, false).codeSnippet, undefined);
+  });
+
+  it('has a fix where snippets are wanted, and a suggestion on one line', () => {
+    const fix = { offset: 0, length: 3, text: 'two' };
+    assert.deepEqual(fixOf(found({ fix })), fix);
+    assert.equal(fixOf(found({ fix }, '', {}, false)), undefined);
+    assert.equal(found({ suggestion: 'Write\n  /home/me/two' }).suggestion, 'Write two');
+  });
+
+  it('names no folder of the machine, and says so where the rule said nothing', () => {
+    assert.equal(found({ message: 'in /home/me/a.js, /home/me' }).message, 'in a.js, .');
+    assert.equal(found({ message: 'not /etc/x/y' }).message, 'not /etc/x/y');
+    assert.equal(found({ message: 'not /etc/x/y', fatal: true, ruleId: null }).message, 'not y');
+    assert.equal(found({ message: '' }).message, '(r gave no message)');
+    assert.equal(withoutRoots('/ and /a', ['/']), '/ and /a');
+    assert.equal(
+      withoutAbsolutePaths("at file:///opt/x/y.js:1, 'C:\\a\\b.js' or a/b/c", []),
+      "at y.js:1, 'b.js' or a/b/c",
+    );
+  });
+
+  it('is the same before and after a comment on its line takes it back', () => {
+    const text = 'one(); // eslint-disable-line r\ntwo(); /* eslint-disable-line */\n// eslint-disable-next-line\n';
+    assert.equal(withoutDirectives(text), 'one();\ntwo();\n// eslint-disable-next-line\n');
+    assert.equal(withoutDirectives('a();  // no\r\n'), 'a();  // no\r\n');
+    assert.equal(found({}, withoutDirectives(text)).fingerprint, found({}, 'one();\ntwo();').fingerprint);
+  });
+
+  it('of a file without messages is none', () => {
+    assert.deepEqual(
+      fileFindings({ path: 'a', text: '', messages: [], roots: [], snippets: true, factsOf: () => ({}) }),
+      [],
+    );
+  });
+});
+
+describe('the order of findings', () => {
+  it('is by path, line, column, rule, fingerprint, message, severity, and then the rest', () => {
+    const base = sampleFinding({ path: 'b', line: 2, column: 2, ruleId: 'b', message: 'b', severity: 'info' });
+    const before = [
+      { ...base, location: { scope: 'project' as const } },
+      { ...base, location: { ...base.location, path: 'B' } },
+      { ...base, location: { ...base.location, line: 1, column: 9 } },
+      { ...base, location: { scope: 'file' as const, path: 'b' } },
+      { ...base, location: { ...base.location, column: 1 } },
+      { ...base, ruleId: 'a' },
+      { ...base, fingerprint: '0' },
+      { ...base, message: 'a' },
+      { ...base, severity: 'error' as const },
+      { ...base, suggestion: 'a' },
+      { ...base, category: 'a' },
+    ];
+    for (const [index, finding] of before.entries()) {
+      assert.ok(compareFindings(finding, base) < 0, String(index));
+      assert.ok(compareFindings(base, finding) > 0, String(index));
+    }
+    assert.equal(compareFindings(base, { ...base, occurrence: 7 }), 0);
+  });
+});
+
+describe('a member beyond the specification', () => {
+  const withTool = (members: object) => sampleReport([], (report) => Object.assign(report.tool, members));
+
+  it('is the linter with name and version, and where it is described', () => {
+    const linter = { name: 'l', version: '1' };
+    assert.deepEqual(linterOf(withTool({ linter })), linter);
+    assert.deepEqual(linterOf(withTool({ linter: { ...linter, informationUri: 'u', more: 1 } })), {
+      ...linter,
+      informationUri: 'u',
+    });
+    for (const odd of [undefined, null, 'l', { name: 'l' }, { version: '1' }, { name: 1, version: '1' }])
+      assert.equal(linterOf(withTool({ linter: odd })), undefined);
+    assert.deepEqual(linterOf(withTool({ linter: { ...linter, informationUri: 7 } })), linter);
+  });
+
+  it('is a text for each rule', () => {
+    assert.deepEqual(ruleTextsOf(withTool({ rules: { a: 'A.', b: '', c: 7 } })), { a: 'A.' });
+    assert.deepEqual(ruleTextsOf(withTool({ rules: 'x' })), {});
+  });
+
+  it('is the end of a location that has a beginning before it', () => {
+    const ending = (line: number | undefined, column: number | undefined, end: object) => {
+      const finding = sampleFinding({ line, column });
+      Object.assign(finding.location, end);
+      return endOf(finding);
+    };
+    const end = { endLine: 3, endColumn: 5 };
+    assert.deepEqual(ending(3, 5, end), end);
+    assert.deepEqual(ending(2, 9, end), end);
+    assert.equal(ending(3, 6, end), undefined);
+    assert.equal(ending(4, 1, end), undefined);
+    assert.equal(ending(undefined, undefined, end), undefined);
+    assert.equal(ending(3, undefined, end), undefined);
+    for (const odd of [{ endLine: 3 }, { endColumn: 5 }, { endLine: 0, endColumn: 5 }, { endLine: '3', endColumn: 5 }])
+      assert.equal(ending(1, 1, odd), undefined);
+  });
+
+  it('is a fix with a range and a text', () => {
+    const fixIn = (fix: unknown) => fixOf(Object.assign(sampleFinding(), { fix }));
+    assert.deepEqual(fixIn({ offset: 0, length: 0, text: '' }), { offset: 0, length: 0, text: '' });
+    for (const odd of [
+      null,
+      {},
+      { offset: -1, length: 0, text: '' },
+      { offset: 0, length: -1, text: '' },
+      { offset: 0, length: 1 },
+    ])
+      assert.equal(fixIn(odd), undefined);
+  });
+});
