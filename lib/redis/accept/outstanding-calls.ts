@@ -3,6 +3,7 @@
 // Invariants: every submission is settled once. None is given up before its call was written and the sockets were read
 // at least once after its time was over. From the first call that is given up until the server answers anything, it
 // counts as stalled.
+import assert from 'node:assert/strict';
 import type { Outcome, Submission } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 
@@ -69,6 +70,7 @@ export class OutstandingCalls {
 
   /** Notes a call that was just written. */
   began(submissions: readonly Submission[]): Call {
+    assert(submissions.length > 0);
     const call = new Call(submissions, this.#clock.ms());
     this.#calls.push(call);
     if (this.#deadline === undefined) this.#armDeadline(this.#timeoutMs);
@@ -94,6 +96,7 @@ export class OutstandingCalls {
   // Fact: a timer for each request costs more than the check it stands for. Choice: one timer, set for the oldest
   // call that still has its outcome to come.
   #armDeadline(inMs: number): void {
+    assert(this.#deadline === undefined);
     // Fact: after a turn that was held up (a burst of handshakes, a collection), timers run before sockets are read,
     // and an answer that came in time would count as late. Choice: what has arrived is read before a call is given up,
     // and the calls to give up are chosen by the time before that reading. By the time after it, an overloaded gateway

@@ -4,6 +4,7 @@
 // away refuses its events immediately once that is known, else after its time-out; the others keep accepting.
 //
 // Limits: the order of events of different partitions is not kept.
+import assert from 'node:assert/strict';
 import { partitionOf } from '../../ingest/partition.ts';
 import type { Queue, QueueLookup, QueueState, Submission } from '../../ingest/queue.ts';
 
@@ -12,6 +13,7 @@ export class PartitionedQueue implements Queue {
 
   /** `partitions` by number. */
   constructor(partitions: readonly Queue[]) {
+    assert(partitions.length > 0);
     this.#partitions = partitions;
   }
 
@@ -38,8 +40,6 @@ export class PartitionedQueue implements Queue {
   }
 
   #of(id: string): Queue {
-    const partition = this.#partitions[partitionOf(id, this.#partitions.length)];
-    if (partition === undefined) throw new Error('a queue has one partition at least');
-    return partition;
+    return this.#partitions[partitionOf(id, this.#partitions.length)] as Queue;
   }
 }

@@ -11,6 +11,7 @@
 // them.
 //
 // Limits: WAIT is no consensus. A fail-over that promotes a replica which had not acknowledged loses what it lacks.
+import assert from 'node:assert/strict';
 import type { RedisConnection } from '../server/client.ts';
 import { NoConnection } from '../wire/errors.ts';
 import { acceptedOf } from '../stream/id-index.ts';
@@ -48,6 +49,7 @@ export class ReplicatedSender implements Sender<Reply> {
   #turn = 0;
 
   constructor(options: ReplicatedSenderOptions) {
+    assert(options.replicas > 0 && options.connections.length > 0);
     this.#options = options;
     this.#waitMs = Math.max(1, Math.floor(WAIT_SHARE * options.timeoutMs));
     this.#wait = ['WAIT', String(options.replicas), String(this.#waitMs)];

@@ -6,6 +6,7 @@
 // Invariants: every submission is settled once, within the time-out plus one timer's lateness. `accepted` and
 // `duplicate` are said only after Redis has answered so. While a call is overdue the queue counts as stalled and
 // refuses immediately, so a frozen server makes at most one time-out's worth of submissions wait in memory.
+import assert from 'node:assert/strict';
 import {
   type Queue,
   type QueueLook,
@@ -206,6 +207,7 @@ export class StreamQueue implements Queue {
     const hasNotes = submissions.some(
       ({ notes, text }) => notes !== undefined || (compares && hasDigests(text, compresses && isCompressible(text))),
     );
+    assert(from < submissions.length && n < FIELDS_MAX);
     const command = accept.begin(hasNotes);
     const events: Argument[] = [];
     let at = from;

@@ -2,6 +2,7 @@
 //
 // What concerns one event goes to the partition of its id, in each queue: of several queues behind a dispatcher one has
 // it. Erasing reads every partition: replays, and entries of other hands, may stand in any.
+import assert from 'node:assert/strict';
 import {
   QueueFailed,
   type EntryState,
@@ -174,9 +175,8 @@ export class PartitionedAdmin implements QueueAdmin {
 }
 
 function partOf(parts: readonly StreamAdmin[], id: string): StreamAdmin {
-  const part = parts[partitionOf(id, parts.length)];
-  if (part === undefined) throw new Error('a queue has one partition at least');
-  return part;
+  assert(parts.length > 0);
+  return parts[partitionOf(id, parts.length)] as StreamAdmin;
 }
 
 /** As the name of a quarantine row. */

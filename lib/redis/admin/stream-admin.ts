@@ -1,4 +1,5 @@
 // One stream of the queue as ingest-admin sees it: a partition, or all of a queue that has one.
+import assert from 'node:assert/strict';
 import { namesIn } from '../../ingest/erased.ts';
 import type {
   EntryState,
@@ -209,7 +210,7 @@ export class StreamAdmin {
 
   get #field(): IndexField {
     // Nothing is asked before the connection has been inspected.
-    if (this.#identity === undefined) throw new Error('the queue is not identified yet');
+    assert(this.#identity !== undefined);
     return indexField(this.#identity.secret);
   }
 

@@ -2,6 +2,7 @@
 //
 // Invariants: what could not be acknowledged because the partition was away is acknowledged before it is read again. A
 // partition that failed is left alone for PAUSE_FIRST_MS to PAUSE_MAX_MS.
+import assert from 'node:assert/strict';
 import { GroupVanished, type Delivery, type EntryName, type QueueState } from '../../ingest/queue.ts';
 import { pauseMs } from '../../process/backoff.ts';
 import type { ClockAndRandom } from '../../process/clock.ts';
@@ -17,6 +18,17 @@ export interface PartitionReadingOptions extends ClockAndRandom {
   readonly log: Log;
 }
 
+/** A read is under way, which waits for events (`blocking`) or does not; or the group is gone, and was not joined since. */
+type State = 'idle' | 'polling' | 'blocking' | 'vanished';
+
+/** The states that may follow each one. */
+const NEXT: Readonly<Record<State, readonly State[]>> = {
+  idle: ['polling', 'blocking'],
+  polling: ['idle', 'vanished'],
+  blocking: ['idle', 'vanished'],
+  vanished: ['idle'],
+};
+
 export class PartitionReading {
   readonly name: string;
   readonly reader: StreamReader;
@@ -27,13 +39,12 @@ export class PartitionReading {
   #waiting: Delivery[] = [];
   /** Landed, and not acknowledged: the partition was away. */
   #owed: EntryName[] = [];
-  #underWay: 'none' | 'polling' | 'blocking' = 'none';
+  #state: State = 'idle';
   #fault: Error | undefined;
   #failures = 0;
   #retryMs = 0;
   #joinsLater = false;
   #joins = 0;
-  #vanished = false;
 
   constructor(name: string, reader: StreamReader, options: PartitionReadingOptions, onEnd: () => void) {
     this.name = name;
@@ -51,32 +62,30 @@ export class PartitionReading {
   /** Away also where it answers and refuses to be read: it has no rights, a full disk or too few replicas. */
   get state(): QueueState {
     const [connection = { available: true }] = this.reader.states().values();
-    const known = this.#underWay !== 'none' || this.#system.clock.ms() < this.#retryMs + FAULT_MS;
+    const known = this.#isReading || this.#system.clock.ms() < this.#retryMs + FAULT_MS;
     if (!connection.available || this.#fault === undefined || !known) return connection;
     return { available: false, reason: this.#fault.message };
   }
 
   /** Whether a read is under way that does not wait for events. */
   get polling(): boolean {
-    return this.#underWay === 'polling';
+    return this.#state === 'polling';
   }
 
   /** Whether the group was gone, and has not been joined since. */
   get vanished(): boolean {
-    return this.#vanished;
+    return this.#state === 'vanished';
   }
 
   /** Up to `max` of the deliveries that wait here, oldest first. */
   take(max: number): Delivery[] {
-    if (max >= this.#waiting.length) return this.#waiting.splice(0);
     return this.#waiting.splice(0, max);
   }
 
   /** Begins a read, unless one is under way, something waits here, or it is not time yet. */
   begin(max: number, idleMs: number, waitMs: number): void {
-    if (this.#underWay !== 'none' || this.#waiting.length > 0 || this.#vanished) return;
-    if (this.#system.clock.ms() < this.#retryMs) return;
-    this.#underWay = waitMs > 0 ? 'blocking' : 'polling';
+    if (this.#state !== 'idle' || this.#waiting.length > 0 || this.#system.clock.ms() < this.#retryMs) return;
+    this.#become(waitMs > 0 ? 'blocking' : 'polling');
     void this.#read(max, idleMs, waitMs);
   }
 
@@ -86,14 +95,14 @@ export class PartitionReading {
       const made = await this.reader.join();
       this.#joinsLater = false;
       this.#joins += 1;
-      this.#vanished = false;
       if (made) this.#log.warn('made the consumer group of a partition, from its beginning');
       return made;
     } catch (cause) {
       this.#joinsLater = true;
-      this.#vanished = false;
       this.#failed(cause);
       throw cause;
+    } finally {
+      if (this.#state === 'vanished') this.#become('idle');
     }
   }
 
@@ -104,20 +113,31 @@ export class PartitionReading {
 
   async #read(max: number, idleMs: number, waitMs: number): Promise<void> {
     const joins = this.#joins;
+    let after: State = 'idle';
     try {
       if (this.#joinsLater) await this.join();
       await this.#acknowledgeOwed();
       const deliveries = await this.reader.read(max, idleMs, waitMs);
-      this.#waiting.push(...deliveries);
+      assert(this.#waiting.length === 0);
+      this.#waiting = [...deliveries];
       this.#fault = undefined;
       this.#failures = 0;
     } catch (cause) {
       // A read that began before the group was joined again tells of the group before.
       if (!(cause instanceof GroupVanished)) this.#failed(cause);
-      else if (joins === this.#joins) this.#vanished = true;
+      else if (joins === this.#joins) after = 'vanished';
     }
-    this.#underWay = 'none';
+    this.#become(after);
     this.#onEnd();
+  }
+
+  get #isReading(): boolean {
+    return this.#state === 'polling' || this.#state === 'blocking';
+  }
+
+  #become(state: State): void {
+    assert(NEXT[this.#state].includes(state), `${this.#state} → ${state}`);
+    this.#state = state;
   }
 
   async #acknowledgeOwed(): Promise<void> {

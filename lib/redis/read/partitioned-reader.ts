@@ -9,6 +9,7 @@
 //
 // Replicas are counted in the first partition; in the others this member gives a sign of life, by which an entry that
 // the queue dropped is told from a dead member's (claim.lua).
+import assert from 'node:assert/strict';
 import { GroupVanished, type Delivery, type EntryName, type QueueReader, type QueueState } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 import { PartitionReading, type PartitionReadingOptions } from './partition-reading.ts';
@@ -34,7 +35,7 @@ export class PartitionedReader implements QueueReader {
     };
     this.#partitions = [...readers].map(([name, reader]) => new PartitionReading(name, reader, options, onEnd));
     const [first] = readers.values();
-    if (first === undefined) throw new Error('a queue has one partition at least');
+    assert(first !== undefined);
     this.#first = first;
   }
 

@@ -1,15 +1,13 @@
 // One supervised connection to the master of a queue: a Redis 7.0 or newer (or Valkey) server.
 //
-// States: connecting → inspecting → ready → (lost) → connecting …; closed ends it. Commands are sent only while ready
-// and fail immediately otherwise: they are not queued, because their senders would have given up before an answer came,
-// and the queue would have no bound. Reconnecting never stops, with pauses of 50 to 500 ms.
-//
-// Where a MasterLookup stands for the URI, every connection that is lost or refused is thrown away, and the lookup is
-// asked anew.
+// States: see NEXT. Commands are sent only while ready and fail immediately otherwise: they are not queued, because their
+// senders would have given up before an answer came, and the queue would have no bound. A client that lost its server
+// connects again by itself, with pauses of 50 to 500 ms. With a MasterLookup it is thrown away instead, and the lookup is
+// asked again.
 //
 // Invariant: a connection is ready only after its server has said that it is a master and after `inspect` has passed. A
-// connection that is not trusted any more (the inspection failed, a command met a code of NOT_MASTER, the owner called
-// `restart`) is thrown away, and its name is resolved anew, at most once in REOPEN_INTERVAL_MS.
+// client that is not trusted any more (the inspection failed, a command met a code of NOT_MASTER, the owner called
+// `restart`) is thrown away, and its name is resolved again, at most once in REOPEN_INTERVAL_MS.
 //
 // Relies on: node-redis reconnects by itself, but has no time limit for the answers to its greeting, when the server is
 // frozen or the network drops packets. So a connection that does not get ready within CONNECT_TIMEOUT_MS is thrown away
@@ -19,6 +17,7 @@
 import type { Clock, ClockAndRandom, Timer } from '../../process/clock.ts';
 import type { RedisValue, Reply } from '../wire/reply.ts';
 import type { Argument, Sender } from '../wire/script.ts';
+import assert from 'node:assert/strict';
 import type { SecureContextOptions } from 'node:tls';
 import type { Credentials } from '../../process/credentials.ts';
 import type { Log } from '../../process/log.ts';
@@ -98,28 +97,41 @@ export interface ConnectionListener {
   readonly onRefused?: (refusal: QueueRefusal) => void;
 }
 
+/** `paused`: no client, and the next attempt is due later. */
+type State = 'new' | 'looking up' | 'connecting' | 'inspecting' | 'ready' | 'paused' | 'closed';
+
+/** The states that may follow each one. A client that gets ready anew is inspected anew. */
+const NEXT: Readonly<Record<State, readonly State[]>> = {
+  new: ['looking up', 'connecting', 'closed'],
+  'looking up': ['connecting', 'paused', 'closed'],
+  connecting: ['connecting', 'inspecting', 'paused', 'closed'],
+  inspecting: ['connecting', 'inspecting', 'ready', 'paused', 'closed'],
+  ready: ['connecting', 'inspecting', 'paused', 'closed'],
+  paused: ['looking up', 'connecting', 'closed'],
+  closed: [],
+};
+
+const HAS_CLIENT: ReadonlySet<State> = new Set(['connecting', 'inspecting', 'ready']);
+
 export class RedisConnection<Answer> {
   readonly #options: ConnectionOptions;
   readonly #dialect: ClientDialect<Answer>;
+  readonly #watch: MasterWatch;
+  #state: State = 'new';
   #client: Client<Answer> | undefined;
   /** Counts inspections, so that one that a new connection has overtaken says nothing. */
   #inspection = 0;
-  #inspected = false;
-  #watchdog: Timer | undefined;
-  #reopening: Timer | undefined;
-  readonly #watch: MasterWatch;
+  /** For the state: that a client gets ready in time, or that the next attempt is made. */
+  #timer: Timer | undefined;
   #openedMs = Number.NEGATIVE_INFINITY;
-  #closed = false;
-  #wasReady = false;
   #lastError = 'not connected yet';
   #waiting = false;
-  #lookingUp = false;
   /** `host:port` of the server that is being connected to, and of the one that was ready last. */
   #server = '';
   /** Of that server. */
   #uri = '';
   #readyServer: string | undefined;
-  /** What the server said when the last connection was thrown away, for whoever looks the next one up. */
+  /** What the server said when the last client was thrown away, for the next look-up. */
   #lastRefusal: RedisError | undefined;
   #listener: ConnectionListener = {};
 
@@ -130,7 +142,7 @@ export class RedisConnection<Answer> {
     options.credentials?.onChange(() => this.#renew());
   }
 
-  /** Tells `listener` from now on, beside what is told already; to be called before `open`. */
+  /** Tells `listener` from now on, together with those before; to be called before `open`. */
   tell(listener: ConnectionListener): void {
     this.#listener = { ...this.#listener, ...listener };
   }
@@ -139,7 +151,7 @@ export class RedisConnection<Answer> {
   readonly values: Server = { send: (command) => this.send(command).then(this.#dialect.value) };
 
   get ready(): boolean {
-    return this.#inspected && (this.#client?.isReady ?? false);
+    return this.#state === 'ready' && this.#client?.isReady === true;
   }
 
   /** Bytes that the server has sent on this connection; 0 where the client does not count them. */
@@ -159,39 +171,13 @@ export class RedisConnection<Answer> {
     return this.#lastError;
   }
 
-  /** Begins to connect, and keeps at it. */
+  /** Begins to connect, and keeps trying. */
   open(): void {
-    if (this.#closed || this.#client !== undefined || this.#lookingUp) return;
-    this.#reopening?.close();
+    if (this.#state !== 'new' && this.#state !== 'paused') return;
     const { uri, clock } = this.#options;
     this.#openedMs = clock.ms();
     if (typeof uri === 'string') this.#connect(uri);
     else void this.#lookUp(uri);
-  }
-
-  async #lookUp(lookup: MasterLookup): Promise<void> {
-    this.#lookingUp = true;
-    const found = await lookup.find(this.#lastRefusal).catch((cause: unknown) => ({ cause }));
-    this.#lookingUp = false;
-    this.#lastRefusal = undefined;
-    if (this.#closed) return;
-    if (typeof found === 'string') {
-      this.#connect(found);
-      this.#watch.begin(lookup, found, () => this.restart('the master is another server now', true));
-      return;
-    }
-    this.#lost(messageOf(found.cause));
-    if (found.cause instanceof QueueRefusal) this.#listener.onRefused?.(found.cause);
-    this.#openLater();
-  }
-
-  #connect(uri: string): void {
-    this.#server = new URL(uri).host;
-    this.#uri = uri;
-    const client = this.#create(uri);
-    this.#client = client;
-    this.#armWatchdog();
-    client.connect().catch((cause: unknown) => this.#failed(client, cause));
   }
 
   /**
@@ -199,43 +185,71 @@ export class RedisConnection<Answer> {
    * deadline decides, and `restart` ends what never comes).
    */
   send(command: readonly Argument[]): Promise<Answer> {
-    const client = this.#client;
-    if (client === undefined || !this.#inspected)
+    if (this.#state !== 'ready' || this.#client === undefined)
       return Promise.reject(new NoConnection(`there is no connection to the queue (${this.#lastError})`));
-    return client.sendCommand(command);
+    return this.#client.sendCommand(command);
   }
 
   /**
-   * Throws the connection away, with what is outstanding on it, and makes a new one, at most once in
-   * REOPEN_INTERVAL_MS.
+   * Throws the client away, with what is outstanding on it, and makes a new one, at most once in REOPEN_INTERVAL_MS.
+   * Nothing where there is none.
    */
   restart(reason: string, waiting = false): void {
     const client = this.#client;
-    if (client === undefined || this.#closed) return;
+    if (client === undefined) return;
     this.#client = undefined;
     this.#watch.end();
-    this.#watchdog?.close();
-    this.#lost(reason);
-    this.#waiting = waiting;
+    this.#lost('paused', reason, waiting);
     destroyClient(client);
-    this.#openLater();
-  }
-
-  #openLater(): void {
-    const { clock } = this.#options;
-    const waitMs = this.#openedMs + REOPEN_INTERVAL_MS - clock.ms();
-    this.#reopening = clock.after(Math.max(0, waitMs), () => this.open());
   }
 
   /** Waits a moment for outstanding answers, then closes. Idempotent. */
   async close(): Promise<void> {
-    this.#closed = true;
-    this.#watchdog?.close();
-    this.#watch.end();
-    this.#reopening?.close();
+    if (this.#state === 'closed') return;
     const client = this.#client;
     this.#client = undefined;
+    this.#become('closed');
+    this.#watch.end();
     if (client !== undefined) await closeClient(client, this.#options.clock);
+  }
+
+  #become(state: State): void {
+    assert(NEXT[this.#state].includes(state), `${this.#state} → ${state}`);
+    assert((this.#client !== undefined) === HAS_CLIENT.has(state), state);
+    this.#state = state;
+    // One time limit for connecting and inspecting together.
+    if (state === 'inspecting') return;
+    this.#timer?.close();
+    const { clock } = this.#options;
+    if (state === 'connecting')
+      this.#timer = clock.after(CONNECT_TIMEOUT_MS + PAUSE_MAX_MS, () => this.restart('the server does not answer'));
+    else if (state === 'paused') {
+      const waitMs = this.#openedMs + REOPEN_INTERVAL_MS - clock.ms();
+      this.#timer = clock.after(Math.max(0, waitMs), () => this.open());
+    }
+  }
+
+  async #lookUp(lookup: MasterLookup): Promise<void> {
+    this.#become('looking up');
+    const found = await lookup.find(this.#lastRefusal).catch((cause: unknown) => ({ cause }));
+    this.#lastRefusal = undefined;
+    if (this.#state === 'closed') return;
+    if (typeof found === 'string') {
+      this.#connect(found);
+      this.#watch.begin(lookup, found, () => this.restart('the master is another server now', true));
+      return;
+    }
+    this.#lost('paused', messageOf(found.cause));
+    if (found.cause instanceof QueueRefusal) this.#listener.onRefused?.(found.cause);
+  }
+
+  #connect(uri: string): void {
+    this.#server = new URL(uri).host;
+    this.#uri = uri;
+    const client = this.#create(uri);
+    this.#client = client;
+    this.#become('connecting');
+    client.connect().catch((cause: unknown) => this.#failed(client, cause));
   }
 
   /**
@@ -245,7 +259,7 @@ export class RedisConnection<Answer> {
    */
   async #renew(): Promise<void> {
     const old = this.#client;
-    if (old === undefined || this.#closed) return;
+    if (old === undefined) return;
     if (!this.ready) return this.restart('the user or the password has changed');
     const client = this.#create(this.#uri);
     try {
@@ -263,7 +277,7 @@ export class RedisConnection<Answer> {
       destroyClient(client);
       throw new Error(messageOf(cause), { cause });
     }
-    if (old !== this.#client || this.#closed) return destroyClient(client);
+    if (old !== this.#client) return destroyClient(client);
     this.#client = client;
     void closeClient(old, this.#options.clock, REPLACED_CLOSE_TIMEOUT_MS);
   }
@@ -274,7 +288,7 @@ export class RedisConnection<Answer> {
     client.on('ready', () => void this.#admit(client));
     client.on('error', (cause) => this.#failed(client, cause));
     client.on('refused', (cause) => {
-      if (client !== this.#client || !(isNotMaster(cause) || (this.#inspected && isMoved(cause)))) return;
+      if (client !== this.#client || !(isNotMaster(cause) || (this.#state === 'ready' && isMoved(cause)))) return;
       this.#lastRefusal = cause;
       this.restart(cause.message, true);
     });
@@ -284,9 +298,10 @@ export class RedisConnection<Answer> {
   async #admit(client: Client<Answer>): Promise<void> {
     // One that is to replace this one is inspected there.
     if (client !== this.#client) return;
+    this.#become('inspecting');
     this.#inspection += 1;
     const inspection = this.#inspection;
-    const isLatest = (): boolean => client === this.#client && inspection === this.#inspection && !this.#closed;
+    const isLatest = (): boolean => client === this.#client && inspection === this.#inspection;
     const server: Server = { send: (command) => client.sendCommand(command).then(this.#dialect.value) };
     try {
       await assertMaster(server);
@@ -299,9 +314,7 @@ export class RedisConnection<Answer> {
       return;
     }
     if (!isLatest() || !client.isReady) return;
-    this.#watchdog?.close();
-    this.#inspected = true;
-    this.#wasReady = true;
+    this.#become('ready');
     const before = this.#readyServer;
     this.#readyServer = this.#server;
     // After a fail-over both are told.
@@ -311,36 +324,25 @@ export class RedisConnection<Answer> {
   }
 
   #failed(client: Client<Answer>, cause: unknown): void {
-    if (client !== this.#client || this.#closed) return;
+    if (client !== this.#client) return;
     const reason = messageOf(cause);
     // The master may be another server now.
     if (typeof this.#options.uri !== 'string') this.restart(reason);
-    else {
-      this.#lost(reason);
-      this.#armWatchdog();
-    }
+    else this.#lost('connecting', reason);
   }
 
-  #lost(reason: string): void {
-    this.#inspected = false;
-    this.#inspection += 1;
-    if (reason !== this.#lastError || this.#wasReady) {
+  #lost(next: 'connecting' | 'paused', reason: string, waiting = false): void {
+    if (reason !== this.#lastError || this.#state === 'ready') {
       const what = isPasswordRefused(reason)
         ? 'the queue refused the password; trying again'
         : 'no connection to the queue; trying again until there is one';
       this.#options.log.warn({ server: this.#server, reason }, what);
     }
+    this.#become(next);
+    this.#inspection += 1;
     this.#lastError = reason;
-    this.#waiting = false;
-    this.#wasReady = false;
+    this.#waiting = waiting;
     this.#listener.onLost?.(reason);
-  }
-
-  #armWatchdog(): void {
-    this.#watchdog?.close();
-    this.#watchdog = this.#options.clock.after(CONNECT_TIMEOUT_MS + PAUSE_MAX_MS, () => {
-      if (!this.ready) this.restart('the server does not answer');
-    });
   }
 }
 

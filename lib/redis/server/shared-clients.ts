@@ -9,6 +9,7 @@
 //
 // Invariant: a connection that was given up with answers outstanding is left to those who have it, and given to nobody
 // until those answers are there: whoever gives up a server because it is silent has a new one.
+import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { ByteClient } from '../wire/byte-client.ts';
 import type { Reply } from '../wire/reply.ts';
@@ -59,6 +60,7 @@ class Link {
   }
 
   join(sharer: EventEmitter): void {
+    assert(!this.#ended);
     this.#sharers.add(sharer);
     if (!this.client.isReady) return;
     // Who joins a connection that stands is told as of one that was made.
@@ -69,7 +71,7 @@ class Link {
 
   /** Gives up what this one has outstanding. The last one to leave closes the connection. */
   leave(sharer: EventEmitter): void {
-    this.#sharers.delete(sharer);
+    assert(this.#sharers.delete(sharer));
     this.client.abandon(sharer, new Error('the connection is closed'));
     if (this.#sharers.size > 0) return;
     this.#ended = true;
@@ -98,6 +100,7 @@ class SharedClient extends EventEmitter implements Client<Reply> {
   }
 
   connect(): Promise<void> {
+    assert(this.#link === undefined);
     this.#link = this.#find();
     this.#link.join(this);
     return Promise.resolve();
@@ -149,6 +152,7 @@ export class TurnEnd {
   readonly #run = (): void => {
     const tasks = this.#tasks;
     const afterwards: Task[] = [];
+    assert(this.#afterwards === undefined);
     this.#tasks = [];
     this.#afterwards = afterwards;
     for (const task of tasks) task();

@@ -7,6 +7,7 @@
 //
 // Limits: the check reads the entry, except of long and of compressed bodies. Those have digests in the index, so a
 // repeated id never makes the server read a long body, nor the gateway decompress one.
+import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { namesIn } from '../../ingest/erased.ts';
 import type { Outcome, Submission } from '../../ingest/queue.ts';
@@ -33,6 +34,7 @@ const HMAC_BLOCK_BYTES = 64;
  * hash takes 0.4. `secret`: at most 64 characters of ASCII, which stay ASCII with the pads.
  */
 export function indexField(secret: string): IndexField {
+  assert(secret.length <= HMAC_BLOCK_BYTES);
   const pad = (mask: number): string =>
     String.fromCharCode(...Array.from(secret.padEnd(HMAC_BLOCK_BYTES, '\0'), (one) => one.charCodeAt(0) ^ mask));
   const inner = pad(0x36);
@@ -73,7 +75,7 @@ export type Known = { readonly digests: string } | Pick<Submission, 'id' | 'prod
  */
 export function knownOf(reply: Reply, submissions: readonly Submission[]): readonly (Known | 'accepted' | undefined)[] {
   const witnesses = (reply.array() ?? 0) - 1;
-  if (reply.array() !== submissions.length) throw new Error('an answer about another number of events');
+  assert.equal(reply.array(), submissions.length, 'an answer about another number of events');
   const marks = submissions.map(() => reply.integer());
   const known = Array.from({ length: witnesses }, () => (reply.isString ? { digests: reply.text() } : entryOf(reply)));
   return marks.map((mark) => (mark === 0 ? 'accepted' : mark < 0 ? submissions[-mark - 1] : known[mark - 1]));

@@ -3,6 +3,7 @@
 //
 // It is no part of accepting: it runs also while the queue is idle or Redis full, from any number of processes. A look
 // that fails is made again at the next interval: whoever accepts or reads tells what is wrong with the queue.
+import assert from 'node:assert/strict';
 import type { QueueLook } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
@@ -57,6 +58,7 @@ export class StreamTrimmer {
   #looking: Promise<void> | undefined;
 
   constructor(options: TrimmerOptions) {
+    assert(options.unlandedMs >= options.retentionMs);
     this.#options = options;
   }
 

@@ -8,6 +8,7 @@
 //
 // It has the interface of a supervised client (server/client.ts). It reconnects without end, with the pauses it is
 // given. When the connection breaks, every outstanding command fails; none is queued.
+import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls, type SecureContextOptions } from 'node:tls';
@@ -41,7 +42,19 @@ interface Waiter {
   readonly owner: EventEmitter;
 }
 
-/** Stands for whoever gave up a command. */
+/** `lost`: the next attempt is due after a pause. */
+type State = 'new' | 'connecting' | 'ready' | 'lost' | 'closed';
+
+/** The states that may follow each one. */
+const NEXT: Readonly<Record<State, readonly State[]>> = {
+  new: ['connecting', 'closed'],
+  connecting: ['ready', 'lost', 'closed'],
+  ready: ['lost', 'closed'],
+  lost: ['connecting', 'closed'],
+  closed: ['closed'],
+};
+
+/** Takes the place of a waiter that gave up. */
 const NOBODY: Waiter = { resolve: () => undefined, reject: () => undefined, owner: new EventEmitter() };
 
 /**
@@ -57,8 +70,7 @@ export class ByteClient extends EventEmitter {
   #socket: Socket | undefined;
   #retry: Timer | undefined;
   #retries = 0;
-  #closed = false;
-  #isReady = false;
+  #state: State = 'new';
   #bytesReceived = 0;
 
   constructor(options: ByteClientOptions) {
@@ -73,7 +85,7 @@ export class ByteClient extends EventEmitter {
   }
 
   get isReady(): boolean {
-    return this.#isReady;
+    return this.#state === 'ready';
   }
 
   /** Of all answers so far: while it grows, an answer is coming in. */
@@ -89,7 +101,7 @@ export class ByteClient extends EventEmitter {
 
   /** `owner` is told `refused` with the RedisError that is answered, and may abandon the command. */
   sendCommand(command: readonly Argument[], owner: EventEmitter = this): Promise<Reply> {
-    return this.#isReady
+    return this.#state === 'ready'
       ? this.#ask(command, owner)
       : Promise.reject(new NoConnection('there is no connection to the queue'));
   }
@@ -115,12 +127,18 @@ export class ByteClient extends EventEmitter {
   }
 
   destroy(): void {
-    this.#closed = true;
     this.#retry?.close();
-    this.#lose(new Error('the connection is closed'));
+    this.#lose('closed', new Error('the connection is closed'));
+  }
+
+  #become(state: State): void {
+    assert(NEXT[this.#state].includes(state), `${this.#state} → ${state}`);
+    this.#state = state;
   }
 
   #open(): void {
+    this.#become('connecting');
+    assert(this.#socket === undefined && this.#waiters.length === 0 && this.#parts.length === 0);
     const { uri, connectTimeoutMs, certificate, clock } = this.#options;
     const { protocol, hostname, port } = new URL(uri);
     // An IPv6 address stands in brackets in a URI.
@@ -155,7 +173,8 @@ export class ByteClient extends EventEmitter {
     socket.on('error', (error: Error) => (cause = error));
     socket.on('close', () => {
       limit.close();
-      if (socket === this.#socket) this.#lose(cause ?? new Error('the connection was closed by the other side'));
+      if (socket === this.#socket)
+        this.#lose('lost', cause ?? new Error('the connection was closed by the other side'));
     });
   }
 
@@ -171,9 +190,10 @@ export class ByteClient extends EventEmitter {
       socket.destroy(cause instanceof Error ? cause : undefined);
       return;
     }
+    if (socket !== this.#socket) return;
     limit.close();
     this.#retries = 0;
-    this.#isReady = true;
+    this.#become('ready');
     this.emit('ready');
   }
 
@@ -235,16 +255,17 @@ export class ByteClient extends EventEmitter {
     if (this.#waiters.length === 0) this.emit('idle');
   }
 
-  #lose(cause: Error): void {
+  #lose(next: 'lost' | 'closed', cause: Error): void {
+    this.#become(next);
     const socket = this.#socket;
     this.#socket = undefined;
-    this.#isReady = false;
     this.#parts = [];
     this.#ascii = true;
     socket?.destroy();
     for (const waiter of this.#waiters.splice(0)) waiter.reject(cause);
     this.emit('idle');
-    if (this.#closed) return;
+    // Whoever was told may have closed it.
+    if (this.#state !== 'lost') return;
     this.#retry = this.#options.clock.after(this.#options.pauseMs(this.#retries), () => this.#open());
     this.#retries += 1;
     this.emit('error', cause);

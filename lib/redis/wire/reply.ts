@@ -4,6 +4,7 @@
 // the consumer needs two; that and its garbage took half of a consumer's thread. Choice: an answer stays as the bytes
 // it came in, and whoever knows its form takes from it what is needed. Effect: see bench/landing.ts.
 
+import assert from 'node:assert/strict';
 import { RedisError } from './errors.ts';
 
 /** An answer, or a part of one, as a value. */
@@ -85,6 +86,7 @@ export class ReplyAssembler {
 
   /** The answer that is whole. What is made of it are views, so it keeps the block's memory if it fills most of it. */
   #take(): Reply {
+    assert(this.#missing === 0 && this.#at <= this.#length);
     const block = this.#block;
     const at = this.#at;
     const length = this.#length;
