@@ -63,7 +63,7 @@ describe("the dispatcher's configuration", () => {
   });
 
   it('takes its TLS files together, and then needs the names of the gateways', () => {
-    const names = { INGEST_DISPATCH_CLIENTS: 'gateway-1 gateway-2,urn:gateway:3' };
+    const names = { INGEST_DISPATCH_CLIENTS: ' gateway-1 gateway-2, urn:gateway:3' };
     assert.deepEqual(config({ ...TLS, ...names }).tls, {
       cert: '/c',
       key: '/k',
@@ -74,6 +74,16 @@ describe("the dispatcher's configuration", () => {
     assert.deepEqual(keys(problems({ ...TLS, INGEST_DISPATCH_CLIENTS: ' , ' })), ['INGEST_DISPATCH_CLIENTS']);
     assert.deepEqual(keys(problems(names)), Object.keys(TLS));
     assert.deepEqual(keys(problems({ INGEST_TLS_CLIENT_CRL: '/r' })), Object.keys(TLS));
+    assert.equal(config({ ...TLS, ...names, INGEST_TLS_CLIENT_CRL: '/r' }).tls?.clientCrl, '/r');
+    for (const left of Object.keys(TLS)) {
+      const others = Object.fromEntries(Object.entries(TLS).filter(([key]) => key !== left));
+      const read = readDispatcherConfig({ ...QUEUES, ...others, ...names });
+      assert.equal(read.config, undefined, left);
+      assert.deepEqual(keys(read.report.problems), [left]);
+      assert.match(read.report.problems.join(), /expected a PEM file: certificate, key and client CA are set together/);
+      const [, alone = ''] = Object.entries(TLS).find(([key]) => key === left) ?? [];
+      assert.deepEqual(keys(problems({ [left]: alone })).toSorted(), Object.keys(others).toSorted());
+    }
   });
 
   it('takes plain connections on loopback alone, unless it is told otherwise', () => {

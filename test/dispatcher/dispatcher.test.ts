@@ -146,6 +146,15 @@ describe('the dispatcher', () => {
     assert.equal(gates[0].held.length, 1);
   });
 
+  it('has room again for each event and look-up that has its answer', async () => {
+    const { dispatcher } = dispatcherOf(2, 1_000);
+    for (const id of idsOf(0, 'in turn', 10)) {
+      const event = new Recorded(id, 'p', { pad: 'x'.repeat(600) });
+      assert.deepEqual(await submitAll(dispatcher, [event]), ['accepted']);
+      assert.equal((await dispatcher.find(id, 'p')).kind, 'found');
+    }
+  });
+
   it('is available while one queue is, and says of both why not when neither is', () => {
     const { dispatcher, gates } = dispatcherOf();
     gates[0].mode = 'refuses';

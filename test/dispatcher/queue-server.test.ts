@@ -1,8 +1,10 @@
 // The server that gateways talk to: the order of answers, pieces of any size, and what costs a connection.
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
-import type { Queue, Submission } from '../../lib/ingest/queue.ts';
+import { describe, it, mock } from 'node:test';
+import { QueueServer } from '../../lib/dispatcher/queue-server.ts';
+import type { Queue, QueueLookup, Submission } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
+import { version } from '../../lib/process/program.ts';
 import { byteConnection } from '../../lib/redis/server/client.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
@@ -138,6 +140,18 @@ describe('the server of a queue', () => {
     await busy.answers('$1\r\n0\r\n');
   });
 
+  it('does not listen on a port that is taken, and says so', async () => {
+    const { port } = await serve(anyQueue);
+    const unbound = new QueueServer({
+      anonymous: { queue: anyQueue, release: () => undefined },
+      authenticate: async () => 'not here',
+      tls: undefined,
+      clock: new VirtualClock(),
+      log: LOG,
+    });
+    await assert.rejects(unbound.listen('127.0.0.1', port), { code: 'EADDRINUSE' });
+  });
+
   it('says what it is to whoever takes it for a Redis server', async () => {
     const { port } = await serve(new MemoryQueue(new MemoryQueueStore()));
     const wire = new Wire(port);
@@ -147,6 +161,125 @@ describe('the server of a queue', () => {
       wire.received,
       /^-ERR a dispatcher does not know this command.*dispatcher:\/\/\r\n-ERR a dispatcher has no/,
     );
+  });
+});
+
+describe('the answers of the server of a queue', () => {
+  it('are exact to HELLO, CLIENT and a probe of a queue that takes nothing', async () => {
+    const { port } = await serve({ ...anyQueue, state: () => ({ available: false, reason: 'it is\r\nfull' }) });
+    const wire = new Wire(port);
+    wire.send(command('hello', '3') + command('CLIENT', 'SETNAME', 'x') + accept());
+    const hello = ['server', 'ingest-dispatcher', 'version', version(), 'proto', '2', 'role', 'master'];
+    await wire.answers(`${command(...hello)}+OK\r\n-ERR it is full\r\n`);
+  });
+
+  it('to a look-up are the event, with its trace where it has one, nothing, or that the queue is away', async () => {
+    const found = (traceparent: string | undefined): QueueLookup => ({
+      kind: 'found',
+      event: { body: Buffer.from('é'), acceptedAtMs: 12, traceparent },
+    });
+    const answers: Readonly<Record<string, QueueLookup>> = {
+      plain: found(undefined),
+      traced: found('00-a-b-01'),
+      unknown: { kind: 'unknown' },
+      away: { kind: 'unavailable' },
+    };
+    const { port } = await serve({ ...anyQueue, find: async (id) => answers[id] ?? assert.fail() });
+    const wire = new Wire(port);
+    wire.send(
+      Object.keys(answers)
+        .map((id) => command('INGEST.FIND', id, 'p'))
+        .join(''),
+    );
+    const away = '-ERR the queue that would have the event does not answer\r\n';
+    await wire.answers(`${command('12', 'é')}${command('12', 'é', '00-a-b-01')}*-1\r\n${away}`);
+  });
+
+  it('say what was wrong with a command before the connection ends', async () => {
+    const wrong = {
+      [command('INGEST.ACCEPT', 'an id alone')]: 'an accepting call with a part too few',
+      [command('INGEST.ACCEPT.NOTES', 'a', 'p', '{}')]: 'an accepting call with a part too few',
+      [command('INGEST.FIND', 'an id alone')]: 'a command has a part too few',
+      '*0\r\n': 'a command without a name',
+      '*\r\n': 'a length is no number',
+      '*1\r\n:1\r\n': 'what came is no array of strings',
+    };
+    const { port } = await serve(anyQueue);
+    for (const [text, why] of Object.entries(wrong)) {
+      const wire = new Wire(port);
+      wire.send(text + command('PING'));
+      await wire.answers(`-ERR Protocol error: ${why}\r\n`);
+      await wire.ended();
+    }
+  });
+
+  it('hide why the dispatcher itself failed, which its log tells', async () => {
+    const lines: string[] = [];
+    const log = createLog('test', 'error').child({}, { level: 'silent' });
+    mock.method(log, 'warn', ({ reason }: { readonly reason: string }) => lines.push(reason));
+    const submit = (): void => {
+      throw new Error('a bug');
+    };
+    const { port } = await serve({ ...anyQueue, submit }, { log });
+    const wire = new Wire(port);
+    wire.send(accept('a') + command('PING'));
+    await wire.answers('-ERR the dispatcher failed on this\r\n');
+    await wire.ended();
+    assert.deepEqual(lines, ['a bug']);
+  });
+
+  it('are not sent for events whose connection broke, which the log tells', async () => {
+    const held: Submission[] = [];
+    const lines: string[] = [];
+    const log = createLog('test', 'error').child({}, { level: 'silent' });
+    mock.method(log, 'warn', ({ reason }: { readonly reason: string }) => lines.push(reason));
+    const { port, server } = await serve({ ...anyQueue, submit: (one) => void held.push(one) }, { log });
+    const wire = new Wire(port);
+    wire.send(accept('a'));
+    await eventually('it has come', () => held.length === 1);
+    wire.socket.resetAndDestroy();
+    await eventually('it is noticed', () => server.connections === 0);
+    held[0]?.settle('accepted');
+    assert.deepEqual(lines, ['read ECONNRESET']);
+  });
+
+  it('give the producer of each event to the queue, and its notes where it has some', async () => {
+    const submissions: Submission[] = [];
+    const { port } = await serve({
+      ...anyQueue,
+      submit: (one) => {
+        submissions.push(one);
+        one.settle('accepted');
+      },
+    });
+    const wire = new Wire(port);
+    const events = ['p', '1', 'traceparent\nx\n', 'q', '2', '', 'q', '3', 'id\ny\ntracestate\n\n'];
+    wire.send(command('INGEST.ACCEPT.NOTES', 'a', 'b', 'c', ...events));
+    await wire.answers('$3\r\n000\r\n');
+    assert.deepEqual(
+      submissions.map(({ id, producer, text, notes }) => [id, producer, text, notes]),
+      [
+        ['a', 'p', '1', { traceparent: 'x' }],
+        ['b', 'q', '2', undefined],
+        ['c', 'q', '3', { id: 'y', tracestate: '' }],
+      ],
+    );
+  });
+
+  it('leave no grant behind that was decided too late for its connection', async () => {
+    let late = 0;
+    const { port, released, server } = await serve(anyQueue, {
+      authenticate: async () => {
+        await eventually('the connection is gone', () => server.connections === 0);
+        return { queue: anyQueue, release: () => void (late += 1) };
+      },
+    });
+    const wire = new Wire(port);
+    wire.send(command('PING') + command('AUTH', 'good'));
+    await wire.answers('+PONG\r\n');
+    wire.socket.destroy();
+    await eventually('it is given back', () => late === 1);
+    assert.equal(released(), 0);
   });
 });
 
@@ -182,6 +315,10 @@ describe('what a peer may take of the server of a queue', () => {
     };
     const { port } = await serve(slow);
     const wire = new Wire(port);
+    // Other commands make no room for look-ups.
+    wire.send(command('PING').repeat(20));
+    await wire.answers('+PONG\r\n'.repeat(20));
+    wire.received = '';
     wire.send(Array.from({ length: 18 }, (_, at) => command('INGEST.FIND', String(at), 'p')).join('') + accept());
     await eventually('look-ups were asked', () => finds.length === 16);
     for (const find of finds.splice(0)) find();

@@ -183,6 +183,8 @@ describe('the sessions of gateways', () => {
     assert.equal(sessions.trouble, undefined);
     opened[1]?.states.splice(0, 2, down('first'), down('second'));
     assert.equal(sessions.trouble, 'ingest-a: first; ingest-b: second');
+    opened[0]?.states.fill(UP);
+    assert.equal(sessions.trouble, undefined);
   });
 
   it('closes every connection at the end', async () => {
