@@ -18,7 +18,7 @@ const HOUR_MS = 3_600_000;
 const ADMIN_ADDRESS: BindAddress = Object.freeze({ host: '127.0.0.1', port: 9465 });
 
 /** Paths of PEM files, and the names of the gateways that are admitted. */
-export interface DispatcherTls {
+interface DispatcherTls {
   readonly cert: string;
   readonly key: string;
   readonly clientCa: string;

@@ -63,7 +63,7 @@ export class Traffic {
 }
 
 /** One of the two queues, and the traffic that it has. */
-export interface Lane {
+interface Lane {
   readonly name: QueueName;
   readonly queue: Queue;
   readonly traffic: Traffic;

@@ -35,7 +35,7 @@ const FAULT_LOG_INTERVAL_MS = 10_000;
 /** Nothing is resumed: a ticket would carry the verdict of an older handshake. */
 const SECURE_OPTIONS = { ...TLS_OPTIONS, secureOptions: TLS_OPTIONS.secureOptions | constants.SSL_OP_NO_TICKET };
 
-export interface QueueServerTls {
+interface QueueServerTls {
   readonly context: SecureContextOptions;
   /** Why the peer behind this connection is not admitted, for its eyes too; undefined for one that is. */
   readonly refusal: (socket: TLSSocket) => string | undefined;

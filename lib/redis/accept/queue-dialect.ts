@@ -63,7 +63,7 @@ export interface QueueDialect {
   readonly identify: (server: Server) => Promise<void>;
 }
 
-export interface StreamDialectOptions {
+interface StreamDialectOptions {
   readonly stream: string;
   readonly retentionMs: number;
   readonly durability: 'warn' | 'require';

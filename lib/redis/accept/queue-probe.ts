@@ -24,7 +24,7 @@ const STALL_MAX_MS = 3_000;
 /** The reason of a queue that has said nothing yet. */
 export const NOT_ASKED = 'not asked yet';
 
-export interface QueueProbeOptions {
+interface QueueProbeOptions {
   readonly dialect: QueueDialect;
   readonly connection: RedisConnection<Reply>;
   readonly calls: OutstandingCalls;

@@ -35,7 +35,7 @@ export interface Replicated {
   readonly connections: readonly RedisConnection<Reply>[];
 }
 
-export interface ReplicatedSenderOptions extends Replicated {
+interface ReplicatedSenderOptions extends Replicated {
   readonly stream: string;
   /** How long a call may take, in milliseconds. */
   readonly timeoutMs: number;

@@ -24,7 +24,7 @@ import { maskedUri } from '../../process/masked-uri.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
 import { StreamAdmin } from './stream-admin.ts';
 
-export interface PartitionedAdminOptions extends ClockAndRandom {
+interface PartitionedAdminOptions extends ClockAndRandom {
   /** The queues; one at least. */
   readonly uris: readonly string[];
   /** Of a queue on a Redis Cluster. */

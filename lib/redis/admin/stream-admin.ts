@@ -41,7 +41,7 @@ const SCRIPTS = {
   landAgain: new Script('land-again.lua', 'group-place.lua'),
 };
 
-export interface StreamAdminOptions extends Omit<AdminConnectionOptions, 'inspect'> {
+interface StreamAdminOptions extends Omit<AdminConnectionOptions, 'inspect'> {
   readonly stream?: string;
   /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
   readonly identify?: Identify;
@@ -50,7 +50,7 @@ export interface StreamAdminOptions extends Omit<AdminConnectionOptions, 'inspec
 }
 
 /** What one entry of a replay became on its stream. */
-export interface StreamReplayed {
+interface StreamReplayed {
   readonly entry: string;
   readonly fresh: boolean;
 }

@@ -21,7 +21,7 @@ const CLAIM_INTERVAL_MS = 1_000;
 /** Bytes after which one claim takes no more. */
 const CLAIM_BYTES = 4 << 20;
 
-export interface EntryReadingOptions {
+interface EntryReadingOptions {
   readonly clock: Clock;
   /** Used for reading alone. */
   readonly connection: RedisConnection<Reply>;

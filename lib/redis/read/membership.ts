@@ -17,7 +17,7 @@ const TIDY_INTERVAL_MS = 60_000;
 /** A name that no member of the group ever had: two members of one name would share what is pending. */
 export const memberName = (random: Random): string => `${hostname()}-${process.pid}-${random.uuid().slice(0, 8)}`;
 
-export interface MembershipOptions {
+interface MembershipOptions {
   /** Runs a script, with a time limit. */
   readonly run: (script: Script, command: readonly string[]) => Promise<RedisValue>;
   readonly clock: Clock;

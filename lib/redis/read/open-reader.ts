@@ -9,7 +9,7 @@ import { queuePartitions } from '../stream/queue-partitions.ts';
 import { PartitionedReader } from './partitioned-reader.ts';
 import { StreamReader } from './stream-reader.ts';
 
-export interface ReadingOptions extends ClockAndRandom {
+interface ReadingOptions extends ClockAndRandom {
   /** Of one queue, or of several that are read as if they were one: replicas are counted in the first. */
   readonly uris: readonly string[];
   /** Of each of them: what the user and the password of its connections are; by default those of the URI. */

@@ -13,7 +13,7 @@ import { isUtf8 } from 'node:buffer';
 import { TIME_MS_MAX } from '../../ingest/warehouse.ts';
 import type { Reply } from '../wire/reply.ts';
 
-export const ZSTD = 'zstd';
+const ZSTD = 'zstd';
 /** The member that marks such an entry, as accept.lua takes it. */
 export const ENCODED_MEMBER = `encoding\n${ZSTD}\n`;
 

@@ -10,7 +10,7 @@ import { GROUP } from './layout.ts';
 
 type Key = '' | 'stream' | 'ids' | 'slice' | 'queue' | 'looked' | 'replicas';
 /** A command, the key that it takes, and arguments behind the key that are as many as it needs. */
-export type Right = readonly [command: string, key: Key, rest: string];
+type Right = readonly [command: string, key: Key, rest: string];
 
 const SHARED: readonly Right[] = [
   ['eval', '', 'return 0'],

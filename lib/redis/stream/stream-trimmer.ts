@@ -24,7 +24,7 @@ const PAUSE_MS = 10;
 /** How long what has not landed stays: the default of INGEST_QUEUE_UNLANDED_HOURS_MAX. */
 export const UNLANDED_HOURS_MAX = 168;
 
-export interface TrimmerOptions {
+interface TrimmerOptions {
   readonly server: Server;
   readonly stream: string;
   /** How long an entry stays that has landed. */

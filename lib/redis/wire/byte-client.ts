@@ -21,7 +21,7 @@ import type { Argument } from './script.ts';
 const DEFAULT_PORT = 6379;
 const READ_BYTES = 64 << 10;
 
-export interface ByteClientOptions extends ClockAndRandom {
+interface ByteClientOptions extends ClockAndRandom {
   readonly uri: string;
   /** Shown by `CLIENT LIST`. */
   readonly name: string;
