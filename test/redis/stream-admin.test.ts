@@ -1,10 +1,12 @@
-// What an operator may change on the stream, asked of a real server: replays and erasures as atomic steps.
+// What an operator may change on the stream, and what is shown of it, asked of real servers: replays and erasures as atomic steps.
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection } from '../../lib/redis/server/client.ts';
+import { byteConnection, type Server } from '../../lib/redis/server/client.ts';
+import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
+import { queueIdentity, type QueueIdentity } from '../../lib/redis/stream/identity.ts';
 import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
@@ -181,5 +183,232 @@ describe('replaying rows', () => {
     await server.command('DEL', STREAM);
     await server.command('XGROUP', 'CREATE', STREAM, GROUP, '0', 'MKSTREAM');
     assert.equal(await put(false), 'unread true');
+  });
+});
+
+describe('looking at a stream', () => {
+  const REPLICAS = `{${STREAM}}:replicas`;
+  const sizeOf = async (key: string): Promise<number> => Number(await server.command('MEMORY', 'USAGE', key));
+
+  it('shows how much it holds, how far the group is, its members, and the server', async (t) => {
+    const [{ submit }, admin, reader] = [await openQueue(t), openAdmin(t), await openReader(t)];
+    for (const id of ['one', 'two', 'three']) await submit(id);
+    await reader.read(1, 3_600_000, 1_000);
+    await server.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'COUNT', '1', 'STREAMS', STREAM, '>');
+    await server.command('XGROUP', 'CREATECONSUMER', STREAM, GROUP, 'idle');
+    const signMs = Date.now();
+    await server.command('ZADD', REPLICAS, String(signMs - 10_000_000), 'gone', String(signMs), 'alive');
+    const { partition, server: about, run } = await admin.status();
+    const { memoryBytes, oldestUnlandedMs, replicas, ...counts } = partition;
+    assert.deepEqual(counts, { name: STREAM, stream: STREAM, events: 3, unread: 1, pending: 2 });
+    const slices = (await server.command('KEYS', `{${STREAM}}:ids:*`)) as readonly string[];
+    const sizes = await Promise.all([STREAM, ...slices].map(sizeOf));
+    assert.equal(slices.length, 1);
+    assert.equal(
+      memoryBytes,
+      sizes.reduce((sum, size) => sum + size, 0),
+    );
+    const firstMs = Number.parseInt((await server.entries())[0]?.entry ?? '', 10);
+    assert.ok(oldestUnlandedMs <= Date.now() - firstMs && oldestUnlandedMs >= signMs - firstMs, `${oldestUnlandedMs}`);
+    assert.deepEqual(
+      new Map(replicas.map(({ name, holds, signMs: ms }) => [name, [holds, ms !== undefined]])),
+      new Map([
+        ['alive', [0, true]],
+        ['dead', [1, false]],
+        [reader.name, [1, false]],
+      ]),
+    );
+    const ageMs = replicas.find(({ name }) => name === 'alive')?.signMs ?? -1;
+    assert.ok(ageMs >= 0 && ageMs <= Date.now() - signMs, `${ageMs}`);
+    assert.equal(run, /run_id:(\w+)/.exec(String(await server.command('INFO', 'server')))?.[1]);
+    assert.match(about.name, /^(?:Redis|Valkey) \d+\.\d+/);
+    assert.deepEqual(about.partitions, [STREAM]);
+    assert.deepEqual(about.faults, [
+      'the append-only file is off: accepted events are lost with the server; set appendonly yes',
+    ]);
+    assert.equal(about.memoryLimitBytes, 0);
+    assert.ok((about.memoryBytes ?? 0) > 100_000);
+    assert.equal(await admin.replicasAlive(), 1);
+    assert.equal(await admin.length(), 3);
+  });
+
+  it('makes nothing where there is no stream, and takes one without a group for unread', async (t) => {
+    const identify = (asked: Server): Promise<QueueIdentity> =>
+      queueIdentity(asked, STREAM, { ...SYSTEM, makes: false });
+    const admin = new StreamAdmin({ ...SYSTEM, uri: server.uri, log, makes: false, identify });
+    t.after(() => admin.close());
+    const seen = async (): Promise<readonly unknown[]> => {
+      const { partition } = await admin.status();
+      return [
+        partition.events,
+        partition.unread,
+        partition.pending,
+        partition.oldestUnlandedMs > 0,
+        partition.replicas,
+      ];
+    };
+    assert.deepEqual(await seen(), [0, 0, 0, false, []]);
+    assert.deepEqual(await server.command('KEYS', '*'), []);
+    await server.command('XADD', STREAM, '1000-0', 'producer', 'shop', 'body', body('old'));
+    assert.deepEqual(await seen(), [1, 1, 0, true, []]);
+    assert.equal(await admin.replicasAlive(), 0);
+  });
+
+  it('finds an event by the id index, its replay, and the entries of its rows, and nothing of another', async (t) => {
+    const [{ submit }, admin] = [await openQueue(t), openAdmin(t)];
+    assert.equal(await submit('one'), 'accepted');
+    const copy = await admin.find('one');
+    const [stored] = await server.entries();
+    assert.ok(copy !== undefined && stored !== undefined);
+    const source = await admin.source();
+    assert.deepEqual(copy, {
+      stream: STREAM,
+      source,
+      entry: stored.entry,
+      id: 'one',
+      producer: 'shop',
+      acceptedAtMs: Number.parseInt(stored.entry, 10),
+      body: Buffer.from(body('one')),
+      replayOf: undefined,
+    });
+    assert.match(source, new RegExp(`^[0-9a-f-]{36}/${STREAM}$`));
+    assert.equal(await admin.find('two'), undefined);
+    const own = `${source}/${copy.entry}`;
+    assert.deepEqual(await admin.noted('one', [own, own]), [copy]);
+    assert.deepEqual(await admin.noted('two', [own]), []);
+    assert.deepEqual(
+      await admin.noted('one', [`other/${STREAM}/${copy.entry}`, `${source}/none`, `${source}/x${copy.entry}`]),
+      [],
+    );
+    const row = {
+      replayOf: 'q/s/1-1',
+      id: 'one',
+      traceparent: undefined,
+      producer: 'shop',
+      body: Buffer.from(body('one')),
+      acceptedAtMs: 5,
+    };
+    const [replayed] = await admin.replay([row], false);
+    const entries = async (rows: readonly string[]): Promise<readonly string[]> =>
+      (await admin.noted('one', rows)).map(({ entry }) => entry);
+    assert.deepEqual(await entries([]), [replayed?.entry]);
+    assert.deepEqual(await entries(['q/s/1-1', own]), [replayed?.entry, copy.entry]);
+    const left = Number(await server.command('PTTL', `{${STREAM}}:replays`));
+    assert.ok(left > 160 * 3_600_000 && left <= 168 * 3_600_000, `${left}`);
+    await server.command('XDEL', STREAM, copy.entry);
+    assert.equal(await admin.find('one'), undefined);
+  });
+
+  it('counts what the group has read since a time, and has it read again, never less', async (t) => {
+    const [admin, reader] = [openAdmin(t), await openReader(t)];
+    for (const entry of ['1000-0', '2000-0', '2000-1', '3000-0'])
+      await server.command('XADD', STREAM, entry, 'producer', 'shop', 'body', body(entry));
+    await reader.acknowledge(await reader.read(10, 3_600_000, 1_000));
+    await server.command('XADD', STREAM, '4000-0', 'producer', 'shop', 'body', body('unread'));
+    const countSince = async (ms: number): Promise<number> => {
+      let counted = 0;
+      const all = await admin.countRead(ms, (entries) => (counted += entries));
+      assert.equal(counted, all);
+      return all;
+    };
+    assert.deepEqual(await Promise.all([0, 1_000, 2_000, 2_001, 3_001].map(countSince)), [4, 4, 3, 1, 0]);
+    const unread = async (): Promise<number> => (await admin.status()).partition.unread;
+    assert.equal(await unread(), 1);
+    for (const [ms, entries] of [
+      [5_000, 0],
+      [3_001, 0],
+    ] as const)
+      await admin.landAgain(ms, entries);
+    assert.equal(await unread(), 1);
+    await admin.landAgain(2_000, 3);
+    assert.equal(await unread(), 4);
+    const again = await reader.read(10, 3_600_000, 1_000);
+    assert.deepEqual(
+      again.map(({ entry }) => entry),
+      ['2000-0', '2000-1', '3000-0', '4000-0'],
+    );
+    assert.equal(await unread(), 0);
+  });
+});
+
+describe('looking at several queues', () => {
+  const openBoth = (t: TestContext, other: TestRedis): PartitionedAdmin => {
+    const uris = [server.uri, other.uri];
+    const admin = new PartitionedAdmin({ ...SYSTEM, uris, partitions: 1, makes: true, connectMs: 1_500, log });
+    t.after(() => admin.close());
+    return admin;
+  };
+  const rowOf = (replayOf: string, id: string) => ({
+    ...{ replayOf, id, traceparent: undefined, producer: 'shop', body: Buffer.from(body(id)), acceptedAtMs: 1 },
+  });
+
+  it('asks each for what is its own, and gives the answers in the order of the questions', async (t) => {
+    const other = await TestRedis.start(['--appendonly', 'no']);
+    const admin = openBoth(t, other);
+    const { partitions, servers, away } = await eventually('both answer', () =>
+      admin.status().then((seen) => seen.away.length === 0 && seen),
+    );
+    assert.deepEqual([partitions.length, servers.length, away], [2, 2, []]);
+    const [here = '', there = ''] = (await admin.replay([rowOf('x', 'here')], false))
+      .map(({ source }) => source)
+      .concat(`${String(await other.command('HGET', `{${STREAM}}:queue`, 'id'))}/${STREAM}`);
+    const rows = [
+      rowOf(`${there}/1-1`, 'a'),
+      rowOf(`${here}/1-1`, 'b'),
+      rowOf(`${there}/2-2`, 'c'),
+      rowOf(`${here}/2-2`, 'd'),
+    ];
+    const replayed = await admin.replay(rows, false);
+    assert.deepEqual(
+      replayed.map(({ source, fresh }) => [source, fresh]),
+      [
+        [there, true],
+        [here, true],
+        [there, true],
+        [here, true],
+      ],
+    );
+    assert.equal(await admin.length(), 5);
+    await other.command('XREADGROUP', 'GROUP', GROUP, 'm', 'COUNT', '1', 'STREAMS', STREAM, '>');
+    const unknown = { source: 'nowhere', entry: '1-1' };
+    assert.deepEqual(await admin.states([...replayed, unknown]), ['held', 'unread', 'unread', 'unread', 'gone']);
+    const copies = await admin.copies('c', ['nowhere/1-1']);
+    assert.deepEqual(
+      copies.map(({ source, entry }) => [source, entry]),
+      [[there, replayed[2]?.entry]],
+    );
+    const [copy] = copies;
+    assert.ok(copy !== undefined);
+    assert.equal(await admin.erase({ ...copy, source: 'nowhere' }, 'c', erasedBody('c', 't')), 'gone');
+    assert.equal(await admin.erase(copy, 'c', erasedBody('c', 't')), 'erased');
+    const scanned: string[] = [];
+    for await (const one of admin.scan('a')) scanned.push(one.source);
+    assert.deepEqual(scanned, [there]);
+    await other.command('ZADD', `{${STREAM}}:replicas`, String(Date.now()), 'one', String(Date.now()), 'two');
+    await server.command('ZADD', `{${STREAM}}:replicas`, String(Date.now()), 'one');
+    assert.equal(await admin.replicasAlive(), 2);
+  });
+
+  it('tells which queue is away, and remembers no failed look', async (t) => {
+    const other = await TestRedis.start(['--appendonly', 'no']);
+    await other.signal('SIGKILL');
+    const admin = openBoth(t, other);
+    const seen = await admin.status();
+    assert.deepEqual(
+      seen.partitions.map(({ name }) => name),
+      [`${STREAM} of ${server.uri}`],
+    );
+    assert.equal(seen.away.length, 1);
+    assert.ok(seen.away[0]?.startsWith(`${STREAM} of ${other.uri}: the queue does not answer (`), seen.away.join());
+    const entry = { source: 'nowhere', entry: '1-1' };
+    await assert.rejects(admin.states([entry]), { name: 'QueueFailed' });
+    await other.start();
+    await eventually('it answers', () =>
+      admin.states([entry]).then(
+        (states) => states.join() === 'gone',
+        () => false,
+      ),
+    );
+    assert.deepEqual((await admin.status()).away, []);
   });
 });
