@@ -2,12 +2,18 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
-import { type ConnectionOptions, type Server, byteConnection } from '../../lib/redis/server/client.ts';
+import {
+  type ConnectionListener,
+  type ConnectionOptions,
+  type Server,
+  byteConnection,
+} from '../../lib/redis/server/client.ts';
 import { valueConnection } from '../../lib/redis/server/node-redis.ts';
 import { NoConnection, queueIsAway, QueueRefusal, RedisError } from '../../lib/redis/wire/errors.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 
 const log = createLog('test', 'error');
@@ -132,3 +138,110 @@ for (const [name, make] of Object.entries(KINDS)) {
     });
   });
 }
+
+describe('the states of a connection', () => {
+  /** A connection whose time a test moves, to a real server. */
+  function held(t: TestContext, uri: ConnectionOptions['uri'], listener: ConnectionListener = {}) {
+    const clock = new VirtualClock();
+    const lost: string[] = [];
+    let readied = 0;
+    const connection = byteConnection({ clock, random: SYSTEM.random, uri, name: 'test', log });
+    t.after(() => connection.close());
+    connection.tell({ ...listener, onReady: () => (readied += 1), onLost: (reason) => lost.push(reason) });
+    const ready = (): Promise<unknown> => eventually('it is ready', () => connection.ready);
+    return { connection, clock, lost, ready, readied: () => readied };
+  }
+
+  it('are made anew a second after the last time, and no sooner', async (t) => {
+    const redis = await TestRedis.start(['--appendonly', 'no']);
+    const { connection, clock, lost, ready, readied } = held(t, redis.uri);
+    await assert.rejects(connection.send(['PING']), { name: 'NoConnection', message: /\(not connected yet\)$/ });
+    connection.restart('nothing to throw away');
+    connection.open();
+    connection.open();
+    await ready();
+    await clock.advance(400);
+    connection.restart('one');
+    connection.restart('two');
+    assert.deepEqual([connection.ready, connection.lastError, lost], [false, 'one', ['one']]);
+    await assert.rejects(connection.send(['PING']), /\(one\)$/);
+    await clock.advance(599);
+    assert.equal(clock.pending, 1, 'the next attempt alone');
+    await clock.advance(1);
+    await ready();
+    assert.equal(readied(), 2);
+    await clock.advance(5_000);
+    connection.restart('three', true);
+    assert.equal(connection.waiting, true);
+    await clock.advance(0);
+    await ready();
+    assert.deepEqual([connection.waiting, lost], [false, ['one', 'three']]);
+    const clients = String(await redis.command('CLIENT', 'LIST'));
+    assert.equal(clients.match(/name=test /g)?.length, 1);
+  });
+
+  it('end with an inspection that takes two and a half seconds, and begin again', async (t) => {
+    const redis = await TestRedis.start(['--appendonly', 'no']);
+    let inspections = 0;
+    const inspect = (): Promise<void> => {
+      inspections += 1;
+      return inspections === 1 ? new Promise(() => undefined) : Promise.resolve();
+    };
+    const { connection, clock, lost, ready, readied } = held(t, redis.uri, { inspect });
+    connection.open();
+    await eventually('it is inspected', () => inspections === 1);
+    await clock.advance(2_499);
+    assert.deepEqual(lost, []);
+    await clock.advance(1);
+    assert.deepEqual(lost, ['the server does not answer']);
+    await clock.advance(0);
+    await ready();
+    await clock.advance(10_000);
+    assert.equal(readied(), 1);
+  });
+
+  it('end for good when it is closed, also while it looks up or inspects', async (t) => {
+    const redis = await TestRedis.start(['--appendonly', 'no']);
+    const ends: (() => void)[] = [];
+    const wait = (): Promise<void> => new Promise((resolve) => ends.push(resolve));
+    const lookedUp = held(t, { find: () => wait().then(() => redis.uri) });
+    const inspected = held(t, redis.uri, { inspect: wait });
+    for (const [at, { connection, clock, readied, lost }] of [lookedUp, inspected].entries()) {
+      connection.open();
+      await eventually('it waits', () => ends.length === at + 1);
+      await Promise.all([connection.close(), connection.close()]);
+      ends[at]?.();
+      connection.open();
+      connection.restart('too late');
+      await clock.advance(5_000);
+      assert.deepEqual([connection.ready, readied(), lost, clock.pending], [false, 0, [], 0]);
+      await assert.rejects(connection.send(['PING']), NoConnection);
+    }
+  });
+
+  it('tell a refusal of the look-up, and ask again with what the last server refused', async (t) => {
+    const redis = await TestRedis.start(['--appendonly', 'no']);
+    const refused: string[] = [];
+    const asked: (string | undefined)[] = [];
+    const find = (cause: RedisError | undefined): Promise<string> => {
+      asked.push(cause?.message);
+      return asked.length === 1 ? Promise.reject(new QueueRefusal('not this one')) : Promise.resolve(redis.uri);
+    };
+    const { connection, clock, lost, ready } = held(t, { find }, { onRefused: ({ message }) => refused.push(message) });
+    connection.open();
+    await eventually('it is refused', () => refused.length === 1);
+    assert.deepEqual([refused, lost], [['not this one'], ['not this one']]);
+    await clock.advance(1_000);
+    await ready();
+    await redis.command('REPLICAOF', '127.0.0.1', '1');
+    await assert.rejects(connection.send(['SET', 'a', 'b']), /READONLY/);
+    await eventually('it is thrown away', () => !connection.ready);
+    assert.equal(connection.waiting, true);
+    await redis.command('REPLICAOF', 'NO', 'ONE');
+    await clock.advance(1_000);
+    await ready();
+    assert.equal(asked.length, 3);
+    assert.match(asked[2] ?? '', /^READONLY/);
+    assert.equal(asked[1], undefined);
+  });
+});

@@ -87,7 +87,7 @@ export interface ConnectionOptions extends ClockAndRandom {
 }
 
 /** Who is told of a connection, as far as it wants to be. */
-interface ConnectionListener {
+export interface ConnectionListener {
   /** Asks a new connection's server whether this program may work with it. A rejection throws the connection away. */
   readonly inspect?: (server: Server) => Promise<void>;
   /** Called each time the connection gets ready, and each time it is lost. */
