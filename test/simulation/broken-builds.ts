@@ -50,6 +50,84 @@ export const BROKEN_BUILDS: readonly BrokenBuild[] = [
     },
     finds: NOWHERE,
   },
+  {
+    name: 'reads without keeping what it holds in the group',
+    change: { file: 'lib/redis/read/entry-reading.ts', from: '      ...block,', to: "      ...block, 'NOACK'," },
+    finds: NOWHERE,
+  },
+  {
+    name: 'takes an outage of the warehouse for a landing',
+    change: {
+      file: 'lib/consumer/landing.ts',
+      from: 'if (!(cause instanceof BatchRefused)) throw cause;',
+      to: 'if (!(cause instanceof BatchRefused)) return [];',
+    },
+    finds: NOWHERE,
+  },
+  {
+    name: 'acknowledges a whole batch when a part of it has landed',
+    change: {
+      file: 'lib/consumer/consumer.ts',
+      from: 'await this.#acknowledge(some);',
+      to: 'await this.#acknowledge({ landed: now.events, quarantined: now.rejections, left: undefined });',
+    },
+    finds: NOWHERE,
+  },
+  {
+    name: 'acknowledges what belongs in quarantine',
+    change: { file: 'lib/consumer/landing.ts', from: 'await this.#quarantine(refused);', to: '' },
+    finds: NOWHERE,
+  },
+  {
+    name: 'accepts what the queue did not answer in time',
+    change: {
+      file: 'lib/redis/accept/outstanding-calls.ts',
+      from: "this.#onOverdue();\n      settleAll(call, 'unavailable');",
+      to: "this.#onOverdue();\n      settleAll(call, 'accepted');",
+    },
+    finds: NOWHERE,
+  },
+  {
+    name: 'sets a time limit for the first call alone',
+    change: { file: 'lib/redis/accept/outstanding-calls.ts', from: 'this.#armDeadline(leftMs);', to: '' },
+    finds: /ms late/,
+  },
+  {
+    name: "calls another producer's id a duplicate",
+    change: {
+      file: 'lib/redis/stream/id-index.ts',
+      from: "if (known.producer !== submission.producer) return 'conflict';",
+      to: '',
+    },
+    finds: NOWHERE,
+  },
+  {
+    name: 'does not give back what it admitted',
+    change: {
+      file: 'lib/gateway/accept-event.ts',
+      from: 'this.#options.admission.release(this.producer, this.#admittedBytes);',
+      to: '',
+    },
+    finds: /in flight|that are answered/,
+  },
+  {
+    name: 'looks in the queue when the warehouse is away',
+    change: {
+      file: 'lib/gateway/find-event.ts',
+      from: "if (known?.kind === 'unavailable') return UNAVAILABLE;",
+      to: '',
+    },
+    finds: /a look-up says (404|accepted)/,
+  },
+  {
+    name: 'knows no event while the queue is away',
+    change: {
+      file: 'lib/gateway/find-event.ts',
+      from: "return queued.kind === 'unavailable' ? UNAVAILABLE : NOT_FOUND;",
+      to: 'return NOT_FOUND;',
+    },
+    finds: /a look-up says 404/,
+  },
 ];
 
 /** The seed that found it, and what was said; undefined where none did. */
