@@ -25,7 +25,7 @@ const LAYERS = {
   consumer: {
     folders: ['ingest', 'process', 'telemetry', 'http'],
     types: [],
-    packages: ['node:', '@sinclair/typebox'],
+    packages: ['node:', 'ajv', 're2js'],
   },
   dispatcher: { folders: ['ingest', 'process', 'telemetry', 'http'], types: [], packages: ['node:'] },
   admin: { folders: ['ingest', 'process', 'telemetry'], types: [], packages: ['node:', 'cli-progress'] },

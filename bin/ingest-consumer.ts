@@ -7,6 +7,7 @@ import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/proce
 import { LandingSpans } from '../lib/consumer/landing-spans.ts';
 import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
 import { Pruner } from '../lib/consumer/pruner.ts';
+import type { WatchedSchemas } from '../lib/consumer/schemas.ts';
 import { Watch } from '../lib/consumer/watch.ts';
 import { REPLICA_LEASE_MS, type QueueLook } from '../lib/ingest/queue.ts';
 import { QueueRefusal } from '../lib/redis/wire/errors.ts';
@@ -18,8 +19,8 @@ import { settingsHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
 import { consumerMetrics } from '../lib/consumer/metrics.ts';
 import { EXIT, StartFailure, version } from '../lib/process/program.ts';
-import { inspectQueue, inspectWarehouse, queueAway, queueRefused } from './check-connect.ts';
 import { watchCredentials } from './credentials.ts';
+import { inspectQueue, inspectWarehouse, queueAway, queueRefused, quietLog } from './check-connect.ts';
 import { bindFailure, startDaemon, type OnStop } from './start.ts';
 import { openWarehouse } from './warehouse-adapter.ts';
 import { SYSTEM } from './system.ts';
@@ -43,7 +44,26 @@ Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 q
 5 as many replicas run as INGEST_CONSUMER_REPLICAS_MAX allows, or (--check=connect) the warehouse cannot be used.
 `;
 
-await startDaemon({ name: NAME, help: HELP, read: readConsumerConfig, check: () => Promise.resolve(), connect, run });
+await startDaemon({
+  name: NAME,
+  help: HELP,
+  read: readConsumerConfig,
+  check: async (config) => (await schemasOf(config, quietLog))?.stop(),
+  connect,
+  run,
+});
+
+/** The schemas of event types; undefined where none are configured. Throws a StartFailure. */
+async function schemasOf({ schemasDir }: ConsumerConfig, log: Log): Promise<WatchedSchemas | undefined> {
+  if (schemasDir === undefined) return undefined;
+  // Loaded here: only who has schemas needs the libraries.
+  const { SchemasError, WatchedSchemas } = await import('../lib/consumer/schemas.ts');
+  return WatchedSchemas.open(schemasDir, log).catch((cause: unknown) => {
+    if (!(cause instanceof SchemasError)) throw cause;
+    const message = `INGEST_SCHEMAS_DIR=${JSON.stringify(schemasDir)}: ${cause.message}`;
+    throw new StartFailure(EXIT.configuration, message);
+  });
+}
 
 async function connect(config: ConsumerConfig, found: (line: string) => void): Promise<void> {
   const { queuePartitions: partitions } = config;
@@ -52,6 +72,7 @@ async function connect(config: ConsumerConfig, found: (line: string) => void): P
 }
 
 async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<void> {
+  const schemas = await schemasOf(config, log);
   const metrics = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
   const { queuePartitions: partitions, unlandedMs } = config;
   const onLost = (events: number): void => metrics.lost.add(events);
@@ -63,7 +84,8 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   const warehouse = openWarehouse(config.warehouseUri, 'consumer', credentials.warehouse);
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
-  const consumer = new Consumer({ ...SYSTEM, reader, warehouse, metrics, log, batchMax: config.batchMax, spans });
+  const { batchMax } = config;
+  const consumer = new Consumer({ ...SYSTEM, reader, warehouse, metrics, log, batchMax, spans, schemas });
   const watch = new Watch({
     clock: SYSTEM.clock,
     queue: metrics.queue,

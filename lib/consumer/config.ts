@@ -28,6 +28,8 @@ export interface ConsumerConfig {
   /** How long a stop may take, in milliseconds. */
   readonly drainTimeoutMs: number;
   readonly exportsSpans: boolean;
+  /** The folder of the schemas of event types. */
+  readonly schemasDir: string | undefined;
 }
 
 /** The configuration, or undefined when the report holds problems. */
@@ -56,6 +58,7 @@ export function readConsumerConfig(environment: Environment): ReadConfig<Consume
     },
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
     exportsSpans: settings.exportsSpans,
+    schemasDir: settings.get('INGEST_SCHEMAS_DIR'),
   };
   const report = settings.report();
   const complete = report.problems.length === 0 && queueUri !== undefined && warehouseUri !== undefined;

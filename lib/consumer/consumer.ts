@@ -21,7 +21,7 @@ import type { ConsumerMetrics } from './metrics.ts';
 import { Intake, READ_ENTRIES_FIRST, READS_AT_ONCE, readEntriesMax } from './intake.ts';
 import type { LandingSpans } from './landing-spans.ts';
 import { Landing, type Landed } from './landing.ts';
-import { classify, entryName, type Batch } from './quarantine.ts';
+import { classify, entryName, type Batch, type TypeSchemas } from './quarantine.ts';
 
 /** How long an entry may stay with a replica before another one takes it over. Longer than a batch takes to land. */
 const CLAIM_IDLE_MS = 10_000;
@@ -61,6 +61,8 @@ export interface ConsumerOptions extends ClockAndRandom {
   readonly batchMax: number;
   /** Undefined: no spans are made. */
   readonly spans?: LandingSpans | undefined;
+  /** Undefined: no type has a schema. */
+  readonly schemas?: TypeSchemas | undefined;
 }
 
 export class Consumer {
@@ -169,7 +171,9 @@ export class Consumer {
     const deliveries: readonly Delivery[] =
       (await this.#step('queue', () => this.#options.reader.read(max, CLAIM_IDLE_MS, waitMs))) ?? [];
     this.#backlog = deliveries.length >= Math.min(max, BACKLOG_ENTRIES);
-    this.#intake.add(classify(await this.#withoutDropped(deliveries)), max, this.#backlog);
+    const { schemas, metrics } = this.#options;
+    const batch = classify(await this.#withoutDropped(deliveries), schemas, metrics.schemaEvents);
+    this.#intake.add(batch, max, this.#backlog);
   }
 
   async #land(): Promise<void> {

@@ -6,6 +6,7 @@
 //
 // A batch that the warehouse refuses for what it holds is halved until the bad event is alone: its neighbours land,
 // and n events with one bad one take about 2·log2(n) calls.
+import { isErased } from '../ingest/erased.ts';
 import { BatchRefused, BatchTooSlow, type Warehouse } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
@@ -25,7 +26,7 @@ const ROW_WEIGHT = 512;
 
 /** What became of a batch: `landed` and `quarantined` may be acknowledged; `left` is still to be landed. */
 export interface Landed {
-  readonly landed: readonly EnteredEvent[];
+  readonly landed: readonly (EnteredEvent | Rejection)[];
   readonly quarantined: readonly Rejection[];
   readonly left: Batch | undefined;
 }
@@ -61,15 +62,17 @@ export class Landing {
     const end = this.#endOfTransaction(all);
     try {
       const some = events.slice(0, end);
-      const refused = events.length > 0 ? await this.#landOrHalve(some) : rejections.slice(0, end);
+      const rest = rejections.slice(0, end);
+      const refused = events.length > 0 ? await this.#landOrHalve(some) : await this.#notLanded(rest);
       const startMs = this.#clock.epochMs();
       await this.#quarantine(refused);
-      await this.#release(some, refused);
+      const landed = events.length > 0 ? without(some, refused) : without(rest, refused);
+      await this.#release(landed);
       // Nothing of this batch is tried again from here on, so each entry is told of once.
       this.#tellQuarantined(refused, startMs);
       if (end < all.length) this.#weightMax = Math.min(WEIGHT_MAX, 2 * this.#weightMax);
       const left = events.length > 0 ? batchOf(events.slice(end), rejections) : batchOf([], rejections.slice(end));
-      return { landed: without(some, refused), quarantined: refused, left };
+      return { landed, quarantined: refused, left };
     } catch (cause) {
       if (cause instanceof BatchTooSlow) this.#weightMax = Math.max(1, weightOf(all.slice(0, end)) / 2);
       throw cause;
@@ -137,12 +140,24 @@ export class Landing {
    * acknowledged, so a crash in between leaves the row, and the entry to be read again, which finds its event landed
    * and removes the row.
    */
-  async #release(events: readonly EnteredEvent[], refused: readonly Rejection[]): Promise<void> {
-    const again = new Set(refused.map(({ entry }) => entry));
-    const rows = events.flatMap(({ entry, replayOf }) =>
-      replayOf === undefined || again.has(entry) ? [] : [replayOf],
-    );
+  async #release(landed: Landed['landed']): Promise<void> {
+    const rows = landed.flatMap(({ replayOf }) => (replayOf === undefined ? [] : [replayOf]));
     if (rows.length > 0) await this.#warehouse.release(rows);
+  }
+
+  /** Without the events that had landed before their type's schema refused them: an entry may be read again later. */
+  async #notLanded(rejections: readonly Rejection[]): Promise<readonly Rejection[]> {
+    const known = await Promise.all(rejections.map((rejection) => this.#hasLanded(rejection)));
+    return rejections.filter((_, at) => known[at] === false);
+  }
+
+  async #hasLanded({ code, id, producer, body }: Rejection): Promise<boolean> {
+    if (code !== 'schema' || id === undefined) return false;
+    const found = await this.#warehouse.find(id, producer);
+    if (found.kind === 'unavailable') throw new Error('the warehouse does not answer a look-up');
+    const landed = found.kind === 'landed' && (isErased(found.text) || body.equals(Buffer.from(found.text)));
+    if (landed) this.#metrics.duplicates.add();
+    return landed;
   }
 
   async #quarantine(rejections: readonly Rejection[]): Promise<void> {
@@ -164,7 +179,10 @@ export class Landing {
   }
 }
 
-function without(events: readonly EnteredEvent[], refused: readonly Rejection[]): readonly EnteredEvent[] {
+function without<T extends EnteredEvent | Rejection>(
+  events: readonly T[],
+  refused: readonly Rejection[],
+): readonly T[] {
   if (refused.length === 0) return events;
   const others = new Set(refused.map(quarantineName));
   return events.filter((event) => !others.has(quarantineName(event)));

@@ -34,6 +34,10 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
   for (const dependency of ['queue', 'warehouse']) failures.counter({ dependency });
   const pruned = counter('ingest_warehouse_pruned_total', 'Rows that this process removed for their age, by table.');
   for (const table of ['events', 'quarantine']) pruned.counter({ table });
+  const schemaEvents = counter(
+    'ingest_schema_events_total',
+    'Events that were read while INGEST_SCHEMAS_DIR is set, by whether they match the schema of their type, or have none.',
+  );
   return {
     registry,
     pruned,
@@ -60,5 +64,10 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
         'an upper bound, as a replica that had taken one may have landed it.',
     ).counter(),
     failures,
+    schemaEvents: {
+      matched: schemaEvents.counter({ result: 'matched' }),
+      unmatched: schemaEvents.counter({ result: 'unmatched' }),
+      unschematized: schemaEvents.counter({ result: 'unschematized' }),
+    },
   };
 }

@@ -16,6 +16,7 @@ export const QUARANTINE_REASONS = [
   'id_conflict',
   'id_reused',
   'refused_by_warehouse',
+  'schema',
 ] as const;
 export type QuarantineReason = (typeof QUARANTINE_REASONS)[number];
 
@@ -61,8 +62,17 @@ export interface Batch {
   readonly bytes: number;
 }
 
+/** The schemas of event types, where there are any: schemas.ts. */
+export interface TypeSchemas {
+  /** The first problems of an event; undefined where its type has no schema. */
+  problemsOf(type: string, body: Buffer): readonly string[] | undefined;
+}
+
+/** Events by what their schema said. */
+export type SchemaCounts = Readonly<Record<'matched' | 'unmatched' | 'unschematized', { add(): void }>>;
+
 /** Holds every delivery against the same compiled schema that the gateway uses; a plain event needs only be scanned. */
-export function classify(deliveries: readonly Delivery[]): Batch {
+export function classify(deliveries: readonly Delivery[], schemas?: TypeSchemas, counts?: SchemaCounts): Batch {
   const events: EnteredEvent[] = [];
   const rejections: Rejection[] = [];
   let bytes = 0;
@@ -81,6 +91,12 @@ export function classify(deliveries: readonly Delivery[]): Batch {
     if ('errors' in found) {
       const details = found.errors.filter(({ path }) => path !== '').map(({ path, message }) => `${path} ${message}`);
       rejections.push(rejection(delivery, 'invalid_event', [found.detail, ...details].join('; ')));
+      continue;
+    }
+    const problems = schemas?.problemsOf(found.type, body);
+    if (schemas !== undefined) counts?.[problems === undefined ? 'unschematized' : resultOf(problems)].add();
+    if (problems !== undefined && problems.length > 0) {
+      rejections.push(rejection(delivery, 'schema', problems.join('; ')));
     } else {
       const id = notes.id ?? found.id;
       events.push({
@@ -98,6 +114,9 @@ export function classify(deliveries: readonly Delivery[]): Batch {
   }
   return { events, rejections, count: deliveries.length, bytes };
 }
+
+const resultOf = (problems: readonly string[]): 'matched' | 'unmatched' =>
+  problems.length === 0 ? 'matched' : 'unmatched';
 
 /** An event that the warehouse would not take. */
 export function rejected(event: EnteredEvent, code: QuarantineReason, words: string): Rejection {

@@ -5,21 +5,35 @@
 // A change counts once two looks in a row agree: a list of authorities that a writer has half done is valid PEM, and
 // acting on it would throw out those who stand in the other half.
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { errno } from './env.ts';
 
 const INTERVAL_MS = 250;
 
-/** What files said at one moment: a digest of each, by its path. */
+/** What files or folders of files said at one moment: a digest of each, by its path. */
 export type Look = ReadonlyMap<string, string>;
 
 export async function lookAt(paths: readonly string[]): Promise<Look> {
   const look = new Map<string, string>();
   for (const path of paths) {
-    const content = await readFile(path).catch(() => undefined);
-    look.set(path, content === undefined ? 'missing' : createHash('sha256').update(content).digest('hex'));
+    look.set(path, await digestOf(path));
   }
   return look;
 }
+
+/** Of a file, or of the files of a folder with their names; folders in it are not looked into. */
+async function digestOf(path: string, inFolder = false): Promise<string> {
+  const content = await readFile(path).catch((cause: unknown) => errno(cause));
+  if (content === 'EISDIR' && !inFolder) {
+    const names = await readdir(path).catch(() => []);
+    const digests = await Promise.all(names.sort().map((name) => digestOf(join(path, name), true)));
+    return digestOfBytes(JSON.stringify([names, digests]));
+  }
+  return typeof content === 'string' ? 'missing' : digestOfBytes(content);
+}
+
+const digestOfBytes = (content: Buffer | string): string => createHash('sha256').update(content).digest('hex');
 
 export class FileWatch {
   readonly #paths: readonly string[];

@@ -259,6 +259,11 @@ export const SETTINGS = Object.freeze({
     '127.0.0.1:9464',
     'where `/health/live`, `/health/ready` and `/metrics` are served over plain HTTP; keep it private',
   ),
+  INGEST_SCHEMAS_DIR: text(
+    CONSUMER,
+    undefined,
+    'folder with `<type>.json`, the JSON Schema (2020-12) of an event type: events that do not match go to quarantine',
+  ),
   INGEST_CONSUMER_BATCH_MAX: integer(
     CONSUMER,
     500,

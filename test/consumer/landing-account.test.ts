@@ -114,7 +114,7 @@ describe('a transaction', () => {
     ]);
     assert.deepEqual(
       QUARANTINE_REASONS.map((code) => metrics.quarantined.counter({ reason: code }).value),
-      [1, 1, 0, 0, 0],
+      [1, 1, 0, 0, 0, 0],
     );
   });
 

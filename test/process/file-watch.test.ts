@@ -19,6 +19,25 @@ async function watched(path: string, before?: Look): Promise<string[]> {
 }
 
 describe('a file watch', () => {
+  it('sees what changes in a folder: a file, its name, and another one', async () => {
+    const folder = temporaryFolder();
+    const looks: string[] = [];
+    const look = async (): Promise<void> => void looks.push((await lookAt([folder])).get(folder) ?? '');
+    const path = join(folder, 'one.json');
+    await look();
+    writeFileSync(path, '1');
+    await look();
+    writeFileSync(path, '2');
+    await look();
+    renameSync(path, join(folder, 'two.json'));
+    await look();
+    mkdirSync(join(folder, 'inner'));
+    await look();
+    assert.equal(new Set(looks).size, looks.length);
+    await look();
+    assert.equal(looks.at(-1), looks.at(-2), 'nothing has changed');
+  });
+
   it('waits until a writer is done', async () => {
     const path = join(temporaryFolder(), 'slow.pem');
     writeFileSync(path, '');

@@ -1,0 +1,190 @@
+// The schemas of event types (INGEST_SCHEMAS_DIR): `<type>.json`, JSON Schema 2020-12, one file for each type. A file
+// may refer to another one by its name ("$ref": "order.line.json").
+//
+// Fact: a pattern that backtracks takes minutes for one string of an event, and no check of patterns finds all of them.
+// Choice: RE2's engine, whose time is linear in the string; what it cannot run (back-references, look-around) is refused
+// when the file is read.
+//
+// Limits: `format` is an annotation, as 2020-12 has it. `uniqueItems` compares objects pair by pair: put `maxItems`
+// beside it. The first problem of an event is reported, with those of its alternatives.
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
+import { RE2JS } from 're2js';
+import { isErased } from '../ingest/erased.ts';
+import { errno } from '../process/env.ts';
+import { FileWatch, lookAt, type Look } from '../process/file-watch.ts';
+import type { Log } from '../process/log.ts';
+import { printable } from '../process/printable.ts';
+
+const ENDING = '.json';
+const TYPE = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
+const PROBLEMS_MAX = 3;
+const PROBLEM_CHARACTERS_MAX = 200;
+
+/** What a schema says of an event: its first problems, none where the event matches. */
+export type SchemaCheck = (body: Buffer) => readonly string[];
+
+export class SchemasError extends Error {
+  override readonly name = 'SchemasError';
+}
+
+class Schemas {
+  readonly #checks: ReadonlyMap<string, SchemaCheck>;
+
+  private constructor(checks: ReadonlyMap<string, SchemaCheck>) {
+    this.#checks = checks;
+  }
+
+  /** Rejects with a SchemasError that names every file that cannot be used. */
+  static async read(folder: string): Promise<Schemas> {
+    const problems: string[] = [];
+    const files = new Map<string, object>();
+    for (const name of await schemaFiles(folder)) {
+      const read = await schemaIn(join(folder, name));
+      if (!TYPE.test(typeOf(name))) problems.push(`${name}: expected <type>.json, e.g. order.placed.json`);
+      else if (typeof read === 'string') problems.push(`${name}: ${read}`);
+      else files.set(name, read);
+    }
+    const checks = new Map<string, SchemaCheck>();
+    const compiled = compile(files);
+    for (const [name, check] of compiled) {
+      if (typeof check === 'string') problems.push(`${name}: ${check}`);
+      else checks.set(typeOf(name), check);
+    }
+    if (problems.length > 0) throw new SchemasError(problems.join('; '));
+    return new Schemas(checks);
+  }
+
+  get types(): readonly string[] {
+    return [...this.#checks.keys()];
+  }
+
+  /** Undefined where the type has no schema, or the event is erased. */
+  problemsOf(type: string, body: Buffer): readonly string[] | undefined {
+    const check = this.#checks.get(type);
+    return check === undefined || isErased(body) ? undefined : check(body);
+  }
+}
+
+/** One file, for trying it. Rejects with a SchemasError. */
+export async function readSchema(path: string): Promise<SchemaCheck> {
+  const read = await schemaIn(path);
+  const check = typeof read === 'string' ? read : compile(new Map([[path, read]])).get(path);
+  if (typeof check !== 'function') throw new SchemasError(`${path}: ${check ?? 'no schema'}`);
+  return check;
+}
+
+/** The schemas in use: those that were read last, unless a file among them was broken. */
+export class WatchedSchemas {
+  readonly #watch: FileWatch;
+  #schemas: Schemas;
+
+  /** Rejects with a SchemasError. */
+  static async open(folder: string, log: Log): Promise<WatchedSchemas> {
+    const before = await lookAt([folder]);
+    return new WatchedSchemas(folder, await Schemas.read(folder), before, log);
+  }
+
+  private constructor(folder: string, schemas: Schemas, before: Look, log: Log) {
+    this.#schemas = schemas;
+    log.info({ types: schemas.types }, 'events of these types are held against their schemas');
+    this.#watch = new FileWatch([folder], before, async () => {
+      try {
+        this.#schemas = await Schemas.read(folder);
+        log.info({ types: this.#schemas.types }, 'the schemas changed and are in use');
+      } catch (cause) {
+        const reason = cause instanceof Error ? cause.message : String(cause);
+        log.error({ reason }, 'changed schemas were refused; the last good ones stay');
+      }
+    });
+  }
+
+  problemsOf(type: string, body: Buffer): readonly string[] | undefined {
+    return this.#schemas.problemsOf(type, body);
+  }
+
+  stop(): void {
+    this.#watch.stop();
+  }
+}
+
+const typeOf = (name: string): string => name.slice(0, -ENDING.length);
+
+async function schemaFiles(folder: string): Promise<readonly string[]> {
+  const names = await readdir(folder).catch((cause: unknown) => {
+    throw new SchemasError(`expected a readable folder (${errno(cause)})`, { cause });
+  });
+  return names.filter((name) => name.endsWith(ENDING)).sort();
+}
+
+/** The schema, or what is wrong with the file. */
+async function schemaIn(path: string): Promise<object | string> {
+  try {
+    const value: unknown = JSON.parse(await readFile(path, 'utf8'));
+    return typeof value === 'object' && value !== null ? value : 'expected a JSON object';
+  } catch (cause) {
+    return cause instanceof SyntaxError ? `not JSON (${cause.message})` : `expected a readable file (${errno(cause)})`;
+  }
+}
+
+/** By file: its check, or what is wrong with it. */
+function compile(files: ReadonlyMap<string, object>): Map<string, SchemaCheck | string> {
+  const ajv = new Ajv2020({
+    strict: true,
+    strictTypes: false,
+    strictTuples: false,
+    strictRequired: false,
+    validateFormats: false,
+    ownProperties: true,
+    logger: false,
+    code: { regExp: linearPattern },
+  });
+  const compiled = new Map<string, SchemaCheck | string>();
+  for (const [name, schema] of files) {
+    try {
+      ajv.addSchema(schema, name);
+    } catch (cause) {
+      compiled.set(name, messageOf(cause));
+    }
+  }
+  for (const name of files.keys()) {
+    if (compiled.has(name)) continue;
+    try {
+      const validate = ajv.getSchema(name);
+      compiled.set(name, validate === undefined ? 'no schema' : checkOf(validate));
+    } catch (cause) {
+      compiled.set(name, messageOf(cause));
+    }
+  }
+  return compiled;
+}
+
+const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
+
+function linearPattern(pattern: string): { test(text: string): boolean; toString(): string } {
+  try {
+    const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern));
+    return { test: (text) => compiled.matcher(text).find(), toString: () => pattern };
+  } catch (cause) {
+    throw new SchemasError(`pattern ${pattern}: not of RE2 (${messageOf(cause)})`, { cause });
+  }
+}
+// Ajv names the engine by it in code that is written to a file, which is not done here.
+linearPattern.code = 'linearPattern';
+
+const checkOf =
+  (validate: ValidateFunction): SchemaCheck =>
+  (body) =>
+    validate(JSON.parse(body.toString('utf8'))) === true
+      ? []
+      : (validate.errors ?? []).slice(0, PROBLEMS_MAX).map(problem);
+
+/** Member names are the producer's: what a text column refuses is escaped. */
+function problem({ instancePath, message, params }: ErrorObject): string {
+  const { additionalProperty, unevaluatedProperty } = params as Readonly<Record<string, unknown>>;
+  const extra = additionalProperty ?? unevaluatedProperty;
+  const named = typeof extra === 'string' ? ` (${extra})` : '';
+  const text = `${instancePath} ${message ?? 'is not allowed'}${named}`.trim();
+  return printable(text.slice(0, PROBLEM_CHARACTERS_MAX)).toWellFormed();
+}
