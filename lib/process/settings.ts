@@ -151,7 +151,13 @@ export const SETTINGS = Object.freeze({
     'JSON file: what single producers may do (rate, types, disabled, audience)',
   ),
 
-  INGEST_BODY_BYTES_MAX: integer(GATEWAY, 262_144, [1, 64 << 20], 'bytes', 'longest body'),
+  INGEST_BODY_BYTES_MAX: integer(
+    GATEWAY,
+    262_144,
+    [1, 64 << 20],
+    'bytes',
+    'longest body, counted as it is without `Content-Encoding`',
+  ),
   INGEST_EVENT_ID: choice(
     GATEWAY,
     ['id', 'source+id'],

@@ -10,6 +10,7 @@ import { createServer as createTlsServer } from 'node:https';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
+import * as zlib from 'node:zlib';
 import { CATALOGUE, problemType, type Refusal } from '../ingest/errors.ts';
 
 /**
@@ -55,6 +56,27 @@ const REFUSALS: Readonly<Record<Exclude<NextAnswer, 'noAnswer'>, Refusal>> = {
   overloaded: 'queueOverloaded',
   internal: 'internal',
 };
+
+type Decoder = (body: Buffer, limit: { readonly maxOutputLength: number }) => Buffer;
+
+/** By content coding. Node 20 has no zstd. */
+const DECODERS: ReadonlyMap<string, Decoder | undefined> = new Map([
+  ['identity', (body: Buffer) => body],
+  ['gzip', zlib.gunzipSync],
+  ['zstd', zlib.zstdDecompressSync],
+]);
+
+function decoded(
+  decode: Decoder,
+  body: Buffer,
+  maxOutputLength: number,
+): Buffer | 'eventTooLarge' | 'invalidCompression' {
+  try {
+    return decode(body, { maxOutputLength });
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? 'eventTooLarge' : 'invalidCompression';
+  }
+}
 
 /** Listens on a free port of 127.0.0.1. */
 export async function startFakeGateway(options: FakeGatewayOptions = {}): Promise<FakeGateway> {
@@ -132,7 +154,7 @@ class Gateway implements FakeGateway {
   }
 
   #find(parameter: string, response: ServerResponse): void {
-    const event = this.#events.get(decoded(parameter) ?? '');
+    const event = this.#events.get(percentDecoded(parameter) ?? '');
     if (event === undefined) return refuse(response, 'eventNotFound', 'no event has this id');
     const { id, type, acceptedAt, body } = event;
     answer(response, 200, { id, type, status: 'accepted', acceptedAt, event: JSON.parse(body) as unknown });
@@ -145,8 +167,11 @@ class Gateway implements FakeGateway {
       response.setHeader('Accept', 'application/json, application/cloudevents+json');
       return refuse(response, 'unsupportedMediaType', 'expected application/json in UTF-8');
     }
-    if (coding !== undefined && coding.toLowerCase() !== 'identity')
-      return refuse(response, 'unsupportedMediaType', 'expected a body without Content-Encoding');
+    const decode = DECODERS.get(coding?.toLowerCase() ?? 'identity');
+    if (decode === undefined) {
+      response.setHeader('Accept-Encoding', 'gzip, zstd');
+      return refuse(response, 'unsupportedMediaType', 'expected no Content-Encoding, or one of gzip and zstd');
+    }
     const chunks: Buffer[] = [];
     let bytes = 0;
     request.on('data', (chunk: Buffer) => {
@@ -154,8 +179,11 @@ class Gateway implements FakeGateway {
       if (bytes <= this.#bodyBytesMax) chunks.push(chunk);
     });
     request.on('end', () => {
-      if (bytes <= this.#bodyBytesMax) return this.#settle(Buffer.concat(chunks), response);
-      refuse(response, 'eventTooLarge', `the body is over the limit of ${this.#bodyBytesMax} bytes`);
+      const maxOutputLength = this.#bodyBytesMax;
+      const body = bytes > maxOutputLength ? 'eventTooLarge' : decoded(decode, Buffer.concat(chunks), maxOutputLength);
+      if (body === 'eventTooLarge') refuse(response, body, `the body is over the limit of ${maxOutputLength} bytes`);
+      else if (body === 'invalidCompression') refuse(response, body, 'the body is no stream of its Content-Encoding');
+      else this.#settle(body, response);
     });
   }
 
@@ -205,7 +233,7 @@ function envelopeOf(
   return { id, type };
 }
 
-function decoded(parameter: string): string | undefined {
+function percentDecoded(parameter: string): string | undefined {
   try {
     return decodeURIComponent(parameter);
   } catch {

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import type { IncomingHttpHeaders } from 'node:http';
 import { before, describe, it } from 'node:test';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { sendEvents, type SendEventsOptions, type SendResult } from '../../lib/send/send-events.ts';
 
 /** A request. Its own type, because what imports support/gateway.ts counts as starting programs. */
@@ -10,7 +11,7 @@ export interface Ask {
   readonly method?: string;
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string;
+  readonly body?: string | Buffer;
 }
 
 export interface Reply {
@@ -51,7 +52,7 @@ function refused(reply: Reply, status: number, code: string, retryable: boolean)
 export function describeProducerContract(name: string, start: () => Promise<ContractGateway>): void {
   describe(`the producers' contract, ${name}`, () => {
     let gateway: ContractGateway;
-    const post = (body: string, headers: Readonly<Record<string, string>> = JSON_HEADERS): Promise<Reply> =>
+    const post = (body: string | Buffer, headers: Readonly<Record<string, string>> = JSON_HEADERS): Promise<Reply> =>
       gateway.ask({ method: 'POST', path: '/events', body, headers });
     const send = async (events: readonly { id: string; type: string }[], more: Partial<SendEventsOptions> = {}) => {
       const results: SendResult<unknown>[] = [];
@@ -143,9 +144,25 @@ export function describeProducerContract(name: string, start: () => Promise<Cont
       const body = JSON.stringify({ id: 'contract-8', ...EVENT });
       refused(await post(body, { 'content-type': 'text/plain' }), 415, 'INVALID_EVENT', false);
       refused(await post(body, {}), 415, 'INVALID_EVENT', false);
-      refused(await post(body, { ...JSON_HEADERS, 'content-encoding': 'br' }), 415, 'INVALID_EVENT', false);
+      const coded = await post(body, { ...JSON_HEADERS, 'content-encoding': 'br' });
+      refused(coded, 415, 'INVALID_EVENT', false);
+      assert.equal(coded.headers['accept-encoding'], 'gzip, zstd');
       const charset = await post(body, { 'content-type': 'application/json; charset=utf-8' });
       assert.equal(charset.status, 202);
+    });
+
+    it('accepts a compressed body as the event that it decodes to, and refuses one that is none or decodes to too much', async () => {
+      for (const [coding, compress] of [
+        ['gzip', gzipSync],
+        ['Zstd', zstdCompressSync],
+      ] as const) {
+        const coded = (body: Buffer): Promise<Reply> => post(body, { ...JSON_HEADERS, 'content-encoding': coding });
+        const event = { id: `contract-${coding}`, ...EVENT };
+        assert.equal((await coded(compress(JSON.stringify(event)))).status, 202);
+        assert.deepEqual((await gateway.ask({ path: `/events/${event.id}` })).json?.['event'], event);
+        refused(await coded(Buffer.from(JSON.stringify(event))), 400, 'INVALID_COMPRESSION', false);
+        refused(await coded(compress(' '.repeat(262_145))), 413, 'INVALID_EVENT', false);
+      }
     });
 
     it('echoes the request id of the caller and makes one else', async () => {
