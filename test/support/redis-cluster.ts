@@ -17,6 +17,8 @@ const NODE_TIMEOUT_MS = 1_000;
 export interface ClusterOptions {
   /** With it the ports of `uri` take TLS, and the nodes reach each other by it; each has a plain port too. */
   readonly pki?: Pki;
+  /** The first slots of the masters, and one past the last slot. */
+  readonly firstSlots?: readonly number[];
 }
 
 export class TestCluster {
@@ -109,10 +111,11 @@ export class TestCluster {
   }
 
   async #join(busPorts: readonly number[]): Promise<void> {
+    const { firstSlots = FIRST_SLOTS } = this.#options;
     for (const [at, node] of this.nodes.entries()) {
       await node.command('CLUSTER', 'SET-CONFIG-EPOCH', String(at + 1));
       if (at >= MASTERS) continue;
-      await node.command('CLUSTER', 'ADDSLOTSRANGE', String(FIRST_SLOTS[at]), String((FIRST_SLOTS[at + 1] ?? 0) - 1));
+      await node.command('CLUSTER', 'ADDSLOTSRANGE', String(firstSlots[at]), String((firstSlots[at + 1] ?? 0) - 1));
     }
     for (const [at, port] of this.#shownPorts.entries())
       if (at > 0) await this.nodes[0]?.command('CLUSTER', 'MEET', '127.0.0.1', String(port), String(busPorts[at]));

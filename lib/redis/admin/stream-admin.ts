@@ -1,5 +1,4 @@
 // One stream of the queue as ingest-admin sees it: a partition, or all of a queue that has one.
-import assert from 'node:assert/strict';
 import { namesIn } from '../../ingest/erased.ts';
 import type {
   EntryState,
@@ -18,6 +17,7 @@ import { ensureGroup } from '../stream/group.ts';
 import { fieldsOf, indexField, type IndexField } from '../stream/id-index.ts';
 import { partitionStatus } from './partition-status.ts';
 import { queueIdentity, type Identify, type QueueIdentity } from '../stream/identity.ts';
+import { QueueRefusal } from '../wire/errors.ts';
 import type { Reply } from '../wire/reply.ts';
 import { Script, type Argument } from '../wire/script.ts';
 import { GROUP, keyOf, STREAM } from '../stream/layout.ts';
@@ -60,14 +60,20 @@ export class StreamAdmin {
   readonly #stream: string;
   readonly #connection: AdminConnection;
   #identity: QueueIdentity | undefined;
+  #unidentified: unknown = new Error('the queue is not identified yet');
 
   constructor({ stream = STREAM, identify, makes = true, ...options }: StreamAdminOptions) {
     this.name = options.name ?? stream;
     this.#stream = stream;
     const inspect = async (server: Server): Promise<void> => {
-      this.#identity = await (identify === undefined
-        ? queueIdentity(server, stream, { random: options.random })
-        : identify(server));
+      const asked =
+        identify === undefined ? queueIdentity(server, stream, { random: options.random }) : identify(server);
+      // Another node may have the metadata, and be away: what this one holds can be shown without.
+      this.#identity = await asked.catch((cause: unknown) => {
+        if (makes || cause instanceof QueueRefusal) throw cause;
+        this.#unidentified = cause;
+        return undefined;
+      });
       if (makes) await ensureGroup(server, stream);
     };
     this.#connection = new AdminConnection({ ...options, inspect });
@@ -209,8 +215,7 @@ export class StreamAdmin {
   }
 
   get #field(): IndexField {
-    // Nothing is asked before the connection has been inspected.
-    assert(this.#identity !== undefined);
+    if (this.#identity === undefined) throw this.#unidentified;
     return indexField(this.#identity.secret);
   }
 
