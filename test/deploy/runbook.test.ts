@@ -1,10 +1,12 @@
 // The runbook: a whole chapter for each alert and each exit code, and no link that leads nowhere.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { EXIT } from '../../lib/process/program.ts';
 import { KNOWN_KEYS } from '../../lib/process/settings.ts';
+import { temporaryFolder } from '../support/scope.ts';
 import { alertRules, boardPanels, DEPLOY, deployFile } from './deploy-files.ts';
 
 const text = deployFile('RUNBOOK.md');
@@ -33,7 +35,7 @@ describe('the runbook', () => {
       );
       assert.ok(url.endsWith(`#${alert.toLowerCase()}`), url);
       const chapter = chapters.get(alert)?.toLowerCase() ?? '';
-      for (const part of ['meaning', 'impact', 'diagnosis', 'mitigation', 'over when'])
+      for (const part of ['meaning', 'impact', 'diagnosis', 'mitigation', 'resolved when'])
         assert.ok(chapter.includes(`**${part}`), `${alert}: ${part}`);
     }
   });
@@ -54,6 +56,20 @@ describe('the runbook', () => {
     for (const code of Object.values(EXIT)) assert.ok(chapters.has(`Exit ${code}`), String(code));
   });
 
+  it('has a table of contents that names every chapter, in their order', () => {
+    const contents = [...text.matchAll(/^\* \[[^\]]+\]\(#[a-z0-9-]+\):.*$/gm)].join('');
+    const named = [...contents.matchAll(/\[([^\]]+)\]\(#/g)].map(([, title]) => title);
+    assert.deepEqual(named, [...chapters.keys()]);
+  });
+
+  it('has commands that make an authority, certificates, and a list that revokes one of them', () => {
+    const chapter = chapters.get('Certificates and revocation lists') ?? '';
+    const blocks = [...chapter.matchAll(/^```\n([^]*?)^```$/gm)].map(([, block = '']) => block);
+    assert.equal(blocks.length, 2);
+    const { stdout, stderr } = spawnSync('sh', ['-c', blocks.join('')], { cwd: temporaryFolder(), encoding: 'utf8' });
+    assert.match(`${stdout}${stderr}`, /certificate revoked/);
+  });
+
   it('has the procedures', () => {
     const wanted = [
       'Rolling restart',
@@ -66,6 +82,8 @@ describe('the runbook', () => {
       'Replaying quarantine',
       'Landing again',
       'Growth and retention',
+      'Backup and restore',
+      'Upgrading and going back',
       'Sizing',
     ];
     assert.deepEqual(
@@ -77,7 +95,7 @@ describe('the runbook', () => {
   it('links to chapters and files that exist, and names keys that exist', () => {
     for (const [, target = ''] of text.matchAll(/\]\(([^)]+)\)/g)) {
       if (target.startsWith('#')) assert.ok(anchors.includes(target.slice(1)), target);
-      else assert.ok(existsSync(join(DEPLOY, target)), target);
+      else assert.ok(existsSync(join(DEPLOY, target.replace(/#.*/, ''))), target);
     }
     for (const [key] of text.matchAll(/\bINGEST_[A-Z_]+\b/g)) assert.ok(KNOWN_KEYS.includes(key), key);
   });
