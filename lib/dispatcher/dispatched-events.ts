@@ -2,7 +2,7 @@
 //
 // Invariant: the answer is given once, when every event of the call has its outcome.
 import { OUTCOME_CHARACTERS } from '../ingest/dispatcher-commands.ts';
-import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts';
+import type { EventNotes, Outcome, Queue } from '../ingest/queue.ts';
 import type { Command } from './command-reader.ts';
 
 /**
@@ -21,7 +21,7 @@ export function submitEvents(command: Command, withNotes: boolean, queue: Queue,
     const id = command.utf8(1 + at);
     const text = command.utf8(event + 1);
     const notes = withNotes ? notesOf(command.utf8(event + 2)) : undefined;
-    queue.submit(new DispatchedEvent({ id, producer, text, notes }, verdicts, at));
+    queue.submit({ id, producer, text, notes, settle: (outcome) => verdicts.set(at, outcome) });
   }
 }
 
@@ -41,29 +41,6 @@ class Verdicts {
     this.#digits[at] = OUTCOME_CHARACTERS[outcome];
     this.#missing -= 1;
     if (this.#missing === 0) this.#whole(`$${this.#digits.length}\r\n${this.#digits.toString('latin1')}\r\n`);
-  }
-}
-
-/** An event in its place of a call. */
-class DispatchedEvent implements Submission {
-  readonly id: string;
-  readonly producer: string;
-  readonly text: string;
-  readonly notes: EventNotes | undefined;
-  readonly #verdicts: Verdicts;
-  readonly #at: number;
-
-  constructor({ id, producer, text, notes }: Omit<Submission, 'settle'>, verdicts: Verdicts, at: number) {
-    this.id = id;
-    this.producer = producer;
-    this.text = text;
-    this.notes = notes;
-    this.#verdicts = verdicts;
-    this.#at = at;
-  }
-
-  settle(outcome: Outcome): void {
-    this.#verdicts.set(this.#at, outcome);
   }
 }
 

@@ -9,7 +9,7 @@
 // Limits: IN_FLIGHT_MAX events and look-ups and IN_FLIGHT_BYTES_MAX of bodies in each queue. Nothing else is kept: no
 // body outlives its answer. Each queue's adapter decides how long the queue may take, and when it is not asked at all.
 import { partitionOf } from '../ingest/partition.ts';
-import type { EventNotes, Outcome, Queue, QueueLookup, QueueState, Submission } from '../ingest/queue.ts';
+import type { Outcome, Queue, QueueLookup, QueueState, Submission } from '../ingest/queue.ts';
 import type { Counter } from '../telemetry/instruments.ts';
 
 /** The two queues: an even hash leads to the first one, an odd one to the second. */
@@ -78,13 +78,18 @@ export class Dispatcher implements Queue {
   }
 
   submit(submission: Submission): void {
-    const { queue, traffic } = this.#laneOf(submission.id);
-    const bytes = Buffer.byteLength(submission.text);
-    if (traffic.enter(bytes)) {
-      queue.submit(new Dispatched(this, submission, traffic, bytes));
+    const { id, producer, text, notes } = submission;
+    const { queue, traffic } = this.#laneOf(id);
+    const bytes = Buffer.byteLength(text);
+    if (!traffic.enter(bytes)) {
+      queueMicrotask(() => submission.settle(this.#told('unavailable', traffic)));
       return;
     }
-    queueMicrotask(() => submission.settle(this.tell('unavailable', traffic)));
+    const settle = (outcome: Outcome): void => {
+      traffic.leave(bytes);
+      submission.settle(this.#told(outcome, traffic));
+    };
+    queue.submit({ id, producer, text, notes, settle });
   }
 
   async find(id: string, producer: string): Promise<QueueLookup> {
@@ -121,7 +126,7 @@ export class Dispatcher implements Queue {
    * Counts what became of an event, and gives what its sender is told: a queue's trouble sheds, the end of this one
    * does not.
    */
-  tell(outcome: Outcome, traffic: Traffic): Outcome {
+  #told(outcome: Outcome, traffic: Traffic): Outcome {
     if (outcome === 'unavailable' && this.#closed) return outcome;
     const told = outcome === 'unavailable' ? 'shed' : outcome;
     traffic.count(told);
@@ -130,33 +135,5 @@ export class Dispatcher implements Queue {
 
   #laneOf(id: string): Lane {
     return this.lanes[partitionOf(id, 2) === 0 ? 0 : 1];
-  }
-}
-
-/** An event in flight in one queue. */
-class Dispatched implements Submission {
-  readonly id: string;
-  readonly producer: string;
-  readonly text: string;
-  readonly notes: EventNotes | undefined;
-  readonly #dispatcher: Dispatcher;
-  readonly #submission: Submission;
-  readonly #traffic: Traffic;
-  readonly #bytes: number;
-
-  constructor(dispatcher: Dispatcher, submission: Submission, traffic: Traffic, bytes: number) {
-    this.id = submission.id;
-    this.producer = submission.producer;
-    this.text = submission.text;
-    this.notes = submission.notes;
-    this.#dispatcher = dispatcher;
-    this.#submission = submission;
-    this.#traffic = traffic;
-    this.#bytes = bytes;
-  }
-
-  settle(outcome: Outcome): void {
-    this.#traffic.leave(this.#bytes);
-    this.#submission.settle(this.#dispatcher.tell(outcome, this.#traffic));
   }
 }

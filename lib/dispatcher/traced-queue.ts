@@ -2,10 +2,17 @@
 // event goes on with that span as its context.
 //
 // Names and attributes follow OpenTelemetry's semantic conventions for messaging.
-import type { EventNotes, Outcome, Queue, QueueLookup, QueueState, Submission } from '../ingest/queue.ts';
+import type { Outcome, Queue, QueueLookup, QueueState, Submission } from '../ingest/queue.ts';
 import { isSampled, traceContext, type TraceContext } from '../ingest/trace-context.ts';
 import type { Clock } from '../process/clock.ts';
 import type { SpanParent, Tracing } from '../telemetry/tracing.ts';
+
+interface Sending {
+  readonly trace: TraceContext;
+  readonly context: SpanParent;
+  readonly startMs: number;
+  readonly outcome: Outcome;
+}
 
 export class TracedQueue implements Queue {
   readonly #queue: Queue;
@@ -22,10 +29,19 @@ export class TracedQueue implements Queue {
   }
 
   submit(submission: Submission): void {
-    const { traceparent, tracestate } = submission.notes ?? {};
-    const trace = traceContext(traceparent, tracestate);
-    if (trace === undefined || !isSampled(trace)) this.#queue.submit(submission);
-    else this.#queue.submit(new TracedSubmission(submission, trace, this.#tracing, this.#clock, this.#destination));
+    const { id, producer, text, notes } = submission;
+    const trace = traceContext(notes?.traceparent, notes?.tracestate);
+    if (trace === undefined || !isSampled(trace)) {
+      this.#queue.submit(submission);
+      return;
+    }
+    const context = this.#tracing.reserve(trace);
+    const startMs = this.#clock.ms();
+    const settle = (outcome: Outcome): void => {
+      submission.settle(outcome);
+      this.#record(submission, { trace, context, startMs, outcome });
+    };
+    this.#queue.submit({ id, producer, text, notes: { ...notes, traceparent: context.traceparent }, settle });
   }
 
   find(id: string, producer: string): Promise<QueueLookup> {
@@ -43,55 +59,26 @@ export class TracedQueue implements Queue {
   close(): Promise<void> {
     return this.#queue.close();
   }
-}
 
-class TracedSubmission implements Submission {
-  readonly id: string;
-  readonly producer: string;
-  readonly text: string;
-  readonly notes: EventNotes | undefined;
-  readonly #submission: Submission;
-  readonly #trace: TraceContext;
-  readonly #context: SpanParent;
-  readonly #tracing: Tracing;
-  readonly #destination: string;
-  readonly #clock: Clock;
-  readonly #startMs: number;
-
-  constructor(submission: Submission, trace: TraceContext, tracing: Tracing, clock: Clock, destination: string) {
-    this.id = submission.id;
-    this.producer = submission.producer;
-    this.text = submission.text;
-    this.#context = tracing.reserve(trace);
-    this.notes = { ...submission.notes, traceparent: this.#context.traceparent };
-    this.#submission = submission;
-    this.#trace = trace;
-    this.#tracing = tracing;
-    this.#destination = destination;
-    this.#clock = clock;
-    this.#startMs = clock.ms();
-  }
-
-  settle(outcome: Outcome): void {
-    this.#submission.settle(outcome);
+  #record({ id, producer, text }: Submission, { trace, context, startMs, outcome }: Sending): void {
     // The duration is of the clock that does not jump.
     const endMs = this.#clock.epochMs();
     const error = outcome === 'unavailable' || outcome === 'shed' ? outcome : undefined;
     this.#tracing.record({
       name: `send ${this.#destination}`,
       kind: 'producer',
-      parent: this.#trace,
-      context: this.#context,
-      startMs: endMs - (this.#clock.ms() - this.#startMs),
+      parent: trace,
+      context,
+      startMs: endMs - (this.#clock.ms() - startMs),
       endMs,
       attributes: {
         'messaging.system': 'redis',
         'messaging.destination.name': this.#destination,
         'messaging.operation.name': 'send',
         'messaging.operation.type': 'send',
-        'messaging.message.id': this.id,
-        'messaging.message.body.size': Buffer.byteLength(this.text),
-        'ingest.producer': this.producer,
+        'messaging.message.id': id,
+        'messaging.message.body.size': Buffer.byteLength(text),
+        'ingest.producer': producer,
         ...(error === undefined ? {} : { 'error.type': error }),
       },
       error,

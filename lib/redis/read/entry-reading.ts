@@ -35,12 +35,7 @@ interface EntryReadingOptions {
 }
 
 export class EntryReading {
-  readonly #clock: Clock;
-  readonly #connection: RedisConnection<Reply>;
-  readonly #stream: string;
-  readonly #member: string;
-  readonly #source: () => string;
-  readonly #bodyBytesMax: () => number | undefined;
+  readonly #options: EntryReadingOptions;
   readonly #claimScript = new Script('claim.lua');
   #claimedMs = Number.NEGATIVE_INFINITY;
   /** Where in the group's list the next claim begins; '-' is its beginning. */
@@ -48,14 +43,9 @@ export class EntryReading {
   /** The last of its own pending entries that were read again after a lost answer; undefined: no answer was lost. */
   #againFrom: string | undefined;
 
-  constructor({ clock, connection, stream, member, source, bodyBytesMax }: EntryReadingOptions) {
-    this.#clock = clock;
-    this.#connection = connection;
-    this.#stream = stream;
-    this.#member = member;
-    this.#source = source;
-    this.#bodyBytesMax = bodyBytesMax;
-    connection.tell({ onLost: () => (this.#againFrom = '0') });
+  constructor(options: EntryReadingOptions) {
+    this.#options = options;
+    options.connection.tell({ onLost: () => (this.#againFrom = '0') });
   }
 
   /** The next read claims from the group's beginning. */
@@ -77,18 +67,18 @@ export class EntryReading {
   }
 
   async #claim(max: number, idleMs: number): Promise<readonly Delivery[]> {
-    const now = this.#clock.ms();
+    const now = this.#options.clock.ms();
     if (this.#claimCursor === '-' && now - this.#claimedMs < CLAIM_INTERVAL_MS) return [];
     this.#claimedMs = now;
     for (;;) {
-      const command = this.#claimScript.command(this.#stream);
+      const command = this.#claimScript.command(this.#options.stream);
       const limits = [max, CLAIM_BYTES, REPLICA_LEASE_MS].map(String);
-      command.push(GROUP, this.#member, String(idleMs), this.#claimCursor, ...limits);
+      command.push(GROUP, this.#options.member, String(idleMs), this.#claimCursor, ...limits);
       const reply = await this.#claimScript.run({ send: (sent) => this.#send(sent, 0) }, command);
       reply.array();
       this.#claimCursor = reply.text();
-      const entries = deliveriesOf(reply, this.#source(), this.#bodyBytesMax());
-      const claimed = [...elementsOf(reply, () => droppedDelivery(reply.text(), this.#source())), ...entries];
+      const entries = deliveriesOf(reply, this.#options.source(), this.#options.bodyBytesMax());
+      const claimed = [...elementsOf(reply, () => droppedDelivery(reply.text(), this.#options.source())), ...entries];
       if (claimed.length > 0 || this.#claimCursor === '0-0') {
         if (this.#claimCursor === '0-0') this.#claimCursor = '-';
         return claimed;
@@ -103,12 +93,12 @@ export class EntryReading {
       'XREADGROUP',
       'GROUP',
       GROUP,
-      this.#member,
+      this.#options.member,
       'COUNT',
       String(max),
       ...block,
       'STREAMS',
-      this.#stream,
+      this.#options.stream,
       from,
     ];
     const reply = await this.#send(command, waitMs).catch((cause: unknown) => {
@@ -122,17 +112,17 @@ export class EntryReading {
     if (reply.array() === undefined) return [];
     reply.array();
     reply.text();
-    return deliveriesOf(reply, this.#source(), this.#bodyBytesMax());
+    return deliveriesOf(reply, this.#options.source(), this.#options.bodyBytesMax());
   }
 
   /** A command on the reading connection that may block for `waitMs`. */
   async #send(command: readonly Argument[], waitMs: number): Promise<Reply> {
     try {
       return await withTimeout(
-        this.#clock,
-        this.#connection.send(command),
+        this.#options.clock,
+        this.#options.connection.send(command),
         waitMs + ANSWER_TIMEOUT_MS,
-        () => this.#connection.bytesReceived,
+        () => this.#options.connection.bytesReceived,
       );
     } catch (cause) {
       if (isNoGroup(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
@@ -140,7 +130,7 @@ export class EntryReading {
       // may have.
       const lost = !(cause instanceof RedisError) || (command[0] !== 'XREADGROUP' && cause.code !== 'NOSCRIPT');
       if (lost) this.#againFrom ??= '0';
-      if (cause instanceof NoAnswer) this.#connection.restart('the server does not answer');
+      if (cause instanceof NoAnswer) this.#options.connection.restart('the server does not answer');
       throw cause;
     }
   }
