@@ -22,6 +22,7 @@ export const KINDS = [
   'warehouse away',
   'warehouse slow',
   'commit unknown',
+  'replay',
 ] as const;
 
 export type Kind = (typeof KINDS)[number];
@@ -56,6 +57,7 @@ const LASTING: Readonly<Record<Kind, readonly [number, number]>> = {
   'warehouse away': [200, 8_000],
   'warehouse slow': [500, 8_000],
   'commit unknown': [200, 5_000],
+  replay: [0, 0],
 };
 const KIND_SHARE = 0.35;
 const FAULTS = [4, 14] as const;

@@ -161,8 +161,8 @@ export class Invariants {
     let open = 0;
     for (const [key, event] of this.#events) {
       if (event.promisedMs === undefined || event.landed) continue;
-      event.landed = this.#isLanded(event);
-      if (event.landed) continue;
+      event.landed = this.#rows.get(event.id)?.producer === event.producer;
+      if (event.landed || this.#isQuarantined(event)) continue;
       open += 1;
       if (!waiting.has(key))
         throw new Violation(`answered 202 for ${key}, and it is on no queue, in no row, in no quarantine`);

@@ -33,6 +33,8 @@ export const MARKS = [
   'the warehouse was slow',
   'a batch was refused for what it holds',
   'an event went to quarantine',
+  'an operator put an event back on the queue',
+  'the row of a replayed event was removed',
   'a row was there already',
   'entries past retention were dropped',
   'a look-up found an accepted event',

@@ -17,6 +17,7 @@ import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
 import type { Authority } from '../../lib/identity/authority.ts';
 import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import { createLog } from '../../lib/process/log.ts';
+import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { byteConnection } from '../../lib/redis/server/client.ts';
@@ -152,6 +153,32 @@ export class Gateway extends Program {
     };
     const connection = { name: producer, know: () => true, attachment: undefined, address: 'simulated' };
     return new Exchange(this.#context, connection as never, request as never, METER);
+  }
+}
+
+/** `ingest-admin quarantine replay`, up to the queue: of every row. */
+export class Operator extends Program {
+  readonly #store: Store;
+  readonly #admin: StreamAdmin;
+
+  constructor(world: World, name: string) {
+    super(world, name);
+    this.#store = world.store;
+    const client = world.network.bytes(this.actor, this.system.random);
+    this.#admin = new StreamAdmin({ ...this.system, uri: URI, log, client });
+  }
+
+  async replay(): Promise<void> {
+    const rows = this.#store.quarantine().map(({ entry, id, producer, accepted_at, body }) => ({
+      replayOf: entry,
+      id: id ?? undefined,
+      traceparent: undefined,
+      producer,
+      body: Buffer.from(body),
+      acceptedAtMs: Date.parse(accepted_at),
+    }));
+    if (rows.length > 0) await this.#admin.replay(rows, false).catch(() => undefined);
+    await this.#admin.close();
   }
 }
 

@@ -7,7 +7,7 @@ import { drawFaults, type Fault } from './faults.ts';
 import { bodyOf, Invariants, Violation, type Sent } from './invariants.ts';
 import type { Marks } from './marks.ts';
 import { Network } from './network.ts';
-import { ENQUEUE_TIMEOUT_MS, Gateway, IN_FLIGHT_MAX, Replica, type Told } from './programs.ts';
+import { ENQUEUE_TIMEOUT_MS, Gateway, IN_FLIGHT_MAX, Operator, Replica, type Told } from './programs.ts';
 import type { RedisServer } from './redis-server.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
 import type { Reply } from '../../lib/redis/wire/reply.ts';
@@ -408,6 +408,10 @@ class Simulation {
       case 'commit unknown':
         store.unknown = true;
         return () => void (store.unknown = false);
+      case 'replay':
+        store.cured = true;
+        void new Operator(this.#world, 'operator').replay();
+        return undefined;
     }
   }
 
@@ -439,6 +443,7 @@ class Simulation {
     if (MAY_LOSE.has(kind)) this.#mayLose = true;
     if (answer instanceof RedisError) return;
     const { marks } = this.#parts;
+    if (kind === 'replay') marks.reach('an operator put an event back on the queue');
     if (kind === 'accept') {
       const fields = command.slice(5).filter((part) => /^[\w-]{14}$/.test(String(part)));
       if (fields.length > 1) marks.reach('one call carried several events');

@@ -24,6 +24,8 @@ export interface QuarantineRow {
   readonly id: string | null;
   readonly producer: string;
   readonly reason: string;
+  readonly accepted_at: string;
+  readonly body: Uint8Array;
 }
 
 const SESSION = actor('session');
@@ -40,6 +42,8 @@ export class Store {
   awayMs = 0;
   slowMs = 0;
   unknown = false;
+  /** What it refused before it takes now. */
+  cured = false;
 
   private constructor(path: string) {
     this.#path = path;
@@ -63,7 +67,7 @@ export class Store {
   begin(schedule: Schedule, marks: Marks): void {
     this.#schedule = schedule;
     this.#marks = marks;
-    [this.awayMs, this.slowMs, this.unknown] = [0, 0, false];
+    [this.awayMs, this.slowMs, this.unknown, this.cured] = [0, 0, false, false];
     this.#look.exec('DELETE FROM events; DELETE FROM events_quarantine; DELETE FROM ingest_audit');
     this.writes += 1;
   }
@@ -74,7 +78,7 @@ export class Store {
 
   quarantine(): readonly QuarantineRow[] {
     return this.#look
-      .prepare('SELECT entry, id, producer, reason FROM events_quarantine')
+      .prepare('SELECT entry, id, producer, reason, accepted_at, body FROM events_quarantine')
       .all() as unknown as QuarantineRow[];
   }
 
@@ -88,7 +92,7 @@ export class Store {
         ask(
           'land',
           () => {
-            if (batch.some(({ body }) => body.includes(POISON))) {
+            if (!this.cured && batch.some(({ body }) => body.includes(POISON))) {
               this.#marks.reach('a batch was refused for what it holds');
               throw new BatchRefused('poison');
             }
@@ -103,7 +107,11 @@ export class Store {
           this.#marks.reach('an event went to quarantine');
           this.#database.quarantine(entries);
         }),
-      release: (entries) => ask('release', () => this.#database.release(entries)),
+      release: (entries) =>
+        ask('release', () => {
+          this.#marks.reach('the row of a replayed event was removed');
+          this.#database.release(entries);
+        }),
       prune: (...step) => ask('prune', () => this.#database.prune(...step)),
       find: (id, producer) =>
         ask('find', () => this.#database.find(id, producer)).catch((): WarehouseLookup => ({ kind: 'unavailable' })),
