@@ -28,7 +28,7 @@ const CONNECT_MS = 5_000;
 /** Called without events it writes nothing, and is refused as an event would be. */
 const ACCEPT = new Script('accept.lua', 'entry-name.lua');
 
-/** For connections whose troubles are told as the result: their own lines would only repeat it. */
+/** For connections whose troubles are the result: their own lines would only repeat it. */
 export const quietLog = createLog('check', 'error');
 
 /** A failed start because of the queue (exit 4), with the masked URI. */

@@ -1,5 +1,5 @@
 // A daemon's first import: what it does about signals before it listens. The first process of a container has no
-// default for them, so one that comes earlier would be lost, and whoever stops the container would wait for nothing.
+// default for them, so one that comes earlier would be lost, and a stop of the container would wait in vain.
 //
 // There is nothing to drain yet: a start ends with 0, and an answer to a flag that was cut off does not look like one.
 import { onEarlySignals } from '../lib/process/shutdown.ts';

@@ -123,7 +123,7 @@ async function run(config: DispatcherConfig, log: Log, onStop: OnStop): Promise<
   log.info(`process endpoints on http://${admin}`);
   const address = await bound('INGEST_DISPATCH_ADDR', config.address, ({ host, port }) => server.listen(host, port));
   if (config.tls === undefined && !isLoopback(config.address))
-    log.warn('gateways connect without TLS: whoever reaches this address can put events on the queues');
+    log.warn('gateways connect without TLS: any client that reaches this address can put events on the queues');
 
   if (tlsWatch !== undefined) process.on('SIGHUP', () => void tlsWatch.now(true));
   onStop({

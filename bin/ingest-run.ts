@@ -157,7 +157,7 @@ function printTrial(address: string, database: string | undefined): void {
   print(
     `\nSend an event:\n` +
       `  ${curl} -H 'Content-Type: application/json' -d '${event}' ${address}/events\n` +
-      `\nSee where it stands; "accepted" turns into "landed" once the consumer has written it:\n` +
+      `\nSee its state; "accepted" turns into "landed" once the consumer has written it:\n` +
       `  ${curl} ${address}/events/first\n` +
       (database === undefined
         ? ''

@@ -72,7 +72,7 @@ function copyLaunchers({ bin, engines }: Manifest, stage: string): void {
 }
 
 /**
- * With the lock file's versions: it is put beside a manifest of the package, and npm leaves in it what this package
+ * With the lock file's versions: it is put next to a manifest of the package, and npm leaves in it what this package
  * needs. The manifest is without peers: they are the user's, and npm counts a dependency that is another one's peer
  * among those it omits.
  */

@@ -1,4 +1,4 @@
-// The command line of ingest-admin, read into a command. All of its text stands here.
+// The command line of ingest-admin, read into a command. All of its text is here.
 import { parseArgs } from 'node:util';
 import { settingsHelp } from '../process/settings-text.ts';
 import { isEventId } from '../ingest/event.ts';

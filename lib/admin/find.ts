@@ -1,4 +1,4 @@
-// `event ID`: all that is known of one event, wherever it stands, for any producer.
+// `event ID`: all that is known of one event, wherever it is, for any producer.
 import { isErased } from '../ingest/erased.ts';
 import type { EntryState, QueuedCopy } from '../ingest/queue-admin.ts';
 import type { LandedRow, QuarantineBody } from '../ingest/warehouse-admin.ts';

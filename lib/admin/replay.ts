@@ -3,9 +3,9 @@
 // Way of a row: in quarantine → its replay on the queue → landed: the consumer removes the row after the commit and
 // before it acknowledges the entry (lib/consumer/landing.ts). Refused again, the row stays as it is. So whatever dies
 // in between, the event has its quarantine row or its landed row, and this command is simply run again: a replay that
-// is still on its way is not put there twice (lib/redis/stream/lua/replay.lua), and one that has landed has no row any more.
+// has not landed yet is not put there twice (lib/redis/stream/lua/replay.lua), and one that has landed has no row any more.
 //
-// Not replayed: rows without a body and rows without a producer, whose event nobody
+// Not replayed: rows without a body and rows without a producer, whose event no producer
 // could look up.
 import type { Replayed } from '../ingest/queue-admin.ts';
 import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
@@ -17,7 +17,7 @@ import { selected, selectedCount, selectionText } from './quarantine.ts';
 import { OUTCOME, printJson, type Outcome, type Progress, type Session } from './session.ts';
 import { counted } from './text.ts';
 
-/** Rows on their way at a time, and bytes of their bodies in one call. */
+/** Rows replayed at a time, and bytes of their bodies in one call. */
 const WINDOW = 256;
 const CALL_ROWS = 32;
 const CALL_BYTES = 4 << 20;
@@ -83,7 +83,7 @@ async function replaySelected(
 
 class Replaying {
   readonly tally = noneYet();
-  /** The entry of each row that is on its way. */
+  /** The entry of each row that has not landed yet. */
   readonly waiting = new Map<string, Replayed>();
   /** No consumer lands anything. */
   deserted = false;
@@ -128,7 +128,7 @@ class Replaying {
     await this.#send(call, false);
   }
 
-  /** Waits until nothing is on its way, or a stop. */
+  /** Waits until everything has landed, or a stop. */
   async finish(): Promise<void> {
     while (this.waiting.size > 0 && !this.stopped) await this.#settle();
   }
@@ -149,7 +149,7 @@ class Replaying {
     }
   }
 
-  /** Looks once what has become of those that are on their way. */
+  /** Looks once what has become of those that have not landed yet. */
   async #settle(): Promise<void> {
     const before = this.waiting.size;
     const there = await this.#landed();

@@ -16,7 +16,7 @@ export interface ConsumerConfig {
   /** Where `/health/*` and `/metrics` are served, plain HTTP. */
   readonly address: BindAddress;
 
-  /** Entries of one read at most, and an eighth of those that are taken in hand as one batch in a backlog. */
+  /** Batch size: entries of one read at most. In a backlog one transaction holds up to eight times as many. */
   readonly batchMax: number;
   readonly replicasMax: number;
   /** How long the queue keeps what has not landed, in milliseconds. */

@@ -30,7 +30,7 @@ const CLAIM_IDLE_MS = 10_000;
  * waits.
  */
 const LANDINGS_AT_ONCE = 3;
-/** In a backlog, this many times `batchMax` entries are taken in hand together: a commit costs the same for many. */
+/** In a backlog, this many times `batchMax` entries form one batch: a commit costs the same for many. */
 const BATCHES_AT_ONCE = 8;
 /** A read that brings as many tells of a backlog, also where several partitions share it and it might bring more. */
 const BACKLOG_ENTRIES = 16;
@@ -107,7 +107,7 @@ export class Consumer {
     return (this.#troubles.get('queue') ?? NOT_JOINED) === NOT_JOINED;
   }
 
-  /** Whether the warehouse's schema stands: before that a probe of it says nothing. */
+  /** Whether the warehouse's schema is complete: before that a probe of it says nothing. */
   get prepared(): boolean {
     return this.#prepared;
   }

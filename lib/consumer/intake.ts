@@ -27,10 +27,10 @@ const READ_AHEAD_BATCHES = 2;
 const BYTES_MAX = 4 << 20;
 /** The part of BYTES_MAX that one read should bring. */
 const READ_BYTES = BYTES_MAX / 4;
-/** In a backlog: while one is judged the queue makes up the next, and others are on their way. */
+/** In a backlog: while one is judged the queue makes up the next, and others are in flight. */
 export const READS_AT_ONCE = 4;
 /**
- * Fact: what bodies are behind the next short ones nobody knows, but how long they may be gateways say. Choice: reads of
+ * Fact: the sizes of the next bodies are unknown, but gateways publish their maximum. Choice: reads of
  * as many as take READING_BYTES if all are that long, between these bounds, and of the least where gateways have not said
  * it. Effect: with bodies of up to 250 KiB the consumer stays below 300 MiB, with 4 MiB below 600
  * (test/end-to-end/large-bodies.ts), and short events land at 1.1 to 1.35 times the rate of two reads of 32

@@ -68,7 +68,7 @@ export class Landing {
       await this.#quarantine(refused);
       const landed = events.length > 0 ? without(some, refused) : without(rest, refused);
       await this.#release(landed);
-      // Nothing of this batch is tried again from here on, so each entry is told of once.
+      // Nothing of this batch is tried again from here on, so each entry is reported once.
       this.#tellQuarantined(refused, startMs);
       if (end < all.length) this.#weightMax = Math.min(WEIGHT_MAX, 2 * this.#weightMax);
       const left = events.length > 0 ? batchOf(events.slice(end), rejections) : batchOf([], rejections.slice(end));

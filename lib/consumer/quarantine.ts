@@ -28,7 +28,7 @@ export interface EnteredEvent extends LandingEvent {
   readonly tracestate?: string | undefined;
 }
 
-/** An entry on its way to quarantine, with the code of its reason. */
+/** An entry that goes to quarantine, with the code of its reason. */
 export interface Rejection extends QuarantinedEntry {
   readonly source: string;
   readonly replayOf?: string;
@@ -36,7 +36,7 @@ export interface Rejection extends QuarantinedEntry {
   readonly code: QuarantineReason;
 }
 
-/** Where an entry stands; `replayOf` as in Delivery. */
+/** An entry's position; `replayOf` as in Delivery. */
 interface Place {
   readonly source: string;
   readonly entry: string;

@@ -6,7 +6,7 @@
 // when the file is read.
 //
 // Limits: `format` is an annotation, as 2020-12 has it. `uniqueItems` compares objects pair by pair: put `maxItems`
-// beside it. The first problem of an event is reported, with those of its alternatives.
+// next to it. The first problem of an event is reported, with those of its alternatives.
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';

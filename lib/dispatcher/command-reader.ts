@@ -1,12 +1,12 @@
 // Reads the commands of one connection (RESP2, redis.io/docs/reference/protocol-spec): arrays of strings, in pieces of
 // any size.
 //
-// Invariant: the cost of a byte does not depend on how the bytes are cut into pieces, nor on what stands before it.
+// Invariant: the cost of a byte does not depend on how the bytes are cut into pieces, nor on what precedes it.
 //
-// Limits: COMMAND_BYTES_MAX and PARTS_MAX for a command, and eight digits for a length. What is over them is refused as
+// Limits: COMMAND_BYTES_MAX and PARTS_MAX for a command, and eight digits for a length. Anything beyond is refused as
 // soon as it is announced.
 
-/** The longest body that a gateway can be set to take (64 MiB), and what stands around it. */
+/** The longest body that a gateway can be set to take (64 MiB), and what surrounds it. */
 const COMMAND_BYTES_MAX = 65 << 20;
 /** A gateway sends at most 256 events in a call, of four parts each. */
 const PARTS_MAX = 16_384;

@@ -111,7 +111,7 @@ function tls(settings: Settings): DispatcherTls | undefined {
     if (clients.length === 0) {
       settings.problem(
         'INGEST_DISPATCH_CLIENTS',
-        'expected the names in the certificates of the gateways that are admitted: over TLS nobody is by default',
+        'expected the names in the certificates of the gateways that are admitted: over TLS none is by default',
       );
     }
     return { cert, key, clientCa, ...(clientCrl === undefined ? {} : { clientCrl }), clients };

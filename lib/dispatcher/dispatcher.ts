@@ -123,7 +123,7 @@ export class Dispatcher implements Queue {
   }
 
   /**
-   * Counts what became of an event, and gives what its sender is told: a queue's trouble sheds, the end of this one
+   * Counts what became of an event, and gives its sender's answer: a queue's trouble sheds, the end of this one
    * does not.
    */
   #told(outcome: Outcome, traffic: Traffic): Outcome {

@@ -4,7 +4,7 @@
 // nothing is read from an open peer.
 //
 // Invariants: a command is handled only after the AUTH before it was decided. Each accepting call gets one answer, once
-// all its events are settled. A peer whose AUTH is refused, or that does not follow the protocol, is told so and
+// all its events are settled. A peer whose AUTH is refused, or that does not follow the protocol, gets an error and
 // closed.
 //
 // Limits: those of command-reader.ts; ANSWERS_MAX and LOOK_UPS_MAX for what a peer may ask for before it takes the

@@ -148,7 +148,7 @@ export class QueueServer {
   }
 
   #secure({ context, refusal }: QueueServerTls): TlsServer {
-    // A peer that is not admitted is told why, instead of a broken handshake.
+    // A peer that is not admitted gets the reason, instead of a broken handshake.
     const trust = { requestCert: true, rejectUnauthorized: false };
     const handshakeTimeout = this.#options.handshakeTimeoutMs ?? HANDSHAKE_TIMEOUT_MS;
     const limits = { handshakeTimeout, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS };

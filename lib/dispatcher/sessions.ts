@@ -2,7 +2,7 @@
 // on, and the dispatcher has no credentials of its own.
 //
 // Invariant: a gateway's events travel on connections of its own user only. A pair is closed with the last gateway that
-// used it; the one of gateways that send no AUTH stands from the start to the end, and tells whether the queues are
+// used it; the one of gateways that send no AUTH exists from the start to the end, and tells whether the queues are
 // there.
 //
 // A password is kept no longer than the pair that was opened with it.

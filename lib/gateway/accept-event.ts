@@ -173,7 +173,7 @@ class Acceptance implements BodyHandler, Submission {
     this.#options.admission.release(this.producer, this.#admittedBytes);
   }
 
-  /** The exchange may have ended meanwhile; then it ignores what it is told. */
+  /** The exchange may have ended meanwhile; then it ignores the answer. */
   #decoded(decoded: Decoded): void {
     this.#coding = undefined;
     const exchange = this.#exchange;
@@ -213,7 +213,7 @@ class Acceptance implements BodyHandler, Submission {
   }
 }
 
-/** What is kept with an event beside its text; most events have nothing. */
+/** What is kept with an event in addition to its text; most events have nothing. */
 function notesOf(own: EventNotes | undefined, trace: TraceContext | undefined): EventNotes | undefined {
   return own === undefined || trace === undefined ? (own ?? trace) : { ...own, ...trace };
 }

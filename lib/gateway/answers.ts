@@ -44,7 +44,7 @@ export function problem(
   };
 }
 
-/** Why a connection has no room beside the others of its producer. */
+/** Why a connection has no room among the others of its producer. */
 export const CONNECTIONS_SHORT = 'all connections are in use, and this producer holds its share of them';
 
 /** The answers to requests that are readable but ambiguous: another reader could take them for something else. */

@@ -30,7 +30,7 @@ export interface GatewayConfig {
   /** How many replicas of the queue's server must have an event before it is answered 202. */
   readonly queueReplicas: number;
   readonly queueDurability: 'warn' | 'require';
-  /** How bodies stand on the queue. */
+  /** How bodies are stored on the queue. */
   readonly queueCompression: 'none' | 'zstd';
   /** How long the queue keeps what has not landed, in milliseconds. */
   readonly unlandedMs: number;

@@ -16,7 +16,7 @@ import type { EventNotes } from '../ingest/queue.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { JSON_TYPE, problem, type GatewayAnswer } from './answers.ts';
 
-/** What is kept with the event beside its text. */
+/** What is kept with the event in addition to its text. */
 export interface ReadEvent extends ValidEvent {
   readonly notes?: EventNotes;
 }

@@ -1,7 +1,7 @@
 // One request and its answer. It is settled exactly once: with an answer, or as aborted by the client.
 //
 // Invariant: settling counts it in the same step, so that at any moment requests = accepted + duplicate + refused by
-// code + aborted (+ the other answers, of look-ups and process endpoints). Who reads its body is told once that it
+// code + aborted (+ the other answers, of look-ups and process endpoints). The reader of its body learns once that it
 // is over, whatever ended it.
 import type { Refusal } from '../ingest/errors.ts';
 import { traceContext, type TraceContext } from '../ingest/trace-context.ts';
@@ -53,7 +53,7 @@ const FAULTS: Readonly<Record<ProtocolFault, { readonly refusal: Refusal; readon
   malformed: { refusal: 'invalidEvent', detail: 'the request is not well-formed HTTP' },
   headersTooLarge: { refusal: 'headersTooLarge', detail: 'the header section is over the limit' },
   timeout: { refusal: 'requestTimeout', detail: 'the request did not arrive in time' },
-  connect: { refusal: 'routeNotFound', detail: 'this is no proxy' },
+  connect: { refusal: 'routeNotFound', detail: 'CONNECT is not supported' },
 };
 
 export class Exchange implements RequestListener {

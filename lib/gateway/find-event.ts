@@ -1,4 +1,4 @@
-// GET /events/{id}: where one of the caller's own events stands.
+// GET /events/{id}: the state of one of the caller's own events.
 //
 // It looks in the warehouse, then in the queue's index, so an event is found from its 202 on and after the queue's 24
 // hours too. Another producer's id looks like an unknown one. A warehouse that cannot be asked makes it 503, whatever
@@ -78,7 +78,7 @@ async function lookUp({ queue, warehouse }: FindEventOptions, id: string, produc
   return found({ id, type, status, acceptedAt: timestamp(acceptedAtMs), traceparent }, body);
 }
 
-// Fact: JSON.parse for the type alone, and the copies that strings go through on their way out, made a megabyte of
+// Fact: JSON.parse for the type alone, and the copies of strings before they are written, made a megabyte of
 // garbage of each look-up of 250 KB, and the heap grew with it. Choice: the event stays the bytes that the queue gave.
 /**
  * The event's own bytes go into the answer as they are: what was accepted is shown byte for byte. `about` comes before

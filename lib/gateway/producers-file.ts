@@ -10,7 +10,7 @@
 // are: DNS names (RFC 4343) and common names (RFC 5280, section 7.1) without case, and of a URI the scheme and the host
 // (RFC 3986, section 6.2.2.1; of a URN what is before the second colon, RFC 8141, section 3.1). `rate` is events a
 // second for each process, `lookUpRate` the same for look-ups, `types` the types that are allowed, where `*` stands for
-// any characters, `disabled` a reason that the producer is told, `audience` the audiences that the operator grants. What a row leaves out is not restricted.
+// any characters, `disabled` a reason that the producer's answer carries, `audience` the audiences that the operator grants. What a row leaves out is not restricted.
 import { readFile } from 'node:fs/promises';
 import { Type, type Static } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';

@@ -65,7 +65,7 @@ export class RateLimit {
 
 /** The answer's fields for a limited producer (draft-ietf-httpapi-ratelimit-headers-10). Names and values alternate. */
 export function rateLimitFields({ rate, remaining, resetS }: QuotaVerdict): readonly string[] {
-  // The draft has whole numbers only. Whoever keeps to these keeps to the rate.
+  // The draft has whole numbers only. A client that keeps to these keeps to the rate.
   const [quota, windowS] = rate < 1 ? [1, Math.ceil(1 / rate)] : [Math.floor(rate), 1];
   const policy = `"producer";q=${quota};w=${windowS}`;
   return ['RateLimit-Policy', policy, 'RateLimit', `"producer";r=${remaining};t=${resetS}`];

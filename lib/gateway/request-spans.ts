@@ -7,7 +7,7 @@ import { isSampled, type TraceContext } from '../ingest/trace-context.ts';
 import type { SpanParent, Tracing } from '../telemetry/tracing.ts';
 import type { GatewayAnswer } from './answers.ts';
 
-/** An event on its way to the queue. Times by `performance.now()`. */
+/** An event that is being enqueued. Times by `performance.now()`. */
 export interface Enqueued {
   readonly id: string;
   readonly bytes: number;

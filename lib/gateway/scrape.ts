@@ -1,4 +1,4 @@
-// The text of /metrics, for whoever asks: it needs no certificate, so what it costs is bounded.
+// The text of /metrics, for every client: it needs no certificate, so what it costs is bounded.
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** The text of the metrics is made at most this often, in milliseconds. */
@@ -10,7 +10,7 @@ interface Exposition {
   metrics(): Promise<string>;
 }
 
-// Fact: the text takes about a millisecond, and anybody may ask for it. Choice: whoever asks too soon waits, and all
+// Fact: the text takes about a millisecond, and anybody may ask for it. Choice: a request that comes too soon waits, and all
 // who wait share one text. It is made after they asked, so it holds all that had happened by then.
 export class Scrape {
   readonly #registry: Exposition;

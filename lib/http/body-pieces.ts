@@ -1,7 +1,7 @@
 // Puts the pieces of a body together as they come.
 //
 // Fact: a piece is a Buffer of its own, some 200 bytes of memory however short it is, and a client chooses how long it
-// is: 60 bodies of 256 KiB in chunks of one byte took 6 GB. Choice: from the second piece on they stand in one buffer.
+// is: 60 bodies of 256 KiB in chunks of one byte took 6 GB. Choice: from the second piece on they are in one buffer.
 // Effect: 110 MB (test/end-to-end/short-pieces.long.ts). A body of one piece is not copied.
 
 /**

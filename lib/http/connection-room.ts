@@ -1,6 +1,6 @@
 // How many connections there may be, and which one goes when there are too many.
 //
-// A connection is a stranger until a producer's request has been seen on it. Invariant: nobody who is known is cut for
+// A connection is a stranger until a producer's request has been seen on it. Invariant: no known connection is cut for
 // a stranger. Where there is no room, a new connection takes the place of a stranger, the oldest of the first kind in
 // KINDS that there is. Known ones hold at most all places but one in STRANGERS_SHARE, so there always is one.
 //
@@ -75,7 +75,7 @@ export class ConnectionRoom<S> {
     this.#knownMax = Math.max(1, connectionsMax - Math.ceil(connectionsMax / STRANGERS_SHARE));
   }
 
-  /** Takes one in, and gives who has to go for it: another one, nobody, or the new one itself. */
+  /** Takes one in, and gives who has to go for it: another one, none, or the new one itself. */
   enter(connection: S, address: string, nowMs: number): S | undefined {
     const goes = this.#places.size < this.#limits.connectionsMax ? undefined : this.#whoGoes(connection, address);
     if (goes === connection) return goes;
@@ -188,7 +188,7 @@ export class ConnectionRoom<S> {
       connectionsPerAddressMax > 0 && there !== undefined && count(there, KINDS) >= connectionsPerAddressMax;
     return (
       this.#first(this.#strangers, ['nameless']) ??
-      // Those in the handshake cut each other, and nobody of another address.
+      // Those in the handshake cut each other, and none of another address.
       (isOver ? this.#first(there, HANDSHAKING) : undefined) ??
       this.#first(this.#strangers, KINDS) ??
       newcomer

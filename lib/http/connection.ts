@@ -1,4 +1,4 @@
-// One TLS connection. It is the sole owner of the socket: nobody else reads from it, writes to it or ends it.
+// One TLS connection. It is the sole owner of the socket: nothing else reads from it, writes to it or ends it.
 //
 // What its states are side.ts says: plain → handing over → node; from each of them → closing → closed.
 //

@@ -7,7 +7,7 @@ import { PIECE_CHARACTERS } from './limits.ts';
 
 export class PieceWriter {
   readonly #socket: Socket;
-  /** Not written to their end yet, oldest first; of the first one, what stands before `#sent` was. */
+  /** Not written to their end yet, oldest first; of the first one, what precedes `#sent` was. */
   readonly #parts: (string | Buffer)[] = [];
   #sent = 0;
 

@@ -92,7 +92,7 @@ export function createProcessEndpoints(state: ProcessState): ProcessEndpoints {
     if (open.delete(request.socket)) open.add(request.socket);
     void serve(request, response, state);
   };
-  /** Those whose last answer is on its way: what still comes by them is no request. */
+  /** Those whose last answer is being written: what still comes by them is no request. */
   const ended = new WeakSet<Socket>();
   const faulty = (socket: Socket, fault: ProtocolFault): void => {
     if (ended.has(socket)) return;

@@ -62,12 +62,12 @@ export interface HttpRequest {
   /** The client is gone. */
   readonly gone: boolean;
 
-  /** Who is told from now on; once, before anything else is called. */
+  /** Sets the listener; once, before anything else is called. */
   listen(listener: RequestListener): void;
   /** A body without an announced length, or one longer than `bytes`, may be under way. */
   bodyMayExceed(bytes: number): boolean;
   continue(): void;
-  /** Gives the whole body where it has arrived; else the listener is told. */
+  /** Gives the whole body where it has arrived; else the listener is called. */
   readBody(bytesMax: number): Buffer | undefined;
   /** The listener hears no more of the body; what still arrives is thrown away. */
   abandonBody(): void;

@@ -20,7 +20,7 @@ export function requestIdOf(request: IncomingMessage): string {
 
 /**
  * What is to be answered. `headers` are name, value, name, value …; the names below are added. A body of many kilobytes
- * is better given as parts of bytes: they are written as they are, while a string is copied more than once on its way.
+ * is better given as parts of bytes: they are written as they are, while a string is copied more than once.
  * The caller gives them away: their memory is freed after the last byte is written.
  */
 export interface Answer {
@@ -31,7 +31,7 @@ export interface Answer {
 }
 
 /**
- * Writes `answer`; with `close` the connection ends after it. False when there was nobody to write to.
+ * Writes `answer`; with `close` the connection ends after it. False when the client was gone.
  * Fact: writeHead with a flat array and end with a string make one string and one write; setHeader makes a map of
  * lower-cased names first.
  */

@@ -2,7 +2,7 @@
 // in a single parameter.
 //
 // What it assumes and enforces: fixed paths hold no parameter; a parameter is the whole rest of the path, non-empty
-// and without `/` as it stands (percent-encoded ones are fine, RFC 3986, section 2.2); prefixes end in `/` and none
+// and without a literal `/` (percent-encoded ones are fine, RFC 3986, section 2.2); prefixes end in `/` and none
 // begins another. A query is ignored. An absolute-form target (RFC 9112, section 3.2.2) counts by its path.
 
 /** What a route is found by. `M` is the caller's own description of a method (a handler, say). */

@@ -153,7 +153,7 @@ export class HttpsServer<T> {
   }
 
   /**
-   * Binds; with `reusePort` beside others that do so too. Rejects with the system's error (EADDRINUSE, EACCES,
+   * Binds; with `reusePort` next to others that do so too. Rejects with the system's error (EADDRINUSE, EACCES,
    * ENOTFOUND …).
    */
   listen(host: string, port: number, reusePort = false): Promise<AddressInfo> {

@@ -23,5 +23,5 @@ export function clientRefusal(
   const common: unknown = certificate.toLegacyObject().subject?.CN;
   const found = [...uris, ...dnsNames, ...[common].flat().filter((name) => typeof name === 'string')];
   if (found.some((name) => names.includes(name))) return undefined;
-  return `the client certificate names nobody who is admitted (${found.join(', ')})`;
+  return `no name in the client certificate is in INGEST_DISPATCH_CLIENTS (${found.join(', ')})`;
 }

@@ -30,7 +30,7 @@ interface RevocationState {
 }
 
 interface Search {
-  /** Certificates that may be in the chain beside the authorities. */
+  /** Certificates that may be in the chain in addition to the authorities. */
   readonly hints: readonly X509Certificate[];
   readonly vouched: boolean;
   readonly nowMs: number;

@@ -102,7 +102,7 @@ export function alternativeNames(text: string): AlternativeNames {
 /**
  * The first URI name that is no audience, else the first DNS name, else the common name. A DNS name is the same in any
  * case (RFC 4343), so it is given in lower case, and one producer has one name. A common name that is written like a URI
- * names nobody: it would be taken for the workload that has this URI name, with its rights and ids.
+ * names no producer: it would be taken for the workload that has this URI name, with its rights and ids.
  */
 function producerName(names: AlternativeNames, certificate: X509Certificate): string | undefined {
   const named = names.uris.find((uri) => !uri.startsWith(AUDIENCE_PREFIX)) ?? names.dnsNames[0]?.toLowerCase();

@@ -39,7 +39,7 @@ export function isBinaryMode(fields: Iterable<HeaderField>, contentType: string 
 export const isBatchedMode = (contentType: string | undefined): boolean =>
   contentType?.toLowerCase().startsWith('application/cloudevents-batch') === true;
 
-/** The structured form of an event whose attributes stand in `fields` and whose data is `body`. Never throws. */
+/** The structured form of an event whose attributes are in `fields` and whose data is `body`. Never throws. */
 export function structuredEvent(
   fields: Iterable<HeaderField>,
   contentType: string | undefined,

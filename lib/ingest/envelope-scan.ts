@@ -2,7 +2,7 @@
 //
 // Fact: JSON.parse makes every member of an event, to have two of them read. Choice: one pass over the bytes that keeps
 // to the grammar of RFC 8259 and makes `id` and `type` alone. Most of an event is the inside of strings, and indexOf
-// goes through those at memory speed, as long as no control character stands anywhere and no escape in the string.
+// goes through those at memory speed, as long as there is no control character anywhere and no escape in the string.
 // Effect: 17 us instead of 45 us for a webhook of 9.6 kB, 1.1 us instead of 1.7 us for 300 bytes, and no garbage but
 // the text.
 //
@@ -74,7 +74,7 @@ export function scanEnvelope(body: Buffer): PlainEnvelope | undefined {
   ENDS[depth] = OBJECT_ENDS;
   let at = afterBlanks(opens + 1);
   for (;;) {
-    // Here stands a member or an element.
+    // Here begins a member or an element.
     let name: MemberName | undefined = '';
     if (ENDS[depth] === OBJECT_ENDS) {
       const keyEnds = afterString(at);

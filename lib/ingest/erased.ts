@@ -1,6 +1,6 @@
 // What is left of an event that an operator erased: its id and type, and that it was erased.
 //
-// It stands in the place of the body, in queue, warehouse and quarantine alike, so that the id's row stays and the id
+// It replaces the body, in queue, warehouse and quarantine alike, so that the id's row stays and the id
 // stays taken. It is recognised by its bytes alone; a producer's event of exactly this form would count as erased, and
 // holds nothing more.
 

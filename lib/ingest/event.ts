@@ -34,7 +34,7 @@ export function isEventId(value: unknown): value is string {
 
 TypeRegistry.Set('EventId', (_schema: TSchema, value: unknown) => isEventId(value));
 
-/** The envelope (openapi/rules.md, 2). Its JSON form stands in openapi/events.yaml too. */
+/** The envelope (openapi/rules.md, 2). Its JSON form is in openapi/events.yaml too. */
 export const EventSchema = Type.Object(
   {
     id: Type.Unsafe<string>({

@@ -52,7 +52,7 @@ export interface QueueStatus {
   readonly away: readonly string[];
 }
 
-/** An entry as it stands on the queue. */
+/** An entry as it is on the queue. */
 export interface QueuedCopy extends EntryName {
   readonly stream: string;
   /** Of its event; undefined where the entry holds none. */
@@ -81,7 +81,7 @@ export interface Replayed extends EntryName {
 }
 
 /**
- * Where an entry stands for the group `warehouse`: not read yet; held by a member; acknowledged; or not on the queue
+ * The state of an entry for the group `warehouse`: not read yet; held by a member; acknowledged; or not on the queue
  * any more without having been acknowledged.
  */
 export type EntryState = 'unread' | 'held' | 'done' | 'gone';
@@ -96,7 +96,7 @@ export interface ReadEntries {
 }
 
 export interface QueueAdmin {
-  /** Where entries stand, for messages: the masked URI, or several. */
+  /** Where entries are, for messages: the masked URI, or several. */
   readonly place: string;
   /** Rejects where no partition answers. */
   status(): Promise<QueueStatus>;
@@ -104,7 +104,7 @@ export interface QueueAdmin {
   find(id: string): Promise<QueuedCopy | undefined>;
   /**
    * Puts entries on the queue past the id index, those of one partition in one atomic step. A row whose last replay is
-   * still on its way is not put there again; nor is one whose last replay was acknowledged, unless `again`: its row may
+   * not landed yet is not put there again; nor is one whose last replay was acknowledged, unless `again`: its row may
    * be gone by now.
    */
   replay(rows: readonly Replay[], again: boolean): Promise<readonly Replayed[]>;
@@ -127,7 +127,7 @@ export interface QueueAdmin {
   erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure>;
   /**
    * Counts the entries of `sinceMs` (Unix time) or later that the group has read, in all partitions; `landAgain` moves
-   * the group back, so that consumers read and land them again. `onCounted` is told how many were counted so far.
+   * the group back, so that consumers read and land them again. `onCounted` receives how many were counted so far.
    * Rejects, and nothing is moved, where a partition is away.
    */
   readSince(sinceMs: number, onCounted: (entries: number) => void): Promise<ReadEntries>;

@@ -20,16 +20,16 @@ export const RETENTION_MS = 24 * 60 * 60 * 1000;
  */
 export type Outcome = 'accepted' | 'duplicate' | 'differing' | 'conflict' | 'unavailable' | 'shed';
 
-/** What is kept with an event beside its body. No value is empty or holds a line end. */
+/** What is kept with an event in addition to its body. No value is empty or holds a line end. */
 export interface EventNotes {
   /** The event's id, where the body's own `id` is not it. */
   readonly id?: string;
-  /** The trace context that its producer sent (trace-context.ts), or of the span of whoever sent it on. */
+  /** The trace context that its producer sent (trace-context.ts), or of the span of the program that sent it on. */
   readonly traceparent?: string;
   readonly tracestate?: string;
 }
 
-/** One event on its way to the queue. The queue keeps the reference until it has called `settle`. */
+/** One event to be enqueued. The queue keeps the reference until it has called `settle`. */
 export interface Submission {
   readonly id: string;
   readonly producer: string;
@@ -47,7 +47,7 @@ export interface QueuedEvent {
   readonly traceparent: string | undefined;
 }
 
-/** `unknown` covers another producer's id: whoever asks learns nothing of it. */
+/** `unknown` covers another producer's id: the caller learns nothing of it. */
 export type QueueLookup =
   | { readonly kind: 'found'; readonly event: QueuedEvent }
   | { readonly kind: 'unknown' }
@@ -77,14 +77,14 @@ export interface Queue {
 }
 
 /**
- * One entry as the reading side delivers it, whatever stands there: an entry put on the queue by other hands can hold
+ * One entry as the reading side delivers it, whatever it holds: an entry put on the queue by other writers can hold
  * anything, or nothing, and must still be delivered.
  */
 export interface Delivery {
   /** The queue's own name of the entry; unique in its source and ascending. */
   readonly entry: string;
   /**
-   * `<queue id>/<stream>`: where the entry stands. With the entry's name it is unique among all queues that ever were.
+   * `<queue id>/<stream>`: where the entry is. With the entry's name it is unique among all queues that ever were.
    */
   readonly source: string;
   /** `undefined`: the entry names none, or one that is not UTF-8. */

@@ -78,7 +78,7 @@ export function originalText(stored: string): string {
   return stored.replaceAll(/\\([\\0])/g, (_, kept: string) => (kept === '0' ? '\0' : kept));
 }
 
-/** Where an event stands for the producer that sent it. */
+/** The state of an event for the producer that sent it. */
 export type WarehouseLookup =
   | {
       readonly kind: 'landed';

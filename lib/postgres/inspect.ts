@@ -9,7 +9,7 @@ import { openSessions } from './sessions.ts';
 const CONNECT_TIMEOUT_MS = 3_000;
 const CALL_TIMEOUT_MS = 5_000;
 
-/** What landing needs once the schema stands. */
+/** What landing needs once the schema is complete. */
 const RIGHTS = [
   ['events', 'SELECT'],
   ['events', 'INSERT'],

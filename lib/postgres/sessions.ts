@@ -64,7 +64,7 @@ export function openSessions({
     application_name: 'ingest',
     verify: (client, done) => void client.query(SET_UP, limits).then(() => done(), done),
   });
-  // A connection that breaks while nobody uses it is replaced at the next call, which tells if the server is away. One
+  // A connection that breaks while it is idle is replaced at the next call, which tells if the server is away. One
   // that breaks in use rejects its query, and raises the same error as an event, which would end the process.
   pool.on('error', () => undefined);
   const live = new Set<pg.PoolClient>();
@@ -114,7 +114,7 @@ export async function transacted<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Whether the server or this side ended a call for the time that it took. A wait for a lock is told apart (55P03). */
+/** Whether the server or this side ended a call for the time that it took. A wait for a lock is distinguished (55P03). */
 export function timedOut(cause: unknown): boolean {
   if (cause instanceof pg.DatabaseError) return cause.code === '57014';
   return cause instanceof Error && cause.message === 'Query read timeout';

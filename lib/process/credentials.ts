@@ -1,6 +1,6 @@
 // User and password of a URI that changes while the process runs: a new password, or another user, for the same place.
 //
-// Whoever connects asks for the URI each time (`applied`), and is told of a change to replace the connections that it
+// A client asks for the URI each time it connects (`applied`), and is notified of a change to replace the connections that it
 // has (`onChange`). New ones are made before old ones are let go, so a change that the server does not know yet costs
 // nothing: it is tried again until it works, or until the next change.
 import type { Clock } from './clock.ts';

@@ -79,7 +79,7 @@ export function errno(cause: unknown): string {
 }
 
 /**
- * One program's settings, parsed. A value with a problem stands at its default, so that rules between keys can be
+ * One program's settings, parsed. A value with a problem has its default, so that rules between keys can be
  * checked too.
  */
 export class Settings {
@@ -131,7 +131,7 @@ export class Settings {
     return { problems: [...this.#problems], warnings: unknownKeys(this.#environment) };
   }
 
-  /** The value as it stands; an empty one counts as unset. */
+  /** The value as given; an empty one counts as unset. */
   #text(key: string): string | undefined {
     const value = this.#environment[key];
     return value === '' ? undefined : value;

@@ -3,7 +3,7 @@
 // Fact: mounted secrets change by swapping a symbolic link two folders up, and editors replace files; neither shows
 // reliably as an event on the path. Choice: the few small files are read four times a second and compared by content.
 // A change counts once two looks in a row agree: a list of authorities that a writer has half done is valid PEM, and
-// acting on it would throw out those who stand in the other half.
+// acting on it would throw out those in the other half.
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';

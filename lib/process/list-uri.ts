@@ -5,7 +5,7 @@ export interface ListUri {
   /** With its colon. */
   readonly scheme: string;
   readonly hosts: readonly string[];
-  /** The URI as if it named one host alone: what stands around the hosts is the same. */
+  /** The URI as if it named one host alone: what surrounds the hosts is the same. */
   of(host: string): string;
 }
 

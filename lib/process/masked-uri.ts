@@ -2,7 +2,7 @@
 
 import { listUri } from './list-uri.ts';
 
-/** Stands for a list of hosts, where the URL class would not read one. */
+/** Takes the place of a list of hosts, where the URL class would not read one. */
 const HOSTS = 'list-of-hosts';
 
 /**

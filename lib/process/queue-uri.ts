@@ -80,7 +80,7 @@ export function queueAddress(uri: string): QueueAddress | string {
 
 const DATABASE = 'a database is written redis://host:port/3';
 
-/** What is wrong with the URI of one server: what stands behind the host must not be left unread. */
+/** What is wrong with the URI of one server: what follows the host must not be left unread. */
 function serverFault(uri: string): string | undefined {
   const { protocol, pathname, searchParams } = new URL(uri);
   const isRedis = /^rediss?:$/.test(protocol);

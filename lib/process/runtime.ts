@@ -1,4 +1,4 @@
-// Which versions of node are known to be a bad choice, beside the pinned one.
+// Which versions of node are known to be a bad choice, other than the pinned one.
 
 /**
  * Fact: with 50,000 TLS connections that brought client certificates, a bare server of node 24.21.0 and 25.9.0 grew

@@ -5,7 +5,7 @@
 //
 // To add a key: add a row below, in the group where a reader would look for it; take the value in the program's
 // config.ts with `settings.get('INGEST_…')`, which has the row's type; run `make settings`, which rewrites the table in
-// deploy/README.md. Rules between keys stand in config.ts. A key ending in `_URI` has a `_URI_FILE` form without a row.
+// deploy/README.md. Rules between keys are in config.ts. A key ending in `_URI` has a `_URI_FILE` form without a row.
 //
 // What it does not do: it never reads an environment, and holds no secret.
 import { LOG_FORMATS, LOG_LEVELS } from './log.ts';
@@ -71,7 +71,7 @@ export const SETTINGS = Object.freeze({
     GATEWAY,
     ['none', 'zstd'],
     'none',
-    '`zstd`: bodies of 512 characters and more stand compressed on the queue, where that saves a tenth; not with a dispatcher. Bring consumers up to date first',
+    '`zstd`: bodies of 512 characters and more are stored compressed on the queue, where that saves a tenth; not with a dispatcher. Bring consumers up to date first',
   ),
   INGEST_WAREHOUSE_URI: uri(
     BOTH_ENDS,
@@ -207,7 +207,7 @@ export const SETTINGS = Object.freeze({
     GATEWAY,
     ['own', 'node'],
     'own',
-    '`node` leaves every request to node:http, at about 1.5 times the CPU time for an event; for whoever meets a bug in the own reader of plain requests',
+    '`node` leaves every request to node:http, at about 1.5 times the CPU time for an event; a way out of a bug in the own reader of plain requests',
   ),
   INGEST_HANDSHAKE_TIMEOUT_MS: integer(
     GATEWAY,
@@ -245,7 +245,7 @@ export const SETTINGS = Object.freeze({
   INGEST_DISPATCH_ADDR: address(DISPATCHER, '127.0.0.1:6380', 'where gateways connect to the dispatcher'),
   INGEST_DISPATCH_PLAINTEXT: flag(
     DISPATCHER,
-    'without TLS, connections are taken on an address that is not a loopback address too: whoever reaches it can put events on the queues',
+    'without TLS, accepts connections on an address that is not a loopback address too: any client that reaches it can put events on the queues',
   ),
   INGEST_DISPATCH_QUEUE_A_URI: uri(
     DISPATCHER,
@@ -275,7 +275,7 @@ export const SETTINGS = Object.freeze({
     500,
     [1, 10_000],
     '',
-    'an eighth of the entries that are taken in hand as one batch in a backlog; a read brings 12 to 64 at most, the fewer the longer the bodies that gateways accept. At most 4 MiB of bodies wait, and a transaction writes at most 16 MiB',
+    'batch size. In a backlog one transaction holds up to eight times as many; one read fetches 12 to 64 entries, fewer if large bodies are allowed. At most 4 MiB of bodies wait, and a transaction writes at most 16 MiB',
   ),
   INGEST_CONSUMER_REPLICAS_MAX: integer(
     CONSUMER,
@@ -297,7 +297,7 @@ export type Key = keyof typeof SETTINGS;
 
 export const KEYS = Object.keys(SETTINGS) as readonly Key[];
 
-/** Every key that may stand in an environment, `_URI_FILE` forms included. */
+/** Every key that may be in an environment, `_URI_FILE` forms included. */
 export const KNOWN_KEYS: readonly string[] = KEYS.flatMap((key) =>
   SETTINGS[key].kind === 'uri' ? [key, `${key}_FILE`] : [key],
 );

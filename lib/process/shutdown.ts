@@ -20,7 +20,7 @@ export interface StopSignals {
 const SIGNAL_NUMBERS = { SIGINT: 2, SIGTERM: 15 } as const;
 type StopSignal = keyof typeof SIGNAL_NUMBERS;
 
-/** Who listens now; nobody at first. */
+/** Who listens now; none at first. */
 let listener: ((signal: StopSignal) => void) | undefined;
 
 function listen(next: (signal: StopSignal) => void): void {

@@ -1,4 +1,4 @@
-// The command line of ingest-send, read into settings. All of its text stands here.
+// The command line of ingest-send, read into settings. All of its text is here.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createSecureContext } from 'node:tls';

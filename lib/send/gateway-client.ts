@@ -71,7 +71,7 @@ const RETRY_AFTER_MAX_MS = 300_000;
 /** The code of a try that got no answer of a gateway. */
 export const NO_ANSWER = 'NO_ANSWER';
 
-/** As the API file writes codes. So a code can be shown, whoever sent it. */
+/** As the API file writes codes. So a code of any sender can be shown. */
 const CODE = /^[A-Z][A-Z0-9_]{0,63}$/;
 
 /** What node says of a server's certificate that it does not accept (node:tls, "X509 certificate error codes"). */

@@ -64,7 +64,7 @@ function decompressed(raw: Readable, path: string | undefined): Readable {
   const zstd = process.versions['bun'] ?? process.versions['deno'] ?? zlib.createZstdDecompress;
   if (path.endsWith('.zst') && typeof zstd !== 'function')
     throw new InputError(`${path}: decompressing zstd needs Node 22.15 or newer`);
-  // The error reaches whoever reads the last stream of the pipeline.
+  // The error reaches the reader of the last stream of the pipeline.
   return pipeline(raw, path.endsWith('.gz') ? zlib.createGunzip() : zlib.createZstdDecompress(), () => undefined);
 }
 

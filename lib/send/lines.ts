@@ -1,4 +1,4 @@
-// Cuts a byte stream into lines, the bytes of each exactly as they stand there: only the line feed is left out. Lines
+// Cuts a byte stream into lines, the bytes of each exactly as they are there: only the line feed is left out. Lines
 // of nothing but white space are no events and are skipped. Memory holds one line, of at most LINE_BYTES_MAX, and one
 // chunk.
 

@@ -5,7 +5,7 @@ import { closeSync, existsSync, openSync, unlinkSync } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import type { InputEvent } from './input.ts';
 
-/** What is told of one refused event. */
+/** What is written of one refused event. */
 export interface Refused {
   readonly event: InputEvent;
   readonly code: string;

@@ -2,7 +2,7 @@
 //
 // Invariants: an event that was accepted once is not sent again by this run; sending it again in another run is safe,
 // because its id makes it a duplicate. At most `concurrency` events are between their reading and the reader of the
-// results, so whoever reads results slowly, or stops, slows or stops the sending.
+// results, so a caller that reads results slowly, or stops, slows or stops the sending.
 //
 // Pauses between the tries of one event double from PAUSE_FIRST_MS to PAUSE_MAX_MS with 50 % jitter, and are never
 // shorter than the gateway's Retry-After. After `triesMax` tries the event counts as refused, with its last answer.
@@ -84,7 +84,7 @@ export async function* sendAll<T>(
     yield* run.results(source);
   } finally {
     run.stop();
-    // A source that waits for its next event would hold this up; it is told, and not waited for.
+    // A source that waits for its next event would hold this up; it gets the signal, and is not waited for.
     void Promise.resolve(source.return?.()).catch(() => undefined);
   }
 }

@@ -1,4 +1,4 @@
-// A batch on its way to the worker thread and its verdicts on their way back, as columns.
+// A batch sent to the worker thread and the verdicts that return, as columns.
 //
 // Fact: a message between threads is copied value by value, which takes 0.3 us for a short string on either side, and a
 // Buffer that is a view of a larger block takes the whole block with it. Choice: a column of names travels as one

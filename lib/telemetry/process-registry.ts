@@ -1,4 +1,4 @@
-// The registry that every program's metrics stand in.
+// The registry of every program's metrics.
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { revision, version } from '../process/program.ts';
 

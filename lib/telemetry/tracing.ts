@@ -4,7 +4,7 @@
 // line says so and the program goes on without spans. The SDK reads the other OTEL_EXPORTER_OTLP_* keys,
 // OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME itself.
 //
-// Invariant: nothing here fails or waits on behalf of an event. Spans wait in memory, 2,048 at most; what is over is
+// Invariant: nothing here fails or waits on behalf of an event. Spans wait in memory, 2,048 at most; the excess is
 // dropped, as is what the receiver does not take. What to record is for the caller to decide.
 import { hostname } from 'node:os';
 import type { Span as SdkSpan } from '@opentelemetry/api';

@@ -69,14 +69,14 @@ describe('a client is refused, in words that it may see,', () => {
     for (const names of [[], ['urn:A', 'urn:a ', 'one', 'Common', '']])
       assert.equal(
         clientRefusal(socket, trust, names),
-        'the client certificate names nobody who is admitted (urn:a, one.test, common)',
+        'no name in the client certificate is in INGEST_DISPATCH_CLIENTS (urn:a, one.test, common)',
       );
   });
 
   it('where its certificate names nobody at all', async () =>
     assert.equal(
       clientRefusal(await socketOf({ commonName: '' }), trust, ['undefined']),
-      'the client certificate names nobody who is admitted ()',
+      'no name in the client certificate is in INGEST_DISPATCH_CLIENTS ()',
     ));
 
   it('where its certificate has no subject, and no other name that is admitted', async () => {
@@ -86,7 +86,7 @@ describe('a client is refused, in words that it may see,', () => {
     assert.equal(clientRefusal(socket, own, ['urn:a']), undefined);
     assert.equal(
       clientRefusal(socket, own, ['urn:b', 'undefined']),
-      'the client certificate names nobody who is admitted (urn:a)',
+      'no name in the client certificate is in INGEST_DISPATCH_CLIENTS (urn:a)',
     );
   });
 });

@@ -24,7 +24,7 @@ const SIDES_A_TURN = 4;
 export class HandOver {
   readonly #server: Server;
   // Fact: a request takes node:http 50 us, and one read of a socket brings up to 1,700: those of 100 connections,
-  // served as they came, kept the event loop for nine seconds. Choice: what stands behind the first requests of a read
+  // served as they came, kept the event loop for nine seconds. Choice: what follows the first requests of a read
   // waits in this line.
   /** Sides with more to feed, in the order in which they came. */
   #line: NodeSide[] = [];
@@ -35,7 +35,7 @@ export class HandOver {
       keepAliveTimeout: limits.idleTimeoutMs, // For the header that tells the client; limits.ts keeps it.
       requireHostHeader: false,
     });
-    this.#server.maxHeadersCount = 0; // Node would drop what is over without a word; headerBytesMax bounds it.
+    this.#server.maxHeadersCount = 0; // Node would drop the excess silently; headerBytesMax bounds it.
     // A client that has sent its request and ended its side still gets its answer (RFC 9112, section 9.6).
     Object.assign(this.#server, { httpAllowHalfOpen: true });
     const requested = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void => {

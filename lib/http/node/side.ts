@@ -82,7 +82,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   feed(bytes: Buffer): void {
     if (this.#fault !== undefined) return;
     this.#pending = this.#pending.length === 0 ? bytes : Buffer.concat([this.#pending, bytes]);
-    this.#turnFrom = this.#requests; // Whoever sends one request at a time never waits in line.
+    this.#turnFrom = this.#requests; // A client that sends one request at a time never queues.
     this.#feed();
   }
 

@@ -9,7 +9,7 @@ const BODY_SLICE_BYTES = 65_536;
 // Fact: a body in chunks of one byte takes node:http 2 us for each, and one read of a socket brings 11,000 of them; 60
 // such bodies kept others waiting for 14 seconds. Choice: what is behind the first bytes of a body without an announced
 // length waits in line. Effect: 0.2 seconds (test/end-to-end/short-pieces.long.ts).
-/** How much of such a body is given before its side stands in line, and then in each of its turns. */
+/** How much of such a body is given before its side queues, and then in each of its turns. */
 const CHUNKED_FIRST_BYTES = 2_048;
 const CHUNKED_TURN_BYTES = 16_384;
 

@@ -67,7 +67,7 @@ const DIGITS = /^\d{1,15}$/;
 export class HeadReader {
   /** Undefined before the end of the request line. */
   #head: UnfinishedHead | undefined;
-  /** Where the line that is being read begins, its colon is (-1: not seen yet), and the scan stands. */
+  /** Where the line that is being read begins, its colon is (-1: not seen yet), and the scan has got to. */
   #line = 0;
   #colon = -1;
   #at = 0;

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import type { Outcome, Submission } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 
-/** One script call on its way. */
+/** One script call in flight. */
 export class Call {
   readonly submissions: readonly Submission[];
   /** When it was written, by the clock's `ms`. */
@@ -42,7 +42,7 @@ export class OutstandingCalls {
   /** When the server was first found to be silent; undefined where it is not. */
   #stalledSinceMs: number | undefined;
 
-  /** `onOverdue` is told of each call that is given up, before its submissions are settled as unavailable. */
+  /** `onOverdue` is called for each call that is given up, before its submissions are settled as unavailable. */
   constructor(clock: Clock, timeoutMs: number, onOverdue: () => void) {
     this.#clock = clock;
     this.#timeoutMs = timeoutMs;
@@ -93,7 +93,7 @@ export class OutstandingCalls {
     for (const call of this.#calls.splice(0)) settleAll(call, 'unavailable');
   }
 
-  // Fact: a timer for each request costs more than the check it stands for. Choice: one timer, set for the oldest
+  // Fact: a timer for each request costs more than the check it makes. Choice: one timer, set for the oldest
   // call that still has its outcome to come.
   #armDeadline(inMs: number): void {
     assert(this.#deadline === undefined);

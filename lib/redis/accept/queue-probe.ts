@@ -1,7 +1,7 @@
 // Whether the queue takes events now: asked by a probe at intervals, and told by calls that are refused or overdue.
 //
 // Invariants: the queue is available only while a probe was answered lately. A server that stays silent for
-// STALL_MAX_MS is told to the owner, who makes new connections. Each change is logged once.
+// STALL_MAX_MS is reported to the owner, who makes new connections. Each change is logged once.
 import type { QueueState } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';

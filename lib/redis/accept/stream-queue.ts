@@ -106,7 +106,7 @@ export class StreamQueue implements Queue {
         options;
       if (replicated !== undefined) {
         this.#replicated = new ReplicatedSender({ ...replicated, stream, timeoutMs: this.#timeoutMs });
-        // Beside the queue's own connection, not behind it: a start has five seconds for all of them.
+        // In parallel with the queue's own connection, not after it: a start has five seconds for all of them.
         this.#replicated.open();
       }
       const about = { stream, retentionMs, log: this.#log };

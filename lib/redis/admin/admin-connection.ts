@@ -1,6 +1,6 @@
 // A connection of an operator's program: opened at its first use, for one command, and closed with it.
 //
-// What fails is told as a QueueFailed; an answer that does not come in time fails too.
+// A failure is a QueueFailed; an answer that does not come in time fails too.
 import { QueueFailed } from '../../ingest/queue-admin.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
@@ -19,7 +19,7 @@ const LOOK_MS = 25;
 export interface AdminConnectionOptions extends ClockAndRandom {
   readonly uri: string | MasterLookup;
   readonly log: Log;
-  /** What stands in front of a failure's message, where there are several connections. */
+  /** The prefix of a failure's message, where there are several connections. */
   readonly name?: string | undefined;
   /** How long to wait for the first connection; CONNECT_MS by default. */
   readonly connectMs?: number | undefined;
@@ -33,7 +33,7 @@ export class AdminConnection {
   readonly #clock: Clock;
   readonly #connection: RedisConnection<Reply>;
   readonly #name: string | undefined;
-  /** A node of a Redis Cluster behind such a URI is told as that. */
+  /** A node of a Redis Cluster behind such a URI is reported as one. */
   readonly #plain: boolean;
   readonly #connectMs: number;
   #opening: Promise<void> | undefined;

@@ -1,7 +1,7 @@
 // The queue as ingest-admin sees it: all partitions of all queues that it was given, a connection to each.
 //
 // What concerns one event goes to the partition of its id, in each queue: of several queues behind a dispatcher one has
-// it. Erasing reads every partition: replays, and entries of other hands, may stand in any.
+// it. Erasing reads every partition: replays, and entries of other writers, may be in any.
 import assert from 'node:assert/strict';
 import {
   QueueFailed,
@@ -158,7 +158,7 @@ export class PartitionedAdmin implements QueueAdmin {
     await Promise.all(this.#all.map((part) => part.close()));
   }
 
-  /** Rejects where a partition is away: an entry may stand there. */
+  /** Rejects where a partition is away: an entry may be there. */
   #bySource(): Promise<ReadonlyMap<string, StreamAdmin>> {
     this.#sources ??= Promise.all(this.#all.map(async (part) => [await part.source(), part] as const)).then(
       (sources) => new Map(sources),

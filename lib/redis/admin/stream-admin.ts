@@ -84,7 +84,7 @@ export class StreamAdmin {
     return this.#telling(() => Promise.resolve(this.#source));
   }
 
-  /** The partition, and the server that it stands on; `run` tells servers apart. */
+  /** The partition, and the server that holds it; `run` tells servers apart. */
   status(): Promise<{ readonly partition: PartitionStatus; readonly server: ServerStatus; readonly run: string }> {
     return this.#telling(async () => {
       const server = this.#connection.values;
@@ -175,7 +175,7 @@ export class StreamAdmin {
     }
   }
 
-  /** Entries of this time or later that the group has read; `onCounted` is told how many each call counted. */
+  /** Entries of this time or later that the group has read; `onCounted` receives the count of each call. */
   async countRead(sinceMs: number, onCounted: (entries: number) => void): Promise<number> {
     let count = SCAN_ENTRIES_FIRST;
     let all = 0;

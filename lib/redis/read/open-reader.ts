@@ -1,5 +1,5 @@
 // The reading side of the queues that URIs name, over all their partitions. A file of its own, because reading needs
-// node-redis, and whoever accepts does not.
+// node-redis, and a program that only accepts does not.
 import type { QueueLook } from '../../ingest/queue.ts';
 import type { ClockAndRandom } from '../../process/clock.ts';
 import type { Credentials } from '../../process/credentials.ts';
@@ -25,7 +25,7 @@ interface ReadingOptions extends ClockAndRandom {
 }
 
 /**
- * Partitions have the names by which logs and metrics tell them apart: of several queues the queue's number stands
+ * Partitions have the names by which logs and metrics tell them apart: of several queues the queue's number is
  * first.
  */
 export function readingQueue(options: ReadingOptions): StreamReader | PartitionedReader {

@@ -11,7 +11,7 @@ import type { StreamReader } from './stream-reader.ts';
 
 const PAUSE_FIRST_MS = 50;
 const PAUSE_MAX_MS = 1_000;
-/** A fault is told for so long after the next read was due: where nobody reads, nobody knows whether it is over. */
+/** A fault is reported for so long after the next read was due: without reads its end cannot be seen. */
 const FAULT_MS = 2_000;
 
 export interface PartitionReadingOptions extends ClockAndRandom {

@@ -28,7 +28,7 @@ export async function askOnce<T>(
 }
 
 /**
- * The first answer that one of several servers gives, asked one after the other from number `first` on; `ask` is told
+ * The first answer that one of several servers gives, asked one after the other from number `first` on; `ask` receives
  * the number. Rejects with the last one's reason.
  */
 export async function askAny<T>(

@@ -86,7 +86,7 @@ export interface ConnectionOptions extends ClockAndRandom {
   readonly certificate?: (() => Pick<SecureContextOptions, 'cert' | 'key'>) | undefined;
 }
 
-/** Who is told of a connection, as far as it wants to be. */
+/** The listeners of a connection; each method is optional. */
 export interface ConnectionListener {
   /** Asks a new connection's server whether this program may work with it. A rejection throws the connection away. */
   readonly inspect?: (server: Server) => Promise<void>;
@@ -317,7 +317,7 @@ export class RedisConnection<Answer> {
     this.#become('ready');
     const before = this.#readyServer;
     this.#readyServer = this.#server;
-    // After a fail-over both are told.
+    // After a fail-over both are notified.
     const moved = before === undefined || before === this.#server ? {} : { before };
     this.#options.log.info({ server: this.#server, ...moved }, 'connected to the queue');
     this.#listener.onReady?.();

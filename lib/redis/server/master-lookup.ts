@@ -8,7 +8,7 @@ import type { RedisError } from '../wire/errors.ts';
 export interface MasterLookup {
   /**
    * The master now, as a `redis://` or `rediss://` URI. Asked before each connection; `cause` is what ended the last
-   * one, where the server said so. Rejects where nobody knows.
+   * one, where the server said so. Rejects where none of them knows.
    */
   readonly find: (cause: RedisError | undefined) => Promise<string>;
   /**

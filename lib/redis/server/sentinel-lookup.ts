@@ -4,7 +4,7 @@
 // not heard of a fail-over yet, does not mislead. The connection itself makes sure that the server says to be a master
 // (client.ts).
 //
-// Fact: after a planned fail-over the old master is told only 8 to 10 s later that it is none any more, and takes
+// Fact: after a planned fail-over the old master learns only 8 to 10 s later that it is none any more, and takes
 // writes until then, which are lost (Redis 7.0, SENTINEL FAILOVER). Choice: a connection looks every WATCH_MS whether
 // its server is the master still.
 //

@@ -5,10 +5,10 @@
 // the case `partitions` of the benchmark.
 //
 // Each partition keeps a client of its own (client.ts), which it throws away as it pleases: that gives up its
-// own commands and nobody else's.
+// own commands and no others.
 //
-// Invariant: a connection that was given up with answers outstanding is left to those who have it, and given to nobody
-// until those answers are there: whoever gives up a server because it is silent has a new one.
+// Invariant: a connection that was given up with answers outstanding is left to those who have it, and given to no one else
+// until those answers are there: an owner that gives up a silent server has a new one.
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { ByteClient } from '../wire/byte-client.ts';
@@ -63,7 +63,7 @@ class Link {
     assert(!this.#ended);
     this.#sharers.add(sharer);
     if (!this.client.isReady) return;
-    // Who joins a connection that stands is told as of one that was made.
+    // An owner that joins an established connection gets the events of a new one.
     queueMicrotask(() => {
       if (this.#sharers.has(sharer) && this.client.isReady) sharer.emit('ready');
     });
@@ -78,7 +78,7 @@ class Link {
     this.client.destroy();
   }
 
-  /** Whoever is told may leave meanwhile. */
+  /** A listener may leave meanwhile. */
   #tell(event: 'ready' | 'error', cause?: unknown): void {
     for (const sharer of [...this.#sharers]) if (this.#sharers.has(sharer)) sharer.emit(event, cause);
   }

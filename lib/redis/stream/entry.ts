@@ -27,7 +27,7 @@ const OPTIONS = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
 /** Whether `compressed` would try. */
 export const isCompressible = (text: string): boolean => text.length >= CHARACTERS_MIN;
 
-/** The text as it stands on the queue; undefined where compressing would save less than a tenth. */
+/** The text as stored on the queue; undefined where compressing would save less than a tenth. */
 export function compressed(text: string): Buffer | undefined {
   if (!isCompressible(text)) return undefined;
   const bytes = Buffer.from(text);
@@ -61,7 +61,7 @@ const NOTES = ['id', 'traceparent', 'tracestate'] as const satisfies readonly (k
 const MEMBERS = ['body', 'producer', 'acceptedAt', 'replayOf', 'encoding', ...NOTES].map((name) => Buffer.from(name));
 const NOTES_FROM = MEMBERS.length - NOTES.length;
 /**
- * What a quarantine row can be called: every warehouse can hold it and index it. What stands in an entry's `replayOf`
+ * What a quarantine row can be called: every warehouse can hold it and index it. The value of an entry's `replayOf`
  * by other hands and is none names no row, so there is none to remove.
  */
 const ROW_NAME = /^[^\p{Cc}]{1,256}$/u;

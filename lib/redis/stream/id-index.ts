@@ -1,6 +1,6 @@
-// How events stand in the id index of accept.lua, and what the index's answer about a known id means.
+// How events are stored in the id index of accept.lua, and what the index's answer about a known id means.
 //
-// The field of an id is a keyed hash, so that nobody can choose two ids of one field. The key is the queue's secret
+// The field of an id is a keyed hash, so that no client can choose two ids of one field. The key is the queue's secret
 // (identity.ts): all who read or write the index have it from there. What is answered from the index is still
 // checked against the entry's own id. An id whose field another id has is a collision: its event is noted under the
 // id's next field.

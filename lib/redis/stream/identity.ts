@@ -55,7 +55,7 @@ export interface IdentityOptions {
   readonly partitions?: number;
   /** Whether the server is behind a URI that names one server for all keys, as by default. */
   readonly plain?: boolean;
-  /** The longest body that whoever asks accepts, in bytes; 0, the default: it accepts none. */
+  /** The longest body that the caller accepts, in bytes; 0, the default: it accepts none. */
   readonly accepts?: number;
   /** Whether one is made where there is none, and told of longer bodies, as by default; false: nothing is written. */
   readonly makes?: boolean;

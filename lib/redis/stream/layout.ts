@@ -6,5 +6,5 @@ export const STREAM = 'ingest';
 /** The consumer group that lands the stream's entries. */
 export const GROUP = 'warehouse';
 
-/** A key beside the stream, in the same slot of a Redis Cluster. */
+/** Another key of the queue, in the same slot of a Redis Cluster. */
 export const keyOf = (stream: string, kind: 'ids' | 'queue' | 'replicas' | 'waited'): string => `{${stream}}:${kind}`;

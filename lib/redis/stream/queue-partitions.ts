@@ -64,7 +64,7 @@ function withUser(address: QueueAddress, credentials: Credentials | undefined): 
 }
 
 /**
- * The identity of a queue of several partitions. It stands on one node, which may be away while others are not: the
+ * The identity of a queue of several partitions. It is on one node, which may be away while others are not: the
  * last answer serves then.
  */
 function clusterIdentity(

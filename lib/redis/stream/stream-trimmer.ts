@@ -2,7 +2,7 @@
 // group is behind. All processes share one look: it costs the server the same however many there are.
 //
 // It is no part of accepting: it runs also while the queue is idle or Redis full, from any number of processes. A look
-// that fails is made again at the next interval: whoever accepts or reads tells what is wrong with the queue.
+// that fails is made again at the next interval: the accepting and the reading side report what is wrong with the queue.
 import assert from 'node:assert/strict';
 import type { QueueLook } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';

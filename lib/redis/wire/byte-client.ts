@@ -1,4 +1,4 @@
-// A client of Redis for the ways that events take, in and out: its answers are bytes, to be read by whoever asked
+// A client of Redis for the ways that events take, in and out: its answers are bytes, to be read by the caller
 // (reply.ts), and a command is written at once.
 //
 // Fact: node-redis makes a value of each part of an answer, and writes commands in the event loop's next check phase, a
@@ -55,10 +55,10 @@ const NEXT: Readonly<Record<State, readonly State[]>> = {
 };
 
 /** Takes the place of a waiter that gave up. */
-const NOBODY: Waiter = { resolve: () => undefined, reject: () => undefined, owner: new EventEmitter() };
+const ABANDONED: Waiter = { resolve: () => undefined, reject: () => undefined, owner: new EventEmitter() };
 
 /**
- * Emits `ready` each time the connection stands, `error` each time it is lost or cannot be made, and `refused` with
+ * Emits `ready` each time the connection is established, `error` each time it is lost or cannot be made, and `refused` with
  * each RedisError that the server answers with.
  */
 export class ByteClient extends EventEmitter {
@@ -99,7 +99,7 @@ export class ByteClient extends EventEmitter {
     return Promise.resolve();
   }
 
-  /** `owner` is told `refused` with the RedisError that is answered, and may abandon the command. */
+  /** `owner` receives `refused` with the RedisError that is answered, and may abandon the command. */
   sendCommand(command: readonly Argument[], owner: EventEmitter = this): Promise<Reply> {
     return this.#state === 'ready'
       ? this.#ask(command, owner)
@@ -110,14 +110,14 @@ export class ByteClient extends EventEmitter {
   abandon(owner: EventEmitter, cause: Error): void {
     for (const [at, waiter] of this.#waiters.entries()) {
       if (waiter.owner !== owner) continue;
-      this.#waiters[at] = NOBODY;
+      this.#waiters[at] = ABANDONED;
       waiter.reject(cause);
     }
   }
 
   /** Whether the server owes an answer that was given up. */
   get owesAbandoned(): boolean {
-    return this.#waiters.includes(NOBODY);
+    return this.#waiters.includes(ABANDONED);
   }
 
   /** Closes after what is outstanding. */
@@ -141,7 +141,7 @@ export class ByteClient extends EventEmitter {
     assert(this.#socket === undefined && this.#waiters.length === 0 && this.#parts.length === 0);
     const { uri, connectTimeoutMs, certificate, clock } = this.#options;
     const { protocol, hostname, port } = new URL(uri);
-    // An IPv6 address stands in brackets in a URI.
+    // A URI has brackets around an IPv6 address.
     const address = { host: hostname.replace(/^\[(.*)\]$/, '$1'), port: port === '' ? DEFAULT_PORT : Number(port) };
     // Only a name may be shown to the server before its certificate (RFC 6066, section 3).
     const shown = isIP(address.host) === 0 ? { servername: address.host } : {};
@@ -264,7 +264,7 @@ export class ByteClient extends EventEmitter {
     socket?.destroy();
     for (const waiter of this.#waiters.splice(0)) waiter.reject(cause);
     this.emit('idle');
-    // Whoever was told may have closed it.
+    // A listener may have closed it.
     if (this.#state !== 'lost') return;
     this.#retry = this.#options.clock.after(this.#options.pauseMs(this.#retries), () => this.#open());
     this.#retries += 1;

@@ -2,7 +2,7 @@
 //
 // Fact: a client that makes a value of each part of an answer makes eight objects for an entry of a stream, of which
 // the consumer needs two; that and its garbage took half of a consumer's thread. Choice: an answer stays as the bytes
-// it came in, and whoever knows its form takes from it what is needed. Effect: see bench/landing.ts.
+// it came in, and the caller, who knows its form, takes from it what is needed. Effect: see bench/landing.ts.
 
 import assert from 'node:assert/strict';
 import { RedisError } from './errors.ts';
@@ -10,7 +10,7 @@ import { RedisError } from './errors.ts';
 /** An answer, or a part of one, as a value. */
 export type RedisValue = string | number | null | readonly RedisValue[];
 
-/** Names and values that stand in turns, as Redis answers with. */
+/** Alternating names and values, as Redis answers with. */
 export function fieldsOf(list: readonly RedisValue[]): ReadonlyMap<string, RedisValue> {
   const fields = new Map<string, RedisValue>();
   for (let at = 0; at + 1 < list.length; at += 2) fields.set(String(list[at]), list[at + 1] ?? null);
@@ -27,7 +27,7 @@ const RETURN = 0x0d;
 const CRLF_BYTES = 2;
 const BLOCK_BYTES = 256 << 10;
 
-/** Memory that whoever has the answer may free, which a Buffer of node's making is not. */
+/** Memory that the holder of the answer may free, which a Buffer of node's making is not. */
 const ownBlock = (bytes: number): Buffer => Buffer.from(new ArrayBuffer(bytes));
 
 /** Puts together the answers that come in as pieces of any size. */

@@ -57,7 +57,7 @@ function targetOf(text: string, io: ProgramIo): Target {
   return name === undefined ? { format } : { format, file: fileOf(name, io) };
 }
 
-/** Throws ReportFailure for `-`: whoever writes it means standard output, and a file of that name is hard to remove. */
+/** Throws ReportFailure for `-`: a user who writes it means standard output, and a file of that name is hard to remove. */
 function fileOf(name: string, io: ProgramIo): { path: string; name: string } {
   if (name === '-') throw usageFailure("'-' is not the name of an output: standard output needs no name");
   return { path: resolve(io.cwd, name), name };

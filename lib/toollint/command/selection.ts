@@ -48,7 +48,7 @@ export function selectedReport(request: SelectionRequest): { report: Report; err
   return { report, errors: tally.bySeverity.error };
 }
 
-/** What is said of a comparison beside its counts. */
+/** What is said of a comparison in addition to its counts. */
 export function comparisonNotes({ notVerifiable }: Comparison): string[] {
   return notVerifiable.length === 0
     ? []

@@ -86,7 +86,7 @@ function rowOf({ severity, ruleId, message, location, docsUrl }: Finding, links:
   return `| ${severity} | ${place} | ${linked} | ${escaped(shortened(message, CELL_UNITS_MAX))} |\n`;
 }
 
-/** One line in which nothing is markup. '@' is broken up so that it mentions nobody. */
+/** One line in which nothing is markup. '@' is broken up so that it mentions no one. */
 function escaped(text: string): string {
   return terminalText(text)
     .replace(/[\\`*_[\]#|~$]|(?<=\])\(/gu, '\\$&')

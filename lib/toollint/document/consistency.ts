@@ -1,6 +1,6 @@
 // What the members of a report must agree on beyond the schema, each with its number in the design. A contradiction is
 // reported once, at the member that is most likely wrong: number 3 (the sum) follows from 1 and 2 and is never
-// reported beside them, and a count that is not a count (4) is not compared any further.
+// reported with them, and a count that is not a count (4) is not compared any further.
 //
 // Numbers 13, 17, 19 and 21 describe this project's own scans and are not held against another tool's report.
 import { pathFault, isUnder } from './report-path.ts';

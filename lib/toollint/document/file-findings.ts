@@ -148,7 +148,7 @@ function addDetails(
   if (docsUrl !== undefined) finding.docsUrl = docsUrl;
 }
 
-/** The flagged line without indentation; of a long line, what stands at the column. */
+/** The flagged line without indentation; of a long line, what is at the column. */
 function snippetOf(lines: readonly string[], { line, column }: Finding['location']): string {
   const raw = line === undefined ? undefined : lines[line - 1];
   if (raw === undefined) return '';

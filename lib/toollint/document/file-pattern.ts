@@ -1,4 +1,4 @@
-// File patterns as they stand in `scan.include` and `scan.exclude`, matched against report paths by the matcher that
+// File patterns as written in `scan.include` and `scan.exclude`, matched against report paths by the matcher that
 // ESLint uses, with the options that ESLint gives it, so that a pattern means here what it means in a configuration.
 //
 // Two things come on top, as on other command lines: a pattern that ends in '/' means everything under that folder,

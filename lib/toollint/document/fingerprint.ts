@@ -63,7 +63,7 @@ export function sourceLines(text: string): string[] {
   return (text.startsWith('\ufeff') ? text.slice(1) : text).split(/\r\n|[\n\r\u2028\u2029]/u);
 }
 
-/** Where a finding stands in its source; members that the engine did not give are absent. */
+/** A finding's position in its source; members that the engine did not give are absent. */
 export interface FlaggedRange {
   readonly line?: number | undefined;
   readonly column?: number | undefined;

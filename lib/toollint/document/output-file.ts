@@ -1,4 +1,4 @@
-// A file that is there whole or not at all: written beside its place under another name, flushed to disk, then renamed.
+// A file that is there whole or not at all: written next to its place under another name, flushed to disk, then renamed.
 // A device or a pipe is written directly. Nothing is left behind when the writing fails or is interrupted.
 import { randomBytes } from 'node:crypto';
 import { open, realpath, rename, rm, stat } from 'node:fs/promises';

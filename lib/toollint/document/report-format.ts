@@ -1,5 +1,5 @@
 // The report's fixed names and the order in which its members are written, as the specification's tables have them.
-// Apart from the schema, because whoever only writes reports does without the schema's library: loading and compiling
+// Apart from the schema, because a program that only writes reports does without the schema's library: loading and compiling
 // it took half of the start of a scan (bench/toollint/real-project.ts, warm). A test holds the two together.
 
 import { readFileSync } from 'node:fs';

@@ -144,7 +144,7 @@ class StrictReader {
     }
   }
 
-  /** What stands between brackets: at least one element, or nothing. */
+  /** What is between brackets: at least one element, or nothing. */
   #list(end: string, element: () => void): void {
     if (this.#path.length >= MAX_DEPTH) {
       this.#problem('too-deep', `nested deeper than ${MAX_DEPTH} levels`);

@@ -2,7 +2,7 @@
 // holds. Anything unknown is refused, because a misspelt metric that counts as 0 would let everything pass.
 import { ReportFailure } from '../document/failure.ts';
 
-/** Counts that a condition may name, beside `rule:<id>` and `category:<name>`. */
+/** Counts that a condition may name, in addition to `rule:<id>` and `category:<name>`. */
 export const METRICS = [
   'errors',
   'warnings',

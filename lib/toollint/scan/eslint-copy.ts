@@ -1,7 +1,7 @@
 // Which ESLint a scan runs: the one that the scanned root resolves, so that its rules meet the version they were
 // written for; where it resolves none, the one that this package resolves.
 //
-// A configuration in TypeScript needs `jiti`, which ESLint looks for beside itself. Without it, the runtime's own type
+// A configuration in TypeScript needs `jiti`, which ESLint looks for next to itself. Without it, the runtime's own type
 // stripping reads the configuration.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -26,8 +26,8 @@ export function eslintFor(root: string): EslintCopy {
     if (version === undefined) continue;
     if (Number.parseInt(version, 10) < MAJOR_MIN)
       throw new ReportFailure('config', `the root has ESLint ${version}, but a scan needs ESLint 9 or 10`);
-    const beside = createRequire(require.resolve('eslint/package.json'));
-    const typescriptFlags = versionAt(beside, 'jiti') === undefined ? ['unstable_native_nodejs_ts_config'] : [];
+    const fromEslint = createRequire(require.resolve('eslint/package.json'));
+    const typescriptFlags = versionAt(fromEslint, 'jiti') === undefined ? ['unstable_native_nodejs_ts_config'] : [];
     return { ESLint: load(require, version), version, typescriptFlags };
   }
   throw new ReportFailure(

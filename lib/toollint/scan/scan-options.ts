@@ -1,4 +1,4 @@
-// What a scan is told, what it needs of a linter in words of its own, and what it learns.
+// What a scan is given, what it needs of a linter in words of its own, and what it learns.
 import type { Linter } from '../document/extension.ts';
 import { ReportFailure } from '../document/failure.ts';
 import type { LintMessage } from '../document/file-findings.ts';

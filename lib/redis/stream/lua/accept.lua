@@ -4,7 +4,7 @@
 --
 -- KEYS[1]  the stream
 -- ARGV[1]  retention in milliseconds, at most 10 ^ 10; alone it makes the call a probe: it writes nothing, but the
---          server refuses it as it would refuse a write (full, read-only, loading, cannot persist). ` notes` may stand
+--          server refuses it as it would refuse a write (full, read-only, loading, cannot persist). ` notes` may be
 --          behind the number
 -- ARGV     then, for at most 1,000 events, the index field of each, and behind them producer and body of each; with
 --          ` notes` also the entry's further members, names and values by turns, each ended by a line feed; before them,

@@ -8,7 +8,7 @@
 --          of those that the queue has dropped and whose holder is dead
 --
 -- A dropped entry stays in the list, and belongs to its holder for as long as that one lives: it has the event in hand,
--- and will land it. XAUTOCLAIM would forget the entry, so that whoever claims could not tell.
+-- and will land it. XAUTOCLAIM would forget the entry, so that the claimer could not tell.
 --
 -- After the server's clock has gone back, an entry that was taken before has been idle for a negative time, which
 -- XPENDING shows as 0 and leaves out where at least -1 ms are asked for. Such an entry is taken over when its holder

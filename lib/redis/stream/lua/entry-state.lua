@@ -1,4 +1,4 @@
--- Where an entry stands for a consumer group: 'unread', 'held', 'done' (acknowledged) or 'gone' (neither on the stream
+-- The state of an entry for a consumer group: 'unread', 'held', 'done' (acknowledged) or 'gone' (neither on the stream
 -- nor in the group's list), and the member that holds it. A group that is not there has read nothing: it is made from
 -- the beginning.
 local function last_delivered(stream, group)

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Replaces an entry by one with another body, in one atomic step. Entries cannot be changed, so the new one stands at
+-- Replaces an entry by one with another body, in one atomic step. Entries cannot be changed, so the new one is at
 -- the end of the stream: the group reads it (again), and lands it where the old one had not landed.
 --
 -- KEYS[1]  the stream
@@ -8,7 +8,7 @@
 -- Reply    'erased'; 'gone' where the entry is not there; 'held' where a living member has it in hand, and nothing was
 --          changed: it would land the old body after this
 --
--- What a dead member holds is acknowledged in its name: nobody will say that the queue dropped it, as the new entry has
+-- What a dead member holds is acknowledged in its name: it is not reported as dropped, as the new entry has
 -- its event. The new one, which is not compressed, keeps all other members, the time of acceptance, and the name in the
 -- quarantine: it makes no second row there. The id index and the note of a replay point to it.
 local stream, group, entry, body, lease = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])

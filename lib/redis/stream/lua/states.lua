@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Where some entries stand: see entry-state.lua.
+-- The states of some entries: see entry-state.lua.
 --
 -- KEYS[1]  the stream
 -- ARGV     the group, and the entries

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Drops what the queue need not keep any more, notices what was lost, and says how far the group is behind. It runs
--- beside accepting, also while the server is full or the queue idle, and any number of processes may call it: a look
+-- concurrently with accepting, also while the server is full or the queue idle, and any number of processes may call it: a look
 -- that another process made less than ARGV[6] ago is given again, and nothing is done.
 --
 -- KEYS[1]  the stream
@@ -20,7 +20,7 @@
 -- group has read it. Deletions by hand show in the stream's counters: more are missing than this script dropped, and
 -- either what is left begins behind the group's place, or a deleted entry is behind it. It is an upper bound where
 -- entries landed, or landed ones were deleted, between the last look and this one, and where a member that holds an
--- entry still lands it. What is deleted by hand after a member has read it is counted by whoever claims it from that
+-- entry still lands it. What is deleted by hand after a member has read it is counted when it is claimed from that
 -- member (claim.lua). `{stream}:looked` has the last look.
 local call, match = redis.call, string.match
 local stream, group = KEYS[1], ARGV[4]
@@ -95,7 +95,7 @@ local function drop(bound)
   return some
 end
 
--- Entries past the longer time that were read and never acknowledged. Whoever holds one cannot read it again, so it is
+-- Entries past the longer time that were read and never acknowledged. A member that holds one cannot read it again, so it is
 -- taken off the group's list, and counted here alone.
 local function drop_held()
   local left = call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
