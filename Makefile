@@ -44,12 +44,16 @@ ingest-test: setup postgres ## the tests but for their long forms, the type chec
 checks:
 	@for check in typecheck format-check report; do nice -n 10 $(MAKE) --no-print-directory $$check || exit 1; done
 
-test: ## the tests of ingest-test alone; TESTS='test/http/*.test.ts' narrows them
-ingest-test-long: ## the tests' long forms, which .ci/run runs after ingest-test
-ingest-test-long: TESTS = 'test/**/*.long.ts'
-test ingest-test-long: setup postgres
-	$(NODE) --test --test-concurrency=$(CONCURRENCY) --test-timeout=180000 \
-	  --test-reporter=./test/support/reporter.ts $(TESTS)
+RUN_TESTS = $(NODE) --disable-warning=ExperimentalWarning --test --test-concurrency=$(CONCURRENCY) --test-timeout=180000 \
+  --test-reporter=./test/support/reporter.ts
+# A case is tagged so where a cheaper one, in process or with another parameter, holds the same promise.
+LONG_CASES = $$(grep -rlE "tags: .*\['long'\]" --include=*.test.ts test)
+test: setup postgres ## the tests of ingest-test alone; TESTS='test/http/*.test.ts' narrows them
+	$(RUN_TESTS) --experimental-test-tag-filter='not long' $(TESTS)
+
+ingest-test-long: setup postgres ## the tests' long forms, which .ci/run runs after ingest-test: files *.long.ts, and cases with the tag
+	$(RUN_TESTS) 'test/**/*.long.ts'
+	$(RUN_TESTS) --experimental-test-tag-filter=long $(LONG_CASES)
 
 campaign: setup postgres ## faults at random under load, after the broken builds it must catch; CAMPAIGN_ROUNDS, CAMPAIGN_WAREHOUSE, CAMPAIGN_SEED
 	for file in broken-builds campaign; do CAMPAIGN_ROUNDS=$${CAMPAIGN_ROUNDS:-200} $(NODE) --import tsx --enable-source-maps \
@@ -131,6 +135,6 @@ typecheck: $(INSTALLED) ## the TypeScript compiler, strict, emitting nothing
 	$(NODE) node_modules/typescript/bin/tsc --project tsconfig.json
 
 # V8 counts less precisely what comes from a compile cache.
-coverage: TESTS = 'test/**/*.{test,long}.ts'
-coverage: setup ## all tests, long forms too, under c8; the report is in coverage/
-	NODE_DISABLE_COMPILE_CACHE=1 $(NODE) node_modules/c8/bin/c8.js --reporter=text --reporter=html --include 'lib/**' --include 'bin/**' $(MAKE) test TESTS="$(TESTS)"
+coverage: setup postgres ## all tests, long forms too, under c8; the report is in coverage/
+	NODE_DISABLE_COMPILE_CACHE=1 $(NODE) node_modules/c8/bin/c8.js --reporter=text --reporter=html --include 'lib/**' --include 'bin/**' \
+	  $(RUN_TESTS) 'test/**/*.{test,long}.ts'

@@ -1,11 +1,186 @@
-// ingest-admin with SQLite, and without a configuration.
+// ingest-admin's answers and exit codes, by the real program on a real Redis and a warehouse.
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { execFileSync, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { after, before, describe, it } from 'node:test';
+import { environment } from '../support/gateway.ts';
+import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { Program } from '../support/program.ts';
-import { sqliteStore } from '../support/warehouse-store.ts';
-import { describeAdmin } from './program.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
+import { Admin } from './admin.ts';
+
+interface Status {
+  readonly queue: {
+    readonly servers: readonly { readonly faults: readonly string[] }[];
+    readonly partitions: readonly {
+      readonly stream: string;
+      readonly events: number;
+      readonly memoryBytes: number;
+      readonly unread: number;
+      readonly pending: number;
+      readonly oldestUnlandedMs: number;
+      readonly replicas: readonly { readonly name: string; readonly holds: number; readonly signMs?: number }[];
+    }[];
+  };
+  readonly warehouse: { readonly events: number; readonly quarantine: readonly { code: string; rows: number }[] };
+}
+
+function describeAdmin(name: string, openStore: () => Promise<WarehouseStore>): void {
+  describe(`ingest-admin with ${name}`, () => {
+    let redis: TestRedis;
+    let store: WarehouseStore;
+    let consumer: Program;
+    let admin: Admin;
+    const put = (producer: string, body: string): Promise<unknown> =>
+      redis.command('XADD', 'ingest', '*', 'producer', producer, 'body', body);
+
+    before(async () => {
+      redis = await TestRedis.start(['--appendonly', 'no']);
+      store = await openStore();
+      admin = new Admin(redis, store);
+      consumer = new Program('ingest-consumer', { env: { ...admin.env, INGEST_CONSUMER_ADDR: '127.0.0.1:0' } });
+      await consumer.listening();
+      await put('shop', '{"id":"one","type":"t","text":"\u20ac"}');
+      // A consumer lands several reads at once: of two that it has not landed, either may become the row.
+      await eventually('the first has landed', async () => (await store.count()) === 1);
+      await put('shop', '\x1b[31mno json');
+      await put('a\\b', '{"id":"one","type":"t"}');
+      await eventually('they have landed', async () => {
+        const rows = await store.quarantine().catch(() => []);
+        return rows.length === 2 && (await store.count()) === 1;
+      });
+      await eventually('they are acknowledged', async () => {
+        const [pending] = (await redis.command('XPENDING', 'ingest', 'warehouse')) as [number];
+        return pending === 0;
+      });
+    });
+    after(() => consumer.kill());
+
+    it('tells how much there is, how far it is, who lands it, and what is wrong with the server', async () => {
+      const { queue, warehouse } = await admin.json<Status>(0, 'status');
+      const [partition] = queue.partitions;
+      assert.ok(partition !== undefined && partition.memoryBytes > 0);
+      assert.deepEqual([partition.stream, partition.events, partition.unread, partition.pending], ['ingest', 3, 0, 0]);
+      assert.equal(partition.replicas.length, 1);
+      assert.deepEqual(
+        queue.servers.map(({ faults }) => faults.length),
+        [1],
+      );
+      assert.equal(warehouse.events, 1);
+      assert.deepEqual(
+        warehouse.quarantine.map(({ code, rows }) => [code, rows]),
+        [
+          ['id_conflict', 1],
+          ['invalid_event', 1],
+        ],
+      );
+      const { out } = await admin.run('status');
+      for (const shown of [/append-only file is off/, /ingest +3 /, /1 event, 2 quarantine rows/, /1 +id_conflict/])
+        assert.match(out, shown);
+    });
+
+    it('tells all that is known of an event, for any producer', { tags: ['long'] }, async () => {
+      const found = await admin.json<{
+        warehouse: { producer: string; body: string };
+        quarantine: { producer: string }[];
+      }>(0, 'event', 'one');
+      assert.deepEqual(
+        [found.warehouse.producer, found.warehouse.body],
+        ['shop', '{"id":"one","type":"t","text":"\u20ac"}'],
+      );
+      assert.deepEqual(
+        found.quarantine.map(({ producer }) => producer),
+        ['a\\b'],
+      );
+      assert.match((await admin.run('event', 'one')).out, /warehouse: landed [^]*quarantine: [^]*id_conflict/);
+      assert.equal((await admin.run('event', 'none')).code, 1);
+    });
+
+    it('lists rows, and shows a body that is no text as hex', { tags: ['long'] }, async () => {
+      const rows = await admin.json<{ entry: string; reason: string }[]>(0, 'quarantine', 'list', '--since', '1h');
+      assert.equal(rows.length, 2);
+      const [row] = await admin.json<{ entry: string }[]>(0, 'quarantine', 'list', '--reason', 'invalid_event');
+      const shown = await admin.run('quarantine', 'show', row?.entry ?? '');
+      assert.match(shown.out, /1b5b33316d6e6f206a736f6e/);
+      assert.ok(!shown.out.includes('\x1b'));
+      assert.equal((await admin.run('quarantine', 'list', '--since', '2100-01-01')).code, 1);
+      assert.equal((await admin.run('quarantine', 'show', 'none')).code, 1);
+    });
+
+    it('gives a program its JSON value also where there is no such row, or no event', { tags: ['long'] }, async () => {
+      const replayed = { landed: 0, refused: [], lost: [], notReplayed: [], waiting: 0, missing: 0 };
+      const answers = await Promise.all(
+        [
+          ['show', 'none'],
+          ['drop', 'none'],
+          ['drop', '--reason', 'none'],
+          ['replay', 'none', 'no-other'],
+          ['replay', '--reason', 'none'],
+        ].map((line) => admin.json<unknown>(1, 'quarantine', ...line)),
+      );
+      assert.deepEqual(answers, [null, { dropped: 0 }, { dropped: 0 }, { ...replayed, missing: 2 }, replayed]);
+    });
+
+    it('changes nothing without --yes where there is nobody to ask', { tags: ['long'] }, async () => {
+      for (const line of [
+        ['quarantine', 'drop', '--all'],
+        ['quarantine', 'replay', '--all'],
+        ['erase', 'one'],
+      ]) {
+        const { code, err } = await admin.run(...line);
+        assert.equal(code, 2);
+        assert.match(err, /--yes/);
+      }
+      assert.equal((await store.quarantine()).length, 2);
+      assert.match((await store.events())[0]?.body ?? '', /text/);
+    });
+
+    it('watches by lines, and ends with 0 when it is told to', async () => {
+      const program = admin.start('status', '--watch');
+      await program.line(/ rows=1 quarantine=2$/);
+      program.signal('SIGINT');
+      assert.equal(await program.ended, 0);
+    });
+
+    it('makes nothing on a queue that it looks into', { tags: ['long'] }, async () => {
+      const empty = await TestRedis.start(['--appendonly', 'no']);
+      const looking = new Admin(empty, store);
+      const ended = await Promise.all(
+        [['status'], ['event', 'one'], ['quarantine', 'list']].map((line) => looking.run(...line)),
+      );
+      assert.deepEqual(
+        ended.map(({ code }) => code),
+        [0, 0, 0],
+      );
+      assert.deepEqual(await empty.command('KEYS', '*'), []);
+    });
+
+    it('says 5 where the warehouse is away, and 4 where the queue is', async () => {
+      const nowhere = new Admin(redis, { uri: 'sqlite:/nonexistent/warehouse.db' });
+      const { code, out } = await nowhere.run('status');
+      assert.equal(code, 5);
+      assert.match(out, /ingest +3 [^]*away: there is no such file/);
+      assert.equal((await nowhere.run('quarantine', 'list')).code, 5);
+      const noQueue = new Admin({ uri: 'redis://127.0.0.1:1' }, store);
+      const erasing = await noQueue.run('erase', 'one', '--yes');
+      assert.equal(erasing.code, 4);
+      assert.match(erasing.err, /the queue does not answer/);
+    });
+  });
+}
 
 describeAdmin('SQLite', async () => sqliteStore());
+
+describe('with a server', { tags: ['long'] }, () => {
+  let postgres: PostgresServer;
+  before(async () => {
+    postgres = await startPostgres();
+  });
+  after(() => postgres.stop());
+  describeAdmin('PostgreSQL', () => postgresStore(postgres));
+});
 
 describe('ingest-admin', () => {
   it('names every wrong key at once, and needs no warehouse to measure', async () => {
@@ -13,5 +188,84 @@ describe('ingest-admin', () => {
     assert.equal(await program.ended, 2);
     for (const key of ['INGEST_QUEUE_URI', 'INGEST_WAREHOUSE_URI'])
       assert.match(program.output, new RegExp(`${key}: is required`));
+  });
+});
+
+describe('ingest-admin', { tags: ['long'] }, () => {
+  it('draws one screen again and again on a terminal, asks there, and takes no for an answer', async () => {
+    const redis = await TestRedis.start(['--appendonly', 'no']);
+    const store = sqliteStore();
+    const { env } = new Admin(redis, store);
+    const consumer = new Program('ingest-consumer', { env: { ...env, INGEST_CONSUMER_ADDR: '127.0.0.1:0' } });
+    await consumer.listening();
+    await redis.command('XADD', 'ingest', '*', 'producer', 'shop', 'body', 'no json');
+    await eventually('it is in the quarantine', async () => (await store.quarantine().catch(() => [])).length === 1);
+    const script = execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['script', 'bsdutils'], {
+      encoding: 'utf8',
+    }).trim();
+    const program = new URL('../../bin/ingest-admin', import.meta.url).pathname;
+    const onTerminal = (line: string, rows = 40) => {
+      const child = spawn(script, ['-qec', `stty rows ${rows} cols 120; exec ${program} ${line}`, '/dev/null'], {
+        env: environment(env),
+        stdio: ['pipe', 'pipe', 'inherit'],
+      });
+      const seen = { out: '' };
+      child.stdout.setEncoding('utf8').on('data', (text: string) => (seen.out += text));
+      const ended = new Promise((resolve) => child.once('exit', resolve));
+      return { child, seen, ended };
+    };
+
+    // One of 0 rows does not know how many it has.
+    for (const rows of [40, 0]) {
+      const watching = onTerminal('status --watch', rows);
+      await eventually('two looks', () => watching.seen.out.split('\x1b[H').length > 2);
+      watching.child.stdin.write('\x03');
+      assert.equal(await watching.ended, 0);
+      assert.match(watching.seen.out, /quarantine row/);
+    }
+
+    for (const [answer, left] of [
+      ['n', 1],
+      ['y', 0],
+    ] as const) {
+      const dropping = onTerminal('quarantine drop --all');
+      await eventually('it asks', () => dropping.seen.out.includes('[y/N]'));
+      dropping.child.stdin.write(`${answer}\n`);
+      assert.equal(await dropping.ended, left, dropping.seen.out);
+      assert.equal((await store.quarantine()).length, left);
+    }
+    await consumer.kill();
+  });
+});
+
+describe("the README's rule for a Redis user of ingest-admin", { tags: ['long'] }, () => {
+  it('lets every command pass, and another key is refused', async () => {
+    const redis = await TestRedis.start(['--appendonly', 'no']);
+    const store = sqliteStore();
+    const readme = readFileSync(new URL('../../deploy/README.md', import.meta.url), 'utf8');
+    const [, rule = ''] = /ACL SETUSER ingest-admin (.+)/.exec(readme) ?? [];
+    await redis.command('ACL', 'SETUSER', 'ingest-admin', ...rule.replace('>PASSWORD', '>secret').split(' '));
+    const consumer = new Program('ingest-consumer', {
+      env: { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: store.uri, INGEST_CONSUMER_ADDR: '127.0.0.1:0' },
+    });
+    await consumer.listening();
+    await redis.command('XADD', 'ingest', '*', 'producer', 'shop', 'body', '{"id":"one","type":"t"}');
+    await redis.command('XADD', 'ingest', '*', 'producer', 'other', 'body', '{"id":"one","type":"t"}');
+    await eventually('they are there', async () => (await store.quarantine().catch(() => [])).length === 1);
+    const admin = new Admin({ uri: redis.uri.replace('//', '//ingest-admin:secret@') }, store);
+    for (const [code, ...line] of [
+      [0, 'status'],
+      [0, 'event', 'one'],
+      [1, 'quarantine', 'replay', '--all', '--yes'],
+      [0, 'erase', 'one', '--yes'],
+      [0, 'quarantine', 'drop', '--all', '--yes'],
+      [0, 'land-again', '--since', '1h', '--yes'],
+    ] as const) {
+      const ended = await admin.run(...line);
+      assert.equal(ended.code, code, `${line.join(' ')}: ${ended.out}${ended.err}`);
+      assert.doesNotMatch(ended.out + ended.err, /NOPERM|unknown/);
+    }
+    assert.equal(await redis.command('EXISTS', 'ingest'), 1);
+    await consumer.kill();
   });
 });

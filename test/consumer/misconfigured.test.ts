@@ -32,7 +32,7 @@ describe('a warehouse that cannot work as configured', { concurrency: 2 }, () =>
     /the schema has version 99, and this program knows \d+/,
   );
 
-  it('is tried again without a line for each try, and works once it was put right', async (t) => {
+  it('is tried again without a line for each try, and works once it was put right', { tags: ['long'] }, async (t) => {
     const program = new Program('ingest-consumer', { env: environment(uriWith((uri) => (uri.pathname = '/later'))) });
     t.after(() => program.kill());
     const url = await program.listening();

@@ -39,7 +39,7 @@ describe('ingest-consumer, before it starts', () => {
     assert.ok(!output.includes('secret'), 'the password is masked');
   });
 
-  it('checks the configuration, and reads a URI from a file', async (t) => {
+  it('checks the configuration, and reads a URI from a file', { tags: ['long'] }, async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'ingest-config-'));
     t.after(() => rmSync(folder, { recursive: true }));
     const file = join(folder, 'warehouse-uri');
@@ -52,7 +52,7 @@ describe('ingest-consumer, before it starts', () => {
     assert.match(both.output, /only one of/);
   });
 
-  it('prints its help and its version, and refuses an unknown argument', async () => {
+  it('prints its help and its version, and refuses an unknown argument', { tags: ['long'] }, async () => {
     const [help, version, unknown] = [run({}, '--help'), run({}, '--version'), run({}, '--fast')];
     assert.deepEqual(await Promise.all([help.ended, version.ended, unknown.ended]), [0, 0, 2]);
     assert.match(help.output, /INGEST_CONSUMER_REPLICAS_MAX/);
@@ -144,7 +144,7 @@ describe('ingest-consumer', () => {
     await eventually('it is back', () => tells(1));
   });
 
-  it('ends at once on the second signal, while the first one waits for the queue', async (t) => {
+  it('ends at once on the second signal, while the first one waits for the queue', { tags: ['long'] }, async (t) => {
     const program = run(environment());
     t.after(() => program.kill());
     await program.listening();
@@ -161,7 +161,7 @@ describe('ingest-consumer', () => {
     }
   });
 
-  it('ends within its drain time-out whatever the queue does', async (t) => {
+  it('ends within its drain time-out whatever the queue does', { tags: ['long'] }, async (t) => {
     const program = run({ ...environment(), INGEST_DRAIN_TIMEOUT_MS: '300' });
     t.after(() => program.kill());
     await program.listening();

@@ -29,4 +29,13 @@ describe('the files of tests', () => {
       [],
     );
   });
+
+  it('have the tag `long` only where `make ingest-test-long` looks for it', () => {
+    const tagged = globSync('test/**/*.ts', { cwd }).filter((path) => read(path).includes("tags: ['long']"));
+    assert.ok(tagged.length > 10);
+    assert.deepEqual(
+      tagged.filter((path) => !path.endsWith('.test.ts')),
+      [],
+    );
+  });
 });

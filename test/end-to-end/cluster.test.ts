@@ -48,7 +48,7 @@ describe('a queue on a Redis Cluster', () => {
     assert.equal(await (await cluster.masterOf('ingest')).command('HGET', '{ingest}:queue', 'partitions'), '4');
   });
 
-  it('has one connection of a gateway to each master', async () => {
+  it('has one connection of a gateway to each master', { tags: ['long'] }, async () => {
     const lists = await Promise.all(cluster.nodes.map((node) => node.command('CLIENT', 'LIST')));
     assert.deepEqual(
       lists.map((list) => String(list).split(' name=ingest-gateway ').length - 1),
@@ -56,15 +56,19 @@ describe('a queue on a Redis Cluster', () => {
     );
   });
 
-  it('refuses programs that are set to another number of partitions, with exit code 2 and both numbers', async () => {
-    for (const name of ['ingest-gateway', 'ingest-consumer'] as const) {
-      const program = start(name, { INGEST_QUEUE_PARTITIONS: '3' });
-      assert.equal(await program.ended, 2, program.output);
-      assert.match(program.output, /4 partitions.* 3 partitions/);
-    }
-  });
+  it(
+    'refuses programs that are set to another number of partitions, with exit code 2 and both numbers',
+    { tags: ['long'] },
+    async () => {
+      for (const name of ['ingest-gateway', 'ingest-consumer'] as const) {
+        const program = start(name, { INGEST_QUEUE_PARTITIONS: '3' });
+        assert.equal(await program.ended, 2, program.output);
+        assert.match(program.output, /4 partitions.* 3 partitions/);
+      }
+    },
+  );
 
-  it('behind a plain URI is refused with words that name the right one', async () => {
+  it('behind a plain URI is refused with words that name the right one', { tags: ['long'] }, async () => {
     // The first one answers for the slot of the stream `ingest`, the other one points to it.
     const serving = await cluster.masterOf('ingest');
     const other = cluster.nodes.slice(0, 3).find((node) => node !== serving);
@@ -75,52 +79,56 @@ describe('a queue on a Redis Cluster', () => {
     }
   });
 
-  it('whose one master is killed refuses the events of its partitions at once, the others go on, and all do after the fail-over', async () => {
-    await cluster.whole();
-    const victim = await cluster.masterOf(stream(2));
-    const masters = await Promise.all(Array.from({ length: PARTITIONS }, (_, at) => cluster.masterOf(stream(at))));
-    const away = masters.flatMap((master, at) => (master === victim ? [at] : []));
-    const others = masters.flatMap((master, at) => (master === victim ? [] : [at]));
-    const idOf = (partition: number, prefix: string): string =>
-      Array.from({ length: 1_000 }, (_, at) => `${prefix}-${at}`).find(
-        (id) => partitionOf(id, PARTITIONS) === partition,
-      ) ?? assert.fail();
-    await victim.signal('SIGKILL');
-    // Each partition is noticed by its own probe, so they may be named one after the other.
-    await eventually('readiness names the partitions', async () => {
-      const { status, body } = await pipeline.ready();
-      return status === 200 && isDeepStrictEqual(body, { status: 'ready', unavailable: away });
-    });
-    for (const at of away) {
-      const sent = performance.now();
-      const { status, body } = await pipeline.post(event(idOf(at, 'killed')));
-      if (status === 202) continue; // The fail-over was faster than this request.
-      assert.deepEqual([status, body['code']], [503, 'QUEUE_UNAVAILABLE']);
-      assert.ok(
-        performance.now() - sent < Number(PATIENT.INGEST_ENQUEUE_TIMEOUT_MS),
-        'without waiting for the time-out',
-      );
-    }
-    for (const at of others) assert.equal((await pipeline.post(event(idOf(at, 'undisturbed')))).status, 202);
-    for (const at of away)
-      await eventually(
-        'a replica has taken over',
-        async () => (await pipeline.post(event(idOf(at, 'later')))).status === 202,
-      );
-    await eventually('nothing is away', async () => {
-      const { body } = await pipeline.ready();
-      return body['status'] === 'ready' && body['unavailable'] === undefined;
-    });
-    await eventually('what came after it lands', async () => {
-      const ids = new Set((await store.events()).map(({ id }) => id));
-      return away.every((at) => ids.has(idOf(at, 'later')));
-    });
-    const [replica = assert.fail()] = pipeline.replicas;
-    await eventually('the consumer is ready', async () => {
-      const { status, body } = await readiness(replica);
-      return status === 200 && body['unavailable'] === undefined;
-    });
-    await victim.start();
-    await cluster.whole();
-  });
+  it(
+    'whose one master is killed refuses the events of its partitions at once, the others go on, and all do after the fail-over',
+    { tags: ['long'] },
+    async () => {
+      await cluster.whole();
+      const victim = await cluster.masterOf(stream(2));
+      const masters = await Promise.all(Array.from({ length: PARTITIONS }, (_, at) => cluster.masterOf(stream(at))));
+      const away = masters.flatMap((master, at) => (master === victim ? [at] : []));
+      const others = masters.flatMap((master, at) => (master === victim ? [] : [at]));
+      const idOf = (partition: number, prefix: string): string =>
+        Array.from({ length: 1_000 }, (_, at) => `${prefix}-${at}`).find(
+          (id) => partitionOf(id, PARTITIONS) === partition,
+        ) ?? assert.fail();
+      await victim.signal('SIGKILL');
+      // Each partition is noticed by its own probe, so they may be named one after the other.
+      await eventually('readiness names the partitions', async () => {
+        const { status, body } = await pipeline.ready();
+        return status === 200 && isDeepStrictEqual(body, { status: 'ready', unavailable: away });
+      });
+      for (const at of away) {
+        const sent = performance.now();
+        const { status, body } = await pipeline.post(event(idOf(at, 'killed')));
+        if (status === 202) continue; // The fail-over was faster than this request.
+        assert.deepEqual([status, body['code']], [503, 'QUEUE_UNAVAILABLE']);
+        assert.ok(
+          performance.now() - sent < Number(PATIENT.INGEST_ENQUEUE_TIMEOUT_MS),
+          'without waiting for the time-out',
+        );
+      }
+      for (const at of others) assert.equal((await pipeline.post(event(idOf(at, 'undisturbed')))).status, 202);
+      for (const at of away)
+        await eventually(
+          'a replica has taken over',
+          async () => (await pipeline.post(event(idOf(at, 'later')))).status === 202,
+        );
+      await eventually('nothing is away', async () => {
+        const { body } = await pipeline.ready();
+        return body['status'] === 'ready' && body['unavailable'] === undefined;
+      });
+      await eventually('what came after it lands', async () => {
+        const ids = new Set((await store.events()).map(({ id }) => id));
+        return away.every((at) => ids.has(idOf(at, 'later')));
+      });
+      const [replica = assert.fail()] = pipeline.replicas;
+      await eventually('the consumer is ready', async () => {
+        const { status, body } = await readiness(replica);
+        return status === 200 && body['unavailable'] === undefined;
+      });
+      await victim.start();
+      await cluster.whole();
+    },
+  );
 });

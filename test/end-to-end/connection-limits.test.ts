@@ -12,31 +12,35 @@ describeUnread('GET');
 describe('strangers that hold every connection, and come again as they are cut', () => {
   itStandsStrangers('20', ['silent', 'nameless']);
 
-  it('are as many from one address as a quarter of all connections, unless that is set', async () => {
-    const gateway = await TestGateway.start(redis, pki, {
-      ...PATIENT,
-      INGEST_CONNECTIONS_MAX: '40',
-      INGEST_HANDSHAKE_TIMEOUT_MS: '120000',
-      INGEST_HEADERS_TIMEOUT_MS: '120000',
-      INGEST_REQUEST_TIMEOUT_MS: '120000',
-    });
-    const strangers: RawConnection[] = [];
-    for (let at = 0; at < 11; at += 1) strangers.push(await gateway.socket());
-    await eventually('one is cut', () => strangers.filter(({ closed }) => closed).length === 1);
-    const known = await gateway.socket(producer);
-    assert.equal((await askRaw(known, postText(event('a-quarter')))).status, 202);
+  it(
+    'are as many from one address as a quarter of all connections, unless that is set',
+    { tags: ['long'] },
+    async () => {
+      const gateway = await TestGateway.start(redis, pki, {
+        ...PATIENT,
+        INGEST_CONNECTIONS_MAX: '40',
+        INGEST_HANDSHAKE_TIMEOUT_MS: '120000',
+        INGEST_HEADERS_TIMEOUT_MS: '120000',
+        INGEST_REQUEST_TIMEOUT_MS: '120000',
+      });
+      const strangers: RawConnection[] = [];
+      for (let at = 0; at < 11; at += 1) strangers.push(await gateway.socket());
+      await eventually('one is cut', () => strangers.filter(({ closed }) => closed).length === 1);
+      const known = await gateway.socket(producer);
+      assert.equal((await askRaw(known, postText(event('a-quarter')))).status, 202);
 
-    for (const { socket } of strangers) socket.destroy();
-    await eventually('they are gone', async () =>
-      /^ingest_connections 1$/m.test((await askRaw(known, requestText('GET /metrics'))).body),
-    );
-    const silent = Array.from({ length: 11 }, () => connect(gateway.port, '127.0.0.1'));
-    atEnd(() => silent.forEach((socket) => socket.destroy()));
-    for (const socket of silent) socket.on('error', () => undefined).resume();
-    await eventually('one is cut that never begins a handshake', () => silent.some(({ closed }) => closed));
-    assert.equal((await askRaw(known, postText(event('a-quarter-still')))).status, 202);
-    assert.equal(silent.filter(({ closed }) => closed).length, 1);
-  });
+      for (const { socket } of strangers) socket.destroy();
+      await eventually('they are gone', async () =>
+        /^ingest_connections 1$/m.test((await askRaw(known, requestText('GET /metrics'))).body),
+      );
+      const silent = Array.from({ length: 11 }, () => connect(gateway.port, '127.0.0.1'));
+      atEnd(() => silent.forEach((socket) => socket.destroy()));
+      for (const socket of silent) socket.on('error', () => undefined).resume();
+      await eventually('one is cut that never begins a handshake', () => silent.some(({ closed }) => closed));
+      assert.equal((await askRaw(known, postText(event('a-quarter-still')))).status, 202);
+      assert.equal(silent.filter(({ closed }) => closed).length, 1);
+    },
+  );
 });
 
 describe('where one producer holds all connections that there may be', () => {

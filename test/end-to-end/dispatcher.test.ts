@@ -97,7 +97,7 @@ describe('events by way of a dispatcher', () => {
     await assertAlive(gateway);
   });
 
-  it('are answered before a dispatcher ends in order, and none is lost by its end', async () => {
+  it('are answered before a dispatcher ends in order, and none is lost by its end', { tags: ['long'] }, async () => {
     const ids = Array.from({ length: 400 }, (_, at) => `ending-${at}`);
     const delivered = Promise.all(ids.map((id) => deliver(client, id)));
     dispatcher.program.signal('SIGTERM');
@@ -126,43 +126,47 @@ describe('a queue that is frozen', () => {
     return { id, reply, ms: performance.now() - start };
   };
 
-  it('sheds its events after INGEST_SHED_MS at the latest, and at once while its circuit is open; the others go on all the time', async () => {
-    const [even, odd] = [idsOf(0, 'frozen', 60), idsOf(1, 'frozen', 10_000)];
-    await Promise.all([...idsOf(0, 'warm', 4), ...idsOf(1, 'warm', 4)].map((id) => deliver(client, id)));
-    let frozen = true;
-    await dispatcher.redis[0].signal('SIGSTOP');
-    const others = (async () => {
-      const seen: number[] = [];
-      for (const id of odd) {
-        if (!frozen) break;
-        const { reply, ms } = await timed(id);
-        assert.equal(statusOf(reply), 'accepted', reply.body);
-        seen.push(ms);
-        await new Promise((resolve) => setTimeout(resolve, 5));
+  it(
+    'sheds its events after INGEST_SHED_MS at the latest, and at once while its circuit is open; the others go on all the time',
+    { tags: ['long'] },
+    async () => {
+      const [even, odd] = [idsOf(0, 'frozen', 60), idsOf(1, 'frozen', 10_000)];
+      await Promise.all([...idsOf(0, 'warm', 4), ...idsOf(1, 'warm', 4)].map((id) => deliver(client, id)));
+      let frozen = true;
+      await dispatcher.redis[0].signal('SIGSTOP');
+      const others = (async () => {
+        const seen: number[] = [];
+        for (const id of odd) {
+          if (!frozen) break;
+          const { reply, ms } = await timed(id);
+          assert.equal(statusOf(reply), 'accepted', reply.body);
+          seen.push(ms);
+          await new Promise((resolve) => setTimeout(resolve, 5));
+        }
+        return seen.sort((a, b) => a - b);
+      })();
+      try {
+        for (const { id, reply, ms } of await Promise.all(even.slice(0, 20).map(timed))) {
+          assertShed(reply, id);
+          assert.ok(ms < shedMs + 1_500, `${ms} ms until the circuit was open`);
+        }
+        let slowest = 0;
+        for (const id of even.slice(20)) {
+          const { reply, ms } = await timed(id);
+          assertShed(reply, id);
+          slowest = Math.max(slowest, ms);
+        }
+        assert.ok(slowest < shedMs / 2, `${slowest} ms while it was open`);
+      } finally {
+        frozen = false;
+        await dispatcher.redis[0].signal('SIGCONT');
       }
-      return seen.sort((a, b) => a - b);
-    })();
-    try {
-      for (const { id, reply, ms } of await Promise.all(even.slice(0, 20).map(timed))) {
-        assertShed(reply, id);
-        assert.ok(ms < shedMs + 1_500, `${ms} ms until the circuit was open`);
-      }
-      let slowest = 0;
-      for (const id of even.slice(20)) {
-        const { reply, ms } = await timed(id);
-        assertShed(reply, id);
-        slowest = Math.max(slowest, ms);
-      }
-      assert.ok(slowest < shedMs / 2, `${slowest} ms while it was open`);
-    } finally {
-      frozen = false;
-      await dispatcher.redis[0].signal('SIGCONT');
-    }
-    const seen = await others;
-    const p99 = seen[Math.floor(seen.length * 0.99)] ?? 0;
-    assert.ok(seen.length > 20 && p99 < shedMs / 2, `p99 of ${seen.length} events of the other queue: ${p99} ms`);
-    for (const id of even) await deliver(client, id);
-    const stored = (await dispatcher.redis[0].entries()).map(({ fields }) => fields['body']);
-    for (const id of even) assert.equal(stored.filter((body) => body === event(id)).length, 1, id);
-  });
+      const seen = await others;
+      const p99 = seen[Math.floor(seen.length * 0.99)] ?? 0;
+      assert.ok(seen.length > 20 && p99 < shedMs / 2, `p99 of ${seen.length} events of the other queue: ${p99} ms`);
+      for (const id of even) await deliver(client, id);
+      const stored = (await dispatcher.redis[0].entries()).map(({ fields }) => fields['body']);
+      for (const id of even) assert.equal(stored.filter((body) => body === event(id)).length, 1, id);
+    },
+  );
 });

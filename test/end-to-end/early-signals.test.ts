@@ -24,7 +24,7 @@ const environment = (queueUri: string): Record<string, string> => ({
 
 describe('a daemon that waits for its queue', () => {
   for (const name of DAEMONS) {
-    it(`${name} goes on at SIGHUP, and ends in order at SIGTERM`, async () => {
+    it(`${name} goes on at SIGHUP, and ends in order at SIGTERM`, { tags: ['long'] }, async () => {
       const silent = createServer();
       atEnd(() => void silent.close());
       await once(silent.listen(0), 'listening');

@@ -1,4 +1,106 @@
-import { sqliteStore } from '../support/warehouse-store.ts';
-import { describeLanding } from './landing.ts';
+// GitHub's webhooks by two senders, gateway and replicas into a warehouse.
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { webhookEvents } from '../../bench/load/webhooks.ts';
+import { metricOf, Pipeline } from '../support/pipeline.ts';
+import { startPostgres, type PostgresServer } from '../support/postgres.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
+
+const events = webhookEvents();
+
+/** One event on each line. */
+const ndjson = (bodies: readonly { readonly body: string }[]): string => bodies.map(({ body }) => `${body}\n`).join('');
+
+let redis: TestRedis;
+before(async () => {
+  redis = await TestRedis.start(['--appendonly', 'no']);
+});
+
+function describeLanding(name: string, database: number, openStore: () => Promise<WarehouseStore>): void {
+  describe(`the way of every GitHub webhook into ${name}`, () => {
+    let store: WarehouseStore;
+    let pipeline: Pipeline;
+    before(async () => {
+      store = await openStore();
+      pipeline = await Pipeline.start({ queueUri: `${redis.uri}/${database}`, warehouseUri: store.uri, replicas: 2 });
+      writeFileSync(join(pipeline.stateDir, 'events.ndjson'), ndjson(events));
+    });
+    after(() => pipeline.stop());
+
+    /** Every event is a row, once, with the bytes that were sent. */
+    async function assertLanded(): Promise<void> {
+      await eventually('every event has landed', async () => (await store.count()) >= events.length, 20_000);
+      const rows = await store.events();
+      assert.deepEqual(rows.map(({ id }) => id).sort(), events.map(({ id }) => id).sort());
+      const bodies = new Map(rows.map(({ id, body }) => [id, body]));
+      for (const { id, body } of events) assert.ok(bodies.get(id) === body, id);
+      assert.deepEqual(await store.quarantine(), []);
+    }
+
+    it('lands all that two senders send at once, once each and byte for byte', async () => {
+      const senders = [pipeline.send(['events.ndjson']), pipeline.send(['-'], ndjson(events.toReversed()))];
+      assert.deepEqual(
+        await Promise.all(senders.map(({ ended }) => ended)),
+        [0, 0],
+        senders.map(({ output }) => output).join('\n'),
+      );
+      const sum = (pattern: RegExp): number =>
+        senders.reduce((total, { output }) => total + Number(pattern.exec(output)?.[1]), 0);
+      // A try that got no answer in time may have landed; the next one is a duplicate then.
+      const repeated = sum(/duplicate +(\d+)/) - events.length;
+      assert.ok(repeated >= 0 && repeated <= sum(/retries +(\d+)/), 'each event was accepted once and repeated once');
+      await assertLanded();
+    });
+
+    it('changes nothing when the file is sent again, and again', async () => {
+      for (const round of [2, 3]) {
+        const sender = pipeline.send(['events.ndjson']);
+        assert.equal(await sender.ended, 0, sender.output);
+        assert.match(
+          sender.output,
+          new RegExp(`accepted +${events.length}\n +of these duplicate +${events.length}\n`),
+          `round ${round}`,
+        );
+      }
+      await assertLanded();
+    });
+
+    it('tells of an event that it was accepted and has landed', async () => {
+      const [first] = events;
+      const found = await pipeline.find(first?.id ?? '');
+      assert.equal(found.status, 200);
+      assert.equal(found.body['status'], 'landed');
+      assert.ok(
+        Date.parse(String(found.body['acceptedAt'])) <= Date.parse(String(found.body['landedAt'])),
+        found.text.slice(0, 200),
+      );
+      assert.ok(found.text.includes(first?.body ?? '-'), 'the event as it was sent');
+      assert.equal((await pipeline.find('never sent')).status, 404);
+    });
+
+    it('counts every event as landed or as a duplicate', async () => {
+      const sum = async (metric: string): Promise<number> => {
+        const values = await Promise.all(pipeline.replicas.map((replica) => metricOf(replica, metric)));
+        return values.reduce((total, value) => total + value);
+      };
+      assert.equal(await sum('ingest_landed_total'), events.length);
+      assert.equal(await sum('ingest_landing_delay_seconds_count'), events.length);
+      await eventually('the lag is seen to be 0', async () => (await sum('ingest_queue_lag_events')) === 0);
+    });
+  });
+}
 
 describeLanding('SQLite', 0, async () => sqliteStore());
+
+describe('with a server', { tags: ['long'] }, () => {
+  let postgres: PostgresServer;
+  before(async () => {
+    postgres = await startPostgres();
+  });
+  after(() => postgres.stop());
+  describeLanding('PostgreSQL', 1, () => postgresStore(postgres));
+});

@@ -69,7 +69,7 @@ describe('the process endpoints on an address of their own', () => {
     assert.equal((await gateway.client(shop).post(event('admin-only'))).status, 202);
   });
 
-  it('whose address is taken end the start with 3 and name the key', async () => {
+  it('whose address is taken end the start with 3 and name the key', { tags: ['long'] }, async () => {
     const owner = await TestGateway.start(redis, pki, { INGEST_ADMIN_ADDR: '127.0.0.1:0' });
     const address = (await adminUrl(owner)).replace('http://', '');
     const second = new TestProcess(GATEWAY, [], {
@@ -102,7 +102,7 @@ describe('a gateway that stops', () => {
 });
 
 describe('a refused request', () => {
-  it('is a line of its own at debug, with the reason and without the body', async () => {
+  it('is a line of its own at debug, with the reason and without the body', { tags: ['long'] }, async () => {
     const gateway = await TestGateway.start(redis, pki, { INGEST_LOG_LEVEL: 'debug' });
     await gateway.client(shop).post('{"id":"x","secret":"hunter2"}', { 'X-Request-Id': 'mine' });
     await gateway.line(/"requestId":"mine"/);
@@ -150,7 +150,7 @@ describe('the log', () => {
     assert.equal((settings as Line)['INGEST_QUEUE_URI'], redis.uri);
   });
 
-  it('is text for people with INGEST_LOG_FORMAT=text', async () => {
+  it('is text for people with INGEST_LOG_FORMAT=text', { tags: ['long'] }, async () => {
     const gateway = await TestGateway.start(redis, pki, { INGEST_LOG_FORMAT: 'text' });
     assert.match(
       await gateway.line(/listening on/),
@@ -158,14 +158,14 @@ describe('the log', () => {
     );
   });
 
-  it('is text on a terminal and JSON in a pipe', async () => {
+  it('is text on a terminal and JSON in a pipe', { tags: ['long'] }, async () => {
     const env = { INGEST_QUEUE_URI: redis.uri, INGEST_GATEWAY_ADDR: '127.0.0.1:0', ...pki.environment };
     const terminal = new TestProcess('script', ['-qefc', `exec ${GATEWAY}`, '/dev/null'], { ...env, NO_COLOR: '1' });
     assert.match(await terminal.line(/listening on/), /INFO {2}ingest-gateway listening on/);
     assert.match((await TestGateway.start(redis, pki)).output, /^\{"level":"info",.*"msg":"listening on/m);
   });
 
-  it('has a failed start as lines like any other, and a terminal has plain sentences', async () => {
+  it('has a failed start as lines like any other, and a terminal has plain sentences', { tags: ['long'] }, async () => {
     const wrong = { INGEST_QUEUE_URI: 'localhost:6379', INGEST_LOG_LEVEL: 'loud' };
     const piped = new TestProcess(GATEWAY, [], wrong);
     assert.equal((await piped.exited()).code, 2);
@@ -179,7 +179,7 @@ describe('the log', () => {
     assert.match(text.output, /^ingest-gateway: INGEST_QUEUE_URI="\*\*\*": redis:\/\/ is missing/m);
   });
 
-  it('names all files that cannot be used at once', async () => {
+  it('names all files that cannot be used at once', { tags: ['long'] }, async () => {
     const notPem = join(temporaryFolder(), 'ca.pem');
     writeFileSync(notPem, 'no PEM');
     const child = new TestProcess(GATEWAY, [], {

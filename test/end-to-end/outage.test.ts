@@ -20,7 +20,7 @@ describeWarehouseOutage(
   async () => renameSync(`${folder}-away`, folder),
 );
 
-describe('a consumer whose queue has trouble', () => {
+describe('a consumer whose queue has trouble', { tags: ['long'] }, () => {
   let redis: TestRedis;
   let store: WarehouseStore;
   let pipeline: Pipeline;

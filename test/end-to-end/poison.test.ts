@@ -6,12 +6,6 @@ import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { postgresStore, sqliteStore, type StoredEntry, type WarehouseStore } from '../support/warehouse-store.ts';
 
-let postgres: PostgresServer;
-before(async () => {
-  postgres = await startPostgres();
-});
-after(() => postgres.stop());
-
 const PRODUCER = 'urn:ingest:producer:development';
 const event = (id: string): string => JSON.stringify({ id, type: 'order.paid' });
 
@@ -167,4 +161,12 @@ function describePoison(name: string, openStore: () => Promise<WarehouseStore>):
 }
 
 describePoison('SQLite', async () => sqliteStore());
-describePoison('PostgreSQL', () => postgresStore(postgres));
+
+describe('with a server', { tags: ['long'] }, () => {
+  let postgres: PostgresServer;
+  before(async () => {
+    postgres = await startPostgres();
+  });
+  after(() => postgres.stop());
+  describePoison('PostgreSQL', () => postgresStore(postgres));
+});

@@ -11,7 +11,7 @@ import { atEnd, temporaryFolder } from '../support/scope.ts';
 import { assertEnds, file, good, pki, redis, run } from './process.ts';
 
 describe('a gateway that cannot start', { concurrency: 3 }, () => {
-  it('exits 2 without a queue URI, naming the key and what is expected', async () => {
+  it('exits 2 without a queue URI, naming the key and what is expected', { tags: ['long'] }, async () => {
     await assertEnds(2, {}, [/INGEST_QUEUE_URI: is required: .*redis:\/\/.*INGEST_QUEUE_URI_FILE/]);
   });
 
@@ -54,23 +54,27 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
     assert.doesNotMatch(output, /hunter2/);
   });
 
-  it('exits 4 when the queue does not let it in', async () => {
+  it('exits 4 when the queue does not let it in', { tags: ['long'] }, async () => {
     const { hostname, port } = new URL(redis.uri);
     await assertEnds(4, { ...good, INGEST_QUEUE_URI: `redis://stranger:hunter2@${hostname}:${port}` }, [
       /INGEST_QUEUE_URI=redis:\/\/stranger:\*\*\*@.*WRONGPASS/,
     ]);
   });
 
-  it('exits 4 when the queue may lose events and INGEST_QUEUE_DURABILITY=require, and only warns otherwise', async () => {
-    const forgetful = await TestRedis.start(['--appendonly', 'no', '--maxmemory-policy', 'allkeys-lru']);
-    const env = { ...good, INGEST_QUEUE_URI: forgetful.uri };
-    await assertEnds(4, { ...env, INGEST_QUEUE_DURABILITY: 'require' }, [
-      /INGEST_QUEUE_DURABILITY=require: .*set it to noeviction; .*set appendonly yes/,
-    ]);
-    const warned = await TestGateway.start(forgetful, pki);
-    for (const fault of [/noeviction/, /appendonly/])
-      assert.match(warned.lines.filter((line) => line.includes('"warn"')).join('\n'), fault);
-  });
+  it(
+    'exits 4 when the queue may lose events and INGEST_QUEUE_DURABILITY=require, and only warns otherwise',
+    { tags: ['long'] },
+    async () => {
+      const forgetful = await TestRedis.start(['--appendonly', 'no', '--maxmemory-policy', 'allkeys-lru']);
+      const env = { ...good, INGEST_QUEUE_URI: forgetful.uri };
+      await assertEnds(4, { ...env, INGEST_QUEUE_DURABILITY: 'require' }, [
+        /INGEST_QUEUE_DURABILITY=require: .*set it to noeviction; .*set appendonly yes/,
+      ]);
+      const warned = await TestGateway.start(forgetful, pki);
+      for (const fault of [/noeviction/, /appendonly/])
+        assert.match(warned.lines.filter((line) => line.includes('"warn"')).join('\n'), fault);
+    },
+  );
 });
 
 describe('--check', () => {
@@ -87,7 +91,7 @@ describe('--check', () => {
     assert.match(output, /warning: INGEST_SHEDMS .* INGEST_SHED_MS/);
   });
 
-  it('exits 2 for a bad one, and for a file that cannot be used', async () => {
+  it('exits 2 for a bad one, and for a file that cannot be used', { tags: ['long'] }, async () => {
     await assertEnds(2, {}, [/INGEST_QUEUE_URI/], ['--check']);
     await assertEnds(2, { ...good, INGEST_TLS_KEY: '/nowhere.pem' }, [/INGEST_TLS_KEY="\/nowhere.pem"/], ['--check']);
   });
@@ -126,7 +130,7 @@ describe('a gateway that starts', () => {
     });
   }
 
-  it('takes its URIs from files', async () => {
+  it('takes its URIs from files', { tags: ['long'] }, async () => {
     const gateway = new TestProcess(GATEWAY, [], {
       ...Object.fromEntries(Object.entries(good).filter(([key]) => key !== 'INGEST_QUEUE_URI')),
       INGEST_QUEUE_URI_FILE: file('queue-uri', `${redis.uri}\n`),

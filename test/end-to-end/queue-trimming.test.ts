@@ -42,7 +42,7 @@ describe('the queue', () => {
     assert.deepEqual(await names(redis), young);
   });
 
-  it('is trimmed by a consumer too, where no gateway runs', async () => {
+  it('is trimmed by a consumer too, where no gateway runs', { tags: ['long'] }, async () => {
     const redis = await TestRedis.start();
     await append(redis, 25, 500);
     const young = await append(redis, 23, 5);
@@ -66,44 +66,56 @@ describe('the queue', () => {
     assert.ok(groups[0]?.includes(GROUP));
   });
 
-  it('whose group is destroyed by hand keeps what it cannot know to have landed, and counts what it drops', async () => {
-    const redis = await TestRedis.start();
-    const gateway = await TestGateway.start(redis, pki);
-    await append(redis, 200, 10);
-    const unlanded = await append(redis, 30, 20);
-    await redis.command('XGROUP', 'DESTROY', 'ingest', GROUP);
-    await becomes(gateway, 'ingest_queue_lost_total', 10);
-    assert.deepEqual(await names(redis), unlanded);
-    await becomes(gateway, 'ingest_queue_lag_events', 20);
-    await gateway.line(/the queue lost 10 accepted events/);
-  });
+  it(
+    'whose group is destroyed by hand keeps what it cannot know to have landed, and counts what it drops',
+    { tags: ['long'] },
+    async () => {
+      const redis = await TestRedis.start();
+      const gateway = await TestGateway.start(redis, pki);
+      await append(redis, 200, 10);
+      const unlanded = await append(redis, 30, 20);
+      await redis.command('XGROUP', 'DESTROY', 'ingest', GROUP);
+      await becomes(gateway, 'ingest_queue_lost_total', 10);
+      assert.deepEqual(await names(redis), unlanded);
+      await becomes(gateway, 'ingest_queue_lag_events', 20);
+      await gateway.line(/the queue lost 10 accepted events/);
+    },
+  );
 
-  it('tells its lag where the warehouse was never there, and that the consumer is not ready', async () => {
-    const redis = await TestRedis.start();
-    const pipeline = new Pipeline({ queueUri: redis.uri, warehouseUri: 'postgres://u@127.0.0.1:1/nowhere' });
-    const replica = await pipeline.startConsumer();
-    await append(redis, 30, 40);
-    await eventually('the lag is known', async () => (await metricOf(replica, 'ingest_queue_lag_events')) === 40);
-    assert.ok((await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) > 29 * 3_600);
-    assert.equal(await metricOf(replica, 'ingest_consumer_ready'), 0);
-    assert.equal(await metricOf(replica, 'ingest_warehouse_available'), 0);
-    await pipeline.stop();
-  });
+  it(
+    'tells its lag where the warehouse was never there, and that the consumer is not ready',
+    { tags: ['long'] },
+    async () => {
+      const redis = await TestRedis.start();
+      const pipeline = new Pipeline({ queueUri: redis.uri, warehouseUri: 'postgres://u@127.0.0.1:1/nowhere' });
+      const replica = await pipeline.startConsumer();
+      await append(redis, 30, 40);
+      await eventually('the lag is known', async () => (await metricOf(replica, 'ingest_queue_lag_events')) === 40);
+      assert.ok((await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) > 29 * 3_600);
+      assert.equal(await metricOf(replica, 'ingest_consumer_ready'), 0);
+      assert.equal(await metricOf(replica, 'ingest_warehouse_available'), 0);
+      await pipeline.stop();
+    },
+  );
 
-  it('keeps what has not landed until INGEST_QUEUE_UNLANDED_HOURS_MAX, and then counts and tells what it drops', async () => {
-    const redis = await TestRedis.start();
-    await append(redis, 31.1, 5);
-    await land(redis);
-    await append(redis, 31, 400);
-    const unlanded = await append(redis, 29.9, 20);
-    const gateway = await TestGateway.start(redis, pki, { INGEST_QUEUE_UNLANDED_HOURS_MAX: '30' });
-    await eventually('what is past the limit is gone', async () => (await redis.length()) <= 20);
-    assert.deepEqual(await names(redis), unlanded);
-    await eventually('it is counted', async () => (await gateway.metric('ingest_queue_lost_total')) === 400);
-    await gateway.line(/"level":50.*400.*lost|lost.*400/);
-  });
+  it(
+    'keeps what has not landed until INGEST_QUEUE_UNLANDED_HOURS_MAX, and then counts and tells what it drops',
+    { tags: ['long'] },
+    async () => {
+      const redis = await TestRedis.start();
+      await append(redis, 31.1, 5);
+      await land(redis);
+      await append(redis, 31, 400);
+      const unlanded = await append(redis, 29.9, 20);
+      const gateway = await TestGateway.start(redis, pki, { INGEST_QUEUE_UNLANDED_HOURS_MAX: '30' });
+      await eventually('what is past the limit is gone', async () => (await redis.length()) <= 20);
+      assert.deepEqual(await names(redis), unlanded);
+      await eventually('it is counted', async () => (await gateway.metric('ingest_queue_lost_total')) === 400);
+      await gateway.line(/"level":50.*400.*lost|lost.*400/);
+    },
+  );
 
-  it('counts what a member had read and not acknowledged when its time is over', async () => {
+  it('counts what a member had read and not acknowledged when its time is over', { tags: ['long'] }, async () => {
     const redis = await TestRedis.start();
     await append(redis, 170, 12);
     await land(redis, { acknowledge: false });
@@ -114,7 +126,7 @@ describe('the queue', () => {
     await gateway.line(/the queue lost 12 accepted events/);
   });
 
-  it('keeps what was delivered and is not acknowledged', async () => {
+  it('keeps what was delivered and is not acknowledged', { tags: ['long'] }, async () => {
     const redis = await TestRedis.start();
     await append(redis, 40, 3);
     await land(redis);

@@ -77,7 +77,7 @@ describe('a rate', () => {
     assert.deepEqual(statuses(await together(gateway, bank, [postText(fresh()), postText(fresh())])), [202, 429]);
   });
 
-  it('of look-ups is one of their own, and takes nothing from that of events', async () => {
+  it('of look-ups is one of their own, and takes nothing from that of events', { tags: ['long'] }, async () => {
     const rules = { rate: 0.01, lookUpRate: 0.01 };
     const gateway = await start({ INGEST_PRODUCERS_FILE: producersFile({ '*': rules }) });
     const lookUp = 'GET /events/nothing HTTP/1.1\r\nHost: g\r\n\r\n';
@@ -87,7 +87,7 @@ describe('a rate', () => {
     assert.deepEqual(statuses(await together(gateway, bank, [lookUp])), [404]);
   });
 
-  it('has a Retry-After that is right: one event passes after that time', async () => {
+  it('has a Retry-After that is right: one event passes after that time', { tags: ['long'] }, async () => {
     const gateway = await start({ INGEST_PRODUCERS_FILE: producersFile({ 'urn:test:producer:shop': { rate: 0.5 } }) });
     const [first, second] = await together(gateway, shop, [postText(fresh()), postText(fresh())]);
     assert.deepEqual([first?.status, second?.status, second?.headers['retry-after']], [202, 429, '2']);
@@ -100,7 +100,7 @@ describe('a rate', () => {
     );
   });
 
-  it('is counted in time that passes, whatever the clock of the machine is set to', async () => {
+  it('is counted in time that passes, whatever the clock of the machine is set to', { tags: ['long'] }, async () => {
     const clock = join(folder, 'clock');
     const setClock = (offset: string): void => writeFileSync(clock, `${offset}\n`);
     setClock('+0');
@@ -135,7 +135,7 @@ describe('a rate', () => {
     assert.deepEqual([await policy(shop), await policy(bank)], ['"producer";q=1000;w=1', '"producer";q=1;w=1']);
   });
 
-  it('is kept to by ingest-send, which has every event accepted in the end', async () => {
+  it('is kept to by ingest-send, which has every event accepted in the end', { tags: ['long'] }, async () => {
     const stateDir = temporaryFolder('ingest-state-');
     const gateway = new Program('ingest-gateway', {
       env: {

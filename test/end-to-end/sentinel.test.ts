@@ -32,7 +32,7 @@ describe('replicas that do not acknowledge in time', () => {
 });
 
 describe('each event that was answered 202 has its row', () => {
-  it('after a master was killed under load', async () => {
+  it('after a master was killed under load', { tags: ['long'] }, async () => {
     await sentinels.whole();
     const old = await sentinels.master();
     const load = new ProducerLoad(pipeline, 'killed');

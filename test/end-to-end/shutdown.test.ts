@@ -98,7 +98,7 @@ describe('SIGTERM', () => {
     assert.equal(idle.error, undefined);
   });
 
-  it('waits for a half-sent request no longer than the drain time-out', async () => {
+  it('waits for a half-sent request no longer than the drain time-out', { tags: ['long'] }, async () => {
     const gateway = await TestGateway.start(redis, pki, { INGEST_DRAIN_TIMEOUT_MS: '1000' });
     const half = await gateway.socket(producer);
     half.write('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{');
@@ -111,7 +111,7 @@ describe('SIGTERM', () => {
     assert.match(gateway.output, /drain time-out is over/);
   });
 
-  it('while the queue is frozen still ends in time, and tells its producers', async () => {
+  it('while the queue is frozen still ends in time, and tells its producers', { tags: ['long'] }, async () => {
     const own = await TestRedis.start();
     const gateway = await TestGateway.start(own, pki, {
       INGEST_ENQUEUE_TIMEOUT_MS: '500',

@@ -91,7 +91,7 @@ describe('under load', () => {
     assert.equal(leaving.accepted.length, accepted);
   }
 
-  it('producers of an authority that is taken out are out within 2 s', async () => {
+  it('producers of an authority that is taken out are out within 2 s', { tags: ['long'] }, async () => {
     const pki = await Pki.create();
     const second = await CertificateAuthority.create('second authority');
     pki.write('ca.pem', pki.authority.certificate + second.certificate);
@@ -109,75 +109,92 @@ describe('under load', () => {
     assert.equal((await askRaw(stays, postText(event('left-in')))).status, 202);
   });
 
-  it('producers whom their authority excludes since it was issued again, with its key and name constraints, are out, and the others stay', async () => {
-    const pki = await Pki.create();
-    const gateway = await startGateway(pki);
-    const [stays, leaves] = await Promise.all(
-      ['shop.test', 'bank.test'].map(async (host) =>
-        gateway.socket(await pki.producer(host, { uris: [AUDIENCE_URI], dnsNames: [host] })),
-      ),
-    );
-    assert.ok(stays && leaves);
-    assert.equal((await askRaw(leaves, postText(event('still-in')))).status, 202);
-    const constrained = await anotherCertificate(pki.authority, { extensions: [excludesHost('bank.test')] });
-    pki.write('ca.pem', constrained);
-    await eventually('the connection is closed', () => leaves.closed);
-    assert.equal((await askRaw(stays, postText(event('not-excluded')))).status, 202);
-  });
+  it(
+    'producers whom their authority excludes since it was issued again, with its key and name constraints, are out, and the others stay',
+    { tags: ['long'] },
+    async () => {
+      const pki = await Pki.create();
+      const gateway = await startGateway(pki);
+      const [stays, leaves] = await Promise.all(
+        ['shop.test', 'bank.test'].map(async (host) =>
+          gateway.socket(await pki.producer(host, { uris: [AUDIENCE_URI], dnsNames: [host] })),
+        ),
+      );
+      assert.ok(stays && leaves);
+      assert.equal((await askRaw(leaves, postText(event('still-in')))).status, 202);
+      const constrained = await anotherCertificate(pki.authority, { extensions: [excludesHost('bank.test')] });
+      pki.write('ca.pem', constrained);
+      await eventually('the connection is closed', () => leaves.closed);
+      assert.equal((await askRaw(stays, postText(event('not-excluded')))).status, 202);
+    },
+  );
 
-  it('a client of a removed authority does not come in by a handshake begun before, with a second connection from its port', async () => {
-    const pki = await Pki.create();
-    const second = await CertificateAuthority.create('second authority');
-    pki.write('ca.pem', pki.authority.certificate + second.certificate);
-    const gateway = await startGateway(pki, { INGEST_GATEWAY_ADDR: '0.0.0.0:0' });
-    const issued = await second.issue({ commonName: 'theirs', uris: ['urn:test:producer:theirs', AUDIENCE_URI] });
-    const open = async (host: string, localPort?: number): Promise<Socket> => {
-      const socket = connect({ host, port: gateway.port, localAddress: '127.0.0.3', ...(localPort && { localPort }) });
-      atEnd(() => void socket.destroy());
-      await once(socket, 'connect');
-      return socket;
-    };
-    const begun = await open('127.0.0.1');
-    await change(gateway, () => pki.write('ca.pem', pki.authority.certificate));
-    await open('127.0.0.2', begun.localPort);
-    const leaves = await gateway.socket(
-      { cert: issued.certificate, key: issued.key, serial: '' },
-      { socket: begun, servername: 'localhost' },
-    );
-    await addsNothing(redis, async () => {
-      for (const id of ['begun-before', 'begun-before-again'])
-        assert.equal((await askRaw(leaves, postText(event(id)))).status, 401);
-    });
-  });
+  it(
+    'a client of a removed authority does not come in by a handshake begun before, with a second connection from its port',
+    { tags: ['long'] },
+    async () => {
+      const pki = await Pki.create();
+      const second = await CertificateAuthority.create('second authority');
+      pki.write('ca.pem', pki.authority.certificate + second.certificate);
+      const gateway = await startGateway(pki, { INGEST_GATEWAY_ADDR: '0.0.0.0:0' });
+      const issued = await second.issue({ commonName: 'theirs', uris: ['urn:test:producer:theirs', AUDIENCE_URI] });
+      const open = async (host: string, localPort?: number): Promise<Socket> => {
+        const socket = connect({
+          host,
+          port: gateway.port,
+          localAddress: '127.0.0.3',
+          ...(localPort && { localPort }),
+        });
+        atEnd(() => void socket.destroy());
+        await once(socket, 'connect');
+        return socket;
+      };
+      const begun = await open('127.0.0.1');
+      await change(gateway, () => pki.write('ca.pem', pki.authority.certificate));
+      await open('127.0.0.2', begun.localPort);
+      const leaves = await gateway.socket(
+        { cert: issued.certificate, key: issued.key, serial: '' },
+        { socket: begun, servername: 'localhost' },
+      );
+      await addsNothing(redis, async () => {
+        for (const id of ['begun-before', 'begun-before-again'])
+          assert.equal((await askRaw(leaves, postText(event(id)))).status, 401);
+      });
+    },
+  );
 
-  it('a producer below an intermediate that only it has stays while the authorities do, and may come again when they have changed', async () => {
-    const pki = await Pki.create();
-    const department = await pki.authority.intermediate('department');
-    const gateway = await startGateway(pki);
-    const issued = await department.issue({ commonName: 'member', uris: ['urn:test:producer:member', AUDIENCE_URI] });
-    const certificate = { cert: issued.certificate + department.certificate, key: issued.key, serial: '' };
-    const member = await gateway.socket(certificate);
-    assert.equal((await askRaw(member, postText(event('member-1')))).status, 202);
-    const renewed = await pki.authority.issue({
-      commonName: 'localhost',
-      dnsNames: ['localhost'],
-      addresses: ['127.0.0.1'],
-      server: true,
-    });
-    await change(gateway, () => {
-      pki.write('server.pem', renewed.certificate);
-      pki.write('server-key.pem', renewed.key);
-    });
-    assert.equal((await askRaw(member, postText(event('member-2')))).status, 202);
-    const second = await CertificateAuthority.create('second authority');
-    await change(gateway, () => pki.write('ca.pem', pki.authority.certificate + second.certificate));
-    assert.equal((await gateway.client(certificate).post(event('member-3'))).status, 202);
-    await change(gateway, () => pki.write('ca.pem', second.certificate));
-    await eventually('the connection is closed', () => member.closed);
-    await addsNothing(redis, async () =>
-      assertProblem(await gateway.client(certificate).post(event('member-4')), 401, 'UNAUTHORIZED_PRODUCER'),
-    );
-  });
+  it(
+    'a producer below an intermediate that only it has stays while the authorities do, and may come again when they have changed',
+    { tags: ['long'] },
+    async () => {
+      const pki = await Pki.create();
+      const department = await pki.authority.intermediate('department');
+      const gateway = await startGateway(pki);
+      const issued = await department.issue({ commonName: 'member', uris: ['urn:test:producer:member', AUDIENCE_URI] });
+      const certificate = { cert: issued.certificate + department.certificate, key: issued.key, serial: '' };
+      const member = await gateway.socket(certificate);
+      assert.equal((await askRaw(member, postText(event('member-1')))).status, 202);
+      const renewed = await pki.authority.issue({
+        commonName: 'localhost',
+        dnsNames: ['localhost'],
+        addresses: ['127.0.0.1'],
+        server: true,
+      });
+      await change(gateway, () => {
+        pki.write('server.pem', renewed.certificate);
+        pki.write('server-key.pem', renewed.key);
+      });
+      assert.equal((await askRaw(member, postText(event('member-2')))).status, 202);
+      const second = await CertificateAuthority.create('second authority');
+      await change(gateway, () => pki.write('ca.pem', pki.authority.certificate + second.certificate));
+      assert.equal((await gateway.client(certificate).post(event('member-3'))).status, 202);
+      await change(gateway, () => pki.write('ca.pem', second.certificate));
+      await eventually('the connection is closed', () => member.closed);
+      await addsNothing(redis, async () =>
+        assertProblem(await gateway.client(certificate).post(event('member-4')), 401, 'UNAUTHORIZED_PRODUCER'),
+      );
+    },
+  );
 
   it('a revoked intermediate puts out the producers below it', async () => {
     const pki = await Pki.create();
@@ -200,16 +217,20 @@ describe('new files that are no good', () => {
   it('are refused, logged and counted, and the last good ones stay', () =>
     refusesFiles(['a key of another certificate', 'a list cut in the middle', 'an authority without a list']));
 
-  it('are not good for --check either: an authority without a revocation list ends it with exit 2', async () => {
-    const pki = await Pki.create();
-    const stranger = await CertificateAuthority.create('stranger');
-    pki.write('ca.pem', pki.authority.certificate + stranger.certificate);
-    const crl = pki.write('crl.pem', await pki.authority.revocationList([]));
-    const env = { ...pki.environment, INGEST_QUEUE_URI: 'redis://127.0.0.1:1', INGEST_TLS_CLIENT_CRL: crl };
-    const program = new Program('ingest-gateway', { env, args: ['--check'] });
-    assert.equal(await program.ended, 2);
-    assert.match(program.output, /INGEST_TLS_CLIENT_CRL=.*missing: "CN=stranger"/);
-  });
+  it(
+    'are not good for --check either: an authority without a revocation list ends it with exit 2',
+    { tags: ['long'] },
+    async () => {
+      const pki = await Pki.create();
+      const stranger = await CertificateAuthority.create('stranger');
+      pki.write('ca.pem', pki.authority.certificate + stranger.certificate);
+      const crl = pki.write('crl.pem', await pki.authority.revocationList([]));
+      const env = { ...pki.environment, INGEST_QUEUE_URI: 'redis://127.0.0.1:1', INGEST_TLS_CLIENT_CRL: crl };
+      const program = new Program('ingest-gateway', { env, args: ['--check'] });
+      assert.equal(await program.ended, 2);
+      assert.match(program.output, /INGEST_TLS_CLIENT_CRL=.*missing: "CN=stranger"/);
+    },
+  );
 });
 
 describe('SIGHUP', () => {

@@ -117,7 +117,7 @@ function figures(program: Program): Record<string, number> {
 
 const event = (id: string): string => `{"id":"${id}","type":"t"}`;
 
-describe('ingest-send --concurrency', () => {
+describe('ingest-send --concurrency', { tags: ['long'] }, () => {
   for (const concurrency of [1, 5, 20]) {
     it(`${concurrency} has ${concurrency} of 40 events on their way at a time, and all of them in the end`, async () => {
       const waiting: ServerResponse[] = [];
@@ -154,7 +154,7 @@ describe('ingest-send', () => {
     assert.equal(existsSync(path('ingest-send.refused')), false);
   });
 
-  it('tries again only what is retryable, after the pause that the gateway asks for', async () => {
+  it('tries again only what is retryable, after the pause that the gateway asks for', { tags: ['long'] }, async () => {
     answer = (response, body, tries) => {
       if (body.includes('busy') && tries === 1)
         problem(response, 503, 'QUEUE_OVERLOADED', true, { 'Retry-After': '1' });
@@ -198,29 +198,35 @@ describe('ingest-send', () => {
     );
   });
 
-  it('ends in its time against a server that switches protocols or drips, and shows no control characters', async () => {
-    const drips: NodeJS.Timeout[] = [];
-    answer = (response, body) => {
-      if (body.includes('switch'))
-        response.socket?.write('HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n');
-      else if (body.includes('drip')) drips.push(setInterval(() => response.writeProcessing(), 20));
-      else
-        response
-          .writeHead(503, { 'Content-Type': 'application/problem+json', 'Retry-After': '0' })
-          .end(JSON.stringify({ code: 'QUEUE_UNAVAILABLE', retryable: true, detail: 'a\u001b]0;x\u0007\u009b31mred' }));
-    };
-    const tries = ['--tries', '2', '--timeout', '200'];
-    const refused = ['--refused', 'hostile.refused'];
-    const program = send(['red', 'switch', 'drip'].map(event).join('\n'), '--concurrency', '1', ...tries, ...refused);
-    assert.equal(await program.ended, 1, program.output);
-    drips.forEach(clearInterval);
-    assert.deepEqual(figures(program), { accepted: 0, refused: 3, NO_ANSWER: 2, QUEUE_UNAVAILABLE: 1, retries: 3 });
-    assert.match(program.output, /waiting .* QUEUE_UNAVAILABLE: a\\u001b\]0;x\\u0007\\u009b31mred/);
-    // eslint-disable-next-line no-control-regex -- it looks for them
-    assert.doesNotMatch(program.output, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);
-  });
+  it(
+    'ends in its time against a server that switches protocols or drips, and shows no control characters',
+    { tags: ['long'] },
+    async () => {
+      const drips: NodeJS.Timeout[] = [];
+      answer = (response, body) => {
+        if (body.includes('switch'))
+          response.socket?.write('HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n');
+        else if (body.includes('drip')) drips.push(setInterval(() => response.writeProcessing(), 20));
+        else
+          response
+            .writeHead(503, { 'Content-Type': 'application/problem+json', 'Retry-After': '0' })
+            .end(
+              JSON.stringify({ code: 'QUEUE_UNAVAILABLE', retryable: true, detail: 'a\u001b]0;x\u0007\u009b31mred' }),
+            );
+      };
+      const tries = ['--tries', '2', '--timeout', '200'];
+      const refused = ['--refused', 'hostile.refused'];
+      const program = send(['red', 'switch', 'drip'].map(event).join('\n'), '--concurrency', '1', ...tries, ...refused);
+      assert.equal(await program.ended, 1, program.output);
+      drips.forEach(clearInterval);
+      assert.deepEqual(figures(program), { accepted: 0, refused: 3, NO_ANSWER: 2, QUEUE_UNAVAILABLE: 1, retries: 3 });
+      assert.match(program.output, /waiting .* QUEUE_UNAVAILABLE: a\\u001b\]0;x\\u0007\\u009b31mred/);
+      // eslint-disable-next-line no-control-regex -- it looks for them
+      assert.doesNotMatch(program.output, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);
+    },
+  );
 
-  it('gives up after its tries, with growing pauses between them', async () => {
+  it('gives up after its tries, with growing pauses between them', { tags: ['long'] }, async () => {
     answer = (response) => problem(response, 503, 'QUEUE_UNAVAILABLE', true);
     const program = send(event('never'), '--tries', '4');
     assert.equal(await program.ended, 1);
@@ -230,29 +236,33 @@ describe('ingest-send', () => {
     assert.deepEqual(figures(program), { accepted: 0, refused: 1, QUEUE_UNAVAILABLE: 1, retries: 3 });
   });
 
-  it('sends its token', async () => {
+  it('sends its token', { tags: ['long'] }, async () => {
     writeFileSync(path('token'), 'abc.def.ghi\n');
     const program = send(event('one'), '--token', path('token'));
     assert.equal(await program.ended, 0, program.output);
     assert.equal(arrivals[0]?.authorization, 'Bearer abc.def.ghi');
   });
 
-  it('ends on a signal while it waits, says what is left, and sends the rest in the next run', async () => {
-    answer = (response, body) =>
-      body.includes('slow')
-        ? problem(response, 503, 'QUEUE_UNAVAILABLE', true, { 'Retry-After': '600' })
-        : accepted(response);
-    const program = send([event('fine'), event('slow')].join('\n'));
-    await eventually('the slow one was asked', () => arrivals.some(({ body }) => body.includes('slow')));
-    program.signal('SIGINT');
-    assert.equal(await program.ended, 130, program.output);
-    assert.match(program.output, /interrupted; run again to send the rest/);
-    assert.deepEqual(figures(program), { accepted: 1, interrupted: 1, refused: 0 });
-    answer = (response, body) => accepted(response, body.includes('fine') ? { duplicate: true } : {});
-    const again = send([event('fine'), event('slow')].join('\n'));
-    assert.equal(await again.ended, 0, again.output);
-    assert.deepEqual(figures(again), { accepted: 2, 'of these duplicate': 1, refused: 0 });
-  });
+  it(
+    'ends on a signal while it waits, says what is left, and sends the rest in the next run',
+    { tags: ['long'] },
+    async () => {
+      answer = (response, body) =>
+        body.includes('slow')
+          ? problem(response, 503, 'QUEUE_UNAVAILABLE', true, { 'Retry-After': '600' })
+          : accepted(response);
+      const program = send([event('fine'), event('slow')].join('\n'));
+      await eventually('the slow one was asked', () => arrivals.some(({ body }) => body.includes('slow')));
+      program.signal('SIGINT');
+      assert.equal(await program.ended, 130, program.output);
+      assert.match(program.output, /interrupted; run again to send the rest/);
+      assert.deepEqual(figures(program), { accepted: 1, interrupted: 1, refused: 0 });
+      answer = (response, body) => accepted(response, body.includes('fine') ? { duplicate: true } : {});
+      const again = send([event('fine'), event('slow')].join('\n'));
+      assert.equal(await again.ended, 0, again.output);
+      assert.deepEqual(figures(again), { accepted: 2, 'of these duplicate': 1, refused: 0 });
+    },
+  );
 
   it('continues an interrupted file where it was, and knows when the file is another one', async () => {
     const lines = Array.from({ length: 300 }, (_, at) => event(`file-${at}`));
@@ -293,7 +303,7 @@ describe('ingest-send', () => {
     assert.equal(existsSync(path('long.ndjson.position')), false);
   });
 
-  it('stops at once at a server that it does not trust, and says why', async () => {
+  it('stops at once at a server that it does not trust, and says why', { tags: ['long'] }, async () => {
     const other = await CertificateAuthority.create('another authority');
     writeFileSync(path('other-ca.pem'), other.certificate);
     const program = send([event('one'), event('two')].join('\n'), '--ca', path('other-ca.pem'));
@@ -303,24 +313,28 @@ describe('ingest-send', () => {
     assert.doesNotMatch(program.output, /\n\s+at /, 'a stack');
   });
 
-  it('stops when the first ten answers are 401 or 403, and goes on where another answer came before them', async () => {
-    const input = Array.from({ length: 100 }, (_, at) => event(String(at)));
-    answer = (response) => problem(response, 403, 'UNAUTHORIZED_PRODUCER', false);
-    const refused = send(input.join('\n'), '--concurrency', '1', '--refused', 'unauthorized.refused');
-    assert.equal(await refused.ended, 1);
-    assert.equal(arrivals.length, 10);
-    assert.match(refused.output, /stopped: the gateway does not accept this producer: .*403 UNAUTHORIZED_PRODUCER/);
-    assert.equal(readFileSync(path('unauthorized.refused'), 'utf8').trim().split('\n').length, 10);
-    arrivals = [];
-    answer = (response) =>
-      arrivals.length === 1 ? accepted(response) : problem(response, 403, 'TYPE_NOT_ALLOWED', false);
-    const mixed = send(input.join('\n'), '--concurrency', '1', '--refused', 'mixed.refused');
-    assert.equal(await mixed.ended, 1);
-    assert.equal(arrivals.length, 100);
-    assert.deepEqual(figures(mixed), { accepted: 1, refused: 99, TYPE_NOT_ALLOWED: 99 });
-  });
+  it(
+    'stops when the first ten answers are 401 or 403, and goes on where another answer came before them',
+    { tags: ['long'] },
+    async () => {
+      const input = Array.from({ length: 100 }, (_, at) => event(String(at)));
+      answer = (response) => problem(response, 403, 'UNAUTHORIZED_PRODUCER', false);
+      const refused = send(input.join('\n'), '--concurrency', '1', '--refused', 'unauthorized.refused');
+      assert.equal(await refused.ended, 1);
+      assert.equal(arrivals.length, 10);
+      assert.match(refused.output, /stopped: the gateway does not accept this producer: .*403 UNAUTHORIZED_PRODUCER/);
+      assert.equal(readFileSync(path('unauthorized.refused'), 'utf8').trim().split('\n').length, 10);
+      arrivals = [];
+      answer = (response) =>
+        arrivals.length === 1 ? accepted(response) : problem(response, 403, 'TYPE_NOT_ALLOWED', false);
+      const mixed = send(input.join('\n'), '--concurrency', '1', '--refused', 'mixed.refused');
+      assert.equal(await mixed.ended, 1);
+      assert.equal(arrivals.length, 100);
+      assert.deepEqual(figures(mixed), { accepted: 1, refused: 99, TYPE_NOT_ALLOWED: 99 });
+    },
+  );
 
-  it('says what it waits for while it waits', async () => {
+  it('says what it waits for while it waits', { tags: ['long'] }, async () => {
     answer = (response, _body, tries) =>
       tries === 1 ? problem(response, 503, 'QUEUE_UNAVAILABLE', true) : accepted(response);
     const program = send(event('one'));
@@ -369,29 +383,33 @@ describe('ingest-send', () => {
     assert.match(wrong.output, /some\.ndjson: line 2 is no line of a refused file/);
   });
 
-  it('reads gzip and zstd by the name of the file, and stops with a sentence where they are cut off', async () => {
-    const input = Array.from({ length: 500 }, (_, at) => event(`z${at}`)).join('\n');
-    for (const [name, compressed] of [
-      ['events.ndjson.gz', gzipSync(input)],
-      ['events.ndjson.zst', zstdCompressSync(input)],
-    ] as const) {
-      arrivals = [];
-      writeFileSync(path(name), compressed);
-      const whole = send('', name);
-      assert.equal(await whole.ended, 0, whole.output);
-      assert.equal(new Set(arrivals.map(({ body }) => body)).size, 500);
-      writeFileSync(path(`cut-${name}`), compressed.subarray(0, compressed.length - 20));
-      const cut = send('', `cut-${name}`);
-      assert.equal(await cut.ended, 2, cut.output);
-      assert.match(
-        cut.output,
-        /stopped: cut-events\S*: the file was cut off: .*; the last whole line is \d+; run again/,
-      );
-      assert.doesNotMatch(cut.output, /\n\s+at /, 'a stack');
-    }
-  });
+  it(
+    'reads gzip and zstd by the name of the file, and stops with a sentence where they are cut off',
+    { tags: ['long'] },
+    async () => {
+      const input = Array.from({ length: 500 }, (_, at) => event(`z${at}`)).join('\n');
+      for (const [name, compressed] of [
+        ['events.ndjson.gz', gzipSync(input)],
+        ['events.ndjson.zst', zstdCompressSync(input)],
+      ] as const) {
+        arrivals = [];
+        writeFileSync(path(name), compressed);
+        const whole = send('', name);
+        assert.equal(await whole.ended, 0, whole.output);
+        assert.equal(new Set(arrivals.map(({ body }) => body)).size, 500);
+        writeFileSync(path(`cut-${name}`), compressed.subarray(0, compressed.length - 20));
+        const cut = send('', `cut-${name}`);
+        assert.equal(await cut.ended, 2, cut.output);
+        assert.match(
+          cut.output,
+          /stopped: cut-events\S*: the file was cut off: .*; the last whole line is \d+; run again/,
+        );
+        assert.doesNotMatch(cut.output, /\n\s+at /, 'a stack');
+      }
+    },
+  );
 
-  it('starts no more events in a second than --rate says', async () => {
+  it('starts no more events in a second than --rate says', { tags: ['long'] }, async () => {
     const input = Array.from({ length: 60 }, (_, at) => event(`rate${at}`)).join('\n');
     const program = send(input, '--rate', '20');
     assert.equal(await program.ended, 0);
@@ -402,7 +420,7 @@ describe('ingest-send', () => {
     );
   });
 
-  it('tells differing duplicates, and how fast answers came', async () => {
+  it('tells differing duplicates, and how fast answers came', { tags: ['long'] }, async () => {
     answer = (response) => accepted(response, { duplicate: true, differs: true });
     const program = send([event('a'), event('b')].join('\n'));
     assert.equal(await program.ended, 0);

@@ -222,7 +222,7 @@ describe('the program', () => {
 });
 
 describe('the process', () => {
-  it('gives the same bytes under any locale and time zone', async (t) => {
+  it('gives the same bytes under any locale and time zone', { tags: ['long'] }, async (t) => {
     const cwd = await project(t, { 'İ.js': 'var a;\n', 'i.js': 'var b;\n', 'I.js': 'var b;\n' });
     const runs = await Promise.all(
       [
@@ -234,7 +234,7 @@ describe('the process', () => {
     assert.equal(runs[0].stdout, runs[1]?.stdout);
   });
 
-  it('ends quietly when its reader has gone', async (t) => {
+  it('ends quietly when its reader has gone', { tags: ['long'] }, async (t) => {
     const cwd = await project(t, {});
     await writeJson(
       cwd,
@@ -261,7 +261,7 @@ describe('the process', () => {
     assert.deepEqual(readdirSync(cwd).sort(), ['eslint.config.mjs', 'src']);
   });
 
-  it('keeps what rules print out of the document', async (t) => {
+  it('keeps what rules print out of the document', { tags: ['long'] }, async (t) => {
     const plugin = `{ chatty: { create: () => ({ Program() { console.log('hello'); } }) } }`;
     const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'own/chatty': 1 }`, plugin), 'a.js': 'x;\n' });
     const { stdout, stderr, code } = await finished(start(t, ['scan', 'a.js'], { cwd }));
@@ -269,44 +269,48 @@ describe('the process', () => {
     assert.ok(stdout.startsWith('{') && stderr.includes('hello'));
   });
 
-  it('leaves the old file when the disk is full', async (t) => {
+  it('leaves the old file when the disk is full', { tags: ['long'] }, async (t) => {
     const cwd = await project(t, { 'a.js': 'var a;\n' });
     const { code, stderr } = await finished(start(t, ['scan', '-o', '/dev/full'], { cwd }));
     assert.equal(code, 2);
     assert.match(stderr, /^toollint: cannot write \/dev\/full: ENOSPC\n$/u);
   });
 
-  it('says what to install when the linter is not there, and does all else without it', async (t) => {
-    const home = await project(t, { 'eslint.config.mjs': null, 'work/a.js': 'x;\n' });
-    mkdirSync(join(home, 'bin'));
-    mkdirSync(join(home, 'node_modules/@sinclair'), { recursive: true });
-    mkdirSync(join(home, 'lib/process'), { recursive: true });
-    for (const file of [
-      'bin/toollint.ts',
-      'bin/process-end.ts',
-      'bin/output.ts',
-      'lib/process/printable.ts',
-      'lib/process/revision.ts',
-    ])
-      copyFileSync(join(HOME, file), join(home, file));
-    copyFileSync(join(HOME, 'package.json'), join(home, 'package.json'));
-    cpSync(join(HOME, 'lib/toollint'), join(home, 'lib/toollint'), { recursive: true });
-    for (const name of ['@sinclair/typebox', 'minimatch', 'saxes', 'xmlchars'])
-      symlinkSync(join(HOME, 'node_modules', name), join(home, 'node_modules', name));
-    const report = await writeJson(home, 'report.json', sampleReport([sampleFinding()]));
-    const run = (...args: string[]) => finished(start(t, args, { cwd: join(home, 'work'), home }));
-    const scan = await run('scan');
-    assert.deepEqual([scan.code, scan.stdout], [2, '']);
-    assert.match(
-      scan.stderr,
-      /^toollint: a scan needs ESLint 9 or 10, which is not installed: npm install --save-dev eslint\n$/u,
-    );
-    assert.equal((await run('validate', report)).code, 0);
-    assert.equal((await run('compare', report, report)).code, 0);
-    assert.equal((await run('gate', report)).code, 0);
-    assert.equal((await run('convert', report, '--to', 'sarif')).code, 0);
-    assert.equal((await run('schema')).code, 0);
-  });
+  it(
+    'says what to install when the linter is not there, and does all else without it',
+    { tags: ['long'] },
+    async (t) => {
+      const home = await project(t, { 'eslint.config.mjs': null, 'work/a.js': 'x;\n' });
+      mkdirSync(join(home, 'bin'));
+      mkdirSync(join(home, 'node_modules/@sinclair'), { recursive: true });
+      mkdirSync(join(home, 'lib/process'), { recursive: true });
+      for (const file of [
+        'bin/toollint.ts',
+        'bin/process-end.ts',
+        'bin/output.ts',
+        'lib/process/printable.ts',
+        'lib/process/revision.ts',
+      ])
+        copyFileSync(join(HOME, file), join(home, file));
+      copyFileSync(join(HOME, 'package.json'), join(home, 'package.json'));
+      cpSync(join(HOME, 'lib/toollint'), join(home, 'lib/toollint'), { recursive: true });
+      for (const name of ['@sinclair/typebox', 'minimatch', 'saxes', 'xmlchars'])
+        symlinkSync(join(HOME, 'node_modules', name), join(home, 'node_modules', name));
+      const report = await writeJson(home, 'report.json', sampleReport([sampleFinding()]));
+      const run = (...args: string[]) => finished(start(t, args, { cwd: join(home, 'work'), home }));
+      const scan = await run('scan');
+      assert.deepEqual([scan.code, scan.stdout], [2, '']);
+      assert.match(
+        scan.stderr,
+        /^toollint: a scan needs ESLint 9 or 10, which is not installed: npm install --save-dev eslint\n$/u,
+      );
+      assert.equal((await run('validate', report)).code, 0);
+      assert.equal((await run('compare', report, report)).code, 0);
+      assert.equal((await run('gate', report)).code, 0);
+      assert.equal((await run('convert', report, '--to', 'sarif')).code, 0);
+      assert.equal((await run('schema')).code, 0);
+    },
+  );
 
   it('updates a report in place', async (t) => {
     const cwd = await project(t, { 'a.js': 'var a;\n' });
