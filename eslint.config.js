@@ -54,6 +54,24 @@ const LAYERS = {
 /** The files of toollint that may name the linter it drives. */
 const LINT_ENGINE = ['eslint-engine', 'eslint-copy'].map((name) => `lib/toollint/scan/${name}.ts`);
 
+/** How the names begin of what fails in a test when something does not hold: assertions, and helpers that make them. */
+const ASSERTING = [
+  ...[
+    'assert',
+    'eventually',
+    'agree',
+    'alive',
+    'answers',
+    'campaign',
+    'failOver',
+    'goesOn',
+    'granted',
+    'landEvents',
+    'outage',
+  ],
+  ...['provoke', 'refuse', 'sends', 'trusts', 'twice', 'unanswered'],
+];
+
 const escaped = (name) => name.replace(/[.*+?^${}()|[\]\\/]/g, '\\$&');
 
 function layerRule(folder, { folders, types, packages }, extra = []) {
@@ -222,6 +240,18 @@ export default tseslint.config(
     // node:test's describe and it return promises that nobody needs to await.
     files: ['test/**/*.ts', 'bench/**/*.ts'],
     rules: { '@typescript-eslint/no-floating-promises': 'off', '@typescript-eslint/require-await': 'off' },
+  },
+  {
+    files: ['test/**/*.ts'],
+    rules: {
+      'no-restricted-syntax': [
+        'error',
+        {
+          selector: `CallExpression[callee.name=/^(it|test)$/] > :function:not(:has(Identifier[name=/^(${ASSERTING.join('|')})/]))`,
+          message: 'This test asserts nothing: a helper that asserts has a name of ASSERTING in eslint.config.js.',
+        },
+      ],
+    },
   },
   {
     files: ['**/*.{js,mjs}'],

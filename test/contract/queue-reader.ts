@@ -268,17 +268,23 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       );
     });
 
-    it('acknowledges nothing, and entries that are gone, without a fault', async () => {
+    it('acknowledges nothing, and entries that are gone, without a fault and without effect', async () => {
       const reader = await open();
       await reader.join();
+      await queue.put({ producer: 'shop', body: '{}' });
+      assert.equal((await reader.read(10, NEVER_MS, 0)).length, 1);
       await reader.acknowledge([]);
       await reader.acknowledge([{ source: 'none/ingest', entry: '1-1' }]);
+      assert.equal(await queue.pending(), 1);
     });
 
-    it('closes twice', async () => {
-      const reader = await open();
+    it('closes twice, and other replicas go on reading', async () => {
+      const [reader, other] = [await open(), await open()];
       await reader.close();
-      await reader.close();
+      await assert.doesNotReject(reader.close());
+      await other.join();
+      const entry = await queue.put({ producer: 'shop', body: '{}' });
+      assert.deepEqual(names(await other.read(10, NEVER_MS, 0)), [entry]);
     });
   });
 }

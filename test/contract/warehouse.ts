@@ -339,11 +339,12 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       await warehouse.probe();
     });
 
-    it('closes twice', async () => {
+    it('closes twice, and other replicas go on landing', async () => {
       const replica = store.open();
       await replica.probe();
       await replica.close();
-      await replica.close();
+      await assert.doesNotReject(replica.close());
+      assert.deepEqual(await warehouse.land([event('after')]), ['landed']);
     });
   });
 }

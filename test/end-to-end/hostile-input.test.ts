@@ -136,6 +136,8 @@ describe('a client that goes away', () => {
     const connection = await open();
     connection.socket.end('POST /events HTTP/1.1\r\nHost: g\r\nX-');
     await connection.untilClosed();
+    assert.match(connection.received, /^HTTP\/1\.1 400 /);
+    assert.equal(await gateway.metric('ingest_events_in_flight'), 0);
   });
 });
 
@@ -473,5 +475,6 @@ describe('odd but legal', () => {
       socket.end(bytes);
       await new Promise((resolve) => socket.resume().once('close', resolve));
     }
+    await assertAlive(gateway);
   });
 });

@@ -86,7 +86,8 @@ describe('the trace context of a POST', () => {
 
   it('stands in the log line of a refused request', async () => {
     await way.client.post('{', { traceparent: SAMPLED, 'x-request-id': 'refused-1' });
-    await way.gateway.line(new RegExp(`"requestId":"refused-1".*"traceparent":"${SAMPLED}"`));
+    const line = await way.gateway.line(/"requestId":"refused-1"/);
+    assert.ok(line.includes(`"traceparent":"${SAMPLED}"`), line);
   });
 });
 

@@ -39,8 +39,10 @@ describe('development certificates', () => {
 
   it('pass the strict check of OpenSSL, which clients such as Python make', async () => {
     const made = await developmentCertificates(temporaryFolder(), FIRST);
-    for (const certificate of [made.cert, made.producerCert])
-      execFileSync(OPENSSL, ['verify', '-x509_strict', '-CAfile', made.clientCa, certificate], { stdio: 'pipe' });
+    for (const certificate of [made.cert, made.producerCert]) {
+      const args = ['verify', '-x509_strict', '-CAfile', made.clientCa, certificate];
+      assert.match(execFileSync(OPENSSL, args, { stdio: 'pipe', encoding: 'utf8' }), /: OK\n$/);
+    }
   });
 
   it('are kept for the same audience, and made anew for another', async () => {
