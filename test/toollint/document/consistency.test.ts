@@ -268,6 +268,12 @@ describe('the consistency of a report', () => {
     });
   }
 
+  it('holds for a finding of the project whose path is the root', () => {
+    const finding = projectFinding();
+    const report = sampleReport([{ ...finding, location: { scope: 'project', path: '.' } }]);
+    assert.deepEqual(validate(memorySource(JSON.stringify(report), 'x')).problems, []);
+  });
+
   it('tells the sum of severities by its parts', () => {
     const report = base();
     report.summary.bySeverity = { error: 2, warning: 2, info: 0 };
