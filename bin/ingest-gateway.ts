@@ -41,6 +41,8 @@ const NAME = 'ingest-gateway';
 
 type QueueOptions = Omit<StreamsOptions, 'partitions' | 'replicas'>;
 const QUEUE_START_MS = 5_000;
+/** Between looks at a warehouse that was away at the start. */
+const WAREHOUSE_LOOK_MS = 1_000;
 
 const HELP = `${NAME}: takes events over mutual TLS and puts them on a Redis Stream, or hands them to a dispatcher.
 
@@ -111,7 +113,7 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   const onMaterial = (changed: TlsMaterial): void => void (inUse = changed);
   const watched = watchFiles(config, files, { gateway, quotas, metrics, onMaterial }, log);
   await start(config, opened);
-  if (warehouse !== undefined) void warnOfWarehouse(warehouse, log);
+  if (warehouse !== undefined) void warnOfWarehouse(warehouse, gateway.state.draining, log);
   const endpoints = await bindAdmin(config, gateway, log);
   const address = await bind(config, gateway);
 
@@ -134,14 +136,22 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   log.info(`listening on https://${address}`);
 }
 
-/** Look-ups need the warehouse, accepting does not: a gateway starts without it, and says so. */
-async function warnOfWarehouse(warehouse: Warehouse, log: Log): Promise<void> {
-  try {
-    await warehouse.probe();
-  } catch (cause) {
-    const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
-    const reason = cause instanceof Error ? cause.message : 'unknown error';
-    log.warn({ reason }, `the warehouse ${what}: look-ups fail`);
+/**
+ * Look-ups need the warehouse, accepting does not: a gateway starts without it, and says so; and once more when the
+ * warehouse is back.
+ */
+async function warnOfWarehouse(warehouse: Warehouse, draining: () => boolean, log: Log): Promise<void> {
+  for (let wasAway = false; !draining(); wasAway = true) {
+    try {
+      await warehouse.probe();
+      if (wasAway) log.info('the warehouse is back');
+      return;
+    } catch (cause) {
+      const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
+      const reason = cause instanceof Error ? cause.message : 'unknown error';
+      if (!wasAway) log.warn({ reason }, `the warehouse ${what}: look-ups fail`);
+    }
+    await SYSTEM.clock.sleep(WAREHOUSE_LOOK_MS);
   }
 }
 

@@ -4,14 +4,15 @@ import assert from 'node:assert/strict';
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { Pipeline } from '../support/pipeline.ts';
 import { PATIENT } from '../support/gateway.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { ProducerLoad } from '../support/producer-load.ts';
-import type { Program } from '../support/program.ts';
+import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
-import { postgresStore } from '../support/warehouse-store.ts';
+import { postgresStore, sqliteStore } from '../support/warehouse-store.ts';
 
 let server: PostgresServer;
 let redis: TestRedis;
@@ -85,5 +86,38 @@ describe('users and passwords that change under load', () => {
     put(queueFile, 'redis//broken');
     await pipeline.gateway.line(/the configuration changed and cannot be used: INGEST_QUEUE_URI/);
     await pipeline.stop();
+  });
+});
+
+describe('what a gateway says at its start', () => {
+  const env = (more: Readonly<Record<string, string>>): Record<string, string> => ({
+    INGEST_GATEWAY_ADDR: '127.0.0.1:0',
+    INGEST_STATE_DIR: temporaryFolder(),
+    ...more,
+  });
+
+  it('is that Redis refused the password, where it is wrong, without the password', async () => {
+    await redis.command('ACL', 'SETUSER', 'shy', 'on', '>right', '~*', '+@all');
+    const gateway = new Program('ingest-gateway', {
+      env: env({ INGEST_QUEUE_URI: withUser(redis.uri, 'shy:wrong-word') }),
+    });
+    assert.equal(await gateway.ended, 4);
+    assert.match(gateway.output, /"level":"fatal".*refused the password/);
+    assert.ok(!gateway.output.includes('wrong-word'));
+  });
+
+  it('is that the warehouse is away, and later that it is back', async () => {
+    const store = sqliteStore();
+    const gateway = new Program('ingest-gateway', {
+      env: env({ INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: store.uri }),
+    });
+    await gateway.line(/the warehouse is away: look-ups fail/);
+    assert.doesNotMatch(gateway.output, /is back/);
+    const warehouse = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
+    await warehouse.prepare();
+    await warehouse.close();
+    await gateway.line(/the warehouse is back/);
+    gateway.signal('SIGTERM');
+    assert.equal(await gateway.ended, 0);
   });
 });
