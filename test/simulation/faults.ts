@@ -23,6 +23,7 @@ export const KINDS = [
   'warehouse slow',
   'commit unknown',
   'replay',
+  'delete',
 ] as const;
 
 export type Kind = (typeof KINDS)[number];
@@ -58,6 +59,7 @@ const LASTING: Readonly<Record<Kind, readonly [number, number]>> = {
   'warehouse slow': [500, 8_000],
   'commit unknown': [200, 5_000],
   replay: [0, 0],
+  delete: [0, 0],
 };
 const KIND_SHARE = 0.35;
 const FAULTS = [4, 14] as const;

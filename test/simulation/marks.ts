@@ -27,6 +27,8 @@ export const MARKS = [
   'two events of one call had one id',
   'one call carried several events',
   'an entry was taken over',
+  'an entry was deleted by hand',
+  'an entry that a dead member held had vanished',
   'entries were read again after a lost answer',
   'a commit was unknown',
   'the warehouse was away',

@@ -204,6 +204,7 @@ export class RedisServer {
 
   async set(nowMs: number, ...command: string[]): Promise<void> {
     this.#setClock(nowMs);
+    this.#stored = undefined;
     await this.#client.sendCommand(command);
   }
 

@@ -69,6 +69,7 @@ export async function simulate(parts: Parts, plan: Plan): Promise<Outcome> {
 /** A request on its way. */
 interface Request {
   readonly gateway: Gateway;
+  readonly id: string;
   readonly receivedMs: number;
   readonly gone: () => void;
 }
@@ -254,7 +255,7 @@ class Simulation {
       this.#later(100, gone);
       return;
     }
-    let request: Request = { gateway, receivedMs: Number.POSITIVE_INFINITY, gone };
+    let request: Request = { gateway, id: send.id, receivedMs: Number.POSITIVE_INFINITY, gone };
     this.#requests.add(request);
     // Requests of one moment come in one turn.
     this.#schedule.park(gateway.actor, 0.1, '', () => {
@@ -408,6 +409,14 @@ class Simulation {
       case 'commit unknown':
         store.unknown = true;
         return () => void (store.unknown = false);
+      case 'delete': {
+        const asked = new Set([...this.#requests].map(({ id }) => id));
+        const entry = await this.#invariants.deletable((id) => asked.has(id), which);
+        if (entry === undefined) return undefined;
+        marks.reach('an entry was deleted by hand');
+        await set('XDEL', 'ingest', entry);
+        return undefined;
+      }
       case 'replay':
         store.cured = true;
         void new Operator(this.#world, 'operator').replay();
@@ -449,7 +458,8 @@ class Simulation {
       if (fields.length > 1) marks.reach('one call carried several events');
       if (new Set(fields.map(String)).size < fields.length) marks.reach('two events of one call had one id');
     } else if (kind === 'claim') {
-      const [, taken] = answer.value() as readonly [string, readonly unknown[]];
+      const [, taken, dropped] = answer.value() as readonly [string, readonly unknown[], readonly unknown[]];
+      if (dropped.length > 0) marks.reach('an entry that a dead member held had vanished');
       if (taken.length > 0) marks.reach('an entry was taken over');
     } else if (kind === 'XREADGROUP' && command.at(-1) !== '>') {
       const streams = answer.value() as readonly (readonly [string, readonly unknown[]])[] | null;
