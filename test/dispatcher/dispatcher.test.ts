@@ -155,6 +155,20 @@ describe('the dispatcher', () => {
     }
   });
 
+  it('has room for the bytes of each event that has its answer, while another one waits', async () => {
+    const { dispatcher, gates } = dispatcherOf(undefined, 1_000);
+    gates[0].mode = 'hangs';
+    const [waiting = '', ...others] = idsOf(0, 'bytes', 5);
+    dispatcher.submit(new Recorded(waiting));
+    for (const id of others) {
+      const event = new Recorded(id, 'p', { pad: 'x'.repeat(600) });
+      dispatcher.submit(event);
+      gates[0].held.pop()?.settle('accepted');
+      assert.equal(await event.outcome, 'accepted');
+    }
+    assert.equal(gates[0].held.length, 1);
+  });
+
   it('is available while one queue is, and says of both why not when neither is', () => {
     const { dispatcher, gates } = dispatcherOf();
     gates[0].mode = 'refuses';

@@ -253,13 +253,13 @@ describe('the answers of the server of a queue', () => {
       },
     });
     const wire = new Wire(port);
-    const events = ['p', '1', 'traceparent\nx\n', 'q', '2', '', 'q', '3', 'id\ny\ntracestate\n\n'];
+    const events = ['a', '1', 'traceparent\nx\n', 'q', '2', '', 'q', '3', 'id\ny\ntracestate\n\n'];
     wire.send(command('INGEST.ACCEPT.NOTES', 'a', 'b', 'c', ...events));
     await wire.answers('$3\r\n000\r\n');
     assert.deepEqual(
       submissions.map(({ id, producer, text, notes }) => [id, producer, text, notes]),
       [
-        ['a', 'p', '1', { traceparent: 'x' }],
+        ['a', 'a', '1', { traceparent: 'x' }],
         ['b', 'q', '2', undefined],
         ['c', 'q', '3', { id: 'y', tracestate: '' }],
       ],
