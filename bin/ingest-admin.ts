@@ -23,7 +23,11 @@ const NOT_DONE = 1;
 const CHANGES_QUEUE: ReadonlySet<Command['kind']> = new Set(['replay', 'erase', 'land-again']);
 
 /** What the progress of a command counts, where it is not rows. */
-const PROGRESS_UNIT: Readonly<Partial<Record<Command['kind'], string>>> = { erase: 'events', 'land-again': 'entries' };
+const PROGRESS_UNIT: Readonly<Partial<Record<Command['kind'], string>>> = {
+  erase: 'events',
+  'land-again': 'entries',
+  try: 'events',
+};
 
 const complain = complainer(NAME);
 
@@ -63,6 +67,7 @@ function session(
     printed: () => written(process.stdout),
     tell: complain,
     stopped,
+    readSchema,
     progress: () => showProgress(process.stderr, PROGRESS_UNIT[command.kind] ?? 'rows'),
     confirm: async (question) => {
       if (yes) return true;
@@ -72,6 +77,13 @@ function session(
       return agreed;
     },
   };
+}
+
+async function readSchema(path: string): ReturnType<Session['readSchema']> {
+  const schemas = await import('../lib/consumer/schemas.ts');
+  return schemas.readSchema(path).catch((cause: unknown) => {
+    throw new StartFailure(EXIT.configuration, cause instanceof Error ? cause.message : String(cause));
+  });
 }
 
 function exitCodeOf(cause: unknown): number {

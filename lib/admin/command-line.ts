@@ -30,6 +30,8 @@ Usage: ingest-admin [options] COMMAND
                        in place of events. At least 48h, and nothing younger than the oldest event that has not landed
   land-again --since T for a warehouse that lost rows: the consumers read everything on the queue since T again, and
                        land what has no row; rows that are there stay
+  schema try TYPE.json [--since T]
+                       which events of the type TYPE that have landed since T (default: 24h) the schema would refuse
 
   --json               for programs: one JSON value (status --watch: one on each line)
   --yes                do not ask before a change; each change is a line of standard error and a row of ingest_audit
@@ -56,6 +58,7 @@ export type Command =
   | { readonly kind: 'show'; readonly entry: string }
   | { readonly kind: 'replay' | 'drop'; readonly selection: Selection }
   | { readonly kind: 'prune'; readonly pruning: Pruning }
+  | { readonly kind: 'try'; readonly path: string; readonly sinceMs: number }
   | { readonly kind: 'land-again'; readonly sinceMs: number };
 
 export interface CommandLine {
@@ -70,6 +73,7 @@ export class UsageError extends Error {
 }
 
 const LIST_LIMIT = 50;
+const SCHEMA_FILE = /(^|\/)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.json$/;
 const DURATION_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
 const OPTIONS = {
@@ -101,6 +105,7 @@ const TAKES: Readonly<Record<Command['kind'], readonly string[]>> = {
   replay: ['reason', 'since', 'limit', 'all'],
   drop: ['reason', 'since', 'limit', 'all'],
   prune: ['older-than', 'type', 'quarantine'],
+  try: ['since'],
   'land-again': ['since'],
 };
 
@@ -143,6 +148,8 @@ function commandOf(words: readonly string[], values: Values, nowMs: number): Com
       none(words.slice(1));
       if (values.since === undefined) throw new UsageError('expected --since T');
       return { kind: 'land-again', sinceMs: timeOf('since', values.since, nowMs) };
+    case 'schema':
+      return trying(second, words.slice(2), values, nowMs);
     case 'quarantine':
       break;
     default:
@@ -161,6 +168,13 @@ function commandOf(words: readonly string[], values: Values, nowMs: number): Com
     default:
       throw new UsageError('expected quarantine list, show, replay or drop');
   }
+}
+
+function trying(verb: string | undefined, words: readonly string[], { since }: Values, nowMs: number): Command {
+  if (verb !== 'try') throw new UsageError('expected schema try');
+  const path = one(words, 'the file of a schema');
+  if (!SCHEMA_FILE.test(path)) throw new UsageError('expected the file of a schema, <type>.json');
+  return { kind: 'try', path, sinceMs: timeOf('since', since ?? '24h', nowMs) };
 }
 
 function erasing(words: readonly string[], { file, scan }: Values): Command {

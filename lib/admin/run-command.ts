@@ -8,6 +8,7 @@ import { dropRows, listRows, showRow } from './quarantine.ts';
 import { replayRows } from './replay.ts';
 import { landAgain } from './land-again.ts';
 import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
+import { trySchema } from './schema-try.ts';
 import { watchStatus } from './watch.ts';
 
 /** `rows` of the terminal, asked for each time; undefined where there is none. Rejects with what was away. */
@@ -29,6 +30,8 @@ export async function runCommand(session: Session, command: Command, rows: () =>
       return dropRows(session, command.selection);
     case 'prune':
       return pruneRows(session, command.pruning);
+    case 'try':
+      return trySchema(session, command.path, command.sinceMs);
     case 'land-again':
       return landAgain(session, command.sinceMs);
     case 'erase':

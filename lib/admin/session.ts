@@ -25,6 +25,8 @@ export interface Session {
   readonly printed: () => Promise<void>;
   /** Words on standard error. */
   readonly tell: (text: string) => void;
+  /** The first problems of a body by the schema in a file. Rejects where the file cannot be used. */
+  readonly readSchema: (path: string) => Promise<(body: Buffer) => readonly string[]>;
   /** Asks before a change; true where it may be made. */
   readonly confirm: (question: string) => Promise<boolean>;
   readonly progress: () => Progress;

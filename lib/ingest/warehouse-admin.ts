@@ -69,6 +69,8 @@ export interface WarehouseAdmin {
   counts(): Promise<WarehouseCounts>;
   /** The row of an id, of any producer. */
   landed(id: string): Promise<LandedRow | undefined>;
+  /** Rows of a type that landed at a time or later, the oldest first, some at a time. */
+  landedSince(type: string, sinceMs: number): AsyncIterable<readonly Pick<LandedRow, 'id' | 'body'>[]>;
   quarantineOf(id: string): Promise<readonly QuarantineBody[]>;
   quarantineRow(entry: string): Promise<QuarantineBody | undefined>;
   /** The newest rows first, some at a time; `limit` at most. */

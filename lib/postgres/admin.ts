@@ -22,6 +22,8 @@ const CONNECT_TIMEOUT_MS = 5_000;
 const CALL_TIMEOUT_MS = 60_000;
 /** Rows of one statement of a list. */
 const PAGE = 1_000;
+/** The same, with bodies. */
+const BODIES_PAGE = 100;
 
 const ms = (column: string, name: string): string => `round(extract(epoch FROM ${column}) * 1000)::float8 AS ${name}`;
 const ABOUT = `entry, id, traceparent, producer, reason, ${ms('accepted_at', 'accepted')}, ${ms('quarantined_at', 'quarantined')},
@@ -90,6 +92,7 @@ type Looks = Pick<
   WarehouseAdmin,
   | 'counts'
   | 'landed'
+  | 'landedSince'
   | 'quarantineOf'
   | 'quarantineRow'
   | 'quarantineList'
@@ -126,6 +129,7 @@ function looks({ rows }: Calls): Looks {
     quarantineRow: async (entry) =>
       (await rows<Quarantined>(`SELECT ${ABOUT}, body FROM events_quarantine WHERE entry = $1`, entry)).map(bodyOf)[0],
 
+    landedSince: (type, sinceMs) => landedSince(rows, type, sinceMs),
     async *quarantineList(filter, limit) {
       const sql = `SELECT ${ABOUT}, quarantined_at::text AS at FROM events_quarantine
         WHERE ${MATCHES} AND (quarantined_at, entry) < ($3::timestamptz, $4)
@@ -157,6 +161,22 @@ function looks({ rows }: Calls): Looks {
       return new Set((await rows<{ entry: string }>(sql, entries)).map(({ entry }) => entry));
     },
   };
+}
+
+async function* landedSince(
+  rows: Calls['rows'],
+  type: string,
+  sinceMs: number,
+): AsyncGenerator<readonly Pick<LandedRow, 'id' | 'body'>[]> {
+  const sql = `SELECT id, body, landed_at::text AS at FROM events
+    WHERE (landed_at, id) > ($1::timestamptz, $2) AND type = $3 ORDER BY landed_at, id LIMIT ${BODIES_PAGE}`;
+  let last = [new Date(sinceMs).toISOString(), ''];
+  for (;;) {
+    const page = await rows<{ id: string; body: string; at: string }>(sql, ...last, type);
+    if (page.length > 0) yield page;
+    if (page.length < BODIES_PAGE) return;
+    last = [page.at(-1)?.at ?? '', page.at(-1)?.id ?? ''];
+  }
 }
 
 function changes({ ask }: Calls): Omit<WarehouseAdmin, keyof Looks | 'place' | 'close'> {

@@ -23,6 +23,8 @@ type Row = Readonly<Record<string, unknown>>;
 const ABOUT = 'entry, id, traceparent, producer, reason, accepted_at, quarantined_at, length(body) AS bytes';
 /** Rows of one statement of a list. */
 const PAGE = 1_000;
+/** The same, with bodies. */
+const BODIES_PAGE = 100;
 /** Comes after each time of the warehouse, byte by byte. */
 const AFTER_ALL_TIMES = 'after';
 const CODE = `CASE instr(reason, ':') WHEN 0 THEN reason ELSE substr(reason, 1, instr(reason, ':') - 1) END`;
@@ -78,6 +80,7 @@ type Looks = Pick<
   WarehouseAdmin,
   | 'counts'
   | 'landed'
+  | 'landedSince'
   | 'quarantineOf'
   | 'quarantineRow'
   | 'quarantineList'
@@ -107,6 +110,17 @@ function looks({ all }: Calls): Looks {
     quarantineRow: async (entry) =>
       (await all(`SELECT ${ABOUT}, body FROM events_quarantine WHERE entry = ?`, entry)).map(bodyOf)[0],
 
+    async *landedSince(type, sinceMs) {
+      const sql = `SELECT id, body, landed_at FROM events WHERE (landed_at, id) > (?, ?) AND type = ?
+        ORDER BY landed_at, id LIMIT ${BODIES_PAGE}`;
+      let last: readonly SQLInputValue[] = [new Date(sinceMs).toISOString(), ''];
+      for (;;) {
+        const rows = await all(sql, ...last, type);
+        if (rows.length > 0) yield rows.map(({ id, body }) => ({ id: String(id), body: String(body) }));
+        if (rows.length < BODIES_PAGE) return;
+        last = [String(rows.at(-1)?.['landed_at']), String(rows.at(-1)?.['id'])];
+      }
+    },
     async *quarantineList(filter, limit) {
       const sql = `SELECT ${ABOUT} FROM events_quarantine WHERE ${MATCHES} AND (quarantined_at, entry) < (?, ?)
         ORDER BY quarantined_at DESC, entry DESC LIMIT ?`;

@@ -5,6 +5,7 @@ import { before, beforeEach, type TestContext } from 'node:test';
 import { readCommandLine } from '../../lib/admin/command-line.ts';
 import { runCommand } from '../../lib/admin/run-command.ts';
 import type { Session } from '../../lib/admin/session.ts';
+import { readSchema } from '../../lib/consumer/schemas.ts';
 import type { LandingEvent, QuarantinedEntry, Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { byteConnection } from '../../lib/redis/server/client.ts';
@@ -58,6 +59,7 @@ export class InProcess {
       out: '',
       err: '',
       json: false,
+      readSchema,
       print: (text: string) => void (session.out += text),
       draw: (text: string) => void (session.out += text),
       printed: () => Promise.resolve(),

@@ -1,12 +1,14 @@
 // What looks and changes nothing: status, event, quarantine list and show.
 import assert from 'node:assert/strict';
-import { rmSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { look, lookLine } from '../../lib/admin/status.ts';
 import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
 import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
 import { InProcess, landing, log, poison } from './in-process.ts';
+import { temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
 const DEAD = 'redis://127.0.0.1:1';
@@ -228,5 +230,40 @@ quarantine: q/ingest/1-1, since <time>
     await assert.rejects(session.warehouse.counts(), WarehouseFailed);
     await admin.warehouse.prepare();
     assert.equal((await session.warehouse.counts()).events, 0);
+  });
+});
+
+describe('schema try', () => {
+  const admin = new InProcess();
+  const files = temporaryFolder();
+  const schema = (name: string, text: string): string => {
+    writeFileSync(join(files, name), text);
+    return join(files, name);
+  };
+
+  it('shows what a schema would refuse among events that have landed, and fails where there is any', async (t) => {
+    const event = (id: string, data: object) => ({
+      ...landing(id),
+      body: Buffer.from(JSON.stringify({ id, ...data })),
+    });
+    const erased = { ...landing('gone'), body: Buffer.from('{"id":"gone","type":"t","erased":true}') };
+    await admin.warehouse.land([event('good', { n: 1 }), event('b\u202ead', { n: 'x' }), event('worse', {}), erased]);
+    const strict = schema('t.json', '{"required":["n"],"properties":{"n":{"type":"integer"}}}');
+    const tried = await admin.run(t, `schema try ${strict} --since 1h`);
+    assert.equal(tried.code, 1);
+    assert.match(timeless(tried.out), /^2 of 3 events of t since <time> would be refused\n/);
+    assert.match(tried.out, /^ {2}b\\u202ead {2}\/n must be integer$/m);
+    assert.match(tried.out, /^ {2}worse {2}must have required property 'n'$/m);
+    const json = JSON.parse((await admin.run(t, `schema try ${strict} --json`)).out) as Record<string, unknown>;
+    assert.deepEqual([json['type'], json['events'], json['refused']], ['t', 3, 2]);
+    const lenient = schema('t.json', '{"type":"object"}');
+    assert.equal((await admin.run(t, `schema try ${lenient}`)).code, 0);
+  });
+
+  it('says where there is no such event, and what is wrong with a file', async (t) => {
+    const none = await admin.run(t, `schema try ${schema('order.paid.json', '{}')}`);
+    assert.deepEqual([none.code, /no event of the type order\.paid has landed since/.test(none.err)], [1, true]);
+    const broken = await admin.run(t, `schema try ${schema('order.lost.json', '{')}`);
+    assert.match(String(broken.failure), /order\.lost\.json: not JSON/);
   });
 });

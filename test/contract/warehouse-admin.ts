@@ -149,6 +149,21 @@ export function describeWarehouseAdmin(name: string, start: () => Promise<Wareho
       assert.equal(await admin.landed('three'), undefined);
     });
 
+    it('gives the rows of a type that landed since a time, the oldest first, each once', async () => {
+      const since = Date.now();
+      const ids = Array.from({ length: 250 }, (_, at) => `since-${String(at).padStart(3, '0')}`);
+      await warehouse.land(ids.slice(0, 130).map((id) => ({ ...event(id), type: 'since' })));
+      await warehouse.land([...ids.slice(130).map((id) => ({ ...event(id), type: 'since' })), event('other')]);
+      const found: string[] = [];
+      for await (const page of admin.landedSince('since', since - 1_000))
+        for (const { id, body } of page) {
+          assert.equal(body, event(id).body.toString());
+          found.push(id);
+        }
+      assert.deepEqual(found, ids);
+      for await (const page of admin.landedSince('since', Date.now() + 60_000)) assert.fail(`${page.length} rows`);
+    });
+
     it('overwrites and removes the rows that are named, and no others', async () => {
       await admin.overwriteLanded('one', '{}');
       await admin.overwriteQuarantined('q/ingest/1-1', '{"x":1}');

@@ -1,0 +1,40 @@
+// `schema try`: which events that have landed a schema would refuse, before it is put into INGEST_SCHEMAS_DIR.
+import { basename } from 'node:path';
+import { isErased } from '../ingest/erased.ts';
+import { printable } from '../process/printable.ts';
+import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
+import { counted, countText, timeText } from './text.ts';
+
+/** Refused events that are shown. */
+const SHOWN_MAX = 10;
+
+export async function trySchema(session: Session, path: string, sinceMs: number): Promise<Outcome> {
+  const check = await session.readSchema(path);
+  const type = basename(path, '.json');
+  const first: { readonly id: string; readonly problems: readonly string[] }[] = [];
+  let [events, refused] = [0, 0];
+  const progress = session.progress();
+  for await (const page of session.warehouse.landedSince(type, sinceMs)) {
+    for (const { id, body } of page) {
+      if (isErased(body)) continue;
+      events += 1;
+      const problems = check(Buffer.from(body));
+      if (problems.length === 0) continue;
+      refused += 1;
+      if (first.length < SHOWN_MAX) first.push({ id, problems });
+    }
+    progress.update(events, events);
+    if (session.stopped.aborted) break;
+  }
+  progress.stop();
+  const since = timeText(sinceMs);
+  if (session.json) printJson(session, { type, since, events, refused, first });
+  else {
+    const would = `${countText(refused)} of ${counted(events, 'event')} of ${type} since ${since} would be refused`;
+    const lines = first.map(({ id, problems }) => `  ${printable(id)}  ${problems.join('; ')}`);
+    session.print(`${[would, ...lines].join('\n')}\n`);
+  }
+  if (events === 0) session.tell(`no event of the type ${type} has landed since ${since}`);
+  if (session.stopped.aborted) session.tell('interrupted: newer events were not looked at');
+  return events > 0 && refused === 0 && !session.stopped.aborted ? OUTCOME.done : OUTCOME.nothing;
+}
