@@ -33,6 +33,8 @@ interface Event {
   readonly id: string;
   readonly producer: string;
   readonly variants: Set<number>;
+  /** The bodies that were answered 202 without `duplicate`: each of them is the row's, or in quarantine. */
+  readonly accepted: Set<number>;
   /** When the latest POST that was answered 202 was sent; undefined: nothing is promised. */
   promisedMs: number | undefined;
   landed: boolean;
@@ -76,7 +78,14 @@ export class Invariants {
     let event = this.#events.get(key);
     if (event === undefined) {
       event = {
-        ...{ id, producer, variants: new Set<number>(), promisedMs: undefined, landed: false },
+        ...{
+          id,
+          producer,
+          variants: new Set<number>(),
+          accepted: new Set<number>(),
+          promisedMs: undefined,
+          landed: false,
+        },
         ...{ rank: 0, kept: undefined, notKept: new Set<number>() },
       };
       this.#events.set(key, event);
@@ -91,6 +100,7 @@ export class Invariants {
     if (event.promisedMs === undefined) this.accepted += 1;
     event.promisedMs = sent.sentMs;
     if (body['duplicate'] === true) await this.#isThere(event);
+    else event.accepted.add(sent.variant);
     this.#keeps(event, sent.variant, body['differs'] !== true);
     await this.check();
   }
@@ -145,6 +155,7 @@ export class Invariants {
     for (const event of this.#events.values()) {
       event.rank = 0;
       event.kept = undefined;
+      event.accepted.clear();
       if (event.promisedMs === undefined || this.#isLanded(event) || stored.some((entry) => isOf(entry, event)))
         continue;
       event.promisedMs = undefined;
@@ -163,6 +174,7 @@ export class Invariants {
     if (entry === undefined) return undefined;
     const event = this.#of(entry);
     event.promisedMs = undefined;
+    event.accepted.clear();
     event.rank = 0;
     this.variantsMayDiffer = true;
     return entry.entry;
@@ -196,7 +208,17 @@ export class Invariants {
       if ((event.kept ?? variant) !== variant || event.notKept.has(variant))
         throw new Violation(`the row of ${keyOf(event)} has body ${variant}, and the answers say another one`);
     }
-    for (const { id, producer, reason } of this.#store.quarantine()) {
+    const quarantined = this.#store.quarantine();
+    for (const event of this.#events.values()) {
+      const row = this.#rows.get(event.id);
+      const kept = quarantined.filter((one) => one.id === event.id && one.producer === event.producer);
+      const bodies = kept.map(({ body }) => variantOf(Buffer.from(body).toString()));
+      if (row?.producer === event.producer) bodies.push(variantOf(row.body));
+      for (const variant of event.accepted)
+        if (!bodies.includes(variant))
+          throw new Violation(`body ${variant} of ${keyOf(event)} was accepted, and is nowhere`);
+    }
+    for (const { id, producer, reason } of quarantined) {
       const owner = this.#rows.get(id ?? '')?.producer;
       const isExpected =
         (/^refused_by_warehouse/.test(reason) && id?.startsWith('poison') === true) ||
