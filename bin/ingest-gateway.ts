@@ -92,7 +92,7 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const spans = tracing && new RequestSpans(tracing, { system: 'redis', destination: STREAM });
 
-  const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock);
+  const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock, config.producerMetrics);
   let inUse = material;
   const credentials = await watchCredentials(config, readGatewayConfig, log);
   const observed: QueueOptions = {

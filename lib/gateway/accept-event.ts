@@ -194,6 +194,7 @@ class Acceptance implements BodyHandler, Submission {
     switch (outcome) {
       case 'accepted':
         metrics.accepted.add();
+        metrics.acceptedOf(this.producer);
         return acceptance(this.#id, '');
       case 'duplicate':
         metrics.duplicates.add();

@@ -65,6 +65,8 @@ export interface GatewayConfig {
   /** The balancers that send a header of the PROXY protocol; undefined: clients connect themselves. */
   readonly proxyFrom: BlockList | undefined;
   readonly exportsSpans: boolean;
+  /** Whether accepted events are counted by producer. */
+  readonly producerMetrics: boolean;
 
   readonly handshakeTimeoutMs: number;
   readonly headersTimeoutMs: number;
@@ -120,6 +122,7 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
     httpReader: settings.get('INGEST_HTTP_READER'),
     proxyFrom: proxyFrom(settings),
     exportsSpans: settings.exportsSpans,
+    producerMetrics: settings.get('INGEST_PRODUCER_METRICS'),
 
     handshakeTimeoutMs: settings.get('INGEST_HANDSHAKE_TIMEOUT_MS'),
     headersTimeoutMs: settings.get('INGEST_HEADERS_TIMEOUT_MS'),

@@ -145,6 +145,10 @@ export const SETTINGS = Object.freeze({
     '',
     "events a second that one producer may send to one gateway process, a second's worth of them at once; over it: `429 PRODUCER_RATE_LIMITED`",
   ),
+  INGEST_PRODUCER_METRICS: flag(
+    GATEWAY,
+    'accepted events are counted by producer, in `ingest_producer_events_total{producer}`: the first 200 producers by name, the others as `other`',
+  ),
   INGEST_PRODUCERS_FILE: text(
     GATEWAY,
     undefined,

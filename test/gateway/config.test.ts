@@ -47,6 +47,7 @@ describe("the gateway's configuration", () => {
         tokenJwks: undefined,
         tokenIssuer: undefined,
         tokenRequired: false,
+        producerMetrics: false,
         producerRateMax: undefined,
         producersFile: undefined,
         eventId: 'id',

@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
+import { SYSTEM } from '../support/system.ts';
+
+describe('events by producer', () => {
+  const samples = async (names: boolean, producers: readonly string[]): Promise<readonly string[]> => {
+    const metrics = gatewayMetrics([], [], SYSTEM.clock, names);
+    for (const producer of producers) metrics.acceptedOf(producer);
+    const text = await metrics.registry.getSingleMetricAsString('ingest_producer_events_total');
+    return text.split('\n').filter((line) => line.startsWith('ingest_'));
+  };
+
+  it('are counted under the names of the first 200 producers, and under `other` for the rest', async () => {
+    const names = Array.from({ length: 250 }, (_, at) => `p${at}`);
+    const found = await samples(true, [...names, ...names]);
+    assert.equal(found.length, 201);
+    assert.ok(found.includes('ingest_producer_events_total{producer="p199"} 2'));
+    assert.ok(found.includes('ingest_producer_events_total{producer="other"} 100'));
+  });
+
+  it('are not counted unless that is asked for', async () => {
+    assert.deepEqual(await samples(false, ['p']), []);
+  });
+});
