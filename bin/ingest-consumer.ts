@@ -143,10 +143,11 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
 }
 
 /** The parts of the queue that do not answer, by number or name. */
-const awayParts = (reader: ReturnType<typeof readingQueue>): (number | string)[] =>
-  [...reader.states()].flatMap(([name, { available }]) =>
+function awayParts(reader: ReturnType<typeof readingQueue>): (number | string)[] {
+  return [...reader.states()].flatMap(([name, { available }]) =>
     available ? [] : [/^\d+$/.test(name) ? Number(name) : name],
   );
+}
 
 /** What the queue says of itself, and of the replicas. */
 function showGauges(
