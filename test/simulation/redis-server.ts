@@ -108,6 +108,7 @@ export class RedisServer {
 
   /** Empty, and without faults, as at the begin of each seed. */
   async begin(): Promise<void> {
+    this.#kinds.clear();
     this.#snapshot = undefined;
     this.#stored = undefined;
     this.#entries = [];
