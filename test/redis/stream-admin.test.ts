@@ -1,6 +1,7 @@
 // What an operator may change on the stream, and what is shown of it, asked of real servers: replays and erasures as atomic steps.
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it, type TestContext } from 'node:test';
+import { zstdCompressSync } from 'node:zlib';
 import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
 import { createLog } from '../../lib/process/log.ts';
@@ -328,6 +329,61 @@ describe('looking at a stream', () => {
       ['2000-0', '2000-1', '3000-0', '4000-0'],
     );
     assert.equal(await unread(), 0);
+  });
+});
+
+describe('what stands on several pages, in other forms, or twice', () => {
+  const add = (entry: string, id: string): Promise<unknown> =>
+    server.command('XADD', STREAM, entry, 'producer', 'shop', 'body', body(id));
+
+  it('is counted and found once', async (t) => {
+    const [admin, reader] = [openAdmin(t), await openReader(t)];
+    for (let at = 1; at <= 60; at += 1) await add(`${at}-0`, 'same');
+    await reader.read(100, 3_600_000, 1_000);
+    assert.equal(await admin.countRead(0, () => undefined), 60);
+    assert.equal((await copies(admin, 'same')).length, 60);
+    await add(`${Date.now()}-0`, 'new');
+    assert.ok((await admin.status()).partition.oldestUnlandedMs > Date.now() - 60_000, 'the oldest of both kinds');
+  });
+
+  it('is found where its body is compressed', async (t) => {
+    const admin = openAdmin(t);
+    const packed = zstdCompressSync(Buffer.from(body('packed')));
+    await server.command('XADD', STREAM, '*', 'producer', 'shop', 'body', packed, 'encoding', 'zstd');
+    assert.deepEqual(
+      (await copies(admin, 'packed')).map((copy) => copy.body.toString()),
+      [body('packed')],
+    );
+  });
+
+  it('is taken from a member whose sign of life is too old', async (t) => {
+    const admin = openAdmin(t);
+    await openReader(t);
+    await add('*', 'held');
+    await server.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'STREAMS', STREAM, '>');
+    await server.command('ZADD', `{${STREAM}}:replicas`, String(Date.now() - 3_600_000), 'dead');
+    const [copy] = await copies(admin, 'held');
+    assert.ok(copy !== undefined);
+    assert.equal(await admin.erase(copy, 'held', erasedBody('held', 't')), 'erased');
+  });
+
+  it('is a replay of each of its rows, and stays the replay of its row once it is erased', async (t) => {
+    const admin = openAdmin(t);
+    const rowOf = (replayOf: string) => ({
+      ...{ replayOf, id: 'x', traceparent: undefined, producer: 'shop', body: Buffer.from(body('x')), acceptedAtMs: 1 },
+    });
+    const [first, second] = await admin.replay([rowOf('q/s/1-1'), rowOf('q/s/2-2')], false);
+    const found = await admin.noted('x', ['q/s/1-1']);
+    assert.deepEqual(
+      found.map(({ entry }) => entry),
+      [second?.entry, first?.entry],
+    );
+    const copy = found[1];
+    assert.ok(copy !== undefined);
+    assert.equal(await admin.erase(copy, 'x', erasedBody('x', 't')), 'erased');
+    const [again] = await admin.replay([rowOf('q/s/1-1')], false);
+    assert.equal(again?.fresh, false);
+    assert.notEqual(again?.entry, first?.entry);
   });
 });
 

@@ -156,7 +156,7 @@ export class TestRedis {
   }
 
   /** One command, with its reply as RESP2 has it. */
-  async command(name: string, ...args: string[]): Promise<unknown> {
+  async command(name: string, ...args: (string | Buffer)[]): Promise<unknown> {
     const client = await this.#connected();
     return client.call(name, ...args);
   }
