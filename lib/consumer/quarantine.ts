@@ -25,6 +25,7 @@ export interface EnteredEvent extends LandingEvent {
   readonly entry: string;
   readonly source: string;
   readonly replayOf?: string;
+  readonly servers?: number;
   readonly tracestate?: string | undefined;
 }
 
@@ -32,6 +33,7 @@ export interface EnteredEvent extends LandingEvent {
 export interface Rejection extends QuarantinedEntry {
   readonly source: string;
   readonly replayOf?: string;
+  readonly servers?: number;
   readonly tracestate?: string | undefined;
   readonly code: QuarantineReason;
 }
@@ -49,8 +51,11 @@ export const entryName = ({ source, entry }: Place): string => `${source}/${entr
 /** The name of an entry's quarantine row. A replayed entry that cannot land again keeps the row that it came from. */
 export const quarantineName = (place: Place): string => place.replayOf ?? entryName(place);
 
-const replayed = ({ replayOf }: { readonly replayOf?: string }): { readonly replayOf?: string } =>
-  replayOf === undefined ? {} : { replayOf };
+/** What most deliveries do not have. */
+const rare = ({ replayOf, servers }: Delivery): Pick<Delivery, 'replayOf' | 'servers'> => ({
+  ...(replayOf === undefined ? {} : { replayOf }),
+  ...(servers === undefined ? {} : { servers }),
+});
 
 /** Deliveries by what they are. */
 export interface Batch {
@@ -108,7 +113,7 @@ export function classify(deliveries: readonly Delivery[], schemas?: TypeSchemas,
         body,
         acceptedAtMs,
         ...traceOf(notes),
-        ...replayed(delivery),
+        ...rare(delivery),
       });
     }
   }
@@ -141,7 +146,7 @@ function rejection(delivery: Delivery, code: QuarantineReason, words: string): R
     ...traceOf(notes),
     code,
     reason: `${code}: ${words}`,
-    ...replayed(delivery),
+    ...rare(delivery),
   };
   return id === undefined ? rest : { ...rest, id };
 }

@@ -109,10 +109,16 @@ export interface Delivery {
    * The quarantine row that this entry replays: its name stays the row's, and the row goes when the event has landed.
    */
   readonly replayOf?: string;
+  /**
+   * How often the reader had met another server when it read the entry; left out for 0. A server that lacks the last
+   * writes of the one before (a fail-over, a crash) may give their entries' names to other events once its clock goes
+   * back, so an entry is acknowledged only where it was read.
+   */
+  readonly servers?: number;
 }
 
 /** An entry as `read` named it. */
-export type EntryName = Pick<Delivery, 'source' | 'entry'>;
+export type EntryName = Pick<Delivery, 'source' | 'entry' | 'servers'>;
 
 /** What a look at a queue, or at one partition of it, saw. */
 export interface QueueLook {

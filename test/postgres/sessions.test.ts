@@ -158,6 +158,6 @@ describe('the sessions of the PostgreSQL warehouse', () => {
     );
     await other.query('COMMIT');
     await refused;
-    assert.deepEqual(await landing, ['duplicate', 'landed']);
+    assert.deepEqual(await landing, ['reused', 'landed'], 'its row has another body');
   });
 });

@@ -42,6 +42,58 @@ describeQueueReader('A Redis Stream', async () => ({
 }));
 
 describe('the reader of a Redis Stream', () => {
+  it('acknowledges no entry of a server that came after the one it was read from, whatever its name', async (t) => {
+    const own = await TestRedis.start(['--appendonly', 'no']);
+    const reader = new StreamReader({ ...SYSTEM, uri: own.uri, log: log.child({}, { level: 'silent' }) });
+    assert.equal(await reader.open(5_000), true, reader.lastError);
+    t.after(() => reader.close());
+    await reader.join();
+    const put = (body: string): Promise<unknown> => own.command('XADD', STREAM, '5-1', 'producer', 'p', 'body', body);
+    const pending = async (): Promise<unknown> => ((await own.command('XPENDING', STREAM, GROUP)) as unknown[])[0];
+    await put('lost');
+    const lost = await reader.read(1, 60_000, 5_000);
+    assert.equal(String(lost[0]?.body), 'lost');
+
+    // The next process has nothing of it, and gives the name again.
+    await own.signal('SIGKILL');
+    await own.start();
+    await eventually('the reader has made the group again', async () => {
+      await reader.read(1, 60_000, 1).catch(() => undefined);
+      return (await own.command('EXISTS', STREAM)) === 1 && reader.states().get('0')?.available === true;
+    });
+    await put('accepted');
+    const accepted = await reader.read(1, 60_000, 5_000);
+    assert.equal(String(accepted[0]?.body), 'accepted');
+    assert.equal(await reader.acknowledge(lost), 0);
+    assert.equal(await pending(), 1);
+    assert.equal(await reader.acknowledge(accepted), 1);
+    assert.equal(await pending(), 0);
+  });
+
+  it('reads what it has in hand again from a server that came after, and acknowledges that', async (t) => {
+    const own = await TestRedis.start(['--appendonly', 'yes', '--appendfsync', 'always']);
+    const reader = new StreamReader({ ...SYSTEM, uri: own.uri, log: log.child({}, { level: 'silent' }) });
+    assert.equal(await reader.open(5_000), true, reader.lastError);
+    t.after(() => reader.close());
+    await reader.join();
+    await own.command('XADD', STREAM, '*', 'producer', 'p', 'body', 'kept');
+    const first = await reader.read(1, 60_000, 5_000);
+    await own.signal('SIGKILL');
+    await own.start();
+    const again = await eventually('it is read again', async () => {
+      const read = await reader.read(1, 60_000, 1).catch(() => []);
+      return read.length > 0 && reader.states().get('0')?.available === true ? read : undefined;
+    });
+    assert.equal(again[0]?.entry, first[0]?.entry);
+    assert.equal(await reader.acknowledge(first), 0);
+    // The two connections may have met the server one after the other; then it is read once more.
+    await eventually('it is acknowledged', async () => {
+      const read = await reader.read(1, 60_000, 1);
+      const done = await reader.acknowledge(read.length > 0 ? read : again);
+      return done === 1;
+    });
+  });
+
   it('decompresses no body beyond the longest that gateways accept, also when that has just grown', async (t) => {
     await server.command('FLUSHALL');
     const reader = await openReader();

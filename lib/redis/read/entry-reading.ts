@@ -10,7 +10,7 @@ import { GroupVanished, REPLICA_LEASE_MS, type Delivery } from '../../ingest/que
 import type { Clock } from '../../process/clock.ts';
 import type { RedisConnection } from '../server/client.ts';
 import { withTimeout } from '../wire/deadline.ts';
-import { deliveriesOf, droppedDelivery, elementsOf } from '../stream/entry.ts';
+import { deliveriesOf, droppedDelivery, elementsOf, readFrom } from '../stream/entry.ts';
 import { isNoGroup, NoAnswer, RedisError } from '../wire/errors.ts';
 import type { Reply } from '../wire/reply.ts';
 import { Script, type Argument } from '../wire/script.ts';
@@ -42,10 +42,22 @@ export class EntryReading {
   #claimCursor = '-';
   /** The last of its own pending entries that were read again after a lost answer; undefined: no answer was lost. */
   #againFrom: string | undefined;
+  #servers = 0;
 
   constructor(options: EntryReadingOptions) {
     this.#options = options;
     options.connection.tell({ onLost: () => (this.#againFrom = '0') });
+  }
+
+  /** How often another server took the place of the one before: see Delivery. */
+  get servers(): number {
+    return this.#servers;
+  }
+
+  /** Another server is there: what is in hand is read again, because it may not be acknowledged any more. */
+  meetServer(): void {
+    this.#servers += 1;
+    this.#againFrom = '0';
   }
 
   /** The next read claims from the group's beginning. */
@@ -56,6 +68,11 @@ export class EntryReading {
 
   /** See QueueReader. */
   async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
+    const servers = this.#servers;
+    return readFrom(servers, await this.#read(max, idleMs, waitMs));
+  }
+
+  async #read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
     if (this.#againFrom !== undefined) {
       // What was taken with an answer that never came is this member's. What is in hand meanwhile comes once more.
       const own = await this.#readGroup(max, 0, this.#againFrom);

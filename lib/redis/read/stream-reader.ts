@@ -18,6 +18,7 @@ import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Credentials } from '../../process/credentials.ts';
 import type { Log } from '../../process/log.ts';
 import { type Client, type RedisConnection, type Server, byteConnection } from '../server/client.ts';
+import { serverInfo } from '../server/facts.ts';
 import type { MasterLookup } from '../server/master-lookup.ts';
 import { valueConnection } from '../server/node-redis.ts';
 import { withTimeout } from '../wire/deadline.ts';
@@ -70,6 +71,8 @@ export class StreamReader implements QueueReader {
   readonly #membership: Membership;
   readonly #trimmer: StreamTrimmer;
 
+  /** The `run_id` of each connection's server, which a process of Redis makes at its start. */
+  readonly #runIds = new Map<object, string>();
   #hasRead = false;
   /** A new connection met a group that has read nothing, although this member has read from it. */
   #vanished = false;
@@ -106,7 +109,7 @@ export class StreamReader implements QueueReader {
       onLook: options.onLook,
     });
     for (const connection of [this.#reading, this.#control])
-      connection.tell({ inspect: (server) => this.#inspect(server) });
+      connection.tell({ inspect: (server) => this.#inspect(server, connection) });
   }
 
   get bodyBytesMax(): number | undefined {
@@ -188,8 +191,9 @@ export class StreamReader implements QueueReader {
 
   async acknowledge(entries: readonly EntryName[]): Promise<number> {
     let done = 0;
-    for (let from = 0; from < entries.length; from += ACKNOWLEDGE_MAX) {
-      const some = entries.slice(from, from + ACKNOWLEDGE_MAX).map(({ entry }) => entry);
+    const readHere = entries.filter(({ servers = 0 }) => servers === this.#entries.servers);
+    for (let from = 0; from < readHere.length; from += ACKNOWLEDGE_MAX) {
+      const some = readHere.slice(from, from + ACKNOWLEDGE_MAX).map(({ entry }) => entry);
       done += (await this.#command(['XACK', this.#stream, GROUP, ...some])) as number;
     }
     return done;
@@ -205,9 +209,13 @@ export class StreamReader implements QueueReader {
     return this.#closing;
   }
 
-  async #inspect(server: Server): Promise<void> {
+  async #inspect(server: Server, connection: object): Promise<void> {
     await assertRights(server, this.#stream, 'consumer');
     await this.#identity.ask(server);
+    const runId = (await serverInfo(server, 'server')).get('run_id');
+    const before = this.#runIds.get(connection);
+    if (runId !== undefined) this.#runIds.set(connection, runId);
+    if (before !== undefined && runId !== before) this.#entries.meetServer();
     if ((await ensureGroup(server, this.#stream)) && this.#hasRead) this.#vanished = true;
   }
 

@@ -72,6 +72,10 @@ const NO_NOTES: EventNotes = Object.freeze({});
 export const deliveriesOf = (reply: Reply, source: string, bytesMax: number | undefined): Delivery[] =>
   elementsOf(reply, () => deliveryOf(reply, source, bytesMax));
 
+/** The same deliveries, read once the reader had met another server `servers` times. */
+export const readFrom = (servers: number, deliveries: readonly Delivery[]): readonly Delivery[] =>
+  servers === 0 ? deliveries : deliveries.map((delivery) => ({ ...delivery, servers }));
+
 /** What `read` makes of each element of the array that comes next. */
 export function elementsOf<T>(reply: Reply, read: () => T): T[] {
   const elements: T[] = [];
