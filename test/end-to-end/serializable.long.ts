@@ -16,7 +16,7 @@ const bodyOf = (id: string): string => JSON.stringify({ id, type: 't' });
 /** Appends bodies, all at once. */
 const ADD = `for _, body in ipairs(ARGV) do redis.call('XADD', KEYS[1], '*', 'producer', 'shop', 'body', body) end`;
 const HOLD = `INSERT INTO events (id, type, producer, accepted_at, landed_at, body)
-  VALUES ($1, 't', 'shop', now(), now(), '{}')`;
+  VALUES ($1, 't', 'shop', now(), now(), $2)`;
 const WAITING = `SELECT 1 FROM pg_stat_activity WHERE application_name = 'ingest' AND wait_event_type = 'Lock'`;
 
 /** How many statements of the replicas ended so, by the server's log. */
@@ -73,7 +73,7 @@ describe('three replicas on a PostgreSQL whose transactions are serializable', (
       const id = `order-held-${ids.length}`;
       ids.push(id);
       await other.query('BEGIN');
-      await other.query(HOLD, [id]);
+      await other.query(HOLD, [id, bodyOf(id)]);
       // One batch: its first id is there already, so that COPY is refused and the second one is inserted.
       await redis.command('EVAL', ADD, '1', 'ingest', ...['order-0', id].map(bodyOf));
       await eventually(

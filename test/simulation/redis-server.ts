@@ -9,7 +9,7 @@ import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
 import { hash } from 'node:crypto';
 import { ByteClient } from '../../lib/redis/wire/byte-client.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
-import type { Reply } from '../../lib/redis/wire/reply.ts';
+import { Reply } from '../../lib/redis/wire/reply.ts';
 import type { Argument } from '../../lib/redis/wire/script.ts';
 import { clockFrom, TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -74,6 +74,8 @@ export class RedisServer {
   readonly #kinds = new Map<string, string>();
   #writtenMs = Number.NaN;
   #snapshot: readonly StoredKey[] | undefined;
+  /** How many processes there were before this one: its `run_id`. */
+  #processes = 0;
   #stored: readonly StoredEntry[] | undefined;
   #entries: readonly Omit<StoredEntry, 'done'>[] = [];
   /** The server's clock, from the simulation's, in milliseconds. */
@@ -109,6 +111,7 @@ export class RedisServer {
   /** Empty, and without faults, as at the begin of each seed. */
   async begin(): Promise<void> {
     this.#kinds.clear();
+    this.#processes = 0;
     this.#snapshot = undefined;
     this.#stored = undefined;
     this.#entries = [];
@@ -138,6 +141,10 @@ export class RedisServer {
       if (cause instanceof RedisError) return cause;
       throw cause;
     });
+    if (kind === 'INFO' && answer instanceof Reply) {
+      const text = answer.text().replace(/^(run_id:).*/m, `$1${this.#processes}`);
+      return { answer: new Reply(Buffer.from(`$${Buffer.byteLength(text)}\r\n${text}\r\n`)), line: kind };
+    }
     if (!READS.has(kind)) this.#stored = undefined;
     const asked = hash('sha1', command.map(String).join('\0')).slice(0, 8);
     const told =
@@ -189,6 +196,7 @@ export class RedisServer {
   /** Goes back to what was noted last. */
   async loseTail(nowMs: number): Promise<void> {
     if (this.#snapshot === undefined) return;
+    this.#processes += 1;
     this.#setClock(nowMs);
     this.#stored = undefined;
     this.#entries = [];
