@@ -164,20 +164,24 @@ export class Invariants {
     return lost;
   }
 
-  /** An entry that is not done is deleted by hand, where no request of its event is on its way: gives its name. */
-  async deletable(isAsked: (id: string) => boolean, which: number): Promise<string | undefined> {
+  /** An entry that is not done is deleted by hand, where no request of its event is on its way. False: there was none. */
+  async delete(
+    isAsked: (id: string) => boolean,
+    which: number,
+    remove: (entry: string) => Promise<boolean>,
+  ): Promise<boolean> {
     const stored = await this.#server.stored(this.#nowMs());
     const some = stored.filter(
       (entry) => !entry.done && !isAsked(entry.id) && this.#of(entry).promisedMs !== undefined,
     );
     const entry = some[Math.floor(which * some.length)];
-    if (entry === undefined) return undefined;
+    if (entry === undefined || !(await remove(entry.entry))) return false;
     const event = this.#of(entry);
     event.promisedMs = undefined;
     event.accepted.clear();
     event.rank = 0;
     this.variantsMayDiffer = true;
-    return entry.entry;
+    return true;
   }
 
   /** 1 and 2; gives how many promised events have not landed. */

@@ -9,6 +9,7 @@ import type { Marks } from './marks.ts';
 import { Network } from './network.ts';
 import { ENQUEUE_TIMEOUT_MS, Gateway, IN_FLIGHT_MAX, Operator, Replica, type Told } from './programs.ts';
 import type { RedisServer } from './redis-server.ts';
+import { isNotMaster } from '../../lib/redis/server/facts.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
 import type { Reply } from '../../lib/redis/wire/reply.ts';
 import type { Argument } from '../../lib/redis/wire/script.ts';
@@ -411,10 +412,17 @@ class Simulation {
         return () => void (store.unknown = false);
       case 'delete': {
         const asked = new Set([...this.#requests].map(({ id }) => id));
-        const entry = await this.#invariants.deletable((id) => asked.has(id), which);
-        if (entry === undefined) return undefined;
-        marks.reach('an entry was deleted by hand');
-        await set('XDEL', 'ingest', entry);
+        // A server that is read-only just now refuses.
+        const remove = (entry: string): Promise<boolean> =>
+          set('XDEL', 'ingest', entry).then(
+            () => true,
+            (cause: unknown) => {
+              if (isNotMaster(cause)) return false;
+              throw cause;
+            },
+          );
+        if (await this.#invariants.delete((id) => asked.has(id), which, remove))
+          marks.reach('an entry was deleted by hand');
         return undefined;
       }
       case 'replay':
