@@ -1,9 +1,10 @@
 // GET /events/{id}: the state of one of the caller's own events.
 //
 // It looks in the warehouse, then in the queue's index, so an event is found from its 202 on and after the queue's 24
-// hours too. Another producer's id looks like an unknown one. A warehouse that cannot be asked makes it 503, whatever
-// the queue knows: an event that was once called landed is not called accepted again. So does a queue that cannot be
-// asked, unless the warehouse knows the id: never a false 404.
+// hours too; what the queue does not know is looked for in the warehouse once more. Another producer's id looks like an
+// unknown one. A warehouse that cannot be asked makes it 503, whatever the queue knows: an event that was once called
+// landed is not called accepted again. So does a queue that cannot be asked, unless the warehouse knows the id: never a
+// false 404.
 import { scanEnvelope } from '../ingest/envelope-scan.ts';
 import { isErased } from '../ingest/erased.ts';
 import { isEventId } from '../ingest/event.ts';
@@ -54,7 +55,21 @@ export async function findEvent(
 }
 
 async function lookUp({ queue, warehouse }: FindEventOptions, id: string, producer: string): Promise<GatewayAnswer> {
-  const known = await warehouse?.find(id, producer);
+  const inWarehouse = async (): Promise<GatewayAnswer | undefined> => shown(await warehouse?.find(id, producer), id);
+  const known = await inWarehouse();
+  if (known !== undefined) return known;
+  const queued = await queue.find(id, producer);
+  if (queued.kind === 'unavailable') return UNAVAILABLE;
+  // An event past retention may have landed, and left the queue, between the two looks.
+  if (queued.kind !== 'found') return (await inWarehouse()) ?? NOT_FOUND;
+  const { body, acceptedAtMs, traceparent } = queued.event;
+  const type = scanEnvelope(body)?.type ?? typeOf(parsed(body));
+  const status = isErased(body) ? 'erased' : 'accepted';
+  return found({ id, type, status, acceptedAt: timestamp(acceptedAtMs), traceparent }, body);
+}
+
+/** The answer from what the warehouse knows; undefined where it knows nothing. */
+function shown(known: Awaited<ReturnType<Warehouse['find']>> | undefined, id: string): GatewayAnswer | undefined {
   if (known?.kind === 'landed') {
     const { text, type, acceptedAtMs, landedAtMs, traceparent } = known;
     const times = { acceptedAt: timestamp(acceptedAtMs), landedAt: timestamp(landedAtMs) };
@@ -66,16 +81,10 @@ async function lookUp({ queue, warehouse }: FindEventOptions, id: string, produc
     const event = parsed(body);
     const status = isErased(body) ? 'erased' : 'rejected';
     // A rejected body may be no JSON, or no UTF-8; it is shown as a string then, or with replacement characters.
-    const shown = event === undefined ? JSON.stringify(body.toString()) : body.toString();
-    return found({ id, type: typeOf(event), status, ...times, reason, traceparent }, Buffer.from(shown));
+    const text = event === undefined ? JSON.stringify(body.toString()) : body.toString();
+    return found({ id, type: typeOf(event), status, ...times, reason, traceparent }, Buffer.from(text));
   }
-  if (known?.kind === 'unavailable') return UNAVAILABLE;
-  const queued = await queue.find(id, producer);
-  if (queued.kind !== 'found') return queued.kind === 'unavailable' ? UNAVAILABLE : NOT_FOUND;
-  const { body, acceptedAtMs, traceparent } = queued.event;
-  const type = scanEnvelope(body)?.type ?? typeOf(parsed(body));
-  const status = isErased(body) ? 'erased' : 'accepted';
-  return found({ id, type, status, acceptedAt: timestamp(acceptedAtMs), traceparent }, body);
+  return known?.kind === 'unavailable' ? UNAVAILABLE : undefined;
 }
 
 // Fact: JSON.parse for the type alone, and the copies of strings before they are written, made a megabyte of

@@ -9,6 +9,7 @@ import { HANDSHAKE_FAILURES } from '../../lib/http/node/faults.ts';
 import { loadTlsMaterial } from '../../lib/identity/tls-material.ts';
 import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import type { Outcome, Submission } from '../../lib/ingest/queue.ts';
+import type { Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { event, TestClient } from '../support/gateway.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
@@ -33,6 +34,8 @@ class ChosenQueue extends MemoryQueue {
 describe('a gateway', () => {
   const store = new MemoryQueueStore();
   const queue = new ChosenQueue(store);
+  /** What the warehouse finds, look by look; then nothing. */
+  const looks: Awaited<ReturnType<Warehouse['find']>>[] = [];
   let client: TestClient;
   let other: TestClient;
 
@@ -50,7 +53,7 @@ describe('a gateway', () => {
       material: await loadTlsMaterial(config.tls),
       verifier: undefined,
       queue,
-      warehouse: undefined,
+      warehouse: { find: async () => looks.shift() ?? { kind: 'unknown' } },
       quotas: undefined,
       spans: undefined,
       metrics: gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock),
@@ -60,6 +63,15 @@ describe('a gateway', () => {
     const clientOf = async (name: string): Promise<TestClient> =>
       new TestClient(port, pki.authority.certificate, await pki.producer(name), {});
     [client, other] = await Promise.all([clientOf('shop'), clientOf('other')]);
+  });
+
+  it('finds an event that lands, and leaves the queue, between the looks at the two', async () => {
+    const landed = { kind: 'landed', text: event('late'), type: 'test.event', acceptedAtMs: 1, landedAtMs: 2 } as const;
+    looks.push({ kind: 'unknown' }, { ...landed, traceparent: undefined });
+    const answer = await client.ask({ path: '/events/late' });
+    assert.equal(answer.status, 200);
+    assert.equal((JSON.parse(answer.body) as { status: string }).status, 'landed');
+    assert.equal((await client.ask({ path: '/events/late' })).status, 404);
   });
 
   for (const [outcome, status, expected] of [
