@@ -13,6 +13,7 @@ import { REPLICA_LEASE_MS, type QueueLook } from '../lib/ingest/queue.ts';
 import { QueueRefusal } from '../lib/redis/wire/errors.ts';
 import { GROUP, STREAM } from '../lib/redis/stream/layout.ts';
 import { readingQueue } from '../lib/redis/read/open-reader.ts';
+import { exposition, prefersOpenMetrics } from '../lib/telemetry/exposition.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
 import { addressText } from '../lib/process/env.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
@@ -106,8 +107,7 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
     draining: () => consumer.stopping,
     unavailable: () => awayParts(reader),
     unready: trouble,
-    metrics: () => metrics.registry.metrics(),
-    metricsType: metrics.registry.contentType,
+    metrics: (accept) => exposition(metrics.registry, prefersOpenMetrics(accept)),
   });
 
   const stopped = new AbortController();

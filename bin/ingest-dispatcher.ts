@@ -27,6 +27,7 @@ import { settingsHelp } from '../lib/process/settings-text.ts';
 import { withCredentials } from '../lib/process/queue-uri.ts';
 import { acceptingQueue } from '../lib/redis/accept/open-queue.ts';
 import { QueueServer } from '../lib/dispatcher/queue-server.ts';
+import { exposition, prefersOpenMetrics } from '../lib/telemetry/exposition.ts';
 import { startTracing, type Tracing } from '../lib/telemetry/tracing.ts';
 import { inspectQueue } from './check-connect.ts';
 import { QUEUE_KEYS, startQueues, type Refusals } from './dispatcher-queues.ts';
@@ -115,8 +116,7 @@ async function run(config: DispatcherConfig, log: Log, onStop: OnStop): Promise<
     draining: () => stopping,
     unready: () => sessions.trouble,
     unavailable: () => [],
-    metrics: () => metrics.registry.metrics(),
-    metricsType: metrics.registry.contentType,
+    metrics: (accept) => exposition(metrics.registry, prefersOpenMetrics(accept)),
   });
   await startQueues(config, refusals, sessions);
   const admin = await bound('INGEST_ADMIN_ADDR', config.adminAddress, (address) => endpoints.listen(address));

@@ -7,6 +7,7 @@
 // A batch that the warehouse refuses for what it holds is halved until the bad event is alone: its neighbours land,
 // and n events with one bad one take about 2·log2(n) calls.
 import { isErased } from '../ingest/erased.ts';
+import { isSampled } from '../ingest/trace-context.ts';
 import { BatchRefused, BatchTooSlow, type Warehouse } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
@@ -121,7 +122,7 @@ export class Landing {
       if (verdict === 'landed') {
         this.#metrics.landed.add();
         // A replayed event came late because somebody had to mend something.
-        if (event.replayOf === undefined) this.#metrics.delay.observe(Math.max(0, now - event.acceptedAtMs) / 1000);
+        if (event.replayOf === undefined) this.#measure(event, now);
       } else if (verdict === 'duplicate') {
         this.#metrics.duplicates.add();
       } else if (verdict === 'reused') {
@@ -133,6 +134,12 @@ export class Landing {
       }
     }
     return refused;
+  }
+
+  #measure({ acceptedAtMs, traceparent }: EnteredEvent, now: number): void {
+    const seconds = Math.max(0, now - acceptedAtMs) / 1000;
+    this.#metrics.delay.observe(seconds);
+    if (traceparent !== undefined && isSampled({ traceparent })) this.#metrics.delay.exemplify(seconds, traceparent);
   }
 
   /**

@@ -4,7 +4,7 @@
 // code + aborted (+ the other answers, of look-ups and process endpoints). The reader of its body learns once that it
 // is over, whatever ended it.
 import type { Refusal } from '../ingest/errors.ts';
-import { traceContext, type TraceContext } from '../ingest/trace-context.ts';
+import { isSampled, traceContext, type TraceContext } from '../ingest/trace-context.ts';
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest, ProtocolFault, RequestListener } from '../http/request.ts';
 import { requestIdFrom } from '../http/respond.ts';
@@ -204,7 +204,9 @@ export class Exchange implements RequestListener {
     const handler = this.#handler;
     this.#handler = undefined;
     handler?.over();
-    this.#meter.ended(this.request.method, status, this.#startMs);
+    const { trace } = this;
+    const traceparent = trace !== undefined && isSampled(trace) ? trace.traceparent : undefined;
+    this.#meter.ended(this.request.method, status, this.#startMs, traceparent);
   }
 
   #restCostsConnection(refusal: Refusal | undefined): boolean {

@@ -6,13 +6,14 @@ import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest } from '../http/request.ts';
-import { live, readiness, scrape, type ProcessState } from '../http/process-endpoints.ts';
+import { live, readiness, scrape, type Exposition, type ProcessState } from '../http/process-endpoints.ts';
 import { lastResponse } from '../http/respond.ts';
 import { route, Router, type Route, type RouteMatch } from '../http/router.ts';
 import { HttpsServer } from '../http/server.ts';
 import type { UnreadLimits } from '../http/unread-answers.ts';
 import { addressText } from '../process/env.ts';
 import type { Log } from '../process/log.ts';
+import { exposition, prefersOpenMetrics } from '../telemetry/exposition.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import type { TlsMaterial } from '../identity/tls-material.ts';
 import { acceptEvent } from './accept-event.ts';
@@ -59,7 +60,7 @@ export class Gateway {
   readonly #noRoute: RouteMeter;
   readonly #refusalLog: RefusalLog;
   readonly #handshakeLog: HandshakeLog;
-  readonly #scrape: Scrape;
+  readonly #scrape: { readonly plain: Scrape<Exposition>; readonly openMetrics: Scrape<Exposition> };
   readonly #queue: Queue;
   #listening = false;
   #material: TlsMaterial;
@@ -79,7 +80,10 @@ export class Gateway {
     const admission = new Admission(config.inFlightMax, config.inFlightBytesMax);
     this.#queue = queue;
     this.#showGauges(metrics, admission);
-    this.#scrape = new Scrape(metrics.registry);
+    this.#scrape = {
+      plain: new Scrape(() => exposition(metrics.registry, false)),
+      openMetrics: new Scrape(() => exposition(metrics.registry, true)),
+    };
     this.#refusalLog = new RefusalLog(parts.log);
     this.#handshakeLog = new HandshakeLog(parts.log);
     this.#context = {
@@ -174,8 +178,7 @@ export class Gateway {
         const states = this.#queue.states();
         return [...states.keys()].filter((partition) => states[partition]?.available === false);
       },
-      metrics: () => this.#scrape.text(),
-      metricsType: this.#scrape.contentType,
+      metrics: (accept) => this.#scrape[prefersOpenMetrics(accept) ? 'openMetrics' : 'plain'].text(),
     };
   }
 
@@ -259,7 +262,7 @@ export class Gateway {
     return [
       route<Handler>('/health/live', { GET: live }),
       route<Handler>('/health/ready', { GET: () => readiness(state) }),
-      route<Handler>('/metrics', { GET: () => scrape(state) }),
+      route<Handler>('/metrics', { GET: ({ request }) => scrape(state, request.accept) }),
     ];
   }
 

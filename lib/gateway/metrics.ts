@@ -38,17 +38,12 @@ export function gatewayMetrics(
   );
   for (const code of errorCodes) errors.counter({ code });
   for (const reason of handshakeFailures) handshakes.counter({ reason });
-  const durations = new HistogramFamily(
-    registry,
-    'ingest_http_request_duration_seconds',
-    'From the request head to the answer.',
-    LATENCY_BOUNDS_S,
-  );
-  const enqueue = new HistogramFamily(
-    registry,
+  const histogram = (name: string, help: string): HistogramFamily =>
+    new HistogramFamily(registry, name, help, LATENCY_BOUNDS_S, clock);
+  const durations = histogram('ingest_http_request_duration_seconds', 'From the request head to the answer.');
+  const enqueue = histogram(
     'ingest_enqueue_duration_seconds',
     'From sending an event to the queue to the answer of the queue.',
-    LATENCY_BOUNDS_S,
   );
   const gauge = (name: string, help: string): Gauge => new Gauge(registry, name, help);
   return {

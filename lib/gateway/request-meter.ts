@@ -30,15 +30,20 @@ export class RouteMeter {
     this.#durations = metrics.durations.distribution({ route });
   }
 
-  /** One request ended. `startMs` is when its head had come, by `performance.now()`. */
-  ended(method: string, status: number, startMs: number): void {
+  /**
+   * One request ended. `startMs` is when its head had come, by `performance.now()`; `traceparent` is that of a trace
+   * that its caller records.
+   */
+  ended(method: string, status: number, startMs: number, traceparent?: string): void {
     if (method !== this.#lastMethod || status !== this.#lastStatus) {
       this.#lastCounter = this.#counter(METHODS.has(method) ? method : 'other', status);
       this.#lastMethod = method;
       this.#lastStatus = status;
     }
     this.#lastCounter.add();
-    this.#durations.observe((performance.now() - startMs) / 1000);
+    const seconds = (performance.now() - startMs) / 1000;
+    this.#durations.observe(seconds);
+    if (traceparent !== undefined) this.#durations.exemplify(seconds, traceparent);
   }
 
   #counter(method: string, status: number): Counter {

@@ -20,8 +20,14 @@ export interface ProcessState {
   readonly unready: () => string | undefined;
   /** The parts of the queue that are away while the process is ready, by number or name. */
   readonly unavailable: () => readonly (number | string)[];
-  readonly metrics: () => Promise<string>;
-  readonly metricsType: string;
+  /** In the format that the request accepts. */
+  readonly metrics: (accept: string | undefined) => Promise<Exposition>;
+}
+
+/** Metrics as text. */
+export interface Exposition {
+  readonly contentType: string;
+  readonly text: string;
 }
 
 export interface ProcessEndpoints {
@@ -71,11 +77,12 @@ export function readiness(state: Pick<ProcessState, 'draining' | 'unready' | 'un
   return json(200, unavailable.length === 0 ? { status: 'ready' } : { status: 'ready', unavailable });
 }
 
-export async function scrape(state: Pick<ProcessState, 'metrics' | 'metricsType'>): Promise<Answer> {
-  return { status: 200, contentType: state.metricsType, body: await state.metrics() };
+export async function scrape(state: Pick<ProcessState, 'metrics'>, accept: string | undefined): Promise<Answer> {
+  const { contentType, text } = await state.metrics(accept);
+  return { status: 200, contentType, body: text };
 }
 
-const ROUTES = new Router<(state: ProcessState) => Answer | Promise<Answer>>([
+const ROUTES = new Router<(state: ProcessState, accept: string | undefined) => Answer | Promise<Answer>>([
   route('/health/live', { GET: live }),
   route('/health/ready', { GET: readiness }),
   route('/metrics', { GET: scrape }),
@@ -157,5 +164,5 @@ async function answerOf(request: IncomingMessage, state: ProcessState): Promise<
     const { allow } = match.route;
     return problem(405, 'METHOD_NOT_ALLOWED', 'Method not allowed', `expected ${allow}`, ['Allow', allow]);
   }
-  return await handler(state);
+  return await handler(state, request.headers.accept);
 }

@@ -42,6 +42,8 @@ export interface HttpRequest {
   /** In bytes; undefined where none was announced. */
   readonly contentLength: number | undefined;
   readonly authorization: string | undefined;
+  /** Undefined for a POST, which has one form of answers; several fields are joined by commas. */
+  readonly accept: string | undefined;
   /**
    * The fields whose name begins with `ce-` (CloudEvents HTTP binding, section 3.1.3), in their order; undefined where
    * there are none.

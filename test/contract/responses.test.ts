@@ -340,6 +340,14 @@ describe('process endpoints', () => {
       for (const method of ['GET', 'HEAD']) await provoke(gateway.client(), '200', { method, path });
     }
   });
+
+  it('give the metrics as OpenMetrics where that is asked for', async () => {
+    const accept = 'application/openmetrics-text;version=1.0.0,text/plain;q=0.5';
+    for (const method of ['GET', 'HEAD']) {
+      const { headers } = await provoke(gateway.client(), '200', { method, path: '/metrics', headers: { accept } });
+      assert.match(String(headers['content-type']), /^application\/openmetrics-text;/);
+    }
+  });
 });
 
 describe('any path', () => {

@@ -14,8 +14,8 @@ before(async () => {
     draining: () => false,
     unready: () => undefined,
     unavailable: () => [],
-    metrics: () => new Promise((resolve) => setImmediate(resolve, 'some_total 1\n')),
-    metricsType: 'text/plain',
+    metrics: (accept) =>
+      new Promise((resolve) => setImmediate(resolve, { contentType: accept ?? 'text/plain', text: 'some_total 1\n' })),
   });
   ({ port } = await endpoints.listen({ host: '127.0.0.1', port: 0 }));
   atEnd(() => endpoints.close());

@@ -76,7 +76,7 @@ export interface DocumentedHeader {
 }
 
 /**
- * One response of the file. `scope` is a method and path, or the name of an extension (with its path, if it has one).
+ * One response of the file in one of its media types. `scope` is a method and path, or the name of an extension (with its path, if it has one).
  */
 export interface DocumentedResponse {
   readonly scope: string;
@@ -130,21 +130,22 @@ export function scopeOf(method: string, target: string): string {
 }
 
 function responsesAt(scope: string, from: string): DocumentedResponse[] {
-  return Object.keys(at(from) as JsonObject).map((status) => {
+  return Object.keys(at(from) as JsonObject).flatMap((status) => {
     const response = deref(from + pointer(status));
-    const content = Object.keys((at(`${response}/content`) ?? {}) as JsonObject);
-    const [mediaType] = content;
-    if (mediaType === undefined || content.length > 1) throw new Error(`${response}: one media type is wanted`);
-    const schema = response + pointer('content', mediaType, 'schema');
-    const isProblem = mediaType === 'application/problem+json';
-    return {
-      scope,
-      status: Number(status),
-      headers: headersAt(response),
-      mediaType,
-      check: schemaAt(schema, mediaType.endsWith('json')),
-      variants: constantsOf(deref(schema), isProblem ? 'code' : 'status'),
-    };
+    const mediaTypes = Object.keys((at(`${response}/content`) ?? {}) as JsonObject);
+    if (mediaTypes.length === 0) throw new Error(`${response}: no media type`);
+    return mediaTypes.map((mediaType) => {
+      const schema = response + pointer('content', mediaType, 'schema');
+      const isProblem = mediaType === 'application/problem+json';
+      return {
+        scope,
+        status: Number(status),
+        headers: headersAt(response),
+        mediaType,
+        check: schemaAt(schema, mediaType.endsWith('json')),
+        variants: constantsOf(deref(schema), isProblem ? 'code' : 'status'),
+      };
+    });
   });
 }
 

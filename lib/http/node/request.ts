@@ -68,6 +68,10 @@ export class NodeRequest implements HttpRequest {
     return this.#request.headers.authorization;
   }
 
+  get accept(): string | undefined {
+    return this.method === 'POST' ? undefined : this.#request.headers.accept;
+  }
+
   get cloudEventFields(): readonly HeaderField[] | undefined {
     const { rawHeaders } = this.#request;
     let fields: HeaderField[] | undefined;

@@ -22,6 +22,8 @@ export class RequestHead {
   readonly contentType: string | undefined = undefined;
   readonly contentEncoding: string | undefined = undefined;
   readonly authorization: string | undefined = undefined;
+  /** Of a GET. */
+  readonly accept: string | undefined = undefined;
   readonly requestId: string | undefined = undefined;
   readonly cloudEventFields: HeaderField[] | undefined = undefined;
   readonly traceparent: string | undefined = undefined;
@@ -160,7 +162,12 @@ function takeField(head: UnfinishedHead, text: string, name: number, colon: numb
       if (head.hasHost || !HOST.test(valueOf(text, colon, end))) return false;
       head.hasHost = true;
       return true;
-    case 6: // expect
+    case 6:
+      // Most clients send it with each POST, where it changes nothing.
+      if (head.method === 'GET' && isNamed(text, name, colon, 'accept')) {
+        head.accept = joined(head.accept, valueOf(text, colon, end));
+        return true;
+      }
       return !isNamed(text, name, colon, 'expect');
     case 7:
       return !isNamed(text, name, colon, 'upgrade') && !isNamed(text, name, colon, 'trailer');

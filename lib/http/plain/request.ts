@@ -71,6 +71,10 @@ export class PlainRequest implements HttpRequest {
     return this.#head.authorization;
   }
 
+  get accept(): string | undefined {
+    return this.#head.accept;
+  }
+
   get cloudEventFields(): readonly HeaderField[] | undefined {
     return this.#head.cloudEventFields;
   }
