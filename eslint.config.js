@@ -105,7 +105,7 @@ const PROCESS_RULE = {
 };
 
 /** Folders of lib in which time and chance are handed in (lib/process/clock.ts). */
-const TIMELESS = ['consumer', 'dispatcher', 'redis', 'telemetry'];
+const TIMELESS = ['admin', 'consumer', 'dispatcher', 'postgres', 'redis', 'sqlite', 'telemetry'];
 
 const HANDED_IN = 'Take a Clock or a Random as an argument: see lib/process/clock.ts.';
 const handedIn = (object, properties) => properties.map((property) => ({ object, property, message: HANDED_IN }));

@@ -8,6 +8,7 @@ import type { Warehouse } from '../lib/ingest/warehouse.ts';
 import { createPostgresWarehouse } from '../lib/postgres/warehouse.ts';
 import { createSqliteWarehouse } from '../lib/sqlite/warehouse.ts';
 import type { PrivatePostgres } from '../test/support/postgres.ts';
+import { SYSTEM } from '../test/support/system.ts';
 
 export const PRODUCER = 'urn:bench:producer';
 const ACCEPTED_AT = '2026-01-02T03:04:05.678Z';
@@ -29,7 +30,7 @@ export interface Target {
 
 export async function postgresTarget(server: PrivatePostgres, folder: string): Promise<Target> {
   const uri = await server.freshDatabase();
-  const warehouse = createPostgresWarehouse({ uri, connectionsMax: 1 });
+  const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
   await warehouse.prepare();
   return {
     name: 'PostgreSQL',

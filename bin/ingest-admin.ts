@@ -32,7 +32,7 @@ const PROGRESS_UNIT: Readonly<Partial<Record<Command['kind'], string>>> = {
 const complain = complainer(NAME);
 
 async function main(): Promise<number> {
-  const line = readCommandLine(process.argv.slice(2), Date.now());
+  const line = readCommandLine(process.argv.slice(2), SYSTEM.clock.epochMs());
   if (line === 'help' || line === 'version') {
     print(line === 'help' ? HELP : versionLine(NAME));
     return EXIT.clean;
@@ -59,6 +59,7 @@ function session(
 ): Session {
   const stopped = stopSignal();
   return {
+    ...SYSTEM,
     queue,
     warehouse,
     json,

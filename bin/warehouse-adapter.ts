@@ -8,6 +8,7 @@ import { createPostgresWarehouse } from '../lib/postgres/warehouse.ts';
 import { createSqliteAdmin } from '../lib/sqlite/admin.ts';
 import { inspectSqlite } from '../lib/sqlite/file.ts';
 import { createSqliteWarehouse } from '../lib/sqlite/warehouse.ts';
+import { SYSTEM } from './system.ts';
 
 /**
  * `sqlite:<path>`, `postgres://…` or `postgresql://…`; the configuration has refused anything else. Connects to nothing
@@ -19,8 +20,8 @@ export function openWarehouse(uri: string, role: 'consumer' | 'gateway', credent
   // A consumer lands three batches side by side and probes; a gateway serves look-ups side by side.
   return createPostgresWarehouse(
     role === 'consumer'
-      ? { uri, credentials, connectionsMax: 4 }
-      : { uri, credentials, connectionsMax: 8, connectTimeoutMs: 1_000, callTimeoutMs: 1_500 },
+      ? { ...SYSTEM, uri, credentials, connectionsMax: 4 }
+      : { ...SYSTEM, uri, credentials, connectionsMax: 8, connectTimeoutMs: 1_000, callTimeoutMs: 1_500 },
   );
 }
 
@@ -30,10 +31,12 @@ export function openWarehouse(uri: string, role: 'consumer' | 'gateway', credent
  */
 export async function inspectSchema(uri: string): Promise<boolean> {
   if (uri.startsWith('sqlite:')) return inspectSqlite(uri.slice('sqlite:'.length)) > 0;
-  await inspectPostgres(uri);
+  await inspectPostgres(uri, SYSTEM.clock);
   return true;
 }
 
 /** The warehouse for ingest-admin. Opens nothing yet. */
 export const openWarehouseAdmin = (uri: string): WarehouseAdmin =>
-  uri.startsWith('sqlite:') ? createSqliteAdmin(uri.slice('sqlite:'.length)) : createPostgresAdmin(uri);
+  uri.startsWith('sqlite:')
+    ? createSqliteAdmin(uri.slice('sqlite:'.length), SYSTEM.clock)
+    : createPostgresAdmin(uri, SYSTEM);

@@ -3,7 +3,6 @@
 // Invariant: the row is there before the change begins, without a count; it gets its count when the change ends,
 // however it ends. A row without a count is that of a program that was killed. Without its row nothing is changed.
 import { printable } from '../process/printable.ts';
-import { randomUUID } from 'node:crypto';
 import { hostname, userInfo } from 'node:os';
 import type { Outcome, Session } from './session.ts';
 import { countText, timeText } from './text.ts';
@@ -17,12 +16,12 @@ export interface Tally {
 
 /** `what` is the selection as it was given. Rejects with WarehouseFailed where the change cannot be recorded. */
 export async function audited(
-  session: Pick<Session, 'warehouse' | 'tell'>,
+  session: Pick<Session, 'warehouse' | 'tell' | 'clock' | 'random'>,
   command: string,
   what: string,
   change: (tally: Tally) => Promise<Outcome>,
 ): Promise<Outcome> {
-  const record = { id: randomUUID(), atMs: Date.now(), actor: actor(), command, what };
+  const record = { id: session.random.uuid(), atMs: session.clock.epochMs(), actor: actor(), command, what };
   await session.warehouse.audit({ ...record, changed: undefined });
   const tally: Tally = { changed: 0 };
   try {

@@ -16,7 +16,6 @@ import { erasedBody, isErased, namesIn } from '../ingest/erased.ts';
 import { isEventId, parseEvent } from '../ingest/event.ts';
 import type { QueuedCopy } from '../ingest/queue-admin.ts';
 import type { LandedRow, QuarantineBody } from '../ingest/warehouse-admin.ts';
-import { pause } from '../process/backoff.ts';
 import { printable } from '../process/printable.ts';
 import { audited, type Tally } from './audit.ts';
 import { UsageError } from './command-line.ts';
@@ -174,12 +173,17 @@ async function land({ warehouse }: Session, id: string, { producer, body, accept
 }
 
 /** False where a consumer holds the entry, and does not let go in time. */
-async function eraseCopy({ queue, stopped }: Session, copy: QueuedCopy, id: string, body: string): Promise<boolean> {
-  const deadline = performance.now() + HELD_MS;
+async function eraseCopy(
+  { queue, stopped, clock }: Session,
+  copy: QueuedCopy,
+  id: string,
+  body: string,
+): Promise<boolean> {
+  const deadline = clock.ms() + HELD_MS;
   for (;;) {
     if ((await queue.erase(copy, id, body)) !== 'held') return true;
-    if (stopped.aborted || performance.now() > deadline) return false;
-    await pause(POLL_MS, stopped);
+    if (stopped.aborted || clock.ms() > deadline) return false;
+    await clock.sleep(POLL_MS, stopped);
   }
 }
 

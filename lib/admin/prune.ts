@@ -4,7 +4,6 @@
 // oldest event that has not landed in any partition.
 import { QueueFailed } from '../ingest/queue-admin.ts';
 import { PRUNE_AGE_MS_MIN, type PruneCursor, type Pruning } from '../ingest/warehouse.ts';
-import { pause } from '../process/backoff.ts';
 import { audited } from './audit.ts';
 import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
 import { counted, timeText } from './text.ts';
@@ -21,7 +20,7 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
   const queue = await session.queue.status();
   if (queue.away.length > 0) throw new QueueFailed(queue.away.join('; '));
   const oldest = Math.max(0, ...queue.partitions.map(({ oldestUnlandedMs }) => oldestUnlandedMs));
-  const beforeMs = Math.min(asked, Date.now() - Math.max(PRUNE_AGE_MS_MIN, oldest + CLOCK_MARGIN_MS));
+  const beforeMs = Math.min(asked, session.clock.epochMs() - Math.max(PRUNE_AGE_MS_MIN, oldest + CLOCK_MARGIN_MS));
   const before = timeText(beforeMs);
   if (beforeMs < asked)
     tell(`an event has waited on the queue since then: only rows from before ${before} are removed`);
@@ -35,7 +34,7 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
       tally.changed += removed;
       progress.update(tally.changed, tally.changed);
       from = next;
-      if (from !== undefined) await pause(PAUSE_MS, session.stopped);
+      if (from !== undefined) await session.clock.sleep(PAUSE_MS, session.stopped);
     } while (from !== undefined && !session.stopped.aborted);
     progress.stop();
     if (json) printJson(session, { removed: tally.changed, before });

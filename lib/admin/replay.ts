@@ -9,7 +9,6 @@
 // could look up.
 import type { Replayed } from '../ingest/queue-admin.ts';
 import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
-import { pause } from '../process/backoff.ts';
 import { printable } from '../process/printable.ts';
 import { audited, type Tally as AuditTally } from './audit.ts';
 import type { Selection } from './command-line.ts';
@@ -92,12 +91,13 @@ class Replaying {
   readonly #session: Session;
   readonly #progress: Progress;
   readonly #total: number;
-  #movedMs = performance.now();
+  #movedMs: number;
 
   constructor(session: Session, total: number) {
     this.#session = session;
     this.#progress = session.progress();
     this.#total = total;
+    this.#movedMs = session.clock.ms();
   }
 
   get stopped(): boolean {
@@ -165,7 +165,7 @@ class Replaying {
     }
     const { landed, refused, lost, notReplayed } = this.tally;
     this.#progress.update(landed + refused.length + lost.length + notReplayed.length, this.#total);
-    if (this.waiting.size < before) this.#movedMs = performance.now();
+    if (this.waiting.size < before) this.#movedMs = this.#session.clock.ms();
     else await this.#wait();
   }
 
@@ -193,9 +193,9 @@ class Replaying {
   }
 
   async #wait(): Promise<void> {
-    const still = performance.now() - this.#movedMs;
+    const still = this.#session.clock.ms() - this.#movedMs;
     if (still > NO_CONSUMER_MS && (await this.#session.queue.replicasAlive()) === 0) this.deserted = true;
-    else await pause(POLL_MS, this.#session.stopped);
+    else await this.#session.clock.sleep(POLL_MS, this.#session.stopped);
   }
 }
 

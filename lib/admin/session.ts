@@ -1,5 +1,6 @@
 // What every command of ingest-admin is given: the queue and the warehouse, where its output goes, and how it asks.
 import type { QueueAdmin } from '../ingest/queue-admin.ts';
+import type { ClockAndRandom } from '../process/clock.ts';
 import type { WarehouseAdmin } from '../ingest/warehouse-admin.ts';
 
 /** How a command ended; the program's exit code. `nothing`: found nothing, or not all was done. */
@@ -12,7 +13,7 @@ export interface Progress {
   stop(): void;
 }
 
-export interface Session {
+export interface Session extends ClockAndRandom {
   readonly queue: QueueAdmin;
   readonly warehouse: WarehouseAdmin;
   /** Output for programs instead of people. */

@@ -14,7 +14,7 @@ export interface Look {
 }
 
 /** Rejects never for what is away. */
-export async function look({ queue, warehouse }: Pick<Session, 'queue' | 'warehouse'>): Promise<Look> {
+export async function look({ queue, warehouse, clock }: Pick<Session, 'queue' | 'warehouse' | 'clock'>): Promise<Look> {
   const [queueLook, warehouseLook] = await Promise.all([
     queue.status().catch((cause: unknown) => {
       if (cause instanceof QueueFailed) return cause;
@@ -25,7 +25,7 @@ export async function look({ queue, warehouse }: Pick<Session, 'queue' | 'wareho
       throw cause;
     }),
   ]);
-  return { atMs: Date.now(), queue: queueLook, warehouse: warehouseLook };
+  return { atMs: clock.epochMs(), queue: queueLook, warehouse: warehouseLook };
 }
 
 /** What is away, also in part; the queue before the warehouse. */

@@ -1,6 +1,5 @@
 // `status --watch`: a look each second, until a signal. On a terminal one screen that is drawn again in its place;
 // elsewhere a line for each look.
-import { pause } from '../process/backoff.ts';
 import { printableLines } from '../process/printable.ts';
 import { printJson, type Session } from './session.ts';
 import { look, lookJson, lookLine, lookText } from './status.ts';
@@ -27,7 +26,7 @@ export async function watchStatus(session: Session, rows: () => number | undefin
           frame(`${timeText(now.atMs)}   Ctrl-C ends\n\n${printableLines(lookText(session, now))}`, rows() ?? 0),
         );
       else session.print(`${lookLine(now)}\n`);
-      await pause(INTERVAL_MS, session.stopped);
+      await session.clock.sleep(INTERVAL_MS, session.stopped);
     }
   } finally {
     if (screen) session.draw(BACK);

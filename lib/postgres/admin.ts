@@ -12,6 +12,7 @@ import {
   type WarehouseAdmin,
 } from '../ingest/warehouse-admin.ts';
 import { originalText } from '../ingest/warehouse.ts';
+import type { ClockAndRandom } from '../process/clock.ts';
 import { maskedUri } from '../process/masked-uri.ts';
 import { misconfigured } from './misconfigured.ts';
 import { prune } from './prune.ts';
@@ -59,14 +60,15 @@ interface Calls {
   readonly close: () => Promise<void>;
 }
 
-export function createPostgresAdmin(uri: string): WarehouseAdmin {
-  const calls = callsOn(uri);
+export function createPostgresAdmin(uri: string, system: ClockAndRandom): WarehouseAdmin {
+  const calls = callsOn(uri, system);
   return { place: maskedUri(uri), ...looks(calls), ...changes(calls), close: () => calls.close() };
 }
 
-function callsOn(uri: string): Calls {
+function callsOn(uri: string, system: ClockAndRandom): Calls {
   const pool = openSessions({
     uri,
+    clock: system.clock,
     connectionsMax: 1,
     connectTimeoutMs: CONNECT_TIMEOUT_MS,
     callTimeoutMs: CALL_TIMEOUT_MS,
@@ -76,7 +78,7 @@ function callsOn(uri: string): Calls {
     ...values: readonly unknown[]
   ): Promise<pg.QueryResult<R>> => {
     try {
-      return await transacted(() => pool.query<R>(sql, [...values]));
+      return await transacted(system, () => pool.query<R>(sql, [...values]));
     } catch (cause) {
       const told = misconfigured(cause, uri);
       throw new WarehouseFailed(told instanceof Error ? messageOf(told) : 'unknown error', { cause });

@@ -4,6 +4,7 @@
 // two names.
 import type pg from 'pg';
 import { storableText, type WarehouseLookup } from '../ingest/warehouse.ts';
+import type { ClockAndRandom } from '../process/clock.ts';
 import { transacted } from './sessions.ts';
 
 const FIND = `
@@ -25,12 +26,17 @@ type Found = { accepted: number; ended: number; traceparent: string | null } & (
 );
 
 /** What the warehouse knows of a producer's event. Every failure is `unavailable`. */
-export async function find(pool: pg.Pool, id: string, producer: string): Promise<WarehouseLookup> {
+export async function find(
+  pool: pg.Pool,
+  system: ClockAndRandom,
+  id: string,
+  producer: string,
+): Promise<WarehouseLookup> {
   if (!storable(id) || !producer.isWellFormed()) return { kind: 'unknown' };
   const landedProducer = producer.includes('\0') ? null : producer;
   try {
     const values = [id, landedProducer, storableText(producer)];
-    return lookup((await transacted(() => pool.query<Found>(FIND, values))).rows[0]);
+    return lookup((await transacted(system, () => pool.query<Found>(FIND, values))).rows[0]);
   } catch {
     return { kind: 'unavailable' };
   }

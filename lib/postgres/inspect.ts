@@ -1,6 +1,7 @@
 // Whether a consumer could make or use the schema of a database, for --check=connect. Nothing is made.
 import type pg from 'pg';
 import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
+import type { Clock } from '../process/clock.ts';
 import { maskedUri } from '../process/masked-uri.ts';
 import { schemaVersion, STEPS } from './migrations.ts';
 import { misconfigured } from './misconfigured.ts';
@@ -18,9 +19,10 @@ const RIGHTS = [
 ] as const;
 
 /** Rejects with a WarehouseMisconfigured, or with why the database is away. */
-export async function inspectPostgres(uri: string): Promise<void> {
+export async function inspectPostgres(uri: string, clock: Clock): Promise<void> {
   const pool = openSessions({
     uri,
+    clock,
     connectionsMax: 1,
     connectTimeoutMs: CONNECT_TIMEOUT_MS,
     callTimeoutMs: CALL_TIMEOUT_MS,

@@ -20,10 +20,10 @@
 // for byte and people can read it (`body::json`; `jsonb` would refuse `\u0000` and reorder members). What is
 // quarantined may be any bytes: `bytea`. Names compare by their bytes, so that no locale decides which ids are one; not
 // every engine knows COLLATE "C", so it is left out where the database compares bytes already.
-import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { unfitness, type Column } from '../ingest/warehouse.ts';
 import { pauseMs } from '../process/backoff.ts';
+import type { ClockAndRandom } from '../process/clock.ts';
 import { sqlstateClass } from './sessions.ts';
 
 /** Any constant: it only has to differ from other programs' advisory locks in the same database. */
@@ -98,7 +98,11 @@ export class NewerSchema extends Error {
 /**
  * Brings the schema up to date; see Warehouse.prepare for what it resolves with. Throws WrongEncoding or NewerSchema.
  */
-export async function migrate(client: pg.PoolClient, steps: readonly Step[] = STEPS): Promise<string | undefined> {
+export async function migrate(
+  client: pg.PoolClient,
+  { clock, random }: ClockAndRandom,
+  steps: readonly Step[] = STEPS,
+): Promise<string | undefined> {
   const encoding = await client.query<{ server_encoding: string }>('SHOW server_encoding');
   const encoded = encoding.rows[0]?.server_encoding;
   if (encoded !== 'UTF8') throw new WrongEncoding(encoded);
@@ -113,7 +117,7 @@ export async function migrate(client: pg.PoolClient, steps: readonly Step[] = ST
       if (locking && lacksLocks(cause)) locking = false;
       else if (found > 0 && isTimedOutLock(cause)) return `it waits for ${await holderOfLock(client)}`;
       else if (attempt < ATTEMPTS_MAX && metAnother(cause))
-        await delay(pauseMs(attempt, ATTEMPT_PAUSE_FIRST_MS, ATTEMPT_PAUSE_MAX_MS, Math.random()));
+        await clock.sleep(pauseMs(attempt, ATTEMPT_PAUSE_FIRST_MS, ATTEMPT_PAUSE_MAX_MS, random.fraction()));
       else if (found > 0 && cause instanceof pg.DatabaseError) return `${cause.message} (SQLSTATE ${cause.code})`;
       else throw cause;
     }

@@ -10,8 +10,8 @@
 //
 // Limits: a call ends within `callTimeoutMs` plus `connectTimeoutMs`. A frozen or unreachable server is "away", never a
 // hang.
-import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
+import type { Clock, ClockAndRandom } from '../process/clock.ts';
 import type { Credentials } from '../process/credentials.ts';
 import { pauseMs } from '../process/backoff.ts';
 
@@ -27,6 +27,7 @@ const ATTEMPT_PAUSE_FIRST_MS = 10;
 const ATTEMPT_PAUSE_MAX_MS = 160;
 
 export interface SessionsOptions {
+  readonly clock: Clock;
   readonly uri: string;
   /** What the user and the password of each session are; by default those of `uri`. */
   readonly credentials?: Credentials | undefined;
@@ -41,6 +42,7 @@ const SET_UP = `
       THEN set_config('synchronous_commit', 'on', false) END`;
 
 export function openSessions({
+  clock,
   uri,
   credentials,
   connectionsMax,
@@ -79,17 +81,22 @@ export function openSessions({
     first.on('error', () => undefined);
     await first.connect();
     await first.end();
-    await endAll(pool, new Set(live), live);
+    await endAll(pool, new Set(live), live, clock);
   });
   return pool;
 }
 
 /** Ends the sessions of `old` as they come free; calls that come meanwhile are given new ones. */
-async function endAll(pool: pg.Pool, old: ReadonlySet<pg.PoolClient>, live: ReadonlySet<pg.PoolClient>): Promise<void> {
+async function endAll(
+  pool: pg.Pool,
+  old: ReadonlySet<pg.PoolClient>,
+  live: ReadonlySet<pg.PoolClient>,
+  clock: Clock,
+): Promise<void> {
   while (!pool.ending && [...old].some((session) => live.has(session))) {
     const idle = await Promise.allSettled(Array.from({ length: pool.idleCount }, () => pool.connect()));
     for (const one of idle) if (one.status === 'fulfilled') one.value.release(old.has(one.value));
-    await delay(REPLACE_PAUSE_MS);
+    await clock.sleep(REPLACE_PAUSE_MS);
   }
 }
 
@@ -102,14 +109,15 @@ export const sqlstateClass = (cause: unknown): string | undefined =>
  * failure, deadlock). That is no outage: the same transaction may pass at once. Rejects with the last error after
  * ATTEMPTS_MAX.
  */
-export async function transacted<T>(work: () => Promise<T>): Promise<T> {
+export async function transacted<T>({ clock, random }: ClockAndRandom, work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await work();
     } catch (cause) {
       if (sqlstateClass(cause) !== '40' || attempt === ATTEMPTS_MAX) throw cause;
       // The first one at once: the other transaction is done by now.
-      if (attempt > 1) await delay(pauseMs(attempt - 1, ATTEMPT_PAUSE_FIRST_MS, ATTEMPT_PAUSE_MAX_MS, Math.random()));
+      const pause = pauseMs(attempt - 1, ATTEMPT_PAUSE_FIRST_MS, ATTEMPT_PAUSE_MAX_MS, random.fraction());
+      if (attempt > 1) await clock.sleep(pause);
     }
   }
 }

@@ -19,6 +19,7 @@ import {
   type RepeatOutcome,
   type Warehouse,
 } from '../ingest/warehouse.ts';
+import type { ClockAndRandom } from '../process/clock.ts';
 import type { Credentials } from '../process/credentials.ts';
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
 import { copyEvents } from './copy.ts';
@@ -36,7 +37,7 @@ const CALL_TIMEOUT_MS = 15_000;
  */
 const COPY_PAUSE_MS = 1_000;
 
-export interface PostgresWarehouseOptions {
+export interface PostgresWarehouseOptions extends ClockAndRandom {
   readonly uri: string;
   readonly credentials?: Credentials | undefined;
   /** Sessions with the server at most. */
@@ -76,11 +77,11 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
 
   /** Rows that are all new, by COPY; undefined where the server would not have it, and nothing was written. */
   async function copied(events: readonly LandingEvent[]): Promise<ReadonlySet<string> | undefined> {
-    if (performance.now() < copyAtMs) return undefined;
+    if (options.clock.ms() < copyAtMs) return undefined;
     const client = await pool.connect();
     let broken = false;
     try {
-      const rows = await copyEvents(client, events, Date.now());
+      const rows = await copyEvents(client, events, options.clock.epochMs());
       if (rows === events.length) return new Set(events.map(({ id }) => id));
     } catch (cause) {
       const state = sqlstateClass(cause);
@@ -89,7 +90,7 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     } finally {
       client.release(broken);
     }
-    copyAtMs = performance.now() + COPY_PAUSE_MS;
+    copyAtMs = options.clock.ms() + COPY_PAUSE_MS;
     return undefined;
   }
 
@@ -101,13 +102,13 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
 
   async function land(batch: readonly LandingEvent[]): Promise<readonly LandingOutcome[]> {
     const firsts = firstOfEachId(batch);
-    const landed = await telling(transacted(async () => (await copied(firsts)) ?? (await inserted(firsts))));
+    const landed = await telling(transacted(options, async () => (await copied(firsts)) ?? (await inserted(firsts))));
     if (landed.size === batch.length) return batch.map(() => 'landed');
     // Of an id that was inserted the first event has landed.
     const pending = new Set(landed);
     const isNew = batch.map(({ id }) => pending.delete(id));
     const repeats = batch.filter((_, at) => isNew[at] === false);
-    const outcomes = (await transacted(() => repeatOutcomes(pool, repeats))).values();
+    const outcomes = (await transacted(options, () => repeatOutcomes(pool, repeats))).values();
     return isNew.map((landedNow) => (landedNow ? 'landed' : (outcomes.next().value as LandingOutcome)));
   }
 
@@ -118,21 +119,21 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     });
 
   return {
-    prepare: () => configured(prepare(pool, options.steps)),
+    prepare: () => configured(prepare(pool, options)),
 
     land: (batch) => configured(land(batch)),
 
     async quarantine(entries) {
       if (entries.length === 0) return;
-      await configured(transacted(() => pool.query(QUARANTINE, quarantineArrays(inOrder(entries)))));
+      await configured(transacted(options, () => pool.query(QUARANTINE, quarantineArrays(inOrder(entries)))));
     },
 
     async release(entries) {
-      await transacted(() => pool.query(RELEASE, [textArray(entries.toSorted())]));
+      await transacted(options, () => pool.query(RELEASE, [textArray(entries.toSorted())]));
     },
 
-    prune: (...step) => configured(prune((sql, values) => transacted(() => pool.query(sql, values)), ...step)),
-    find: (id, producer) => find(pool, id, producer),
+    prune: (...step) => configured(prune((sql, values) => transacted(options, () => pool.query(sql, values)), ...step)),
+    find: (id, producer) => find(pool, options, id, producer),
 
     probe: () => configured(probe(pool)),
 
@@ -140,11 +141,11 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
   };
 }
 
-async function prepare(pool: pg.Pool, steps: readonly Step[] | undefined): Promise<string | undefined> {
+async function prepare(pool: pg.Pool, options: PostgresWarehouseOptions): Promise<string | undefined> {
   const client = await pool.connect();
   let broken = true;
   try {
-    const waits = await migrate(client, steps);
+    const waits = await migrate(client, options, options.steps);
     broken = false;
     return waits;
   } finally {

@@ -14,6 +14,7 @@ import {
   type WarehouseAdmin,
 } from '../ingest/warehouse-admin.ts';
 import { originalText } from '../ingest/warehouse.ts';
+import type { Clock } from '../process/clock.ts';
 import { openFile } from './file.ts';
 import { prune } from './prune.ts';
 import { refuses } from './result-codes.ts';
@@ -40,9 +41,9 @@ interface Calls {
   readonly close: () => Promise<void>;
 }
 
-export function createSqliteAdmin(path: string): WarehouseAdmin {
+export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
   const calls = callsOn(path);
-  return { place: `sqlite:${path}`, ...looks(calls), ...changes(path, calls), close: () => calls.close() };
+  return { place: `sqlite:${path}`, ...looks(calls), ...changes(path, clock, calls), close: () => calls.close() };
 }
 
 /** Calls on the file, which is opened by the first one that finds it. */
@@ -148,7 +149,11 @@ function looks({ all }: Calls): Looks {
   };
 }
 
-function changes(path: string, { telling, change }: Calls): Omit<WarehouseAdmin, keyof Looks | 'place' | 'close'> {
+function changes(
+  path: string,
+  clock: Clock,
+  { telling, change }: Calls,
+): Omit<WarehouseAdmin, keyof Looks | 'place' | 'close'> {
   return {
     drop: (entries) =>
       change('DELETE FROM events_quarantine WHERE entry IN (SELECT value FROM json_each(?))', JSON.stringify(entries)),
@@ -157,7 +162,7 @@ function changes(path: string, { telling, change }: Calls): Omit<WarehouseAdmin,
 
     land: ({ id, type, producer, acceptedAtMs, body }) =>
       telling((database) => {
-        const times = [new Date(acceptedAtMs).toISOString(), new Date().toISOString()];
+        const times = [new Date(acceptedAtMs).toISOString(), new Date(clock.epochMs()).toISOString()];
         try {
           database.prepare(LAND).run(id, type, producer, ...times, body);
         } catch (cause) {

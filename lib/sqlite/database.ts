@@ -18,6 +18,7 @@ import {
   type Warehouse,
   type WarehouseLookup,
 } from '../ingest/warehouse.ts';
+import type { Clock } from '../process/clock.ts';
 import { bodyAt, textAt, VERDICT, type LandingColumns } from './columns.ts';
 import { openFile, prepareFile, type Step } from './file.ts';
 import { prune } from './prune.ts';
@@ -55,26 +56,28 @@ export interface SqliteWarehouseOptions {
 }
 
 export class Database {
+  readonly #clock: Clock;
   readonly #path: string;
   readonly #readOnly: boolean;
   readonly #steps: readonly Step[] | undefined;
   #handle: Handle | undefined;
 
-  constructor({ path, readOnly = false, steps }: SqliteWarehouseOptions) {
+  constructor({ clock, path, readOnly = false, steps }: SqliteWarehouseOptions & { readonly clock: Clock }) {
+    this.#clock = clock;
     this.#path = path;
     this.#steps = steps;
     this.#readOnly = readOnly;
   }
 
   prepare(): Promise<string | undefined> {
-    return prepareFile(this.#path, this.#steps);
+    return prepareFile(this.#path, this.#clock, this.#steps);
   }
 
   /** Gives a VERDICT for each event. */
   land(batch: LandingColumns): Uint8Array {
     return this.#using((open) =>
       transaction(open, () => {
-        const landedAt = new Date().toISOString();
+        const landedAt = isoTime(this.#clock.epochMs());
         const count = batch.acceptedAtMs.length;
         const verdicts = new Uint8Array(count);
         for (let from = 0; from < count; from += ROWS_AT_ONCE) {
@@ -90,7 +93,7 @@ export class Database {
   quarantine(entries: readonly QuarantinedEntry[]): void {
     this.#using((open) =>
       transaction(open, () => {
-        const now = new Date().toISOString();
+        const now = isoTime(this.#clock.epochMs());
         for (const { entry, id, producer, reason, acceptedAtMs, body, traceparent } of entries) {
           const name = storableText(producer);
           const accepted = isoTime(acceptedAtMs);

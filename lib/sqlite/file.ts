@@ -1,7 +1,7 @@
 // The SQLite file and the schema in it: how it is opened, made and brought up to date.
-import { setTimeout as delay } from 'node:timers/promises';
 import { DatabaseSync } from 'node:sqlite';
 import { unfitness, WarehouseMisconfigured, type Column } from '../ingest/warehouse.ts';
+import type { Clock } from '../process/clock.ts';
 import { busy } from './result-codes.ts';
 
 /** How long a call waits for another process that writes; then it throws. */
@@ -58,14 +58,18 @@ export const STEPS: readonly Step[] = [
 const newestOf = (steps: readonly Step[]): number => steps.at(-1)?.version ?? 0;
 
 /** Makes the file, or brings its schema up to date; see Warehouse.prepare for what it resolves with. */
-export async function prepareFile(path: string, steps: readonly Step[] = STEPS): Promise<string | undefined> {
-  const deadline = Date.now() + PREPARE_TIMEOUT_MS;
+export async function prepareFile(
+  path: string,
+  clock: Clock,
+  steps: readonly Step[] = STEPS,
+): Promise<string | undefined> {
+  const deadline = clock.ms() + PREPARE_TIMEOUT_MS;
   for (;;) {
     try {
       return makeSchema(path, steps);
     } catch (cause) {
-      if (!busy(cause) || Date.now() >= deadline) throw cause;
-      await delay(PREPARE_RETRY_MS);
+      if (!busy(cause) || clock.ms() >= deadline) throw cause;
+      await clock.sleep(PREPARE_RETRY_MS);
     }
   }
 }

@@ -1,6 +1,7 @@
 // The worker thread of the SQLite warehouse: it owns the file, and does what it is asked, one call after the other.
 import { parentPort, workerData } from 'node:worker_threads';
 import { BatchRefused, WarehouseMisconfigured, type QuarantinedEntry, type Warehouse } from '../ingest/warehouse.ts';
+import { SystemClock } from '../process/clock.ts';
 import type { LandingColumns } from './columns.ts';
 import { Database, type SqliteWarehouseOptions } from './database.ts';
 
@@ -18,7 +19,7 @@ export type WorkerReply =
   | { readonly call: number; readonly value: unknown }
   | { readonly call: number; readonly message: string; readonly refused?: string; readonly misconfigured?: boolean };
 
-const database = new Database(workerData as SqliteWarehouseOptions);
+const database = new Database({ ...(workerData as SqliteWarehouseOptions), clock: new SystemClock() });
 
 function run(call: WorkerCall): unknown {
   switch (call.kind) {

@@ -41,6 +41,7 @@ async function run(t: TestContext, sinceMs: number, agrees = true): Promise<Ran>
   const audits: Ran['audits'][number][] = [];
   const say = (text: string): void => void (said += text);
   const session = {
+    ...SYSTEM,
     queue,
     warehouse: { audit: (record: Ran['audits'][number]) => Promise.resolve(void audits.push(record)) },
     json: false,

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import { Program } from '../support/program.ts';
 import { database, environment, itIsTold, postgres, uriWith } from './misconfigured.ts';
+import { SYSTEM } from '../support/system.ts';
 
 // misconfigured.test.ts has one more.
 describe('a warehouse that cannot work as configured', { concurrency: 2 }, () => {
@@ -43,7 +44,7 @@ describe('a warehouse that cannot work as configured', { concurrency: 2 }, () =>
 
   it('gives the role too few rights on the tables: --check=connect says so', async () => {
     const uri = await postgres.freshDatabase();
-    const warehouse = createPostgresWarehouse({ uri, connectionsMax: 1 });
+    const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
     await warehouse.prepare();
     await warehouse.close();
     await postgres.query(uri, 'CREATE ROLE reader LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader');

@@ -8,6 +8,7 @@ import { inspectPostgres } from '../../lib/postgres/inspect.ts';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { openLink, type Link } from '../support/link.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const event = (id: string): LandingEvent => ({
   id,
@@ -25,6 +26,7 @@ describe('a PostgreSQL server with faults', () => {
 
   const open = async (t: TestContext, uri: string, callTimeoutMs?: number): Promise<Warehouse> => {
     const warehouse = createPostgresWarehouse({
+      ...SYSTEM,
       uri,
       connectionsMax: 1,
       ...(callTimeoutMs === undefined ? {} : { callTimeoutMs, connectTimeoutMs: callTimeoutMs }),
@@ -34,7 +36,7 @@ describe('a PostgreSQL server with faults', () => {
     return warehouse;
   };
   const adminOf = (t: TestContext, uri: string): WarehouseAdmin => {
-    const admin = createPostgresAdmin(uri);
+    const admin = createPostgresAdmin(uri, SYSTEM);
     t.after(() => admin.close());
     return admin;
   };
@@ -105,10 +107,10 @@ describe('a PostgreSQL server with faults', () => {
 
   it('is inspected without a change, and lacks are named', async (t) => {
     const uri = await server.freshDatabase();
-    await inspectPostgres(uri);
+    await inspectPostgres(uri, SYSTEM.clock);
     assert.deepEqual(await server.query(uri, `SELECT 1 FROM pg_tables WHERE schemaname = 'public'`), []);
     await open(t, uri);
-    await inspectPostgres(uri);
+    await inspectPostgres(uri, SYSTEM.clock);
     const role = `ingest_test_faults_${process.pid}`;
     await server.query(
       uri,
@@ -118,7 +120,7 @@ describe('a PostgreSQL server with faults', () => {
     const asReader = new URL(uri);
     asReader.searchParams.set('options', `-c role=${role}`);
     await assert.rejects(
-      inspectPostgres(asReader.href),
+      inspectPostgres(asReader.href, SYSTEM.clock),
       /the role lacks INSERT on events, INSERT on events_quarantine/,
     );
   });

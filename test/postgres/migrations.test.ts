@@ -5,6 +5,7 @@ import { STEPS, type Step } from '../../lib/postgres/migrations.ts';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import type { LandingEvent, Warehouse } from '../../lib/ingest/warehouse.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
+import { SYSTEM } from '../support/system.ts';
 
 describe('the schema in PostgreSQL', () => {
   let server: PostgresServer;
@@ -18,7 +19,7 @@ describe('the schema in PostgreSQL', () => {
     uri: string,
     more: { steps?: readonly Step[]; callTimeoutMs?: number } = {},
   ): Warehouse => {
-    const warehouse = createPostgresWarehouse({ uri, connectionsMax: 1, ...more });
+    const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1, ...more });
     t.after(() => warehouse.close());
     return warehouse;
   };

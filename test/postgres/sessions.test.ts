@@ -6,6 +6,7 @@ import { BatchTooSlow, type LandingEvent, type Warehouse } from '../../lib/inges
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const event = (id: string): LandingEvent => ({
   id,
@@ -23,7 +24,7 @@ describe('the sessions of the PostgreSQL warehouse', () => {
   after(() => server.stop());
 
   const open = async (t: TestContext, uri: string, callTimeoutMs = 15_000): Promise<Warehouse> => {
-    const warehouse = createPostgresWarehouse({ uri, connectionsMax: 2, callTimeoutMs });
+    const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 2, callTimeoutMs });
     t.after(() => warehouse.close());
     await warehouse.prepare();
     return warehouse;

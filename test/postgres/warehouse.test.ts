@@ -12,6 +12,7 @@ import { createPostgresAdmin } from '../../lib/postgres/admin.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 let server: PostgresServer;
 before(async () => {
@@ -38,7 +39,10 @@ async function linkedDatabase(): Promise<{ uri: string; direct: string; link: Li
 describe('what the PostgreSQL warehouse reads', () => {
   it('is found by index, for a look-up, an operator and a batch: no table is read through', async () => {
     const uri = await server.freshDatabase();
-    const [warehouse, admin] = [createPostgresWarehouse({ uri, connectionsMax: 1 }), createPostgresAdmin(uri)];
+    const [warehouse, admin] = [
+      createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 }),
+      createPostgresAdmin(uri, SYSTEM),
+    ];
     const event = { type: 't', producer: 'p', body: Buffer.from('{}'), acceptedAtMs: 1 };
     const batch = (from: number): LandingEvent[] =>
       Array.from({ length: 50 }, (_, at) => ({ ...event, id: `${from + at}` }));
@@ -58,7 +62,7 @@ describe('what the PostgreSQL warehouse reads', () => {
       );
     };
     const before = await scans();
-    const again = createPostgresWarehouse({ uri, connectionsMax: 1 });
+    const again = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
     await again.land(batch(25));
     for (const id of ['7', 'none', 'unknown']) await again.find(id, 'p');
     await again.close();
@@ -71,7 +75,7 @@ describe('what the PostgreSQL warehouse reads', () => {
 describeWarehouse('PostgreSQL', async () => {
   const { uri, direct, link } = await linkedDatabase();
   return {
-    open: () => createPostgresWarehouse({ uri, connectionsMax: 2 }),
+    open: () => createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 2 }),
     count: async (table) =>
       Number((await server.query<{ rows: string }>(direct, `SELECT count(*) AS rows FROM ${table}`))[0]?.rows),
     takeAway: () => link.cut(),
@@ -83,8 +87,8 @@ describeWarehouse('PostgreSQL', async () => {
 describeWarehouseAdmin('PostgreSQL', async () => {
   const uri = await server.freshDatabase();
   return {
-    warehouse: createPostgresWarehouse({ uri, connectionsMax: 1 }),
-    admin: createPostgresAdmin(uri),
+    warehouse: createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 }),
+    admin: createPostgresAdmin(uri, SYSTEM),
     rest: /VACUUM FULL/,
     audit: () =>
       server.query(
@@ -98,13 +102,17 @@ describeWarehouseAdmin('PostgreSQL', async () => {
 describePruning('PostgreSQL', async () => {
   const store = await postgresStore(server);
   const { uri } = store;
-  return { store, warehouse: createPostgresWarehouse({ uri, connectionsMax: 1 }), admin: createPostgresAdmin(uri) };
+  return {
+    store,
+    warehouse: createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 }),
+    admin: createPostgresAdmin(uri, SYSTEM),
+  };
 });
 
 describe('the PostgreSQL warehouse', () => {
   it('refuses what a constraint of the operator refuses, and says which class of error it was', async (t) => {
     const uri = await server.freshDatabase();
-    const warehouse = createPostgresWarehouse({ uri, connectionsMax: 1 });
+    const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
     t.after(() => warehouse.close());
     await warehouse.prepare();
     await server.query(uri, `ALTER TABLE events ADD CHECK (type <> 'order.lost')`);
@@ -114,7 +122,7 @@ describe('the PostgreSQL warehouse', () => {
 
   it('copies rows that are new, and inserts a batch with one that is not, and the next ones for a while', async (t) => {
     const uri = await server.freshDatabase();
-    const warehouse = createPostgresWarehouse({ uri, connectionsMax: 1 });
+    const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
     t.after(() => warehouse.close());
     await warehouse.prepare();
     await server.query(
@@ -177,7 +185,7 @@ describe('the PostgreSQL warehouse', () => {
 
   it('copies ids of any length in UTF-8', async (t) => {
     const uri = await server.freshDatabase();
-    const warehouse = createPostgresWarehouse({ uri, connectionsMax: 1 });
+    const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
     t.after(() => warehouse.close());
     await warehouse.prepare();
     // Three bytes for each unit of UTF-16, which is the most that there is; and bodies that leave no room.
@@ -207,7 +215,7 @@ describe('the PostgreSQL warehouse', () => {
   // Two replicas that write the same ids in different orders each wait for the other one.
   it('writes rows in the order of their ids, by either statement', async (t) => {
     const uri = await server.freshDatabase();
-    const warehouse = createPostgresWarehouse({ uri, connectionsMax: 1 });
+    const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
     t.after(() => warehouse.close());
     await warehouse.prepare();
     const event = (id: string): LandingEvent => ({
@@ -237,7 +245,7 @@ describe('the PostgreSQL warehouse', () => {
 
   it('does not call landed what a trigger of the operator left out', async (t) => {
     const uri = await server.freshDatabase();
-    const warehouse = createPostgresWarehouse({ uri, connectionsMax: 1 });
+    const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
     t.after(() => warehouse.close());
     await warehouse.prepare();
     await server.query(
@@ -259,7 +267,7 @@ describe('the PostgreSQL warehouse', () => {
 
   it('needs no right to make tables once the schema stands', async (t) => {
     const uri = await server.freshDatabase();
-    const owner = createPostgresWarehouse({ uri, connectionsMax: 1 });
+    const owner = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
     t.after(() => owner.close());
     await owner.prepare();
     const role = `ingest_test_writer_${process.pid}`;
@@ -267,7 +275,7 @@ describe('the PostgreSQL warehouse', () => {
     t.after(() => server.query(uri, `DROP OWNED BY ${role}; DROP ROLE ${role}`));
     const asWriter = new URL(uri);
     asWriter.searchParams.set('options', `-c role=${role}`);
-    const writer = createPostgresWarehouse({ uri: asWriter.href, connectionsMax: 1 });
+    const writer = createPostgresWarehouse({ ...SYSTEM, uri: asWriter.href, connectionsMax: 1 });
     t.after(() => writer.close());
     await writer.prepare();
     const event = { id: 'one', type: 't', producer: 'shop', body: Buffer.from('{}'), acceptedAtMs: 1 };
@@ -281,7 +289,7 @@ describe('the PostgreSQL warehouse', () => {
     await holder.connect();
     t.after(() => holder.end());
     await holder.query('SELECT pg_advisory_lock($1)', [LOCK_KEY]);
-    const warehouse = createPostgresWarehouse({ uri, connectionsMax: 1 });
+    const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
     t.after(() => warehouse.close());
     const preparing = assert.rejects(warehouse.prepare());
     const waiting = `SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`;
@@ -295,12 +303,12 @@ describe('the PostgreSQL warehouse', () => {
 
   it('counts a server that only reads as away', async (t) => {
     const uri = await server.freshDatabase();
-    const owner = createPostgresWarehouse({ uri, connectionsMax: 1 });
+    const owner = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
     t.after(() => owner.close());
     await owner.prepare();
     const readOnly = new URL(uri);
     readOnly.searchParams.set('options', '-c default_transaction_read_only=on');
-    const reader = createPostgresWarehouse({ uri: readOnly.href, connectionsMax: 1 });
+    const reader = createPostgresWarehouse({ ...SYSTEM, uri: readOnly.href, connectionsMax: 1 });
     t.after(() => reader.close());
     await assert.rejects(reader.probe(), /read-only/);
     assert.deepEqual(await reader.find('one', 'shop'), { kind: 'unknown' });

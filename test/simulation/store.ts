@@ -10,6 +10,7 @@ import { columnsOf, landingsOf } from '../../lib/sqlite/columns.ts';
 import { Database } from '../../lib/sqlite/database.ts';
 import type { Marks } from './marks.ts';
 import { actor, type Actor, type Schedule } from './schedule.ts';
+import { SYSTEM } from '../support/system.ts';
 
 export const POISON = '"poison"';
 
@@ -47,14 +48,14 @@ export class Store {
 
   private constructor(path: string) {
     this.#path = path;
-    this.#database = new Database({ path });
+    this.#database = new Database({ ...SYSTEM, path });
     this.#look = new DatabaseSync(path);
   }
 
   static async open(): Promise<Store> {
     const path = `/dev/shm/ingest-simulation-${process.pid}.db`;
     for (const end of ['', '-wal', '-shm']) rmSync(path + end, { force: true });
-    await new Database({ path }).prepare();
+    await new Database({ ...SYSTEM, path }).prepare();
     return new Store(path);
   }
 

@@ -9,6 +9,7 @@ import { BatchRefused, type LandingEvent, type QuarantinedEntry } from '../../li
 import { columnsOf, landingsOf } from '../../lib/sqlite/columns.ts';
 import { Database } from '../../lib/sqlite/database.ts';
 import { inspectSqlite, openFile } from '../../lib/sqlite/file.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const event = (id: string, producer = 'shop'): LandingEvent => ({
   id,
@@ -31,7 +32,7 @@ describe('the SQLite file', () => {
     const folder = mkdtempSync(join(tmpdir(), 'ingest-database-'));
     t.after(() => rmSync(folder, { recursive: true }));
     const path = join(folder, 'warehouse.db');
-    const database = new Database({ path });
+    const database = new Database({ ...SYSTEM, path });
     t.after(() => database.close());
     assert.equal(await database.prepare(), undefined);
     return { path, database };

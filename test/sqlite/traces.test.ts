@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { it } from 'node:test';
 import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const EVENTS = 4_000;
 const ERASED_EACH = 40;
@@ -39,7 +40,7 @@ it('an erased body is in no byte of the database or its log, whichever pages its
     // Rows that are replayed and released make room that others move into.
     await warehouse.release(events.slice(at, at + 50).map((_, n) => `q/ingest/${((at + n) * 7919) % EVENTS}-0`));
   }
-  const admin = createSqliteAdmin(path);
+  const admin = createSqliteAdmin(path, SYSTEM.clock);
   t.after(() => admin.close());
   const files = (): Buffer =>
     Buffer.concat(['', '-wal', '-shm'].flatMap((end) => (existsSync(path + end) ? [readFileSync(path + end)] : [])));

@@ -14,6 +14,7 @@ import { describePruning } from '../contract/pruning.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 import { describeWarehouseAdmin } from '../contract/warehouse-admin.ts';
 import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
+import { SYSTEM } from '../support/system.ts';
 
 // Every thread that this process starts, so that a test can end one as a fault of its own would.
 const threads = new Set<Worker>();
@@ -46,7 +47,7 @@ describeWarehouseAdmin('SQLite', async () => {
   const path = join(folder, 'warehouse.db');
   return {
     warehouse: createSqliteWarehouse({ path }),
-    admin: createSqliteAdmin(path),
+    admin: createSqliteAdmin(path, SYSTEM.clock),
     rest: /^undefined$/,
     audit: async () => {
       const database = new DatabaseSync(path, { readOnly: true });
@@ -61,7 +62,11 @@ describeWarehouseAdmin('SQLite', async () => {
 describePruning('SQLite', () => {
   const store = sqliteStore();
   const path = store.uri.slice('sqlite:'.length);
-  return Promise.resolve({ store, warehouse: createSqliteWarehouse({ path }), admin: createSqliteAdmin(path) });
+  return Promise.resolve({
+    store,
+    warehouse: createSqliteWarehouse({ path }),
+    admin: createSqliteAdmin(path, SYSTEM.clock),
+  });
 });
 
 describe('the SQLite warehouse', () => {
@@ -85,7 +90,7 @@ describe('the SQLite warehouse', () => {
     await first.quarantine(rejected);
     await first.close();
 
-    const [warehouse, admin] = [createSqliteWarehouse({ path }), createSqliteAdmin(path)];
+    const [warehouse, admin] = [createSqliteWarehouse({ path }), createSqliteAdmin(path, SYSTEM.clock)];
     await warehouse.prepare();
     await warehouse.find('unknown', 'p');
     const readBytes = (): number => Number(/^rchar: (\d+)$/m.exec(readFileSync('/proc/self/io', 'utf8'))?.[1]);
