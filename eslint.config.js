@@ -6,10 +6,10 @@
 import eslint from '@eslint/js';
 import tseslint from 'typescript-eslint';
 
-/** Folder of lib -> the folders and packages it may import. `types` allows `import type` only. */
+/** Folder of lib -> the folders (or files) and packages it may import. `types` allows `import type` only. */
 const LAYERS = {
   ingest: { folders: [], types: [], packages: ['@sinclair/typebox', 'node:crypto', 'node:buffer', 'node:zlib'] },
-  http: { folders: [], types: [], packages: ['node:'] },
+  http: { folders: [], types: ['process/clock.ts'], packages: ['node:'] },
   process: { folders: [], types: [], packages: ['node:', 'pino'] },
   telemetry: { folders: ['process'], types: [], packages: ['node:', 'prom-client', '@opentelemetry'] },
   identity: {
@@ -78,7 +78,7 @@ function layerRule(folder, { folders, types, packages }, extra = []) {
   const allowedPackages = [...packages, ...extra].map((name) => (name.endsWith(':') ? name : `${escaped(name)}(/|$)`));
   const patterns = [
     {
-      regex: `^(\\.\\./)+(?!\\.\\./|(${[folder, ...folders, ...types].map(escaped).join('|')})/)`,
+      regex: `^(\\.\\./)+(?!\\.\\./|(${[folder, ...folders, ...types].map(escaped).join('|')})(/|$))`,
       message: `lib/${folder} may not import this folder: see the table in eslint.config.js.`,
     },
     {
@@ -88,7 +88,7 @@ function layerRule(folder, { folders, types, packages }, extra = []) {
   ];
   if (types.length > 0) {
     patterns.push({
-      regex: `^\\.\\./(${types.map(escaped).join('|')})/`,
+      regex: `^\\.\\./(${types.map(escaped).join('|')})(/|$)`,
       allowTypeImports: true,
       message: `lib/${folder} may import only types from here.`,
     });
@@ -104,25 +104,26 @@ const PROCESS_RULE = {
   ],
 };
 
-/** Folders of lib in which time and chance are handed in (lib/process/clock.ts). */
-const TIMELESS = ['admin', 'consumer', 'dispatcher', 'postgres', 'redis', 'sqlite', 'telemetry'];
+/** Where in lib time and chance are not handed in (lib/process/clock.ts). */
+const TIMED = ['lib/process/clock.ts', 'lib/toollint/**'];
 
 const HANDED_IN = 'Take a Clock or a Random as an argument: see lib/process/clock.ts.';
 const handedIn = (object, properties) => properties.map((property) => ({ object, property, message: HANDED_IN }));
+
+const TIMELESS_PROPERTIES = [
+  ...handedIn('Date', ['now']),
+  ...handedIn('Math', ['random']),
+  ...handedIn('AbortSignal', ['timeout']),
+  ...handedIn('process', ['hrtime', 'uptime']),
+  ...['crypto', 'globalThis'].map((object) => ({ object, message: HANDED_IN })),
+];
 
 const TIMELESS_RULE = {
   'no-restricted-globals': [
     'error',
     ...['setTimeout', 'setInterval', 'setImmediate', 'performance'].map((name) => ({ name, message: HANDED_IN })),
   ],
-  'no-restricted-properties': [
-    ...PROCESS_RULE['no-restricted-properties'],
-    ...handedIn('Date', ['now']),
-    ...handedIn('Math', ['random']),
-    ...handedIn('AbortSignal', ['timeout']),
-    ...handedIn('process', ['hrtime', 'uptime']),
-    ...['crypto', 'globalThis'].map((object) => ({ object, message: HANDED_IN })),
-  ],
+  'no-restricted-properties': [...PROCESS_RULE['no-restricted-properties'], ...TIMELESS_PROPERTIES],
   'no-restricted-syntax': [
     'error',
     { selector: "NewExpression[callee.name='Date'][arguments.length=0]", message: HANDED_IN },
@@ -132,7 +133,8 @@ const TIMELESS_RULE = {
     'error',
     {
       paths: [
-        ...['node:timers', 'node:timers/promises', 'node:perf_hooks'].map((name) => ({ name, message: HANDED_IN })),
+        ...['node:timers', 'node:timers/promises'].map((name) => ({ name, message: HANDED_IN })),
+        { name: 'node:perf_hooks', importNames: ['performance'], message: HANDED_IN },
         { name: 'node:crypto', importNames: ['randomBytes', 'randomInt', 'randomUUID'], message: HANDED_IN },
       ],
     },
@@ -165,10 +167,11 @@ export default tseslint.config(
   },
   { files: ['lib/**/*.ts'], ignores: ['lib/process/env.ts'], rules: PROCESS_RULE },
   {
-    files: TIMELESS.map((folder) => `lib/${folder}/**/*.ts`),
-    ignores: ['lib/process/clock.ts'],
+    files: ['lib/**/*.ts'],
+    ignores: TIMED,
     rules: TIMELESS_RULE,
   },
+  { files: ['lib/process/env.ts'], rules: { 'no-restricted-properties': ['error', ...TIMELESS_PROPERTIES] } },
   {
     files: ['bin/**/*.ts'],
     ignores: ['bin/output.ts'],
@@ -205,7 +208,7 @@ export default tseslint.config(
         {
           patterns: [
             {
-              regex: '^(\\.\\./){2}|^(?!\\.|node:)',
+              regex: '^(\\.\\./){2}(?!process/clock\\.ts$)|^(?!\\.|node:)',
               message: 'lib/http may not import this: see the table in eslint.config.js.',
             },
           ],

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { CertificateAuthority } from '../lib/identity/certificate-authority.ts';
+import { SYSTEM } from '../test/support/system.ts';
 
 export const ROOT = resolve(import.meta.dirname, '..');
 export const NODE = process.execPath;
@@ -62,7 +63,7 @@ export class BenchEnvironment {
 
   static async create(): Promise<BenchEnvironment> {
     const folder = mkdtempSync(join(tmpdir(), 'ingest-bench-'));
-    const authority = await CertificateAuthority.create('bench authority');
+    const authority = await CertificateAuthority.create(SYSTEM, 'bench authority');
     const server = await authority.issue({
       commonName: 'localhost',
       addresses: ['127.0.0.1'],

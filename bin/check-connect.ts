@@ -91,11 +91,11 @@ async function inspectPartition(
   });
   try {
     connection.open();
-    const deadline = performance.now() + CONNECT_MS;
+    const deadline = SYSTEM.clock.ms() + CONNECT_MS;
     while (!connection.ready) {
       if (refusal !== undefined) throw queueRefused(uri, refusal, key);
-      if (performance.now() > deadline) throw queueAway(uri, connection.lastError, key);
-      await new Promise((resolve) => setTimeout(resolve, 25));
+      if (SYSTEM.clock.ms() > deadline) throw queueAway(uri, connection.lastError, key);
+      await SYSTEM.clock.sleep(25);
     }
     if (takesEvents)
       await ACCEPT.run(connection, [...ACCEPT.command(part.stream), String(RETENTION_MS)]).catch((cause: unknown) => {

@@ -47,7 +47,7 @@ export async function watchCredentials(
     for (const [at, one] of known.entries()) void one.change(uris[at] ?? '', names[at] ?? '', SYSTEM.clock, log);
   };
   const paths = ['INGEST_QUEUE_URI_FILE', 'INGEST_WAREHOUSE_URI_FILE'].flatMap((key) => environment[key] || []);
-  const watch = new FileWatch(paths, await lookAt(paths), () => Promise.resolve(changed()));
+  const watch = new FileWatch(SYSTEM.clock, paths, await lookAt(paths), () => Promise.resolve(changed()));
   process.on('SIGHUP', () => void watch.now(true));
   return { queue, warehouse, stop: () => watch.stop() };
 }

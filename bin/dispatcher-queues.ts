@@ -5,6 +5,7 @@ import { maskedUri } from '../lib/process/masked-uri.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
 import { PartitionsDiffer, type QueueRefusal } from '../lib/redis/wire/errors.ts';
 import { NOT_ASKED } from '../lib/redis/accept/queue-probe.ts';
+import { SYSTEM } from './system.ts';
 import { queueRefused } from './check-connect.ts';
 
 const QUEUE_START_MS = 5_000;
@@ -26,9 +27,9 @@ export async function startQueues(
   const { lanes } = sessions.anonymous.queue;
   const haveSpoken = (): boolean =>
     lanes.every(({ queue }) => queue.states().every((state) => state.available || state.reason !== NOT_ASKED));
-  const deadline = performance.now() + QUEUE_START_MS;
+  const deadline = SYSTEM.clock.ms() + QUEUE_START_MS;
   for (;;) {
-    const overdue = performance.now() > deadline;
+    const overdue = SYSTEM.clock.ms() > deadline;
     for (const at of [0, 1] as const) {
       const refusal = refusals[at];
       if (refusal instanceof PartitionsDiffer) throw queueRefused(config.queueUris[at], refusal, QUEUE_KEYS[at]);
@@ -42,6 +43,6 @@ export async function startQueues(
           'check that the servers run, are reachable and can be written to',
       );
     }
-    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    await SYSTEM.clock.sleep(LOOK_MS);
   }
 }

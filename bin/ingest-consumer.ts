@@ -3,7 +3,7 @@
 import './early-signals.ts';
 import { Consumer } from '../lib/consumer/consumer.ts';
 import { readConsumerConfig, type ConsumerConfig } from '../lib/consumer/config.ts';
-import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
+import { createProcessEndpoints, type ProcessEndpoints, type ProcessState } from '../lib/http/process-endpoints.ts';
 import { LandingSpans } from '../lib/consumer/landing-spans.ts';
 import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
 import { Pruner } from '../lib/consumer/pruner.ts';
@@ -59,7 +59,7 @@ async function schemasOf({ schemasDir }: ConsumerConfig, log: Log): Promise<Watc
   if (schemasDir === undefined) return undefined;
   // Loaded here: only who has schemas needs the libraries.
   const { SchemasError, WatchedSchemas } = await import('../lib/consumer/schemas.ts');
-  return WatchedSchemas.open(schemasDir, log).catch((cause: unknown) => {
+  return WatchedSchemas.open(schemasDir, log, SYSTEM.clock).catch((cause: unknown) => {
     if (!(cause instanceof SchemasError)) throw cause;
     const message = `INGEST_SCHEMAS_DIR=${JSON.stringify(schemasDir)}: ${cause.message}`;
     throw new StartFailure(EXIT.configuration, message);
@@ -75,7 +75,7 @@ async function connect(config: ConsumerConfig, found: (line: string) => void): P
 async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<void> {
   const schemas = await schemasOf(config, log);
   const metrics = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
-  const { queuePartitions: partitions, unlandedMs } = config;
+  const { queuePartitions: partitions, retentionMs, unlandedMs } = config;
   const onLost = (events: number): void => metrics.lost.add(events);
   const onLook = (look: QueueLook, partition: string): void => metrics.queue.looked(partition, look);
   const uris = config.queueUri.split(' ');
@@ -96,19 +96,19 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
     prepared: () => consumer.prepared,
   });
   const trouble = (): string | undefined => consumer.trouble ?? watch.warehouseTrouble;
-  const { retentionMs } = config;
   const known = (): boolean => trouble() === undefined && awayParts(reader).length === 0;
   const oldestSeconds = (): number | undefined => (known() ? metrics.queue.lag.oldestSeconds : undefined);
   const pruner = new Pruner({ ...SYSTEM, warehouse, retentionMs, oldestSeconds, pruned: metrics.pruned, log });
   showGauges(metrics, consumer, reader);
   metrics.ready.read(() => (consumer.stopping || trouble() !== undefined ? 0 : 1));
   metrics.warehouseAvailable.read(() => (consumer.warehouseAnswers && watch.warehouseTrouble === undefined ? 1 : 0));
-  const endpoints = createProcessEndpoints({
+  const state: ProcessState = {
     draining: () => consumer.stopping,
     unavailable: () => awayParts(reader),
     unready: trouble,
     metrics: (accept) => exposition(metrics.registry, prefersOpenMetrics(accept)),
-  });
+  };
+  const endpoints = createProcessEndpoints(state, SYSTEM);
 
   const stopped = new AbortController();
   let running = Promise.resolve();
@@ -219,9 +219,9 @@ async function placeAmongReplicas(
   signal: AbortSignal,
   log: Log,
 ): Promise<'mine' | 'taken' | 'unknown'> {
-  const deadline = performance.now() + REGISTER_TIMEOUT_MS;
+  const deadline = SYSTEM.clock.ms() + REGISTER_TIMEOUT_MS;
   let place: 'taken' | 'unknown' = 'unknown';
-  while (performance.now() < deadline && !signal.aborted) {
+  while (SYSTEM.clock.ms() < deadline && !signal.aborted) {
     try {
       if (await reader.register(replicasMax)) return 'mine';
       place = 'taken';

@@ -8,7 +8,7 @@ import { Sessions, type Credentials } from '../lib/dispatcher/sessions.ts';
 import { TracedQueue } from '../lib/dispatcher/traced-queue.ts';
 import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
+import { createProcessEndpoints, type ProcessState } from '../lib/http/process-endpoints.ts';
 import { clientRefusal } from '../lib/identity/accepted-client.ts';
 import {
   loadTlsMaterial,
@@ -92,16 +92,16 @@ async function run(config: DispatcherConfig, log: Log, onStop: OnStop): Promise<
   metrics.certificateExpiry.readEach(() =>
     (material?.expiry ?? []).map(({ file, atMs }) => ({
       labels: { file },
-      value: Math.round((atMs - Date.now()) / 1000),
+      value: Math.round((atMs - SYSTEM.clock.epochMs()) / 1000),
     })),
   );
+  const how = { ...SYSTEM, before, log };
   const tlsWatch =
     config.tls === undefined
       ? undefined
       : watchTlsMaterial({
+          ...how,
           files: config.tls,
-          before,
-          log,
           onChange: (changed) => {
             material = changed;
             const closed = server.replaceTls(changed.context);
@@ -112,19 +112,19 @@ async function run(config: DispatcherConfig, log: Log, onStop: OnStop): Promise<
           onRefused: () => metrics.tlsReloadFailures.add(),
         });
   let stopping = false;
-  const endpoints = createProcessEndpoints({
+  const state: ProcessState = {
     draining: () => stopping,
     unready: () => sessions.trouble,
     unavailable: () => [],
     metrics: (accept) => exposition(metrics.registry, prefersOpenMetrics(accept)),
-  });
+  };
+  const endpoints = createProcessEndpoints(state, SYSTEM);
   await startQueues(config, refusals, sessions);
   const admin = await bound('INGEST_ADMIN_ADDR', config.adminAddress, (address) => endpoints.listen(address));
   log.info(`process endpoints on http://${admin}`);
   const address = await bound('INGEST_DISPATCH_ADDR', config.address, ({ host, port }) => server.listen(host, port));
   if (config.tls === undefined && !isLoopback(config.address))
     log.warn('gateways connect without TLS: any client that reaches this address can put events on the queues');
-
   if (tlsWatch !== undefined) process.on('SIGHUP', () => void tlsWatch.now(true));
   onStop({
     deadlineMs: config.drainTimeoutMs,
@@ -192,7 +192,9 @@ function admission(
 ): (socket: TLSSocket) => string | undefined {
   return (socket) => {
     const given = material();
-    return given === undefined ? 'there is no trust' : clientRefusal(socket, given.trust, names);
+    return given === undefined
+      ? 'there is no trust'
+      : clientRefusal(socket, given.trust, names, SYSTEM.clock.epochMs());
   };
 }
 
@@ -211,7 +213,7 @@ async function bound(
 
 async function tlsMaterial({ tls }: DispatcherConfig): Promise<TlsMaterial | undefined> {
   try {
-    return tls === undefined ? undefined : await loadTlsMaterial(tls);
+    return tls === undefined ? undefined : await loadTlsMaterial(tls, SYSTEM.clock.epochMs());
   } catch (cause) {
     if (cause instanceof TlsMaterialError) throw new StartFailure(EXIT.configuration, cause.message);
     throw cause;

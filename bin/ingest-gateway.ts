@@ -60,13 +60,14 @@ Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 q
 await startDaemon({ name: NAME, help: HELP, read: readGatewayConfig, check, connect, run });
 
 async function check(config: GatewayConfig): Promise<void> {
-  const tls = config.tls.kind === 'files' ? tlsMaterial(config.tls) : undefined;
+  const tls = config.tls.kind === 'files' ? tlsMaterial(config.tls, SYSTEM.clock.epochMs()) : undefined;
   await allFiles([tls, tokenVerifier(config), producers(config)]);
 }
 
 async function connect(config: GatewayConfig, found: (line: string) => void): Promise<void> {
   const files = config.tls.kind === 'files' ? config.tls : undefined;
-  const material = files !== undefined && isDispatcher(config.queueUri) ? await tlsMaterial(files) : undefined;
+  const material =
+    files !== undefined && isDispatcher(config.queueUri) ? await tlsMaterial(files, SYSTEM.clock.epochMs()) : undefined;
   const about = isDispatcher(config.queueUri)
     ? dispatcherName(config.queueUri)
     : await inspectQueue({ uri: config.queueUri, partitions: config.queuePartitions, program: 'gateway' });
@@ -84,13 +85,13 @@ async function connect(config: GatewayConfig, found: (line: string) => void): Pr
 async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<void> {
   const runtime = runtimeWarning(process.versions.node);
   if (runtime !== undefined) log.warn(runtime);
-  const files = await readFiles(config, log);
+  const files = await readFiles(config, log, SYSTEM);
   const { material, verifier, rows } = files;
   const isLimited = config.producerRateMax !== undefined || config.producersFile !== undefined;
-  const quotas = isLimited ? new Quotas(rows, config.producerRateMax) : undefined;
+  const quotas = isLimited ? new Quotas(rows, config.producerRateMax, SYSTEM.clock) : undefined;
 
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
-  const spans = tracing && new RequestSpans(tracing, { system: 'redis', destination: STREAM });
+  const spans = tracing && new RequestSpans(tracing, { system: 'redis', destination: STREAM }, SYSTEM.clock);
 
   const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock, config.producerMetrics);
   let inUse = material;
@@ -108,10 +109,10 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
     config.warehouseUri === undefined
       ? undefined
       : openWarehouse(config.warehouseUri, 'gateway', credentials.warehouse);
-  const gateway = new Gateway({ config, log, material, verifier, queue, warehouse, quotas, spans, metrics });
+  const gateway = new Gateway({ ...SYSTEM, config, log, material, verifier, queue, warehouse, quotas, spans, metrics });
   // Watched before the wait for the queue: a change in that time counts too.
   const onMaterial = (changed: TlsMaterial): void => void (inUse = changed);
-  const watched = watchFiles(config, files, { gateway, quotas, metrics, onMaterial }, log);
+  const watched = watchFiles(config, files, { gateway, quotas, metrics, onMaterial }, log, SYSTEM.clock);
   await start(config, opened);
   if (warehouse !== undefined) void warnOfWarehouse(warehouse, gateway.state.draining, log);
   const endpoints = await bindAdmin(config, gateway, log);
@@ -125,7 +126,7 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
       watched.stop();
       credentials.stop();
       gateway.beginStop();
-      await new Promise((resolve) => setTimeout(resolve, config.drainDelayMs));
+      await SYSTEM.clock.sleep(config.drainDelayMs);
       await gateway.drain();
       await queue.close();
       await warehouse?.close();
@@ -196,7 +197,7 @@ async function start(config: GatewayConfig, opened: AcceptingQueue): Promise<voi
 /** The process endpoints on an address of their own, where one is configured. Throws a StartFailure. */
 async function bindAdmin(config: GatewayConfig, gateway: Gateway, log: Log): Promise<ProcessEndpoints | undefined> {
   if (config.adminAddress === undefined) return undefined;
-  const endpoints = createProcessEndpoints(gateway.state);
+  const endpoints = createProcessEndpoints(gateway.state, SYSTEM);
   try {
     const { address, port } = await endpoints.listen(config.adminAddress);
     log.info(`process endpoints on http://${addressText({ host: address, port })}`);

@@ -11,6 +11,7 @@ import { sampleInput } from '../lib/send/sample.ts';
 import { sendAll, SendingStopped } from '../lib/send/sender.ts';
 import { Summary } from '../lib/send/summary.ts';
 import { complainer, print } from './output.ts';
+import { SYSTEM } from './system.ts';
 import { endNow, endWritten, onOutputFailure } from './process-end.ts';
 
 const EXIT = { allAccepted: 0, notAll: 1, usage: 2, interrupted: 130 } as const;
@@ -28,8 +29,8 @@ async function main(): Promise<number> {
       return EXIT.allAccepted;
     }
     const { file, url, resend, sample } = settings;
-    position = file === undefined ? undefined : new Position(file, url.href);
-    input = sample === undefined ? await openInput(file, resend, position) : sampleInput(sample);
+    position = file === undefined ? undefined : new Position(file, url.href, SYSTEM.clock);
+    input = sample === undefined ? await openInput(file, resend, position) : sampleInput(sample, SYSTEM);
   } catch (cause) {
     complain(`${messageOf(cause)}; see --help`);
     return EXIT.usage;
@@ -40,14 +41,15 @@ async function main(): Promise<number> {
 async function run(settings: Settings, input: Input, position: Position | undefined): Promise<number> {
   if (position !== undefined && position.line > 0 && !settings.quiet)
     complain(`continuing after line ${position.line}, where ${position.path} says that an earlier run was`);
-  const client = new GatewayClient({ ...settings, connectionsMax: settings.concurrency });
-  const progress = settings.quiet ? undefined : new Progress(input, process.stderr);
+  const client = new GatewayClient({ ...SYSTEM, ...settings, connectionsMax: settings.concurrency });
+  const progress = settings.quiet ? undefined : new Progress(input, process.stderr, SYSTEM.clock);
   const refused = new RefusedFile(settings.refusedFile);
   const interrupted = stopSignal();
-  const summary = new Summary();
+  const summary = new Summary(SYSTEM.clock);
   let failure: unknown;
   try {
     const results = sendAll(begun(input.events, position), {
+      ...SYSTEM,
       send: ({ bytes }) => client.send(bytes),
       concurrency: settings.concurrency,
       ratePerS: settings.ratePerS,

@@ -6,6 +6,7 @@ import type { QueueRefusal } from '../lib/redis/wire/errors.ts';
 import { PartitionedQueue } from '../lib/redis/accept/partitioned-queue.ts';
 import type { Reply } from '../lib/redis/wire/reply.ts';
 import { StreamQueue, type StreamQueueOptions } from '../lib/redis/accept/stream-queue.ts';
+import { SYSTEM } from './system.ts';
 
 /** The port of a dispatcher when its URI names none. */
 const DISPATCHER_PORT = '6380';
@@ -53,7 +54,7 @@ export async function startQueue(
     connection.tell({ onRefused: (cause) => (refusal ??= cause) });
     connection.open();
   }
-  const deadline = performance.now() + timeoutMs;
+  const deadline = SYSTEM.clock.ms() + timeoutMs;
   for (;;) {
     const states = await Promise.all(
       parts.map(async ({ connection, queue }) =>
@@ -62,11 +63,11 @@ export async function startQueue(
     );
     if (states.every(({ available }) => available)) return undefined;
     if (refusal !== undefined) return refusal;
-    if (performance.now() > deadline) {
+    if (SYSTEM.clock.ms() > deadline) {
       const reason = states.find((state) => !state.available)?.reason ?? '';
       return states.some(({ available }) => available) ? undefined : reason;
     }
-    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    await SYSTEM.clock.sleep(LOOK_MS);
   }
 }
 

@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import { RE2JS } from 're2js';
 import { isErased } from '../ingest/erased.ts';
+import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 import { FileWatch, lookAt, type Look } from '../process/file-watch.ts';
 import type { Log } from '../process/log.ts';
@@ -81,15 +82,15 @@ export class WatchedSchemas {
   #schemas: Schemas;
 
   /** Rejects with a SchemasError. */
-  static async open(folder: string, log: Log): Promise<WatchedSchemas> {
+  static async open(folder: string, log: Log, clock: Clock): Promise<WatchedSchemas> {
     const before = await lookAt([folder]);
-    return new WatchedSchemas(folder, await Schemas.read(folder), before, log);
+    return new WatchedSchemas(folder, await Schemas.read(folder), before, log, clock);
   }
 
-  private constructor(folder: string, schemas: Schemas, before: Look, log: Log) {
+  private constructor(folder: string, schemas: Schemas, before: Look, log: Log, clock: Clock) {
     this.#schemas = schemas;
     log.info({ types: schemas.types }, 'events of these types are held against their schemas');
-    this.#watch = new FileWatch([folder], before, async () => {
+    this.#watch = new FileWatch(clock, [folder], before, async () => {
       try {
         this.#schemas = await Schemas.read(folder);
         log.info({ types: this.#schemas.types }, 'the schemas changed and are in use');

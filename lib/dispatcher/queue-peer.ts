@@ -286,7 +286,7 @@ export class QueuePeer {
   }
 
   #endIfDone(): void {
-    if (this.#state === 'ending' && this.#answers.length === 0) linger(this.#socket);
+    if (this.#state === 'ending' && this.#answers.length === 0) linger(this.#socket, this.#host.clock);
   }
 }
 

@@ -192,7 +192,7 @@ export class QueueServer {
     this.#fault(new Error(why));
     socket.on('error', () => undefined);
     socket.write(error(why, 'NOPERM'));
-    linger(socket);
+    linger(socket, this.#options.clock);
   }
 
   #makeGo(socket: Socket): void {

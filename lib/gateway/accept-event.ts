@@ -17,8 +17,10 @@ import type { GatewayMetrics } from './metrics.ts';
 import type { Quotas } from './quotas.ts';
 import type { RequestSpans } from './request-spans.ts';
 import type { Verdict } from '../identity/producer-identity.ts';
+import type { Clock } from '../process/clock.ts';
 
 export interface AcceptEventOptions {
+  readonly clock: Clock;
   readonly queue: Queue;
   readonly authority: Authority;
   readonly admission: Admission;
@@ -99,7 +101,7 @@ class Acceptance implements BodyHandler, Submission {
   #id = '';
   #text = '';
   #notes: EventNotes | undefined;
-  /** By `performance.now()`. */
+  /** By `Clock.ms()`. */
   #submittedMs: number | undefined;
   #sending: TraceContext | undefined;
 
@@ -143,10 +145,10 @@ class Acceptance implements BodyHandler, Submission {
     this.#id = event.id;
     this.#text = event.text;
     const { trace } = this.#exchange;
-    const { spans } = this.#options;
+    const { spans, clock } = this.#options;
     if (spans !== undefined) {
       this.#sending = spans.sending(trace);
-      this.#submittedMs = performance.now();
+      this.#submittedMs = clock.ms();
     }
     this.#notes = notesOf(event.notes, this.#sending ?? trace);
     this.#options.queue.submit(this);
@@ -186,7 +188,8 @@ class Acceptance implements BodyHandler, Submission {
 
   #noteEnqueued(startMs: number): void {
     const bytes = Buffer.byteLength(this.#text);
-    this.#exchange.noteEnqueued({ id: this.#id, bytes, startMs, endMs: performance.now(), context: this.#sending });
+    const endMs = this.#options.clock.ms();
+    this.#exchange.noteEnqueued({ id: this.#id, bytes, startMs, endMs, context: this.#sending });
   }
 
   #answerTo(outcome: Outcome): GatewayAnswer {

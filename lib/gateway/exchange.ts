@@ -11,6 +11,7 @@ import { requestIdFrom } from '../http/respond.ts';
 import { problem, type GatewayAnswer } from './answers.ts';
 import type { KnownProducer } from '../identity/authority.ts';
 import { producerOf } from '../identity/producer-identity.ts';
+import type { ClockAndRandom } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
 import { NO_ROUTE, type RefusalMeter, type RouteMeter } from './request-meter.ts';
 import type { GatewayMetrics } from './metrics.ts';
@@ -25,7 +26,7 @@ const ABORTED_STATUS = 499;
 const REST_BYTES_MAX = 65_536;
 
 /** What all exchanges share. */
-export interface ExchangeContext {
+export interface ExchangeContext extends ClockAndRandom {
   readonly metrics: GatewayMetrics;
   readonly refusals: RefusalMeter;
   /** Undefined: no spans are made. */
@@ -62,7 +63,7 @@ export class Exchange implements RequestListener {
   readonly requestId: string;
   readonly #context: ExchangeContext;
   readonly #meter: RouteMeter;
-  readonly #startMs = performance.now();
+  readonly #startMs: number;
   #handler: BodyHandler | undefined;
   #fields: readonly string[] | undefined;
   #enqueued: Enqueued | undefined;
@@ -78,7 +79,8 @@ export class Exchange implements RequestListener {
     this.connection = connection;
     this.request = request;
     this.#meter = meter;
-    this.requestId = requestIdFrom(request.givenRequestId);
+    this.#startMs = context.clock.ms();
+    this.requestId = requestIdFrom(request.givenRequestId, context.random);
     request.listen(this);
   }
 
@@ -177,12 +179,12 @@ export class Exchange implements RequestListener {
   }
 
   #logAnswer(status: number): void {
-    const { log } = this.#context;
+    const { log, clock } = this.#context;
     if (log === undefined) return;
     const { requestId, producer, trace } = this;
     const { method, target } = this.request;
     const { address } = this.connection;
-    const ms = Math.round(performance.now() - this.#startMs);
+    const ms = Math.round(clock.ms() - this.#startMs);
     const traceparent = trace?.traceparent;
     log.debug({ requestId, producer, address, method, target, status, ms, traceparent }, 'request answered');
   }
@@ -230,7 +232,7 @@ export function headFault(
 ): GatewayAnswer {
   const { refusal, detail } = FAULTS[fault];
   const answer = problem(refusal, detail);
-  meter.ended(NO_ROUTE, answer.status, performance.now());
+  meter.ended(NO_ROUTE, answer.status, context.clock.ms());
   context.refusals.refused(refusal, { requestId, producer: undefined, route: meter.route, client }, answer);
   return answer;
 }

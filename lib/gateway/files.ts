@@ -20,16 +20,17 @@ import {
   type TlsMaterial,
 } from '../identity/tls-material.ts';
 import type { TokenVerifier } from '../identity/token-verifier.ts';
+import type { Clock, ClockAndRandom } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 import { FileWatch, lookAt, type Look } from '../process/file-watch.ts';
 import type { Log } from '../process/log.ts';
 import { EXIT, StartFailure } from '../process/program.ts';
 
 /** The paths of the TLS files; development certificates are made where none is configured. Throws a StartFailure. */
-async function tlsFiles(config: GatewayConfig, log: Log): Promise<TlsFiles> {
+async function tlsFiles(config: GatewayConfig, log: Log, system: ClockAndRandom): Promise<TlsFiles> {
   if (config.tls.kind === 'files') return config.tls;
   try {
-    const made = await developmentCertificates(config.stateDir, audienceUri(config.audience));
+    const made = await developmentCertificates(config.stateDir, audienceUri(config.audience), system);
     log.warn(
       { folder: config.stateDir },
       'no TLS material is configured: using development certificates, which are not for production',
@@ -57,10 +58,10 @@ export async function allFiles<T extends readonly unknown[]>(
   return Promise.all(reading);
 }
 
-/** What the TLS files hold. Throws a StartFailure that names every file that cannot be used. */
-export async function tlsMaterial(files: TlsFiles): Promise<TlsMaterial> {
+/** What the TLS files hold, at a Unix time. Throws a StartFailure that names every file that cannot be used. */
+export async function tlsMaterial(files: TlsFiles, nowMs: number): Promise<TlsMaterial> {
   try {
-    return await loadTlsMaterial(files);
+    return await loadTlsMaterial(files, nowMs);
   } catch (cause) {
     if (cause instanceof TlsMaterialError) throw new StartFailure(EXIT.configuration, cause.message);
     throw cause;
@@ -108,11 +109,16 @@ export interface GatewayFiles {
 }
 
 /** Reads all files that the configuration names. Throws a StartFailure that names every one that cannot be used. */
-export async function readFiles(config: GatewayConfig, log: Log): Promise<GatewayFiles> {
-  const tls = await tlsFiles(config, log);
+export async function readFiles(config: GatewayConfig, log: Log, system: ClockAndRandom): Promise<GatewayFiles> {
+  const tls = await tlsFiles(config, log, system);
   const before = await lookAt([...tlsPaths(tls), config.tokenJwks, config.producersFile].filter(isNamed));
-  const [material, verifier, rows] = await allFiles([tlsMaterial(tls), tokenVerifier(config), producers(config)]);
-  const overdue = material.expiry.find(({ atMs }) => atMs < Date.now());
+  const nowMs = system.clock.epochMs();
+  const [material, verifier, rows] = await allFiles([
+    tlsMaterial(tls, nowMs),
+    tokenVerifier(config),
+    producers(config),
+  ]);
+  const overdue = material.expiry.find(({ atMs }) => atMs < nowMs);
   if (overdue !== undefined)
     log.warn(`${tlsFileName(tls, overdue.file)}: it has expired, so producers will be refused`);
   return { tls, before, material, verifier, rows };
@@ -145,8 +151,10 @@ export function watchFiles(
   { tls, before, verifier }: GatewayFiles,
   { gateway, quotas, metrics, onMaterial }: FileUsers,
   log: Log,
+  clock: Clock,
 ): WatchedFiles {
   const tlsWatch = watchTlsMaterial({
+    clock,
     files: tls,
     before,
     log,
@@ -157,11 +165,12 @@ export function watchFiles(
     },
     onRefused: () => metrics.tlsReloadFailures.add(),
   });
-  const keyWatch = watchTokenKeys(verifier, before, gateway, log);
+  const keyWatch = watchTokenKeys(verifier, before, gateway, log, clock);
   const producersWatch =
     producersFile === undefined
       ? undefined
       : watchProducers({
+          clock,
           path: producersFile,
           before,
           log,
@@ -192,13 +201,14 @@ function watchTokenKeys(
   before: Look,
   gateway: Pick<Gateway, 'forgetVerdicts'>,
   log: Log,
+  clock: Clock,
 ): FileWatch | undefined {
   verifier?.onChange(() => {
     gateway.forgetVerdicts();
     log.info('token keys changed and are in use');
   });
   if (verifier?.file === undefined) return undefined;
-  return new FileWatch([verifier.file], before, async () => {
+  return new FileWatch(clock, [verifier.file], before, async () => {
     try {
       await verifier.reload();
       gateway.forgetVerdicts();

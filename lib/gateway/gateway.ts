@@ -1,7 +1,6 @@
 // The gateway as one object: the whole API on one screen, the server behind it, and how it stops.
 //
 // It knows ports, not adapters: bin hands it a queue and, perhaps, a warehouse.
-import { randomUUID } from 'node:crypto';
 import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import type { Connection } from '../http/connection.ts';
@@ -11,6 +10,7 @@ import { lastResponse } from '../http/respond.ts';
 import { route, Router, type Route, type RouteMatch } from '../http/router.ts';
 import { HttpsServer } from '../http/server.ts';
 import type { UnreadLimits } from '../http/unread-answers.ts';
+import type { ClockAndRandom } from '../process/clock.ts';
 import { addressText } from '../process/env.ts';
 import type { Log } from '../process/log.ts';
 import { exposition, prefersOpenMetrics } from '../telemetry/exposition.ts';
@@ -32,7 +32,7 @@ import type { RequestSpans } from './request-spans.ts';
 import { NO_ROUTE, RefusalMeter, RouteMeter } from './request-meter.ts';
 import type { TokenVerifier } from '../identity/token-verifier.ts';
 
-export interface GatewayParts {
+export interface GatewayParts extends ClockAndRandom {
   readonly config: GatewayConfig;
   readonly log: Log;
   readonly material: TlsMaterial;
@@ -52,6 +52,7 @@ type Handler = (exchange: Exchange, parameter: string) => Answering;
 
 export class Gateway {
   readonly #log: Log;
+  readonly #system: ClockAndRandom;
   readonly #authority: Authority;
   readonly #server: HttpsServer<KnownProducer>;
   readonly #router: Router<Handler>;
@@ -67,10 +68,12 @@ export class Gateway {
   #stopping = false;
 
   constructor(parts: GatewayParts) {
-    const { config, queue, warehouse, metrics } = parts;
+    const { config, queue, warehouse, metrics, clock, random } = parts;
+    this.#system = { clock, random };
     this.#log = parts.log;
     this.#material = parts.material;
     this.#authority = new Authority({
+      clock,
       audience: config.audience,
       trust: parts.material.trust,
       verifier: parts.verifier,
@@ -81,12 +84,14 @@ export class Gateway {
     this.#queue = queue;
     this.#showGauges(metrics, admission);
     this.#scrape = {
-      plain: new Scrape(() => exposition(metrics.registry, false)),
-      openMetrics: new Scrape(() => exposition(metrics.registry, true)),
+      plain: new Scrape(() => exposition(metrics.registry, false), clock),
+      openMetrics: new Scrape(() => exposition(metrics.registry, true), clock),
     };
-    this.#refusalLog = new RefusalLog(parts.log);
-    this.#handshakeLog = new HandshakeLog(parts.log);
+    this.#refusalLog = new RefusalLog(parts.log, clock);
+    this.#handshakeLog = new HandshakeLog(parts.log, clock);
     this.#context = {
+      clock,
+      random,
       metrics,
       refusals: new RefusalMeter(metrics, this.#refusalLog),
       spans: parts.spans,
@@ -97,6 +102,7 @@ export class Gateway {
     };
     const challenge = challenges(config.audience, parts.verifier !== undefined);
     const accepting = {
+      clock,
       queue,
       authority: this.#authority,
       admission,
@@ -113,7 +119,7 @@ export class Gateway {
       authority: this.#authority,
       quotas: parts.quotas,
       challenge,
-      turns: new LookUpTurns(),
+      turns: new LookUpTurns(clock),
     };
 
     const routes = [
@@ -122,23 +128,24 @@ export class Gateway {
       ...(config.adminOnly ? [] : this.#processRoutes()),
     ];
     this.#router = new Router(routes);
-    this.#meters = new Map(routes.map((one) => [one, new RouteMeter(metrics, one.name)]));
-    this.#noRoute = new RouteMeter(metrics, NO_ROUTE);
+    this.#meters = new Map(routes.map((one) => [one, new RouteMeter(metrics, one.name, clock)]));
+    this.#noRoute = new RouteMeter(metrics, NO_ROUTE, clock);
 
     this.#server = this.#makeServer(parts);
   }
 
-  #makeServer({ config, material, metrics }: GatewayParts): HttpsServer<KnownProducer> {
+  #makeServer({ config, material, metrics, clock, random }: GatewayParts): HttpsServer<KnownProducer> {
     return new HttpsServer(
       material.context,
       { ...config, headerBytesMax: HEADER_BYTES_MAX, unreadAnswers: unreadLimits(config) },
       {
         request: (connection, request) => this.#handle(connection, request),
         protocolFault: (fault, connection) => {
-          const requestId = randomUUID();
-          return lastResponse(requestId, headFault(this.#context, this.#noRoute, fault, requestId, connection));
+          const requestId = random.uuid();
+          const answer = headFault(this.#context, this.#noRoute, fault, requestId, connection);
+          return lastResponse(requestId, answer, clock);
         },
-        plainHttp: () => lastResponse(randomUUID(), PLAIN_HTTP),
+        plainHttp: () => lastResponse(random.uuid(), PLAIN_HTTP, clock),
         closed: this.#context.log === undefined ? undefined : (connection) => this.#closed(connection),
         handshakeFailure: (reason, address) => {
           metrics.handshakes.counter({ reason }).add();
@@ -146,6 +153,7 @@ export class Gateway {
           this.#handshakeLog.failed(reason, address);
         },
       },
+      this.#system,
     );
   }
 
@@ -160,7 +168,7 @@ export class Gateway {
     metrics.certificateExpiry.readEach(() =>
       this.#material.expiry.map(({ file, atMs }) => ({
         labels: { file },
-        value: Math.round((atMs - Date.now()) / 1000),
+        value: Math.round((atMs - this.#system.clock.epochMs()) / 1000),
       })),
     );
   }

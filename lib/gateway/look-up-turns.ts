@@ -4,6 +4,8 @@
 // millisecond to answer; 2,300 of them at once made other producers' events wait past the queue's time-out (125 of 226
 // were answered 503). Choice: few at a time, and producers take turns. Effect: where 1,000 connections of one producer
 // look up without a pause, another's look-up waits for two of theirs (test/gateway/look-up-turns.test.ts).
+import type { Clock } from '../process/clock.ts';
+
 const AT_A_TIME = 2;
 /** A look-up that has waited longer is refused, in milliseconds. */
 const WAIT_MS = 5_000;
@@ -14,9 +16,14 @@ interface Waiter {
 }
 
 export class LookUpTurns {
+  readonly #clock: Clock;
   #free = AT_A_TIME;
   /** By producer, the one whose turn is next first. Invariant: no line is empty. */
   readonly #lines = new Map<string, Waiter[]>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
 
   /** Resolves when it is this producer's turn: true, and `giveBack` is to be called; false where that took too long. */
   take(producer: string): Promise<boolean> {
@@ -25,7 +32,7 @@ export class LookUpTurns {
       return Promise.resolve(true);
     }
     return new Promise((go) => {
-      const waiter = { sinceMs: performance.now(), go };
+      const waiter = { sinceMs: this.#clock.ms(), go };
       const line = this.#lines.get(producer);
       if (line === undefined) this.#lines.set(producer, [waiter]);
       else line.push(waiter);
@@ -33,7 +40,7 @@ export class LookUpTurns {
   }
 
   giveBack(): void {
-    const late = performance.now() - WAIT_MS;
+    const late = this.#clock.ms() - WAIT_MS;
     for (const [producer, line] of this.#lines) {
       const overdue = line.findIndex(({ sinceMs }) => sinceMs >= late);
       for (const { go } of line.splice(0, overdue === -1 ? line.length : overdue)) go(false);

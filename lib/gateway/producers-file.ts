@@ -14,6 +14,7 @@
 import { readFile } from 'node:fs/promises';
 import { Type, type Static } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
+import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 import { FileWatch, type Look } from '../process/file-watch.ts';
 import type { Log } from '../process/log.ts';
@@ -64,6 +65,7 @@ const UNRESTRICTED: ProducerRules = Object.freeze({
 });
 
 export interface ProducersWatchOptions {
+  readonly clock: Clock;
   readonly path: string;
   /** How it looked before it was read. */
   readonly before: Look;
@@ -134,8 +136,8 @@ export class Producers {
 }
 
 /** Watches the file; `now(true)` loads it again at once (SIGHUP). */
-export function watchProducers({ path, before, log, onChange, onRefused }: ProducersWatchOptions): FileWatch {
-  return new FileWatch([path], before, async () => {
+export function watchProducers({ clock, path, before, log, onChange, onRefused }: ProducersWatchOptions): FileWatch {
+  return new FileWatch(clock, [path], before, async () => {
     try {
       onChange(await Producers.read(path));
       log.info('the producers file changed and is in use');

@@ -3,10 +3,11 @@
 // Every request of a limited producer counts as one event, whatever its answer. It is judged before its body is read,
 // so that a refusal is cheap. Its answers carry RateLimit and RateLimit-Policy. Look-ups count by themselves, against
 // `lookUpRate`; where a row has none they are not limited, and producers share turns (look-up-turns.ts).
+import type { Clock } from '../process/clock.ts';
 import { problem, type GatewayAnswer } from './answers.ts';
 import type { Exchange } from './exchange.ts';
 import type { Producers } from './producers-file.ts';
-import { RateLimit, rateLimitFields } from './rate-limit.ts';
+import { RateLimit, rateLimitFields, type QuotaVerdict } from './rate-limit.ts';
 
 /** So many types a refusal names. */
 const TYPES_NAMED_MAX = 20;
@@ -15,10 +16,12 @@ export class Quotas {
   readonly #events = new RateLimit();
   readonly #lookUps = new RateLimit();
   readonly #rateMax: number | undefined;
+  readonly #clock: Clock;
   #producers: Producers;
 
   /** `rateMax`: events a second of a producer that has no rate of its own; undefined: any number. */
-  constructor(producers: Producers, rateMax: number | undefined) {
+  constructor(producers: Producers, rateMax: number | undefined, clock: Clock) {
+    this.#clock = clock;
     this.#producers = producers;
     this.#rateMax = rateMax;
   }
@@ -37,13 +40,15 @@ export class Quotas {
   refusal(producer: string, exchange: Pick<Exchange, 'answerWith'>): GatewayAnswer | undefined {
     const { disabled, rate = this.#rateMax } = this.#producers.rulesFor(producer);
     if (disabled !== undefined) return problem('producerDisabled', `this producer is disabled: ${disabled}`);
-    return rate === undefined ? undefined : over(this.#events, producer, rate, 'send', exchange);
+    if (rate === undefined) return undefined;
+    return over(this.#events.take(producer, rate, this.#clock.ms()), 'send', exchange);
   }
 
   /** The same for a look-up. */
   lookUpRefusal(producer: string, exchange: Pick<Exchange, 'answerWith'>): GatewayAnswer | undefined {
     const { lookUpRate } = this.#producers.rulesFor(producer);
-    return lookUpRate === undefined ? undefined : over(this.#lookUps, producer, lookUpRate, 'look up', exchange);
+    if (lookUpRate === undefined) return undefined;
+    return over(this.#lookUps.take(producer, lookUpRate, this.#clock.ms()), 'look up', exchange);
   }
 
   typeRefusal(producer: string, type: string): GatewayAnswer | undefined {
@@ -55,16 +60,9 @@ export class Quotas {
   }
 }
 
-function over(
-  limit: RateLimit,
-  producer: string,
-  rate: number,
-  verb: string,
-  exchange: Pick<Exchange, 'answerWith'>,
-): GatewayAnswer | undefined {
-  const verdict = limit.take(producer, rate, performance.now());
+function over(verdict: QuotaVerdict, verb: string, exchange: Pick<Exchange, 'answerWith'>): GatewayAnswer | undefined {
   exchange.answerWith(rateLimitFields(verdict));
   if (verdict.allowed) return undefined;
-  const detail = `this producer may ${verb} ${rate} events a second; try again in ${verdict.retryAfterS} s`;
+  const detail = `this producer may ${verb} ${verdict.rate} events a second; try again in ${verdict.retryAfterS} s`;
   return problem('producerRateLimited', detail, undefined, undefined, verdict.retryAfterS);
 }

@@ -27,7 +27,7 @@ export class RateLimit {
   readonly #fullAtMs = new Map<string, number>();
   #sweepAt = SWEEP_AT;
 
-  /** Counts one event of `producer` at `nowMs`, by `performance.now()`, against `rate`, unless it is over. */
+  /** Counts one event of `producer` at `nowMs`, by `Clock.ms()`, against `rate`, unless it is over. */
   take(producer: string, rate: number, nowMs: number): QuotaVerdict {
     const costMs = 1_000 / rate;
     // A rate below one event a second still allows one at once.

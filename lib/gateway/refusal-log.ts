@@ -5,6 +5,7 @@
 // is over. A pair without a refusal for a minute is forgotten. Limit: PAIRS_MAX pairs at a time; refusals of further
 // pairs count under the producer `(others)`.
 import type { ClientCertificate } from '../http/client-certificate.ts';
+import type { Clock, Timer } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
 
 const INTERVAL_MS = 60_000;
@@ -43,12 +44,14 @@ export class RefusalLog {
   readonly #log: Log;
   readonly #intervalMs: number;
   readonly #pairs = new Map<string, Pair>();
-  readonly #timer: NodeJS.Timeout;
+  readonly #clock: Clock;
+  readonly #timer: Timer;
 
-  constructor(log: Log, intervalMs = INTERVAL_MS) {
+  constructor(log: Log, clock: Clock, intervalMs = INTERVAL_MS) {
     this.#log = log;
+    this.#clock = clock;
     this.#intervalMs = intervalMs;
-    this.#timer = setInterval(() => this.#tellDue(performance.now()), intervalMs / 12);
+    this.#timer = clock.every(intervalMs / 12, () => this.#tellDue(clock.ms()));
     this.#timer.unref();
   }
 
@@ -64,7 +67,7 @@ export class RefusalLog {
 
   /** Tells what has not been told yet. */
   close(): void {
-    clearInterval(this.#timer);
+    this.#timer.close();
     this.#tellDue(Number.POSITIVE_INFINITY);
   }
 
@@ -85,7 +88,7 @@ export class RefusalLog {
     }
     const pair = { address, clientCertificate, status, producer, code, count: 1, dueMs: 0 };
     this.#pairs.set(key, pair);
-    this.#tell(pair, performance.now());
+    this.#tell(pair, this.#clock.ms());
   }
 
   #tellDue(now: number): void {
@@ -125,10 +128,12 @@ export class HandshakeLog {
   readonly #intervalMs: number;
   #reasons = new Map<string, number>();
   #addresses = new Map<string, number>();
-  #timer: NodeJS.Timeout | undefined;
+  readonly #clock: Clock;
+  #timer: Timer | undefined;
 
-  constructor(log: Log, intervalMs = INTERVAL_MS) {
+  constructor(log: Log, clock: Clock, intervalMs = INTERVAL_MS) {
     this.#log = log;
+    this.#clock = clock;
     this.#intervalMs = intervalMs;
   }
 
@@ -136,12 +141,14 @@ export class HandshakeLog {
     const isNew = !this.#addresses.has(address) && this.#addresses.size >= ADDRESSES_MAX;
     addOne(this.#reasons, reason);
     addOne(this.#addresses, isNew ? '(others)' : address);
-    this.#timer ??= setTimeout(() => this.close(), this.#intervalMs).unref();
+    if (this.#timer !== undefined) return;
+    this.#timer = this.#clock.after(this.#intervalMs, () => this.close());
+    this.#timer.unref();
   }
 
   /** Tells what has not been told yet. */
   close(): void {
-    clearTimeout(this.#timer);
+    this.#timer?.close();
     this.#timer = undefined;
     if (this.#reasons.size === 0) return;
     const most = [...this.#addresses].sort(([, one], [, other]) => other - one).slice(0, ADDRESSES_NAMED_MAX);

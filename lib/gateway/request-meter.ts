@@ -6,6 +6,7 @@
 import { CATALOGUE, ERROR_CODES, type Refusal } from '../ingest/errors.ts';
 import type { Answer } from '../http/respond.ts';
 import { Counter, type Distribution } from '../telemetry/instruments.ts';
+import type { Clock } from '../process/clock.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import type { RefusalLog, RefusedRequest } from './refusal-log.ts';
 
@@ -16,6 +17,7 @@ export const NO_ROUTE = 'none';
 
 export class RouteMeter {
   readonly #metrics: GatewayMetrics;
+  readonly #clock: Clock;
   /** Its pattern, e.g. `/events/{id}`. */
   readonly route: string;
   readonly #durations: Distribution;
@@ -24,14 +26,15 @@ export class RouteMeter {
   #lastStatus = 0;
   #lastCounter: Counter = new Counter();
 
-  constructor(metrics: GatewayMetrics, route: string) {
+  constructor(metrics: GatewayMetrics, route: string, clock: Clock) {
+    this.#clock = clock;
     this.#metrics = metrics;
     this.route = route;
     this.#durations = metrics.durations.distribution({ route });
   }
 
   /**
-   * One request ended. `startMs` is when its head had come, by `performance.now()`; `traceparent` is that of a trace
+   * One request ended. `startMs` is when its head had come, by `Clock.ms()`; `traceparent` is that of a trace
    * that its caller records.
    */
   ended(method: string, status: number, startMs: number, traceparent?: string): void {
@@ -41,7 +44,7 @@ export class RouteMeter {
       this.#lastStatus = status;
     }
     this.#lastCounter.add();
-    const seconds = (performance.now() - startMs) / 1000;
+    const seconds = (this.#clock.ms() - startMs) / 1000;
     this.#durations.observe(seconds);
     if (traceparent !== undefined) this.#durations.exemplify(seconds, traceparent);
   }

@@ -5,9 +5,10 @@
 import { CATALOGUE } from '../ingest/errors.ts';
 import { isSampled, type TraceContext } from '../ingest/trace-context.ts';
 import type { SpanParent, Tracing } from '../telemetry/tracing.ts';
+import type { Clock } from '../process/clock.ts';
 import type { GatewayAnswer } from './answers.ts';
 
-/** An event that is being enqueued. Times by `performance.now()`. */
+/** An event that is being enqueued. Times by `Clock.ms()`. */
 export interface Enqueued {
   readonly id: string;
   readonly bytes: number;
@@ -26,17 +27,19 @@ export interface AnsweredRequest {
   readonly address: string;
   readonly producer: string | undefined;
   readonly trace: TraceContext | undefined;
-  /** By `performance.now()`. */
+  /** By `Clock.ms()`. */
   readonly startMs: number;
   readonly enqueued: Enqueued | undefined;
 }
 
 export class RequestSpans {
   readonly #tracing: Tracing;
+  readonly #clock: Clock;
   readonly #queue: { readonly system: string; readonly destination: string };
 
   /** `queue`: the values of `messaging.system` and `messaging.destination.name`. */
-  constructor(tracing: Tracing, queue: { readonly system: string; readonly destination: string }) {
+  constructor(tracing: Tracing, queue: { readonly system: string; readonly destination: string }, clock: Clock) {
+    this.#clock = clock;
     this.#tracing = tracing;
     this.#queue = queue;
   }
@@ -54,12 +57,15 @@ export class RequestSpans {
     if (refusal === undefined && (trace === undefined || !isSampled(trace))) return;
     const code = refusal === undefined ? undefined : CATALOGUE[refusal].code;
     const query = target.indexOf('?');
+    const endMs = this.#clock.ms();
+    // The durations are of the clock that does not jump.
+    const originMs = this.#clock.epochMs() - endMs;
     const server = this.#tracing.record({
       name: `${method} ${route}`,
       kind: 'server',
       parent: trace,
-      startMs: performance.timeOrigin + startMs,
-      endMs: performance.timeOrigin + performance.now(),
+      startMs: originMs + startMs,
+      endMs: originMs + endMs,
       attributes: {
         'http.request.method': method,
         'http.route': route,
@@ -76,18 +82,23 @@ export class RequestSpans {
       // A server's span has failed where the server did, and not where the client asked for what it may not have.
       error: answer !== undefined && answer.status >= 500 ? code : undefined,
     });
-    if (enqueued !== undefined) this.#enqueued(enqueued, server, code);
+    if (enqueued !== undefined) this.#enqueued(enqueued, originMs, server, code);
   }
 
-  #enqueued({ id, bytes, startMs, endMs, context }: Enqueued, parent: SpanParent, error: string | undefined): void {
+  #enqueued(
+    { id, bytes, startMs, endMs, context }: Enqueued,
+    originMs: number,
+    parent: SpanParent,
+    error: string | undefined,
+  ): void {
     const { system, destination } = this.#queue;
     this.#tracing.record({
       name: `send ${destination}`,
       kind: 'producer',
       parent,
       context,
-      startMs: performance.timeOrigin + startMs,
-      endMs: performance.timeOrigin + endMs,
+      startMs: originMs + startMs,
+      endMs: originMs + endMs,
       attributes: {
         'messaging.system': system,
         'messaging.destination.name': destination,

@@ -1,5 +1,5 @@
 // The text of /metrics, for every client: it needs no certificate, so what it costs is bounded.
-import { setTimeout as sleep } from 'node:timers/promises';
+import type { Clock } from '../process/clock.ts';
 
 /** The text of the metrics is made at most this often, in milliseconds. */
 const SCRAPE_INTERVAL_MS = 200;
@@ -8,11 +8,13 @@ const SCRAPE_INTERVAL_MS = 200;
 // who wait share one text. It is made after they asked, so it holds all that had happened by then.
 export class Scrape<Text> {
   readonly #expose: () => Promise<Text>;
+  readonly #clock: Clock;
   #next: Promise<Text> | undefined;
   #lastMs = Number.NEGATIVE_INFINITY;
 
   /** `expose` makes the text of one format. */
-  constructor(expose: () => Promise<Text>) {
+  constructor(expose: () => Promise<Text>, clock: Clock) {
+    this.#clock = clock;
     this.#expose = expose;
   }
 
@@ -23,9 +25,9 @@ export class Scrape<Text> {
   }
 
   async #make(): Promise<Text> {
-    await sleep(Math.max(0, this.#lastMs + SCRAPE_INTERVAL_MS - performance.now()));
+    await this.#clock.sleep(Math.max(0, this.#lastMs + SCRAPE_INTERVAL_MS - this.#clock.ms()));
     this.#next = undefined;
-    this.#lastMs = performance.now();
+    this.#lastMs = this.#clock.ms();
     return this.#expose();
   }
 }

@@ -4,6 +4,7 @@
 //
 // Invariant: a connection is ended in one place, behind its last answer, or destroyed.
 import type { TLSSocket } from 'node:tls';
+import type { Clock } from '../process/clock.ts';
 import { clientCertificateOf, type ClientCertificate } from './client-certificate.ts';
 import { IdleWatch } from './idle-watch.ts';
 import { PIECE_CHARACTERS, type TimeLimits } from './limits.ts';
@@ -19,6 +20,7 @@ import type { ConnectionState, Side, Wire } from './side.ts';
 export interface ConnectionHost<T> {
   /** The header lines that say how long a connection may idle. */
   readonly keepAlive: string;
+  readonly clock: Clock;
   readonly handOver: HandOver;
   /** Plain requests are read by our own reader. */
   readonly readsPlain: boolean;
@@ -42,6 +44,7 @@ export class Connection<T> implements Wire {
   readonly clientCertificate: ClientCertificate | undefined;
   /** The client's, without its port. */
   readonly address: string;
+  readonly clock: Clock;
   readonly #host: ConnectionHost<T>;
   readonly #socket: TLSSocket;
   #state: ConnectionState = 'plain';
@@ -58,7 +61,7 @@ export class Connection<T> implements Wire {
   readonly #pieces: PieceWriter;
   /** Who waits until more may be written. */
   #written: (() => void) | undefined;
-  readonly #quiet = new IdleWatch();
+  readonly #quiet: IdleWatch;
   /** When a stopping server first saw nothing going on here. */
   #idleSinceMs: number | undefined;
 
@@ -66,12 +69,14 @@ export class Connection<T> implements Wire {
   constructor(socket: TLSSocket, host: ConnectionHost<T>, handshakeCounts: boolean, address: string) {
     this.#socket = socket;
     this.address = address;
+    this.clock = host.clock;
+    this.#quiet = new IdleWatch(host.clock.ms());
     this.#pieces = new PieceWriter(socket);
     this.#host = host;
     this.#handshakeCounts = handshakeCounts;
     this.#side = new PlainSide(this);
     this.clientCertificate = clientCertificateOf(socket);
-    this.#reader = new PieceReader(socket, this.#onData);
+    this.#reader = new PieceReader(socket, host.clock, this.#onData);
     socket.on('end', this.#onEnd);
     socket.on('drain', this.#onDrain);
     socket.on('close', this.#onClose);
@@ -182,7 +187,7 @@ export class Connection<T> implements Wire {
   end(unread: boolean): void {
     this.stopReading(unread);
     if (!this.#pieces.empty) this.#written = () => this.end(false);
-    else if (this.#lingers) linger(this.#socket);
+    else if (this.#lingers) linger(this.#socket, this.clock);
     else this.#socket.destroySoon();
   }
 
@@ -232,7 +237,7 @@ export class Connection<T> implements Wire {
     this.#idleSinceMs ??= nowMs;
     if (nowMs - this.#idleSinceMs < graceMs) return;
     // A look at what has arrived comes between this timer and the check phase.
-    setImmediate(() => {
+    this.clock.turnEnd(() => {
       if (this.#idleSinceMs !== undefined && !this.#busy) this.end(false);
     });
   }

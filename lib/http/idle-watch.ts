@@ -6,7 +6,11 @@ export class IdleWatch {
   /** How much had come and was unread when that was last found to have changed, and when that was. */
   #requests = 0;
   #unreadBytes = 0;
-  #quietSinceMs = performance.now();
+  #quietSinceMs: number;
+
+  constructor(nowMs: number) {
+    this.#quietSinceMs = nowMs;
+  }
 
   /** To be called a few times a second. `unreadBytes`: of answers that the client has not taken. */
   overdue(side: Side, unreadBytes: number, certified: boolean, nowMs: number, limits: TimeLimits): Overdue | undefined {

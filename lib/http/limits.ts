@@ -8,7 +8,7 @@ export interface TimeLimits {
   readonly idleTimeoutMs: number;
 }
 
-/** What a connection is waiting for. All times are of `performance.now()`. */
+/** What a connection is waiting for. All times are of `Clock.ms()`. */
 export interface Snapshot {
   /** The first byte of the head that is arriving came then; undefined where none is arriving. */
   readonly headSinceMs: number | undefined;

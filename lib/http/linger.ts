@@ -1,5 +1,6 @@
 // Ends a connection so that the client gets to see our last answer.
 import type { Socket } from 'node:net';
+import type { Clock } from '../process/clock.ts';
 
 /** How long a connection that we close is still read from, so that the client gets to see our last answer. */
 const LINGER_MS = 1_000;
@@ -11,10 +12,10 @@ const LAST_WRITE_MS = 10_000;
  * byte. Without it, closing while the client still sends resets the connection, and a reset can overtake the answer
  * (RFC 9112, section 9.6).
  */
-export function linger(socket: Socket): void {
+export function linger(socket: Socket, clock: Clock): void {
   if (socket.destroyed) return;
-  let timer = setTimeout(() => socket.destroy(), LAST_WRITE_MS);
-  socket.once('close', () => clearTimeout(timer));
+  let timer = clock.after(LAST_WRITE_MS, () => socket.destroy());
+  socket.once('close', () => timer.close());
   let finished = false;
   let ended = socket.readableEnded;
   const done = (): void => {
@@ -26,8 +27,8 @@ export function linger(socket: Socket): void {
   });
   socket.end(() => {
     finished = true;
-    clearTimeout(timer);
-    timer = setTimeout(() => socket.destroy(), LINGER_MS);
+    timer.close();
+    timer = clock.after(LINGER_MS, () => socket.destroy());
     done();
   });
   socket.resume();

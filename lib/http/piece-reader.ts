@@ -6,6 +6,7 @@
 //
 // It reads from the socket for the connection that owns it, and does nothing else with it.
 import type { Socket } from 'node:net';
+import type { Clock } from '../process/clock.ts';
 
 /** How many pieces are read before the connection rests; a request that has come starts anew. */
 const PIECES_MAX = 256;
@@ -15,22 +16,24 @@ const READERS_A_TURN = 4;
 /** Those that rest, in the order in which they began to; one line for all servers of this process. */
 let line: PieceReader[] = [];
 
-function giveTurns(): void {
+function giveTurns(clock: Clock): void {
   const now = line.slice(0, READERS_A_TURN);
   line = line.slice(READERS_A_TURN);
-  if (line.length > 0) setImmediate(giveTurns);
+  if (line.length > 0) clock.turnEnd(() => giveTurns(clock));
   for (const reader of now) reader.takeTurn();
 }
 
 export class PieceReader {
   readonly #socket: Socket;
+  readonly #clock: Clock;
   #pieces = 0;
   #paused = false;
   #rests = false;
 
   /** `take` is given each piece. */
-  constructor(socket: Socket, take: (piece: Buffer) => void) {
+  constructor(socket: Socket, clock: Clock, take: (piece: Buffer) => void) {
     this.#socket = socket;
+    this.#clock = clock;
     socket.on('data', (piece: Buffer) => {
       take(piece);
       this.#pieces += 1;
@@ -65,7 +68,7 @@ export class PieceReader {
     if (this.#rests) return;
     this.#rests = true;
     stop(this.#socket);
-    if (line.push(this) === 1) setImmediate(giveTurns);
+    if (line.push(this) === 1) this.#clock.turnEnd(() => giveTurns(this.#clock));
   }
 }
 

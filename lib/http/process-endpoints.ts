@@ -3,8 +3,8 @@
 //
 // Each program says by a ProcessState what is true of it; the gateway gives the same answers to producers, over TLS.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { randomUUID } from 'node:crypto';
 import type { AddressInfo, Socket } from 'node:net';
+import type { ClockAndRandom } from '../process/clock.ts';
 import { linger } from './linger.ts';
 import { faultOf } from './node/faults.ts';
 import { defectOf } from './node/request.ts';
@@ -88,7 +88,7 @@ const ROUTES = new Router<(state: ProcessState, accept: string | undefined) => A
   route('/metrics', { GET: scrape }),
 ]);
 
-export function createProcessEndpoints(state: ProcessState): ProcessEndpoints {
+export function createProcessEndpoints(state: ProcessState, system: ClockAndRandom): ProcessEndpoints {
   const server = createServer({ requireHostHeader: false, connectionsCheckingInterval: CHECK_INTERVAL_MS });
   /** In the order of their last requests. */
   const open = new Set<Socket>();
@@ -97,14 +97,14 @@ export function createProcessEndpoints(state: ProcessState): ProcessEndpoints {
   const requested = (request: IncomingMessage, response: ServerResponse): void => {
     latest.set(request.socket, response);
     if (open.delete(request.socket)) open.add(request.socket);
-    void serve(request, response, state);
+    void serve(request, response, state, system);
   };
   /** Those whose last answer is being written: what still comes by them is no request. */
   const ended = new WeakSet<Socket>();
   const faulty = (socket: Socket, fault: ProtocolFault): void => {
     if (ended.has(socket)) return;
     ended.add(socket);
-    sayLast(socket, latest.get(socket), fault);
+    sayLast(socket, latest.get(socket), fault, system);
   };
   server.on('connection', (socket: Socket) => {
     open.add(socket);
@@ -140,20 +140,30 @@ export function createProcessEndpoints(state: ProcessState): ProcessEndpoints {
 }
 
 /** Answers what could not be read, behind the answer to the request before it, and closes. */
-function sayLast(socket: Socket, owed: ServerResponse | undefined, fault: ProtocolFault): void {
+function sayLast(
+  socket: Socket,
+  owed: ServerResponse | undefined,
+  fault: ProtocolFault,
+  { clock, random }: ClockAndRandom,
+): void {
   if (owed?.closed === false) {
-    owed.once('close', () => sayLast(socket, undefined, fault));
+    owed.once('close', () => sayLast(socket, undefined, fault, { clock, random }));
   } else if (socket.writable) {
-    socket.write(lastResponse(randomUUID(), FAULTS[fault]), 'latin1');
-    linger(socket);
+    socket.write(lastResponse(random.uuid(), FAULTS[fault], clock), 'latin1');
+    linger(socket, clock);
   } else socket.destroy();
 }
 
-async function serve(request: IncomingMessage, response: ServerResponse, state: ProcessState): Promise<void> {
+async function serve(
+  request: IncomingMessage,
+  response: ServerResponse,
+  state: ProcessState,
+  { random }: ClockAndRandom,
+): Promise<void> {
   const isDefective = defectOf(request) !== undefined;
   const answer = isDefective ? MALFORMED : await answerOf(request, state).catch(() => INTERNAL);
   request.resume();
-  respond(response, requestIdOf(request), answer, isDefective || state.draining());
+  respond(response, requestIdOf(request, random), answer, isDefective || state.draining());
 }
 
 async function answerOf(request: IncomingMessage, state: ProcessState): Promise<Answer> {

@@ -2,20 +2,20 @@
 //
 // Invariant: every response carries X-Request-Id and Content-Length, and head and body leave in one write. A response
 // that was begun or whose connection is gone is left alone.
-import { randomUUID } from 'node:crypto';
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { Clock, Random } from '../process/clock.ts';
 
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
 
 /** `given`, the caller's X-Request-Id, if it is 1 to 128 visible ASCII characters, else a new UUID. */
-export function requestIdFrom(given: string | undefined): string {
-  return given !== undefined && REQUEST_ID.test(given) ? given : randomUUID();
+export function requestIdFrom(given: string | undefined, random: Random): string {
+  return given !== undefined && REQUEST_ID.test(given) ? given : random.uuid();
 }
 
 /** The same for a request of node:http. */
-export function requestIdOf(request: IncomingMessage): string {
+export function requestIdOf(request: IncomingMessage, random: Random): string {
   const given = request.headers['x-request-id'];
-  return requestIdFrom(typeof given === 'string' ? given : undefined);
+  return requestIdFrom(typeof given === 'string' ? given : undefined, random);
 }
 
 /**
@@ -57,15 +57,21 @@ export const bytesOf = (body: Answer['body']): number =>
   typeof body === 'string' ? Buffer.byteLength(body) : body.reduce((bytes, part) => bytes + part.length, 0);
 
 /** A whole response as text, for a connection whose parser gave up: there is no request to answer. */
-export function lastResponse(requestId: string, answer: Answer): string {
-  return responseText(requestId, answer, bytesOf(answer.body), 'Connection: close\r\n');
+export function lastResponse(requestId: string, answer: Answer, clock: Clock): string {
+  return responseText(requestId, answer, bytesOf(answer.body), 'Connection: close\r\n', clock);
 }
 
 /**
  * A whole response as text (RFC 9112, section 4), or its head where the body is given as bytes. `bytes` is the length
  * of the body; `connection` are the header lines that say what becomes of the connection, each with its line end.
  */
-export function responseText(requestId: string, answer: Answer, bytes: number, connection: string): string {
+export function responseText(
+  requestId: string,
+  answer: Answer,
+  bytes: number,
+  connection: string,
+  clock: Clock,
+): string {
   const { status, contentType, body, headers } = answer;
   let text =
     `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n` +
@@ -73,7 +79,7 @@ export function responseText(requestId: string, answer: Answer, bytes: number, c
   if (headers !== undefined) {
     for (let at = 0; at + 1 < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`;
   }
-  return `${text}${dateLine()}${connection}\r\n${typeof body === 'string' ? body : ''}`;
+  return `${text}${dateLine(clock.epochMs())}${connection}\r\n${typeof body === 'string' ? body : ''}`;
 }
 
 let dateSecond = 0;
@@ -81,8 +87,8 @@ let dateText = '';
 
 // Fact: writing a date takes longer than the rest of a head. Choice: once a second.
 /** The `Date` header line (RFC 9110, section 6.6.1). */
-function dateLine(): string {
-  const second = Math.floor(Date.now() / 1000);
+function dateLine(nowMs: number): string {
+  const second = Math.floor(nowMs / 1000);
   if (second !== dateSecond) {
     dateSecond = second;
     dateText = `Date: ${new Date(second * 1000).toUTCString()}\r\n`;

@@ -11,7 +11,7 @@ import {
   type Socket,
 } from 'node:net';
 import { createServer, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls';
-import { randomBytes } from 'node:crypto';
+import type { ClockAndRandom, Timer } from '../process/clock.ts';
 import { ConnectionRoom, type RoomLimits } from './connection-room.ts';
 import { Connection, type ConnectionHost } from './connection.ts';
 import { ANSWERED_A_TURN_MAX, type TimeLimits } from './limits.ts';
@@ -97,17 +97,21 @@ export class HttpsServer<T> {
   readonly #arrivals = new WeakMap<Socket, Arrival<T>>();
   readonly #room: ConnectionRoom<Socket>;
   readonly #unread: UnreadAnswers<Connection<T>>;
-  #watch: NodeJS.Timeout | undefined;
+  readonly #system: ClockAndRandom;
+  #watch: Timer | undefined;
 
-  constructor(tls: SecureContextOptions, limits: ServerLimits, handlers: ServerHandlers<T>) {
+  constructor(tls: SecureContextOptions, limits: ServerLimits, handlers: ServerHandlers<T>, system: ClockAndRandom) {
+    const { clock } = system;
+    this.#system = system;
     this.#handlers = handlers;
     this.#limits = limits;
     this.#unread = new UnreadAnswers(limits.unreadAnswers);
     this.#host = {
       keepAlive: `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(limits.idleTimeoutMs / 1000)}\r\n`,
-      handOver: new HandOver(limits),
+      clock,
+      handOver: new HandOver(limits, clock),
       wake: (connection) => {
-        if (this.#awake.push(connection) === 1) setImmediate(this.#flush);
+        if (this.#awake.push(connection) === 1) clock.turnEnd(this.#flush);
       },
       request: handlers.request,
       mayReadOn: () => (this.#answeredNow += 1) < ANSWERED_A_TURN_MAX,
@@ -161,7 +165,7 @@ export class HttpsServer<T> {
       this.#listener.once('error', reject);
       this.#listener.listen({ port, host, reusePort, backlog: BACKLOG }, () => {
         this.#listener.off('error', reject);
-        this.#watch = setInterval(() => this.#check(), CHECK_INTERVAL_MS);
+        this.#watch = this.#system.clock.every(CHECK_INTERVAL_MS, () => this.#check());
         resolve(this.#listener.address() as AddressInfo);
       });
     });
@@ -178,7 +182,7 @@ export class HttpsServer<T> {
       for (const connection of this.#connections.keys()) connection.outdateHandshake();
     }
     this.#server.setSecureContext({ ...tls, ...TLS_OPTIONS });
-    this.#server.setTicketKeys(randomBytes(48));
+    this.#server.setTicketKeys(this.#system.random.bytes(48));
   }
 
   /**
@@ -187,12 +191,13 @@ export class HttpsServer<T> {
    */
   async drain(): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#listener.close(() => resolve()));
-    const timer = setInterval(() => {
-      for (const connection of this.#connections.keys()) connection.endIdle(performance.now(), IDLE_GRACE_MS);
-    }, IDLE_CHECK_MS);
+    const { clock } = this.#system;
+    const timer = clock.every(IDLE_CHECK_MS, () => {
+      for (const connection of this.#connections.keys()) connection.endIdle(clock.ms(), IDLE_GRACE_MS);
+    });
     await closed;
-    clearInterval(timer);
-    clearInterval(this.#watch);
+    timer.close();
+    this.#watch?.close();
   }
 
   /** Closes every connection immediately. */
@@ -229,7 +234,7 @@ export class HttpsServer<T> {
 
   #arrive(socket: Socket, headerBytes: number | undefined): Arrival<T> {
     const address = socket.remoteAddress ?? '';
-    const nowMs = performance.now();
+    const nowMs = this.#system.clock.ms();
     const arrival: Arrival<T> = {
       address,
       headerBytes,
@@ -272,7 +277,7 @@ export class HttpsServer<T> {
       }
       arrival.headerBytes = header.bytes;
       arrival.address = header.address ?? balancer;
-      arrival.handshakeSinceMs = performance.now();
+      arrival.handshakeSinceMs = this.#system.clock.ms();
       this.#room.leave(socket);
       this.#room.enter(socket, arrival.address, arrival.handshakeSinceMs);
       this.#server.emit('connection', socket);
@@ -314,7 +319,7 @@ export class HttpsServer<T> {
   // Fact: a timer for each connection that is set anew with each request costs more than the requests' own
   // book-keeping. Choice: all connections are looked at a few times a second, so a limit is kept to within that.
   #check(): void {
-    const now = performance.now();
+    const now = this.#system.clock.ms();
     for (const connection of this.#connections.keys()) connection.check(now, this.#limits);
     for (const socket of this.#room.slowOnes(now)) this.#makeGo(socket);
     for (const [socket, arrival] of this.#handshakes) this.#checkHandshake(socket, arrival, now);

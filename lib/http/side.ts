@@ -1,5 +1,6 @@
 // How a connection and the side of it that reads requests see each other. There are two such sides: plain/side.ts, our
 // own reader, and node/side.ts, node:http.
+import type { Clock } from '../process/clock.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
 
 /**
@@ -14,6 +15,7 @@ export type ConnectionState = 'plain' | 'handing over' | 'node' | 'closing' | 'c
 /** The connection, as its reading side sees it. */
 export interface Wire {
   readonly state: ConnectionState;
+  readonly clock: Clock;
   /** The header lines that say how long the connection may idle. */
   readonly keepAlive: string;
   /** The client takes its answers. */
@@ -53,8 +55,7 @@ export interface Side {
   /** Of answers, that the connection was not given yet because the client does not take them. */
   readonly unwrittenBytes: number;
   /**
-   * When the first byte of the head that is arriving came, by `performance.now()`; undefined where none is known to
-   * arrive.
+   * When the first byte of the head that is arriving came, by `Clock.ms()`; undefined where none is known to arrive.
    */
   readonly headSinceMs: number | undefined;
   /** When the request whose body is arriving began; undefined where none is. */

@@ -12,7 +12,7 @@ export function clientRefusal(
   socket: TLSSocket,
   trust: ClientTrust,
   names: readonly string[],
-  nowMs = Date.now(),
+  nowMs: number,
 ): string | undefined {
   const certificate = socket.getPeerX509Certificate();
   if (certificate === undefined) return 'a client certificate is required';

@@ -6,6 +6,7 @@
 // Invariant: a request is judged by the trust material in use now. Verdicts are dropped when that changes, and open
 // connections whose certificate lost its trust are closed.
 import type { Connection } from '../http/connection.ts';
+import type { Clock } from '../process/clock.ts';
 import type { HttpRequest } from '../http/request.ts';
 import type { ClientTrust } from './client-trust.ts';
 import { audienceMissing, audienceUri, clientIdentity, type Verdict } from './producer-identity.ts';
@@ -19,6 +20,7 @@ export interface KnownProducer {
 }
 
 export interface AuthorityOptions {
+  readonly clock: Clock;
   readonly audience: string;
   readonly trust: ClientTrust;
   /** Undefined: no token counts. */
@@ -42,7 +44,7 @@ export class Authority {
 
   /** The verdict: a value where the connection (and this token on it) was judged before, else perhaps a promise. */
   judge(connection: Connection<KnownProducer>, request: HttpRequest): Verdict | Promise<Verdict> {
-    const now = Date.now();
+    const now = this.#options.clock.epochMs();
     const known = connection.attachment;
     if (known !== undefined && now < known.verdict.untilMs)
       if (!known.byToken || known.token === request.authorization) return known.verdict;
@@ -56,7 +58,7 @@ export class Authority {
   ): readonly Connection<KnownProducer>[] {
     this.#trust = trust;
     this.#generation += 1;
-    const now = Date.now();
+    const now = this.#options.clock.epochMs();
     const closed: Connection<KnownProducer>[] = [];
     for (const connection of connections) {
       connection.attach(undefined);

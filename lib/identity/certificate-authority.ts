@@ -4,6 +4,7 @@
 import 'reflect-metadata';
 import * as x509 from '@peculiar/x509';
 import { webcrypto } from 'node:crypto';
+import type { ClockAndRandom, Random } from '../process/clock.ts';
 
 x509.cryptoProvider.set(webcrypto);
 
@@ -41,34 +42,38 @@ export class CertificateAuthority {
   readonly certificate: string;
   readonly #certificate: x509.X509Certificate;
   readonly #keys: webcrypto.CryptoKeyPair;
+  readonly #system: ClockAndRandom;
 
-  private constructor(certificate: x509.X509Certificate, keys: webcrypto.CryptoKeyPair) {
+  private constructor(system: ClockAndRandom, certificate: x509.X509Certificate, keys: webcrypto.CryptoKeyPair) {
+    this.#system = system;
     this.#certificate = certificate;
     this.#keys = keys;
     this.certificate = `${certificate.toString('pem')}\n`;
   }
 
   /** A new root, good for `days`. */
-  static async create(commonName: string, days = 3650): Promise<CertificateAuthority> {
+  static async create(system: ClockAndRandom, commonName: string, days = 3650): Promise<CertificateAuthority> {
     const keys = await generateKeys();
+    const nowMs = system.clock.epochMs();
     const certificate = await x509.X509CertificateGenerator.createSelfSigned({
-      serialNumber: newSerial(),
+      serialNumber: newSerial(system.random),
       name: `CN=${commonName}`,
-      notBefore: new Date(Date.now() - DAY_MS),
-      notAfter: new Date(Date.now() + days * DAY_MS),
+      notBefore: new Date(nowMs - DAY_MS),
+      notAfter: new Date(nowMs + days * DAY_MS),
       signingAlgorithm: ALGORITHM,
       keys,
       extensions: [...authorityExtensions(), ...(await keyIdentifiers(keys, keys))],
     });
-    return new CertificateAuthority(certificate, keys);
+    return new CertificateAuthority(system, certificate, keys);
   }
 
   /** An authority that was made before, from its PEM files. */
-  static async load(certificate: string, key: string): Promise<CertificateAuthority> {
+  static async load(system: ClockAndRandom, certificate: string, key: string): Promise<CertificateAuthority> {
     const loaded = new x509.X509Certificate(certificate);
     const der = Buffer.from(key.replace(/-----[^-]+-----|\s/g, ''), 'base64');
     const privateKey = await webcrypto.subtle.importKey('pkcs8', der, ALGORITHM, true, ['sign']);
-    return new CertificateAuthority(loaded, { privateKey, publicKey: await loaded.publicKey.export(webcrypto) });
+    const publicKey = await loaded.publicKey.export(webcrypto);
+    return new CertificateAuthority(system, loaded, { privateKey, publicKey });
   }
 
   /** Its key as PEM. */
@@ -89,31 +94,34 @@ export class CertificateAuthority {
   /** An authority below this one. */
   async intermediate(commonName: string): Promise<CertificateAuthority> {
     const keys = await generateKeys();
-    return new CertificateAuthority(await this.#sign({ commonName, authority: true }, keys), keys);
+    const certificate = await this.#sign({ commonName, authority: true }, keys);
+    return new CertificateAuthority(this.#system, certificate, keys);
   }
 
   /** A list that revokes these serials, as PEM; it counts from `thisUpdate` until `nextUpdate`. */
   async revocationList(serials: readonly string[], { thisUpdate, nextUpdate }: ListTimes = {}): Promise<string> {
+    const nowMs = this.#system.clock.epochMs();
     const list = await x509.X509CrlGenerator.create({
       issuer: this.#certificate.subject,
-      thisUpdate: thisUpdate ?? new Date(Date.now() - DAY_MS),
-      nextUpdate: nextUpdate ?? new Date(Date.now() + 30 * DAY_MS),
+      thisUpdate: thisUpdate ?? new Date(nowMs - DAY_MS),
+      nextUpdate: nextUpdate ?? new Date(nowMs + 30 * DAY_MS),
       signingAlgorithm: ALGORITHM,
       signingKey: this.#keys.privateKey,
-      entries: serials.map((serialNumber) => ({ serialNumber, revocationDate: new Date() })),
+      entries: serials.map((serialNumber) => ({ serialNumber, revocationDate: new Date(nowMs) })),
     });
     // The library writes the label "CRL"; OpenSSL reads "X509 CRL" only (RFC 7468, section 6).
     return `${list.toString('pem').replaceAll(' CRL-----', ' X509 CRL-----')}\n`;
   }
 
   async #sign(options: IssueOptions, keys: webcrypto.CryptoKeyPair): Promise<x509.X509Certificate> {
+    const nowMs = this.#system.clock.epochMs();
     const own = options.authority === true ? authorityExtensions() : leafExtensions(options);
     return x509.X509CertificateGenerator.create({
-      serialNumber: newSerial(),
+      serialNumber: newSerial(this.#system.random),
       subject: `CN=${options.commonName}`,
       issuer: this.#certificate.subject,
-      notBefore: options.notBefore ?? new Date(Date.now() - DAY_MS),
-      notAfter: options.notAfter ?? new Date(Date.now() + 365 * DAY_MS),
+      notBefore: options.notBefore ?? new Date(nowMs - DAY_MS),
+      notAfter: options.notAfter ?? new Date(nowMs + 365 * DAY_MS),
       signingAlgorithm: ALGORITHM,
       publicKey: keys.publicKey,
       signingKey: this.#keys.privateKey,
@@ -166,8 +174,8 @@ async function pemOf(key: webcrypto.CryptoKey): Promise<string> {
 }
 
 /** 16 random bytes, positive (RFC 5280, section 4.1.2.2). */
-function newSerial(): string {
-  const bytes = Buffer.from(webcrypto.getRandomValues(new Uint8Array(16)));
+function newSerial(random: Random): string {
+  const bytes = random.bytes(16);
   bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x40;
   return bytes.toString('hex');
 }

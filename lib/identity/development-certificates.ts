@@ -7,7 +7,7 @@
 import { mkdir, mkdtemp, readFile, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { X509Certificate } from 'node:crypto';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
+import type { Clock, ClockAndRandom } from '../process/clock.ts';
 
 const WEEK_MS = 7 * 24 * 60 * 60 * 1000;
 /** Making the files takes a fraction of a second: a lock that is older was left by a process that was killed. */
@@ -26,7 +26,12 @@ export interface DevelopmentCertificates {
 }
 
 /** `audienceUri` is the URI name that the producer's certificate carries. Rejects when the folder cannot be written. */
-export async function developmentCertificates(stateDir: string, audienceUri: string): Promise<DevelopmentCertificates> {
+export async function developmentCertificates(
+  stateDir: string,
+  audienceUri: string,
+  system: ClockAndRandom,
+): Promise<DevelopmentCertificates> {
+  const { clock } = system;
   const folder = join(stateDir, 'tls');
   const files: DevelopmentCertificates = {
     clientCa: join(folder, 'ca.pem'),
@@ -35,13 +40,13 @@ export async function developmentCertificates(stateDir: string, audienceUri: str
     producerCert: join(folder, 'producer.pem'),
     producerKey: join(folder, 'producer-key.pem'),
   };
-  if (await usable(files, audienceUri)) return files;
+  if (await usable(files, audienceUri, clock.epochMs())) return files;
   await mkdir(stateDir, { recursive: true });
-  await locked(join(stateDir, 'tls.lock'), async () => {
-    if (await usable(files, audienceUri)) return;
+  await locked(join(stateDir, 'tls.lock'), clock, async () => {
+    if (await usable(files, audienceUri, clock.epochMs())) return;
     const made = await mkdtemp(join(stateDir, 'tls-'));
     try {
-      await make(made, audienceUri);
+      await make(made, audienceUri, system);
       await rm(folder, { recursive: true, force: true });
       await rename(made, folder);
     } catch (cause) {
@@ -53,7 +58,7 @@ export async function developmentCertificates(stateDir: string, audienceUri: str
 }
 
 /** Runs `work` while no other process that asks for the same lock does. */
-async function locked(lock: string, work: () => Promise<void>): Promise<void> {
+async function locked(lock: string, clock: Clock, work: () => Promise<void>): Promise<void> {
   for (;;) {
     try {
       await mkdir(lock);
@@ -62,8 +67,8 @@ async function locked(lock: string, work: () => Promise<void>): Promise<void> {
       if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause;
     }
     const since = await stat(lock).catch(() => undefined);
-    if (since !== undefined && Date.now() - since.mtimeMs > LOCK_MS_MAX) await rmdir(lock).catch(() => undefined);
-    await delay(LOCK_PAUSE_MS);
+    if (since !== undefined && clock.epochMs() - since.mtimeMs > LOCK_MS_MAX) await rmdir(lock).catch(() => undefined);
+    await clock.sleep(LOCK_PAUSE_MS);
   }
   try {
     await work();
@@ -80,6 +85,7 @@ export async function producerCertificate(
   stateDir: string,
   name: string,
   audienceUri: string,
+  system: ClockAndRandom,
 ): Promise<{ readonly cert: string; readonly key: string; readonly ca: string }> {
   if (TAKEN_NAME.test(name))
     throw new Error(`the name '${name}' cannot be used: ${name}.pem may belong to another certificate`);
@@ -95,14 +101,14 @@ export async function producerCertificate(
     },
   );
   const { CertificateAuthority } = await import('./certificate-authority.ts');
-  const authority = await CertificateAuthority.load(certificate, key);
+  const authority = await CertificateAuthority.load(system, certificate, key);
   const made = await authority.issue({ commonName: name, uris: [`urn:ingest:producer:${name}`, audienceUri] });
   await writeFile(files.cert, made.certificate);
   await writeFile(files.key, made.key, { mode: 0o600 });
   return files;
 }
 
-async function usable(files: DevelopmentCertificates, audienceUri: string): Promise<boolean> {
+async function usable(files: DevelopmentCertificates, audienceUri: string, nowMs: number): Promise<boolean> {
   try {
     const certificate = async (path: string): Promise<X509Certificate> => new X509Certificate(await readFile(path));
     const [ca, cert, producer] = await Promise.all([
@@ -111,7 +117,7 @@ async function usable(files: DevelopmentCertificates, audienceUri: string): Prom
       certificate(files.producerCert),
     ]);
     await Promise.all([readFile(files.key), readFile(files.producerKey)]);
-    const inAWeek = Date.now() + WEEK_MS;
+    const inAWeek = nowMs + WEEK_MS;
     return (
       [ca, cert, producer].every((one) => Date.parse(one.validTo) > inAWeek && one.verify(ca.publicKey)) &&
       (producer.subjectAltName ?? '').split(', ').includes(`URI:${audienceUri}`)
@@ -121,10 +127,10 @@ async function usable(files: DevelopmentCertificates, audienceUri: string): Prom
   }
 }
 
-async function make(folder: string, audienceUri: string): Promise<void> {
+async function make(folder: string, audienceUri: string, system: ClockAndRandom): Promise<void> {
   // Loaded here: it takes a tenth of a second, and a configured gateway never needs it.
   const { CertificateAuthority } = await import('./certificate-authority.ts');
-  const authority = await CertificateAuthority.create('ingest development authority');
+  const authority = await CertificateAuthority.create(system, 'ingest development authority');
   const server = await authority.issue({
     commonName: 'localhost',
     dnsNames: ['localhost'],

@@ -7,6 +7,7 @@ import { createHash, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { ClientTrust, type Revocations } from './client-trust.ts';
+import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 import { FileWatch, type Look } from '../process/file-watch.ts';
 import type { Log } from '../process/log.ts';
@@ -33,8 +34,8 @@ export class TlsMaterialError extends Error {
   override readonly name = 'TlsMaterialError';
 }
 
-/** Rejects with TlsMaterialError, which names all files that cannot be used, a line each. */
-export async function loadTlsMaterial(files: TlsFiles): Promise<TlsMaterial> {
+/** Of the Unix time `nowMs`. Rejects with TlsMaterialError, which names all files that cannot be used, a line each. */
+export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<TlsMaterial> {
   const read = await Promise.allSettled([
     pem('INGEST_TLS_CERT', files.cert).then((text) => ({
       text,
@@ -68,9 +69,9 @@ export async function loadTlsMaterial(files: TlsFiles): Promise<TlsMaterial> {
     ...(crl === undefined ? {} : { crl: revocationLists(files.clientCrl ?? '', crl) }),
   };
   assertUsable(context, files);
-  const revocations = crl === undefined ? [] : await revocationsOf(files.clientCrl ?? '', crl, authorities);
+  const revocations = crl === undefined ? [] : await revocationsOf(files.clientCrl ?? '', crl, authorities, nowMs);
   const trust = new ClientTrust(authorities, revocations);
-  const without = trust.withoutList(Date.now());
+  const without = trust.withoutList(nowMs);
   if (files.clientCrl !== undefined && without.length > 0) {
     const names = without.map(({ subject }) => JSON.stringify(subject.replaceAll('\n', ', '))).join(', ');
     throw wrongList(
@@ -151,6 +152,7 @@ async function revocationsOf(
   path: string,
   text: string,
   authorities: readonly X509Certificate[],
+  nowMs: number,
 ): Promise<Revocations[]> {
   // Loaded here: node:crypto does not read revocation lists, and only who configures one needs the library.
   await import('reflect-metadata');
@@ -162,7 +164,7 @@ async function revocationsOf(
       const issuer = await issuerOf(list, authorities, x509);
       if (issuer === undefined)
         throw wrongList(path, 'a list in it is signed by no certificate in INGEST_TLS_CLIENT_CA');
-      if (list.thisUpdate.getTime() > Date.now())
+      if (list.thisUpdate.getTime() > nowMs)
         throw wrongList(
           path,
           `the list of ${JSON.stringify(list.issuer)} counts only from ${list.thisUpdate.toISOString()} on`,
@@ -207,6 +209,7 @@ function reason(cause: unknown): string {
 }
 
 export interface TlsWatchOptions {
+  readonly clock: Clock;
   readonly files: TlsFiles;
   /** How they looked before they were loaded. */
   readonly before: Look;
@@ -234,11 +237,12 @@ export const tlsPaths = ({ cert, key, clientCa, clientCrl }: TlsFiles): string[]
 
 /** Watches the files; `now(true)` loads them again at once (SIGHUP). */
 export function watchTlsMaterial(options: TlsWatchOptions): FileWatch {
-  const { files, before, log } = options;
-  return new FileWatch(tlsPaths(files), before, async () => {
+  const { clock, files, before, log } = options;
+  return new FileWatch(clock, tlsPaths(files), before, async () => {
     try {
-      const material = await loadTlsMaterial(files);
-      const overdue = material.expiry.find(({ atMs }) => atMs < Date.now());
+      const nowMs = clock.epochMs();
+      const material = await loadTlsMaterial(files, nowMs);
+      const overdue = material.expiry.find(({ atMs }) => atMs < nowMs);
       if (overdue !== undefined) throw new TlsMaterialError(`${tlsFileName(files, overdue.file)}: it has expired`);
       options.onChange(material);
       log.info(

@@ -24,7 +24,7 @@ export interface Clock {
   after(ms: number, run: () => void): Timer;
   /** First after `ms`, and again each `ms`. */
   every(ms: number, run: () => void): Timer;
-  /** Resolves after `ms`, or as soon as `signal` aborts. Never rejects. */
+  /** Resolves after `ms` (at most 24.8 days), or as soon as `signal` aborts. Never rejects. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   /** Runs `run` in the check phase of this turn of the event loop, after all that was readable in it was read. */
   turnEnd(run: () => void): void;
@@ -45,6 +45,9 @@ export interface ClockAndRandom {
   readonly random: Random;
 }
 
+/** The longest time of setTimeout: a longer one would end at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
 export class SystemClock implements Clock {
   epochMs(): number {
     return Date.now();
@@ -63,7 +66,8 @@ export class SystemClock implements Clock {
   }
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    return delay(ms, undefined, signal === undefined ? undefined : { signal }).catch(() => undefined);
+    const options = signal === undefined ? undefined : { signal };
+    return delay(Math.min(ms, TIMER_MS_MAX), undefined, options).catch(() => undefined);
   }
 
   turnEnd(run: () => void): void {

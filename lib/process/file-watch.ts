@@ -7,6 +7,7 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Clock, Timer } from './clock.ts';
 import { errno } from './env.ts';
 
 const INTERVAL_MS = 250;
@@ -38,7 +39,7 @@ const digestOfBytes = (content: Buffer | string): string => createHash('sha256')
 export class FileWatch {
   readonly #paths: readonly string[];
   readonly #changed: () => Promise<void>;
-  readonly #timer: NodeJS.Timeout;
+  readonly #timer: Timer;
   /** Of the content that was last acted on, and of the last look. */
   #digest: string;
   #looked: string | undefined;
@@ -48,12 +49,12 @@ export class FileWatch {
    * `changed` runs after each change, and never twice at a time. It must not throw. `before` is how the files looked
    * before they were read for their use: what has changed since then is a change.
    */
-  constructor(paths: readonly string[], before: Look, changed: () => Promise<void>) {
+  constructor(clock: Clock, paths: readonly string[], before: Look, changed: () => Promise<void>) {
     this.#paths = paths;
     this.#digest = digestIn(before, paths);
     this.#changed = changed;
     void this.#look(false);
-    this.#timer = setInterval(() => void this.#look(false), INTERVAL_MS);
+    this.#timer = clock.every(INTERVAL_MS, () => void this.#look(false));
     this.#timer.unref();
   }
 
@@ -63,7 +64,7 @@ export class FileWatch {
   }
 
   stop(): void {
-    clearInterval(this.#timer);
+    this.#timer.close();
   }
 
   #look(force: boolean): Promise<void> {

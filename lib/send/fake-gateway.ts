@@ -4,13 +4,13 @@
 // what it accepted in memory. There is one producer; ids can be given to another one.
 //
 // What it does not do: queue, land, tell producers apart, read CloudEvents, limit rates by itself.
-import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import * as zlib from 'node:zlib';
+import { SystemClock, SystemRandom } from '../process/clock.ts';
 import { CATALOGUE, problemType, type Refusal } from '../ingest/errors.ts';
 
 /**
@@ -49,6 +49,9 @@ export interface FakeGateway {
   /** Ends the server and its connections. */
   close(): Promise<void>;
 }
+
+/** A caller of the library has no clock to hand in. */
+const [clock, random] = [new SystemClock(), new SystemRandom()];
 
 const REFUSALS: Readonly<Record<Exclude<NextAnswer, 'noAnswer'>, Refusal>> = {
   rateLimited: 'producerRateLimited',
@@ -136,7 +139,7 @@ class Gateway implements FakeGateway {
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
     const given = String(request.headers['x-request-id'] ?? '');
-    response.setHeader('X-Request-Id', /^[\x21-\x7e]{1,128}$/.test(given) ? given : randomUUID());
+    response.setHeader('X-Request-Id', /^[\x21-\x7e]{1,128}$/.test(given) ? given : random.uuid());
     const path = (request.url ?? '').replace(/\?.*$/, '');
     const id = /^\/events\/([^/]+)$/.exec(path)?.[1];
     const methods = path === '/events' ? ['POST'] : id === undefined ? [] : ['GET', 'HEAD'];
@@ -204,7 +207,8 @@ class Gateway implements FakeGateway {
         "another producer's event has this id: begin yours with your name, such as shop/1042",
       );
     const first = this.#events.get(id);
-    if (first === undefined) this.#events.set(id, { id, type, body, acceptedAt: new Date().toISOString() });
+    if (first === undefined)
+      this.#events.set(id, { id, type, body, acceptedAt: new Date(clock.epochMs()).toISOString() });
     if (next === 'noAnswer') return;
     const duplicate = first === undefined ? {} : { duplicate: true };
     const differs = first === undefined || first.body === body ? {} : { differs: true };

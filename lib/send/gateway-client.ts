@@ -9,6 +9,7 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest, type RequestOptions } from 'node:https';
 import { createSecureContext } from 'node:tls';
+import type { Clock } from '../process/clock.ts';
 
 /** PEM texts. `ca` is undefined for the authorities that node itself trusts. A plain URL needs none of them. */
 export interface ClientIdentity {
@@ -19,6 +20,7 @@ export interface ClientIdentity {
 }
 
 export interface GatewayClientOptions {
+  readonly clock: Clock;
   /** What `gatewayUrl` gave. */
   readonly url: URL;
   readonly identity: ClientIdentity;
@@ -119,9 +121,11 @@ export class GatewayClient {
   readonly #options: RequestOptions;
   readonly #agent: HttpAgent;
   readonly #timeoutMs: number;
+  readonly #clock: Clock;
 
   /** Throws what node says of a certificate and a key that cannot be used. */
-  constructor({ url, identity, connectionsMax, timeoutMs }: GatewayClientOptions) {
+  constructor({ clock, url, identity, connectionsMax, timeoutMs }: GatewayClientOptions) {
+    this.#clock = clock;
     const { token, ...tls } = identity;
     const kept = { keepAlive: true, maxSockets: connectionsMax };
     const given = Object.fromEntries(Object.entries(tls).filter(([, value]) => value !== undefined));
@@ -148,9 +152,11 @@ export class GatewayClient {
     return new Promise((resolve) => {
       const outgoing = this.#request(this.#options);
       const lost = (cause: Error): void => settle(lostTry(cause));
-      const timer = setTimeout(() => lost(new Error(`no answer within ${this.#timeoutMs} ms`)), this.#timeoutMs);
+      const timer = this.#clock.after(this.#timeoutMs, () => {
+        lost(new Error(`no answer within ${this.#timeoutMs} ms`));
+      });
       const settle = (result: Try, reusable = false): void => {
-        clearTimeout(timer);
+        timer.close();
         if (!reusable) outgoing.destroy();
         resolve(result);
       };
@@ -163,7 +169,10 @@ export class GatewayClient {
       });
       outgoing.on('response', (response) => {
         answered = true;
-        readAll(response).then((text) => settle(tryOf(response, text, body), bodySent(outgoing)), lost);
+        readAll(response).then(
+          (text) => settle(tryOf(response, text, body, this.#clock.epochMs()), bodySent(outgoing)),
+          lost,
+        );
       });
       outgoing.setHeader('Content-Length', body.length);
       outgoing.end(body);
@@ -205,7 +214,7 @@ async function readAll(response: IncomingMessage): Promise<string> {
 }
 
 /** Only the body decides whether to try again (openapi/rules.md, 5). */
-function tryOf({ statusCode: status = 0, headers }: IncomingMessage, text: string, body: Buffer): Try {
+function tryOf({ statusCode: status = 0, headers }: IncomingMessage, text: string, body: Buffer, nowMs: number): Try {
   const requestId = /^[\x21-\x7e]{1,128}$/.exec(String(headers['x-request-id'] ?? ''))?.[0];
   const type = headers['content-type'] ?? '';
   const answer = /^application\/(problem\+)?json *(;|$)/i.test(type) ? objectOf(text) : undefined;
@@ -225,7 +234,7 @@ function tryOf({ statusCode: status = 0, headers }: IncomingMessage, text: strin
   if (answer === undefined || typeof code !== 'string' || !CODE.test(code) || typeof retryable !== 'boolean')
     return strange(`status ${status} without an answer of a gateway`);
   if (!retryable) return { kind: 'refused', code, status, answer, requestId };
-  return { kind: 'retry', code, status, answer, requestId, afterMs: retryAfterMs(headers['retry-after']) };
+  return { kind: 'retry', code, status, answer, requestId, afterMs: retryAfterMs(headers['retry-after'], nowMs) };
 }
 
 /** The members of the JSON object that the text is; undefined for anything else. */
@@ -239,8 +248,8 @@ function objectOf(text: string): Readonly<Record<string, unknown>> | undefined {
 }
 
 /** Seconds or a date (RFC 9110, section 10.2.3); 0 where there is none. */
-function retryAfterMs(value: string | undefined): number {
+function retryAfterMs(value: string | undefined, nowMs: number): number {
   if (value === undefined) return 0;
-  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
+  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - nowMs;
   return Number.isNaN(ms) ? 0 : Math.min(Math.max(0, ms), RETRY_AFTER_MAX_MS);
 }

@@ -6,6 +6,7 @@
 // the file is the same.
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import type { Clock } from '../process/clock.ts';
 
 const WRITE_INTERVAL_MS = 1_000;
 
@@ -36,10 +37,13 @@ export class Position {
   /** In the file's order, from the first one that is not settled. */
   readonly #begun: Begun[] = [];
   #last: FileLine | undefined;
-  #writtenMs = performance.now();
+  readonly #clock: Clock;
+  #writtenMs: number;
 
   /** Of a file whose events are sent to `url`. What is at FILE.position of another gateway is not used. */
-  constructor(file: string, url: string) {
+  constructor(file: string, url: string, clock: Clock) {
+    this.#clock = clock;
+    this.#writtenMs = clock.ms();
     this.path = `${file}.position`;
     this.#url = url;
     this.#before = writtenAt(this.path, url);
@@ -63,13 +67,13 @@ export class Position {
     return () => {
       begun.settled = true;
       while (this.#begun[0]?.settled === true) this.#last = this.#begun.shift()?.at;
-      if (performance.now() - this.#writtenMs >= WRITE_INTERVAL_MS) this.write();
+      if (this.#clock.ms() - this.#writtenMs >= WRITE_INTERVAL_MS) this.write();
     };
   }
 
   /** Throws the system's error where the file cannot be written. */
   write(): void {
-    this.#writtenMs = performance.now();
+    this.#writtenMs = this.#clock.ms();
     if (this.#last === undefined) return;
     const { line, bytes } = this.#last;
     const text: Written = { url: this.#url, line, sha256: digest(bytes) };

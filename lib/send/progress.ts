@@ -1,5 +1,6 @@
 // What a person sees during a run: on a terminal one line that is rewritten, elsewhere a line every ten seconds. It says how
 // much of the input is read, how many events are settled and how fast, and what the run waits for.
+import type { Clock, Timer } from '../process/clock.ts';
 import type { Input } from './input.ts';
 import { reasonOf, type Retry } from './sender.ts';
 
@@ -11,19 +12,22 @@ const REASON_SHOWN_MS = 5_000;
 export class Progress {
   readonly #input: Input;
   readonly #stderr: NodeJS.WriteStream;
-  readonly #timer: NodeJS.Timeout;
-  readonly #startMs = performance.now();
+  readonly #timer: Timer;
+  readonly #clock: Clock;
+  readonly #startMs: number;
   #settled = 0;
   #waiting = '';
   #waitingMs = 0;
   #waitingLineMs = Number.NEGATIVE_INFINITY;
 
-  constructor(input: Input, stderr: NodeJS.WriteStream) {
+  constructor(input: Input, stderr: NodeJS.WriteStream, clock: Clock) {
+    this.#clock = clock;
+    this.#startMs = clock.ms();
     this.#input = input;
     this.#stderr = stderr;
     this.#timer = stderr.isTTY
-      ? setInterval(() => this.#draw(), DRAW_INTERVAL_MS)
-      : setInterval(() => this.#line(this.text()), LINE_INTERVAL_MS);
+      ? clock.every(DRAW_INTERVAL_MS, () => this.#draw())
+      : clock.every(LINE_INTERVAL_MS, () => this.#line(this.text()));
   }
 
   settle(): void {
@@ -33,14 +37,14 @@ export class Progress {
   retry({ code, answer, pauseMs }: Retry): void {
     const reason = `${code}: ${reasonOf(answer)}`;
     this.#waiting = ` | waiting, ${reason}`;
-    this.#waitingMs = performance.now();
+    this.#waitingMs = this.#clock.ms();
     if (this.#stderr.isTTY || this.#waitingMs - this.#waitingLineMs < LINE_INTERVAL_MS) return;
     this.#waitingLineMs = this.#waitingMs;
     this.#line(`waiting ${(pauseMs / 1000).toFixed(1)} s to try again, ${reason}`);
   }
 
   stop(): void {
-    clearInterval(this.#timer);
+    this.#timer.close();
     if (!this.#stderr.isTTY) return;
     this.#draw();
     this.#stderr.write('\n');
@@ -48,7 +52,7 @@ export class Progress {
 
   /** `45 % | 12345 events | 2310 events/s | 12 s left`; without what is unknown of an input that has no size. */
   text(): string {
-    const seconds = (performance.now() - this.#startMs) / 1000;
+    const seconds = (this.#clock.ms() - this.#startMs) / 1000;
     const parts = [`${this.#settled} events`, `${(this.#settled / seconds).toFixed(0)} events/s`];
     const { bytes } = this.#input;
     if (bytes !== undefined && bytes.read() > 0) {
@@ -60,7 +64,7 @@ export class Progress {
   }
 
   #draw(): void {
-    const waits = performance.now() - this.#waitingMs < REASON_SHOWN_MS;
+    const waits = this.#clock.ms() - this.#waitingMs < REASON_SHOWN_MS;
     const text = `${this.text()}${waits ? this.#waiting : ''}`;
     this.#stderr.write(`\r${text.slice(0, (this.#stderr.columns || 80) - 1)}\u001b[K`);
   }

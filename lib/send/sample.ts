@@ -1,25 +1,25 @@
 // Events to try a gateway with: new ids each time, a few types, about 300 bytes each.
-import { randomUUID } from 'node:crypto';
+import type { ClockAndRandom } from '../process/clock.ts';
 import type { Input, InputEvent } from './input.ts';
 
 const TYPES = ['order.created', 'order.paid', 'order.shipped', 'customer.registered', 'stock.changed'];
 
 /** `count` sample events, made as they are asked for. */
-export function sampleInput(count: number): Input {
-  return { events: samples(count), bytes: undefined, close: () => undefined };
+export function sampleInput(count: number, system: ClockAndRandom): Input {
+  return { events: samples(count, system), bytes: undefined, close: () => undefined };
 }
 
 // Async, because that is what the sender reads from.
-async function* samples(count: number): AsyncGenerator<InputEvent> {
+async function* samples(count: number, system: ClockAndRandom): AsyncGenerator<InputEvent> {
   for (let number = 1; number <= count; number += 1)
-    yield await Promise.resolve({ number, line: number, bytes: sample(number) });
+    yield await Promise.resolve({ number, line: number, bytes: sample(number, system) });
 }
 
-function sample(number: number): Buffer {
+function sample(number: number, { clock, random }: ClockAndRandom): Buffer {
   const event = {
-    id: randomUUID(),
+    id: random.uuid(),
     type: TYPES[number % TYPES.length],
-    time: new Date().toISOString(),
+    time: new Date(clock.epochMs()).toISOString(),
     source: 'ingest-send',
     data: {
       number,

@@ -3,12 +3,16 @@
 // Retries are bounded, with jitter, and follow `Retry-After`; slow reading of the results slows the sending down. Every
 // event that was begun gets a result. `accepted` means what a 202 means: the event is in the queue and
 // lands.
+import { SystemClock, SystemRandom } from '../process/clock.ts';
 import { GatewayClient, gatewayUrl, type Try } from './gateway-client.ts';
 import { Journal } from './journal.ts';
 import { sendAll, type Retry, type SenderOptions, type SendResult } from './sender.ts';
 
 export { NO_ANSWER } from './gateway-client.ts';
 export { SendingStopped, type Retry, type SendResult } from './sender.ts';
+
+/** A caller of the library has no clock to hand in. */
+const SYSTEM = { clock: new SystemClock(), random: new SystemRandom() };
 
 /**
  * An event: text or bytes that hold one JSON object, sent as they are, or an object that JSON.stringify makes one of. Ids
@@ -72,6 +76,7 @@ export function sendEvents<T extends EventInput>(
   if (ratePerS !== undefined && !(ratePerS > 0)) throw new RangeError(`ratePerS ${ratePerS}: expected more than 0`);
   const client = clientOf(options, wholeNumber('concurrency', concurrency), wholeNumber('timeoutMs', timeoutMs));
   const sending = {
+    ...SYSTEM,
     concurrency,
     triesMax: wholeNumber('tries', tries),
     ratePerS,
@@ -140,7 +145,7 @@ function clientOf(options: SendEventsOptions, connectionsMax: number, timeoutMs:
     throw new TypeError('cert, key: expected the PEM texts of the producer, which a gateway asks for');
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token))
     throw new TypeError('token: expected visible ASCII characters');
-  return new GatewayClient({ url, identity: { cert, key, ca, token }, connectionsMax, timeoutMs });
+  return new GatewayClient({ ...SYSTEM, url, identity: { cert, key, ca, token }, connectionsMax, timeoutMs });
 }
 
 /** For counts and for milliseconds, which node's timers hold up to this number. */

@@ -8,7 +8,8 @@
 // shorter than the gateway's Retry-After. After `triesMax` tries the event counts as refused, with its last answer.
 //
 // What it does not do: keep the events in order.
-import { pause, pauseMs } from '../process/backoff.ts';
+import { pauseMs } from '../process/backoff.ts';
+import type { ClockAndRandom } from '../process/clock.ts';
 import { printable } from '../process/printable.ts';
 import type { Try } from './gateway-client.ts';
 
@@ -62,7 +63,7 @@ export class SendingStopped extends Error {
   override readonly name = 'SendingStopped';
 }
 
-export interface SenderOptions<T> {
+export interface SenderOptions<T> extends ClockAndRandom {
   /** One try. What it rejects with ends the run. */
   readonly send: (event: T) => Promise<Try>;
   readonly concurrency: number;
@@ -148,12 +149,12 @@ class Run<T> {
 
   /** Waits until the rate allows the next event. */
   async #turn(): Promise<void> {
-    const { ratePerS } = this.#options;
+    const { ratePerS, clock } = this.#options;
     if (ratePerS === undefined) return;
-    const now = performance.now();
+    const now = clock.ms();
     const start = Math.max(now, this.#nextStartMs);
     this.#nextStartMs = start + 1000 / ratePerS;
-    if (start > now) await pause(start - now, this.#signal);
+    if (start > now) await clock.sleep(start - now, this.#signal);
   }
 
   async #send(event: T): Promise<void> {
@@ -169,11 +170,11 @@ class Run<T> {
   }
 
   async #untilSettled(event: T): Promise<SendResult<T>> {
-    const { send, triesMax, onRetry } = this.#options;
+    const { send, triesMax, onRetry, clock, random } = this.#options;
     for (let tries = 1; ; tries += 1) {
-      const startMs = performance.now();
+      const startMs = clock.ms();
       const result = await send(event);
-      const answerMs = performance.now() - startMs;
+      const answerMs = clock.ms() - startMs;
       if (result.kind === 'untrusted')
         throw new SendingStopped(`the server is not trusted: ${printable(result.reason)}`);
       if (result.kind === 'accepted') {
@@ -186,10 +187,10 @@ class Run<T> {
       const retryable = result.kind === 'retry';
       if (!retryable || tries >= triesMax)
         return { kind: 'refused', event, code, status, answer, retryable, requestId, tries, answerMs };
-      const waitMs = Math.max(result.afterMs, pauseMs(tries, PAUSE_FIRST_MS, PAUSE_MAX_MS, Math.random()));
+      const waitMs = Math.max(result.afterMs, pauseMs(tries, PAUSE_FIRST_MS, PAUSE_MAX_MS, random.fraction()));
       if (!this.#signal.aborted) {
         onRetry({ code, status, answer, tries, pauseMs: waitMs });
-        await pause(waitMs, this.#signal);
+        await clock.sleep(waitMs, this.#signal);
       }
       if (this.#signal.aborted) return { kind: 'interrupted', event, tries };
     }

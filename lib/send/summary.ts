@@ -1,9 +1,11 @@
 // What a run came to, counted while it goes and told as a table at its end.
 import { createHistogram } from 'node:perf_hooks';
+import type { Clock } from '../process/clock.ts';
 import type { SendResult } from './sender.ts';
 
 export class Summary {
-  readonly #startMs = performance.now();
+  readonly #clock: Clock;
+  readonly #startMs: number;
   readonly #answers = createHistogram();
   readonly #refused = new Map<string, number>();
   #accepted = 0;
@@ -11,6 +13,11 @@ export class Summary {
   #differing = 0;
   #interrupted = 0;
   #retries = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#startMs = clock.ms();
+  }
 
   /** Events that were not accepted, by whatever cause. */
   get missing(): number {
@@ -35,7 +42,7 @@ export class Summary {
 
   /** One row for each figure: its name, its value. Lines end with a line feed. */
   table(): string {
-    const seconds = (performance.now() - this.#startMs) / 1000;
+    const seconds = (this.#clock.ms() - this.#startMs) / 1000;
     const count = this.#accepted + this.#refusedCount;
     const rows: [name: string, value: string][] = [
       ['accepted', String(this.#accepted)],

@@ -7,6 +7,7 @@ import { readSchema, SchemasError, WatchedSchemas } from '../../lib/consumer/sch
 import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const PAID = { type: 'object', properties: { cents: { type: 'integer' } }, required: ['cents'] };
 
@@ -21,7 +22,7 @@ async function open(folder: string): Promise<{ schemas: WatchedSchemas; logged: 
   const logged: string[] = [];
   const line = (fields: Readonly<Record<string, unknown>>, text: string): void =>
     void logged.push(`${text} ${JSON.stringify(fields)}`);
-  const schemas = await WatchedSchemas.open(folder, { info: line, error: line } as unknown as Log);
+  const schemas = await WatchedSchemas.open(folder, { info: line, error: line } as unknown as Log, SYSTEM.clock);
   atEnd(() => schemas.stop());
   return { schemas, logged };
 }

@@ -8,6 +8,7 @@ import { AUDIENCE_URI, Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd } from '../support/scope.ts';
 import { addsNothing, assertAlive, assertProblem } from '../support/verdicts.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const DAY_MS = 86_400_000;
 let redis: TestRedis;
@@ -48,11 +49,11 @@ describe('a certificate that does not authenticate gets 401 and adds nothing', (
     'no certificate': ['a client certificate is required', () => Promise.resolve(undefined)],
     'an authority nobody knows': [
       'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
-      async () => issuedBy(await CertificateAuthority.create('another authority'), 'stranger'),
+      async () => issuedBy(await CertificateAuthority.create(SYSTEM, 'another authority'), 'stranger'),
     ],
     'an unknown authority of the same name': [
       'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
-      async () => issuedBy(await CertificateAuthority.create('test authority'), 'stranger'),
+      async () => issuedBy(await CertificateAuthority.create(SYSTEM, 'test authority'), 'stranger'),
     ],
     'an expired certificate': [
       'CERT_HAS_EXPIRED',

@@ -9,6 +9,7 @@ import { ALLOW_RENEGOTIATION, renegotiate } from '../support/renegotiation.ts';
 import { eventually } from '../support/scope.ts';
 import { jwks, TokenIssuer } from '../support/tokens.ts';
 import { addsNothing, assertAlive } from '../support/verdicts.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const VICTIM = 'spiffe://test/victim';
 let redis: TestRedis;
@@ -23,7 +24,7 @@ before(async () => {
   [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
   producer = await pki.producer('producer');
   stranger = await pki.producer('stranger', { uris: ['spiffe://test/stranger'] });
-  const other = await CertificateAuthority.create('an authority of its own');
+  const other = await CertificateAuthority.create(SYSTEM, 'an authority of its own');
   const issued = await other.issue({ commonName: 'victim', uris: [VICTIM, AUDIENCE_URI] });
   forged = { cert: issued.certificate, key: issued.key, serial: issued.serial };
 });

@@ -15,6 +15,7 @@ import { atEnd, eventually } from '../support/scope.ts';
 import { addsNothing, assertProblem } from '../support/verdicts.ts';
 import { askRaw, postText } from '../support/wire.ts';
 import { change, redis, refusesFiles, servedSerial, startGateway } from './trust-change.ts';
+import { SYSTEM } from '../support/system.ts';
 
 /** How long who lost our trust may stay, in milliseconds. */
 const OUT_WITHIN_MS = 2_000;
@@ -45,7 +46,7 @@ describe('under load', () => {
     );
     await load.more(50);
 
-    const second = await CertificateAuthority.create('second authority');
+    const second = await CertificateAuthority.create(SYSTEM, 'second authority');
     const secondList = await second.revocationList([]);
     await change(gateway, () => {
       pki.write('ca.pem', pki.authority.certificate + second.certificate);
@@ -93,7 +94,7 @@ describe('under load', () => {
 
   it('producers of an authority that is taken out are out within 2 s', { tags: ['long'] }, async () => {
     const pki = await Pki.create();
-    const second = await CertificateAuthority.create('second authority');
+    const second = await CertificateAuthority.create(SYSTEM, 'second authority');
     pki.write('ca.pem', pki.authority.certificate + second.certificate);
     const gateway = await startGateway(pki);
     const issued = await second.issue({ commonName: 'theirs', uris: ['urn:test:producer:theirs', AUDIENCE_URI] });
@@ -134,7 +135,7 @@ describe('under load', () => {
     { tags: ['long'] },
     async () => {
       const pki = await Pki.create();
-      const second = await CertificateAuthority.create('second authority');
+      const second = await CertificateAuthority.create(SYSTEM, 'second authority');
       pki.write('ca.pem', pki.authority.certificate + second.certificate);
       const gateway = await startGateway(pki, { INGEST_GATEWAY_ADDR: '0.0.0.0:0' });
       const issued = await second.issue({ commonName: 'theirs', uris: ['urn:test:producer:theirs', AUDIENCE_URI] });
@@ -185,7 +186,7 @@ describe('under load', () => {
         pki.write('server-key.pem', renewed.key);
       });
       assert.equal((await askRaw(member, postText(event('member-2')))).status, 202);
-      const second = await CertificateAuthority.create('second authority');
+      const second = await CertificateAuthority.create(SYSTEM, 'second authority');
       await change(gateway, () => pki.write('ca.pem', pki.authority.certificate + second.certificate));
       assert.equal((await gateway.client(certificate).post(event('member-3'))).status, 202);
       await change(gateway, () => pki.write('ca.pem', second.certificate));
@@ -222,7 +223,7 @@ describe('new files that are no good', () => {
     { tags: ['long'] },
     async () => {
       const pki = await Pki.create();
-      const stranger = await CertificateAuthority.create('stranger');
+      const stranger = await CertificateAuthority.create(SYSTEM, 'stranger');
       pki.write('ca.pem', pki.authority.certificate + stranger.certificate);
       const crl = pki.write('crl.pem', await pki.authority.revocationList([]));
       const env = { ...pki.environment, INGEST_QUEUE_URI: 'redis://127.0.0.1:1', INGEST_TLS_CLIENT_CRL: crl };

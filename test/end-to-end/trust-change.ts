@@ -9,6 +9,7 @@ import { Pki } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { addsNothing, assertAlive, assertProblem } from '../support/verdicts.ts';
+import { SYSTEM } from '../support/system.ts';
 
 export let redis: TestRedis;
 
@@ -65,7 +66,7 @@ export async function refusesFiles(names: readonly BadFile[]): Promise<void> {
   const gateway = await startGateway(pki, { INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', list) });
   const client = gateway.client(await pki.producer('one'));
   const served = await servedSerial(gateway, pki.authority.certificate);
-  const stranger = await CertificateAuthority.create('stranger');
+  const stranger = await CertificateAuthority.create(SYSTEM, 'stranger');
   const expired = await pki.authority.issue({
     commonName: 'localhost',
     dnsNames: ['localhost'],

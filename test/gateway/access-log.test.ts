@@ -44,9 +44,10 @@ describe("a gateway's log", () => {
     assert.ok(config?.tls.kind === 'files', report.problems.join());
     const collected = collecting(level);
     const gateway = new Gateway({
+      ...SYSTEM,
       config,
       log: collected.log,
-      material: await loadTlsMaterial(config.tls),
+      material: await loadTlsMaterial(config.tls, SYSTEM.clock.epochMs()),
       verifier: undefined,
       queue: new MemoryQueue(new MemoryQueueStore()),
       warehouse: undefined,

@@ -5,6 +5,7 @@ import { readGatewayConfig } from '../../lib/gateway/config.ts';
 import { readFiles } from '../../lib/gateway/files.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { Pki } from '../support/pki.ts';
+import { SYSTEM } from '../support/system.ts';
 
 describe('the files of a gateway that starts', () => {
   it('are used although one has expired, and a warning names its key and path; without one there is none', async (t) => {
@@ -16,7 +17,7 @@ describe('the files of a gateway that starts', () => {
       const env = { INGEST_QUEUE_URI: 'redis://localhost', ...pki.environment, ...more };
       const { config, report } = readGatewayConfig(env);
       assert.ok(config !== undefined, report.problems.join());
-      return readFiles(config, log);
+      return readFiles(config, log, SYSTEM);
     };
     await read();
     assert.deepEqual(warnings, []);

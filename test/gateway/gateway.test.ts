@@ -48,9 +48,10 @@ describe('a gateway', () => {
     });
     assert.ok(config?.tls.kind === 'files', report.problems.join());
     const gateway = new Gateway({
+      ...SYSTEM,
       config,
       log: createLog('gateway', 'error'),
-      material: await loadTlsMaterial(config.tls),
+      material: await loadTlsMaterial(config.tls, SYSTEM.clock.epochMs()),
       verifier: undefined,
       queue,
       warehouse: { find: async () => looks.shift() ?? { kind: 'unknown' } },

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LookUpTurns } from '../../lib/gateway/look-up-turns.ts';
+import { SYSTEM } from '../support/system.ts';
 
 /** Lets everybody go on whose turn it is. */
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe('the turns of look-ups', () => {
   it('go round between producers, however many wait of one', async () => {
-    const turns = new LookUpTurns();
+    const turns = new LookUpTurns(SYSTEM.clock);
     const went: string[] = [];
     for (let at = 0; at < 1_000; at += 1) void turns.take('many').then(() => went.push('many'));
     for (const one of ['few', 'few', 'other']) void turns.take(one).then(() => went.push(one));
@@ -21,7 +22,7 @@ describe('the turns of look-ups', () => {
   });
 
   it('are given in order to each producer, and all of them are given', async () => {
-    const turns = new LookUpTurns();
+    const turns = new LookUpTurns(SYSTEM.clock);
     const went: number[] = [];
     for (let at = 0; at < 100; at += 1) void turns.take(`producer-${at % 7}`).then(() => went.push(at));
     for (let at = 0; at < 100; at += 1) {

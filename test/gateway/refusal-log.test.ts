@@ -4,6 +4,7 @@ import { describe, it } from 'node:test';
 import { HandshakeLog, RefusalLog, type RefusedRequest } from '../../lib/gateway/refusal-log.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 type Line = Readonly<Record<string, unknown>>;
 
@@ -31,7 +32,7 @@ const refusal = (producer: string | undefined, code = 'INVALID_EVENT'): RefusedR
 describe('the log of refusals', () => {
   it('logs the first refusal of a pair immediately and the others together when the interval is over', async (t) => {
     const { log, lines } = collecting();
-    const refusals = new RefusalLog(log, 300);
+    const refusals = new RefusalLog(log, SYSTEM.clock, 300);
     t.after(() => refusals.close());
     for (let n = 0; n < 10; n += 1) refusals.refused(refusal('shop'));
     refusals.refused(refusal(undefined, 'UNAUTHORIZED_PRODUCER'));
@@ -45,7 +46,7 @@ describe('the log of refusals', () => {
 
   it('keeps at most 1,000 pairs and counts further ones as others, so that every refusal is logged', () => {
     const { log, lines } = collecting();
-    const refusals = new RefusalLog(log);
+    const refusals = new RefusalLog(log, SYSTEM.clock);
     for (let n = 0; n < 5_000; n += 1) refusals.refused(refusal(`producer-${n}`));
     assert.equal(lines.length, 1_001);
     assert.equal(lines.at(-1)?.['producer'], '(others)');
@@ -60,7 +61,7 @@ describe('the log of refusals', () => {
 describe('the log of handshakes that failed', () => {
   it('is one line an interval, with how many by reason and the addresses that had most', async (t) => {
     const { log, lines } = collecting();
-    const handshakes = new HandshakeLog(log, 50);
+    const handshakes = new HandshakeLog(log, SYSTEM.clock, 50);
     t.after(() => handshakes.close());
     for (let at = 0; at < 12; at += 1) handshakes.failed('reset', `10.0.0.${at}`);
     for (let at = 0; at < 3; at += 1) handshakes.failed('timeout', '10.0.0.7');
@@ -78,7 +79,7 @@ describe('the log of handshakes that failed', () => {
 
   it('keeps at most 1,000 addresses and counts the failures of further ones as those of others', () => {
     const { log, lines } = collecting();
-    const handshakes = new HandshakeLog(log);
+    const handshakes = new HandshakeLog(log, SYSTEM.clock);
     for (let at = 0; at < 3_000; at += 1) handshakes.failed('reset', String(at));
     handshakes.close();
     assert.equal(lines[0]?.['addresses'], 1_001);

@@ -8,6 +8,7 @@ import { HttpsServer, type ServerLimits } from '../../lib/http/server.ts';
 import { Pki } from '../support/pki.ts';
 import { atEnd } from '../support/scope.ts';
 import { requestText } from '../support/wire.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const LIMITS: ServerLimits = {
   handshakeTimeoutMs: 20_000,
@@ -66,6 +67,7 @@ describe('a pipeline of requests', () => {
           plainHttp: () => '',
           handshakeFailure: ignored,
         },
+        SYSTEM,
       );
       ports[httpReader] = (await https.listen('127.0.0.1', 0)).port;
       atEnd(() => https.drain());

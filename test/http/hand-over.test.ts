@@ -5,12 +5,14 @@ import { HandOver } from '../../lib/http/node/hand-over.ts';
 import type { HttpRequest, ProtocolFault } from '../../lib/http/request.ts';
 import type { ConnectionState, Side, Wire } from '../../lib/http/side.ts';
 import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: g\r\n\r\n';
 
 /** The connection's half, in memory: it keeps what node:http does to it. */
 class Recorder implements Wire {
   readonly keepAlive = '';
+  readonly clock = SYSTEM.clock;
   state: ConnectionState = 'node';
   writable = true;
   written = '';
@@ -74,7 +76,7 @@ function adopted(
   idleTimeoutMs = 60_000,
 ): Recorder & { readonly side: Side } {
   const wire = new Recorder(onRequest);
-  wire.side = new HandOver({ headerBytesMax: 16_384, idleTimeoutMs }).adopt(wire, 0);
+  wire.side = new HandOver({ headerBytesMax: 16_384, idleTimeoutMs }, SYSTEM.clock).adopt(wire, 0);
   return wire as Recorder & { readonly side: Side };
 }
 

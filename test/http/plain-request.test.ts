@@ -5,6 +5,7 @@ import { HeadReader, type RequestHead } from '../../lib/http/plain/head.ts';
 import { PlainRequest, type PlainOwner } from '../../lib/http/plain/request.ts';
 import type { RequestListener } from '../../lib/http/request.ts';
 import type { Answer } from '../../lib/http/respond.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const OK: Answer = { status: 200, contentType: 'text/plain', body: 'ok' };
 
@@ -18,6 +19,7 @@ function headOf(fields: string): RequestHead {
 function requestOf(announced: number, body?: string, more: Partial<PlainOwner> = {}) {
   const events: string[] = [];
   const owner: PlainOwner = {
+    clock: SYSTEM.clock,
     keepAlive: 'Keep-Alive: timeout=5\r\n',
     gone: false,
     isLatest: () => true,
@@ -46,7 +48,14 @@ describe('a plain request', () => {
     const fields =
       'Content-Type: a/b\r\nContent-Encoding: c\r\nContent-Length: 3\r\nAuthorization: d\r\nX-Request-Id: e\r\n' +
       'ce-id: f\r\ntraceparent: g\r\ntracestate: h\r\n';
-    const owner = { keepAlive: '', gone: false, isLatest: () => false, bodyDecided: () => 0, answered: () => 0 };
+    const owner = {
+      clock: SYSTEM.clock,
+      keepAlive: '',
+      gone: false,
+      isLatest: () => false,
+      bodyDecided: () => 0,
+      answered: () => 0,
+    };
     const request = new PlainRequest(owner, headOf(fields), undefined, 7);
     const { method, target, fieldCount, contentType, contentEncoding, contentLength, authorization } = request;
     assert.deepEqual(
@@ -185,7 +194,14 @@ describe('the body of a plain request', () => {
     const { request, events } = requestOf(6);
     assert.equal(request.late(), true);
     assert.deepEqual(events, ['timeout']);
-    const owner = { keepAlive: '', gone: false, isLatest: () => false, bodyDecided: () => 0, answered: () => 0 };
+    const owner = {
+      clock: SYSTEM.clock,
+      keepAlive: '',
+      gone: false,
+      isLatest: () => false,
+      bodyDecided: () => 0,
+      answered: () => 0,
+    };
     assert.equal(new PlainRequest(owner, headOf(''), undefined, 0).late(), false);
   });
 });

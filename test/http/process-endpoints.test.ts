@@ -6,17 +6,23 @@ import { before, describe, it } from 'node:test';
 import { createProcessEndpoints } from '../../lib/http/process-endpoints.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { repliesIn, requestText, type WireReply } from '../support/wire.ts';
+import { SYSTEM } from '../support/system.ts';
 
 let port: number;
 
 before(async () => {
-  const endpoints = createProcessEndpoints({
-    draining: () => false,
-    unready: () => undefined,
-    unavailable: () => [],
-    metrics: (accept) =>
-      new Promise((resolve) => setImmediate(resolve, { contentType: accept ?? 'text/plain', text: 'some_total 1\n' })),
-  });
+  const endpoints = createProcessEndpoints(
+    {
+      draining: () => false,
+      unready: () => undefined,
+      unavailable: () => [],
+      metrics: (accept) =>
+        new Promise((resolve) =>
+          setImmediate(resolve, { contentType: accept ?? 'text/plain', text: 'some_total 1\n' }),
+        ),
+    },
+    SYSTEM,
+  );
   ({ port } = await endpoints.listen({ host: '127.0.0.1', port: 0 }));
   atEnd(() => endpoints.close());
 });

@@ -8,9 +8,10 @@ import { clientRefusal } from '../../lib/identity/accepted-client.ts';
 import { CertificateAuthority, type IssueOptions } from '../../lib/identity/certificate-authority.ts';
 import { ClientTrust } from '../../lib/identity/client-trust.ts';
 import { certificateWithoutSubject } from '../support/pki.ts';
+import { SYSTEM } from '../support/system.ts';
 
-const root = await CertificateAuthority.create('root');
-const other = await CertificateAuthority.create('other');
+const root = await CertificateAuthority.create(SYSTEM, 'root');
+const other = await CertificateAuthority.create(SYSTEM, 'other');
 const department = await root.intermediate('department');
 const trust = new ClientTrust([new X509Certificate(root.certificate)], []);
 
@@ -36,16 +37,21 @@ describe('a client is admitted', () => {
     ['by its common name, beside other names', both, ['common']],
     ['by its common name alone', {}, ['common']],
   ] as const)
-    it(name, async () => assert.equal(clientRefusal(await socketOf(options), trust, names), undefined));
+    it(name, async () =>
+      assert.equal(clientRefusal(await socketOf(options), trust, names, SYSTEM.clock.epochMs()), undefined),
+    );
 });
 
 describe('a client is refused, in words that it may see,', () => {
   it('without a certificate', async () =>
-    assert.equal(clientRefusal(await socketOf(undefined), trust, ['common']), 'a client certificate is required'));
+    assert.equal(
+      clientRefusal(await socketOf(undefined), trust, ['common'], SYSTEM.clock.epochMs()),
+      'a client certificate is required',
+    ));
 
   it('where the handshake found its certificate wrong, whatever is found now', async () =>
     assert.equal(
-      clientRefusal(await socketOf({}, { fault: 'CERT_REVOKED' }), trust, ['common']),
+      clientRefusal(await socketOf({}, { fault: 'CERT_REVOKED' }), trust, ['common'], SYSTEM.clock.epochMs()),
       'the client certificate is not accepted (CERT_REVOKED)',
     ));
 
@@ -59,7 +65,7 @@ describe('a client is refused, in words that it may see,', () => {
     );
     for (const by of [other, department])
       assert.equal(
-        clientRefusal(await socketOf({}, { by }), trust, ['common']),
+        clientRefusal(await socketOf({}, { by }), trust, ['common'], SYSTEM.clock.epochMs()),
         'the client certificate is not accepted (unknown_authority)',
       );
   });
@@ -68,14 +74,14 @@ describe('a client is refused, in words that it may see,', () => {
     const socket = await socketOf({ uris: ['urn:a'], dnsNames: ['one.test'] });
     for (const names of [[], ['urn:A', 'urn:a ', 'one', 'Common', '']])
       assert.equal(
-        clientRefusal(socket, trust, names),
+        clientRefusal(socket, trust, names, SYSTEM.clock.epochMs()),
         'no name in the client certificate is in INGEST_DISPATCH_CLIENTS (urn:a, one.test, common)',
       );
   });
 
   it('where its certificate names nobody at all', async () =>
     assert.equal(
-      clientRefusal(await socketOf({ commonName: '' }), trust, ['undefined']),
+      clientRefusal(await socketOf({ commonName: '' }), trust, ['undefined'], SYSTEM.clock.epochMs()),
       'no name in the client certificate is in INGEST_DISPATCH_CLIENTS ()',
     ));
 
@@ -83,9 +89,9 @@ describe('a client is refused, in words that it may see,', () => {
     const certificate = new X509Certificate(await certificateWithoutSubject(['urn:a']));
     const own = new ClientTrust([certificate], []);
     const socket = { getPeerX509Certificate: () => certificate, authorized: true } as unknown as TLSSocket;
-    assert.equal(clientRefusal(socket, own, ['urn:a']), undefined);
+    assert.equal(clientRefusal(socket, own, ['urn:a'], SYSTEM.clock.epochMs()), undefined);
     assert.equal(
-      clientRefusal(socket, own, ['urn:b', 'undefined']),
+      clientRefusal(socket, own, ['urn:b', 'undefined'], SYSTEM.clock.epochMs()),
       'no name in the client certificate is in INGEST_DISPATCH_CLIENTS (urn:a)',
     );
   });

@@ -13,10 +13,11 @@ import { audienceUri, type Verdict } from '../../lib/identity/producer-identity.
 import { TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { temporaryFolder } from '../support/scope.ts';
 import { jwks, TokenIssuer } from '../support/tokens.ts';
+import { SYSTEM } from '../support/system.ts';
 
-const root = await CertificateAuthority.create('root');
+const root = await CertificateAuthority.create(SYSTEM, 'root');
 const rootCertificate = new X509Certificate(root.certificate);
-const other = new X509Certificate((await CertificateAuthority.create('other')).certificate);
+const other = new X509Certificate((await CertificateAuthority.create(SYSTEM, 'other')).certificate);
 const department = await root.intermediate('department');
 
 interface Opened {
@@ -71,7 +72,7 @@ function clockAt(t: TestContext, now: number): (ms: number) => void {
 
 describe('a verdict', () => {
   it('is made once for a connection and kept', async () => {
-    const authority = new Authority({ audience: 'here', trust: trusting(rootCertificate) });
+    const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(rootCertificate) });
     const one = await opened(root);
     const first = judged(authority, one);
     assert.equal(first.kind, 'producer');
@@ -80,7 +81,7 @@ describe('a verdict', () => {
 
   it('ends with the certificate on an open connection, also without a revocation list', async (t) => {
     const endMs = Math.ceil(Date.now() / 1000) * 1000 + 60_000;
-    const authority = new Authority({ audience: 'here', trust: trusting(rootCertificate) });
+    const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(rootCertificate) });
     const one = await opened(root, { notAfter: new Date(endMs) });
     const below = await opened(department, { notAfter: new Date(endMs) });
     const setClock = clockAt(t, Date.now());
@@ -92,15 +93,15 @@ describe('a verdict', () => {
   });
 
   it('is no producer without a certificate, with one that its handshake refused, and for another audience', async () => {
-    const authority = new Authority({ audience: 'here', trust: trusting(rootCertificate) });
+    const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(rootCertificate) });
     assert.equal(judged(authority, await opened(undefined)).kind, 'unauthenticated');
     assert.equal(judged(authority, await opened(root, { fault: 'CERT_REVOKED' })).kind, 'unauthenticated');
-    const elsewhere = new Authority({ audience: 'elsewhere', trust: trusting(rootCertificate) });
+    const elsewhere = new Authority({ clock: SYSTEM.clock, audience: 'elsewhere', trust: trusting(rootCertificate) });
     assert.equal(judged(elsewhere, await opened(root)).kind, 'audienceMissing');
   });
 
   it('rests on the handshake for a chain that only the client has, and only if the handshake was under this trust', async () => {
-    const authority = new Authority({ audience: 'here', trust: trusting(rootCertificate) });
+    const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(rootCertificate) });
     assert.equal(judged(authority, await opened(department)).kind, 'producer');
     assert.equal(judged(authority, await opened(department, { current: false })).kind, 'unauthenticated');
   });
@@ -108,7 +109,7 @@ describe('a verdict', () => {
 
 describe('new trust', () => {
   it('closes connections that it does not cover, and no other', async () => {
-    const authority = new Authority({ audience: 'here', trust: trusting(rootCertificate) });
+    const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(rootCertificate) });
     const [known, nobody, refused] = [await opened(root), await opened(undefined), await opened(root, { fault: 'x' })];
     const all = [known, nobody, refused];
     judged(authority, known);
@@ -137,7 +138,7 @@ describe('new trust', () => {
   });
 
   it('counts at once, whatever was found before', async () => {
-    const authority = new Authority({ audience: 'here', trust: trusting(other) });
+    const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(other) });
     const one = await opened(root);
     assert.equal(
       judged(authority, { ...one, connection: { ...one.connection, handshakeCounts: false } as never }).kind,
@@ -163,6 +164,7 @@ describe('a verdict where tokens are required', () => {
     writeFileSync(file, jwks(issuer));
     const verifier = await TokenVerifier.create({ jwks: file, issuer: undefined, audience: 'here' });
     const authority = new Authority({
+      clock: SYSTEM.clock,
       audience: 'here',
       trust: trusting(rootCertificate),
       verifier,
@@ -250,6 +252,7 @@ describe('the audience of a trusted producer', () => {
       const verifier =
         given.tokens && (await TokenVerifier.create({ jwks: file, issuer: undefined, audience: 'here' }));
       const authority = new Authority({
+        clock: SYSTEM.clock,
         audience: 'here',
         trust: trusting(rootCertificate),
         verifier,
@@ -284,7 +287,12 @@ describe('the audience of a trusted producer', () => {
 
   it('that an operator grants ends when the grant is taken back, on open connections too', async () => {
     let granted = true;
-    const authority = new Authority({ audience: 'here', trust: trusting(rootCertificate), grants: () => granted });
+    const authority = new Authority({
+      clock: SYSTEM.clock,
+      audience: 'here',
+      trust: trusting(rootCertificate),
+      grants: () => granted,
+    });
     const one = await opened(root, { uris: [NAME] });
     assert.equal(judged(authority, one).kind, 'producer');
     granted = false;
@@ -294,13 +302,13 @@ describe('the audience of a trusted producer', () => {
 
   it('lasts as long as the certificate', async () => {
     const notAfter = new Date(Math.floor(Date.now() / 1000) * 1000 + 60_000);
-    const authority = new Authority({ audience: 'here', trust: trusting(rootCertificate) });
+    const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(rootCertificate) });
     assert.equal(judged(authority, await opened(root, { notAfter })).untilMs, notAfter.getTime());
     assert.equal(judged(authority, await opened(root, { notAfter, uris: [NAME] })).untilMs, notAfter.getTime());
   });
 
   it('is no other that differs in case, length or form', async () => {
-    const authority = new Authority({ audience: 'here', trust: trusting(rootCertificate) });
+    const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(rootCertificate) });
     const wanted = audienceUri('here');
     for (const uri of [wanted.toUpperCase(), `${wanted}x`, wanted.slice(0, -1), 'urn:ingest:aud:', `urn:x:${wanted}`])
       assert.equal(judged(authority, await opened(root, { uris: [NAME, uri] })).kind, 'audienceMissing', uri);

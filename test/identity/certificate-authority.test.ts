@@ -5,12 +5,13 @@ import { describe, it } from 'node:test';
 import 'reflect-metadata';
 import * as x509 from '@peculiar/x509';
 import { CertificateAuthority, type Issued } from '../../lib/identity/certificate-authority.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const DAY_MS = 86_400_000;
 const [SERVER_AUTH, CLIENT_AUTH] = ['1.3.6.1.5.5.7.3.1', '1.3.6.1.5.5.7.3.2'];
 const { digitalSignature, keyCertSign, cRLSign } = x509.KeyUsageFlags;
 const startedMs = Date.now();
-const root = await CertificateAuthority.create('root');
+const root = await CertificateAuthority.create(SYSTEM, 'root');
 const parsed = ({ certificate }: { readonly certificate: string }): X509Certificate => new X509Certificate(certificate);
 
 /** A time is so many days from now, give or take the test's own. */
@@ -44,7 +45,7 @@ describe('an authority', () => {
     assert.ok(certificate.verify(certificate.publicKey));
     inDays(certificate.validFromDate, -1);
     inDays(certificate.validToDate, 3650);
-    inDays(parsed(await CertificateAuthority.create('short', 2)).validToDate, 2);
+    inDays(parsed(await CertificateAuthority.create(SYSTEM, 'short', 2)).validToDate, 2);
     assert.deepEqual(rightsOf(root), [true, keyCertSign | cRLSign]);
   });
 
@@ -65,7 +66,7 @@ describe('an authority', () => {
   });
 
   it('is the same one when it is loaded from its files', async () => {
-    const loaded = await CertificateAuthority.load(root.certificate, await root.key());
+    const loaded = await CertificateAuthority.load(SYSTEM, root.certificate, await root.key());
     const leaf = await loaded.issue({ commonName: 'leaf' });
     assert.ok(parsed(leaf).verify(parsed(root).publicKey));
     assert.equal(parsed(leaf).issuer, 'CN=root');

@@ -9,13 +9,14 @@ import { CertificateAuthority } from '../../lib/identity/certificate-authority.t
 import { ClientTrust } from '../../lib/identity/client-trust.ts';
 import { handshakeFault } from '../support/handshake.ts';
 import { anotherCertificate, type CertificateOptions } from '../support/pki.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const { keyCertSign, digitalSignature } = x509.KeyUsageFlags;
 const [CLIENT_AUTH, SERVER_AUTH, ANY_USAGE] = ['1.3.6.1.5.5.7.3.2', '1.3.6.1.5.5.7.3.1', '2.5.29.37.0'];
-const root = await CertificateAuthority.create('root');
+const root = await CertificateAuthority.create(SYSTEM, 'root');
 const department = await root.intermediate('department');
 const team = await department.intermediate('team');
-const client = await CertificateAuthority.create('client');
+const client = await CertificateAuthority.create(SYSTEM, 'client');
 const server = await root.issue({ commonName: 'localhost', server: true });
 
 /** DER of an element: its tag and what is in it. */
@@ -277,7 +278,7 @@ describe('the path length of an authority', () => {
     agree(true, await leaf([]), [await anotherCertificate(root, { pathLength: 0 })]));
 
   it('does not count another certificate of the same authority', async () => {
-    const renewed = await CertificateAuthority.create('root');
+    const renewed = await CertificateAuthority.create(SYSTEM, 'root');
     const crossed = await anotherCertificate(renewed, { by: root });
     const narrow = await anotherCertificate(root, { pathLength: 0 });
     await agree(true, await leaf([], { by: renewed }), [crossed, narrow]);

@@ -6,12 +6,13 @@ import { describe, it } from 'node:test';
 import { CertificateAuthority, type IssueOptions } from '../../lib/identity/certificate-authority.ts';
 import { ClientTrust, type Distrust, type Revocations } from '../../lib/identity/client-trust.ts';
 import { anotherCertificate } from '../support/pki.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const HOUR_MS = 3_600_000;
 const now = Date.now();
-const root = await CertificateAuthority.create('root');
-const namesake = await CertificateAuthority.create('root');
-const other = await CertificateAuthority.create('other root');
+const root = await CertificateAuthority.create(SYSTEM, 'root');
+const namesake = await CertificateAuthority.create(SYSTEM, 'root');
+const other = await CertificateAuthority.create(SYSTEM, 'other root');
 const department = await root.intermediate('department');
 const team = await department.intermediate('team');
 
@@ -75,7 +76,7 @@ describe('a chain', () => {
 
   it('through a certificate that is no authority is not, though its key has signed the next', async () => {
     const issued = await root.issue({ commonName: 'no authority' });
-    const impostor = await CertificateAuthority.load(issued.certificate, issued.key);
+    const impostor = await CertificateAuthority.load(SYSTEM, issued.certificate, issued.key);
     refuses(new ClientTrust([parsed(root), parsed(issued)], []), await leafOf(impostor), 'unknown_authority');
   });
 
@@ -147,7 +148,7 @@ describe('time', () => {
   });
 
   it('of an authority above bounds it too', async () => {
-    const short = await CertificateAuthority.create('short', 1);
+    const short = await CertificateAuthority.create(SYSTEM, 'short', 1);
     const leaf = await leafOf(short);
     const untilMs = parsed(short).validToDate.getTime();
     const trust = new ClientTrust([parsed(short)], []);

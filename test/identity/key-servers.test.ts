@@ -12,10 +12,11 @@ import type { ClientIdentity } from '../../lib/identity/producer-identity.ts';
 import { TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { atEnd } from '../support/scope.ts';
 import { boundTo, jwks, signedWithPublicKey, TokenIssuer } from '../support/tokens.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const [authority, stranger, issuer, namesake] = await Promise.all([
-  CertificateAuthority.create('root'),
-  CertificateAuthority.create('stranger'),
+  CertificateAuthority.create(SYSTEM, 'root'),
+  CertificateAuthority.create(SYSTEM, 'stranger'),
   TokenIssuer.create('first'),
   TokenIssuer.create('first'),
 ]);

@@ -11,9 +11,10 @@ import {
   type ClientIdentity,
 } from '../../lib/identity/producer-identity.ts';
 import { certificateWithoutSubject } from '../support/pki.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const AUDIENCE = audienceUri('ingest-gateway');
-const authority = await CertificateAuthority.create('test authority');
+const authority = await CertificateAuthority.create(SYSTEM, 'test authority');
 const trust = new ClientTrust([new X509Certificate(authority.certificate)], []);
 
 async function issued(options: Partial<IssueOptions>): Promise<X509Certificate> {

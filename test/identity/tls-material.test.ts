@@ -10,6 +10,9 @@ import { CertificateAuthority } from '../../lib/identity/certificate-authority.t
 import { loadTlsMaterial, TlsMaterialError, type TlsFiles, type TlsMaterial } from '../../lib/identity/tls-material.ts';
 import { anotherCertificate } from '../support/pki.ts';
 import { temporaryFolder } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
+
+const load = (files: TlsFiles): Promise<TlsMaterial> => loadTlsMaterial(files, SYSTEM.clock.epochMs());
 
 const HOUR_MS = 3_600_000;
 const soon = (hours: number): Date => new Date(Math.ceil(Date.now() / 1000) * 1000 + hours * HOUR_MS);
@@ -19,8 +22,8 @@ const write = (name: string, text: string): string => {
   writeFileSync(join(folder, name), text);
   return join(folder, name);
 };
-const root = await CertificateAuthority.create('root');
-const second = await CertificateAuthority.create('second root', 1);
+const root = await CertificateAuthority.create(SYSTEM, 'root');
+const second = await CertificateAuthority.create(SYSTEM, 'second root', 1);
 const server = await root.issue({ commonName: 'localhost', server: true, notAfter: soon(5) });
 const earlier = await root.issue({ commonName: 'localhost', server: true, notAfter: soon(4) });
 const [good, revoked] = await Promise.all([root.issue({ commonName: 'good' }), root.issue({ commonName: 'revoked' })]);
@@ -42,14 +45,14 @@ function judged({ trust }: TlsMaterial, { certificate }: { readonly certificate:
 }
 
 async function refusal(files: TlsFiles): Promise<string> {
-  const refused: unknown = await loadTlsMaterial(files).catch((cause: unknown) => cause);
+  const refused: unknown = await load(files).catch((cause: unknown) => cause);
   assert.ok(refused instanceof TlsMaterialError, String(refused));
   return refused.message;
 }
 
 describe('TLS material', () => {
   it('is the files, whom they trust, and when each ends', async () => {
-    const material = await loadTlsMaterial(FILES);
+    const material = await load(FILES);
     assert.deepEqual(material.context, { cert: server.certificate, key: server.key, ca: root.certificate });
     assert.deepEqual([judged(material, good), judged(material, second)], ['trusted', 'unknown_authority']);
     assert.deepEqual(material.expiry, [
@@ -64,7 +67,7 @@ describe('TLS material', () => {
       cert: write('chain.pem', server.certificate + earlier.certificate),
       clientCa: write('two.pem', root.certificate + second.certificate),
     };
-    const material = await loadTlsMaterial(files);
+    const material = await load(files);
     assert.deepEqual(
       material.expiry.map(({ atMs }) => atMs),
       [endMs(earlier.certificate), endMs(second.certificate)],
@@ -75,22 +78,22 @@ describe('TLS material', () => {
   it('reads certificates under every label that OpenSSL reads, and text around them', async () => {
     for (const label of ['TRUSTED CERTIFICATE', 'X509 CERTIFICATE']) {
       const text = `subject=second root\n${second.certificate.replaceAll(' CERTIFICATE', ` ${label}`)}the end\n`;
-      const material = await loadTlsMaterial({ ...FILES, clientCa: write('labelled.pem', root.certificate + text) });
+      const material = await load({ ...FILES, clientCa: write('labelled.pem', root.certificate + text) });
       assert.deepEqual([judged(material, good), judged(material, second)], ['trusted', 'trusted'], label);
     }
   });
 
   it('has a digest that tells whether the same clients are trusted, whatever the server shows', async () => {
-    const first = await loadTlsMaterial(FILES);
+    const first = await load(FILES);
     const digests = [
       { ...FILES, clientCa: write('both.pem', root.certificate + second.certificate) },
       await withList(root.revocationList([])),
-    ].map(async (files) => (await loadTlsMaterial(files)).trustDigest);
+    ].map(async (files) => (await load(files)).trustDigest);
     const all = [first.trustDigest, ...(await Promise.all(digests))];
     assert.equal(new Set(all).size, 3);
     for (const digest of all) assert.match(digest, /^[0-9a-f]{64}$/);
     const other = { cert: write('other.pem', earlier.certificate), key: write('other-key.pem', earlier.key) };
-    assert.equal((await loadTlsMaterial({ ...FILES, ...other })).trustDigest, first.trustDigest);
+    assert.equal((await load({ ...FILES, ...other })).trustDigest, first.trustDigest);
   });
 });
 
@@ -156,7 +159,7 @@ describe('revocation lists', () => {
 
   it('are needed of every root and every intermediate that has not expired, and those without one are named', async () => {
     const department = await root.intermediate('department');
-    const ended = await CertificateAuthority.create('ended', -1);
+    const ended = await CertificateAuthority.create(SYSTEM, 'ended', -1);
     const authorities = root.certificate + second.certificate + department.certificate + ended.certificate;
     const clientCa = write('authorities.pem', authorities);
     const lists = await Promise.all([root, second, department].map((one) => one.revocationList([])));
@@ -170,13 +173,13 @@ describe('revocation lists', () => {
       const files = { ...(await withList(given)), clientCa };
       assert.equal(await refusal(files), `INGEST_TLS_CLIENT_CRL=${JSON.stringify(files.clientCrl)}: ${missing(names)}`);
     }
-    await loadTlsMaterial({ ...(await withList(lists.join(''))), clientCa });
+    await load({ ...(await withList(lists.join(''))), clientCa });
   });
 
   it('of a renewed authority count for its earlier certificate too, and not for another name or for a certificate that may sign none', async () => {
     const list = await withList(root.revocationList([]));
     const renewed = write('renewed.pem', root.certificate + (await anotherCertificate(root, {})));
-    await loadTlsMaterial({ ...list, clientCa: renewed });
+    await load({ ...list, clientCa: renewed });
     const renamed = write('renamed.pem', root.certificate + (await anotherCertificate(root, { name: 'CN=renamed' })));
     assert.ok((await refusal({ ...list, clientCa: renamed })).endsWith(missing('"CN=renamed"')));
     const alone = write('alone.pem', await anotherCertificate(root, { name: 'CN=renamed' }));
@@ -202,7 +205,7 @@ describe('revocation lists', () => {
       second.revocationList([good.serial], { nextUpdate: due }),
     ]);
     const files = await withList(lists.join('\n'));
-    const material = await loadTlsMaterial({
+    const material = await load({
       ...files,
       clientCa: write('two.pem', root.certificate + second.certificate),
     });
@@ -239,7 +242,7 @@ describe('revocation lists', () => {
       signingKey: keys.privateKey,
       entries: numbers.map((serialNumber) => ({ serialNumber, revocationDate: new Date() })),
     });
-    const material = await loadTlsMaterial({
+    const material = await load({
       ...(await withList(list.toString('pem').replaceAll(' CRL-----', ' X509 CRL-----'))),
       clientCa: write('small.pem', authority.toString('pem')),
     });

@@ -9,13 +9,14 @@ import { tlsPaths, watchTlsMaterial, type TlsFiles, type TlsMaterial } from '../
 import { lookAt } from '../../lib/process/file-watch.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { temporaryFolder } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const folder = temporaryFolder();
 const write = (name: string, text: string): string => {
   writeFileSync(join(folder, name), text);
   return join(folder, name);
 };
-const root = await CertificateAuthority.create('root');
+const root = await CertificateAuthority.create(SYSTEM, 'root');
 const server = await root.issue({ commonName: 'localhost', server: true });
 const other = await root.issue({ commonName: 'localhost', server: true });
 const revoked = await root.issue({ commonName: 'revoked' });
@@ -42,6 +43,7 @@ describe('TLS files that change', () => {
       clientCrl: write('watched-crl.pem', await root.revocationList([])),
     };
     const watch = watchTlsMaterial({
+      clock: SYSTEM.clock,
       files,
       before: await lookAt(tlsPaths(files)),
       log: createLog('test', 'error').child({}, { level: 'silent' }),
@@ -75,6 +77,7 @@ describe('TLS files that change', () => {
     const taken: TlsMaterial[] = [];
     const log = createLog('test', 'error').child({}, { level: 'silent' });
     const watch = watchTlsMaterial({
+      clock: SYSTEM.clock,
       files: FILES,
       before: await lookAt(tlsPaths(FILES)),
       log,

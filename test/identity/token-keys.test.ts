@@ -13,9 +13,10 @@ import type { ClientIdentity } from '../../lib/identity/producer-identity.ts';
 import { TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { atEnd, temporaryFolder } from '../support/scope.ts';
 import { boundTo, jwks, signedWithPublicKey, TokenIssuer, unsigned } from '../support/tokens.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const issuer = await TokenIssuer.create('first');
-const authority = await CertificateAuthority.create('root');
+const authority = await CertificateAuthority.create(SYSTEM, 'root');
 const issued = await authority.issue({ commonName: 'one', uris: ['urn:test:one'] });
 const keyServer = await authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], server: true });
 const certificate = { cert: issued.certificate, key: issued.key, serial: issued.serial };

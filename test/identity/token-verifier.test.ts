@@ -10,12 +10,13 @@ import { audienceMissing, type ClientIdentity } from '../../lib/identity/produce
 import { TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { temporaryFolder } from '../support/scope.ts';
 import { boundTo, jwks, TokenIssuer } from '../support/tokens.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const SPIFFE_ID = 'spiffe://test/one';
 const PLAIN_URI = 'urn:test:one';
 const LATER_MS = Date.now() + 7_200_000;
 const issuer = await TokenIssuer.create('first');
-const authority = await CertificateAuthority.create('root');
+const authority = await CertificateAuthority.create(SYSTEM, 'root');
 const issued = await authority.issue({ commonName: 'one', uris: [PLAIN_URI, SPIFFE_ID] });
 const certificate = { cert: issued.certificate, key: issued.key, serial: issued.serial };
 const identity: ClientIdentity = {

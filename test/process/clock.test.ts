@@ -45,6 +45,17 @@ for (const [name, make] of Object.entries(SUBJECTS)) {
       assert.equal(runs, 0);
     });
 
+    it('does not end a sleep at once that is longer than a timer can be', async () => {
+      const { clock, pass } = make();
+      const stop = new AbortController();
+      let ended = false;
+      const waiting = clock.sleep(2 ** 31, stop.signal).then(() => (ended = true));
+      await pass(20);
+      assert.equal(ended, false);
+      stop.abort();
+      await waiting;
+    });
+
     it('repeats a call until it is closed', async () => {
       const { clock, pass } = make();
       let runs = 0;

@@ -5,10 +5,12 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { FileWatch, lookAt, type Look } from '../../lib/process/file-watch.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 async function watched(path: string, before?: Look): Promise<string[]> {
   const seen: string[] = [];
   const watch = new FileWatch(
+    SYSTEM.clock,
     [path],
     before ?? (await lookAt([path])),
     async () => void seen.push(readFileSync(path, 'utf8')),

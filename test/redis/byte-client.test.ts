@@ -193,7 +193,7 @@ describe('the client whose answers are bytes', () => {
 
   it('speaks TLS with rediss://, and only with a server that its authorities know', async (t) => {
     const redis = await TestRedis.start();
-    const authority = await CertificateAuthority.create('test authority');
+    const authority = await CertificateAuthority.create(SYSTEM, 'test authority');
     const { certificate: cert, key } = await authority.issue({
       commonName: 'localhost',
       dnsNames: ['localhost'],

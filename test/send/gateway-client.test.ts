@@ -6,6 +6,7 @@ import { after, before, describe, it } from 'node:test';
 import { createServer, type Server, type TLSSocket } from 'node:tls';
 import { GatewayClient, gatewayUrl, NO_ANSWER, type Try } from '../../lib/send/gateway-client.ts';
 import { Pki } from '../support/pki.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const BODY = Buffer.from('{"id":"e-1","type":"t"}');
 const ACCEPTED = '{"id":"e-1","status":"accepted"}';
@@ -39,7 +40,7 @@ function clientFor(
   options: Pick<ConstructorParameters<typeof GatewayClient>[0], 'identity'> & { readonly timeoutMs?: number },
 ): GatewayClient {
   const url = new URL(`https://127.0.0.1:${(server.address() as AddressInfo).port}`);
-  return new GatewayClient({ url, connectionsMax: 4, timeoutMs: 300, ...options });
+  return new GatewayClient({ clock: SYSTEM.clock, url, connectionsMax: 4, timeoutMs: 300, ...options });
 }
 
 /** The result of one try where the server writes `text`. */

@@ -14,6 +14,7 @@ import type { Retry } from '../../lib/send/sender.ts';
 import { Summary } from '../../lib/send/summary.ts';
 import { Pki } from '../support/pki.ts';
 import { temporaryFolder } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const folder = temporaryFolder();
 const path = (name: string): string => join(folder, name);
@@ -211,57 +212,57 @@ describe('an input', () => {
 
   it('leaves out what an earlier run settled, and knows when the file is another one', async () => {
     const file = write('long', 'a\n\nb\nc\nd\n');
-    const first = new Position(file, 'https://g/');
+    const first = new Position(file, 'https://g/', SYSTEM.clock);
     const events = await read('long');
     const settled = events.map((event) => first.begin(event));
     settled[0]?.();
     settled[1]?.();
     settled[3]?.();
     first.write();
-    assert.equal(new Position(file, 'https://g/').line, 3);
-    assert.deepEqual(texts(await read('long', false, new Position(file, 'https://g/'))), ['c', 'd']);
-    assert.equal(new Position(file, 'https://other/').line, 0);
+    assert.equal(new Position(file, 'https://g/', SYSTEM.clock).line, 3);
+    assert.deepEqual(texts(await read('long', false, new Position(file, 'https://g/', SYSTEM.clock))), ['c', 'd']);
+    assert.equal(new Position(file, 'https://other/', SYSTEM.clock).line, 0);
     const why = new InputError(
       `${file} changed since the interrupted run; remove ${file}.position to send the whole file`,
     );
     for (const other of ['a\n\nX\nc\n', 'a\n']) {
       write('long', other);
-      await assert.rejects(read('long', false, new Position(file, 'https://g/')), why);
+      await assert.rejects(read('long', false, new Position(file, 'https://g/', SYSTEM.clock)), why);
     }
     settled[2]?.();
     first.write();
-    assert.equal(new Position(file, 'https://g/').line, 5);
+    assert.equal(new Position(file, 'https://g/', SYSTEM.clock).line, 5);
     first.remove();
     assert.equal(existsSync(first.path), false);
     first.remove();
     for (const text of ['', '7', '{"url":"https://g/","line":"x"}', '{"url":"https://g/"}'].map((one) =>
       write('long.position', one),
     ))
-      assert.equal(new Position(file, 'https://g/').line, 0, text);
+      assert.equal(new Position(file, 'https://g/', SYSTEM.clock).line, 0, text);
   });
 
   it('has its position written a second after the last time, and not before', (context) => {
     let nowMs = 5_000;
     context.mock.method(performance, 'now', () => nowMs);
-    const position = new Position(path('timed'), 'https://g/');
+    const position = new Position(path('timed'), 'https://g/', SYSTEM.clock);
     const [first, second] = [1, 2].map((line) => position.begin({ line, bytes: Buffer.from('a') }));
     nowMs += 999;
     first?.();
     assert.equal(existsSync(position.path), false);
     nowMs += 1;
     second?.();
-    assert.equal(new Position(path('timed'), 'https://g/').line, 2);
+    assert.equal(new Position(path('timed'), 'https://g/', SYSTEM.clock).line, 2);
   });
 
   it('has no position to write before anything is settled', () => {
-    const position = new Position(path('untouched'), 'https://g/');
+    const position = new Position(path('untouched'), 'https://g/', SYSTEM.clock);
     position.begin({ line: 1, bytes: Buffer.from('a') });
     position.write();
     assert.equal(existsSync(position.path), false);
   });
 
   it('may be sample events, each with an id of its own', async () => {
-    const input = sampleInput(12);
+    const input = sampleInput(12, SYSTEM);
     const events: { id: string; type: string; data: { number: number; total: string } }[] = [];
     const numbers: number[] = [];
     for await (const { number, line, bytes } of input.events) {
@@ -352,7 +353,7 @@ describe('the progress', () => {
   it('on a terminal is one line with the share, the events, their rate and the time that is left', (context) => {
     context.mock.timers.enable({ apis: ['setInterval'] });
     const { written, stderr } = stream(true);
-    const progress = new Progress(half, stderr);
+    const progress = new Progress(half, stderr, SYSTEM.clock);
     /** The latest line, between the return to its begin and the erasure of what is behind it. */
     const seen = (): string => (written.at(-1) ?? '').replace('\r', '<').replace('\u001b[K', '>');
     progress.settle();
@@ -376,7 +377,7 @@ describe('the progress', () => {
       [0, 79],
     ] as const) {
       const { written, stderr } = stream(true, columns);
-      const progress = new Progress(half, stderr);
+      const progress = new Progress(half, stderr, SYSTEM.clock);
       progress.retry({ ...retry, answer: { detail: 'x'.repeat(300) } });
       context.mock.timers.tick(200);
       assert.equal(written.at(-1)?.length, 1 + width + 3);
@@ -387,7 +388,7 @@ describe('the progress', () => {
   it('elsewhere is a line every ten seconds, and at most as often one about waiting', (context) => {
     context.mock.timers.enable({ apis: ['setInterval'] });
     const { written, stderr } = stream(false);
-    const progress = new Progress(unknown, stderr);
+    const progress = new Progress(unknown, stderr, SYSTEM.clock);
     progress.retry(retry);
     progress.retry(retry);
     assert.deepEqual(written, ['ingest-send: waiting 1.2 s to try again, QUEUE_UNAVAILABLE: later\\u001b[2J\n']);
@@ -402,10 +403,10 @@ describe('the progress', () => {
   });
 
   it('says nothing of the share before anything is read', () => {
-    const nothing = new Progress({ ...half, bytes: { total: 100, read: () => 0 } }, stream(false).stderr);
+    const nothing = new Progress({ ...half, bytes: { total: 100, read: () => 0 } }, stream(false).stderr, SYSTEM.clock);
     assert.match(nothing.text(), /^0 events \| /);
     nothing.stop();
-    const over = new Progress({ ...half, bytes: { total: 100, read: () => 120 } }, stream(false).stderr);
+    const over = new Progress({ ...half, bytes: { total: 100, read: () => 120 } }, stream(false).stderr, SYSTEM.clock);
     assert.match(over.text(), /^100 % \| 0 events \| 0 events\/s \| 0 s left$/);
     over.stop();
   });
@@ -413,7 +414,7 @@ describe('the progress', () => {
 
 describe('the summary', () => {
   it('counts what was accepted, refused by code, interrupted and repeated', () => {
-    const summary = new Summary();
+    const summary = new Summary(SYSTEM.clock);
     assert.match(summary.table(), /^p50 ms +-\np99 ms +-\n$/m);
     assert.equal(summary.missing, 0);
     const accepted = {

@@ -14,6 +14,7 @@ import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 import { Program } from '../support/program.ts';
 import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ingest-send-'));
 const path = (name: string): string => join(folder, name);
@@ -50,7 +51,7 @@ const problem = (
     .end(JSON.stringify({ status, code, retryable }));
 
 before(async () => {
-  const authority = await CertificateAuthority.create('send test authority');
+  const authority = await CertificateAuthority.create(SYSTEM, 'send test authority');
   const gateway = await authority.issue({
     commonName: 'localhost',
     dnsNames: ['localhost'],
@@ -304,7 +305,7 @@ describe('ingest-send', () => {
   });
 
   it('stops at once at a server that it does not trust, and says why', { tags: ['long'] }, async () => {
-    const other = await CertificateAuthority.create('another authority');
+    const other = await CertificateAuthority.create(SYSTEM, 'another authority');
     writeFileSync(path('other-ca.pem'), other.certificate);
     const program = send([event('one'), event('two')].join('\n'), '--ca', path('other-ca.pem'));
     assert.equal(await program.ended, 1);

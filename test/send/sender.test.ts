@@ -10,6 +10,7 @@ import {
   type SenderOptions,
   type SendResult,
 } from '../../lib/send/sender.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const ACCEPTED: Try = { kind: 'accepted', duplicate: false, differs: false, requestId: 'r' };
 const again = (code = 'QUEUE_UNAVAILABLE', status = 503, afterMs = 0): Try => ({
@@ -29,6 +30,7 @@ const refusal = (code: string, status: number, detail = 'no'): Try => ({
 });
 
 const sending = <T>(options: Partial<SenderOptions<T>>): SenderOptions<T> => ({
+  ...SYSTEM,
   send: async () => ACCEPTED,
   concurrency: 1,
   triesMax: 3,

@@ -37,8 +37,8 @@ const log = createLog('simulation', 'error').child({}, { level: process.env['SIM
 // Made once: nothing that they count is asked here.
 const GATEWAY_METRICS = gatewayMetrics(ERROR_CODES, [], SYSTEM.clock);
 const CONSUMER_METRICS = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
-const REFUSALS = new RefusalMeter(GATEWAY_METRICS, new RefusalLog(log));
-const METER = new RouteMeter(GATEWAY_METRICS, '/events');
+const REFUSALS = new RefusalMeter(GATEWAY_METRICS, new RefusalLog(log, SYSTEM.clock));
+const METER = new RouteMeter(GATEWAY_METRICS, '/events', SYSTEM.clock);
 
 export interface World {
   readonly schedule: Schedule;
@@ -88,7 +88,14 @@ export class Gateway extends Program {
         untilMs: Infinity,
       }),
     } as unknown as Authority;
-    const about = { queue: this.#queue, authority, quotas: undefined, spans: undefined, challenge: () => '' };
+    const about = {
+      clock: this.system.clock,
+      queue: this.#queue,
+      authority,
+      quotas: undefined,
+      spans: undefined,
+      challenge: () => '',
+    };
     this.#accepting = {
       ...about,
       admission: this.#admission,
@@ -97,8 +104,9 @@ export class Gateway extends Program {
       eventId: 'id',
       spans: undefined,
     } as const;
-    this.#finding = { ...about, warehouse: store.of(this.actor), turns: new LookUpTurns() };
+    this.#finding = { ...about, warehouse: store.of(this.actor), turns: new LookUpTurns(this.system.clock) };
     this.#context = {
+      ...this.system,
       metrics: GATEWAY_METRICS,
       refusals: REFUSALS,
       spans: undefined,

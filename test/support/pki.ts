@@ -5,6 +5,7 @@ import 'reflect-metadata';
 import * as x509 from '@peculiar/x509';
 import { CertificateAuthority, type Issued, type IssueOptions } from '../../lib/identity/certificate-authority.ts';
 import { temporaryFolder } from './scope.ts';
+import { SYSTEM } from './system.ts';
 
 export const AUDIENCE_URI = 'urn:ingest:aud:ingest-gateway';
 
@@ -26,7 +27,7 @@ export class Pki {
   }
 
   static async create(): Promise<Pki> {
-    const authority = await CertificateAuthority.create('test authority');
+    const authority = await CertificateAuthority.create(SYSTEM, 'test authority');
     const server = await authority.issue({
       commonName: 'localhost',
       dnsNames: ['localhost'],

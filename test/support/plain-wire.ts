@@ -2,6 +2,7 @@
 import { PlainSide } from '../../lib/http/plain/side.ts';
 import type { HttpRequest, ProtocolFault } from '../../lib/http/request.ts';
 import type { ConnectionState, Wire } from '../../lib/http/side.ts';
+import { SYSTEM } from './system.ts';
 
 export const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: g\r\n\r\n`;
 export const post = (target: string, body: string, announced = body.length): string =>
@@ -10,6 +11,7 @@ export const post = (target: string, body: string, announced = body.length): str
 /** The connection's half, in memory. `onRequest` handles what comes; where it is none, nobody answers yet. */
 export class WireRecorder implements Wire {
   readonly keepAlive = '';
+  readonly clock = SYSTEM.clock;
   readonly side = new PlainSide(this);
   readonly requests: HttpRequest[] = [];
   readonly events: string[] = [];

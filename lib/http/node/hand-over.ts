@@ -8,6 +8,7 @@
 // sets no timers of its own; `requireHostHeader: false`, `maxHeadersCount: 0` and the listeners here leave no answer to
 // be written by node itself (it would lack X-Request-Id).
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Clock } from '../../process/clock.ts';
 import type { Side, Wire } from '../side.ts';
 import { faultOf, isEndOfInput } from './faults.ts';
 import { NodeSide } from './side.ts';
@@ -23,13 +24,15 @@ const SIDES_A_TURN = 4;
 /** Makes the node:http side of connections, and lets them take turns. */
 export class HandOver {
   readonly #server: Server;
+  readonly #clock: Clock;
   // Fact: a request takes node:http 50 us, and one read of a socket brings up to 1,700: those of 100 connections,
   // served as they came, kept the event loop for nine seconds. Choice: what follows the first requests of a read
   // waits in this line.
   /** Sides with more to feed, in the order in which they came. */
   #line: NodeSide[] = [];
 
-  constructor(limits: HandOverLimits) {
+  constructor(limits: HandOverLimits, clock: Clock) {
+    this.#clock = clock;
     this.#server = createServer({
       maxHeaderSize: limits.headerBytesMax,
       keepAliveTimeout: limits.idleTimeoutMs, // For the header that tells the client; limits.ts keeps it.
@@ -52,13 +55,13 @@ export class HandOver {
 
   /** Calls `takeTurn` of the side, once, in a later turn of the event loop. */
   readonly #standInLine = (side: NodeSide): void => {
-    if (this.#line.push(side) === 1) setImmediate(this.#giveTurns);
+    if (this.#line.push(side) === 1) this.#clock.turnEnd(this.#giveTurns);
   };
 
   readonly #giveTurns = (): void => {
     const now = this.#line.slice(0, SIDES_A_TURN);
     this.#line = this.#line.slice(SIDES_A_TURN);
-    if (this.#line.length > 0) setImmediate(this.#giveTurns);
+    if (this.#line.length > 0) this.#clock.turnEnd(this.#giveTurns);
     for (const side of now) side.takeTurn();
   };
 

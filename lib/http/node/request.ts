@@ -17,8 +17,8 @@ export class NodeRequest implements HttpRequest {
   readonly defect: RequestDefect | undefined;
   /** Nothing behind it is a request: the connection ends behind its answer. */
   readonly isLast: boolean;
-  /** When its head had come, by `performance.now()`. */
-  readonly startMs = performance.now();
+  /** When its head had come, by `Clock.ms()`. */
+  readonly startMs: number;
   readonly #owner: NodeRequestOwner;
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
@@ -26,8 +26,15 @@ export class NodeRequest implements HttpRequest {
   #bytesOwed = 0;
   #continued = false;
 
-  constructor(owner: NodeRequestOwner, request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
+  constructor(
+    owner: NodeRequestOwner,
+    request: IncomingMessage,
+    response: ServerResponse,
+    expectsContinue: boolean,
+    startMs: number,
+  ) {
     this.#owner = owner;
+    this.startMs = startMs;
     this.#request = request;
     this.#response = response;
     this.expectsContinue = expectsContinue;

@@ -120,7 +120,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
     // after an answer that closes node:http takes the answers to requests behind it for the first, and ends the process
     // by an assertion.
     if (this.#latest?.isLast === true || this.#wire.state !== 'node') return;
-    const latest = new NodeRequest(this, request, response, expectsContinue);
+    const latest = new NodeRequest(this, request, response, expectsContinue, this.#wire.clock.ms());
     this.#latest = latest;
     this.#bodySlices.begin();
     this.#headSinceMs = undefined;
@@ -211,7 +211,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
       }
       const slice = this.#nextSlice();
       if (this.#latest?.complete === false) this.#bodySlices.fed(slice.length);
-      else if (slice.some(isNoLineEnd)) this.#headSinceMs ??= performance.now();
+      else if (slice.some(isNoLineEnd)) this.#headSinceMs ??= this.#wire.clock.ms();
       this.#takesMore = false;
       this.#takesMore = this.push(slice) || this.#takesMore;
     }

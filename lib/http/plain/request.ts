@@ -1,4 +1,5 @@
 // A plain request, and its answer once there is one.
+import type { Clock } from '../../process/clock.ts';
 import { withPiece } from '../body-pieces.ts';
 import type { HeaderField, HttpRequest, RequestListener } from '../request.ts';
 import { bytesOf, responseText, type Answer } from '../respond.ts';
@@ -8,6 +9,7 @@ import type { RequestHead } from './head.ts';
 export interface PlainOwner {
   /** The header lines that say how long the connection may idle. */
   readonly keepAlive: string;
+  readonly clock: Clock;
   readonly gone: boolean;
   isLatest(request: PlainRequest): boolean;
   /** It is decided whether the body that is arriving is read or thrown away. */
@@ -18,7 +20,7 @@ export interface PlainOwner {
 export class PlainRequest implements HttpRequest {
   readonly expectsContinue = false;
   readonly defect = undefined;
-  /** When its first byte arrived, by `performance.now()`; 0 where it arrived whole. */
+  /** When its first byte arrived, by `Clock.ms()`; 0 where it arrived whole. */
   readonly startMs: number;
   readonly #owner: PlainOwner;
   readonly #head: RequestHead;
@@ -200,7 +202,8 @@ export class PlainRequest implements HttpRequest {
     if (typeof answer.body === 'string') this.#isAscii = bytes === answer.body.length;
     else this.#answerBody = answer.body;
     this.#closes = close;
-    this.#answer = responseText(requestId, answer, bytes, close ? 'Connection: close\r\n' : this.#owner.keepAlive);
+    const { keepAlive, clock } = this.#owner;
+    this.#answer = responseText(requestId, answer, bytes, close ? 'Connection: close\r\n' : keepAlive, clock);
     // The answer comes before the body was asked for, so the body is thrown away.
     if (this.#body === 'undecided') this.abandonBody();
     this.#owner.answered(this);

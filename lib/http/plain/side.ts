@@ -7,6 +7,7 @@
 //
 // Invariants: nothing that has come is lost: it is read, handed over, or an answer has said that the connection closes.
 // While bytes wait that may not be read yet, the connection is paused, so they are one read of the socket at most.
+import type { Clock } from '../../process/clock.ts';
 import type { Side, Wire } from '../side.ts';
 import { AnswerQueue } from './answer-queue.ts';
 import type { RequestHead } from './head.ts';
@@ -51,6 +52,10 @@ export class PlainSide implements Side, PlainOwner {
 
   get keepAlive(): string {
     return this.#wire.keepAlive;
+  }
+
+  get clock(): Clock {
+    return this.#wire.clock;
   }
 
   get gone(): boolean {
@@ -121,7 +126,7 @@ export class PlainSide implements Side, PlainOwner {
       else if (this.#begin(head).answer !== undefined && !this.#wire.mayReadOn()) break;
     }
     if (!this.#parser.inHead) this.#headSinceMs = undefined;
-    else this.#headSinceMs ??= performance.now();
+    else this.#headSinceMs ??= this.#wire.clock.ms();
     if (this.#parser.unread > 0 || this.#wire.state === 'handing over') this.#wire.pause();
     else this.#wire.resume();
   }
@@ -130,7 +135,7 @@ export class PlainSide implements Side, PlainOwner {
     const announced = head.contentLength ?? 0;
     const body = announced === 0 ? undefined : this.#parser.wholeBody();
     const isWhole = announced === 0 || body !== undefined;
-    const request = new PlainRequest(this, head, body, isWhole ? 0 : (this.#headSinceMs ?? performance.now()));
+    const request = new PlainRequest(this, head, body, isWhole ? 0 : (this.#headSinceMs ?? this.#wire.clock.ms()));
     this.#headSinceMs = undefined;
     if (!isWhole) this.#arriving = request;
     this.#answers.add(request);
