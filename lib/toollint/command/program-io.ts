@@ -1,7 +1,7 @@
 // What the command line touches of the outside world, handed in so that every verb runs in a test as it runs in the
 // program. Only bin/toollint.ts knows the process.
 import type { Readable, Writable } from 'node:stream';
-import { counted, terminalLines, withoutC1 } from '../convert/plain-text.ts';
+import { terminalLines, withoutC1 } from '../convert/plain-text.ts';
 import { errnoOf, ioFailure } from '../document/failure.ts';
 import type { TextSink } from '../document/report-writer.ts';
 
@@ -45,36 +45,4 @@ export function streamSink(stream: Writable, name: string): TextSink {
 
 export function note({ stderr }: ProgramIo, text: string): void {
   stderr.write(`toollint: ${terminalLines(text)}\n`);
-}
-
-const INTERVAL_MS = 100;
-
-/**
- * The line that shows on a terminal how far a long scan is: on standard error, rewritten in place a few times a second,
- * gone when the scan ends. Elsewhere it does nothing.
- */
-export class ProgressLine {
-  readonly #stream: OutputStream;
-  readonly #shows: boolean;
-  #last = -Infinity;
-  #shown = false;
-
-  constructor(stream: OutputStream, env: Readonly<Record<string, string | undefined>>) {
-    this.#stream = stream;
-    this.#shows = stream.isTTY === true && env['TERM'] !== 'dumb' && (env['CI'] ?? '') === '';
-  }
-
-  update(done: number, total: number, findings: number): void {
-    const now = performance.now();
-    if (!this.#shows || (now - this.#last < INTERVAL_MS && done < total)) return;
-    this.#last = now;
-    this.#shown = true;
-    const text = `${done}/${total} files, ${counted(findings, 'finding')}`;
-    this.#stream.write(`\r\u001b[K${text.slice(0, Math.max(10, (this.#stream.columns || 80) - 1))}`);
-  }
-
-  end(): void {
-    if (this.#shown) this.#stream.write('\r\u001b[K');
-    this.#shown = false;
-  }
 }

@@ -6,20 +6,11 @@ import { counted } from '../convert/plain-text.ts';
 import { usageFailure } from '../document/failure.ts';
 import { isGlob } from '../document/file-pattern.ts';
 import { writeWhole } from '../document/output-file.ts';
-import {
-  exitFlags,
-  GATE_OPTIONS,
-  gateFrom,
-  inputSource,
-  OUTPUT_OPTIONS,
-  parseCommand,
-  type Values,
-  VERDICT_OPTIONS,
-} from './command-options.ts';
+import { gateFrom, inputSource, parseCommand, type Values, VERDICT_OPTIONS } from './command-options.ts';
 import { planOutput, tellVerdict, writeOutput } from './command-output.ts';
 import { reportExitCode } from './exit-code.ts';
 import { changesGiven, changesSinceFile, gitBaseline } from './git-baseline.ts';
-import { note, type ProgramIo, ProgressLine } from './program-io.ts';
+import { note, type ProgramIo } from './program-io.ts';
 import { scan, type ScanOptions, type ScanOutcome } from './scan.ts';
 
 export const SCAN_OPTIONS = {
@@ -43,8 +34,6 @@ export const SCAN_OPTIONS = {
   cache: { type: 'boolean' },
   'cache-location': { type: 'string' },
   ...VERDICT_OPTIONS,
-  ...OUTPUT_OPTIONS,
-  ...GATE_OPTIONS,
 } as const;
 
 type ScanValues = Values<typeof SCAN_OPTIONS>;
@@ -56,18 +45,12 @@ export async function runScan(args: readonly string[], io: ProgramIo): Promise<n
   const options = scanOptions(values, positionals, io);
   const files = [values.baseline ?? []].flat().filter((name) => !name.startsWith('git:'));
   const plan = await planOutput(values, io, files);
-  const progress = new ProgressLine(io.stderr, io.env);
-  const outcome = await scan({
-    ...options,
-    ...(await baselineOptions(values, options, io)),
-    gate,
-    progress: (...state) => progress.update(...state),
-  }).finally(() => progress.end());
+  const outcome = await scan({ ...options, ...(await baselineOptions(values, options, io)), gate });
   for (const text of outcome.notes) note(io, text);
   const { errors, linter, report } = outcome;
   await writeOutput(plan, report, io);
   await writeBaseline(values.baseline, outcome, io);
-  const code = reportExitCode(report, errors, exitFlags(values));
+  const code = reportExitCode(report, errors, values);
   tellVerdict(plan, values, { header: report, errors, code, linter }, io);
   return code;
 }

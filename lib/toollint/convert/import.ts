@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { summaryOf, UNKNOWN_SCOPE } from '../document/consistency.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import { ReportFailure } from '../document/failure.ts';
-import { fileFindings, type LintMessage, type RuleFacts } from '../document/file-findings.ts';
+import { descriptions, fileFindings, type LintMessage, type RuleFacts } from '../document/file-findings.ts';
 import { compareFindings, numberOccurrences } from '../document/finding-order.ts';
 import { SCHEMA_VERSION } from '../document/report-format.ts';
 import { pathFault } from '../document/report-path.ts';
@@ -129,16 +129,9 @@ function toolOf(
   const [givenName, givenVersion] = options.tool?.split('@') ?? [];
   const name = (givenName ?? tool?.name ?? '') || 'unknown';
   const version = (givenVersion ?? tool?.version ?? '') || 'unknown';
-  const texts = [...new Set(findings.map(({ ruleId }) => ruleId))].sort().flatMap((ruleId) => {
-    const { description } = factsOf(ruleId);
-    return description === undefined ? [] : [[ruleId, description] as const];
-  });
   const informationUri = tool?.informationUri;
   const linter = { name, version, ...(informationUri === undefined ? {} : { informationUri }) };
-  return Object.assign(
-    { name, version },
-    { linter, ...(texts.length === 0 ? {} : { rules: Object.fromEntries(texts) }) },
-  );
+  return Object.assign({ name, version }, { linter, rules: descriptions(findings, factsOf) });
 }
 
 function reportPath(text: string, root: string, refuse: Refuse): string {

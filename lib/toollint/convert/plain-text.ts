@@ -23,14 +23,6 @@ export const terminalLines = (text: string): string => text.replace(SEQUENCES, '
 /** One line without them. */
 export const terminalText = (text: string): string => terminalLines(text.replace(/\s+/gu, ' ')).trim();
 
-/** The text without terminal sequences and invisible controls, on as many lines as it was. */
-export function withoutControls(text: string): string {
-  return text
-    .replace(SEQUENCES, '')
-    .replace(CONTROLS, (control) => (control === '\r' ? control : ''))
-    .toWellFormed();
-}
-
 /** Cuts a text to so many units, never inside a surrogate pair, with '…' for what is gone. */
 export function shortened(text: string, unitsMax: number): string {
   if (text.length <= unitsMax) return text;

@@ -1,7 +1,7 @@
 // GitHub's workflow commands: a line for each finding, shown at its place in a pull request. GitHub shows the first ten
 // errors and the first ten warnings of a step, so errors come first, and a last line counts what is hidden.
 import type { Diagnostic, Finding, Report, Severity } from '../document/report-schema.ts';
-import { counted, withoutControls } from './plain-text.ts';
+import { counted, terminalLines } from './plain-text.ts';
 import { bySeverity, ownDiagnostics } from './converter.ts';
 
 /** What GitHub shows of a step, of each of error, warning and notice. */
@@ -23,41 +23,23 @@ export function* githubText(report: Report): Generator<string> {
   yield `GitHub shows ${SHOWN_MAX} of each kind for a step and hides ${parts.join(', ')}; all are in this log.\n`;
 }
 
-function findingLine({ ruleId, severity, message, location }: Finding): string {
-  const { path, line, column } = location;
-  const properties: [string, string | number | undefined][] = [
-    ['file', path],
-    ['line', line],
-    ['col', column],
-    ['title', ruleId],
-  ];
-  return commandLine(COMMANDS[severity], properties, message);
+function findingLine({ ruleId, severity, message, location: { path, line, column } }: Finding): string {
+  return commandLine(COMMANDS[severity], { file: path, line, col: column, title: ruleId }, message);
 }
 
-function diagnosticLine({ kind, message, ruleId, relativePath }: Diagnostic): string {
-  return commandLine(
-    'error',
-    [
-      ['file', relativePath],
-      ['title', ruleId === undefined ? kind : `${kind} ${ruleId}`],
-    ],
-    message,
-  );
+function diagnosticLine({ kind, message, ruleId = '', relativePath }: Diagnostic): string {
+  return commandLine('error', { file: relativePath, title: `${kind} ${ruleId}`.trim() }, message);
 }
 
-function commandLine(
-  command: string,
-  properties: readonly [string, string | number | undefined][],
-  message: string,
-): string {
-  const given = properties
+function commandLine(command: string, properties: Readonly<Record<string, unknown>>, message: string): string {
+  const given = Object.entries(properties)
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `${name}=${escapedProperty(String(value))}`);
   return `::${command} ${given.join(',')}::${escapedData(message)}\n`;
 }
 
 function escapedData(text: string): string {
-  return withoutControls(text).replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A');
+  return terminalLines(text).replaceAll('%', '%25').replaceAll('\n', '%0A');
 }
 
 function escapedProperty(text: string): string {

@@ -3,19 +3,16 @@
 import { hash } from 'node:crypto';
 import { PARSE_ERROR_RULE } from '../document/consistency.ts';
 import type { Diagnostic, Finding, Report, ReportHeader, Severity } from '../document/report-schema.ts';
+import { listText } from '../document/report-writer.ts';
 import { ownDiagnostics } from './converter.ts';
 
 const SEVERITIES: Readonly<Record<Severity, string>> = { error: 'critical', warning: 'major', info: 'info' };
 
 export function* gitlabText(report: Report): Generator<string> {
-  let separator = '[\n';
   // A run that did not reach its end may not look like a clean one.
   const issues = [...ownDiagnostics(report).map(blockerOf), ...report.findings.map((one) => issueOf(one, report))];
-  for (const issue of issues) {
-    yield separator + JSON.stringify(issue);
-    separator = ',\n';
-  }
-  yield separator === '[\n' ? '[]\n' : '\n]\n';
+  yield* listText(issues);
+  yield '\n';
 }
 
 function blockerOf({ kind, message, ruleId, relativePath }: Diagnostic, index: number): Record<string, unknown> {

@@ -4,14 +4,11 @@ import type { Fix, Location, Notification, ReportingDescriptor, Result, Run } fr
 import { endOf, fixOf, linterOf, ruleTextsOf } from '../document/extension.ts';
 import { FINGERPRINT_VERSION } from '../document/report-format.ts';
 import type { Diagnostic, Finding, Report, Severity } from '../document/report-schema.ts';
+import { listText } from '../document/report-writer.ts';
 import { linkOf, pathUri } from './plain-text.ts';
 import { type ConvertOptions, ownDiagnostics } from './converter.ts';
 
-const LEVELS: Readonly<Record<Severity, 'error' | 'warning' | 'note'>> = {
-  error: 'error',
-  warning: 'warning',
-  info: 'note',
-};
+const LEVELS = { error: 'error', warning: 'warning', info: 'note' } as const;
 
 /** GitHub takes 25,000 results of a run; the command line warns above. */
 export const SARIF_RESULTS_MAX = 25_000;
@@ -20,18 +17,17 @@ export function* sarifText(report: Report, options: ConvertOptions): Generator<s
   const rules = new Map<string, { index: number; rule: ReportingDescriptor }>();
   const stateOf = options.baselineState ?? (report.selection.baseline === undefined ? undefined : () => 'new' as const);
   const isWritten = choiceOf(report, options.resultsMax);
-  yield '{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0","runs":[{"columnKind":"utf16CodeUnits","results":[';
-  let separator = '\n';
+  yield '{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0","runs":[{"columnKind":"utf16CodeUnits","results":';
   const texts = ruleTextsOf(report);
-  const written = (finding: Finding, state: Result.baselineState | undefined) => {
-    const text = separator + JSON.stringify(resultOf(finding, ruleIndex(rules, texts, finding), state));
-    separator = ',\n';
-    return text;
+  const written = (finding: Finding, state: Result.baselineState | undefined) =>
+    resultOf(finding, ruleIndex(rules, texts, finding), state);
+  const results = function* () {
+    for (const finding of report.findings) if (isWritten(finding.severity)) yield written(finding, stateOf?.(finding));
+    for (const finding of options.absent ?? []) yield written(finding, 'absent');
   };
-  for (const finding of report.findings) if (isWritten(finding.severity)) yield written(finding, stateOf?.(finding));
-  for (const finding of options.absent ?? []) yield written(finding, 'absent');
+  yield* listText(results());
   const found = [...rules.values()].map(({ rule }) => rule);
-  yield `\n],${JSON.stringify(runRest(report, found)).slice(1)}]}\n`;
+  yield `,${JSON.stringify(runRest(report, found)).slice(1)}]}\n`;
 }
 
 /** Says of each finding in turn whether it is among the first `most`, errors before warnings before the rest. */

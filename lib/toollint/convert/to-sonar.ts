@@ -1,5 +1,6 @@
 // SonarQube's generic issue format: rules and issues. Diagnostics are blockers.
 import type { Finding, Report, Severity } from '../document/report-schema.ts';
+import { listText } from '../document/report-writer.ts';
 import { ownDiagnostics } from './converter.ts';
 
 const IMPACTS: Readonly<Record<Severity, string>> = { error: 'HIGH', warning: 'MEDIUM', info: 'LOW' };
@@ -22,12 +23,9 @@ export function* sonarText(report: Report): Generator<string> {
     if (!rules.has(finding.ruleId)) rules.set(finding.ruleId, ruleOf(finding));
     issues.push(issueOf(finding, fallback));
   }
-  let separator = '{"issues":[\n';
-  for (const issue of issues) {
-    yield separator + JSON.stringify(issue);
-    separator = ',\n';
-  }
-  yield `${separator === ',\n' ? '\n' : separator}],"rules":${JSON.stringify([...rules.values()])}}\n`;
+  yield '{"issues":';
+  yield* listText(issues);
+  yield `,"rules":${JSON.stringify([...rules.values()])}}\n`;
 }
 
 function blockerRule(id: string): Record<string, unknown> {

@@ -12,7 +12,7 @@ import {
   placeHalf,
   sourceLines,
 } from './fingerprint.ts';
-import { withoutAbsolutePaths, withoutRoots } from './report-path.ts';
+import { sortedUnique, withoutAbsolutePaths, withoutRoots } from './report-path.ts';
 import { FINGERPRINT_VERSION } from './report-format.ts';
 import type { Finding, Severity } from './report-schema.ts';
 
@@ -43,6 +43,8 @@ export interface RuleFacts {
   readonly standardIds?: readonly string[];
 }
 
+type FactsOf = (ruleId: string) => RuleFacts;
+
 const SNIPPET_UNITS_MAX = 200;
 
 interface FileFindingsRequest {
@@ -53,7 +55,7 @@ interface FileFindingsRequest {
   /** Absolute folders whose names may not appear in a report. */
   readonly roots: readonly string[];
   readonly snippets: boolean;
-  factsOf(ruleId: string): RuleFacts;
+  readonly factsOf: FactsOf;
 }
 
 const SAME_LINE_DIRECTIVE = /\s*\/[/*]\s*eslint-disable-line\b.*$/u;
@@ -67,6 +69,12 @@ export function withoutDirectives(text: string): string {
         .map((line) => line.replace(SAME_LINE_DIRECTIVE, ''))
         .join('\n')
     : text;
+}
+
+/** What the rules of the findings are about, by rule id. */
+export function descriptions(findings: readonly Finding[], factsOf: FactsOf): Record<string, string> {
+  const texts = sortedUnique(findings.map(({ ruleId }) => ruleId)).map((id) => [id, factsOf(id).description] as const);
+  return Object.fromEntries(texts.filter((text): text is [string, string] => text[1] !== undefined));
 }
 
 export function fileFindings(request: FileFindingsRequest): Finding[] {

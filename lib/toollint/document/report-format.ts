@@ -1,6 +1,6 @@
-// The report's fixed names and the order in which its members are written, as the specification's tables have them.
-// Apart from the schema, because a program that only writes reports does without the schema's library: loading and compiling
-// it took half of the start of a scan (bench/toollint/real-project.ts, warm). A test holds the two together.
+// The report's fixed names, as the specification's tables have them. Apart from the schema, because a program that only
+// writes reports does without the schema's library: loading and compiling it took half of the start of a scan
+// (bench/toollint/real-project.ts, warm).
 
 import { readFileSync } from 'node:fs';
 import { findPackageJSON } from 'node:module';
@@ -19,41 +19,6 @@ export const FINGERPRINT_VERSION = 'toolLint/v1';
 
 /** The specification's severities, in its order. */
 export const SEVERITIES = ['error', 'warning', 'info'] as const;
-
-/** Members in their order, each with those of the object, or of the objects of the list, that it holds. */
-export interface MemberOrder {
-  readonly [name: string]: MemberOrder;
-}
-
-const ordered = (...names: readonly string[]): MemberOrder => Object.fromEntries(names.map((name) => [name, {}]));
-
-/** Members of one element of `findings`. */
-export const FINDING_ORDER: MemberOrder = {
-  ...ordered('ruleId', 'severity', 'message', 'fingerprint', 'fingerprintVersion', 'occurrence'),
-  location: ordered('scope', 'path', 'line', 'column'),
-  ...ordered('suggestion', 'codeSnippet', 'category', 'issueType', 'standardIds', 'docsUrl'),
-};
-
-/** The top-level members other than `findings`. */
-export const HEADER_ORDER = {
-  schemaVersion: {},
-  tool: ordered('name', 'version'),
-  execution: { status: {}, diagnostics: ordered('kind', 'message', 'ruleId', 'relativePath') },
-  scan: {
-    scopeKnown: {},
-    target: ordered('kind', 'path'),
-    ...ordered('timestamp', 'durationMs', 'profile', 'enabledRuleIds', 'include', 'exclude'),
-  },
-  selection: { quiet: {}, baseline: ordered('newIssues', 'unchanged', 'fixed') },
-  gate: ordered('status', 'name', 'message'),
-  summary: {
-    ...ordered('totalFiles', 'totalIssues', 'parseErrors', 'ruleErrors'),
-    bySeverity: ordered(...SEVERITIES),
-  },
-} as const satisfies MemberOrder;
-
-/** The header's member names, in the order in which they are written. */
-export const HEADER_NAMES = Object.keys(HEADER_ORDER) as (keyof typeof HEADER_ORDER)[];
 
 function packageVersion(): string {
   const file = findPackageJSON(import.meta.url);

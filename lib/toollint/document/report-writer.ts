@@ -1,23 +1,28 @@
-// A report as text, one finding on a line, in pieces: a document may be longer than the longest string. The members are
-// in the specification's order; members that it does not name follow, sorted, as they were read (the reader has bounded
-// their depth). The text ends with a line feed and has no byte order mark.
-import { FINDING_ORDER, HEADER_NAMES, HEADER_ORDER, type MemberOrder } from './report-format.ts';
-import { byCodeUnits } from './report-path.ts';
-import type { Finding, Report, ReportHeader } from './report-schema.ts';
+// A report as text, one finding on a line, in pieces: a document may be longer than the longest string. Members keep the
+// order that they have in the object, with the findings last, and those that the specification does not name are kept too
+// (the reader has bounded their depth). The text ends with a line feed and has no byte order mark.
+import type { Report } from './report-schema.ts';
 
 /** Where text goes. The promise settles when more may be written. */
 export type TextSink = (text: string) => Promise<void>;
 
 const PIECE_UNITS = 1 << 16;
 
-export function* reportText(report: Report): Generator<string> {
-  yield headerText(report);
-  let separator = '\n';
-  for (const finding of report.findings) {
-    yield separator + findingLine(finding);
+export function* reportText({ findings, ...header }: Report): Generator<string> {
+  const members = Object.entries(header).map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)},\n`);
+  yield `{\n${members.join('')}"findings": `;
+  yield* listText(findings);
+  yield '\n}\n';
+}
+
+/** A JSON array, one element on a line. */
+export function* listText(elements: Iterable<unknown>): Generator<string> {
+  let separator = '[\n';
+  for (const element of elements) {
+    yield separator + JSON.stringify(element);
     separator = ',\n';
   }
-  yield `${separator === '\n' ? '' : '\n'}]\n}\n`;
+  yield separator === '[\n' ? '[]' : '\n]';
 }
 
 /** Writes pieces of any size, joined to some 64,000 characters. */
@@ -30,35 +35,4 @@ export async function writePieces(pieces: Iterable<string>, sink: TextSink): Pro
     joined = '';
   }
   if (joined !== '') await sink(joined);
-}
-
-/** Everything up to the opening bracket of `findings`. */
-function headerText(header: ReportHeader): string {
-  const lines = HEADER_NAMES.map(
-    (name) => `"${name}": ${JSON.stringify(inOrder(HEADER_ORDER[name], header[name]))},\n`,
-  );
-  return `{\n${lines.join('')}"findings": [`;
-}
-
-/** One finding as it is in the document, without separator. */
-function findingLine(finding: Finding): string {
-  return JSON.stringify(inOrder(FINDING_ORDER, finding));
-}
-
-/** The value with its members in that order, others behind. */
-function inOrder(order: MemberOrder, value: unknown): unknown {
-  if (typeof value !== 'object' || value === null) return value;
-  if (Array.isArray(value)) {
-    return Object.keys(order).length === 0 ? value : value.map((element) => inOrder(order, element));
-  }
-  const members = value as Record<string, unknown>;
-  const known = Object.keys(order).filter((name) => Object.hasOwn(members, name));
-  const others = Object.keys(members).filter((name) => !Object.hasOwn(order, name));
-  return Object.fromEntries(
-    [...known, ...others.sort(byCodeUnits)].map((name) => [name, inOrder(orderOf(order, name), members[name])]),
-  );
-}
-
-function orderOf(order: MemberOrder, name: string): MemberOrder {
-  return Object.hasOwn(order, name) ? (order[name] ?? {}) : {};
 }

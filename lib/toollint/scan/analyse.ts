@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { isReserved, PARSE_ERROR_RULE } from '../document/consistency.ts';
 import { errnoOf, ioFailure, ReportFailure, throwIfInterrupted } from '../document/failure.ts';
-import { fileFindings, type LintMessage, withoutDirectives } from '../document/file-findings.ts';
+import { descriptions, fileFindings, type LintMessage, withoutDirectives } from '../document/file-findings.ts';
 import { literalGlob, normalGlob } from '../document/file-pattern.ts';
 import { pathFault, sortedUnique } from '../document/report-path.ts';
 import type { Finding, Scan } from '../document/report-schema.ts';
@@ -35,7 +35,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const prefix = new PathPrefix(options.pathPrefix ?? '');
   // Loaded when a scan begins: it is the most of what a start costs.
   const { EslintEngine } = await import('./eslint-engine.ts');
-  const engine = new EslintEngine({ root, config: options.config, extensions: options.extensions ?? [] });
+  const engine = new EslintEngine({ ...options, root });
   const search: SearchRequest = {
     root,
     cwd: options.cwd ?? root,
@@ -59,12 +59,11 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
         );
   const roots = sortedUnique([root, options.root]).filter((folder) => folder.startsWith('/'));
   const work = new FileWork({ engine, prefix, cached, suppressions: await readSuppressions(root) }, options, roots);
-  for (const [index, file] of files.entries()) {
+  for (const file of files) {
     // Linting never waits for anything, so a signal would not be heard without a turn of the event loop.
     await setImmediate();
     throwIfInterrupted(options.signal);
     await work.take(file);
-    options.progress?.(index + 1, files.length, work.findings.length);
   }
   for (const { ruleId } of work.findings) if (!isReserved(ruleId)) enabledRuleIds.add(ruleId);
   const onDisk = new Set(found.map(({ path }) => path));
@@ -85,7 +84,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
       enabledRuleIds: sortedUnique(enabledRuleIds),
     },
     linter: engine.linter,
-    rules: descriptions(engine, work.findings),
+    rules: descriptions(work.findings, (ruleId) => engine.factsOf(ruleId)),
     notes,
     paths: new Set(found.map(({ path }) => prefix.of(path))),
     exists,
@@ -198,14 +197,6 @@ function scopeOf(
     ),
     exclude: sortedUnique(exclude.map((glob) => prefix.ofGlob(normalGlob(glob)))),
   };
-}
-
-function descriptions(engine: EslintEngine, findings: readonly Finding[]): Record<string, string> {
-  const texts = sortedUnique(findings.map(({ ruleId }) => ruleId)).flatMap((ruleId) => {
-    const { description } = engine.factsOf(ruleId);
-    return description === undefined ? [] : [[ruleId, description]];
-  });
-  return Object.fromEntries(texts) as Record<string, string>;
 }
 
 interface FileWorkParts {

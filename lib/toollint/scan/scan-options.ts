@@ -28,8 +28,6 @@ export interface AnalysisOptions {
   /** Source lines and fixes in the findings; default true. */
   readonly snippets?: boolean;
   readonly signal?: AbortSignal | undefined;
-  /** Called after each file. */
-  readonly progress?: (done: number, total: number, findings: number) => void;
 }
 
 /** How a file was looked at. */
@@ -87,10 +85,4 @@ export interface LintedFile {
   readonly failure?: string;
 }
 
-export interface EngineOptions {
-  readonly root: string;
-  /** Absolute path of a configuration to use in place of the target's own. */
-  readonly config?: string | undefined;
-  /** File name endings without dot, to be linted besides what the configuration names. */
-  readonly extensions: readonly string[];
-}
+export type EngineOptions = Pick<AnalysisOptions, 'root' | 'config' | 'extensions'>;

@@ -455,7 +455,7 @@ describe('the GitHub commands', () => {
     const lines = (await converted(nasty, 'github')).trimEnd().split('\n');
     assert.equal(lines.length, NASTY.length);
     for (const line of lines) assert.match(line, /^::warning file=[^:,]+,line=\d+,col=1,title=no-console::/u);
-    assert.ok(lines[2]?.includes('two%0D%0Alines ::error::no 100%25, a:b'));
+    assert.ok(lines[2]?.includes('two%0Alines ::error::no 100%25, a:b'));
     assert.equal((await converted(incomplete(), 'github')).trimEnd().split('\n').length, 3);
   });
 

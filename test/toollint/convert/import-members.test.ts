@@ -117,6 +117,7 @@ describe('an import from ESLint', () => {
       name: 'ESLint',
       version: 'unknown',
       linter: { name: 'ESLint', version: 'unknown', informationUri: 'https://eslint.org' },
+      rules: {},
     });
     assert.equal(imported([], 'eslint').summary.totalFiles, 1);
   });

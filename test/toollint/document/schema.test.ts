@@ -4,8 +4,6 @@ import { readFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { memorySource, isReport, validate } from '../../../lib/toollint/toollint.ts';
-import { FINDING_ORDER, HEADER_ORDER, type MemberOrder } from '../../../lib/toollint/document/report-format.ts';
-import { reportJsonSchema } from '../../../lib/toollint/document/report-schema.ts';
 import { schemaText } from '../../../lib/toollint/command/run-report-verbs.ts';
 import { fullReport } from '../support/samples.ts';
 
@@ -159,24 +157,6 @@ describe('the schema of a report', () => {
       assert.notEqual(schemaPointers(value).length, 0);
       assert.equal(isReport(value), false);
     }
-  });
-});
-
-describe('the order in which members are written', () => {
-  interface Schema {
-    properties?: Record<string, Schema>;
-    items?: Schema;
-    anyOf?: Schema[];
-  }
-  const orderIn = ({ properties, items, anyOf = [] }: Schema): MemberOrder => {
-    const inner = properties ?? items?.properties ?? anyOf.find((variant) => variant.properties)?.properties ?? {};
-    return Object.fromEntries(Object.entries(inner).map(([name, schema]) => [name, orderIn(schema)]));
-  };
-
-  it("is the schema's, and names every member", () => {
-    const ours: MemberOrder = { ...HEADER_ORDER, findings: FINDING_ORDER };
-    // As text, because deepEqual does not look at the order.
-    assert.equal(JSON.stringify(ours), JSON.stringify(orderIn(reportJsonSchema() as Schema)));
   });
 });
 
