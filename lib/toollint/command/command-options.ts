@@ -6,24 +6,7 @@ import { resolve } from 'node:path';
 import { type DocumentSource, fileSource, streamSource } from '../document/document-source.ts';
 import { ioFailure, messageOf, ReportFailure, usageFailure } from '../document/failure.ts';
 import { chosenGate, type GateConfig } from '../gate/gate-config.ts';
-import type { ExitFlags } from './exit-code.ts';
 import type { ProgramIo } from './program-io.ts';
-
-/** parseArgs' description of the options that choose a gate and shape the exit code. */
-export const GATE_OPTIONS = {
-  gate: { type: 'string' },
-  'gate-config': { type: 'string' },
-  'max-errors': { type: 'string' },
-  'max-warnings': { type: 'string' },
-  'max-infos': { type: 'string' },
-  'max-new': { type: 'string' },
-  'exit-zero': { type: 'boolean' },
-  'allow-no-files': { type: 'boolean' },
-  'fail-on-warning': { type: 'boolean' },
-} as const;
-
-/** parseArgs' description of the option of every verb with a verdict. */
-export const VERDICT_OPTIONS = { silent: { type: 'boolean' } } as const;
 
 /** parseArgs' description of the option of every verb that reads reports. */
 export const INPUT_OPTIONS = { 'max-bytes': { type: 'string' } } as const;
@@ -39,6 +22,21 @@ export const OUTPUT_OPTIONS = {
   'max-results': { type: 'string' },
 } as const;
 
+/** parseArgs' description of the options of every verb with a verdict: output, gate and exit code. */
+export const VERDICT_OPTIONS = {
+  ...OUTPUT_OPTIONS,
+  silent: { type: 'boolean' },
+  gate: { type: 'string' },
+  'gate-config': { type: 'string' },
+  'max-errors': { type: 'string' },
+  'max-warnings': { type: 'string' },
+  'max-infos': { type: 'string' },
+  'max-new': { type: 'string' },
+  'exit-zero': { type: 'boolean' },
+  'allow-no-files': { type: 'boolean' },
+  'fail-on-warning': { type: 'boolean' },
+} as const;
+
 type OptionTable = NonNullable<ParseArgsConfig['options']>;
 
 /** The parsed command line of a verb. Throws ReportFailure ('usage'). */
@@ -52,10 +50,8 @@ export function parseCommand<T extends OptionTable>(args: readonly string[], opt
 
 export type Values<T extends OptionTable> = ReturnType<typeof parseCommand<T>>['values'];
 
-type GateValues = Values<typeof GATE_OPTIONS>;
-
 /** The gate that the command line asks for, if any. */
-export async function gateFrom(values: GateValues, io: ProgramIo): Promise<GateConfig | undefined> {
+export async function gateFrom(values: Values<typeof VERDICT_OPTIONS>, io: ProgramIo): Promise<GateConfig | undefined> {
   const file = values['gate-config'];
   const config = file === undefined ? undefined : { file, text: await readText(resolve(io.cwd, file), file) };
   const limits: Record<string, number> = {};
@@ -70,14 +66,6 @@ export async function gateFrom(values: GateValues, io: ProgramIo): Promise<GateC
     if (text !== undefined) limits[metric] = countOption(`--${option}`, text);
   }
   return chosenGate({ name: values.gate, config, limits });
-}
-
-export function exitFlags(values: GateValues): ExitFlags {
-  return {
-    exitZero: values['exit-zero'] === true,
-    allowNoFiles: values['allow-no-files'] === true,
-    failOnWarning: values['fail-on-warning'] === true,
-  };
 }
 
 /** An integer of 0 or more in plain digits. */

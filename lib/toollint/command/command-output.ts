@@ -3,7 +3,7 @@
 import { realpath } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { convert, type Format, FORMATS, isFormat } from '../convert/convert.ts';
-import { countOption, type OUTPUT_OPTIONS, type Values, type VERDICT_OPTIONS } from './command-options.ts';
+import { countOption, type Values, type VERDICT_OPTIONS } from './command-options.ts';
 import { throwIfInterrupted, usageFailure } from '../document/failure.ts';
 import { checkWritable, writeWhole } from '../document/output-file.ts';
 import { note, type ProgramIo, streamSink } from './program-io.ts';
@@ -12,7 +12,7 @@ import { SARIF_RESULTS_MAX } from '../convert/to-sarif.ts';
 import { exitReason } from './exit-code.ts';
 import { type ConvertOptions, summaryLines } from '../convert/converter.ts';
 
-type OutputValues = Values<typeof OUTPUT_OPTIONS> & Values<typeof VERDICT_OPTIONS>;
+type OutputValues = Values<typeof VERDICT_OPTIONS>;
 
 /** One document to write; without a file it goes to standard output. */
 interface Target {

@@ -9,7 +9,7 @@ import { openReport } from '../document/read-report.ts';
 import type { Report } from '../document/report-schema.ts';
 import { checkGateNeeds } from '../gate/gate.ts';
 import type { GateConfig } from '../gate/gate-config.ts';
-import { comparisonNotes, selectedReport } from './selection.ts';
+import { selectedReport } from './selection.ts';
 
 export interface CompareOptions {
   /** List errors only; default: as in the current report. */
@@ -19,8 +19,6 @@ export interface CompareOptions {
   readonly renames?: ReadonlyMap<string, string> | undefined;
   /** What git knows of the lines between the two reports. */
   readonly changes?: SourceChanges | undefined;
-  /** Take documents that are valid by the specification, but not consistent. */
-  readonly lenient?: boolean;
 }
 
 export interface CompareOutcome {
@@ -40,9 +38,9 @@ export async function compare(
   currentSource: DocumentSource,
   options: CompareOptions = {},
 ): Promise<CompareOutcome> {
-  const { gate, lenient = false, changes } = options;
+  const { gate, changes } = options;
   checkGateNeeds(gate, true);
-  const current = openReport(currentSource, { consistency: !lenient });
+  const current = openReport(currentSource);
   if (current.selection.baseline !== undefined) {
     const message = `${currentSource.name} lists only what was new against a baseline; compare needs a full report`;
     throw new ReportFailure('input', message);
@@ -51,7 +49,7 @@ export async function compare(
   const today = new Date().toISOString().slice(0, 10);
   const renames = options.renames ?? changes?.renames;
   const user = { tool: current.tool, linter: linterOf(current), quiet, today };
-  const baseline = readBaseline(base, user, { renames, lenient });
+  const baseline = readBaseline(base, user, renames);
   const isFixed = fixedClaims(current, changes?.deleted);
   const claims = (missing: Comparison['fixed']) =>
     Promise.resolve(new Set(missing.filter(({ finding }) => isFixed(finding))));
@@ -71,6 +69,6 @@ export async function compare(
     current: { ...current, selection, gate: verdict },
     comparison,
     errors,
-    notes: [...baseline.notes, ...comparisonNotes(comparison)],
+    notes: baseline.notes,
   };
 }

@@ -14,11 +14,7 @@ export const EXIT_INTERRUPTED = 130;
 export const EXIT_OUTPUT_CLOSED = 141;
 
 /** Flags that change the code of a finished run. */
-export interface ExitFlags {
-  readonly exitZero: boolean;
-  readonly allowNoFiles: boolean;
-  readonly failOnWarning: boolean;
-}
+type ExitFlags = Readonly<Partial<Record<'exit-zero' | 'allow-no-files' | 'fail-on-warning', boolean>>>;
 
 /** Why the code is what it is, for a person. */
 export function exitReason({ execution, gate }: ReportHeader, errors: number, code: number): string {
@@ -35,8 +31,13 @@ export function exitReason({ execution, gate }: ReportHeader, errors: number, co
 /** The code for a report that was made. `errors` counts error findings after the baseline. */
 export function reportExitCode({ execution, gate }: ReportHeader, errors: number, flags: ExitFlags): number {
   if (execution.status === 'incomplete') return EXIT_INCOMPLETE;
-  if (execution.status === 'no-files') return flags.allowNoFiles ? EXIT_OK : EXIT_NO_FILES;
-  if (flags.exitZero) return EXIT_OK;
-  const isBad = { failed: true, warning: flags.failOnWarning, passed: false, 'not-evaluated': errors > 0 };
+  if (execution.status === 'no-files') return flags['allow-no-files'] === true ? EXIT_OK : EXIT_NO_FILES;
+  if (flags['exit-zero'] === true) return EXIT_OK;
+  const isBad = {
+    failed: true,
+    warning: flags['fail-on-warning'] === true,
+    passed: false,
+    'not-evaluated': errors > 0,
+  };
   return isBad[gate.status] ? EXIT_FINDINGS : EXIT_OK;
 }

@@ -12,8 +12,6 @@ import { countsOf } from '../compare/comparison.ts';
 import {
   checkInputs,
   exactly,
-  exitFlags,
-  GATE_OPTIONS,
   gateFrom,
   INPUT_OPTIONS,
   inputSource,
@@ -32,14 +30,11 @@ import { baselineCounts } from '../convert/converter.ts';
 export const COMPARE_OPTIONS = {
   quiet: { type: 'boolean' },
   renames: { type: 'string' },
-  lenient: { type: 'boolean' },
   list: { type: 'string' },
   ...INPUT_OPTIONS,
-  ...OUTPUT_OPTIONS,
-  ...GATE_OPTIONS,
   ...VERDICT_OPTIONS,
 } as const;
-export const GATE_VERB_OPTIONS = { ...INPUT_OPTIONS, ...OUTPUT_OPTIONS, ...GATE_OPTIONS, ...VERDICT_OPTIONS } as const;
+export const GATE_VERB_OPTIONS = { ...INPUT_OPTIONS, ...VERDICT_OPTIONS } as const;
 export const CONVERT_OPTIONS = { ...INPUT_OPTIONS, ...OUTPUT_OPTIONS } as const;
 export const MERGE_OPTIONS = CONVERT_OPTIONS;
 export const IMPORT_OPTIONS = {
@@ -118,7 +113,7 @@ export async function runGate(args: readonly string[], io: ProgramIo): Promise<n
   const plan = await planOutput(values, io);
   const { report, errors } = evaluate(openReport(await inputSource(path, io, values)), config);
   await writeOutput(plan, report, io);
-  const code = reportExitCode(report, errors, exitFlags(values));
+  const code = reportExitCode(report, errors, values);
   tellVerdict(plan, values, { header: report, errors, code }, io);
   return code;
 }
@@ -136,7 +131,6 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
     quiet: values.quiet === true,
     gate,
     ...(await changesGiven(values.renames, io.cwd, io.cwd)),
-    lenient: values.lenient === true,
   });
   const { errors, report, comparison } = outcome;
   for (const text of outcome.notes) note(io, text);
@@ -148,7 +142,7 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
     baselineState: (finding) => (news.has(finding) ? 'new' : 'unchanged'),
     absent: comparison.fixed.map(({ finding }) => finding),
   });
-  const code = reportExitCode(report, errors, exitFlags(values));
+  const code = reportExitCode(report, errors, values);
   tellVerdict(plan, values, { header: report, errors, code }, io);
   return code;
 }

@@ -24,7 +24,7 @@ import type { GateConfig } from '../gate/gate-config.ts';
 import { analyse } from '../scan/analyse.ts';
 import { PathPrefix } from '../scan/path-prefix.ts';
 import type { Analysis, AnalysisOptions } from '../scan/scan-options.ts';
-import { comparisonNotes, selectedReport } from './selection.ts';
+import { selectedReport } from './selection.ts';
 
 export interface ScanOptions extends AnalysisOptions {
   /** List errors only. */
@@ -79,7 +79,6 @@ export async function scan(options: ScanOptions): Promise<ScanOutcome> {
   } as const;
   const { report, errors } = selectedReport({ header, totalFiles, findings, comparison, gate, quiet });
   const notes = [...analysis.notes, ...(baseline?.notes ?? [])];
-  if (comparison !== undefined) notes.push(...comparisonNotes(comparison));
   const outcome = { report, errors, notes, linter: `${linter.name} ${linter.version}` };
   if (!updateBaseline || known === undefined || matched === undefined) return outcome;
   if (execution.status !== 'complete' || known.errorsOnly) {
@@ -109,9 +108,8 @@ function baselineFor(options: ScanOptions, analysis: Analysis): Baseline | undef
     quiet: options.quiet === true,
     today: (options.timestamp ?? new Date().toISOString()).slice(0, 10),
   };
-  const baseline = readBaseline(options.baseline, user, {
-    renames: new Map([...renames].map(([from, to]) => [prefix.of(from), prefix.of(to)])),
-  });
+  const moved = new Map([...renames].map(([from, to]) => [prefix.of(from), prefix.of(to)]));
+  const baseline = readBaseline(options.baseline, user, moved);
   checkSameFiles(baseline, analysis);
   return baseline;
 }

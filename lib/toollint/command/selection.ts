@@ -47,10 +47,3 @@ export function selectedReport(request: SelectionRequest): { report: Report; err
   };
   return { report, errors: tally.bySeverity.error };
 }
-
-/** What is said of a comparison in addition to its counts. */
-export function comparisonNotes({ notVerifiable }: Comparison): string[] {
-  return notVerifiable.length === 0
-    ? []
-    : [`${notVerifiable.length} baseline findings are gone but not verifiably fixed`];
-}

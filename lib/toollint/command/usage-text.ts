@@ -119,8 +119,7 @@ With --to sarif all findings are written, each with its baselineState.
   --quiet                 list errors only
   --list LIST             in place of a document: new, unchanged, fixed or not-verifiable, with all counts;
                           --format text (default) or json
-${RENAMES_HELP}  --lenient               take reports that are valid by the specification, but not consistent
-${INPUT_HELP}${SILENT_HELP}
+${RENAMES_HELP}${INPUT_HELP}${SILENT_HELP}
 ${OUTPUT_HELP}
 ${GATE_HELP}
 example:

@@ -45,19 +45,18 @@ interface BaselineUser {
   readonly today: string;
 }
 
-interface BaselineOptions {
-  /** Old path -> new path: its findings are those of the renamed files. */
-  readonly renames?: ReadonlyMap<string, string> | undefined;
-  /** Take a document that is valid by the specification, but not consistent. */
-  readonly lenient?: boolean | undefined;
-}
-
-/** Reads a baseline. Throws ReportFailure when it cannot serve as one. */
-export function readBaseline(source: DocumentSource, user: BaselineUser, options: BaselineOptions = {}): Baseline {
-  const { renames = new Map<string, string>() } = options;
+/**
+ * Reads a baseline; by `renames`, old path -> new path, its findings are those of the renamed files. Throws ReportFailure
+ * when it cannot serve as one.
+ */
+export function readBaseline(
+  source: DocumentSource,
+  user: BaselineUser,
+  renames: ReadonlyMap<string, string> = new Map(),
+): Baseline {
   const { entries, linter, errorsOnly, notes } = isBaselineFile(source)
     ? { ...readBaselineFile(source), errorsOnly: false, notes: [] as string[] }
-    : readFromReport(source, user, options);
+    : readFromReport(source, user);
   if (linter !== undefined && user.linter !== undefined && majorOf(linter) !== majorOf(user.linter))
     notes.push(`the baseline ${source.name} is of ${majorOf(linter)}, this is ${majorOf(user.linter)}`);
   const isExpired = ({ accepted }: BaselineEntry) => accepted?.until !== undefined && accepted.until < user.today;
@@ -91,8 +90,8 @@ export function renamed(finding: Finding, renames: ReadonlyMap<string, string>):
   return { ...finding, fingerprint: moved, location: { ...location, path } };
 }
 
-function readFromReport(source: DocumentSource, user: BaselineUser, { lenient = false }: BaselineOptions) {
-  const report = acceptable(source, !lenient);
+function readFromReport(source: DocumentSource, user: BaselineUser) {
+  const report = acceptable(source);
   const fault = faultOf(report, user);
   if (fault !== undefined) throw new ReportFailure('baseline', `the baseline ${source.name} cannot be used: ${fault}`);
   const errorsOnly = report.selection.quiet;
@@ -101,9 +100,9 @@ function readFromReport(source: DocumentSource, user: BaselineUser, { lenient = 
   return { entries, linter: linterOf(report), errorsOnly, notes: notesOn(report, user, source.name) };
 }
 
-function acceptable(source: DocumentSource, consistency: boolean): Report {
+function acceptable(source: DocumentSource): Report {
   try {
-    return openReport(source, { consistency });
+    return openReport(source);
   } catch (cause) {
     if (!(cause instanceof ReportFailure)) throw cause;
     throw new ReportFailure('baseline', `the baseline cannot be used: ${cause.message}`, cause);

@@ -10,8 +10,6 @@ import type { SourceChanges } from './source-changes.ts';
 export interface Comparison {
   readonly news: readonly Finding[];
   readonly unchanged: readonly Finding[];
-  /** The entries that know the unchanged findings, in their order. */
-  readonly knownBy: readonly BaselineEntry[];
   readonly fixed: readonly BaselineEntry[];
   /** Gone, but nothing has verifiably looked. */
   readonly notVerifiable: readonly BaselineEntry[];
@@ -33,7 +31,6 @@ export async function compareWith(
   return {
     news: compared.filter((_, index) => knownBy[index] === undefined),
     unchanged: compared.filter((_, index) => knownBy[index] !== undefined),
-    knownBy: knownBy.filter((entry) => entry !== undefined),
     fixed: missing.filter((entry) => fixed.has(entry)),
     notVerifiable: missing.filter((entry) => !fixed.has(entry)),
   };
@@ -61,26 +58,13 @@ export function fixedClaims(
   const { target } = scan;
   if (!scan.scopeKnown || target === null || execution.status === 'no-files') return () => false;
   const enabled = new Set(scan.enabledRuleIds);
-  const unparsed = new Set<string>();
-  const failedRules = new Set<string>();
-  for (const { kind, ruleId, relativePath } of execution.diagnostics) {
-    if (kind === 'parse-error' && relativePath !== undefined) unparsed.add(relativePath);
-    if (kind === 'rule-error') failedRules.add(JSON.stringify([ruleId ?? null, relativePath ?? null]));
-  }
-  const ruleFailed = (ruleId: string, path: string) =>
-    [
-      [ruleId, path],
-      [ruleId, null],
-      [null, path],
-      [null, null],
-    ].some((pair) => failedRules.has(JSON.stringify(pair)));
+  const unparsed = execution.diagnostics.filter(({ kind }) => kind === 'parse-error');
+  const failed = execution.diagnostics.filter(({ kind }) => kind === 'rule-error');
+  const ruleFailed = (id: string, path: string) =>
+    failed.some(({ ruleId = id, relativePath = path }) => ruleId === id && relativePath === path);
   // A folder that could not be listed counts for everything in it.
-  const isUnparsed = (path: string) => {
-    if (unparsed.size === 0) return false;
-    for (let end = path.length; end > 0; end = path.lastIndexOf('/', end - 1))
-      if (unparsed.has(path.slice(0, end))) return true;
-    return false;
-  };
+  const isUnparsed = (path: string) =>
+    unparsed.some(({ relativePath }) => relativePath !== undefined && isUnder(path, relativePath));
   // Our own scans list their files, so most of the patterns are literal.
   const listed = new Set(scan.include);
   const patterns = scan.include.filter((glob) => /(?<!\\)[*?{[(]/u.test(glob));

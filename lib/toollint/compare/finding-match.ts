@@ -50,12 +50,7 @@ export function matchFindings(
     if (isKnowable) group.current.push({ index, finding });
   }
   for (const group of groups.values()) pairGroup(group, changes, pair);
-  pairCounts(
-    entries.filter((entry) => !found.has(entry)),
-    findings.flatMap((finding, index) => (knownBy[index] === undefined ? [{ finding, index }] : [])),
-    { entries, findings },
-    pair,
-  );
+  pairCounts(entries, findings, (entry, index) => !found.has(entry) && knownBy[index] === undefined, pair);
   return { knownBy, missing: entries.filter((entry) => !found.has(entry)) };
 }
 
@@ -121,81 +116,43 @@ function chooseOld(
   return rest.filter((one) => old.has(one));
 }
 
+/** Step 3. `isFree` says of an entry and of an index of `findings` whether they have no counterpart. */
 function pairCounts(
-  missing: readonly BaselineEntry[],
-  news: readonly Current[],
-  all: { readonly entries: readonly BaselineEntry[]; readonly findings: readonly Finding[] },
+  entries: readonly BaselineEntry[],
+  findings: readonly Finding[],
+  isFree: (entry: BaselineEntry, index: number) => boolean,
   pair: Pair,
 ): void {
-  const counting = new Map<string, BaselineEntry>();
-  for (const entry of missing)
-    if (/[0-9#]/u.test(entry.finding.message)) counting.set(ruleInFile(entry.finding), entry);
-  if (counting.size === 0) return;
-  const before = countedBy(all.entries.map(({ finding }) => finding));
-  const now = countedBy(all.findings);
-  for (const one of news) {
-    const key = ruleInFile(one.finding);
-    const entry = counting.get(key);
-    if (entry === undefined || before.get(key) !== 1 || now.get(key) !== 1) continue;
-    if (/[0-9]/u.test(one.finding.message) && masked(entry.finding.message) === masked(one.finding.message))
-      pair(one, entry);
+  const before = Map.groupBy(entries, ({ finding }) => ruleInFile(finding));
+  const now = Map.groupBy(findings.keys(), (index) => ruleInFile(findings[index] as Finding));
+  for (const [key, [index = 0, ...others]] of now) {
+    const [entry, ...more] = before.get(key) ?? [];
+    if (entry === undefined || others.length + more.length > 0 || !isFree(entry, index)) continue;
+    const finding = findings[index] as Finding;
+    const text = masked(finding.message);
+    if (text !== finding.message && text === masked(entry.finding.message)) pair({ index, finding }, entry);
   }
-}
-
-function countedBy(findings: readonly Finding[]): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const finding of findings) counts.set(ruleInFile(finding), (counts.get(ruleInFile(finding)) ?? 0) + 1);
-  return counts;
 }
 
 function ruleInFile({ ruleId, location }: Finding): string {
   return JSON.stringify([ruleId, location.path ?? '']);
 }
 
-const SMALL = 64;
-
 /**
  * Which of several equal findings are the old ones, when all that tells them apart is the line. Code that was moved moves
- * together, so the choice that changes the shift between old and new lines least is taken: of 10, 15, 21 against 10, 20
- * the added one is 15.
- *
- * Chooses `before.length` of the `after` lines, both ascending and `before` the shorter. The answer marks the chosen.
- * Beyond 64 lines the first ones are chosen, which keeps a group of 100,000 equal findings linear.
+ * together, so each old line takes the line nearest to where the shift of the one before puts it: of 10, 15, 21 against
+ * 10, 20 the added one is 15. Both lists ascend; the answer marks the chosen of `after`.
  */
 export function alignLines(before: readonly number[], after: readonly number[]): boolean[] {
-  if (before.length >= after.length || before.length === 0 || after.length > SMALL) {
-    return after.map((_, index) => index < before.length);
-  }
   const chosen = after.map(() => false);
-  for (const index of cheapestChoice(before, after)) chosen[index] = true;
+  let [at, shift] = [0, 0];
+  for (const [row, line] of before.slice(0, after.length).entries()) {
+    const last = after.length - before.length + row;
+    const distance = (index: number) => Math.abs((after[index] as number) - line - shift);
+    while (at < last && distance(at + 1) <= distance(at)) at += 1;
+    chosen[at] = true;
+    shift = (after[at] as number) - line;
+    at += 1;
+  }
   return chosen;
-}
-
-/** Dynamic programme over (old finding, new finding); cost is the sum of changes of shift. Ties go to later lines. */
-function cheapestChoice(before: readonly number[], after: readonly number[]): number[] {
-  const shift = (row: number, column: number) => (after[column] as number) - (before[row] as number);
-  let costs = after.map((_, column) => Math.abs(shift(0, column)));
-  const origins: number[][] = [];
-  for (let row = 1; row < before.length; row += 1) {
-    const previous = costs;
-    const origin: number[] = [];
-    costs = after.map((_, column) => {
-      let best = Infinity;
-      for (let from = 0; from < column; from += 1) {
-        const cost = (previous[from] as number) + Math.abs(shift(row, column) - shift(row - 1, from));
-        if (cost > best) continue;
-        best = cost;
-        origin[column] = from;
-      }
-      return best;
-    });
-    origins.push(origin);
-  }
-  let column = costs.lastIndexOf(Math.min(...costs));
-  const path = [column];
-  for (const origin of origins.reverse()) {
-    column = origin[column] as number;
-    path.push(column);
-  }
-  return path;
 }

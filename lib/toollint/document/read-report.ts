@@ -143,18 +143,10 @@ function inner(error: ValueError): { path: string; message: string }[] {
   return [{ path: error.path, message: describe(error) }];
 }
 
-function describe(error: ValueError): string {
-  const { schema, value } = error;
-  if (error.type === ValueErrorType.Union) {
-    const names = (schema['anyOf'] as TSchema[]).map((variant) => JSON.stringify(variant['const'] ?? variant['type']));
-    return `expected one of ${names.join(', ')}, found ${found(value)}`;
-  }
-  if (schema['const'] !== undefined) return `expected ${JSON.stringify(schema['const'])}, found ${found(value)}`;
-  const limits = ['minimum', 'exclusiveMinimum', 'maximum']
-    .filter((name) => schema[name] !== undefined)
-    .map((name) => `${name} ${String(schema[name])}`);
-  const limit = limits.length === 0 ? '' : ` (${limits.join(', ')})`;
-  return `expected ${String(schema['type'])}${limit}, found ${found(value)}`;
+function describe({ type, schema, value, message }: ValueError): string {
+  const names = () => (schema['anyOf'] as TSchema[]).map((one) => JSON.stringify(one['const'] ?? one['type']));
+  const expected = type === ValueErrorType.Union ? `one of ${names().join(', ')}` : message.replace(/^Expected /u, '');
+  return `expected ${expected}, found ${found(value)}`;
 }
 
 function found(value: unknown): string {

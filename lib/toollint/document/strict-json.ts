@@ -45,22 +45,20 @@ export function readJson(text: string): { value: unknown; problems: JsonProblem[
 export function isExactNumber(literal: string): boolean {
   const value = Number(literal);
   if (!Number.isFinite(value)) return false;
-  if (!Number.isInteger(value)) return true;
-  const given = integerOf(literal);
-  return given !== undefined && (given === BigInt(value) || given === integerOf(String(value)));
+  return !Number.isInteger(value) || [String(value), String(BigInt(value))].some((text) => sameNumber(text, literal));
 }
 
-/** The integer that a decimal literal stands for; undefined when it is none. */
-function integerOf(literal: string): bigint | undefined {
-  const [, sign = '', whole = '', fraction = '', exponent = '0'] =
-    /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/u.exec(literal) ?? [];
-  const digits = (whole + fraction).replace(/^0+/u, '');
-  if (digits === '') return 0n;
-  const significant = digits.replace(/0+$/u, '');
-  const power = Number(exponent) - fraction.length + digits.length - significant.length;
-  // A double has at most 309 digits before the point.
-  if (power < 0 || power > 400) return undefined;
-  return BigInt(sign + significant) * 10n ** BigInt(power);
+/** Whether two decimal literals are the same number: the same significant digits with the same exponent. */
+function sameNumber(...literals: readonly [string, string]): boolean {
+  const [one, other] = literals.map((literal) => {
+    const [, sign = '', whole = '', fraction = '', exponent = '0'] =
+      /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/u.exec(literal) ?? [];
+    const digits = (whole + fraction).replace(/^0+/u, '');
+    const significant = digits.replace(/0+$/u, '');
+    if (significant === '') return '0';
+    return `${sign}${significant}e${Number(exponent) - fraction.length + digits.length - significant.length}`;
+  });
+  return one === other;
 }
 
 class ReadingStopped extends Error {}
