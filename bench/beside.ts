@@ -23,8 +23,8 @@ export interface Beside {
 }
 
 /**
- * Measures pairs of `plans`, by their labels, with fresh servers, each with a fresh Redis; the duration is that of each side of
- * a pair. Rejects where an answer was no 202, or a connection broke.
+ * Measures pairs of `plans`, by their labels, with fresh servers, each with a fresh Redis; the duration is that of each
+ * side of a pair. Rejects where an answer was no 202, or a connection broke.
  */
 export async function beside(
   environment: BenchEnvironment,

@@ -14,7 +14,10 @@ import { neighbourRatio } from './turns.ts';
 /** Of each side of a pair: 80 pairs of slices are measured. */
 const DURATION = { seconds: 4, warmupSeconds: 3 };
 
-/** With `base`, the gateway of another commit is measured too. Rejects where an answer was not 202, or a connection broke. */
+/**
+ * With `base`, the gateway of another commit is measured too. Rejects where an answer was not 202, or a connection
+ * broke.
+ */
 export async function costRound(environment: BenchEnvironment, base?: Subject): Promise<CostRound> {
   const subjects = base === undefined ? [GATEWAY, FASTIFY] : [GATEWAY, FASTIFY, base];
   const plans = subjects.map((subject) => ({ label: subject.name, subject }));

@@ -135,7 +135,8 @@ function ratioCheck(name: string, samples: readonly number[], budget: number): C
   if (ratio.count < ROUNDS_MIN)
     return { outcome: 'too noisy', line: `${name}: ${ratio.count} of at least ${ROUNDS_MIN} rounds were undisturbed` };
   const line =
-    `${name}: ${ratio.median.toFixed(2)} (${ratio.low.toFixed(2)} to ${ratio.high.toFixed(2)}) times its CPU per event, ` +
+    `${name}: ${ratio.median.toFixed(2)} (${ratio.low.toFixed(2)} to ${ratio.high.toFixed(2)}) times its CPU per ` +
+    'event, ' +
     `budget ${budget.toFixed(2)}`;
   return { outcome: ratioOutcome(ratio, budget), line };
 }

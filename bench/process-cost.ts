@@ -56,8 +56,8 @@ export class CpuBook {
 }
 
 /**
- * The CPU time of a process and its threads, in seconds, to the nanosecond: for parts of a run too short for ticks. What
- * its descendants used is not in it.
+ * The CPU time of a process and its threads, in seconds, to the nanosecond: for parts of a run too short for ticks.
+ * What its descendants used is not in it.
  */
 export function cpuSeconds(pid: number): number {
   let nanoseconds = 0;

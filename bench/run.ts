@@ -100,7 +100,8 @@ function printTwoNumbers({ labels }: CaseSummary): void {
   const gateway = labels.find(({ label }) => label === 'gateway')?.figures;
   if (gateway === undefined) return;
   process.stdout.write(
-    `${written('ratePerS', gateway.ratePerS?.median)} accepted events/s\n${written('p99Ms', gateway.p99Ms?.median)} ms p99\n`,
+    `${written('ratePerS', gateway.ratePerS?.median)} accepted ` +
+      `events/s\n${written('p99Ms', gateway.p99Ms?.median)} ms p99\n`,
   );
 }
 

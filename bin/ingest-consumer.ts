@@ -194,7 +194,8 @@ async function startQueue(
   if (place === 'taken') {
     throw new StartFailure(
       EXIT.replicas,
-      `INGEST_CONSUMER_REPLICAS_MAX=${config.replicasMax}: as many replicas run already; stop one, or raise this key for every replica`,
+      `INGEST_CONSUMER_REPLICAS_MAX=${config.replicasMax}: as many replicas run already; stop one, ` +
+        'or raise this key for every replica',
     );
   }
   if (place === 'unknown') reader.registerLater(config.replicasMax);

@@ -1,8 +1,8 @@
-// `make api-page`, and the packages: openapi/events.yaml as one page of HTML that loads nothing from elsewhere. Redoc's bundle
-// (MIT, 1.1 MB) and the API file are in it. The first argument is the page's path.
+// `make api-page`, and the packages: openapi/events.yaml as one page of HTML that loads nothing from elsewhere. Redoc's
+// bundle (MIT, 1.1 MB) and the API file are in it. The first argument is the page's path.
 //
-// Of Redoc only the package itself is fetched, by npm and checked against its digest: its 96 dependencies are in the bundle
-// already. Redoc 3 is not used: it reports its use to its makers.
+// Of Redoc only the package itself is fetched, by npm and checked against its digest: its 96 dependencies are in the
+// bundle already. Redoc 3 is not used: it reports its use to its makers.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

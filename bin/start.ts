@@ -37,7 +37,9 @@ export interface Daemon<C> {
   readonly check: (config: C) => Promise<void>;
   /** `--check=connect`, after `check`: what it found, a line each. Rejects with a StartFailure. */
   readonly connect: (config: C, found: (line: string) => void) => Promise<void>;
-  /** Starts. Rejects with a StartFailure where it cannot. `onStop` is called once, as soon as there is something to end. */
+  /**
+   * Starts. Rejects with a StartFailure where it cannot. `onStop` is called once, as soon as there is something to end.
+   */
   readonly run: (config: C, log: Log, onStop: OnStop) => Promise<void>;
 }
 
@@ -113,7 +115,8 @@ const startFields = (name: string, environment: Environment) => ({
 export const bindFailure = (key: Key, address: BindAddress, cause: unknown): StartFailure =>
   new StartFailure(
     EXIT.bind,
-    `${key}=${addressText(address)}: cannot be bound (${errno(cause)}); see who owns the port, or choose another address`,
+    `${key}=${addressText(address)}: cannot be bound (${errno(cause)}); see who owns the port, ` +
+      'or choose another address',
   );
 
 const stopping =

@@ -26,8 +26,8 @@ export function openWarehouse(uri: string, role: 'consumer' | 'gateway', credent
 }
 
 /**
- * Whether a consumer could use the warehouse, apart from what its probe says; false: it has no tables that could be probed.
- * Makes nothing. Rejects with why not.
+ * Whether a consumer could use the warehouse, apart from what its probe says; false: it has no tables that could be
+ * probed. Makes nothing. Rejects with why not.
  */
 export async function inspectSchema(uri: string): Promise<boolean> {
   if (uri.startsWith('sqlite:')) return inspectSqlite(uri.slice('sqlite:'.length)) > 0;

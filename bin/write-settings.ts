@@ -1,5 +1,5 @@
-// `make settings`: writes the table of settings into deploy/README.md, between the two lines that mark its place. With the
-// name of a program as its argument: prints that program's environment file, every setting a comment.
+// `make settings`: writes the table of settings into deploy/README.md, between the two lines that mark its place. With
+// the name of a program as its argument: prints that program's environment file, every setting a comment.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { PROGRAMS } from '../lib/process/setting.ts';
 import { environmentFile, settingsTable } from '../lib/process/settings-text.ts';

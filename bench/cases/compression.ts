@@ -23,7 +23,9 @@ const [WEBHOOKS = ''] = KINDS.map(({ name }) => name);
 
 export const compression: BenchCase = {
   name: 'compression',
-  aim: 'What an event takes of CPU time from the queue code to the warehouse, and of Redis’ memory, with bodies compressed and as they are.',
+  aim:
+    'What an event takes of CPU time from the queue code to the warehouse, and of Redis’ memory, ' +
+    'with bodies compressed and as they are.',
   roundsMax: 3,
   comparisons: KINDS.flatMap(({ name }) => {
     const [of, against] = [`${name}, zstd`, `${name}, none`];

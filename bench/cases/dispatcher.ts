@@ -35,7 +35,9 @@ function processesBehind(gateway: RunningServer): MeteredProcesses {
 
 export const dispatcher: BenchCase = {
   name: 'dispatcher',
-  aim: 'What an event costs the dispatcher when everything has all it can do, and what the gateway pays for having one.',
+  aim:
+    'What an event costs the dispatcher when everything has all it can do, ' +
+    'and what the gateway pays for having one.',
   comparisons: [
     { metric: 'dispatcherUs', of: 'dispatched', limit: { atMost: 10 } },
     { metric: 'serverUs', of: 'dispatched', against: 'gateway' },

@@ -32,7 +32,9 @@ const LABELS = Object.entries(KINDS).flatMap(([name, kind]) =>
 
 export const floods: BenchCase = {
   name: 'floods',
-  aim: `How long a producer waits that posts 50 events a second, while another client floods ${CONNECTIONS} connections.`,
+  aim:
+    'How long a producer waits that posts 50 events a second, ' +
+    `while another client floods ${CONNECTIONS} connections.`,
   comparisons: LABELS.map(({ label }) => ({ metric: 'p99Ms', of: label, limit: { atMost: P99_MS_MAX } })),
   runs: (bench) => LABELS.map((one) => floodRun(bench, one)),
 };

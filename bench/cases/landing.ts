@@ -15,7 +15,9 @@ const DEADLINE_MS = 180_000;
 
 export const landing: BenchCase = {
   name: 'landing',
-  aim: `How fast one consumer lands ${EVENTS.toLocaleString('en-US')} waiting events in SQLite, and the backlog of ten minutes at 2,000 a second; what each costs.`,
+  aim:
+    `How fast one consumer lands ${EVENTS.toLocaleString('en-US')} waiting events in SQLite, ` +
+    'and the backlog of ten minutes at 2,000 a second; what each costs.',
   roundsMax: 3,
   comparisons: [
     { metric: 'ratePerS', of: 'sqlite' },

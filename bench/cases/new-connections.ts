@@ -7,7 +7,9 @@ const CONNECTIONS = 16;
 
 export const newConnections: BenchCase = {
   name: 'new-connections',
-  aim: 'What an event costs that comes on a connection of its own, with a full mutual handshake and with a resumed one, and how many of them one core takes in a second.',
+  aim:
+    'What an event costs that comes on a connection of its own, ' +
+    'with a full mutual handshake and with a resumed one, and how many of them one core takes in a second.',
   comparisons: [
     { metric: 'serverUs', of: 'gateway full', against: 'floor full' },
     { metric: 'serverUs', of: 'gateway resumed', against: 'floor resumed' },

@@ -11,7 +11,9 @@ const WARMUP_SECONDS = 6;
 
 export const overload: BenchCase = {
   name: 'overload',
-  aim: 'Whether twice the saturation rate leaves the accepted rate as it was, with every other request answered 503 and memory flat.',
+  aim:
+    'Whether twice the saturation rate leaves the accepted rate as it was, ' +
+    'with every other request answered 503 and memory flat.',
   comparisons: [
     { metric: 'ratePerS', of: 'twice saturation', against: 'saturation', limit: { atLeast: 0.9 } },
     { metric: 'p99Ms', of: 'twice saturation', limit: { atMost: 200 } },

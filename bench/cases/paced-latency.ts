@@ -5,7 +5,9 @@ import { FLOOR, GATEWAY } from '../subjects.ts';
 
 export const pacedLatency: BenchCase = {
   name: 'paced-latency',
-  aim: 'The same wait at 50 % of saturation when requests come evenly, each latency counted from when its request was due.',
+  aim:
+    'The same wait at 50 % of saturation when requests come evenly, ' +
+    'each latency counted from when its request was due.',
   comparisons: [{ metric: 'p99Ms', of: 'gateway', against: 'floor', limit: { atMost: 2 } }],
   runs: async (bench) => {
     const options = { ratePerS: (await bench.saturation()) / 2 };

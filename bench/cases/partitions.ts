@@ -79,7 +79,9 @@ const steady = (bench: Bench): readonly Run[] =>
 
 export const partitions: BenchCase = {
   name: 'partitions',
-  aim: 'What an event costs the gateway and all Redis servers with 1 to 8 partitions, when they have all they can do, and at 2,000 a second.',
+  aim:
+    'What an event costs the gateway and all Redis servers with 1 to 8 partitions, when they have all they can do, ' +
+    'and at 2,000 a second.',
   roundsMax: 3,
   comparisons: [...casesAt(SATURATED), ...casesAt(STEADY)],
   runs: (bench) => [saturated(bench), ...steady(bench)],

@@ -9,7 +9,9 @@ const EVENTS = 200_000;
 
 export const queueMemory: BenchCase = {
   name: 'queue-memory',
-  aim: `What Redis keeps in memory for each queued event of about 300 bytes, over ${EVENTS.toLocaleString('en-US')} of them.`,
+  aim:
+    'What Redis keeps in memory for each queued event of about 300 bytes, ' +
+    `over ${EVENTS.toLocaleString('en-US')} of them.`,
   roundsMax: 1,
   comparisons: [{ metric: 'bytesEach', of: 'gateway’s queue', against: 'stream alone', limit: { atMost: 1.35 } }],
   runs: (bench) => [memoryRun(bench, 'gateway’s queue', fillQueue), memoryRun(bench, 'stream alone', fillStream)],

@@ -31,9 +31,8 @@ export function caseTable(summary: CaseSummary): string {
   ];
   const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? [];
   for (const row of rows) {
-    lines.push(
-      `  ${row.map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0))).join('  ')}`,
-    );
+    const padded = row.map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0)));
+    lines.push(`  ${padded.join('  ')}`);
   }
   for (const { label, rounds, voids, notes } of summary.labels) {
     if (voids.length > 0) lines.push(`  ${label}: ${voids.length} of ${rounds} runs void (${voids.join('; ')})`);
@@ -70,5 +69,6 @@ export function comparisonLine({
       : `${value(figure.median)}${unit} (${value(figure.low)} to ${value(figure.high)})`;
   const goal = limit?.atMost === undefined ? `at least ${limit?.atLeast}` : `at most ${limit.atMost}`;
   const told = difference === undefined ? '' : `, ${difference}`;
-  return `${name}: ${middle}${told}${limit === undefined ? '' : `; goal: ${goal}, ${untested === undefined ? verdict : `not tested: ${untested}`}`}`;
+  const outcome = untested === undefined ? verdict : `not tested: ${untested}`;
+  return `${name}: ${middle}${told}${limit === undefined ? '' : `; goal: ${goal}, ${outcome}`}`;
 }

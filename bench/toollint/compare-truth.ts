@@ -6,8 +6,8 @@
 // A finding is untouched when git's line diff of the two commits (renames followed) has its line unchanged, and both
 // commits have a finding of the same rule and message there. Every untouched finding has to be "unchanged": those that
 // are called new or fixed are counted, for `compare --renames git:OLD` and for a baseline file of OLD. The size of that
-// file is printed, and how many of its lines change when a comment is put on top of every file. With --merges the last N
-// merges of NEW's history are made again with the baseline files of both sides. Exit code 1 above 0.5 %.
+// file is printed, and how many of its lines change when a comment is put on top of every file. With --merges the last
+// N merges of NEW's history are made again with the baseline files of both sides. Exit code 1 above 0.5 %.
 //
 // The repository is cloned into a temporary folder; nothing of it is changed or kept.
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -181,7 +181,8 @@ try {
   const outcomes = merges.map(mergeSucceeds).filter((outcome) => outcome !== undefined);
   if (merges.length > 0)
     process.stdout.write(
-      `of ${merges.length} merges both sides changed the file in ${outcomes.length}: ${outcomes.filter((done) => !done).length} conflicts\n`,
+      `of ${merges.length} merges both sides changed the file in ${outcomes.length}: ` +
+        `${outcomes.filter((done) => !done).length} conflicts\n`,
     );
 } finally {
   rmSync(folder, { recursive: true, force: true });

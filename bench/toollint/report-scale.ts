@@ -2,7 +2,8 @@
 //
 //   bin/node bench/toollint/report-scale.ts [scan] [validate]      default: both
 //
-// scan      3,000 files with 240,000 findings: less memory than plain ESLint over the same files, within 1.25 times its time
+// scan      3,000 files with 240,000 findings: less memory than plain ESLint over the same files, within 1.25 times its
+// time
 // validate  250,000 findings in 120 MB: in 1 GB of memory; and as many as fit the limit of a document
 //
 // Rounds alternate their order; the figures are medians. Exit code 1 when a promise does not hold.

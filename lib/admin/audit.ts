@@ -29,7 +29,8 @@ export async function audited(
   } finally {
     const shown = what.length > LINE_CHARACTERS_MAX ? `${what.slice(0, LINE_CHARACTERS_MAX)}…` : what;
     session.tell(
-      `audit: ${timeText(record.atMs)} ${printable(record.actor)} ${command} ${printable(shown)}: ${countText(tally.changed)} changed`,
+      `audit: ${timeText(record.atMs)} ${printable(record.actor)} ${command} ${printable(shown)}: ` +
+        `${countText(tally.changed)} changed`,
     );
     await session.warehouse.audit({ ...record, changed: tally.changed });
   }

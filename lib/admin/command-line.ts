@@ -36,7 +36,8 @@ Usage: ingest-admin [options] COMMAND
   --json               for programs: one JSON value (status --watch: one on each line)
   --yes                do not ask before a change; each change is a line of standard error and a row of ingest_audit
   --reason R           rows whose reason has this code, e.g. id_conflict
-  --since T            rows put there, or entries that came, at T (2026-01-31T12:00:00Z) or later, or in the last 30m, 12h, 7d
+  --since T            rows put there, or entries that came, at T (2026-01-31T12:00:00Z) or later,
+                       or in the last 30m, 12h, 7d
   --limit N            at most N rows
   --help, --version
 

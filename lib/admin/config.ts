@@ -20,7 +20,8 @@ export function readAdminConfig(environment: Environment): {
   if (queueUri !== undefined && /(^| )dispatchers?:/.test(queueUri))
     settings.problem(
       'INGEST_QUEUE_URI',
-      'expected the queues themselves, as the consumers have them, separated by blanks: a dispatcher is not looked through',
+      'expected the queues themselves, as the consumers have them, separated by blanks: ' +
+        'a dispatcher is not looked through',
       queueUri,
     );
   checkQueueUris(settings, { INGEST_QUEUE_URI: (queueUri ?? '').split(' ') });

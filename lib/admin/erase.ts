@@ -1,9 +1,9 @@
 // `erase`: overwrites what is left of events, in queue, warehouse and quarantine, so that only id and type remain.
 //
 // Order: the warehouse gets the erased row first, so that a consumer that is frozen with the event in hand finds the id
-// taken; then the queue, entry by entry, each as one atomic step (lib/redis/stream/lua/erase.lua); then what consumers have
-// written meanwhile: the row and the quarantine. Each step may be repeated, so the command is run again where it was
-// cut short.
+// taken; then the queue, entry by entry, each as one atomic step (lib/redis/stream/lua/erase.lua); then what consumers
+// have written meanwhile: the row and the quarantine. Each step may be repeated, so the command is run again where it
+// was cut short.
 //
 // Entries are found by the id index, by the names of quarantine rows and by the notes of replays. What another hand put
 // on the queue with an id that had landed before is in none of them: for it the whole queue is read, with --scan, or
@@ -65,7 +65,8 @@ export async function eraseEvents(session: Session, { ids, scan: asked }: Erasin
   if (question !== undefined && !(await session.confirm(question))) return OUTCOME.nothing;
   if (!scan)
     session.tell(
-      `entries that are in no index are not looked for among the ${counted(length, 'entry', 'entries')} of the queue; --scan looks at each`,
+      `entries that are in no index are not looked for among the ${counted(length, 'entry', 'entries')} of the ` +
+        'queue; --scan looks at each',
     );
   return audited(session, 'erase', ids.join(' '), (tally) => eraseAll(session, { ids, scan }, tally, found));
 }
@@ -97,7 +98,8 @@ async function eraseAll(
   if (session.json) printJson(session, sum);
   else
     session.print(
-      `erased: ${counted(sum.queue, 'entry', 'entries')} on the queue, ${counted(sum.warehouse, 'row')} in the warehouse, ` +
+      `erased: ${counted(sum.queue, 'entry', 'entries')} on the queue, ` +
+        `${counted(sum.warehouse, 'row')} in the warehouse, ` +
         `${counted(sum.quarantine, 'row')} in the quarantine\n`,
     );
   return outcomeOf(session, sum, looked < ids.length);
@@ -126,8 +128,10 @@ function aboutOne(left: Left): string | undefined {
     ({ producer }) => producer ?? '(none)',
   );
   const places =
-    `${counted(copies.length, 'entry', 'entries')} on the queue, ${counted(landed === undefined ? 0 : 1, 'row')} in the warehouse, ` +
-    `${counted(quarantined.length, 'row')} in the quarantine; producer ${[...new Set(producers)].map(printable).join(', ')}`;
+    `${counted(copies.length, 'entry', 'entries')} on the queue, ` +
+    `${counted(landed === undefined ? 0 : 1, 'row')} in the warehouse, ` +
+    `${counted(quarantined.length, 'row')} in the quarantine; ` +
+    `producer ${[...new Set(producers)].map(printable).join(', ')}`;
   return `Erase this event for good (${places})?`;
 }
 

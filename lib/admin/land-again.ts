@@ -1,8 +1,8 @@
 // `land-again --since TIME`: for a warehouse that lost rows (restored from a backup, failed over with less). Consumers
 // read the queue's entries of that time or later once more; rows that are there stay as they are.
 //
-// It reaches as far back as the queue does: 24 hours of what has landed. Entries whose event went to quarantine are read
-// again too, and keep their row there.
+// It reaches as far back as the queue does: 24 hours of what has landed. Entries whose event went to quarantine are
+// read again too, and keep their row there.
 import { audited } from './audit.ts';
 import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
 import { counted, countText, timeText } from './text.ts';
@@ -19,15 +19,16 @@ export async function landAgain(session: Session, sinceMs: number): Promise<Outc
     if (json) printJson(session, { entries, since });
     return OUTCOME.nothing;
   }
-  const question = `Land ${counted(entries, 'entry', 'entries')} since ${since} again? Rows that are there stay as they are.`;
-  if (!(await session.confirm(question))) return OUTCOME.nothing;
+  const question = `Land ${counted(entries, 'entry', 'entries')} since ${since} again?`;
+  if (!(await session.confirm(`${question} Rows that are there stay as they are.`))) return OUTCOME.nothing;
   return audited(session, 'land-again', `since ${since}`, async (tally) => {
     await read.landAgain();
     tally.changed = entries;
     if (json) printJson(session, { entries, since });
     else
       session.print(
-        `${countText(entries)} entries since ${since} are to be landed again; ingest-admin status shows how far it is\n`,
+        `${countText(entries)} entries since ${since} are to be landed again; ` +
+          'ingest-admin status shows how far it is\n',
       );
     return OUTCOME.done;
   });

@@ -24,7 +24,9 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
   const before = timeText(beforeMs);
   if (beforeMs < asked)
     tell(`an event has waited on the queue since then: only rows from before ${before} are removed`);
-  const what = `${table === 'events' ? 'event' : 'quarantine row'}s${type === undefined ? '' : ` of type ${type}`} from before ${before}`;
+  const what =
+    `${table === 'events' ? 'event' : 'quarantine row'}s${type === undefined ? '' : ` of type ${type}`} from ` +
+    `before ${before}`;
   if (!(await session.confirm(`Remove all ${what}, for good?`))) return OUTCOME.nothing;
   return audited(session, 'prune', what, async (tally) => {
     const progress = session.progress();

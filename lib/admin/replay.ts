@@ -3,7 +3,8 @@
 // Way of a row: in quarantine → its replay on the queue → landed: the consumer removes the row after the commit and
 // before it acknowledges the entry (lib/consumer/landing.ts). Refused again, the row stays as it is. So whatever dies
 // in between, the event has its quarantine row or its landed row, and this command is simply run again: a replay that
-// has not landed yet is not put there twice (lib/redis/stream/lua/replay.lua), and one that has landed has no row any more.
+// has not landed yet is not put there twice (lib/redis/stream/lua/replay.lua), and one that has landed has no row any
+// more.
 //
 // Not replayed: rows without a body and rows without a producer, whose event no producer
 // could look up.

@@ -1,7 +1,9 @@
 // One replica of the consumer, as loops that work side by side:
 //
-//   preparing ─▶ taking in:  joining ─▶ reading ─▶ judging, while the next is being read …   (a group that vanished leads back to joining)
-//            └─▶ landing:    landing ─▶ acknowledging ─▶ landing …                            (LANDINGS_AT_ONCE times)
+//   preparing ─▶ taking in:  joining ─▶ reading ─▶ judging, while the next is being read …
+//            └─▶ landing:    landing ─▶ acknowledging ─▶ landing …       (LANDINGS_AT_ONCE times)
+//
+// A group that vanished leads from reading back to joining.
 //
 // Any step that fails because the queue or the warehouse is away is tried again after a pause (doubling, PAUSE_FIRST_MS
 // to PAUSE_MAX_MS, with 50 % jitter). A batch stays in hand until it is landed and acknowledged; meanwhile reading goes

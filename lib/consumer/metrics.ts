@@ -37,7 +37,8 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
   for (const table of ['events', 'quarantine']) pruned.counter({ table });
   const schemaEvents = counter(
     'ingest_schema_events_total',
-    'Events that were read while INGEST_SCHEMAS_DIR is set, by whether they match the schema of their type, or have none.',
+    'Events that were read while INGEST_SCHEMAS_DIR is set, by whether they match the schema of their type, ' +
+      'or have none.',
   );
   return {
     registry,
@@ -61,7 +62,8 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
     ).counter(),
     lost: counter(
       'ingest_queue_lost_total',
-      'Accepted events that the queue dropped before they landed, past INGEST_QUEUE_UNLANDED_HOURS_MAX or deleted by hand: ' +
+      'Accepted events that the queue dropped before they landed, ' +
+        'past INGEST_QUEUE_UNLANDED_HOURS_MAX or deleted by hand: ' +
         'an upper bound, as a replica that had taken one may have landed it.',
     ).counter(),
     failures,

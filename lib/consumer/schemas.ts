@@ -2,8 +2,8 @@
 // may refer to another one by its name ("$ref": "order.line.json").
 //
 // Fact: a pattern that backtracks takes minutes for one string of an event, and no check of patterns finds all of them.
-// Choice: RE2's engine, whose time is linear in the string; what it cannot run (back-references, look-around) is refused
-// when the file is read.
+// Choice: RE2's engine, whose time is linear in the string; what it cannot run (back-references, look-around) is
+// refused when the file is read.
 //
 // Limits: `format` is an annotation, as 2020-12 has it. `uniqueItems` compares objects pair by pair: put `maxItems`
 // next to it. The first problem of an event is reported, with those of its alternatives.

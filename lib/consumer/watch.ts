@@ -71,7 +71,8 @@ export class Watch {
       this.#alarm.line(() =>
         log.error(
           { events, oldestS: Math.round(oldestSeconds), limitS: unlandedMs / 1000 },
-          'events that have not landed are about to leave the queue: they will be lost unless they land before INGEST_QUEUE_UNLANDED_HOURS_MAX is over',
+          'events that have not landed are about to leave the queue: ' +
+            'they will be lost unless they land before INGEST_QUEUE_UNLANDED_HOURS_MAX is over',
         ),
       );
     const { memoryBytes = 0, memoryLimitBytes = 0, events: held } = queue.size ?? {};

@@ -78,7 +78,8 @@ export function readDispatcherConfig(environment: Environment): ReadConfig<Dispa
   if (config.tls === undefined && !isLoopback(config.address) && !settings.get('INGEST_DISPATCH_PLAINTEXT')) {
     settings.problem(
       'INGEST_DISPATCH_ADDR',
-      'expected a loopback address, TLS files, or INGEST_DISPATCH_PLAINTEXT=1: without TLS anyone who reaches it can put events on the queues',
+      'expected a loopback address, TLS files, or INGEST_DISPATCH_PLAINTEXT=1: ' +
+        'without TLS anyone who reaches it can put events on the queues',
       addressText(config.address),
     );
   }

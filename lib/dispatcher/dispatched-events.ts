@@ -1,4 +1,5 @@
-// The events of one accepting call that a gateway made to a dispatcher (lib/ingest/dispatcher-commands.ts), and the call's answer.
+// The events of one accepting call that a gateway made to a dispatcher (lib/ingest/dispatcher-commands.ts), and the
+// call's answer.
 //
 // Invariant: the answer is given once, when every event of the call has its outcome.
 import { OUTCOME_CHARACTERS } from '../ingest/dispatcher-commands.ts';

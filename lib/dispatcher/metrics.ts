@@ -46,7 +46,8 @@ export function dispatcherMetrics(clock: Clock) {
     ).counter(),
     lost: counter(
       'ingest_queue_lost_total',
-      'Accepted events that a queue dropped before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, or deleted by hand.',
+      'Accepted events that a queue dropped before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, ' +
+        'or deleted by hand.',
     ).counter(),
   };
 }

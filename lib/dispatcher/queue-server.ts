@@ -6,8 +6,8 @@
 // resumed, so each connection shows its certificate anew. Admitted gateways can always connect: connections without a
 // command give way (lib/http/connection-room.ts).
 //
-// Limits: CONNECTIONS_MAX; HANDSHAKE_TIMEOUT_MS; of commands that are not whole yet, those of command-reader.ts for each
-// peer and RECEIVED_BYTES_MAX for all. Over it, the client that holds most loses the connection that holds most.
+// Limits: CONNECTIONS_MAX; HANDSHAKE_TIMEOUT_MS; of commands that are not whole yet, those of command-reader.ts for
+// each peer and RECEIVED_BYTES_MAX for all. Over it, the client that holds most loses the connection that holds most.
 //
 // It does not bound what is in flight; the queue does.
 import { constants } from 'node:crypto';

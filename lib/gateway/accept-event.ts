@@ -1,8 +1,8 @@
 // POST /events: from the head of a request to its 202. This is the hot path.
 //
-// Steps, each of which may end it: authority (401, 403) → quota (403, 429) → media type and coding (415) → announced size (413) →
-// admission (503) → body (413, 408, 400) → envelope (400) → type (403) → queue (202, 202 shed, 409, 503). The producer
-// is judged before a byte of the body is read.
+// Steps, each of which may end it: authority (401, 403) → quota (403, 429) → media type and coding (415) → announced
+// size (413) → admission (503) → body (413, 408, 400) → envelope (400) → type (403) → queue (202, 202 shed, 409, 503).
+// The producer is judged before a byte of the body is read.
 //
 // Invariant: what was admitted is released exactly once, whatever ends the exchange.
 import type { TraceContext } from '../ingest/trace-context.ts';
@@ -50,7 +50,8 @@ const BROKEN = problem(
 );
 const CONFLICT = problem(
   'eventIdConflict',
-  "another producer's event has this id: ids are shared by all producers, so begin yours with your name, such as shop/1042",
+  "another producer's event has this id: ids are shared by all producers, so begin yours with your name, " +
+    'such as shop/1042',
 );
 
 /** Undefined: the exchange is settled later. */

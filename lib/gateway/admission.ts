@@ -3,8 +3,8 @@
 //
 // Invariants: the totals never exceed the limits, but for a lone event, which is admitted whatever its size; and a
 // producer gets more only while it holds less than three times what is free. So one alone gets three quarters of a
-// limit, n greedy ones get 3 / (3n + 1) of it each, and there is always room for one that holds little: a producer that holds
-// most is refused first, and what is unused is there for anyone. A refusal is immediate.
+// limit, n greedy ones get 3 / (3n + 1) of it each, and there is always room for one that holds little: a producer that
+// holds most is refused first, and what is unused is there for anyone. A refusal is immediate.
 //
 // It does not take back what was admitted: a body that was announced holds its bytes until it has come or timed out.
 //

@@ -235,7 +235,8 @@ function drainDelayMs(settings: Settings, enqueueMs: number): number {
   if (delayMs + enqueueMs >= drainMs) {
     settings.problem(
       'INGEST_DRAIN_DELAY_MS',
-      `expected less than INGEST_DRAIN_TIMEOUT_MS (${drainMs}) minus INGEST_ENQUEUE_TIMEOUT_MS (${enqueueMs}): the delay is part of the drain`,
+      `expected less than INGEST_DRAIN_TIMEOUT_MS (${drainMs}) minus INGEST_ENQUEUE_TIMEOUT_MS (${enqueueMs}): ` +
+        'the delay is part of the drain',
     );
   }
   return delayMs;
@@ -252,7 +253,8 @@ function enqueueTimeout(settings: Settings, queueUri: string): number {
   if (shedMs >= timeoutMs) {
     settings.problem(
       'INGEST_SHED_MS',
-      `expected less than INGEST_ENQUEUE_TIMEOUT_MS (${timeoutMs}): else the gateway gives up before the dispatcher sheds`,
+      `expected less than INGEST_ENQUEUE_TIMEOUT_MS (${timeoutMs}): ` +
+        'else the gateway gives up before the dispatcher sheds',
       String(shedMs),
     );
   }
@@ -268,7 +270,8 @@ function checkDeadlines(
   if (enqueueTimeoutMs >= requestTimeoutMs) {
     settings.problem(
       'INGEST_ENQUEUE_TIMEOUT_MS',
-      `expected less than INGEST_REQUEST_TIMEOUT_MS (${requestTimeoutMs}): an answer's deadline must be longer than the queue's`,
+      `expected less than INGEST_REQUEST_TIMEOUT_MS (${requestTimeoutMs}): ` +
+        `an answer's deadline must be longer than the queue's`,
     );
   }
   if (enqueueTimeoutMs >= drainTimeoutMs) {

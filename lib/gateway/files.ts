@@ -39,7 +39,8 @@ async function tlsFiles(config: GatewayConfig, log: Log, system: ClockAndRandom)
   } catch (cause) {
     throw new StartFailure(
       EXIT.configuration,
-      `INGEST_STATE_DIR=${JSON.stringify(config.stateDir)}: expected a writable folder for development certificates (${errno(cause)})`,
+      `INGEST_STATE_DIR=${JSON.stringify(config.stateDir)}: ` +
+        `expected a writable folder for development certificates (${errno(cause)})`,
     );
   }
 }

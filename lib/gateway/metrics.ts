@@ -1,7 +1,7 @@
 // The gateway's metrics, in one list, with the unit in the name (Prometheus naming).
 //
-// No id or request id is ever a label, and a producer's name only where that is asked for. Label values come from closed
-// sets, or from a bounded number of names, so each family has a bound.
+// No id or request id is ever a label, and a producer's name only where that is asked for. Label values come from
+// closed sets, or from a bounded number of names, so each family has a bound.
 import { type Counter, CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
 import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
@@ -72,15 +72,13 @@ export function gatewayMetrics(
     ).counter(),
     lost: counter(
       'ingest_queue_lost_total',
-      'Accepted events that the queue dropped before they landed, past INGEST_QUEUE_UNLANDED_HOURS_MAX or deleted by hand: ' +
+      'Accepted events that the queue dropped before they landed, ' +
+        'past INGEST_QUEUE_UNLANDED_HOURS_MAX or deleted by hand: ' +
         'an upper bound, as a replica that had taken one may have landed it.',
     ).counter(),
     aborted: counter('ingest_aborted_total', 'Requests that the client gave up before they were answered.').counter(),
     shed: counter('ingest_shed_total', 'Events answered with status shed; 0 without a dispatcher.').counter(),
-    refusedOverload: counter(
-      'ingest_refused_overload_total',
-      'Requests refused because too much was in flight.',
-    ).counter(),
+    refusedOverload: counter('ingest_refused_overload_total', 'Requests refused: too much was in flight.').counter(),
     ...fileCounters(counter),
   };
 }

@@ -5,12 +5,13 @@
 //                    "spiffe://prod/*": { "audience": ["ingest-gateway"] },
 //                    "*": { "rate": 10 } } }
 //
-// Keys are producer names, where `*` stands for any characters. One row counts for a producer: its own, else the longest
-// that matches. Names are compared as certificates' names
-// are: DNS names (RFC 4343) and common names (RFC 5280, section 7.1) without case, and of a URI the scheme and the host
-// (RFC 3986, section 6.2.2.1; of a URN what is before the second colon, RFC 8141, section 3.1). `rate` is events a
-// second for each process, `lookUpRate` the same for look-ups, `types` the types that are allowed, where `*` stands for
-// any characters, `disabled` a reason that the producer's answer carries, `audience` the audiences that the operator grants. What a row leaves out is not restricted.
+// Keys are producer names, where `*` stands for any characters. A producer's own row applies to it; if it has none,
+// the row with the longest matching pattern does. Names are compared as certificates' names are: DNS names (RFC 4343)
+// and common names (RFC 5280, section 7.1) without case, and of a URI the scheme and the host (RFC 3986, section
+// 6.2.2.1; of a URN what is before the second colon, RFC 8141, section 3.1). `rate` is events a second for each
+// process, `lookUpRate` the same for look-ups, `types` the types that are allowed, where `*` stands for any characters,
+// `disabled` a reason that the producer's answer carries, `audience` the audiences that the operator grants. What a row
+// leaves out is not restricted.
 import { readFile } from 'node:fs/promises';
 import { Type, type Static } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';

@@ -1,5 +1,6 @@
-// The trace of what is refused, with the address it came from and, for a 401, the certificate that it came with. At debug: one line for each refused request. At info: one line for each (producer,
-// code) and minute, with the number of refusals since the line before it. Never a body.
+// The trace of what is refused, with the address it came from and, for a 401, the certificate that it came with. At
+// debug: one line for each refused request. At info: one line for each (producer, code) and minute, with the number of
+// refusals since the line before it. Never a body.
 //
 // The first refusal of a pair is logged immediately. Those that follow are counted and logged together when its minute
 // is over. A pair without a refusal for a minute is forgotten. Limit: PAIRS_MAX pairs at a time; refusals of further

@@ -4,8 +4,8 @@ import type { Clock } from '../process/clock.ts';
 /** The text of the metrics is made at most this often, in milliseconds. */
 const SCRAPE_INTERVAL_MS = 200;
 
-// Fact: the text takes about a millisecond, and anybody may ask for it. Choice: a request that comes too soon waits, and all
-// who wait share one text. It is made after they asked, so it holds all that had happened by then.
+// Fact: the text takes about a millisecond, and anybody may ask for it. Choice: a request that comes too soon waits,
+// and all who wait share one text. It is made after they asked, so it holds all that had happened by then.
 export class Scrape<Text> {
   readonly #expose: () => Promise<Text>;
   readonly #clock: Clock;

@@ -1,5 +1,5 @@
-// What every TLS server of the product offers (protocol versions, cipher suites, no renegotiation), and how it knows its
-// connections.
+// What every TLS server of the product offers (protocol versions, cipher suites, no renegotiation), and how it knows
+// its connections.
 import { constants } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';

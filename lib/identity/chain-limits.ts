@@ -207,7 +207,10 @@ function directoryName(sets: readonly Element[]): DirectoryName {
   return { text: lines.join(''), attributes };
 }
 
-/** The names in a subject: itself, its email addresses, and its common names where they look like hosts, for want of others. */
+/**
+ * The names in a subject: itself, its email addresses, and its common names where they look like hosts, for want of
+ * others.
+ */
 function subjectNames(subject: DirectoryName | undefined, others: readonly Name[]): Name[] {
   if (subject === undefined || subject.text === '') return [];
   const hasHost = others.some(({ tag }) => tag === DNS);

@@ -30,7 +30,10 @@ export interface ClientIdentity {
   readonly untilMs: number;
 }
 
-/** What a SPIFFE id may have at most (SPIFFE-ID, section 2.3). DNS and common names are shorter. It is stored with each event. */
+/**
+ * What a SPIFFE id may have at most (SPIFFE-ID, section 2.3). DNS and common names are shorter. It is stored with each
+ * event.
+ */
 const NAME_BYTES_MAX = 2_048;
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -101,8 +104,8 @@ export function alternativeNames(text: string): AlternativeNames {
 
 /**
  * The first URI name that is no audience, else the first DNS name, else the common name. A DNS name is the same in any
- * case (RFC 4343), so it is given in lower case, and one producer has one name. A common name that is written like a URI
- * names no producer: it would be taken for the workload that has this URI name, with its rights and ids.
+ * case (RFC 4343), so it is given in lower case, and one producer has one name. A common name that is written like a
+ * URI names no producer: it would be taken for the workload that has this URI name, with its rights and ids.
  */
 function producerName(names: AlternativeNames, certificate: X509Certificate): string | undefined {
   const named = names.uris.find((uri) => !uri.startsWith(AUDIENCE_PREFIX)) ?? names.dnsNames[0]?.toLowerCase();

@@ -89,7 +89,10 @@ export function typeAdvice(body: Buffer): string | undefined {
   const value = jsonValue(body);
   const type = typeof value === 'object' && value !== null && 'type' in value ? value.type : undefined;
   if (typeof type !== 'string' || !/[/:]/.test(type)) return undefined;
-  return 'CloudEvents allows "/" and ":" in a type, this service takes dotted words only, such as com.example.order.placed';
+  return (
+    'CloudEvents allows "/" and ":" in a type, this service takes dotted words only, ' +
+    'such as com.example.order.placed'
+  );
 }
 
 /**

@@ -8,8 +8,8 @@
 //
 // Invariant: an envelope given here is the one that parseEvent gives. For everything else the answer is `undefined`,
 // and the caller asks parseEvent: bodies that are not events, and events that are not plain (white space other than
-// blanks, an escape in a key of the envelope, in `id` or in `type`, an id beyond printable ASCII, a second `id`). So the one possible
-// fault is a wrong envelope; test/ingest/envelope-scan.test.ts looks for one.
+// blanks, an escape in a key of the envelope, in `id` or in `type`, an id beyond printable ASCII, a second `id`). So
+// the one possible fault is a wrong envelope; test/ingest/envelope-scan.test.ts looks for one.
 import { isUtf8 } from 'node:buffer';
 import { DEPTH_MAX } from './event.ts';
 import { plainName } from './plain-name.ts';

@@ -68,7 +68,8 @@ export const CATALOGUE = Object.freeze({
     'UNAUTHORIZED_PRODUCER',
     false,
     'Producer not authenticated',
-    'no client certificate, or one that is expired, revoked or from an unknown CA; or no valid token where tokens are required',
+    'no client certificate, or one that is expired, revoked or from an unknown CA; ' +
+      'or no valid token where tokens are required',
   ),
   audienceMissing: row(
     403,

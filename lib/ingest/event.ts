@@ -25,7 +25,8 @@ const TYPE_PATTERN = '^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$';
 // code points. Choice: a kind of our own that means what JSON Schema means. Most ids are printable ASCII, where
 // both counts agree, so that case is one small regular expression.
 const ASCII_ID = /^[\x20-\x7e]{1,256}$/;
-const UNICODE_ID = /^[^\u0000-\u001F\u007F\uD800-\uDFFF]{1,256}$/u; // eslint-disable-line no-control-regex -- control characters are what it refuses
+// eslint-disable-next-line no-control-regex -- control characters are what it refuses
+const UNICODE_ID = /^[^\u0000-\u001F\u007F\uD800-\uDFFF]{1,256}$/u;
 
 /** True for a string that may be an event's id: 1 to 256 code points, no control characters, no lone surrogates. */
 export function isEventId(value: unknown): value is string {

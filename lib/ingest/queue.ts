@@ -16,7 +16,8 @@ export const RETENTION_MS = 24 * 60 * 60 * 1000;
  * - `conflict`: another producer's event has this id; nothing was added.
  * - `unavailable`: the queue refused or did not answer in time. It may have the event: the outcome is unknown, and the
  *   same submission again is safe.
- * - `shed`: by a dispatcher (RFC 014): the queue that the id belongs to is unavailable, and the same submission later is safe.
+ * - `shed`: by a dispatcher (RFC 014): the queue that the id belongs to is unavailable, and the same submission later
+ * is safe.
  */
 export type Outcome = 'accepted' | 'duplicate' | 'differing' | 'conflict' | 'unavailable' | 'shed';
 

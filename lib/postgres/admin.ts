@@ -27,10 +27,11 @@ const PAGE = 1_000;
 const BODIES_PAGE = 100;
 
 const ms = (column: string, name: string): string => `round(extract(epoch FROM ${column}) * 1000)::float8 AS ${name}`;
-const ABOUT = `entry, id, traceparent, producer, reason, ${ms('accepted_at', 'accepted')}, ${ms('quarantined_at', 'quarantined')},
-  octet_length(body) AS bytes`;
+const ABOUT = `entry, id, traceparent, producer, reason, octet_length(body) AS bytes,
+  ${ms('accepted_at', 'accepted')}, ${ms('quarantined_at', 'quarantined')}`;
 const CODE = `split_part(reason, ':', 1)`;
-const MATCHES = `($1::text IS NULL OR ${CODE} = $1) AND ($2::float8 IS NULL OR quarantined_at >= to_timestamp($2 / 1000))`;
+const MATCHES = `($1::text IS NULL OR ${CODE} = $1)
+  AND ($2::float8 IS NULL OR quarantined_at >= to_timestamp($2 / 1000))`;
 
 interface Landed extends pg.QueryResultRow {
   readonly id: string;
@@ -201,7 +202,8 @@ function changes({ ask }: Calls): Omit<WarehouseAdmin, keyof Looks | 'place' | '
 
     eraseTraces: () =>
       Promise.resolve(
-        'the row as it was is in the files of PostgreSQL until VACUUM FULL events, events_quarantine, and in its log until that is recycled',
+        'the row as it was is in the files of PostgreSQL until VACUUM FULL events, events_quarantine, ' +
+          'and in its log until that is recycled',
       ),
 
     async audit({ id, atMs, actor, command, what, changed }) {

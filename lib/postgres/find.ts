@@ -9,8 +9,8 @@ import { transacted } from './sessions.ts';
 
 const FIND = `
   SELECT true AS landed, body AS text, NULL::bytea AS body, type, NULL AS reason,
-    round(extract(epoch FROM accepted_at) * 1000)::float8 AS accepted, round(extract(epoch FROM landed_at) * 1000)::float8 AS ended,
-    traceparent
+    round(extract(epoch FROM accepted_at) * 1000)::float8 AS accepted,
+    round(extract(epoch FROM landed_at) * 1000)::float8 AS ended, traceparent
   FROM events WHERE id = $1 AND producer = $2
   UNION ALL
   SELECT false, NULL, body, NULL, reason,

@@ -23,12 +23,14 @@ export async function prune(
   const sql = `
     WITH page AS (
       SELECT ${at} AS at, ${key} AS key${type === undefined ? '' : ', type'} FROM ${name}
-      WHERE ${at} < to_timestamp($1::float8 / 1000) AND ${at} >= $2::timestamptz AND (${at}, ${key}) > ($2::timestamptz, $3)
+      WHERE ${at} < to_timestamp($1::float8 / 1000)
+        AND ${at} >= $2::timestamptz AND (${at}, ${key}) > ($2::timestamptz, $3)
       ORDER BY ${at}, ${key} LIMIT $4
     ), gone AS (
       DELETE FROM ${name} WHERE ${key} = ANY (ARRAY (SELECT key FROM page ${ofType})) RETURNING 1
     )
-    SELECT at::text AS at, key, (SELECT count(*) FROM gone)::int AS removed FROM page ORDER BY page.at DESC, key DESC LIMIT 1`;
+    SELECT at::text AS at, key, (SELECT count(*) FROM gone)::int AS removed
+    FROM page ORDER BY page.at DESC, key DESC LIMIT 1`;
   const values = [beforeMs, ...(from ?? ['-infinity', '']), limit, ...(type === undefined ? [] : [type])];
   const [row] = (await query(sql, values)).rows;
   return row === undefined ? { removed: 0, next: undefined } : { removed: row.removed, next: [row.at, row.key] };

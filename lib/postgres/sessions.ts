@@ -122,7 +122,9 @@ export async function transacted<T>({ clock, random }: ClockAndRandom, work: () 
   }
 }
 
-/** Whether the server or this side ended a call for the time that it took. A wait for a lock is distinguished (55P03). */
+/**
+ * Whether the server or this side ended a call for the time that it took. A wait for a lock is distinguished (55P03).
+ */
 export function timedOut(cause: unknown): boolean {
   if (cause instanceof pg.DatabaseError) return cause.code === '57014';
   return cause instanceof Error && cause.message === 'Query read timeout';

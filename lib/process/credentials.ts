@@ -1,8 +1,8 @@
 // User and password of a URI that changes while the process runs: a new password, or another user, for the same place.
 //
-// A client asks for the URI each time it connects (`applied`), and is notified of a change to replace the connections that it
-// has (`onChange`). New ones are made before old ones are let go, so a change that the server does not know yet costs
-// nothing: it is tried again until it works, or until the next change.
+// A client asks for the URI each time it connects (`applied`), and is notified of a change to replace the connections
+// that it has (`onChange`). New ones are made before old ones are let go, so a change that the server does not know yet
+// costs nothing: it is tried again until it works, or until the next change.
 import type { Clock } from './clock.ts';
 import { Throttled, type Log } from './log.ts';
 

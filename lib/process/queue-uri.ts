@@ -2,7 +2,8 @@
 //
 //   redis://[user:password@]host:port[/db]
 //   redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]     user and password are the master's
-//   redis+cluster://[user:password@]h1:p1,h2:p2                                  some nodes, from which the others are learned
+//   redis+cluster://[user:password@]h1:p1,h2:p2                                  some nodes, from which the others are
+//   learned
 //
 // `rediss` in place of `redis` is the same over TLS, to sentinels and nodes too.
 import type { Settings } from './env.ts';

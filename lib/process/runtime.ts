@@ -12,5 +12,8 @@ const HOARDING = { from: 24, below: 26 } as const;
 export function runtimeWarning(version: string): string | undefined {
   const major = Number(version.split('.')[0]);
   if (major < HOARDING.from || major >= HOARDING.below) return undefined;
-  return `node ${version} holds memory of closed TLS connections with client certificates for long: use node ${HOARDING.below} or newer`;
+  return (
+    `node ${version} holds memory of closed TLS connections with client certificates for long: ` +
+    `use node ${HOARDING.below} or newer`
+  );
 }

@@ -1,5 +1,5 @@
-// The table of settings as people read it: in a program's --help, in deploy/README.md and in /etc/ingest; and the settings
-// of a process, in its log.
+// The table of settings as people read it: in a program's --help, in deploy/README.md and in /etc/ingest; and the
+// settings of a process, in its log.
 import type { Environment } from './env.ts';
 import { maskedValue } from './masked-uri.ts';
 import type { Program, Setting } from './setting.ts';
@@ -48,7 +48,10 @@ export function settingsTable(): string {
     const isWord = fallback === 'none' || fallback.startsWith('required');
     const values = valuesText(setting);
     const meaning = values === '' ? setting.meaning : `${setting.meaning} (${values})`;
-    return `| ${[`\`${key}\``, isWord ? fallback : `\`${fallback}\``, setting.programs.join(', '), meaning].join(' | ')} |`;
+    return (
+      '| ' +
+      `${[`\`${key}\``, isWord ? fallback : `\`${fallback}\``, setting.programs.join(', '), meaning].join(' | ')} |`
+    );
   });
   return ['| key | default | read by | meaning |', '|---|---|---|---|', ...rows].join('\n');
 }

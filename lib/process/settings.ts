@@ -1,7 +1,7 @@
 // Every configuration key of the project, once: default, bounds, unit, meaning, and the programs that read it.
 //
-// The parser (env.ts), each program's --help, the list of known keys and the table in deploy/README.md are all made from this
-// table; test/contract/settings.test.ts compares the page with it.
+// The parser (env.ts), each program's --help, the list of known keys and the table in deploy/README.md are all made
+// from this table; test/contract/settings.test.ts compares the page with it.
 //
 // To add a key: add a row below, in the group where a reader would look for it; take the value in the program's
 // config.ts with `settings.get('INGEST_…')`, which has the row's type; run `make settings`, which rewrites the table in
@@ -37,7 +37,11 @@ export const SETTINGS = Object.freeze({
     BOTH_ENDS,
     [...REDIS, 'dispatcher:', 'dispatchers:'],
     BOTH_ENDS,
-    'the queue: `redis://[user:password@]host:port[/db]`, `redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]` or `redis+cluster://[user:password@]h1:p1,h2:p2`; `rediss` in place of `redis`: over TLS. A gateway may have `dispatcher://[user:password@]host[:port]` or `dispatchers://` (mutual TLS) instead; a consumer and ingest-admin may have several queues, separated by blanks',
+    'the queue: `redis://[user:password@]host:port[/db]`, ' +
+      '`redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]` or ' +
+      '`redis+cluster://[user:password@]h1:p1,h2:p2`; `rediss` in place of `redis`: over TLS. ' +
+      'A gateway may have `dispatcher://[user:password@]host[:port]` or `dispatchers://` (mutual TLS) instead; ' +
+      'a consumer and ingest-admin may have several queues, separated by blanks',
     ['consumer', 'admin'],
   ),
   INGEST_QUEUE_PARTITIONS: integer(
@@ -45,7 +49,8 @@ export const SETTINGS = Object.freeze({
     8,
     [1, 256],
     '',
-    'partitions of a queue on a Redis Cluster, fixed for its life: another number than the queue has is refused (exit 2)',
+    'partitions of a queue on a Redis Cluster, fixed for its life: ' +
+      'another number than the queue has is refused (exit 2)',
   ),
   INGEST_QUEUE_UNLANDED_HOURS_MAX: integer(
     DAEMONS,
@@ -65,26 +70,30 @@ export const SETTINGS = Object.freeze({
     ACCEPTING,
     ['warn', 'require'],
     'warn',
-    '`require` refuses to start (exit 4) on a Redis that evicts keys, keeps nothing on disk, or has replicas that `INGEST_QUEUE_REPLICAS` does not wait for, or fewer than it waits for',
+    '`require` refuses to start (exit 4) on a Redis that evicts keys, keeps nothing on disk, ' +
+      'or has replicas that `INGEST_QUEUE_REPLICAS` does not wait for, or fewer than it waits for',
   ),
   INGEST_QUEUE_COMPRESSION: choice(
     GATEWAY,
     ['none', 'zstd'],
     'none',
-    '`zstd`: bodies of 512 characters and more are stored compressed on the queue, where that saves a tenth; not with a dispatcher. Bring consumers up to date first',
+    '`zstd`: bodies of 512 characters and more are stored compressed on the queue, where that saves a tenth; ' +
+      'not with a dispatcher. Bring consumers up to date first',
   ),
   INGEST_WAREHOUSE_URI: uri(
     BOTH_ENDS,
     ['sqlite:', 'postgres:', 'postgresql:'],
     CONSUMER,
-    'the warehouse: `sqlite:<path>` or `postgres://user:password@host/database`; without it the gateway looks events up in the queue only, which holds 24 hours',
+    'the warehouse: `sqlite:<path>` or `postgres://user:password@host/database`; ' +
+      'without it the gateway looks events up in the queue only, which holds 24 hours',
   ),
   INGEST_WAREHOUSE_RETENTION_DAYS: integer(
     CONSUMER,
     undefined,
     [2, 36_500],
     '',
-    'days after which consumers remove an event from the warehouse, in small batches while nothing waits on the queue; an id that comes again after that is a new event',
+    'days after which consumers remove an event from the warehouse, ' +
+      'in small batches while nothing waits on the queue; an id that comes again after that is a new event',
   ),
   INGEST_QUARANTINE_RETENTION_DAYS: integer(
     CONSUMER,
@@ -104,7 +113,8 @@ export const SETTINGS = Object.freeze({
   OTEL_EXPORTER_OTLP_ENDPOINT: text(
     DAEMONS,
     undefined,
-    'URL of an OpenTelemetry receiver (OTLP over HTTP) for spans of sampled and refused requests; needs the packages that the log names',
+    'URL of an OpenTelemetry receiver (OTLP over HTTP) for spans of sampled and refused requests; ' +
+      'needs the packages that the log names',
   ),
 
   INGEST_GATEWAY_ADDR: address(GATEWAY, '127.0.0.1:8443', 'where producers connect, over TLS'),
@@ -115,13 +125,16 @@ export const SETTINGS = Object.freeze({
   INGEST_ADMIN_ADDR: address(
     ACCEPTING,
     undefined,
-    'where `/health/live`, `/health/ready` and `/metrics` are served over plain HTTP too; keep it private. The dispatcher serves them nowhere else, without this key on `127.0.0.1:9465`',
+    'where `/health/live`, `/health/ready` and `/metrics` are served over plain HTTP too; keep it private. ' +
+      'The dispatcher serves them nowhere else, without this key on `127.0.0.1:9465`',
   ),
   INGEST_ADMIN_ONLY: flag(GATEWAY, 'those paths are served on `INGEST_ADMIN_ADDR` alone, and not to producers'),
   INGEST_TLS_CERT: text(
     TLS_SERVERS,
     undefined,
-    'PEM file: server certificate. This, the key and the client CA unset on a loopback address: development certificates are made in `INGEST_STATE_DIR/tls`. The dispatcher takes plain connections without them',
+    'PEM file: server certificate. This, the key and the client CA unset on a loopback address: ' +
+      'development certificates are made in `INGEST_STATE_DIR/tls`. ' +
+      'The dispatcher takes plain connections without them',
   ),
   INGEST_TLS_KEY: text(TLS_SERVERS, undefined, "PEM file: the server certificate's key"),
   INGEST_TLS_CLIENT_CA: text(TLS_SERVERS, undefined, 'PEM file: the authorities of client certificates'),
@@ -143,11 +156,13 @@ export const SETTINGS = Object.freeze({
     undefined,
     [1, 1_000_000],
     '',
-    "events a second that one producer may send to one gateway process, a second's worth of them at once; over it: `429 PRODUCER_RATE_LIMITED`",
+    "events a second that one producer may send to one gateway process, a second's worth of them at once; " +
+      'over it: `429 PRODUCER_RATE_LIMITED`',
   ),
   INGEST_PRODUCER_METRICS: flag(
     GATEWAY,
-    'accepted events are counted by producer, in `ingest_producer_events_total{producer}`: the first 200 producers by name, the others as `other`',
+    'accepted events are counted by producer, in `ingest_producer_events_total{producer}`: ' +
+      'the first 200 producers by name, the others as `other`',
   ),
   INGEST_PRODUCERS_FILE: text(
     GATEWAY,
@@ -180,38 +195,46 @@ export const SETTINGS = Object.freeze({
     64 << 20,
     [1, 2 ** 40],
     'bytes',
-    'the same for their bytes; as many bytes of answers may wait for clients that do not read them, a quarter of that for one producer: over it the slowest reader is closed',
+    'the same for their bytes; as many bytes of answers may wait for clients that do not read them, ' +
+      'a quarter of that for one producer: over it the slowest reader is closed',
   ),
   INGEST_CONNECTIONS_MAX: integer(
     GATEWAY,
     10_000,
     [1, 1_000_000],
     '',
-    "open connections; one more takes the place of one that has not brought a producer's request. A twentieth of them is kept for such; where producers hold the rest, the one that holds most gives way",
+    "open connections; one more takes the place of one that has not brought a producer's request. " +
+      'A twentieth of them is kept for such; where producers hold the rest, the one that holds most gives way',
   ),
   INGEST_CONNECTIONS_PER_ADDRESS_MAX: integer(
     GATEWAY,
     2_500,
     [0, 1_000_000],
     '',
-    "of those, from one address, that have not brought a producer's request; they count when the handshake is done, or has taken a second. The default is a quarter of `INGEST_CONNECTIONS_MAX`; 0: no limit, for a gateway behind a balancer that does not tell the addresses of clients (`INGEST_PROXY_PROTOCOL`)",
+    "of those, from one address, that have not brought a producer's request; " +
+      'they count when the handshake is done, or has taken a second. ' +
+      'The default is a quarter of `INGEST_CONNECTIONS_MAX`; 0: no limit, ' +
+      'for a gateway behind a balancer that does not tell the addresses of clients (`INGEST_PROXY_PROTOCOL`)',
   ),
   INGEST_PROXY_PROTOCOL: choice(
     GATEWAY,
     ['none', 'v2'],
     'none',
-    '`v2`: a balancer in front says by the PROXY protocol, version 2, whose connection it passes on; limits, log lines and spans then have the address of the client',
+    '`v2`: a balancer in front says by the PROXY protocol, version 2, whose connection it passes on; limits, ' +
+      'log lines and spans then have the address of the client',
   ),
   INGEST_PROXY_FROM: text(
     GATEWAY,
     undefined,
-    'the balancers, as addresses and networks (`10.0.0.0/8,fd00::1`): they send a header before each handshake, and connections from elsewhere are closed. Set together with `INGEST_PROXY_PROTOCOL=v2`',
+    'the balancers, as addresses and networks (`10.0.0.0/8,fd00::1`): they send a header before each handshake, ' +
+      'and connections from elsewhere are closed. Set together with `INGEST_PROXY_PROTOCOL=v2`',
   ),
   INGEST_HTTP_READER: choice(
     GATEWAY,
     ['own', 'node'],
     'own',
-    '`node` leaves every request to node:http, at about 1.5 times the CPU time for an event; a way out of a bug in the own reader of plain requests',
+    '`node` leaves every request to node:http, at about 1.5 times the CPU time for an event; ' +
+      'a way out of a bug in the own reader of plain requests',
   ),
   INGEST_HANDSHAKE_TIMEOUT_MS: integer(
     GATEWAY,
@@ -228,7 +251,8 @@ export const SETTINGS = Object.freeze({
     150,
     TIME,
     'ms',
-    'how long the queue may take; shorter than the request and drain time-outs. With a dispatcher it is longer than `INGEST_SHED_MS`, and by default 100 ms longer',
+    'how long the queue may take; shorter than the request and drain time-outs. ' +
+      'With a dispatcher it is longer than `INGEST_SHED_MS`, and by default 100 ms longer',
   ),
   INGEST_DRAIN_TIMEOUT_MS: integer(DAEMONS, 10_000, TIME, 'ms', 'an orderly stop; what is left then is cut off'),
   INGEST_DRAIN_DELAY_MS: integer(
@@ -236,7 +260,8 @@ export const SETTINGS = Object.freeze({
     200,
     [0, HOUR_MS],
     'ms',
-    'how long a stopping gateway still listens after readiness turned false; with the enqueue time-out it must fit into the drain time-out',
+    'how long a stopping gateway still listens after readiness turned false; ' +
+      'with the enqueue time-out it must fit into the drain time-out',
   ),
   INGEST_SHED_MS: integer(
     ACCEPTING,
@@ -249,19 +274,22 @@ export const SETTINGS = Object.freeze({
   INGEST_DISPATCH_ADDR: address(DISPATCHER, '127.0.0.1:6380', 'where gateways connect to the dispatcher'),
   INGEST_DISPATCH_PLAINTEXT: flag(
     DISPATCHER,
-    'without TLS, accepts connections on an address that is not a loopback address too: any client that reaches it can put events on the queues',
+    'without TLS, accepts connections on an address that is not a loopback address too: ' +
+      'any client that reaches it can put events on the queues',
   ),
   INGEST_DISPATCH_QUEUE_A_URI: uri(
     DISPATCHER,
     REDIS,
     DISPATCHER,
-    'the queue `ingest-a`, of events whose id has an even hash; a URI as in `INGEST_QUEUE_URI`, without user and password: those of the gateway are handed on',
+    'the queue `ingest-a`, of events whose id has an even hash; a URI as in `INGEST_QUEUE_URI`, ' +
+      'without user and password: those of the gateway are handed on',
   ),
   INGEST_DISPATCH_QUEUE_B_URI: uri(DISPATCHER, REDIS, DISPATCHER, 'the queue `ingest-b`, of the other events'),
   INGEST_DISPATCH_CLIENTS: text(
     DISPATCHER,
     undefined,
-    'with TLS, the gateways that are admitted: DNS names, URI names or common names in their certificates, separated by blanks',
+    'with TLS, the gateways that are admitted: DNS names, URI names or common names in their certificates, ' +
+      'separated by blanks',
   ),
 
   INGEST_CONSUMER_ADDR: address(
@@ -279,7 +307,9 @@ export const SETTINGS = Object.freeze({
     500,
     [1, 10_000],
     '',
-    'batch size. In a backlog one transaction holds up to eight times as many; one read fetches 12 to 64 entries, fewer if large bodies are allowed. At most 4 MiB of bodies wait, and a transaction writes at most 16 MiB',
+    'batch size. In a backlog one transaction holds up to eight times as many; ' +
+      'one read fetches 12 to 64 entries, fewer if large bodies are allowed. At most 4 MiB of bodies wait, ' +
+      'and a transaction writes at most 16 MiB',
   ),
   INGEST_CONSUMER_REPLICAS_MAX: integer(
     CONSUMER,

@@ -31,8 +31,9 @@ makes that safe); with pauses that double from 0.1 s to 10 s with 50 % jitter an
 which five minutes count at most. A run stops at once
 when the server's certificate is not trusted, and when the first 10 answers are all 401 or 403.
 Each line of the refused file is {"line","code","status","answer","body"} ("bodyBase64" where the bytes are no UTF-8).
-An interrupted run of a file continues where it was when it is run again: FILE.position says where; remove that file to send
-all events again, which is safe as well ("duplicate"; "differing" counts those whose first body, another one, stays). Do not use "." or ".." as an event's id: many HTTP clients cannot look it up.
+An interrupted run of a file continues where it was when it is run again: FILE.position says where; remove that file to
+send all events again, which is safe as well ("duplicate"; "differing" counts those whose first body, another one,
+stays). Do not use "." or ".." as an event's id: many HTTP clients cannot look it up.
 
 Exit codes: 0 all were accepted, 1 not all were, 2 wrong usage or an input that cannot be read, 130 interrupted.
 `;
@@ -54,7 +55,9 @@ export interface Settings {
   readonly quiet: boolean;
 }
 
-/** `stateFolder`: where a gateway made the development certificates. Throws an Error whose message says what is wrong. */
+/**
+ * `stateFolder`: where a gateway made the development certificates. Throws an Error whose message says what is wrong.
+ */
 export function readSettings(args: readonly string[], stateFolder: string): Settings | 'help' | 'version' {
   const { values, positionals } = parseArgs({
     args: [...args],

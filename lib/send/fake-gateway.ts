@@ -1,7 +1,8 @@
-// A gateway for unit tests of producers, in their own process: `import { startFakeGateway } from 'ingest-client/testing'`.
+// A gateway for unit tests of producers, in their own process: `import { startFakeGateway } from
+// 'ingest-client/testing'`.
 //
-// It answers as the gateway does (the producers' contract suite, test/contract/producers.ts, runs against both) and keeps
-// what it accepted in memory. There is one producer; ids can be given to another one.
+// It answers as the gateway does (the producers' contract suite, test/contract/producers.ts, runs against both) and
+// keeps what it accepted in memory. There is one producer; ids can be given to another one.
 //
 // What it does not do: queue, land, tell producers apart, read CloudEvents, limit rates by itself.
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
@@ -14,8 +15,8 @@ import { SystemClock, SystemRandom } from '../process/clock.ts';
 import { CATALOGUE, problemType, type Refusal } from '../ingest/errors.ts';
 
 /**
- * An answer in the place of the usual one. `noAnswer`: the event is accepted, and the producer learns nothing of it until
- * its own time-out.
+ * An answer in the place of the usual one. `noAnswer`: the event is accepted, and the producer learns nothing of it
+ * until its own time-out.
  */
 export type NextAnswer = 'rateLimited' | 'unavailable' | 'overloaded' | 'internal' | 'noAnswer';
 

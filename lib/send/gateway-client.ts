@@ -1,8 +1,8 @@
 // Sends one event to the gateway and reads its answer, over mutual TLS and connections that are kept.
 //
-// Limits: a try ends after `timeoutMs`, whatever the server sends until then; an answer has at most ANSWER_BYTES_MAX, its
-// header fields what node allows (16 KiB), and `Retry-After` counts up to RETRY_AFTER_MAX_MS. What is not an answer of a
-// gateway (another content type, no code, a 202 for another id, a redirection, a switch of protocols) counts as no
+// Limits: a try ends after `timeoutMs`, whatever the server sends until then; an answer has at most ANSWER_BYTES_MAX,
+// its header fields what node allows (16 KiB), and `Retry-After` counts up to RETRY_AFTER_MAX_MS. What is not an answer
+// of a gateway (another content type, no code, a 202 for another id, a redirection, a switch of protocols) counts as no
 // answer. So a broken server delays an event and loses none.
 //
 // What it does not do: try again. It says what the answer allows; the sender decides.
@@ -31,7 +31,8 @@ export interface GatewayClientOptions {
 
 /**
  * The result of one try. `requestId`: the answer's X-Request-Id, by which the gateway's log knows the request.
- * - `accepted`: the gateway has the event; `duplicate` when it had it before, `differs` when it had it with another body.
+ * - `accepted`: the gateway has the event; `duplicate` when it had it before, `differs` when it had it with another
+ * body.
  * - `refused`: an answer that does not allow another try.
  * - `retry`: the body says `retryable: true`, or there was no answer of a gateway (code NO_ANSWER; `status` is 0 where
  *   there was none at all). The id makes another try safe.

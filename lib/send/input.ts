@@ -26,8 +26,8 @@ export interface Input {
 
 /**
  * Opens a file, or standard input where `path` is undefined. `.gz` and `.zst` at the end of the name are decompressed.
- * With `refused` the lines are those of a refused file, and the events are the bodies in them. Events that `position` has
- * passed are left out. Rejects with InputError.
+ * With `refused` the lines are those of a refused file, and the events are the bodies in them. Events that `position`
+ * has passed are left out. Rejects with InputError.
  */
 export async function openInput(path: string | undefined, refused: boolean, position?: Position): Promise<Input> {
   const name = path ?? 'standard input';

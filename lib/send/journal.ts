@@ -2,11 +2,11 @@
 //
 // One JSON object on each line: {"put":1,"body":"…"} ("bodyBase64" where the bytes are no UTF-8), later {"settled":1}.
 //
-// Invariants: `put` resolves after fsync; what is not settled is in the file, whenever the process or the machine ends. A
-// settled mark is written without fsync: where it is lost, the event is sent once more and is a duplicate.
+// Invariants: `put` resolves after fsync; what is not settled is in the file, whenever the process or the machine ends.
+// A settled mark is written without fsync: where it is lost, the event is sent once more and is a duplicate.
 //
-// Limits: events that are put at the same time share one fsync. Beyond REWRITE_BYTES of settled lines the file is written
-// anew. One process at a time, by FILE.lock.
+// Limits: events that are put at the same time share one fsync. Beyond REWRITE_BYTES of settled lines the file is
+// written anew. One process at a time, by FILE.lock.
 import { isUtf8 } from 'node:buffer';
 import { createReadStream, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { open, rename, type FileHandle } from 'node:fs/promises';
@@ -56,8 +56,8 @@ export class Journal {
   }
 
   /**
-   * Opens the journal, or makes it. Rejects where another process has it open, where a line of it is damaged, and with the
-   * system's error.
+   * Opens the journal, or makes it. Rejects where another process has it open, where a line of it is damaged, and with
+   * the system's error.
    */
   static async open(path: string): Promise<Journal> {
     const name = resolve(path);
@@ -205,7 +205,9 @@ function unlock(path: string): void {
   rmSync(`${path}.lock`, { force: true });
 }
 
-/** Of a lock whose process has ended nothing is left. One with this process's id is of an earlier one (in a container). */
+/**
+ * Of a lock whose process has ended nothing is left. One with this process's id is of an earlier one (in a container).
+ */
 function ownerOf(file: string): number | undefined {
   try {
     const pid = Number(readFileSync(file, 'utf8'));

@@ -1,9 +1,9 @@
 // How far an interrupted run came in its file, so that the next one continues there: FILE.position, written once a
 // second and at the end, removed when the run is complete.
 //
-// Invariant: every event up to the line that it names was settled. Events after it may have been too; the next run sends
-// these again, at most as many as were in flight, and the gateway answers "duplicate". The line's digest shows whether
-// the file is the same.
+// Invariant: every event up to the line that it names was settled. Events after it may have been too; the next run
+// sends these again, at most as many as were in flight, and the gateway answers "duplicate". The line's digest shows
+// whether the file is the same.
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import type { Clock } from '../process/clock.ts';

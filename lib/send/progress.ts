@@ -1,5 +1,5 @@
-// What a person sees during a run: on a terminal one line that is rewritten, elsewhere a line every ten seconds. It says how
-// much of the input is read, how many events are settled and how fast, and what the run waits for.
+// What a person sees during a run: on a terminal one line that is rewritten, elsewhere a line every ten seconds. It
+// says how much of the input is read, how many events are settled and how fast, and what the run waits for.
 import type { Clock, Timer } from '../process/clock.ts';
 import type { Input } from './input.ts';
 import { reasonOf, type Retry } from './sender.ts';

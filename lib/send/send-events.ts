@@ -15,8 +15,8 @@ export { SendingStopped, type Retry, type SendResult } from './sender.ts';
 const SYSTEM = { clock: new SystemClock(), random: new SystemRandom() };
 
 /**
- * An event: text or bytes that hold one JSON object, sent as they are, or an object that JSON.stringify makes one of. Ids
- * are shared by all producers of a gateway: begin yours with your name.
+ * An event: text or bytes that hold one JSON object, sent as they are, or an object that JSON.stringify makes one of.
+ * Ids are shared by all producers of a gateway: begin yours with your name.
  */
 export type EventInput = string | Uint8Array | { readonly id: string; readonly type: string };
 
@@ -47,8 +47,8 @@ export interface SendEventsOptions {
 export interface JournalOptions<T> extends SendEventsOptions {
   /**
    * A file that holds the events that are not settled. An event is in it, after fsync, before its first try. What an
-   * earlier run left in it (its process ended, it was aborted, tries were used up) is sent first; the `event` of its results is
-   * the bytes. An event leaves it when the reader asks for the next result after the event's own.
+   * earlier run left in it (its process ended, it was aborted, tries were used up) is sent first; the `event` of its
+   * results is the bytes. An event leaves it when the reader asks for the next result after the event's own.
    */
   readonly journal: string;
   /** Called once the journal holds an event: its source may forget it. */

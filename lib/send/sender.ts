@@ -204,7 +204,8 @@ class Run<T> {
     this.#unauthorized += 1;
     if (this.#otherAnswers > 0 || this.#unauthorized < UNAUTHORIZED_MAX) return;
     const cause = new SendingStopped(
-      `the gateway does not accept this producer: the first ${UNAUTHORIZED_MAX} answers were ${status} ${code} (${reasonOf(answer)})`,
+      `the gateway does not accept this producer: the first ${UNAUTHORIZED_MAX} answers were ${status} ${code} ` +
+        `(${reasonOf(answer)})`,
     );
     this.#failure ??= { cause };
     this.stop();

@@ -29,8 +29,8 @@ const BODIES_PAGE = 100;
 /** Comes after each time of the warehouse, byte by byte. */
 const AFTER_ALL_TIMES = 'after';
 const CODE = `CASE instr(reason, ':') WHEN 0 THEN reason ELSE substr(reason, 1, instr(reason, ':') - 1) END`;
-const LAND = `INSERT INTO events (id, type, producer, accepted_at, landed_at, body) VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT))
-  ON CONFLICT (id) DO NOTHING`;
+const LAND = `INSERT INTO events (id, type, producer, accepted_at, landed_at, body)
+  VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT)) ON CONFLICT (id) DO NOTHING`;
 
 interface Calls {
   /** Rejects with WarehouseFailed. */
@@ -93,7 +93,8 @@ type Looks = Pick<
 function looks({ all }: Calls): Looks {
   return {
     async counts() {
-      // Rows are numbered as they land and leave this table from its beginning: the count, or a number that is too high.
+      // Rows are numbered as they land and leave this table from its beginning: the count, or a number that is too
+      // high.
       const ends = (await all('SELECT (SELECT max(rowid) FROM events) - (SELECT min(rowid) FROM events) AS span'))[0];
       const about = Number(ends?.['span'] ?? 0) + 1;
       const estimated = about > COUNT_EXACT_MAX;

@@ -33,7 +33,8 @@ const LAND = `${INSERT} ${EVENT} ON CONFLICT (id) DO NOTHING`;
 const ROWS_AT_ONCE = 8;
 const LAND_NEW = `${INSERT} ${Array.from({ length: ROWS_AT_ONCE }, () => EVENT).join(', ')}`;
 const FOUND_ROW = 'SELECT producer, NULLIF(body, CAST(? AS TEXT)) AS otherBody FROM events WHERE id = ?';
-const QUARANTINE = `INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
+const QUARANTINE = `INSERT INTO events_quarantine
+  (entry, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (entry) DO NOTHING`;
 const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ?';
 const FIND_LANDED = 'SELECT type, accepted_at, landed_at, body, traceparent FROM events WHERE id = ? AND producer = ?';

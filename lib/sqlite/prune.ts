@@ -14,7 +14,8 @@ export function prune(
   const last = database
     .prepare(
       `SELECT at, key FROM (
-         SELECT ${at} AS at, ${key} AS key FROM ${name} WHERE ${at} < ? AND (${at}, ${key}) > (?, ?) ORDER BY ${at}, ${key} LIMIT ?)
+         SELECT ${at} AS at, ${key} AS key FROM ${name} WHERE ${at} < ? AND (${at}, ${key}) > (?, ?)
+         ORDER BY ${at}, ${key} LIMIT ?)
        ORDER BY at DESC, key DESC LIMIT 1`,
     )
     .get(new Date(beforeMs).toISOString(), ...after, limit);

@@ -35,7 +35,20 @@ const files = PLACES.flatMap((place) =>
         .map((name) => join(place, name)),
 );
 
+const COLUMNS_MAX = 120;
+
 describe('the prose', () => {
+  it(`has at most ${COLUMNS_MAX} characters in a line of lib and bin`, () => {
+    const wide = files
+      .filter((file) => /^(?:lib|bin)\/.*\.(?:ts|lua)$/.test(file))
+      .flatMap((file) =>
+        readFileSync(join(ROOT, file), 'utf8')
+          .split('\n')
+          .flatMap((line, at) => (line.length > COLUMNS_MAX ? [`${file}:${at + 1}`] : [])),
+      );
+    assert.deepEqual(wide, []);
+  });
+
   it('is read in more than 250 files', () => assert.ok(files.length > 250, `${files.length}`));
 
   for (const [phrase, instead] of PHRASES)

@@ -13,8 +13,8 @@ import type { QueueDialect } from './queue-dialect.ts';
 import type { Reply } from '../wire/reply.ts';
 
 /**
- * How often the queue is asked whether it would take an event, and how long it may take to say so. Where a call may take
- * longer than that, the queue is not available meanwhile, and events are refused only once a call's time is over.
+ * How often the queue is asked whether it would take an event, and how long it may take to say so. Where a call may
+ * take longer than that, the queue is not available meanwhile, and events are refused only once a call's time is over.
  */
 const PROBE_INTERVAL_MS = 400;
 const PROBE_TIMEOUT_MS = 600;

@@ -18,7 +18,9 @@ export interface PartitionReadingOptions extends ClockAndRandom {
   readonly log: Log;
 }
 
-/** A read is under way, which waits for events (`blocking`) or does not; or the group is gone, and was not joined since. */
+/**
+ * A read is under way, which waits for events (`blocking`) or does not; or the group is gone, and was not joined since.
+ */
 type State = 'idle' | 'polling' | 'blocking' | 'vanished';
 
 /** The states that may follow each one. */

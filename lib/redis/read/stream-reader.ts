@@ -117,8 +117,8 @@ export class StreamReader implements QueueReader {
   }
 
   /**
-   * Begins to connect, and keeps at it. True once both connections are established, false when they do not within `timeoutMs`.
-   * Rejects with a QueueRefusal where this program must not work with the queue as it is.
+   * Begins to connect, and keeps at it. True once both connections are established, false when they do not within
+   * `timeoutMs`. Rejects with a QueueRefusal where this program must not work with the queue as it is.
    */
   async open(timeoutMs: number): Promise<boolean> {
     const connections = [this.#reading, this.#control];

@@ -1,9 +1,9 @@
 // One supervised connection to the master of a queue: a Redis 7.0 or newer (or Valkey) server.
 //
-// States: see NEXT. Commands are sent only while ready and fail immediately otherwise: they are not queued, because their
-// senders would have given up before an answer came, and the queue would have no bound. A client that lost its server
-// connects again by itself, with pauses of 50 to 500 ms. With a MasterLookup it is thrown away instead, and the lookup is
-// asked again.
+// States: see NEXT. Commands are sent only while ready and fail immediately otherwise: they are not queued, because
+// their senders would have given up before an answer came, and the queue would have no bound. A client that lost its
+// server connects again by itself, with pauses of 50 to 500 ms. With a MasterLookup it is thrown away instead, and the
+// lookup is asked again.
 //
 // Invariant: a connection is ready only after its server has said that it is a master and after `inspect` has passed. A
 // client that is not trusted any more (the inspection failed, a command met a code of NOT_MASTER, the owner called

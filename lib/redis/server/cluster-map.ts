@@ -1,8 +1,8 @@
 // Which node of a Redis Cluster is the master of a key's slot now.
 //
 // Nodes are asked with CLUSTER SLOTS, one after the other, each time from another one on, so that one which is cut off
-// from the others does not mislead for long. A client that meets MOVED goes where it points, without a question. The seeds of
-// the URI stay among those that are asked, with all nodes that the last answer named.
+// from the others does not mislead for long. A client that meets MOVED goes where it points, without a question. The
+// seeds of the URI stay among those that are asked, with all nodes that the last answer named.
 //
 // Not done here: ASK is not followed. While a slot migrates its partition refuses, and producers send again.
 import type { ClockAndRandom } from '../../process/clock.ts';

@@ -1,5 +1,5 @@
-// What a Redis server says of itself: whether it is the master that it has to be, what it is, and whether it keeps what it
-// is given. Evicting keys or keeping nothing on disk would break a 202's promise.
+// What a Redis server says of itself: whether it is the master that it has to be, what it is, and whether it keeps what
+// it is given. Evicting keys or keeping nothing on disk would break a 202's promise.
 import { RedisError } from '../wire/errors.ts';
 import { fieldsOf, type RedisValue } from '../wire/reply.ts';
 import type { Server } from './client.ts';

@@ -7,8 +7,8 @@
 // Each partition keeps a client of its own (client.ts), which it throws away as it pleases: that gives up its
 // own commands and no others.
 //
-// Invariant: a connection that was given up with answers outstanding is left to those who have it, and given to no one else
-// until those answers are there: an owner that gives up a silent server has a new one.
+// Invariant: a connection that was given up with answers outstanding is left to those who have it, and given to no one
+// else until those answers are there: an owner that gives up a silent server has a new one.
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { ByteClient } from '../wire/byte-client.ts';

@@ -1,8 +1,9 @@
-// Trims a stream and its id index every few seconds, by trim.lua, which has the rules, notices losses and says how far the
-// group is behind. All processes share one look: it costs the server the same however many there are.
+// Trims a stream and its id index every few seconds, by trim.lua, which has the rules, notices losses and says how far
+// the group is behind. All processes share one look: it costs the server the same however many there are.
 //
 // It is no part of accepting: it runs also while the queue is idle or Redis full, from any number of processes. A look
-// that fails is made again at the next interval: the accepting and the reading side report what is wrong with the queue.
+// that fails is made again at the next interval: the accepting and the reading side report what is wrong with the
+// queue.
 import assert from 'node:assert/strict';
 import type { QueueLook } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
@@ -13,7 +14,9 @@ import { Script } from '../wire/script.ts';
 import { GROUP } from './layout.ts';
 
 const INTERVAL_MS = 2_000;
-/** A look that any process made so lately is given again. Shorter than INTERVAL_MS: one process alone looks each time. */
+/**
+ * A look that any process made so lately is given again. Shorter than INTERVAL_MS: one process alone looks each time.
+ */
 const SHARED_MS = 1_500;
 const ANSWER_TIMEOUT_MS = 5_000;
 /** Entries that one call drops: Redis does nothing else meanwhile. */
@@ -106,7 +109,8 @@ export class StreamTrimmer {
       onLost(lost);
       log.error(
         { events: lost },
-        `the queue lost ${lost} accepted events before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, or deleted by hand`,
+        `the queue lost ${lost} accepted events before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, ` +
+          'or deleted by hand',
       );
     }
     return more === 1;

@@ -58,8 +58,8 @@ const NEXT: Readonly<Record<State, readonly State[]>> = {
 const ABANDONED: Waiter = { resolve: () => undefined, reject: () => undefined, owner: new EventEmitter() };
 
 /**
- * Emits `ready` each time the connection is established, `error` each time it is lost or cannot be made, and `refused` with
- * each RedisError that the server answers with.
+ * Emits `ready` each time the connection is established, `error` each time it is lost or cannot be made, and `refused`
+ * with each RedisError that the server answers with.
  */
 export class ByteClient extends EventEmitter {
   readonly #options: Required<ByteClientOptions>;

@@ -57,7 +57,9 @@ function targetOf(text: string, io: ProgramIo): Target {
   return name === undefined ? { format } : { format, file: fileOf(name, io) };
 }
 
-/** Throws ReportFailure for `-`: a user who writes it means standard output, and a file of that name is hard to remove. */
+/**
+ * Throws ReportFailure for `-`: a user who writes it means standard output, and a file of that name is hard to remove.
+ */
 function fileOf(name: string, io: ProgramIo): { path: string; name: string } {
   if (name === '-') throw usageFailure("'-' is not the name of an output: standard output needs no name");
   return { path: resolve(io.cwd, name), name };
@@ -134,7 +136,8 @@ function sarifNotes(
   if (written > SARIF_RESULTS_MAX) {
     note(
       io,
-      `${written} results are more than the ${SARIF_RESULTS_MAX} that GitHub takes of one run: it will refuse the file; see --max-results`,
+      `${written} results are more than the ${SARIF_RESULTS_MAX} that GitHub takes of one run: ` +
+        'it will refuse the file; see --max-results',
     );
   }
   if (selection.baseline !== undefined && baselineState === undefined) {

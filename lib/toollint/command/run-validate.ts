@@ -51,5 +51,8 @@ function textOf({ file, schema, consistency, problemCount, problems }: ReturnTyp
     return `  ${where}: ${terminalText(message)} [${level === code ? code : `${level} ${code}`}]\n`;
   });
   const more = problemCount > problems.length ? `  …and ${problemCount - problems.length} more\n` : '';
-  return `${terminalText(file)}: schema ${schema}, consistency ${consistency.replace('-', ' ')}\n${lines.join('')}${more}`;
+  return (
+    `${terminalText(file)}: schema ${schema}, consistency ` +
+    `${consistency.replace('-', ' ')}\n${lines.join('')}${more}`
+  );
 }

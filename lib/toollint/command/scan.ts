@@ -137,8 +137,9 @@ function checkSameFiles({ entries, name }: Baseline, analysis: Analysis): void {
     path.split('/').some((_, index, segments) => index > 0 && others.has(segments.slice(index).join('/')));
   if (![...paths].some((path) => isWithin(path, found)) && ![...found].some((path) => isWithin(path, paths))) return;
   const [first = ''] = paths;
-  const message = `none of its ${paths.size} files is under the root (the first is ${first}); was it made from another folder?`;
-  throw new ReportFailure('baseline', `the baseline ${name} cannot be used: ${message}`);
+  const message = `none of its ${paths.size} files is under the root (the first is ${first})`;
+  const hint = 'was it made from another folder?';
+  throw new ReportFailure('baseline', `the baseline ${name} cannot be used: ${message}; ${hint}`);
 }
 
 /** A misspelt rule would accept nothing and say nothing. */

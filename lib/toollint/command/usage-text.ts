@@ -29,8 +29,8 @@ const INPUT_HELP = `  --max-bytes N           refuse longer documents (268435456
 const SILENT_HELP = `  --silent                no summary on standard error
 `;
 
-const RENAMES_HELP = `  --renames git:REF|FILE  findings of a renamed file stay known: renames, and which lines are untouched, as git finds
-                          them since REF, or a JSON object of old paths and new ones
+const RENAMES_HELP = `  --renames git:REF|FILE  findings of a renamed file stay known: renames, and which lines are
+                          untouched, as git finds them since REF, or a JSON object of old paths and new ones
 `;
 
 /** Texts by verb; '' is the program itself. */

@@ -32,8 +32,8 @@ export function bySeverity({ findings }: Pick<Report, 'findings'>): Finding[] {
 }
 
 /**
- * The diagnostics that no finding stands for: a file that does not parse is in a report twice, and in a converted format
- * once, as the finding, which has a line.
+ * The diagnostics that no finding represents: a file that does not parse is in a report twice, and in a converted
+ * format once, as the finding, which has a line.
  */
 export function ownDiagnostics({ execution, findings }: Pick<Report, 'execution' | 'findings'>): Diagnostic[] {
   const broken = new Set<string | undefined>();

@@ -28,8 +28,8 @@ export function* markdownText(report: Report, options: ConvertOptions): Generato
 }
 
 /**
- * A few lines that say how a scan went, for a log; where links into the code are known, Markdown with them, for the page
- * of a CI job.
+ * A few lines that say how a scan went, for a log; where links into the code are known, Markdown with them, for the
+ * page of a CI job.
  */
 export function* summaryText(report: Report, options: ConvertOptions): Generator<string> {
   if (options.links === undefined) yield `${summaryLines(report).join('\n')}\n`;

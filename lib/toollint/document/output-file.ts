@@ -1,5 +1,5 @@
-// A file that is there whole or not at all: written next to its place under another name, flushed to disk, then renamed.
-// A device or a pipe is written directly. Nothing is left behind when the writing fails or is interrupted.
+// A file that is there whole or not at all: written next to its place under another name, flushed to disk, then
+// renamed. A device or a pipe is written directly. Nothing is left behind when the writing fails or is interrupted.
 import { randomBytes } from 'node:crypto';
 import { open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';

@@ -97,7 +97,10 @@ function unfinished({ status, diagnostics }: ReportHeader['execution']): string 
     const number = countKind(diagnostics, kind);
     return number === 0 ? [] : [`${number} ${one}${number === 1 ? '' : 's'}`];
   };
-  return `analysis incomplete: ${[...count('parse-error', 'parse error'), ...count('rule-error', 'rule error')].join(', ')}`;
+  return (
+    'analysis incomplete: ' +
+    `${[...count('parse-error', 'parse error'), ...count('rule-error', 'rule error')].join(', ')}`
+  );
 }
 
 /** Metrics that are counts of one thing; undefined where there is no baseline. */

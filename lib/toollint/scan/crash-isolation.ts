@@ -90,8 +90,9 @@ const CRASHES_MIN = 20;
 const SHARE_MIN = 0.9;
 
 /**
- * When a rule is no longer tried: it threw in 20 files, and in more than nine of ten of those that it looked at. Linting a
- * file again without the rule costs as much as linting it, so twelve such rules made a scan 4.7 times as long.
+ * When a rule is no longer tried: it threw in 20 files, and in more than nine of ten of those that it looked at.
+ * Linting a file again without the rule costs as much as linting it, so twelve such rules made a scan 4.7 times as
+ * long.
  */
 export class RuleFailures {
   readonly givenUp = new Set<string>();

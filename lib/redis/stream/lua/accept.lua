@@ -7,8 +7,8 @@
 --          server refuses it as it would refuse a write (full, read-only, loading, cannot persist). ` notes` may be
 --          behind the number
 -- ARGV     then, for at most 1,000 events, the index field of each, and behind them producer and body of each; with
---          ` notes` also the entry's further members, names and values by turns, each ended by a line feed; before them,
---          behind `=` and ended alike, the event's digests, which a body that is long or compressed must have
+--          ` notes` also the entry's further members, names and values by turns, each ended by a line feed; before
+--          them, behind `=` and ended alike, the event's digests, which a body that is long or compressed must have
 --          (id-index.ts)
 -- Reply    a string with the digit 0 for each event: all were accepted. Else a list: first a list with a number for
 --          each event, and behind it what the queue has of known ids, each once. The numbers: 0 accepted; n: the queue
@@ -39,8 +39,8 @@ local ids = '{' .. stream .. '}:ids'
 local starts = call('GET', ids) or ''
 
 -- Fact: TIME and a MINID in each call's first XADD take a tenth of a call. Choice: XADD names the entries, which also
--- keeps them ascending when the clock goes back, and the clock is read only where past retention matters (retained.lua):
--- an entry's time may be ahead of it.
+-- keeps them ascending when the clock goes back, and the clock is read only where past retention matters
+-- (retained.lua): an entry's time may be ahead of it.
 
 -- Fact: a `redis.call` costs more than what the command does. Choice: one HMGET for each slice and one HSET carry the
 -- ids of a whole call. Effect: 0.57 of the CPU time for each event of an HSETNX into a small compact hash for each id,
@@ -67,9 +67,10 @@ end
 -- makes the server read is bounded as what it carries is (stream-queue.ts).
 local READ_BYTES_MAX = 1048576
 
--- Fact: in a script an entry of 255 kB takes 0.7 ms to read, one of 8 MB 40 ms. Choice: an entry with digests is read only
--- where it may have been deleted by hand. How far the stream reaches is looked at once a second at most, because that
--- look reads the stream's first and last entry. Effect: 256 small events with the id of an event of 8 MB took 17 s.
+-- Fact: in a script an entry of 255 kB takes 0.7 ms to read, one of 8 MB 40 ms. Choice: an entry with digests is read
+-- only where it may have been deleted by hand. How far the stream reaches is looked at once a second at most, because
+-- that look reads the stream's first and last entry. Without this choice,
+-- 256 small events with the id of an event of 8 MB took 17 s.
 local BOUNDS_MS = 1000
 local first_ms, first_number, deleted_ms, deleted_number
 local function bounds()
@@ -96,9 +97,9 @@ local function is_there(ms, number)
     and (ms > deleted_ms or ms == deleted_ms and number > deleted_number)
 end
 
--- From here on `known` has a number (see Reply) for an id whose entry is on the stream, within retention or not landed, and
--- nothing for any other: a 202 says that the queue has the event, so an id whose entry was deleted or cut by hand is not
--- known any more.
+-- From here on `known` has a number (see Reply) for an id whose entry is on the stream, within retention or not landed,
+-- and nothing for any other: a 202 says that the queue has the event, so an id whose entry was deleted or cut by hand
+-- is not known any more.
 local witnesses = {}
 if known then
   local keeps, numbers, bytes = retained(stream, retention), {}, 0

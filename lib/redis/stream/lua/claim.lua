@@ -16,7 +16,8 @@
 --
 -- It stops at the entry with which it has as many bytes: so an answer is larger by one body at most.
 local stream, group, me = KEYS[1], ARGV[1], ARGV[2]
-local idle, cursor, max, bytes, lease = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local idle, cursor, max = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+local bytes, lease = tonumber(ARGV[6]), tonumber(ARGV[7])
 local LOOKED_AT_MAX = 1000
 
 local time = redis.call('TIME')

@@ -18,7 +18,9 @@ local function look(start, value)
   local members = { acceptedAt = ms, traceparent = '', encoding = '', id = '' }
   for name = 1, #found[2], 2 do members[found[2][name]] = found[2][name + 1] end
   if members.producer ~= ARGV[2] or not members.body then return end
-  for _, name in ipairs({ 'acceptedAt', 'body', 'traceparent', 'encoding', 'id' }) do reply[#reply + 1] = members[name] end
+  for _, name in ipairs({ 'acceptedAt', 'body', 'traceparent', 'encoding', 'id' }) do
+    reply[#reply + 1] = members[name]
+  end
   reply[#reply + 1] = digests
 end
 

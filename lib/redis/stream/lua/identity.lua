@@ -4,8 +4,8 @@
 --
 -- KEYS[1]  the stream
 -- ARGV     format version, number of partitions and queue id, which are stored where there is no identity yet; the
---          longest body in bytes that the caller accepts, 0 where it accepts none; and the secret of the id index, which
---          is stored as the first three are
+--          longest body in bytes that the caller accepts, 0 where it accepts none; and the secret of the id index,
+--          which is stored as the first three are
 -- Reply    format version, number of partitions, queue id, longest body and secret, as stored
 local identity = '{' .. KEYS[1] .. '}:queue'
 if redis.call('EXISTS', identity) == 0 then

@@ -8,9 +8,10 @@
 --          line feed; and its id, or nothing
 -- Reply    for each its entry, and 1 where this call put it there, by turns
 --
--- `{stream}:replays` notes the entry of each row, and behind a line feed the last one of each id, for erasing. One that has not landed yet is not put there again, so that a replay
--- that was interrupted can be run again; of one that was acknowledged the caller looks first whether its row is still
--- there. A note that got lost costs a second entry, which the warehouse recognises by its id.
+-- `{stream}:replays` notes the entry of each row, and behind a line feed the last one of each id, for erasing. One that
+-- has not landed yet is not put there again, so that a replay that was interrupted can be run again; of one that was
+-- acknowledged the caller looks first whether its row is still there. A note that got lost costs a second entry, which
+-- the warehouse recognises by its id.
 local stream, group = KEYS[1], ARGV[1]
 local replays = '{' .. stream .. '}:replays'
 local entries = {}

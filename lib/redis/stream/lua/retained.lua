@@ -1,5 +1,5 @@
--- Gives a function that says whether the id index knows entries of this time (Unix milliseconds): those within retention,
--- and those that may not have landed. Of these the ids must not be accepted again, however old they are.
+-- Gives a function that says whether the id index knows entries of this time (Unix milliseconds): those within
+-- retention, and those that may not have landed. Of these the ids must not be accepted again, however old they are.
 --
 -- What has not landed is known from the trimmer's last look (trim.lua); what came after it counts as not landed.
 local function retained(stream, retention)

@@ -17,6 +17,8 @@ for at = 2, #ARGV, 3 do
   local key = KEYS_OF[ARGV[at + 1]]
   if key ~= '' then words[#words + 1] = key end
   for word in string.gmatch(ARGV[at + 2], '%S+') do words[#words + 1] = word end
-  if not redis.acl_check_cmd(unpack(words)) then missing[#missing + 1] = ARGV[at] .. (key == '' and '' or ' on ' .. key) end
+  if not redis.acl_check_cmd(unpack(words)) then
+    missing[#missing + 1] = ARGV[at] .. (key == '' and '' or ' on ' .. key)
+  end
 end
 return missing

@@ -12,8 +12,8 @@ local found, bytes = {}, 0
 for _, entry in ipairs(page) do
   local members = entry[2]
   for name = 1, #members, 2 do
-    if members[name] == 'id' and members[name + 1] == ARGV[3] and found[#found] ~= entry then found[#found + 1] = entry end
-    if members[name] == 'encoding' and found[#found] ~= entry then found[#found + 1] = entry end
+    local matches = members[name] == 'encoding' or members[name] == 'id' and members[name + 1] == ARGV[3]
+    if matches and found[#found] ~= entry then found[#found + 1] = entry end
     if members[name] == 'body' then
       local body = members[name + 1]
       bytes = bytes + #body

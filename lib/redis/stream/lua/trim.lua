@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
 -- Drops what the queue need not keep any more, notices what was lost, and says how far the group is behind. It runs
--- concurrently with accepting, also while the server is full or the queue idle, and any number of processes may call it: a look
--- that another process made less than ARGV[6] ago is given again, and nothing is done.
+-- concurrently with accepting, also while the server is full or the queue idle, and any number of processes may call
+-- it: a look that another process made less than ARGV[6] ago is given again, and nothing is done.
 --
 -- KEYS[1]  the stream
 -- ARGV     retention in milliseconds; how long an entry that has not landed stays, in milliseconds; the caller's clock
 --          (Unix time in milliseconds); the consumer group; how many entries one call drops, about; how long a look
 --          counts as new, in milliseconds
 -- Reply    entries dropped; events lost; 1 when there is more to drop, else 0; entries that have not landed; the age of
---          the oldest of them in milliseconds; all entries; the bytes of memory that the server uses and its limit (0: it
---          has none), both -1 where it does not tell
+--          the oldest of them in milliseconds; all entries; the bytes of memory that the server uses and its limit (0:
+--          it has none), both -1 where it does not tell
 --
 -- An entry is dropped when it is past retention and the group has acknowledged it and all before it, or when it is past
 -- the longer time. A group that does not exist has acknowledged nothing. The earlier one of two clocks counts, the
@@ -51,10 +51,13 @@ local seen = fields(call('HGETALL', looked))
 local function report(of, dropped, lost, more)
   local oldest = tonumber(of.oldest)
   local age = oldest and oldest > 0 and math.max(0, server_now - oldest) or 0
-  return { dropped, lost, more, tonumber(of.unlanded), age, tonumber(of.length), tonumber(of.memory), tonumber(of.limit) }
+  local length, memory, limit = tonumber(of.length), tonumber(of.memory), tonumber(of.limit)
+  return { dropped, lost, more, tonumber(of.unlanded), age, length, memory, limit }
 end
 local looked_at = tonumber(seen.at)
-if looked_at and looked_at <= server_now and server_now - looked_at < tonumber(ARGV[6]) then return report(seen, 0, 0, 0) end
+if looked_at and looked_at <= server_now and server_now - looked_at < tonumber(ARGV[6]) then
+  return report(seen, 0, 0, 0)
+end
 
 local now = math.min(server_now, tonumber(ARGV[3]))
 local past = string.format('%d', math.max(0, now - ARGV[1]))
@@ -62,7 +65,8 @@ local longPast = string.format('%d', math.max(0, now - ARGV[2]))
 
 local about = redis.pcall('XINFO', 'STREAM', stream)
 local there = not about.err
-about = there and fields(about) or { length = 0, ['entries-added'] = 0, ['last-generated-id'] = '0-0', ['recorded-first-entry-id'] = '0-0' }
+local NEW = { length = 0, ['entries-added'] = 0, ['last-generated-id'] = '0-0', ['recorded-first-entry-id'] = '0-0' }
+about = there and fields(about) or NEW
 local length, added, last = about.length, about['entries-added'], about['last-generated-id']
 local first, tombstone = about['recorded-first-entry-id'], about['max-deleted-entry-id'] or '0-0'
 local unread, next, pending, held, place = group_place(stream, group, length)
@@ -95,8 +99,8 @@ local function drop(bound)
   return some
 end
 
--- Entries past the longer time that were read and never acknowledged. A member that holds one cannot read it again, so it is
--- taken off the group's list, and counted here alone.
+-- Entries past the longer time that were read and never acknowledged. A member that holds one cannot read it again, so
+-- it is taken off the group's list, and counted here alone.
 local function drop_held()
   local left = call('XRANGE', stream, '-', '+', 'COUNT', 1)[1]
   local list = call('XPENDING', stream, group, '-', '(' .. longPast .. '-0', limit)
@@ -127,7 +131,11 @@ local starts = call('GET', ids)
 if starts and more == 0 then
   local kept, gone, ends = {}, {}, last
   for start in string.gmatch(starts, '%d+') do
-    if before(ends, past) and not (unlanded and not before(ends, unlanded)) then gone[#gone + 1] = ids .. ':' .. start else kept[#kept + 1] = start end
+    if before(ends, past) and not (unlanded and not before(ends, unlanded)) then
+      gone[#gone + 1] = ids .. ':' .. start
+    else
+      kept[#kept + 1] = start
+    end
     ends = start
   end
   if #gone > 0 then
