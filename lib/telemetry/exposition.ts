@@ -1,6 +1,8 @@
-// The text of a registry's metrics: Prometheus' text format, or OpenMetrics 1.0 with exemplars where a scrape prefers it.
+// The text of a registry's metrics: Prometheus' text format, or OpenMetrics 1.0 with exemplars where a scrape prefers
+// it.
 //
-// prom-client's own OpenMetrics renames the registry's counters for good, so one registry cannot serve both formats with it.
+// prom-client's own OpenMetrics renames the registry's counters for good, so one registry cannot serve both formats
+// with it.
 import type { MetricObject, MetricValue, Registry } from 'prom-client';
 import type { Exemplar } from './instruments.ts';
 
@@ -18,7 +20,10 @@ export async function exposition(
   return { contentType: OPEN_METRICS, text: `${families.map(familyText).join('')}# EOF\n` };
 }
 
-/** Whether the field Accept of a scrape names version 1.0.0, or none, and gives it at least the weight of text/plain (RFC 9110, section 12.5.1). */
+/**
+ * Whether the field Accept of a scrape names version 1.0.0, or none, and gives it at least the weight of text/plain
+ * (RFC 9110, section 12.5.1).
+ */
 export function prefersOpenMetrics(accept: string | undefined): boolean {
   let [openMetrics, plain] = [0, 0];
   for (const range of accept?.toLowerCase().split(',') ?? []) {

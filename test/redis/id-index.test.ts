@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { before, describe, it } from 'node:test';
+import { SystemClock, type Timer } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { byteConnection } from '../../lib/redis/server/client.ts';
 import { indexField } from '../../lib/redis/stream/id-index.ts';
@@ -19,12 +20,30 @@ before(async () => {
   redis = await TestRedis.start();
 });
 
+/** Nothing is done again and again, such as the trimmer's look, which reads entries too. */
+class OnceClock extends SystemClock {
+  override every(): Timer {
+    return { close: () => undefined, unref: () => undefined };
+  }
+}
+
 async function openQueue(stream: string, compression: 'none' | 'zstd' = 'none'): Promise<StreamQueue> {
   const connection = byteConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
-  const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs: 10_000, log: LOG, stream, compression });
+  let looks = 0;
+  const queue = new StreamQueue({
+    ...SYSTEM,
+    clock: new OnceClock(),
+    connection,
+    enqueueTimeoutMs: 10_000,
+    log: LOG,
+    stream,
+    compression,
+    onLook: () => (looks += 1),
+  });
   atEnd(() => queue.close());
   connection.open();
   await eventually('the queue is there', async () => (await queue.probe()).available);
+  await eventually('its trimmer has looked', () => looks > 0);
   return queue;
 }
 

@@ -46,8 +46,8 @@ interface BaselineUser {
 }
 
 /**
- * Reads a baseline; by `renames`, old path -> new path, its findings are those of the renamed files. Throws ReportFailure
- * when it cannot serve as one.
+ * Reads a baseline; by `renames`, old path -> new path, its findings are those of the renamed files. Throws
+ * ReportFailure when it cannot serve as one.
  */
 export function readBaseline(
   source: DocumentSource,

@@ -139,9 +139,9 @@ function ruleInFile({ ruleId, location }: Finding): string {
 }
 
 /**
- * Which of several equal findings are the old ones, when all that tells them apart is the line. Code that was moved moves
- * together, so each old line takes the line nearest to where the shift of the one before puts it: of 10, 15, 21 against
- * 10, 20 the added one is 15. Both lists ascend; the answer marks the chosen of `after`.
+ * Which of several equal findings are the old ones, when all that tells them apart is the line. Code that was moved
+ * moves together, so each old line takes the line nearest to where the shift of the one before puts it: of 10, 15, 21
+ * against 10, 20 the added one is 15. Both lists ascend; the answer marks the chosen of `after`.
  */
 export function alignLines(before: readonly number[], after: readonly number[]): boolean[] {
   const chosen = after.map(() => false);

@@ -17,7 +17,8 @@ export function* sarifText(report: Report, options: ConvertOptions): Generator<s
   const rules = new Map<string, { index: number; rule: ReportingDescriptor }>();
   const stateOf = options.baselineState ?? (report.selection.baseline === undefined ? undefined : () => 'new' as const);
   const isWritten = choiceOf(report, options.resultsMax);
-  yield '{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0","runs":[{"columnKind":"utf16CodeUnits","results":';
+  yield '{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0",';
+  yield '"runs":[{"columnKind":"utf16CodeUnits","results":';
   const texts = ruleTextsOf(report);
   const written = (finding: Finding, state: Result.baselineState | undefined) =>
     resultOf(finding, ruleIndex(rules, texts, finding), state);

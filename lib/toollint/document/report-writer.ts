@@ -1,6 +1,6 @@
-// A report as text, one finding on a line, in pieces: a document may be longer than the longest string. Members keep the
-// order that they have in the object, with the findings last, and those that the specification does not name are kept too
-// (the reader has bounded their depth). The text ends with a line feed and has no byte order mark.
+// A report as text, one finding on a line, in pieces: a document may be longer than the longest string. Members keep
+// the order that they have in the object, with the findings last, and those that the specification does not name are
+// kept too (the reader has bounded their depth). The text ends with a line feed and has no byte order mark.
 import type { Report } from './report-schema.ts';
 
 /** Where text goes. The promise settles when more may be written. */
