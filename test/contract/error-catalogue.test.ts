@@ -33,15 +33,18 @@ interface DocumentedProblem {
 
 function documentedProblems(): DocumentedProblem[] {
   const problems: DocumentedProblem[] = [];
-  for (const name of Object.keys(at('/components/responses') as JsonObject)) {
-    const media = pointer('components', 'responses', name, 'content', 'application/problem+json');
+  const responses = ['/components/responses', '/x-responses'].flatMap((from) =>
+    Object.keys(at(from) as JsonObject).map((name) => from + pointer(name)),
+  );
+  for (const response of responses) {
+    const media = response + pointer('content', 'application/problem+json');
     if (!isObject(at(media))) continue;
     const schema = deref(`${media}/schema`);
     const alternatives = at(`${schema}/oneOf`);
     const schemas = Array.isArray(alternatives)
       ? alternatives.map((_, index) => deref(`${schema}/oneOf/${index}`))
       : [schema];
-    const retryAfter = isObject(at(pointer('components', 'responses', name, 'headers', 'Retry-After')));
+    const retryAfter = isObject(at(response + pointer('headers', 'Retry-After')));
     for (const from of schemas) {
       const constant = (member: string): unknown => at(`${from}/properties/${member}/const`);
       problems.push({

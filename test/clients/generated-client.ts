@@ -1,0 +1,99 @@
+// A generated client as its users have it: compiled by TypeScript, and run against a real gateway.
+import { execFile } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import ts from 'typescript';
+import { PATIENT, TestGateway } from '../support/gateway.ts';
+import { Pki } from '../support/pki.ts';
+import { TestRedis } from '../support/redis.ts';
+import { temporaryFolder } from '../support/scope.ts';
+
+const ROOT = new URL('../../', import.meta.url).pathname;
+const MUTUAL_FETCH = new URL('../support/mutual-fetch.ts', import.meta.url).pathname;
+
+/** As users of the clients configure the compiler. */
+const OPTIONS: ts.CompilerOptions = {
+  strict: true,
+  noEmit: true,
+  skipLibCheck: true,
+  allowImportingTsExtensions: true,
+  target: ts.ScriptTarget.ES2024,
+  module: ts.ModuleKind.ESNext,
+  moduleResolution: ts.ModuleResolutionKind.Bundler,
+  types: ['node'],
+  typeRoots: [join(ROOT, 'node_modules/@types')],
+};
+/** Parses each file once, for all clients. */
+const host = ts.createCompilerHost(OPTIONS);
+const parse = host.getSourceFile.bind(host);
+const parsed = new Map<string, ts.SourceFile | undefined>();
+host.getSourceFile = (path, ...how) => {
+  if (!parsed.has(path)) parsed.set(path, parse(path, ...how));
+  return parsed.get(path);
+};
+
+/** What the TypeScript compiler says of a program. */
+export function faultsOf(path: string): string[] {
+  const program = ts.createProgram([path], OPTIONS, host);
+  return ts
+    .getPreEmitDiagnostics(program)
+    .map(({ messageText, file }) => `${file?.fileName}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`);
+}
+
+/** The first lines of each program: `fetch` with the producer's certificate, and `say` for what the test reads. */
+export const HEAD = `
+import { mutualFetch } from ${JSON.stringify(MUTUAL_FETCH)};
+const say = (value: unknown): void => void process.stdout.write(JSON.stringify(value) + '\\n');
+const baseUrl = process.env['GATEWAY'] ?? '';
+const fetch = mutualFetch(process.env['PEM'] ?? '');
+`;
+
+/** What each program says of one event that it sends, looks up, and of what is refused. */
+export const SAID = [
+  { id: 'a/b 1', status: 'accepted' },
+  ['accepted', 'a/b 1', 2],
+  ['INVALID_EVENT', false, '/type'],
+  ['EVENT_NOT_FOUND', false],
+  'ready',
+];
+
+/** A folder below `.ingest/<under>`, so that the clients find the packages that they import. */
+export function clientsFolder(under = ''): string {
+  const parent = join(ROOT, '.ingest', under);
+  mkdirSync(parent, { recursive: true });
+  return temporaryFolder('clients-', parent);
+}
+
+/** A gateway, and the certificate of one producer. */
+export class ClientRunner {
+  readonly #gateway: TestGateway;
+  readonly #pki: Pki;
+
+  private constructor(gateway: TestGateway, pki: Pki) {
+    this.#gateway = gateway;
+    this.#pki = pki;
+  }
+
+  static async start(): Promise<ClientRunner> {
+    const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+    const gateway = await TestGateway.start(redis, pki, PATIENT);
+    const { cert, key } = await pki.producer('shop');
+    pki.write('producer.pem', cert);
+    pki.write('producer-key.pem', key);
+    return new ClientRunner(gateway, pki);
+  }
+
+  /** Runs a program, and gives the lines that it prints, each JSON. */
+  async run(path: string): Promise<unknown[]> {
+    const { stdout } = await promisify(execFile)(join(ROOT, 'bin/node'), ['--import', 'tsx', path], {
+      cwd: ROOT,
+      env: { ...process.env, GATEWAY: `https://127.0.0.1:${this.#gateway.port}`, PEM: this.#pki.folder },
+      timeout: 60_000,
+    });
+    return stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as unknown);
+  }
+}
