@@ -148,8 +148,8 @@ export class Landing {
    * and removes the row.
    */
   async #release(landed: Landed['landed']): Promise<void> {
-    const rows = landed.flatMap(({ replayOf }) => (replayOf === undefined ? [] : [replayOf]));
-    if (rows.length > 0) await this.#warehouse.release(rows);
+    const replayed = landed.flatMap((one) => (one.replayOf === undefined ? [] : [{ ...one, entry: one.replayOf }]));
+    if (replayed.length > 0) await this.#warehouse.release(replayed);
   }
 
   /** Without the events that had landed before their type's schema refused them: an entry may be read again later. */
@@ -191,9 +191,12 @@ function without<T extends EnteredEvent | Rejection>(
   refused: readonly Rejection[],
 ): readonly T[] {
   if (refused.length === 0) return events;
-  const others = new Set(refused.map(quarantineName));
-  return events.filter((event) => !others.has(quarantineName(event)));
+  const others = new Set(refused.map(readName));
+  return events.filter((event) => !others.has(readName(event)));
 }
+
+/** Two servers may have given one name to two events: see Delivery.servers. */
+const readName = (one: EnteredEvent | Rejection): string => `${one.servers ?? 0} ${quarantineName(one)}`;
 
 const weightOf = (some: readonly { readonly body: Buffer }[]): number =>
   some.reduce((weight, { body }) => weight + ROW_WEIGHT + body.length, 0);

@@ -48,7 +48,10 @@ interface Place {
 /** An entry's name in the warehouse, which may hold entries of several queues: `<queue id>/<stream>/<entry>`. */
 export const entryName = ({ source, entry }: Place): string => `${source}/${entry}`;
 
-/** The name of an entry's quarantine row. A replayed entry that cannot land again keeps the row that it came from. */
+/**
+ * The name of an entry's quarantine row, where no other event has it (ownRowName). A replayed entry that cannot land
+ * again keeps the row that it came from.
+ */
 export const quarantineName = (place: Place): string => place.replayOf ?? entryName(place);
 
 /** What most deliveries do not have. */

@@ -7,6 +7,7 @@
 //   events(id primary key, type, producer, accepted_at, landed_at, body, traceparent)
 //   events_quarantine(entry primary key, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
 //   ingest_audit(id primary key, at, actor, command, what, changed)
+import { createHash } from 'node:crypto';
 import { isErased } from './erased.ts';
 
 /**
@@ -55,7 +56,10 @@ export function repeatOutcome(producer: string, body: Buffer, row: FoundRow): Re
  * anything: a NUL in `producer`, which text columns refuse, is kept in the form of storableText.
  */
 export interface QuarantinedEntry {
-  /** `<queue id>/<stream>/<entry>`: unique among all queues. */
+  /**
+   * `<queue id>/<stream>/<entry>`: unique among all queues, but for a server that lacks the last writes of the one
+   * before (a fail-over), and gives their entries' names again: see ownRowName.
+   */
   readonly entry: string;
   readonly id?: string;
   readonly producer: string;
@@ -63,6 +67,42 @@ export interface QuarantinedEntry {
   readonly acceptedAtMs: number;
   readonly body: Buffer;
   readonly traceparent?: string | undefined;
+}
+
+/** What tells whose event a quarantine row is. */
+export type QuarantinedEvent = Pick<QuarantinedEntry, 'entry' | 'id' | 'producer' | 'body'>;
+
+/** The same of a row; `producer` in the form of storableText. */
+export interface FoundQuarantined {
+  readonly entry: string;
+  readonly id: string | null;
+  readonly producer: string;
+  readonly body: Uint8Array;
+}
+
+/** Whether a quarantine row is that of this event. One of the two may have been erased since. */
+export function isRowOf(row: FoundQuarantined, event: QuarantinedEvent): boolean {
+  if (row.producer !== storableText(event.producer)) return false;
+  const hasId = row.id !== null && event.id !== undefined;
+  if (hasId && row.id !== event.id) return false;
+  const [kept, body] = [bufferOf(row.body), bufferOf(event.body)];
+  return kept.equals(body) || (hasId && (isErased(kept) || isErased(body)));
+}
+
+/** The same bytes: drivers and threads give them as Uint8Array. */
+const bufferOf = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+
+/** Characters of a row's name before the digest: the whole is a name that a replay can carry. */
+const NAME_CHARACTERS_MAX = 200;
+
+/**
+ * The name of an event's quarantine row where the row that has its entry's name is another event's: always the same
+ * one, so that the event has one row however often it is written.
+ */
+export function ownRowName({ entry, id, producer, body }: QuarantinedEvent): string {
+  const digest = createHash('sha256').update(JSON.stringify([id, producer]));
+  if (id === undefined || !isErased(bufferOf(body))) digest.update(body);
+  return `${[...entry].slice(0, NAME_CHARACTERS_MAX).join('')}~${digest.digest('hex').slice(0, 16)}`;
 }
 
 /**
@@ -193,10 +233,13 @@ export interface Warehouse {
    * not known; the same batch again is safe).
    */
   land(batch: readonly LandingEvent[]): Promise<readonly LandingOutcome[]>;
-  /** Writes quarantine rows in one transaction; an entry that has one already is left alone. */
+  /**
+   * Writes quarantine rows; the row that an event has already is left alone. Where another event has a row of that
+   * name, this one's name is that of ownRowName.
+   */
   quarantine(entries: readonly QuarantinedEntry[]): Promise<void>;
-  /** Removes the quarantine rows of entries that were replayed, and whose events have landed now. */
-  release(entries: readonly string[]): Promise<void>;
+  /** Removes the quarantine rows of events that were replayed and have landed now; `entry` is the row's name. */
+  release(events: readonly QuarantinedEvent[]): Promise<void>;
   /** Looks at the next `limit` old rows, the oldest first, and removes those of the type that is asked for. */
   prune(pruning: Pruning, from: PruneCursor | undefined, limit: number): Promise<Pruned>;
   /** A landed row wins over a quarantine row of the same id. Rejects never. */

@@ -10,12 +10,16 @@ import pg from 'pg';
 import {
   BatchRefused,
   BatchTooSlow,
+  isRowOf,
+  ownRowName,
   repeatOutcome,
   storableText,
+  type FoundQuarantined,
   type FoundRow,
   type LandingEvent,
   type LandingOutcome,
   type QuarantinedEntry,
+  type QuarantinedEvent,
   type RepeatOutcome,
   type Warehouse,
 } from '../ingest/warehouse.ts';
@@ -66,8 +70,10 @@ const QUARANTINE = `
   SELECT entry, id, producer, reason, accepted_at, clock_timestamp(), body, traceparent
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::bytea[], $7::text[])
     AS batch (entry, id, producer, reason, accepted_at, body, traceparent)
-  ON CONFLICT (entry) DO NOTHING`;
+  ON CONFLICT (entry) DO NOTHING
+  RETURNING entry`;
 
+const FIND_QUARANTINED = 'SELECT entry, id, producer, body FROM events_quarantine WHERE entry = ANY ($1::text[])';
 const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ANY ($1::text[])';
 
 export function createPostgresWarehouse(options: PostgresWarehouseOptions): Warehouse {
@@ -123,14 +129,9 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
 
     land: (batch) => configured(land(batch)),
 
-    async quarantine(entries) {
-      if (entries.length === 0) return;
-      await configured(transacted(options, () => pool.query(QUARANTINE, quarantineArrays(inOrder(entries)))));
-    },
+    quarantine: (entries) => configured(quarantine(pool, options, entries)),
 
-    async release(entries) {
-      await transacted(options, () => pool.query(RELEASE, [textArray(entries.toSorted())]));
-    },
+    release: (events) => release(pool, options, events),
 
     prune: (...step) => configured(prune((sql, values) => transacted(options, () => pool.query(sql, values)), ...step)),
     find: (id, producer) => find(pool, options, id, producer),
@@ -139,6 +140,54 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
 
     close: () => (closing ??= pool.end()),
   };
+}
+
+async function quarantine(pool: pg.Pool, system: ClockAndRandom, entries: readonly QuarantinedEntry[]): Promise<void> {
+  const known = await quarantineNew(pool, system, entries);
+  const rows = await quarantinedRows(pool, system, known);
+  const others = known.filter((entry) => {
+    const row = rows.get(entry.entry);
+    if (row === undefined) throw new Error('a quarantine row vanished while an entry was written');
+    return !isRowOf(row, entry);
+  });
+  const named = others.map((entry) => ({ ...entry, entry: ownRowName(entry) }));
+  await quarantineNew(pool, system, named);
+}
+
+async function release(pool: pg.Pool, system: ClockAndRandom, events: readonly QuarantinedEvent[]): Promise<void> {
+  const rows = await quarantinedRows(pool, system, events);
+  const own = events.filter((event) => {
+    const row = rows.get(event.entry);
+    return row !== undefined && isRowOf(row, event);
+  });
+  const names = own.map(({ entry }) => entry).toSorted();
+  if (names.length > 0) await transacted(system, () => pool.query(RELEASE, [textArray(names)]));
+}
+
+/** Gives those whose name a row had already. */
+async function quarantineNew(
+  pool: pg.Pool,
+  system: ClockAndRandom,
+  entries: readonly QuarantinedEntry[],
+): Promise<readonly QuarantinedEntry[]> {
+  if (entries.length === 0) return [];
+  const sorted = inOrder(entries);
+  const { rows } = await transacted(system, () => pool.query<{ entry: string }>(QUARANTINE, quarantineArrays(sorted)));
+  const fresh = new Set(rows.map(({ entry }) => entry));
+  return sorted.filter(({ entry }) => !fresh.delete(entry));
+}
+
+async function quarantinedRows(
+  pool: pg.Pool,
+  system: ClockAndRandom,
+  events: readonly QuarantinedEvent[],
+): Promise<ReadonlyMap<string, FoundQuarantined>> {
+  if (events.length === 0) return new Map();
+  const names = textArray(events.map(({ entry }) => entry));
+  const { rows } = await transacted(system, () =>
+    pool.query<FoundQuarantined & pg.QueryResultRow>(FIND_QUARANTINED, [names]),
+  );
+  return new Map(rows.map((row) => [row.entry, row]));
 }
 
 async function prepare(pool: pg.Pool, options: PostgresWarehouseOptions): Promise<string | undefined> {

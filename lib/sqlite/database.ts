@@ -10,11 +10,15 @@ import { statSync, type BigIntStats } from 'node:fs';
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import {
   BatchRefused,
+  isRowOf,
+  ownRowName,
   repeatOutcome,
   storableText,
+  type FoundQuarantined,
   type FoundRow,
   type Pruned,
   type QuarantinedEntry,
+  type QuarantinedEvent,
   type Warehouse,
   type WarehouseLookup,
 } from '../ingest/warehouse.ts';
@@ -36,6 +40,7 @@ const FOUND_ROW = 'SELECT producer, NULLIF(body, CAST(? AS TEXT)) AS otherBody F
 const QUARANTINE = `INSERT INTO events_quarantine
   (entry, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (entry) DO NOTHING`;
+const FIND_QUARANTINED = 'SELECT entry, id, producer, body FROM events_quarantine WHERE entry = ?';
 const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ?';
 const FIND_LANDED = 'SELECT type, accepted_at, landed_at, body, traceparent FROM events WHERE id = ? AND producer = ?';
 const FIND_REJECTED = `SELECT reason, accepted_at, quarantined_at, body, traceparent FROM events_quarantine
@@ -95,17 +100,24 @@ export class Database {
     this.#using((open) =>
       transaction(open, () => {
         const now = isoTime(this.#clock.epochMs());
-        for (const { entry, id, producer, reason, acceptedAtMs, body, traceparent } of entries) {
-          const name = storableText(producer);
-          const accepted = isoTime(acceptedAtMs);
-          statement(open, QUARANTINE).run(entry, id ?? null, name, reason, accepted, now, body, traceparent ?? null);
+        for (const one of entries) {
+          if (quarantineAs(open, one.entry, one, now)) continue;
+          const row = statement(open, FIND_QUARANTINED).get(one.entry) as unknown as FoundQuarantined;
+          if (!isRowOf(row, one)) quarantineAs(open, ownRowName(one), one, now);
         }
       }),
     );
   }
 
-  release(entries: readonly string[]): void {
-    this.#runEach(RELEASE, entries);
+  release(events: readonly QuarantinedEvent[]): void {
+    this.#using((open) =>
+      transaction(open, () => {
+        for (const event of events) {
+          const row = statement(open, FIND_QUARANTINED).get(event.entry) as unknown as FoundQuarantined | undefined;
+          if (row !== undefined && isRowOf(row, event)) statement(open, RELEASE).run(event.entry);
+        }
+      }),
+    );
   }
 
   prune(...step: Parameters<Warehouse['prune']>): Pruned {
@@ -127,15 +139,6 @@ export class Database {
     } finally {
       this.#handle = undefined;
     }
-  }
-
-  /** A statement for each entry, in one transaction. */
-  #runEach(sql: string, entries: readonly string[]): void {
-    this.#using((open) =>
-      transaction(open, () => {
-        for (const entry of entries) statement(open, sql).run(entry);
-      }),
-    );
   }
 
   /** The open file. Throws where it is not there any more, or has been replaced since. */
@@ -208,6 +211,13 @@ function landOne(open: Handle, batch: LandingColumns, at: number, landedAt: stri
   const [id, , producer, , , body] = row;
   const found = statement(open, FOUND_ROW).get(body, id) as unknown as FoundRow;
   return VERDICT[repeatOutcome(producer, Buffer.from(body.buffer, body.byteOffset, body.byteLength), found)];
+}
+
+/** Whether there was no row of this name. */
+function quarantineAs(open: Handle, entry: string, quarantined: QuarantinedEntry, now: string): boolean {
+  const { id, producer, reason, acceptedAtMs, body, traceparent } = quarantined;
+  const about = [storableText(producer), reason, isoTime(acceptedAtMs), now, body, traceparent ?? null] as const;
+  return statement(open, QUARANTINE).run(entry, id ?? null, ...about).changes === 1;
 }
 
 function statement({ database, statements }: Handle, sql: string): StatementSync {

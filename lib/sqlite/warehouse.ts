@@ -32,12 +32,8 @@ export function createSqliteWarehouse(options: SqliteWarehouseOptions): Warehous
       const columns = columnsOf(batch);
       return landingsOf((await thread.ask({ kind: 'land', columns }, [columns.bodies.buffer])) as Uint8Array);
     },
-    quarantine: (entries) => {
-      // A copy of each body of its own: see columns.ts.
-      const copies = entries.map((entry) => ({ ...entry, body: new Uint8Array(entry.body) as Buffer }));
-      return thread.ask({ kind: 'quarantine', entries: copies }) as Promise<void>;
-    },
-    release: (entries) => thread.ask({ kind: 'release', entries }) as Promise<void>,
+    quarantine: (entries) => thread.ask({ kind: 'quarantine', entries: copiesOf(entries) }) as Promise<void>,
+    release: (events) => thread.ask({ kind: 'release', entries: copiesOf(events) }) as Promise<void>,
     prune: (...step) => thread.ask({ kind: 'prune', step }) as Promise<Pruned>,
     find: async (id, producer) => {
       if (!id.isWellFormed() || !producer.isWellFormed()) return { kind: 'unknown' };
@@ -52,6 +48,10 @@ export function createSqliteWarehouse(options: SqliteWarehouseOptions): Warehous
     close: () => thread.close(),
   };
 }
+
+/** Each with a body of its own: see columns.ts. */
+const copiesOf = <T extends { readonly body: Buffer }>(entries: readonly T[]): T[] =>
+  entries.map((entry) => ({ ...entry, body: new Uint8Array(entry.body) as Buffer }));
 
 /** The worker, started at the first call. It keeps the process alive only while a call is under way. */
 class Thread {

@@ -1,6 +1,12 @@
 // The worker thread of the SQLite warehouse: it owns the file, and does what it is asked, one call after the other.
 import { parentPort, workerData } from 'node:worker_threads';
-import { BatchRefused, WarehouseMisconfigured, type QuarantinedEntry, type Warehouse } from '../ingest/warehouse.ts';
+import {
+  BatchRefused,
+  WarehouseMisconfigured,
+  type QuarantinedEntry,
+  type QuarantinedEvent,
+  type Warehouse,
+} from '../ingest/warehouse.ts';
 import { SystemClock } from '../process/clock.ts';
 import type { LandingColumns } from './columns.ts';
 import { Database, type SqliteWarehouseOptions } from './database.ts';
@@ -10,7 +16,7 @@ export type WorkerCall =
   | { readonly kind: 'prepare' | 'probe' | 'close' }
   | { readonly kind: 'land'; readonly columns: LandingColumns }
   | { readonly kind: 'quarantine'; readonly entries: readonly QuarantinedEntry[] }
-  | { readonly kind: 'release'; readonly entries: readonly string[] }
+  | { readonly kind: 'release'; readonly entries: readonly QuarantinedEvent[] }
   | { readonly kind: 'prune'; readonly step: Parameters<Warehouse['prune']> }
   | { readonly kind: 'find'; readonly id: string; readonly producer: string };
 

@@ -59,7 +59,7 @@ async function start(
       return real.quarantine(entries);
     },
     release: (entries) => {
-      calls.push(['release', entries]);
+      calls.push(['release', entries.map(({ entry }) => entry)]);
       const failed = failure('release');
       return failed === undefined ? real.release(entries) : Promise.reject(failed);
     },

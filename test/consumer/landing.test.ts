@@ -103,9 +103,9 @@ describe('landing', () => {
     const [good, bad] = ['q/ingest/0-1', 'q/ingest/0-2'];
     const noJson = Buffer.from('no json');
     const names = async (): Promise<readonly string[]> => (await store.quarantine()).map(({ entry }) => entry);
-    await landAll(
-      classify([delivery(0, 0, { entry: '0-1', body: noJson }), delivery(0, 0, { entry: '0-2', body: noJson })]),
-    );
+    // The schema of its type refuses it at first, and takes it later.
+    await landAll(classify([delivery(1, 0, { entry: '0-1' })], { problemsOf: () => ['refused'] }));
+    await landAll(classify([delivery(0, 0, { entry: '0-2', body: noJson })]));
     assert.deepEqual(await names(), [good, bad]);
     const replays = classify([delivery(1, 0, { replayOf: good }), delivery(2, 0, { body: noJson, replayOf: bad })]);
     await landAll(replays);

@@ -117,7 +117,7 @@ describe('the SQLite file', () => {
     writer.exec('COMMIT');
     database.quarantine([poison('1'), poison('2')]);
     database.quarantine([{ ...poison('1'), reason: 'another' }]);
-    database.release(['2', '3']);
+    database.release([poison('2'), poison('3')]);
     const rows = writer.prepare('SELECT entry, reason FROM events_quarantine').all();
     assert.deepEqual(
       rows.map((row) => ({ ...row })),

@@ -8,8 +8,10 @@
 local stream, own, id = KEYS[1], ARGV[1], ARGV[2]
 local replays = '{' .. stream .. '}:replays'
 local entries, known = {}, {}
-local function add(name)
-  if not name or known[name] or not string.match(name, '^%d+%-%d+$') then return end
+local function add(found)
+  -- Behind `~` comes what a row has whose entry's name is another row's too.
+  local name = string.match(found or '', '^(%d+%-%d+)~?%x*$')
+  if not name or known[name] then return end
   known[name] = true
   entries[#entries + 1] = redis.call('XRANGE', stream, name, name)[1]
 end
