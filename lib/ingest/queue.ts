@@ -111,9 +111,9 @@ export interface Delivery {
    */
   readonly replayOf?: string;
   /**
-   * How often the reader had met another server when it read the entry; left out for 0. A server that lacks the last
-   * writes of the one before (a fail-over, a crash) may give their entries' names to other events once its clock goes
-   * back, so an entry is acknowledged only where it was read.
+   * Which of the servers that the reader has met the entry was read from, by its number; left out for 0. A server that
+   * lacks the last writes of the one before (a fail-over, a crash) may give their entries' names to other events once
+   * its clock goes back, so what is done to an entry by its name is done only where it was read.
    */
   readonly servers?: number;
 }

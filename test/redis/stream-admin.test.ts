@@ -97,6 +97,31 @@ describe('erasing an entry', () => {
     assert.equal(again.replayOf, `${delivery?.source}/${copy.entry}`);
   });
 
+  it('is refused on a server that came after the one it was read from, whatever entry has the name', async (t) => {
+    const own = await TestRedis.start(['--appendonly', 'no']);
+    const admin = new StreamAdmin({ ...SYSTEM, uri: own.uri, log });
+    t.after(() => admin.close());
+    const put = (id: string): Promise<unknown> =>
+      own.command('XADD', STREAM, '5-1', 'producer', 'shop', 'body', body(id));
+    await put('lost');
+    const [lost] = await copies(admin, 'lost');
+    assert.ok(lost !== undefined);
+
+    // The next process has nothing of it, and gives the name again.
+    await own.signal('SIGKILL');
+    await own.start();
+    await put('accepted');
+    const found = await eventually('the admin is connected again', () =>
+      copies(admin, 'accepted').then(
+        ([copy]) => copy,
+        () => undefined,
+      ),
+    );
+    await assert.rejects(admin.erase(lost, 'lost', erasedBody('lost', 't')), /another server .*run again/);
+    assert.ok(JSON.stringify(await own.entries()).includes('accepted'));
+    assert.equal(await admin.erase(found, 'accepted', erasedBody('accepted', 't')), 'erased');
+  });
+
   it('is not taken for a loss, before it was read or after', async (t) => {
     const [{ submit, queue }, admin, reader] = [await openQueue(t), openAdmin(t), await openReader(t)];
     for (const id of ['read', 'unread']) await submit(id);
@@ -277,6 +302,7 @@ describe('looking at a stream', () => {
     const own = `${source}/${copy.entry}`;
     assert.deepEqual(await admin.noted('one', [own, own]), [copy]);
     assert.deepEqual(await admin.noted('two', [own]), []);
+    assert.deepEqual(await admin.noted('one', [`${own}~0123456789abcdef`]), [copy], "beside another event's row");
     assert.deepEqual(
       await admin.noted('one', [`other/${STREAM}/${copy.entry}`, `${source}/none`, `${source}/x${copy.entry}`]),
       [],

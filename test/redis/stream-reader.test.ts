@@ -59,8 +59,8 @@ describe('the reader of a Redis Stream', () => {
     await own.signal('SIGKILL');
     await own.start();
     await eventually('the reader has made the group again', async () => {
-      await reader.read(1, 60_000, 1).catch(() => undefined);
-      return (await own.command('EXISTS', STREAM)) === 1 && reader.states().get('0')?.available === true;
+      const read = await reader.read(1, 60_000, 1).catch(() => undefined);
+      return read !== undefined && reader.states().get('0')?.available === true;
     });
     await put('accepted');
     const accepted = await reader.read(1, 60_000, 5_000);
@@ -69,6 +69,26 @@ describe('the reader of a Redis Stream', () => {
     assert.equal(await pending(), 1);
     assert.equal(await reader.acknowledge(accepted), 1);
     assert.equal(await pending(), 0);
+  });
+
+  it('acknowledges no entry that it read from a server which another one has replaced already', async (t) => {
+    const [old, next] = [await TestRedis.start(['--appendonly', 'no']), await TestRedis.start(['--appendonly', 'no'])];
+    // The reading connection still has the server before, and the other one the server after.
+    const found = [old.uri, next.uri];
+    const uri = { find: () => Promise.resolve(found.shift() ?? next.uri) };
+    const reader = new StreamReader({ ...SYSTEM, uri, log: log.child({}, { level: 'silent' }) });
+    assert.equal(await reader.open(5_000), true, reader.lastError);
+    t.after(() => reader.close());
+    await reader.join();
+    const put = (server: TestRedis, body: string): Promise<unknown> =>
+      server.command('XADD', STREAM, '5-1', 'producer', 'p', 'body', body);
+    await put(old, 'old');
+    await put(next, 'next');
+    await next.command('XREADGROUP', 'GROUP', GROUP, 'another', 'STREAMS', STREAM, '>');
+    const read = await reader.read(1, 60_000, 5_000);
+    assert.equal(String(read[0]?.body), 'old');
+    assert.equal(await reader.acknowledge(read), 0);
+    assert.equal(((await next.command('XPENDING', STREAM, GROUP)) as unknown[])[0], 1);
   });
 
   it('reads what it has in hand again from a server that came after, and acknowledges that', async (t) => {

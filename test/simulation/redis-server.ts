@@ -74,7 +74,7 @@ export class RedisServer {
   readonly #kinds = new Map<string, string>();
   #writtenMs = Number.NaN;
   #snapshot: readonly StoredKey[] | undefined;
-  /** How many processes there were before this one: its `run_id`. */
+  /** How many processes there were before this one: its `master_replid`. */
   #processes = 0;
   #stored: readonly StoredEntry[] | undefined;
   #entries: readonly Omit<StoredEntry, 'done'>[] = [];
@@ -142,7 +142,7 @@ export class RedisServer {
       throw cause;
     });
     if (kind === 'INFO' && answer instanceof Reply) {
-      const text = answer.text().replace(/^(run_id:).*/m, `$1${this.#processes}`);
+      const text = answer.text().replace(/^(master_replid:).*/m, `$1${this.#processes}`);
       return { answer: new Reply(Buffer.from(`$${Buffer.byteLength(text)}\r\n${text}\r\n`)), line: kind };
     }
     if (!READS.has(kind)) this.#stored = undefined;

@@ -13,6 +13,7 @@ import { AdminConnection, type AdminConnectionOptions } from './admin-connection
 import type { Server } from '../server/client.ts';
 import { deliveryOf, elementsOf } from '../stream/entry.ts';
 import { durabilityFaults, serverInfo, serverName } from '../server/facts.ts';
+import { Histories } from '../server/histories.ts';
 import { ensureGroup } from '../stream/group.ts';
 import { fieldsOf, indexField, type IndexField } from '../stream/id-index.ts';
 import { partitionStatus } from './partition-status.ts';
@@ -59,6 +60,7 @@ export class StreamAdmin {
   readonly name: string;
   readonly #stream: string;
   readonly #connection: AdminConnection;
+  readonly #histories = new Histories();
   #identity: QueueIdentity | undefined;
   #unidentified: unknown = new Error('the queue is not identified yet');
 
@@ -75,6 +77,7 @@ export class StreamAdmin {
         return undefined;
       });
       if (makes) await ensureGroup(server, stream);
+      await this.#histories.meet(server, this);
     };
     this.#connection = new AdminConnection({ ...options, inspect });
   }
@@ -198,8 +201,9 @@ export class StreamAdmin {
     });
   }
 
-  erase({ source, entry }: QueuedCopy, id: string, body: string): Promise<Erasure> {
+  erase({ source, entry, servers }: QueuedCopy, id: string, body: string): Promise<Erasure> {
     return this.#telling(async () => {
+      this.#assertReadHere(servers);
       const fields = fieldsOf(this.#field, id);
       const args = [GROUP, entry, body, String(REPLICA_LEASE_MS), `${source}/${entry}`, ...fields];
       return (await this.#run(SCRIPTS.erase, args)).value() as Erasure;
@@ -208,6 +212,12 @@ export class StreamAdmin {
 
   close(): Promise<void> {
     return this.#connection.close();
+  }
+
+  /** The name may be another event's by now: see Delivery. */
+  #assertReadHere(servers = 0): void {
+    if (servers !== this.#histories.of(this))
+      throw new Error('the queue is on another server since its entries were read; run again');
   }
 
   get #source(): string {
@@ -229,6 +239,7 @@ export class StreamAdmin {
 
   /** Those of one event. Each body may be large once it is not compressed any more: the others are not kept. */
   #copiesOf(reply: Reply, id: string): QueuedCopy[] {
+    const servers = this.#histories.of(this);
     const copies = elementsOf(reply, () => {
       const { entry, source, producer, body, notes, acceptedAtMs, replayOf } = deliveryOf(
         reply,
@@ -237,7 +248,19 @@ export class StreamAdmin {
       );
       if ((notes.id ?? (body && namesIn(body).id)) !== id) return [];
       return [
-        { stream: this.#stream, source, entry, id, producer, acceptedAtMs, body: body ?? Buffer.alloc(0), replayOf },
+        {
+          ...{
+            stream: this.#stream,
+            source,
+            entry,
+            ...(servers === 0 ? {} : { servers }),
+            id,
+            producer,
+            acceptedAtMs,
+            replayOf,
+          },
+          body: body ?? Buffer.alloc(0),
+        },
       ];
     });
     return copies.flat();

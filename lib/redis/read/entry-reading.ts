@@ -30,6 +30,8 @@ interface EntryReadingOptions {
   readonly member: string;
   /** See Delivery. */
   readonly source: () => string;
+  /** See Delivery: of the server that this connection has. */
+  readonly servers: () => number;
   /** See QueueReader. */
   readonly bodyBytesMax: () => number | undefined;
 }
@@ -42,21 +44,14 @@ export class EntryReading {
   #claimCursor = '-';
   /** The last of its own pending entries that were read again after a lost answer; undefined: no answer was lost. */
   #againFrom: string | undefined;
-  #servers = 0;
 
   constructor(options: EntryReadingOptions) {
     this.#options = options;
     options.connection.tell({ onLost: () => (this.#againFrom = '0') });
   }
 
-  /** How often another server took the place of the one before: see Delivery. */
-  get servers(): number {
-    return this.#servers;
-  }
-
   /** Another server is there: what is in hand is read again, because it may not be acknowledged any more. */
-  meetServer(): void {
-    this.#servers += 1;
+  readAgain(): void {
     this.#againFrom = '0';
   }
 
@@ -68,7 +63,7 @@ export class EntryReading {
 
   /** See QueueReader. */
   async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
-    const servers = this.#servers;
+    const servers = this.#options.servers();
     return readFrom(servers, await this.#read(max, idleMs, waitMs));
   }
 

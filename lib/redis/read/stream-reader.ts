@@ -18,7 +18,7 @@ import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Credentials } from '../../process/credentials.ts';
 import type { Log } from '../../process/log.ts';
 import { type Client, type RedisConnection, type Server, byteConnection } from '../server/client.ts';
-import { serverInfo } from '../server/facts.ts';
+import { Histories } from '../server/histories.ts';
 import type { MasterLookup } from '../server/master-lookup.ts';
 import { valueConnection } from '../server/node-redis.ts';
 import { withTimeout } from '../wire/deadline.ts';
@@ -71,8 +71,7 @@ export class StreamReader implements QueueReader {
   readonly #membership: Membership;
   readonly #trimmer: StreamTrimmer;
 
-  /** The `run_id` of each connection's server, which a process of Redis makes at its start. */
-  readonly #runIds = new Map<object, string>();
+  readonly #histories = new Histories();
   #hasRead = false;
   /** A new connection met a group that has read nothing, although this member has read from it. */
   #vanished = false;
@@ -96,6 +95,7 @@ export class StreamReader implements QueueReader {
       stream,
       member: this.name,
       source: () => this.#identity.source,
+      servers: () => this.#histories.of(this.#reading),
       bodyBytesMax: () => this.bodyBytesMax,
     });
     this.#trimmer = new StreamTrimmer({
@@ -191,10 +191,12 @@ export class StreamReader implements QueueReader {
 
   async acknowledge(entries: readonly EntryName[]): Promise<number> {
     let done = 0;
-    const readHere = entries.filter(({ servers = 0 }) => servers === this.#entries.servers);
-    for (let from = 0; from < readHere.length; from += ACKNOWLEDGE_MAX) {
-      const some = readHere.slice(from, from + ACKNOWLEDGE_MAX).map(({ entry }) => entry);
-      done += (await this.#command(['XACK', this.#stream, GROUP, ...some])) as number;
+    for (let from = 0; from < entries.length; from += ACKNOWLEDGE_MAX) {
+      const some = entries.slice(from, from + ACKNOWLEDGE_MAX);
+      const readHere = some.filter(({ servers = 0 }) => servers === this.#histories.of(this.#control));
+      if (readHere.length === 0) continue;
+      const names = readHere.map(({ entry }) => entry);
+      done += (await this.#command(['XACK', this.#stream, GROUP, ...names])) as number;
     }
     return done;
   }
@@ -212,10 +214,7 @@ export class StreamReader implements QueueReader {
   async #inspect(server: Server, connection: object): Promise<void> {
     await assertRights(server, this.#stream, 'consumer');
     await this.#identity.ask(server);
-    const runId = (await serverInfo(server, 'server')).get('run_id');
-    const before = this.#runIds.get(connection);
-    if (runId !== undefined) this.#runIds.set(connection, runId);
-    if (before !== undefined && runId !== before) this.#entries.meetServer();
+    if (await this.#histories.meet(server, connection)) this.#entries.readAgain();
     if ((await ensureGroup(server, this.#stream)) && this.#hasRead) this.#vanished = true;
   }
 

@@ -18,6 +18,14 @@ export async function serverInfo(server: Server, section: string): Promise<Map<s
   return fields;
 }
 
+/**
+ * The name of the history of writes that a server has: another one after each start, and where a replica becomes the
+ * master. Undefined where it does not tell.
+ */
+export async function serverHistory(server: Server): Promise<string | undefined> {
+  return (await serverInfo(server, 'replication')).get('master_replid');
+}
+
 /** Its name and version, e.g. `Redis 7.0.15`, by its section `server`. */
 export function serverName(server: ReadonlyMap<string, string>): string {
   const valkey = server.get('valkey_version');

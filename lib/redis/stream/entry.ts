@@ -73,7 +73,7 @@ const NO_NOTES: EventNotes = Object.freeze({});
 export const deliveriesOf = (reply: Reply, source: string, bytesMax: number | undefined): Delivery[] =>
   elementsOf(reply, () => deliveryOf(reply, source, bytesMax));
 
-/** The same deliveries, read once the reader had met another server `servers` times. */
+/** The same deliveries with the number of the server that they were read from: see Delivery. */
 export const readFrom = (servers: number, deliveries: readonly Delivery[]): readonly Delivery[] =>
   servers === 0 ? deliveries : deliveries.map((delivery) => ({ ...delivery, servers }));
 
