@@ -186,25 +186,32 @@ function isKey(text: string, end: number): boolean {
 /** Where a text stops being JSON, for a person: lines and columns count from 1, columns in UTF-16 units. */
 function notJson(text: string, cause: unknown): string {
   if (text === '') return 'the body is empty';
-  // V8 says the position of every fault but a misplaced token and an early end.
+  // V8 says the position of every fault but a misplaced token and an early end; of a word such as `tru"`, its end.
   const { message } = cause as SyntaxError;
   const said = /at position (\d+)/.exec(message)?.[1];
-  const at = said !== undefined ? Number(said) : message.includes('end of JSON') ? text.length : misplacedToken(text);
+  const isToken = said === undefined ? !message.includes('end of JSON') : /^Unexpected (?:str|num)/.test(message);
+  const end = Number(said ?? text.length);
+  const at = isToken ? Math.min(end, misplacedToken(text)) : end;
   const before = text.slice(0, at);
   const line = before.split('\n').length;
   return `the body is not JSON: line ${line}, column ${at - before.lastIndexOf('\n')}`;
 }
 
 const LITERAL = /(?:true|false|null|-?[0-9][-+.0-9Ee]*)(?![A-Za-z])/y;
+const LATIN_1_MAX = 0xff;
+const WHITE_SPACE = ' \t\n\r';
 
-/** Where a value is expected in a text that is JSON up to there, and none begins. */
+/** Where a value is expected in a text that is JSON up to there, and none begins; or what no escape can be. */
 function misplacedToken(text: string): number {
   let before = COLON;
   for (let at = 0; at < text.length; at += 1) {
     const unit = text.charCodeAt(at);
-    if (unit <= SPACE) continue;
+    if (WHITE_SPACE.includes(text.charAt(at))) continue;
     if (unit === QUOTE) {
-      at = endOfString(text, at);
+      const end = endOfString(text, at);
+      // Of an escape within Latin-1 V8 says the position.
+      for (at += 1; at < end; at += 1)
+        if (text.charCodeAt(at) === BACKSLASH && text.charCodeAt(++at) > LATIN_1_MAX) return at;
     } else if (unit === COMMA || unit === COLON || isCloser(unit)) {
       const expectsValue = before === COLON || before === COMMA || before === ARRAY_OPENS;
       if (expectsValue && !(unit === ARRAY_ENDS && before === ARRAY_OPENS)) return at;
