@@ -39,10 +39,18 @@ dev-cert: $(INSTALLED) ## a development certificate for another producer: make d
 # maps, a test file that imports Redis' client takes 1.1 s of CPU time until it begins, and 0.4 s without.
 ingest-test ingest-test-long test checks: export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/compile
 ingest-test: setup postgres ## the tests but for their long forms, the type check, the formatter's check, and the linter as `report` runs it
-	@$(MAKE) --no-print-directory -j2 test checks
+	@rm -f $(FAILURES); $(MAKE) --no-print-directory -j2 test checks || { $(TELL_FAILURES) }
+
+# Of tests and of checks: what runs last tells of itself alone.
+export FAILURES_FILE := $(CURDIR)/node_modules/.cache/failures.txt
+FAILURES := '$(FAILURES_FILE)'
+TELL_FAILURES = cat $(FAILURES) >&2; exit 1;
 
 checks:
-	@for check in typecheck format-check report; do nice -n 10 $(MAKE) --no-print-directory $$check || exit 1; done
+	@mkdir -p node_modules/.cache; log=node_modules/.cache/check.txt; for check in typecheck format-check report; do \
+	  nice -n 10 $(MAKE) --no-print-directory $$check >$$log 2>&1 && { cat $$log; continue; }; \
+	  cat $$log; { echo "Failed: make $$check"; tail -n 30 $$log; } >>$(FAILURES); exit 1; \
+	done
 
 RUN_TESTS = $(NODE) --disable-warning=ExperimentalWarning --test --test-concurrency=$(CONCURRENCY) --test-timeout=180000 \
   --test-reporter=./test/support/reporter.ts
@@ -52,8 +60,8 @@ test: setup postgres ## the tests of ingest-test alone; TESTS='test/http/*.test.
 	$(RUN_TESTS) --experimental-test-tag-filter='not long' $(TESTS)
 
 ingest-test-long: setup postgres ## the tests' long forms, which .ci/run runs after ingest-test: files *.long.ts, and cases with the tag
-	$(RUN_TESTS) 'test/**/*.long.ts'
-	$(RUN_TESTS) --experimental-test-tag-filter=long $(LONG_CASES)
+	@rm -f $(FAILURES); failed=; $(RUN_TESTS) 'test/**/*.long.ts' || failed=1; \
+	$(RUN_TESTS) --experimental-test-tag-filter=long $(LONG_CASES) || failed=1; [ -z "$$failed" ] || { $(TELL_FAILURES) }
 
 campaign: setup postgres ## faults at random under load, after the broken builds it must catch; CAMPAIGN_ROUNDS, CAMPAIGN_WAREHOUSE, CAMPAIGN_SEED
 	for file in broken-builds campaign; do CAMPAIGN_ROUNDS=$${CAMPAIGN_ROUNDS:-200} $(NODE) --import tsx --enable-source-maps \

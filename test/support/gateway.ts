@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { connect, createSecureContext, type ConnectionOptions, type SecureContext, type TLSSocket } from 'node:tls';
 import { type Pki, type ClientCertificate } from './pki.ts';
 import type { TestRedis } from './redis.ts';
-import { atEnd, eventually, exited, start, temporaryFolder, type Child, type StartOptions } from './scope.ts';
+import { atEnd, eventually, start, temporaryFolder, type Child, type StartOptions } from './scope.ts';
 
 export const GATEWAY = new URL('../../bin/ingest-gateway', import.meta.url).pathname;
 
@@ -69,6 +69,8 @@ export function environment(extra: Readonly<Record<string, string>>): NodeJS.Pro
 export class TestProcess {
   readonly child: Child;
   readonly lines: string[] = [];
+  /** Once it has ended and all of its output is in `lines`: what a process wrote last may arrive after its exit. */
+  readonly #ended: Promise<{ readonly code: number | null; readonly signal: string | null }>;
 
   constructor(
     command: string,
@@ -77,6 +79,9 @@ export class TestProcess {
     options: StartOptions = {},
   ) {
     this.child = start(command, args, environment(env), options);
+    this.#ended = new Promise((resolve) =>
+      this.child.once('close', (code: number | null, signal: string | null) => resolve({ code, signal })),
+    );
     for (const stream of [this.child.stdout, this.child.stderr]) {
       let rest = '';
       stream.setEncoding('utf8').on('data', (chunk: string) => {
@@ -98,8 +103,8 @@ export class TestProcess {
     this.child.kill(signal);
   }
 
-  exited(): ReturnType<typeof exited> {
-    return exited(this.child);
+  exited(): Promise<{ readonly code: number | null; readonly signal: string | null }> {
+    return this.#ended;
   }
 
   /** Waits for a line that matches. */

@@ -1,35 +1,91 @@
-// The reporter of the test suite: node-test-reporter, without its spinner where no terminal watches, and with one
-// closing line that says what ran in a form that programs read.
+// The reporter of the test suite: node-test-reporter, without its spinner where no terminal watches, with one closing
+// line that says what ran in a form that programs read, and behind it the failures again.
+//
+// Fact: node-test-reporter names no file that failed as a whole, by its exit code, a time-out or a hook, and what runs
+// beside the tests writes behind its report. Choice: each failure is told once more at the end, and kept in the file that
+// FAILURES_FILE names, for `make ingest-test` to print as its last lines. Effect: the end of a log names what failed.
+import { appendFileSync } from 'node:fs';
+import { relative } from 'node:path';
 import type { TestEvent } from 'node:test/reporters';
+import { inspect } from 'node:util';
 import reporter from 'node-test-reporter';
 
 const CLEAR_LINE = '\r\x1b[K';
 const SPINNER = /Started \d+ tests\./;
+const FAILURES_MAX = 50;
+/** Of the text of one error, and of what its file wrote last. */
+const LINES_MAX = 20;
 
-interface Count {
+interface Found {
   passed: number;
   failed: number;
   skipped: number;
+  readonly failures: string[];
+  /** What each file wrote to standard error, its end. */
+  readonly written: Map<string, string>;
 }
 
-async function* counted(source: AsyncIterable<TestEvent>, count: Count): AsyncGenerator<TestEvent> {
+type Failure = Extract<TestEvent, { type: 'test:fail' }>['data'];
+
+interface TestError extends Error {
+  readonly failureType?: string;
+  readonly exitCode?: number | null;
+  readonly signal?: string | null;
+}
+
+/** Where, what and why, in a few lines. */
+function failureText({ name, file = '', line = 0, details }: Failure, written: string | undefined): string {
+  const { cause, message, exitCode, signal } = details.error as TestError;
+  const text = cause instanceof Error ? (cause.stack ?? cause.message) : inspect(cause ?? message);
+  const head = text.split('\n').filter((one) => !/\(?node:internal\//.test(one));
+  // Of a file that ended as a whole the runner says no more than how.
+  const ended = exitCode !== undefined || signal !== undefined;
+  const end = ended ? [`exit code ${exitCode}, signal ${signal}`, ...(written ?? '').trimEnd().split('\n')] : [];
+  return [
+    `${relative(process.cwd(), file)}:${line}: ${name}`,
+    ...[...head.slice(0, LINES_MAX), ...end].map((one) => `  ${one}`),
+  ].join('\n');
+}
+
+async function* counted(source: AsyncIterable<TestEvent>, found: Found): AsyncGenerator<TestEvent> {
   for await (const event of source) {
-    if ((event.type === 'test:pass' || event.type === 'test:fail') && event.data.details.type !== 'suite') {
-      if (event.data.skip !== undefined || event.data.todo !== undefined) count.skipped += 1;
-      else if (event.type === 'test:pass') count.passed += 1;
-      else count.failed += 1;
+    if (event.type === 'test:stderr') {
+      const { file, message } = event.data;
+      const lines = `${found.written.get(file) ?? ''}${message}`.trimEnd().split('\n');
+      found.written.set(file, `${lines.slice(-LINES_MAX).join('\n')}\n`);
+    }
+    if (event.type === 'test:pass' || event.type === 'test:fail') {
+      const { details, skip, todo } = event.data;
+      const isSuite = details.type === 'suite';
+      if (!isSuite && (skip !== undefined || todo !== undefined)) found.skipped += 1;
+      else if (event.type === 'test:pass') found.passed += isSuite ? 0 : 1;
+      else if (!isSuite || failureType(event.data) !== 'subtestsFailed') {
+        found.failed += 1;
+        found.failures.push(failureText(event.data, found.written.get(event.data.file ?? '')));
+      }
     }
     yield event;
   }
 }
 
+/** A suite fails with its tests, which are told by themselves, or in a hook of its own. */
+const failureType = ({ details }: Failure): unknown => (details.error as TestError).failureType;
+
 export default async function* report(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
-  const count: Count = { passed: 0, failed: 0, skipped: 0 };
+  const found: Found = { passed: 0, failed: 0, skipped: 0, failures: [], written: new Map() };
   const watched = process.stdout.isTTY;
-  for await (const text of reporter(counted(source, count))) {
+  for await (const text of reporter(counted(source, found))) {
     if (watched) yield text;
     else if (!(text.startsWith(CLEAR_LINE) && (SPINNER.test(text) || text === CLEAR_LINE)))
       yield text.replace(CLEAR_LINE, '');
   }
-  yield `\n${count.passed} passed, ${count.failed} failed${count.skipped > 0 ? `, ${count.skipped} skipped` : ''}\n`;
+  const skipped = found.skipped > 0 ? `, ${found.skipped} skipped` : '';
+  yield `\n${found.passed} passed, ${found.failed} failed${skipped}\n`;
+  if (found.failures.length === 0) return;
+  const more = found.failures.length - FAILURES_MAX;
+  const told = found.failures.slice(0, FAILURES_MAX);
+  const text = ['Failed:', ...told, ...(more > 0 ? [`and ${more} more`] : [])].join('\n');
+  yield `\n${text}\n`;
+  const kept = process.env['FAILURES_FILE'];
+  if (kept !== undefined) appendFileSync(kept, `${text}\n`);
 }
