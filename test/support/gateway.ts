@@ -2,6 +2,7 @@
 import { Agent, request as httpsRequest } from 'node:https';
 import type { IncomingHttpHeaders } from 'node:http';
 import { connect, createSecureContext, type ConnectionOptions, type SecureContext, type TLSSocket } from 'node:tls';
+import { WITHIN_MS } from './deadline.ts';
 import { type Pki, type ClientCertificate } from './pki.ts';
 import type { TestRedis } from './redis.ts';
 import { atEnd, eventually, start, temporaryFolder, type Child, type StartOptions } from './scope.ts';
@@ -13,9 +14,6 @@ export const GATEWAY = new URL('../../bin/ingest-gateway', import.meta.url).path
  * assertion, and turns answers into 503.
  */
 export const PATIENT = { INGEST_ENQUEUE_TIMEOUT_MS: '5000' } as const;
-
-/** For a program to listen: how soon it does is asked nowhere, and on a busy machine it takes long. */
-export const STARTS_WITHIN_MS = 60_000;
 
 /**
  * Test files that are to run against node:http alone set it before they load the others: see
@@ -108,7 +106,7 @@ export class TestProcess {
   }
 
   /** Waits for a line that matches. */
-  line(pattern: RegExp, deadlineMs = 20_000): Promise<string> {
+  line(pattern: RegExp, deadlineMs = WITHIN_MS): Promise<string> {
     return eventually(
       `a line like ${String(pattern)} from process ${this.child.pid}`,
       () => {
@@ -145,7 +143,7 @@ export class TestGateway extends TestProcess {
       ...READER,
       ...env,
     });
-    const line = await gateway.line(/listening on https:\/\//, STARTS_WITHIN_MS);
+    const line = await gateway.line(/listening on https:\/\//);
     gateway.port = Number(/listening on https:\/\/[^"]*:(\d+)/.exec(line)?.[1]);
     return gateway;
   }
@@ -300,7 +298,7 @@ export class RawConnection {
   }
 
   /** Waits until what has been received matches. */
-  async until(pattern: RegExp, deadlineMs = 20_000): Promise<string> {
+  async until(pattern: RegExp, deadlineMs = WITHIN_MS): Promise<string> {
     await eventually(
       `an answer like ${String(pattern)}`,
       () => {
@@ -313,7 +311,7 @@ export class RawConnection {
     return this.received;
   }
 
-  untilClosed(deadlineMs = 20_000): Promise<boolean> {
+  untilClosed(deadlineMs = WITHIN_MS): Promise<boolean> {
     return eventually('the connection is closed', () => this.closed || this.ended, deadlineMs);
   }
 }

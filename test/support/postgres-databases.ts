@@ -1,6 +1,7 @@
 // The databases of a PostgreSQL server: `freshDatabase` gives every test and every run one of its own.
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
+import { WITHIN_MS } from './deadline.ts';
 
 export interface PostgresDatabases {
   /** The URI of a new, empty database. `options` are added to CREATE DATABASE. */
@@ -46,7 +47,7 @@ export function databasesOf(uri: string): PostgresDatabases {
 }
 
 async function query<Row extends pg.QueryResultRow>(uri: string, text: string, values: unknown[] = []): Promise<Row[]> {
-  const client = new pg.Client({ connectionString: uri, connectionTimeoutMillis: 2_000 });
+  const client = new pg.Client({ connectionString: uri, connectionTimeoutMillis: WITHIN_MS });
   client.on('error', () => undefined);
   await client.connect();
   try {

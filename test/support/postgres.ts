@@ -10,9 +10,9 @@ import { chownSync, cpSync, existsSync, mkdtempSync, readFileSync, renameSync, r
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { WITHIN_MS } from './deadline.ts';
 import { databasesOf, answers, type PostgresDatabases } from './postgres-databases.ts';
 
-const START_TIMEOUT_MS = 20_000;
 const PORT = 5432;
 
 /** A server's databases, and its end. */
@@ -139,7 +139,7 @@ async function startServer(
   options: RunOptions,
   uri: string,
 ): Promise<ChildProcess> {
-  const deadline = Date.now() + START_TIMEOUT_MS;
+  const deadline = Date.now() + WITHIN_MS;
   for (;;) {
     // The output is kept for the one case where it is needed: the server does not come up.
     const started = spawn(program, args, { ...options, stdio: ['ignore', 'ignore', 'pipe'] });

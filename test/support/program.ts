@@ -1,6 +1,6 @@
 // One of the project's programs as a real process, started by its launcher in bin as an operator starts it.
 import { once } from 'node:events';
-import { STARTS_WITHIN_MS, TestProcess } from './gateway.ts';
+import { TestProcess } from './gateway.ts';
 import type { StartOptions } from './scope.ts';
 
 export type ProgramName =
@@ -26,7 +26,7 @@ export class Program extends TestProcess {
 
   /** The URL that its log says it listens on. */
   async listening(): Promise<string> {
-    const line = await this.line(/listening on \w+:\/\//, STARTS_WITHIN_MS);
+    const line = await this.line(/listening on \w+:\/\//);
     return /listening on (\w+:\/\/[^\s"]+)/.exec(line)?.[1] ?? '';
   }
 

@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
+import { WITHIN_MS } from './deadline.ts';
 import { freePort } from './free-port.ts';
 import { atEnd, eventually, exited, start, temporaryFolder, type Child } from './scope.ts';
 
@@ -206,7 +207,7 @@ export function plainClient(port: number, password: string | undefined): Redis {
     ...(password === undefined ? {} : { password }),
     protocol: 2,
     lazyConnect: true,
-    connectTimeout: 2_000,
+    connectTimeout: WITHIN_MS,
     enableReadyCheck: false,
     enableOfflineQueue: false,
     disableClientInfo: true,

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { after } from 'node:test';
+import { WITHIN_MS } from './deadline.ts';
 
 export type Child = ChildProcessByStdio<null, Readable, Readable>;
 
@@ -84,7 +85,7 @@ const LOOK_AGAIN_MS = { least: 5, most: 200, shareOfWait: 1 / 8 } as const;
 export async function eventually<T>(
   what: string,
   condition: () => T | Promise<T>,
-  deadlineMs = 20_000,
+  deadlineMs = WITHIN_MS,
 ): Promise<Exclude<NonNullable<T>, false>> {
   const { least, most, shareOfWait } = LOOK_AGAIN_MS;
   const begun = performance.now();

@@ -1,4 +1,5 @@
 // HTTP/1.1 as text, for requests that no client library sends and answers that none may hide.
+import { WITHIN_MS } from './deadline.ts';
 import type { RawConnection } from './gateway.ts';
 import { eventually } from './scope.ts';
 
@@ -48,7 +49,7 @@ export function repliesIn(received: string, isToHead: (place: number) => boolean
 }
 
 /** Waits for this many answers. Fails early when the connection ends before. */
-export async function replies(connection: RawConnection, count: number, deadlineMs = 20_000): Promise<WireReply[]> {
+export async function replies(connection: RawConnection, count: number, deadlineMs = WITHIN_MS): Promise<WireReply[]> {
   await eventually(
     `${count} answers, not just ${JSON.stringify(connection.received.slice(0, 500))}`,
     () => {
