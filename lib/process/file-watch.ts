@@ -1,9 +1,10 @@
 // Notices that files say something else than before, by reading them.
 //
 // Fact: mounted secrets change by swapping a symbolic link two folders up, and editors replace files; neither shows
-// reliably as an event on the path. Choice: the few small files are read four times a second and compared by content.
+// reliably as an event on the path. Choice: the few small files are read some four times a second and compared by content.
 // A change counts once two looks in a row agree: a list of authorities that a writer has half done is valid PEM, and
-// acting on it would throw out those in the other half.
+// acting on it would throw out those in the other half. A look begins some time after the one before has ended: on a busy
+// machine two would else read one after the other, and agree on what is half done.
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -39,7 +40,9 @@ const digestOfBytes = (content: Buffer | string): string => createHash('sha256')
 export class FileWatch {
   readonly #paths: readonly string[];
   readonly #changed: () => Promise<void>;
-  readonly #timer: Timer;
+  readonly #clock: Clock;
+  #timer: Timer | undefined;
+  #stopped = false;
   /** Of the content that was last acted on, and of the last look. */
   #digest: string;
   #looked: string | undefined;
@@ -53,9 +56,8 @@ export class FileWatch {
     this.#paths = paths;
     this.#digest = digestIn(before, paths);
     this.#changed = changed;
-    void this.#look(false);
-    this.#timer = clock.every(INTERVAL_MS, () => void this.#look(false));
-    this.#timer.unref();
+    this.#clock = clock;
+    this.#lookOn();
   }
 
   /** Looks now; with `force` the files count as changed whatever they say. */
@@ -64,7 +66,16 @@ export class FileWatch {
   }
 
   stop(): void {
-    this.#timer.close();
+    this.#stopped = true;
+    this.#timer?.close();
+  }
+
+  #lookOn(): void {
+    void this.#look(false).then(() => {
+      if (this.#stopped) return;
+      this.#timer = this.#clock.after(INTERVAL_MS, () => this.#lookOn());
+      this.#timer.unref();
+    });
   }
 
   #look(force: boolean): Promise<void> {

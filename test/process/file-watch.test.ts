@@ -6,6 +6,7 @@ import { describe, it } from 'node:test';
 import { FileWatch, lookAt, type Look } from '../../lib/process/file-watch.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 
 async function watched(path: string, before?: Look): Promise<string[]> {
   const seen: string[] = [];
@@ -40,23 +41,34 @@ describe('a file watch', () => {
     assert.equal(looks.at(-1), looks.at(-2), 'nothing has changed');
   });
 
-  it('waits until a writer is done', async () => {
+  it('waits until a writer is done, and acts on what it wrote within a second', async () => {
     const path = join(temporaryFolder(), 'slow.pem');
     writeFileSync(path, '');
-    const seen = await watched(path);
+    const clock = new VirtualClock();
+    const seen: string[] = [];
+    const watch = new FileWatch(
+      clock,
+      [path],
+      await lookAt([path]),
+      async () => void seen.push(readFileSync(path, 'utf8')),
+    );
+    atEnd(() => watch.stop());
+    const pass = async (ms: number): Promise<void> => {
+      await eventually('the look is done, and the next one is due later', () => clock.pending === 1);
+      await clock.advance(ms);
+      await eventually('the look is done', () => clock.pending === 1);
+    };
     let written = '';
-    // A writer that needs a second: a line at a time.
-    await new Promise<void>((resolve) => {
-      const timer = setInterval(() => {
-        written += `line ${written.length}\n`;
-        writeFileSync(path, written);
-        if (written.length < 400) return;
-        clearInterval(timer);
-        resolve();
-      }, 25);
-    });
-    await eventually('the change is seen', () => seen.length > 0);
+    for (let line = 0; line < 20; line += 1) {
+      written += `line ${line}\n`;
+      writeFileSync(path, written);
+      await pass(200);
+    }
+    assert.deepEqual(seen, []);
+    for (let passedMs = 0; passedMs < 1_000 && seen.length === 0; passedMs += 50) await pass(50);
     assert.deepEqual(seen, [written]);
+    watch.stop();
+    assert.equal(clock.pending, 0);
   });
 
   it('sees a change that came after the look before, and none where there was none', async () => {
