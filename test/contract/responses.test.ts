@@ -441,7 +441,11 @@ describe('a request that cannot be read', () => {
 describe('a gateway with short time-outs', () => {
   let hasty: TestGateway;
   before(async () => {
-    hasty = await TestGateway.start(redis, pki, { INGEST_HEADERS_TIMEOUT_MS: '300', INGEST_REQUEST_TIMEOUT_MS: '600' });
+    hasty = await TestGateway.start(redis, pki, {
+      INGEST_ENQUEUE_TIMEOUT_MS: '150',
+      INGEST_HEADERS_TIMEOUT_MS: '300',
+      INGEST_REQUEST_TIMEOUT_MS: '600',
+    });
   });
 
   it('answers 408 when the head does not arrive in time', async () => {

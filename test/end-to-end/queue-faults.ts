@@ -1,5 +1,5 @@
-// The queue goes away in every way it can, under load, and comes back: answers stay in time and true, readiness
-// follows, the process stays.
+// The queue goes away in every way it can, under load, and comes back: answers stay true, readiness follows, the process
+// stays. How soon is held in virtual time by redis/stream-queue.test.ts.
 import assert from 'node:assert/strict';
 import { before, describe, it, type TestContext } from 'node:test';
 import { event, TestGateway } from '../support/gateway.ts';
@@ -9,10 +9,8 @@ import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { assertAlive, assertProblem } from '../support/verdicts.ts';
 
-/** The promise is 2 s; a busy machine of two cores gets twice that. */
-export const READINESS_WITHIN_MS = 4_000;
-/** INGEST_ENQUEUE_TIMEOUT_MS is 150; the rest is for a busy machine. */
-const ANSWER_WITHIN_MS = 1_500;
+/** Short of what a producer waits for, and enough on a busy machine for a queue that is there. */
+const ENQUEUE_TIMEOUT = { INGEST_ENQUEUE_TIMEOUT_MS: '1000' };
 
 export let pki: Pki;
 export let producer: ClientCertificate;
@@ -62,7 +60,7 @@ async function outage(
   { begin, end, reason, readable = false, forgets = false }: Outage,
 ): Promise<void> {
   const redis = await TestRedis.start();
-  const gateway = await TestGateway.start(redis, pki);
+  const gateway = await TestGateway.start(redis, pki, ENQUEUE_TIMEOUT);
   const load = new Load(gateway.client(producer), 'outage', 8, 10);
   await load.more(40);
   const accepted = load.accepted.length;
@@ -72,12 +70,10 @@ async function outage(
   const goneMs = await readinessAfter(gateway, 503, reason);
   const client = gateway.client(producer);
   for (let at = 0; at < 5; at += 1) {
-    const start = performance.now();
     assertProblem(await client.post(event(`refused-${at}`)), 503, 'QUEUE_UNAVAILABLE');
     const found = await client.find(`refused-${at}`);
     if (readable) assertProblem(found, 404, 'EVENT_NOT_FOUND');
     else assertProblem(found, 503, 'LOOKUP_UNAVAILABLE');
-    assert.ok(performance.now() - start < 2 * ANSWER_WITHIN_MS);
   }
   assert.equal((await client.ask({ path: '/health/live' })).status, 200);
 
@@ -88,13 +84,11 @@ async function outage(
   t.diagnostic(
     `not ready after ${Math.round(goneMs)} ms, ready again after ${Math.round(backMs)} ms, taking events ${Math.round(performance.now() - start)} ms later`,
   );
-  assert.ok(goneMs < READINESS_WITHIN_MS && backMs < READINESS_WITHIN_MS);
   await load.more(40);
   await load.stop();
 
   assert.deepEqual(load.errors, []);
   assert.deepEqual(load.statuses, [202, 503]);
-  assert.ok(load.slowestMs < ANSWER_WITHIN_MS, `the slowest answer took ${load.slowestMs} ms`);
   if (forgets) load.accepted.splice(0, load.accepted.length - 20);
   else assert.ok(load.accepted.length > accepted);
   await entriesBehind(redis, load);
@@ -104,6 +98,6 @@ async function outage(
 export function describeOutages(outages: Readonly<Record<string, Outage>>): void {
   describe('a queue that is', () => {
     for (const [name, one] of Object.entries(outages))
-      it(`${name}: 503 in time, readiness both ways, nothing promised in vain`, (t) => outage(t, one));
+      it(`${name}: 503, readiness both ways, nothing promised in vain`, (t) => outage(t, one));
   });
 }

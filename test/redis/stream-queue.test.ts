@@ -7,11 +7,13 @@ import type { EventNotes } from '../../lib/ingest/queue.ts';
 import { indexField } from '../../lib/redis/stream/id-index.ts';
 import { GROUP } from '../../lib/redis/stream/layout.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { queueContract, Recorded, submitAll, submitInTurns } from '../contract/queue.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 
 const LOG = createLog('test', 'error');
 LOG.level = 'silent';
@@ -23,15 +25,17 @@ interface Options {
   readonly stream?: string;
   readonly enqueueTimeoutMs?: number;
   readonly compression?: 'none' | 'zstd';
+  readonly clock?: Clock;
 }
 
 async function openQueue(
   redis: TestRedis,
-  { retentionMs, stream, enqueueTimeoutMs = TIMEOUT_MS, compression = 'none' }: Options = {},
+  { retentionMs, stream, enqueueTimeoutMs = TIMEOUT_MS, compression = 'none', clock = SYSTEM.clock }: Options = {},
 ): Promise<StreamQueue> {
-  const connection = byteConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
+  const connection = byteConnection({ ...SYSTEM, clock, uri: redis.uri, name: 'test', log: LOG });
   const queue = new StreamQueue({
     ...SYSTEM,
+    clock,
     connection,
     enqueueTimeoutMs,
     compression,
@@ -408,13 +412,18 @@ describe('the script', () => {
 describe('a server that does not answer', () => {
   it('makes submissions unavailable in time, once, and refuses the next ones immediately', async () => {
     const own = await TestRedis.start();
-    const queue = await openQueue(own, { enqueueTimeoutMs: 200 });
+    const clock = new VirtualClock();
+    const queue = await openQueue(own, { enqueueTimeoutMs: 200, clock });
     await own.signal('SIGSTOP');
     const events = Array.from({ length: 600 }, (_, at) => new Recorded(`frozen-${at}`));
-    const start = performance.now();
-    assert.deepEqual(new Set(await submitAll(queue, events)), new Set(['unavailable']));
-    const tookMs = performance.now() - start;
-    assert.ok(tookMs >= 195 && tookMs < 1_500, `${tookMs} ms`);
+    const outcomes = submitAll(queue, events);
+    await clock.advance(199);
+    assert.equal(
+      events.find(({ settled }) => settled > 0),
+      undefined,
+    );
+    await clock.advance(1);
+    assert.deepEqual(new Set(await outcomes), new Set(['unavailable']));
     const next = new Recorded('next');
     queue.submit(next);
     await new Promise((resolve) => setImmediate(resolve));
@@ -423,7 +432,7 @@ describe('a server that does not answer', () => {
     assert.equal(queue.state().available, false);
 
     await own.signal('SIGCONT');
-    await eventually('the queue is there again', () => queue.state().available);
+    await eventually('the queue is there again', () => clock.advance(100).then(() => queue.state().available));
     // Whatever became of the first try, the retry tells the truth and adds each id once.
     const retries = await submitAll(
       queue,
@@ -436,10 +445,11 @@ describe('a server that does not answer', () => {
 
   it('for less than the time-out keeps nobody from submitting, and is told meanwhile', async () => {
     const own = await TestRedis.start();
-    const queue = await openQueue(own);
+    const clock = new VirtualClock();
+    const queue = await openQueue(own, { clock });
     await own.signal('SIGSTOP');
-    // Longer than it takes to be asked in vain by default: what must not happen has no event to wait for.
-    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    // Longer than it takes to be asked in vain by default.
+    await clock.advance(1_500);
     assert.equal(queue.state().available, false);
     const patient = new Recorded('patient');
     queue.submit(patient);
@@ -466,12 +476,12 @@ describe('a server that does not answer', () => {
 
 describe('a process that is held up for longer than the time-out in every turn', () => {
   it('still has each event accepted: the time counts from when the call was written, and what has arrived is read first', async () => {
-    const queue = await openQueue(redis, { stream: 'held-up', enqueueTimeoutMs: 100 });
-    const events = Array.from({ length: 12 }, (_, at) => new Recorded(`held-up-${at}`));
+    const queue = await openQueue(redis, { stream: 'held-up', enqueueTimeoutMs: 400 });
+    const events = Array.from({ length: 4 }, (_, at) => new Recorded(`held-up-${at}`));
     for (const one of events) {
       queue.submit(one);
       await new Promise((resolve) => setImmediate(resolve));
-      const end = performance.now() + 150;
+      const end = performance.now() + 500;
       while (performance.now() < end);
     }
     assert.deepEqual(

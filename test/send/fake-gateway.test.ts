@@ -65,7 +65,7 @@ it('the fake gateway accepts an event whose answer never comes, so that the next
   atEnd(() => gateway.close());
   gateway.next('noAnswer', 'overloaded', 'internal');
   const codes: string[] = [];
-  const options = { url: gateway.url, timeoutMs: 200, onRetry: ({ code }: { code: string }) => codes.push(code) };
+  const options = { url: gateway.url, timeoutMs: 2_000, onRetry: ({ code }: { code: string }) => codes.push(code) };
   for await (const result of sendEvents([{ id: 'patient', type: 't' }], options))
     assert.ok(result.kind === 'accepted' && result.duplicate && result.tries === 4);
   assert.deepEqual(codes, ['NO_ANSWER', 'QUEUE_OVERLOADED', 'INTERNAL']);

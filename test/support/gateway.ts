@@ -11,7 +11,7 @@ export const GATEWAY = new URL('../../bin/ingest-gateway', import.meta.url).path
 
 /**
  * For tests of what becomes of events, and not of how soon: on a busy machine the default time-out is a timed
- * assertion, and turns answers into 503.
+ * assertion, and turns answers into 503. `TestGateway.start` has it where a test says nothing else.
  */
 export const PATIENT = { INGEST_ENQUEUE_TIMEOUT_MS: '5000' } as const;
 
@@ -140,6 +140,7 @@ export class TestGateway extends TestProcess {
       INGEST_GATEWAY_ADDR: '127.0.0.1:0',
       INGEST_STATE_DIR: temporaryFolder('ingest-state-'),
       ...pki.environment,
+      ...PATIENT,
       ...READER,
       ...env,
     });
