@@ -1,10 +1,10 @@
 // Notices that files say something else than before, by reading them.
 //
 // Fact: mounted secrets change by swapping a symbolic link two folders up, and editors replace files; neither shows
-// reliably as an event on the path. Choice: the few small files are read some four times a second and compared by content.
-// A change counts once two looks in a row agree: a list of authorities that a writer has half done is valid PEM, and
-// acting on it would throw out those in the other half. A look begins some time after the one before has ended: on a busy
-// machine two would else read one after the other, and agree on what is half done.
+// reliably as an event on the path. Choice: the few small files are read some four times a second and compared by
+// content. A change counts once two looks in a row agree: a list of authorities that a writer has half done is valid
+// PEM, and acting on it would throw out those in the other half. A look begins some time after the one before has
+// ended: on a busy machine two would else read one after the other, and agree on what is half done.
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
