@@ -55,12 +55,7 @@ export async function gateFrom(values: Values<typeof VERDICT_OPTIONS>, io: Progr
   const file = values['gate-config'];
   const config = file === undefined ? undefined : { file, text: await readText(resolve(io.cwd, file), file) };
   const limits: Record<string, number> = {};
-  const names = {
-    'max-errors': 'errors',
-    'max-warnings': 'warnings',
-    'max-infos': 'infos',
-    'max-new': 'newIssues',
-  } as const;
+  const names = { 'max-errors': 'errors', 'max-warnings': 'warnings', 'max-infos': 'infos', 'max-new': 'newIssues' };
   for (const [option, metric] of Object.entries(names)) {
     const text = values[option as keyof typeof names];
     if (text !== undefined) limits[metric] = countOption(`--${option}`, text);

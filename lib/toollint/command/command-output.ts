@@ -134,11 +134,8 @@ function sarifNotes(
   if (written < summary.totalIssues)
     note(io, `${written} of ${summary.totalIssues} results are written to SARIF (--max-results)`);
   if (written > SARIF_RESULTS_MAX) {
-    note(
-      io,
-      `${written} results are more than the ${SARIF_RESULTS_MAX} that GitHub takes of one run: ` +
-        'it will refuse the file; see --max-results',
-    );
+    const most = `the ${SARIF_RESULTS_MAX} that GitHub takes of one run`;
+    note(io, `${written} results are more than ${most}: it will refuse the file; see --max-results`);
   }
   if (selection.baseline !== undefined && baselineState === undefined) {
     note(io, 'this SARIF lists only what is new: GitHub closes the alerts that are not in it');

@@ -16,6 +16,7 @@ import { changesSince, git, type SourceChanges } from '../compare/source-changes
 import { type DocumentSource, memorySource } from '../document/document-source.ts';
 import { ioFailure, ReportFailure, usageFailure } from '../document/failure.ts';
 import { writeWhole } from '../document/output-file.ts';
+import { isObject } from '../document/strict-json.ts';
 import { TOOL_VERSION } from '../document/report-format.ts';
 import { scan, type ScanOptions } from './scan.ts';
 
@@ -78,12 +79,9 @@ async function readRenames(name: string, cwd: string): Promise<Map<string, strin
   } catch (cause) {
     throw new ReportFailure('usage', `${name} is not JSON`, cause);
   }
-  const pairs =
-    typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.entries(value) : undefined;
-  if (pairs === undefined || pairs.some(([, to]) => typeof to !== 'string')) {
+  if (!isObject(value) || Object.values(value).some((to) => typeof to !== 'string'))
     throw usageFailure(`${name} needs a JSON object of old paths and new ones`);
-  }
-  return new Map(pairs as [string, string][]);
+  return new Map(Object.entries(value) as [string, string][]);
 }
 
 /** The known findings of a commit. Throws ReportFailure when git or the scan fails. */

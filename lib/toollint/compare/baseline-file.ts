@@ -10,7 +10,7 @@ import { ReportFailure } from '../document/failure.ts';
 import { placeHalf } from '../document/fingerprint.ts';
 import { byCodeUnits, pathFault } from '../document/report-path.ts';
 import type { Finding, Severity } from '../document/report-schema.ts';
-import { readJson } from '../document/strict-json.ts';
+import { isObject, readJson } from '../document/strict-json.ts';
 import type { Acceptance, BaselineEntry } from './baseline.ts';
 
 /** The name under which a commit's own baseline is looked for. */
@@ -69,8 +69,7 @@ export function readBaselineFile({ name, bytes }: DocumentSource) {
 
 function objectIn(line: string): Record<string, unknown> | undefined {
   const { value, problems } = readJson(line);
-  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-  return problems.length === 0 && isObject ? (value as Record<string, unknown>) : undefined;
+  return problems.length === 0 && isObject(value) ? value : undefined;
 }
 
 /** The entry, or what is wrong with it. */

@@ -25,11 +25,6 @@ interface Current {
   readonly finding: Finding;
 }
 
-interface Group {
-  entries: BaselineEntry[];
-  current: Current[];
-}
-
 export function matchFindings(
   entries: readonly BaselineEntry[],
   findings: readonly Finding[],
@@ -41,37 +36,32 @@ export function matchFindings(
     knownBy[index] = entry;
     found.add(entry);
   };
-  const groups = new Map<string, Group>();
-  for (const entry of entries) groupOf(groups, entry.finding.fingerprint).entries.push(entry);
-  for (const [index, finding] of findings.entries()) {
-    const group = groups.get(finding.fingerprint);
-    if (group === undefined) continue;
-    const isKnowable = !isNeverBaselined(finding) || group.entries.some(({ accepted }) => accepted !== undefined);
-    if (isKnowable) group.current.push({ index, finding });
+  const known = Map.groupBy(entries, ({ finding }) => finding.fingerprint);
+  const now = Map.groupBy(findings.keys(), (index) => (findings[index] as Finding).fingerprint);
+  for (const [fingerprint, group] of known) {
+    const isAccepted = group.some(({ accepted }) => accepted !== undefined);
+    const current = (now.get(fingerprint) ?? []).map((index) => ({ index, finding: findings[index] as Finding }));
+    pairGroup(
+      group,
+      current.filter(({ finding }) => isAccepted || !isNeverBaselined(finding)),
+      changes,
+      pair,
+    );
   }
-  for (const group of groups.values()) pairGroup(group, changes, pair);
   pairCounts(entries, findings, (entry, index) => !found.has(entry) && knownBy[index] === undefined, pair);
   return { knownBy, missing: entries.filter((entry) => !found.has(entry)) };
 }
 
 type Pair = (current: Current, entry: BaselineEntry) => void;
 
-function groupOf(groups: Map<string, Group>, key: string): Group {
-  let group = groups.get(key);
-  if (group === undefined) groups.set(key, (group = { entries: [], current: [] }));
-  return group;
-}
-
-function pairGroup({ entries, current }: Group, changes: SourceChanges | undefined, pair: Pair): void {
+function pairGroup(
+  entries: readonly BaselineEntry[],
+  current: readonly Current[],
+  changes: SourceChanges | undefined,
+  pair: Pair,
+): void {
   if (current.length === 0) return;
-  const free = new Map<string, BaselineEntry[]>();
-  for (const entry of entries) {
-    const { line, column } = placeNow(entry, changes);
-    const key = `${line}:${column}`;
-    const list = free.get(key);
-    if (list === undefined) free.set(key, [entry]);
-    else list.push(entry);
-  }
+  const free = Map.groupBy(entries, (entry) => placeNow(entry, changes));
   const moved = current.filter((one) => {
     const { line = 0, column = 0 } = one.finding.location;
     const entry = free.get(`${line}:${column}`)?.pop();
@@ -82,18 +72,17 @@ function pairGroup({ entries, current }: Group, changes: SourceChanges | undefin
     (a.location.line ?? 0) - (b.location.line ?? 0) || (a.location.column ?? 0) - (b.location.column ?? 0);
   const left = [...free.values()].flat().sort((a, b) => byLine(a.finding, b.finding));
   const rest = moved.sort((a, b) => byLine(a.finding, b.finding) || a.index - b.index);
-  const chosen = chooseOld(left, rest, changes);
-  for (const [index, entry] of left.slice(0, chosen.length).entries()) {
-    const one = chosen[index];
-    if (one !== undefined) pair(one, entry);
+  for (const [index, one] of chooseOld(left, rest, changes).entries()) {
+    const entry = left[index];
+    if (entry !== undefined) pair(one, entry);
   }
 }
 
-/** Where an entry's line is now, as far as that is known; 0 is no line. */
-function placeNow({ finding }: BaselineEntry, changes: SourceChanges | undefined): { line: number; column: number } {
+/** Line and column where an entry is now, as far as that is known; 0 is no line. */
+function placeNow({ finding }: BaselineEntry, changes: SourceChanges | undefined): string {
   const { path, line = 0, column = 0 } = finding.location;
-  if (changes === undefined || path === undefined || line === 0) return { line, column };
-  return { line: changes.lineNow(path, line) ?? -1, column };
+  const isKnown = changes !== undefined && path !== undefined && line !== 0;
+  return `${isKnown ? (changes.lineNow(path, line) ?? -1) : line}:${column}`;
 }
 
 /** As many of the current findings as there are entries left, or all, in the order of lines. */
@@ -102,7 +91,7 @@ function chooseOld(
   rest: readonly Current[],
   changes: SourceChanges | undefined,
 ): readonly Current[] {
-  if (rest.length <= left.length || left.length === 0) return left.length === 0 ? [] : rest;
+  if (rest.length <= left.length) return rest;
   if (changes === undefined) {
     const isOld = alignLines(
       left.map(({ finding }) => finding.location.line ?? 0),

@@ -1,5 +1,6 @@
 // ESLint's own JSON (`eslint -f json`), and GitLab's Code Quality report, which many linters write.
 import type { Severity } from '../document/report-schema.ts';
+import { isObject } from '../document/strict-json.ts';
 import type { ForeignMessage, ForeignReport, Refuse } from './import.ts';
 
 /** A list of files, each with its messages. */
@@ -83,7 +84,7 @@ export function parsedJson(text: string, refuse: Refuse): unknown {
 
 /** The value's members; none where it is not an object. */
 export function recordOf(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
+  return isObject(value) ? value : {};
 }
 
 export function stringIn(owner: Readonly<Record<string, unknown>>, name: string): string | undefined {

@@ -1,6 +1,7 @@
 // Members of a report beyond the specification, which allows more than it names: the linter that ran, what its rules
 // say of themselves, where a finding ends, and how the linter would fix it. Another tool's document may have anything
 // under these names, so they are read through here and are absent unless they have the right form.
+import { isObject } from './strict-json.ts';
 import type { Finding, ReportHeader } from './report-schema.ts';
 
 /** `tool.linter`: what looked at the code. */
@@ -58,7 +59,7 @@ export function fixOf(finding: Finding): Fix | undefined {
 
 function member(owner: object, name: string): Record<string, unknown> {
   const value = (owner as Record<string, unknown>)[name];
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  return isObject(value) ? value : {};
 }
 
 function isOrdinal(value: unknown): value is number {

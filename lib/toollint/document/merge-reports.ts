@@ -41,16 +41,13 @@ export function mergeReports(parts: readonly Named[]): Report {
 
 function checkFits({ report: first, name: firstName }: Named, { report, name }: Named): void {
   const refuse = (fault: string): never => {
-    throw new ReportFailure(
-      'input',
-      `${name} cannot be merged${firstName === name ? '' : ` with ${firstName}`}: ${fault}`,
-    );
+    const other = firstName === name ? '' : ` with ${firstName}`;
+    throw new ReportFailure('input', `${name} cannot be merged${other}: ${fault}`);
   };
   const identity = (one: Report) => {
     const linter = linterOf(one);
-    return [one.tool.name, one.tool.version, linter?.name, linter?.version]
-      .filter((part) => part !== undefined)
-      .join(' ');
+    const parts = [one.tool.name, one.tool.version, linter?.name, linter?.version];
+    return parts.filter((part) => part !== undefined).join(' ');
   };
   if (report.selection.baseline !== undefined) refuse('it lists only what was new against a baseline');
   if (identity(report) !== identity(first)) refuse(`it is of ${identity(report)}, not of ${identity(first)}`);

@@ -6,7 +6,7 @@ import { checkConsistency } from './consistency.ts';
 import type { DocumentSource } from './document-source.ts';
 import { ReportFailure } from './failure.ts';
 import { isReport, type Report, reportSchema } from './report-schema.ts';
-import { readJson } from './strict-json.ts';
+import { isObject, readJson } from './strict-json.ts';
 
 /** One thing that is wrong with a report. */
 export interface Problem {
@@ -102,7 +102,7 @@ function readDocument(bytes: Uint8Array, problems: ProblemList): object | undefi
   const { value, problems: found } = readJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString());
   for (const { code, pointer, message } of found) problems.add({ level: 'schema', code, pointer, message });
   if (found.some(({ code }) => code === 'syntax' || code === 'too-deep')) return undefined;
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
+  if (isObject(value)) return value;
   fault('root', 'a report is one JSON object');
   return undefined;
 }
@@ -136,8 +136,7 @@ function inner(error: ValueError): { path: string; message: string }[] {
   if (error.type !== ValueErrorType.Union) return [{ path: error.path, message: describe(error) }];
   const variants = error.schema['anyOf'] as TSchema[];
   const objects = variants.find((variant) => variant['type'] === 'object');
-  const isObject = typeof error.value === 'object' && error.value !== null && !Array.isArray(error.value);
-  if (objects !== undefined && isObject) {
+  if (objects !== undefined && isObject(error.value)) {
     return schemaProblems(objects, error.value, error.path).map(({ pointer, message }) => ({ path: pointer, message }));
   }
   return [{ path: error.path, message: describe(error) }];

@@ -19,6 +19,11 @@ const PLAIN_STRING = /"[^"\\\u0000-\u001f]*"/y;
 const WORD = /true|false|null/y;
 const WORDS: Readonly<Record<string, boolean | null>> = { true: true, false: false, null: null };
 
+/** Whether the value is a JSON object. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
 /** A JSON Pointer token (RFC 6901, section 3). */
 export function pointerToken(name: string | number): string {
   return `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`;

@@ -1,6 +1,7 @@
 // Gates: a name and conditions on counts. A condition names what must not be: it is violated when `metric op threshold`
 // holds. Anything unknown is refused, because a misspelt metric that counts as 0 would let everything pass.
 import { ReportFailure } from '../document/failure.ts';
+import { isObject } from '../document/strict-json.ts';
 
 /** Counts that a condition may name, in addition to `rule:<id>` and `category:<name>`. */
 export const METRICS = [
@@ -102,7 +103,7 @@ export function parseGates(text: string, file: string): GateConfig[] {
   }
   const list = Array.isArray(value)
     ? value
-    : isRecord(value) && Array.isArray(value['gates'])
+    : isObject(value) && Array.isArray(value['gates'])
       ? value['gates']
       : [value];
   const gates = list.map((gate: unknown) => parseGate(gate, file));
@@ -116,7 +117,7 @@ export function parseGates(text: string, file: string): GateConfig[] {
 }
 
 function parseGate(value: unknown, file: string): GateConfig {
-  if (!isRecord(value)) throw refusal(`${file}: a gate is an object with name and conditions`);
+  if (!isObject(value)) throw refusal(`${file}: a gate is an object with name and conditions`);
   onlyMembers(value, ['name', 'conditions'], `${file}: a gate`);
   const { name, conditions } = value;
   if (typeof name !== 'string' || name.trim() === '') throw refusal(`${file}: a gate needs a name`);
@@ -128,7 +129,7 @@ function parseGate(value: unknown, file: string): GateConfig {
 }
 
 function parseCondition(value: unknown, where: string): GateCondition {
-  if (!isRecord(value)) throw refusal(`${where}: a condition is an object`);
+  if (!isObject(value)) throw refusal(`${where}: a condition is an object`);
   onlyMembers(value, ['metric', 'op', 'threshold', 'level', 'optional'], `${where}: a condition`);
   const { metric, op, threshold, level, optional } = value;
   const named =
@@ -162,8 +163,4 @@ function checkedThreshold(value: unknown, what: string): number {
 function onlyMembers(value: Record<string, unknown>, allowed: readonly string[], what: string): void {
   const odd = Object.keys(value).find((name) => !allowed.includes(name));
   if (odd !== undefined) throw refusal(`${what} has no member '${odd}'`);
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

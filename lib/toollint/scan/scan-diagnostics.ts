@@ -3,8 +3,7 @@
 // without a path.
 import { oneLine } from '../document/failure.ts';
 import type { RuleCrash } from './scan-options.ts';
-import { withoutAbsolutePaths } from '../document/report-path.ts';
-import { byCodeUnits, pathFault } from '../document/report-path.ts';
+import { byCodeUnits, pathFault, withoutAbsolutePaths } from '../document/report-path.ts';
 import type { Diagnostic } from '../document/report-schema.ts';
 
 const MESSAGE_UNITS_MAX = 2000;
@@ -45,16 +44,8 @@ export class ScanDiagnostics {
 function folded(ruleId: string, list: readonly Diagnostic[], isGivenUp: boolean): readonly Diagnostic[] {
   if (list.length <= CRASHES_OF_A_RULE_MAX && !isGivenUp) return list;
   const end = isGivenUp ? ' and was given up' : '';
-  return [
-    {
-      kind: 'rule-error',
-      ruleId,
-      message: `the rule failed in ${list.length} files${end}, first: ${list[0]?.message ?? ''}`.slice(
-        0,
-        MESSAGE_UNITS_MAX,
-      ),
-    },
-  ];
+  const message = `the rule failed in ${list.length} files${end}, first: ${list[0]?.message ?? ''}`;
+  return [{ kind: 'rule-error', ruleId, message: message.slice(0, MESSAGE_UNITS_MAX) }];
 }
 
 function compareDiagnostics(left: Diagnostic, right: Diagnostic): number {

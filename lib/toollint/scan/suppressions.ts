@@ -16,17 +16,12 @@ export type Suppressions = Readonly<Record<string, Readonly<Record<string, { rea
 /** The root's suppressions; empty when it has none. Throws ReportFailure ('config') when they cannot be read. */
 export async function readSuppressions(root: string): Promise<Suppressions> {
   try {
-    return Object.assign(
-      Object.create(null),
-      JSON.parse(await readFile(join(root, SUPPRESSIONS_FILE), 'utf8')),
-    ) as Suppressions;
+    const counts: unknown = JSON.parse(await readFile(join(root, SUPPRESSIONS_FILE), 'utf8'));
+    return Object.assign(Object.create(null), counts) as Suppressions;
   } catch (cause) {
     if (errnoOf(cause) === 'ENOENT') return {};
-    throw new ReportFailure(
-      'config',
-      `${SUPPRESSIONS_FILE} cannot be read: ${errnoOf(cause) ?? messageOf(cause)}`,
-      cause,
-    );
+    const reason = errnoOf(cause) ?? messageOf(cause);
+    throw new ReportFailure('config', `${SUPPRESSIONS_FILE} cannot be read: ${reason}`, cause);
   }
 }
 
