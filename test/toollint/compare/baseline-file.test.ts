@@ -249,6 +249,40 @@ describe('a baseline and git', () => {
     assert.deepEqual(counts(report), [0, 14, 0]);
   });
 
+  it('merges neighbouring lines with merge=union into a superset, which the next update lowers', async (t) => {
+    const names = ['a', 'b', 'c', 'd'];
+    const cwd = await repository(t, Object.fromEntries(names.map((name) => [`${name}.js`, 'var x;\n'])));
+    await writeFile(join(cwd, '.gitattributes'), 'b.jsonl merge=union\n');
+    await toollint(update, { cwd });
+    const known = await readFile(join(cwd, 'b.jsonl'), 'utf8');
+    git(cwd, 'add', '.');
+    git(cwd, 'commit', '-qm', 'baseline');
+    const fixed = async (name: string) => {
+      await writeFile(join(cwd, `${name}.js`), 'let x;\n');
+      await toollint(update, { cwd });
+      git(cwd, 'commit', '-qam', `fix in ${name}`);
+    };
+    git(cwd, 'checkout', '-qb', 'side');
+    await fixed('b');
+    git(cwd, 'checkout', '-q', 'main');
+    await fixed('c');
+    git(cwd, 'merge', '-q', '--no-edit', 'side');
+    const merged = (await readFile(join(cwd, 'b.jsonl'), 'utf8')).split('\n');
+    const lines = known.split('\n');
+    const left = lines.filter((line) => !/"path":"[bc]\.js"/u.test(line));
+    assert.deepEqual(
+      left.filter((line) => !merged.includes(line)),
+      [],
+    );
+    assert.deepEqual(
+      merged.filter((line) => !lines.includes(line)),
+      [],
+    );
+    assert.equal((await scanned(cwd, ['--baseline', 'b.jsonl'])).report.selection.baseline?.newIssues, 0);
+    await toollint(update, { cwd });
+    assert.equal(await readFile(join(cwd, 'b.jsonl'), 'utf8'), left.join('\n'));
+  });
+
   it('tells equal lines apart by the history of the file', async (t) => {
     const block = 'console.log(1);\n';
     const cwd = await repository(t, { 'a.js': `let a;\n${block}let b;\n${block}` });

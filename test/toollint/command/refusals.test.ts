@@ -1,0 +1,156 @@
+// What the command line refuses, word for word, and what it makes of the environment of a CI job.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { sampleFinding, sampleReport } from '../support/samples.ts';
+import { configText, project, scanned, toollint, writeJson } from '../support/verbs.ts';
+
+const UPDATE = ['scan', '--baseline', 'b.jsonl', '--update-baseline'];
+const REFUSED: readonly (readonly [args: readonly string[], message: string])[] = [
+  [['scan', '--color', 'red'], "--color is auto, always or never, not 'red'"],
+  [['scan', '--format', 'sarif='], '--format sarif= needs a file name'],
+  [
+    ['scan', '--format', 'html'],
+    "unknown format 'html': known are report, pretty, sarif, gitlab, junit, markdown, github, sonar, summary",
+  ],
+  [
+    ['scan', '--format', 'sarif', '--to', 'junit'],
+    'two formats for one output: name a file for each, as in --format sarif=out.sarif',
+  ],
+  [['scan', '-o', ''], '-o needs a file name'],
+  [['scan', '--limit', '1.5'], "--limit needs an integer of 0 or more, not '1.5'"],
+  [['scan', '--max-new', 'x'], "--max-new needs an integer of 0 or more, not 'x'"],
+  [['scan', '--ext', 'js,t s'], '--ext needs endings as in --ext js,ts'],
+  [['scan', '--ext', ''], '--ext needs endings as in --ext js,ts'],
+  [['scan', '--include', ''], '--include and --exclude need a pattern'],
+  [['scan', '--cache-location', ''], '--cache-location needs a file name'],
+  [['scan', '--timestamp', 'soon'], "--timestamp needs a time such as 2026-01-31T12:00:00Z, not 'soon'"],
+  [
+    ['scan', '--timestamp', '2026-13-01T00:00'],
+    "--timestamp needs a time such as 2026-01-31T12:00:00Z, not '2026-13-01T00:00'",
+  ],
+  [['scan', '--renames', 'git:HEAD'], '--renames needs --baseline'],
+  [['scan', '--update-baseline'], '--update-baseline needs --baseline'],
+  [['scan', '--baseline', '-', '--update-baseline'], '--update-baseline needs a file'],
+  [['scan', '--baseline', 'git:HEAD', '--update-baseline'], '--update-baseline needs a file'],
+  [['scan', '--accept', 'no-var'], '--accept needs --update-baseline'],
+  [[...UPDATE, '--accept', 'no-var', '--reason', ' '], '--accept needs --reason'],
+  [[...UPDATE, '--owner', 'me'], '--owner needs --accept'],
+  [
+    [...UPDATE, '--accept', 'no-var', '--reason', 'r', '--until', 'soon'],
+    "--until needs a day such as 2026-12-31, not 'soon'",
+  ],
+  [['compare', 'a', 'b', '--list', 'all'], "--list is new, unchanged, fixed, not-verifiable, not 'all'"],
+  [['compare', 'a', 'b', '--list', 'new', '-o', 'x'], '--list writes to standard output, with --format text or json'],
+  [
+    ['compare', 'a', 'b', '--list', 'new', '--format', 'sarif'],
+    '--list writes to standard output, with --format text or json',
+  ],
+  [['compare', '-', '-'], "only one input can be '-'"],
+  [['merge'], 'usage: toollint merge REPORT...'],
+  [['import', 'x'], 'usage: toollint import --from sarif|eslint|gitlab|checkstyle FILE...'],
+  [['convert', 'x'], 'usage: toollint convert REPORT --to FORMAT'],
+  [['validate', '--format', 'xml', 'x'], "--format is text or json, not 'xml'"],
+  [['validate', '--max-problems', '-', 'x'], "--max-problems needs an integer of 0 or more, not '-'"],
+  [['validate'], 'usage: toollint validate FILE|- ...'],
+];
+
+describe('the command line', () => {
+  for (const [args, message] of REFUSED)
+    it(`refuses \`${args.join(' ')}\` and says why`, async (t) => {
+      const { code, stdout, stderr } = await toollint(args, { cwd: await project(t, {}) });
+      assert.equal(stderr, `toollint: ${message}\n`);
+      assert.equal(stdout, '');
+      assert.equal(code, 2);
+    });
+
+  it('refuses a SOURCE_DATE_EPOCH that is not a number of seconds', async (t) => {
+    const { code, stderr } = await toollint(['scan'], {
+      cwd: await project(t, {}),
+      env: { SOURCE_DATE_EPOCH: 'soon' },
+    });
+    assert.equal(stderr, "toollint: SOURCE_DATE_EPOCH needs seconds, not 'soon'\n");
+    assert.equal(code, 2);
+  });
+
+  it('takes what follows -- as paths, also --help', async (t) => {
+    const cwd = await project(t, { '--help': '' });
+    assert.match((await toollint(['scan', '--', '--help'], { cwd })).stderr, /no configuration is for the files/u);
+    assert.match((await toollint(['scan', '--help'], { cwd })).stdout, /^usage: toollint scan/u);
+  });
+});
+
+describe('the summary of a CI job', () => {
+  const summary = async (env: Record<string, string>) => {
+    const stdin = JSON.stringify(sampleReport([sampleFinding({ path: 'src/a b.js', line: 3 })]));
+    return (await toollint(['convert', '-', '--to', 'summary'], { stdin, env })).stdout;
+  };
+  const GITHUB = { GITHUB_SERVER_URL: 'https://github.com', GITHUB_REPOSITORY: 'o/r', GITHUB_SHA: 'abc' };
+
+  it('has links into the code on GitHub and GitLab', async () => {
+    assert.ok((await summary(GITHUB)).includes('(<https://github.com/o/r/blob/abc/src/a%20b.js#L3>)'));
+    const gitlab = await summary({ CI_PROJECT_URL: 'https://gitlab.com/o/r', CI_COMMIT_SHA: 'abc' });
+    assert.ok(gitlab.includes('(<https://gitlab.com/o/r/-/blob/abc/src/a%20b.js#L3>)'));
+  });
+
+  it('is plain text where the place of the code is not known', async () => {
+    for (const missing of Object.keys(GITHUB)) {
+      const env = Object.fromEntries(Object.entries(GITHUB).filter(([name]) => name !== missing));
+      assert.doesNotMatch(await summary(env), /https:/u, missing);
+    }
+    assert.doesNotMatch(await summary({ CI_COMMIT_SHA: 'abc' }), /https:/u);
+  });
+
+  it('takes the place of the lines on standard error, but for the exit code', async (t) => {
+    const cwd = await project(t, { 'a.js': 'var a;\n' });
+    const { stdout, stderr } = await toollint(['scan', '--format', 'summary'], { cwd });
+    assert.match(stdout, /^2 files, 1 finding: 1 error, 0 warnings, 0 info$/mu);
+    assert.equal(stderr, 'toollint: exit code 1: 1 error finding\n');
+    assert.equal((await toollint(['scan', '--format', 'summary', '--silent'], { cwd })).stderr, '');
+  });
+});
+
+describe('the verbs', () => {
+  it('list errors only with --quiet, and count all', async (t) => {
+    const cwd = await project(t, { 'a.js': 'var a;\nconsole.log(a);\n' });
+    const { report, code } = await scanned(cwd, ['--quiet', '--max-warnings', '0']);
+    assert.deepEqual(
+      report.findings.map(({ ruleId }) => ruleId),
+      ['no-var'],
+    );
+    assert.equal(report.gate.message, 'warnings 1 > 0 (fail)');
+    assert.equal(code, 1);
+  });
+
+  it('validate what can be read, and fail for what cannot', async (t) => {
+    const cwd = await project(t, {});
+    await writeJson(cwd, 'good.json', sampleReport([]));
+    const { code, stdout, stderr } = await toollint(['validate', 'none.json', 'good.json'], { cwd });
+    assert.equal(stdout, 'good.json: schema valid, consistency valid\n');
+    assert.equal(stderr, 'toollint: cannot read none.json: ENOENT\n');
+    assert.equal(code, 2);
+    const json = await toollint(['validate', 'none.json', 'good.json', '--format', 'json'], { cwd });
+    assert.equal((JSON.parse(json.stdout) as { valid: boolean }).valid, false);
+  });
+
+  it('read the baseline that a commit has in the scanned folder', async (t) => {
+    const cwd = await project(t, { 'part/a.js': 'var a;\n' });
+    const git = (...args: string[]) =>
+      execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.org', ...args], { cwd, stdio: 'pipe' });
+    await mkdir(join(cwd, 'part'), { recursive: true });
+    await writeFile(join(cwd, 'part/eslint.config.mjs'), configText(`{ 'no-var': 'error' }`));
+    git('init', '-q');
+    await toollint(['scan', '--baseline', 'toollint-baseline.jsonl', '--update-baseline'], { cwd: join(cwd, 'part') });
+    git('add', '.');
+    git('commit', '-qm', 'known');
+    await writeFile(join(cwd, 'part/a.js'), 'var a;\nvar b;\n');
+    const { report } = await scanned(join(cwd, 'part'), ['--baseline', 'git:HEAD']);
+    assert.deepEqual(report.selection.baseline, { newIssues: 1, unchanged: 1, fixed: 0 });
+    git('rm', '-q', '--cached', 'part/toollint-baseline.jsonl');
+    git('commit', '-qam', 'two findings, and no baseline');
+    const again = await scanned(join(cwd, 'part'), ['--baseline', 'git:HEAD']);
+    assert.deepEqual(again.report.selection.baseline, { newIssues: 0, unchanged: 2, fixed: 0 });
+  });
+});

@@ -1,0 +1,103 @@
+// What a scan takes from ESLint besides messages: the rules that are on, what they say of themselves, fixes, the cache,
+// and what it may call fixed.
+import assert from 'node:assert/strict';
+import { readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { configText, project, scanned, toollint } from '../support/verbs.ts';
+
+const REPORTING = `create: (context) => ({ Program: (node) => context.report({ node, message: 'm' }) })`;
+
+describe('what a scan takes from ESLint', () => {
+  it('is the list of the rules that are on', async (t) => {
+    const rules = `{ 'no-var': 'error', 'no-eval': [1], 'no-console': 'off', 'no-alert': 0, eqeqeq: ['off'] }`;
+    const cwd = await project(t, { 'a.js': 'let a;\n', 'eslint.config.mjs': configText(rules) });
+    assert.deepEqual((await scanned(cwd)).report.scan.enabledRuleIds, ['no-eval', 'no-var']);
+  });
+
+  it('is the documentation of a plugin, where it has the right form', async (t) => {
+    const meta = `{ type: 'problem', docs: { url: 'https://example.org/one', description: 'About one.' } }`;
+    const odd = `{ docs: { url: 'javascript:alert(1)', description: 7 } }`;
+    const plugin = `{ one: { meta: ${meta}, ${REPORTING} }, two: { meta: ${odd}, ${REPORTING} }, three: { ${REPORTING} } }`;
+    const rules = `{ 'own/one': 'warn', 'own/two': 'warn', 'own/three': 'warn' }`;
+    const cwd = await project(t, { 'a.js': 'let a;\n', 'eslint.config.mjs': configText(rules, plugin) });
+    const { report } = await scanned(cwd, ['a.js']);
+    const about = Object.fromEntries(report.findings.map((finding) => [finding.ruleId, finding]));
+    assert.equal(about['own/one']?.docsUrl, 'https://example.org/one');
+    assert.equal(about['own/one'].category, 'problem');
+    assert.equal(about['own/two']?.docsUrl, undefined);
+    assert.equal(about['own/three']?.category, undefined);
+    assert.deepEqual((report.tool as { rules?: unknown }).rules, { 'own/one': 'About one.' });
+  });
+
+  it('is the fix of a finding, and a suggestion that there is one', async (t) => {
+    const rules = `{ 'no-var': 'error', 'no-debugger': 'warn' }`;
+    const cwd = await project(t, { 'a.js': 'debugger;\nvar a;\n', 'eslint.config.mjs': configText(rules) });
+    const [debug, declared] = (await scanned(cwd, ['a.js'])).report.findings;
+    assert.equal(debug?.suggestion, undefined);
+    assert.equal(declared?.suggestion, 'eslint --fix can fix this.');
+    assert.deepEqual((declared as { fix?: unknown }).fix, { offset: 10, length: 6, text: 'let a;' });
+    assert.equal(debug?.severity, 'warning');
+    assert.equal(declared.severity, 'error');
+  });
+
+  it('is one file more for each ending that is asked for', async (t) => {
+    const cwd = await project(t, {
+      'a.js': 'let a;\n',
+      'b.es': 'var b;\n',
+      'eslint.config.mjs': `export default [{ rules: { 'no-var': 'error' } }];\n`,
+    });
+    assert.equal((await scanned(cwd, ['b.es', 'a.js'])).report.summary.totalFiles, 1);
+    const { report } = await scanned(cwd, ['--ext', '.es', 'b.es', 'a.js']);
+    assert.deepEqual(
+      report.findings.map(({ location }) => location.path),
+      ['b.es'],
+    );
+  });
+
+  it('is kept in its own cache, in the root', async (t) => {
+    const cwd = await project(t, { 'a.js': 'var a;\n' });
+    const fresh = await scanned(cwd);
+    const first = await scanned(cwd, ['--cache']);
+    assert.match(await readFile(join(cwd, '.toollintcache'), 'utf8'), /a\.js/u);
+    const second = await scanned(cwd, ['--cache']);
+    assert.deepEqual(first.report.findings, fresh.report.findings);
+    assert.deepEqual(second.report.findings, fresh.report.findings);
+  });
+
+  it('is the name of its old configuration, where only that is there', async (t) => {
+    const cwd = await project(t, { 'a.js': 'let a;\n', 'eslint.config.mjs': null, '.eslintrc.yml': 'rules: {}\n' });
+    const { code, stderr } = await toollint(['scan'], { cwd });
+    assert.equal(code, 2);
+    assert.match(stderr, /\(\.eslintrc\.yml is there, but is not read\)/u);
+  });
+});
+
+describe('what is gone since a baseline', () => {
+  const counted = async (cwd: string, change: () => Promise<unknown>) => {
+    await toollint(['scan', '-o', 'base.json'], { cwd });
+    await change();
+    return (await scanned(cwd, ['--baseline', 'base.json'])).report.selection.baseline;
+  };
+
+  it('is fixed where it was a directive without use', async (t) => {
+    const cwd = await project(t, { 'a.js': '// eslint-disable-next-line no-var\nlet a;\n' });
+    const counts = await counted(cwd, () => writeFile(join(cwd, 'a.js'), 'let a;\n'));
+    assert.deepEqual(counts, { newIssues: 0, unchanged: 0, fixed: 1 });
+  });
+
+  it('is fixed where a file has taken the place of its folder', async (t) => {
+    const cwd = await project(t, { 'a/b.js': 'var b;\n', 'c.js': 'var c;\n' });
+    const counts = await counted(cwd, async () => {
+      await rm(join(cwd, 'a'), { recursive: true });
+      await writeFile(join(cwd, 'a'), '');
+    });
+    assert.deepEqual(counts, { newIssues: 0, unchanged: 1, fixed: 1 });
+  });
+
+  it('is not fixed where a comment on its line takes it back', async (t) => {
+    const cwd = await project(t, { 'a.js': 'var a;\n' });
+    const counts = await counted(cwd, () => writeFile(join(cwd, 'a.js'), 'var a; // eslint-disable-line no-var\n'));
+    assert.deepEqual(counts, { newIssues: 0, unchanged: 0, fixed: 0, notVerifiable: 1 });
+  });
+});
