@@ -14,10 +14,10 @@ import {
 import { originalText } from '../ingest/warehouse.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { maskedUri } from '../process/masked-uri.ts';
+import { refuses } from './landing.ts';
 import { misconfigured } from './misconfigured.ts';
 import { prune } from './prune.ts';
 import { openSessions, transacted } from './sessions.ts';
-import { refuses } from './warehouse.ts';
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const CALL_TIMEOUT_MS = 60_000;
