@@ -5,6 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Warehouse } from '../lib/ingest/warehouse.ts';
+import type { Partitions } from '../lib/postgres/migrations.ts';
 import { createPostgresWarehouse } from '../lib/postgres/warehouse.ts';
 import { createSqliteWarehouse } from '../lib/sqlite/warehouse.ts';
 import type { PrivatePostgres } from '../test/support/postgres.ts';
@@ -23,21 +24,28 @@ export interface Row {
 export interface Target {
   readonly name: string;
   readonly uri: string;
+  /** Of a consumer, besides the URI. */
+  readonly settings: Readonly<Record<string, string>>;
   readonly warehouse: Warehouse;
   clear(): Promise<void>;
   reference(rows: readonly Row[]): Promise<number>;
 }
 
-export async function postgresTarget(server: PrivatePostgres, folder: string): Promise<Target> {
+export async function postgresTarget(
+  server: PrivatePostgres,
+  folder: string,
+  partitions: Partitions = 'none',
+): Promise<Target> {
   const uri = await server.freshDatabase();
-  const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
+  const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1, partitions });
   await warehouse.prepare();
   return {
     name: 'PostgreSQL',
     uri,
+    settings: { INGEST_WAREHOUSE_PARTITIONS: partitions },
     warehouse,
     clear: async () => {
-      await server.query(uri, 'TRUNCATE events');
+      await server.query(uri, `TRUNCATE events${partitions === 'month' ? ', events_ids' : ''}`);
       await server.query(uri, 'CHECKPOINT');
     },
     reference: async (rows) => {
@@ -70,6 +78,7 @@ export async function sqliteTarget(folder: string): Promise<Target> {
   return {
     name: 'SQLite',
     uri: `sqlite:${path}`,
+    settings: {},
     warehouse,
     clear: async () => {
       const database = new DatabaseSync(path, { timeout: 5_000 });

@@ -3,13 +3,14 @@
 //   PostgreSQL  COPY of the rows through psql, one statement, one commit
 //   SQLite      one big transaction of prepared inserts
 //
-// And how fast three replicas are against one, and one replica with four partitions against one with one stream.
+// And how fast three replicas are against one, one replica with four partitions against one with one stream, and one
+// that lands by month (INGEST_WAREHOUSE_PARTITIONS=month) against one with plain tables.
 //
 // Both sides write the same rows into the same schema with its primary key, durably (fsync, `synchronous = FULL`). The
 // consumer is the real process; the queue is filled before it starts, and the time is taken from the first WARMUP
 // events acknowledged to the last one. The order of the two sides changes each round; medians count.
 //
-//   bin/node bench/landing.ts [rounds] [PostgreSQL|SQLite]
+//   bin/node bench/landing.ts [rounds] [PostgreSQL|SQLite|months]
 import { spawn } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -99,6 +100,7 @@ async function consume(
           ? { INGEST_QUEUE_URI: server }
           : { INGEST_QUEUE_URI: cluster.uri, INGEST_QUEUE_PARTITIONS: String(partitions) }),
         INGEST_WAREHOUSE_URI: target.uri,
+        ...target.settings,
         INGEST_CONSUMER_ADDR: '127.0.0.1:0',
       },
       stdio: ['ignore', 'ignore', 'inherit'],
@@ -144,6 +146,8 @@ const print = (line: string): void => void process.stdout.write(`${line}\n`);
 interface Side {
   readonly name: string;
   readonly run: () => Promise<number>;
+  /** Of a side that does not write to the target. */
+  readonly clear?: () => Promise<void>;
 }
 
 /** Runs both sides by turns, and prints how many times as fast as `against` the side `of` is. */
@@ -154,6 +158,7 @@ async function compare(target: Target, workload: string, rows: readonly Row[], o
   ]);
   for (let round = 0; round < ROUNDS; round += 1) {
     for (const side of round % 2 === 0 ? [of, against] : [against, of]) {
+      await side.clear?.();
       await target.clear();
       seconds.get(side)?.push(await side.run());
     }
@@ -175,6 +180,21 @@ mkdirSync(copyFolder);
 mkdirSync(sqliteFolder);
 try {
   const all = workloads();
+  if (ONLY === undefined || ONLY === 'months') {
+    const [plain, months] = [
+      await postgresTarget(postgres, copyFolder),
+      await postgresTarget(postgres, copyFolder, 'month'),
+    ];
+    for (const [workload, rows] of all) {
+      const side = (name: string, target: Target): Side => ({
+        name,
+        run: () => consume(environment, target, rows, ONE),
+        clear: () => target.clear(),
+      });
+      await compare(plain, workload, rows, side('by month', months), side('plain', plain));
+    }
+    await Promise.all([plain, months].map((target) => target.warehouse.close()));
+  }
   for (const target of [await postgresTarget(postgres, copyFolder), await sqliteTarget(sqliteFolder)]) {
     if (ONLY !== undefined && target.name !== ONLY) continue;
     const consumers = (name: string, rows: readonly Row[], how: Reading): Side => ({

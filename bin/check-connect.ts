@@ -3,6 +3,8 @@ import { accessSync, constants, opendirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { errno } from '../lib/process/env.ts';
 import { RETENTION_MS } from '../lib/ingest/queue.ts';
+import { TablesDiffer } from '../lib/ingest/warehouse.ts';
+import type { Partitions } from '../lib/postgres/migrations.ts';
 import { maskedUri } from '../lib/process/masked-uri.ts';
 import { createLog } from '../lib/process/log.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
@@ -122,21 +124,25 @@ async function streamLength(server: Server, stream: string): Promise<number> {
   }
 }
 
-/** Connects, and gives a sentence about the warehouse. Rejects with a StartFailure (exit 5). */
-export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'): Promise<string> {
+/** Connects, and gives a sentence about the warehouse. Rejects with a StartFailure (exit 5, or 2 for TablesDiffer). */
+export async function inspectWarehouse(
+  uri: string,
+  role: 'consumer' | 'gateway',
+  partitions: Partitions = 'none',
+): Promise<string> {
   const name = `warehouse ${maskedUri(uri)}`;
   const fileFault = uri.startsWith('sqlite:') ? sqliteFault(uri.slice('sqlite:'.length)) : undefined;
   if (fileFault !== undefined && (fileFault !== NO_FILE || role === 'gateway')) throw warehouseFailure(uri, fileFault);
   if (fileFault === NO_FILE) return `${name}: ${NO_FILE}; the consumer makes it at its start`;
   const warehouse = openWarehouse(uri, role);
   try {
-    if (role === 'consumer' && !(await inspectSchema(uri)))
+    if (role === 'consumer' && !(await inspectSchema(uri, partitions)))
       return `${name}: no tables yet; the consumer makes them at its start`;
     await warehouse.probe();
     return `${name}: answers`;
   } catch (cause) {
     const why = cause instanceof Error && cause.message !== '' ? cause.message : 'unknown error';
-    throw warehouseFailure(uri, why);
+    throw cause instanceof TablesDiffer ? new StartFailure(EXIT.configuration, why) : warehouseFailure(uri, why);
   } finally {
     await warehouse.close();
   }

@@ -9,6 +9,7 @@ import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
 import { Pruner } from '../lib/consumer/pruner.ts';
 import type { WatchedSchemas } from '../lib/consumer/schemas.ts';
 import { Watch } from '../lib/consumer/watch.ts';
+import { TablesDiffer } from '../lib/ingest/warehouse.ts';
 import { REPLICA_LEASE_MS, type QueueLook } from '../lib/ingest/queue.ts';
 import { QueueRefusal } from '../lib/redis/wire/errors.ts';
 import { GROUP, STREAM } from '../lib/redis/stream/layout.ts';
@@ -69,7 +70,7 @@ async function schemasOf({ schemasDir }: ConsumerConfig, log: Log): Promise<Watc
 async function connect(config: ConsumerConfig, found: (line: string) => void): Promise<void> {
   const { queuePartitions: partitions } = config;
   for (const uri of config.queueUri.split(' ')) found(await inspectQueue({ uri, partitions, program: 'consumer' }));
-  found(await inspectWarehouse(config.warehouseUri, 'consumer'));
+  found(await inspectWarehouse(config.warehouseUri, 'consumer', config.warehousePartitions));
 }
 
 async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<void> {
@@ -82,7 +83,8 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   const credentials = await watchCredentials(config, readConsumerConfig, log);
   const how = { ...SYSTEM, credentials: credentials.queue, log };
   const reader = readingQueue({ ...how, uris, partitions, unlandedMs, onLost, onLook });
-  const warehouse = openWarehouse(config.warehouseUri, 'consumer', credentials.warehouse);
+  const tables = { credentials: credentials.warehouse, partitions: config.warehousePartitions };
+  const warehouse = openWarehouse(config.warehouseUri, 'consumer', tables);
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
   const { batchMax } = config;
@@ -138,8 +140,15 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   watch.start();
   running = Promise.all([consumer.run(), pruner.run(stopped.signal)]).then(() => undefined);
   log.info({ replica: reader.name }, `listening on http://${address}`);
-  // A rejection here is a bug; it ends the process as any uncaught error does.
-  await running;
+  await running.catch((cause: unknown) => endFor(cause, reader));
+}
+
+/** Rejects with a StartFailure, or with what is a bug; that ends the process as any uncaught error does. */
+async function endFor(cause: unknown, reader: ReturnType<typeof readingQueue>): Promise<never> {
+  if (!(cause instanceof TablesDiffer)) throw cause;
+  // Its place among the replicas is free at once.
+  await reader.close();
+  throw new StartFailure(EXIT.configuration, cause.message);
 }
 
 /** The parts of the queue that do not answer, by number or name. */

@@ -108,7 +108,7 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   const warehouse =
     config.warehouseUri === undefined
       ? undefined
-      : openWarehouse(config.warehouseUri, 'gateway', credentials.warehouse);
+      : openWarehouse(config.warehouseUri, 'gateway', { credentials: credentials.warehouse });
   const gateway = new Gateway({ ...SYSTEM, config, log, material, verifier, queue, warehouse, quotas, spans, metrics });
   // Watched before the wait for the queue: a change in that time counts too.
   const onMaterial = (changed: TlsMaterial): void => void (inUse = changed);

@@ -2,6 +2,7 @@
 import type { WarehouseAdmin } from '../lib/ingest/warehouse-admin.ts';
 import type { Warehouse } from '../lib/ingest/warehouse.ts';
 import type { Credentials } from '../lib/process/credentials.ts';
+import type { Partitions } from '../lib/postgres/migrations.ts';
 import { createPostgresAdmin } from '../lib/postgres/admin.ts';
 import { inspectPostgres } from '../lib/postgres/inspect.ts';
 import { createPostgresWarehouse } from '../lib/postgres/warehouse.ts';
@@ -14,13 +15,20 @@ import { SYSTEM } from './system.ts';
  * `sqlite:<path>`, `postgres://…` or `postgresql://…`; the configuration has refused anything else. Connects to nothing
  * yet.
  */
-export function openWarehouse(uri: string, role: 'consumer' | 'gateway', credentials?: Credentials): Warehouse {
+export function openWarehouse(
+  uri: string,
+  role: 'consumer' | 'gateway',
+  {
+    credentials,
+    partitions,
+  }: { readonly credentials?: Credentials | undefined; readonly partitions?: Partitions | undefined } = {},
+): Warehouse {
   if (uri.startsWith('sqlite:'))
     return createSqliteWarehouse({ path: uri.slice('sqlite:'.length), readOnly: role === 'gateway' });
   // A consumer lands three batches side by side and probes; a gateway serves look-ups side by side.
   return createPostgresWarehouse(
     role === 'consumer'
-      ? { ...SYSTEM, uri, credentials, connectionsMax: 4 }
+      ? { ...SYSTEM, uri, credentials, partitions, connectionsMax: 4 }
       : { ...SYSTEM, uri, credentials, connectionsMax: 8, connectTimeoutMs: 1_000, callTimeoutMs: 1_500 },
   );
 }
@@ -29,9 +37,9 @@ export function openWarehouse(uri: string, role: 'consumer' | 'gateway', credent
  * Whether a consumer could use the warehouse, apart from what its probe says; false: it has no tables that could be
  * probed. Makes nothing. Rejects with why not.
  */
-export async function inspectSchema(uri: string): Promise<boolean> {
+export async function inspectSchema(uri: string, partitions: Partitions): Promise<boolean> {
   if (uri.startsWith('sqlite:')) return inspectSqlite(uri.slice('sqlite:'.length)) > 0;
-  await inspectPostgres(uri, SYSTEM.clock);
+  await inspectPostgres(uri, partitions, SYSTEM.clock);
   return true;
 }
 

@@ -20,10 +20,12 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
   const queue = await session.queue.status();
   if (queue.away.length > 0) throw new QueueFailed(queue.away.join('; '));
   const oldest = Math.max(0, ...queue.partitions.map(({ oldestUnlandedMs }) => oldestUnlandedMs));
-  const beforeMs = Math.min(asked, session.clock.epochMs() - Math.max(PRUNE_AGE_MS_MIN, oldest + CLOCK_MARGIN_MS));
+  const allowedMs = Math.min(asked, session.clock.epochMs() - Math.max(PRUNE_AGE_MS_MIN, oldest + CLOCK_MARGIN_MS));
+  const beforeMs = await session.warehouse.pruneBound({ table, beforeMs: allowedMs, type });
   const before = timeText(beforeMs);
-  if (beforeMs < asked)
-    tell(`an event has waited on the queue since then: only rows from before ${before} are removed`);
+  if (allowedMs < asked)
+    tell(`an event has waited on the queue since then: only rows from before ${timeText(allowedMs)} are removed`);
+  if (beforeMs < allowedMs) tell(`events are removed by whole months: the rows from ${before} on stay`);
   const what =
     `${table === 'events' ? 'event' : 'quarantine row'}s${type === undefined ? '' : ` of type ${type}`} from ` +
     `before ${before}`;

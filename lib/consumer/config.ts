@@ -12,6 +12,8 @@ export interface ConsumerConfig {
   /** Of each queue on a Redis Cluster. */
   readonly queuePartitions: number;
   readonly warehouseUri: string;
+  /** Of the events in it. */
+  readonly warehousePartitions: 'none' | 'month';
 
   /** Where `/health/*` and `/metrics` are served, plain HTTP. */
   readonly address: BindAddress;
@@ -44,9 +46,13 @@ export function readConsumerConfig(environment: Environment): ReadConfig<Consume
     );
   }
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
+  const warehousePartitions = settings.get('INGEST_WAREHOUSE_PARTITIONS');
+  if (warehousePartitions !== 'none' && warehouseUri?.startsWith('sqlite:') === true)
+    settings.problem('INGEST_WAREHOUSE_PARTITIONS', 'expected none: SQLite has no partitions', warehousePartitions);
   checkQueueUris(settings, { INGEST_QUEUE_URI: (queueUri ?? '').split(' ') });
   const days = (count: number | undefined): number | undefined => count && count * DAY_MS;
   const rest = {
+    warehousePartitions,
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
     address: settings.get('INGEST_CONSUMER_ADDR'),
     batchMax: settings.get('INGEST_CONSUMER_BATCH_MAX'),

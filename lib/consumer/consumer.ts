@@ -15,7 +15,7 @@
 // Invariant: an entry is acknowledged only after its row, or its quarantine row, is committed. What a replica takes and
 // never acknowledges is claimed by another one after CLAIM_IDLE_MS; both then land it, and the warehouse keeps one row.
 import { GroupVanished, type Delivery, type QueueReader } from '../ingest/queue.ts';
-import { WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
+import { TablesDiffer, WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
 import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { Throttled, type Log } from '../process/log.ts';
@@ -123,7 +123,7 @@ export class Consumer {
     this.#stop.abort();
   }
 
-  /** Consumes until `stop`. Never rejects for a dependency that is away. */
+  /** Consumes until `stop`. Rejects with TablesDiffer, and never for a dependency that is away. */
   async run(): Promise<void> {
     const waits = await this.#step('warehouse', () => this.#options.warehouse.prepare());
     if (this.stopping) return;
@@ -246,6 +246,7 @@ export class Consumer {
         this.#succeeded(needs);
         return result;
       } catch (cause) {
+        if (cause instanceof TablesDiffer) throw cause;
         this.#failed(needs, cause);
         if (this.stopping) return undefined;
         await this.#pause(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS[needs]);

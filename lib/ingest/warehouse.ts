@@ -220,6 +220,13 @@ export class WarehouseMisconfigured extends Error {
   override readonly name = 'WarehouseMisconfigured';
 }
 
+/** The tables were made with another INGEST_WAREHOUSE_PARTITIONS, which does not change as long as they are there. */
+export class TablesDiffer extends WarehouseMisconfigured {
+  constructor(place: string, found: string, wanted: string) {
+    super(`${place}: the tables were made with INGEST_WAREHOUSE_PARTITIONS=${found}, and this program has ${wanted}`);
+  }
+}
+
 export interface Warehouse {
   /**
    * Makes or migrates the schema. Safe when several processes do it at once. Resolves with undefined once the schema is

@@ -12,10 +12,12 @@ import {
   type WarehouseAdmin,
 } from '../ingest/warehouse-admin.ts';
 import { originalText } from '../ingest/warehouse.ts';
-import type { ClockAndRandom } from '../process/clock.ts';
+import type { Clock, ClockAndRandom } from '../process/clock.ts';
 import { maskedUri } from '../process/masked-uri.ts';
-import { refuses } from './landing.ts';
+import { insertEvents, refuses } from './landing.ts';
 import { misconfigured } from './misconfigured.ts';
+import { byMonthOf, whereId, type ByMonth } from './months.ts';
+import { pruneBound } from './prune-months.ts';
 import { prune } from './prune.ts';
 import { openSessions, transacted } from './sessions.ts';
 
@@ -58,12 +60,13 @@ interface Calls {
   /** Rejects with WarehouseFailed. */
   readonly ask: <R extends pg.QueryResultRow>(sql: string, ...values: readonly unknown[]) => Promise<pg.QueryResult<R>>;
   readonly rows: <R extends pg.QueryResultRow>(sql: string, ...values: readonly unknown[]) => Promise<R[]>;
+  readonly byMonth: ByMonth;
   readonly close: () => Promise<void>;
 }
 
 export function createPostgresAdmin(uri: string, system: ClockAndRandom): WarehouseAdmin {
   const calls = callsOn(uri, system);
-  return { place: maskedUri(uri), ...looks(calls), ...changes(calls), close: () => calls.close() };
+  return { place: maskedUri(uri), ...looks(calls), ...changes(calls, system.clock), close: () => calls.close() };
 }
 
 function callsOn(uri: string, system: ClockAndRandom): Calls {
@@ -88,7 +91,7 @@ function callsOn(uri: string, system: ClockAndRandom): Calls {
   const rows = async <R extends pg.QueryResultRow>(sql: string, ...values: readonly unknown[]): Promise<R[]> =>
     (await ask<R>(sql, ...values)).rows;
 
-  return { ask, rows, close: () => pool.end() };
+  return { ask, rows, byMonth: byMonthOf((sql) => ask(sql)), close: () => pool.end() };
 }
 
 type Looks = Pick<
@@ -104,11 +107,12 @@ type Looks = Pick<
   | 'present'
 >;
 
-function looks({ rows }: Calls): Looks {
+function looks({ rows, byMonth }: Calls): Looks {
   return {
     async counts() {
       // What the server has noted at its last look through the table; -1 before the first one.
-      const estimate = `SELECT reltuples::float8 AS rows FROM pg_class WHERE oid = to_regclass('events')`;
+      const estimate = `SELECT reltuples::float8 AS rows FROM pg_class
+        WHERE oid = coalesce(to_regclass('events_ids'), to_regclass('events'))`;
       const about = Number((await rows<{ rows: number }>(estimate))[0]?.rows ?? 0);
       const estimated = about > COUNT_EXACT_MAX;
       const count = 'SELECT count(*)::float8 AS rows FROM events';
@@ -121,9 +125,8 @@ function looks({ rows }: Calls): Looks {
 
     async landed(id) {
       const times = `${ms('accepted_at', 'accepted')}, ${ms('landed_at', 'landed')}`;
-      return landedRow(
-        (await rows<Landed>(`SELECT id, type, producer, ${times}, body FROM events WHERE id = $1`, id))[0],
-      );
+      const sql = `SELECT id, type, producer, ${times}, body FROM events WHERE ${whereId('$1', await byMonth())}`;
+      return landedRow((await rows<Landed>(sql, id))[0]);
     },
     async quarantineOf(id) {
       const sql = `SELECT ${ABOUT}, body FROM events_quarantine WHERE id = $1 ORDER BY quarantined_at`;
@@ -182,21 +185,22 @@ async function* landedSince(
   }
 }
 
-function changes({ ask }: Calls): Omit<WarehouseAdmin, keyof Looks | 'place' | 'close'> {
+function changes({ ask, byMonth }: Calls, clock: Clock): Omit<WarehouseAdmin, keyof Looks | 'place' | 'close'> {
   return {
     drop: async (entries) =>
       (await ask('DELETE FROM events_quarantine WHERE entry = ANY ($1::text[])', entries)).rowCount ?? 0,
 
-    prune: (...step) => prune((sql, values) => ask(sql, ...values), ...step),
+    prune: async (...step) => prune((sql, values) => ask(sql, ...values), await byMonth(), clock.epochMs(), ...step),
+    pruneBound: async (pruning) => pruneBound(pruning, await byMonth(), clock.epochMs()),
 
-    async land({ id, type, producer, acceptedAtMs, body }) {
-      const sql = `INSERT INTO events (id, type, producer, accepted_at, landed_at, body)
-        VALUES ($1, $2, $3, to_timestamp($4::float8 / 1000), clock_timestamp(), $5) ON CONFLICT (id) DO NOTHING`;
-      await ask(sql, id, type, producer, acceptedAtMs, body.toString('utf8')).catch((cause: unknown) => {
+    async land(event) {
+      const query = (sql: string, values: unknown[]): Promise<pg.QueryResult<{ id: string }>> => ask(sql, ...values);
+      await insertEvents(query, [event], clock.epochMs(), await byMonth()).catch((cause: unknown) => {
         if (!(cause instanceof WarehouseFailed && refuses(cause.cause))) throw cause;
       });
     },
-    overwriteLanded: async (id, body) => void (await ask('UPDATE events SET body = $2 WHERE id = $1', id, body)),
+    overwriteLanded: async (id, body) =>
+      void (await ask(`UPDATE events SET body = $2 WHERE ${whereId('$1', await byMonth())}`, id, body)),
     overwriteQuarantined: async (entry, body) =>
       void (await ask('UPDATE events_quarantine SET body = $2 WHERE entry = $1', entry, Buffer.from(body))),
 

@@ -11,8 +11,12 @@ import { timestamp } from './binary-array.ts';
 
 const COPY = 'COPY events (id, type, producer, accepted_at, landed_at, body, traceparent) FROM STDIN (FORMAT binary)';
 const COLUMNS = 7;
+const COPY_IDS = 'COPY events_ids (id, landed_at) FROM STDIN (FORMAT binary)';
+const IDS_COLUMNS = 2;
 const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
 const TRAILER = -1;
+/** Besides the rows: the head of CopyData, the signature, the trailer, CopyDone. */
+const FRAME_BYTES = 1 + 4 + SIGNATURE.length + 2 + 1 + 4;
 const NULL = -1;
 const TIMESTAMP_BYTES = 8;
 /** Of a row, besides its texts: the number of columns, the length of each, both times. */
@@ -24,15 +28,21 @@ const UNIT_BYTES_MAX = 3;
 
 /**
  * Copies rows into `events` in a transaction of its own and gives how many went in. Rejects with the server's error.
+ * `byMonth`: their ids into `events_ids` before that. Two statements in one message are one transaction.
  */
 export function copyEvents(
   client: pg.PoolClient,
   events: readonly LandingEvent[],
   landedAtMs: number,
+  byMonth: boolean,
 ): Promise<number> {
+  const messages = copyMessages(events, landedAtMs);
+  const [statement, all] = byMonth
+    ? [`${COPY_IDS}; ${COPY}`, Buffer.concat([idsMessages(events, landedAtMs), messages])]
+    : [COPY, messages];
   return new Promise((resolve, reject) => {
     client.query(
-      new CopyIn(COPY, copyMessages(events, landedAtMs), (cause, rows) => {
+      new CopyIn(statement, all, (cause, rows) => {
         if (cause instanceof Error) reject(cause);
         else resolve(rows);
       }),
@@ -65,7 +75,7 @@ class CopyIn implements pg.Submittable {
 
   handleCopyInResponse(): void {}
 
-  /** `text` is `COPY <rows>`. */
+  /** `text` is `COPY <rows>`, of each statement. The last one counts. */
   handleCommandComplete({ text }: { readonly text: string }): void {
     this.#rows = Number(text.split(' ')[1]);
   }
@@ -79,9 +89,25 @@ class CopyIn implements pg.Submittable {
   }
 }
 
+/** One CopyData with all ids, and CopyDone. */
+function idsMessages(events: readonly LandingEvent[], landedAtMs: number): Buffer {
+  let bytesMax = FRAME_BYTES;
+  for (const { id } of events) bytesMax += 2 + 4 * IDS_COLUMNS + TIMESTAMP_BYTES + UNIT_BYTES_MAX * id.length;
+  const messages = Buffer.allocUnsafe(bytesMax);
+  const landedAt = timestamp(landedAtMs);
+  let at = 1 + 4;
+  at += SIGNATURE.copy(messages, at);
+  for (const { id } of events) {
+    at = messages.writeInt16BE(IDS_COLUMNS, at);
+    at = writeText(messages, id, at);
+    at = messages.writeBigInt64BE(landedAt, messages.writeInt32BE(TIMESTAMP_BYTES, at));
+  }
+  return ended(messages, at);
+}
+
 /** One CopyData with all rows, and CopyDone. */
 function copyMessages(events: readonly LandingEvent[], landedAtMs: number): Buffer {
-  let bytesMax = 1 + 4 + SIGNATURE.length + 2 + 1 + 4;
+  let bytesMax = FRAME_BYTES;
   for (const { id, type, producer, body, traceparent = '' } of events) {
     const units = id.length + type.length + producer.length + traceparent.length;
     bytesMax += ROW_BYTES + UNIT_BYTES_MAX * units + body.length;
@@ -101,7 +127,12 @@ function copyMessages(events: readonly LandingEvent[], landedAtMs: number): Buff
     at += body.copy(messages, at);
     at = traceparent === undefined ? messages.writeInt32BE(NULL, at) : writeText(messages, traceparent, at);
   }
-  at = messages.writeInt16BE(TRAILER, at);
+  return ended(messages, at);
+}
+
+/** The messages whose rows end at `end`. */
+function ended(messages: Buffer, end: number): Buffer {
+  const at = messages.writeInt16BE(TRAILER, end);
   messages[0] = COPY_DATA;
   messages.writeInt32BE(at - 1, 1);
   messages[at] = COPY_DONE;

@@ -1,10 +1,11 @@
 // Whether a consumer could make or use the schema of a database, for --check=connect. Nothing is made.
 import type pg from 'pg';
-import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
+import { TablesDiffer, WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
 import { maskedUri } from '../process/masked-uri.ts';
-import { schemaVersion, STEPS } from './migrations.ts';
+import { schemaVersion, STEPS, type Partitions } from './migrations.ts';
 import { misconfigured } from './misconfigured.ts';
+import { byMonthOf } from './months.ts';
 import { openSessions } from './sessions.ts';
 
 const CONNECT_TIMEOUT_MS = 3_000;
@@ -16,10 +17,11 @@ const RIGHTS = [
   ['events', 'INSERT'],
   ['events_quarantine', 'SELECT'],
   ['events_quarantine', 'INSERT'],
-] as const;
+];
+const RIGHTS_BY_MONTH = [...RIGHTS, ['events_ids', 'SELECT'], ['events_ids', 'INSERT'], ['events_ids', 'DELETE']];
 
 /** Rejects with a WarehouseMisconfigured, or with why the database is away. */
-export async function inspectPostgres(uri: string, clock: Clock): Promise<void> {
+export async function inspectPostgres(uri: string, partitions: Partitions, clock: Clock): Promise<void> {
   const pool = openSessions({
     uri,
     clock,
@@ -28,7 +30,7 @@ export async function inspectPostgres(uri: string, clock: Clock): Promise<void> 
     callTimeoutMs: CALL_TIMEOUT_MS,
   });
   try {
-    const lacks = await lacking(pool);
+    const lacks = await lacking(pool, uri, partitions);
     if (lacks.length > 0) throw new WarehouseMisconfigured(`${maskedUri(uri)}: the role lacks ${lacks.join(', ')}`);
   } catch (cause) {
     throw misconfigured(cause, uri);
@@ -37,13 +39,17 @@ export async function inspectPostgres(uri: string, clock: Clock): Promise<void> 
   }
 }
 
-async function lacking(pool: pg.Pool): Promise<readonly string[]> {
+async function lacking(pool: pg.Pool, uri: string, partitions: Partitions): Promise<readonly string[]> {
   if ((await schemaVersion(pool, STEPS)) === 0) {
     const asked = `SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS may`;
     const { rows } = await pool.query<{ may: boolean }>(asked);
     return rows[0]?.may === true ? [] : ['CREATE on the schema that its tables are made in'];
   }
-  const asked = RIGHTS.map(([table, right], at) => `has_table_privilege('${table}', '${right}') AS may${at}`);
+  const byMonth = await byMonthOf((sql) => pool.query(sql))();
+  if (byMonth !== (partitions === 'month'))
+    throw new TablesDiffer(maskedUri(uri), byMonth ? 'month' : 'none', partitions);
+  const rights = byMonth ? RIGHTS_BY_MONTH : RIGHTS;
+  const asked = rights.map(([table, right], at) => `has_table_privilege('${table}', '${right}') AS may${at}`);
   const { rows } = await pool.query<Record<string, boolean>>(`SELECT ${asked.join(', ')}`);
-  return RIGHTS.flatMap(([table, right], at) => (rows[0]?.[`may${at}`] === true ? [] : [`${right} on ${table}`]));
+  return rights.flatMap(([table, right], at) => (rows[0]?.[`may${at}`] === true ? [] : [`${right} on ${table}`]));
 }

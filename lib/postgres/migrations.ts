@@ -36,26 +36,36 @@ const ATTEMPTS_MAX = 8;
 const ATTEMPT_PAUSE_FIRST_MS = 50;
 const ATTEMPT_PAUSE_MAX_MS = 1_000;
 
+/** INGEST_WAREHOUSE_PARTITIONS; see months.ts. */
+export type Partitions = 'none' | 'month';
+
 export interface Step {
   readonly version: number;
   /** `bytewise` is the collation clause of a column that compares bytes. */
-  readonly sql: (bytewise: string) => string;
+  readonly sql: (bytewise: string, partitions: Partitions) => string;
 }
+
+const EVENTS_INDEX = '; CREATE INDEX IF NOT EXISTS events_landed_at ON events (landed_at);';
+const eventsByMonth = (bytewise: string): string => ` PARTITION BY RANGE (landed_at);
+     CREATE INDEX IF NOT EXISTS events_landed_at ON events (landed_at, id);
+     CREATE TABLE IF NOT EXISTS events_ids (
+       id        text ${bytewise} PRIMARY KEY,
+       landed_at timestamptz NOT NULL
+     );`;
 
 export const STEPS: readonly Step[] = [
   {
     version: 1,
-    sql: (bytewise) => `
+    sql: (bytewise, partitions) => `
      CREATE TABLE IF NOT EXISTS events (
-       id          text ${bytewise} PRIMARY KEY,
+       id          text ${bytewise} ${partitions === 'month' ? 'NOT NULL' : 'PRIMARY KEY'},
        type        text NOT NULL,
        producer    text ${bytewise} NOT NULL,
        accepted_at timestamptz NOT NULL,
        landed_at   timestamptz NOT NULL,
        body        text NOT NULL,
        traceparent text
-     );
-     CREATE INDEX IF NOT EXISTS events_landed_at ON events (landed_at);
+     )${partitions === 'month' ? eventsByMonth(bytewise) : EVENTS_INDEX}
      CREATE TABLE IF NOT EXISTS events_quarantine (
        entry          text ${bytewise} PRIMARY KEY,
        id             text ${bytewise},
@@ -101,6 +111,7 @@ export class NewerSchema extends Error {
 export async function migrate(
   client: pg.PoolClient,
   { clock, random }: ClockAndRandom,
+  partitions: Partitions,
   steps: readonly Step[] = STEPS,
 ): Promise<string | undefined> {
   const encoding = await client.query<{ server_encoding: string }>('SHOW server_encoding');
@@ -111,7 +122,7 @@ export async function migrate(
     const found = await schemaVersion(client, steps);
     if (found >= newestOf(steps)) return undefined;
     try {
-      await runSteps(client, steps, locking, found > 0);
+      await runSteps(client, steps, partitions, locking, found > 0);
     } catch (cause) {
       await client.query('ROLLBACK').catch(() => undefined);
       if (locking && lacksLocks(cause)) locking = false;
@@ -127,6 +138,7 @@ export async function migrate(
 async function runSteps(
   client: pg.PoolClient,
   steps: readonly Step[],
+  partitions: Partitions,
   locking: boolean,
   hasTables: boolean,
 ): Promise<void> {
@@ -141,7 +153,7 @@ async function runSteps(
   const bytewise = await bytewiseClause(client);
   for (const { version, sql } of steps) {
     if (version <= done) continue;
-    await client.query({ text: sql(bytewise), query_timeout: STEP_TIMEOUT_MS } as pg.QueryConfig);
+    await client.query({ text: sql(bytewise, partitions), query_timeout: STEP_TIMEOUT_MS } as pg.QueryConfig);
     await client.query('INSERT INTO events_migrations VALUES ($1, statement_timestamp())', [version]);
   }
   await client.query('COMMIT');

@@ -4,6 +4,7 @@
 // table.
 import type pg from 'pg';
 import { PRUNED_TABLES, type PruneCursor, type Pruned, type Pruning } from '../ingest/warehouse.ts';
+import { BEGINNING, pruneBound, pruneMonths, pruneTypeByMonth, type Query } from './prune-months.ts';
 
 interface PrunedRow extends pg.QueryResultRow {
   readonly at: string;
@@ -12,10 +13,25 @@ interface PrunedRow extends pg.QueryResultRow {
 }
 
 /** One step, by `query`. */
-export async function prune(
-  query: (sql: string, values: unknown[]) => Promise<pg.QueryResult<PrunedRow>>,
-  { table, beforeMs, type }: Pruning,
+export function prune(
+  query: Query,
+  byMonth: boolean,
+  nowMs: number,
+  pruning: Pruning,
   from: PruneCursor | undefined,
+  limit: number,
+): Promise<Pruned> {
+  if (!byMonth || pruning.table !== 'events') return pruneRows(query, pruning, from ?? BEGINNING, limit);
+  const { beforeMs, type } = pruning;
+  return type === undefined
+    ? pruneMonths(query, pruneBound(pruning, byMonth, nowMs), from ?? BEGINNING, limit)
+    : pruneTypeByMonth(query, beforeMs, type, from ?? BEGINNING, limit);
+}
+
+async function pruneRows(
+  query: Query,
+  { table, beforeMs, type }: Pruning,
+  from: PruneCursor,
   limit: number,
 ): Promise<Pruned> {
   const { name, at, key } = PRUNED_TABLES[table];
@@ -31,7 +47,7 @@ export async function prune(
     )
     SELECT at::text AS at, key, (SELECT count(*) FROM gone)::int AS removed
     FROM page ORDER BY page.at DESC, key DESC LIMIT 1`;
-  const values = [beforeMs, ...(from ?? ['-infinity', '']), limit, ...(type === undefined ? [] : [type])];
-  const [row] = (await query(sql, values)).rows;
+  const values = [beforeMs, ...from, limit, ...(type === undefined ? [] : [type])];
+  const [row] = (await query<PrunedRow>(sql, values)).rows;
   return row === undefined ? { removed: 0, next: undefined } : { removed: row.removed, next: [row.at, row.key] };
 }

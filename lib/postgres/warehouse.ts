@@ -6,6 +6,7 @@ import {
   isRowOf,
   ownRowName,
   storableText,
+  TablesDiffer,
   type FoundQuarantined,
   type QuarantinedEntry,
   type QuarantinedEvent,
@@ -13,12 +14,15 @@ import {
 } from '../ingest/warehouse.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import type { Credentials } from '../process/credentials.ts';
+import { maskedUri } from '../process/masked-uri.ts';
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
 import { find } from './find.ts';
 import { Landing } from './landing.ts';
-import { migrate, WrongEncoding, type Step } from './migrations.ts';
+import { migrate, WrongEncoding, type Partitions, type Step } from './migrations.ts';
 import { misconfigured } from './misconfigured.ts';
 import { prune } from './prune.ts';
+import type { Query } from './prune-months.ts';
+import { byMonthOf, Months, type ByMonth } from './months.ts';
 import { openSessions, transacted } from './sessions.ts';
 
 const CONNECT_TIMEOUT_MS = 3_000;
@@ -32,13 +36,15 @@ export interface PostgresWarehouseOptions extends ClockAndRandom {
   /** A look-up that finds a warehouse away must not hold the gateway's answer for long; landing may wait longer. */
   readonly connectTimeoutMs?: number;
   readonly callTimeoutMs?: number;
+  /** How a consumer makes the tables; other programs take them as they are. */
+  readonly partitions?: Partitions | undefined;
   /** Of the schema: STEPS by default. */
   readonly steps?: readonly Step[];
 }
 
 const QUARANTINE = `
   INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
-  SELECT entry, id, producer, reason, accepted_at, clock_timestamp(), body, traceparent
+  SELECT entry, id, producer, reason, accepted_at, $8::timestamptz, body, traceparent
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::bytea[], $7::text[])
     AS batch (entry, id, producer, reason, accepted_at, body, traceparent)
   ON CONFLICT (entry) DO NOTHING
@@ -49,7 +55,9 @@ const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ANY ($1::text[])';
 
 export function createPostgresWarehouse(options: PostgresWarehouseOptions): Warehouse {
   const pool = openSessions({ connectTimeoutMs: CONNECT_TIMEOUT_MS, callTimeoutMs: CALL_TIMEOUT_MS, ...options });
-  const landing = new Landing(pool, options);
+  const byMonth = byMonthOf((sql) => pool.query(sql));
+  const months = new Months(pool, options.clock);
+  const landing = new Landing(pool, options, byMonth, months);
   let closing: Promise<void> | undefined;
 
   /** `work`, and a server that is there but cannot work as configured told apart from one that is away. */
@@ -59,7 +67,7 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     });
 
   return {
-    prepare: () => configured(prepare(pool, options)),
+    prepare: () => configured(prepare(pool, options, byMonth, months)),
 
     land: (batch) => configured(landing.land(batch)),
 
@@ -67,8 +75,11 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
 
     release: (events) => release(pool, options, events),
 
-    prune: (...step) => configured(prune((sql, values) => transacted(options, () => pool.query(sql, values)), ...step)),
-    find: (id, producer) => find(pool, options, id, producer),
+    prune: async (...step) => {
+      const query: Query = (sql, values) => transacted(options, () => pool.query(sql, values));
+      return configured(prune(query, await byMonth(), options.clock.epochMs(), ...step));
+    },
+    find: (id, producer) => find(pool, byMonth, options, id, producer),
 
     probe: () => configured(probe(pool)),
 
@@ -106,7 +117,8 @@ async function quarantineNew(
 ): Promise<readonly QuarantinedEntry[]> {
   if (entries.length === 0) return [];
   const sorted = inOrder(entries);
-  const { rows } = await transacted(system, () => pool.query<{ entry: string }>(QUARANTINE, quarantineArrays(sorted)));
+  const values = [...quarantineArrays(sorted), new Date(system.clock.epochMs()).toISOString()];
+  const { rows } = await transacted(system, () => pool.query<{ entry: string }>(QUARANTINE, values));
   const fresh = new Set(rows.map(({ entry }) => entry));
   return sorted.filter(({ entry }) => !fresh.delete(entry));
 }
@@ -124,16 +136,26 @@ async function quarantinedRows(
   return new Map(rows.map((row) => [row.entry, row]));
 }
 
-async function prepare(pool: pg.Pool, options: PostgresWarehouseOptions): Promise<string | undefined> {
+async function prepare(
+  pool: pg.Pool,
+  options: PostgresWarehouseOptions,
+  byMonth: ByMonth,
+  months: Months,
+): Promise<string | undefined> {
+  const { uri, partitions = 'none', clock } = options;
   const client = await pool.connect();
   let broken = true;
+  let waits: string | undefined;
   try {
-    const waits = await migrate(client, options, options.steps);
+    waits = await migrate(client, options, partitions, options.steps);
     broken = false;
-    return waits;
   } finally {
     client.release(broken);
   }
+  const found = (await byMonth()) ? 'month' : 'none';
+  if (found !== partitions) throw new TablesDiffer(maskedUri(uri), found, partitions);
+  const lacks = found === 'month' ? await months.look(clock.epochMs()) : undefined;
+  return waits ?? lacks;
 }
 
 async function probe(pool: pg.Pool): Promise<void> {

@@ -87,6 +87,13 @@ export const SETTINGS = Object.freeze({
     'the warehouse: `sqlite:<path>` or `postgres://user:password@host/database`; ' +
       'without it the gateway looks events up in the queue only, which holds 24 hours',
   ),
+  INGEST_WAREHOUSE_PARTITIONS: choice(
+    CONSUMER,
+    ['none', 'month'],
+    'none',
+    '`month`: events of PostgreSQL are in one partition for each month of their landing, and retention drops ' +
+      'whole months. Fixed when the tables are made: another value than they have is refused (exit 2)',
+  ),
   INGEST_WAREHOUSE_RETENTION_DAYS: integer(
     CONSUMER,
     undefined,

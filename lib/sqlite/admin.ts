@@ -159,6 +159,7 @@ function changes(
     drop: (entries) =>
       change('DELETE FROM events_quarantine WHERE entry IN (SELECT value FROM json_each(?))', JSON.stringify(entries)),
 
+    pruneBound: ({ beforeMs }) => Promise.resolve(beforeMs),
     prune: (...step) => telling((database) => prune(database, ...step)),
 
     land: ({ id, type, producer, acceptedAtMs, body }) =>

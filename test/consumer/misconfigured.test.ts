@@ -32,6 +32,24 @@ describe('a warehouse that cannot work as configured', { concurrency: 2 }, () =>
     /the schema has version 99, and this program knows \d+/,
   );
 
+  it('ends a consumer with exit 2 where its tables were made with other partitions', async (t) => {
+    const env = { ...environment(await postgres.freshDatabase()), INGEST_WAREHOUSE_PARTITIONS: 'month' };
+    const maker = new Program('ingest-consumer', { env });
+    t.after(() => maker.kill());
+    const url = await maker.listening();
+    await eventually('it is ready', async () => (await fetch(`${url}/health/ready`)).status === 200);
+    const other = { ...env, INGEST_WAREHOUSE_PARTITIONS: 'none' };
+    const said = /made with INGEST_WAREHOUSE_PARTITIONS=month, and this program has none/;
+    for (const args of [[], ['--check=connect']]) {
+      const program = new Program('ingest-consumer', { env: other, args });
+      t.after(() => program.kill());
+      assert.equal(await program.ended, 2, program.output);
+      assert.match(program.output, said);
+    }
+    const checked = new Program('ingest-consumer', { env, args: ['--check=connect'] });
+    assert.equal(await checked.ended, 0, checked.output);
+  });
+
   it('is tried again without a line for each try, and works once it was put right', { tags: ['long'] }, async (t) => {
     const program = new Program('ingest-consumer', { env: environment(uriWith((uri) => (uri.pathname = '/later'))) });
     t.after(() => program.kill());
