@@ -88,6 +88,15 @@ export const BROKEN_BUILDS: readonly BrokenBuild[] = [
     finds: /on no queue|and is nowhere/,
   },
   {
+    name: 'prunes rows of any age',
+    change: {
+      file: 'lib/admin/prune.ts',
+      from: 'Math.max(PRUNE_AGE_MS_MIN, oldest + CLOCK_MARGIN_MS)',
+      to: 'Math.min(0, PRUNE_AGE_MS_MIN, oldest + CLOCK_MARGIN_MS)',
+    },
+    finds: /was accepted, and is nowhere/,
+  },
+  {
     name: 'drops the second event of an id that the queue has forgotten',
     change: { file: 'lib/ingest/warehouse.ts', from: "? 'duplicate' : 'reused'", to: "? 'duplicate' : 'duplicate'" },
     finds: /was accepted, and is nowhere/,

@@ -24,6 +24,10 @@ export const KINDS = [
   'commit unknown',
   'replay',
   'delete',
+  'erase',
+  'drop',
+  'prune',
+  'land again',
 ] as const;
 
 export type Kind = (typeof KINDS)[number];
@@ -60,6 +64,10 @@ const LASTING: Readonly<Record<Kind, readonly [number, number]>> = {
   'commit unknown': [200, 5_000],
   replay: [0, 0],
   delete: [0, 0],
+  erase: [0, 0],
+  drop: [0, 0],
+  prune: [0, 0],
+  'land again': [0, 0],
 };
 const KIND_SHARE = 0.35;
 const FAULTS = [4, 14] as const;

@@ -12,6 +12,9 @@
 // back. What is sent afterwards is held to all of the above. Variants of bodies are compared where no tail was lost and
 // no clock was moved.
 import type { RedisServer, StoredEntry } from './redis-server.ts';
+import { isErased } from '../../lib/ingest/erased.ts';
+import { PRUNE_AGE_MS_MIN } from '../../lib/ingest/warehouse.ts';
+import { START_EPOCH_MS } from './schedule.ts';
 import type { Told } from './programs.ts';
 import type { Store } from './store.ts';
 
@@ -43,6 +46,10 @@ interface Event {
   /** The body that the answers so far say to be kept. */
   kept: number | undefined;
   readonly notKept: Set<number>;
+  /** An operator was asked to erase it: its body may be that of an erased event. */
+  erased: boolean;
+  /** An operator took its row away, or may have: nothing is promised any more. */
+  removed: boolean;
 }
 
 const RANKS: Readonly<Record<string, number>> = { accepted: 1, rejected: 2, landed: 2, erased: 3 };
@@ -86,7 +93,7 @@ export class Invariants {
           promisedMs: undefined,
           landed: false,
         },
-        ...{ rank: 0, kept: undefined, notKept: new Set<number>() },
+        ...{ rank: 0, kept: undefined, notKept: new Set<number>(), erased: false, removed: false },
       };
       this.#events.set(key, event);
     }
@@ -110,11 +117,12 @@ export class Invariants {
     const stored = await this.#server.stored(this.#nowMs());
     const there = this.#rows.has(event.id) || this.#isQuarantined(event) || stored.some((entry) => isOf(entry, event));
     // The one that it is a duplicate of may have been lost while the answer was on its way.
-    if (!there && (event.promisedMs ?? 0) > this.#lostMs)
+    if (!there && !event.removed && (event.promisedMs ?? 0) > this.#lostMs)
       throw new Violation(`answered duplicate for ${keyOf(event)}, which is nowhere`);
   }
 
   #keeps(event: Event, variant: number, isKept: boolean): void {
+    if (event.erased) return;
     if (isKept) {
       if (event.kept !== undefined && event.kept !== variant) this.#differ(event);
       event.kept = variant;
@@ -129,6 +137,7 @@ export class Invariants {
   /** A look-up that was sent when `before` was the furthest state known, and `promised` whether a 202 had been given. */
   found(of: Pick<Sent, 'id' | 'producer'>, before: LookedUp, { status, body }: Told): void {
     const event = this.#of(of);
+    if (event.removed) return;
     if (status === 404 && before.promised && before.sentMs > this.#lostMs)
       throw new Violation(`a look-up says 404 for ${keyOf(event)}, which was answered 202`);
     if (status !== 200) return;
@@ -184,29 +193,53 @@ export class Invariants {
     return true;
   }
 
-  /** 1 and 2; gives how many promised events have not landed. */
+  /** One of the events that are promised is to be erased: gives its id. */
+  erase(which: number): string | undefined {
+    const some = [...this.#events.values()].filter(({ promisedMs }) => promisedMs !== undefined);
+    const id = some[Math.floor(which * some.length)]?.id;
+    for (const event of this.#events.values()) if (event.id === id) event.erased = true;
+    return id;
+  }
+
+  /** All quarantine rows are to be removed: gives their names. */
+  drop(): readonly string[] {
+    const rows = this.#store.quarantine();
+    for (const { id, producer } of rows) if (id !== null) this.#of({ id, producer }).removed = true;
+    return rows.map(({ entry }) => entry);
+  }
+
+  /** Rows that landed long ago are to be removed. */
+  prune(wallOffMs: number): void {
+    const before = START_EPOCH_MS + this.#nowMs() + wallOffMs - PRUNE_AGE_MS_MIN;
+    for (const { id, producer, landed_at } of this.#store.rows())
+      if (Date.parse(landed_at) <= before) this.#of({ id, producer }).removed = true;
+  }
+
+  /** 1 and 2; gives how many promised events have not landed, and entries that no consumer has acknowledged. */
   async check(): Promise<number> {
     this.#look();
     const stored = await this.#server.stored(this.#nowMs());
     const waiting = new Set(stored.filter(({ done }) => !done).map((entry) => keyOf(entry)));
     let open = 0;
     for (const [key, event] of this.#events) {
-      if (event.promisedMs === undefined || event.landed) continue;
+      if (event.promisedMs === undefined || event.landed || event.removed) continue;
       event.landed = this.#rows.get(event.id)?.producer === event.producer;
       if (event.landed || this.#isQuarantined(event)) continue;
       open += 1;
       if (!waiting.has(key))
         throw new Violation(`answered 202 for ${key}, and it is on no queue, in no row, in no quarantine`);
     }
-    return open;
+    // A second body of an id that has its row, too, has to end in quarantine.
+    return Math.max(open, waiting.size);
   }
 
   /** At the end: what is in rows and in quarantine, and why. */
   end(): void {
     for (const [id, { producer, body }] of this.#rows) {
       const event = this.#events.get(keyOf({ id, producer }));
-      if (event === undefined || !event.variants.has(variantOf(body)))
-        throw new Violation(`the row of ${id} is no event that was sent`);
+      const isSent = event?.variants.has(variantOf(body)) === true || (event?.erased === true && isErased(body));
+      if (event === undefined || !isSent) throw new Violation(`the row of ${id} is no event that was sent`);
+      if (event.erased) continue;
       if (this.variantsMayDiffer || event.promisedMs === undefined) continue;
       const variant = variantOf(body);
       if ((event.kept ?? variant) !== variant || event.notKept.has(variant))
@@ -214,6 +247,7 @@ export class Invariants {
     }
     const quarantined = this.#store.quarantine();
     for (const event of this.#events.values()) {
+      if (event.erased || event.removed) continue;
       const row = this.#rows.get(event.id);
       const kept = quarantined.filter((one) => one.id === event.id && one.producer === event.producer);
       const bodies = kept.map(({ body }) => variantOf(Buffer.from(body).toString()));
@@ -227,7 +261,8 @@ export class Invariants {
       const isExpected =
         (/^refused_by_warehouse/.test(reason) && id?.startsWith('poison') === true) ||
         (/^id_conflict/.test(reason) && owner !== undefined && owner !== producer) ||
-        (/^id_reused/.test(reason) && owner === producer && this.variantsMayDiffer);
+        (/^id_reused/.test(reason) && owner === producer && this.variantsMayDiffer) ||
+        this.#events.get(keyOf({ id: id ?? '', producer }))?.removed === true;
       if (!isExpected) throw new Violation(`${id} of ${producer} is in quarantine: ${reason}`);
     }
   }

@@ -2,6 +2,12 @@
 //
 // Left out: TLS, HTTP parsing, identities, quotas. A request is an object of the port that the two readers of lib/http
 // fill; it has come whole.
+import { eraseEvents } from '../../lib/admin/erase.ts';
+import { landAgain } from '../../lib/admin/land-again.ts';
+import { pruneRows } from '../../lib/admin/prune.ts';
+import { dropRows } from '../../lib/admin/quarantine.ts';
+import { replayRows } from '../../lib/admin/replay.ts';
+import type { Outcome, Session } from '../../lib/admin/session.ts';
 import { Admission } from '../../lib/gateway/admission.ts';
 import { acceptEvent } from '../../lib/gateway/accept-event.ts';
 import type { GatewayAnswer } from '../../lib/gateway/answers.ts';
@@ -17,7 +23,7 @@ import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
 import type { Authority } from '../../lib/identity/authority.ts';
 import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
+import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { byteConnection } from '../../lib/redis/server/client.ts';
@@ -164,29 +170,57 @@ export class Gateway extends Program {
   }
 }
 
-/** `ingest-admin quarantine replay`, up to the queue: of every row. */
+/** `ingest-admin`: its commands, asked nothing and printing nothing. Each rejects where the queue or the warehouse fails. */
 export class Operator extends Program {
-  readonly #store: Store;
-  readonly #admin: StreamAdmin;
+  readonly #session: Session;
 
   constructor(world: World, name: string) {
     super(world, name);
-    this.#store = world.store;
     const client = world.network.bytes(this.actor, this.system.random);
-    this.#admin = new StreamAdmin({ ...this.system, uri: URI, log, client });
+    this.#session = {
+      ...this.system,
+      queue: new PartitionedAdmin({ ...this.system, uris: [URI], partitions: 1, makes: true, log, client }),
+      warehouse: world.store.adminOf(this.actor),
+      json: false,
+      print: () => undefined,
+      draw: () => undefined,
+      printed: () => Promise.resolve(),
+      tell: () => undefined,
+      readSchema: () => Promise.reject(new Error('no schemas are simulated')),
+      confirm: () => Promise.resolve(true),
+      progress: () => ({ update: () => undefined, stop: () => undefined }),
+      stopped: new AbortController().signal,
+    };
   }
 
-  async replay(): Promise<void> {
-    const rows = this.#store.quarantine().map(({ entry, id, producer, accepted_at, body }) => ({
-      replayOf: entry,
-      id: id ?? undefined,
-      traceparent: undefined,
-      producer,
-      body: Buffer.from(body),
-      acceptedAtMs: Date.parse(accepted_at),
-    }));
-    if (rows.length > 0) await this.#admin.replay(rows, false).catch(() => undefined);
-    await this.#admin.close();
+  replay(): Promise<Outcome> {
+    const filter = { reason: undefined, sinceMs: undefined };
+    return this.#run((session) => replayRows(session, { kind: 'filter', filter, limit: Number.POSITIVE_INFINITY }));
+  }
+
+  drop(entries: readonly string[]): Promise<Outcome> {
+    return this.#run((session) => dropRows(session, { kind: 'entries', entries }));
+  }
+
+  erase(id: string): Promise<Outcome> {
+    return this.#run((session) => eraseEvents(session, { ids: [id], scan: true }));
+  }
+
+  prune(): Promise<Outcome> {
+    const beforeMs = this.system.clock.epochMs();
+    return this.#run((session) => pruneRows(session, { table: 'events', beforeMs }));
+  }
+
+  landAgain(): Promise<Outcome> {
+    return this.#run((session) => landAgain(session, 0));
+  }
+
+  async #run(command: (session: Session) => Promise<Outcome>): Promise<Outcome> {
+    try {
+      return await command(this.#session);
+    } finally {
+      await this.#session.queue.close();
+    }
   }
 }
 

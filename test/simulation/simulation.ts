@@ -5,7 +5,8 @@
 import { Random } from '../campaign/random.ts';
 import { drawFaults, type Fault } from './faults.ts';
 import { bodyOf, Invariants, Violation, type Sent } from './invariants.ts';
-import type { Marks } from './marks.ts';
+import { OUTCOME } from '../../lib/admin/session.ts';
+import type { Mark, Marks } from './marks.ts';
 import { Network } from './network.ts';
 import { ENQUEUE_TIMEOUT_MS, Gateway, IN_FLIGHT_MAX, Operator, Replica, type Told } from './programs.ts';
 import type { RedisServer } from './redis-server.ts';
@@ -23,6 +24,7 @@ const LANDED_MS = 60_000;
 const GATEWAYS = 2;
 const REPLICAS = 3;
 const DAY_AND_AN_HOUR_MS = 25 * 3_600_000;
+const FIFTY_HOURS_MS = 50 * 3_600_000;
 const HOURS_BACK_MS = 2 * 3_600_000;
 /** A consumer that does not stop by itself is killed. */
 const DRAIN_MS = 10_000;
@@ -373,9 +375,7 @@ class Simulation {
       }
       case 'a day passes':
         marks.reach('a day passed in a moment');
-        this.#invariants.variantsMayDiffer = true;
-        this.#schedule.wallOffMs += DAY_AND_AN_HOUR_MS;
-        server.offMs += DAY_AND_AN_HOUR_MS;
+        this.#pass(DAY_AND_AN_HOUR_MS);
         return undefined;
       case 'kill gateway':
         this.#restartGateway(gatewayAt, forMs);
@@ -427,9 +427,40 @@ class Simulation {
       }
       case 'replay':
         store.cured = true;
-        void new Operator(this.#world, 'operator').replay();
+        void this.#operate((operator) => operator.replay());
+        return undefined;
+      case 'erase': {
+        const id = this.#invariants.erase(which);
+        if (id !== undefined) void this.#operate((operator) => operator.erase(id), 'an operator erased an event');
+        return undefined;
+      }
+      case 'drop': {
+        const entries = this.#invariants.drop();
+        if (entries.length > 0)
+          void this.#operate((operator) => operator.drop(entries), 'an operator dropped quarantine rows');
+        return undefined;
+      }
+      case 'prune':
+        if (this.#schedule.wallOffMs < FIFTY_HOURS_MS) this.#pass(FIFTY_HOURS_MS);
+        this.#invariants.prune(this.#schedule.wallOffMs);
+        void this.#operate((operator) => operator.prune(), 'an operator pruned old rows');
+        return undefined;
+      case 'land again':
+        void this.#operate((operator) => operator.landAgain(), 'an operator had the queue landed again');
         return undefined;
     }
+  }
+
+  #pass(ms: number): void {
+    this.#invariants.variantsMayDiffer = true;
+    this.#schedule.wallOffMs += ms;
+    this.#parts.server.offMs += ms;
+  }
+
+  /** A command of an operator; `mark` where it has done all. */
+  async #operate(command: (operator: Operator) => Promise<number>, mark?: Mark): Promise<void> {
+    const outcome = await command(new Operator(this.#world, 'operator')).catch(() => undefined);
+    if (outcome === OUTCOME.done && mark !== undefined) this.#parts.marks.reach(mark);
   }
 
   /** What it held in connections and scripts is gone; gives what starts it again. */

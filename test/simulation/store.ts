@@ -6,10 +6,13 @@
 import { rmSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { BatchRefused, BatchTooSlow, type Warehouse, type WarehouseLookup } from '../../lib/ingest/warehouse.ts';
+import type { WarehouseAdmin } from '../../lib/ingest/warehouse-admin.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
 import { columnsOf, landingsOf } from '../../lib/sqlite/columns.ts';
 import { Database } from '../../lib/sqlite/database.ts';
 import type { Marks } from './marks.ts';
-import { actor, type Actor, type Schedule } from './schedule.ts';
+import { actor, START_EPOCH_MS, type Actor, type Schedule } from './schedule.ts';
 import { SYSTEM } from '../support/system.ts';
 
 export const POISON = '"poison"';
@@ -18,6 +21,7 @@ export interface Row {
   readonly id: string;
   readonly producer: string;
   readonly body: string;
+  readonly landed_at: string;
 }
 
 export interface QuarantineRow {
@@ -33,6 +37,7 @@ const SESSION = actor('session');
 
 export class Store {
   readonly #database: Database;
+  readonly #admin: WarehouseAdmin;
   readonly #look: DatabaseSync;
   readonly #path: string;
   #schedule!: Schedule;
@@ -48,7 +53,10 @@ export class Store {
 
   private constructor(path: string) {
     this.#path = path;
-    this.#database = new Database({ ...SYSTEM, path });
+    const epochMs = (): number => START_EPOCH_MS + Math.floor(this.#schedule.nowMs + this.#schedule.wallOffMs);
+    const clock = Object.assign(Object.create(SYSTEM.clock) as Clock, { epochMs });
+    this.#database = new Database({ ...SYSTEM, clock, path });
+    this.#admin = createSqliteAdmin(path, clock);
     this.#look = new DatabaseSync(path);
   }
 
@@ -61,6 +69,7 @@ export class Store {
 
   close(): void {
     this.#database.close();
+    void this.#admin.close();
     this.#look.close();
     for (const end of ['', '-wal', '-shm']) rmSync(this.#path + end, { force: true });
   }
@@ -74,13 +83,36 @@ export class Store {
   }
 
   rows(): readonly Row[] {
-    return this.#look.prepare('SELECT id, producer, body FROM events').all() as unknown as Row[];
+    return this.#look.prepare('SELECT id, producer, body, landed_at FROM events').all() as unknown as Row[];
   }
 
   quarantine(): readonly QuarantineRow[] {
     return this.#look
       .prepare('SELECT entry, id, producer, reason, accepted_at, body FROM events_quarantine')
       .all() as unknown as QuarantineRow[];
+  }
+
+  /** What an operator's program asks of it. */
+  adminOf(program: Actor): WarehouseAdmin {
+    const admin = this.#admin;
+    return new Proxy(admin, {
+      get: (_, name: keyof WarehouseAdmin) => {
+        const member: unknown = admin[name];
+        if (typeof member !== 'function') return member;
+        return (...args: readonly unknown[]) =>
+          this.#ask(
+            program,
+            name,
+            () => {
+              const answer = (member as (...given: readonly unknown[]) => Promise<unknown>)(...args);
+              // It is awaited once it has come back.
+              answer.catch(() => undefined);
+              return answer;
+            },
+            1,
+          );
+      },
+    });
   }
 
   /** The port, as one program has it. */

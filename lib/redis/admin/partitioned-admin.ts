@@ -22,6 +22,7 @@ import type { ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { maskedUri } from '../../process/masked-uri.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
+import type { AdminConnectionOptions } from './admin-connection.ts';
 import { StreamAdmin } from './stream-admin.ts';
 
 interface PartitionedAdminOptions extends ClockAndRandom {
@@ -33,6 +34,8 @@ interface PartitionedAdminOptions extends ClockAndRandom {
   readonly makes: boolean;
   readonly connectMs?: number;
   readonly log: Log;
+  /** See AdminConnectionOptions. */
+  readonly client?: AdminConnectionOptions['client'];
 }
 
 export class PartitionedAdmin implements QueueAdmin {
@@ -42,13 +45,13 @@ export class PartitionedAdmin implements QueueAdmin {
   readonly #all: readonly StreamAdmin[];
   #sources: Promise<ReadonlyMap<string, StreamAdmin>> | undefined;
 
-  constructor({ uris, partitions, makes, connectMs, log, clock, random }: PartitionedAdminOptions) {
+  constructor({ uris, partitions, makes, connectMs, log, clock, random, client }: PartitionedAdminOptions) {
     this.place = uris.map(maskedUri).join(' ');
     this.#queues = uris.map((uri) => {
       const parts = queuePartitions(uri, partitions, { makes, clock, random });
       return parts.map((part) => {
         const name = uris.length > 1 ? `${part.stream} of ${maskedUri(uri)}` : part.stream;
-        const options = { ...part, makes, connectMs, log, clock, random };
+        const options = { ...part, makes, connectMs, log, clock, random, client };
         return new StreamAdmin({ ...options, ...(uris.length + parts.length > 2 ? { name } : {}) });
       });
     });
