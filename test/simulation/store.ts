@@ -97,7 +97,7 @@ export class Store {
     const admin = this.#admin;
     return new Proxy(admin, {
       get: (_, name: keyof WarehouseAdmin) => {
-        const member: unknown = admin[name];
+        const member: unknown = Reflect.get(admin, name);
         if (typeof member !== 'function') return member;
         return (...args: readonly unknown[]) =>
           this.#ask(
