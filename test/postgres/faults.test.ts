@@ -57,7 +57,7 @@ describe('a PostgreSQL server with faults', () => {
 
   it('is not asked again over a connection whose COPY was not answered in time', async (t) => {
     const uri = await server.freshDatabase();
-    const warehouse = await open(t, uri, 400);
+    const warehouse = await open(t, uri, 2_000);
     await warehouse.land([event('before')]);
     const sessions = `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'ingest'`;
     const [{ pid } = { pid: 0 }] = await server.query<{ pid: number }>(uri, sessions);

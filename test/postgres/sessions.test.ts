@@ -40,7 +40,8 @@ describe('the sessions of the PostgreSQL warehouse', () => {
 
   it('hold no table while their client is frozen: what it lands was sent whole', async (t) => {
     const uri = await server.freshDatabase();
-    const warehouse = await open(t, uri);
+    // The other process may take long to begin.
+    const warehouse = await open(t, uri, 120_000);
     const holder = await session(t, uri);
     const [{ pid } = { pid: 0 }] = (await holder.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')).rows;
     holder.on('error', () => undefined);
@@ -54,7 +55,7 @@ describe('the sessions of the PostgreSQL warehouse', () => {
     const lock = `import pg from 'pg';
       const client = new pg.Client({ connectionString: ${JSON.stringify(uri)} });
       await client.connect();
-      await client.query("SET lock_timeout = '5s'");
+      await client.query("SET lock_timeout = '20s'");
       await client.query('SELECT pg_terminate_backend(${pid})');
       await client.query('BEGIN; LOCK TABLE events IN ACCESS EXCLUSIVE MODE');
       await client.end();`;
@@ -65,14 +66,14 @@ describe('the sessions of the PostgreSQL warehouse', () => {
   it('are as many as the pool has, and no more, however long a lock is held', async (t) => {
     const uri = await server.freshDatabase();
     // A tenth of it lies between the end of a wait for a lock and that of the statement.
-    const warehouse = await open(t, uri, 1_500);
+    const warehouse = await open(t, uri, 3_000);
     const holder = await session(t, uri);
     await holder.query('BEGIN; LOCK TABLE events IN ACCESS EXCLUSIVE MODE');
     const held = performance.now();
     let most = 0;
     let failures = 0;
     const trying = async (): Promise<void> => {
-      while (performance.now() - held < 6_000) {
+      while (performance.now() - held < 9_000) {
         await warehouse.land([event('one')]).catch((cause: unknown) => {
           assert.ok(
             cause instanceof Error && !(cause instanceof BatchTooSlow),
@@ -83,7 +84,7 @@ describe('the sessions of the PostgreSQL warehouse', () => {
       }
     };
     const looking = async (): Promise<void> => {
-      while (performance.now() - held < 6_000) {
+      while (performance.now() - held < 9_000) {
         assert.deepEqual(await warehouse.find('one', 'shop'), { kind: 'unavailable' });
       }
     };
@@ -92,7 +93,7 @@ describe('the sessions of the PostgreSQL warehouse', () => {
       looking(),
       eventually('the lock was held for long', async () => {
         most = Math.max(most, (await server.query(uri, SESSIONS)).length);
-        return performance.now() - held >= 6_000;
+        return performance.now() - held >= 9_000;
       }),
     ]);
     assert.ok(failures >= 3, `it was tried again and again: ${failures}`);
@@ -103,10 +104,10 @@ describe('the sessions of the PostgreSQL warehouse', () => {
 
   it('end a statement that takes too long on the server, and say that the batch was too slow', async (t) => {
     const uri = await server.freshDatabase();
-    const warehouse = await open(t, uri, 500);
+    const warehouse = await open(t, uri, 2_000);
     await server.query(
       uri,
-      `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.05); RETURN NEW; END $$;
+      `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.15); RETURN NEW; END $$;
        CREATE TRIGGER slow BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION slow();`,
     );
     const batch = Array.from({ length: 20 }, (_, at) => event(`order-${at}`));

@@ -212,9 +212,12 @@ describe('the SQLite warehouse', () => {
   it('rejects what was asked when its thread dies, and goes on with another one', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'ingest-sqlite-'));
     t.after(() => rmSync(folder, { recursive: true }));
-    const warehouse = createSqliteWarehouse({ path: join(folder, 'warehouse.db') });
+    const path = join(folder, 'warehouse.db');
+    const warehouse = createSqliteWarehouse({ path });
     t.after(() => warehouse.close());
     await warehouse.prepare();
+    const other = new DatabaseSync(path);
+    t.after(() => other.close());
     const event = (id: string): LandingEvent => ({
       id,
       type: 't',
@@ -224,8 +227,11 @@ describe('the SQLite warehouse', () => {
     });
     // What no caller sends: a time that no Date holds is a bug's worth, and ends nothing but its own call.
     await assert.rejects(warehouse.land([{ ...event('one'), acceptedAtMs: Number.NaN }]));
+    // Nothing is answered before the thread's end: it waits for the file.
+    other.exec('BEGIN IMMEDIATE');
     const dying = [warehouse.land([event('one')]), warehouse.probe(), warehouse.quarantine([])];
     killThreads();
+    other.exec('COMMIT');
     for (const outcome of await Promise.allSettled(dying)) assert.equal(outcome.status, 'rejected');
     assert.equal((await warehouse.land([event('one')])).length, 1);
     await warehouse.probe();
