@@ -20,7 +20,7 @@ describeQueueReader('two queues', async () => {
   return {
     open: async () => {
       const reader = readingQueue({ ...SYSTEM, uris: servers.map(({ uri }) => uri), log: LOG });
-      assert.equal(await reader.open(5_000), true, reader.lastError);
+      assert.equal(await reader.open(20_000), true, reader.lastError);
       return reader;
     },
     put: async (members, acceptedAtMs) =>

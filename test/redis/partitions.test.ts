@@ -67,12 +67,14 @@ describe('one partition away', () => {
   it('refuses its events immediately while the others take theirs, and comes back by itself', async () => {
     const queue = await openQueue(uris);
     link.cut();
-    await eventually('it is known to be away', () => queue.states()[1]?.available === false);
-    assert.deepEqual(
-      queue.states().map(({ available }) => available),
-      [true, false, true],
-    );
-    assert.deepEqual(queue.state(), { available: true });
+    await eventually('it alone is known to be away', () => {
+      assert.deepEqual(
+        queue.states().map(({ available }) => available),
+        [true, false, true],
+      );
+      assert.deepEqual(queue.state(), { available: true });
+      return true;
+    });
     const turn = Array.from({ length: 60 }, (_, at) => new Recorded(`away-${at}`));
     assert.deepEqual(
       await submitAll(queue, turn),
@@ -162,7 +164,7 @@ describe('the reader of several queues', () => {
       log: LOG,
     });
     t.after(() => reader.close());
-    assert.equal(await reader.open(5_000), true, reader.lastError);
+    assert.equal(await reader.open(20_000), true, reader.lastError);
     await redis.command('HSET', '{one}:queue', 'bodyBytesMax', '900');
     await reader.join();
     assert.equal(reader.bodyBytesMax, undefined);

@@ -65,7 +65,7 @@ export async function openReader(uris: readonly string[]): Promise<PartitionedRe
     ]),
   );
   const reader = new PartitionedReader(readers, { ...SYSTEM, log: LOG });
-  assert.equal(await reader.open(5_000), true, reader.lastError);
+  assert.equal(await reader.open(20_000), true, reader.lastError);
   return reader;
 }
 

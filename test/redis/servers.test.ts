@@ -188,22 +188,22 @@ describe('what is told of a server', () => {
     await askedOf(master, assertMaster);
 
     /** What becomes of an event, where so many replicas must have it. */
-    const outcomeOf = async (replicas: number, id: string): Promise<string> => {
+    const outcomeOf = async (replicas: number, id: string, enqueueTimeoutMs = 10_000): Promise<string> => {
       const connect = (): ReturnType<typeof byteConnection> =>
         byteConnection({ ...SYSTEM, uri: master.uri, name: 'test', log: LOG });
       const [connection, ...connections] = [connect(), connect(), connect()] as const;
       const replicated = { replicas, connections };
-      const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs: 1_000, log: LOG, replicated });
+      const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs, log: LOG, replicated });
       atEnd(() => queue.close());
       connection.open();
       await eventually('it is connected', () => connection.ready && connections.every(({ ready }) => ready));
       return (await submitAll(queue, [new Recorded(id)])).join();
     };
     assert.equal(await outcomeOf(1, 'one'), 'accepted');
-    assert.equal(await outcomeOf(2, 'two'), 'unavailable', 'one replica counts once');
-    assert.equal(await outcomeOf(2, 'one'), 'unavailable', 'nor is a known event promised for two');
+    assert.equal(await outcomeOf(2, 'two', 1_000), 'unavailable', 'one replica counts once');
+    assert.equal(await outcomeOf(2, 'one', 1_000), 'unavailable', 'nor is a known event promised for two');
     assert.equal(await outcomeOf(1, 'two'), 'duplicate');
     await replica.signal('SIGSTOP');
-    assert.equal(await outcomeOf(1, 'one'), 'unavailable', 'a replica that is frozen has nothing new');
+    assert.equal(await outcomeOf(1, 'one', 1_000), 'unavailable', 'a replica that is frozen has nothing new');
   });
 });

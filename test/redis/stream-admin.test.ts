@@ -475,7 +475,10 @@ describe('looking at several queues', () => {
     const other = await TestRedis.start(['--appendonly', 'no']);
     await other.signal('SIGKILL');
     const admin = openBoth(t, other);
-    const seen = await admin.status();
+    const seen = await eventually('the one that is there answers', async () => {
+      const look = await admin.status();
+      return look.partitions.length > 0 && look;
+    });
     assert.deepEqual(
       seen.partitions.map(({ name }) => name),
       [`${STREAM} of ${server.uri}`],

@@ -21,7 +21,7 @@ before(async () => {
 
 async function openReader(): Promise<StreamReader> {
   const reader = new StreamReader({ ...SYSTEM, uri: server.uri, log: log.child({}, { level: 'silent' }) });
-  assert.equal(await reader.open(5_000), true, reader.lastError);
+  assert.equal(await reader.open(20_000), true, reader.lastError);
   return reader;
 }
 
@@ -46,7 +46,7 @@ describe('the reader of a Redis Stream', () => {
   it('acknowledges no entry of a server that came after the one it was read from, whatever its name', async (t) => {
     const own = await TestRedis.start(['--appendonly', 'no']);
     const reader = new StreamReader({ ...SYSTEM, uri: own.uri, log: log.child({}, { level: 'silent' }) });
-    assert.equal(await reader.open(5_000), true, reader.lastError);
+    assert.equal(await reader.open(20_000), true, reader.lastError);
     t.after(() => reader.close());
     await reader.join();
     const put = (body: string): Promise<unknown> => own.command('XADD', STREAM, '5-1', 'producer', 'p', 'body', body);
@@ -94,7 +94,7 @@ describe('the reader of a Redis Stream', () => {
   it('reads what it has in hand again from a server that came after, and acknowledges that', async (t) => {
     const own = await TestRedis.start(['--appendonly', 'yes', '--appendfsync', 'always']);
     const reader = new StreamReader({ ...SYSTEM, uri: own.uri, log: log.child({}, { level: 'silent' }) });
-    assert.equal(await reader.open(5_000), true, reader.lastError);
+    assert.equal(await reader.open(20_000), true, reader.lastError);
     t.after(() => reader.close());
     await reader.join();
     await own.command('XADD', STREAM, '*', 'producer', 'p', 'body', 'kept');
@@ -254,7 +254,7 @@ describe('the reader of a Redis Stream', () => {
 
     const reader = new StreamReader({ ...SYSTEM, uri: ahead.uri, log: log.child({}, { level: 'silent' }) });
     t.after(() => reader.close());
-    assert.equal(await reader.open(5_000), true, reader.lastError);
+    assert.equal(await reader.open(20_000), true, reader.lastError);
     assert.equal(await reader.register(1), true, 'the place of the dead one is free');
     const taken = await eventually('it is taken over', async () => {
       const deliveries = await reader.read(10, 10_000, 20);
