@@ -79,7 +79,7 @@ describe('quarantine replay', () => {
   const admin = new InProcess();
   const consume = async (t: TestContext): Promise<void> => {
     const reader = new StreamReader({ ...SYSTEM, uri: admin.redis.uri, log });
-    assert.equal(await reader.open(5_000), true, reader.lastError);
+    assert.equal(await reader.open(20_000), true, reader.lastError);
     assert.equal(await reader.register(6), true);
     const metrics = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
     const consumer = new Consumer({ ...SYSTEM, reader, warehouse: admin.warehouse, metrics, log, batchMax: 100 });

@@ -98,7 +98,7 @@ export class InProcess {
 
   /** What `ingest_audit` says, without ids and times. */
   audit(t: TestContext): readonly unknown[] {
-    return this.rows(t, 'SELECT actor, command, what, changed FROM ingest_audit ORDER BY at');
+    return this.rows(t, 'SELECT actor, command, what, changed FROM ingest_audit ORDER BY at, rowid');
   }
 
   rows(t: TestContext, sql: string): readonly unknown[] {

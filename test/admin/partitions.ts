@@ -165,7 +165,7 @@ export function describeAdmin(topologyName: string, open: () => Promise<Topology
         const { queue: status } = await admin.json<{ queue: { partitions: { unread: number }[] } }>(0, 'status');
         return status.partitions.every(({ unread }) => unread === 0);
       });
-      const warehouse = new DatabaseSync(store.uri.slice('sqlite:'.length));
+      const warehouse = new DatabaseSync(store.uri.slice('sqlite:'.length), { timeout: 5_000 });
       warehouse.exec('DELETE FROM events');
       warehouse.close();
       const { entries } = await admin.json<{ entries: number }>(0, 'land-again', '--since', '1h', '--yes');
