@@ -7,7 +7,8 @@
 // commits have a finding of the same rule and message there. Every untouched finding has to be "unchanged": those that
 // are called new or fixed are counted, for `compare --renames git:OLD` and for a baseline file of OLD. The size of that
 // file is printed, and how many of its lines change when a comment is put on top of every file. With --merges the last
-// N merges of NEW's history are made again with the baseline files of both sides. Exit code 1 above 0.5 %.
+// N merges of NEW's history are made again with the baseline files of both sides, plainly and as with merge=union, of which
+// the deleted lines are counted that it keeps, and those that it loses or makes up. Exit code 1 above 0.5 %.
 //
 // The repository is cloned into a temporary folder; nothing of it is changed or kept.
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -120,8 +121,16 @@ function tell(what: string, wrong: number, total: number): void {
   if (share > SHARE_MAX) process.exitCode = 1;
 }
 
-/** The baseline files of a merge's three sides, merged by git; whether that is without conflict. */
-function mergeSucceeds(merge: string): boolean | undefined {
+interface Merged {
+  readonly conflicts: boolean;
+  /** Lines of the union that one side had deleted. */
+  readonly kept: number;
+  /** Lines of both sides that the union does not have, and lines that neither side has. */
+  readonly wrong: number;
+}
+
+/** The baseline files of a merge's three sides, merged by git; undefined where only one side changed the file. */
+function mergedAgain(merge: string): Merged | undefined {
   const [one = '', two = ''] = git('rev-parse', `${merge}^1`, `${merge}^2`).split('\n');
   const base = git('merge-base', one, two).trim();
   const files = [one, base, two].map((commit, index) => {
@@ -133,7 +142,17 @@ function mergeSucceeds(merge: string): boolean | undefined {
   });
   const texts = files.map((file) => readFileSync(file, 'utf8'));
   if (texts[0] === texts[1] || texts[1] === texts[2]) return undefined;
-  return spawnSync('git', ['merge-file', '-p', '--quiet', ...files], { stdio: 'ignore' }).status === 0;
+  const conflicts = spawnSync('git', ['merge-file', '-p', '--quiet', ...files], { stdio: 'ignore' }).status !== 0;
+  const union = execFileSync('git', ['merge-file', '-p', '--union', ...files], {
+    encoding: 'utf8',
+    maxBuffer: 1 << 30,
+  });
+  const [ours, before, theirs, all] = [...texts, union].map((text) => new Set(text.split('\n')));
+  if (ours === undefined || before === undefined || theirs === undefined || all === undefined) return undefined;
+  const isKept = (line: string) => before.has(line) && !(ours.has(line) && theirs.has(line));
+  const lost = [...ours].filter((line) => theirs.has(line) && !all.has(line));
+  const madeUp = [...all].filter((line) => !ours.has(line) && !theirs.has(line));
+  return { conflicts, kept: [...all].filter(isKept).length, wrong: lost.length + madeUp.length };
 }
 
 try {
@@ -178,11 +197,13 @@ try {
     `a comment on top of ${new Set(moved).size} files changes ${changed} lines of the baseline file\n`,
   );
   const merges = git('rev-list', '--merges', `--max-count=${values.merges}`, newCommit).split('\n').filter(Boolean);
-  const outcomes = merges.map(mergeSucceeds).filter((outcome) => outcome !== undefined);
+  const outcomes = merges.map(mergedAgain).filter((outcome) => outcome !== undefined);
   if (merges.length > 0)
     process.stdout.write(
       `of ${merges.length} merges both sides changed the file in ${outcomes.length}: ` +
-        `${outcomes.filter((done) => !done).length} conflicts\n`,
+        `${outcomes.filter(({ conflicts }) => conflicts).length} conflicts; with merge=union none, ` +
+        `${outcomes.reduce((sum, { kept }) => sum + kept, 0)} deleted lines are kept, ` +
+        `${outcomes.reduce((sum, { wrong }) => sum + wrong, 0)} are wrong\n`,
     );
 } finally {
   rmSync(folder, { recursive: true, force: true });
