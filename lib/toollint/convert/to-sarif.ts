@@ -67,8 +67,8 @@ function descriptorOf(
   const name = pascalCase(ruleId);
   return {
     id: ruleId,
-    // A name has to differ from the id.
-    name: name === ruleId || name === '' ? undefined : name,
+    // A name has to differ from the id, and in more than case.
+    name: name === '' || name.toLowerCase() === ruleId.toLowerCase() ? undefined : name,
     shortDescription: { text },
     fullDescription: { text },
     help: { text: helpUri === undefined ? about : `${about}: ${helpUri}` },

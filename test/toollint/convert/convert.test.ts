@@ -188,6 +188,15 @@ describe('SARIF', () => {
     assert.deepEqual([tool.driver.semanticVersion, automationDetails?.id], ['1.0.0', 'toollint/']);
   });
 
+  it('gives no rule a name that is its id in other case', async () => {
+    const report = sampleReport([sampleFinding({ ruleId: 'eqeqeq' }), sampleFinding({ ruleId: 'no-var', line: 9 })]);
+    const { tool } = (await run(report)) as unknown as Run;
+    assert.deepEqual(
+      tool.driver.rules?.map(({ name }) => name),
+      [undefined, 'NoVar'],
+    );
+  });
+
   it('says where a finding ends, shows its line, and how the linter would fix it', async () => {
     const finding = {
       ...sampleFinding({ column: 5 }),
