@@ -15,7 +15,9 @@ import { SYSTEM } from '../support/system.ts';
 const load = (files: TlsFiles): Promise<TlsMaterial> => loadTlsMaterial(files, SYSTEM.clock.epochMs());
 
 const HOUR_MS = 3_600_000;
-const soon = (hours: number): Date => new Date(Math.ceil(Date.now() / 1000) * 1000 + hours * HOUR_MS);
+/** In whole seconds, and by one look at the clock: each call gives the same. */
+const NEXT_SECOND_MS = Math.ceil(Date.now() / 1000) * 1000;
+const soon = (hours: number): Date => new Date(NEXT_SECOND_MS + hours * HOUR_MS);
 
 const folder = temporaryFolder();
 const write = (name: string, text: string): string => {
@@ -198,7 +200,6 @@ describe('revocation lists', () => {
   });
 
   it('revoke what each of them names, and end with the one whose next update is due first', async () => {
-    // Told in whole seconds, so it is taken once.
     const due = soon(2);
     const lists = await Promise.all([
       root.revocationList([revoked.serial], { nextUpdate: soon(3) }),
