@@ -1,7 +1,7 @@
 // A producer that repeats an id with another body once the queue has forgotten it: gateway, consumer and warehouse.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { event } from '../support/gateway.ts';
+import { event, PATIENT } from '../support/gateway.ts';
 import { metricOf, Pipeline } from '../support/pipeline.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { Program } from '../support/program.ts';
@@ -26,7 +26,7 @@ function describeReused(name: string, database: number, openStore: () => Promise
     before(async () => {
       store = await openStore();
       queueUri = `${redis.uri}/${database}`;
-      pipeline = await Pipeline.start({ queueUri, warehouseUri: store.uri });
+      pipeline = await Pipeline.start({ queueUri, warehouseUri: store.uri, env: PATIENT });
     });
     after(() => pipeline.stop());
 

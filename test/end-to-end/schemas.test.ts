@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { event } from '../support/gateway.ts';
+import { event, PATIENT } from '../support/gateway.ts';
 import { metricOf, Pipeline } from '../support/pipeline.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -19,7 +19,8 @@ describe('INGEST_SCHEMAS_DIR', () => {
     writeFileSync(schema, schemaOf('integer'));
     const [redis, store] = [await TestRedis.start(['--appendonly', 'no']), sqliteStore()];
     const [queueUri, warehouseUri] = [redis.uri, store.uri];
-    const pipeline = await Pipeline.start({ queueUri, warehouseUri, env: { INGEST_SCHEMAS_DIR: folder } });
+    const env = { ...PATIENT, INGEST_SCHEMAS_DIR: folder };
+    const pipeline = await Pipeline.start({ queueUri, warehouseUri, env });
     t.after(() => pipeline.stop());
     for (const body of [event('good', { n: 1 }), event('bad', { n: 'x' }), '{"id":"other","type":"other"}'])
       assert.equal((await pipeline.post(body)).status, 202);

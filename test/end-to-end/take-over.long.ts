@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { renameSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
+import { PATIENT } from '../support/gateway.ts';
 import { metricOf, Pipeline, readiness } from '../support/pipeline.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
@@ -25,7 +26,7 @@ describe('replicas of the consumer', () => {
       queueUri: redis.uri,
       warehouseUri: store.uri,
       replicas: 2,
-      env: { INGEST_CONSUMER_BATCH_MAX: String(BATCH) },
+      env: { ...PATIENT, INGEST_CONSUMER_BATCH_MAX: String(BATCH) },
     });
   });
   after(() => pipeline.stop());
