@@ -215,7 +215,7 @@ describe('ingest-send', () => {
               JSON.stringify({ code: 'QUEUE_UNAVAILABLE', retryable: true, detail: 'a\u001b]0;x\u0007\u009b31mred' }),
             );
       };
-      const tries = ['--tries', '2', '--timeout', '200'];
+      const tries = ['--tries', '2', '--timeout', '3000'];
       const refused = ['--refused', 'hostile.refused'];
       const program = send(['red', 'switch', 'drip'].map(event).join('\n'), '--concurrency', '1', ...tries, ...refused);
       assert.equal(await program.ended, 1, program.output);
