@@ -15,7 +15,7 @@ import {
 } from '../ingest/warehouse-admin.ts';
 import { originalText } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
-import { openFile } from './file.ts';
+import { CODE, openFile } from './file.ts';
 import { prune } from './prune.ts';
 import { refuses } from './result-codes.ts';
 
@@ -28,7 +28,6 @@ const PAGE = 1_000;
 const BODIES_PAGE = 100;
 /** Comes after each time of the warehouse, byte by byte. */
 const AFTER_ALL_TIMES = 'after';
-const CODE = `CASE instr(reason, ':') WHEN 0 THEN reason ELSE substr(reason, 1, instr(reason, ':') - 1) END`;
 const LAND = `INSERT INTO events (id, type, producer, accepted_at, landed_at, body)
   VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT)) ON CONFLICT (id) DO NOTHING`;
 
@@ -124,23 +123,26 @@ function looks({ all }: Calls): Looks {
       }
     },
     async *quarantineList(filter, limit) {
-      const sql = `SELECT ${ABOUT} FROM events_quarantine WHERE ${MATCHES} AND (quarantined_at, entry) < (?, ?)
+      const { where, values } = matching(filter);
+      const sql = `SELECT ${ABOUT} FROM events_quarantine WHERE ${where} AND (quarantined_at, entry) < (?, ?)
         ORDER BY quarantined_at DESC, entry DESC LIMIT ?`;
       let last: readonly SQLInputValue[] = [AFTER_ALL_TIMES, ''];
       for (let left = limit; left > 0; left -= PAGE) {
-        const rows = await all(sql, ...given(filter), ...last, Math.min(left, PAGE));
+        const rows = await all(sql, ...values, ...last, Math.min(left, PAGE));
         if (rows.length > 0) yield rows.map(rowOf);
         if (rows.length < PAGE) return;
         last = [String(rows.at(-1)?.['quarantined_at']), String(rows.at(-1)?.['entry'])];
       }
     },
-    quarantineCount: async (filter) =>
-      Number(
-        (await all(`SELECT count(*) AS rows FROM events_quarantine WHERE ${MATCHES}`, ...given(filter)))[0]?.['rows'],
-      ),
+    async quarantineCount(filter) {
+      const { where, values } = matching(filter);
+      const [row] = await all(`SELECT count(*) AS rows FROM events_quarantine WHERE ${where}`, ...values);
+      return Number(row?.['rows']);
+    },
     async quarantineNames(filter, after, limit) {
-      const sql = `SELECT entry FROM events_quarantine WHERE ${MATCHES} AND entry > ? ORDER BY entry LIMIT ?`;
-      return (await all(sql, ...given(filter), after, limit)).map(({ entry }) => String(entry));
+      const { where, values } = matching(filter);
+      const sql = `SELECT entry FROM events_quarantine WHERE ${where} AND entry > ? ORDER BY entry LIMIT ?`;
+      return (await all(sql, ...values, after, limit)).map(({ entry }) => String(entry));
     },
 
     async present(entries) {
@@ -191,13 +193,19 @@ function changes(
   };
 }
 
-const MATCHES = `(? IS NULL OR ${CODE} = ?) AND (? IS NULL OR quarantined_at >= ?)`;
-
-/** The values of MATCHES. */
-function given({ reason: code, sinceMs }: QuarantineFilter): SQLInputValue[] {
-  const reason = code ?? null;
-  const since = sinceMs === undefined ? null : new Date(sinceMs).toISOString();
-  return [reason, reason, since, since];
+/** The rows of a filter. Only what is given is in the condition, so that an index of it is used. */
+function matching({ reason, sinceMs }: QuarantineFilter): { where: string; values: SQLInputValue[] } {
+  const where = ['TRUE'];
+  const values: SQLInputValue[] = [];
+  if (reason !== undefined) {
+    where.push(`${CODE} = ?`);
+    values.push(reason);
+  }
+  if (sinceMs !== undefined) {
+    where.push('quarantined_at >= ?');
+    values.push(new Date(sinceMs).toISOString());
+  }
+  return { where: where.join(' AND '), values };
 }
 
 const timeMs = (text: unknown): number => Date.parse(String(text));

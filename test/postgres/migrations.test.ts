@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import pg from 'pg';
+import { createPostgresAdmin } from '../../lib/postgres/admin.ts';
 import { STEPS, type Step } from '../../lib/postgres/migrations.ts';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import type { LandingEvent, Warehouse } from '../../lib/ingest/warehouse.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
+import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
 describe('the schema in PostgreSQL', () => {
@@ -68,7 +70,7 @@ describe('the schema in PostgreSQL', () => {
       asEngine.searchParams.set('options', '-c search_path=engine,pg_catalog,public');
       await Promise.all(Array.from({ length: 6 }, () => open(t, asEngine.href).prepare()));
       const versions = await server.query(asEngine.href, 'SELECT version FROM events_migrations ORDER BY version');
-      assert.deepEqual(versions, [{ version: 1 }]);
+      assert.deepEqual(versions, [{ version: 1 }, { version: 2 }]);
       await open(t, asEngine.href).quarantine([
         {
           entry: 'q/ingest/1-1',
@@ -85,7 +87,7 @@ describe('the schema in PostgreSQL', () => {
   const NEXT: readonly Step[] = [
     ...STEPS,
     {
-      version: 2,
+      version: 3,
       sql: () => 'ALTER TABLE events ADD COLUMN region text; ALTER TABLE events_quarantine ADD COLUMN region text',
     },
   ];
@@ -144,17 +146,45 @@ describe('the schema in PostgreSQL', () => {
     assert.equal((await before.find('two', 'shop')).kind, 'landed');
     assert.equal((await before.find('three', 'shop')).kind, 'rejected');
     const versions = await server.query(uri, 'SELECT version FROM events_migrations ORDER BY version');
-    assert.deepEqual(versions, [{ version: 1 }, { version: 2 }], 'the older program takes nothing back');
+    assert.deepEqual(
+      versions,
+      [{ version: 1 }, { version: 2 }, { version: 3 }],
+      'the older program takes nothing back',
+    );
+  });
+
+  it('has an index of the codes of reasons since version 2, and the program of version 1 works with it', async (t) => {
+    const uri = await server.freshDatabase();
+    const before = open(t, uri, { steps: STEPS.slice(0, 1) });
+    await before.prepare();
+    await before.land([event('one')]);
+    const entry = { producer: 'shop', acceptedAtMs: 1, body: Buffer.of(1) };
+    await before.quarantine([{ ...entry, entry: 'q/s/1-1', reason: 'rare: x' }]);
+    assert.equal(await open(t, uri).prepare(), undefined);
+    assert.equal(await before.prepare(), undefined);
+    assert.deepEqual(await before.land([event('one'), event('two')]), ['duplicate', 'landed']);
+    await before.quarantine([{ ...entry, entry: 'q/s/1-2', reason: 'other: x' }]);
+    await server.query(uri, `ALTER DATABASE ${new URL(uri).pathname.slice(1)} SET enable_seqscan = off`);
+    const admin = createPostgresAdmin(uri, SYSTEM);
+    t.after(() => admin.close());
+    const listed: string[] = [];
+    for await (const page of admin.quarantineList({ reason: 'rare', sinceMs: undefined }, 10))
+      listed.push(...page.map((row) => row.entry));
+    assert.deepEqual(listed, ['q/s/1-1']);
+    await eventually('the index has been used', async () => {
+      const sql = `SELECT idx_scan::int AS scans FROM pg_stat_user_indexes WHERE indexrelname = 'events_quarantine_code'`;
+      return ((await server.query<{ scans: number }>(uri, sql))[0]?.scans ?? 0) > 0;
+    });
   });
 
   it('is refused by a program that cannot work with it', async (t) => {
     const uri = await server.freshDatabase();
     await open(t, uri, {
-      steps: [...STEPS, { version: 2, sql: () => 'ALTER TABLE events RENAME body TO content' }],
+      steps: [...STEPS, { version: 3, sql: () => 'ALTER TABLE events RENAME body TO content' }],
     }).prepare();
     await assert.rejects(open(t, uri).prepare(), {
       name: 'WarehouseMisconfigured',
-      message: /version 2, and this program knows 1: events has no column body/,
+      message: /version 3, and this program knows 2: events has no column body/,
     });
   });
 

@@ -130,7 +130,7 @@ describe('the SQLite file', () => {
 
   it('tells how far its schema is, without a change', async (t) => {
     const { path } = await open(t);
-    assert.equal(inspectSqlite(path), 1);
+    assert.equal(inspectSqlite(path), 2);
     const empty = join(path, '..', 'empty.db');
     new DatabaseSync(empty).close();
     assert.equal(inspectSqlite(empty), 0);

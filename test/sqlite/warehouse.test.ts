@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
 import type { Worker } from 'node:worker_threads';
 import type { SqliteWarehouseOptions } from '../../lib/sqlite/database.ts';
-import { STEPS } from '../../lib/sqlite/file.ts';
+import { CODE, STEPS } from '../../lib/sqlite/file.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import type { LandingEvent, Warehouse } from '../../lib/ingest/warehouse.ts';
 import { describeWarehouse } from '../contract/warehouse.ts';
@@ -144,7 +144,7 @@ describe('the SQLite warehouse', () => {
 
   const EVENT = { type: 't', producer: 'shop', body: Buffer.from('{}'), acceptedAtMs: 1 };
   /** As the next program may have it. */
-  const NEXT = [...STEPS, { version: 2, sql: 'ALTER TABLE events ADD COLUMN region TEXT' }];
+  const NEXT = [...STEPS, { version: 3, sql: 'ALTER TABLE events ADD COLUMN region TEXT' }];
   const fileOf = (t: TestContext): string => {
     const folder = mkdtempSync(join(tmpdir(), 'ingest-sqlite-'));
     t.after(() => rmSync(folder, { recursive: true }));
@@ -163,19 +163,20 @@ describe('the SQLite warehouse', () => {
     newer.exec('PRAGMA user_version = 99');
     const says = (why: RegExp) => ({ name: 'WarehouseMisconfigured', message: why });
     const before = opened(t, { path });
-    await assert.rejects(before.prepare(), says(/version 99, and this program knows 1: events has no column id$/));
+    await assert.rejects(before.prepare(), says(/version 99, and this program knows 2: events has no column id$/));
     newer.exec(`PRAGMA user_version = 0`);
     await before.prepare();
-    newer.exec(`ALTER TABLE events ADD COLUMN region TEXT NOT NULL DEFAULT ''; PRAGMA user_version = 2`);
+    newer.exec(`ALTER TABLE events ADD COLUMN region TEXT NOT NULL DEFAULT ''; PRAGMA user_version = 3`);
     assert.equal(await before.prepare(), undefined);
-    newer.exec(`ALTER TABLE events_quarantine DROP COLUMN reason; PRAGMA user_version = 3`);
+    newer.exec(`DROP INDEX events_quarantine_code; ALTER TABLE events_quarantine DROP COLUMN reason;
+      PRAGMA user_version = 4`);
     await assert.rejects(
       before.prepare(),
-      says(/3, and this program knows 1: events_quarantine has no column reason$/),
+      says(/4, and this program knows 2: events_quarantine has no column reason$/),
     );
     newer.exec(`DROP TABLE events; CREATE TABLE events (
       id, type, producer, accepted_at, landed_at, body, traceparent, region TEXT NOT NULL)`);
-    await assert.rejects(before.prepare(), says(/3, and this program knows 1: events.region may not be null$/));
+    await assert.rejects(before.prepare(), says(/4, and this program knows 2: events.region may not be null$/));
   });
 
   it('works with a file that a later program has added to', async (t) => {
@@ -191,7 +192,28 @@ describe('the SQLite warehouse', () => {
     assert.equal((await before.find('8', 'shop')).kind, 'landed');
     const file = new DatabaseSync(path, { readOnly: true });
     t.after(() => file.close());
-    assert.deepEqual({ ...file.prepare('PRAGMA user_version').get() }, { user_version: 2 });
+    assert.deepEqual({ ...file.prepare('PRAGMA user_version').get() }, { user_version: 3 });
+  });
+
+  it('has an index of the codes of reasons since version 2, by which the rows of one are found', async (t) => {
+    const path = fileOf(t);
+    const before = opened(t, { path, steps: STEPS.slice(0, 1) });
+    await before.prepare();
+    assert.equal(await opened(t, { path }).prepare(), undefined);
+    assert.equal(await before.prepare(), undefined, 'the program of version 1 works with it');
+    const entry = { producer: 'shop', acceptedAtMs: 1, body: Buffer.of(1) };
+    await before.quarantine([
+      { ...entry, entry: 'q/s/1-1', reason: 'rare: x' },
+      { ...entry, entry: 'q/s/1-2', reason: 'bare' },
+    ]);
+    const admin = createSqliteAdmin(path, SYSTEM.clock);
+    t.after(() => admin.close());
+    assert.equal(await admin.quarantineCount({ reason: 'rare', sinceMs: 0 }), 1);
+    assert.deepEqual(await admin.quarantineNames({ reason: 'bare', sinceMs: undefined }, '', 9), ['q/s/1-2']);
+    const file = new DatabaseSync(path, { readOnly: true });
+    t.after(() => file.close());
+    const plan = file.prepare(`EXPLAIN QUERY PLAN SELECT count(*) FROM events_quarantine WHERE ${CODE} = 'rare'`);
+    assert.match(JSON.stringify(plan.all()), /USING (?:COVERING )?INDEX events_quarantine_code/);
   });
 
   it('is migrated once no other process writes, and can be read as it is meanwhile', async (t) => {
