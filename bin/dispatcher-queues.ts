@@ -1,13 +1,22 @@
-// The start of a dispatcher's queues: what it waits for, and what ends it.
+// A dispatcher's queues: how they are opened, what a start waits for, and what ends it.
 import type { DispatcherConfig } from '../lib/dispatcher/config.ts';
-import type { Sessions } from '../lib/dispatcher/sessions.ts';
+import { Dispatcher, QUEUES, Traffic, type QueueName } from '../lib/dispatcher/dispatcher.ts';
+import type { DispatcherMetrics } from '../lib/dispatcher/metrics.ts';
+import { Sessions, type Credentials } from '../lib/dispatcher/sessions.ts';
+import { TracedQueue } from '../lib/dispatcher/traced-queue.ts';
+import type { Log } from '../lib/process/log.ts';
 import { maskedUri } from '../lib/process/masked-uri.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
-import { PartitionsDiffer, type QueueRefusal } from '../lib/redis/wire/errors.ts';
+import { withCredentials } from '../lib/process/queue-uri.ts';
+import { SETTINGS } from '../lib/process/settings.ts';
+import { acceptingQueue } from '../lib/redis/accept/open-queue.ts';
 import { NOT_ASKED } from '../lib/redis/accept/queue-probe.ts';
+import { queueRefused } from '../lib/redis/stream/inspect-queue.ts';
+import { PartitionsDiffer, type QueueRefusal } from '../lib/redis/wire/errors.ts';
+import type { Tracing } from '../lib/telemetry/tracing.ts';
 import { SYSTEM } from './system.ts';
-import { queueRefused } from './check-connect.ts';
 
+const NAME = 'ingest-dispatcher';
 const QUEUE_START_MS = 5_000;
 const LOOK_MS = 25;
 export const QUEUE_KEYS = ['INGEST_DISPATCH_QUEUE_A_URI', 'INGEST_DISPATCH_QUEUE_B_URI'] as const;
@@ -45,4 +54,48 @@ export async function startQueues(
     }
     await SYSTEM.clock.sleep(LOOK_MS);
   }
+}
+
+/** A dispatcher over both queues for each user; what is in flight is bounded over all of them. */
+export function sessionsOf(
+  config: DispatcherConfig,
+  refusals: Refusals,
+  metrics: DispatcherMetrics,
+  tracing: Tracing | undefined,
+  log: Log,
+): Sessions {
+  const traffic = QUEUES.map((name) => new Traffic(metrics.outcomes[name]));
+  const lane = (at: 0 | 1, credentials: Credentials | undefined) => {
+    const name: QueueName = QUEUES[at];
+    const uri = config.queueUris[at];
+    const { parts, queue } = acceptingQueue({
+      ...SYSTEM,
+      uri: credentials === undefined ? uri : withCredentials(uri, credentials.user, credentials.password),
+      partitions: config.queuePartitions,
+      replicas: config.queueReplicas,
+      name: NAME,
+      log: log.child({ queue: name }),
+      enqueueTimeoutMs: config.shedMs,
+      durability: config.queueDurability,
+      unlandedMs: config.unlandedMs,
+      // Gateways before it may be set to accept as much.
+      bodyBytesMax: SETTINGS.INGEST_BODY_BYTES_MAX.max,
+      onLost: (events) => metrics.lost.add(events),
+      onLook: (look, partition) =>
+        metrics.queues.looked(config.queuePartitions > 1 ? `${name}/${partition}` : name, look),
+    });
+    for (const { connection } of parts) {
+      connection.tell({ onRefused: (cause) => (refusals[at] ??= cause) });
+      connection.open();
+    }
+    const inner = tracing === undefined ? queue : new TracedQueue(queue, tracing, SYSTEM.clock, name);
+    return { name, queue: inner, traffic: traffic[at] as Traffic };
+  };
+  const open = (credentials: Credentials | undefined) => new Dispatcher([lane(0, credentials), lane(1, credentials)]);
+  const sessions = new Sessions(open, SYSTEM.clock);
+  metrics.queueUp.readEach(() =>
+    QUEUES.map((queue) => ({ labels: { queue }, value: sessions.takesEvents(queue) ? 1 : 0 })),
+  );
+  metrics.eventsInFlight.read(() => traffic.reduce((sum, { events }) => sum + events, 0));
+  return sessions;
 }

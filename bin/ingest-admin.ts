@@ -11,11 +11,10 @@ import { processEnvironment } from '../lib/process/env.ts';
 import { configurationFailure, EXIT, StartFailure, versionLine } from '../lib/process/program.ts';
 import { PartitionsDiffer } from '../lib/redis/wire/errors.ts';
 import { PartitionedAdmin } from '../lib/redis/admin/partitioned-admin.ts';
-import { quietLog } from './check-connect.ts';
 import { complainer, draw, print } from './output.ts';
 import { endNow, endWritten, onOutputFailure, written } from './process-end.ts';
 import { openWarehouseAdmin } from './warehouse-adapter.ts';
-import { SYSTEM } from './system.ts';
+import { quietLog, SYSTEM } from './system.ts';
 
 const NAME = 'ingest-admin';
 const NOT_DONE = 1;

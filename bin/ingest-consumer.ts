@@ -3,35 +3,32 @@
 import './early-signals.ts';
 import { Consumer } from '../lib/consumer/consumer.ts';
 import { readConsumerConfig, type ConsumerConfig } from '../lib/consumer/config.ts';
-import { createProcessEndpoints, type ProcessEndpoints, type ProcessState } from '../lib/http/process-endpoints.ts';
+import { createProcessEndpoints, type ProcessState } from '../lib/http/process-endpoints.ts';
 import { LandingSpans } from '../lib/consumer/landing-spans.ts';
 import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
 import { Pruner } from '../lib/consumer/pruner.ts';
 import type { WatchedSchemas } from '../lib/consumer/schemas.ts';
 import { Watch } from '../lib/consumer/watch.ts';
 import { TablesDiffer } from '../lib/ingest/warehouse.ts';
-import { REPLICA_LEASE_MS, type QueueLook } from '../lib/ingest/queue.ts';
-import { QueueRefusal } from '../lib/redis/wire/errors.ts';
+import type { QueueLook } from '../lib/ingest/queue.ts';
 import { GROUP, STREAM } from '../lib/redis/stream/layout.ts';
 import { readingQueue } from '../lib/redis/read/open-reader.ts';
+import { joinReplicas } from '../lib/redis/read/join-replicas.ts';
+import { inspectQueue } from '../lib/redis/stream/inspect-queue.ts';
 import { exposition, prefersOpenMetrics } from '../lib/telemetry/exposition.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
-import { addressText } from '../lib/process/env.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
-import { consumerMetrics } from '../lib/consumer/metrics.ts';
+import { awayParts, consumerMetrics, showQueue } from '../lib/consumer/metrics.ts';
 import { EXIT, StartFailure, version } from '../lib/process/program.ts';
-import { watchCredentials } from './credentials.ts';
-import { inspectQueue, inspectWarehouse, queueAway, queueRefused, quietLog } from './check-connect.ts';
-import { bindFailure, startDaemon, type OnStop } from './start.ts';
-import { openWarehouse } from './warehouse-adapter.ts';
-import { SYSTEM } from './system.ts';
+import { watchCredentials } from '../lib/process/credentials.ts';
+import { processEnvironment } from '../lib/process/env.ts';
+import { bound, type OnStop } from '../lib/process/daemon.ts';
+import { startDaemon } from './start.ts';
+import { inspectWarehouse, openWarehouse } from './warehouse-adapter.ts';
+import { quietLog, SYSTEM } from './system.ts';
 
 const NAME = 'ingest-consumer';
-const QUEUE_START_MS = 5_000;
-/** While its place is taken a replica asks again, for a little longer than a dead one is counted. */
-const REGISTER_TIMEOUT_MS = REPLICA_LEASE_MS + 1_500;
-const REGISTER_INTERVAL_MS = 250;
 
 const HELP = `${NAME}: lands the events of the queue in the warehouse, one row for each id.
 
@@ -69,39 +66,34 @@ async function schemasOf({ schemasDir }: ConsumerConfig, log: Log): Promise<Watc
 
 async function connect(config: ConsumerConfig, found: (line: string) => void): Promise<void> {
   const { queuePartitions: partitions } = config;
-  for (const uri of config.queueUri.split(' ')) found(await inspectQueue({ uri, partitions, program: 'consumer' }));
+  for (const uri of config.queueUri.split(' '))
+    found(await inspectQueue({ uri, partitions, program: 'consumer' }, SYSTEM));
   found(await inspectWarehouse(config.warehouseUri, 'consumer', config.warehousePartitions));
 }
 
 async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<void> {
   const schemas = await schemasOf(config, log);
   const metrics = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
-  const { queuePartitions: partitions, retentionMs, unlandedMs } = config;
+  const { batchMax, queuePartitions: partitions, retentionMs, unlandedMs } = config;
   const onLost = (events: number): void => metrics.lost.add(events);
   const onLook = (look: QueueLook, partition: string): void => metrics.queue.looked(partition, look);
   const uris = config.queueUri.split(' ');
-  const credentials = await watchCredentials(config, readConsumerConfig, log);
+  const credentials = await watchCredentials(config, processEnvironment(), readConsumerConfig, SYSTEM.clock, log);
+  process.on('SIGHUP', () => void credentials.reload());
   const how = { ...SYSTEM, credentials: credentials.queue, log };
   const reader = readingQueue({ ...how, uris, partitions, unlandedMs, onLost, onLook });
   const tables = { credentials: credentials.warehouse, partitions: config.warehousePartitions };
   const warehouse = openWarehouse(config.warehouseUri, 'consumer', tables);
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
-  const { batchMax } = config;
   const consumer = new Consumer({ ...SYSTEM, reader, warehouse, metrics, log, batchMax, spans, schemas });
-  const watch = new Watch({
-    clock: SYSTEM.clock,
-    queue: metrics.queue,
-    warehouse,
-    log,
-    unlandedMs,
-    prepared: () => consumer.prepared,
-  });
+  const prepared = (): boolean => consumer.prepared;
+  const watch = new Watch({ clock: SYSTEM.clock, queue: metrics.queue, warehouse, log, unlandedMs, prepared });
   const trouble = (): string | undefined => consumer.trouble ?? watch.warehouseTrouble;
   const known = (): boolean => trouble() === undefined && awayParts(reader).length === 0;
   const oldestSeconds = (): number | undefined => (known() ? metrics.queue.lag.oldestSeconds : undefined);
   const pruner = new Pruner({ ...SYSTEM, warehouse, retentionMs, oldestSeconds, pruned: metrics.pruned, log });
-  showGauges(metrics, consumer, reader);
+  showQueue(metrics, consumer, reader);
   metrics.ready.read(() => (consumer.stopping || trouble() !== undefined ? 0 : 1));
   metrics.warehouseAvailable.read(() => (consumer.warehouseAnswers && watch.warehouseTrouble === undefined ? 1 : 0));
   const state: ProcessState = {
@@ -130,13 +122,15 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
     },
   });
 
-  await startQueue(config, reader, stopped.signal, log);
+  await joinReplicas(reader, config, SYSTEM.clock, stopped.signal, log);
   if (stopped.signal.aborted) return;
-  const address = await bind(config, endpoints).catch(async (cause: unknown) => {
-    // Its place among the replicas is free at once.
-    await reader.close();
-    throw cause;
-  });
+  const address = await bound('INGEST_CONSUMER_ADDR', config.address, endpoints.listen).catch(
+    async (cause: unknown) => {
+      // Its place among the replicas is free at once.
+      await reader.close();
+      throw cause;
+    },
+  );
   watch.start();
   running = Promise.all([consumer.run(), pruner.run(stopped.signal)]).then(() => undefined);
   log.info({ replica: reader.name }, `listening on http://${address}`);
@@ -149,97 +143,4 @@ async function endFor(cause: unknown, reader: ReturnType<typeof readingQueue>): 
   // Its place among the replicas is free at once.
   await reader.close();
   throw new StartFailure(EXIT.configuration, cause.message);
-}
-
-/** The parts of the queue that do not answer, by number or name. */
-function awayParts(reader: ReturnType<typeof readingQueue>): (number | string)[] {
-  return [...reader.states()].flatMap(([name, { available }]) =>
-    available ? [] : [/^\d+$/.test(name) ? Number(name) : name],
-  );
-}
-
-/** What the queue says of itself, and of the replicas. */
-function showGauges(
-  metrics: ReturnType<typeof consumerMetrics>,
-  consumer: Consumer,
-  reader: ReturnType<typeof readingQueue>,
-): void {
-  metrics.queueAvailable.read(() => (consumer.queueAnswers ? 1 : 0));
-  metrics.queueUp.readEach(() => {
-    const states = [...reader.states()];
-    // The only one is the queue.
-    const readable = states.length > 1 || consumer.queueAnswers;
-    return states.map(([partition, { available }]) => ({
-      labels: { partition },
-      value: available && readable ? 1 : 0,
-    }));
-  });
-  metrics.replicas.read(() => reader.replicas);
-}
-
-/** Connects and takes a place among the replicas. Throws a StartFailure when either cannot be had in time. */
-async function startQueue(
-  config: ConsumerConfig,
-  reader: ReturnType<typeof readingQueue>,
-  stopped: AbortSignal,
-  log: Log,
-): Promise<void> {
-  const opened = await reader.open(QUEUE_START_MS).catch((cause: unknown) => {
-    throw cause instanceof QueueRefusal ? queueRefused(config.queueUri, cause) : cause;
-  });
-  if (stopped.aborted) return;
-  if (!opened && reader.waiting) {
-    log.error(
-      { reason: reader.lastError },
-      'the queue is there and takes no commands; starting, and waiting until it does',
-    );
-    reader.registerLater(config.replicasMax);
-    return;
-  }
-  if (!opened) {
-    throw queueAway(config.queueUri, reader.lastError);
-  }
-  const place = await placeAmongReplicas(reader, config.replicasMax, stopped, log);
-  if (place === 'taken') {
-    throw new StartFailure(
-      EXIT.replicas,
-      `INGEST_CONSUMER_REPLICAS_MAX=${config.replicasMax}: as many replicas run already; stop one, ` +
-        'or raise this key for every replica',
-    );
-  }
-  if (place === 'unknown') reader.registerLater(config.replicasMax);
-}
-
-async function bind(config: ConsumerConfig, endpoints: ProcessEndpoints): Promise<string> {
-  try {
-    const { address, port } = await endpoints.listen(config.address);
-    return addressText({ host: address, port });
-  } catch (cause) {
-    throw bindFailure('INGEST_CONSUMER_ADDR', config.address, cause);
-  }
-}
-
-/**
- * Asks for a place among the replicas; the place of one that has just died is free after its lease. `unknown`: the
- * queue refused to say, or a stop was asked for.
- */
-async function placeAmongReplicas(
-  reader: ReturnType<typeof readingQueue>,
-  replicasMax: number,
-  signal: AbortSignal,
-  log: Log,
-): Promise<'mine' | 'taken' | 'unknown'> {
-  const deadline = SYSTEM.clock.ms() + REGISTER_TIMEOUT_MS;
-  let place: 'taken' | 'unknown' = 'unknown';
-  while (SYSTEM.clock.ms() < deadline && !signal.aborted) {
-    try {
-      if (await reader.register(replicasMax)) return 'mine';
-      place = 'taken';
-    } catch (cause) {
-      place = 'unknown';
-      log.warn({ err: cause }, 'the queue does not take commands');
-    }
-    await SYSTEM.clock.sleep(REGISTER_INTERVAL_MS, signal);
-  }
-  return signal.aborted ? 'unknown' : place;
 }

@@ -2,36 +2,24 @@
 // adapters.
 import './early-signals.ts';
 import { readDispatcherConfig, type DispatcherConfig } from '../lib/dispatcher/config.ts';
-import { Dispatcher, QUEUES, Traffic, type QueueName } from '../lib/dispatcher/dispatcher.ts';
-import { dispatcherMetrics, type DispatcherMetrics } from '../lib/dispatcher/metrics.ts';
-import { Sessions, type Credentials } from '../lib/dispatcher/sessions.ts';
-import { TracedQueue } from '../lib/dispatcher/traced-queue.ts';
-import type { AddressInfo } from 'node:net';
+import { dispatcherMetrics } from '../lib/dispatcher/metrics.ts';
 import type { TLSSocket } from 'node:tls';
 import { createProcessEndpoints, type ProcessState } from '../lib/http/process-endpoints.ts';
 import { clientRefusal } from '../lib/identity/accepted-client.ts';
-import {
-  loadTlsMaterial,
-  TlsMaterialError,
-  tlsPaths,
-  watchTlsMaterial,
-  type TlsMaterial,
-} from '../lib/identity/tls-material.ts';
-import { addressText, isLoopback, type BindAddress } from '../lib/process/env.ts';
+import { tlsMaterial, tlsPaths, watchTlsMaterial, type TlsMaterial } from '../lib/identity/tls-material.ts';
+import { isLoopback } from '../lib/process/env.ts';
 import { lookAt } from '../lib/process/file-watch.ts';
 import type { Log } from '../lib/process/log.ts';
 import { maskedUri } from '../lib/process/masked-uri.ts';
-import { EXIT, StartFailure, version } from '../lib/process/program.ts';
-import { SETTINGS } from '../lib/process/settings.ts';
+import { StartFailure, version } from '../lib/process/program.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
-import { withCredentials } from '../lib/process/queue-uri.ts';
-import { acceptingQueue } from '../lib/redis/accept/open-queue.ts';
 import { QueueServer } from '../lib/dispatcher/queue-server.ts';
 import { exposition, prefersOpenMetrics } from '../lib/telemetry/exposition.ts';
-import { startTracing, type Tracing } from '../lib/telemetry/tracing.ts';
-import { inspectQueue } from './check-connect.ts';
-import { QUEUE_KEYS, startQueues, type Refusals } from './dispatcher-queues.ts';
-import { bindFailure, startDaemon, type OnStop } from './start.ts';
+import { startTracing } from '../lib/telemetry/tracing.ts';
+import { inspectQueue } from '../lib/redis/stream/inspect-queue.ts';
+import { QUEUE_KEYS, sessionsOf, startQueues, type Refusals } from './dispatcher-queues.ts';
+import { bound, type OnStop } from '../lib/process/daemon.ts';
+import { startDaemon } from './start.ts';
 import { SYSTEM } from './system.ts';
 
 const NAME = 'ingest-dispatcher';
@@ -51,7 +39,7 @@ Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 n
 await startDaemon({ name: NAME, help: HELP, read: readDispatcherConfig, check, connect, run });
 
 async function check(config: DispatcherConfig): Promise<void> {
-  await tlsMaterial(config);
+  await (config.tls && tlsMaterial(config.tls, SYSTEM.clock.epochMs()));
 }
 
 async function connect(config: DispatcherConfig, found: (line: string) => void): Promise<void> {
@@ -63,7 +51,7 @@ async function connect(config: DispatcherConfig, found: (line: string) => void):
       takesEvents: true,
       key: QUEUE_KEYS[at as 0 | 1],
     } as const;
-    const about = inspectQueue(queue).catch((cause: unknown) => {
+    const about = inspectQueue(queue, SYSTEM).catch((cause: unknown) => {
       if (!(cause instanceof StartFailure && cause.message.includes('NOAUTH'))) throw cause;
       return `queue ${maskedUri(uri)}: asks for credentials, which gateways bring`;
     });
@@ -73,7 +61,7 @@ async function connect(config: DispatcherConfig, found: (line: string) => void):
 
 async function run(config: DispatcherConfig, log: Log, onStop: OnStop): Promise<void> {
   const before = await lookAt(config.tls === undefined ? [] : tlsPaths(config.tls));
-  let material = await tlsMaterial(config);
+  let material = await (config.tls && tlsMaterial(config.tls, SYSTEM.clock.epochMs()));
   const metrics = dispatcherMetrics(SYSTEM.clock);
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const refusals: Refusals = [undefined, undefined];
@@ -120,7 +108,7 @@ async function run(config: DispatcherConfig, log: Log, onStop: OnStop): Promise<
   };
   const endpoints = createProcessEndpoints(state, SYSTEM);
   await startQueues(config, refusals, sessions);
-  const admin = await bound('INGEST_ADMIN_ADDR', config.adminAddress, (address) => endpoints.listen(address));
+  const admin = await bound('INGEST_ADMIN_ADDR', config.adminAddress, endpoints.listen);
   log.info(`process endpoints on http://${admin}`);
   const address = await bound('INGEST_DISPATCH_ADDR', config.address, ({ host, port }) => server.listen(host, port));
   if (config.tls === undefined && !isLoopback(config.address))
@@ -141,50 +129,6 @@ async function run(config: DispatcherConfig, log: Log, onStop: OnStop): Promise<
   log.info(`listening on dispatcher${config.tls === undefined ? '' : 's'}://${address}`);
 }
 
-/** A dispatcher over both queues for each user; what is in flight is bounded over all of them. */
-function sessionsOf(
-  config: DispatcherConfig,
-  refusals: Refusals,
-  metrics: DispatcherMetrics,
-  tracing: Tracing | undefined,
-  log: Log,
-): Sessions {
-  const traffic = QUEUES.map((name) => new Traffic(metrics.outcomes[name]));
-  const lane = (at: 0 | 1, credentials: Credentials | undefined) => {
-    const name: QueueName = QUEUES[at];
-    const uri = config.queueUris[at];
-    const { parts, queue } = acceptingQueue({
-      ...SYSTEM,
-      uri: credentials === undefined ? uri : withCredentials(uri, credentials.user, credentials.password),
-      partitions: config.queuePartitions,
-      replicas: config.queueReplicas,
-      name: NAME,
-      log: log.child({ queue: name }),
-      enqueueTimeoutMs: config.shedMs,
-      durability: config.queueDurability,
-      unlandedMs: config.unlandedMs,
-      // Gateways before it may be set to accept as much.
-      bodyBytesMax: SETTINGS.INGEST_BODY_BYTES_MAX.max,
-      onLost: (events) => metrics.lost.add(events),
-      onLook: (look, partition) =>
-        metrics.queues.looked(config.queuePartitions > 1 ? `${name}/${partition}` : name, look),
-    });
-    for (const { connection } of parts) {
-      connection.tell({ onRefused: (cause) => (refusals[at] ??= cause) });
-      connection.open();
-    }
-    const inner = tracing === undefined ? queue : new TracedQueue(queue, tracing, SYSTEM.clock, name);
-    return { name, queue: inner, traffic: traffic[at] as Traffic };
-  };
-  const open = (credentials: Credentials | undefined) => new Dispatcher([lane(0, credentials), lane(1, credentials)]);
-  const sessions = new Sessions(open, SYSTEM.clock);
-  metrics.queueUp.readEach(() =>
-    QUEUES.map((queue) => ({ labels: { queue }, value: sessions.takesEvents(queue) ? 1 : 0 })),
-  );
-  metrics.eventsInFlight.read(() => traffic.reduce((sum, { events }) => sum + events, 0));
-  return sessions;
-}
-
 /** Who is admitted, by the trust that is in use now. */
 function admission(
   names: readonly string[],
@@ -196,26 +140,4 @@ function admission(
       ? 'there is no trust'
       : clientRefusal(socket, given.trust, names, SYSTEM.clock.epochMs());
   };
-}
-
-async function bound(
-  key: 'INGEST_ADMIN_ADDR' | 'INGEST_DISPATCH_ADDR',
-  wanted: BindAddress,
-  listen: (address: BindAddress) => Promise<AddressInfo>,
-): Promise<string> {
-  try {
-    const { address, port } = await listen(wanted);
-    return addressText({ host: address, port });
-  } catch (cause) {
-    throw bindFailure(key, wanted, cause);
-  }
-}
-
-async function tlsMaterial({ tls }: DispatcherConfig): Promise<TlsMaterial | undefined> {
-  try {
-    return tls === undefined ? undefined : await loadTlsMaterial(tls, SYSTEM.clock.epochMs());
-  } catch (cause) {
-    if (cause instanceof TlsMaterialError) throw new StartFailure(EXIT.configuration, cause.message);
-    throw cause;
-  }
 }

@@ -9,40 +9,29 @@ import { readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts'
 import { isDispatcher } from '../lib/process/queue-uri.ts';
 import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
-import { acceptingQueue, type AcceptingQueue, type StreamsOptions } from '../lib/redis/accept/open-queue.ts';
-import { isPasswordRefused } from '../lib/redis/wire/errors.ts';
+import { gatewayQueue, startQueue } from '../lib/redis/accept/open-queue.ts';
+import { inspectQueue } from '../lib/redis/stream/inspect-queue.ts';
 import { STREAM } from '../lib/redis/stream/layout.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
-import { addressText } from '../lib/process/env.ts';
+import { maskedUri } from '../lib/process/masked-uri.ts';
 import { settingsHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
 import { version } from '../lib/process/program.ts';
 import { runtimeWarning } from '../lib/process/runtime.ts';
-import type { TlsMaterial } from '../lib/identity/tls-material.ts';
-import { WarehouseMisconfigured, type Warehouse } from '../lib/ingest/warehouse.ts';
-import { createProcessEndpoints, type ProcessEndpoints } from '../lib/http/process-endpoints.ts';
-import {
-  dispatcherName,
-  inspectQueue,
-  inspectWarehouse,
-  queueAway,
-  queueFailure,
-  queueRefused,
-  quietLog,
-} from './check-connect.ts';
-import { allFiles, producers, readFiles, tlsMaterial, tokenVerifier, watchFiles } from '../lib/gateway/files.ts';
-import { watchCredentials } from './credentials.ts';
-import { bindFailure, startDaemon, type OnStop } from './start.ts';
-import { openQueue, startQueue } from './queue-adapter.ts';
-import { openWarehouse } from './warehouse-adapter.ts';
-import { SYSTEM } from './system.ts';
+import { tlsMaterial, type TlsMaterial } from '../lib/identity/tls-material.ts';
+import { warnOfWarehouse } from '../lib/gateway/warehouse-watch.ts';
+import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
+import { allFiles, producers, readFiles, tokenVerifier, watchFiles } from '../lib/gateway/files.ts';
+import { watchCredentials } from '../lib/process/credentials.ts';
+import { processEnvironment } from '../lib/process/env.ts';
+import { bound, type OnStop } from '../lib/process/daemon.ts';
+import { startDaemon } from './start.ts';
+import { inspectWarehouse, openWarehouse } from './warehouse-adapter.ts';
+import { quietLog, SYSTEM } from './system.ts';
 
 const NAME = 'ingest-gateway';
 
-type QueueOptions = Omit<StreamsOptions, 'partitions' | 'replicas'>;
 const QUEUE_START_MS = 5_000;
-/** Between looks at a warehouse that was away at the start. */
-const WAREHOUSE_LOOK_MS = 1_000;
 
 const HELP = `${NAME}: takes events over mutual TLS and puts them on a Redis Stream, or hands them to a dispatcher.
 
@@ -68,13 +57,14 @@ async function connect(config: GatewayConfig, found: (line: string) => void): Pr
   const files = config.tls.kind === 'files' ? config.tls : undefined;
   const material =
     files !== undefined && isDispatcher(config.queueUri) ? await tlsMaterial(files, SYSTEM.clock.epochMs()) : undefined;
-  const about = isDispatcher(config.queueUri)
-    ? dispatcherName(config.queueUri)
-    : await inspectQueue({ uri: config.queueUri, partitions: config.queuePartitions, program: 'gateway' });
-  const options = { ...queueOptions(config, quietLog), makes: false };
-  const opened = gatewayQueue(config, options, () => material?.context ?? {});
+  const { queueUri: uri, queuePartitions: partitions } = config;
+  const about = isDispatcher(uri)
+    ? `dispatcher ${maskedUri(uri)}`
+    : await inspectQueue({ uri, partitions, program: 'gateway' }, SYSTEM);
+  const certificate = (): SecureContextOptions => material?.context ?? {};
+  const opened = gatewayQueue({ ...queueOptions(config, quietLog), makes: false, certificate });
   try {
-    await start(config, opened);
+    await startQueue(uri, opened, SYSTEM.clock, QUEUE_START_MS);
     found(`${about}, takes events`);
   } finally {
     await opened.queue.close();
@@ -95,15 +85,16 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
 
   const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock, config.producerMetrics);
   let inUse = material;
-  const credentials = await watchCredentials(config, readGatewayConfig, log);
-  const observed: QueueOptions = {
+  const credentials = await watchCredentials(config, processEnvironment(), readGatewayConfig, SYSTEM.clock, log);
+  process.on('SIGHUP', () => void credentials.reload());
+  const opened = gatewayQueue({
     ...queueOptions(config, log),
+    certificate: () => inUse.context,
     credentials: credentials.queue[0],
     onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
     onLost: (events) => metrics.lost.add(events),
     onLook: (look, partition) => metrics.queue.looked(partition, look),
-  };
-  const opened = gatewayQueue(config, observed, () => inUse.context);
+  });
   const { queue } = opened;
   const warehouse =
     config.warehouseUri === undefined
@@ -113,10 +104,14 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   // Watched before the wait for the queue: a change in that time counts too.
   const onMaterial = (changed: TlsMaterial): void => void (inUse = changed);
   const watched = watchFiles(config, files, { gateway, quotas, metrics, onMaterial }, log, SYSTEM.clock);
-  await start(config, opened);
-  if (warehouse !== undefined) void warnOfWarehouse(warehouse, gateway.state.draining, log);
-  const endpoints = await bindAdmin(config, gateway, log);
-  const address = await bind(config, gateway);
+  await startQueue(config.queueUri, opened, SYSTEM.clock, QUEUE_START_MS);
+  if (warehouse !== undefined) void warnOfWarehouse(warehouse, gateway.state.draining, log, SYSTEM.clock);
+  const endpoints = config.adminAddress && createProcessEndpoints(gateway.state, SYSTEM);
+  if (config.adminAddress !== undefined && endpoints !== undefined)
+    log.info(`process endpoints on http://${await bound('INGEST_ADMIN_ADDR', config.adminAddress, endpoints.listen)}`);
+  const address = await bound('INGEST_GATEWAY_ADDR', config.address, ({ host, port }) =>
+    gateway.listen(host, port, config.reusePort),
+  );
 
   process.on('SIGHUP', () => watched.reload());
   onStop({
@@ -137,30 +132,13 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   log.info(`listening on https://${address}`);
 }
 
-/**
- * Look-ups need the warehouse, accepting does not: a gateway starts without it, and says so; and once more when the
- * warehouse is back.
- */
-async function warnOfWarehouse(warehouse: Warehouse, draining: () => boolean, log: Log): Promise<void> {
-  for (let wasAway = false; !draining(); wasAway = true) {
-    try {
-      await warehouse.probe();
-      if (wasAway) log.info('the warehouse is back');
-      return;
-    } catch (cause) {
-      const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
-      const reason = cause instanceof Error ? cause.message : 'unknown error';
-      if (!wasAway) log.warn({ reason }, `the warehouse ${what}: look-ups fail`);
-    }
-    await SYSTEM.clock.sleep(WAREHOUSE_LOOK_MS);
-  }
-}
-
 /** What every queue of this program is opened with. */
 function queueOptions(config: GatewayConfig, log: Log) {
   return {
     ...SYSTEM,
     uri: config.queueUri,
+    partitions: config.queuePartitions,
+    replicas: config.queueReplicas,
     name: NAME,
     enqueueTimeoutMs: config.enqueueTimeoutMs,
     log,
@@ -169,48 +147,4 @@ function queueOptions(config: GatewayConfig, log: Log) {
     unlandedMs: config.unlandedMs,
     bodyBytesMax: config.bodyBytesMax,
   };
-}
-
-/** The queue that the configuration names; `certificate` is shown to a dispatcher. */
-function gatewayQueue(
-  config: GatewayConfig,
-  options: QueueOptions,
-  certificate: () => Pick<SecureContextOptions, 'cert' | 'key'>,
-): AcceptingQueue {
-  if (isDispatcher(config.queueUri)) return openQueue({ ...options, certificate });
-  const { queuePartitions: partitions, queueReplicas: replicas } = config;
-  return acceptingQueue({ ...options, partitions, replicas });
-}
-
-/** Throws a StartFailure where the queue takes no event in time, or is refused. */
-async function start(config: GatewayConfig, opened: AcceptingQueue): Promise<void> {
-  const why = await startQueue(opened, QUEUE_START_MS);
-  if (why === undefined) return;
-  if (typeof why !== 'string') throw queueRefused(config.queueUri, why);
-  if (isPasswordRefused(why)) throw queueAway(config.queueUri, why);
-  throw queueFailure(
-    config.queueUri,
-    `the queue takes no events (${why}); check that the server runs, is reachable and can be written to`,
-  );
-}
-
-/** The process endpoints on an address of their own, where one is configured. Throws a StartFailure. */
-async function bindAdmin(config: GatewayConfig, gateway: Gateway, log: Log): Promise<ProcessEndpoints | undefined> {
-  if (config.adminAddress === undefined) return undefined;
-  const endpoints = createProcessEndpoints(gateway.state, SYSTEM);
-  try {
-    const { address, port } = await endpoints.listen(config.adminAddress);
-    log.info(`process endpoints on http://${addressText({ host: address, port })}`);
-    return endpoints;
-  } catch (cause) {
-    throw bindFailure('INGEST_ADMIN_ADDR', config.adminAddress, cause);
-  }
-}
-
-async function bind({ address, reusePort }: GatewayConfig, gateway: Gateway): Promise<string> {
-  try {
-    return await gateway.listen(address.host, address.port, reusePort);
-  } catch (cause) {
-    throw bindFailure('INGEST_GATEWAY_ADDR', address, cause);
-  }
 }

@@ -1,13 +1,15 @@
 // The warehouse that a URI names: the one place that knows both adapters.
 import type { WarehouseAdmin } from '../lib/ingest/warehouse-admin.ts';
-import type { Warehouse } from '../lib/ingest/warehouse.ts';
+import { TablesDiffer, type Warehouse } from '../lib/ingest/warehouse.ts';
 import type { Credentials } from '../lib/process/credentials.ts';
 import type { Partitions } from '../lib/postgres/migrations.ts';
+import { maskedUri } from '../lib/process/masked-uri.ts';
+import { EXIT, StartFailure } from '../lib/process/program.ts';
 import { createPostgresAdmin } from '../lib/postgres/admin.ts';
 import { inspectPostgres } from '../lib/postgres/inspect.ts';
 import { createPostgresWarehouse } from '../lib/postgres/warehouse.ts';
 import { createSqliteAdmin } from '../lib/sqlite/admin.ts';
-import { inspectSqlite } from '../lib/sqlite/file.ts';
+import { fileFault, inspectSqlite, NO_FILE } from '../lib/sqlite/file.ts';
 import { createSqliteWarehouse } from '../lib/sqlite/warehouse.ts';
 import { SYSTEM } from './system.ts';
 
@@ -37,11 +39,44 @@ export function openWarehouse(
  * Whether a consumer could use the warehouse, apart from what its probe says; false: it has no tables that could be
  * probed. Makes nothing. Rejects with why not.
  */
-export async function inspectSchema(uri: string, partitions: Partitions): Promise<boolean> {
+async function inspectSchema(uri: string, partitions: Partitions): Promise<boolean> {
   if (uri.startsWith('sqlite:')) return inspectSqlite(uri.slice('sqlite:'.length)) > 0;
   await inspectPostgres(uri, partitions, SYSTEM.clock);
   return true;
 }
+
+/** Connects, and gives a sentence about the warehouse. Rejects with a StartFailure (exit 5, or 2 for TablesDiffer). */
+export async function inspectWarehouse(
+  uri: string,
+  role: 'consumer' | 'gateway',
+  partitions: Partitions = 'none',
+): Promise<string> {
+  const name = `warehouse ${maskedUri(uri)}`;
+  const fault = uri.startsWith('sqlite:') ? fileFault(uri.slice('sqlite:'.length)) : undefined;
+  if (fault !== undefined && (fault !== NO_FILE || role === 'gateway')) throw warehouseFailure(uri, fault);
+  if (fault === NO_FILE) return `${name}: ${NO_FILE}; the consumer makes it at its start`;
+  const warehouse = openWarehouse(uri, role);
+  try {
+    if (role === 'consumer' && !(await inspectSchema(uri, partitions)))
+      return `${name}: no tables yet; the consumer makes them at its start`;
+    await warehouse.probe();
+    return `${name}: answers`;
+  } catch (cause) {
+    const why = cause instanceof Error && cause.message !== '' ? cause.message : 'unknown error';
+    throw cause instanceof TablesDiffer ? new StartFailure(EXIT.configuration, why) : warehouseFailure(uri, why);
+  } finally {
+    await warehouse.close();
+  }
+}
+
+/** A WarehouseMisconfigured names the masked URI itself. */
+const warehouseFailure = (uri: string, why: string): StartFailure => {
+  const name = `${maskedUri(uri)}: `;
+  return new StartFailure(
+    EXIT.warehouse,
+    `INGEST_WAREHOUSE_URI=${name}${why.startsWith(name) ? why.slice(name.length) : why}`,
+  );
+};
 
 /** The warehouse for ingest-admin. Opens nothing yet. */
 export const openWarehouseAdmin = (uri: string): WarehouseAdmin =>

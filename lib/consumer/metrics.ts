@@ -4,6 +4,7 @@
 import { CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
 import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
+import type { QueueReader } from '../ingest/queue.ts';
 import type { Clock } from '../process/clock.ts';
 
 /** Up to the 24 hours of retention; fine around the second that landing should take. */
@@ -73,4 +74,35 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
       unschematized: schemaEvents.counter({ result: 'unschematized' }),
     },
   };
+}
+
+/** A reader, as far as gauges ask it. */
+interface ShownReader extends Pick<QueueReader, 'states'> {
+  readonly replicas: number;
+}
+
+/** The parts of the queue that do not answer, by number or name. */
+export function awayParts(reader: Pick<QueueReader, 'states'>): (number | string)[] {
+  return [...reader.states()].flatMap(([name, { available }]) =>
+    available ? [] : [/^\d+$/.test(name) ? Number(name) : name],
+  );
+}
+
+/** What the queue says of itself, and of the replicas. */
+export function showQueue(
+  metrics: ConsumerMetrics,
+  consumer: { readonly queueAnswers: boolean },
+  reader: ShownReader,
+): void {
+  metrics.queueAvailable.read(() => (consumer.queueAnswers ? 1 : 0));
+  metrics.queueUp.readEach(() => {
+    const states = [...reader.states()];
+    // The only one is the queue.
+    const readable = states.length > 1 || consumer.queueAnswers;
+    return states.map(([partition, { available }]) => ({
+      labels: { partition },
+      value: available && readable ? 1 : 0,
+    }));
+  });
+  metrics.replicas.read(() => reader.replicas);
 }

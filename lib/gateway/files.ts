@@ -11,9 +11,8 @@ import type { Quotas } from './quotas.ts';
 import { developmentCertificates } from '../identity/development-certificates.ts';
 import { audienceUri } from '../identity/producer-identity.ts';
 import {
-  loadTlsMaterial,
-  TlsMaterialError,
   tlsFileName,
+  tlsMaterial,
   tlsPaths,
   watchTlsMaterial,
   type TlsFiles,
@@ -57,16 +56,6 @@ export async function allFiles<T extends readonly unknown[]>(
   }
   if (failures.length > 0) throw new StartFailure(EXIT.configuration, failures.join('\n'));
   return Promise.all(reading);
-}
-
-/** What the TLS files hold, at a Unix time. Throws a StartFailure that names every file that cannot be used. */
-export async function tlsMaterial(files: TlsFiles, nowMs: number): Promise<TlsMaterial> {
-  try {
-    return await loadTlsMaterial(files, nowMs);
-  } catch (cause) {
-    if (cause instanceof TlsMaterialError) throw new StartFailure(EXIT.configuration, cause.message);
-    throw cause;
-  }
 }
 
 /** The verifier of bearer tokens; undefined where none are required. Throws a StartFailure. */

@@ -1,6 +1,7 @@
 // The gateway as one object: the whole API on one screen, the server behind it, and how it stops.
 //
 // It knows ports, not adapters: bin hands it a queue and, perhaps, a warehouse.
+import type { AddressInfo } from 'node:net';
 import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import type { Connection } from '../http/connection.ts';
@@ -11,7 +12,6 @@ import { route, Router, type Route, type RouteMatch } from '../http/router.ts';
 import { HttpsServer } from '../http/server.ts';
 import type { UnreadLimits } from '../http/unread-answers.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
-import { addressText } from '../process/env.ts';
 import type { Log } from '../process/log.ts';
 import { exposition, prefersOpenMetrics } from '../telemetry/exposition.ts';
 import type { GatewayMetrics } from './metrics.ts';
@@ -190,13 +190,11 @@ export class Gateway {
     };
   }
 
-  /**
-   * Binds, and gives the address as a URL's authority: `127.0.0.1:8443`, `[::1]:8443`. Rejects with the system's error.
-   */
-  async listen(host: string, port: number, reusePort = false): Promise<string> {
+  /** Binds, and gives the address. Rejects with the system's error. */
+  async listen(host: string, port: number, reusePort = false): Promise<AddressInfo> {
     const bound = await this.#server.listen(host, port, reusePort);
     this.#listening = true;
-    return addressText({ host: bound.address, port: bound.port });
+    return bound;
   }
 
   /** Takes new TLS material into use; connections of clients that are not trusted any more are closed. */

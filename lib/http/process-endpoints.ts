@@ -32,8 +32,8 @@ export interface Exposition {
 
 export interface ProcessEndpoints {
   /** Binds. Rejects with the system's error. */
-  listen(address: { readonly host: string; readonly port: number }): Promise<AddressInfo>;
-  close(): Promise<void>;
+  readonly listen: (address: { readonly host: string; readonly port: number }) => Promise<AddressInfo>;
+  readonly close: () => Promise<void>;
 }
 
 const TIMEOUT_MS = 10_000;

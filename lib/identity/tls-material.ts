@@ -11,6 +11,7 @@ import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 import { FileWatch, type Look } from '../process/file-watch.ts';
 import type { Log } from '../process/log.ts';
+import { EXIT, StartFailure } from '../process/program.ts';
 
 /** Paths of PEM files. */
 export interface TlsFiles {
@@ -92,6 +93,16 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
       ...(nextUpdates.length === 0 ? [] : [{ file: 'crl' as const, atMs: Math.min(...nextUpdates) }]),
     ],
   };
+}
+
+/** The same for a start. Throws a StartFailure that names every file that cannot be used. */
+export async function tlsMaterial(files: TlsFiles, nowMs: number): Promise<TlsMaterial> {
+  try {
+    return await loadTlsMaterial(files, nowMs);
+  } catch (cause) {
+    if (cause instanceof TlsMaterialError) throw new StartFailure(EXIT.configuration, cause.message);
+    throw cause;
+  }
 }
 
 /** Throws a TlsMaterialError that names the first file that OpenSSL does not take, or the two that do not match. */

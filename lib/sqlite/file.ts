@@ -1,7 +1,10 @@
 // The SQLite file and the schema in it: how it is opened, made and brought up to date.
+import { accessSync, constants, opendirSync, statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { unfitness, WarehouseMisconfigured, type Column } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
+import { errno } from '../process/env.ts';
 import { busy } from './result-codes.ts';
 
 /** How long a call waits for another process that writes; then it throws. */
@@ -89,6 +92,22 @@ export function openFile(path: string, readOnly: boolean): DatabaseSync {
   const database = new DatabaseSync(path, { readOnly, timeout: BUSY_TIMEOUT_MS });
   if (!readOnly) database.exec('PRAGMA synchronous = FULL; PRAGMA secure_delete = ON');
   return database;
+}
+
+export const NO_FILE = 'no file yet';
+
+/** What is wrong with a SQLite file before it is opened; NO_FILE where one can be made. Nothing is made. */
+export function fileFault(path: string): string | undefined {
+  const folder = dirname(resolve(path));
+  try {
+    const found = statSync(path, { throwIfNoEntry: false });
+    if (found !== undefined) return found.isDirectory() ? 'expected a file: this is a directory' : undefined;
+    opendirSync(folder).closeSync();
+    accessSync(folder, constants.W_OK | constants.X_OK);
+    return NO_FILE;
+  } catch (cause) {
+    return `no file can be made in ${folder} (${errno(cause)})`;
+  }
 }
 
 /**

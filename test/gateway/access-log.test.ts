@@ -55,7 +55,7 @@ describe("a gateway's log", () => {
       spans: undefined,
       metrics: gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock),
     });
-    const port = Number(new URL(`https://${await gateway.listen('127.0.0.1', 0)}`).port);
+    const { port } = await gateway.listen('127.0.0.1', 0);
     atEnd(() => gateway.drain());
     return { ...collected, gateway, port, shop: await pki.producer('shop') };
   }

@@ -59,7 +59,7 @@ describe('a gateway', () => {
       spans: undefined,
       metrics: gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock),
     });
-    const port = Number(new URL(`https://${await gateway.listen('127.0.0.1', 0)}`).port);
+    const { port } = await gateway.listen('127.0.0.1', 0);
     atEnd(() => gateway.drain());
     const clientOf = async (name: string): Promise<TestClient> =>
       new TestClient(port, pki.authority.certificate, await pki.producer(name), {});

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
-import { Credentials } from '../../lib/process/credentials.ts';
-import { createLog } from '../../lib/process/log.ts';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import { Credentials, watchCredentials, type Places } from '../../lib/process/credentials.ts';
+import type { ReadConfig } from '../../lib/process/env.ts';
+import { createLog, type Log } from '../../lib/process/log.ts';
+import { temporaryFolder } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
 const LOG = createLog('test', 'error').child({}, { level: 'silent' });
@@ -45,4 +49,59 @@ describe('credentials that change', () => {
     await Promise.all([second, third]);
     assert.equal(tried.works, 2);
   });
+});
+
+describe('the files of the URIs', () => {
+  const KEYS = ['INGEST_QUEUE_URI', 'INGEST_WAREHOUSE_URI'] as const;
+
+  /** Credentials of files that hold these URIs; `write` changes them and has them looked at. */
+  async function watched(t: TestContext, queueUri: string, warehouseUri: string) {
+    const folder = temporaryFolder();
+    const files = KEYS.map((key) => join(folder, key));
+    const [queueFile = '', warehouseFile = ''] = files;
+    const put = (uris: readonly string[]): void => files.forEach((file, at) => writeFileSync(file, uris[at] ?? ''));
+    put([queueUri, warehouseUri]);
+    const errors: string[] = [];
+    const log = { ...LOG, info: () => undefined, error: (text: string) => errors.push(text) } as unknown as Log;
+    const read = (): ReadConfig<Places> => {
+      const uri = readFileSync(queueFile, 'utf8');
+      const problems = uri.startsWith('redis') ? [] : ['INGEST_QUEUE_URI: expected a URI'];
+      const config = { queueUri: uri, warehouseUri: readFileSync(warehouseFile, 'utf8') };
+      const log = { level: 'info', format: 'json' } as const;
+      return { config: problems.length === 0 ? config : undefined, report: { problems, warnings: [] }, log };
+    };
+    const environment = { INGEST_QUEUE_URI_FILE: queueFile, INGEST_WAREHOUSE_URI_FILE: warehouseFile };
+    const clock = new VirtualClock();
+    const credentials = await watchCredentials({ queueUri, warehouseUri }, environment, read, clock, log);
+    t.after(() => credentials.stop());
+    const write = (...uris: readonly string[]): Promise<void> => {
+      put(uris);
+      return credentials.reload();
+    };
+    return { credentials, errors, write };
+  }
+
+  it('give new users and passwords of every queue and of the warehouse', async (t) => {
+    const { credentials, write } = await watched(t, 'redis://a:1@one redis://b:1@two', 'postgres://w:1@h/db');
+    await write('redis://a:2@one redis://b:3@two', 'postgres://v:4@h/db');
+    assert.deepEqual(
+      credentials.queue.map((one) => one.applied('redis://x')),
+      ['redis://a:2@x', 'redis://b:3@x'],
+    );
+    assert.equal(credentials.warehouse.applied('postgres://h/db'), 'postgres://v:4@h/db');
+  });
+
+  for (const [what, uris, error] of [
+    ['another place', ['redis://a:2@other', 'postgres://w:1@h/db'], /names another place now/],
+    ['another warehouse', ['redis://a:2@one', 'postgres://w:1@h/other'], /names another place now/],
+    ['one queue more', ['redis://a:2@one redis://b:2@two', 'postgres://w:1@h/db'], /names another place now/],
+    ['what is wrong', ['one', 'postgres://w:1@h/db'], /cannot be used: INGEST_QUEUE_URI: expected a URI/],
+  ] as const)
+    it(`change nothing where they name ${what}, and the log says so`, async (t) => {
+      const { credentials, errors, write } = await watched(t, 'redis://a:1@one', 'postgres://w:1@h/db');
+      await write(...uris);
+      assert.equal(credentials.queue[0]?.applied('redis://x'), 'redis://a:1@x');
+      assert.equal(errors.length, 1);
+      assert.match(errors[0] ?? '', error);
+    });
 });

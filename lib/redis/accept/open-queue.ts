@@ -1,12 +1,16 @@
 // The accepting side of the queue that a URI names, over all its partitions. The reading side is opened in
 // open-reader.ts.
 import type { Queue, QueueLook } from '../../ingest/queue.ts';
+import type { Clock } from '../../process/clock.ts';
 import type { Credentials } from '../../process/credentials.ts';
+import { isDispatcher } from '../../process/queue-uri.ts';
 import { ByteClient } from '../wire/byte-client.ts';
-import { type RedisConnection, byteConnection } from '../server/client.ts';
+import { type ConnectionOptions, type RedisConnection, byteConnection } from '../server/client.ts';
 import { PartitionedQueue } from './partitioned-queue.ts';
+import { isPasswordRefused, type QueueRefusal } from '../wire/errors.ts';
 import type { Reply } from '../wire/reply.ts';
 import { CONNECTIONS } from './replicated-sender.ts';
+import { queueAway, queueFailure, queueRefused } from '../stream/inspect-queue.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
 import { SharedClients, TurnEnd } from '../server/shared-clients.ts';
 import { StreamQueue, type StreamQueueOptions } from './stream-queue.ts';
@@ -67,4 +71,74 @@ export function acceptingQueue(options: StreamsOptions): AcceptingQueue {
   const queue =
     streams.length === 1 && only !== undefined ? only.queue : new PartitionedQueue(streams.map((one) => one.queue));
   return { queue, parts: streams };
+}
+
+/** The port of a dispatcher where its URI names none. */
+const DISPATCHER_PORT = '6380';
+
+/** The queue that a gateway's configuration names: of servers, or a dispatcher's, to which `certificate` is shown. */
+export function gatewayQueue(options: StreamsOptions & Pick<ConnectionOptions, 'certificate'>): AcceptingQueue {
+  return isDispatcher(options.uri) ? dispatcherQueue(options) : acceptingQueue(options);
+}
+
+// Fact: a dispatcher answers the calls of a connection in their order, so that one with an event of a frozen queue
+// holds up those behind it. Choice: a connection for each of its two queues. The hash decides which one, here as there;
+// were it another one here, only the waiting would change.
+function dispatcherQueue({
+  onLook: _,
+  ...options
+}: StreamsOptions & Pick<ConnectionOptions, 'certificate'>): AcceptingQueue {
+  // A dispatcher speaks as a Redis server does, over TLS where its scheme ends in s.
+  const url = new URL(options.uri.replace(/^dispatcher(s?):/, 'redis$1:'));
+  if (url.port === '') url.port = DISPATCHER_PORT;
+  const parts = [0, 1].map((lane) => {
+    const log = options.log.child({ connection: lane });
+    const connection = byteConnection({ ...options, log, uri: url.href });
+    return { connection, queue: new StreamQueue({ ...options, connection, behind: 'dispatcher' }) };
+  });
+  return { parts, queue: new PartitionedQueue(parts.map(({ queue }) => queue)) };
+}
+
+const LOOK_MS = 25;
+
+/**
+ * Connects, and asks until every part would take an event. Gives why not, where none does in time or one is refused.
+ */
+async function whyNotStarted(
+  { parts }: Pick<AcceptingQueue, 'parts'>,
+  clock: Clock,
+  timeoutMs: number,
+): Promise<QueueRefusal | string | undefined> {
+  let refusal: QueueRefusal | undefined;
+  for (const { connection } of parts) {
+    connection.tell({ onRefused: (cause) => (refusal ??= cause) });
+    connection.open();
+  }
+  const deadline = clock.ms() + timeoutMs;
+  for (;;) {
+    const states = await Promise.all(
+      parts.map(async ({ connection, queue }) =>
+        connection.ready ? await queue.probe() : { available: false as const, reason: connection.lastError },
+      ),
+    );
+    if (states.every(({ available }) => available)) return undefined;
+    if (refusal !== undefined) return refusal;
+    if (clock.ms() > deadline) {
+      const reason = states.find((state) => !state.available)?.reason ?? '';
+      return states.some(({ available }) => available) ? undefined : reason;
+    }
+    await clock.sleep(LOOK_MS);
+  }
+}
+
+/** The same as a StartFailure, which names `uri`, the value of INGEST_QUEUE_URI. */
+export async function startQueue(uri: string, opened: AcceptingQueue, clock: Clock, timeoutMs: number): Promise<void> {
+  const why = await whyNotStarted(opened, clock, timeoutMs);
+  if (why === undefined) return;
+  if (typeof why !== 'string') throw queueRefused(uri, why);
+  if (isPasswordRefused(why)) throw queueAway(uri, why);
+  throw queueFailure(
+    uri,
+    `the queue takes no events (${why}); check that the server runs, is reachable and can be written to`,
+  );
 }

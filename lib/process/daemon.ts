@@ -1,0 +1,148 @@
+// The beginning of a daemon's process: flags that are answered at once, and a start that fails with words and a code.
+//
+// A failure to start is a line of the log like any other. Where the log is text for people it is a plain sentence on
+// standard error instead; so are the answers to flags, which a person gives.
+import type { AddressInfo } from 'node:net';
+import type { Clock } from './clock.ts';
+import { addressText, errno, type BindAddress, type Environment, type ReadConfig } from './env.ts';
+import { createLog, isText, type Log, type LogOptions } from './log.ts';
+import { configurationFailure, EXIT, modeOf, revision, StartFailure, version, versionLine } from './program.ts';
+import type { Program } from './setting.ts';
+import type { Key } from './settings.ts';
+import { shownSettings } from './settings-text.ts';
+import { onStopSignals } from './shutdown.ts';
+
+export interface Daemon<C> {
+  readonly name: string;
+  readonly help: string;
+  readonly read: (environment: Environment) => ReadConfig<C>;
+  /** `--check`: looks at the files that the configuration names. Rejects with a StartFailure. */
+  readonly check: (config: C) => Promise<void>;
+  /** `--check=connect`, after `check`: what it found, a line each. Rejects with a StartFailure. */
+  readonly connect: (config: C, found: (line: string) => void) => Promise<void>;
+  /**
+   * Starts. Rejects with a StartFailure where it cannot. `onStop` is called once, as soon as there is something to end.
+   */
+  readonly run: (config: C, log: Log, onStop: OnStop) => Promise<void>;
+}
+
+/** How a daemon ends in order. */
+export interface Stop {
+  /** How long `stop` may take, in milliseconds. */
+  readonly deadlineMs: number;
+  /** What becomes of what is left after that, for the log. */
+  readonly cutOff: string;
+  readonly stop: () => Promise<void>;
+}
+
+/** Takes the place of the early signals: the first signal runs `stop`, and the process ends with 0. */
+export type OnStop = (stop: Stop) => void;
+
+/** The process that a daemon runs in. */
+export interface DaemonProcess {
+  readonly clock: Clock;
+  readonly args: readonly string[];
+  readonly environment: Environment;
+  readonly print: (text: string) => void;
+  readonly complain: (text: string) => void;
+  /** Ends the process immediately. */
+  readonly end: (code: number) => void;
+}
+
+/** Runs the daemon. Gives the exit code where there is nothing to run. */
+export async function runDaemon<C>(daemon: Daemon<C>, host: DaemonProcess): Promise<number | undefined> {
+  const { args, environment, print, complain } = host;
+  let logging: LogOptions | undefined;
+  let log: Log | undefined;
+  try {
+    const mode = modeOf(args);
+    if (mode === 'help' || mode === 'version') {
+      print(mode === 'help' ? daemon.help : versionLine(daemon.name));
+      return EXIT.clean;
+    }
+    const read = daemon.read(environment);
+    if (mode !== 'run') return await check(daemon, read, mode, host);
+    logging = read.log;
+    log = createLog(daemon.name, logging.level, logging.format);
+    endOnBugs(log, host);
+    if (read.config !== undefined) log.info(startFields(daemon.name, environment), 'starting');
+    for (const warning of read.report.warnings) log.warn(warning);
+    if (read.config === undefined) throw configurationFailure(read.report);
+    await daemon.run(read.config, log, stopping(log, host));
+    return undefined;
+  } catch (cause) {
+    const exitCode = cause instanceof StartFailure ? cause.exitCode : EXIT.fatal;
+    const plain = log === undefined || logging === undefined || isText(logging.format);
+    if (!(cause instanceof StartFailure)) {
+      if (log === undefined) complain(cause instanceof Error ? (cause.stack ?? cause.message) : String(cause));
+      else log.fatal({ err: cause }, 'the start failed');
+    } else if (plain) complain(cause.message);
+    else for (const line of cause.message.split('\n')) log?.fatal({ exitCode }, line);
+    return exitCode;
+  }
+}
+
+/** `--check` and `--check=connect`. Rejects with a StartFailure. */
+async function check<C>(
+  daemon: Daemon<C>,
+  { config, report }: ReadConfig<C>,
+  mode: 'check' | 'connect',
+  { print, complain }: DaemonProcess,
+): Promise<number> {
+  for (const warning of report.warnings) complain(`warning: ${warning}`);
+  if (config === undefined) throw configurationFailure(report);
+  await daemon.check(config);
+  print('the configuration is good\n');
+  if (mode === 'connect') await daemon.connect(config, (line) => print(`${line}\n`));
+  return EXIT.clean;
+}
+
+/** What is running, and how it was set: the first line of the log. */
+const startFields = (name: string, environment: Environment) => ({
+  version: version(),
+  revision: revision(),
+  node: process.version,
+  settings: shownSettings(environment, name.replace('ingest-', '') as Program),
+});
+
+/** Binds, and gives the address as a URL's authority. Throws a StartFailure that names `key` where it cannot. */
+export async function bound(
+  key: Key,
+  wanted: BindAddress,
+  listen: (address: BindAddress) => Promise<AddressInfo>,
+): Promise<string> {
+  try {
+    const { address, port } = await listen(wanted);
+    return addressText({ host: address, port });
+  } catch (cause) {
+    throw new StartFailure(
+      EXIT.bind,
+      `${key}=${addressText(wanted)}: cannot be bound (${errno(cause)}); see who owns the port, ` +
+        'or choose another address',
+    );
+  }
+}
+
+const stopping =
+  (log: Log, { clock, end }: DaemonProcess): OnStop =>
+  ({ deadlineMs, cutOff, stop }) =>
+    onStopSignals({
+      clock,
+      deadlineMs,
+      exit: end,
+      onSecondSignal: (signal) => log.warn({ signal }, 'second signal: ending at once'),
+      onDeadline: () => log.warn(`the drain time-out is over: ${cutOff}`),
+      onFailure: (cause) => log.fatal({ err: cause }, 'stopping failed'),
+      stop: async (signal) => {
+        log.info({ signal }, 'stopping');
+        await stop();
+        log.info('stopped');
+      },
+    });
+
+function endOnBugs(log: Log, { end }: DaemonProcess): void {
+  process.on('uncaughtException', (cause) => {
+    log.fatal({ err: cause }, 'uncaught error');
+    end(EXIT.fatal);
+  });
+}

@@ -1,0 +1,117 @@
+// What `--check=connect` and a start find out about a queue by asking its servers, and how a start fails because of it.
+import { RETENTION_MS } from '../../ingest/queue.ts';
+import type { ClockAndRandom } from '../../process/clock.ts';
+import { createLog } from '../../process/log.ts';
+import { maskedUri } from '../../process/masked-uri.ts';
+import { EXIT, StartFailure } from '../../process/program.ts';
+import type { Key } from '../../process/settings.ts';
+import { type Server, byteConnection } from '../server/client.ts';
+import { serverInfo, serverName } from '../server/facts.ts';
+import {
+  isPasswordRefused,
+  messageOf,
+  PartitionsDiffer,
+  queueIsAway,
+  RedisError,
+  type QueueRefusal,
+} from '../wire/errors.ts';
+import type { RedisValue } from '../wire/reply.ts';
+import { Script } from '../wire/script.ts';
+import { queuePartitions, type QueuePartition } from './queue-partitions.ts';
+import { assertRights } from './rights.ts';
+
+const CONNECT_MS = 5_000;
+const LOOK_MS = 25;
+/** Called without events it writes nothing, and is refused as an event would be. */
+const ACCEPT = new Script('accept.lua', 'entry-name.lua');
+/** For connections whose troubles are the result: their own lines would only repeat it. */
+const QUIET = createLog('check', 'error');
+
+/** A failed start because of the queue (exit 4), with the masked URI. */
+export const queueFailure = (uri: string, why: string, key: Key = 'INGEST_QUEUE_URI'): StartFailure =>
+  new StartFailure(EXIT.queue, `${key}=${maskedUri(uri)}: ${why}`);
+
+/** A failed start without a connection to the queue (exit 4). */
+export const queueAway = (uri: string, reason: string, key?: Key): StartFailure => {
+  const remedy = isPasswordRefused(reason) ? 'check user and password' : 'check that the server runs and is reachable';
+  return queueFailure(uri, `${queueIsAway(reason)}; ${remedy}`, key);
+};
+
+/**
+ * A failed start because the queue is there, and this program must not work with it as it is: exit 4, or 2 where its
+ * own setting is wrong.
+ */
+export const queueRefused = (uri: string, refusal: QueueRefusal, key: Key = 'INGEST_QUEUE_URI'): StartFailure =>
+  refusal instanceof PartitionsDiffer
+    ? new StartFailure(EXIT.configuration, `${key}=${maskedUri(uri)}: ${refusal.message}`)
+    : queueFailure(uri, refusal.message, key);
+
+/** A queue to be looked at, by whom, and the key that names it; INGEST_QUEUE_URI by default. */
+export interface InspectedQueue {
+  readonly uri: string;
+  /** Of a queue on a Redis Cluster. */
+  readonly partitions: number;
+  readonly program: 'gateway' | 'consumer';
+  /** Whether it has to take events now; a gateway asks its own queue for that. */
+  readonly takesEvents?: boolean;
+  readonly key?: Key;
+}
+
+/**
+ * Connects, and gives a sentence about the servers and their streams. Nothing is made there. Rejects with a
+ * StartFailure (exit 4, or 2) where the program could not work with one.
+ */
+export async function inspectQueue(queue: InspectedQueue, system: ClockAndRandom): Promise<string> {
+  const parts = queuePartitions(queue.uri, queue.partitions, { ...system, makes: false });
+  const found = await Promise.all(parts.map((part) => inspectPartition(queue, part, system)));
+  const events = found.reduce((sum, one) => sum + one.events, 0);
+  const streams = parts.length === 1 ? 'the stream' : `${parts.length} streams`;
+  return `queue ${maskedUri(queue.uri)}: ${found[0]?.server}, ${events} events in ${streams}`;
+}
+
+async function inspectPartition(
+  { uri, program, takesEvents = false, key }: InspectedQueue,
+  part: QueuePartition,
+  system: ClockAndRandom,
+): Promise<{ readonly server: string; readonly events: number }> {
+  const connection = byteConnection({ ...system, uri: part.uri, name: 'ingest-check', log: QUIET });
+  let refusal: QueueRefusal | undefined;
+  connection.tell({
+    inspect: async (server) => {
+      await assertRights(server, part.stream, program);
+      await part.identify(server);
+    },
+    onRefused: (cause) => (refusal ??= cause),
+  });
+  try {
+    connection.open();
+    const deadline = system.clock.ms() + CONNECT_MS;
+    while (!connection.ready) {
+      if (refusal !== undefined) throw queueRefused(uri, refusal, key);
+      if (system.clock.ms() > deadline) throw queueAway(uri, connection.lastError, key);
+      await system.clock.sleep(LOOK_MS);
+    }
+    if (takesEvents)
+      await ACCEPT.run(connection, [...ACCEPT.command(part.stream), String(RETENTION_MS)]).catch((cause: unknown) => {
+        throw queueFailure(uri, `the queue takes no events (${messageOf(cause)})`, key);
+      });
+    const server = serverName(await serverInfo(connection.values, 'server'));
+    return { server, events: await streamLength(connection.values, part.stream) };
+  } catch (cause) {
+    if (cause instanceof StartFailure) throw cause;
+    throw queueFailure(uri, messageOf(cause), key);
+  } finally {
+    await connection.close();
+  }
+}
+
+/** A gateway need not have the right to XLEN. What is not there has no events. */
+async function streamLength(server: Server, stream: string): Promise<number> {
+  try {
+    const about = (await server.send(['XINFO', 'STREAM', stream])) as readonly RedisValue[];
+    return Number(about[about.indexOf('length') + 1]);
+  } catch (cause) {
+    if (cause instanceof RedisError && /no such key/i.test(cause.message)) return 0;
+    throw cause;
+  }
+}
