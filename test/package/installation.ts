@@ -25,10 +25,10 @@ export const NODE_ON_PATH = {
   NODE_COMPILE_CACHE: '',
 };
 
-/** Makes the packages and gives the folder they are in. */
-export function makePackages(): string {
+/** Makes the packages of the repository at `root`, and gives the folder they are in. */
+export function makePackages(root = ROOT): string {
   const folder = temporaryFolder('ingest-packages-');
-  execFileSync(join(ROOT, 'bin/node'), [join(ROOT, 'bin/make-package.ts'), folder], {
+  execFileSync(join(ROOT, 'bin/node'), [join(root, 'bin/make-package.ts'), folder], {
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   return folder;
@@ -42,7 +42,8 @@ export class Installation {
   constructor(packages: string, name: string) {
     this.name = name;
     writeFileSync(join(this.folder, 'package.json'), '{"private":true,"type":"module"}\n');
-    this.add(join(packages, `${name}-${ROOT_MANIFEST.version}.tgz`));
+    const tarball = readdirSync(packages).find((file) => file.startsWith(`${name}-`) && file.endsWith('.tgz'));
+    this.add(join(packages, tarball ?? ''));
   }
 
   get root(): string {

@@ -1,19 +1,23 @@
 // Producers that behave as they should under load: each event is sent again, with the same id, while it is answered 503
 // or not at all. What they were told is the measure of what must be in the warehouse.
 import { event } from './gateway.ts';
-import type { Pipeline } from './pipeline.ts';
 import { atEnd, eventually } from './scope.ts';
 import type { WarehouseStore } from './warehouse-store.ts';
 import assert from 'node:assert/strict';
 
 const PAUSE_MS = 20;
 
+/** A pipeline, or whatever else takes events. Rejects where none answers. */
+interface Taker {
+  post(body: string): Promise<{ readonly status: number }>;
+}
+
 export class ProducerLoad {
   /** Each status that came, with how often. */
   readonly statuses = new Map<number, number>();
   /** Ids that were answered 202, with when, by `performance.now()`. */
   readonly accepted = new Map<string, number>();
-  readonly #pipeline: Pipeline;
+  readonly #taker: Taker;
   readonly #prefix: string;
   readonly #done: Promise<unknown>;
   #stopped = false;
@@ -22,8 +26,8 @@ export class ProducerLoad {
   #count = 0;
 
   /** Each producer pauses for `pauseMs` after an event; `paced`: from the beginning of one to that of the next. */
-  constructor(pipeline: Pipeline, prefix: string, producers = 8, pauseMs = 10, paced = false) {
-    this.#pipeline = pipeline;
+  constructor(taker: Taker, prefix: string, producers = 8, pauseMs = 10, paced = false) {
+    this.#taker = taker;
     this.#prefix = prefix;
     atEnd(() => void (this.#abandoned = true));
     this.#done = Promise.all(Array.from({ length: producers }, () => this.#work(pauseMs, paced)));
@@ -85,7 +89,7 @@ export class ProducerLoad {
   }
 
   async #accepted(id: string): Promise<boolean> {
-    const answer = await this.#pipeline.post(event(id)).catch(() => undefined);
+    const answer = await this.#taker.post(event(id)).catch(() => undefined);
     if (answer === undefined) return false;
     this.statuses.set(answer.status, (this.statuses.get(answer.status) ?? 0) + 1);
     if (answer.status === 202) {

@@ -1,0 +1,190 @@
+// The packaged version N beside N-1, which is the commit that main was at before this change: CI_BASE, or what .ci/base
+// names. Gateways and consumers of both share a queue and a warehouse under load, on the way forward and on the way back.
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { readFileSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, describe, it } from 'node:test';
+import { STARTS_WITHIN_MS, TestClient, TestProcess } from '../support/gateway.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { ProducerLoad } from '../support/producer-load.ts';
+import { TestRedis } from '../support/redis.ts';
+import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
+import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
+import { Installation, makePackages, NODE_ON_PATH, ROOT } from './installation.ts';
+
+const DEADLINE_MS = 60_000;
+const BASE = process.env['CI_BASE'] ?? readFileSync(join(ROOT, '.ci/base'), 'utf8').trim();
+const git = (...args: string[]): number | null => spawnSync('git', ['-C', ROOT, ...args]).status;
+
+/** The packages of the commit `BASE`, made in a clone of its own. */
+function makeBasePackages(): string {
+  const clone = join(temporaryFolder('ingest-base-'), 'clone');
+  execFileSync('git', ['clone', '--quiet', '--shared', '--no-checkout', ROOT, clone]);
+  execFileSync('git', ['-C', clone, 'checkout', '--quiet', BASE]);
+  // The same packages where the lock files are the same.
+  if (git('diff', '--quiet', BASE, '--', 'package-lock.json') === 0)
+    symlinkSync(join(ROOT, 'node_modules'), join(clone, 'node_modules'));
+  else execFileSync('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: clone, stdio: 'ignore' });
+  return makePackages(clone);
+}
+
+interface Running {
+  readonly process: TestProcess;
+  /** How much it has taken: events accepted by a gateway, landed by a consumer. */
+  readonly taken: () => Promise<number>;
+}
+
+interface RunningGateway extends Running {
+  readonly client: TestClient;
+}
+
+const valueOf = (metrics: string, name: string): number =>
+  Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(metrics)?.[1]);
+
+/** One queue, one warehouse, and programs of both versions on them. */
+class MixedFleet {
+  readonly #env: Readonly<Record<string, string>>;
+  readonly #pki: Pki;
+  readonly #producer: ClientCertificate;
+  readonly #gateways = new Set<RunningGateway>();
+  #posts = 0;
+
+  private constructor(env: Readonly<Record<string, string>>, pki: Pki, producer: ClientCertificate) {
+    this.#env = env;
+    this.#pki = pki;
+    this.#producer = producer;
+  }
+
+  static async start(store: WarehouseStore): Promise<MixedFleet> {
+    const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+    const env = {
+      ...NODE_ON_PATH,
+      ...pki.environment,
+      INGEST_QUEUE_URI: redis.uri,
+      INGEST_WAREHOUSE_URI: store.uri,
+      INGEST_STATE_DIR: temporaryFolder('ingest-state-'),
+      INGEST_ENQUEUE_TIMEOUT_MS: '5000',
+      INGEST_GATEWAY_ADDR: '127.0.0.1:0',
+      INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+    };
+    return new MixedFleet(env, pki, await pki.producer('shop'));
+  }
+
+  /** To the gateways that run, by turns. */
+  async post(body: string): Promise<{ readonly status: number }> {
+    const gateways = [...this.#gateways];
+    const gateway = gateways[(this.#posts += 1) % gateways.length];
+    assert.ok(gateway !== undefined, 'a gateway runs');
+    return gateway.client.post(body);
+  }
+
+  async gateway(version: Installation): Promise<RunningGateway> {
+    const process = this.#start(version, 'ingest-gateway');
+    const port = Number(/https:\/\/[^"]*:(\d+)/.exec(await process.line(/listening on https/, STARTS_WITHIN_MS))?.[1]);
+    const client = new TestClient(port, this.#pki.authority.certificate, this.#producer, {});
+    const taken = async (): Promise<number> =>
+      valueOf((await client.ask({ path: '/metrics' })).body, 'ingest_accepted_total');
+    const gateway = { process, client, taken };
+    this.#gateways.add(gateway);
+    return gateway;
+  }
+
+  async consumer(version: Installation): Promise<Running> {
+    const process = this.#start(version, 'ingest-consumer');
+    const url = /http:\/\/[\d.:]+/.exec(await process.line(/listening on http/, STARTS_WITHIN_MS))?.[0] ?? '';
+    const taken = async (): Promise<number> =>
+      valueOf(await (await fetch(`${url}/metrics`)).text(), 'ingest_landed_total');
+    return { process, taken };
+  }
+
+  /** Producers leave a gateway before it ends, as behind a load balancer. */
+  async stop(running: Running): Promise<void> {
+    this.#gateways.delete(running as RunningGateway);
+    running.process.signal('SIGTERM');
+    assert.equal((await running.process.exited()).code, 0, running.process.output);
+  }
+
+  #start(version: Installation, name: string): TestProcess {
+    return new TestProcess(version.program(name), [], this.#env, { cwd: version.folder });
+  }
+}
+
+/** Waits until each of them has taken some more. */
+async function allTake(...running: readonly Running[]): Promise<void> {
+  await Promise.all(
+    running.map(async ({ process, taken }) => {
+      const before = await taken();
+      await eventually(
+        `process ${process.child.pid} takes part`,
+        async () => (await taken()) >= before + 20,
+        DEADLINE_MS,
+      ).catch((cause: unknown) => assert.fail(`${String(cause)}\n${process.output}`));
+    }),
+  );
+}
+
+/** From `older` alone to `newer` alone and back, under load, as the runbook says. */
+async function assertUpgradedAndBack(store: WarehouseStore, older: Installation, newer: Installation): Promise<void> {
+  const fleet = await MixedFleet.start(store);
+  const first = { consumer: await fleet.consumer(older), gateway: await fleet.gateway(older) };
+  const load = new ProducerLoad(fleet, 'e', 4);
+  await allTake(first.gateway, first.consumer);
+
+  const newConsumer = await fleet.consumer(newer);
+  await allTake(first.consumer, newConsumer);
+  const newGateway = await fleet.gateway(newer);
+  await allTake(first.gateway, newGateway, first.consumer, newConsumer);
+  await fleet.stop(first.gateway);
+  await fleet.stop(first.consumer);
+  await allTake(newGateway, newConsumer);
+
+  const oldGateway = await fleet.gateway(older);
+  await allTake(oldGateway, newGateway, newConsumer);
+  await fleet.stop(newGateway);
+  const oldConsumer = await fleet.consumer(older);
+  await allTake(oldConsumer, newConsumer);
+  await fleet.stop(newConsumer);
+  await allTake(oldGateway, oldConsumer);
+  await (await load.stop()).assertLanded(store);
+}
+
+if (git('cat-file', '-e', `${BASE}^{commit}`) !== 0)
+  process.stdout.write(`${BASE} is not in this clone: this version is compared with no other one\n`);
+else
+  describe('gateways and consumers of this version and of the one before', () => {
+    let older: Installation;
+    let newer: Installation;
+
+    before(
+      () => {
+        older = new Installation(makeBasePackages(), 'ingest-gateway');
+        newer = new Installation(makePackages(), 'ingest-gateway');
+      },
+      { timeout: 900_000 },
+    );
+
+    it('say which of the two they are', () => {
+      const [old, now] = [older, newer].map((version) => {
+        const args = { cwd: version.folder, env: { ...process.env, ...NODE_ON_PATH }, encoding: 'utf8' } as const;
+        return execFileSync(version.program('ingest-gateway'), ['--version'], args);
+      });
+      assert.match(old ?? '', new RegExp(`\\(${BASE.slice(0, 7)}`));
+      assert.match(now ?? '', /^ingest-gateway [\d.]+ \(\w+\)\n$/);
+    });
+
+    it('share a queue and a SQLite file, forward and back: each event has exactly one row', { timeout: 600_000 }, () =>
+      assertUpgradedAndBack(sqliteStore(), older, newer),
+    );
+
+    it(
+      'share a queue and PostgreSQL, forward and back: each event has exactly one row',
+      { timeout: 600_000 },
+      async () => {
+        const server = await startPostgres();
+        atEnd(() => server.stop());
+        await assertUpgradedAndBack(await postgresStore(server), older, newer);
+      },
+    );
+  });
