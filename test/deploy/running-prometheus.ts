@@ -17,10 +17,10 @@ const shortened = (rules: string, windowS: number, forS: number): string =>
   rules.replaceAll(/\[\d+[mhd]\]/g, `[${windowS}s]`).replaceAll(/for: \d+[mhd]/g, `for: ${forS}s`);
 
 export class RunningPrometheus {
-  readonly #url: string;
+  readonly url: string;
 
   private constructor(url: string) {
-    this.#url = url;
+    this.url = url;
   }
 
   /** `targets`: host and port by job. */
@@ -55,21 +55,21 @@ export class RunningPrometheus {
   /** The trace ids of the exemplars of these series. */
   async traces(query: string): Promise<readonly (string | undefined)[]> {
     const parameters = new URLSearchParams({ query, start: '0', end: String(2 ** 32) });
-    const response = await fetch(`${this.#url}/api/v1/query_exemplars?${parameters.toString()}`);
+    const response = await fetch(`${this.url}/api/v1/query_exemplars?${parameters.toString()}`);
     const { data } = (await response.json()) as { data: { exemplars: { labels: Record<string, string> }[] }[] };
     return data.flatMap(({ exemplars }) => exemplars.map(({ labels }) => labels['trace_id']));
   }
 
   /** What was said of the last scrape of each target; empty where it was good. */
   async faults(): Promise<readonly string[]> {
-    const response = await fetch(`${this.#url}/api/v1/targets`);
+    const response = await fetch(`${this.url}/api/v1/targets`);
     const { data } = (await response.json()) as { data: { activeTargets: { health: string; lastError: string }[] } };
     return data.activeTargets.map(({ health, lastError }) => (health === 'up' ? '' : `${health} ${lastError}`));
   }
 
   /** Names of the alerts that fire. */
   async firing(): Promise<ReadonlySet<string>> {
-    const response = await fetch(`${this.#url}/api/v1/alerts`);
+    const response = await fetch(`${this.url}/api/v1/alerts`);
     const { data } = (await response.json()) as { data: { alerts: readonly Alert[] } };
     return new Set(data.alerts.flatMap(({ state, labels }) => (state === 'firing' ? (labels['alertname'] ?? []) : [])));
   }

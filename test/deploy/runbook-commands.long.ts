@@ -1,0 +1,201 @@
+// Every command of the runbook, read from the page and executed on a running system, in the order of the page: it says
+// what the page promises. A command that is new on the page fails here until it has its line, and so does a line whose
+// command is no longer there.
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import { eventually } from '../support/scope.ts';
+import { deployFile } from './deploy-files.ts';
+import { promtool, RunbookSystem } from './runbook-system.ts';
+
+const PROGRAMS =
+  'curl|ingest-(?:gateway|consumer|admin)|openssl|redis-cli|systemctl|kubectl|journalctl|ss|sysctl|pg_dump|pg_restore|sqlite3|du|make|printf|\\[';
+const REDIS = 'INFO|SLOWLOG|CLUSTER|CONFIG|XLEN|XINFO|REPLICAOF|SENTINEL|MEMORY';
+const REDIS_ALONE = 'BGSAVE|BGREWRITEAOF';
+const SQL = 'SELECT|ALTER|GRANT|VACUUM';
+const ADMIN = 'erase|quarantine|prune|land-again';
+/** With an argument: a name alone is no command. */
+const begins = (words: string): RegExp => new RegExp(`^(?:${words}) .`);
+const isRedis = (text: string): boolean => begins(REDIS).test(text) || new RegExp(`^(?:${REDIS_ALONE})$`).test(text);
+const isCommand = (text: string): boolean =>
+  isRedis(text) || begins(`${PROGRAMS}|${SQL}|${ADMIN}|(?:sum|count) by`).test(text);
+
+/** The commands of a page: the lines of its blocks that are commands, without their remarks, and those within its text. */
+function commandsOf(page: string): readonly string[] {
+  return page.split(/^```\n/m).flatMap((part, at) =>
+    at % 2 === 1
+      ? part
+          .replaceAll('\\\n', '')
+          .split('\n')
+          .map((line) => line.replace(/ {2,}# .*$/, '').trimEnd())
+          .filter((line) => isCommand(line))
+      : [...part.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code).filter((code) => isCommand(code)),
+  );
+}
+
+/** Commands that nothing here can execute, and why. */
+const CANNOT: Readonly<Record<string, string>> = {
+  'kubectl get pods': 'there is no Kubernetes cluster',
+  'kubectl get deploy ingest-consumer': 'there is no Kubernetes cluster',
+  'kubectl rollout restart deployment/ingest-gateway': 'there is no Kubernetes cluster',
+  "journalctl -u 'ingest-*' -o cat -n 100": 'units need a machine that systemd has started',
+  "systemctl status 'ingest-*'": 'units need a machine that systemd has started',
+  'systemctl reload': 'units need a machine that systemd has started',
+  'systemctl stop ingest-gateway@9470': 'units need a machine that systemd has started',
+  'systemctl start': 'units need a machine that systemd has started',
+  'systemctl restart ingest-consumer@9464': 'units need a machine that systemd has started',
+  'sysctl net.ipv4.tcp_migrate_req=1':
+    "it changes the machine's own setting; test/rolling does it in a network of its own",
+  'make rolling-restart': 'test/rolling is that target, and runs with the long forms',
+  'make bench': 'it takes an hour; the gate runs its cases',
+  'SENTINEL FAILOVER': 'test/fail-over does it with three Sentinels under load',
+};
+
+interface Step {
+  /** What it writes. */
+  readonly says: RegExp;
+  /** What the page leaves to its reader, and what it is here. */
+  readonly with?: (system: RunbookSystem) => Promise<readonly [string, string]> | readonly [string, string];
+  /** Executed before, for what the page presupposes. */
+  readonly after?: string;
+  /** It says so within a minute: Prometheus needs two scrapes for a rate. */
+  readonly soon?: true;
+  /** Instead of 0. */
+  readonly exits?: number;
+}
+
+const append = (more: string) => (): readonly [string, string] => ['', more];
+const host = ({ consumerUrl }: RunbookSystem): readonly [string, string] => ['http://127.0.0.1:9464', consumerUrl];
+const port = ({ gateway }: RunbookSystem): readonly [string, string] => [':8443', `:${gateway.port}`];
+const aNode = ({ cluster }: RunbookSystem): string => `127.0.0.1:${cluster.nodes[0]?.port}`;
+
+const STEPS: Readonly<Record<string, Step>> = {
+  "curl -s -w '\\n' http://127.0.0.1:9464/health/ready": { says: /^\{"status":"ready"\}$/m, with: host },
+  'curl -s http://127.0.0.1:9464/metrics | grep ^ingest_': { says: /^ingest_landed_total \d/m, with: host },
+  'curl -s http://127.0.0.1:9464/metrics | grep ^ingest_build_info': {
+    says: /version="[\d.]+",revision="/,
+    with: host,
+  },
+  'ingest-admin status': { says: /replica [^]*quarantine rows/ },
+  'ingest-admin status --watch': { says: /unread/, with: append(' | head -n 2') },
+  'redis-cli -u "$INGEST_QUEUE_URI" INFO memory': { says: /used_memory:\d+[^]*maxmemory:\d+/ },
+  'redis-cli PING': { says: /^PONG$/m },
+  'INFO persistence': { says: /loading:0[^]*aof_last_write_status:ok/ },
+  'INFO replication': { says: /role:master/ },
+  'INFO memory': { says: /used_memory:\d+[^]*maxmemory:\d+/ },
+  'SLOWLOG GET': { says: /^/ },
+  'SLOWLOG RESET': { says: /^OK$/m },
+  'XLEN ingest': { says: /^\d+$/m },
+  'XINFO GROUPS ingest': { says: /warehouse[^]*lag/ },
+  'XINFO CONSUMERS ingest warehouse': { says: /name[^]*pending/ },
+  'redis-cli --cluster check HOST:PORT': {
+    says: /All 16384 slots covered/,
+    with: (system) => ['HOST:PORT', aNode(system)],
+  },
+  'CLUSTER NODES': { says: /myself,master/, with: ({ cluster }) => ['redis-cli', onNode(cluster.nodes[0]?.port)] },
+  'CLUSTER FAILOVER TAKEOVER': { says: /^OK$/m, with: ({ cluster }) => ['redis-cli', onNode(cluster.nodes[3]?.port)] },
+  'CONFIG SET maxmemory': { says: /^OK$/m, with: append(' 200mb') },
+  'CONFIG SET maxmemory <more>': { says: /^OK$/m, with: () => ['<more>', '300mb'] },
+  'CONFIG SET': { says: /^OK$/m, with: append(' stream-node-max-entries 1000') },
+  'CONFIG SET appendonly yes': { says: /^OK$/m },
+  'REPLICAOF NO ONE': { says: /^OK/m },
+  'MEMORY USAGE': { says: /^\d+$/m, with: append(' ingest') },
+  'redis-cli MEMORY USAGE ingest SAMPLES 0': { says: /^\d+$/m },
+  'redis-cli --bigkeys': { says: /Biggest stream found '"ingest"'/ },
+  'redis-cli --rdb backup.rdb': { says: /Transfer finished with success/ },
+  'redis-cli -u "$INGEST_QUEUE_URI" --rdb queue.rdb': { says: /Transfer finished with success/ },
+  BGSAVE: { says: /Background saving/, with: append(' SCHEDULE') },
+  BGREWRITEAOF: { says: /Background append only file rewriting/ },
+  "redis-cli ACL SETUSER ingest-gateway '>NEW'": { says: /^OK$/m },
+  "redis-cli ACL SETUSER ingest-gateway '<OLD'": {
+    says: /^OK$/m,
+    after: "redis-cli ACL SETUSER ingest-gateway '>OLD'",
+  },
+  'redis-cli CLIENT LIST': { says: /^id=\d+ .*user=default/m },
+  'redis-cli ACL DELUSER': { says: /^1$/m, with: append(' ingest-gateway') },
+  'sum by (code) (rate(ingest_errors_total[5m]))': { says: /\{code="QUEUE_UNAVAILABLE"\} => 0/, soon: true },
+  'count by (version) (ingest_build_info)': { says: /\{version="[\d.]+"\} => 2/, soon: true },
+  'openssl x509 -enddate -noout -in server.pem': { says: /^notAfter=/m },
+  'openssl crl -nextupdate -noout -in crl.pem': { says: /^nextUpdate=/m },
+  'openssl s_client -connect host:8443 </dev/null | openssl x509 -enddate -noout': {
+    says: /^notAfter=/m,
+    with: ({ gateway }) => ['host:8443', `127.0.0.1:${gateway.port}`],
+  },
+  "ss -ltnp 'sport = :8443'": { says: /^LISTEN /m, with: port },
+  'ingest-gateway --check': { says: /configuration is good/ },
+  'ingest-gateway --check=connect': { says: /configuration is good/ },
+  'ingest-gateway --version': { says: /^ingest-gateway [\d.]+ \(\w+\)$/m },
+  'ingest-consumer --check=connect': { says: /configuration is good/ },
+  'ingest-admin quarantine list': { says: /refused_by_warehouse/ },
+  'ingest-admin quarantine show ENTRY': {
+    says: /^ {2}\w+: .*\n {2}producer /m,
+    with: async (system) => ['ENTRY', `'${await system.entry()}'`],
+  },
+  'ingest-admin quarantine list --reason refused_by_warehouse --since 12h': { says: /refused_by_warehouse/ },
+  'ingest-admin quarantine replay --reason refused_by_warehouse': { says: /audit: .* replay .*: 2 changed/ },
+  'ingest-admin quarantine drop --reason invalid_event': { says: /audit: .* drop .*: 1 changed/ },
+  'quarantine drop ENTRY': { says: /0|no/, with: () => ['ENTRY', '0-1'], exits: 1 },
+  'quarantine drop': { says: /0|no/, with: append(' --reason schema'), exits: 1 },
+  'quarantine replay': { says: /0|no/, with: append(' --reason schema'), exits: 1 },
+  'ingest-admin land-again --since 2026-01-31T12:00:00Z': { says: /audit: .* land-again .*: \d+ changed/ },
+  'ingest-admin prune --older-than 400d': { says: /./, exits: 1 },
+  'ingest-admin prune --older-than 90d --type order.paid': { says: /./, exits: 1 },
+  'ingest-admin prune --older-than 90d --quarantine': { says: /./, exits: 1 },
+  'ingest-admin erase ID': { says: /audit: .* erase .*: 1 changed/, with: () => ['ID', 'e-2'] },
+  'erase --file F': { says: /audit: .* erase .*: 1 changed/ },
+  'du -h': { says: /warehouse\.db/, with: append(' warehouse.db') },
+  "SELECT relname, pg_size_pretty(pg_total_relation_size(oid)), reltuples FROM pg_class WHERE relname LIKE 'events%' AND relkind = 'r'":
+    { says: /events +\|.*kB/ },
+  "SELECT n_dead_tup, last_autovacuum FROM pg_stat_user_tables WHERE relname = 'events'": { says: /\(1 row\)/ },
+  'SELECT usename, backend_start FROM pg_stat_activity': { says: /\(\d+ rows\)/ },
+  "ALTER ROLE ingest PASSWORD 'NEW'": { says: /^ALTER ROLE$/m, after: 'CREATE ROLE ingest LOGIN' },
+  'ALTER ROLE old NOLOGIN': { says: /^ALTER ROLE$/m, after: 'CREATE ROLE old LOGIN' },
+  'GRANT DELETE ON events': { says: /^GRANT$/m, with: () => ['ON events', 'ON events TO ingest'] },
+  'ALTER TABLE events SET (autovacuum_vacuum_scale_factor = 0.01)': { says: /^ALTER TABLE$/m },
+  'VACUUM FULL events': { says: /^VACUUM$/m },
+  'VACUUM FULL events, events_quarantine': { says: /^VACUUM$/m },
+  'pg_dump --format=custom --file=warehouse.dump "$INGEST_WAREHOUSE_URI"': { says: /^$/ },
+  'pg_restore --clean --if-exists --dbname=… warehouse.dump': { says: /^$/, with: ({ store }) => ['…', store.uri] },
+  'sqlite3 warehouse.db "VACUUM INTO \'warehouse.backup.db\'"': { says: /^$/ },
+};
+
+const onNode = (nodePort: number | undefined): string => `redis-cli -p ${nodePort}`;
+
+/** As it is typed: a command of Redis into redis-cli, one of SQL into psql, a query into promtool. */
+function typed(command: string, prometheusUrl: string): string {
+  if (isRedis(command)) return `redis-cli ${command}`;
+  if (begins(`${SQL}|CREATE`).test(command)) return `psql "$INGEST_WAREHOUSE_URI" -c "${command}"`;
+  if (begins(ADMIN).test(command)) return `ingest-admin ${command}`;
+  if (begins('(?:sum|count) by').test(command)) return `${promtool()} query instant ${prometheusUrl} '${command}'`;
+  return command;
+}
+
+/** Executed in the order of the page by test/deploy/runbook.test.ts. */
+const isOfCertificates = (command: string): boolean => /^(?:openssl (?:req|ca|verify)|printf|\[) /.test(command);
+
+describe('the commands of the runbook', () => {
+  const commands = [...new Set(commandsOf(deployFile('RUNBOOK.md')).filter((one) => !isOfCertificates(one)))];
+  let system: RunbookSystem;
+  before(
+    async () => {
+      system = await RunbookSystem.start();
+    },
+    { timeout: 180_000 },
+  );
+
+  it('are those that are known here', () => {
+    assert.deepEqual([...Object.keys(STEPS), ...Object.keys(CANNOT)].sort(), [...commands].sort());
+  });
+
+  for (const command of commands.filter((one) => one in STEPS))
+    it(`say what the page promises: ${command}`, { timeout: 120_000 }, async () => {
+      const { says, with: given, after, soon, exits = 0 } = STEPS[command] as Step;
+      if (after !== undefined) system.run(typed(after, system.prometheusUrl));
+      const [from, to] = (await given?.(system)) ?? ['', ''];
+      const asTyped = typed(command, system.prometheusUrl);
+      const line = from === '' ? asTyped + to : asTyped.replace(from, to);
+      if (soon === true) await eventually(command, () => says.test(system.run(line).text), 60_000);
+      const { status, text } = system.run(line);
+      assert.match(text, says);
+      assert.equal(status, exits, text);
+    });
+});

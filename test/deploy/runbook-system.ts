@@ -1,0 +1,121 @@
+// What the commands of the runbook run on: every server and program that a page may name, with events in every place.
+import { execFileSync, spawnSync } from 'node:child_process';
+import { chmodSync, copyFileSync, writeFileSync } from 'node:fs';
+import { delimiter, dirname, join } from 'node:path';
+import { freePort } from '../support/free-port.ts';
+import { environment, event, PATIENT, TestGateway } from '../support/gateway.ts';
+import { Pki } from '../support/pki.ts';
+import { startPrivatePostgres } from '../support/postgres.ts';
+import { Program } from '../support/program.ts';
+import { TestCluster } from '../support/redis-cluster.ts';
+import { TestRedis } from '../support/redis.ts';
+import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
+import { postgresStore, type WarehouseStore } from '../support/warehouse-store.ts';
+import { tool } from './deploy-files.ts';
+import { RunningPrometheus } from './running-prometheus.ts';
+
+const BIN = new URL('../../bin/', import.meta.url).pathname;
+const DEADLINE_MS = 60_000;
+
+export class RunbookSystem {
+  /** Where commands run: with certificates, a list, a file of ids, and a SQLite warehouse. */
+  readonly folder = temporaryFolder('runbook-');
+  readonly #programs = temporaryFolder('runbook-programs-');
+  readonly redis: TestRedis;
+  readonly cluster: TestCluster;
+  readonly store: WarehouseStore;
+  readonly gateway: TestGateway;
+  readonly consumerUrl: string;
+  readonly prometheusUrl: string;
+  readonly #env: Readonly<Record<string, string>>;
+
+  private constructor(
+    parts: Pick<RunbookSystem, 'redis' | 'cluster' | 'store' | 'gateway' | 'consumerUrl' | 'prometheusUrl'>,
+    env: Readonly<Record<string, string>>,
+    psql: string,
+  ) {
+    ({
+      redis: this.redis,
+      cluster: this.cluster,
+      store: this.store,
+      gateway: this.gateway,
+      consumerUrl: this.consumerUrl,
+      prometheusUrl: this.prometheusUrl,
+    } = parts);
+    this.#env = { ...env, PATH: [this.#programs, BIN, psql, process.env['PATH'] ?? ''].join(delimiter) };
+    this.#wrap('redis-cli', `exec ${tool('redis-cli', 'redis-tools')} -p ${parts.redis.port} "$@"`);
+    // The answer to its question.
+    this.#wrap('ingest-admin', `exec ${BIN}ingest-admin --yes "$@"`);
+    execFileSync(tool('sqlite3', 'sqlite3'), [join(this.folder, 'warehouse.db'), 'CREATE TABLE events (id TEXT)']);
+    writeFileSync(join(this.folder, 'F'), 'e-1\n');
+    for (const name of ['server.pem', 'crl.pem']) copyFileSync(parts.gateway.pki.path(name), join(this.folder, name));
+  }
+
+  static async start(): Promise<RunbookSystem> {
+    const [redis, pki, cluster] = await Promise.all([TestRedis.start(), Pki.create(), TestCluster.start()]);
+    const server = await startPrivatePostgres({ durable: false });
+    atEnd(() => server.stop());
+    const store = await postgresStore(server);
+    const [admin, consumerPort] = [await freePort(), await freePort()];
+    const env = {
+      ...PATIENT,
+      ...pki.environment,
+      INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', await pki.authority.revocationList([])),
+      INGEST_ADMIN_ADDR: `127.0.0.1:${admin}`,
+      INGEST_CONSUMER_ADDR: `127.0.0.1:${consumerPort}`,
+      INGEST_QUEUE_URI: redis.uri,
+      INGEST_WAREHOUSE_URI: store.uri,
+    };
+    const consumer = new Program('ingest-consumer', { env });
+    const consumerUrl = await consumer.listening();
+    const gateway = await TestGateway.start(redis, pki, env);
+    const prometheus = await RunningPrometheus.start({
+      'ingest-gateway': `127.0.0.1:${admin}`,
+      'ingest-consumer': `127.0.0.1:${consumerPort}`,
+    });
+    const parts = { redis, cluster, store, gateway, consumerUrl, prometheusUrl: prometheus.url };
+    const system = new RunbookSystem(parts, env, server.programs);
+    await system.#fill(await pki.producer('shop'));
+    return system;
+  }
+
+  /** The last event that the warehouse refused: its row's name. */
+  async entry(): Promise<string> {
+    return (await this.store.quarantine())[0]?.entry ?? '';
+  }
+
+  /** Runs a command in a shell, and gives its exit code and all that it wrote. */
+  run(command: string): { readonly status: number | null; readonly text: string } {
+    const { status, stdout, stderr } = spawnSync('sh', ['-c', command], {
+      cwd: this.folder,
+      env: environment(this.#env),
+      encoding: 'utf8',
+      timeout: DEADLINE_MS,
+    });
+    return { status, text: stdout + stderr };
+  }
+
+  /** Events that have landed, two that the warehouse refused, and an entry that is no event. */
+  async #fill(producer: Awaited<ReturnType<Pki['producer']>>): Promise<void> {
+    const { store, redis } = this;
+    const client = this.gateway.client(producer);
+    await client.post(event('e-0'));
+    await eventually('the tables are there', async () => (await store.count()) > 0, DEADLINE_MS);
+    await store.refuse('refused.type', true);
+    for (const id of ['e-1', 'e-2', 'e-3']) await client.post(event(id));
+    for (const id of ['r-1', 'r-2']) await client.post(event(id, { type: 'refused.type' }));
+    await redis.command('XADD', 'ingest', '*', 'producer', 'shop', 'body', 'no event');
+    const quarantined = async (): Promise<boolean> => (await store.quarantine()).length === 3;
+    await eventually('what cannot land is in quarantine', quarantined, DEADLINE_MS);
+    await store.refuse('refused.type', false);
+  }
+
+  #wrap(name: string, script: string): void {
+    const path = join(this.#programs, name);
+    writeFileSync(path, `#!/bin/sh\n${script}\n`);
+    chmodSync(path, 0o755);
+  }
+}
+
+/** The folder of promtool comes with Prometheus. */
+export const promtool = (): string => join(dirname(tool('promtool', 'prometheus')), 'promtool');
