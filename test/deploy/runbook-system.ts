@@ -2,6 +2,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, copyFileSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
+import { WITHIN_MS } from '../support/deadline.ts';
 import { freePort } from '../support/free-port.ts';
 import { environment, event, PATIENT, TestGateway } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
@@ -15,7 +16,6 @@ import { tool } from './deploy-files.ts';
 import { RunningPrometheus } from './running-prometheus.ts';
 
 const BIN = new URL('../../bin/', import.meta.url).pathname;
-const DEADLINE_MS = 60_000;
 
 export class RunbookSystem {
   /** Where commands run: with certificates, a list, a file of ids, and a SQLite warehouse. */
@@ -90,7 +90,7 @@ export class RunbookSystem {
       cwd: this.folder,
       env: environment(this.#env),
       encoding: 'utf8',
-      timeout: DEADLINE_MS,
+      timeout: WITHIN_MS,
     });
     return { status, text: stdout + stderr };
   }
@@ -100,13 +100,13 @@ export class RunbookSystem {
     const { store, redis } = this;
     const client = this.gateway.client(producer);
     await client.post(event('e-0'));
-    await eventually('the tables are there', async () => (await store.count()) > 0, DEADLINE_MS);
+    await eventually('the tables are there', async () => (await store.count()) > 0);
     await store.refuse('refused.type', true);
     for (const id of ['e-1', 'e-2', 'e-3']) await client.post(event(id));
     for (const id of ['r-1', 'r-2']) await client.post(event(id, { type: 'refused.type' }));
     await redis.command('XADD', 'ingest', '*', 'producer', 'shop', 'body', 'no event');
     const quarantined = async (): Promise<boolean> => (await store.quarantine()).length === 3;
-    await eventually('what cannot land is in quarantine', quarantined, DEADLINE_MS);
+    await eventually('what cannot land is in quarantine', quarantined);
     await store.refuse('refused.type', false);
   }
 

@@ -5,7 +5,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
-import { STARTS_WITHIN_MS, TestClient, TestProcess } from '../support/gateway.ts';
+import { TestClient, TestProcess } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { ProducerLoad } from '../support/producer-load.ts';
@@ -14,7 +14,6 @@ import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
 import { Installation, makePackages, NODE_ON_PATH, ROOT } from './installation.ts';
 
-const DEADLINE_MS = 60_000;
 const BASE = process.env['CI_BASE'] ?? readFileSync(join(ROOT, '.ci/base'), 'utf8').trim();
 const git = (...args: string[]): number | null => spawnSync('git', ['-C', ROOT, ...args]).status;
 
@@ -82,7 +81,7 @@ class MixedFleet {
 
   async gateway(version: Installation): Promise<RunningGateway> {
     const process = this.#start(version, 'ingest-gateway');
-    const port = Number(/https:\/\/[^"]*:(\d+)/.exec(await process.line(/listening on https/, STARTS_WITHIN_MS))?.[1]);
+    const port = Number(/https:\/\/[^"]*:(\d+)/.exec(await process.line(/listening on https/))?.[1]);
     const client = new TestClient(port, this.#pki.authority.certificate, this.#producer, {});
     const taken = async (): Promise<number> =>
       valueOf((await client.ask({ path: '/metrics' })).body, 'ingest_accepted_total');
@@ -93,7 +92,7 @@ class MixedFleet {
 
   async consumer(version: Installation): Promise<Running> {
     const process = this.#start(version, 'ingest-consumer');
-    const url = /http:\/\/[\d.:]+/.exec(await process.line(/listening on http/, STARTS_WITHIN_MS))?.[0] ?? '';
+    const url = /http:\/\/[\d.:]+/.exec(await process.line(/listening on http/))?.[0] ?? '';
     const taken = async (): Promise<number> =>
       valueOf(await (await fetch(`${url}/metrics`)).text(), 'ingest_landed_total');
     return { process, taken };
@@ -116,11 +115,9 @@ async function allTake(...running: readonly Running[]): Promise<void> {
   await Promise.all(
     running.map(async ({ process, taken }) => {
       const before = await taken();
-      await eventually(
-        `process ${process.child.pid} takes part`,
-        async () => (await taken()) >= before + 20,
-        DEADLINE_MS,
-      ).catch((cause: unknown) => assert.fail(`${String(cause)}\n${process.output}`));
+      await eventually(`process ${process.child.pid} takes part`, async () => (await taken()) >= before + 20).catch(
+        (cause: unknown) => assert.fail(`${String(cause)}\n${process.output}`),
+      );
     }),
   );
 }
