@@ -100,8 +100,11 @@ describe('ingest-consumer', () => {
     const url = await program.listening();
     const live = await fetch(`${url}/health/live`, { headers: { 'X-Request-Id': 'mine' } });
     assert.deepEqual([live.status, live.headers.get('x-request-id')], [200, 'mine']);
-    await eventually('it is ready', async () => (await fetch(`${url}/health/ready`)).status === 200);
-    assert.deepEqual(await (await fetch(`${url}/health/ready`)).json(), { status: 'ready' });
+    const ready = await eventually('it is ready', async () => {
+      const response = await fetch(`${url}/health/ready`);
+      return response.status === 200 && response.json();
+    });
+    assert.deepEqual(ready, { status: 'ready' });
     assert.equal((await fetch(`${url}/events`)).status, 404);
     const posted = await fetch(`${url}/metrics`, { method: 'POST' });
     assert.deepEqual([posted.status, posted.headers.get('allow')], [405, 'GET, HEAD']);
