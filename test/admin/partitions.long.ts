@@ -15,7 +15,7 @@ import { describeAdmin, type Status, type Topology } from './partitions.ts';
 const PARTITIONS = 4;
 
 describeAdmin('a master that Sentinel watches', async () => {
-  const sentinels = await TestSentinels.start();
+  const sentinels = await TestSentinels.start({ downAfterMs: 60_000 });
   return {
     uris: [sentinels.uri],
     servers: sentinels.servers,

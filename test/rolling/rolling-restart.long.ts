@@ -12,10 +12,12 @@ const RESTARTS = Number(process.env['ROLLING_RESTARTS'] ?? 1);
 describe('a rolling restart', () => {
   it(
     'behind a load balancer fails no request and loses no event',
-    { timeout: 60_000 + RESTARTS * 60_000 },
+    { timeout: 60_000 + RESTARTS * 90_000 },
     async (t) => {
-      // The balancer probes each second: within three it sends nothing more to a gateway that says it is not ready.
-      const fleet = await Fleet.start(false, { INGEST_DRAIN_DELAY_MS: '3000' });
+      // The balancer probes each second, and sends nothing more to a gateway that says it is not ready: within three
+      // seconds, or later on a busy machine.
+      const drain = { INGEST_DRAIN_DELAY_MS: '6000', INGEST_DRAIN_TIMEOUT_MS: '30000' };
+      const fleet = await Fleet.start(false, drain);
       const balancer = await LoadBalancer.start(fleet.gateways);
       const load = await fleet.restartUnderLoad(balancer.port, RESTARTS, (gateway) => balancer.up(gateway));
       t.diagnostic(
@@ -27,7 +29,7 @@ describe('a rolling restart', () => {
 
   it(
     'of processes that share a port fails no request and loses no event, where the kernel hands connections on',
-    { timeout: 60_000 + RESTARTS * 60_000 },
+    { timeout: 60_000 + RESTARTS * 90_000 },
     async (t) => {
       // The setting belongs to a network of its own, so that this machine's is left alone.
       const shell =

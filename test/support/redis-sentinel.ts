@@ -19,6 +19,11 @@ export interface SentinelOptions {
   readonly pki?: Pki;
   /** The password of the default user of servers and sentinels. */
   readonly password?: string;
+  /**
+   * After so long without an answer a sentinel takes a server for down; 700 by default. Long where nothing fails over,
+   * so that a server that gets no processor for a while is no fault.
+   */
+  readonly downAfterMs?: number;
 }
 
 interface Sentinel {
@@ -165,7 +170,7 @@ export async function startSentinel(
   options: SentinelOptions = {},
   overTls: (port: number) => readonly string[] = () => [],
 ): Promise<Sentinel> {
-  const { pki, password, replicas = 2 } = options;
+  const { pki, password, replicas = 2, downAfterMs = 700 } = options;
   const folder = temporaryFolder('ingest-sentinel-');
   const file = join(folder, 'sentinel.conf');
   const [port, tlsPort] = [await freePort(), await freePort()];
@@ -180,7 +185,10 @@ export async function startSentinel(
   const settings = [
     ...[`port ${port}`, 'bind 127.0.0.1', `dir ${folder}`],
     ...[`sentinel monitor ${MASTER_NAME} 127.0.0.1 ${masterPort} 2`],
-    ...[`sentinel down-after-milliseconds ${MASTER_NAME} 700`, `sentinel failover-timeout ${MASTER_NAME} 3000`],
+    ...[
+      `sentinel down-after-milliseconds ${MASTER_NAME} ${downAfterMs}`,
+      `sentinel failover-timeout ${MASTER_NAME} 3000`,
+    ],
     ...[`sentinel parallel-syncs ${MASTER_NAME} ${Math.max(1, replicas)}`, ...secrets],
   ];
   writeFileSync(file, `${settings.join('\n')}\n`);
