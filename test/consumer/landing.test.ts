@@ -116,6 +116,19 @@ describe('landing', () => {
     assert.equal(await store.count(), 1);
   });
 
+  it('is done with an event that had landed before its schema refused it, also where nothing else is in hand', async (t) => {
+    const { store, landAll } = await start(t);
+    await landAll(classify([delivery(1, 0)]));
+    const refusing = { problemsOf: () => ['refused'] };
+    assert.deepEqual(await landAll(classify([delivery(1, 0, { entry: '2-1' })], refusing)), ['2-1']);
+    assert.deepEqual(await store.quarantine(), []);
+    assert.deepEqual(await landAll(classify([delivery(2, 0), delivery(1, 5, { entry: '2-2' })], refusing)), [
+      '1-2',
+      '2-2',
+    ]);
+    assert.equal((await store.quarantine()).length, 2, 'one that never landed, and one of another body');
+  });
+
   it('cuts by the number of rows too, and not where all of it fits', async (t) => {
     const { calls, landAll } = await start(t);
     await landAll(classify(deliveries(1_000, 0)));

@@ -1,0 +1,283 @@
+// What a consumer says of itself while its queue or its warehouse comes and goes, on a clock that the test moves and
+// with dependencies whose answers it gives; and what it alarms people about.
+import assert from 'node:assert/strict';
+import { describe, it, type TestContext } from 'node:test';
+import { Consumer } from '../../lib/consumer/consumer.ts';
+import { readConsumerConfig } from '../../lib/consumer/config.ts';
+import { consumerMetrics } from '../../lib/consumer/metrics.ts';
+import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
+import { Watch } from '../../lib/consumer/watch.ts';
+import { GroupVanished, type Delivery, type EntryName, type QueueReader } from '../../lib/ingest/queue.ts';
+import { WarehouseMisconfigured, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
+import { createLog } from '../../lib/process/log.ts';
+import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
+
+const delivery = (at: number, change: Partial<Delivery> = {}): Delivery => ({
+  entry: `1-${at}`,
+  source: 'q/ingest',
+  producer: 'shop',
+  body: Buffer.from(`{"id":"order-${at}","type":"t"}`),
+  notes: {},
+  dropped: false,
+  acceptedAtMs: 1,
+  ...change,
+});
+const DROPPED = { dropped: true, body: undefined, producer: undefined };
+
+/** A consumer whose dependencies do what the test says: an error to fail with, or nothing. */
+function start(t: TestContext) {
+  const clock = new VirtualClock();
+  const answers: {
+    queue: Error | undefined;
+    warehouse: Error | undefined;
+    reads: (readonly Delivery[])[];
+    land: () => Promise<void>;
+  } = { queue: undefined, warehouse: undefined, reads: [], land: () => Promise.resolve() };
+  const seen = { joins: 0, landed: [] as string[], acknowledged: [] as string[], lines: [] as string[] };
+  const ask = <T>(fault: Error | undefined, answer: () => T): Promise<T> =>
+    fault === undefined ? Promise.resolve(answer()) : Promise.reject(fault);
+  const reader = {
+    bodyBytesMax: undefined,
+    join: () =>
+      ask(answers.queue, () => {
+        seen.joins += 1;
+        return seen.joins > 1;
+      }),
+    read: async () => {
+      const read = answers.reads.shift();
+      if (read === undefined || answers.queue !== undefined) await clock.sleep(100);
+      return ask(answers.queue, () => read ?? []);
+    },
+    acknowledge: (entries: readonly EntryName[]) =>
+      ask(answers.queue, () => {
+        seen.acknowledged.push(...entries.map(({ entry }) => entry));
+        return entries.length;
+      }),
+  } as unknown as QueueReader;
+  const warehouse = {
+    prepare: () => ask(answers.warehouse, () => undefined),
+    land: async (batch: readonly LandingEvent[]) => {
+      await answers.land();
+      return ask(answers.warehouse, () => {
+        seen.landed.push(...batch.map(({ id }) => id));
+        return batch.map(() => 'landed');
+      });
+    },
+  } as unknown as Warehouse;
+  const log = createLog('test', 'error').child({}, { level: 'silent' });
+  for (const level of ['info', 'warn', 'error'] as const)
+    t.mock.method(log, level, (...said: readonly unknown[]) => seen.lines.push(`${level}: ${String(said.at(-1))}`));
+  const metrics = consumerMetrics(QUARANTINE_REASONS, clock);
+  const consumer = new Consumer({ ...SYSTEM, clock, reader, warehouse, metrics, log, batchMax: 8 });
+  const done = consumer.run();
+  t.after(async () => {
+    consumer.stop();
+    for (let tries = 0; tries < 20; tries += 1) await clock.advance(1_000);
+    await done;
+  });
+  return { clock, answers, seen, consumer, metrics };
+}
+
+describe('a consumer that starts', () => {
+  it('has the trouble that it has not joined the queue, and none once it has', async (t) => {
+    const { clock, consumer, seen } = start(t);
+    assert.equal(consumer.trouble, 'the queue is not joined yet');
+    assert.equal(consumer.prepared, false);
+    assert.equal(consumer.warehouseAnswers, false);
+    assert.equal(consumer.queueAnswers, true);
+    await clock.advance(1_000);
+    assert.equal(consumer.trouble, undefined);
+    assert.equal(consumer.prepared, true);
+    assert.equal(consumer.warehouseAnswers, true);
+    assert.deepEqual(seen.lines, ['info: the warehouse is ready', 'info: events are landing']);
+  });
+});
+
+describe('a consumer whose warehouse goes away', () => {
+  it('says so once, keeps the batch, lands it when the warehouse is back, and says that too', async (t) => {
+    const { clock, answers, seen, consumer, metrics } = start(t);
+    await clock.advance(1_000);
+    seen.lines.length = 0;
+    answers.warehouse = new Error('refused');
+    answers.reads.push([delivery(1), delivery(2)]);
+    await clock.advance(5_000);
+    assert.equal(consumer.trouble, 'the warehouse is away: refused');
+    assert.equal(consumer.warehouseAnswers, false);
+    assert.equal(consumer.queueAnswers, true);
+    assert.ok(metrics.failures.counter({ dependency: 'warehouse' }).value > 1, 'it tries again');
+    assert.deepEqual(seen.lines, ['error: the warehouse is away; trying again until it works']);
+    assert.deepEqual(seen.acknowledged, []);
+    answers.warehouse = undefined;
+    await clock.advance(10_000);
+    assert.equal(consumer.trouble, undefined);
+    assert.deepEqual(seen.landed, ['order-1', 'order-2']);
+    assert.deepEqual(seen.acknowledged, ['1-1', '1-2']);
+    assert.deepEqual(seen.lines.slice(1), ['info: the warehouse is back', 'info: events are landing']);
+  });
+
+  it('tells one that cannot work as configured from one that is away', async (t) => {
+    const { clock, answers, consumer } = start(t);
+    await clock.advance(1_000);
+    answers.warehouse = new WarehouseMisconfigured('no such database');
+    answers.reads.push([delivery(1)]);
+    await clock.advance(1_000);
+    assert.equal(consumer.trouble, 'the warehouse cannot work as configured: no such database');
+  });
+});
+
+describe('a consumer whose queue goes away', () => {
+  it('has that trouble until it is back, and joins no second time', async (t) => {
+    const { clock, answers, seen, consumer } = start(t);
+    await clock.advance(1_000);
+    answers.queue = new Error('cut');
+    await clock.advance(5_000);
+    assert.equal(consumer.trouble, 'the queue is away: cut');
+    assert.equal(consumer.queueAnswers, false);
+    assert.equal(consumer.warehouseAnswers, true);
+    answers.queue = undefined;
+    answers.reads.push([delivery(1)]);
+    await clock.advance(5_000);
+    assert.equal(consumer.trouble, undefined);
+    assert.equal(consumer.queueAnswers, true);
+    assert.deepEqual(seen.acknowledged, ['1-1']);
+    assert.equal(seen.joins, 1);
+    assert.ok(seen.lines.includes('info: the queue is back'), seen.lines.join('\n'));
+  });
+
+  it('joins again where the group has vanished, and counts that', async (t) => {
+    const { clock, answers, seen, consumer, metrics } = start(t);
+    await clock.advance(1_000);
+    answers.queue = new GroupVanished('gone');
+    await clock.advance(500);
+    assert.ok(metrics.groupVanished.value >= 1);
+    answers.queue = undefined;
+    answers.reads.push([delivery(1)]);
+    await clock.advance(5_000);
+    assert.equal(seen.joins, 2);
+    assert.equal(consumer.trouble, undefined);
+    assert.deepEqual(seen.landed, ['order-1']);
+    assert.ok(seen.lines.includes('warn: made the consumer group, from the beginning of the queue'));
+  });
+});
+
+describe('entries of which the queue has only the name', () => {
+  it('are counted and acknowledged where no batch in hand has the event, and the others land', async (t) => {
+    const { clock, answers, seen, metrics } = start(t);
+    await clock.advance(1_000);
+    answers.reads.push([delivery(1), delivery(2, DROPPED), delivery(3)]);
+    await clock.advance(5_000);
+    assert.deepEqual(seen.landed, ['order-1', 'order-3']);
+    assert.deepEqual(seen.acknowledged.toSorted(), ['1-1', '1-2', '1-3']);
+    assert.equal(metrics.lost.value, 1);
+    assert.ok(seen.lines.includes('error: the queue lost 1 accepted events that a replica had taken'));
+  });
+
+  it('are no loss where the event is about to land', async (t) => {
+    const { clock, answers, seen, metrics } = start(t);
+    await clock.advance(1_000);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    answers.land = () => promise;
+    answers.reads.push([delivery(1)], [delivery(1, DROPPED)]);
+    await clock.advance(1_000);
+    assert.deepEqual(seen.acknowledged, []);
+    resolve();
+    await clock.advance(5_000);
+    assert.deepEqual(seen.landed, ['order-1']);
+    assert.deepEqual(seen.acknowledged, ['1-1']);
+    assert.equal(metrics.lost.value, 0);
+  });
+});
+
+describe('the watch over the queue and the warehouse', () => {
+  const HOUR_MS = 3_600_000;
+  const watch = (t: TestContext) => {
+    const clock = new VirtualClock();
+    const lines: string[] = [];
+    const log = createLog('test', 'error').child({}, { level: 'silent' });
+    for (const level of ['warn', 'error'] as const)
+      t.mock.method(log, level, (...said: readonly unknown[]) => lines.push(`${level}: ${String(said.at(-1))}`));
+    const queue = { lag: { events: 1, oldestSeconds: 0 }, size: { memoryBytes: 0, memoryLimitBytes: 0, events: 1 } };
+    const state = { prepared: true, probe: (): Promise<void> => Promise.resolve() };
+    const watching = new Watch({
+      ...{ queue: queue, warehouse: { probe: () => state.probe() }, clock, log },
+      ...{ unlandedMs: 10 * HOUR_MS, prepared: () => state.prepared },
+    });
+    watching.start();
+    t.after(() => watching.close());
+    return { clock, lines, queue, state, watching };
+  };
+
+  for (const [memoryBytes, memoryLimitBytes, warns] of [
+    [799, 1_000, false],
+    [800, 1_000, true],
+    [1_001, 1_000, true],
+    [1_000, 0, false],
+    [0, 0, false],
+  ] as const)
+    it(`${warns ? 'warns' : 'does not warn'} of ${memoryBytes} bytes in memory with a limit of ${memoryLimitBytes}`, async (t) => {
+      const { clock, lines, queue } = watch(t);
+      queue.size = { memoryBytes, memoryLimitBytes, events: 1 };
+      await clock.advance(1_000);
+      assert.equal(lines.filter((line) => /^warn: the queue is nearly full/.test(line)).length, warns ? 1 : 0);
+    });
+
+  for (const [oldestSeconds, alarms] of [
+    [6 * 3_600 - 1, false],
+    [6 * 3_600, true],
+    [11 * 3_600, true],
+  ] as const)
+    it(`${alarms ? 'alarms' : 'does not alarm'} ${oldestSeconds} s after the oldest event came, of ten hours`, async (t) => {
+      const { clock, lines, queue } = watch(t);
+      queue.lag = { events: 1, oldestSeconds };
+      await clock.advance(1_000);
+      assert.equal(lines.filter((line) => /^error: .*about to leave the queue/.test(line)).length, alarms ? 1 : 0);
+    });
+
+  it('repeats its warning once a minute', async (t) => {
+    const { clock, lines, queue } = watch(t);
+    queue.size = { memoryBytes: 1, memoryLimitBytes: 1, events: 1 };
+    await clock.advance(59_000);
+    assert.equal(lines.length, 1);
+    await clock.advance(3_000);
+    assert.equal(lines.length, 2);
+  });
+
+  it('asks the warehouse once it is prepared, and says why it cannot be written to until it can', async (t) => {
+    const { clock, state, watching } = watch(t);
+    state.prepared = false;
+    state.probe = () => Promise.reject(new Error('read-only'));
+    await clock.advance(2_000);
+    assert.equal(watching.warehouseTrouble, undefined);
+    state.prepared = true;
+    await clock.advance(1_000);
+    assert.equal(watching.warehouseTrouble, 'the warehouse is away: read-only');
+    state.probe = () => Promise.reject(new WarehouseMisconfigured('no rights'));
+    await clock.advance(1_000);
+    assert.equal(watching.warehouseTrouble, 'the warehouse cannot work as configured: no rights');
+    state.probe = () => Promise.resolve();
+    await clock.advance(1_000);
+    assert.equal(watching.warehouseTrouble, undefined);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    state.probe = () => promise;
+    await clock.advance(6_000);
+    assert.equal(watching.warehouseTrouble, 'the warehouse is away: it does not answer');
+    resolve();
+    await clock.advance(1_000);
+    assert.equal(watching.warehouseTrouble, undefined);
+  });
+});
+
+describe('the settings of a consumer', () => {
+  it('name the queue and the warehouse where they are missing, and the queue where it is a dispatcher', () => {
+    const problems = (environment: Record<string, string>): string =>
+      readConsumerConfig(environment).report.problems.join('\n');
+    assert.match(problems({}), /INGEST_QUEUE_URI/);
+    assert.match(problems({}), /INGEST_WAREHOUSE_URI/);
+    const through = { INGEST_QUEUE_URI: 'redis://a dispatcher://b', INGEST_WAREHOUSE_URI: 'sqlite:x' };
+    assert.match(problems(through), /INGEST_QUEUE_URI.*consumers do not read through a dispatcher/);
+    const both = readConsumerConfig({ INGEST_QUEUE_URI: 'redis://a redis://b', INGEST_WAREHOUSE_URI: 'sqlite:x' });
+    assert.deepEqual(both.report.problems, []);
+    assert.ok(both.config !== undefined);
+  });
+});
