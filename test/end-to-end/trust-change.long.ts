@@ -24,12 +24,14 @@ describe('a revocation list that becomes overdue', () => {
     });
     const one = await pki.producer('one');
     const open = await gateway.socket(one);
-    const due = new Date(Math.ceil(Date.now() / 1000) * 1000 + 6_000);
+    // In this time a busy machine takes the list into use, and asks twice.
+    const lastsS = 15;
+    const due = new Date((Math.ceil(Date.now() / 1000) + lastsS) * 1000);
     const short = await pki.authority.revocationList([], { nextUpdate: due });
     await change(gateway, () => pki.write('crl.pem', short));
     assert.equal((await askRaw(open, postText(event('in-time')))).status, 202);
     const left = await gateway.metric('ingest_tls_certificate_expiry_seconds', { file: 'crl' });
-    assert.ok(left <= 7 && left >= 0, String(left));
+    assert.ok(left <= lastsS + 1 && left >= 0, String(left));
     for (const file of ['cert', 'client_ca']) {
       const seconds = await gateway.metric('ingest_tls_certificate_expiry_seconds', { file });
       assert.ok(seconds > 86_400 * 300, `${file}: ${seconds}`);
