@@ -9,7 +9,7 @@ import { checkWritable, writeWhole } from '../document/output-file.ts';
 import { note, type ProgramIo, streamSink } from './program-io.ts';
 import type { Report, ReportHeader } from '../document/report-schema.ts';
 import { SARIF_RESULTS_MAX } from '../convert/to-sarif.ts';
-import { exitReason } from './exit-code.ts';
+import { exitReason, reportExitCode } from './exit-code.ts';
 import { type ConvertOptions, summaryLines } from '../convert/converter.ts';
 
 type OutputValues = Values<typeof VERDICT_OPTIONS>;
@@ -143,28 +143,23 @@ function sarifNotes(
 }
 
 /**
- * Says on standard error how it went and why the exit code is what it is, unless the text on a terminal has said so or
- * it was asked to be silent.
+ * The exit code. Says on standard error how it went and why the code is what it is, unless the text on a terminal has
+ * said so or it was asked to be silent. `errors` counts error findings after the baseline.
  */
-export function tellVerdict(
+export function verdictOf(
   plan: OutputPlan,
   values: OutputValues,
-  { header, errors, code, linter }: Verdict,
+  { report, errors, linter }: { readonly report: ReportHeader; readonly errors: number; readonly linter?: string },
   io: ProgramIo,
-): void {
+): number {
+  const code = reportExitCode(report, errors, values);
   const isTold = plan.targets.some(
     ({ format, file }) => file === undefined && (format === 'pretty' || format === 'summary'),
   );
-  if (values.silent === true || (isTold && io.stdout.isTTY === true)) return;
-  const [first = '', ...rest] = isTold ? [] : summaryLines(header);
+  if (values.silent === true || (isTold && io.stdout.isTTY === true)) return code;
+  const [first = '', ...rest] = isTold ? [] : summaryLines(report);
   if (first !== '') note(io, linter === undefined ? first : `${first}; ${linter}`);
   for (const line of rest) note(io, line);
-  note(io, `exit code ${code}: ${exitReason(header, errors, code)}`);
-}
-
-interface Verdict {
-  readonly header: ReportHeader;
-  readonly errors: number;
-  readonly code: number;
-  readonly linter?: string;
+  note(io, `exit code ${code}: ${exitReason(report, errors, code)}`);
+  return code;
 }

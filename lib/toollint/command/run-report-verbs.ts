@@ -20,9 +20,9 @@ import {
   type Values,
   VERDICT_OPTIONS,
 } from './command-options.ts';
-import { planOutput, tellVerdict, writeOutput } from './command-output.ts';
+import { planOutput, verdictOf, writeOutput } from './command-output.ts';
 import { compare, type CompareOutcome } from './compare.ts';
-import { EXIT_OK, reportExitCode } from './exit-code.ts';
+import { EXIT_OK } from './exit-code.ts';
 import { changesGiven } from './git-baseline.ts';
 import { note, type ProgramIo, streamSink } from './program-io.ts';
 import { baselineCounts } from '../convert/converter.ts';
@@ -111,11 +111,9 @@ export async function runGate(args: readonly string[], io: ProgramIo): Promise<n
   const config = (await gateFrom(values, io)) ?? chosenGate({ name: 'default' });
   if (config === undefined) throw new ReportFailure('gate', 'there is no gate to evaluate');
   const plan = await planOutput(values, io);
-  const { report, errors } = evaluate(openReport(await inputSource(path, io, values)), config);
-  await writeOutput(plan, report, io);
-  const code = reportExitCode(report, errors, values);
-  tellVerdict(plan, values, { header: report, errors, code }, io);
-  return code;
+  const outcome = evaluate(openReport(await inputSource(path, io, values)), config);
+  await writeOutput(plan, outcome.report, io);
+  return verdictOf(plan, values, outcome, io);
 }
 
 export async function runCompare(args: readonly string[], io: ProgramIo): Promise<number> {
@@ -132,7 +130,7 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
     gate,
     ...(await changesGiven(values.renames, io.cwd, io.cwd)),
   });
-  const { errors, report, comparison } = outcome;
+  const { report, comparison } = outcome;
   for (const text of outcome.notes) note(io, text);
   if (lists !== undefined) await streamSink(io.stdout, 'standard output')(listText(outcome, lists, values.format));
   const targets = Map.groupBy(plan.targets, ({ format }) => format === 'sarif');
@@ -142,9 +140,7 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
     baselineState: (finding) => (news.has(finding) ? 'new' : 'unchanged'),
     absent: comparison.fixed.map(({ finding }) => finding),
   });
-  const code = reportExitCode(report, errors, values);
-  tellVerdict(plan, values, { header: report, errors, code }, io);
-  return code;
+  return verdictOf(plan, values, outcome, io);
 }
 
 const LISTS = ['new', 'unchanged', 'fixed', 'not-verifiable'] as const;

@@ -7,8 +7,7 @@ import { usageFailure } from '../document/failure.ts';
 import { isGlob } from '../document/file-pattern.ts';
 import { writeWhole } from '../document/output-file.ts';
 import { gateFrom, inputSource, parseCommand, type Values, VERDICT_OPTIONS } from './command-options.ts';
-import { planOutput, tellVerdict, writeOutput } from './command-output.ts';
-import { reportExitCode } from './exit-code.ts';
+import { planOutput, verdictOf, writeOutput } from './command-output.ts';
 import { changesGiven, changesSinceFile, gitBaseline } from './git-baseline.ts';
 import { note, type ProgramIo } from './program-io.ts';
 import { scan, type ScanOptions, type ScanOutcome } from './scan.ts';
@@ -47,12 +46,9 @@ export async function runScan(args: readonly string[], io: ProgramIo): Promise<n
   const plan = await planOutput(values, io, files);
   const outcome = await scan({ ...options, ...(await baselineOptions(values, options, io)), gate });
   for (const text of outcome.notes) note(io, text);
-  const { errors, linter, report } = outcome;
-  await writeOutput(plan, report, io);
+  await writeOutput(plan, outcome.report, io);
   await writeBaseline(values.baseline, outcome, io);
-  const code = reportExitCode(report, errors, values);
-  tellVerdict(plan, values, { header: report, errors, code, linter }, io);
-  return code;
+  return verdictOf(plan, values, outcome, io);
 }
 
 function checkBaselineFlags(values: ScanValues): void {

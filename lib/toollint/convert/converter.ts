@@ -43,6 +43,11 @@ export function ownDiagnostics({ execution, findings }: Pick<Report, 'execution'
   );
 }
 
+/** The names of the file and the rule of a diagnostic, as far as it has them. */
+export function placesOf({ relativePath, ruleId }: Diagnostic): string[] {
+  return [relativePath, ruleId].filter((part) => part !== undefined);
+}
+
 /** The counts of a comparison; all but the first add up to the baseline. */
 export function baselineCounts(counts: BaselineCounts): string {
   const { newIssues, unchanged, fixed } = counts;

@@ -3,7 +3,14 @@
 // end a table. The whole keeps under the size that a comment may have.
 import { counted, linkOf, pathUri, shortened, terminalText } from './plain-text.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
-import { baselineCounts, bySeverity, type ConvertOptions, ownDiagnostics, summaryLines } from './converter.ts';
+import {
+  baselineCounts,
+  bySeverity,
+  type ConvertOptions,
+  ownDiagnostics,
+  placesOf,
+  summaryLines,
+} from './converter.ts';
 
 const LIMIT = 100;
 const BYTES_MAX = 65_536;
@@ -59,12 +66,9 @@ function headText(report: Report, bytesMax: number): string {
     lines.push('', `**The analysis is ${execution.status === 'no-files' ? 'empty: no files' : 'incomplete'}.**`, '');
   let text = `${lines.join('\n')}\n`;
   const diagnostics = ownDiagnostics(report);
-  for (const [index, { kind, message, ruleId, relativePath }] of diagnostics.entries()) {
-    const where = [relativePath, ruleId]
-      .filter((part) => part !== undefined)
-      .map((part) => escaped(part))
-      .join(' ');
-    const line = `- ${kind} ${where}: ${escaped(shortened(message, CELL_UNITS_MAX))}\n`;
+  for (const [index, one] of diagnostics.entries()) {
+    const where = placesOf(one).map(escaped).join(' ');
+    const line = `- ${one.kind} ${where}: ${escaped(shortened(one.message, CELL_UNITS_MAX))}\n`;
     if (Buffer.byteLength(text) + Buffer.byteLength(line) > bytesMax)
       return `${text}- …and ${diagnostics.length - index} more\n`;
     text += line;

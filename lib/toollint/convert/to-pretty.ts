@@ -3,7 +3,7 @@
 import { styleText } from 'node:util';
 import { shortened, terminalText } from './plain-text.ts';
 import type { Finding, Report, Severity } from '../document/report-schema.ts';
-import { type ConvertOptions, ownDiagnostics, summaryLines } from './converter.ts';
+import { type ConvertOptions, ownDiagnostics, placesOf, summaryLines } from './converter.ts';
 
 type Paint = (style: 'bold' | 'red' | 'yellow' | 'cyan' | 'green' | 'dim', text: string) => string;
 
@@ -44,9 +44,9 @@ function findingLine({ severity, message, ruleId, location }: Finding, width: nu
 
 function ending(report: Report, width: number, paint: Paint): string {
   const { execution, gate, summary } = report;
-  const diagnostics = ownDiagnostics(report).map(({ kind, message, ruleId, relativePath }) => {
-    const where = [relativePath, ruleId].filter((part) => part !== undefined).join(' ');
-    return `${paint('red', shortened(terminalText(`${kind} ${where}: ${message}`), width))}\n`;
+  const diagnostics = ownDiagnostics(report).map((one) => {
+    const text = `${[one.kind, ...placesOf(one)].join(' ')}: ${one.message}`;
+    return `${paint('red', shortened(terminalText(text), width))}\n`;
   });
   const good = execution.status === 'complete' && gate.status !== 'failed' && summary.totalIssues === 0;
   const lines = summaryLines(report).map((line) => `${paint(good ? 'green' : 'bold', shortened(line, width))}\n`);
