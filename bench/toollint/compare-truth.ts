@@ -80,7 +80,7 @@ const keyOf = ({ ruleId, message, location }: Finding, path = location.path, lin
   JSON.stringify([ruleId, message, path, line]);
 
 /** The findings of both sides that a line diff calls the same, by their keys. */
-function untouched(before: Report, after: Report): { old: Map<string, number>; now: Map<string, number> } {
+function untouched(before: Report, after: Report) {
   const { pathOf, hunks } = counterparts();
   const known = counted(before.findings.map((finding) => keyOf(finding)));
   const [old, now] = [new Map<string, number>(), new Map<string, number>()];
@@ -96,7 +96,7 @@ function untouched(before: Report, after: Report): { old: Map<string, number>; n
     old.set(key, (old.get(key) ?? 0) + 1);
     now.set(keyOf(finding), (now.get(keyOf(finding)) ?? 0) + 1);
   }
-  return { old, now };
+  return { old, now, pathOf };
 }
 
 function counted(keys: readonly string[]): Map<string, number> {
@@ -177,7 +177,12 @@ try {
   process.stdout.write(`${before.findings.length} findings before, ${after.findings.length} after\n`);
   const since = ['--renames', `git:${oldCommit}`];
   tell('reports, new', wrongly(list('new', ...since), same.now, after.findings), total);
-  tell('reports, fixed', wrongly(list('fixed', ...since), same.old, before.findings), total);
+  // What is fixed in a renamed file is listed at its new path.
+  const fixed = list('fixed', ...since).map((finding): Finding => {
+    const { path = '' } = finding.location;
+    return { ...finding, location: { ...finding.location, path: same.pathOf.get(path) ?? path } };
+  });
+  tell('reports, fixed', wrongly(fixed, same.old, before.findings), total);
   const delta = JSON.parse(scan('--baseline', file, ...since)) as Report;
   tell('baseline file, new', wrongly(delta.findings, same.now, after.findings), total);
   const bytes = statSync(file).size;
