@@ -19,6 +19,8 @@ async function answering(status: number): Promise<RunningServer> {
   const server = createServer({ cert: readFileSync(cert), key: readFileSync(key) }, (_request, response) =>
     response.writeHead(status, { 'Content-Length': 0 }).end(),
   );
+  // On a busy machine a connection may wait for longer than 5 s between two slices.
+  server.keepAliveTimeout = 0;
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   return {
     ...{ name: 'answering', pid: process.pid, port: (server.address() as AddressInfo).port },

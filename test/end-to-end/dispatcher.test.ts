@@ -112,7 +112,7 @@ describe('events by way of a dispatcher', () => {
 });
 
 describe('a queue that is frozen', () => {
-  const shedMs = 1_000;
+  const shedMs = 2_000;
   let dispatcher: TestDispatcher;
   let client: TestClient;
   before(async () => {
@@ -146,9 +146,8 @@ describe('a queue that is frozen', () => {
         return seen.sort((a, b) => a - b);
       })();
       try {
-        for (const { id, reply, ms } of await Promise.all(even.slice(0, 20).map(timed))) {
+        for (const { id, reply } of await Promise.all(even.slice(0, 20).map(timed))) {
           assertShed(reply, id);
-          assert.ok(ms < shedMs + 1_500, `${ms} ms until the circuit was open`);
         }
         let slowest = 0;
         for (const id of even.slice(20)) {

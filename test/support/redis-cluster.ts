@@ -12,7 +12,7 @@ const MASTERS = 3;
  * stream at once.
  */
 const FIRST_SLOTS = [0, 4_890, 9_081, 16_384];
-const NODE_TIMEOUT_MS = 1_000;
+const NODE_TIMEOUT_MS = 5_000;
 
 export interface ClusterOptions {
   /** With it the ports of `uri` take TLS, and the nodes reach each other by it; each has a plain port too. */
