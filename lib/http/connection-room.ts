@@ -18,6 +18,7 @@
 // strangers is not cut, however many.
 //
 // It only keeps count; its owner closes connections. `S` stands for a connection.
+import { assert } from './assert.ts';
 
 export interface RoomLimits {
   readonly connectionsMax: number;
@@ -77,12 +78,14 @@ export class ConnectionRoom<S> {
 
   /** Takes one in, and gives who has to go for it: another one, none, or the new one itself. */
   enter(connection: S, address: string, nowMs: number): S | undefined {
+    assert(!this.#places.has(connection), 'a connection enters once');
     const goes = this.#places.size < this.#limits.connectionsMax ? undefined : this.#whoGoes(connection, address);
     if (goes === connection) return goes;
     if (goes !== undefined) this.leave(goes);
     const place: Place = { address, sinceMs: nowMs, kind: undefined, producer: '' };
     this.#places.set(connection, place);
     this.#become(connection, place, 'silent');
+    assert(this.#places.size <= this.#limits.connectionsMax, 'there is room for every connection');
     return goes;
   }
 
@@ -126,6 +129,7 @@ export class ConnectionRoom<S> {
     if (held === undefined) this.#knownOf.set(producer, new Set([connection]));
     else held.add(connection);
     this.#known += 1;
+    assert(this.#known <= this.#knownMax, 'a place is left for strangers');
     return goes;
   }
 
@@ -139,8 +143,8 @@ export class ConnectionRoom<S> {
     }
     this.#known -= 1;
     const held = this.#knownOf.get(place.producer);
-    held?.delete(connection);
-    if (held?.size === 0) this.#knownOf.delete(place.producer);
+    assert(held?.delete(connection) === true, 'a known connection is one of its producer');
+    if (held.size === 0) this.#knownOf.delete(place.producer);
   }
 
   /** Who goes where `newcomer` would be one known connection too many. */

@@ -5,6 +5,7 @@
 // Invariant: a connection is ended in one place, behind its last answer, or destroyed.
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../process/clock.ts';
+import { assert } from './assert.ts';
 import { clientCertificateOf, type ClientCertificate } from './client-certificate.ts';
 import { IdleWatch } from './idle-watch.ts';
 import { PIECE_CHARACTERS, type TimeLimits } from './limits.ts';
@@ -14,7 +15,7 @@ import { PieceReader } from './piece-reader.ts';
 import { PieceWriter } from './piece-writer.ts';
 import { PlainSide } from './plain/side.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
-import type { ConnectionState, Side, Wire } from './side.ts';
+import { NEXT_STATES, type ConnectionState, type Side, type Wire } from './side.ts';
 
 /** The server that a connection belongs to. */
 export interface ConnectionHost<T> {
@@ -81,7 +82,7 @@ export class Connection<T> implements Wire {
     socket.on('drain', this.#onDrain);
     socket.on('close', this.#onClose);
     if (host.readsPlain) return;
-    this.#state = 'handing over';
+    this.#become('handing over');
     this.handOver(Buffer.alloc(0));
   }
 
@@ -148,6 +149,7 @@ export class Connection<T> implements Wire {
   }
 
   request(request: HttpRequest): void {
+    assert(this.#state === 'plain' || this.#state === 'node', 'requests come while the connection is read');
     this.#idleSinceMs = undefined;
     this.#reader.startAnew();
     this.#host.request(this, request);
@@ -179,13 +181,14 @@ export class Connection<T> implements Wire {
   stopReading(unread: boolean): void {
     this.#lingers ||= unread;
     if (this.#state === 'closing' || this.#state === 'closed') return;
-    this.#state = 'closing';
+    this.#become('closing');
     this.#side.stop();
     this.#reader.resume();
   }
 
   end(unread: boolean): void {
     this.stopReading(unread);
+    assert(this.#state === 'closing' || this.#state === 'closed', 'nothing is read behind the end');
     if (!this.#pieces.empty) this.#written = () => this.end(false);
     else if (this.#lingers) linger(this.#socket, this.clock);
     else this.#socket.destroySoon();
@@ -202,13 +205,13 @@ export class Connection<T> implements Wire {
   }
 
   prepareHandOver(): void {
-    this.#state = 'handing over';
+    this.#become('handing over');
     this.wake();
   }
 
   handOver(rest: Buffer): void {
-    if (this.#state !== 'handing over') throw new Error(`a connection that is ${this.#state} is handed over`);
-    this.#state = 'node';
+    assert(!this.#side.busy, 'no answer is owed when the connection is handed over');
+    this.#become('node');
     this.#side = this.#host.handOver.adopt(this, this.#side.requests);
     if (rest.length > 0) this.#side.feed(rest);
     if (this.#clientEnded) this.#side.feedEnd();
@@ -216,6 +219,7 @@ export class Connection<T> implements Wire {
 
   /** At the end of a turn of the event loop in which something has changed. */
   flush(): void {
+    assert(this.#awake, 'a connection is flushed once for each time that it was awake');
     this.#awake = false;
     if (this.#state !== 'closed') this.#side.flush();
   }
@@ -240,6 +244,11 @@ export class Connection<T> implements Wire {
     this.clock.turnEnd(() => {
       if (this.#idleSinceMs !== undefined && !this.#busy) this.end(false);
     });
+  }
+
+  #become(next: ConnectionState): void {
+    assert(NEXT_STATES[this.#state].includes(next), `a connection that is ${this.#state} may become ${next}`);
+    this.#state = next;
   }
 
   get #busy(): boolean {
@@ -276,7 +285,7 @@ export class Connection<T> implements Wire {
   };
 
   readonly #onClose = (): void => {
-    this.#state = 'closed';
+    this.#become('closed');
     this.#pieces.clear();
     this.#side.close();
     this.#host.waits(this, this.#holder, 0);

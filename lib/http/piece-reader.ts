@@ -7,6 +7,7 @@
 // It reads from the socket for the connection that owns it, and does nothing else with it.
 import type { Socket } from 'node:net';
 import type { Clock } from '../process/clock.ts';
+import { assert } from './assert.ts';
 
 /** How many pieces are read before the connection rests; a request that has come starts anew. */
 const PIECES_MAX = 256;
@@ -59,6 +60,7 @@ export class PieceReader {
   }
 
   takeTurn(): void {
+    assert(this.#rests, 'only a connection that rests takes a turn');
     this.#rests = false;
     this.#pieces = 0;
     if (!this.#paused) start(this.#socket);

@@ -3,6 +3,7 @@
 // Invariant: parts leave whole and in order. It writes to the socket for the connection that owns it, and does nothing
 // else with it.
 import type { Socket } from 'node:net';
+import { assert } from './assert.ts';
 import { PIECE_CHARACTERS } from './limits.ts';
 
 export class PieceWriter {
@@ -42,6 +43,7 @@ export class PieceWriter {
       const [from, to] = [this.#sent, this.#sent + PIECE_CHARACTERS];
       const piece = typeof first === 'string' ? first.slice(from, to) : first.subarray(from, to);
       this.#sent += piece.length;
+      assert(this.#sent <= first.length, 'no more than the part is written of it');
       const isLast = this.#sent === first.length;
       if (isLast) {
         this.#parts.shift();

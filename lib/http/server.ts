@@ -2,7 +2,6 @@
 //
 // States: listening → draining → closed. Invariants: every time-out and limit below is on; a connection is closed by us
 // only when it owes no answer, or when its deadline came. See connection.ts for what one connection does.
-import assert from 'node:assert/strict';
 import {
   createServer as createTcpServer,
   type AddressInfo,
@@ -12,6 +11,7 @@ import {
 } from 'node:net';
 import { createServer, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls';
 import type { ClockAndRandom, Timer } from '../process/clock.ts';
+import { assert } from './assert.ts';
 import { ConnectionRoom, type RoomLimits } from './connection-room.ts';
 import { Connection, type ConnectionHost } from './connection.ts';
 import { ANSWERED_A_TURN_MAX, type TimeLimits } from './limits.ts';
@@ -214,7 +214,8 @@ export class HttpsServer<T> {
     server.on('secureConnection', (socket: TLSSocket) => {
       const below = socketBelow(socket);
       const arrival = this.#arrivals.get(below);
-      assert(arrival !== undefined);
+      assert(arrival !== undefined, 'a handshake that is done was of a connection that arrived');
+      assert(arrival.connection === undefined, 'a connection shakes hands once');
       this.#handshakes.delete(below);
       socket.allowHalfOpen = true; // Not before: a handshake ends with the client's side.
       const connection = new Connection<T>(socket, this.#host, !arrival.outdated, arrival.address);
@@ -233,6 +234,7 @@ export class HttpsServer<T> {
   }
 
   #arrive(socket: Socket, headerBytes: number | undefined): Arrival<T> {
+    assert(!this.#arrivals.has(socket), 'a connection arrives once');
     const address = socket.remoteAddress ?? '';
     const nowMs = this.#system.clock.ms();
     const arrival: Arrival<T> = {
@@ -275,6 +277,7 @@ export class HttpsServer<T> {
         socket.destroy();
         return;
       }
+      assert(arrival.headerBytes === undefined, 'a balancer sends one header');
       arrival.headerBytes = header.bytes;
       arrival.address = header.address ?? balancer;
       arrival.handshakeSinceMs = this.#system.clock.ms();
@@ -311,6 +314,7 @@ export class HttpsServer<T> {
   // 6 % (BENCH_CASES=overload make bench).
   readonly #flush = (): void => {
     const awake = this.#awake;
+    assert(awake.length > 0, 'a flush has connections');
     this.#awake = [];
     this.#answeredNow = 0;
     for (const connection of awake) connection.flush();

@@ -12,6 +12,15 @@ import type { HttpRequest, ProtocolFault } from './request.ts';
  */
 export type ConnectionState = 'plain' | 'handing over' | 'node' | 'closing' | 'closed';
 
+/** What each state may turn into. */
+export const NEXT_STATES: Readonly<Record<ConnectionState, readonly ConnectionState[]>> = {
+  plain: ['handing over', 'closing', 'closed'],
+  'handing over': ['node', 'closing', 'closed'],
+  node: ['closing', 'closed'],
+  closing: ['closed'],
+  closed: [],
+};
+
 /** The connection, as its reading side sees it. */
 export interface Wire {
   readonly state: ConnectionState;

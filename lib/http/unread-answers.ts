@@ -8,6 +8,7 @@
 // Invariant: a holder's only connection that is behind never goes for that holder's budget, nor the only one of all.
 //
 // It only keeps count of connections that are behind; its owner closes them. `C` stands for a connection.
+import { assert } from './assert.ts';
 
 export interface UnreadLimits {
   /** In bytes. */
@@ -44,6 +45,7 @@ export class UnreadAnswers<C> {
 
   /** So many bytes wait for this connection now; 0: it has caught up. Gives who has to go for it, perhaps itself. */
   waits(connection: C, holder: string, bytes: number): C | undefined {
+    assert(bytes >= 0, 'no fewer than no bytes wait');
     const known = this.#behind.get(connection);
     if (bytes === 0) {
       if (known !== undefined) this.#forget(connection, known);
@@ -83,6 +85,7 @@ export class UnreadAnswers<C> {
     this.#behind.delete(connection);
     this.#bytes -= bytes;
     holding.bytes -= bytes;
+    assert(this.#bytes >= 0 && holding.bytes >= 0, 'no more is taken off than was added');
     holding.connections.delete(connection);
     if (holding.connections.size === 0) this.#holdings.delete(holder);
   }

@@ -157,7 +157,7 @@ describe('what waits in the plain parser', () => {
   it('is a body that must be taken before the next request is', () => {
     const parser = parserOf(`${headOf(2)}ab${headOf(0)}`);
     taken(parser);
-    assert.throws(() => parser.next(), /the body of the request before was not taken/);
+    assert.throws(() => parser.next(), /the body of the request before was taken/);
     parser.body();
     assert.equal(taken(parser), 'POST /a');
   });

@@ -184,9 +184,11 @@ describe('the body of a plain request', () => {
     assert.deepEqual(events, ['decided', 'read abc']);
   });
 
-  it('has no part that is longer than the rest of it', () => {
+  it('has no part before its use is decided, and none that is longer than the rest of it', () => {
     const { request } = requestOf(3);
-    assert.throws(() => request.take(Buffer.from('abcd')), /longer than the rest/);
+    assert.throws(() => request.take(Buffer.from('abc')), /taken once its use is decided/);
+    request.readBody(3);
+    assert.throws(() => request.take(Buffer.from('abcd')), /no longer than the rest/);
     request.take(Buffer.from('abc'));
   });
 

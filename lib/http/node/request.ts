@@ -1,5 +1,6 @@
 // A request that node:http read.
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { assert } from '../assert.ts';
 import { expectedAnswerBytes } from '../limits.ts';
 import type { HeaderField, HttpRequest, ProtocolFault, RequestDefect, RequestListener } from '../request.ts';
 import { bytesOf, respond, type Answer } from '../respond.ts';
@@ -125,11 +126,13 @@ export class NodeRequest implements HttpRequest {
 
   /** From now on it counts. Gives how many bytes of an answer are to be expected. */
   start(): number {
+    assert(this.#bytesOwed === 0, 'a request starts once');
     this.#bytesOwed = expectedAnswerBytes(this.method);
     return this.#bytesOwed;
   }
 
   listen(listener: RequestListener): void {
+    assert(this.#listener === undefined, 'a request has one listener');
     this.#listener = listener;
   }
 

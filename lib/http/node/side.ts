@@ -8,11 +8,24 @@
 // that says close calls `destroySoon`, and one to a client that waits for 100 (Continue) says it.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Duplex } from 'node:stream';
+import { assert } from '../assert.ts';
 import { BYTES_OWED_MAX, REQUESTS_OWED_MAX } from '../limits.ts';
 import type { ProtocolFault } from '../request.ts';
 import type { Side, Wire } from '../side.ts';
 import { NodeRequest, type NodeRequestOwner } from './request.ts';
 import { BodySlices, HEAD_SLICE_BYTES } from './slices.ts';
+
+/**
+ * What comes by the connection: `open`: more may come; `ended`: the client has ended its side; `closed`: the connection
+ * is closed.
+ */
+type InputState = 'open' | 'ended' | 'closed';
+
+const NEXT_STATES: Readonly<Record<InputState, readonly InputState[]>> = {
+  open: ['ended', 'closed'],
+  ended: ['closed'],
+  closed: [],
+};
 
 export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   readonly #wire: Wire;
@@ -22,7 +35,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   #turnFrom: number | undefined;
   /** What has come and was not given to node:http yet. */
   #pending: Buffer = EMPTY;
-  #ended = false;
+  #state: InputState = 'open';
   /** node:http takes the next piece. */
   #takesMore = false;
   #feeding = false;
@@ -80,6 +93,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   }
 
   feed(bytes: Buffer): void {
+    assert(this.#state === 'open', 'bytes come before the client ends its side');
     if (this.#fault !== undefined) return;
     this.#pending = this.#pending.length === 0 ? bytes : Buffer.concat([this.#pending, bytes]);
     this.#turnFrom = this.#requests; // A client that sends one request at a time never queues.
@@ -88,6 +102,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
 
   /** More of what waits may be fed, up to the next requests. */
   takeTurn(): void {
+    assert(this.#inLine, 'only a side in line takes a turn');
     this.#inLine = false;
     this.#turnFrom = this.#requests;
     this.#bodySlices.takeTurn();
@@ -95,7 +110,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   }
 
   feedEnd(): void {
-    this.#ended = true;
+    this.#become('ended');
     this.#feed();
   }
 
@@ -112,6 +127,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   }
 
   close(): void {
+    this.#become('closed');
     this.destroy();
   }
 
@@ -128,6 +144,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
     this.#owed += 1;
     response.once('close', () => {
       this.#owed -= 1;
+      assert(this.#owed >= 0, 'a response closes once');
       this.#bytesOwed -= latest.bytesOwed;
       this.#wire.wake();
     });
@@ -151,6 +168,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
 
   answered(request: NodeRequest, bytesExpected: number, close: boolean): void {
     this.#unanswered -= 1;
+    assert(this.#unanswered >= 0, 'a request that was started is answered once');
     this.#bytesOwed += request.bytesOwed - bytesExpected;
     if (close) this.#wire.stopReading(!request.complete || request.isLast || this.#pending.length > 0);
   }
@@ -178,6 +196,11 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   override _destroy(cause: Error | null, done: (cause?: Error | null) => void): void {
     done(cause);
     this.#wire.abort();
+  }
+
+  #become(next: InputState): void {
+    assert(NEXT_STATES[this.#state].includes(next), `input that is ${this.#state} may become ${next}`);
+    this.#state = next;
   }
 
   #mayStart(): boolean {
@@ -217,7 +240,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
     }
     this.#feeding = false;
     if (this.#pending.length > 0) this.#wire.pause();
-    else if (!this.#ended) this.#wire.resume();
+    else if (this.#state === 'open') this.#wire.resume();
     else if (!this.readableEnded) this.push(null);
   }
 
@@ -233,6 +256,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
     const bytes = isInBody ? this.#bodySlices.nextBytes(latest.contentLength) : HEAD_SLICE_BYTES;
     const slice = this.#pending.subarray(0, bytes);
     this.#pending = this.#pending.subarray(bytes);
+    assert(slice.length > 0, 'a slice holds bytes');
     return slice;
   }
 

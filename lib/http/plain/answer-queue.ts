@@ -2,6 +2,7 @@
 //
 // Invariants: answers leave in the order of the requests, and none after one that closes the connection. It knows no
 // socket.
+import { assert } from '../assert.ts';
 import { BYTES_OWED_MAX, expectedAnswerBytes, PIECE_CHARACTERS, REQUESTS_OWED_MAX } from '../limits.ts';
 import { bytesOf } from '../respond.ts';
 
@@ -58,12 +59,14 @@ export class AnswerQueue<T extends Owed> {
 
   /** `request` has its answer now. To be called once for each. */
   answered(request: T): void {
+    assert(request.answer !== undefined, 'an answered request has its answer');
     this.#bytes += answerLength(request) - expectedAnswerBytes(request.method);
   }
 
   /** Nothing is owed any more for the newest, which has no answer. */
   dropNewest(): void {
     const request = this.#requests.pop();
+    assert(request?.answer === undefined, 'no answer that was made is dropped');
     if (request !== undefined) this.#bytes -= expectedAnswerBytes(request.method);
   }
 
@@ -93,6 +96,7 @@ export class AnswerQueue<T extends Owed> {
     else {
       this.#requests.splice(0, ready);
       this.#bytes -= text.length + bytesOf(body);
+      assert(this.#bytes >= 0, 'no more bytes leave than were owed');
     }
     // Fact: the socket writes a latin1 string as it is, and measures and encodes a utf8 one. Nearly all answers are
     // ASCII.

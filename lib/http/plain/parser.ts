@@ -4,6 +4,7 @@
 // waits here. Invariants: no byte is lost (`rest` gives all that was not given as a head or a body); the cut of the
 // input changes nothing in the output. It knows no socket. Limits: PLAIN_HEAD_BYTES_MAX for a head; its owner bounds
 // what waits.
+import { assert } from '../assert.ts';
 import { HeadReader, PLAIN_HEAD_BYTES_MAX, type RequestHead } from './head.ts';
 
 /** Longer than nearly every head. Decoding more would only make garbage; a longer head is decoded again. */
@@ -35,7 +36,7 @@ export class PlainParser {
 
   /** The next request. Its body, if it announces one, is to be taken with `body` before the next call. */
   next(): RequestHead | 'more' | 'not plain' {
-    if (this.#bodyBytes > 0) throw new Error('the body of the request before was not taken');
+    assert(this.#bodyBytes === 0, 'the body of the request before was taken');
     this.#skipEmptyLines();
     if (this.#at === this.#bytes.length) return 'more';
     const { length } = this.#begun;
@@ -67,6 +68,7 @@ export class PlainParser {
     if (end === this.#at) return undefined;
     const part = this.#bytes.subarray(this.#at, end);
     this.#bodyBytes -= part.length;
+    assert(this.#bodyBytes >= 0, 'a body is no longer than it announced');
     this.#at = end;
     return part;
   }

@@ -1,5 +1,6 @@
 // A plain request, and its answer once there is one.
 import type { Clock } from '../../process/clock.ts';
+import { assert } from '../assert.ts';
 import { withPiece } from '../body-pieces.ts';
 import type { HeaderField, HttpRequest, RequestListener } from '../request.ts';
 import { bytesOf, responseText, type Answer } from '../respond.ts';
@@ -133,6 +134,7 @@ export class PlainRequest implements HttpRequest {
   }
 
   listen(listener: RequestListener): void {
+    assert(this.#listener === undefined, 'a request has one listener');
     this.#listener = listener;
   }
 
@@ -170,7 +172,8 @@ export class PlainRequest implements HttpRequest {
 
   /** The next part of the body has come. */
   take(part: Buffer): void {
-    if (part.length > this.#missing) throw new Error('a part of a body is longer than the rest of it');
+    assert(part.length <= this.#missing, 'a part of a body is no longer than the rest of it');
+    assert(this.#body !== 'undecided', 'a part of a body is taken once its use is decided');
     const announced = this.#head.contentLength ?? 0;
     const before = announced - this.#missing;
     this.#missing -= part.length;

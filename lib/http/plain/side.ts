@@ -8,6 +8,7 @@
 // Invariants: nothing that has come is lost: it is read, handed over, or an answer has said that the connection closes.
 // While bytes wait that may not be read yet, the connection is paused, so they are one read of the socket at most.
 import type { Clock } from '../../process/clock.ts';
+import { assert } from '../assert.ts';
 import type { Side, Wire } from '../side.ts';
 import { AnswerQueue } from './answer-queue.ts';
 import type { RequestHead } from './head.ts';
@@ -132,6 +133,7 @@ export class PlainSide implements Side, PlainOwner {
   }
 
   #begin(head: RequestHead): PlainRequest {
+    assert(this.#arriving === undefined, 'one body arrives at a time');
     const announced = head.contentLength ?? 0;
     const body = announced === 0 ? undefined : this.#parser.wholeBody();
     const isWhole = announced === 0 || body !== undefined;
@@ -163,8 +165,10 @@ export class PlainSide implements Side, PlainOwner {
     if (state !== 'plain' && state !== 'handing over') return;
     if (this.#clientEnded && this.#arriving !== undefined && this.#parser.unread === 0) this.#abort(this.#arriving);
     if (this.#answers.any || !this.#wire.writable) return;
-    if (state === 'handing over') this.#wire.handOver(this.#parser.rest());
-    else if (!this.#clientEnded) return;
+    if (state === 'handing over') {
+      assert(this.#arriving === undefined, 'no body arrives when the connection is handed over');
+      this.#wire.handOver(this.#parser.rest());
+    } else if (!this.#clientEnded) return;
     else if (this.#parser.inHead) this.#wire.sayLast('malformed');
     else if (this.#parser.unread === 0) this.#wire.end(false);
   }
@@ -173,6 +177,8 @@ export class PlainSide implements Side, PlainOwner {
   #abort(arriving: PlainRequest): void {
     this.#arriving = undefined;
     arriving.cut();
-    if (arriving.answer === undefined) this.#answers.dropNewest();
+    if (arriving.answer !== undefined) return;
+    assert(this.#answers.newest === arriving, 'nothing is owed behind a body that arrives');
+    this.#answers.dropNewest();
   }
 }
