@@ -14,7 +14,8 @@ import { PartitionedAdmin } from '../lib/redis/admin/partitioned-admin.ts';
 import { complainer, draw, print } from './output.ts';
 import { endNow, endWritten, onOutputFailure, written } from './process-end.ts';
 import { openWarehouseAdmin } from './warehouse-adapter.ts';
-import { quietLog, SYSTEM } from './system.ts';
+import { quietLog } from './quiet-log.ts';
+import { SYSTEM } from './system.ts';
 
 const NAME = 'ingest-admin';
 const NOT_DONE = 1;

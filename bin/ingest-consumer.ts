@@ -26,7 +26,8 @@ import { processEnvironment } from '../lib/process/env.ts';
 import { bound, type OnStop } from '../lib/process/daemon.ts';
 import { startDaemon } from './start.ts';
 import { inspectWarehouse, openWarehouse } from './warehouse-adapter.ts';
-import { quietLog, SYSTEM } from './system.ts';
+import { quietLog } from './quiet-log.ts';
+import { SYSTEM } from './system.ts';
 
 const NAME = 'ingest-consumer';
 

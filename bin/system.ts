@@ -1,8 +1,4 @@
-// The clock and the chance of this process: the only ones that are real. And a log for looks at things.
+// The clock and the chance of this process: the only ones that are real. ingest-client has this file: no package is needed.
 import { SystemClock, SystemRandom, type ClockAndRandom } from '../lib/process/clock.ts';
-import { createLog } from '../lib/process/log.ts';
 
 export const SYSTEM: ClockAndRandom = { clock: new SystemClock(), random: new SystemRandom() };
-
-/** For connections whose troubles are the result: their own lines would only repeat it. */
-export const quietLog = createLog('check', 'error');
