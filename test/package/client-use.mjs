@@ -27,7 +27,7 @@ seen.realAgain = await outcome(some(run, 100), { url, ...producer, concurrency: 
 const gateway = await startFakeGateway({ tls: { ...tls, ca } });
 gateway.next('unavailable', 'noAnswer', 'rateLimited');
 const journal = join(folder, `${run}.journal`);
-const options = { url: gateway.url, ...producer, timeoutMs: 500, journal };
+const options = { url: gateway.url, ...producer, timeoutMs: 5_000, journal };
 const stop = new AbortController();
 gateway.giveAway('taken');
 seen.fake = await outcome([...some('fake', 20), { id: 'taken', type: 't' }], options);
