@@ -1,4 +1,4 @@
-// The clock and the chance of this process: the only ones that are real. ingest-client has this file: no package is needed.
+// The only real clock and chance of this process. ingest-client has this file, so it imports no package.
 import { SystemClock, SystemRandom, type ClockAndRandom } from '../lib/process/clock.ts';
 
 export const SYSTEM: ClockAndRandom = { clock: new SystemClock(), random: new SystemRandom() };
