@@ -1,7 +1,7 @@
 // What the command line touches of the outside world, handed in so that every verb runs in a test as it runs in the
 // program. Only bin/toollint.ts knows the process.
 import type { Readable, Writable } from 'node:stream';
-import { terminalLines, withoutC1 } from '../convert/plain-text.ts';
+import { counted, terminalLines, withoutC1 } from '../convert/plain-text.ts';
 import { errnoOf, ioFailure } from '../document/failure.ts';
 import type { TextSink } from '../document/report-writer.ts';
 
@@ -45,4 +45,29 @@ export function streamSink(stream: Writable, name: string): TextSink {
 
 export function note({ stderr }: ProgramIo, text: string): void {
   stderr.write(`toollint: ${terminalLines(text)}\n`);
+}
+
+const PROGRESS_INTERVAL_MS = 100;
+
+/** The line on a terminal that shows how far a scan is; it is gone when the scan ends. Elsewhere it does nothing. */
+export class ProgressLine {
+  readonly #write: (text: string) => void;
+  #lastMs = -Infinity;
+
+  constructor({ stderr, env }: ProgramIo) {
+    const shows = stderr.isTTY === true && env['TERM'] !== 'dumb' && (env['CI'] ?? '') === '';
+    const columns = Math.max(10, (stderr.columns || 80) - 1);
+    this.#write = (text) => void (shows && stderr.write(`\r\u001b[K${text.slice(0, columns)}`));
+  }
+
+  update(done: number, total: number, findings: number): void {
+    const now = performance.now();
+    if (now - this.#lastMs < PROGRESS_INTERVAL_MS && done < total) return;
+    this.#lastMs = now;
+    this.#write(`${done}/${total} files, ${counted(findings, 'finding')}`);
+  }
+
+  end(): void {
+    if (this.#lastMs > -Infinity) this.#write('');
+  }
 }

@@ -9,7 +9,7 @@ import { writeWhole } from '../document/output-file.ts';
 import { gateFrom, inputSource, parseCommand, type Values, VERDICT_OPTIONS } from './command-options.ts';
 import { planOutput, verdictOf, writeOutput } from './command-output.ts';
 import { changesGiven, changesSinceFile, gitBaseline } from './git-baseline.ts';
-import { note, type ProgramIo } from './program-io.ts';
+import { note, type ProgramIo, ProgressLine } from './program-io.ts';
 import { scan, type ScanOptions, type ScanOutcome } from './scan.ts';
 
 export const SCAN_OPTIONS = {
@@ -44,7 +44,13 @@ export async function runScan(args: readonly string[], io: ProgramIo): Promise<n
   const options = scanOptions(values, positionals, io);
   const files = [values.baseline ?? []].flat().filter((name) => !name.startsWith('git:'));
   const plan = await planOutput(values, io, files);
-  const outcome = await scan({ ...options, ...(await baselineOptions(values, options, io)), gate });
+  const progress = new ProgressLine(io);
+  const outcome = await scan({
+    ...options,
+    ...(await baselineOptions(values, options, io)),
+    gate,
+    progress: (...state) => progress.update(...state),
+  }).finally(() => progress.end());
   for (const text of outcome.notes) note(io, text);
   await writeOutput(plan, outcome.report, io);
   await writeBaseline(values.baseline, outcome, io);

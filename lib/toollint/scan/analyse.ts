@@ -59,11 +59,12 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
         );
   const roots = sortedUnique([root, options.root]).filter((folder) => folder.startsWith('/'));
   const work = new FileWork({ engine, prefix, cached, suppressions: await readSuppressions(root) }, options, roots);
-  for (const file of files) {
+  for (const [index, file] of files.entries()) {
     // Linting never waits for anything, so a signal would not be heard without a turn of the event loop.
     await setImmediate();
     throwIfInterrupted(options.signal);
     await work.take(file);
+    options.progress?.(index + 1, files.length, work.findings.length);
   }
   for (const { ruleId } of work.findings) if (!isReserved(ruleId)) enabledRuleIds.add(ruleId);
   const onDisk = new Set(found.map(({ path }) => path));

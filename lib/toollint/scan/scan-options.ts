@@ -28,6 +28,8 @@ export interface AnalysisOptions {
   /** Source lines and fixes in the findings; default true. */
   readonly snippets?: boolean;
   readonly signal?: AbortSignal | undefined;
+  /** Called after each file. */
+  readonly progress?: (done: number, total: number, findings: number) => void;
 }
 
 /** How a file was looked at. */
