@@ -72,7 +72,8 @@ function makeImage(): void {
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   const volumes = ['--volume', `${npmCache}:/npm-cache`];
-  const bases = ['--build-arg', 'BUILD=localhost/base', '--build-arg', 'RUNTIME=localhost/base'];
+  const given = ['BUILD=localhost/base', 'RUNTIME=localhost/base', 'VERSION=1.2.3', 'REVISION=abc'];
+  const bases = given.flatMap((argument) => ['--build-arg', argument]);
   build(
     'bud',
     '--isolation',
@@ -121,12 +122,23 @@ describe('the image', () => {
     makeBaseImage();
     makeImage();
     const { OCIv1 } = JSON.parse(build('inspect', '--type', 'image', 'localhost/ingest-gateway')) as {
-      OCIv1: { config: { User: string; StopSignal: string; Entrypoint: string[]; Cmd: string[] } };
+      OCIv1: {
+        config: {
+          User: string;
+          StopSignal: string;
+          Entrypoint: string[];
+          Cmd: string[];
+          Labels: Readonly<Record<string, string>>;
+        };
+      };
     };
     assert.deepEqual(
       [OCIv1.config.User, OCIv1.config.StopSignal, OCIv1.config.Entrypoint, OCIv1.config.Cmd],
       ['65532:65532', 'SIGTERM', ['node'], ['ingest-gateway.js']],
     );
+
+    assert.equal(OCIv1.config.Labels['org.opencontainers.image.version'], '1.2.3');
+    assert.equal(OCIv1.config.Labels['org.opencontainers.image.revision'], 'abc');
 
     const script = `import { accessSync, constants, readdirSync, statSync } from 'node:fs';
 const writable = [];
