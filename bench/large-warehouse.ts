@@ -1,5 +1,5 @@
-// What an operator waits for on a large warehouse: the time and the memory of ingest-admin's commands, each a process of
-// its own, as they are started by hand. The goal is 2 s and 150 MB on ten million events and a million rows of the
+// What an operator waits for on a large warehouse: the time and the memory of ingest-admin's commands, each a process
+// of its own, as they are started by hand. The goal is 2 s and 150 MB on ten million events and a million rows of the
 // quarantine. The tables are filled by the database itself.
 //
 //   bin/node bench/large-warehouse.ts [events] [quarantined] [PostgreSQL|months|SQLite]
@@ -78,8 +78,10 @@ async function sqlite(folder: string): Promise<Large> {
   const time = `strftime('%Y-%m-%dT%H:%M:%fZ', 1700000000 + at / 1000.0, 'unixepoch')`;
   file.exec(`PRAGMA synchronous = OFF;
     ${series(EVENTS)} INSERT INTO events (id, type, producer, accepted_at, landed_at, body)
-      SELECT 'id-' || at, 'order.paid', 'shop', ${time}, ${time}, '{"id":"id-' || at || '","type":"order.paid"}' FROM series;
-    ${series(QUARANTINED)} INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body)
+      SELECT 'id-' || at, 'order.paid', 'shop', ${time}, ${time}, '{"id":"id-' || at || '","type":"order.paid"}'
+      FROM series;
+    ${series(QUARANTINED)}
+      INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body)
       SELECT 'q/ingest/' || at, 'bad-' || at, 'shop', ${REASON('at')}, ${time}, ${time}, x'7b' FROM series;`);
   file.close();
   return { name: 'SQLite', uri: `sqlite:${path}`, end: () => Promise.resolve() };

@@ -137,7 +137,7 @@ function admission(
   return (socket) => {
     const given = material();
     return given === undefined
-      ? 'there is no trust'
+      ? 'no client CA is loaded'
       : clientRefusal(socket, given.trust, names, SYSTEM.clock.epochMs());
   };
 }

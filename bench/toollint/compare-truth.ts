@@ -7,8 +7,9 @@
 // commits have a finding of the same rule and message there. Every untouched finding has to be "unchanged": those that
 // are called new or fixed are counted, for `compare --renames git:OLD` and for a baseline file of OLD. The size of that
 // file is printed, and how many of its lines change when a comment is put on top of every file. With --merges the last
-// N merges of NEW's history are made again with the baseline files of both sides, plainly and as with merge=union, of which
-// the deleted lines are counted that it keeps, and those that it loses or makes up. Exit code 1 above 0.5 %.
+// N merges of NEW's history are made again with the baseline files of both sides, plainly and as with merge=union. Of
+// the union, the deleted lines that it keeps and the lines that it loses or makes up are counted. Exit code 1 above
+// 0.5 %.
 //
 // The repository is cloned into a temporary folder; nothing of it is changed or kept.
 import { execFileSync, spawnSync } from 'node:child_process';

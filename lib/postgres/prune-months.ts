@@ -37,7 +37,7 @@ export async function pruneMonths(query: Query, beforeMs: number, from: PruneCur
         page === undefined ? 0 : await count(query, freeIds(table), [...after, ...page.end, endOf(month)]);
       if (page?.rows === limit) return { removed, next: page.end };
       await query(`DROP TABLE IF EXISTS ${table}`, []);
-      // A month without rows is no step of its own.
+      // A month without rows does not count as a step.
       if (removed > 0) return { removed, next: BEGINNING };
     }
   } catch (cause) {

@@ -78,7 +78,7 @@ function pairGroup(
   }
 }
 
-/** Line and column where an entry is now, as far as that is known; 0 is no line. */
+/** Line and column where an entry is now, as far as that is known; 0: unknown. */
 function placeNow({ finding }: BaselineEntry, changes: SourceChanges | undefined): string {
   const { path, line = 0, column = 0 } = finding.location;
   const isKnown = changes !== undefined && path !== undefined && line !== 0;
