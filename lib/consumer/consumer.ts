@@ -22,8 +22,8 @@ import { Throttled, type Log } from '../process/log.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import { Intake, READ_ENTRIES_FIRST, READS_AT_ONCE, readEntriesMax } from './intake.ts';
 import type { LandingSpans } from './landing-spans.ts';
-import { Landing, type Landed } from './landing.ts';
-import { classify, entryName, type Batch, type TypeSchemas } from './quarantine.ts';
+import { Landing } from './landing.ts';
+import { classify, entryName, type Entered, type TypeSchemas } from './quarantine.ts';
 
 /** How long an entry may stay with a replica before another one takes it over. Longer than a batch takes to land. */
 const CLAIM_IDLE_MS = 10_000;
@@ -72,7 +72,7 @@ export class Consumer {
   readonly #landing: Landing;
   readonly #intake: Intake;
   /** What was taken from the intake and is not acknowledged yet. */
-  readonly #landingNow = new Set<Batch>();
+  readonly #landingNow = new Set<readonly Entered[]>();
   readonly #stop = new AbortController();
   readonly #failureLog: Throttled;
   readonly #migrationLog: Throttled;
@@ -186,22 +186,16 @@ export class Consumer {
     }
   }
 
-  async #finish(batch: Batch): Promise<void> {
+  async #finish(batch: readonly Entered[]): Promise<void> {
     this.#landingNow.add(batch);
-    let left: Batch | undefined = batch;
-    while (left !== undefined) {
-      const now: Batch = left;
+    for (let left = batch; left.length > 0;) {
+      const now = left;
       const some = await this.#step('warehouse', () => this.#landing.landSome(now));
       if (some === undefined) break;
-      await this.#acknowledge(some);
+      await this.#step('queue', () => this.#options.reader.acknowledge(some.done));
       left = some.left;
     }
     this.#landingNow.delete(batch);
-  }
-
-  async #acknowledge({ landed, quarantined }: Landed): Promise<void> {
-    const entries = [...landed, ...quarantined];
-    if (entries.length > 0) await this.#step('queue', () => this.#options.reader.acknowledge(entries));
   }
 
   /**
@@ -212,8 +206,8 @@ export class Consumer {
     const dropped = deliveries.filter((delivery) => delivery.dropped);
     if (dropped.length === 0) return deliveries;
     const held = new Set<string>();
-    for (const { events, rejections } of [this.#intake.waiting, ...this.#landingNow])
-      for (const entered of [...events, ...rejections]) held.add(entryName(entered));
+    for (const entries of [this.#intake.waiting, ...this.#landingNow])
+      for (const entered of entries) held.add(entryName(entered));
     const lost = dropped.filter((delivery) => !held.has(entryName(delivery)));
     if (lost.length > 0) await this.#acknowledgeLost(lost);
     return deliveries.filter((delivery) => !delivery.dropped);

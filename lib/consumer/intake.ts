@@ -13,7 +13,7 @@
 // Reads start small, grow with each one that comes back full, and are halved when the queue fails; and a read is as
 // small as the last bodies were large. The queue has no limit in bytes for an answer, so the first large bodies behind
 // small ones may arrive in READS_AT_ONCE reads of as many as `readEntriesMax` gives.
-import type { Batch, EnteredEvent, Rejection } from './quarantine.ts';
+import type { Entered } from './quarantine.ts';
 
 /** One batch to take, and one that comes in meanwhile. */
 const READ_AHEAD_BATCHES = 2;
@@ -61,7 +61,8 @@ export class Intake {
   readonly #options: IntakeOptions;
   readonly #takers: (() => void)[] = [];
   #wakeReader: () => void = () => undefined;
-  #waiting = nothing();
+  #waiting: Entered[] = [];
+  #waitingBytes = 0;
   /** Entries of a read at present, whatever the size of bodies. */
   #readEntries: number;
   /** Of the last read that was asked for. */
@@ -100,12 +101,17 @@ export class Intake {
   }
 
   /** What a read of `reserved` entries brought; `full` where the queue holds more, as far as that tells. */
-  add(entries: Batch, reserved: number, full = entries.count === reserved): void {
+  add(entries: readonly Entered[], reserved: number, full = entries.length === reserved): void {
     this.#reserved -= reserved;
     this.#backlog = full;
-    if (entries.count > 0) {
-      this.#meanBytes = entries.bytes / entries.count;
-      append(this.#waiting, entries);
+    if (entries.length > 0) {
+      let bytes = 0;
+      for (const entry of entries) {
+        bytes += entry.body.length;
+        this.#waiting.push(entry);
+      }
+      this.#meanBytes = bytes / entries.length;
+      this.#waitingBytes += bytes;
     }
     if (this.#backlog) this.#readEntries = 2 * this.#readEntries;
     this.#readEntries = Math.min(this.#options.readMax(), this.#readEntries);
@@ -115,18 +121,19 @@ export class Intake {
   }
 
   /** What waits here now, to look at. */
-  get waiting(): Batch {
+  get waiting(): readonly Entered[] {
     return this.#waiting;
   }
 
   /** Everything that waits; waits for the first. Undefined once the intake has ended and is empty. */
-  async take(): Promise<Batch | undefined> {
-    while (this.#waiting.count === 0 || this.#filling()) {
-      if (this.#ended && this.#waiting.count === 0) return undefined;
+  async take(): Promise<readonly Entered[] | undefined> {
+    while (this.#waiting.length === 0 || this.#filling()) {
+      if (this.#ended && this.#waiting.length === 0) return undefined;
       await new Promise<void>((resolve) => this.#takers.push(resolve));
     }
     const taken = this.#waiting;
-    this.#waiting = nothing();
+    this.#waiting = [];
+    this.#waitingBytes = 0;
     this.#wakeReader();
     return taken;
   }
@@ -138,35 +145,19 @@ export class Intake {
   }
 
   #filling(): boolean {
-    return this.#backlog && this.#waiting.count < this.#options.wanted && (this.#reserved > 0 || this.#room() > 0);
+    return this.#backlog && this.#waiting.length < this.#options.wanted && (this.#reserved > 0 || this.#room() > 0);
   }
 
   /** Entries of the next read; 0 where it must wait. */
   #room(): number {
     const { wanted } = this.#options;
     const entries = Math.max(1, Math.min(this.#readEntries, Math.floor(READ_BYTES / this.#meanBytes)));
-    const coming = this.#waiting.count + this.#reserved;
-    const bytes = this.#waiting.bytes + (this.#reserved + entries) * this.#meanBytes;
+    const coming = this.#waiting.length + this.#reserved;
+    const bytes = this.#waitingBytes + (this.#reserved + entries) * this.#meanBytes;
     return coming === 0 || (coming + entries <= READ_AHEAD_BATCHES * wanted && bytes <= BYTES_MAX) ? entries : 0;
   }
 
   #wakeTakers(): void {
     for (const wake of this.#takers.splice(0)) wake();
   }
-}
-
-interface Waiting extends Batch {
-  readonly events: EnteredEvent[];
-  readonly rejections: Rejection[];
-  count: number;
-  bytes: number;
-}
-
-const nothing = (): Waiting => ({ events: [], rejections: [], count: 0, bytes: 0 });
-
-function append(to: Waiting, { events, rejections, count, bytes }: Batch): void {
-  for (const event of events) to.events.push(event);
-  for (const rejection of rejections) to.rejections.push(rejection);
-  to.count += count;
-  to.bytes += bytes;
 }

@@ -3,7 +3,7 @@
 // Names and attributes follow OpenTelemetry's semantic conventions for messaging.
 import { isSampled } from '../ingest/trace-context.ts';
 import type { Tracing } from '../telemetry/tracing.ts';
-import type { EnteredEvent, Rejection } from './quarantine.ts';
+import type { Entered } from './quarantine.ts';
 
 /** The values of `messaging.system`, `messaging.destination.name` and `messaging.consumer.group.name`. */
 export interface ReadQueue {
@@ -22,7 +22,7 @@ export class LandingSpans {
   }
 
   /** A transaction is over; Unix milliseconds. */
-  ended(entries: readonly (EnteredEvent | Rejection)[], startMs: number, endMs: number): void {
+  ended(entries: readonly Entered[], startMs: number, endMs: number): void {
     for (const entry of entries) {
       const { traceparent, tracestate } = entry;
       if (traceparent === undefined || !isSampled({ traceparent })) continue;

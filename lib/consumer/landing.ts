@@ -1,8 +1,8 @@
 // Lands a batch of entries, transaction by transaction, so that afterwards every one of them may be acknowledged.
 //
-// Invariant: when `landSome` resolves, each entry that it gives as landed has a warehouse row (its own, or an earlier
-// one of the same event), and each other one that it does not leave a quarantine row. When it rejects, the warehouse is
-// away or was too slow, some may have landed, and the same batch again is safe.
+// Invariant: when `landSome` resolves, each entry that it gives as done has a warehouse row (its own, or an earlier one
+// of the same event) or a quarantine row. When it rejects, the warehouse is away or was too slow, some may have landed,
+// and the same batch again is safe.
 //
 // A batch that the warehouse refuses for what it holds is halved until the bad event is alone: its neighbours land,
 // and n events with one bad one take about 2·log2(n) calls.
@@ -13,7 +13,8 @@ import type { Clock } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import type { LandingSpans } from './landing-spans.ts';
-import { quarantineName, rejected, type Batch, type EnteredEvent, type Rejection } from './quarantine.ts';
+import { isRejection, quarantineName, rejected } from './quarantine.ts';
+import type { Entered, EnteredEvent, Rejection } from './quarantine.ts';
 
 /**
  * Weight of one transaction: what both sides hold in memory at a time, and what the warehouse has to do in one call. A
@@ -25,11 +26,10 @@ const WEIGHT_FIRST = 1 << 20;
 /** Of an event besides its body: a row costs something, however short it is. */
 const ROW_WEIGHT = 512;
 
-/** What became of a batch: `landed` and `quarantined` may be acknowledged; `left` is still to be landed. */
+/** What became of a batch: `done` may be acknowledged; `left` is still to be landed. */
 export interface Landed {
-  readonly landed: readonly (EnteredEvent | Rejection)[];
-  readonly quarantined: readonly Rejection[];
-  readonly left: Batch | undefined;
+  readonly done: readonly Entered[];
+  readonly left: readonly Entered[];
 }
 
 export interface LandingOptions {
@@ -57,41 +57,42 @@ export class Landing {
     this.#spans = spans;
   }
 
-  /** Lands as much of a batch as one transaction may hold: of its events, or once there are none, of its rejections. */
-  async landSome({ events, rejections }: Batch): Promise<Landed> {
-    const all = events.length > 0 ? events : rejections;
-    const end = this.#endOfTransaction(all);
+  /** Lands as much of a batch as one transaction may hold. */
+  async landSome(entries: readonly Entered[]): Promise<Landed> {
+    const end = this.#endOfTransaction(entries);
+    const some = entries.slice(0, end);
     try {
-      const some = events.slice(0, end);
-      const rest = rejections.slice(0, end);
-      const refused = events.length > 0 ? await this.#landOrHalve(some) : await this.#notLanded(rest);
+      const refused = [
+        ...(await this.#landOrHalve(some.filter((one): one is EnteredEvent => !isRejection(one)))),
+        ...(await this.#notLanded(some.filter(isRejection))),
+      ];
       const startMs = this.#clock.epochMs();
       await this.#quarantine(refused);
-      const landed = events.length > 0 ? without(some, refused) : without(rest, refused);
+      const landed = without(some, refused);
       await this.#release(landed);
-      // Nothing of this batch is tried again from here on, so each entry is reported once.
+      // Nothing of these is tried again from here on, so each entry is reported once.
       this.#tellQuarantined(refused, startMs);
-      if (end < all.length) this.#weightMax = Math.min(WEIGHT_MAX, 2 * this.#weightMax);
-      const left = events.length > 0 ? batchOf(events.slice(end), rejections) : batchOf([], rejections.slice(end));
-      return { landed, quarantined: refused, left };
+      if (end < entries.length) this.#weightMax = Math.min(WEIGHT_MAX, 2 * this.#weightMax);
+      return { done: some, left: entries.slice(end) };
     } catch (cause) {
-      if (cause instanceof BatchTooSlow) this.#weightMax = Math.max(1, weightOf(all.slice(0, end)) / 2);
+      if (cause instanceof BatchTooSlow) this.#weightMax = Math.max(1, weightOf(some) / 2);
       throw cause;
     }
   }
 
   /** Where to cut: behind the last one that keeps to the weight. */
-  #endOfTransaction(all: readonly { readonly body: Buffer }[]): number {
+  #endOfTransaction(entries: readonly Entered[]): number {
     let weight = 0;
-    for (const [at, { body }] of all.entries()) {
+    for (const [at, { body }] of entries.entries()) {
       weight += ROW_WEIGHT + body.length;
       if (at > 0 && weight > this.#weightMax) return at;
     }
-    return all.length;
+    return entries.length;
   }
 
   /** Gives the events that cannot land. */
   async #landOrHalve(events: readonly EnteredEvent[]): Promise<readonly Rejection[]> {
+    if (events.length === 0) return [];
     try {
       return await this.#landAll(events);
     } catch (cause) {
@@ -147,7 +148,7 @@ export class Landing {
    * acknowledged, so a crash in between leaves the row, and the entry to be read again, which finds its event landed
    * and removes the row.
    */
-  async #release(landed: Landed['landed']): Promise<void> {
+  async #release(landed: readonly Entered[]): Promise<void> {
     const replayed = landed.flatMap((one) => (one.replayOf === undefined ? [] : [{ ...one, entry: one.replayOf }]));
     if (replayed.length > 0) await this.#warehouse.release(replayed);
   }
@@ -186,22 +187,14 @@ export class Landing {
   }
 }
 
-function without<T extends EnteredEvent | Rejection>(
-  events: readonly T[],
-  refused: readonly Rejection[],
-): readonly T[] {
-  if (refused.length === 0) return events;
+function without(some: readonly Entered[], refused: readonly Rejection[]): readonly Entered[] {
+  if (refused.length === 0) return some;
   const others = new Set(refused.map(readName));
-  return events.filter((event) => !others.has(readName(event)));
+  return some.filter((one) => !others.has(readName(one)));
 }
 
 /** Two servers may have given one name to two events: see Delivery.servers. */
-const readName = (one: EnteredEvent | Rejection): string => `${one.servers ?? 0} ${quarantineName(one)}`;
+const readName = (one: Entered): string => `${one.servers ?? 0} ${quarantineName(one)}`;
 
-const weightOf = (some: readonly { readonly body: Buffer }[]): number =>
+const weightOf = (some: readonly Entered[]): number =>
   some.reduce((weight, { body }) => weight + ROW_WEIGHT + body.length, 0);
-
-function batchOf(events: readonly EnteredEvent[], rejections: readonly Rejection[]): Batch | undefined {
-  const count = events.length + rejections.length;
-  return count === 0 ? undefined : { events, rejections, count, bytes: 0 };
-}

@@ -20,55 +20,34 @@ export const QUARANTINE_REASONS = [
 ] as const;
 export type QuarantineReason = (typeof QUARANTINE_REASONS)[number];
 
-/** An event with the entry that brought it: `entry` and `source` as in Delivery. */
-export interface EnteredEvent extends LandingEvent {
-  readonly entry: string;
-  readonly source: string;
-  readonly replayOf?: string;
-  readonly servers?: number;
-  readonly tracestate?: string | undefined;
-}
-
-/** An entry that goes to quarantine, with the code of its reason. */
-export interface Rejection extends QuarantinedEntry {
-  readonly source: string;
-  readonly replayOf?: string;
-  readonly servers?: number;
-  readonly tracestate?: string | undefined;
-  readonly code: QuarantineReason;
-}
-
-/** An entry's position; `replayOf` as in Delivery. */
+/** Where an entry was (as in Delivery), and the rest of its trace. */
 interface Place {
   readonly source: string;
   readonly entry: string;
   readonly replayOf?: string;
+  readonly servers?: number;
+  readonly tracestate?: string | undefined;
 }
 
+export type EnteredEvent = LandingEvent & Place;
+
+/** An entry that goes to quarantine, with the code of its reason. */
+export type Rejection = QuarantinedEntry & Place & { readonly code: QuarantineReason };
+
+/** What a delivery is. */
+export type Entered = EnteredEvent | Rejection;
+
+export const isRejection = (one: Entered): one is Rejection => 'code' in one;
+
 /** An entry's name in the warehouse, which may hold entries of several queues: `<queue id>/<stream>/<entry>`. */
-export const entryName = ({ source, entry }: Place): string => `${source}/${entry}`;
+export const entryName = ({ source, entry }: Pick<Place, 'source' | 'entry'>): string => `${source}/${entry}`;
 
 /**
  * The name of an entry's quarantine row, where no other event has it (ownRowName). A replayed entry that cannot land
  * again keeps the row that it came from.
  */
-export const quarantineName = (place: Place): string => place.replayOf ?? entryName(place);
-
-/** What most deliveries do not have. */
-const rare = ({ replayOf, servers }: Delivery): Pick<Delivery, 'replayOf' | 'servers'> => ({
-  ...(replayOf === undefined ? {} : { replayOf }),
-  ...(servers === undefined ? {} : { servers }),
-});
-
-/** Deliveries by what they are. */
-export interface Batch {
-  readonly events: readonly EnteredEvent[];
-  readonly rejections: readonly Rejection[];
-  /** Of both. */
-  readonly count: number;
-  /** Of the bodies of both. */
-  readonly bytes: number;
-}
+export const quarantineName = (place: Pick<Place, 'source' | 'entry' | 'replayOf'>): string =>
+  place.replayOf ?? entryName(place);
 
 /** The schemas of event types, where there are any: schemas.ts. */
 export interface TypeSchemas {
@@ -80,51 +59,29 @@ export interface TypeSchemas {
 export type SchemaCounts = Readonly<Record<'matched' | 'unmatched' | 'unschematized', { add(): void }>>;
 
 /** Holds every delivery against the same compiled schema that the gateway uses; a plain event needs only be scanned. */
-export function classify(deliveries: readonly Delivery[], schemas?: TypeSchemas, counts?: SchemaCounts): Batch {
-  const events: EnteredEvent[] = [];
-  const rejections: Rejection[] = [];
-  let bytes = 0;
-  for (const delivery of deliveries) {
-    const { entry, source, producer, body, notes, acceptedAtMs } = delivery;
-    if (producer === undefined || body === undefined || (notes.id !== undefined && !isEventId(notes.id))) {
-      rejections.push(rejection(delivery, 'invalid_entry', entryFault(delivery)));
-      continue;
-    }
-    bytes += body.length;
-    if (delivery.oversize === true) {
-      rejections.push(rejection(delivery, 'invalid_event', 'the compressed body is longer than gateways accept'));
-      continue;
-    }
-    const found = scanEnvelope(body) ?? parseEvent(body);
-    if ('errors' in found) {
-      const details = found.errors.filter(({ path }) => path !== '').map(({ path, message }) => `${path} ${message}`);
-      rejections.push(rejection(delivery, 'invalid_event', [found.detail, ...details].join('; ')));
-      continue;
-    }
-    const problems = schemas?.problemsOf(found.type, body);
-    if (schemas !== undefined) counts?.[problems === undefined ? 'unschematized' : resultOf(problems)].add();
-    if (problems !== undefined && problems.length > 0) {
-      rejections.push(rejection(delivery, 'schema', problems.join('; ')));
-    } else {
-      const id = notes.id ?? found.id;
-      events.push({
-        entry,
-        source,
-        id,
-        type: found.type,
-        producer,
-        body,
-        acceptedAtMs,
-        ...traceOf(notes),
-        ...rare(delivery),
-      });
-    }
-  }
-  return { events, rejections, count: deliveries.length, bytes };
-}
+export const classify = (deliveries: readonly Delivery[], schemas?: TypeSchemas, counts?: SchemaCounts): Entered[] =>
+  deliveries.map((delivery) => judged(delivery, schemas, counts));
 
-const resultOf = (problems: readonly string[]): 'matched' | 'unmatched' =>
-  problems.length === 0 ? 'matched' : 'unmatched';
+function judged(delivery: Delivery, schemas?: TypeSchemas, counts?: SchemaCounts): Entered {
+  const { producer, body, notes } = delivery;
+  if (body === undefined) return rejection(delivery, 'invalid_entry', 'the entry has no body');
+  if (producer === undefined) return rejection(delivery, 'invalid_entry', 'the entry names no producer');
+  if (notes.id !== undefined && !isEventId(notes.id))
+    return rejection(delivery, 'invalid_entry', 'the entry names an invalid id');
+  if (delivery.oversize === true)
+    return rejection(delivery, 'invalid_event', 'the compressed body is longer than gateways accept');
+  const found = scanEnvelope(body) ?? parseEvent(body);
+  if ('errors' in found) {
+    const details = found.errors.filter(({ path }) => path !== '').map(({ path, message }) => `${path} ${message}`);
+    return rejection(delivery, 'invalid_event', [found.detail, ...details].join('; '));
+  }
+  if (schemas !== undefined) {
+    const problems = schemas.problemsOf(found.type, body);
+    counts?.[problems === undefined ? 'unschematized' : problems.length === 0 ? 'matched' : 'unmatched'].add();
+    if (problems !== undefined && problems.length > 0) return rejection(delivery, 'schema', problems.join('; '));
+  }
+  return { ...placeOf(delivery), id: notes.id ?? found.id, type: found.type, producer, body };
+}
 
 /** An event that the warehouse would not take. */
 export function rejected(event: EnteredEvent, code: QuarantineReason, words: string): Rejection {
@@ -132,27 +89,23 @@ export function rejected(event: EnteredEvent, code: QuarantineReason, words: str
   return { ...rest, code, reason: `${code}: ${words}` };
 }
 
-function entryFault({ body, producer }: Delivery): string {
-  if (body === undefined) return 'the entry has no body';
-  return producer === undefined ? 'the entry names no producer' : 'the entry names an invalid id';
-}
-
 function rejection(delivery: Delivery, code: QuarantineReason, words: string): Rejection {
-  const { entry, source, producer, body, notes, acceptedAtMs } = delivery;
-  const id = isEventId(notes.id) ? notes.id : body === undefined ? undefined : readableId(body);
-  const rest = {
-    entry,
-    source,
-    producer: producer ?? '',
-    body: body ?? Buffer.alloc(0),
-    acceptedAtMs,
-    ...traceOf(notes),
-    code,
-    reason: `${code}: ${words}`,
-    ...rare(delivery),
-  };
+  const { producer = '', body = NOTHING, notes } = delivery;
+  const id = isEventId(notes.id) ? notes.id : readableId(body);
+  const rest = { ...placeOf(delivery), producer, body, code, reason: `${code}: ${words}` };
   return id === undefined ? rest : { ...rest, id };
 }
+
+const NOTHING = Buffer.alloc(0);
+
+const placeOf = ({ entry, source, acceptedAtMs, notes, replayOf, servers }: Delivery) => ({
+  entry,
+  source,
+  acceptedAtMs,
+  ...traceOf(notes),
+  ...(replayOf === undefined ? {} : { replayOf }),
+  ...(servers === undefined ? {} : { servers }),
+});
 
 /** Entries can be put on the queue by other hands: what is no trace context is left out. */
 const traceOf = ({ traceparent, tracestate }: EventNotes): Partial<TraceContext> =>

@@ -31,9 +31,9 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
     name: 'acknowledges before landing',
     change: {
       file: 'lib/consumer/consumer.ts',
-      from: 'async #finish(batch: Batch): Promise<void> {',
-      to: `async #finish(batch: Batch): Promise<void> {
-        await this.#options.reader.acknowledge([...batch.events, ...batch.rejections]).catch(() => 0);`,
+      from: 'async #finish(batch: readonly Entered[]): Promise<void> {',
+      to: `async #finish(batch: readonly Entered[]): Promise<void> {
+        await this.#options.reader.acknowledge(batch).catch(() => 0);`,
     },
     rounds: [[lasting(lockWarehouse, 800), lasting(killConsumers, 0)]],
     finds: /answered 202, and there is no row/,

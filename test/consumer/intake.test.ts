@@ -2,24 +2,14 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Intake, READS_AT_ONCE, readEntriesMax } from '../../lib/consumer/intake.ts';
-import type { Batch } from '../../lib/consumer/quarantine.ts';
+import type { Entered } from '../../lib/consumer/quarantine.ts';
 
 const MIB = 1 << 20;
 
 /** What a read brought: so many entries, with bodies of so many bytes. */
-function entries(count: number, bodyBytes: number, first = 0): Batch {
-  const rejections = Array.from({ length: count }, (_, at) => ({
-    ...{
-      entry: `${first + at}-0`,
-      source: 'q/s',
-      producer: 'shop',
-      reason: 'r',
-      acceptedAtMs: 0,
-      body: Buffer.alloc(0),
-    },
-    code: 'invalid_event' as const,
-  }));
-  return { events: [], rejections, count, bytes: count * bodyBytes };
+function entries(count: number, bodyBytes: number, first = 0): Entered[] {
+  const about = { source: 'q/s', id: 'i', type: 't', producer: 'shop', acceptedAtMs: 0, body: Buffer.alloc(bodyBytes) };
+  return Array.from({ length: count }, (_, at) => ({ ...about, entry: `${first + at}-0` }));
 }
 
 /** Whether `promise` settles without anything else happening. */
@@ -35,7 +25,7 @@ describe('the intake', () => {
     const intake = new Intake({ wanted: 400, readMax: () => 100, readFirst: 100 });
     const taking = intake.take();
     intake.add(entries(1, 300), await intake.reserve());
-    assert.equal((await taking)?.count, 1);
+    assert.equal((await taking)?.length, 1);
   });
 
   it('waits for a batch while reads come back full, and gives it in the order of its reads', async () => {
@@ -46,8 +36,8 @@ describe('the intake', () => {
       intake.add(entries(100, 300, first), await intake.reserve());
     }
     assert.deepEqual(
-      (await taking)?.rejections.map(({ entry }) => entry),
-      entries(400, 300).rejections.map(({ entry }) => entry),
+      (await taking)?.map(({ entry }) => entry),
+      entries(400, 300).map(({ entry }) => entry),
     );
   });
 
@@ -57,7 +47,7 @@ describe('the intake', () => {
     const taking = intake.take();
     assert.equal(await settles(taking), false);
     intake.add(entries(7, 300), await intake.reserve());
-    assert.equal((await taking)?.count, 107);
+    assert.equal((await taking)?.length, 107);
   });
 
   it('gives what there is when the next read may take long', async () => {
@@ -65,7 +55,7 @@ describe('the intake', () => {
     intake.add(entries(100, 300), await intake.reserve());
     const taking = intake.take();
     intake.settle();
-    assert.equal((await taking)?.count, 100);
+    assert.equal((await taking)?.length, 100);
   });
 
   it('has room for two batches, those that are being read included, and for more once one is taken', async () => {
@@ -150,7 +140,7 @@ describe('the intake', () => {
     intake.add(entries(5, 300), await intake.reserve());
     intake.add(entries(6, 300), await intake.reserve());
     intake.end();
-    const counts = await Promise.all([...takers, intake.take()].map(async (taking) => (await taking)?.count ?? 0));
+    const counts = await Promise.all([...takers, intake.take()].map(async (taking) => (await taking)?.length ?? 0));
     assert.equal(
       counts.reduce((sum, count) => sum + count),
       11,
@@ -161,7 +151,7 @@ describe('the intake', () => {
     const intake = new Intake({ wanted: 400, readMax: () => 100, readFirst: 100 });
     intake.add(entries(100, 300), await intake.reserve());
     intake.end();
-    assert.equal((await intake.take())?.count, 100);
+    assert.equal((await intake.take())?.length, 100);
     assert.equal(await intake.take(), undefined);
   });
 });

@@ -36,8 +36,7 @@ const delivery = (id: string, notes: EventNotes, body = `{"id":"${id}","type":"t
 describe('the span of an event', () => {
   it('that has landed stands in the trace of its producer, from the beginning of the transaction to its end', () => {
     const { spans, recorded } = recorder();
-    const { events } = classify([delivery('order-1', { traceparent: SAMPLED, tracestate: 'a=1' })]);
-    spans.ended(events, 1_000, 1_040);
+    spans.ended(classify([delivery('order-1', { traceparent: SAMPLED, tracestate: 'a=1' })]), 1_000, 1_040);
     const [{ endMs, ...span }] = recorded as [FinishedSpan];
     assert.equal(recorded.length, 1);
     assert.equal(endMs, 1_040);
@@ -62,11 +61,11 @@ describe('the span of an event', () => {
 
   it('that was put in quarantine says why, and names the id where there is one', () => {
     const { spans, recorded } = recorder();
-    const { events, rejections } = classify([
+    const [event, ...rejections] = classify([
       delivery('order-1', { traceparent: SAMPLED }),
       delivery('', { traceparent: SAMPLED }, 'no json'),
     ]);
-    spans.ended([rejected(events[0] as EnteredEvent, 'id_conflict', 'words'), ...rejections], 1, 2);
+    spans.ended([rejected(event as EnteredEvent, 'id_conflict', 'words'), ...rejections], 1, 2);
     assert.deepEqual(
       recorded.map(({ error, attributes }) => [error, attributes['error.type'], attributes['messaging.message.id']]),
       [
@@ -80,7 +79,7 @@ describe('the span of an event', () => {
   it('is none where the producer sent no trace, or does not record it', () => {
     const { spans, recorded } = recorder();
     const notes: readonly EventNotes[] = [{}, { traceparent: NOT_SAMPLED }, { traceparent: SAMPLED }];
-    spans.ended(classify(notes.map((each, at) => delivery(`order-${at}`, each))).events, 1, 2);
+    spans.ended(classify(notes.map((each, at) => delivery(`order-${at}`, each))), 1, 2);
     assert.deepEqual(
       recorded.map(({ attributes }) => attributes['messaging.message.id']),
       ['order-2'],
