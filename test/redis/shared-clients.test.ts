@@ -3,13 +3,12 @@ import { describe, it, type TestContext } from 'node:test';
 import { ByteClient } from '../../lib/redis/wire/byte-client.ts';
 import { SharedClients, TurnEnd } from '../../lib/redis/server/shared-clients.ts';
 import type { Client } from '../../lib/redis/server/client.ts';
-import type { Reply } from '../../lib/redis/wire/reply.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
 interface Sharer {
-  readonly client: Client<Reply>;
+  readonly client: Client;
   /** What it was told: `ready`, `error` and `refused`, in order. */
   readonly told: string[];
 }
@@ -31,7 +30,7 @@ async function share(t: TestContext): Promise<Shared> {
     const told: string[] = [];
     for (const event of ['ready', 'error', 'refused']) client.on(event, () => told.push(event));
     t.after(() => client.destroy());
-    void client.connect();
+    client.connect();
     return { client, told };
   };
   const connections = async (): Promise<number> =>
@@ -64,7 +63,7 @@ describe('clients that share a connection', () => {
     const second = shared.open(other.uri);
     t.after(() => second.destroy());
     second.on('error', () => undefined);
-    void second.connect();
+    second.connect();
     await ready(first);
     await eventually('it is ready', () => second.isReady);
     const names = [first.client, second].map(async (client) => (await client.sendCommand(['GET', 'name'])).text());

@@ -9,11 +9,7 @@
 // client that is not trusted any more (the inspection failed, a command met a code of NOT_MASTER, the owner called
 // `restart`) is thrown away, and its name is resolved again, at most once in REOPEN_INTERVAL_MS.
 //
-// Relies on: node-redis reconnects by itself, but has no time limit for the answers to its greeting, when the server is
-// frozen or the network drops packets. So a connection that does not get ready within CONNECT_TIMEOUT_MS is thrown away
-// too.
-//
-// The client below it is a ByteClient, or node-redis in node-redis.ts.
+// Limit: connecting and inspecting have CONNECT_TIMEOUT_MS and a pause together; then the client is thrown away too.
 import type { Clock, ClockAndRandom, Timer } from '../../process/clock.ts';
 import type { RedisValue, Reply } from '../wire/reply.ts';
 import type { Argument, Sender } from '../wire/script.ts';
@@ -30,49 +26,41 @@ import { ByteClient } from '../wire/byte-client.ts';
 /** How long a stop waits for the last answers: a frozen server must not hold it up. */
 const CLOSE_TIMEOUT_MS = 500;
 
-// The generic parameters of node-redis' client carry its whole command table; this is the part that is used here.
-export interface Client<Answer> {
+/** A ByteClient, or one that shares one (shared-clients.ts). */
+export interface Client {
   readonly isReady: boolean;
   readonly bytesReceived?: number;
   /** `ready`, `error` with the cause, and `refused` with each RedisError that a command met. */
   on(event: string, listener: (cause?: unknown) => void): unknown;
-  connect(): Promise<unknown>;
-  sendCommand(command: readonly Argument[]): Promise<Answer>;
+  connect(): void;
+  sendCommand(command: readonly Argument[]): Promise<Reply>;
   close(): Promise<void>;
   destroy(): void;
 }
 
-/** How to make a client, and how to read its answers as values. */
-export interface ClientDialect<Answer> {
-  readonly open: (uri: string, name: string) => Client<Answer>;
-  readonly value: (answer: Answer) => RedisValue;
-}
+type OpenClient = (uri: string, name: string) => Client;
 
 /** How long a connection that was replaced waits for them, a blocking read among them. */
 const REPLACED_CLOSE_TIMEOUT_MS = 10_000;
 
 /** Waits for outstanding answers, for `timeoutMs` at most, then closes. */
-export async function closeClient(client: Client<unknown>, clock: Clock, timeoutMs = CLOSE_TIMEOUT_MS): Promise<void> {
+export async function closeClient(client: Client, clock: Clock, timeoutMs = CLOSE_TIMEOUT_MS): Promise<void> {
   if (client.isReady) {
-    const timer = clock.after(timeoutMs, () => destroyClient(client));
-    await client.close().catch(() => undefined);
+    const timer = clock.after(timeoutMs, () => client.destroy());
+    await client.close();
     timer.close();
   }
-  destroyClient(client);
-}
-
-export function destroyClient(client: Client<unknown>): void {
-  try {
-    client.destroy();
-  } catch {
-    // Already closed: there is nothing left to let go of.
-  }
+  client.destroy();
 }
 
 const REOPEN_INTERVAL_MS = 1_000;
 
 /** A server, to be asked for values: what `inspect` is given. */
 export type Server = Sender<RedisValue>;
+
+const serverOf = (sender: Sender<Reply>): Server => ({
+  send: async (command) => (await sender.send(command)).value(),
+});
 
 export interface ConnectionOptions extends ClockAndRandom {
   /** `redis://` or `rediss://`, with user, password and database as usual; or who knows one. */
@@ -82,7 +70,7 @@ export interface ConnectionOptions extends ClockAndRandom {
   /** Shown by `CLIENT LIST`. */
   readonly name: string;
   readonly log: Log;
-  /** This side's certificate, asked for at each connection over TLS; none by default. Only byte connections show it. */
+  /** This side's certificate, asked for at each connection over TLS; none by default. */
   readonly certificate?: (() => Pick<SecureContextOptions, 'cert' | 'key'>) | undefined;
 }
 
@@ -113,12 +101,12 @@ const NEXT: Readonly<Record<State, readonly State[]>> = {
 
 const HAS_CLIENT: ReadonlySet<State> = new Set(['connecting', 'inspecting', 'ready']);
 
-export class RedisConnection<Answer> {
+export class RedisConnection implements Sender<Reply> {
   readonly #options: ConnectionOptions;
-  readonly #dialect: ClientDialect<Answer>;
+  readonly #makeClient: OpenClient;
   readonly #watch: MasterWatch;
   #state: State = 'new';
-  #client: Client<Answer> | undefined;
+  #client: Client | undefined;
   /** Counts inspections, so that one that a new connection has overtaken says nothing. */
   #inspection = 0;
   /** For the state: that a client gets ready in time, or that the next attempt is made. */
@@ -135,10 +123,11 @@ export class RedisConnection<Answer> {
   #lastRefusal: RedisError | undefined;
   #listener: ConnectionListener = {};
 
-  constructor(options: ConnectionOptions, dialect: ClientDialect<Answer>) {
+  /** Over a client of its own, or one that `makeClient` makes. */
+  constructor({ certificate, ...options }: ConnectionOptions, makeClient?: OpenClient) {
     this.#options = options;
     this.#watch = new MasterWatch(options.clock);
-    this.#dialect = dialect;
+    this.#makeClient = makeClient ?? ((uri, name) => new ByteClient({ ...options, uri, name, certificate }));
     options.credentials?.onChange(() => this.#renew());
   }
 
@@ -148,7 +137,7 @@ export class RedisConnection<Answer> {
   }
 
   /** The same connection, with values for answers. */
-  readonly values: Server = { send: (command) => this.send(command).then(this.#dialect.value) };
+  readonly values = serverOf(this);
 
   get ready(): boolean {
     return this.#state === 'ready' && this.#client?.isReady === true;
@@ -184,7 +173,7 @@ export class RedisConnection<Answer> {
    * Sends one command. Rejects immediately while the connection is not ready; has no time-out of its own (the caller's
    * deadline decides, and `restart` ends what never comes).
    */
-  send(command: readonly Argument[]): Promise<Answer> {
+  send(command: readonly Argument[]): Promise<Reply> {
     if (this.#state !== 'ready' || this.#client === undefined)
       return Promise.reject(new NoConnection(`there is no connection to the queue (${this.#lastError})`));
     return this.#client.sendCommand(command);
@@ -200,7 +189,7 @@ export class RedisConnection<Answer> {
     this.#client = undefined;
     this.#watch.end();
     this.#lost('paused', reason, waiting);
-    destroyClient(client);
+    client.destroy();
   }
 
   /** Waits a moment for outstanding answers, then closes. Idempotent. */
@@ -249,7 +238,7 @@ export class RedisConnection<Answer> {
     const client = this.#create(uri);
     this.#client = client;
     this.#become('connecting');
-    client.connect().catch((cause: unknown) => this.#failed(client, cause));
+    client.connect();
   }
 
   /**
@@ -268,23 +257,23 @@ export class RedisConnection<Answer> {
         client.on('ready', resolve);
         client.on('error', reject);
       });
-      client.connect().catch(() => undefined);
+      client.connect();
       await withTimeout(clock, ready, CONNECT_TIMEOUT_MS);
-      const server: Server = { send: (command) => client.sendCommand(command).then(this.#dialect.value) };
+      const server = serverOf({ send: (command) => client.sendCommand(command) });
       await assertMaster(server);
       await this.#listener.inspect?.(server);
     } catch (cause) {
-      destroyClient(client);
+      client.destroy();
       throw new Error(messageOf(cause), { cause });
     }
-    if (old !== this.#client) return destroyClient(client);
+    if (old !== this.#client) return client.destroy();
     this.#client = client;
     void closeClient(old, this.#options.clock, REPLACED_CLOSE_TIMEOUT_MS);
   }
 
-  #create(uri: string): Client<Answer> {
+  #create(uri: string): Client {
     const { credentials, name } = this.#options;
-    const client = this.#dialect.open(credentials?.applied(uri) ?? uri, name);
+    const client = this.#makeClient(credentials?.applied(uri) ?? uri, name);
     client.on('ready', () => void this.#admit(client));
     client.on('error', (cause) => this.#failed(client, cause));
     client.on('refused', (cause) => {
@@ -295,14 +284,14 @@ export class RedisConnection<Answer> {
     return client;
   }
 
-  async #admit(client: Client<Answer>): Promise<void> {
+  async #admit(client: Client): Promise<void> {
     // One that is to replace this one is inspected there.
     if (client !== this.#client) return;
     this.#become('inspecting');
     this.#inspection += 1;
     const inspection = this.#inspection;
     const isLatest = (): boolean => client === this.#client && inspection === this.#inspection;
-    const server: Server = { send: (command) => client.sendCommand(command).then(this.#dialect.value) };
+    const server = serverOf({ send: (command) => client.sendCommand(command) });
     try {
       await assertMaster(server);
       await this.#listener.inspect?.(server);
@@ -323,7 +312,7 @@ export class RedisConnection<Answer> {
     this.#listener.onReady?.();
   }
 
-  #failed(client: Client<Answer>, cause: unknown): void {
+  #failed(client: Client, cause: unknown): void {
     if (client !== this.#client) return;
     const reason = messageOf(cause);
     // The master may be another server now.
@@ -345,9 +334,3 @@ export class RedisConnection<Answer> {
     this.#listener.onLost?.(reason);
   }
 }
-
-/** A connection whose answers are bytes; over a client of its own, or one that `open` makes. */
-export const byteConnection = (
-  { certificate, ...options }: ConnectionOptions,
-  open = (uri: string, name: string): Client<Reply> => new ByteClient({ ...options, uri, name, certificate }),
-): RedisConnection<Reply> => new RedisConnection(options, { open, value: (reply) => reply.value() });
