@@ -20,8 +20,7 @@ import { find } from './find.ts';
 import { Landing } from './landing.ts';
 import { migrate, WrongEncoding, type Partitions, type Step } from './migrations.ts';
 import { misconfigured } from './misconfigured.ts';
-import { prune } from './prune.ts';
-import type { Query } from './prune-months.ts';
+import { prune, type Query } from './prune.ts';
 import { byMonthOf, Months, type ByMonth } from './months.ts';
 import { openSessions, transacted } from './sessions.ts';
 

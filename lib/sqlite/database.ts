@@ -24,9 +24,8 @@ import {
 } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
 import { bodyAt, textAt, VERDICT, type LandingColumns } from './columns.ts';
-import { openFile, prepareFile, type Step } from './file.ts';
+import { busy, openFile, prepareFile, refuses, type Step } from './file.ts';
 import { prune } from './prune.ts';
-import { busy, refuses } from './result-codes.ts';
 
 // CAST of a blob to TEXT takes the bytes as they are (sqlite.org/lang_expr.html, section 12).
 const EVENT = '(?, ?, ?, ?, ?, CAST(? AS TEXT), ?)';

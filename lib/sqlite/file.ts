@@ -5,7 +5,6 @@ import { DatabaseSync } from 'node:sqlite';
 import { unfitness, WarehouseMisconfigured, type Column } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
-import { busy } from './result-codes.ts';
 
 /** How long a call waits for another process that writes; then it throws. */
 const BUSY_TIMEOUT_MS = 2_000;
@@ -66,6 +65,21 @@ export const STEPS: readonly Step[] = [
   },
 ];
 const newestOf = (steps: readonly Step[]): number => steps.at(-1)?.version ?? 0;
+
+/** What node:sqlite throws; `errcode` is SQLite's extended result code (sqlite.org/rescode.html). */
+type SqliteError = Error & { readonly errcode: number };
+
+const hasCode = (cause: unknown, primaryCodes: readonly number[]): cause is SqliteError =>
+  cause instanceof Error &&
+  'errcode' in cause &&
+  typeof cause.errcode === 'number' &&
+  primaryCodes.includes(cause.errcode & 0xff);
+
+/** SQLITE_BUSY, SQLITE_LOCKED: another process holds the file. */
+export const busy = (cause: unknown): boolean => hasCode(cause, [5, 6]);
+
+/** SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH: they speak of the data, and would say the same tomorrow. */
+export const refuses = (cause: unknown): cause is SqliteError => hasCode(cause, [18, 19, 20]);
 
 /** Makes the file, or brings its schema up to date; see Warehouse.prepare for what it resolves with. */
 export async function prepareFile(

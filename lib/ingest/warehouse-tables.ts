@@ -1,0 +1,183 @@
+// The operator's view of a warehouse, in the SQL that SQLite and PostgreSQL share. Parameters are $1, $2 and so on.
+import { originalText } from './warehouse.ts';
+import {
+  COUNT_EXACT_MAX,
+  type LandedRow,
+  type QuarantineBody,
+  type QuarantineFilter,
+  type QuarantineRow,
+  type WarehouseAdmin,
+} from './warehouse-admin.ts';
+
+/** Rows of one statement of a list. */
+const PAGE = 1_000;
+/** The same, with bodies. */
+const BODIES_PAGE = 100;
+
+export type SqlValue = string | number | Uint8Array | null;
+export type SqlRow = Readonly<Record<string, unknown>>;
+
+/** The calls, which reject with WarehouseFailed, and what differs between the two. */
+export interface Dialect {
+  readonly rows: (sql: string, ...values: readonly SqlValue[]) => Promise<readonly SqlRow[]>;
+  /** Gives how many rows were changed. */
+  readonly change: (sql: string, ...values: readonly SqlValue[]) => Promise<number>;
+  /** The code of a quarantine reason, as an index has it. */
+  readonly code: string;
+  /** Gives `rows`: how many events there are, at little cost; too few or too many. */
+  readonly estimate: string;
+  /** The condition for the row of the event whose id is $1. */
+  readonly ofId: () => Promise<string>;
+  /** A column of times as Unix milliseconds or RFC 3339. */
+  readonly shown: (column: string) => string;
+  /** A column of times as text that `time` reads, without a loss. */
+  readonly exact: (column: string) => string;
+  /** A parameter of RFC 3339, or of `exact`, as columns have times. */
+  readonly time: (parameter: string) => string;
+  /** A parameter for `time`, later than any. */
+  readonly afterAllTimes: string;
+  /** The texts of a JSON array, as rows. */
+  readonly texts: (parameter: string) => string;
+}
+
+type Shared = Omit<WarehouseAdmin, 'place' | 'prune' | 'pruneBound' | 'land' | 'eraseTraces' | 'close'>;
+
+export function adminOfTables(dialect: Dialect): Shared {
+  return { ...landedRows(dialect), ...quarantineRows(dialect), ...changes(dialect) };
+}
+
+type Landed = Pick<WarehouseAdmin, 'counts' | 'landed' | 'landedSince'>;
+
+function landedRows({ rows, code, estimate, ofId, shown, exact, time }: Dialect): Landed {
+  return {
+    async counts() {
+      const count = async (sql: string): Promise<number> => Number((await rows(sql))[0]?.['rows']);
+      const about = await count(estimate);
+      const estimated = about > COUNT_EXACT_MAX;
+      const events = estimated ? about : await count('SELECT count(*) AS rows FROM events');
+      const found = await rows(
+        `SELECT ${code} AS code, count(*) AS rows FROM events_quarantine GROUP BY 1 ORDER BY 2 DESC, 1`,
+      );
+      return {
+        events,
+        estimated,
+        quarantine: found.map((row) => ({ code: String(row['code']), rows: Number(row['rows']) })),
+      };
+    },
+    async landed(id) {
+      const columns = `id, type, producer, ${shown('accepted_at')} AS accepted, ${shown('landed_at')} AS landed, body`;
+      const [row] = await rows(`SELECT ${columns} FROM events WHERE ${await ofId()}`, id);
+      return row && landedRow(row);
+    },
+    async *landedSince(type, sinceMs) {
+      const sql = `SELECT id, body, ${exact('landed_at')} AS at FROM events
+        WHERE (landed_at, id) > (${time('$1')}, $2) AND type = $3 ORDER BY landed_at, id LIMIT ${BODIES_PAGE}`;
+      for (let last = [timeText(sinceMs), '']; ;) {
+        const page = await rows(sql, ...last, type);
+        if (page.length > 0) yield page.map(({ id, body }) => ({ id: String(id), body: String(body) }));
+        if (page.length < BODIES_PAGE) return;
+        last = [String(page.at(-1)?.['at']), String(page.at(-1)?.['id'])];
+      }
+    },
+  };
+}
+
+type Quarantined = Pick<
+  WarehouseAdmin,
+  'quarantineOf' | 'quarantineRow' | 'quarantineList' | 'quarantineCount' | 'quarantineNames' | 'present'
+>;
+
+function quarantineRows({ rows, code, shown, exact, time, afterAllTimes, texts }: Dialect): Quarantined {
+  const ABOUT = `entry, id, traceparent, producer, reason, length(body) AS bytes,
+    ${shown('accepted_at')} AS accepted, ${shown('quarantined_at')} AS quarantined`;
+  const entries = async (sql: string, ...values: readonly SqlValue[]): Promise<readonly string[]> =>
+    (await rows(`SELECT entry FROM events_quarantine WHERE ${sql}`, ...values)).map(({ entry }) => String(entry));
+  const bodies = async (where: string, value: string): Promise<readonly QuarantineBody[]> =>
+    (await rows(`SELECT ${ABOUT}, body FROM events_quarantine WHERE ${where}`, value)).map(bodyOf);
+  /** The rows of a filter. Only what is given is in the condition, so that an index of it is used. */
+  const matches = ({ reason, sinceMs }: QuarantineFilter, values: SqlValue[]): string => {
+    const given = (value: string): string => `$${values.push(value)}`;
+    const byReason = reason === undefined ? 'TRUE' : `${code} = ${given(reason)}`;
+    return sinceMs === undefined ? byReason : `${byReason} AND quarantined_at >= ${time(given(timeText(sinceMs)))}`;
+  };
+
+  return {
+    quarantineOf: (id) => bodies('id = $1 ORDER BY quarantined_at', id),
+    quarantineRow: async (entry) => (await bodies('entry = $1', entry))[0],
+
+    async *quarantineList(filter, limit) {
+      let last = [afterAllTimes, ''];
+      for (let left = limit; left > 0; left -= PAGE) {
+        const values = [...last, Math.min(left, PAGE)];
+        const page = await rows(
+          `SELECT ${ABOUT}, ${exact('quarantined_at')} AS at FROM events_quarantine
+           WHERE (quarantined_at, entry) < (${time('$1')}, $2) AND ${matches(filter, values)}
+           ORDER BY quarantined_at DESC, entry DESC LIMIT $3`,
+          ...values,
+        );
+        if (page.length > 0) yield page.map(rowOf);
+        if (page.length < PAGE) return;
+        last = [String(page.at(-1)?.['at']), String(page.at(-1)?.['entry'])];
+      }
+    },
+    async quarantineCount(filter) {
+      const values: SqlValue[] = [];
+      const sql = `SELECT count(*) AS rows FROM events_quarantine WHERE ${matches(filter, values)}`;
+      return Number((await rows(sql, ...values))[0]?.['rows']);
+    },
+    quarantineNames: (filter, after, limit) => {
+      const values: SqlValue[] = [after, limit];
+      return entries(`entry > $1 AND ${matches(filter, values)} ORDER BY entry LIMIT $2`, ...values);
+    },
+    present: async (names) => new Set(await entries(`entry IN (${texts('$1')})`, JSON.stringify(names))),
+  };
+}
+
+function changes({
+  change,
+  ofId,
+  time,
+  texts,
+}: Dialect): Pick<WarehouseAdmin, 'drop' | 'overwriteLanded' | 'overwriteQuarantined' | 'audit'> {
+  return {
+    drop: (entries) => change(`DELETE FROM events_quarantine WHERE entry IN (${texts('$1')})`, JSON.stringify(entries)),
+    overwriteLanded: async (id, body) =>
+      void (await change(`UPDATE events SET body = $2 WHERE ${await ofId()}`, id, body)),
+    overwriteQuarantined: async (entry, body) =>
+      void (await change('UPDATE events_quarantine SET body = $2 WHERE entry = $1', entry, Buffer.from(body))),
+    async audit({ id, atMs, actor, command, what, changed = null }) {
+      const sql = `INSERT INTO ingest_audit (id, at, actor, command, what, changed)
+        VALUES ($1, ${time('$2')}, $3, $4, $5, $6) ON CONFLICT (id) DO UPDATE SET changed = excluded.changed`;
+      await change(sql, id, timeText(atMs), actor, command, what, changed);
+    },
+  };
+}
+
+/** No row is older than 1970, and PostgreSQL does not read the years before 0 in this form. */
+const timeText = (ms: number): string => new Date(Math.max(0, ms)).toISOString();
+
+const timeMs = (shown: unknown): number => (typeof shown === 'number' ? shown : Date.parse(String(shown)));
+
+const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+
+const landedRow = (row: SqlRow): LandedRow => ({
+  id: String(row['id']),
+  type: String(row['type']),
+  producer: String(row['producer']),
+  acceptedAtMs: timeMs(row['accepted']),
+  landedAtMs: timeMs(row['landed']),
+  body: String(row['body']),
+});
+
+const rowOf = (row: SqlRow): QuarantineRow => ({
+  entry: String(row['entry']),
+  id: textOf(row['id']),
+  traceparent: textOf(row['traceparent']),
+  producer: originalText(String(row['producer'])),
+  reason: String(row['reason']),
+  acceptedAtMs: timeMs(row['accepted']),
+  quarantinedAtMs: timeMs(row['quarantined']),
+  bodyBytes: Number(row['bytes']),
+});
+
+const bodyOf = (row: SqlRow): QuarantineBody => ({ ...rowOf(row), body: Buffer.from(row['body'] as Uint8Array) });
