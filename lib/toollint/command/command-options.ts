@@ -1,10 +1,9 @@
 // Options that several verbs share, from raw text to values. A value that is not understood is refused: a limit that is
 // silently 0 or infinite would decide builds.
 import { parseArgs, type ParseArgsConfig } from 'node:util';
-import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { type DocumentSource, fileSource, streamSource } from '../document/document-source.ts';
-import { ioFailure, messageOf, ReportFailure, usageFailure } from '../document/failure.ts';
+import { type DocumentSource, fileSource, streamSource, textIn } from '../document/document-source.ts';
+import { messageOf, ReportFailure, usageFailure } from '../document/failure.ts';
 import { chosenGate, type GateConfig } from '../gate/gate-config.ts';
 import type { ProgramIo } from './program-io.ts';
 
@@ -17,9 +16,7 @@ export const OUTPUT_OPTIONS = {
   to: { type: 'string', multiple: true },
   output: { type: 'string', short: 'o' },
   color: { type: 'string' },
-  limit: { type: 'string' },
   'markdown-bytes': { type: 'string' },
-  'max-results': { type: 'string' },
 } as const;
 
 /** parseArgs' description of the options of every verb with a verdict: output, gate and exit code. */
@@ -53,7 +50,7 @@ export type Values<T extends OptionTable> = ReturnType<typeof parseCommand<T>>['
 /** The gate that the command line asks for, if any. */
 export async function gateFrom(values: Values<typeof VERDICT_OPTIONS>, io: ProgramIo): Promise<GateConfig | undefined> {
   const file = values['gate-config'];
-  const config = file === undefined ? undefined : { file, text: await readText(resolve(io.cwd, file), file) };
+  const config = file === undefined ? undefined : { file, text: textIn(await fileSource(resolve(io.cwd, file), file)) };
   const limits: Record<string, number> = {};
   const names = { 'max-errors': 'errors', 'max-warnings': 'warnings', 'max-infos': 'infos', 'max-new': 'newIssues' };
   for (const [option, metric] of Object.entries(names)) {
@@ -94,10 +91,4 @@ export function exactly(count: number, positionals: readonly string[], usage: st
 /** Standard input can be read once. */
 export function checkInputs(paths: readonly string[]): void {
   if (paths.filter((path) => path === '-').length > 1) throw usageFailure("only one input can be '-'");
-}
-
-async function readText(path: string, name: string): Promise<string> {
-  return readFile(path, 'utf8').catch((cause: unknown) => {
-    throw ioFailure('read', name, cause);
-  });
 }

@@ -86,27 +86,22 @@ function convertOptions(values: OutputValues, { env, stdout }: ProgramIo): Conve
   const choice = values.color ?? 'auto';
   if (!['auto', 'always', 'never'].includes(choice))
     throw usageFailure(`--color is auto, always or never, not '${choice}'`);
-  const count = (name: 'limit' | 'markdown-bytes' | 'max-results') =>
-    values[name] === undefined ? undefined : countOption(`--${name}`, values[name]);
+  const bytes = values['markdown-bytes'];
   const noColor = env['NO_COLOR'] !== undefined && env['NO_COLOR'] !== '';
   return {
     color: choice === 'always' || (choice === 'auto' && stdout.isTTY === true && !noColor && env['TERM'] !== 'dumb'),
     // A terminal that does not know its width says 0.
     width: stdout.isTTY === true ? stdout.columns || 80 : 120,
     links: linksInto(env),
-    limit: count('limit'),
-    bytesMax: count('markdown-bytes'),
-    resultsMax: count('max-results'),
+    bytesMax: bytes === undefined ? undefined : countOption('--markdown-bytes', bytes),
   };
 }
 
-/** Where a CI job's code is on the web. */
+/** Where the code of a job on GitHub is on the web. */
 function linksInto(env: ProgramIo['env']): string | undefined {
   const { GITHUB_SERVER_URL: server, GITHUB_REPOSITORY: repository, GITHUB_SHA: commit } = env;
-  if (server !== undefined && repository !== undefined && commit !== undefined)
-    return `${server}/${repository}/blob/${commit}/`;
-  const { CI_PROJECT_URL: project, CI_COMMIT_SHA: sha } = env;
-  return project === undefined || sha === undefined ? undefined : `${project}/-/blob/${sha}/`;
+  if (server === undefined || repository === undefined || commit === undefined) return undefined;
+  return `${server}/${repository}/blob/${commit}/`;
 }
 
 export async function writeOutput(
@@ -118,28 +113,19 @@ export async function writeOutput(
   throwIfInterrupted(io.signal);
   for (const { format, file } of plan.targets) {
     const options = { ...plan.options, ...extra };
-    if (format === 'sarif') sarifNotes(report, options, io);
+    if (format === 'sarif') for (const text of sarifNotes(report, options)) note(io, text);
     if (file === undefined) await convert(report, format, streamSink(io.stdout, 'standard output'), options);
     else await writeWhole(file.path, file.name, (sink) => convert(report, format, sink, { ...options, color: false }));
   }
 }
 
 /** What GitHub would do with the file, where that is not what one expects. */
-function sarifNotes(
-  { summary, selection }: ReportHeader,
-  { resultsMax = Infinity, baselineState }: ConvertOptions,
-  io: ProgramIo,
-): void {
-  const written = Math.min(summary.totalIssues, resultsMax);
-  if (written < summary.totalIssues)
-    note(io, `${written} of ${summary.totalIssues} results are written to SARIF (--max-results)`);
-  if (written > SARIF_RESULTS_MAX) {
-    const most = `the ${SARIF_RESULTS_MAX} that GitHub takes of one run`;
-    note(io, `${written} results are more than ${most}: it will refuse the file; see --max-results`);
-  }
-  if (selection.baseline !== undefined && baselineState === undefined) {
-    note(io, 'this SARIF lists only what is new: GitHub closes the alerts that are not in it');
-  }
+function* sarifNotes({ summary, selection }: ReportHeader, { baselineState }: ConvertOptions): Generator<string> {
+  const { totalIssues } = summary;
+  if (totalIssues > SARIF_RESULTS_MAX)
+    yield `${totalIssues} results are more than the ${SARIF_RESULTS_MAX} that GitHub takes: it will refuse the file`;
+  if (selection.baseline !== undefined && baselineState === undefined)
+    yield 'this SARIF lists only what is new: GitHub closes the alerts that are not in it';
 }
 
 /**

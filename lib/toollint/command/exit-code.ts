@@ -33,11 +33,7 @@ export function reportExitCode({ execution, gate }: ReportHeader, errors: number
   if (execution.status === 'incomplete') return EXIT_INCOMPLETE;
   if (execution.status === 'no-files') return flags['allow-no-files'] === true ? EXIT_OK : EXIT_NO_FILES;
   if (flags['exit-zero'] === true) return EXIT_OK;
-  const isBad = {
-    failed: true,
-    warning: flags['fail-on-warning'] === true,
-    passed: false,
-    'not-evaluated': errors > 0,
-  };
-  return isBad[gate.status] ? EXIT_FINDINGS : EXIT_OK;
+  const { status } = gate;
+  const isWarning = status === 'warning' && flags['fail-on-warning'] === true;
+  return status === 'failed' || isWarning || (status === 'not-evaluated' && errors > 0) ? EXIT_FINDINGS : EXIT_OK;
 }

@@ -9,15 +9,15 @@
 import { hash } from 'node:crypto';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { readFile } from 'node:fs/promises';
 import { dirname, join, relative, resolve } from 'node:path';
 import { BASELINE_NAME } from '../compare/baseline-file.ts';
 import { changesSince, git, type SourceChanges } from '../compare/source-changes.ts';
-import { type DocumentSource, memorySource } from '../document/document-source.ts';
-import { ioFailure, ReportFailure, usageFailure } from '../document/failure.ts';
+import { type DocumentSource, fileSource, memorySource, textIn } from '../document/document-source.ts';
+import { ReportFailure, usageFailure } from '../document/failure.ts';
 import { writeWhole } from '../document/output-file.ts';
-import { isObject } from '../document/strict-json.ts';
+import { isObject, looseJson } from '../document/strict-json.ts';
 import { TOOL_VERSION } from '../document/report-format.ts';
+import { PathPrefix } from '../scan/path-prefix.ts';
 import { scan, type ScanOptions } from './scan.ts';
 
 /** A baseline, and what git knows of the lines since. */
@@ -28,6 +28,9 @@ export interface GitBaseline {
 
 /** The part of a scan that decides what it finds. */
 type ScanScope = Pick<ScanOptions, 'root' | 'config' | 'extensions' | 'pathPrefix' | 'signal'>;
+
+/** What the report calls the root. */
+const nameOf = ({ pathPrefix = '' }: ScanScope) => new PathPrefix(pathPrefix).of('.');
 
 /** The commit of `git:REF` or `git:merge-base(REF)`. Throws ReportFailure ('usage'). */
 async function commitOf(text: string, root: string): Promise<string> {
@@ -46,10 +49,10 @@ async function commitOf(text: string, root: string): Promise<string> {
 }
 
 /** What has changed since a baseline file was last committed; undefined where git does not have it. */
-export async function changesSinceFile(file: string, root: string): Promise<SourceChanges | undefined> {
+export async function changesSinceFile(file: string, scope: ScanScope): Promise<SourceChanges | undefined> {
   try {
     const commit = (await git(dirname(file), ['log', '-1', '--format=%H', '--', file])).trim();
-    return commit === '' ? undefined : await changesSince(commit, root);
+    return commit === '' ? undefined : await changesSince(commit, scope.root, nameOf(scope));
   } catch (cause) {
     if (cause instanceof ReportFailure) return undefined;
     throw cause;
@@ -60,27 +63,21 @@ export async function changesSinceFile(file: string, root: string): Promise<Sour
 export async function changesGiven(
   given: string | undefined,
   cwd: string,
-  root: string,
+  scope: ScanScope,
 ): Promise<{ changes?: SourceChanges; renames?: ReadonlyMap<string, string> }> {
   if (given === undefined) return {};
   if (!given.startsWith('git:')) return { renames: await readRenames(given, cwd) };
-  const changes = await changesSince(await commitOf(given, root), root);
+  const changes = await changesSince(await commitOf(given, scope.root), scope.root, nameOf(scope));
   return { changes, renames: changes.renames };
 }
 
 /** A JSON object of old paths and new ones. */
 async function readRenames(name: string, cwd: string): Promise<Map<string, string>> {
-  const text = await readFile(resolve(cwd, name), 'utf8').catch((cause: unknown) => {
-    throw ioFailure('read', name, cause);
-  });
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (cause) {
-    throw new ReportFailure('usage', `${name} is not JSON`, cause);
-  }
-  if (!isObject(value) || Object.values(value).some((to) => typeof to !== 'string'))
+  const refuse = (): never => {
     throw usageFailure(`${name} needs a JSON object of old paths and new ones`);
+  };
+  const value = looseJson(textIn(await fileSource(resolve(cwd, name), name)), refuse);
+  if (!isObject(value) || Object.values(value).some((to) => typeof to !== 'string')) return refuse();
   return new Map(Object.entries(value) as [string, string][]);
 }
 
@@ -88,7 +85,7 @@ async function readRenames(name: string, cwd: string): Promise<Map<string, strin
 export async function gitBaseline(text: string, options: ScanScope): Promise<GitBaseline> {
   const root = realpathSync(options.root);
   const commit = await commitOf(text, root);
-  const changes = await changesSince(commit, root);
+  const changes = await changesSince(commit, root, nameOf(options));
   const top = (await git(root, ['rev-parse', '--show-toplevel'])).trim();
   const folder = relative(top, root).replaceAll('\\', '/');
   const committed = await git(root, ['show', `${commit}:${folder === '' ? '' : `${folder}/`}${BASELINE_NAME}`]).catch(

@@ -36,7 +36,6 @@ export const COMPARE_OPTIONS = {
 } as const;
 export const GATE_VERB_OPTIONS = { ...INPUT_OPTIONS, ...VERDICT_OPTIONS } as const;
 export const CONVERT_OPTIONS = { ...INPUT_OPTIONS, ...OUTPUT_OPTIONS } as const;
-export const MERGE_OPTIONS = CONVERT_OPTIONS;
 export const IMPORT_OPTIONS = {
   from: { type: 'string' },
   root: { type: 'string' },
@@ -69,7 +68,7 @@ export async function runConvert(args: readonly string[], io: ProgramIo): Promis
 }
 
 export async function runMerge(args: readonly string[], io: ProgramIo): Promise<number> {
-  const { values, positionals } = parseCommand(args, MERGE_OPTIONS);
+  const { values, positionals } = parseCommand(args, CONVERT_OPTIONS);
   const reports = await readEach(positionals, io, values, 'usage: toollint merge REPORT...', openReport);
   const plan = await planOutput(values, io);
   await writeOutput(plan, mergeReports(reports), io);
@@ -128,7 +127,7 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
   const outcome = await compare(base, current, {
     quiet: values.quiet === true,
     gate,
-    ...(await changesGiven(values.renames, io.cwd, io.cwd)),
+    ...(await changesGiven(values.renames, io.cwd, { root: io.cwd })),
   });
   const { report, comparison } = outcome;
   for (const text of outcome.notes) note(io, text);

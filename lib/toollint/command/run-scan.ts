@@ -82,7 +82,7 @@ async function baselineOptions(
 ): Promise<Pick<ScanOptions, 'baseline' | 'changes' | 'renames'>> {
   const { baseline: name, renames: given } = values;
   if (name === undefined) return {};
-  const { changes: since, renames } = await changesGiven(given, io.cwd, options.root);
+  const { changes: since, renames } = await changesGiven(given, io.cwd, options);
   if (name.startsWith('git:')) {
     const { baseline, changes } = await gitBaseline(name, options);
     return { baseline, changes: since ?? changes, renames };
@@ -91,7 +91,7 @@ async function baselineOptions(
   if (values['update-baseline'] === true && !existsSync(path)) return {};
   const baseline = await inputSource(name, io);
   // Only lines are taken from the history of the file: a rename is followed when it is asked for.
-  const changes = since ?? (name === '-' ? undefined : await changesSinceFile(path, options.root));
+  const changes = since ?? (name === '-' ? undefined : await changesSinceFile(path, options));
   return { baseline, changes, renames: renames ?? new Map<string, string>() };
 }
 

@@ -51,8 +51,6 @@ function textOf({ file, schema, consistency, problemCount, problems }: ReturnTyp
     return `  ${where}: ${terminalText(message)} [${level === code ? code : `${level} ${code}`}]\n`;
   });
   const more = problemCount > problems.length ? `  …and ${problemCount - problems.length} more\n` : '';
-  return (
-    `${terminalText(file)}: schema ${schema}, consistency ` +
-    `${consistency.replace('-', ' ')}\n${lines.join('')}${more}`
-  );
+  const verdict = `schema ${schema}, consistency ${consistency.replace('-', ' ')}`;
+  return `${terminalText(file)}: ${verdict}\n${lines.join('')}${more}`;
 }

@@ -14,15 +14,12 @@ import { matchFindings } from '../compare/finding-match.ts';
 import type { SourceChanges } from '../compare/source-changes.ts';
 import { isReserved, PARSE_ERROR_RULE } from '../document/consistency.ts';
 import type { DocumentSource } from '../document/document-source.ts';
-import type { ToolExtension } from '../document/extension.ts';
 import { ReportFailure, usageFailure } from '../document/failure.ts';
-import { SCHEMA_VERSION } from '../document/report-format.ts';
+import { SCHEMA_VERSION, TOOL_NAME, TOOL_VERSION } from '../document/report-format.ts';
 import type { Diagnostic, Finding, Report, ReportHeader } from '../document/report-schema.ts';
-import { TOOL_NAME, TOOL_VERSION } from '../document/report-format.ts';
 import { checkGateNeeds } from '../gate/gate.ts';
 import type { GateConfig } from '../gate/gate-config.ts';
 import { analyse } from '../scan/analyse.ts';
-import { PathPrefix } from '../scan/path-prefix.ts';
 import type { Analysis, AnalysisOptions } from '../scan/scan-options.ts';
 import { selectedReport } from './selection.ts';
 
@@ -30,9 +27,9 @@ export interface ScanOptions extends AnalysisOptions {
   /** List errors only. */
   readonly quiet?: boolean;
   readonly baseline?: DocumentSource | undefined;
-  /** Old path -> new path, for the baseline's findings; paths below the root. */
+  /** Old path -> new path, for the baseline's findings. */
   readonly renames?: ReadonlyMap<string, string> | undefined;
-  /** What git knows of the lines since the baseline; paths below the root. */
+  /** What git knows of the lines since the baseline. */
   readonly changes?: SourceChanges | undefined;
   /** Make the text of the baseline without what is fixed; without a baseline, of all that there is. */
   readonly updateBaseline?: boolean;
@@ -63,17 +60,16 @@ export async function scan(options: ScanOptions): Promise<ScanOutcome> {
   const isNew = baseline === undefined && updateBaseline;
   const known = baseline ?? (isNew ? NO_BASELINE : undefined);
   const matched =
-    known === undefined ? undefined : await compareWith(known, findings, claimsOf(analysis), prefixedChanges(options));
+    known === undefined ? undefined : await compareWith(known, findings, claimsOf(analysis), options.changes);
   const becomesKnown = (finding: Finding) =>
     (isNew && !isNeverBaselined(finding)) || accept?.rules.includes(finding.ruleId) === true;
   const added = matched?.news.filter(becomesKnown) ?? [];
   const comparison = matched === undefined ? undefined : withKnown(matched, added);
   checkAccepted(accept?.rules ?? [], analysis);
   const execution = executionOf(withoutKnown(analysis.diagnostics, comparison), totalFiles);
-  const extension: ToolExtension = { linter, rules: analysis.rules };
   const header = {
     schemaVersion: SCHEMA_VERSION,
-    tool: { name: TOOL_NAME, version: TOOL_VERSION, ...extension },
+    tool: { name: TOOL_NAME, version: TOOL_VERSION, linter, rules: analysis.rules },
     execution,
     scan: analysis.scan,
   } as const;
@@ -100,29 +96,15 @@ const NO_BASELINE: Baseline = { name: '', entries: [], expired: [], errorsOnly: 
 
 function baselineFor(options: ScanOptions, analysis: Analysis): Baseline | undefined {
   if (options.baseline === undefined) return undefined;
-  const prefix = new PathPrefix(options.pathPrefix ?? '');
-  const renames = options.renames ?? options.changes?.renames ?? new Map<string, string>();
   const user = {
     tool: { name: TOOL_NAME, version: TOOL_VERSION },
     linter: analysis.linter,
     quiet: options.quiet === true,
     today: (options.timestamp ?? new Date().toISOString()).slice(0, 10),
   };
-  const moved = new Map([...renames].map(([from, to]) => [prefix.of(from), prefix.of(to)]));
-  const baseline = readBaseline(options.baseline, user, moved);
+  const baseline = readBaseline(options.baseline, user, options.renames ?? options.changes?.renames);
   checkSameFiles(baseline, analysis);
   return baseline;
-}
-
-/** The changes with paths as the report has them. */
-function prefixedChanges({ changes, pathPrefix = '' }: ScanOptions): SourceChanges | undefined {
-  if (changes === undefined || pathPrefix === '') return changes;
-  const prefix = new PathPrefix(pathPrefix);
-  return {
-    ...changes,
-    isTouched: (path, line) => changes.isTouched(prefix.strip(path) ?? '', line),
-    lineNow: (path, line) => changes.lineNow(prefix.strip(path) ?? '', line),
-  };
 }
 
 /**

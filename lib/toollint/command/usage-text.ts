@@ -18,9 +18,7 @@ const OUTPUT_HELP = `output:
                           (--to is the same). Default: pretty on a terminal, else report
   -o, --output FILE       write there: a whole file or none
   --color WHEN            auto, always, never
-  --limit N               most findings in a Markdown table (100)
   --markdown-bytes N      most bytes of a Markdown text (65536)
-  --max-results N         most results of a SARIF log, errors first (all; GitHub takes 25000)
 `;
 
 const INPUT_HELP = `  --max-bytes N           refuse longer documents (268435456)

@@ -4,7 +4,7 @@
 // `summary`. For the same reason a line has nothing that moves: no line or column, digits of the message as '#', only
 // the half of the fingerprint that the path does not give. So moved code changes no byte, and a branch that fixes a
 // finding deletes one line. An update only deletes lines, unless findings are accepted.
-import type { DocumentSource } from '../document/document-source.ts';
+import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { FINGERPRINT_VERSION, SEVERITIES } from '../document/report-format.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { placeHalf } from '../document/fingerprint.ts';
@@ -50,8 +50,9 @@ export function masked(message: string): string {
 }
 
 /** Reads a baseline file. Throws ReportFailure when a line is none, as after a merge with conflicts. */
-export function readBaselineFile({ name, bytes }: DocumentSource) {
-  const [head = '', ...lines] = Buffer.from(bytes).toString().split('\n');
+export function readBaselineFile(source: DocumentSource) {
+  const { name } = source;
+  const [head = '', ...lines] = textIn(source).split('\n');
   const refuse = (line: number, fault: string): never => {
     throw new ReportFailure('baseline', `the baseline ${name} cannot be used: line ${line}: ${fault}`);
   };

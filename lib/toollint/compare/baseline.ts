@@ -7,7 +7,7 @@ import { type Linter, linterOf } from '../document/extension.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { placeHalf } from '../document/fingerprint.ts';
 import { openReport } from '../document/read-report.ts';
-import type { Finding, Report, ReportHeader } from '../document/report-schema.ts';
+import type { Finding, ReportHeader } from '../document/report-schema.ts';
 import { isBaselineFile, readBaselineFile } from './baseline-file.ts';
 
 /** Why a finding is allowed to stay, and for how long. */
@@ -91,22 +91,13 @@ export function renamed(finding: Finding, renames: ReadonlyMap<string, string>):
 }
 
 function readFromReport(source: DocumentSource, user: BaselineUser) {
-  const report = acceptable(source);
+  const report = openReport(source);
   const fault = faultOf(report, user);
   if (fault !== undefined) throw new ReportFailure('baseline', `the baseline ${source.name} cannot be used: ${fault}`);
   const errorsOnly = report.selection.quiet;
   const counts = (finding: Finding) => !isNeverBaselined(finding) && (!errorsOnly || finding.severity === 'error');
   const entries = report.findings.filter(counts).map((finding): BaselineEntry => ({ finding }));
   return { entries, linter: linterOf(report), errorsOnly, notes: notesOn(report, user, source.name) };
-}
-
-function acceptable(source: DocumentSource): Report {
-  try {
-    return openReport(source);
-  } catch (cause) {
-    if (!(cause instanceof ReportFailure)) throw cause;
-    throw new ReportFailure('baseline', `the baseline cannot be used: ${cause.message}`, cause);
-  }
 }
 
 function faultOf(header: ReportHeader, user: BaselineUser): string | undefined {

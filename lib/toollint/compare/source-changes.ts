@@ -1,5 +1,5 @@
 // What git knows of the files between a commit and the working tree: which were renamed or deleted, and which lines
-// are untouched. Paths are relative to the folder that git was asked in, as in a report of that folder.
+// are untouched. Paths are those of a report of the folder that git was asked in.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { messageOf, oneLine, ReportFailure } from '../document/failure.ts';
@@ -20,7 +20,9 @@ export interface SourceChanges {
 /** Runs git in a folder. Throws ReportFailure ('usage') with what git said. */
 export async function git(cwd: string, args: readonly string[]): Promise<string> {
   try {
-    return (await promisify(execFile)('git', [...args], { cwd, maxBuffer: OUTPUT_BYTES_MAX })).stdout;
+    return (
+      await promisify(execFile)('git', ['-c', 'core.quotePath=false', ...args], { cwd, maxBuffer: OUTPUT_BYTES_MAX })
+    ).stdout;
   } catch (cause) {
     const said: unknown = cause instanceof Error && 'stderr' in cause ? cause.stderr : undefined;
     const reason = typeof said === 'string' && said !== '' ? oneLine(said) : messageOf(cause);
@@ -28,29 +30,14 @@ export async function git(cwd: string, args: readonly string[]): Promise<string>
   }
 }
 
-/** What has changed since a commit, below the folder. Throws ReportFailure ('usage') when git does not know it. */
-export async function changesSince(commit: string, folder: string): Promise<SourceChanges> {
-  const from = ['--no-ext-diff', '--no-color', '--find-renames', '-l0', '--relative', '--end-of-options', commit, '--'];
-  const [names, patch] = [
-    await git(folder, ['diff', '--name-status', '-z', '--diff-filter=RD', ...from]),
-    await git(folder, ['-c', 'core.quotePath=false', 'diff', '--no-textconv', '--unified=0', ...from]),
-  ];
-  return { ...changedFiles(names), ...changedLines(patch) };
-}
-
-/** From `git diff --name-status -z --diff-filter=RD`. */
-function changedFiles(text: string): Pick<SourceChanges, 'renames' | 'deleted'> {
-  const renames = new Map<string, string>();
-  const deleted = new Set<string>();
-  const fields = text.split('\0').map((field) => field.normalize('NFC'));
-  for (let at = 0; at + 1 < fields.length;) {
-    const [status = '', from = '', to = ''] = fields.slice(at, at + 3);
-    const isRename = status.startsWith('R');
-    if (isRename) renames.set(from, to);
-    else deleted.add(from);
-    at += isRename ? 3 : 2;
-  }
-  return { renames, deleted };
+/**
+ * What has changed since a commit, below the folder, which a report calls `name`. Throws ReportFailure ('usage') when
+ * git does not know the commit.
+ */
+export async function changesSince(commit: string, folder: string, name = '.'): Promise<SourceChanges> {
+  const form = ['--no-ext-diff', '--no-color', '--no-textconv', '--unified=0', '--src-prefix=a/', '--dst-prefix=b/'];
+  const what = ['--find-renames', '-l0', '--relative', '--end-of-options', commit, '--'];
+  return changesIn(await git(folder, ['diff', ...form, ...what]), name === '.' ? '' : `${name}/`);
 }
 
 interface Hunk {
@@ -61,10 +48,13 @@ interface Hunk {
   readonly newEnd: number;
 }
 
-/** From `git diff --unified=0`. A path that git writes in quotes is left out: nothing is known of its lines. */
-function changedLines(patch: string): Pick<SourceChanges, 'isTouched' | 'lineNow'> {
+/** From `git diff --unified=0`. A path that git writes in quotes is left out: nothing is known of it. */
+function changesIn(patch: string, prefix: string): SourceChanges {
+  const renames = new Map<string, string>();
+  const deleted = new Set<string>();
   const files = new Map<string, Hunk[]>();
   let hunks: Hunk[] = [];
+  let old = '';
   let content = 0;
   for (const line of patch.split('\n')) {
     // What a hunk holds may look like a header.
@@ -74,8 +64,12 @@ function changedLines(patch: string): Pick<SourceChanges, 'isTouched' | 'lineNow
     }
     // The next file may be deleted, and then has no new path.
     if (line.startsWith('diff --git ')) hunks = [];
-    const [, path] = /^\+\+\+ b\/(.*?)\t?$/u.exec(line) ?? [];
-    if (path !== undefined) files.set(path.normalize('NFC'), (hunks = []));
+    const [, head, name = ''] = /^(--- a\/|\+\+\+ b\/|rename from |rename to )(.*?)\t?$/u.exec(line) ?? [];
+    const path = prefix + name.normalize('NFC');
+    if (head === '--- a/' || head === 'rename from ') old = path;
+    else if (head === 'rename to ') renames.set(old, path);
+    else if (head !== undefined) files.set(path, hunks);
+    else if (line === '+++ /dev/null') deleted.add(old);
     const numbers = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/u.exec(line);
     if (numbers === null) continue;
     const [oldStart = 0, oldCount = 1, newStart = 0, newCount = 1] = numbers
@@ -91,6 +85,8 @@ function changedLines(patch: string): Pick<SourceChanges, 'isTouched' | 'lineNow
     });
   }
   return {
+    renames,
+    deleted,
     isTouched: (path, line) =>
       (files.get(path) ?? []).some(({ newStart, newEnd }) => line >= newStart && line < newEnd),
     lineNow: (path, line) => {

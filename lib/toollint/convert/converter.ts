@@ -9,12 +9,8 @@ export interface ConvertOptions {
   readonly color?: boolean;
   /** Terminal columns. Default: 80. */
   readonly width?: number;
-  /** Most findings in a Markdown table. Default: 100. */
-  readonly limit?: number | undefined;
   /** Most bytes of a Markdown text. Default: 65,536, the limit of a comment on GitHub. */
   readonly bytesMax?: number | undefined;
-  /** Most results of a SARIF log, errors first. Default: all. */
-  readonly resultsMax?: number | undefined;
   /** SARIF's baselineState of each finding. Default: 'new' for all where the report is a delta. */
   readonly baselineState?: (finding: Finding) => 'new' | 'unchanged';
   /** Findings that were fixed, for SARIF's baselineState 'absent'. */
@@ -56,21 +52,19 @@ export function baselineCounts(counts: BaselineCounts): string {
   return `${newIssues} new, ${unchanged} unchanged, ${fixed} fixed${rest}`;
 }
 
+export function totals({ totalFiles, totalIssues, bySeverity: { error, warning, info } }: Report['summary']): string {
+  const found = `${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info`;
+  return `${counted(totalFiles, 'file')}, ${counted(totalIssues, 'finding')}: ${found}`;
+}
+
 /** What is worth saying, a line for each thing. */
 export function summaryLines({ execution, summary, selection, gate }: ReportHeader): string[] {
-  const { error, warning, info } = summary.bySeverity;
-  const lines = [
-    `${counted(summary.totalFiles, 'file')}, ${counted(summary.totalIssues, 'finding')}: ` +
-      `${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info`,
-  ];
+  const lines = [totals(summary)];
   if (selection.quiet) lines.push('only errors are listed');
   const { baseline } = selection;
   if (baseline !== undefined) lines.push(`baseline: ${baselineCounts(baseline)}`);
-  if (execution.status === 'incomplete') {
-    lines.push(
-      `incomplete: ${counted(summary.parseErrors, 'parse error')}, ${counted(summary.ruleErrors, 'rule error')}`,
-    );
-  }
+  const failures = `${counted(summary.parseErrors, 'parse error')}, ${counted(summary.ruleErrors, 'rule error')}`;
+  if (execution.status === 'incomplete') lines.push(`incomplete: ${failures}`);
   if (execution.status === 'no-files') lines.push('no files were analysed');
   if (gate.status !== 'not-evaluated') {
     const message = gate.message === undefined ? '' : `: ${terminalText(gate.message)}`;

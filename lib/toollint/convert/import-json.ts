@@ -1,6 +1,6 @@
 // ESLint's own JSON (`eslint -f json`), and GitLab's Code Quality report, which many linters write.
 import type { Severity } from '../document/report-schema.ts';
-import { isObject } from '../document/strict-json.ts';
+import { isObject, looseJson } from '../document/strict-json.ts';
 import type { ForeignMessage, ForeignReport, Refuse } from './import.ts';
 
 /** A list of files, each with its messages. */
@@ -70,16 +70,8 @@ export function importGitlab(text: string, refuse: Refuse): ForeignReport {
 }
 
 function listIn(text: string, refuse: Refuse): Readonly<Record<string, unknown>>[] {
-  const value = parsedJson(text, refuse);
+  const value = looseJson(text, refuse);
   return Array.isArray(value) ? value.map(recordOf) : refuse('expected a list');
-}
-
-export function parsedJson(text: string, refuse: Refuse): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return refuse('not JSON');
-  }
 }
 
 /** The value's members; none where it is not an object. */

@@ -4,8 +4,9 @@
 import type { ArtifactLocation, ReportingDescriptor, Result, Run, ToolComponent } from 'sarif';
 import type { RuleFacts } from '../document/file-findings.ts';
 import type { Diagnostic, Severity } from '../document/report-schema.ts';
+import { looseJson } from '../document/strict-json.ts';
 import type { ForeignMessage, ForeignReport, Refuse } from './import.ts';
-import { parsedJson, recordOf } from './import-json.ts';
+import { recordOf } from './import-json.ts';
 
 const SEVERITIES: Readonly<Record<string, Severity>> = {
   error: 'error',
@@ -16,7 +17,7 @@ const SEVERITIES: Readonly<Record<string, Severity>> = {
 
 /** All runs, which must be of one tool. */
 export function importSarif(text: string, refuse: Refuse): ForeignReport {
-  const log = recordOf(parsedJson(text, refuse));
+  const log = recordOf(looseJson(text, refuse));
   if (log['version'] !== '2.1.0') refuse(`expected version 2.1.0, found ${JSON.stringify(log['version'])}`);
   if (!Array.isArray(log['runs'])) return refuse('there are no runs');
   const runs = log['runs'] as Run[];

@@ -3,11 +3,11 @@
 // The source files are read below the root, for fingerprints that follow a line; where a file is not there, a finding
 // is known by its message. Which files and rules a foreign linter looked at is not known, so nothing is ever called
 // fixed.
-import { readFileSync, realpathSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { summaryOf, UNKNOWN_SCOPE } from '../document/consistency.ts';
-import type { DocumentSource } from '../document/document-source.ts';
+import { type DocumentSource, realFolder, textIn } from '../document/document-source.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { descriptions, fileFindings, type LintMessage, type RuleFacts } from '../document/file-findings.ts';
 import { compareFindings, numberOccurrences } from '../document/finding-order.ts';
@@ -68,13 +68,8 @@ export function importReport(source: DocumentSource, format: ImportFormat, optio
   const refuse = (fault: string): never => {
     throw new ReportFailure('input', `${source.name} cannot be imported from ${format}: ${fault}`);
   };
-  const foreign = IMPORTERS[format](
-    Buffer.from(source.bytes)
-      .toString()
-      .replace(/^\ufeff/u, ''),
-    refuse,
-  );
-  const root = realRoot(resolve(options.cwd, options.root));
+  const foreign = IMPORTERS[format](textIn(source), refuse);
+  const root = realFolder(resolve(options.cwd, options.root));
   const pathOf = (text: string) => reportPath(text, root, refuse);
   const byPath = Map.groupBy(foreign.messages, ({ path }) => (path === undefined ? undefined : pathOf(path)));
   const paths = new Set([...byPath.keys(), ...(foreign.paths ?? []).map(pathOf)].filter((path) => path !== undefined));
@@ -110,14 +105,6 @@ export function importReport(source: DocumentSource, format: ImportFormat, optio
     summary: summaryOf(Math.max(1, paths.size), findings, diagnostics),
     findings,
   };
-}
-
-function realRoot(root: string): string {
-  try {
-    return realpathSync(root);
-  } catch (cause) {
-    throw new ReportFailure('io', `there is no folder ${root}`, cause);
-  }
 }
 
 function toolOf(

@@ -2,7 +2,7 @@
 // incomplete analysis is never all green; a complete one without findings is one passing case.
 import { compareFindings } from '../document/finding-order.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
-import { ownDiagnostics } from './converter.ts';
+import { ownDiagnostics, placesOf } from './converter.ts';
 
 const EXECUTION_SUITE = 'toollint.execution';
 const PROJECT_SUITE = '(project)';
@@ -37,17 +37,13 @@ function executionSuite(report: Report): { text: string; tests: number; errors: 
     const only = `<testcase classname="${EXECUTION_SUITE}" name="${summary.totalFiles} files, no findings"/>\n`;
     return { text: `${suiteOpens(EXECUTION_SUITE, 1, 0, 0)}${only}</testsuite>\n`, tests: 1, errors: 0 };
   }
-  const cases = diagnostics.map(({ kind, message, ruleId, relativePath }) => {
-    const name = [kind, ruleId, relativePath].filter((part) => part !== undefined).join(' ');
-    return errorCase(xml(name), kind, xml(message));
-  });
+  const cases = diagnostics.map((one) =>
+    errorCase(xml([one.kind, ...placesOf(one)].join(' ')), one.kind, xml(one.message)),
+  );
   if (cases.length === 0) cases.push(errorCase(execution.status, execution.status, execution.status));
   const { length } = cases;
-  return {
-    text: `${suiteOpens(EXECUTION_SUITE, length, 0, length)}${cases.join('')}</testsuite>\n`,
-    tests: length,
-    errors: length,
-  };
+  const text = `${suiteOpens(EXECUTION_SUITE, length, 0, length)}${cases.join('')}</testsuite>\n`;
+  return { text, tests: length, errors: length };
 }
 
 /** All of it is XML already. */

@@ -1,7 +1,7 @@
 // A comment for a pull request: how it went, the gate, and a table of the first findings, errors before warnings.
 // Everything that comes from the report is escaped, so that no text in a message can form a link, mention a person or
 // end a table. The whole keeps under the size that a comment may have.
-import { counted, linkOf, pathUri, shortened, terminalText } from './plain-text.ts';
+import { linkOf, pathUri, shortened, terminalText } from './plain-text.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
 import {
   baselineCounts,
@@ -10,21 +10,20 @@ import {
   ownDiagnostics,
   placesOf,
   summaryLines,
+  totals,
 } from './converter.ts';
 
-const LIMIT = 100;
+const ROWS_MAX = 100;
 const BYTES_MAX = 65_536;
-/** The limit of GitHub's summary of a step. */
-const STEP_BYTES_MAX = 1 << 20;
 const CELL_UNITS_MAX = 300;
 /** Room for the line that counts what is left out. */
 const TAIL_BYTES = 200;
 
 export function* markdownText(report: Report, options: ConvertOptions): Generator<string> {
-  const { limit = LIMIT, bytesMax = BYTES_MAX, links } = options;
+  const { bytesMax = BYTES_MAX, links } = options;
   let text = headText(report, bytesMax / 2);
   let shown = 0;
-  for (const finding of bySeverity(report).slice(0, limit)) {
+  for (const finding of bySeverity(report).slice(0, ROWS_MAX)) {
     const row = `${shown === 0 ? TABLE_HEAD : ''}${rowOf(finding, links)}`;
     if (Buffer.byteLength(text) + Buffer.byteLength(row) + TAIL_BYTES > bytesMax) break;
     text += row;
@@ -40,7 +39,7 @@ export function* markdownText(report: Report, options: ConvertOptions): Generato
  */
 export function* summaryText(report: Report, options: ConvertOptions): Generator<string> {
   if (options.links === undefined) yield `${summaryLines(report).join('\n')}\n`;
-  else yield* markdownText(report, { ...options, bytesMax: options.bytesMax ?? STEP_BYTES_MAX });
+  else yield* markdownText(report, options);
 }
 
 const TABLE_HEAD = '\n| Severity | Place | Rule | Message |\n| --- | --- | --- | --- |\n';
@@ -49,17 +48,12 @@ const VERDICTS = { 'not-evaluated': '', passed: '✅ passed', warning: '⚠️ w
 
 function headText(report: Report, bytesMax: number): string {
   const { execution, summary, selection, gate } = report;
-  const { error, warning, info } = summary.bySeverity;
   const lines = ['### Code analysis', ''];
   if (gate.status !== 'not-evaluated') {
     const message = gate.message === undefined ? '' : ` – ${escaped(shortened(gate.message, 1000))}`;
     lines.push(`**Gate ${escaped(gate.name ?? '')}: ${VERDICTS[gate.status]}**${message}`, '');
   }
-  lines.push(
-    `${counted(summary.totalFiles, 'file')}, ${counted(summary.totalIssues, 'finding')}: ` +
-      `${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info` +
-      `${selection.quiet ? ' (only errors are listed)' : ''}.`,
-  );
+  lines.push(`${totals(summary)}${selection.quiet ? ' (only errors are listed)' : ''}.`);
   const { baseline } = selection;
   if (baseline !== undefined) lines.push('', `Against the baseline: ${baselineCounts(baseline)}.`);
   if (execution.status !== 'complete')

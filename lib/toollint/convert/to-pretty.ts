@@ -36,10 +36,8 @@ function findingLine({ severity, message, ruleId, location }: Finding, width: nu
   }
   const shownRule = shortened(rule, Math.floor(width / 2));
   const shown = shortened(terminalText(message), Math.max(8, width - head.length - shownRule.length));
-  return (
-    `  ${paint('dim', place.padEnd(8))} ${paint(COLORS[severity], severity.padEnd(7))}  ` +
-    `${shown}${paint('dim', shownRule)}\n`
-  );
+  const painted = `${paint('dim', place.padEnd(8))} ${paint(COLORS[severity], severity.padEnd(7))}`;
+  return `  ${painted}  ${shown}${paint('dim', shownRule)}\n`;
 }
 
 function ending(report: Report, width: number, paint: Paint): string {

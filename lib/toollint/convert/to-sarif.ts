@@ -1,9 +1,9 @@
-// SARIF 2.1.0 (OASIS): one run. The rules are behind the results in the text. partialFingerprints has the report's own
-// identity; GitHub's primaryLocationLineHash is left to its uploader.
+// SARIF 2.1.0 (OASIS): one run. partialFingerprints has the report's own identity; GitHub's primaryLocationLineHash is
+// left to its uploader.
 import type { Fix, Location, Notification, ReportingDescriptor, Result, Run } from 'sarif';
 import { endOf, fixOf, linterOf, ruleTextsOf } from '../document/extension.ts';
 import { FINGERPRINT_VERSION } from '../document/report-format.ts';
-import type { Diagnostic, Finding, Report, Severity } from '../document/report-schema.ts';
+import type { Diagnostic, Finding, Report } from '../document/report-schema.ts';
 import { listText } from '../document/report-writer.ts';
 import { linkOf, pathUri } from './plain-text.ts';
 import { type ConvertOptions, ownDiagnostics } from './converter.ts';
@@ -13,47 +13,22 @@ const LEVELS = { error: 'error', warning: 'warning', info: 'note' } as const;
 /** GitHub takes 25,000 results of a run; the command line warns above. */
 export const SARIF_RESULTS_MAX = 25_000;
 
-export function* sarifText(report: Report, options: ConvertOptions): Generator<string> {
-  const rules = new Map<string, { index: number; rule: ReportingDescriptor }>();
-  const stateOf = options.baselineState ?? (report.selection.baseline === undefined ? undefined : () => 'new' as const);
-  const isWritten = choiceOf(report, options.resultsMax);
+export function* sarifText(report: Report, { baselineState, absent = [] }: ConvertOptions): Generator<string> {
+  const stateOf = baselineState ?? (report.selection.baseline === undefined ? undefined : () => 'new' as const);
+  const texts = new Map(Object.entries(ruleTextsOf(report)));
+  const firsts = Map.groupBy([...report.findings, ...absent], ({ ruleId }) => ruleId);
+  const indexes = new Map([...firsts.keys()].map((ruleId, index) => [ruleId, index]));
+  const rules = [...firsts].map(([ruleId, [finding]]) => descriptorOf(finding as Finding, texts.get(ruleId)));
+  const written = (finding: Finding, state: Result.baselineState | undefined) =>
+    resultOf(finding, indexes.get(finding.ruleId) as number, state);
   yield '{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0",';
   yield '"runs":[{"columnKind":"utf16CodeUnits","results":';
-  const texts = ruleTextsOf(report);
-  const written = (finding: Finding, state: Result.baselineState | undefined) =>
-    resultOf(finding, ruleIndex(rules, texts, finding), state);
   const results = function* () {
-    for (const finding of report.findings) if (isWritten(finding.severity)) yield written(finding, stateOf?.(finding));
-    for (const finding of options.absent ?? []) yield written(finding, 'absent');
+    for (const finding of report.findings) yield written(finding, stateOf?.(finding));
+    for (const finding of absent) yield written(finding, 'absent');
   };
   yield* listText(results());
-  const found = [...rules.values()].map(({ rule }) => rule);
-  yield `,${JSON.stringify(runRest(report, found)).slice(1)}]}\n`;
-}
-
-/** Says of each finding in turn whether it is among the first `most`, errors before warnings before the rest. */
-function choiceOf({ summary }: Report, most = Infinity): (severity: Severity) => boolean {
-  const { error, warning } = summary.bySeverity;
-  const room = { error: most, warning: most - error, info: most - error - warning };
-  return (severity) => {
-    room[severity] -= 1;
-    return room[severity] >= 0;
-  };
-}
-
-function ruleIndex(
-  rules: Map<string, { index: number; rule: ReportingDescriptor }>,
-  texts: Readonly<Record<string, string>>,
-  finding: Finding,
-): number {
-  const known = rules.get(finding.ruleId);
-  if (known !== undefined) return known.index;
-  const entry = {
-    index: rules.size,
-    rule: descriptorOf(finding, Object.hasOwn(texts, finding.ruleId) ? texts[finding.ruleId] : undefined),
-  };
-  rules.set(finding.ruleId, entry);
-  return entry.index;
+  yield `,${JSON.stringify(runRest(report, rules)).slice(1)}]}\n`;
 }
 
 function descriptorOf(

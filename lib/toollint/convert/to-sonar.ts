@@ -4,7 +4,6 @@ import { listText } from '../document/report-writer.ts';
 import { ownDiagnostics } from './converter.ts';
 
 const IMPACTS: Readonly<Record<Severity, string>> = { error: 'HIGH', warning: 'MEDIUM', info: 'LOW' };
-const ENGINE_ID = 'toollint';
 
 export function* sonarText(report: Report): Generator<string> {
   const rules = new Map<string, Record<string, unknown>>();
@@ -13,14 +12,14 @@ export function* sonarText(report: Report): Generator<string> {
   // A run that did not reach its end may not look like a clean one.
   for (const { kind, message, ruleId, relativePath } of ownDiagnostics(report)) {
     const id = ruleId === undefined ? kind : `${kind} ${ruleId}`;
-    if (!rules.has(id)) rules.set(id, blockerRule(id));
+    rules.set(id, ruleOf(id, 'LOGICAL', { softwareQuality: 'RELIABILITY', severity: 'BLOCKER' }));
     issues.push({
       ruleId: id,
       primaryLocation: { message: message.toWellFormed(), filePath: relativePath ?? fallback },
     });
   }
   for (const finding of report.findings) {
-    if (!rules.has(finding.ruleId)) rules.set(finding.ruleId, ruleOf(finding));
+    if (!rules.has(finding.ruleId)) rules.set(finding.ruleId, findingRule(finding));
     issues.push(issueOf(finding, fallback));
   }
   yield '{"issues":';
@@ -28,22 +27,14 @@ export function* sonarText(report: Report): Generator<string> {
   yield `,"rules":${JSON.stringify([...rules.values()])}}\n`;
 }
 
-function blockerRule(id: string): Record<string, unknown> {
-  const impacts = [{ softwareQuality: 'RELIABILITY', severity: 'BLOCKER' }];
-  return { id, name: id, description: id, engineId: ENGINE_ID, cleanCodeAttribute: 'LOGICAL', impacts };
+function ruleOf(id: string, cleanCodeAttribute: string, impact: Readonly<Record<string, string>>) {
+  return { id, name: id, description: id, engineId: 'toollint', cleanCodeAttribute, impacts: [impact] };
 }
 
-function ruleOf({ ruleId, severity, category }: Finding): Record<string, unknown> {
-  return {
-    id: ruleId,
-    name: ruleId,
-    description: ruleId,
-    engineId: ENGINE_ID,
-    cleanCodeAttribute: category === 'layout' ? 'FORMATTED' : 'CONVENTIONAL',
-    impacts: [
-      { softwareQuality: category === 'problem' ? 'RELIABILITY' : 'MAINTAINABILITY', severity: IMPACTS[severity] },
-    ],
-  };
+function findingRule({ ruleId, severity, category }: Finding): Record<string, unknown> {
+  const softwareQuality = category === 'problem' ? 'RELIABILITY' : 'MAINTAINABILITY';
+  const attribute = category === 'layout' ? 'FORMATTED' : 'CONVENTIONAL';
+  return ruleOf(ruleId, attribute, { softwareQuality, severity: IMPACTS[severity] });
 }
 
 function issueOf({ ruleId, message, location }: Finding, fallback: string): Record<string, unknown> {

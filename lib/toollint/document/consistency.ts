@@ -4,9 +4,8 @@
 //
 // Numbers 13, 17, 19 and 21 describe this project's own scans and are not held against another tool's report.
 import { pathFault, isUnder } from './report-path.ts';
-import { SEVERITIES } from './report-format.ts';
+import { SEVERITIES, TOOL_NAME } from './report-format.ts';
 import type { Diagnostic, Finding, Report, Severity } from './report-schema.ts';
-import { TOOL_NAME } from './report-format.ts';
 
 /** Rule ids that no configuration enables: a file that does not parse, and the engine's own messages. */
 export const PARSE_ERROR_RULE = 'PARSE-ERROR';

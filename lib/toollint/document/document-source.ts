@@ -1,8 +1,7 @@
 // The bytes of a document: from a file, from a stream such as standard input, or from memory. A document is read whole,
 // so its length is bounded before it is read.
 import { addAbortSignal, type Readable } from 'node:stream';
-import { createReadStream } from 'node:fs';
-import { readFile, stat } from 'node:fs/promises';
+import { createReadStream, realpathSync } from 'node:fs';
 import { ioFailure, ReportFailure, throwIfInterrupted } from './failure.ts';
 
 /**
@@ -18,21 +17,17 @@ export interface DocumentSource {
 }
 
 /** A file. Throws ReportFailure when it cannot be read, is a directory or is too long. */
-export async function fileSource(path: string, name: string, bytesMax = DOCUMENT_BYTES_MAX): Promise<DocumentSource> {
-  const status = await stat(path).catch((cause: unknown) => {
-    throw ioFailure('read', name, cause);
-  });
-  if (status.isDirectory()) throw new ReportFailure('io', `cannot read ${name}: it is a directory`);
-  if (!status.isFile()) return streamSource(createReadStream(path), name, { bytesMax });
-  if (status.size > bytesMax) throw tooLong(name, bytesMax);
-  const bytes = await readFile(path).catch((cause: unknown) => {
-    throw ioFailure('read', name, cause);
-  });
-  return { name, bytes };
+export async function fileSource(path: string, name: string, bytesMax?: number): Promise<DocumentSource> {
+  return streamSource(createReadStream(path, { highWaterMark: 1 << 20 }), name, { bytesMax });
 }
 
-function tooLong(name: string, bytesMax: number): ReportFailure {
-  return new ReportFailure('io', `${name} is longer than the limit of ${bytesMax} bytes`);
+/** The real path of a folder. Throws ReportFailure when there is none. */
+export function realFolder(path: string): string {
+  try {
+    return realpathSync.native(`${path}/.`);
+  } catch (cause) {
+    throw ioFailure('read', path, cause);
+  }
 }
 
 /** Everything that a stream holds. Throws Interrupted when the signal fires. */
@@ -48,7 +43,7 @@ export async function streamSource(
     for await (const chunk of stream) {
       chunks.push(chunk as Buffer);
       length += (chunk as Buffer).length;
-      if (length > bytesMax) throw tooLong(name, bytesMax);
+      if (length > bytesMax) throw new ReportFailure('io', `${name} is longer than the limit of ${bytesMax} bytes`);
     }
     return { name, bytes: Buffer.concat(chunks) };
   } catch (cause) {
@@ -60,4 +55,9 @@ export async function streamSource(
 /** Text or bytes at hand, for library callers. */
 export function memorySource(content: string | Uint8Array, name: string): DocumentSource {
   return { name, bytes: typeof content === 'string' ? Buffer.from(content) : content };
+}
+
+/** The text without byte order mark; invalid UTF-8 is decoded as U+FFFD. */
+export function textIn({ bytes }: DocumentSource): string {
+  return new TextDecoder().decode(bytes);
 }

@@ -25,13 +25,6 @@ export interface End {
   readonly endColumn: number;
 }
 
-/** Members of `tool` that a scan adds. */
-export interface ToolExtension {
-  readonly linter: Linter;
-  /** Rule id -> one sentence. */
-  readonly rules: Readonly<Record<string, string>>;
-}
-
 export function linterOf({ tool }: Pick<ReportHeader, 'tool'>): Linter | undefined {
   const { name, version, informationUri } = member(tool, 'linter');
   if (typeof name !== 'string' || typeof version !== 'string') return undefined;
@@ -62,6 +55,7 @@ function member(owner: object, name: string): Record<string, unknown> {
   return isObject(value) ? value : {};
 }
 
-function isOrdinal(value: unknown): value is number {
+/** Whether the value can be a line or a column. */
+export function isOrdinal(value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value > 0;
 }

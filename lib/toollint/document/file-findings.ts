@@ -1,7 +1,7 @@
 // From a linter's messages about one file to the report's findings, in canonical order and with fingerprints.
 // Pure: the same messages and text give the same findings on every machine. Occurrences are numbered later.
 import { ENGINE_RULE, PARSE_ERROR_RULE } from './consistency.ts';
-import type { Fix } from './extension.ts';
+import { type Fix, isOrdinal } from './extension.ts';
 import { oneLine } from './failure.ts';
 import { compareFindings } from './finding-order.ts';
 import {
@@ -98,7 +98,7 @@ function findingOf(
       ? withoutAbsolutePaths(message.message, request.roots)
       : withoutRoots(message.message, request.roots);
   const text = masked || `(${ruleId} gave no message)`;
-  const discriminator = discriminatorOf(message.messageId, text, '');
+  const discriminator = discriminatorOf(message.messageId, text);
   const isParseError = ruleId === PARSE_ERROR_RULE;
   const texts = isParseError ? { lineText: '', flaggedText: '' } : flaggedTexts(lines, message);
   const finding: Finding = {
@@ -128,10 +128,6 @@ function locationOf(path: string | undefined, { line, column, endLine, endColumn
   if (!isOrdinal(column)) return { scope: 'file', path, line };
   const end = isOrdinal(endLine) && isOrdinal(endColumn) ? { endLine, endColumn } : {};
   return { scope: 'file', path, line, column, ...end };
-}
-
-function isOrdinal(value: number | undefined): value is number {
-  return value !== undefined && Number.isSafeInteger(value) && value > 0;
 }
 
 const ISSUE_TYPES: Readonly<Record<string, string>> = { problem: 'bug', suggestion: 'code-smell', layout: 'style' };

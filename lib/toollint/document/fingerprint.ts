@@ -46,11 +46,9 @@ function digest(parts: readonly string[]): string {
   return hash('sha256', JSON.stringify(parts), 'hex').slice(0, 32);
 }
 
-/** The stable text of a message: see the header. */
-export function discriminatorOf(messageId: string | undefined, message: string, root: string): string {
-  if (messageId !== undefined && messageId !== '') return messageId;
-  const relative = root === '' || root === '/' ? message : message.replaceAll(`${root}/`, '').replaceAll(root, '');
-  return collapseBlanks(relative).replace(/[0-9]+/gu, '#');
+/** The stable text of a message that names no folder of the machine: see the header. */
+export function discriminatorOf(messageId: string | undefined, message: string): string {
+  return messageId || collapseBlanks(message).replace(/[0-9]+/gu, '#');
 }
 
 /** Runs of blanks become one space; none at the ends. */

@@ -64,8 +64,8 @@ export function inspectReport({ bytes }: DocumentSource, options: InspectOptions
 }
 
 /** Reads a report that a verb needs. Throws ReportFailure ('input') when it is not valid. */
-export function openReport(source: DocumentSource, options: Pick<InspectOptions, 'consistency'> = {}): Report {
-  const { report, problems } = inspectReport(source, { ...options, problemsMax: 1 });
+export function openReport(source: DocumentSource): Report {
+  const { report, problems } = inspectReport(source, { problemsMax: 1 });
   // Nothing reads the numbering of occurrences: converters and comparisons number anew.
   const fault = problems.find(({ code }) => code !== 'invariant-12');
   if (fault === undefined && report !== undefined) return report;
@@ -131,18 +131,14 @@ function schemaProblems(schema: TSchema, value: unknown, base: string): Pick<Pro
 
 /** A union's own error says little: for an object that fits no variant the variant for objects is asked. */
 function inner(error: ValueError): { path: string; message: string }[] {
-  if (error.type === ValueErrorType.ObjectRequiredProperty)
-    return [{ path: error.path, message: 'the member is missing' }];
-  if (error.type !== ValueErrorType.Union) return [{ path: error.path, message: describe(error) }];
-  const variants = error.schema['anyOf'] as TSchema[];
+  const variants = error.type === ValueErrorType.Union ? (error.schema['anyOf'] as TSchema[]) : [];
   const objects = variants.find((variant) => variant['type'] === 'object');
-  if (objects !== undefined && isObject(error.value)) {
-    return schemaProblems(objects, error.value, error.path).map(({ pointer, message }) => ({ path: pointer, message }));
-  }
-  return [{ path: error.path, message: describe(error) }];
+  if (objects === undefined || !isObject(error.value)) return [{ path: error.path, message: describe(error) }];
+  return schemaProblems(objects, error.value, error.path).map(({ pointer, message }) => ({ path: pointer, message }));
 }
 
 function describe({ type, schema, value, message }: ValueError): string {
+  if (type === ValueErrorType.ObjectRequiredProperty) return 'the member is missing';
   const names = () => (schema['anyOf'] as TSchema[]).map((one) => JSON.stringify(one['const'] ?? one['type']));
   const expected = type === ValueErrorType.Union ? `one of ${names().join(', ')}` : message.replace(/^Expected /u, '');
   return `expected ${expected}, found ${found(value)}`;

@@ -9,7 +9,9 @@ import { findPackageJSON } from 'node:module';
 export const TOOL_NAME = 'toollint';
 
 /** `tool.version`: the version of the package that holds this file, wherever in the package it lies. */
-export const TOOL_VERSION = packageVersion();
+export const TOOL_VERSION = (
+  JSON.parse(readFileSync(findPackageJSON(import.meta.url) ?? '', 'utf8')) as { version: string }
+).version;
 
 /** The only `schemaVersion` (specification, "Versioning", 1). */
 export const SCHEMA_VERSION = 1;
@@ -19,9 +21,3 @@ export const FINGERPRINT_VERSION = 'toolLint/v1';
 
 /** The specification's severities, in its order. */
 export const SEVERITIES = ['error', 'warning', 'info'] as const;
-
-function packageVersion(): string {
-  const file = findPackageJSON(import.meta.url);
-  if (file === undefined) throw new Error(`no package.json belongs to ${import.meta.url}`);
-  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
-}

@@ -24,6 +24,15 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** The value of a JSON text that is not ours to be strict about; `refuse` throws. */
+export function looseJson(text: string, refuse: (fault: string) => never): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return refuse('not JSON');
+  }
+}
+
 /** A JSON Pointer token (RFC 6901, section 3). */
 export function pointerToken(name: string | number): string {
   return `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`;

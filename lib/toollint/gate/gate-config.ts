@@ -1,7 +1,7 @@
 // Gates: a name and conditions on counts. A condition names what must not be: it is violated when `metric op threshold`
 // holds. Anything unknown is refused, because a misspelt metric that counts as 0 would let everything pass.
 import { ReportFailure } from '../document/failure.ts';
-import { isObject } from '../document/strict-json.ts';
+import { isObject, looseJson } from '../document/strict-json.ts';
 
 /** Counts that a condition may name, in addition to `rule:<id>` and `category:<name>`. */
 export const METRICS = [
@@ -95,12 +95,9 @@ function gateNamed(name: string, own: readonly GateConfig[]): GateConfig {
 
 /** Gates from a file's text: one gate, a list of gates, or an object with the list as `gates`. */
 export function parseGates(text: string, file: string): GateConfig[] {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (cause) {
-    throw new ReportFailure('gate', `${file} is not JSON`, cause);
-  }
+  const value = looseJson(text, (fault) => {
+    throw refusal(`${file} is ${fault}`);
+  });
   const list = Array.isArray(value)
     ? value
     : isObject(value) && Array.isArray(value['gates'])

@@ -93,14 +93,11 @@ const BASELINE_METRICS: ReadonlySet<string> = new Set(['newIssues', 'newErrors',
 
 function unfinished({ status, diagnostics }: ReportHeader['execution']): string {
   if (status === 'no-files') return 'no files were analysed';
-  const count = (kind: 'parse-error' | 'rule-error', one: string) => {
+  const counts = (['parse-error', 'rule-error'] as const).flatMap((kind) => {
     const number = countKind(diagnostics, kind);
-    return number === 0 ? [] : [`${number} ${one}${number === 1 ? '' : 's'}`];
-  };
-  return (
-    'analysis incomplete: ' +
-    `${[...count('parse-error', 'parse error'), ...count('rule-error', 'rule error')].join(', ')}`
-  );
+    return number === 0 ? [] : [`${number} ${kind.replace('-', ' ')}${number === 1 ? '' : 's'}`];
+  });
+  return `analysis incomplete: ${counts.join(', ')}`;
 }
 
 /** Metrics that are counts of one thing; undefined where there is no baseline. */

@@ -3,11 +3,11 @@
 // One file is in work at a time, and files are taken in the order of their paths, so the findings are in canonical
 // order.
 import { lstatSync } from 'node:fs';
-import { realpath, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { isReserved, PARSE_ERROR_RULE } from '../document/consistency.ts';
-import { errnoOf, ioFailure, ReportFailure, throwIfInterrupted } from '../document/failure.ts';
+import { realFolder } from '../document/document-source.ts';
+import { errnoOf, ReportFailure, throwIfInterrupted } from '../document/failure.ts';
 import { descriptions, fileFindings, type LintMessage, withoutDirectives } from '../document/file-findings.ts';
 import { literalGlob, normalGlob } from '../document/file-pattern.ts';
 import { pathFault, sortedUnique } from '../document/report-path.ts';
@@ -31,7 +31,7 @@ import { readSuppressions, suppress, type Suppressions } from './suppressions.ts
 /** Looks at everything. Throws ReportFailure when it cannot begin, Interrupted when the signal fires. */
 export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const started = performance.now();
-  const root = await realRoot(options.root);
+  const root = realFolder(options.root);
   const prefix = new PathPrefix(options.pathPrefix ?? '');
   // Loaded when a scan begins: it is the most of what a start costs.
   const { EslintEngine } = await import('./eslint-engine.ts');
@@ -95,14 +95,6 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
       return { ran: new Set(await rulesIfThere(own, search, starts, engine)), suppressed: [] };
     },
   };
-}
-
-async function realRoot(root: string): Promise<string> {
-  const status = await stat(root).catch((cause: unknown) => {
-    throw ioFailure('scan', root, cause);
-  });
-  if (!status.isDirectory()) throw new ReportFailure('io', `cannot scan ${root}: it is not a directory`);
-  return realpath(root);
 }
 
 /** Whether something is there, or whether that cannot be known. */
@@ -221,7 +213,6 @@ class FileWork {
   readonly #snippets: boolean;
   readonly #roots: readonly string[];
   readonly #taken = new Map<string, TakenFile>();
-  #ran: readonly string[] = [];
 
   constructor(parts: FileWorkParts, { snippets = true }: AnalysisOptions, roots: readonly string[]) {
     this.#parts = parts;
@@ -251,7 +242,7 @@ class FileWork {
     const takenBack = [...linted.suppressed, ...suppressed];
     this.#taken.set(path, {
       file,
-      ran: linted.ran === undefined ? undefined : this.#shared(linted.ran),
+      ran: linted.ran,
       suppressed: this.#findingsOf(path, takenBack.length === 0 ? '' : withoutDirectives(source.text), takenBack),
     });
   }
@@ -265,13 +256,6 @@ class FileWork {
     if ('fault' in source) return undefined;
     const { ran = [] } = await this.#parts.engine.lint(taken.file.absolute, source.text);
     return { ran: new Set(ran), suppressed: taken.suppressed };
-  }
-
-  /** Files under one configuration have one list of rules. */
-  #shared(ran: readonly string[]): readonly string[] {
-    const isSame = ran.length === this.#ran.length && ran.every((id, index) => id === this.#ran[index]);
-    if (!isSame) this.#ran = ran;
-    return this.#ran;
   }
 
   #findingsOf(path: string, text: string, messages: readonly LintMessage[]): Finding[] {

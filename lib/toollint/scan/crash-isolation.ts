@@ -15,8 +15,8 @@ interface IsolationRequest<T> {
   culpritOf(error: unknown): string | undefined;
   /** Rules that may take part. */
   readonly ruleIds: readonly string[];
-  /** Rules that have thrown in other files; grows. */
-  readonly knownCulprits: Set<string>;
+  /** Rules that have thrown in other files. */
+  readonly knownCulprits: readonly string[];
 }
 
 /** `result` is undefined when the linter throws even without a rule. */
@@ -32,38 +32,27 @@ export async function lintIsolated<T>(
       const blamed = request.culpritOf(cause);
       const found =
         blamed !== undefined && !dropped.has(blamed)
-          ? [{ ruleId: blamed, error: cause }]
-          : await findCulprits(request, dropped);
-      if (found.length === 0) return { result: undefined, crashes: [], failure: messageOf(cause) };
-      for (const { ruleId, error } of found) {
-        dropped.set(ruleId, { ruleId, message: describeThrown(error) });
-        request.knownCulprits.add(ruleId);
-      }
+          ? { ruleId: blamed, error: cause }
+          : await findCulprit(request, dropped);
+      if (found === undefined) return { result: undefined, crashes: [], failure: messageOf(cause) };
+      dropped.set(found.ruleId, { ruleId: found.ruleId, message: describeThrown(found.error) });
     }
   }
 }
 
-async function findCulprits<T>(
+async function findCulprit<T>(
   request: IsolationRequest<T>,
   dropped: ReadonlyMap<string, RuleCrash>,
-): Promise<{ ruleId: string; error: unknown }[]> {
-  const { ruleIds, knownCulprits } = request;
-  const candidates = ruleIds.filter((ruleId) => !dropped.has(ruleId));
-  const suspects = candidates.filter((ruleId) => knownCulprits.has(ruleId));
-  for (const group of [suspects, candidates]) {
-    const found: { ruleId: string; error: unknown }[] = [];
-    for (const ruleId of group) {
-      const error = await thrownBy(() => request.run((other) => other === ruleId));
-      if (error !== undefined) found.push({ ruleId, error: error.value });
-    }
-    // Throwing with every rule alone means that no rule is to blame.
-    if (
-      found.length > 0 &&
-      (found.length < candidates.length || (await thrownBy(() => request.run(() => false))) === undefined)
-    )
-      return found;
+): Promise<{ ruleId: string; error: unknown } | undefined> {
+  // Throwing without a rule means that none is to blame.
+  if ((await thrownBy(() => request.run(() => false))) !== undefined) return undefined;
+  const candidates = new Set([...request.knownCulprits, ...request.ruleIds]);
+  for (const ruleId of candidates) {
+    if (dropped.has(ruleId)) continue;
+    const thrown = await thrownBy(() => request.run((other) => other === ruleId));
+    if (thrown !== undefined) return { ruleId, error: thrown.value };
   }
-  return [];
+  return undefined;
 }
 
 async function thrownBy(work: () => Promise<unknown>): Promise<{ value: unknown } | undefined> {
@@ -87,26 +76,24 @@ function describeThrown(error: unknown): string {
 }
 
 const CRASHES_MIN = 20;
-const SHARE_MIN = 0.9;
 
 /**
- * When a rule is no longer tried: it threw in 20 files, and in more than nine of ten of those that it looked at.
- * Linting a file again without the rule costs as much as linting it, so twelve such rules made a scan 4.7 times as
- * long.
+ * When a rule is no longer tried: it threw in 20 files, and ran to the end of none. Linting a file again without the
+ * rule costs as much as linting it, so twelve such rules made a scan 4.7 times as long.
  */
 export class RuleFailures {
   readonly givenUp = new Set<string>();
-  readonly #crashes = new Map<string, number>();
-  readonly #runs = new Map<string, number>();
+  /** In how many files each rule has thrown. */
+  readonly crashes = new Map<string, number>();
+  readonly #worked = new Set<string>();
 
   /** One file was linted. */
   note(ran: readonly string[], crashes: readonly RuleCrash[]): void {
-    for (const ruleId of ran) this.#runs.set(ruleId, (this.#runs.get(ruleId) ?? 0) + 1);
+    for (const ruleId of ran) this.#worked.add(ruleId);
     for (const { ruleId } of crashes) {
-      const thrown = (this.#crashes.get(ruleId) ?? 0) + 1;
-      this.#crashes.set(ruleId, thrown);
-      const share = thrown / (thrown + (this.#runs.get(ruleId) ?? 0));
-      if (thrown >= CRASHES_MIN && share > SHARE_MIN) this.givenUp.add(ruleId);
+      const thrown = (this.crashes.get(ruleId) ?? 0) + 1;
+      this.crashes.set(ruleId, thrown);
+      if (thrown >= CRASHES_MIN && !this.#worked.has(ruleId)) this.givenUp.add(ruleId);
     }
   }
 }

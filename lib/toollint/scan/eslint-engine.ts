@@ -2,8 +2,8 @@
 //
 // Facts measured with ESLint 10.15 on 3,000 files with 240,000 findings: linting all files in one call keeps every
 // result (626 MB); one call per file takes some 14 % longer, 171 MB, and a rule that throws stops one file only.
-import { existsSync, readdirSync, statSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { readdirSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import type * as eslint from 'eslint';
 import { type LintMessage, type RuleFacts, UNUSED_DIRECTIVE_RULE } from '../document/file-findings.ts';
 import type { Linter } from '../document/extension.ts';
@@ -32,7 +32,6 @@ export class EslintEngine {
   readonly #enabled = new Map<ResolvedConfig, readonly string[]>();
   /** Those that are asked what is ignored, by their configuration. */
   readonly #askable = new Map<string, eslint.ESLint>();
-  readonly #knownCulprits = new Set<string>();
   readonly #failures = new RuleFailures();
   readonly #asked = new Set<string>();
   #filter: RuleFilter = () => true;
@@ -93,7 +92,7 @@ export class EslintEngine {
     const ruleIds = (await this.rulesFor(path)) ?? [];
     const { result, crashes, failure } = await lintIsolated({
       ruleIds,
-      knownCulprits: this.#knownCulprits,
+      knownCulprits: [...this.#failures.crashes.keys()],
       culpritOf,
       run: async (filter) => {
         this.#asked.clear();
@@ -149,20 +148,19 @@ export class EslintEngine {
 
   #create(more: eslint.ESLint.Options): eslint.ESLint {
     const { root, config, extensions = [] } = this.#options;
-    const flags = hasTypescriptConfig(this.#options) ? [...this.#copy.typescriptFlags] : [];
     return new this.#copy.ESLint({
       cwd: root,
       overrideConfigFile: config ?? null,
       overrideConfig: extensions.map((extension) => ({ files: [`**/*.${extension}`] })),
       warnIgnored: false,
-      ...(flags.length === 0 ? {} : { flags }),
       ...more,
     });
   }
 
   async #configFor(path: string): Promise<ResolvedConfig | undefined> {
     const config: unknown = await this.#eslint.calculateConfigForFile(path).catch((cause: unknown) => {
-      if (isConfigMissing(cause)) throw new ConfigMissing('config', noConfig(this.#options.root), cause);
+      if (messageOf(cause).includes('Could not find config file'))
+        throw new ConfigMissing('config', noConfig(this.#options.root), cause);
       throw new ReportFailure(
         'config',
         `the configuration cannot be used: ${withoutRoots(messageOf(cause), [this.#options.root])}`,
@@ -195,26 +193,11 @@ function legacyConfig(root: string): string | undefined {
     .find((name) => /^\.eslintrc(?:\.(?:js|cjs|yaml|yml|json))?$/u.test(name));
 }
 
-/** Whether the configuration is, or may be, in TypeScript. */
-function hasTypescriptConfig({ root, config }: EngineOptions): boolean {
-  const names = config === undefined ? ['eslint.config.ts', 'eslint.config.mts', 'eslint.config.cts'] : [];
-  return /\.[cm]?ts$/u.test(basename(config ?? '')) || names.some((name) => existsSync(join(root, name)));
-}
-
 /** The message where neither the target nor the command line names rules. */
 function noConfig(root: string): string {
   const legacy = legacyConfig(root);
   const seen = legacy === undefined ? '' : ` (${legacy} is there, but is not read)`;
   return `no eslint.config.* was found for the files${seen}: write one, or name one with --config`;
-}
-
-function isConfigMissing(error: unknown): boolean {
-  return (
-    error instanceof Error &&
-    ('messageTemplate' in error
-      ? error.messageTemplate === 'config-file-missing'
-      : /could not find config file/iu.test(error.message))
-  );
 }
 
 function isOn(entry: unknown): boolean {

@@ -7,7 +7,7 @@
 import { closeSync, constants, type Dirent, fstatSync, openSync, readFileSync, type Stats } from 'node:fs';
 import { lstat, readdir, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
-import { errnoOf, type ReportFailure, throwIfInterrupted, usageFailure } from '../document/failure.ts';
+import { errnoOf, throwIfInterrupted, usageFailure } from '../document/failure.ts';
 import { isGlob, matchesAny, matchesGlob, normalGlob } from '../document/file-pattern.ts';
 import { byCodeUnits, isUnder } from '../document/report-path.ts';
 
@@ -24,7 +24,7 @@ export interface FoundFile {
 export interface SearchRequest {
   /** Absolute and without symbolic links. */
   readonly root: string;
-  /** What the paths are relative to: the root comes second. */
+  /** What the paths are relative to. */
   readonly cwd: string;
   /** Paths and patterns; none means the root. */
   readonly paths: readonly string[];
@@ -74,24 +74,15 @@ export async function findStarts({
 async function findStart(root: string, cwd: string, path: string): Promise<Start> {
   // It would name the working folder: a variable that is not set would scan everything.
   if (path === '') throw usageFailure('a path is empty');
-  for (const base of [cwd, root]) {
-    const absolute = resolve(base, path);
-    const entry = await lstat(absolute).catch(() => undefined);
-    if (entry === undefined) continue;
-    const inside = await startAt(root, absolute, entry);
-    if (inside !== undefined) return inside;
-    if (base === root || isAbsolute(path)) throw outside(path);
-  }
-  if (isGlob(path) && !isAbsolute(path)) {
-    const pattern = relativeTo(root, resolve(cwd, path)) ?? normalGlob(path);
-    if (!pattern.startsWith('../')) return { kind: 'glob', pattern };
-  }
-  if (relativeTo(root, resolve(cwd, path)) === undefined) throw outside(path);
+  const absolute = resolve(cwd, path);
+  const entry = await lstat(absolute).catch(() => undefined);
+  const inside = entry === undefined ? undefined : await startAt(root, absolute, entry);
+  if (inside !== undefined) return inside;
+  const pattern = relativeTo(root, absolute);
+  if (entry !== undefined || pattern === undefined)
+    throw usageFailure(`${path} is outside the root; choose the root with --root`);
+  if (isGlob(path) && !isAbsolute(path)) return { kind: 'glob', pattern };
   throw usageFailure(`there is no file or folder ${path}`);
-}
-
-function outside(path: string): ReportFailure {
-  return usageFailure(`${path} is outside the root; choose the root with --root`);
 }
 
 async function startAt(root: string, absolute: string, entry: Stats): Promise<Start | undefined> {
@@ -135,7 +126,7 @@ export async function findFiles(request: SearchRequest, starts: readonly Start[]
       add(fault === undefined ? { path, absolute } : { path, absolute, fault });
     }
   }
-  return distinctPaths([...found.values()]).sort((left, right) => byCodeUnits(left.path, right.path));
+  return [...found.values()].sort((left, right) => byCodeUnits(left.path, right.path));
 }
 
 /** Whether the start names the path. */
@@ -185,18 +176,6 @@ async function walk(
 /** The patterns that take out whole folders. */
 function foldersOf(exclude: readonly string[]): string[] {
   return exclude.filter((pattern) => normalGlob(pattern).endsWith('/**'));
-}
-
-/** Two names on disk that are one in NFC keep apart: the second stays as it is on disk. */
-function distinctPaths(files: readonly FoundFile[]): FoundFile[] {
-  const seen = new Set<string>();
-  return [...files]
-    .sort((left, right) => byCodeUnits(left.absolute, right.absolute))
-    .map((file) => {
-      const path = seen.has(file.path) ? file.path.normalize('NFD') : file.path;
-      seen.add(path);
-      return { ...file, path };
-    });
 }
 
 /** The longest source that is read: a syntax tree takes many times the memory of its text. */

@@ -7,7 +7,7 @@ import type { Diagnostic, Finding, Scan } from '../document/report-schema.ts';
 export interface AnalysisOptions {
   /** Report paths are relative to it. */
   readonly root: string;
-  /** What `paths` are relative to; where nothing is there, the root. Default: the root. */
+  /** What `paths` are relative to. Default: the root. */
   readonly cwd?: string;
   /** Files, folders and patterns; default: the root. */
   readonly paths?: readonly string[];

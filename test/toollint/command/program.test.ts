@@ -14,7 +14,6 @@ import {
   CONVERT_OPTIONS,
   GATE_VERB_OPTIONS,
   IMPORT_OPTIONS,
-  MERGE_OPTIONS,
 } from '../../../lib/toollint/command/run-report-verbs.ts';
 import { VALIDATE_OPTIONS } from '../../../lib/toollint/command/run-validate.ts';
 import { USAGE } from '../../../lib/toollint/command/usage-text.ts';
@@ -60,7 +59,7 @@ describe('the program', () => {
       compare: COMPARE_OPTIONS,
       gate: GATE_VERB_OPTIONS,
       convert: CONVERT_OPTIONS,
-      merge: MERGE_OPTIONS,
+      merge: CONVERT_OPTIONS,
       import: IMPORT_OPTIONS,
       schema: {},
     };
@@ -149,7 +148,7 @@ describe('the program', () => {
     await toollint(['scan', '-o', 'r.json'], { cwd });
     for (const [args, message] of [
       [['scan', ''], 'a path is empty'],
-      [['scan', '--root', 'a.js'], `cannot scan ${join(cwd, 'a.js')}: it is not a directory`],
+      [['scan', '--root', 'a.js'], `cannot read ${join(cwd, 'a.js')}: ENOTDIR`],
       [['scan', '--config', 'folder'], `there is no configuration file ${join(cwd, 'folder')}`],
       [['gate', 'r.json', '--gate-config', 'folder'], 'cannot read folder: it is a directory'],
     ] as const) {

@@ -20,7 +20,7 @@ const REFUSED: readonly (readonly [args: readonly string[], message: string])[] 
     'two formats for one output: name a file for each, as in --format sarif=out.sarif',
   ],
   [['scan', '-o', ''], '-o needs a file name'],
-  [['scan', '--limit', '1.5'], "--limit needs an integer of 0 or more, not '1.5'"],
+  [['scan', '--markdown-bytes', '1.5'], "--markdown-bytes needs an integer of 0 or more, not '1.5'"],
   [['scan', '--max-new', 'x'], "--max-new needs an integer of 0 or more, not 'x'"],
   [['scan', '--ext', 'js,t s'], '--ext needs endings as in --ext js,ts'],
   [['scan', '--ext', ''], '--ext needs endings as in --ext js,ts'],
@@ -89,10 +89,8 @@ describe('the summary of a CI job', () => {
   };
   const GITHUB = { GITHUB_SERVER_URL: 'https://github.com', GITHUB_REPOSITORY: 'o/r', GITHUB_SHA: 'abc' };
 
-  it('has links into the code on GitHub and GitLab', async () => {
+  it('has links into the code on GitHub', async () => {
     assert.ok((await summary(GITHUB)).includes('(<https://github.com/o/r/blob/abc/src/a%20b.js#L3>)'));
-    const gitlab = await summary({ CI_PROJECT_URL: 'https://gitlab.com/o/r', CI_COMMIT_SHA: 'abc' });
-    assert.ok(gitlab.includes('(<https://gitlab.com/o/r/-/blob/abc/src/a%20b.js#L3>)'));
   });
 
   it('is plain text where the place of the code is not known', async () => {
@@ -100,7 +98,6 @@ describe('the summary of a CI job', () => {
       const env = Object.fromEntries(Object.entries(GITHUB).filter(([name]) => name !== missing));
       assert.doesNotMatch(await summary(env), /https:/u, missing);
     }
-    assert.doesNotMatch(await summary({ CI_COMMIT_SHA: 'abc' }), /https:/u);
   });
 
   it('takes the place of the lines on standard error, but for the exit code', async (t) => {

@@ -293,12 +293,12 @@ describe('what may be called fixed', () => {
 });
 
 describe('a baseline that is read', () => {
-  const refuses = (report: unknown, message: string, user = USER) =>
+  const refuses = (report: unknown, message: string, code = 'baseline', user = USER) =>
     assert.throws(
       () => readBaseline(source(report), user),
       (error) => {
         assert.ok(error instanceof ReportFailure);
-        assert.deepEqual([error.code, error.message], ['baseline', message]);
+        assert.deepEqual([error.code, error.message], [code, message]);
         return true;
       },
     );
@@ -339,7 +339,7 @@ describe('a baseline that is read', () => {
       report((r) => (r.selection.quiet = true)),
       `${cannot} it lists errors only; compare with --quiet or make a full one`,
     );
-    refuses([], 'the baseline cannot be used: base.json is not a valid report: a report is one JSON object');
+    refuses([], 'base.json is not a valid report: a report is one JSON object', 'input');
   });
 
   it('is taken with notes when it is incomplete, of another version, or of another linter', () => {

@@ -284,7 +284,7 @@ describe('an import from SARIF', () => {
   it('is about files below a root that is there', () => {
     assert.throws(
       () => imported(log([]), 'sarif', { root: '/no/such/folder' }),
-      /: there is no folder \/no\/such\/folder$/u,
+      /: cannot read \/no\/such\/folder: ENOENT$/u,
     );
   });
 });

@@ -129,8 +129,6 @@ src/b c.ts
 | info | src/b c.ts | no-console | <LONG>yyyyyyyyy… |
 `;
     assert.equal(await textOf('markdown'), MARKDOWN_HEAD + table);
-    const rows = table.split('\n').slice(0, 4).join('\n');
-    assert.equal(await textOf('markdown', { limit: 1 }), `${MARKDOWN_HEAD}${rows}\n\n…and 3 more.\n`);
     assert.equal(
       await textOf('markdown', {}, sampleReport([])),
       '### Code analysis\n\n9 files, 0 findings: 0 errors, 0 warnings, 0 info.\n',
@@ -204,7 +202,7 @@ src/b c.ts
       `<?xml version="1.0" encoding="UTF-8"?>
 <testsuites name="toollint" tests="6" failures="2" errors="2">
 <testsuite name="toollint.execution" tests="2" failures="0" errors="2">
-<testcase classname="toollint.execution" name="rule-error eqeqeq src/b.ts"><error type="rule-error" message="it threw"/></testcase>
+<testcase classname="toollint.execution" name="rule-error src/b.ts eqeqeq"><error type="rule-error" message="it threw"/></testcase>
 <testcase classname="toollint.execution" name="parse-error src/c.ts"><error type="parse-error" message="no&#10;end"/></testcase>
 </testsuite>
 <testsuite name="(project)" tests="1" failures="0" errors="0">

@@ -72,7 +72,7 @@ describe('the ESLint of a scan', () => {
     assert.deepEqual([code, stdout, stderr], [2, '', sentence]);
   });
 
-  it('reads a configuration in TypeScript, with jiti or without', async (t) => {
+  it('reads a configuration in TypeScript by the jiti that is next to it', async (t) => {
     const config = `enum Level { Error = 2 }\nexport default [{ rules: { 'no-var': Level.Error as number } }];\n`;
     for (const from of ['eslint', 'eslint-9']) {
       const cwd = await project(t, { 'eslint.config.mjs': null, 'eslint.config.ts': config, 'a.js': 'var a;\n' });
