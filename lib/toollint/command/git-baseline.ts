@@ -4,8 +4,8 @@
 //   git:merge-base(REF)   where the present branch left REF
 //
 // A commit that holds a baseline file (toollint-baseline.jsonl in the scanned folder) speaks for itself. Any other is
-// checked out into a temporary folder, with the installed packages of the working tree, and scanned with the
-// configuration that it has; the outcome is kept in git's own folder, where a second comparison finds it.
+// checked out into a temporary folder, with the installed packages of the working tree, and scanned as a whole with the
+// configuration that it has; its report is kept in git's own folder, where a second comparison finds it.
 import { hash } from 'node:crypto';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,6 +15,7 @@ import { changesSince, git, type SourceChanges } from '../compare/source-changes
 import { type DocumentSource, fileSource, memorySource, textIn } from '../document/document-source.ts';
 import { ReportFailure, usageFailure } from '../document/failure.ts';
 import { writeWhole } from '../document/output-file.ts';
+import { reportText } from '../document/report-writer.ts';
 import { isObject, looseJson } from '../document/strict-json.ts';
 import { TOOL_VERSION } from '../document/report-format.ts';
 import { PathPrefix } from '../scan/path-prefix.ts';
@@ -93,7 +94,7 @@ export async function gitBaseline(text: string, options: ScanScope): Promise<Git
   );
   if (committed !== undefined) return { baseline: memorySource(committed, text), changes };
   const cache = resolve(root, (await git(root, ['rev-parse', '--git-path', 'toollint'])).trim());
-  const file = join(cache, `${keyOf(commit, folder, options)}.jsonl`);
+  const file = join(cache, `${keyOf(commit, folder, options)}.json`);
   if (!existsSync(file)) {
     const known = await scanOf(commit, { top, folder }, options);
     mkdirSync(cache, { recursive: true });
@@ -105,7 +106,8 @@ export async function gitBaseline(text: string, options: ScanScope): Promise<Git
 /** What the findings of a commit depend on, as far as it is not in the commit. */
 function keyOf(commit: string, folder: string, { root, config, extensions, pathPrefix }: ScanScope): string {
   const installed = ['node_modules/.package-lock.json', 'node_modules/.modules.yaml', 'node_modules/.yarn-state.yml'];
-  const times = installed.map((name) => statSync(join(root, name), { throwIfNoEntry: false })?.mtimeMs ?? 0);
+  const files = [...installed, ...(config === undefined ? [] : [config])].map((name) => resolve(root, name));
+  const times = files.map((name) => statSync(name, { throwIfNoEntry: false })?.mtimeMs ?? 0);
   const parts = [TOOL_VERSION, folder, config, extensions, pathPrefix, times];
   return `${commit}-${hash('sha256', JSON.stringify(parts), 'hex').slice(0, 12)}`;
 }
@@ -126,10 +128,10 @@ async function scanOf(
       if (one !== '' && existsSync(modules) && !existsSync(join(tree, one, 'node_modules')))
         symlinkSync(modules, join(tree, one, 'node_modules'));
     }
-    const { updatedBaseline, notes } = await scan({ ...options, root: join(tree, folder), updateBaseline: true });
-    if (updatedBaseline === undefined)
-      throw new ReportFailure('baseline', `the scan of ${commit} is not complete: ${notes.at(-1) ?? ''}`);
-    return updatedBaseline.text;
+    const { config, extensions = [], pathPrefix = '', signal } = options;
+    const root = join(tree, folder);
+    const { report } = await scan({ root, config, extensions, pathPrefix, signal, snippets: false });
+    return [...reportText(report)].join('');
   } finally {
     rmSync(place, { recursive: true, force: true });
   }

@@ -311,6 +311,10 @@ describe('a baseline and git', () => {
         assert.deepEqual([counts(report), report.findings[0]?.location.line], [[1, 2, 0], 2], baseline);
       }
     assert.equal(git(cwd, 'status', '--porcelain'), '');
+    for (const path of ['a.js', 'moved/b.js', join(cwd, 'moved/b.js')]) {
+      const { report } = await scanned(cwd, [path, '--baseline', 'git:HEAD']);
+      assert.equal(report.selection.baseline?.newIssues, 0, path);
+    }
     const part = await scanned(join(cwd, 'moved'), ['--baseline', 'git:HEAD', '-c', '../eslint.config.mjs']);
     assert.deepEqual(counts(part.report), [0, 1, 0]);
     await writeFile(join(cwd, 'toollint-baseline.jsonl'), `${HEAD}\n`);
@@ -321,6 +325,15 @@ describe('a baseline and git', () => {
       const { code, stdout, stderr } = await toollint(['scan', '--baseline', bad], { cwd });
       assert.deepEqual([code, stdout], [2, ''], bad);
       assert.match(stderr, /^toollint: [^\n]+\n$/u);
+    }
+  });
+
+  it('of a commit that is not sound is used with a note, and each scan has the whole of it', async (t) => {
+    const cwd = await repository(t, { 'a.js': 'var a;\n', 'b.js': 'var b;\n', 'broken.js': 'var = 1;\n' });
+    for (const paths of [['a.js'], ['b.js'], ['a.js', 'b.js']]) {
+      const { report, stderr } = await scanned(cwd, [...paths, '--baseline', 'git:HEAD']);
+      assert.deepEqual(counts(report).slice(0, 2), [0, paths.length]);
+      assert.match(stderr, /the baseline git:HEAD is incomplete: findings in the files that it missed may look new/u);
     }
   });
 
