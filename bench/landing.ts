@@ -15,8 +15,8 @@ import { spawn } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { createClient } from 'redis';
 import { SETTINGS } from '../lib/process/settings.ts';
-import type { Server } from '../lib/redis/server/client.ts';
 import { queueIdentity } from '../lib/redis/stream/identity.ts';
 import { partitionOf } from '../lib/ingest/partition.ts';
 import { startPrivatePostgres } from '../test/support/postgres.ts';
@@ -68,25 +68,14 @@ async function consume(
   environment: BenchEnvironment,
   target: Target,
   rows: readonly Row[],
-  reading: Reading,
-): Promise<number> {
-  const cluster = reading.partitions === 1 ? undefined : await startCluster(environment, 1);
-  const redis = cluster?.masters[0] ?? (await environment.redis());
-  const uri = cluster?.uri ?? `redis://127.0.0.1:${redis.port}`;
-  try {
-    return await withServer(redis, (server) => consumeFrom(server, uri, target, rows, reading));
-  } finally {
-    await (cluster ?? redis).stop();
-  }
-}
-
-async function consumeFrom(
-  server: Server,
-  uri: string,
-  target: Target,
-  rows: readonly Row[],
   { replicas, partitions }: Reading,
 ): Promise<number> {
+  const cluster = partitions === 1 ? undefined : await startCluster(environment, 1);
+  const redis = cluster?.masters[0] ?? (await environment.redis());
+  const server = `redis://127.0.0.1:${redis.port}`;
+  // A time-out for each command would be a timer for each event, and they all end while the consumer works.
+  const client = createClient({ url: server, RESP: 2, commandOptions: { timeout: 0 } });
+  await client.connect();
   const warmup = rows
     .slice(0, WARMUP)
     .map(({ id, body }) => ({ id: `warm-up ${id}`, body: body.replace('"id":"', '"id":"warm-up ') }));
@@ -94,21 +83,22 @@ async function consumeFrom(
   const streams = partitions === 1 ? ['ingest'] : Array.from({ length: partitions }, (_, at) => `ingest-${at}`);
   // As a gateway says it when it connects: consumers read by it.
   const accepts = SETTINGS.INGEST_BODY_BYTES_MAX.default;
-  await queueIdentity(server, 'ingest', { ...SYSTEM, partitions, plain: false, accepts });
+  await withServer(redis, (to) => queueIdentity(to, 'ingest', { ...SYSTEM, partitions, plain: false, accepts }));
   const streamOf = (id: string): string => streams[partitionOf(id, partitions)] ?? '';
   for (let from = 0; from < events.length; from += 1_000) {
     await Promise.all(
       events
         .slice(from, from + 1_000)
-        .map(({ id, body }) => server.send(['XADD', streamOf(id), '*', 'producer', PRODUCER, 'body', body])),
+        .map(({ id, body }) => client.sendCommand(['XADD', streamOf(id), '*', 'producer', PRODUCER, 'body', body])),
     );
   }
   const consumers = Array.from({ length: replicas }, () =>
     spawn(join(ROOT, 'bin/ingest-consumer'), [], {
       env: {
         ...process.env,
-        INGEST_QUEUE_URI: uri,
-        ...(partitions === 1 ? {} : { INGEST_QUEUE_PARTITIONS: String(partitions) }),
+        ...(cluster === undefined
+          ? { INGEST_QUEUE_URI: server }
+          : { INGEST_QUEUE_URI: cluster.uri, INGEST_QUEUE_PARTITIONS: String(partitions) }),
         INGEST_WAREHOUSE_URI: target.uri,
         ...target.settings,
         INGEST_CONSUMER_ADDR: '127.0.0.1:0',
@@ -119,7 +109,7 @@ async function consumeFrom(
   try {
     const reached = async (wanted: number): Promise<{ acknowledged: number; atMs: number }> => {
       for (;;) {
-        const each = await Promise.all(streams.map((stream) => acknowledgedBy(server, stream)));
+        const each = await Promise.all(streams.map((stream) => acknowledgedBy(client, stream)));
         const acknowledged = each.reduce((sum, one) => sum + one, 0);
         if (acknowledged >= wanted) return { acknowledged, atMs: performance.now() };
         if (consumers.some(({ exitCode }) => exitCode !== null)) throw new Error('a consumer ended');
@@ -131,13 +121,18 @@ async function consumeFrom(
     return ((to.atMs - from.atMs) / 1000) * (rows.length / (to.acknowledged - from.acknowledged));
   } finally {
     for (const consumer of consumers) consumer.kill('SIGKILL');
+    client.destroy();
+    await (cluster ?? redis).stop();
   }
 }
 
 /** How many entries of a stream the group has acknowledged. */
-async function acknowledgedBy(server: Server, stream: string): Promise<number> {
+async function acknowledgedBy(
+  client: { sendCommand(args: string[]): Promise<unknown> },
+  stream: string,
+): Promise<number> {
   // Before a consumer has made the group there is none, and of an empty partition not even a stream.
-  const groups = await server.send(['XINFO', 'GROUPS', stream]).catch(() => []);
+  const groups = await client.sendCommand(['XINFO', 'GROUPS', stream]).catch(() => []);
   const [group] = groups as unknown[][];
   const value = (name: string): number => Number(group?.[group.indexOf(name) + 1] ?? 0);
   return group === undefined ? 0 : value('entries-read') - value('pending');

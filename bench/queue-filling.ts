@@ -1,7 +1,13 @@
 // Puts many events on a queue by the gateway's own queue code, faster than over HTTP and with the same traces in Redis.
 import { createLog } from '../lib/process/log.ts';
 import { SETTINGS } from '../lib/process/settings.ts';
-import { type ConnectionOptions, type Server, RedisConnection } from '../lib/redis/server/client.ts';
+import {
+  type ConnectionOptions,
+  type RedisConnection,
+  type Server,
+  byteConnection,
+} from '../lib/redis/server/client.ts';
+import { valueConnection } from '../lib/redis/server/node-redis.ts';
 import { queueIdentity } from '../lib/redis/stream/identity.ts';
 import type { RedisValue } from '../lib/redis/wire/reply.ts';
 import { STREAM } from '../lib/redis/stream/layout.ts';
@@ -21,7 +27,7 @@ const optionsFor = (redis: RunningServer): ConnectionOptions => ({
   log: createLog('bench', 'error'),
 });
 
-async function withConnection<T>(connection: RedisConnection, work: () => Promise<T>): Promise<T> {
+async function withConnection<Answer, T>(connection: RedisConnection<Answer>, work: () => Promise<T>): Promise<T> {
   const ready = new Promise<void>((resolve) => connection.tell({ onReady: resolve }));
   connection.open();
   await ready;
@@ -34,8 +40,8 @@ async function withConnection<T>(connection: RedisConnection, work: () => Promis
 
 /** Commands of the queue's own code. */
 export function withServer<T>(redis: RunningServer, work: (server: Server) => Promise<T>): Promise<T> {
-  const connection = new RedisConnection(optionsFor(redis));
-  return withConnection(connection, () => work(connection.values));
+  const connection = valueConnection(optionsFor(redis));
+  return withConnection(connection, () => work(connection));
 }
 
 /** One command. */
@@ -54,7 +60,7 @@ export async function fillQueue(
   count: number,
   { next = canonicalEvents(), compression = 'none' }: Filling = {},
 ): Promise<void> {
-  const connection = new RedisConnection(optionsFor(redis));
+  const connection = byteConnection(optionsFor(redis));
   await withConnection(connection, async () => {
     const queue = new StreamQueue({
       ...SYSTEM,
@@ -91,7 +97,7 @@ export function canonicalEvents(): () => { readonly id: string; readonly text: s
 
 /** Appends the same bodies to a stream and does nothing else: what no queue can do without. */
 export async function fillStream(redis: RunningServer, count: number): Promise<void> {
-  const connection = new RedisConnection(optionsFor(redis));
+  const connection = byteConnection(optionsFor(redis));
   await withConnection(connection, async () => {
     const nextId = idSource();
     for (let filled = 0; filled < count; filled += IN_FLIGHT) {

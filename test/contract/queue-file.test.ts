@@ -1,11 +1,12 @@
 // openapi/queue.asyncapi.yaml says all that another consumer group needs: one is written here from that file alone,
-// with plain commands, and lands every event elsewhere.
+// with a plain Redis client, and lands every event elsewhere.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
 import { createConfig, lint } from '@redocly/openapi-core';
 import { Ajv } from 'ajv';
+import { createClient } from 'redis';
 import { parse } from 'yaml';
 import { event, PATIENT, TestGateway } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
@@ -29,7 +30,7 @@ describe("the queue's file", () => {
     );
   });
 
-  it('is enough to read every accepted event as a group of its own, beside the group of the warehouse', async () => {
+  it('is enough to read every accepted event as a group of its own, beside the group of the warehouse', async (t) => {
     const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
     const gateway = await TestGateway.start(redis, pki, PATIENT);
     const producer = gateway.client(await pki.producer('shop'));
@@ -38,25 +39,24 @@ describe("the queue's file", () => {
 
     const [stream = ''] = Object.values(file.channels).map(({ address }) => address);
     const isEntry = new Ajv({ strict: false }).compile(file.components.schemas.entry);
+    const client = createClient({ url: redis.uri });
+    await client.connect();
+    t.after(() => client.destroy());
     const database = new DatabaseSync(':memory:');
     database.exec('CREATE TABLE copy (id TEXT PRIMARY KEY, producer TEXT, accepted_ms INTEGER, body TEXT)');
     const insert = database.prepare('INSERT INTO copy VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING');
 
-    await redis.command('XGROUP', 'CREATE', stream, 'copy', '0');
+    await client.xGroupCreate(stream, 'copy', '0');
     for (;;) {
-      const read = (await redis.command(
-        ...['XREADGROUP', 'GROUP', 'copy', 'one', 'COUNT', '20', 'STREAMS', stream, '>'],
-      )) as [stream: string, entries: [entry: string, members: string[]][]][] | null;
-      const entries = read?.[0]?.[1] ?? [];
-      if (entries.length === 0) break;
-      for (const [id, members] of entries) {
-        const message = Object.fromEntries(
-          Array.from({ length: members.length / 2 }, (_, at) => [members[2 * at] ?? '', members[2 * at + 1] ?? '']),
-        );
+      const read = (await client.xReadGroup('copy', 'one', { key: stream, id: '>' }, { COUNT: 20 })) as
+        { readonly messages: readonly { readonly id: string; readonly message: Record<string, string> }[] }[] | null;
+      const messages = read?.[0]?.messages ?? [];
+      if (messages.length === 0) break;
+      for (const { id, message } of messages) {
         assert.ok(isEntry(message), JSON.stringify(isEntry.errors));
         const { producer: name = '', body = '', id: named = (JSON.parse(body) as { id: string }).id } = message;
         insert.run(named, name, Number(id.split('-')[0]), body);
-        await redis.command('XACK', stream, 'copy', id);
+        await client.xAck(stream, 'copy', id);
       }
     }
 

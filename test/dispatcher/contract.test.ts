@@ -2,7 +2,7 @@
 import { Dispatcher, QUEUES, Traffic, type DispatchedOutcome } from '../../lib/dispatcher/dispatcher.ts';
 import { SystemClock } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { RedisConnection } from '../../lib/redis/server/client.ts';
+import { byteConnection } from '../../lib/redis/server/client.ts';
 import { PartitionedQueue } from '../../lib/redis/accept/partitioned-queue.ts';
 import { QueueServer } from '../../lib/dispatcher/queue-server.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
@@ -25,7 +25,7 @@ function traffic(): Traffic {
 }
 
 function queueAt(uri: string, behind: 'redis' | 'dispatcher', retentionMs?: number): StreamQueue {
-  const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log: LOG });
+  const connection = byteConnection({ ...SYSTEM, uri, name: 'test', log: LOG });
   const retention = retentionMs === undefined ? {} : { retentionMs };
   const queue = new StreamQueue({
     ...SYSTEM,

@@ -5,7 +5,7 @@ import { QueueServer } from '../../lib/dispatcher/queue-server.ts';
 import type { Queue, QueueLookup, Submission } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { version } from '../../lib/process/program.ts';
-import { RedisConnection } from '../../lib/redis/server/client.ts';
+import { byteConnection } from '../../lib/redis/server/client.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
@@ -410,7 +410,7 @@ describe('a queue by the commands of a dispatcher', () => {
   it('tells each event its own outcome, and takes the loss of the connection for an unknown one', async () => {
     const store = new MemoryQueueStore();
     const { server, port } = await serve(new MemoryQueue(store));
-    const connection = new RedisConnection({ ...SYSTEM, uri: `redis://127.0.0.1:${port}`, name: 'test', log: LOG });
+    const connection = byteConnection({ ...SYSTEM, uri: `redis://127.0.0.1:${port}`, name: 'test', log: LOG });
     const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs: 10_000, log: LOG, behind: 'dispatcher' });
     atEnd(() => queue.close());
     connection.open();

@@ -7,7 +7,7 @@ import { metricOf, Pipeline } from '../support/pipeline.ts';
 import { rule } from '../support/redis-rights.ts';
 import { eventually } from '../support/scope.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
-import { RedisConnection } from '../../lib/redis/server/client.ts';
+import { valueConnection } from '../../lib/redis/server/node-redis.ts';
 import { assertRights } from '../../lib/redis/stream/rights.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { redis, start, uriOf } from './queue-rights.ts';
@@ -49,7 +49,7 @@ describe('under the rules of the README', () => {
       for (const right of rights) {
         const user = `lacks-${right.slice(1).replace('|', '-')}`;
         await redis.command('ACL', 'SETUSER', user, 'reset', ...rule(name).filter((word) => word !== right));
-        const connection = new RedisConnection({ ...SYSTEM, uri: uriOf(user), name: 'test', log });
+        const connection = valueConnection({ ...SYSTEM, uri: uriOf(user), name: 'test', log });
         connection.open();
         await eventually(`${user} is connected`, () => connection.ready);
         const command = right.slice(1).replace('|', ' ');

@@ -19,7 +19,7 @@ function open(t: TestContext, uri: string, connectTimeoutMs = 5_000): Opened {
   const client = new ByteClient({ ...SYSTEM, uri, name: 'byte-client-test', connectTimeoutMs, pauseMs: () => 20 });
   const errors: string[] = [];
   client.on('error', (cause: Error) => errors.push(cause.message));
-  client.connect();
+  void client.connect();
   t.after(() => client.destroy());
   return { client, errors };
 }
@@ -144,7 +144,7 @@ describe('the client whose answers are bytes', () => {
     const client = new ByteClient({ ...SYSTEM, uri: redis.uri, name: 'byte-client-test', gather });
     client.on('error', () => undefined);
     t.after(() => client.destroy());
-    client.connect();
+    void client.connect();
     await eventually('it is ready', () => client.isReady);
     holds = true;
     const words = ['a', '\u00e9', 'b'].map((word) => text(client.sendCommand(['ECHO', word])));
@@ -178,7 +178,7 @@ describe('the client whose answers are bytes', () => {
     const errors: Error[] = [];
     client.on('error', (cause: Error) => errors.push(cause));
     t.after(() => client.destroy());
-    client.connect();
+    void client.connect();
     await eventually('it is ready', () => client.isReady);
     holds = true;
     const lost = assert.rejects(client.sendCommand(['RPUSH', 'list', 'lost']));

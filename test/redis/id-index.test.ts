@@ -4,7 +4,7 @@ import { createHmac } from 'node:crypto';
 import { before, describe, it } from 'node:test';
 import { SystemClock, type Timer } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { RedisConnection } from '../../lib/redis/server/client.ts';
+import { byteConnection } from '../../lib/redis/server/client.ts';
 import { indexField } from '../../lib/redis/stream/id-index.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
@@ -28,7 +28,7 @@ class OnceClock extends SystemClock {
 }
 
 async function openQueue(stream: string, compression: 'none' | 'zstd' = 'none'): Promise<StreamQueue> {
-  const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
+  const connection = byteConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
   let looks = 0;
   const queue = new StreamQueue({
     ...SYSTEM,

@@ -7,8 +7,8 @@ import { queueIdentity } from '../../lib/redis/stream/identity.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
+import { valueConnection } from '../../lib/redis/server/node-redis.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { SYSTEM } from '../support/system.ts';
 
 const LOG = createLog('test', 'error');
@@ -20,11 +20,11 @@ before(async () => {
 });
 
 async function connected(): Promise<Server> {
-  const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
+  const connection = valueConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
   atEnd(() => connection.close());
   connection.open();
   await eventually('it is connected', () => connection.ready);
-  return connection.values;
+  return connection;
 }
 
 const programOn = (name: 'ingest-gateway' | 'ingest-consumer', server: TestRedis): Program =>

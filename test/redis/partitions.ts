@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createLog } from '../../lib/process/log.ts';
 import { ByteClient } from '../../lib/redis/wire/byte-client.ts';
-import { type Server, RedisConnection } from '../../lib/redis/server/client.ts';
+import { type Server, byteConnection } from '../../lib/redis/server/client.ts';
 import { PartitionedQueue } from '../../lib/redis/accept/partitioned-queue.ts';
 import { PartitionedReader } from '../../lib/redis/read/partitioned-reader.ts';
 import { queueIdentity, type QueueIdentity } from '../../lib/redis/stream/identity.ts';
@@ -35,7 +35,7 @@ export async function openQueue(uris: readonly string[], retentionMs?: number): 
     (server) => new ByteClient({ ...SYSTEM, uri: server, name: 'test', gather: afterwards }),
   );
   const parts = uris.map((uri, at) => {
-    const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log: LOG }, (server) => shared.open(server));
+    const connection = byteConnection({ ...SYSTEM, uri, name: 'test', log: LOG }, (server) => shared.open(server));
     const queue = new StreamQueue({
       ...SYSTEM,
       connection,

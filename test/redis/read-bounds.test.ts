@@ -6,7 +6,7 @@ import { createLog } from '../../lib/process/log.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
-import { RedisConnection } from '../../lib/redis/server/client.ts';
+import { byteConnection } from '../../lib/redis/server/client.ts';
 import { indexField } from '../../lib/redis/stream/id-index.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { StreamTrimmer } from '../../lib/redis/stream/stream-trimmer.ts';
@@ -48,7 +48,7 @@ async function costOf(work: () => Promise<unknown>): Promise<{ readonly entries:
 /** One that looks at nothing by itself: without a trimmer. */
 async function openQueue(t: TestContext): Promise<StreamQueue> {
   const open = async (makes: boolean): Promise<StreamQueue> => {
-    const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
+    const connection = byteConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
     const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs: 10_000, log: LOG, makes });
     t.after(() => queue.close());
     connection.open();
@@ -126,7 +126,7 @@ describe('what the server reads of entries', () => {
       await prepare();
       const looks: number[] = [];
       const past = state === 'entries are dropped' ? 0 : 48 * HOUR_MS;
-      const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
+      const connection = byteConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
       t.after(() => connection.close());
       connection.open();
       await eventually('it is connected', () => connection.ready);

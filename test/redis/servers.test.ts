@@ -5,7 +5,7 @@ import { queueAddress } from '../../lib/process/queue-uri.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { askOnce } from '../../lib/redis/server/ask-once.ts';
-import { type Server, RedisConnection } from '../../lib/redis/server/client.ts';
+import { type Server, byteConnection } from '../../lib/redis/server/client.ts';
 import { ClusterMap, type ClusterAddress } from '../../lib/redis/server/cluster-map.ts';
 import { assertMaster, durabilityFaults, isNotMaster, replicationFaults } from '../../lib/redis/server/facts.ts';
 import type { MasterLookup } from '../../lib/redis/server/master-lookup.ts';
@@ -189,8 +189,8 @@ describe('what is told of a server', () => {
 
     /** What becomes of an event, where so many replicas must have it. */
     const outcomeOf = async (replicas: number, id: string, enqueueTimeoutMs = 10_000): Promise<string> => {
-      const connect = (): RedisConnection =>
-        new RedisConnection({ ...SYSTEM, uri: master.uri, name: 'test', log: LOG });
+      const connect = (): ReturnType<typeof byteConnection> =>
+        byteConnection({ ...SYSTEM, uri: master.uri, name: 'test', log: LOG });
       const [connection, ...connections] = [connect(), connect(), connect()] as const;
       const replicated = { replicas, connections };
       const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs, log: LOG, replicated });

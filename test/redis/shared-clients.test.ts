@@ -3,12 +3,13 @@ import { describe, it, type TestContext } from 'node:test';
 import { ByteClient } from '../../lib/redis/wire/byte-client.ts';
 import { SharedClients, TurnEnd } from '../../lib/redis/server/shared-clients.ts';
 import type { Client } from '../../lib/redis/server/client.ts';
+import type { Reply } from '../../lib/redis/wire/reply.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
 interface Sharer {
-  readonly client: Client;
+  readonly client: Client<Reply>;
   /** What it was told: `ready`, `error` and `refused`, in order. */
   readonly told: string[];
 }
@@ -30,7 +31,7 @@ async function share(t: TestContext): Promise<Shared> {
     const told: string[] = [];
     for (const event of ['ready', 'error', 'refused']) client.on(event, () => told.push(event));
     t.after(() => client.destroy());
-    client.connect();
+    void client.connect();
     return { client, told };
   };
   const connections = async (): Promise<number> =>
@@ -63,7 +64,7 @@ describe('clients that share a connection', () => {
     const second = shared.open(other.uri);
     t.after(() => second.destroy());
     second.on('error', () => undefined);
-    second.connect();
+    void second.connect();
     await ready(first);
     await eventually('it is ready', () => second.isReady);
     const names = [first.client, second].map(async (client) => (await client.sendCommand(['GET', 'name'])).text());

@@ -5,7 +5,7 @@ import { zstdCompressSync } from 'node:zlib';
 import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { RedisConnection, type Server } from '../../lib/redis/server/client.ts';
+import { byteConnection, type Server } from '../../lib/redis/server/client.ts';
 import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
 import { queueIdentity, type QueueIdentity } from '../../lib/redis/stream/identity.ts';
 import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
@@ -35,7 +35,7 @@ const openAdmin = (t: TestContext): StreamAdmin => {
 };
 
 async function openQueue(t: TestContext): Promise<{ submit: (id: string) => Promise<Outcome>; queue: StreamQueue }> {
-  const connection = new RedisConnection({ ...SYSTEM, uri: server.uri, name: 'test', log });
+  const connection = byteConnection({ ...SYSTEM, uri: server.uri, name: 'test', log });
   const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs: 10_000, log });
   t.after(() => queue.close());
   connection.open();
@@ -128,7 +128,7 @@ describe('erasing an entry', () => {
     const [first] = await reader.read(1, 3_600_000, 1_000);
     await reader.acknowledge(first === undefined ? [] : [first]);
     const lost: number[] = [];
-    const connection = new RedisConnection({ ...SYSTEM, uri: server.uri, name: 'test', log });
+    const connection = byteConnection({ ...SYSTEM, uri: server.uri, name: 'test', log });
     t.after(() => connection.close());
     connection.open();
     await eventually('it is connected', () => connection.ready);

@@ -3,7 +3,7 @@ import { before, describe, it } from 'node:test';
 import { zstdCompressSync } from 'node:zlib';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { RedisConnection } from '../../lib/redis/server/client.ts';
+import { byteConnection } from '../../lib/redis/server/client.ts';
 import { acceptingQueue } from '../../lib/redis/accept/open-queue.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
@@ -124,7 +124,7 @@ describe('the reader of a Redis Stream', () => {
     const reader = await openReader();
     t.after(() => reader.close());
     await reader.join();
-    const connection = new RedisConnection({ ...SYSTEM, uri: server.uri, name: 'test', log });
+    const connection = byteConnection({ ...SYSTEM, uri: server.uri, name: 'test', log });
     t.after(() => connection.close());
     connection.open();
     await eventually('it is connected', () => connection.ready);

@@ -52,8 +52,8 @@ export class Network {
     this.options = options;
   }
 
-  /** Clients of one program. */
-  clients(of: Actor, random: Chance): (uri: string, name: string) => Client {
+  /** Clients whose answers are bytes, of one program. */
+  bytes(of: Actor, random: Chance): (uri: string, name: string) => Client<Reply> {
     return () => {
       const link = new Link(this, of, random);
       this.#links.add(link);
@@ -124,7 +124,7 @@ export class Network {
   }
 }
 
-export class Link extends EventEmitter implements Client {
+export class Link extends EventEmitter implements Client<Reply> {
   readonly actor: Actor;
   isReady = false;
   readonly #network: Network;
@@ -144,8 +144,9 @@ export class Link extends EventEmitter implements Client {
     this.#random = random;
   }
 
-  connect(): void {
+  connect(): Promise<void> {
     this.#open(0, CONNECT_TIMEOUT_MS);
+    return Promise.resolve();
   }
 
   #open(pauseMs: number, leftMs: number): void {

@@ -26,7 +26,7 @@ import { createLog } from '../../lib/process/log.ts';
 import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
-import { RedisConnection } from '../../lib/redis/server/client.ts';
+import { byteConnection } from '../../lib/redis/server/client.ts';
 import { SYSTEM } from '../support/system.ts';
 import { Random } from '../campaign/random.ts';
 import type { Network } from './network.ts';
@@ -82,9 +82,9 @@ export class Gateway extends Program {
   constructor(world: World, name: string) {
     super(world, name);
     const { network, store } = world;
-    const connection = new RedisConnection(
+    const connection = byteConnection(
       { ...this.system, uri: URI, name: 'ingest-gateway', log },
-      network.clients(this.actor, this.system.random),
+      network.bytes(this.actor, this.system.random),
     );
     this.#queue = new StreamQueue({ ...this.system, connection, enqueueTimeoutMs: ENQUEUE_TIMEOUT_MS, log });
     const authority = {
@@ -176,7 +176,7 @@ export class Operator extends Program {
 
   constructor(world: World, name: string) {
     super(world, name);
-    const client = world.network.clients(this.actor, this.system.random);
+    const client = world.network.bytes(this.actor, this.system.random);
     this.#session = {
       ...this.system,
       queue: new PartitionedAdmin({ ...this.system, uris: [URI], partitions: 1, makes: true, log, client }),
@@ -232,8 +232,15 @@ export class Replica extends Program {
   constructor(world: World, name: string) {
     super(world, name);
     const { network, store } = world;
-    const client = network.clients(this.actor, this.system.random);
-    this.#reader = new StreamReader({ ...this.system, uri: URI, log, client });
+    const bytes = network.bytes(this.actor, this.system.random);
+    const values = (uri: string, client: string): never => {
+      const link = bytes(uri, client);
+      const send = link.sendCommand.bind(link);
+      return Object.assign(link, {
+        sendCommand: (command: Parameters<typeof send>[0]) => send(command).then((reply) => reply.value()),
+      }) as never;
+    };
+    this.#reader = new StreamReader({ ...this.system, uri: URI, log, clients: { bytes, values } });
     this.#consumer = new Consumer({
       ...this.system,
       reader: this.#reader,

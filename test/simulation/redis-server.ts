@@ -97,7 +97,7 @@ export class RedisServer {
     const client = new ByteClient({ ...SYSTEM, uri: redis.uri, name: 'simulation' });
     await new Promise((resolve) => {
       client.on('ready', resolve);
-      client.connect();
+      void client.connect();
     });
     return new RedisServer(redis, client, file);
   }

@@ -5,9 +5,10 @@ import type { Clock } from '../../process/clock.ts';
 import type { Credentials } from '../../process/credentials.ts';
 import { isDispatcher } from '../../process/queue-uri.ts';
 import { ByteClient } from '../wire/byte-client.ts';
-import { type ConnectionOptions, RedisConnection } from '../server/client.ts';
+import { type ConnectionOptions, type RedisConnection, byteConnection } from '../server/client.ts';
 import { PartitionedQueue } from './partitioned-queue.ts';
 import { isPasswordRefused, type QueueRefusal } from '../wire/errors.ts';
+import type { Reply } from '../wire/reply.ts';
 import { CONNECTIONS } from './replicated-sender.ts';
 import { queueAway, queueFailure, queueRefused } from '../stream/inspect-queue.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
@@ -38,7 +39,7 @@ export interface StreamsOptions extends Omit<
 /** A queue's accepting side. Each of `parts` is a partition, whose connection is to be opened. */
 export interface AcceptingQueue {
   readonly queue: Queue;
-  readonly parts: readonly { readonly connection: RedisConnection; readonly queue: StreamQueue }[];
+  readonly parts: readonly { readonly connection: RedisConnection<Reply>; readonly queue: StreamQueue }[];
 }
 
 export function acceptingQueue(options: StreamsOptions): AcceptingQueue {
@@ -54,9 +55,9 @@ export function acceptingQueue(options: StreamsOptions): AcceptingQueue {
   const streams = parts.map((part, at) => {
     const log = alone ? rest.log : rest.log.child({ partition: at });
     const about = { uri: part.uri, credentials, name, log, clock, random };
-    const connect = (connection: string): RedisConnection =>
-      new RedisConnection({ ...about, log: log.child({ connection }) });
-    const connection = alone ? new RedisConnection(about) : new RedisConnection(about, (server) => shared.open(server));
+    const connect = (connection: string): RedisConnection<Reply> =>
+      byteConnection({ ...about, log: log.child({ connection }) });
+    const connection = alone ? byteConnection(about) : byteConnection(about, (server) => shared.open(server));
     const replicated =
       replicas === 0
         ? undefined
@@ -92,7 +93,7 @@ function dispatcherQueue({
   if (url.port === '') url.port = DISPATCHER_PORT;
   const parts = [0, 1].map((lane) => {
     const log = options.log.child({ connection: lane });
-    const connection = new RedisConnection({ ...options, log, uri: url.href });
+    const connection = byteConnection({ ...options, log, uri: url.href });
     return { connection, queue: new StreamQueue({ ...options, connection, behind: 'dispatcher' }) };
   });
   return { parts, queue: new PartitionedQueue(parts.map(({ queue }) => queue)) };

@@ -80,7 +80,7 @@ interface StreamDialectOptions {
  * replicas.
  */
 export function streamDialect(
-  connection: RedisConnection,
+  connection: RedisConnection<Reply>,
   accepting: Sender<Reply>,
   options: StreamDialectOptions,
 ): QueueDialect {
@@ -120,7 +120,7 @@ export function streamDialect(
 }
 
 /** For a dispatcher. */
-export function dispatcherDialect(connection: RedisConnection): QueueDialect {
+export function dispatcherDialect(connection: RedisConnection<Reply>): QueueDialect {
   const run = (command: readonly Argument[]): Promise<Reply> => connection.send(command);
   return {
     accept: { begin: (withNotes) => [withNotes ? DISPATCHER_ACCEPT_NOTES : DISPATCHER_ACCEPT], run },

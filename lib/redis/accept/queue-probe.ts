@@ -10,6 +10,7 @@ import { withTimeout } from '../wire/deadline.ts';
 import { messageOf, NoAnswer } from '../wire/errors.ts';
 import type { OutstandingCalls } from './outstanding-calls.ts';
 import type { QueueDialect } from './queue-dialect.ts';
+import type { Reply } from '../wire/reply.ts';
 
 /**
  * How often the queue is asked whether it would take an event, and how long it may take to say so. Where a call may
@@ -25,7 +26,7 @@ export const NOT_ASKED = 'not asked yet';
 
 interface QueueProbeOptions {
   readonly dialect: QueueDialect;
-  readonly connection: RedisConnection;
+  readonly connection: RedisConnection<Reply>;
   readonly calls: OutstandingCalls;
   /** How long a call may take. */
   readonly callTimeoutMs: number;

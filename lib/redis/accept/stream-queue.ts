@@ -40,7 +40,7 @@ const CALL_CHARACTERS_MAX = 1 << 20;
 const IDENTIFY_INTERVAL_MS = 10_000;
 
 export interface StreamQueueOptions extends ClockAndRandom {
-  readonly connection: RedisConnection;
+  readonly connection: RedisConnection<Reply>;
   /** How long a submission waits for the queue's answer, in milliseconds. */
   readonly enqueueTimeoutMs: number;
   readonly log: Log;
@@ -71,7 +71,7 @@ export interface StreamQueueOptions extends ClockAndRandom {
 }
 
 export class StreamQueue implements Queue {
-  readonly #connection: RedisConnection;
+  readonly #connection: RedisConnection<Reply>;
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   readonly #log: Log;

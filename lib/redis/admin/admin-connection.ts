@@ -4,7 +4,7 @@
 import { QueueFailed } from '../../ingest/queue-admin.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
-import { type Client, RedisConnection, type Server } from '../server/client.ts';
+import { type Client, type RedisConnection, type Server, byteConnection } from '../server/client.ts';
 import type { MasterLookup } from '../server/master-lookup.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { queueIsAway, RedisError } from '../wire/errors.ts';
@@ -26,12 +26,12 @@ export interface AdminConnectionOptions extends ClockAndRandom {
   /** See RedisConnection. */
   readonly inspect?: (server: Server) => Promise<void>;
   /** Who makes its client; ByteClient by default. */
-  readonly client?: ((uri: string, name: string) => Client) | undefined;
+  readonly client?: ((uri: string, name: string) => Client<Reply>) | undefined;
 }
 
 export class AdminConnection {
   readonly #clock: Clock;
-  readonly #connection: RedisConnection;
+  readonly #connection: RedisConnection<Reply>;
   readonly #name: string | undefined;
   /** A node of a Redis Cluster behind such a URI is reported as one. */
   readonly #plain: boolean;
@@ -40,7 +40,7 @@ export class AdminConnection {
 
   constructor({ uri, log, clock, random, name, connectMs = CONNECT_MS, inspect, client }: AdminConnectionOptions) {
     this.#clock = clock;
-    this.#connection = new RedisConnection({ uri, name: 'ingest-admin', log, clock, random }, client);
+    this.#connection = byteConnection({ uri, name: 'ingest-admin', log, clock, random }, client);
     this.#name = name;
     this.#connectMs = connectMs;
     this.#plain = typeof uri === 'string';

@@ -1,4 +1,5 @@
-// The reading side of the queues that URIs name, over all their partitions.
+// The reading side of the queues that URIs name, over all their partitions. A file of its own, because reading needs
+// node-redis, and a program that only accepts does not.
 import type { QueueLook } from '../../ingest/queue.ts';
 import type { ClockAndRandom } from '../../process/clock.ts';
 import type { Credentials } from '../../process/credentials.ts';

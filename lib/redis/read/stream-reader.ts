@@ -17,9 +17,10 @@ import {
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Credentials } from '../../process/credentials.ts';
 import type { Log } from '../../process/log.ts';
-import { type Client, RedisConnection, type Server } from '../server/client.ts';
+import { type Client, type RedisConnection, type Server, byteConnection } from '../server/client.ts';
 import { Histories } from '../server/histories.ts';
 import type { MasterLookup } from '../server/master-lookup.ts';
+import { valueConnection } from '../server/node-redis.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { ANSWER_TIMEOUT_MS, EntryReading } from './entry-reading.ts';
 import { decodedAgain } from '../stream/entry.ts';
@@ -27,7 +28,7 @@ import { ensureGroup, makeGroup } from '../stream/group.ts';
 import { isNoGroup, NoAnswer, QueueRefusal } from '../wire/errors.ts';
 import { type Identify, KnownIdentity } from '../stream/identity.ts';
 import { memberName, Membership } from './membership.ts';
-import type { RedisValue } from '../wire/reply.ts';
+import type { RedisValue, Reply } from '../wire/reply.ts';
 import { assertRights } from '../stream/rights.ts';
 import type { Argument, Script } from '../wire/script.ts';
 import { GROUP, STREAM } from '../stream/layout.ts';
@@ -48,8 +49,11 @@ export interface StreamReaderOptions extends ClockAndRandom {
   readonly identify?: Identify;
   /** How long what has not landed stays in the queue, in milliseconds. */
   readonly unlandedMs?: number;
-  /** Who makes the clients of the two connections; ByteClient by default. */
-  readonly client?: (uri: string, name: string) => Client;
+  /** Who makes the clients of the two connections; ByteClient and node-redis by default. */
+  readonly clients?: {
+    readonly bytes: (uri: string, name: string) => Client<Reply>;
+    readonly values: (uri: string, name: string) => Client<RedisValue>;
+  };
   /** Called with the number of accepted events that the queue lost before they landed. */
   readonly onLost?: (events: number) => void;
   /** Called with what each look at the stream saw, every few seconds. */
@@ -59,9 +63,9 @@ export interface StreamReaderOptions extends ClockAndRandom {
 export class StreamReader implements QueueReader {
   readonly name: string;
   readonly #clock: Clock;
-  readonly #reading: RedisConnection;
+  readonly #reading: RedisConnection<Reply>;
   readonly #entries: EntryReading;
-  readonly #control: RedisConnection;
+  readonly #control: RedisConnection<RedisValue>;
   readonly #stream: string;
   readonly #identity: KnownIdentity;
   readonly #membership: Membership;
@@ -74,16 +78,16 @@ export class StreamReader implements QueueReader {
   #closing: Promise<void> | undefined;
 
   constructor(options: StreamReaderOptions) {
-    const { uri, credentials, log, clock, random, client, stream = STREAM } = options;
+    const { uri, credentials, log, clock, random, clients, stream = STREAM } = options;
     const server = { uri, credentials, clock, random, name: 'ingest-consumer' };
     this.#clock = clock;
     this.name = options.name ?? memberName(random);
     this.#stream = stream;
     this.#identity = new KnownIdentity(stream, options, options.identify);
-    this.#reading = new RedisConnection({ ...server, log: log.child({ connection: 'reading' }) }, client);
-    this.#control = new RedisConnection({ ...server, log: log.child({ connection: 'control' }) }, client);
+    this.#reading = byteConnection({ ...server, log: log.child({ connection: 'reading' }) }, clients?.bytes);
+    this.#control = valueConnection({ ...server, log: log.child({ connection: 'control' }) }, clients?.values);
     const run = (script: Script, command: readonly string[]): Promise<RedisValue> =>
-      this.#answer(script.run(this.#control.values, command));
+      this.#answer(script.run(this.#control, command));
     this.#membership = new Membership({ run, clock, log, stream, group: GROUP, name: this.name });
     this.#entries = new EntryReading({
       clock,
@@ -222,7 +226,7 @@ export class StreamReader implements QueueReader {
   }
 
   #command(command: readonly Argument[]): Promise<RedisValue> {
-    return this.#answer(this.#control.values.send(command));
+    return this.#answer(this.#control.send(command));
   }
 
   async #answer(reply: Promise<RedisValue>): Promise<RedisValue> {

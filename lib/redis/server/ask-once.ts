@@ -2,7 +2,6 @@
 // closed after the answer.
 import type { ClockAndRandom } from '../../process/clock.ts';
 import type { Server } from './client.ts';
-import { ByteClient } from '../wire/byte-client.ts';
 import { withTimeout } from '../wire/deadline.ts';
 
 /** For the connection and the answers together. A server that is frozen, or behind a cut network, costs as long. */
@@ -15,16 +14,14 @@ export async function askOnce<T>(
   ask: (server: Server) => Promise<T>,
   timeoutMs = TIMEOUT_MS,
 ): Promise<T> {
-  const client = new ByteClient({ ...system, uri, name: 'ingest-lookup' });
-  const server: Server = { send: async (command) => (await client.sendCommand(command)).value() };
+  const { nodeRedisClient } = await import('./node-redis.ts');
+  const client = nodeRedisClient(uri, 'ingest-lookup', system.random);
+  const lost = new Promise<never>((_, reject) => client.on('error', reject));
+  const answer = client.connect().then(() => ask({ send: (command) => client.sendCommand(command) }));
   // Of answer and error only the first one counts.
-  const answer = new Promise<T>((resolve, reject) => {
-    client.on('error', reject);
-    client.on('ready', () => void ask(server).then(resolve, reject));
-  });
-  client.connect();
+  for (const one of [lost, answer]) one.catch(() => undefined);
   try {
-    return await withTimeout(system.clock, answer, timeoutMs);
+    return await withTimeout(system.clock, Promise.race([lost, answer]), timeoutMs);
   } finally {
     client.destroy();
   }

@@ -9,7 +9,11 @@
 // client that is not trusted any more (the inspection failed, a command met a code of NOT_MASTER, the owner called
 // `restart`) is thrown away, and its name is resolved again, at most once in REOPEN_INTERVAL_MS.
 //
-// Limit: connecting and inspecting have CONNECT_TIMEOUT_MS and a pause together; then the client is thrown away too.
+// Relies on: node-redis reconnects by itself, but has no time limit for the answers to its greeting, when the server is
+// frozen or the network drops packets. So a connection that does not get ready within CONNECT_TIMEOUT_MS is thrown away
+// too.
+//
+// The client below it is a ByteClient, or node-redis in node-redis.ts.
 import type { Clock, ClockAndRandom, Timer } from '../../process/clock.ts';
 import type { RedisValue, Reply } from '../wire/reply.ts';
 import type { Argument, Sender } from '../wire/script.ts';
@@ -26,41 +30,49 @@ import { ByteClient } from '../wire/byte-client.ts';
 /** How long a stop waits for the last answers: a frozen server must not hold it up. */
 const CLOSE_TIMEOUT_MS = 500;
 
-/** A ByteClient, or one that shares one (shared-clients.ts). */
-export interface Client {
+// The generic parameters of node-redis' client carry its whole command table; this is the part that is used here.
+export interface Client<Answer> {
   readonly isReady: boolean;
   readonly bytesReceived?: number;
   /** `ready`, `error` with the cause, and `refused` with each RedisError that a command met. */
   on(event: string, listener: (cause?: unknown) => void): unknown;
-  connect(): void;
-  sendCommand(command: readonly Argument[]): Promise<Reply>;
+  connect(): Promise<unknown>;
+  sendCommand(command: readonly Argument[]): Promise<Answer>;
   close(): Promise<void>;
   destroy(): void;
 }
 
-type OpenClient = (uri: string, name: string) => Client;
+/** How to make a client, and how to read its answers as values. */
+export interface ClientDialect<Answer> {
+  readonly open: (uri: string, name: string) => Client<Answer>;
+  readonly value: (answer: Answer) => RedisValue;
+}
 
 /** How long a connection that was replaced waits for them, a blocking read among them. */
 const REPLACED_CLOSE_TIMEOUT_MS = 10_000;
 
 /** Waits for outstanding answers, for `timeoutMs` at most, then closes. */
-export async function closeClient(client: Client, clock: Clock, timeoutMs = CLOSE_TIMEOUT_MS): Promise<void> {
+export async function closeClient(client: Client<unknown>, clock: Clock, timeoutMs = CLOSE_TIMEOUT_MS): Promise<void> {
   if (client.isReady) {
-    const timer = clock.after(timeoutMs, () => client.destroy());
-    await client.close();
+    const timer = clock.after(timeoutMs, () => destroyClient(client));
+    await client.close().catch(() => undefined);
     timer.close();
   }
-  client.destroy();
+  destroyClient(client);
+}
+
+export function destroyClient(client: Client<unknown>): void {
+  try {
+    client.destroy();
+  } catch {
+    // Already closed: there is nothing left to let go of.
+  }
 }
 
 const REOPEN_INTERVAL_MS = 1_000;
 
 /** A server, to be asked for values: what `inspect` is given. */
 export type Server = Sender<RedisValue>;
-
-const serverOf = (sender: Sender<Reply>): Server => ({
-  send: async (command) => (await sender.send(command)).value(),
-});
 
 export interface ConnectionOptions extends ClockAndRandom {
   /** `redis://` or `rediss://`, with user, password and database as usual; or who knows one. */
@@ -70,7 +82,7 @@ export interface ConnectionOptions extends ClockAndRandom {
   /** Shown by `CLIENT LIST`. */
   readonly name: string;
   readonly log: Log;
-  /** This side's certificate, asked for at each connection over TLS; none by default. */
+  /** This side's certificate, asked for at each connection over TLS; none by default. Only byte connections show it. */
   readonly certificate?: (() => Pick<SecureContextOptions, 'cert' | 'key'>) | undefined;
 }
 
@@ -101,12 +113,12 @@ const NEXT: Readonly<Record<State, readonly State[]>> = {
 
 const HAS_CLIENT: ReadonlySet<State> = new Set(['connecting', 'inspecting', 'ready']);
 
-export class RedisConnection implements Sender<Reply> {
+export class RedisConnection<Answer> {
   readonly #options: ConnectionOptions;
-  readonly #makeClient: OpenClient;
+  readonly #dialect: ClientDialect<Answer>;
   readonly #watch: MasterWatch;
   #state: State = 'new';
-  #client: Client | undefined;
+  #client: Client<Answer> | undefined;
   /** Counts inspections, so that one that a new connection has overtaken says nothing. */
   #inspection = 0;
   /** For the state: that a client gets ready in time, or that the next attempt is made. */
@@ -123,11 +135,10 @@ export class RedisConnection implements Sender<Reply> {
   #lastRefusal: RedisError | undefined;
   #listener: ConnectionListener = {};
 
-  /** Over a client of its own, or one that `makeClient` makes. */
-  constructor({ certificate, ...options }: ConnectionOptions, makeClient?: OpenClient) {
+  constructor(options: ConnectionOptions, dialect: ClientDialect<Answer>) {
     this.#options = options;
     this.#watch = new MasterWatch(options.clock);
-    this.#makeClient = makeClient ?? ((uri, name) => new ByteClient({ ...options, uri, name, certificate }));
+    this.#dialect = dialect;
     options.credentials?.onChange(() => this.#renew());
   }
 
@@ -137,7 +148,7 @@ export class RedisConnection implements Sender<Reply> {
   }
 
   /** The same connection, with values for answers. */
-  readonly values = serverOf(this);
+  readonly values: Server = { send: (command) => this.send(command).then(this.#dialect.value) };
 
   get ready(): boolean {
     return this.#state === 'ready' && this.#client?.isReady === true;
@@ -173,7 +184,7 @@ export class RedisConnection implements Sender<Reply> {
    * Sends one command. Rejects immediately while the connection is not ready; has no time-out of its own (the caller's
    * deadline decides, and `restart` ends what never comes).
    */
-  send(command: readonly Argument[]): Promise<Reply> {
+  send(command: readonly Argument[]): Promise<Answer> {
     if (this.#state !== 'ready' || this.#client === undefined)
       return Promise.reject(new NoConnection(`there is no connection to the queue (${this.#lastError})`));
     return this.#client.sendCommand(command);
@@ -189,7 +200,7 @@ export class RedisConnection implements Sender<Reply> {
     this.#client = undefined;
     this.#watch.end();
     this.#lost('paused', reason, waiting);
-    client.destroy();
+    destroyClient(client);
   }
 
   /** Waits a moment for outstanding answers, then closes. Idempotent. */
@@ -238,7 +249,7 @@ export class RedisConnection implements Sender<Reply> {
     const client = this.#create(uri);
     this.#client = client;
     this.#become('connecting');
-    client.connect();
+    client.connect().catch((cause: unknown) => this.#failed(client, cause));
   }
 
   /**
@@ -257,23 +268,23 @@ export class RedisConnection implements Sender<Reply> {
         client.on('ready', resolve);
         client.on('error', reject);
       });
-      client.connect();
+      client.connect().catch(() => undefined);
       await withTimeout(clock, ready, CONNECT_TIMEOUT_MS);
-      const server = serverOf({ send: (command) => client.sendCommand(command) });
+      const server: Server = { send: (command) => client.sendCommand(command).then(this.#dialect.value) };
       await assertMaster(server);
       await this.#listener.inspect?.(server);
     } catch (cause) {
-      client.destroy();
+      destroyClient(client);
       throw new Error(messageOf(cause), { cause });
     }
-    if (old !== this.#client) return client.destroy();
+    if (old !== this.#client) return destroyClient(client);
     this.#client = client;
     void closeClient(old, this.#options.clock, REPLACED_CLOSE_TIMEOUT_MS);
   }
 
-  #create(uri: string): Client {
+  #create(uri: string): Client<Answer> {
     const { credentials, name } = this.#options;
-    const client = this.#makeClient(credentials?.applied(uri) ?? uri, name);
+    const client = this.#dialect.open(credentials?.applied(uri) ?? uri, name);
     client.on('ready', () => void this.#admit(client));
     client.on('error', (cause) => this.#failed(client, cause));
     client.on('refused', (cause) => {
@@ -284,14 +295,14 @@ export class RedisConnection implements Sender<Reply> {
     return client;
   }
 
-  async #admit(client: Client): Promise<void> {
+  async #admit(client: Client<Answer>): Promise<void> {
     // One that is to replace this one is inspected there.
     if (client !== this.#client) return;
     this.#become('inspecting');
     this.#inspection += 1;
     const inspection = this.#inspection;
     const isLatest = (): boolean => client === this.#client && inspection === this.#inspection;
-    const server = serverOf({ send: (command) => client.sendCommand(command) });
+    const server: Server = { send: (command) => client.sendCommand(command).then(this.#dialect.value) };
     try {
       await assertMaster(server);
       await this.#listener.inspect?.(server);
@@ -312,7 +323,7 @@ export class RedisConnection implements Sender<Reply> {
     this.#listener.onReady?.();
   }
 
-  #failed(client: Client, cause: unknown): void {
+  #failed(client: Client<Answer>, cause: unknown): void {
     if (client !== this.#client) return;
     const reason = messageOf(cause);
     // The master may be another server now.
@@ -334,3 +345,9 @@ export class RedisConnection implements Sender<Reply> {
     this.#listener.onLost?.(reason);
   }
 }
+
+/** A connection whose answers are bytes; over a client of its own, or one that `open` makes. */
+export const byteConnection = (
+  { certificate, ...options }: ConnectionOptions,
+  open = (uri: string, name: string): Client<Reply> => new ByteClient({ ...options, uri, name, certificate }),
+): RedisConnection<Reply> => new RedisConnection(options, { open, value: (reply) => reply.value() });

@@ -28,7 +28,7 @@ export class SharedClients {
   }
 
   /** One partition's client of the server that `uri` names. */
-  open(uri: string): Client {
+  open(uri: string): Client<Reply> {
     return new SharedClient(() => this.#linkTo(uri));
   }
 
@@ -51,7 +51,7 @@ class Link {
     this.client = client;
     client.on('ready', () => this.#tell('ready'));
     client.on('error', (cause) => this.#tell('error', cause));
-    client.connect();
+    void client.connect();
   }
 
   /** Whether one more may join. */
@@ -84,7 +84,7 @@ class Link {
   }
 }
 
-class SharedClient extends EventEmitter implements Client {
+class SharedClient extends EventEmitter implements Client<Reply> {
   readonly #find: () => Link;
   #link: Link | undefined;
   /** Answers come in the order of the commands: after this one there are all. */
@@ -99,10 +99,11 @@ class SharedClient extends EventEmitter implements Client {
     return this.#link?.client.isReady ?? false;
   }
 
-  connect(): void {
+  connect(): Promise<void> {
     assert(this.#link === undefined);
     this.#link = this.#find();
     this.#link.join(this);
+    return Promise.resolve();
   }
 
   sendCommand(command: readonly Argument[]): Promise<Reply> {

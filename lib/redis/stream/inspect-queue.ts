@@ -5,7 +5,7 @@ import { createLog } from '../../process/log.ts';
 import { maskedUri } from '../../process/masked-uri.ts';
 import { EXIT, StartFailure } from '../../process/program.ts';
 import type { Key } from '../../process/settings.ts';
-import { type Server, RedisConnection } from '../server/client.ts';
+import { type Server, byteConnection } from '../server/client.ts';
 import { serverInfo, serverName } from '../server/facts.ts';
 import {
   isPasswordRefused,
@@ -74,7 +74,7 @@ async function inspectPartition(
   part: QueuePartition,
   system: ClockAndRandom,
 ): Promise<{ readonly server: string; readonly events: number }> {
-  const connection = new RedisConnection({ ...system, uri: part.uri, name: 'ingest-check', log: QUIET });
+  const connection = byteConnection({ ...system, uri: part.uri, name: 'ingest-check', log: QUIET });
   let refusal: QueueRefusal | undefined;
   connection.tell({
     inspect: async (server) => {
