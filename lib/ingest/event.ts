@@ -87,6 +87,9 @@ const isCloser = (unit: number): boolean => (unit | BRACE_BIT) === 0x7d;
 
 const envelope = TypeCompiler.Compile(EventSchema);
 
+/** Whether a value is an envelope: an object whose `id` and `type` keep the rules. */
+export const isEnvelope = (value: unknown): value is Envelope => envelope.Check(value);
+
 const EXPECTED: Readonly<Record<string, string>> = {
   '': 'must be a JSON object',
   '/id': `must be a string of 1 to ${NAME_CHARACTERS_MAX} characters without control characters or lone surrogates`,

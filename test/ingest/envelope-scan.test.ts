@@ -27,6 +27,9 @@ const PLAIN = [
   '{"__proto__":{"id":1},"constructor":0,"id":"a","type":"t","Id":1,"":2,"typo":"}{"}',
   `{"id":"${'x'.repeat(256)}","type":"${'x'.repeat(256)}"}`,
   nested(DEPTH_MAX),
+  '{\n"id":"a",\t"type":"t"}\r\n',
+  '{"id":"é \u{1F600}","type":"t"}',
+  `{"id":"a","type":"t","d":"${'x'.repeat(300_000)}"}`,
 ];
 
 // Events that are not plain, and no events.
@@ -87,7 +90,7 @@ const LEFT_TO_THE_PARSER = [
     '{a:1}',
     '',
   ].map((value) => `{"id":"a","type":"t","d":${value}}`),
-  ...['""', '1', 'null', '["a"]', '{"a":"b"}', '"\\u0061"', '"a\\n"', '"é"', '"\u007f"', `"${'x'.repeat(257)}"`].map(
+  ...['""', '1', 'null', '["a"]', '{"a":"b"}', '"\\u0061"', '"a\\n"', '"\u007f"', `"${'x'.repeat(257)}"`].map(
     (id) => `{"id":${id},"type":"t"}`,
   ),
   ...['""', '1', '"."', '"a."', '".a"', '"a..b"', '"a b"', '"é"', '"\\u0061"', `"${'x'.repeat(257)}"`].map(
@@ -97,13 +100,8 @@ const LEFT_TO_THE_PARSER = [
   '{"id":"a","id":"b","type":"t"}',
   '{"type":"t","id":"a","d":1,"type":"u"}',
   ...['{"id":"é","id":"a","type":"t"}', '{"id":"a","type":"","type":"t"}'],
-  ...[
-    '{"id":"a","type":"t","d":"\u0000"}',
-    '{"id":"a","type":"t","d":"a\nb"}',
-    '{\n"id":"a",\t"type":"t"}\r\n',
-    '{"id":"a","type":"t"}\u0000',
-  ],
-  ...[nested(DEPTH_MAX + 1), `{"id":"a","type":"t","d":"${'x'.repeat(300_000)}"}`],
+  ...['{"id":"a","type":"t","d":"\u0000"}', '{"id":"a","type":"t","d":"a\nb"}', '{"id":"a","type":"t"}\u0000'],
+  nested(DEPTH_MAX + 1),
 ];
 
 describe('the scan of an envelope', () => {
@@ -169,17 +167,12 @@ describe('the scan of an envelope', () => {
   it('takes as id and type the characters that may be in them, and leaves all others to the parser', () => {
     for (let code = 0x20; code <= 0xff; code += 1) {
       const character = String.fromCharCode(code);
-      const plain = code < 0x7f && character !== '"' && character !== '\\';
+      const plain = !/[\u007f"\\]/.test(character);
       for (const id of [`${character}b`, `a${character}b`, `a${character}`])
         assert.equal(agrees(Buffer.from(`{"id":"${id}","type":"t"}`)), plain, id);
       const type = `a${character}b`;
       assert.equal(agrees(Buffer.from(`{"id":"a","type":"${type}"}`)), /^[A-Za-z0-9_.-]+$/.test(type), type);
     }
-  });
-
-  it('knows a type from the one before that differs in one character or in length', () => {
-    for (const type of ['a.b', 'a.c', 'a.b', 'b.b', 'a-b', 'a.b', 'a.b.c', 'a.b', 'a', 'b', 'x'.repeat(256), 'a'])
-      assert.deepEqual(scanEnvelope(Buffer.from(`{"id":"a","type":"${type}"}`)), { id: 'a', type });
   });
 
   it('finds a control character and a byte that is not UTF-8 wherever it stands', () => {
@@ -198,35 +191,9 @@ describe('the scan of an envelope', () => {
       }
   });
 
-  it('reads bodies up to a little more than the default limit of bodies, and none that are larger', () => {
-    const bodyOf = (bytes: number): Buffer => {
-      return Buffer.from(`{"id":"a","d":"\\n${'x'.repeat(bytes - 30)}","type":"t"}`);
-    };
-    for (const bytes of [65_535, 65_536, 65_537, 262_144, 262_147, 262_148, 262_149, 300_000])
-      assert.equal(agrees(bodyOf(bytes)), bytes < 262_148, String(bytes));
-  });
-
-  it('ends with a body of that size, also inside of a string with escapes', () => {
-    const open = '{"id":"a","type":"t","d":"\\"';
-    assert.equal(agrees(Buffer.from(open.padEnd(262_147, 'x'))), false);
-  });
-
   it('reads every webhook of the collection', () => {
     for (const { body } of webhookEvents())
       assert.equal(agrees(Buffer.from(JSON.stringify(JSON.parse(body)))), agrees(Buffer.from(body)));
-  });
-
-  it('reads a body of many kilobytes as it reads a short one, up to the default limit of bodies', () => {
-    for (const text of [...PLAIN, ...LEFT_TO_THE_PARSER].filter(
-      (one) => one.startsWith('{"id":') && one.length < 5_000,
-    )) {
-      for (const bytes of [60_000, 70_000, 262_144]) {
-        const pad = `{"pad":"${'x\\"'.repeat(15_000)}","more":"`;
-        const rest = `",${text.slice(1)}`;
-        const long = pad + 'y'.repeat(bytes - pad.length - Buffer.byteLength(rest)) + rest;
-        assert.equal(agrees(Buffer.from(long)), agrees(Buffer.from(text)), text);
-      }
-    }
   });
 
   it('agrees with the parser about any JSON', () => {
