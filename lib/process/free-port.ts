@@ -1,5 +1,5 @@
 // A TCP port on 127.0.0.1 that is free now. Another process may take it before the caller does.
-import { createServer } from 'node:net';
+import { createServer, type AddressInfo } from 'node:net';
 
 /** Rejects with the system's error where there is none. */
 export function freePort(): Promise<number> {
@@ -7,10 +7,8 @@ export function freePort(): Promise<number> {
     const server = createServer();
     server.once('error', reject);
     server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() =>
-        typeof address === 'object' && address !== null ? resolve(address.port) : reject(new Error('no free port')),
-      );
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
     });
   });
 }

@@ -41,7 +41,7 @@ interface Exposed {
   readonly name: string;
   readonly help: string;
   readonly type: string;
-  get(): Promise<{ name: string; help: string; type: string; values: Sample[]; aggregator: string }>;
+  get(): Promise<{ name: string; help: string; type: string; values: Sample[] }>;
 }
 
 function expose(registry: Registry, name: string, help: string, type: string, samples: () => Sample[]): void {
@@ -49,7 +49,7 @@ function expose(registry: Registry, name: string, help: string, type: string, sa
     name,
     help,
     type,
-    get: () => Promise.resolve({ name, help, type, values: samples(), aggregator: 'sum' }),
+    get: () => Promise.resolve({ name, help, type, values: samples() }),
   };
   registry.registerMetric(metric as never);
 }

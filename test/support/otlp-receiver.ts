@@ -7,6 +7,8 @@ import { atEnd } from './scope.ts';
 /** A span as it came over the wire, with its ids in hex and its attributes as an object. */
 export interface ReceivedSpan {
   readonly service: string;
+  /** The program that sent it, by the semantic conventions. */
+  readonly resource: Readonly<Record<string, string | number>>;
   readonly name: string;
   /** SpanKind of the protocol: 2 server, 4 producer, 5 consumer. */
   readonly kind: number;
@@ -91,10 +93,11 @@ export class OtlpReceiver {
 
   #take(bytes: Buffer): void {
     for (const { resource, scopeSpans } of ExportTraceServiceRequest.decode(bytes).resourceSpans) {
-      const service = String(attributesOf(resource.attributes)['service.name']);
+      const about = attributesOf(resource.attributes);
       for (const span of scopeSpans.flatMap(({ spans }) => spans)) {
         this.spans.push({
-          service,
+          service: String(about['service.name']),
+          resource: about,
           name: span.name,
           kind: span.kind,
           traceId: hex(span.traceId),

@@ -52,6 +52,25 @@ describe('the OpenMetrics text', () => {
     );
   });
 
+  it('writes numbers that are no finite ones, a unit at the end of a name alone, and _total once', async () => {
+    const registry = new Registry();
+    new Gauge(registry, 'some_seconds_left', 'Left.').readEach(() => [
+      { labels: { le: 1, of: 'a', number: 1 }, value: Number.NEGATIVE_INFINITY },
+      { labels: {}, value: Number.NaN },
+      { labels: { of: 2 }, value: 0 },
+    ]);
+    new CounterFamily(registry, 'some_total_things_total', 'Things.').counter().add();
+    new Gauge(registry, 'some_gauge_total', 'Total.').read(() => 1);
+    const { text } = await exposition(registry, true);
+    assert.deepEqual(text.split('\n'), [
+      ...['# TYPE some_seconds_left gauge', '# HELP some_seconds_left Left.'],
+      ...['some_seconds_left{le="1.0",of="a",number="1"} -Inf', 'some_seconds_left NaN', 'some_seconds_left{of="2"} 0'],
+      ...['# TYPE some_total_things counter', '# HELP some_total_things Things.', 'some_total_things_total 1'],
+      ...['# TYPE some_gauge_total gauge', '# HELP some_gauge_total Total.', 'some_gauge_total 1'],
+      ...['# EOF', ''],
+    ]);
+  });
+
   it('has every metric of a process, and leaves the plain text as it was', async () => {
     const registry = processRegistry();
     const lines = (text: string, pattern: RegExp): readonly string[] => text.match(pattern) ?? [];
@@ -89,6 +108,10 @@ describe('a scrape', () => {
     ['application/openmetrics-text', true],
     ['Application/OpenMetrics-Text; Version=1.0.0', true],
     ['application/openmetrics-text; version=1.0.0; escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.3', true],
+    ['application/openmetrics-text ; version=1.0.0 ; q=0.5 , text/plain ; q=0.5', true],
+    ['application/openmetrics-text;q=0.5,application/json;q=0.9', true],
+    ['application/openmetrics-text;q=0.1,application/openmetrics-text;q=0.9,text/plain;q=0.5', true],
+    ['application/openmetrics-text;q=0.5,text/plain;q=0.9,text/plain;q=0.1', false],
     ['application/openmetrics-text;version=0.0.1', false],
     ['application/openmetrics-text;version=1.0.0;q=0', false],
     ['application/openmetrics-text;version=1.0.0;q=x', false],

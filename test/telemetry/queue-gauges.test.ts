@@ -11,6 +11,47 @@ const look = (more: Partial<Look>): Look => ({
 });
 
 describe("a queue's gauges", () => {
+  it('have names and help texts, no label for a queue of one part, and no sample of what is not known', async () => {
+    const registry = new Registry();
+    const clock = new VirtualClock();
+    const gauges = new QueueGauges(registry, clock);
+    const samples = async (): Promise<readonly string[]> =>
+      (await registry.metrics()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+    assert.deepEqual(await samples(), []);
+    gauges.looked('0', look({ unlanded: 2, oldestMs: 5_000, events: 9 }));
+    await clock.advance(2_000);
+    assert.deepEqual(await samples(), [
+      'ingest_queue_lag_events 2',
+      'ingest_queue_oldest_unlanded_seconds 7',
+      'ingest_queue_events 9',
+    ]);
+    gauges.looked('0', look({ events: 9, memoryBytes: 5, memoryLimitBytes: 0 }));
+    assert.deepEqual((await samples()).slice(3), ['ingest_queue_memory_bytes 5', 'ingest_queue_memory_limit_bytes 0']);
+    const text = await registry.metrics();
+    for (const help of [
+      'ingest_queue_lag_events Events of the queue that have not landed yet.',
+      'ingest_queue_oldest_unlanded_seconds Age of the oldest event that has not landed yet; the queue drops it at INGEST_QUEUE_UNLANDED_HOURS_MAX.',
+      'ingest_queue_events Events that the queue holds, landed or not.',
+      "ingest_queue_memory_bytes Memory that the queue's server uses.",
+      "ingest_queue_memory_limit_bytes Memory at which the queue's server begins to refuse events; 0 where it has no limit of its own.",
+    ])
+      assert.ok(text.includes(`# HELP ${help}\n`), help);
+  });
+
+  it('have the label that the program chooses, also for one part', async () => {
+    const registry = new Registry();
+    new QueueGauges(registry, new VirtualClock(), 'queue').looked('a', look({ unlanded: 2 }));
+    assert.match(await registry.metrics(), /^ingest_queue_lag_events\{queue="a"\} 2$/m);
+  });
+
+  it('tell the memory of the first of two servers that are equally full, and prefer one with a limit', () => {
+    const gauges = new QueueGauges(new Registry(), new VirtualClock());
+    gauges.looked('0', look({ memoryBytes: 5, memoryLimitBytes: 10 }));
+    gauges.looked('1', look({ memoryBytes: 50, memoryLimitBytes: 100 }));
+    gauges.looked('2', look({ memoryBytes: 5_000_000_000, memoryLimitBytes: 0 }));
+    assert.equal(gauges.size?.memoryBytes, 5);
+  });
+
   it('add up events, and tell the memory of the fullest server, by its share of its limit', () => {
     const gauges = new QueueGauges(new Registry(), new VirtualClock());
     const memory = (): number | undefined => gauges.size?.memoryBytes;

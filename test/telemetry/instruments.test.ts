@@ -1,0 +1,104 @@
+// Counters, gauges and histograms: what is added is what a scrape shows.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { Registry } from 'prom-client';
+import { CounterFamily, Gauge, HistogramFamily } from '../../lib/telemetry/instruments.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
+
+/** The samples of a registry's only metric, a line each. */
+const samplesOf = async (registry: Registry): Promise<readonly string[]> =>
+  (await registry.metrics()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+
+describe('the counters of a metric', () => {
+  it('begin at 0, grow by one or by a number, and are one counter for the same labels', async () => {
+    const registry = new Registry();
+    const family = new CounterFamily(registry, 'c_total', 'C.');
+    assert.deepEqual(await samplesOf(registry), []);
+    family.counter({ of: 'a' }).add();
+    family.counter({ of: 'a' }).add(4);
+    family.counter({ of: 'b' });
+    assert.deepEqual(await samplesOf(registry), ['c_total{of="a"} 5', 'c_total{of="b"} 0']);
+  });
+
+  it('have a total, which adds up all of them', () => {
+    const family = new CounterFamily(new Registry(), 'c_total', 'C.');
+    assert.equal(family.total(), 0);
+    family.counter({ of: 'a' }).add(2);
+    family.counter({ of: 'b' }).add(3);
+    family.counter().add(4);
+    assert.equal(family.total(), 9);
+  });
+});
+
+describe('a gauge', () => {
+  it('has no sample until it has an owner, which is asked at each scrape', async () => {
+    const registry = new Registry();
+    const gauge = new Gauge(registry, 'g', 'G.');
+    assert.deepEqual(await samplesOf(registry), []);
+    let value = 1;
+    gauge.read(() => value);
+    assert.deepEqual(await samplesOf(registry), ['g 1']);
+    value = 2;
+    assert.deepEqual(await samplesOf(registry), ['g 2']);
+    gauge.readEach(() => [{ labels: { of: 'a' }, value: 3 }]);
+    assert.deepEqual(await samplesOf(registry), ['g{of="a"} 3']);
+  });
+});
+
+describe('a histogram', () => {
+  const histogram = (registry = new Registry(), clock = new VirtualClock()) => ({
+    clock,
+    registry,
+    family: new HistogramFamily(registry, 'h', 'H.', [1, 2], clock),
+  });
+
+  it('has bounds that belong to their own bucket, and one bucket for all above', async () => {
+    const { registry, family } = histogram();
+    for (const value of [0, 1, 1.5, 2, 2.5]) family.distribution().observe(value);
+    assert.deepEqual(await samplesOf(registry), [
+      ...['h_bucket{le="1"} 2', 'h_bucket{le="2"} 4', 'h_bucket{le="+Inf"} 5'],
+      ...['h_sum 7', 'h_count 5'],
+    ]);
+  });
+
+  it('counts an observation of several events for each of them, in its sum too', async () => {
+    const { registry, family } = histogram();
+    family.distribution().observe(1.5, 4);
+    assert.deepEqual(await samplesOf(registry), [
+      ...['h_bucket{le="1"} 0', 'h_bucket{le="2"} 4', 'h_bucket{le="+Inf"} 4'],
+      ...['h_sum 6', 'h_count 4'],
+    ]);
+  });
+
+  it('is one distribution for the same labels, and shows them on every sample', async () => {
+    const { registry, family } = histogram();
+    family.distribution({ of: 'a' }).observe(1);
+    family.distribution({ of: 'a' }).observe(3);
+    family.distribution({ of: 'b' });
+    assert.deepEqual(await samplesOf(registry), [
+      ...['h_bucket{le="1",of="a"} 1', 'h_bucket{le="2",of="a"} 1', 'h_bucket{le="+Inf",of="a"} 2'],
+      ...['h_sum{of="a"} 4', 'h_count{of="a"} 2'],
+      ...['h_bucket{le="1",of="b"} 0', 'h_bucket{le="2",of="b"} 0', 'h_bucket{le="+Inf",of="b"} 0'],
+      ...['h_sum{of="b"} 0', 'h_count{of="b"} 0'],
+    ]);
+  });
+
+  it('has the latest trace of each bucket, with its value and the time of the wall clock', async () => {
+    const { clock, family } = histogram();
+    const one = family.distribution();
+    const trace = (digit: string): string => digit.repeat(32);
+    one.exemplify(1, `00-${trace('a')}-b7ad6b7169203331-01`);
+    one.exemplify(2, `00-${trace('b')}-b7ad6b7169203331-01`);
+    await clock.advance(1_500);
+    one.exemplify(1.5, `00-${trace('c')}-b7ad6b7169203331-01`);
+    const timestamp = new VirtualClock().epochMs() / 1000;
+    assert.deepEqual(
+      one.samples('h', {}).map(({ exemplar }) => exemplar),
+      [
+        { labelSet: { trace_id: trace('a') }, value: 1, timestamp },
+        { labelSet: { trace_id: trace('c') }, value: 1.5, timestamp: timestamp + 1.5 },
+        ...[undefined, undefined, undefined],
+      ],
+    );
+  });
+});

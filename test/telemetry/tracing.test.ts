@@ -1,0 +1,144 @@
+// Spans as a receiver of OpenTelemetry gets them, and what happens where it does not take them.
+import assert from 'node:assert/strict';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { hostname } from 'node:os';
+import { after, describe, it } from 'node:test';
+import type { Log } from '../../lib/process/log.ts';
+import { startTracing, type FinishedSpan, type Tracing } from '../../lib/telemetry/tracing.ts';
+import { OtlpReceiver } from '../support/otlp-receiver.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
+
+const PARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+const SPAN: FinishedSpan = {
+  name: 'POST /events',
+  kind: 'server',
+  parent: { traceparent: PARENT, tracestate: 'vendor=1' },
+  startMs: 1_767_225_600_000.25,
+  endMs: 1_767_225_600_010.5,
+  attributes: { 'http.route': '/events', 'http.response.status_code': 202 },
+};
+
+interface Started {
+  readonly tracing: Tracing;
+  readonly lines: (readonly [fields: unknown, text?: string])[];
+  readonly clock: VirtualClock;
+}
+
+async function startedFor(url: string): Promise<Started> {
+  const lines: Started['lines'] = [];
+  const log = {
+    info: (text: string) => lines.push([text]),
+    warn: (fields: unknown, text: string) => lines.push([fields, text]),
+  } as unknown as Log;
+  process.env['OTEL_EXPORTER_OTLP_ENDPOINT'] = url;
+  process.env['OTEL_RESOURCE_ATTRIBUTES'] = 'deployment.environment.name=test';
+  const clock = new VirtualClock();
+  const tracing = await startTracing('ingest-gateway', '1.2.3', log, clock);
+  assert.ok(tracing !== undefined);
+  return { tracing, lines, clock };
+}
+
+after(() => {
+  delete process.env['OTEL_EXPORTER_OTLP_ENDPOINT'];
+  delete process.env['OTEL_RESOURCE_ATTRIBUTES'];
+});
+
+describe('a span', () => {
+  it('reaches the receiver with its name, kind, trace, times and attributes, and the program that sent it', async () => {
+    const receiver = await OtlpReceiver.start();
+    const { tracing, lines } = await startedFor(receiver.url);
+    const { traceparent, tracestate } = tracing.record(SPAN);
+    await tracing.close();
+    const [span] = receiver.spans;
+    assert.equal(receiver.spans.length, 1);
+    const { resource, spanId, ...rest } = span ?? assert.fail();
+    assert.deepEqual(rest, {
+      ...{ service: 'ingest-gateway', name: 'POST /events', kind: 2 },
+      ...{ traceId: PARENT.slice(3, 35), parentSpanId: PARENT.slice(36, 52), traceState: 'vendor=1' },
+      ...{ startNs: 1_767_225_600_000_250_000n, endNs: 1_767_225_600_010_500_000n },
+      attributes: { 'http.route': '/events', 'http.response.status_code': 202 },
+      statusCode: 0,
+    });
+    assert.equal(traceparent, `00-${PARENT.slice(3, 35)}-${spanId}-01`);
+    assert.equal(tracestate, 'vendor=1');
+    assert.equal(resource['service.version'], '1.2.3');
+    assert.equal(resource['service.instance.id'], `${hostname()}-${process.pid}`);
+    assert.equal(resource['deployment.environment.name'], 'test');
+    assert.deepEqual(lines, [['spans of sampled and of refused requests are exported']]);
+  });
+
+  it('begins a trace where it has no parent, and those recorded below it belong to it', async () => {
+    const receiver = await OtlpReceiver.start();
+    const { tracing } = await startedFor(receiver.url);
+    const top = tracing.record({ ...SPAN, parent: undefined });
+    assert.equal(top.tracestate, undefined);
+    tracing.record({ ...SPAN, kind: 'producer', parent: top });
+    tracing.record({ ...SPAN, kind: 'consumer', parent: { traceparent: PARENT }, error: 'no row' });
+    await tracing.close();
+    const [first, second, third] = receiver.spans;
+    assert.equal(first?.parentSpanId, '');
+    assert.match(first?.traceId ?? '', /^(?!0{32})[0-9a-f]{32}$/);
+    assert.equal(second?.traceId, first?.traceId);
+    assert.equal(second?.parentSpanId, first?.spanId);
+    assert.deepEqual([first?.kind, second?.kind, third?.kind], [2, 4, 5]);
+    assert.deepEqual([second?.statusCode, third?.statusCode], [0, 2]);
+    assert.deepEqual([second?.traceState, third?.traceState], ['', '']);
+    assert.notEqual(third?.spanId, second?.spanId);
+  });
+
+  it('has the context that was reserved for it, and the next one has its own', async () => {
+    const receiver = await OtlpReceiver.start();
+    const { tracing } = await startedFor(receiver.url);
+    const parent = { traceparent: PARENT, tracestate: 'vendor=1' };
+    const context = tracing.reserve(parent);
+    assert.match(context.traceparent, new RegExp(`^${PARENT.slice(0, 36)}(?!0{16})[0-9a-f]{16}-01$`));
+    assert.notEqual(context.traceparent, PARENT);
+    assert.equal(context.tracestate, 'vendor=1');
+    const recorded = tracing.record({ ...SPAN, context });
+    assert.equal(recorded.traceparent, context.traceparent);
+    assert.notEqual(tracing.record(SPAN).traceparent, context.traceparent);
+    await tracing.close();
+    assert.deepEqual(
+      receiver.spans.map(({ spanId }) => spanId === context.traceparent.slice(36, 52)),
+      [true, false],
+    );
+  });
+});
+
+describe('a receiver of spans', () => {
+  it('that refuses them is a warning in the log, and nothing fails', async () => {
+    const receiver = await OtlpReceiver.start();
+    receiver.status = 400;
+    const { tracing, lines } = await startedFor(receiver.url);
+    tracing.record(SPAN);
+    await tracing.close();
+    const [, ...warnings] = lines;
+    assert.equal(warnings.length, 1);
+    const [fields, text] = warnings[0] ?? assert.fail();
+    assert.equal(text, 'spans could not be exported');
+    const { reason, heldBack } = fields as { readonly reason: string; readonly heldBack: number };
+    assert.match(reason, /\S/);
+    assert.equal(heldBack, 0);
+  });
+
+  it('that does not answer is waited for no longer than two seconds at the end', async (t) => {
+    const held: ServerResponse[] = [];
+    const server = createServer((request, response) => {
+      request.resume();
+      held.push(response);
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    t.after(() => server.close());
+    const { tracing, clock } = await startedFor(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    tracing.record(SPAN);
+    let closed = false;
+    const closing = tracing.close().then(() => (closed = true));
+    await clock.advance(1_999);
+    assert.equal(closed, false);
+    await clock.advance(1);
+    await closing;
+    while (held.length === 0) await new Promise((resolve) => server.once('request', resolve));
+    for (const response of held) response.writeHead(200).end();
+  });
+});
