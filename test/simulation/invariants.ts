@@ -63,7 +63,12 @@ export class Invariants {
   readonly #store: Store;
   readonly #nowMs: () => number;
   readonly #events = new Map<string, Event>();
+  /** Those that are promised, and have no row yet. */
+  readonly #open = new Set<Event>();
+  /** What of the warehouse the rows below are from. */
   #writesSeen = -1;
+  #landingsSeen = -1;
+  #rowsSeen = 0;
   #rows = new Map<string, { readonly producer: string; readonly body: string }>();
   #quarantined = new Set<string>();
   /** Bodies are not compared any more. */
@@ -106,6 +111,7 @@ export class Invariants {
     const event = this.#of(sent);
     if (event.promisedMs === undefined) this.accepted += 1;
     event.promisedMs = sent.sentMs;
+    this.#open.add(event);
     if (body['duplicate'] === true) await this.#isThere(event);
     else event.accepted.add(sent.variant);
     this.#keeps(event, sent.variant, body['differs'] !== true);
@@ -114,8 +120,8 @@ export class Invariants {
 
   async #isThere(event: Event): Promise<void> {
     this.#look();
-    const stored = await this.#server.stored(this.#nowMs());
-    const there = this.#rows.has(event.id) || this.#isQuarantined(event) || stored.some((entry) => isOf(entry, event));
+    const { entries } = await this.#server.stored(this.#nowMs());
+    const there = this.#rows.has(event.id) || this.#isQuarantined(event) || entries.some((entry) => isOf(entry, event));
     // The one that it is a duplicate of may have been lost while the answer was on its way.
     if (!there && !event.removed && (event.promisedMs ?? 0) > this.#lostMs)
       throw new Violation(`answered duplicate for ${keyOf(event)}, which is nowhere`);
@@ -159,13 +165,13 @@ export class Invariants {
     this.variantsMayDiffer = true;
     this.#lostMs = this.#nowMs();
     this.#look();
-    const stored = await this.#server.stored(this.#nowMs());
+    const { entries } = await this.#server.stored(this.#nowMs());
     let lost = 0;
     for (const event of this.#events.values()) {
       event.rank = 0;
       event.kept = undefined;
       event.accepted.clear();
-      if (event.promisedMs === undefined || this.#isLanded(event) || stored.some((entry) => isOf(entry, event)))
+      if (event.promisedMs === undefined || this.#isLanded(event) || entries.some((entry) => isOf(entry, event)))
         continue;
       event.promisedMs = undefined;
       lost += 1;
@@ -179,10 +185,8 @@ export class Invariants {
     which: number,
     remove: (entry: string) => Promise<boolean>,
   ): Promise<boolean> {
-    const stored = await this.#server.stored(this.#nowMs());
-    const some = stored.filter(
-      (entry) => !entry.done && !isAsked(entry.id) && this.#of(entry).promisedMs !== undefined,
-    );
+    const { waiting } = await this.#server.stored(this.#nowMs());
+    const some = waiting.filter((entry) => !isAsked(entry.id) && this.#of(entry).promisedMs !== undefined);
     const entry = some[Math.floor(which * some.length)];
     if (entry === undefined || !(await remove(entry.entry))) return false;
     const event = this.#of(entry);
@@ -211,20 +215,24 @@ export class Invariants {
   /** Rows that landed long ago are to be removed. */
   prune(wallOffMs: number): void {
     const before = START_EPOCH_MS + this.#nowMs() + wallOffMs - PRUNE_AGE_MS_MIN;
-    for (const { id, producer, landed_at } of this.#store.rows())
+    for (const { id, producer, landed_at } of this.#store.rowsAfter(0))
       if (Date.parse(landed_at) <= before) this.#of({ id, producer }).removed = true;
   }
 
   /** 1 and 2; gives how many promised events have not landed, and entries that no consumer has acknowledged. */
   async check(): Promise<number> {
     this.#look();
-    const stored = await this.#server.stored(this.#nowMs());
-    const waiting = new Set(stored.filter(({ done }) => !done).map((entry) => keyOf(entry)));
+    const { waiting: entries } = await this.#server.stored(this.#nowMs());
+    const waiting = new Set(entries.map((entry) => keyOf(entry)));
     let open = 0;
-    for (const [key, event] of this.#events) {
-      if (event.promisedMs === undefined || event.landed || event.removed) continue;
-      event.landed = this.#rows.get(event.id)?.producer === event.producer;
-      if (event.landed || this.#isQuarantined(event)) continue;
+    for (const event of this.#open) {
+      event.landed ||= this.#rows.get(event.id)?.producer === event.producer;
+      if (event.promisedMs === undefined || event.landed || event.removed) {
+        this.#open.delete(event);
+        continue;
+      }
+      const key = keyOf(event);
+      if (this.#quarantined.has(key)) continue;
       open += 1;
       if (!waiting.has(key))
         throw new Violation(`answered 202 for ${key}, and it is on no queue, in no row, in no quarantine`);
@@ -235,6 +243,8 @@ export class Invariants {
 
   /** At the end: what is in rows and in quarantine, and why. */
   end(): void {
+    this.#writesSeen = -1;
+    this.#look();
     for (const [id, { producer, body }] of this.#rows) {
       const event = this.#events.get(keyOf({ id, producer }));
       const isSent = event?.variants.has(variantOf(body)) === true || (event?.erased === true && isErased(body));
@@ -276,13 +286,22 @@ export class Invariants {
     return this.#quarantined.has(keyOf(event));
   }
 
+  /** Rows are read anew where they may have changed, and else only those that have landed since. */
   #look(): void {
-    if (this.#writesSeen === this.#store.writes) return;
-    this.#writesSeen = this.#store.writes;
-    const rows = this.#store.rows();
-    this.#rows = new Map(rows.map((row) => [row.id, row]));
-    if (this.#rows.size !== rows.length) throw new Violation('an id has two rows');
-    this.#quarantined = new Set(this.#store.quarantine().map(({ id, producer }) => `${id} of ${producer}`));
+    const { writes } = this.#store;
+    if (this.#writesSeen === writes && this.#landingsSeen === this.#store.landings) return;
+    const added = this.#writesSeen === writes ? this.#store.rowsAfter(this.#rowsSeen) : undefined;
+    const grown = added !== undefined && this.#rows.size + added.length === this.#store.count();
+    const rows = grown ? added : this.#store.rowsAfter(0);
+    if (!grown) this.#rows = new Map();
+    const before = this.#rows.size;
+    for (const row of rows) this.#rows.set(row.id, row);
+    if (this.#rows.size !== before + rows.length) throw new Violation('an id has two rows');
+    this.#rowsSeen = rows.at(-1)?.rowid ?? (grown ? this.#rowsSeen : 0);
+    if (this.#writesSeen !== writes)
+      this.#quarantined = new Set(this.#store.quarantine().map(({ id, producer }) => `${id} of ${producer}`));
+    this.#writesSeen = writes;
+    this.#landingsSeen = this.#store.landings;
   }
 }
 

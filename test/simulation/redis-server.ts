@@ -23,6 +23,8 @@ const SCRIPTS: readonly (readonly [kind: string, text: string])[] = [
   ['find', 'Looks one event up'],
   ['erase', 'Replaces an entry'],
   ['replay', 'Puts quarantined entries'],
+  ['register', 'Counts a consumer replica'],
+  ['look', '#!lua flags=no-writes'],
 ];
 /** Whose answers say nothing of the moment of this machine, and tell what became of events. */
 const TOLD = new Set(['accept', 'claim', 'find', 'XREADGROUP', 'XACK', 'erase', 'replay']);
@@ -38,13 +40,22 @@ const READS = new Set([
   'XINFO',
   'XRANGE',
   'XLEN',
-  'script',
+  'register',
+  'look',
 ]);
 
-/** Entries on the stream, the last one that the group has read, what its members hold, and the entries behind one. */
+/** What adds no entry, and puts none back, so that the group has still read all of them. */
+const ADDS_NONE = new Set(['XREADGROUP', 'XACK', 'claim']);
+/** After these the entries on the queue and in hand are asked for in the same turn: something is looked at next. */
+const LOOKED_AT = new Set(['XREADGROUP', 'XACK', 'trim', 'claim', 'erase']);
+
+/**
+ * Entries on the stream, the last one that the group has read (none: there is no group), what its members hold, and the
+ * entries behind one.
+ */
 const LOOK = `#!lua flags=no-writes
 local groups = redis.pcall('XINFO', 'GROUPS', 'ingest')
-local last, held = '0-0', {}
+local last, held = '', {}
 if not groups.err and groups[1] then
   for at = 1, #groups[1], 2 do if groups[1][at] == 'last-delivered-id' then last = groups[1][at + 1] end end
   held = redis.call('XPENDING', 'ingest', 'warehouse', '-', '+', 100000)
@@ -59,12 +70,19 @@ interface StoredKey {
   readonly dump: Buffer;
 }
 
-/** One entry of the stream, and whether the group is done with it. */
+/** One entry of the stream. */
 export interface StoredEntry {
   readonly entry: string;
   readonly id: string;
   readonly producer: string;
-  readonly done: boolean;
+}
+
+/** What is on the stream, in order, and which of it the group is not done with. */
+export interface Stored {
+  readonly entries: readonly StoredEntry[];
+  readonly waiting: readonly StoredEntry[];
+  /** How many of them no member has read. */
+  readonly unread: number;
 }
 
 export class RedisServer {
@@ -76,8 +94,10 @@ export class RedisServer {
   #snapshot: readonly StoredKey[] | undefined;
   /** How many processes there were before this one: its `master_replid`. */
   #processes = 0;
-  #stored: readonly StoredEntry[] | undefined;
-  #entries: readonly Omit<StoredEntry, 'done'>[] = [];
+  #stored: Stored | undefined;
+  #entries: StoredEntry[] = [];
+  /** The group has read all entries, so that a read of new ones finds nothing: the server is not asked. */
+  #isRead = false;
   /** The server's clock, from the simulation's, in milliseconds. */
   offMs = 0;
 
@@ -94,7 +114,8 @@ export class RedisServer {
     writeSync(file, textOf(START_EPOCH_MS), 0);
     const env = { ...clockFrom(path), TZ: 'UTC' };
     const redis = await TestRedis.start(['--appendonly', 'no', '--hz', '1'], { env });
-    const client = new ByteClient({ ...SYSTEM, uri: redis.uri, name: 'simulation' });
+    // Two commands of one turn travel together.
+    const client = new ByteClient({ ...SYSTEM, uri: redis.uri, name: 'simulation', gather: queueMicrotask });
     await new Promise((resolve) => {
       client.on('ready', resolve);
       void client.connect();
@@ -113,7 +134,7 @@ export class RedisServer {
     this.#kinds.clear();
     this.#processes = 0;
     this.#snapshot = undefined;
-    this.#stored = undefined;
+    this.#forget();
     this.#entries = [];
     this.offMs = 0;
     this.#setClock(0);
@@ -123,9 +144,9 @@ export class RedisServer {
 
   /** What a command is: its name, or what its script is for. */
   kindOf(command: readonly Argument[]): string {
-    const [name, text] = command.map(String);
+    const [name, text] = command.slice(0, 2).map(String);
     if (name === 'EVAL' && text !== undefined) {
-      const kind = SCRIPTS.find(([, first]) => text.includes(`-- ${first}`))?.[0] ?? 'script';
+      const kind = SCRIPTS.find(([, first]) => text.includes(first))?.[0] ?? 'script';
       this.#kinds.set(hash('sha1', text), kind);
       return kind;
     }
@@ -137,15 +158,12 @@ export class RedisServer {
   async run(nowMs: number, command: readonly Argument[]): Promise<{ answer: Reply | RedisError; line: string }> {
     this.#setClock(nowMs);
     const kind = this.kindOf(command);
-    const answer = await this.#client.sendCommand(command).catch((cause: unknown) => {
-      if (cause instanceof RedisError) return cause;
-      throw cause;
-    });
+    const readsNew = kind === 'XREADGROUP' && command.at(-1) === '>';
+    const answer = readsNew && this.#isRead ? NOTHING : await this.#ask(kind, command);
     if (kind === 'INFO' && answer instanceof Reply) {
       const text = answer.text().replace(/^(master_replid:).*/m, `$1${this.#processes}`);
       return { answer: new Reply(Buffer.from(`$${Buffer.byteLength(text)}\r\n${text}\r\n`)), line: kind };
     }
-    if (!READS.has(kind)) this.#stored = undefined;
     const asked = hash('sha1', command.map(String).join('\0')).slice(0, 8);
     const told =
       answer instanceof RedisError
@@ -156,26 +174,45 @@ export class RedisServer {
     return { answer, line: `${kind} ${asked} ${told}` };
   }
 
+  async #ask(kind: string, command: readonly Argument[]): Promise<Reply | RedisError> {
+    const asked = this.#client.sendCommand(command).catch((cause: unknown) => {
+      if (cause instanceof RedisError) return cause;
+      throw cause;
+    });
+    if (READS.has(kind)) return asked;
+    this.#forget(!ADDS_NONE.has(kind));
+    if (LOOKED_AT.has(kind)) this.#stored = await this.#look();
+    if (kind === 'XREADGROUP') this.#isRead = !((await asked) instanceof RedisError) && this.#stored?.unread === 0;
+    return asked;
+  }
+
   /** What is on the stream now. */
-  async stored(nowMs: number): Promise<readonly StoredEntry[]> {
-    return (this.#stored ??= await this.#look(nowMs));
+  async stored(nowMs: number): Promise<Stored> {
+    this.#setClock(nowMs);
+    return (this.#stored ??= await this.#look());
+  }
+
+  #forget(mayAdd = true): void {
+    this.#stored = undefined;
+    if (mayAdd) this.#isRead = false;
   }
 
   /** Entries do not change, so only new ones are read, unless some were dropped. */
-  async #look(nowMs: number): Promise<readonly StoredEntry[]> {
-    this.#setClock(nowMs);
+  async #look(): Promise<Stored> {
     const look = async (after: string): Promise<Look> =>
       (await this.#client.sendCommand(['EVAL', LOOK, '0', after])).value() as Look;
     const before = this.#entries;
     const more = await look(before.at(-1)?.entry ?? '-');
     const grown = more[0] === before.length + more[3].length;
     const [, last, held, fresh] = grown ? more : await look('-');
-    this.#entries = [...(grown ? before : []), ...fresh.map(entryOf)];
+    if (!grown) this.#entries = [];
+    this.#entries.push(...fresh.map(entryOf));
+    const entries = this.#entries;
+    let read = entries.length;
+    while (read > 0 && isBehind((entries[read - 1] as StoredEntry).entry, last)) read -= 1;
     const pending = new Set(held.map(([entry]) => entry));
-    return this.#entries.map((entry) => ({
-      ...entry,
-      done: !isBehind(entry.entry, last) && !pending.has(entry.entry),
-    }));
+    const inHand = pending.size === 0 ? [] : entries.slice(0, read).filter(({ entry }) => pending.has(entry));
+    return { entries, waiting: [...inHand, ...entries.slice(read)], unread: entries.length - read };
   }
 
   /** Notes what is there now, to come back to. */
@@ -198,7 +235,7 @@ export class RedisServer {
     if (this.#snapshot === undefined) return;
     this.#processes += 1;
     this.#setClock(nowMs);
-    this.#stored = undefined;
+    this.#forget();
     this.#entries = [];
     await this.#empty();
     for (const { key, ttlMs, dump } of this.#snapshot)
@@ -213,7 +250,7 @@ export class RedisServer {
 
   async set(nowMs: number, ...command: string[]): Promise<void> {
     this.#setClock(nowMs);
-    this.#stored = undefined;
+    this.#forget();
     await this.#client.sendCommand(command);
   }
 
@@ -225,10 +262,12 @@ export class RedisServer {
   }
 }
 
+const NOTHING = new Reply(Buffer.from('*-1\r\n'));
+
 /** As libfaketime reads an absolute time; always of the same length. */
 const textOf = (ms: number): string => `${new Date(ms).toISOString().replace('T', ' ').slice(0, 23)}\n`;
 
-function entryOf([entry, members]: readonly [string, string[]]): Omit<StoredEntry, 'done'> {
+function entryOf([entry, members]: readonly [string, string[]]): StoredEntry {
   const of = (name: string): string => members[members.indexOf(name) + 1] ?? '';
   const body = of('body');
   return { entry, id: (JSON.parse(body) as { id: string }).id, producer: of('producer') };

@@ -2,7 +2,7 @@
 import { planOf, simulate, type Outcome, type Parts, type Plan } from './simulation.ts';
 
 /** One seed in so many runs twice, and must leave the same trace. */
-const REPEATED = 10;
+const REPEATED = 20;
 const SHRINKING_RUNS = 60;
 
 export interface Runs {

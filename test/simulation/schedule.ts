@@ -85,8 +85,8 @@ export class Schedule {
       this.#nowMs = next.atMs;
       if (next.what !== '') this.note(`${next.actor.name} ${next.what}`);
       await next.run();
-      // All promises that this settles are behind it.
-      await new Promise((resolve) => setImmediate(resolve));
+      // All promises that this settles are behind it, and what these put off to the next tick.
+      await new Promise<void>((resolve) => process.nextTick(() => process.nextTick(resolve)));
       return true;
     }
   }

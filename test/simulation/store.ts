@@ -4,7 +4,7 @@
 // refuses a batch for what it holds. Statements of one program may overtake each other, as on several sessions. May not
 // fail: a transaction is whole, and what is committed stays.
 import { rmSync } from 'node:fs';
-import { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { BatchRefused, BatchTooSlow, type Warehouse, type WarehouseLookup } from '../../lib/ingest/warehouse.ts';
 import type { WarehouseAdmin } from '../../lib/ingest/warehouse-admin.ts';
 import type { Clock } from '../../lib/process/clock.ts';
@@ -22,6 +22,7 @@ export interface Row {
   readonly producer: string;
   readonly body: string;
   readonly landed_at: string;
+  readonly rowid: number;
 }
 
 export interface QuarantineRow {
@@ -34,16 +35,21 @@ export interface QuarantineRow {
 }
 
 const SESSION = actor('session');
+/** What changes no row. */
+const READS = new Set(['prepare', 'probe', 'find']);
 
 export class Store {
   readonly #database: Database;
   readonly #admin: WarehouseAdmin;
   readonly #look: DatabaseSync;
   readonly #path: string;
+  #rows: StatementSync | undefined;
+  #count: StatementSync | undefined;
   #schedule!: Schedule;
   #marks!: Marks;
-  /** Counts what may have changed rows. */
+  /** Counts what may have changed rows in any way, and what may only have added rows of events. */
   writes = 0;
+  landings = 0;
   /** Until then it is away; slow by so many milliseconds; keeps its answers to itself. */
   awayMs = 0;
   slowMs = 0;
@@ -82,8 +88,14 @@ export class Store {
     this.writes += 1;
   }
 
-  rows(): readonly Row[] {
-    return this.#look.prepare('SELECT id, producer, body, landed_at FROM events').all() as unknown as Row[];
+  /** The rows of events behind one, in the order in which they were written. */
+  rowsAfter(rowid: number): readonly Row[] {
+    const text = 'SELECT rowid, id, producer, body, landed_at FROM events WHERE rowid > ? ORDER BY rowid';
+    return (this.#rows ??= this.#look.prepare(text)).all(rowid) as unknown as Row[];
+  }
+
+  count(): number {
+    return (this.#count ??= this.#look.prepare('SELECT count(*) AS count FROM events')).get()?.['count'] as number;
   }
 
   quarantine(): readonly QuarantineRow[] {
@@ -184,7 +196,8 @@ export class Store {
         }
         try {
           const result = run();
-          this.writes += 1;
+          if (what === 'land') this.landings += 1;
+          else if (!READS.has(what)) this.writes += 1;
           if (unknown) fail(new Error('the connection was lost'));
           else answer(() => resolve(result));
         } catch (cause) {
