@@ -72,7 +72,8 @@ function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
     return undefined;
   }
   if (verdict.kind !== 'producer') return refusalOf(verdict, options.challenge, request.authorization);
-  if (!exchange.connection.know(verdict.producer)) return NO_CONNECTION;
+  const { connection } = exchange;
+  if (connection.holder === '' && !connection.know(verdict.producer)) return NO_CONNECTION;
   const over = options.quotas?.refusal(verdict.producer, exchange);
   if (over !== undefined) return over;
   const read = eventReader(request, options.eventId);

@@ -9,7 +9,7 @@ import type { Connection } from '../http/connection.ts';
 import type { HttpRequest, ProtocolFault, RequestListener } from '../http/request.ts';
 import { requestIdFrom } from '../http/respond.ts';
 import { problem, type GatewayAnswer } from './answers.ts';
-import type { KnownProducer } from '../identity/authority.ts';
+import type { ClientContext } from '../identity/authority.ts';
 import { producerOf } from '../identity/producer-identity.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
@@ -58,7 +58,7 @@ const FAULTS: Readonly<Record<ProtocolFault, { readonly refusal: Refusal; readon
 };
 
 export class Exchange implements RequestListener {
-  readonly connection: Connection<KnownProducer>;
+  readonly connection: Connection<ClientContext>;
   readonly request: HttpRequest;
   readonly requestId: string;
   readonly #context: ExchangeContext;
@@ -71,7 +71,7 @@ export class Exchange implements RequestListener {
 
   constructor(
     context: ExchangeContext,
-    connection: Connection<KnownProducer>,
+    connection: Connection<ClientContext>,
     request: HttpRequest,
     meter: RouteMeter,
   ) {
@@ -92,8 +92,8 @@ export class Exchange implements RequestListener {
 
   /** Undefined before the producer is judged, and where it is none. */
   get producer(): string | undefined {
-    const verdict = this.connection.attachment?.verdict;
-    return verdict && producerOf(verdict);
+    const { judged } = this.connection.context;
+    return judged && producerOf(judged.verdict);
   }
 
   get ended(): boolean {
@@ -228,7 +228,7 @@ export function headFault(
   meter: RouteMeter,
   fault: ProtocolFault,
   requestId: string,
-  client: Connection<KnownProducer>,
+  client: Connection<ClientContext>,
 ): GatewayAnswer {
   const { refusal, detail } = FAULTS[fault];
   const answer = problem(refusal, detail);

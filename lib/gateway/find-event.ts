@@ -41,7 +41,8 @@ export async function findEvent(
 ): Promise<GatewayAnswer> {
   const verdict = await options.authority.judge(exchange.connection, exchange.request);
   if (verdict.kind !== 'producer') return refusalOf(verdict, options.challenge, exchange.request.authorization);
-  if (!exchange.connection.know(verdict.producer)) return NO_CONNECTION;
+  const { connection } = exchange;
+  if (connection.holder === '' && !connection.know(verdict.producer)) return NO_CONNECTION;
   const over = options.quotas?.lookUpRefusal(verdict.producer, exchange);
   if (over !== undefined) return over;
   const id = decodeParameter(parameter);

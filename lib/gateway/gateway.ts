@@ -19,7 +19,7 @@ import type { TlsMaterial } from '../identity/tls-material.ts';
 import { acceptEvent } from './accept-event.ts';
 import { Admission } from './admission.ts';
 import { challenges, DEFECTS, problem, type GatewayAnswer } from './answers.ts';
-import { Authority, type KnownProducer } from '../identity/authority.ts';
+import { Authority, type ClientContext } from '../identity/authority.ts';
 import { HEADER_BYTES_MAX, HEADERS_MAX, type GatewayConfig } from './config.ts';
 import { Exchange, headFault, type ExchangeContext } from './exchange.ts';
 import { findEvent } from './find-event.ts';
@@ -54,7 +54,7 @@ export class Gateway {
   readonly #log: Log;
   readonly #system: ClockAndRandom;
   readonly #authority: Authority;
-  readonly #server: HttpsServer<KnownProducer>;
+  readonly #server: HttpsServer<ClientContext>;
   readonly #router: Router<Handler>;
   readonly #context: ExchangeContext;
   readonly #meters: ReadonlyMap<Route<Handler>, RouteMeter>;
@@ -134,11 +134,12 @@ export class Gateway {
     this.#server = this.#makeServer(parts);
   }
 
-  #makeServer({ config, material, metrics, clock, random }: GatewayParts): HttpsServer<KnownProducer> {
+  #makeServer({ config, material, metrics, clock, random }: GatewayParts): HttpsServer<ClientContext> {
     return new HttpsServer(
       material.context,
       { ...config, headerBytesMax: HEADER_BYTES_MAX, unreadAnswers: unreadLimits(config) },
       {
+        context: this.#authority.context,
         request: (connection, request) => this.#handle(connection, request),
         protocolFault: (fault, connection) => {
           const requestId = random.uuid();
@@ -201,7 +202,7 @@ export class Gateway {
   replaceTls(material: TlsMaterial): void {
     const trustChanged = material.trustDigest !== this.#material.trustDigest;
     this.#material = material;
-    this.#server.replaceTls(material.context, trustChanged);
+    this.#server.replaceTls(material.context);
     if (!trustChanged) return;
     const closed = this.#authority.replaceTrust(material.trust, this.#server.connections);
     if (closed.length === 0) return;
@@ -235,7 +236,7 @@ export class Gateway {
     this.#server.destroy();
   }
 
-  #handle(connection: Connection<KnownProducer>, request: HttpRequest): void {
+  #handle(connection: Connection<ClientContext>, request: HttpRequest): void {
     const match = this.#router.find(request.target);
     const meter = match === undefined ? this.#noRoute : (this.#meters.get(match.route) ?? this.#noRoute);
     const exchange = new Exchange(this.#context, connection, request, meter);
@@ -272,8 +273,8 @@ export class Gateway {
     ];
   }
 
-  #closed({ address, attachment }: Connection<KnownProducer>): void {
-    this.#log.debug({ address, producer: attachment && producerOf(attachment.verdict) }, 'connection closed');
+  #closed({ address, context: { judged } }: Connection<ClientContext>): void {
+    this.#log.debug({ address, producer: judged && producerOf(judged.verdict) }, 'connection closed');
   }
 
   #bug(exchange: Exchange, cause: unknown): void {

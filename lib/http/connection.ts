@@ -45,14 +45,12 @@ export class Connection<T> implements Wire {
   readonly clientCertificate: ClientCertificate | undefined;
   /** The client's, without its port. */
   readonly address: string;
+  readonly context: T;
   readonly clock: Clock;
   readonly #host: ConnectionHost<T>;
   readonly #socket: TLSSocket;
   #state: ConnectionState = 'plain';
   #side: Side;
-  #attachment: T | undefined;
-  #handshakeCounts: boolean;
-  /** The producer that it is known as; '' for a stranger. */
   #holder = '';
   #clientEnded = false;
   #awake = false;
@@ -66,15 +64,14 @@ export class Connection<T> implements Wire {
   /** When a stopping server first saw nothing going on here. */
   #idleSinceMs: number | undefined;
 
-  /** `handshakeCounts`: the handshake judged the client by the trust that is in use now. */
-  constructor(socket: TLSSocket, host: ConnectionHost<T>, handshakeCounts: boolean, address: string) {
+  constructor(socket: TLSSocket, host: ConnectionHost<T>, address: string, context: T) {
     this.#socket = socket;
     this.address = address;
+    this.context = context;
     this.clock = host.clock;
     this.#quiet = new IdleWatch(host.clock.ms());
     this.#pieces = new PieceWriter(socket);
     this.#host = host;
-    this.#handshakeCounts = handshakeCounts;
     this.#side = new PlainSide(this);
     this.clientCertificate = clientCertificateOf(socket);
     this.#reader = new PieceReader(socket, host.clock, this.#onData);
@@ -86,18 +83,20 @@ export class Connection<T> implements Wire {
     this.handOver(Buffer.alloc(0));
   }
 
-  get attachment(): T | undefined {
-    return this.#attachment;
-  }
-
   /** The client showed a certificate that OpenSSL accepted. */
   get certified(): boolean {
     return this.clientCertificate !== undefined && this.clientCertificate.fault === undefined;
   }
 
-  /** A request on it was this producer's. False: connections are short, and it holds as many as it may. */
+  /** The producer that it is known as; '' for a stranger. */
+  get holder(): string {
+    return this.#holder;
+  }
+
+  /** A stranger's request was this producer's. False: connections are short, and it holds as many as it may. */
   know(producer: string): boolean {
-    if (this.#holder === '' && this.#host.known(this, producer)) this.#holder = producer;
+    assert(this.#holder === '', 'a connection becomes known once');
+    if (this.#host.known(this, producer)) this.#holder = producer;
     return this.#holder !== '';
   }
 
@@ -110,19 +109,6 @@ export class Connection<T> implements Wire {
   giveWay(): void {
     if (this.#holder !== '' && this.idle && this.#state !== 'closing') this.end(false);
     else this.#socket.destroy();
-  }
-
-  attach(attachment: T | undefined): void {
-    this.#attachment = attachment;
-  }
-
-  get handshakeCounts(): boolean {
-    return this.#handshakeCounts;
-  }
-
-  /** The trust that the handshake was judged by is not in use any more. */
-  outdateHandshake(): void {
-    this.#handshakeCounts = false;
   }
 
   /** Closes immediately, even if answers are owed. */

@@ -37,6 +37,8 @@ export interface ServerLimits extends TimeLimits, RoomLimits {
 }
 
 export interface ServerHandlers<T> {
+  /** What the application keeps with a connection that was just accepted. */
+  readonly context: () => T;
   readonly request: (connection: Connection<T>, request: HttpRequest) => void;
   /** The head of a request could not be read: the whole response to write. */
   readonly protocolFault: (fault: ProtocolFault, connection: Connection<T>) => string;
@@ -56,8 +58,7 @@ interface Arrival<T> {
   /** When it was accepted; once the first byte of its handshake was read, when that was found. */
   handshakeSinceMs: number;
   handshakeBegun: boolean;
-  /** The trust in use has changed in its handshake. */
-  outdated: boolean;
+  readonly context: T;
   /** Why we cut its handshake; `tlsClientError` follows. */
   cutFor: 'limit' | 'timeout' | 'proxy_header' | undefined;
   /** Undefined until the handshake is done. */
@@ -173,14 +174,9 @@ export class HttpsServer<T> {
 
   /**
    * New handshakes use `tls` from now on. Sessions that were granted before cannot be resumed: a ticket carries the
-   * verdict of its first handshake, and who lost our trust must not come back by it. `trustChanged`: earlier verdicts
-   * on clients no longer count, and handshakes in progress are judged again.
+   * verdict of its first handshake, and who lost our trust must not come back by it.
    */
-  replaceTls(tls: SecureContextOptions, trustChanged: boolean): void {
-    if (trustChanged) {
-      for (const arrival of this.#handshakes.values()) arrival.outdated = true;
-      for (const connection of this.#connections.keys()) connection.outdateHandshake();
-    }
+  replaceTls(tls: SecureContextOptions): void {
     this.#server.setSecureContext({ ...tls, ...TLS_OPTIONS });
     this.#server.setTicketKeys(this.#system.random.bytes(48));
   }
@@ -218,7 +214,7 @@ export class HttpsServer<T> {
       assert(arrival.connection === undefined, 'a connection shakes hands once');
       this.#handshakes.delete(below);
       socket.allowHalfOpen = true; // Not before: a handshake ends with the client's side.
-      const connection = new Connection<T>(socket, this.#host, !arrival.outdated, arrival.address);
+      const connection = new Connection<T>(socket, this.#host, arrival.address, arrival.context);
       this.#connections.set(connection, below);
       arrival.connection = connection;
       this.#makeGo(this.#room.shakeHands(below, connection.certified));
@@ -242,7 +238,7 @@ export class HttpsServer<T> {
       headerBytes,
       handshakeSinceMs: nowMs,
       handshakeBegun: false,
-      outdated: false,
+      context: this.#handlers.context(),
       cutFor: undefined,
       connection: undefined,
     };

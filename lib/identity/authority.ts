@@ -12,11 +12,12 @@ import type { ClientTrust } from './client-trust.ts';
 import { audienceMissing, audienceUri, clientIdentity, type Verdict } from './producer-identity.ts';
 import type { TokenVerifier } from './token-verifier.ts';
 
-/** What is kept for each connection. `byToken`: the verdict is on this token, or on none. */
-export interface KnownProducer {
-  readonly byToken: boolean;
-  readonly token: string | undefined;
-  readonly verdict: Verdict;
+/** What is kept with each connection. */
+export interface ClientContext {
+  /** In use when the connection was accepted: its handshake counts under no other. */
+  readonly trust: ClientTrust;
+  /** Undefined: to be judged. `byToken`: the verdict is on this token, or on none. */
+  judged: { readonly byToken: boolean; readonly token: string | undefined; readonly verdict: Verdict } | undefined;
 }
 
 export interface AuthorityOptions {
@@ -42,29 +43,32 @@ export class Authority {
     this.#trust = options.trust;
   }
 
+  /** The context of a connection that was just accepted. */
+  readonly context = (): ClientContext => ({ trust: this.#trust, judged: undefined });
+
   /** The verdict: a value where the connection (and this token on it) was judged before, else perhaps a promise. */
-  judge(connection: Connection<KnownProducer>, request: HttpRequest): Verdict | Promise<Verdict> {
+  judge(connection: Connection<ClientContext>, request: HttpRequest): Verdict | Promise<Verdict> {
     const now = this.#options.clock.epochMs();
-    const known = connection.attachment;
-    if (known !== undefined && now < known.verdict.untilMs)
-      if (!known.byToken || known.token === request.authorization) return known.verdict;
+    const { judged } = connection.context;
+    if (judged !== undefined && now < judged.verdict.untilMs)
+      if (!judged.byToken || judged.token === request.authorization) return judged.verdict;
     return this.#judgeAnew(connection, request, now);
   }
 
   /** Judges all connections by new trust material; the ones that do not hold are closed, and given. */
   replaceTrust(
     trust: ClientTrust,
-    connections: Iterable<Connection<KnownProducer>>,
-  ): readonly Connection<KnownProducer>[] {
+    connections: Iterable<Connection<ClientContext>>,
+  ): readonly Connection<ClientContext>[] {
     this.#trust = trust;
     this.#generation += 1;
     const now = this.#options.clock.epochMs();
-    const closed: Connection<KnownProducer>[] = [];
+    const closed: Connection<ClientContext>[] = [];
     for (const connection of connections) {
-      connection.attach(undefined);
+      connection.context.judged = undefined;
       const client = connection.clientCertificate;
       if (client === undefined || client.fault !== undefined) continue;
-      if (trust.judge(client.certificate, connection.handshakeCounts, now).trusted) continue;
+      if (trust.judge(client.certificate, false, now).trusted) continue;
       connection.destroy();
       closed.push(connection);
     }
@@ -72,15 +76,19 @@ export class Authority {
   }
 
   /** Forgets verdicts: token keys or grants have changed. */
-  forget(connections: Iterable<Connection<KnownProducer>>): void {
+  forget(connections: Iterable<Connection<ClientContext>>): void {
     this.#generation += 1;
-    for (const connection of connections) connection.attach(undefined);
+    for (const { context } of connections) context.judged = undefined;
   }
 
-  #judgeAnew(connection: Connection<KnownProducer>, request: HttpRequest, now: number): Verdict | Promise<Verdict> {
-    const identity = clientIdentity(connection.clientCertificate, this.#trust, connection.handshakeCounts, now);
+  #judgeAnew(
+    { context, clientCertificate }: Connection<ClientContext>,
+    request: HttpRequest,
+    now: number,
+  ): Verdict | Promise<Verdict> {
+    const identity = clientIdentity(clientCertificate, this.#trust, context.trust === this.#trust, now);
     const keep = (verdict: Verdict, byToken = false): Verdict => {
-      connection.attach({ byToken, token: byToken ? request.authorization : undefined, verdict });
+      context.judged = { byToken, token: byToken ? request.authorization : undefined, verdict };
       return verdict;
     };
     if ('kind' in identity) return keep(identity);

@@ -61,6 +61,7 @@ describe('a pipeline of requests', () => {
         { cert: server.certificate, key: server.key },
         { ...LIMITS, httpReader },
         {
+          context: () => undefined,
           request: (_, request) => echo(request),
           protocolFault: (fault) =>
             `HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\nX: ${fault}\r\n\r\n`,

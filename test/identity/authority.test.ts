@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import type { Connection } from '../../lib/http/connection.ts';
 import type { HttpRequest } from '../../lib/http/request.ts';
-import { Authority, type KnownProducer } from '../../lib/identity/authority.ts';
+import { Authority, type ClientContext } from '../../lib/identity/authority.ts';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 import { ClientTrust } from '../../lib/identity/client-trust.ts';
 import { audienceUri, type Verdict } from '../../lib/identity/producer-identity.ts';
@@ -21,19 +21,22 @@ const other = new X509Certificate((await CertificateAuthority.create(SYSTEM, 'ot
 const department = await root.intermediate('department');
 
 interface Opened {
-  readonly connection: Connection<KnownProducer>;
+  readonly connection: Connection<ClientContext>;
   readonly closed: () => boolean;
 }
 
-/** A connection as its server would hand it over: all that an authority looks at. */
+/**
+ * A connection as its server would hand it over: all that an authority looks at. `under`: whose trust was in use when
+ * it was accepted.
+ */
 async function opened(
   by: CertificateAuthority | undefined,
   {
     fault,
     notAfter,
-    current = true,
+    under,
     uris = ['urn:one', audienceUri('here')],
-  }: { fault?: string; notAfter?: Date; current?: boolean; uris?: readonly string[] } = {},
+  }: { fault?: string; notAfter?: Date; under?: Authority; uris?: readonly string[] } = {},
 ): Promise<Opened> {
   let closed = false;
   const issued = await by?.issue({
@@ -43,17 +46,10 @@ async function opened(
   });
   const connection = {
     clientCertificate: issued && { certificate: new X509Certificate(issued.certificate), fault },
-    handshakeCounts: current,
-    attachment: undefined as KnownProducer | undefined,
-    attach(attachment: KnownProducer | undefined): void {
-      this.attachment = attachment;
-    },
-    outdateHandshake(): void {
-      this.handshakeCounts = false;
-    },
+    context: under?.context() ?? { trust: undefined, judged: undefined },
     destroy: () => (closed = true),
   };
-  return { connection: connection as unknown as Connection<KnownProducer>, closed: () => closed };
+  return { connection: connection as unknown as Connection<ClientContext>, closed: () => closed };
 }
 
 const REQUEST = { authorization: undefined } as HttpRequest;
@@ -83,7 +79,7 @@ describe('a verdict', () => {
     const endMs = Math.ceil(Date.now() / 1000) * 1000 + 60_000;
     const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(rootCertificate) });
     const one = await opened(root, { notAfter: new Date(endMs) });
-    const below = await opened(department, { notAfter: new Date(endMs) });
+    const below = await opened(department, { notAfter: new Date(endMs), under: authority });
     const setClock = clockAt(t, Date.now());
     for (const each of [one, below]) assert.equal(judged(authority, each).kind, 'producer');
     setClock(endMs - 1);
@@ -102,8 +98,12 @@ describe('a verdict', () => {
 
   it('rests on the handshake for a chain that only the client has, and only if the handshake was under this trust', async () => {
     const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(rootCertificate) });
-    assert.equal(judged(authority, await opened(department)).kind, 'producer');
-    assert.equal(judged(authority, await opened(department, { current: false })).kind, 'unauthenticated');
+    const one = await opened(department, { under: authority });
+    assert.equal(judged(authority, one).kind, 'producer');
+    assert.equal(judged(authority, await opened(department)).kind, 'unauthenticated');
+    authority.replaceTrust(trusting(rootCertificate), []);
+    one.connection.context.judged = undefined;
+    assert.equal(judged(authority, one).kind, 'unauthenticated');
   });
 });
 
@@ -113,8 +113,6 @@ describe('new trust', () => {
     const [known, nobody, refused] = [await opened(root), await opened(undefined), await opened(root, { fault: 'x' })];
     const all = [known, nobody, refused];
     judged(authority, known);
-    // The server says so of every handshake under the trust before.
-    for (const { connection } of all) connection.outdateHandshake();
     assert.equal(
       authority.replaceTrust(
         trusting(rootCertificate, other),
@@ -140,10 +138,7 @@ describe('new trust', () => {
   it('counts at once, whatever was found before', async () => {
     const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(other) });
     const one = await opened(root);
-    assert.equal(
-      judged(authority, { ...one, connection: { ...one.connection, handshakeCounts: false } as never }).kind,
-      'unauthenticated',
-    );
+    assert.equal(judged(authority, one).kind, 'unauthenticated');
     authority.replaceTrust(trusting(rootCertificate), [one.connection]);
     assert.equal(judged(authority, one).kind, 'producer');
     assert.equal(one.closed(), false);
@@ -210,7 +205,7 @@ describe('a verdict where tokens are required', () => {
       const late = ask(token);
       change();
       assert.equal((await late).kind, 'producer');
-      assert.equal(one.connection.attachment, undefined);
+      assert.equal(one.connection.context.judged, undefined);
     }
   });
 });

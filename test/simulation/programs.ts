@@ -165,7 +165,7 @@ export class Gateway extends Program {
         return true;
       },
     };
-    const connection = { name: producer, know: () => true, attachment: undefined, address: 'simulated' };
+    const connection = { name: producer, holder: producer, context: { judged: undefined }, address: 'simulated' };
     return new Exchange(this.#context, connection as never, request as never, METER);
   }
 }
