@@ -13,6 +13,7 @@ import { PartitionsDiffer } from '../lib/redis/wire/errors.ts';
 import { PartitionedAdmin } from '../lib/redis/admin/partitioned-admin.ts';
 import { complainer, draw, print } from './output.ts';
 import { endNow, endWritten, onOutputFailure, written } from './process-end.ts';
+import { readSchema } from '../lib/consumer/schemas.ts';
 import { openWarehouseAdmin } from './warehouse-adapter.ts';
 import { quietLog } from './quiet-log.ts';
 import { SYSTEM } from './system.ts';
@@ -78,13 +79,6 @@ function session(
       return agreed;
     },
   };
-}
-
-async function readSchema(path: string): ReturnType<Session['readSchema']> {
-  const schemas = await import('../lib/consumer/schemas.ts');
-  return schemas.readSchema(path).catch((cause: unknown) => {
-    throw new StartFailure(EXIT.configuration, cause instanceof Error ? cause.message : String(cause));
-  });
 }
 
 function exitCodeOf(cause: unknown): number {

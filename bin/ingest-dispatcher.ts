@@ -12,7 +12,7 @@ import { lookAt } from '../lib/process/file-watch.ts';
 import type { Log } from '../lib/process/log.ts';
 import { maskedUri } from '../lib/process/masked-uri.ts';
 import { StartFailure, version } from '../lib/process/program.ts';
-import { settingsHelp } from '../lib/process/settings-text.ts';
+import { daemonHelp } from '../lib/process/settings-text.ts';
 import { QueueServer } from '../lib/dispatcher/queue-server.ts';
 import { exposition, prefersOpenMetrics } from '../lib/telemetry/exposition.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
@@ -24,17 +24,11 @@ import { SYSTEM } from './system.ts';
 
 const NAME = 'ingest-dispatcher';
 
-const HELP = `${NAME}: takes events from gateways and puts each on one of two queues, by the hash of its id (RFC 014).
-
-  ${NAME}                  start, with the configuration in the environment
-  ${NAME} --check          look at the configuration and the files it names; start nothing; exit 0 or 2
-  ${NAME} --check=connect  also connect to both queues (exit 4), and say what is there
-  ${NAME} --version        print the version
-  ${NAME} --help           print this
-
-${settingsHelp('dispatcher')}
-Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 neither queue takes events at start.
-`;
+const HELP = daemonHelp('dispatcher', {
+  summary: 'takes events from gateways and puts each on one of two queues, by the hash of its id (RFC 014).',
+  connected: 'both queues (exit 4)',
+  exits: '4 neither queue takes events at start',
+});
 
 await startDaemon({ name: NAME, help: HELP, read: readDispatcherConfig, check, connect, run });
 

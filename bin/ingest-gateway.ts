@@ -14,7 +14,7 @@ import { inspectQueue } from '../lib/redis/stream/inspect-queue.ts';
 import { STREAM } from '../lib/redis/stream/layout.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
 import { maskedUri } from '../lib/process/masked-uri.ts';
-import { settingsHelp } from '../lib/process/settings-text.ts';
+import { daemonHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
 import { version } from '../lib/process/program.ts';
 import { runtimeWarning } from '../lib/process/runtime.ts';
@@ -34,18 +34,11 @@ const NAME = 'ingest-gateway';
 
 const QUEUE_START_MS = 5_000;
 
-const HELP = `${NAME}: takes events over mutual TLS and puts them on a Redis Stream, or hands them to a dispatcher.
-
-  ${NAME}                  start, with the configuration in the environment
-  ${NAME} --check          look at the configuration and the files it names; start nothing; exit 0 or 2
-  ${NAME} --check=connect  also connect to the queue (exit 4) and the warehouse (exit 5), and say what is there
-  ${NAME} --version        print the version
-  ${NAME} --help           print this
-
-${settingsHelp('gateway')}
-Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, 4 queue not there at start,
-5 (--check=connect) warehouse cannot be used.
-`;
+const HELP = daemonHelp('gateway', {
+  summary: 'takes events over mutual TLS and puts them on a Redis Stream, or hands them to a dispatcher.',
+  connected: 'the queue (exit 4) and the warehouse (exit 5)',
+  exits: '4 queue not there at start,\n5 (--check=connect) warehouse cannot be used',
+});
 
 await startDaemon({ name: NAME, help: HELP, read: readGatewayConfig, check, connect, run });
 

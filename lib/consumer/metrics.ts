@@ -1,11 +1,16 @@
-// The consumer's metrics, in one list, with the unit in the name (Prometheus naming).
+// The consumer's metrics, in one list, with the unit in the name (Prometheus naming), and what a replica says of
+// itself.
 //
 // No id, producer or entry is ever a label. Label values come from closed sets, so each family has a bound.
+import type { ProcessState } from '../http/process-endpoints.ts';
+import { exposition, prefersOpenMetrics } from '../telemetry/exposition.ts';
 import { CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
 import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
 import type { QueueReader } from '../ingest/queue.ts';
 import type { Clock } from '../process/clock.ts';
+import type { Consumer } from './consumer.ts';
+import type { Watch } from './watch.ts';
 
 /** Up to the 24 hours of retention; fine around the second that landing should take. */
 const LANDING_BOUNDS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 600, 3600, 21_600, 86_400];
@@ -76,33 +81,45 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
   };
 }
 
-/** A reader, as far as gauges ask it. */
-interface ShownReader extends Pick<QueueReader, 'states'> {
-  readonly replicas: number;
+/** What a replica is made of, as far as it is asked here. */
+interface Replica {
+  readonly consumer: Pick<Consumer, 'stopping' | 'trouble' | 'warehouseAnswers' | 'queueAnswers'>;
+  readonly watch: Pick<Watch, 'warehouseTrouble'>;
+  readonly reader: Pick<QueueReader, 'states'> & { readonly replicas: number };
 }
 
-/** The parts of the queue that do not answer, by number or name. */
-export function awayParts(reader: Pick<QueueReader, 'states'>): (number | string)[] {
-  return [...reader.states()].flatMap(([name, { available }]) =>
-    available ? [] : [/^\d+$/.test(name) ? Number(name) : name],
-  );
-}
-
-/** What the queue says of itself, and of the replicas. */
-export function showQueue(
+/** What a replica says of itself in its gauges and at its process endpoints. */
+export function replicaState(
   metrics: ConsumerMetrics,
-  consumer: { readonly queueAnswers: boolean },
-  reader: ShownReader,
-): void {
-  metrics.queueAvailable.read(() => (consumer.queueAnswers ? 1 : 0));
+  { consumer, watch, reader }: Replica,
+): ProcessState & {
+  /** Age of the oldest event that has not landed, in seconds; undefined while it is not known of the whole queue. */
+  readonly oldestSeconds: () => number | undefined;
+} {
+  const unready = (): string | undefined => consumer.trouble ?? watch.warehouseTrouble;
+  const unavailable = (): (number | string)[] =>
+    [...reader.states()].flatMap(([name, { available }]) =>
+      available ? [] : [/^\d+$/.test(name) ? Number(name) : name],
+    );
+  metrics.ready.read(() => Number(!consumer.stopping && unready() === undefined));
+  metrics.warehouseAvailable.read(() => Number(consumer.warehouseAnswers && watch.warehouseTrouble === undefined));
+  metrics.queueAvailable.read(() => Number(consumer.queueAnswers));
   metrics.queueUp.readEach(() => {
     const states = [...reader.states()];
     // The only one is the queue.
     const readable = states.length > 1 || consumer.queueAnswers;
     return states.map(([partition, { available }]) => ({
       labels: { partition },
-      value: available && readable ? 1 : 0,
+      value: Number(available && readable),
     }));
   });
   metrics.replicas.read(() => reader.replicas);
+  return {
+    draining: () => consumer.stopping,
+    unready,
+    unavailable,
+    metrics: (accept) => exposition(metrics.registry, prefersOpenMetrics(accept)),
+    oldestSeconds: () =>
+      unready() === undefined && unavailable().length === 0 ? metrics.queue.lag.oldestSeconds : undefined,
+  };
 }

@@ -9,14 +9,14 @@
 // next to it. The first problem of an event is reported, with those of its alternatives.
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
-import { RE2JS } from 're2js';
+import type { ErrorObject, ValidateFunction } from 'ajv/dist/2020.js';
 import { isErased } from '../ingest/erased.ts';
 import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 import { FileWatch, lookAt, type Look } from '../process/file-watch.ts';
 import type { Log } from '../process/log.ts';
 import { printable } from '../process/printable.ts';
+import { EXIT, StartFailure } from '../process/program.ts';
 
 const ENDING = '.json';
 const TYPE = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
@@ -26,83 +26,62 @@ const PROBLEM_CHARACTERS_MAX = 200;
 /** What a schema says of an event: its first problems, none where the event matches. */
 export type SchemaCheck = (body: Buffer) => readonly string[];
 
-export class SchemasError extends Error {
-  override readonly name = 'SchemasError';
+/** The schemas of a folder, by type. Rejects with a StartFailure that names every file that cannot be used. */
+async function schemasIn(folder: string): Promise<ReadonlyMap<string, SchemaCheck>> {
+  const problems: string[] = [];
+  const files = new Map<string, object>();
+  for (const name of await schemaFiles(folder, problems)) {
+    const read = await schemaIn(join(folder, name));
+    if (!TYPE.test(typeOf(name))) problems.push(`${name}: expected <type>.json, e.g. order.placed.json`);
+    else if (typeof read === 'string') problems.push(`${name}: ${read}`);
+    else files.set(name, read);
+  }
+  const checks = new Map<string, SchemaCheck>();
+  for (const [name, check] of await compile(files)) {
+    if (typeof check === 'string') problems.push(`${name}: ${check}`);
+    else checks.set(typeOf(name), check);
+  }
+  if (problems.length === 0) return checks;
+  throw new StartFailure(EXIT.configuration, `INGEST_SCHEMAS_DIR=${JSON.stringify(folder)}: ${problems.join('; ')}`);
 }
 
-class Schemas {
-  readonly #checks: ReadonlyMap<string, SchemaCheck>;
+/** One file, for trying it. Rejects with a StartFailure. */
+export async function readSchema(path: string): Promise<SchemaCheck> {
+  const read = await schemaIn(path);
+  const check = typeof read === 'string' ? read : (await compile(new Map([[path, read]]))).get(path);
+  if (typeof check === 'function') return check;
+  throw new StartFailure(EXIT.configuration, `${path}: ${check ?? 'no schema'}`);
+}
 
-  private constructor(checks: ReadonlyMap<string, SchemaCheck>) {
+/** The schemas in use: those that were read last, unless a file among them was broken. */
+export class WatchedSchemas {
+  readonly #watch: FileWatch;
+  #checks: ReadonlyMap<string, SchemaCheck>;
+
+  /** Those of INGEST_SCHEMAS_DIR; undefined where that is not set. Rejects with a StartFailure. */
+  static async open(folder: string | undefined, log: Log, clock: Clock): Promise<WatchedSchemas | undefined> {
+    if (folder === undefined) return undefined;
+    const before = await lookAt([folder]);
+    return new WatchedSchemas(folder, await schemasIn(folder), before, log, clock);
+  }
+
+  private constructor(folder: string, checks: ReadonlyMap<string, SchemaCheck>, before: Look, log: Log, clock: Clock) {
     this.#checks = checks;
-  }
-
-  /** Rejects with a SchemasError that names every file that cannot be used. */
-  static async read(folder: string): Promise<Schemas> {
-    const problems: string[] = [];
-    const files = new Map<string, object>();
-    for (const name of await schemaFiles(folder)) {
-      const read = await schemaIn(join(folder, name));
-      if (!TYPE.test(typeOf(name))) problems.push(`${name}: expected <type>.json, e.g. order.placed.json`);
-      else if (typeof read === 'string') problems.push(`${name}: ${read}`);
-      else files.set(name, read);
-    }
-    const checks = new Map<string, SchemaCheck>();
-    const compiled = compile(files);
-    for (const [name, check] of compiled) {
-      if (typeof check === 'string') problems.push(`${name}: ${check}`);
-      else checks.set(typeOf(name), check);
-    }
-    if (problems.length > 0) throw new SchemasError(problems.join('; '));
-    return new Schemas(checks);
-  }
-
-  get types(): readonly string[] {
-    return [...this.#checks.keys()];
+    log.info({ types: [...checks.keys()] }, 'events of these types are held against their schemas');
+    this.#watch = new FileWatch(clock, [folder], before, async () => {
+      try {
+        this.#checks = await schemasIn(folder);
+        log.info({ types: [...this.#checks.keys()] }, 'the schemas changed and are in use');
+      } catch (cause) {
+        log.error({ reason: messageOf(cause) }, 'changed schemas were refused; the last good ones stay');
+      }
+    });
   }
 
   /** Undefined where the type has no schema, or the event is erased. */
   problemsOf(type: string, body: Buffer): readonly string[] | undefined {
     const check = this.#checks.get(type);
     return check === undefined || isErased(body) ? undefined : check(body);
-  }
-}
-
-/** One file, for trying it. Rejects with a SchemasError. */
-export async function readSchema(path: string): Promise<SchemaCheck> {
-  const read = await schemaIn(path);
-  const check = typeof read === 'string' ? read : compile(new Map([[path, read]])).get(path);
-  if (typeof check !== 'function') throw new SchemasError(`${path}: ${check ?? 'no schema'}`);
-  return check;
-}
-
-/** The schemas in use: those that were read last, unless a file among them was broken. */
-export class WatchedSchemas {
-  readonly #watch: FileWatch;
-  #schemas: Schemas;
-
-  /** Rejects with a SchemasError. */
-  static async open(folder: string, log: Log, clock: Clock): Promise<WatchedSchemas> {
-    const before = await lookAt([folder]);
-    return new WatchedSchemas(folder, await Schemas.read(folder), before, log, clock);
-  }
-
-  private constructor(folder: string, schemas: Schemas, before: Look, log: Log, clock: Clock) {
-    this.#schemas = schemas;
-    log.info({ types: schemas.types }, 'events of these types are held against their schemas');
-    this.#watch = new FileWatch(clock, [folder], before, async () => {
-      try {
-        this.#schemas = await Schemas.read(folder);
-        log.info({ types: this.#schemas.types }, 'the schemas changed and are in use');
-      } catch (cause) {
-        const reason = cause instanceof Error ? cause.message : String(cause);
-        log.error({ reason }, 'changed schemas were refused; the last good ones stay');
-      }
-    });
-  }
-
-  problemsOf(type: string, body: Buffer): readonly string[] | undefined {
-    return this.#schemas.problemsOf(type, body);
   }
 
   stop(): void {
@@ -112,11 +91,13 @@ export class WatchedSchemas {
 
 const typeOf = (name: string): string => name.slice(0, -ENDING.length);
 
-async function schemaFiles(folder: string): Promise<readonly string[]> {
-  const names = await readdir(folder).catch((cause: unknown) => {
-    throw new SchemasError(`expected a readable folder (${errno(cause)})`, { cause });
-  });
-  return names.filter((name) => name.endsWith(ENDING)).sort();
+async function schemaFiles(folder: string, problems: string[]): Promise<readonly string[]> {
+  try {
+    return (await readdir(folder)).filter((name) => name.endsWith(ENDING)).sort();
+  } catch (cause) {
+    problems.push(`expected a readable folder (${errno(cause)})`);
+    return [];
+  }
 }
 
 /** The schema, or what is wrong with the file. */
@@ -130,7 +111,9 @@ async function schemaIn(path: string): Promise<object | string> {
 }
 
 /** By file: its check, or what is wrong with it. */
-function compile(files: ReadonlyMap<string, object>): Map<string, SchemaCheck | string> {
+async function compile(files: ReadonlyMap<string, object>): Promise<ReadonlyMap<string, SchemaCheck | string>> {
+  // Loaded here: only who has schemas needs the libraries.
+  const { Ajv2020 } = await import('ajv/dist/2020.js');
   const ajv = new Ajv2020({
     strict: true,
     strictTypes: false,
@@ -139,7 +122,7 @@ function compile(files: ReadonlyMap<string, object>): Map<string, SchemaCheck | 
     validateFormats: false,
     ownProperties: true,
     logger: false,
-    code: { regExp: linearPattern },
+    code: { regExp: await linearPatterns() },
   });
   const compiled = new Map<string, SchemaCheck | string>();
   for (const [name, schema] of files) {
@@ -163,16 +146,24 @@ function compile(files: ReadonlyMap<string, object>): Map<string, SchemaCheck | 
 
 const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 
-function linearPattern(pattern: string): { test(text: string): boolean; toString(): string } {
-  try {
-    const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern));
-    return { test: (text) => compiled.matcher(text).find(), toString: () => pattern };
-  } catch (cause) {
-    throw new SchemasError(`pattern ${pattern}: not of RE2 (${messageOf(cause)})`, { cause });
-  }
+interface Pattern {
+  test(text: string): boolean;
+  toString(): string;
 }
-// Ajv names the engine by it in code that is written to a file, which is not done here.
-linearPattern.code = 'linearPattern';
+
+async function linearPatterns(): Promise<{ (pattern: string): Pattern; code: string }> {
+  const { RE2JS } = await import('re2js');
+  const linearPattern = (pattern: string): Pattern => {
+    try {
+      const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern));
+      return { test: (text) => compiled.matcher(text).find(), toString: () => pattern };
+    } catch (cause) {
+      throw new Error(`pattern ${pattern}: not of RE2 (${messageOf(cause)})`, { cause });
+    }
+  };
+  // Ajv names the engine by it in code that is written to a file, which is not done here.
+  return Object.assign(linearPattern, { code: 'linearPattern' });
+}
 
 const checkOf =
   (validate: ValidateFunction): SchemaCheck =>

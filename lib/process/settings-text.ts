@@ -20,6 +20,25 @@ export function settingsHelp(program: Program): string {
   return `Settings, ${source}:\n${lines.join('\n')}\n`;
 }
 
+/** The --help of a daemon: what it does, what `--check=connect` connects to, and the exit codes that are its own. */
+export function daemonHelp(
+  program: Program,
+  { summary, connected, exits }: Readonly<Record<'summary' | 'connected' | 'exits', string>>,
+): string {
+  const name = `ingest-${program}`;
+  return `${name}: ${summary}
+
+  ${name}                  start, with the configuration in the environment
+  ${name} --check          look at the configuration and the files it names; start nothing; exit 0 or 2
+  ${name} --check=connect  also connect to ${connected}, and say what is there
+  ${name} --version        print the version
+  ${name} --help           print this
+
+${settingsHelp(program)}
+Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, ${exits}.
+`;
+}
+
 /** The environment file of a service (KEY=value): every setting as a comment, with its default where it has one. */
 export function environmentFile(program: Program): string {
   const settings = settingsOf(program).map(([key, setting]) => {

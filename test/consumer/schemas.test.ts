@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { readSchema, SchemasError, WatchedSchemas } from '../../lib/consumer/schemas.ts';
+import { readSchema, WatchedSchemas } from '../../lib/consumer/schemas.ts';
 import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { Log } from '../../lib/process/log.ts';
+import { StartFailure } from '../../lib/process/program.ts';
 import { WITHIN_MS } from '../support/deadline.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -24,6 +25,7 @@ async function open(folder: string): Promise<{ schemas: WatchedSchemas; logged: 
   const line = (fields: Readonly<Record<string, unknown>>, text: string): void =>
     void logged.push(`${text} ${JSON.stringify(fields)}`);
   const schemas = await WatchedSchemas.open(folder, { info: line, error: line } as unknown as Log, SYSTEM.clock);
+  assert.ok(schemas !== undefined);
   atEnd(() => schemas.stop());
   return { schemas, logged };
 }
@@ -95,7 +97,9 @@ describe('a folder of schemas', () => {
     });
     mkdirSync(join(folder, 'folder.json'));
     await assert.rejects(open(folder), (cause) => {
-      assert.ok(cause instanceof SchemasError);
+      assert.ok(cause instanceof StartFailure);
+      assert.equal(cause.exitCode, 2);
+      assert.ok(cause.message.startsWith(`INGEST_SCHEMAS_DIR=${JSON.stringify(folder)}: `));
       for (const fault of [
         /broken\.json: not JSON \(/,
         /list\.json: expected a JSON object/,
@@ -124,6 +128,12 @@ describe('a folder of schemas', () => {
     assert.equal(schemas.problemsOf('order.paid', Buffer.from('{}'))?.length, 1);
     writeFileSync(join(folder, 'order.placed.json'), JSON.stringify(PAID));
     await eventually('the mended file is in use', isRefused);
+  });
+});
+
+describe('no folder of schemas', () => {
+  it('is none to watch', async () => {
+    assert.equal(await WatchedSchemas.open(undefined, {} as Log, SYSTEM.clock), undefined);
   });
 });
 

@@ -4,10 +4,16 @@ import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { Consumer } from '../../lib/consumer/consumer.ts';
 import { readConsumerConfig } from '../../lib/consumer/config.ts';
-import { consumerMetrics } from '../../lib/consumer/metrics.ts';
+import { consumerMetrics, replicaState } from '../../lib/consumer/metrics.ts';
 import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
 import { Watch } from '../../lib/consumer/watch.ts';
-import { GroupVanished, type Delivery, type EntryName, type QueueReader } from '../../lib/ingest/queue.ts';
+import {
+  GroupVanished,
+  type Delivery,
+  type EntryName,
+  type QueueReader,
+  type QueueState,
+} from '../../lib/ingest/queue.ts';
 import { WarehouseMisconfigured, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -265,6 +271,86 @@ describe('the watch over the queue and the warehouse', () => {
     resolve();
     await clock.advance(1_000);
     assert.equal(watching.warehouseTrouble, undefined);
+  });
+});
+
+describe('what a replica says of itself', () => {
+  const AWAY: QueueState = { available: false, reason: 'cut' };
+  const LOOK = { unlanded: 1, oldestMs: 3_000, events: 1, memoryBytes: 1, memoryLimitBytes: 0 };
+
+  function replica() {
+    const metrics = consumerMetrics(QUARANTINE_REASONS, new VirtualClock());
+    const consumer: { -readonly [K in 'stopping' | 'trouble' | 'warehouseAnswers' | 'queueAnswers']: Consumer[K] } = {
+      stopping: false,
+      trouble: undefined,
+      warehouseAnswers: true,
+      queueAnswers: true,
+    };
+    const watch: { warehouseTrouble: string | undefined } = { warehouseTrouble: undefined };
+    const parts = new Map<string, QueueState>([['0', { available: true }]]);
+    const state = replicaState(metrics, { consumer, watch, reader: { states: () => parts, replicas: 3 } });
+    metrics.queue.looked('0', LOOK);
+    const samples = async (): Promise<Record<string, string>> => {
+      const { text } = await state.metrics(undefined);
+      return Object.fromEntries(
+        [...text.matchAll(/^ingest_(\S+) (\S+)$/gm)].map(([, name = '', value = '']) => [name, value] as const),
+      );
+    };
+    return { consumer, watch, parts, state, samples };
+  }
+
+  it('is that it lands events, where nothing is wrong', async () => {
+    const { state, samples } = replica();
+    assert.deepEqual([state.draining(), state.unready(), state.unavailable()], [false, undefined, []]);
+    assert.equal(state.oldestSeconds(), 3);
+    const shown = await samples();
+    assert.deepEqual(
+      ['consumer_ready', 'warehouse_available', 'queue_available', 'queue_up{partition="0"}'].map(
+        (name) => shown[name],
+      ),
+      ['1', '1', '1', '1'],
+    );
+    assert.equal(shown['consumer_replicas'], '3');
+  });
+
+  it('is the trouble of its loop before that of its look at the warehouse', async () => {
+    const { consumer, watch, state, samples } = replica();
+    watch.warehouseTrouble = 'the warehouse is away: read-only';
+    assert.equal(state.unready(), 'the warehouse is away: read-only');
+    assert.equal((await samples())['warehouse_available'], '0');
+    assert.equal(state.oldestSeconds(), undefined);
+    consumer.trouble = 'the queue is away: cut';
+    assert.equal(state.unready(), 'the queue is away: cut');
+    assert.equal((await samples())['consumer_ready'], '0');
+  });
+
+  it('is that it is not ready while it stops, or has no answer of the warehouse', async () => {
+    const { consumer, state, samples } = replica();
+    consumer.warehouseAnswers = false;
+    consumer.stopping = true;
+    assert.equal(state.draining(), true);
+    const shown = await samples();
+    assert.deepEqual([shown['consumer_ready'], shown['warehouse_available']], ['0', '0']);
+  });
+
+  it('is which parts of the queue are away, by number or name, and no age of what has not landed', async () => {
+    const { consumer, parts, state, samples } = replica();
+    parts.set('0', AWAY).set('1', { available: true }).set('1-0', AWAY);
+    consumer.queueAnswers = false;
+    assert.deepEqual(state.unavailable(), [0, '1-0']);
+    assert.equal(state.oldestSeconds(), undefined);
+    const shown = await samples();
+    assert.deepEqual(
+      ['0', '1', '1-0'].map((name) => shown[`queue_up{partition="${name}"}`]),
+      ['0', '1', '0'],
+    );
+    assert.equal(shown['queue_available'], '0');
+  });
+
+  it('is that its only part cannot be read while the queue does not answer', async () => {
+    const { consumer, samples } = replica();
+    consumer.queueAnswers = false;
+    assert.equal((await samples())['queue_up{partition="0"}'], '0');
   });
 });
 
