@@ -3,57 +3,46 @@ import type { DispatcherConfig } from '../lib/dispatcher/config.ts';
 import { Dispatcher, QUEUES, Traffic, type QueueName } from '../lib/dispatcher/dispatcher.ts';
 import type { DispatcherMetrics } from '../lib/dispatcher/metrics.ts';
 import { Sessions, type Credentials } from '../lib/dispatcher/sessions.ts';
-import { TracedQueue } from '../lib/dispatcher/traced-queue.ts';
+import { SendingSpans } from '../lib/dispatcher/sending-spans.ts';
 import type { Log } from '../lib/process/log.ts';
 import { maskedUri } from '../lib/process/masked-uri.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
 import { withCredentials } from '../lib/process/queue-uri.ts';
 import { SETTINGS } from '../lib/process/settings.ts';
 import { acceptingQueue } from '../lib/redis/accept/open-queue.ts';
-import { NOT_ASKED } from '../lib/redis/accept/queue-probe.ts';
 import { queueRefused } from '../lib/redis/stream/inspect-queue.ts';
 import { PartitionsDiffer, type QueueRefusal } from '../lib/redis/wire/errors.ts';
 import type { Tracing } from '../lib/telemetry/tracing.ts';
 import { SYSTEM } from './system.ts';
 
 const NAME = 'ingest-dispatcher';
-const QUEUE_START_MS = 5_000;
-const LOOK_MS = 25;
 export const QUEUE_KEYS = ['INGEST_DISPATCH_QUEUE_A_URI', 'INGEST_DISPATCH_QUEUE_B_URI'] as const;
 
 /** Why each queue is not to be worked with, as it first said. */
 export type Refusals = [even: QueueRefusal | undefined, odd: QueueRefusal | undefined];
 
 /**
- * Waits until one queue takes events, and the other one has said whether it does. Throws a StartFailure when neither
- * does in time, or when one has another number of partitions: it would shed for ever.
+ * Waits for the queues. Throws a StartFailure when neither takes events in time, or when one has another number of
+ * partitions: it would shed for ever.
  */
 export async function startQueues(
-  config: DispatcherConfig,
+  { queueUris }: DispatcherConfig,
   refusals: Readonly<Refusals>,
   sessions: Sessions,
 ): Promise<void> {
-  const { lanes } = sessions.anonymous.queue;
-  const haveSpoken = (): boolean =>
-    lanes.every(({ queue }) => queue.states().every((state) => state.available || state.reason !== NOT_ASKED));
-  const deadline = SYSTEM.clock.ms() + QUEUE_START_MS;
-  for (;;) {
-    const overdue = SYSTEM.clock.ms() > deadline;
+  const assertUsable = (): void => {
     for (const at of [0, 1] as const) {
       const refusal = refusals[at];
-      if (refusal instanceof PartitionsDiffer) throw queueRefused(config.queueUris[at], refusal, QUEUE_KEYS[at]);
+      if (refusal instanceof PartitionsDiffer) throw queueRefused(queueUris[at], refusal, QUEUE_KEYS[at]);
     }
-    if (sessions.trouble === undefined && (overdue || haveSpoken())) return;
-    if (overdue) {
-      const keys = QUEUE_KEYS.map((key, at) => `${key}=${maskedUri(config.queueUris[at as 0 | 1])}`);
-      throw new StartFailure(
-        EXIT.queue,
-        `${keys.join(', ')}: neither queue takes events (${sessions.trouble}); ` +
-          'check that the servers run, are reachable and can be written to',
-      );
-    }
-    await SYSTEM.clock.sleep(LOOK_MS);
-  }
+  };
+  if (await sessions.start(assertUsable)) return;
+  const keys = QUEUE_KEYS.map((key, at) => `${key}=${maskedUri(queueUris[at as 0 | 1])}`);
+  throw new StartFailure(
+    EXIT.queue,
+    `${keys.join(', ')}: neither queue takes events (${sessions.trouble}); ` +
+      'check that the servers run, are reachable and can be written to',
+  );
 }
 
 /** A dispatcher over both queues for each user; what is in flight is bounded over all of them. */
@@ -88,8 +77,8 @@ export function sessionsOf(
       connection.tell({ onRefused: (cause) => (refusals[at] ??= cause) });
       connection.open();
     }
-    const inner = tracing === undefined ? queue : new TracedQueue(queue, tracing, SYSTEM.clock, name);
-    return { name, queue: inner, traffic: traffic[at] as Traffic };
+    const spans = tracing && new SendingSpans(tracing, SYSTEM.clock, name);
+    return { name, queue, traffic: traffic[at] as Traffic, spans };
   };
   const open = (credentials: Credentials | undefined) => new Dispatcher([lane(0, credentials), lane(1, credentials)]);
   const sessions = new Sessions(open, SYSTEM.clock);

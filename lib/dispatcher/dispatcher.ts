@@ -11,6 +11,7 @@
 import { partitionOf } from '../ingest/partition.ts';
 import type { Outcome, Queue, QueueLookup, QueueState, Submission } from '../ingest/queue.ts';
 import type { Counter } from '../telemetry/instruments.ts';
+import type { SendingSpans } from './sending-spans.ts';
 
 /** The two queues: an even hash leads to the first one, an odd one to the second. */
 export const QUEUES = ['ingest-a', 'ingest-b'] as const;
@@ -67,6 +68,8 @@ interface Lane {
   readonly name: QueueName;
   readonly queue: Queue;
   readonly traffic: Traffic;
+  /** Undefined: none are made. */
+  readonly spans?: SendingSpans | undefined;
 }
 
 export class Dispatcher implements Queue {
@@ -79,7 +82,7 @@ export class Dispatcher implements Queue {
 
   submit(submission: Submission): void {
     const { id, producer, text, notes } = submission;
-    const { queue, traffic } = this.#laneOf(id);
+    const { queue, traffic, spans } = this.#laneOf(id);
     const bytes = Buffer.byteLength(text);
     if (!traffic.enter(bytes)) {
       queueMicrotask(() => submission.settle(this.#told('unavailable', traffic)));
@@ -89,7 +92,8 @@ export class Dispatcher implements Queue {
       traffic.leave(bytes);
       submission.settle(this.#told(outcome, traffic));
     };
-    queue.submit({ id, producer, text, notes, settle });
+    const sent = { id, producer, text, notes, settle };
+    queue.submit(spans?.traced(sent) ?? sent);
   }
 
   async find(id: string, producer: string): Promise<QueueLookup> {

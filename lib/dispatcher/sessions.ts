@@ -6,6 +6,7 @@
 // there.
 //
 // A password is kept no longer than the pair that was opened with it.
+import { NOT_ASKED } from '../ingest/queue.ts';
 import type { Clock } from '../process/clock.ts';
 import { QUEUES, type Dispatcher, type QueueName } from './dispatcher.ts';
 
@@ -23,6 +24,8 @@ export interface Session {
 /** How long an AUTH waits for the first queue to take it. Both away: it is let in, and its events are shed. */
 const AUTH_TIMEOUT_MS = 1_000;
 const AUTH_INTERVAL_MS = 10;
+const START_TIMEOUT_MS = 5_000;
+const START_INTERVAL_MS = 25;
 
 /** What Redis says to whom it does not know, or who has no rights. */
 const REFUSED = /\b(?:WRONGPASS|NOAUTH|NOPERM)\b|lacks rights/;
@@ -43,6 +46,24 @@ export class Sessions {
     this.#clock = clock;
     const queue = open(undefined);
     this.anonymous = { queue, release: () => undefined };
+  }
+
+  /**
+   * Waits until one queue takes events, and the other one has said whether it does. False: neither does in time.
+   * `assertUsable` is called meanwhile; what it throws ends the wait.
+   */
+  async start(assertUsable: () => void): Promise<boolean> {
+    const { lanes } = this.anonymous.queue;
+    const haveSpoken = (): boolean =>
+      lanes.every(({ queue }) => queue.states().every((state) => state.available || state.reason !== NOT_ASKED));
+    const deadline = this.#clock.ms() + START_TIMEOUT_MS;
+    for (;;) {
+      const overdue = this.#clock.ms() > deadline;
+      assertUsable();
+      if (this.trouble === undefined && (overdue || haveSpoken())) return true;
+      if (overdue) return false;
+      await this.#clock.sleep(START_INTERVAL_MS);
+    }
   }
 
   /** A session with these credentials, or why neither queue takes them. */

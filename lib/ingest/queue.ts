@@ -57,6 +57,9 @@ export type QueueLookup =
 /** Whether the queue can take events now; `reason` is for people (health answers, logs) and holds no secret. */
 export type QueueState = { readonly available: true } | { readonly available: false; readonly reason: string };
 
+/** The reason of a queue that has said nothing yet. */
+export const NOT_ASKED = 'not asked yet';
+
 /** The accepting side. */
 export interface Queue {
   /**

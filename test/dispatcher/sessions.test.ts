@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Dispatcher, QUEUES, Traffic, type DispatchedOutcome } from '../../lib/dispatcher/dispatcher.ts';
 import { Sessions, type Credentials, type Session } from '../../lib/dispatcher/sessions.ts';
-import type { Queue, QueueState } from '../../lib/ingest/queue.ts';
+import { NOT_ASKED, type Queue, type QueueState } from '../../lib/ingest/queue.ts';
 import { Counter } from '../../lib/telemetry/instruments.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
@@ -195,5 +195,74 @@ describe('the sessions of gateways', () => {
       opened.map(({ closed }) => closed),
       [1, 1],
     );
+  });
+});
+
+describe('the start of the sessions', () => {
+  const NOT_ASKED_YET = down(NOT_ASKED);
+
+  /** Whether it has ended after so many milliseconds, and how. */
+  const startIn = (even: QueueState, odd: QueueState, assertUsable: () => void = () => undefined) => {
+    const { sessions, clock, opened } = sessionsIn(even, odd);
+    const states = opened[0]?.states ?? assert.fail();
+    let ended: unknown = 'waits';
+    void sessions.start(assertUsable).then(
+      (started) => (ended = started),
+      (cause: unknown) => (ended = cause),
+    );
+    return { clock, states, ended: () => ended };
+  };
+
+  it('is over at once where one queue takes events and the other one has said why not', async () => {
+    for (const [even, odd] of [
+      [UP, AWAY],
+      [AWAY, UP],
+      [UP, UP],
+      [AWAY, down('NOAUTH')],
+    ] as const) {
+      const { clock, ended } = startIn(even, odd);
+      await clock.advance(0);
+      assert.equal(ended(), true);
+    }
+  });
+
+  it('waits for the queue that has said nothing yet, five seconds at most', async () => {
+    const { clock, states, ended } = startIn(UP, NOT_ASKED_YET);
+    await clock.advance(1_000);
+    assert.equal(ended(), 'waits');
+    states[1] = UP;
+    await clock.advance(25);
+    assert.equal(ended(), true);
+    const silent = startIn(NOT_ASKED_YET, UP);
+    await silent.clock.advance(5_000);
+    assert.equal(silent.ended(), 'waits');
+    await silent.clock.advance(50);
+    assert.equal(silent.ended(), true);
+  });
+
+  it('fails where neither queue takes events in five seconds, and not where one comes back by then', async () => {
+    const away = startIn(AWAY, AWAY);
+    await away.clock.advance(5_000);
+    assert.equal(away.ended(), 'waits');
+    await away.clock.advance(50);
+    assert.equal(away.ended(), false);
+    const back = startIn(AWAY, AWAY);
+    await back.clock.advance(4_900);
+    back.states[0] = UP;
+    await back.clock.advance(25);
+    assert.equal(back.ended(), true);
+  });
+
+  it('ends with what is wrong with a queue, also where the other one takes events', async () => {
+    const wrong = new Error('another number of partitions');
+    let isWrong = false;
+    const { clock, ended } = startIn(UP, NOT_ASKED_YET, () => {
+      if (isWrong) throw wrong;
+    });
+    await clock.advance(500);
+    assert.equal(ended(), 'waits');
+    isWrong = true;
+    await clock.advance(25);
+    assert.equal(ended(), wrong);
   });
 });

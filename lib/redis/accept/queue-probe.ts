@@ -2,7 +2,7 @@
 //
 // Invariants: the queue is available only while a probe was answered lately. A server that stays silent for
 // STALL_MAX_MS is reported to the owner, who makes new connections. Each change is logged once.
-import type { QueueState } from '../../ingest/queue.ts';
+import { NOT_ASKED, type QueueState } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import type { RedisConnection } from '../server/client.ts';
@@ -20,9 +20,6 @@ const PROBE_INTERVAL_MS = 400;
 const PROBE_TIMEOUT_MS = 600;
 /** After this long without any answer the connection is thrown away. */
 const STALL_MAX_MS = 3_000;
-
-/** The reason of a queue that has said nothing yet. */
-export const NOT_ASKED = 'not asked yet';
 
 interface QueueProbeOptions {
   readonly dialect: QueueDialect;
