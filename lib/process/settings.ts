@@ -1,7 +1,7 @@
 // Every configuration key of the project, once: default, bounds, unit, meaning, and the programs that read it.
 //
 // The parser (env.ts), each program's --help, the list of known keys and the table in deploy/README.md are all made
-// from this table; test/contract/settings.test.ts compares the page with it.
+// from this table; test/process/settings.test.ts compares the page with it.
 //
 // To add a key: add a row below, in the group where a reader would look for it; take the value in the program's
 // config.ts with `settings.get('INGEST_…')`, which has the row's type; run `make settings`, which rewrites the table in

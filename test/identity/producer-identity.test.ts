@@ -8,6 +8,7 @@ import {
   alternativeNames,
   audienceUri,
   clientIdentity,
+  producerOf,
   type ClientIdentity,
 } from '../../lib/identity/producer-identity.ts';
 import { certificateWithoutSubject } from '../support/pki.ts';
@@ -91,6 +92,8 @@ describe('the producer is', () => {
     'the common name where there is neither': [{ uris: [AUDIENCE] }, 'common'],
     'the common name where there are no alternative names': [{}, 'common'],
     'the common name where the first of them is empty': [{ dnsNames: ['', 'a'] }, 'common'],
+    'a common name in which what looks like a URI begins later': [{ commonName: 'a/urn:b://c' }, 'a/urn:b://c'],
+    'a URI that ends in a quote': [{ uris: ['urn:a"'] }, 'urn:a"'],
     'kept letter by letter': [{ uris: ['spiffe://Test/Producer/%41'] }, 'spiffe://Test/Producer/%41'],
   };
   for (const [name, [options, producer]] of Object.entries(cases)) {
@@ -99,6 +102,14 @@ describe('the producer is', () => {
 });
 
 describe('the verdict', () => {
+  it('names the producer that it is about, where it is about one', () => {
+    const rest = { detail: 'd', untilMs: 1 };
+    assert.equal(producerOf({ kind: 'producer', producer: 'shop', untilMs: 1 }), 'shop');
+    assert.equal(producerOf({ kind: 'audienceMissing', producer: 'shop', ...rest }), 'shop');
+    assert.equal(producerOf({ kind: 'unauthenticated', ...rest }), undefined);
+    assert.equal(producerOf({ kind: 'unknown', ...rest }), undefined);
+  });
+
   it('without a certificate is unauthenticated', () => {
     const verdict = clientIdentity(undefined, trust, true, Date.now());
     assert.deepEqual(verdict, {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { erasedBody } from '../../lib/ingest/erased.ts';
+import { RETENTION_MS } from '../../lib/ingest/queue.ts';
 import { reasonCode, WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
 import {
   BatchRefused,
@@ -10,8 +11,13 @@ import {
   isRowOf,
   originalText,
   ownRowName,
+  PRUNE_AGE_MS_MIN,
+  repeatOutcome,
   storableText,
+  TablesDiffer,
+  unfitness,
   WarehouseMisconfigured,
+  type Column,
 } from '../../lib/ingest/warehouse.ts';
 
 const quarantined = (id: string | undefined, producer = 'shop', body = '{"v":1}', entry = 'q/ingest/1-0') => ({
@@ -107,4 +113,57 @@ it('an error of the warehouse carries its own name into a log', () => {
     [new WarehouseFailed('words'), 'WarehouseFailed: words'],
   ] as const)
     assert.equal(String(error), text);
+});
+
+describe('tables of a later program', () => {
+  const TABLES = {
+    events: ['id', 'type', 'producer', 'accepted_at', 'landed_at', 'body', 'traceparent'],
+    events_quarantine: ['entry', 'id', 'producer', 'reason', 'accepted_at', 'quarantined_at', 'body', 'traceparent'],
+  };
+  const COLUMNS: readonly Column[] = Object.entries(TABLES).flatMap(([table, names]) =>
+    names.map((name) => ({ table, name, required: true })),
+  );
+
+  it('fit where they have the columns of this one, in any order, and others that may be left out', () => {
+    assert.equal(unfitness(COLUMNS), undefined);
+    const more = ['events', 'events_quarantine', 'other'].map((table) => ({ table, name: 'more', required: false }));
+    assert.equal(unfitness([...COLUMNS, ...more].reverse()), undefined);
+    assert.equal(unfitness([...COLUMNS, { table: 'other', name: 'more', required: true }]), undefined);
+  });
+
+  for (const { table, name } of COLUMNS)
+    it(`do not fit without ${table}.${name}, whatever other tables have`, () => {
+      const others = COLUMNS.filter((column) => column.table !== table || column.name !== name);
+      assert.equal(unfitness(others), `${table} has no column ${name}`);
+      assert.equal(unfitness([...others, { table: 'other', name, required: false }]), `${table} has no column ${name}`);
+    });
+
+  it('do not fit where they need a value that this one does not know', () => {
+    for (const table of Object.keys(TABLES))
+      assert.equal(unfitness([...COLUMNS, { table, name: 'more', required: true }]), `${table}.more may not be null`);
+  });
+});
+
+it('an event whose id has a row is a duplicate, reused or a conflict, by producer and body', () => {
+  const body = Buffer.from('{"id":"a","type":"t"}');
+  const outcome = (producer: string, otherBody: string | null, own = body): string =>
+    repeatOutcome('shop', own, { producer, otherBody });
+  assert.equal(outcome('shop', null), 'duplicate');
+  assert.equal(outcome('shop', '{}'), 'reused');
+  assert.equal(outcome('shop', ERASED), 'duplicate');
+  assert.equal(outcome('shop', '{}', Buffer.from(ERASED)), 'duplicate');
+  assert.equal(outcome('till', null), 'conflict');
+  assert.equal(outcome('till', ERASED), 'conflict');
+});
+
+it('an event is in the warehouse for twice the time of the queue at least', () =>
+  assert.equal(PRUNE_AGE_MS_MIN, 2 * RETENTION_MS));
+
+it('tables that were made with other partitions say both numbers, as a wrong configuration', () => {
+  const error = new TablesDiffer('postgres://h/db', 'month', 'none');
+  assert.ok(error instanceof WarehouseMisconfigured);
+  assert.equal(
+    error.message,
+    'postgres://h/db: the tables were made with INGEST_WAREHOUSE_PARTITIONS=month, and this program has none',
+  );
 });

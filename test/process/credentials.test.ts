@@ -51,6 +51,30 @@ describe('credentials that change', () => {
   });
 });
 
+it('credentials that do not work are a warning in ten seconds, with the reason, and the end is told once', async () => {
+  const clock = new VirtualClock();
+  const lines: unknown[][] = [];
+  const log = {
+    warn: (...line: unknown[]) => lines.push(['warn', ...line]),
+    info: (...line: unknown[]) => lines.push(['info', ...line]),
+  } as unknown as Log;
+  const one = new Credentials('redis://a:1@h');
+  let failing = true;
+  one.onChange(() => (failing ? Promise.reject(new Error('WRONGPASS')) : Promise.resolve()));
+  await one.change('redis://a:1@h', 'the queue', clock, log);
+  assert.deepEqual(lines, []);
+  const change = one.change('redis://a:2@h', 'the queue', clock, log);
+  await clock.advance(9_500);
+  const warning = 'the queue: the new user and password do not work yet; the connections with the old ones stay';
+  assert.deepEqual(lines, [['warn', { reason: 'WRONGPASS' }, warning]]);
+  await clock.advance(1_000);
+  assert.equal(lines.length, 2);
+  failing = false;
+  await clock.advance(1_000);
+  await change;
+  assert.deepEqual(lines.slice(2), [['info', 'the queue: all connections have the new user and password']]);
+});
+
 describe('the files of the URIs', () => {
   const KEYS = ['INGEST_QUEUE_URI', 'INGEST_WAREHOUSE_URI'] as const;
 

@@ -1,5 +1,5 @@
-// One table of settings, told in four places: the parser, each program's --help, the list of known keys and deploy/README.md.
-// None may know a key, a default or a bound that another does not.
+// One table of settings, told in four places: the parser, each program's --help (test/contract/help.test.ts), the list of
+// known keys and deploy/README.md. None may know a key, a default or a bound that another does not.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
@@ -7,14 +7,9 @@ import { Settings } from '../../lib/process/env.ts';
 import type { Program, Setting } from '../../lib/process/setting.ts';
 import { KEYS, KNOWN_KEYS, SETTINGS, settingsOf } from '../../lib/process/settings.ts';
 import { environmentFile, settingsHelp, settingsTable } from '../../lib/process/settings-text.ts';
-import { Program as TestProgram, type ProgramName } from '../support/program.ts';
 
 const README = readFileSync(new URL('../../deploy/README.md', import.meta.url), 'utf8');
-const BINARIES: readonly (readonly [Program, ProgramName])[] = [
-  ['gateway', 'ingest-gateway'],
-  ['consumer', 'ingest-consumer'],
-  ['dispatcher', 'ingest-dispatcher'],
-];
+const DAEMONS: readonly Program[] = ['gateway', 'consumer', 'dispatcher'];
 
 /** What a program cannot start without, so that its report is about the one value that a test sets. */
 function required(program: Program): Record<string, string> {
@@ -51,8 +46,8 @@ describe('the table of settings', () => {
     }
   });
 
-  for (const [program, name] of BINARIES) {
-    it(`is the environment file of ${name}: every setting as a comment that says what the program does without it`, () => {
+  for (const program of DAEMONS) {
+    it(`is the environment file of ingest-${program}: every setting as a comment that says what the program does without it`, () => {
       const lines = environmentFile(program).split('\n');
       assert.deepEqual(
         lines.filter((line) => line !== '' && !line.startsWith('#')),
@@ -74,18 +69,7 @@ describe('the table of settings', () => {
       for (const [key] of settingsOf(program)) assert.deepEqual(values.get(key), unset.get(key), key);
     });
 
-    it(`is what ${name} --help prints: its own rows, whole, and no key of another program`, async () => {
-      const help = new TestProgram(name, { args: ['--help'], env: {} });
-      assert.equal(await help.ended, 0);
-      assert.ok(help.output.includes(settingsHelp(program).trimEnd()), help.output);
-      const named = new Set([...help.output.matchAll(/^ {2}([A-Z_]+) \(/gm)].map(([, key]) => key));
-      assert.deepEqual(
-        [...named],
-        settingsOf(program).map(([key]) => key),
-      );
-    });
-
-    it(`is what ${name} parses: bounds hold at their ends, and one past them is a problem that names key and bounds`, () => {
+    it(`is what ingest-${program} parses: bounds hold at their ends, and one past them is a problem that names key and bounds`, () => {
       for (const [key, setting] of settingsOf(program)) {
         if (setting.kind !== 'integer') continue;
         const problems = (value: number): readonly string[] =>
@@ -98,4 +82,34 @@ describe('the table of settings', () => {
       }
     });
   }
+
+  it('is help for people: default and values of a key behind it, the meaning below, lines of at most 110 characters', () => {
+    const help = settingsHelp('gateway');
+    for (const row of [
+      'Settings, from the environment (a key ending in _URI also as _URI_FILE, the path of a file that holds it):\n',
+      '  INGEST_WAREHOUSE_URI (default: none)\n      the warehouse: sqlite:<path> or postgres://user:password@host/',
+      '  INGEST_QUEUE_URI (required)\n      the queue: redis://[user:password@]host:port[/db],',
+      '  INGEST_GATEWAY_ADDR (default: 127.0.0.1:8443; host:port, [v6]:port; port 0 is any free one)\n      ',
+      '  INGEST_TOKEN_REQUIRED (default: 0; 0, 1)\n      ',
+      '  INGEST_ENQUEUE_TIMEOUT_MS (default: 150; 1 to 3600000 ms)\n      ',
+      '  INGEST_QUEUE_PARTITIONS (default: 8; 1 to 256)\n' +
+        '      partitions of a queue on a Redis Cluster, fixed for its life: another number than the queue has is\n' +
+        '      refused (exit 2)\n  INGEST_QUEUE_UNLANDED_HOURS_MAX (default: 168; 24 to 8760)\n',
+      '  INGEST_LOG_LEVEL (default: info; debug, info, warn, error)\n      least severe level that is logged\n',
+    ])
+      assert.ok(help.includes(row), row);
+    for (const line of help.split('\n').slice(1)) assert.ok(line.length <= 110 && line === line.trimEnd(), line);
+  });
+
+  it('is an environment file with a heading, and each setting below its meaning', () => {
+    assert.equal(
+      environmentFile('tests'),
+      '# Settings of ingest-tests: KEY=value. Those below have their defaults.\n\n' +
+        '# a PostgreSQL server for the tests, instead of a private one\n#INGEST_TEST_POSTGRES_URI=\n',
+    );
+    assert.match(
+      environmentFile('gateway'),
+      /^#INGEST_QUEUE_URI=\n\n# partitions of a queue .*\n# .*\n#INGEST_QUEUE_PARTITIONS=8\n\n/m,
+    );
+  });
 });
