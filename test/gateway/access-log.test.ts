@@ -9,7 +9,7 @@ import { HANDSHAKE_FAILURES } from '../../lib/http/node/faults.ts';
 import { loadTlsMaterial } from '../../lib/identity/tls-material.ts';
 import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import type { Log, LogLevel } from '../../lib/process/log.ts';
-import { event, TestClient } from '../support/gateway.ts';
+import { event, TestClient } from '../support/client.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
 import { Pki } from '../support/pki.ts';
 import { atEnd, eventually } from '../support/scope.ts';

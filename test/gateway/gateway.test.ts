@@ -11,7 +11,7 @@ import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import type { Outcome, Submission } from '../../lib/ingest/queue.ts';
 import type { Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { event, TestClient } from '../support/gateway.ts';
+import { event, TestClient } from '../support/client.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
 import { Pki } from '../support/pki.ts';
 import { atEnd, eventually } from '../support/scope.ts';
@@ -21,9 +21,11 @@ import { SYSTEM } from '../support/system.ts';
 class ChosenQueue extends MemoryQueue {
   readonly outcomes = new Map<string, Outcome>();
   readonly held = new Map<string, Submission>();
+  readonly submitted: Submission[] = [];
   holds = false;
 
   override submit(submission: Submission): void {
+    this.submitted.push(submission);
     const outcome = this.outcomes.get(submission.id);
     if (this.holds) this.held.set(submission.id, submission);
     else if (outcome !== undefined) queueMicrotask(() => submission.settle(outcome));
@@ -39,31 +41,35 @@ describe('a gateway', () => {
   let client: TestClient;
   let other: TestClient;
 
+  /** The same gateway, but with an event's source in its id. */
+  let bySource: TestClient;
+
   before(async () => {
     const pki = await Pki.create();
-    const { config, report } = readGatewayConfig({
-      INGEST_QUEUE_URI: 'redis://localhost',
-      INGEST_IN_FLIGHT_MAX: '2',
-      ...pki.environment,
-    });
-    assert.ok(config?.tls.kind === 'files', report.problems.join());
-    const gateway = new Gateway({
-      ...SYSTEM,
-      config,
-      log: createLog('gateway', 'error'),
-      material: await loadTlsMaterial(config.tls, SYSTEM.clock.epochMs()),
-      verifier: undefined,
-      queue,
-      warehouse: { find: async () => looks.shift() ?? { kind: 'unknown' } },
-      quotas: undefined,
-      spans: undefined,
-      metrics: gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock),
-    });
-    const { port } = await gateway.listen('127.0.0.1', 0);
-    atEnd(() => gateway.drain());
-    const clientOf = async (name: string): Promise<TestClient> =>
+    const started = async (more: Readonly<Record<string, string>> = {}): Promise<number> => {
+      const environment = { INGEST_QUEUE_URI: 'redis://localhost', INGEST_IN_FLIGHT_MAX: '2', ...pki.environment };
+      const { config, report } = readGatewayConfig({ ...environment, ...more });
+      assert.ok(config?.tls.kind === 'files', report.problems.join());
+      const gateway = new Gateway({
+        ...SYSTEM,
+        config,
+        log: createLog('gateway', 'error'),
+        material: await loadTlsMaterial(config.tls, SYSTEM.clock.epochMs()),
+        verifier: undefined,
+        queue,
+        warehouse: { find: async () => looks.shift() ?? { kind: 'unknown' } },
+        quotas: undefined,
+        spans: undefined,
+        metrics: gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock),
+      });
+      atEnd(() => gateway.drain());
+      return (await gateway.listen('127.0.0.1', 0)).port;
+    };
+    const clientOf = async (name: string, port: number): Promise<TestClient> =>
       new TestClient(port, pki.authority.certificate, await pki.producer(name), {});
-    [client, other] = await Promise.all([clientOf('shop'), clientOf('other')]);
+    const port = await started();
+    [client, other] = await Promise.all([clientOf('shop', port), clientOf('other', port)]);
+    bySource = await clientOf('shop', await started({ INGEST_EVENT_ID: 'source+id' }));
   });
 
   it('finds an event that lands, and leaves the queue, between the looks at the two', async () => {
@@ -131,6 +137,24 @@ describe('a gateway', () => {
     assert.deepEqual(answered, ['second 202', 'first 503']);
     queue.holds = false;
     assert.equal((await other.post(event('third'))).status, 202);
+  });
+
+  it("keeps a CloudEvent's id and its producer's trace beside its body, neither in place of the other", async () => {
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+    const body = JSON.stringify({ specversion: '1.0', source: '/shop', id: '7', type: 'order.placed' });
+    const notesOf = async (headers: Readonly<Record<string, string>>, sent: string): Promise<Submission['notes']> => {
+      queue.submitted.length = 0;
+      assert.equal((await bySource.post(sent, headers)).status, 202);
+      assert.equal(queue.submitted.length, 1);
+      return queue.submitted[0]?.notes;
+    };
+    const cloudEvent = { 'content-type': 'application/cloudevents+json' };
+    const trace = { traceparent, tracestate: 'vendor=1' };
+    assert.deepEqual(await notesOf({ ...cloudEvent, ...trace }, body), { id: '/shop 7', ...trace });
+    assert.deepEqual(await notesOf(cloudEvent, body.replace('"7"', '"8"')), { id: '/shop 8' });
+    assert.deepEqual(await notesOf(trace, event('traced')), trace);
+    assert.equal(await notesOf({ tracestate: 'vendor=1' }, event('untraced')), undefined);
+    assert.equal(await notesOf({ traceparent: 'none' }, event('wrongly traced')), undefined);
   });
 
   it('is not ready while its queue is away', async () => {

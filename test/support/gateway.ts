@@ -1,11 +1,12 @@
 // The real gateway: its launcher, in a process of its own, asked over real TLS.
-import { Agent, request as httpsRequest } from 'node:https';
-import type { IncomingHttpHeaders } from 'node:http';
-import { connect, createSecureContext, type ConnectionOptions, type SecureContext, type TLSSocket } from 'node:tls';
+import { connect, type ConnectionOptions } from 'node:tls';
+import { RawConnection, TestClient, tlsOptions, type Reply } from './client.ts';
 import { WITHIN_MS } from './deadline.ts';
 import { type Pki, type ClientCertificate } from './pki.ts';
 import type { TestRedis } from './redis.ts';
-import { atEnd, eventually, start, temporaryFolder, type Child, type StartOptions } from './scope.ts';
+import { eventually, start, temporaryFolder, type Child, type StartOptions } from './scope.ts';
+
+export { event, RawConnection, RequestFailed, TestClient, type Ask, type Reply } from './client.ts';
 
 export const GATEWAY = new URL('../../bin/ingest-gateway', import.meta.url).pathname;
 
@@ -21,40 +22,6 @@ export const PATIENT = { INGEST_ENQUEUE_TIMEOUT_MS: '5000' } as const;
  */
 const READER =
   process.env['TEST_HTTP_READER'] === undefined ? {} : { INGEST_HTTP_READER: process.env['TEST_HTTP_READER'] };
-
-export interface Reply {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: string;
-  /** The body as JSON; undefined when it is none. */
-  readonly json: Readonly<Record<string, unknown>> | undefined;
-}
-
-export interface Ask {
-  readonly method?: string;
-  readonly path: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string | Buffer;
-}
-
-const contexts = new Map<string, SecureContext>();
-
-/**
- * Options of a connection as this producer, or as nobody. Reading the certificates takes as long as half of a
- * handshake, so connections share what was read, unless they have options of their own.
- */
-function tlsOptions(
-  ca: string,
-  certificate: ClientCertificate | undefined,
-  options: ConnectionOptions,
-): ConnectionOptions {
-  const files = { ca, ...(certificate === undefined ? {} : { cert: certificate.cert, key: certificate.key }) };
-  if (Object.keys(options).length > 0) return { ...files, ...options };
-  const name = `${ca}${certificate?.cert ?? ''}`;
-  const secureContext = contexts.get(name) ?? createSecureContext(files);
-  contexts.set(name, secureContext);
-  return { secureContext };
-}
 
 /** The environment of a child without this machine's own INGEST_ keys. */
 export function environment(extra: Readonly<Record<string, string>>): NodeJS.ProcessEnv {
@@ -190,134 +157,4 @@ export class TestGateway extends TestProcess {
     this.#scraper = this.client();
     return this.#scraper.ask({ path: '/metrics' });
   }
-}
-
-/** A request that was not answered. `sent` is false where there was no connection to send it on. */
-export class RequestFailed extends Error {
-  readonly sent: boolean;
-
-  constructor(message: string, sent: boolean) {
-    super(message);
-    this.sent = sent;
-  }
-}
-
-export class TestClient {
-  readonly #port: number;
-  readonly #agent: Agent;
-
-  constructor(port: number, ca: string, certificate: ClientCertificate | undefined, options: ConnectionOptions) {
-    this.#port = port;
-    this.#agent = new Agent({ keepAlive: true, ...tlsOptions(ca, certificate, options) });
-    atEnd(() => this.close());
-  }
-
-  close(): void {
-    this.#agent.destroy();
-  }
-
-  ask(ask: Ask): Promise<Reply> {
-    return new Promise((resolve, reject) => {
-      const request = httpsRequest(
-        {
-          host: '127.0.0.1',
-          port: this.#port,
-          agent: this.#agent,
-          method: ask.method ?? 'GET',
-          path: ask.path,
-          headers: {
-            ...(ask.body === undefined ? {} : { 'content-length': Buffer.byteLength(ask.body) }),
-            ...ask.headers,
-          },
-        },
-        (response) => {
-          const chunks: Buffer[] = [];
-          response.on('data', (chunk: Buffer) => chunks.push(chunk));
-          response.on('error', reject);
-          response.on('end', () => {
-            const body = Buffer.concat(chunks).toString('utf8');
-            resolve({ status: response.statusCode ?? 0, headers: response.headers, body, json: parsed(body) });
-          });
-        },
-      );
-      // TLS stands: from here on the request's bytes can get in.
-      let sent = false;
-      request.on('socket', (socket) => {
-        if (request.reusedSocket || !(socket as TLSSocket & { secureConnecting: boolean }).secureConnecting)
-          sent = true;
-        else socket.once('secureConnect', () => (sent = true));
-      });
-      request.on('error', (error) => reject(new RequestFailed(error.message, sent)));
-      request.end(ask.body);
-    });
-  }
-
-  /** POST /events with this body. */
-  post(body: string | Buffer, headers: Readonly<Record<string, string>> = {}): Promise<Reply> {
-    return this.ask({
-      method: 'POST',
-      path: '/events',
-      body,
-      headers: { 'content-type': 'application/json', ...headers },
-    });
-  }
-
-  find(id: string): Promise<Reply> {
-    return this.ask({ path: `/events/${encodeURIComponent(id)}` });
-  }
-}
-
-function parsed(body: string): Reply['json'] {
-  try {
-    return JSON.parse(body) as Reply['json'];
-  } catch {
-    return undefined;
-  }
-}
-
-export class RawConnection {
-  readonly socket: TLSSocket;
-  received = '';
-  ended = false;
-  closed = false;
-  error: Error | undefined;
-
-  constructor(socket: TLSSocket) {
-    this.socket = socket;
-    socket.on('data', (chunk: Buffer) => (this.received += chunk.toString('latin1')));
-    socket.on('error', (error: Error) => (this.error = error));
-    socket.on('end', () => (this.ended = true));
-    socket.on('close', () => (this.closed = true));
-    atEnd(() => {
-      socket.destroy();
-    });
-  }
-
-  write(text: string | Buffer): void {
-    if (typeof text === 'string') this.socket.write(text, 'latin1');
-    else this.socket.write(text);
-  }
-
-  /** Waits until what has been received matches. */
-  async until(pattern: RegExp, deadlineMs = WITHIN_MS): Promise<string> {
-    await eventually(
-      `an answer like ${String(pattern)}`,
-      () => {
-        if (pattern.test(this.received)) return true;
-        if (this.closed) throw new Error(`closed after ${JSON.stringify(this.received)}`);
-        return false;
-      },
-      deadlineMs,
-    );
-    return this.received;
-  }
-
-  untilClosed(deadlineMs = WITHIN_MS): Promise<boolean> {
-    return eventually('the connection is closed', () => this.closed || this.ended, deadlineMs);
-  }
-}
-
-/** An event's body. */
-export function event(id: string, more: Readonly<Record<string, unknown>> = {}): string {
-  return JSON.stringify({ id, type: 'test.event', ...more });
 }
