@@ -1,7 +1,7 @@
 # One page of targets. `make` alone lists them. Every target sets up what it needs first.
 NODE := bin/node
 INSTALLED := node_modules/.package-lock.json
-TESTS ?= 'test/**/*.test.ts'
+TESTS ?=
 # Test files at a time: more than two cores, because most of them wait for other processes.
 CONCURRENCY ?= 3
 
@@ -54,12 +54,17 @@ checks:
 
 RUN_TESTS = $(NODE) --disable-warning=ExperimentalWarning --test --test-concurrency=$(CONCURRENCY) --test-timeout=180000 \
   --test-reporter=./test/support/reporter.ts
+# Folders whose tests start no server and no program: their files run in one process, which starts and imports once.
+TOGETHER := $(foreach folder,gateway http identity ingest process telemetry,$(wildcard test/$(folder)/*.test.ts))
+APART = $(filter-out $(TOGETHER),$(shell find test -name '*.test.ts'))
 # A case is tagged so where a cheaper one, in process or with another parameter, holds the same promise.
 LONG_CASES = $$(grep -rlE "tags: .*\['long'\]" --include=*.test.ts test)
+NOT_LONG := --experimental-test-tag-filter='not long'
 test: setup postgres ## the tests of ingest-test alone; TESTS='test/http/*.test.ts' narrows them
-	$(RUN_TESTS) --experimental-test-tag-filter='not long' $(TESTS)
+	@failed=; $(if $(TESTS),,$(RUN_TESTS) $(NOT_LONG) --test-isolation=none $(TOGETHER) || failed=1;) \
+	$(RUN_TESTS) $(NOT_LONG) $(or $(TESTS),$(APART)) || failed=1; [ -z "$$failed" ]
 
-ingest-test-long: setup postgres ## the tests' long forms, which .ci/run runs after ingest-test: files *.long.ts, and cases with the tag
+ingest-test-long: setup postgres ## the tests' long forms, for a schedule and before a release: files *.long.ts, and cases with the tag
 	@rm -f $(FAILURES); failed=; $(RUN_TESTS) 'test/**/*.long.ts' || failed=1; \
 	$(RUN_TESTS) --experimental-test-tag-filter=long $(LONG_CASES) || failed=1; [ -z "$$failed" ] || { $(TELL_FAILURES) }
 

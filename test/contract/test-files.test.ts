@@ -10,7 +10,7 @@ const read = (path: string): string => readFileSync(join(cwd, path), 'utf8');
 describe('the files of tests', () => {
   it('are *.test.ts or *.long.ts, stand in the Makefile, or are named by another file', () => {
     const makefile = read('Makefile');
-    for (const glob of ['test/**/*.test.ts', 'test/**/*.long.ts']) assert.ok(makefile.includes(`'${glob}'`), glob);
+    for (const glob of ["find test -name '*.test.ts'", "'test/**/*.long.ts'"]) assert.ok(makefile.includes(glob), glob);
     const files = globSync('test/**/*.ts', { cwd }).map((path) => ({ path, text: read(path) }));
     const named = new Set(
       files.flatMap(({ path, text }) =>
@@ -26,6 +26,20 @@ describe('the files of tests', () => {
     );
     assert.deepEqual(
       forgotten.map(({ path }) => path),
+      [],
+    );
+  });
+
+  it('that share a process start no program, and have no hook that would run for the cases of other files', () => {
+    const [, folders = ''] = /^TOGETHER := \$\(foreach folder,([a-z ]+),/m.exec(read('Makefile')) ?? [];
+    const shared = globSync(`test/{${folders.replaceAll(' ', ',')}}/*.test.ts`, { cwd });
+    assert.ok(shared.length > 50);
+    assert.deepEqual(
+      shared.filter((path) =>
+        /^(?:before|after)Each\(|\b(?:TestGateway|Pipeline|TestRedis)\.start\b|\bnew Program\(|\bstartPostgres\b/m.test(
+          read(path),
+        ),
+      ),
       [],
     );
   });
