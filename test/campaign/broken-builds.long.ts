@@ -7,8 +7,10 @@ import { temporaryFolder } from '../support/scope.ts';
 import { brokenBuild, type Change } from './broken-build.ts';
 import { runCampaign, type CampaignOptions, type Outcome } from './campaign.ts';
 import { clockAhead } from './faults/clock.ts';
+import { failingWarehouseFsync } from './faults/disk.ts';
 import type { Fault } from './faults/fault.ts';
 import { freezeConsumers, killConsumers } from './faults/programs.ts';
+import { commandsLost } from './faults/links.ts';
 import { freezeAndKillQueue } from './faults/queue.ts';
 import { lockWarehouse } from './faults/warehouse.ts';
 import { planned } from './plan.ts';
@@ -65,6 +67,26 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
     rounds: [[lasting(freezeConsumers, 1_000), lasting(clockAhead, 8_000)]],
     finds: /answered 202, and there is no row/,
     clockS: -25 * 3_600,
+  },
+  {
+    name: 'accepts what the queue did not answer in time',
+    change: {
+      file: 'lib/redis/accept/outstanding-calls.ts',
+      from: "this.#onOverdue();\n      settleAll(call, 'unavailable');",
+      to: "this.#onOverdue();\n      settleAll(call, 'accepted');",
+    },
+    rounds: [[lasting(commandsLost, 1_500)]],
+    finds: /answered 202, and there is no row/,
+  },
+  {
+    name: 'takes an fsync that failed in the warehouse for a landing',
+    change: {
+      file: 'lib/consumer/landing.ts',
+      from: 'if (!(cause instanceof BatchRefused)) throw cause;',
+      to: 'if (!(cause instanceof BatchRefused)) return [];',
+    },
+    rounds: [[lasting(failingWarehouseFsync, 1_500)]],
+    finds: /answered 202, and there is no row/,
   },
 ];
 

@@ -1,6 +1,7 @@
 // The queue under a campaign: one Redis server at a time behind one address, with a clock that can be set.
 //
 // `appendfsync always`: what was answered is in the file, so a kill of the process loses nothing.
+import { FailingFsync } from '../support/failing-fsync.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
@@ -12,11 +13,13 @@ const ARGS = ['--appendfsync', 'always', '--repl-diskless-sync-delay', '0', '--r
 export class QueueServer {
   readonly clock: Clock;
   readonly volume: Volume;
+  readonly fsync: FailingFsync;
   readonly link: Link;
   redis: TestRedis;
 
-  private constructor(clock: Clock, volume: Volume, redis: TestRedis, link: Link) {
+  private constructor(clock: Clock, fsync: FailingFsync, volume: Volume, redis: TestRedis, link: Link) {
     this.clock = clock;
+    this.fsync = fsync;
     this.volume = volume;
     this.redis = redis;
     this.link = link;
@@ -26,8 +29,10 @@ export class QueueServer {
   static async start(clockS: number): Promise<QueueServer> {
     const clock = new Clock(clockS);
     const volume = new Volume();
-    const redis = await TestRedis.start(ARGS, { env: clock.environment, under: volume.folder });
-    return new QueueServer(clock, volume, redis, await openLink({ host: '127.0.0.1', port: redis.port }));
+    const fsync = new FailingFsync(clock.environment['LD_PRELOAD']);
+    const env = { ...clock.environment, ...fsync.environment };
+    const redis = await TestRedis.start(ARGS, { env, under: volume.folder });
+    return new QueueServer(clock, fsync, volume, redis, await openLink({ host: '127.0.0.1', port: redis.port }));
   }
 
   get uri(): string {
@@ -36,7 +41,8 @@ export class QueueServer {
 
   /** Another server, that follows this one and has caught up. */
   async replica(): Promise<TestRedis> {
-    const replica = await TestRedis.start(ARGS, { env: this.clock.environment, under: this.volume.folder });
+    const env = { ...this.clock.environment, ...this.fsync.environment };
+    const replica = await TestRedis.start(ARGS, { env, under: this.volume.folder });
     await replica.command('REPLICAOF', '127.0.0.1', String(this.redis.port));
     await eventually('the replica follows', async () =>
       /master_link_status:up/.test(String(await replica.command('INFO', 'replication'))),

@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DatabaseSync } from 'node:sqlite';
 import pg from 'pg';
+import { FailingFsync } from '../support/failing-fsync.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { startPrivatePostgres } from '../support/postgres.ts';
 import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
@@ -14,6 +15,8 @@ export interface CampaignWarehouse {
   readonly kind: WarehouseKind;
   /** A warehouse that holds nothing. The one before is gone: all of them together would fill the disk. */
   fresh(): Promise<FreshWarehouse>;
+  /** Of its disk. The processes that write there are started with its environment. */
+  readonly fsync: FailingFsync;
   /** Present where it is a server. */
   readonly server?: WarehouseServer;
   stop(): Promise<void>;
@@ -43,6 +46,7 @@ function sqlite(volume: Volume): CampaignWarehouse {
   let before: string | undefined;
   return {
     kind: 'sqlite',
+    fsync: new FailingFsync(),
     fresh: async () => {
       if (before !== undefined) rmSync(dirname(before), { recursive: true });
       const store = sqliteStore(volume.folder);
@@ -69,7 +73,9 @@ async function sqliteLock(path: string): Promise<() => Promise<void>> {
 }
 
 async function postgres(volume: Volume): Promise<CampaignWarehouse> {
+  const fsync = new FailingFsync();
   const server = await startPrivatePostgres({
+    env: fsync.environment,
     durable: true,
     under: volume.folder,
     settings: ['min_wal_size=32MB', 'max_wal_size=128MB'],
@@ -83,6 +89,7 @@ async function postgres(volume: Volume): Promise<CampaignWarehouse> {
   let before: string | undefined;
   return {
     kind: 'postgres',
+    fsync,
     server: {
       link,
       processes: () => server.processes(),

@@ -111,8 +111,10 @@ export class World {
         INGEST_STATE_DIR: pki.folder,
       }),
     );
+    // SQLite is in these processes.
+    const ownFsync = warehouse.kind === 'sqlite' ? warehouse.fsync.environment : {};
     const consumers = Array.from({ length: CONSUMERS }, (_, at) =>
-      service('consumer', at, { INGEST_CONSUMER_ADDR: '127.0.0.1:0' }),
+      service('consumer', at, { ...ownFsync, INGEST_CONSUMER_ADDR: '127.0.0.1:0' }),
     );
     const services = [...dispatchers, ...gateways, ...consumers];
     try {

@@ -11,6 +11,11 @@ export interface Link {
   mend(): void;
   /** From now on so many bytes a second go through in each direction, over all connections; undefined: no limit. */
   slow(bytesPerSecond: number | undefined): void;
+  /**
+   * One direction carries nothing until `mend`, as where a route is lost one way: what is sent meanwhile comes late, or
+   * where the link is cut first, never.
+   */
+  hold(direction: 'to the server' | 'from the server'): void;
   /** Closes every connection; new ones are taken, and nothing goes through them, also after `mend`. */
   silence(): void;
   /** How many connections were taken. */
@@ -18,6 +23,13 @@ export interface Link {
   /** New connections go to another server; those that are open stay. */
   retarget(target: NetConnectOpts): void;
   close(): Promise<void>;
+}
+
+interface Direction {
+  /** When it has carried what it was given, on the process's clock. */
+  freeMs: number;
+  /** Resolves when it carries again. */
+  held: PromiseWithResolvers<void> | undefined;
 }
 
 export async function openLink(first: NetConnectOpts): Promise<Link> {
@@ -31,14 +43,15 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
     sockets.add(socket);
     return socket.on('error', () => undefined).once('close', () => sockets.delete(socket));
   };
-  // When each direction has carried what it was given, on the process's clock.
-  const up = { freeMs: 0 };
-  const down = { freeMs: 0 };
-  async function carry(from: Socket, onwards: Socket, direction: { freeMs: number }): Promise<void> {
+  const up: Direction = { freeMs: 0, held: undefined };
+  const down: Direction = { freeMs: 0, held: undefined };
+  async function carry(from: Socket, onwards: Socket, direction: Direction): Promise<void> {
     onwards.once('close', () => from.destroy());
     try {
       for await (const chunk of from) {
         const bytes = chunk as Buffer;
+        await direction.held?.promise;
+        if (onwards.destroyed) return;
         if (!onwards.write(bytes)) await once(onwards, 'drain');
         if (rate === undefined) continue;
         direction.freeMs = Math.max(direction.freeMs, performance.now()) + (bytes.length / rate) * 1000;
@@ -69,6 +82,12 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
     whole = false;
     for (const socket of sockets) socket.destroy();
   };
+  const release = (): void => {
+    for (const direction of [up, down]) {
+      direction.held?.resolve();
+      direction.held = undefined;
+    }
+  };
   return {
     port: (server.address() as AddressInfo).port,
     cut,
@@ -76,6 +95,10 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
     mend: () => {
       whole = true;
       silent = false;
+      release();
+    },
+    hold: (direction) => {
+      (direction === 'to the server' ? up : down).held ??= Promise.withResolvers();
     },
     silence: () => {
       cut();
@@ -88,6 +111,7 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
     retarget: (other) => (target = other),
     close: async () => {
       cut();
+      release();
       server.close();
       await once(server, 'close');
     },

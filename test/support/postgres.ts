@@ -55,6 +55,8 @@ export interface PrivatePostgresOptions {
   readonly under?: string;
   /** More settings, `name=value`. */
   readonly settings?: readonly string[];
+  /** More environment of the server. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** A cluster of its own. */
@@ -62,6 +64,7 @@ export async function startPrivatePostgres({
   durable,
   under = tmpdir(),
   settings = [],
+  env = {},
 }: PrivatePostgresOptions): Promise<PrivatePostgres> {
   const programs = execFileSync(join(import.meta.dirname, '../../bin/ensure-postgres'), {
     encoding: 'utf8',
@@ -76,7 +79,8 @@ export async function startPrivatePostgres({
   makeData(programs, data, options);
   const uri = `postgres://ingest@localhost:${PORT}/postgres?host=${encodeURIComponent(folder)}`;
   const args = [...serverArguments(data, folder, durable), ...settings.flatMap((one) => ['-c', one])];
-  const server = new ServerProcess(() => startServer(join(programs, 'postgres'), args, options, uri));
+  const started = { ...options, env: { ...options.env, ...env } };
+  const server = new ServerProcess(() => startServer(join(programs, 'postgres'), args, started, uri));
 
   const remove = (): void => rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
   const lastResort = (): void => {

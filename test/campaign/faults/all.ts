@@ -1,9 +1,17 @@
 // Every fault that a campaign may choose.
 import { clockAhead, clockBack } from './clock.ts';
-import { fullQueueDisk, fullWarehouseDisk } from './disk.ts';
+import { failingQueueFsync, failingWarehouseFsync, fullQueueDisk, fullWarehouseDisk } from './disk.ts';
 import { failOver } from './fail-over.ts';
 import type { Fault } from './fault.ts';
-import { cutQueue, cutWarehouse, slowQueue, slowWarehouse } from './links.ts';
+import {
+  answersHeld,
+  commandsHeld,
+  cutQueue,
+  cutWarehouse,
+  slowQueue,
+  slowWarehouse,
+  warehouseAnswersHeld,
+} from './links.ts';
 import {
   freezeConsumer,
   freezeConsumerLong,
@@ -31,6 +39,8 @@ export const FAULTS: readonly Fault[] = [
   ...(DISPATCHER ? [killDispatcher, freezeDispatcher] : []),
   ...[killGateway, freezeGateway, killConsumer, killConsumers, freezeConsumer, freezeConsumers, freezeConsumerLong],
   ...[killQueue, freezeQueue, freezeAndKillQueue, fullQueue, fullOfOld, readOnlyQueue, flushScripts],
+  ...[commandsHeld, answersHeld, warehouseAnswersHeld],
   ...[cutQueue, slowQueue, cutWarehouse, slowWarehouse, failOver, clockAhead, clockBack],
   ...[killWarehouse, freezeWarehouse, lockWarehouse, lockWarehouseLong, fullWarehouseDisk, fullQueueDisk],
+  ...[failingQueueFsync, failingWarehouseFsync],
 ];

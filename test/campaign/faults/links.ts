@@ -1,7 +1,48 @@
-// Links that are cut, and links that carry 5 MB a second.
-import type { Fault } from './fault.ts';
+// Links that are cut, in both directions or in one, and links that carry 5 MB a second.
+import type { Link } from '../../support/link.ts';
+import type { Fault, Mend } from './fault.ts';
 
 const SLOW_BYTES_A_SECOND = 5_000_000;
+
+/** What was sent meanwhile comes late, or never. */
+function held(link: Link | undefined, direction: Parameters<Link['hold']>[0], isLost: boolean): Mend {
+  link?.hold(direction);
+  return () => {
+    if (isLost) link?.cut();
+    link?.mend();
+  };
+}
+
+export const commandsHeld: Fault = {
+  name: 'link to Redis cut one way: no commands',
+  weight: 2,
+  touches: 'queue',
+  holdMs: [200, 3_000],
+  begin: ({ queue: { link } }, random) => held(link, 'to the server', random.chance(0.5)),
+};
+
+/** Never. */
+export const commandsLost: Fault = {
+  ...commandsHeld,
+  begin: ({ queue: { link } }) => held(link, 'to the server', true),
+};
+
+export const answersHeld: Fault = {
+  name: 'link to Redis cut one way: no answers',
+  weight: 2,
+  touches: 'queue',
+  holdMs: [200, 3_000],
+  begin: ({ queue: { link } }, random) => held(link, 'from the server', random.chance(0.5)),
+};
+
+export const warehouseAnswersHeld: Fault = {
+  name: 'link to the warehouse cut one way: no answers',
+  weight: 2,
+  touches: 'warehouse',
+  needsServer: true,
+  holdMs: [200, 3_000],
+  begin: ({ options: { warehouse } }, random) => held(warehouse.server?.link, 'from the server', random.chance(0.5)),
+};
 
 export const cutQueue: Fault = {
   name: 'link to Redis cut',
