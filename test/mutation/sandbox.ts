@@ -1,6 +1,7 @@
 // A copy of the project in which source files may be replaced by mutants while its tests run.
 import { execFileSync, spawn } from 'node:child_process';
 import {
+  chmodSync,
   cpSync,
   existsSync,
   mkdirSync,
@@ -34,6 +35,8 @@ export class Sandbox {
   readonly #originals = new Map<string, string>();
 
   constructor() {
+    // The tests' PostgreSQL has its data in here, and does not run as root.
+    chmodSync(this.#folder, 0o711);
     const listed = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: ROOT });
     for (const path of listed.toString().split('\0')) {
       if (path === '' || !existsSync(join(ROOT, path))) continue;
