@@ -155,17 +155,12 @@ function makeSchema(path: string, steps: readonly Step[]): string | undefined {
   }
 }
 
+/** Where it throws, the caller closes the file, which takes the transaction back. */
 function migrate(database: DatabaseSync, path: string, steps: readonly Step[]): void {
   database.exec('BEGIN IMMEDIATE');
-  try {
-    const found = knownVersion(database, path, steps);
-    for (const { version, sql } of steps) if (version > found) database.exec(sql);
-    database.exec(`PRAGMA user_version = ${Math.max(found, newestOf(steps))}`);
-    database.exec('COMMIT');
-  } catch (cause) {
-    if (database.isTransaction) database.exec('ROLLBACK');
-    throw cause;
-  }
+  const found = knownVersion(database, path, steps);
+  for (const { version, sql } of steps) if (version > found) database.exec(sql);
+  database.exec(`PRAGMA user_version = ${Math.max(found, newestOf(steps))}; COMMIT`);
 }
 
 const COLUMNS = `

@@ -8,16 +8,10 @@
 // reject, and the next call starts another one.
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import {
-  BatchRefused,
-  WarehouseMisconfigured,
-  type Pruned,
-  type Warehouse,
-  type WarehouseLookup,
-} from '../ingest/warehouse.ts';
+import { BatchRefused, WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
 import { columnsOf, landingsOf } from './columns.ts';
 import type { SqliteWarehouseOptions } from './database.ts';
-import type { WorkerCall, WorkerReply } from './worker.ts';
+import type { Methods, WorkerReply } from './worker.ts';
 
 interface Pending {
   readonly resolve: (value: unknown) => void;
@@ -27,24 +21,24 @@ interface Pending {
 export function createSqliteWarehouse(options: SqliteWarehouseOptions): Warehouse {
   const thread = new Thread(options);
   return {
-    prepare: () => thread.ask({ kind: 'prepare' }) as Promise<string | undefined>,
+    prepare: () => thread.ask('prepare', []),
     land: async (batch) => {
       const columns = columnsOf(batch);
-      return landingsOf((await thread.ask({ kind: 'land', columns }, [columns.bodies.buffer])) as Uint8Array);
+      return landingsOf(await thread.ask('land', [columns], [columns.bodies.buffer]));
     },
-    quarantine: (entries) => thread.ask({ kind: 'quarantine', entries: copiesOf(entries) }) as Promise<void>,
-    release: (events) => thread.ask({ kind: 'release', entries: copiesOf(events) }) as Promise<void>,
-    prune: (...step) => thread.ask({ kind: 'prune', step }) as Promise<Pruned>,
+    quarantine: (entries) => thread.ask('quarantine', [copiesOf(entries)]),
+    release: (events) => thread.ask('release', [copiesOf(events)]),
+    prune: (...step) => thread.ask('prune', step),
     find: async (id, producer) => {
       if (!id.isWellFormed() || !producer.isWellFormed()) return { kind: 'unknown' };
       try {
-        const found = (await thread.ask({ kind: 'find', id, producer })) as WarehouseLookup;
+        const found = await thread.ask('find', [id, producer]);
         return found.kind === 'rejected' ? { ...found, body: Buffer.from(found.body) } : found;
       } catch {
         return { kind: 'unavailable' };
       }
     },
-    probe: () => thread.ask({ kind: 'probe' }) as Promise<void>,
+    probe: () => thread.ask('probe', []),
     close: () => thread.close(),
   };
 }
@@ -64,21 +58,25 @@ class Thread {
     this.#options = options;
   }
 
-  ask(call: WorkerCall, moved: readonly ArrayBuffer[] = []): Promise<unknown> {
+  ask<Method extends keyof Methods>(
+    method: Method,
+    given: Parameters<Methods[Method]>,
+    moved: readonly ArrayBuffer[] = [],
+  ): Promise<Awaited<ReturnType<Methods[Method]>>> {
     const worker = (this.#worker ??= this.#start());
     this.#calls += 1;
     const number = this.#calls;
     return new Promise((resolve, reject) => {
-      this.#pending.set(number, { resolve, reject });
+      this.#pending.set(number, { resolve: resolve as Pending['resolve'], reject });
       worker.ref();
-      worker.postMessage({ number, call }, moved);
+      worker.postMessage({ number, call: { method, given } }, moved);
     });
   }
 
   async close(): Promise<void> {
     const worker = this.#worker;
     if (worker === undefined) return;
-    await this.ask({ kind: 'close' });
+    await this.ask('close', []);
     this.#worker = undefined;
     await worker.terminate();
   }

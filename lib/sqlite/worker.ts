@@ -1,24 +1,19 @@
 // The worker thread of the SQLite warehouse: it owns the file, and does what it is asked, one call after the other.
 import { parentPort, workerData } from 'node:worker_threads';
-import {
-  BatchRefused,
-  WarehouseMisconfigured,
-  type QuarantinedEntry,
-  type QuarantinedEvent,
-  type Warehouse,
-} from '../ingest/warehouse.ts';
+import { BatchRefused, WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import { SystemClock } from '../process/clock.ts';
-import type { LandingColumns } from './columns.ts';
 import { Database, type SqliteWarehouseOptions } from './database.ts';
 
+/** What the warehouse's thread may ask for. */
+export type Methods = Pick<
+  Database,
+  'prepare' | 'land' | 'quarantine' | 'release' | 'prune' | 'find' | 'probe' | 'close'
+>;
+
 /** A call by the warehouse's thread. */
-export type WorkerCall =
-  | { readonly kind: 'prepare' | 'probe' | 'close' }
-  | { readonly kind: 'land'; readonly columns: LandingColumns }
-  | { readonly kind: 'quarantine'; readonly entries: readonly QuarantinedEntry[] }
-  | { readonly kind: 'release'; readonly entries: readonly QuarantinedEvent[] }
-  | { readonly kind: 'prune'; readonly step: Parameters<Warehouse['prune']> }
-  | { readonly kind: 'find'; readonly id: string; readonly producer: string };
+export type WorkerCall = {
+  readonly [Method in keyof Methods]: { readonly method: Method; readonly given: Parameters<Methods[Method]> };
+}[keyof Methods];
 
 /** `refused` is the code of a BatchRefused; `misconfigured` stands for a WarehouseMisconfigured. */
 export type WorkerReply =
@@ -27,33 +22,14 @@ export type WorkerReply =
 
 const database = new Database({ ...(workerData as SqliteWarehouseOptions), clock: new SystemClock() });
 
-function run(call: WorkerCall): unknown {
-  switch (call.kind) {
-    case 'prepare':
-      return database.prepare();
-    case 'land':
-      return land(call.columns);
-    case 'quarantine':
-      return database.quarantine(call.entries);
-    case 'release':
-      return database.release(call.entries);
-    case 'prune':
-      return database.prune(...call.step);
-    case 'find':
-      return database.find(call.id, call.producer);
-    case 'probe':
-      return database.probe();
-    case 'close':
-      return database.close();
-  }
-}
+const methods = database as unknown as Record<keyof Methods, (...given: readonly unknown[]) => unknown>;
 
-/** Gives the block of bodies back at once: it may be of 16 MiB, and the next collection many such blocks away. */
-function land(columns: LandingColumns): Uint8Array {
+function run(call: WorkerCall): unknown {
   try {
-    return database.land(columns);
+    return methods[call.method](...call.given);
   } finally {
-    columns.bodies.buffer.transfer(0);
+    // Gives the block of bodies back at once: it may be of 16 MiB, and the next collection many such blocks away.
+    if (call.method === 'land') call.given[0].bodies.buffer.transfer(0);
   }
 }
 

@@ -1,6 +1,6 @@
 // The file and its statements, in this thread.
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readlinkSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -8,8 +8,9 @@ import { describe, it, type TestContext } from 'node:test';
 import { BatchRefused, type LandingEvent, type QuarantinedEntry } from '../../lib/ingest/warehouse.ts';
 import { columnsOf, landingsOf } from '../../lib/sqlite/columns.ts';
 import { Database } from '../../lib/sqlite/database.ts';
-import { inspectSqlite, openFile } from '../../lib/sqlite/file.ts';
+import { fileFault, inspectSqlite, NO_FILE, openFile, prepareFile } from '../../lib/sqlite/file.ts';
 import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 
 const event = (id: string, producer = 'shop'): LandingEvent => ({
   id,
@@ -145,5 +146,55 @@ describe('the SQLite file', () => {
     assert.deepEqual({ ...writer.prepare('PRAGMA secure_delete').get() }, { secure_delete: 1 });
     assert.deepEqual({ ...writer.prepare('PRAGMA journal_mode').get() }, { journal_mode: 'wal' });
     assert.deepEqual({ ...writer.prepare('PRAGMA busy_timeout').get() }, { timeout: 2_000 });
+  });
+
+  it('lets go of a file that another one has replaced, and goes on with the other one', async (t) => {
+    const { path, database } = await open(t);
+    land(database, event('one'));
+    const folder = mkdtempSync(join(path, '..', 'replacement-'));
+    const replacement = join(folder, 'warehouse.db');
+    await prepareFile(replacement, SYSTEM.clock);
+    for (const end of ['-wal', '-shm']) rmSync(path + end, { force: true });
+    renameSync(replacement, path);
+    assert.deepEqual(land(database, event('one')), ['landed'], 'the other file has no such row');
+    assert.deepEqual({ ...other(t, path).prepare('SELECT id FROM events').get() }, { id: 'one' });
+    assert.equal(database.find('one', 'shop').kind, 'landed');
+  });
+
+  it('waits with its first tables for another process that writes, and gives up after 10 s', async (t) => {
+    const path = join(mkdtempSync(join(tmpdir(), 'ingest-database-')), 'empty.db');
+    t.after(() => rmSync(join(path, '..'), { recursive: true }));
+    const writer = other(t, path);
+    writer.exec('PRAGMA journal_mode = WAL; BEGIN IMMEDIATE');
+    const clock = new VirtualClock();
+    const sleeps: number[] = [];
+    const sleep = (ms: number): Promise<void> => {
+      sleeps.push(ms);
+      writer.exec('COMMIT');
+      return Promise.resolve();
+    };
+    assert.equal(await prepareFile(path, Object.assign(clock, { sleep })), undefined);
+    assert.deepEqual(sleeps, [50]);
+    assert.equal(inspectSqlite(path), 2);
+    const empty = join(path, '..', 'busy.db');
+    const holder = other(t, empty);
+    holder.exec('PRAGMA journal_mode = WAL; BEGIN IMMEDIATE');
+    const late = new VirtualClock();
+    const giveUp = (): Promise<void> => late.advance(10_000);
+    await assert.rejects(prepareFile(empty, Object.assign(late, { sleep: giveUp })), /locked/);
+  });
+
+  it('has no tables where a step of its schema failed, and says of which kind a fault is before it is opened', async (t) => {
+    const { path } = await open(t);
+    const broken = join(path, '..', 'broken.db');
+    const steps = [{ version: 1, sql: 'CREATE TABLE events (id TEXT); CREATE TABLE events (id TEXT)' }];
+    await assert.rejects(prepareFile(broken, SYSTEM.clock, steps), /already exists/);
+    assert.equal(inspectSqlite(broken), 0);
+    assert.deepEqual(other(t, broken).prepare('SELECT name FROM sqlite_schema').all(), []);
+    const folder = join(path, '..');
+    assert.equal(fileFault(path), undefined);
+    assert.equal(fileFault(folder), 'expected a file: this is a directory');
+    assert.equal(fileFault(join(folder, 'new.db')), NO_FILE);
+    assert.equal(fileFault(join(folder, 'none', 'new.db')), `no file can be made in ${join(folder, 'none')} (ENOENT)`);
   });
 });
