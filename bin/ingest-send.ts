@@ -3,7 +3,7 @@
 import { versionLine } from '../lib/process/program.ts';
 import { HELP, readSettings, type Settings } from '../lib/send/command-line.ts';
 import { GatewayClient } from '../lib/send/gateway-client.ts';
-import { InputError, openInput, type Input, type InputEvent } from '../lib/send/input.ts';
+import { openInput, type Input, type InputEvent } from '../lib/send/input.ts';
 import { Position } from '../lib/send/position.ts';
 import { Progress } from '../lib/send/progress.ts';
 import { RefusedFile } from '../lib/send/refused-file.ts';
@@ -103,10 +103,7 @@ function exitCode(failure: unknown, interrupted: boolean, missing: number): numb
   return missing === 0 ? EXIT.allAccepted : EXIT.notAll;
 }
 
-function messageOf(cause: unknown): string {
-  if (cause instanceof InputError || cause instanceof SendingStopped) return cause.message;
-  return cause instanceof Error ? cause.message : String(cause);
-}
+const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 
 /** Aborts at the first signal: what is in flight is waited for. The second one ends at once. */
 function stopSignal(): AbortSignal {
