@@ -17,7 +17,6 @@ import { maskedUri } from '../lib/process/masked-uri.ts';
 import { daemonHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
 import { version } from '../lib/process/program.ts';
-import { runtimeWarning } from '../lib/process/runtime.ts';
 import { tlsMaterial, type TlsMaterial } from '../lib/identity/tls-material.ts';
 import { warnOfWarehouse } from '../lib/gateway/warehouse-watch.ts';
 import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
@@ -67,8 +66,6 @@ async function connect(config: GatewayConfig, found: (line: string) => void): Pr
 }
 
 async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<void> {
-  const runtime = runtimeWarning(process.versions.node);
-  if (runtime !== undefined) log.warn(runtime);
   const files = await readFiles(config, log, SYSTEM);
   const { material, verifier, rows } = files;
   const isLimited = config.producerRateMax !== undefined || config.producersFile !== undefined;
