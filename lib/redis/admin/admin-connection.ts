@@ -14,7 +14,6 @@ import type { Argument, Script } from '../wire/script.ts';
 
 const CONNECT_MS = 5_000;
 const ANSWER_TIMEOUT_MS = 10_000;
-const LOOK_MS = 25;
 
 export interface AdminConnectionOptions extends ClockAndRandom {
   readonly uri: string | MasterLookup;
@@ -78,17 +77,8 @@ export class AdminConnection {
   }
 
   async #open(): Promise<void> {
-    let refused: Error | undefined;
-    this.#connection.tell({ onRefused: (refusal) => (refused = refusal) });
-    this.#connection.open();
-    const deadline = this.#clock.ms() + this.#connectMs;
-    while (!this.#connection.ready) {
-      if (refused !== undefined) throw refused;
-      if (this.#clock.ms() > deadline) {
-        this.#opening = undefined;
-        throw new Error(queueIsAway(this.#connection.lastError));
-      }
-      await this.#clock.sleep(LOOK_MS);
-    }
+    if (await this.#connection.opened(this.#connectMs)) return;
+    this.#opening = undefined;
+    throw new Error(queueIsAway(this.#connection.lastError));
   }
 }

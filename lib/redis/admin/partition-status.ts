@@ -10,13 +10,11 @@ import { GROUP, keyOf } from '../stream/layout.ts';
 const lag = new Script('lag.lua', 'group-place.lua');
 
 export async function partitionStatus(server: Server, stream: string): Promise<Omit<PartitionStatus, 'name'>> {
-  const lagCommand = lag.command(stream);
-  lagCommand.push(GROUP);
   const [events, replicas, memoryBytes, behind] = await Promise.all([
     server.send(['XLEN', stream]),
     replicasOf(server, stream),
     memoryOf(server, stream),
-    lag.run(server, lagCommand),
+    lag.run(server, [...lag.command(stream), GROUP]),
   ]);
   const [unread, pending, oldestUnlandedMs] = behind as readonly [number, number, number];
   return { stream, events: Number(events), memoryBytes, unread, pending, oldestUnlandedMs, replicas };

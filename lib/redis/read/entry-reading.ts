@@ -83,9 +83,9 @@ export class EntryReading {
     if (this.#claimCursor === '-' && now - this.#claimedMs < CLAIM_INTERVAL_MS) return [];
     this.#claimedMs = now;
     for (;;) {
-      const command = this.#claimScript.command(this.#options.stream);
-      const limits = [max, CLAIM_BYTES, REPLICA_LEASE_MS].map(String);
-      command.push(GROUP, this.#options.member, String(idleMs), this.#claimCursor, ...limits);
+      const { stream, member } = this.#options;
+      const args = [GROUP, member, idleMs, this.#claimCursor, max, CLAIM_BYTES, REPLICA_LEASE_MS].map(String);
+      const command = [...this.#claimScript.command(stream), ...args];
       const reply = await this.#claimScript.run({ send: (sent) => this.#send(sent, 0) }, command);
       reply.array();
       this.#claimCursor = reply.text();

@@ -71,9 +71,8 @@ export class Membership {
 
   async #sign(replicasMax: number): Promise<number> {
     const { run, stream, name } = this.#options;
-    const command = this.#register.command(stream);
-    command.push(name, String(REPLICA_LEASE_MS), String(replicasMax));
-    const replicas = (await run(this.#register, command)) as number;
+    const args = [name, String(REPLICA_LEASE_MS), String(replicasMax)];
+    const replicas = (await run(this.#register, [...this.#register.command(stream), ...args])) as number;
     if (replicas !== -1) this.#replicas = replicas;
     return replicas;
   }
@@ -101,8 +100,6 @@ export class Membership {
 
   async #leaveGroup(idleMs: number): Promise<void> {
     const { run, stream, group, name } = this.#options;
-    const command = this.#leave.command(stream);
-    command.push(group, name, String(idleMs));
-    await run(this.#leave, command);
+    await run(this.#leave, [...this.#leave.command(stream), group, name, String(idleMs)]);
   }
 }

@@ -25,7 +25,7 @@ import { withTimeout } from '../wire/deadline.ts';
 import { ANSWER_TIMEOUT_MS, EntryReading } from './entry-reading.ts';
 import { decodedAgain } from '../stream/entry.ts';
 import { ensureGroup, makeGroup } from '../stream/group.ts';
-import { isNoGroup, NoAnswer, QueueRefusal } from '../wire/errors.ts';
+import { isNoGroup, NoAnswer } from '../wire/errors.ts';
 import { type Identify, KnownIdentity } from '../stream/identity.ts';
 import { memberName, Membership } from './membership.ts';
 import type { RedisValue, Reply } from '../wire/reply.ts';
@@ -121,23 +121,8 @@ export class StreamReader implements QueueReader {
    * `timeoutMs`. Rejects with a QueueRefusal where this program must not work with the queue as it is.
    */
   async open(timeoutMs: number): Promise<boolean> {
-    const connections = [this.#reading, this.#control];
-    const ready = Promise.all(
-      connections.map(
-        (connection) =>
-          new Promise<void>((resolve, reject) => {
-            connection.tell({ onReady: resolve, onRefused: reject });
-            connection.open();
-          }),
-      ),
-    );
-    return withTimeout(this.#clock, ready, timeoutMs).then(
-      () => true,
-      (cause: unknown) => {
-        if (cause instanceof QueueRefusal) throw cause;
-        return false;
-      },
-    );
+    const opened = await Promise.all([this.#reading, this.#control].map((one) => one.opened(timeoutMs)));
+    return !opened.includes(false);
   }
 
   /** Why there is no connection, in words that hold no secret. */

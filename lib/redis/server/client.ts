@@ -181,6 +181,23 @@ export class RedisConnection<Answer> {
   }
 
   /**
+   * Begins to connect; gives whether it got ready within `timeoutMs`. Rejects with what an inspection finds that waiting
+   * does not mend. For an owner that has no listeners for the two itself.
+   */
+  async opened(timeoutMs: number): Promise<boolean> {
+    if (this.ready) return true;
+    const ready = new Promise<void>((resolve, reject) => this.tell({ onReady: resolve, onRefused: reject }));
+    this.open();
+    try {
+      await withTimeout(this.#options.clock, ready, timeoutMs);
+      return true;
+    } catch (cause) {
+      if (cause instanceof QueueRefusal) throw cause;
+      return false;
+    }
+  }
+
+  /**
    * Sends one command. Rejects immediately while the connection is not ready; has no time-out of its own (the caller's
    * deadline decides, and `restart` ends what never comes).
    */

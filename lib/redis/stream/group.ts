@@ -12,9 +12,7 @@ const script = new Script('join.lua');
 
 /** Makes the group where it is missing; gives whether it was. */
 export async function makeGroup(server: Server, stream: string): Promise<boolean> {
-  const command = script.command(stream);
-  command.push(GROUP);
-  return (await script.run(server, command)) === 1;
+  return (await script.run(server, [...script.command(stream), GROUP])) === 1;
 }
 
 /**

@@ -122,9 +122,8 @@ async function tell(
   accepts: number,
   secret = random.bytes(16).toString('hex'),
 ): Promise<StoredIdentity> {
-  const command = script.command(stream);
-  command.push(FORMAT_VERSION, String(partitions), random.uuid(), String(accepts), secret);
-  return (await script.run(server, command)) as StoredIdentity;
+  const args = [FORMAT_VERSION, String(partitions), random.uuid(), String(accepts), secret];
+  return (await script.run(server, [...script.command(stream), ...args])) as StoredIdentity;
 }
 
 const ASK_INTERVAL_MS = 10_000;

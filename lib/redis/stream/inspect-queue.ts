@@ -13,7 +13,7 @@ import {
   PartitionsDiffer,
   queueIsAway,
   RedisError,
-  type QueueRefusal,
+  QueueRefusal,
 } from '../wire/errors.ts';
 import type { RedisValue } from '../wire/reply.ts';
 import { Script } from '../wire/script.ts';
@@ -21,7 +21,6 @@ import { queuePartitions, type QueuePartition } from './queue-partitions.ts';
 import { assertRights } from './rights.ts';
 
 const CONNECT_MS = 5_000;
-const LOOK_MS = 25;
 /** Called without events it writes nothing, and is refused as an event would be. */
 const ACCEPT = new Script('accept.lua', 'entry-name.lua');
 /** For connections whose troubles are the result: their own lines would only repeat it. */
@@ -75,22 +74,14 @@ async function inspectPartition(
   system: ClockAndRandom,
 ): Promise<{ readonly server: string; readonly events: number }> {
   const connection = byteConnection({ ...system, uri: part.uri, name: 'ingest-check', log: QUIET });
-  let refusal: QueueRefusal | undefined;
   connection.tell({
     inspect: async (server) => {
       await assertRights(server, part.stream, program);
       await part.identify(server);
     },
-    onRefused: (cause) => (refusal ??= cause),
   });
   try {
-    connection.open();
-    const deadline = system.clock.ms() + CONNECT_MS;
-    while (!connection.ready) {
-      if (refusal !== undefined) throw queueRefused(uri, refusal, key);
-      if (system.clock.ms() > deadline) throw queueAway(uri, connection.lastError, key);
-      await system.clock.sleep(LOOK_MS);
-    }
+    if (!(await connection.opened(CONNECT_MS))) throw queueAway(uri, connection.lastError, key);
     if (takesEvents)
       await ACCEPT.run(connection, [...ACCEPT.command(part.stream), String(RETENTION_MS)]).catch((cause: unknown) => {
         throw queueFailure(uri, `the queue takes no events (${messageOf(cause)})`, key);
@@ -99,6 +90,7 @@ async function inspectPartition(
     return { server, events: await streamLength(connection.values, part.stream) };
   } catch (cause) {
     if (cause instanceof StartFailure) throw cause;
+    if (cause instanceof QueueRefusal) throw queueRefused(uri, cause, key);
     throw queueFailure(uri, messageOf(cause), key);
   } finally {
     await connection.close();

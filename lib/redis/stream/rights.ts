@@ -67,18 +67,14 @@ export async function assertRights(
   program: 'gateway' | 'consumer',
   more: readonly Right[] = [],
 ): Promise<void> {
-  const missing = await missingRights(server, stream, [...RIGHTS[program], ...more]).catch((cause: unknown) => {
+  const rights = [...RIGHTS[program], ...more].flat();
+  // To ask for them leaves no trace in the server's log of refusals, as to try them would.
+  const asked = script.run(server, [...script.command(), stream, ...rights]);
+  const missing = await asked.catch((cause: unknown) => {
     if (cause instanceof RedisError && cause.code === 'NOPERM') throw lacking(cause.message);
     throw cause;
   });
-  if (missing.length > 0) throw lacking(missing.join(', '));
-}
-
-/** Those that the user lacks. To ask for them leaves no trace in the server's log of refusals, as to try them would. */
-async function missingRights(server: Server, stream: string, rights: readonly Right[]): Promise<readonly string[]> {
-  const command = script.command();
-  command.push(stream, ...rights.flat());
-  return (await script.run(server, command)) as readonly string[];
+  if (Array.isArray(missing) && missing.length > 0) throw lacking(missing.join(', '));
 }
 
 const lacking = (what: string): QueueRefusal =>

@@ -91,15 +91,8 @@ export class StreamTrimmer {
   /** One call; true when there is more to drop. */
   async #trim(sharedMs: number): Promise<boolean> {
     const { server, stream, retentionMs, unlandedMs, clock, log, onLost, onLook } = this.#options;
-    const command = this.#script.command(stream);
-    command.push(
-      String(retentionMs),
-      String(unlandedMs),
-      String(clock.epochMs()),
-      GROUP,
-      String(CALL_ENTRIES),
-      String(sharedMs),
-    );
+    const args = [retentionMs, unlandedMs, clock.epochMs(), GROUP, CALL_ENTRIES, sharedMs].map(String);
+    const command = [...this.#script.command(stream), ...args];
     const reply = await withTimeout(clock, this.#script.run(server, command), ANSWER_TIMEOUT_MS);
     const [dropped, lost, more, unlanded, oldestMs, events, memory, limit] = reply as Look;
     const told = (bytes: number): number | undefined => (bytes < 0 ? undefined : bytes);
