@@ -1,0 +1,395 @@
+// The accepting side's parts, each with fakes around it, on a clock that a test moves.
+import assert from 'node:assert/strict';
+import { describe, it, mock } from 'node:test';
+import { createLog } from '../../lib/process/log.ts';
+import { EXIT, StartFailure } from '../../lib/process/program.ts';
+import type { QueueState } from '../../lib/ingest/queue.ts';
+import { startQueue, type AcceptingQueue } from '../../lib/redis/accept/open-queue.ts';
+import { OutstandingCalls, settleAll } from '../../lib/redis/accept/outstanding-calls.ts';
+import type { QueueDialect } from '../../lib/redis/accept/queue-dialect.ts';
+import { QueueProbe } from '../../lib/redis/accept/queue-probe.ts';
+import { ReplicatedSender } from '../../lib/redis/accept/replicated-sender.ts';
+import type { ConnectionListener, RedisConnection } from '../../lib/redis/server/client.ts';
+import { PartitionsDiffer, QueueRefusal, RedisError } from '../../lib/redis/wire/errors.ts';
+import { Reply } from '../../lib/redis/wire/reply.ts';
+import type { Argument } from '../../lib/redis/wire/script.ts';
+import { Recorded } from '../contract/queue.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
+
+const answer = (text: string): Reply => new Reply(Buffer.from(text));
+
+/** What one of these said, or nothing so far. */
+function outcomes(some: readonly Recorded[]): () => Promise<string[]> {
+  const said = some.map(() => '');
+  for (const [at, { outcome }] of some.entries()) void outcome.then((one) => (said[at] = one));
+  return async () => {
+    await new Promise((resolve) => setImmediate(resolve));
+    return said;
+  };
+}
+
+describe('the calls that have no answer yet', () => {
+  function calls(clock = new VirtualClock()) {
+    let overdue = 0;
+    const outstanding = new OutstandingCalls(clock, 100, () => (overdue += 1));
+    return { clock, outstanding, overdue: () => overdue };
+  }
+
+  it('are given up each when its own time is over, oldest first, and the queue counts as stalled from the first', async () => {
+    const { clock, outstanding, overdue } = calls();
+    const events = [new Recorded('one'), new Recorded('two')] as const;
+    const said = outcomes(events);
+    outstanding.began([events[0]]);
+    await clock.advance(40);
+    outstanding.began([events[1]]);
+    await clock.advance(59);
+    assert.deepEqual(await said(), ['', '']);
+    assert.equal(outstanding.stalled, false);
+    assert.equal(outstanding.silentMs, 0);
+    await clock.advance(1);
+    assert.deepEqual(await said(), ['unavailable', '']);
+    assert.equal(outstanding.stalled, true);
+    await clock.advance(39);
+    assert.deepEqual(await said(), ['unavailable', '']);
+    await clock.advance(1);
+    assert.deepEqual(await said(), ['unavailable', 'unavailable']);
+    assert.equal(overdue(), 2);
+    assert.equal(outstanding.silentMs, 40);
+    outstanding.serverSpoke();
+    assert.equal(outstanding.stalled, false);
+    assert.equal(outstanding.silentMs, 0);
+  });
+
+  it('have one timer, and none once all are answered and its time is over', async () => {
+    const { clock, outstanding, overdue } = calls();
+    const some = ['a', 'b', 'c'].map((id) => outstanding.began([new Recorded(id)]));
+    assert.equal(clock.pending, 1);
+    for (const at of [1, 0, 2]) {
+      const call = some[at] ?? assert.fail();
+      outstanding.remove(call);
+      settleAll(call, 'accepted');
+    }
+    outstanding.remove(some[1] ?? assert.fail());
+    await clock.advance(100);
+    assert.equal(clock.pending, 0);
+    assert.equal(overdue(), 0);
+    const late = new Recorded('late');
+    outstanding.began([late]);
+    await clock.advance(100);
+    assert.equal(late.settled, 1);
+  });
+
+  it('keep their time where one in front of them has its outcome already', async () => {
+    const { clock, outstanding, overdue } = calls();
+    const [first, second] = [new Recorded('first'), new Recorded('second')];
+    const call = outstanding.began([first]);
+    settleAll(call, 'accepted');
+    settleAll(call, 'unavailable');
+    await clock.advance(50);
+    outstanding.began([second]);
+    await clock.advance(50);
+    assert.equal(overdue(), 0);
+    assert.equal(second.settled, 0);
+    await clock.advance(50);
+    assert.equal(second.settled, 1);
+    assert.equal(first.settled, 1);
+    assert.equal(await first.outcome, 'accepted');
+  });
+
+  it('are given up by the time before the sockets were read, however long the reading took', async () => {
+    const held: (() => void)[] = [];
+    class Held extends VirtualClock {
+      override turnEnd(run: () => void): void {
+        held.push(run);
+      }
+    }
+    const { clock, outstanding } = calls(new Held());
+    const [first, second] = [new Recorded('first'), new Recorded('second')];
+    outstanding.began([first]);
+    await clock.advance(50);
+    outstanding.began([second]);
+    await clock.advance(50);
+    await clock.advance(200);
+    assert.equal(first.settled, 0, 'what has arrived is read first');
+    held.shift()?.();
+    assert.equal(first.settled, 1);
+    assert.equal(second.settled, 0);
+    await clock.advance(50);
+    held.shift()?.();
+    assert.equal(second.settled, 1);
+  });
+
+  it('are all given up when the queue is closed, and none is timed any more', () => {
+    const { clock, outstanding } = calls();
+    const events = ['a', 'b'].map((id) => new Recorded(id));
+    for (const event of events) outstanding.began([event]);
+    outstanding.close();
+    for (const { settled } of events) assert.equal(settled, 1);
+    assert.equal(clock.pending, 0);
+  });
+});
+
+describe('what the queue is known to be', () => {
+  function probed(callTimeoutMs = 600) {
+    const clock = new VirtualClock();
+    const log = createLog('test', 'error').child({}, { level: 'silent' });
+    const lines: string[] = [];
+    mock.method(log, 'info', (line: string) => void lines.push(line));
+    mock.method(log, 'error', ({ reason }: { reason: string }, line: string) => void lines.push(`${line}: ${reason}`));
+    const asked: { resolve: (reply: Reply) => void; reject: (cause: Error) => void }[] = [];
+    const run = (): Promise<Reply> => new Promise((resolve, reject) => asked.push({ resolve, reject }));
+    const dialect = { accept: { begin: () => [], run } } as unknown as QueueDialect;
+    const connection = { ready: true, lastError: 'ECONNREFUSED' };
+    const calls = new OutstandingCalls(clock, callTimeoutMs, () => undefined);
+    const silent: string[] = [];
+    const onSilent = (reason: string): void => void silent.push(reason);
+    const about = { clock, dialect, calls, callTimeoutMs, onSilent, log };
+    const probe = new QueueProbe({ ...about, connection: connection as unknown as RedisConnection<Reply> });
+    const answers = async (): Promise<void> => {
+      for (const { resolve } of asked.splice(0)) resolve(answer('$0\r\n\r\n'));
+      await clock.settle();
+    };
+    return { clock, probe, asked, answers, connection, calls, silent, lines };
+  }
+  const reasonOf = (state: QueueState): string => (state.available ? '' : state.reason);
+
+  it('is nothing before it was asked, and that it takes events once it has answered, logged once', async () => {
+    const { clock, probe, asked, answers, lines } = probed();
+    assert.equal(reasonOf(probe.state()), 'not asked yet');
+    const state = probe.ask();
+    assert.equal(reasonOf(await probe.ask()), 'not asked yet', 'it is being asked');
+    assert.equal(asked.length, 1);
+    await answers();
+    assert.deepEqual(await state, { available: true });
+    await clock.advance(399);
+    assert.equal(asked.length, 0);
+    await clock.advance(1);
+    assert.equal(asked.length, 1);
+    await answers();
+    assert.deepEqual(lines, ['the queue takes events']);
+    probe.close();
+    await clock.advance(5_000);
+    assert.equal(asked.length, 0);
+  });
+
+  it('is that it has not answered lately after a second, where a call may take longer', async () => {
+    const { clock, probe, answers } = probed(2_000);
+    void probe.ask();
+    await answers();
+    await clock.advance(1_000);
+    assert.deepEqual(probe.state(), { available: true });
+    await clock.advance(1);
+    assert.equal(reasonOf(probe.state()), 'the queue has not answered lately');
+  });
+
+  it('is that it does not answer after 600 ms, and after three seconds of that the owner hears of it', async () => {
+    const { clock, probe, answers, calls, silent, lines } = probed(100);
+    void probe.ask();
+    await answers();
+    await clock.advance(400 + 599);
+    assert.deepEqual(probe.state(), { available: true });
+    await clock.advance(1);
+    assert.equal(reasonOf(probe.state()), 'no answer within 600 ms');
+    assert.equal(calls.stalled, true);
+    assert.equal(calls.silentMs, 600, 'since it was asked');
+    await clock.advance(2_400 - 1);
+    assert.deepEqual(silent, []);
+    await clock.advance(401);
+    assert.deepEqual(silent, ['the server does not answer']);
+    assert.deepEqual(lines, ['the queue takes events', 'the queue takes no events: no answer within 600 ms']);
+    await answers();
+    assert.equal(calls.stalled, false);
+    assert.deepEqual(probe.state(), { available: true });
+  });
+
+  it('waits for no answer longer than the server may be silent', async () => {
+    const { clock, probe } = probed(10_000);
+    const state = probe.ask();
+    await clock.advance(3_000);
+    assert.equal(reasonOf(await state), 'no answer within 3000 ms');
+  });
+
+  it('is what the server says when it refuses, or why there is no connection', async () => {
+    const { clock, probe, asked, answers, connection, calls, lines } = probed();
+    void probe.ask();
+    await answers();
+    probe.refused(new RedisError('READONLY no writes'));
+    probe.refused(new RedisError('READONLY no writes'));
+    assert.equal(reasonOf(probe.state()), 'READONLY no writes');
+    void probe.ask();
+    asked.pop()?.reject(new RedisError('OOM full'));
+    await clock.settle();
+    assert.equal(reasonOf(probe.state()), 'OOM full');
+    assert.equal(calls.stalled, false, 'a refusal is an answer');
+    connection.ready = false;
+    void probe.ask();
+    asked.pop()?.reject(new Error('lost'));
+    await clock.settle();
+    assert.equal(reasonOf(probe.state()), 'ECONNREFUSED');
+    assert.deepEqual(lines, ['the queue takes events', 'the queue takes no events: READONLY no writes']);
+  });
+});
+
+describe('a call that replicas must have', () => {
+  /** Connections whose answers a test gives, each in its order. */
+  function sender(replicas: number, ready: readonly boolean[] = [true], timeoutMs = 1_000) {
+    const sent: string[] = [];
+    const waiting: ((reply: Reply | Error) => void)[] = [];
+    const did: string[] = [];
+    const connections = ready.map((is, at) => ({
+      ready: is,
+      lastError: 'gone',
+      send: (command: readonly Argument[]) =>
+        new Promise<Reply>((resolve, reject) => {
+          sent.push(`${at}: ${command.join(' ')}`);
+          waiting.push((reply) => (reply instanceof Error ? reject(reply) : resolve(reply)));
+        }),
+      open: () => void did.push(`opens ${at}`),
+      restart: (reason: string) => void did.push(`restarts ${at}: ${reason}`),
+      close: async () => void did.push(`closes ${at}`),
+    }));
+    const options = {
+      stream: 's',
+      replicas,
+      timeoutMs,
+      connections: connections as unknown as RedisConnection<Reply>[],
+    };
+    const replicated = new ReplicatedSender(options);
+    const answers = async (...replies: readonly (string | Error)[]): Promise<void> => {
+      for (const reply of replies) waiting.shift()?.(reply instanceof Error ? reply : answer(reply));
+      await new Promise((resolve) => setImmediate(resolve));
+    };
+    return { replicated, sent, answers, did };
+  }
+  const ACCEPTED = '$2\r\n00\r\n';
+  /** The first event is known, and the second one too, or not. */
+  const known = (second: 0 | 1): string => `*2\r\n*2\r\n:1\r\n:${second}\r\n*0\r\n`;
+
+  it('is followed by WAIT on its connection, and answered only once enough replicas have acknowledged it', async () => {
+    const { replicated, sent, answers } = sender(2);
+    let reply: Reply | undefined;
+    const call = replicated.send(['CALL']).then((one) => (reply = one));
+    assert.deepEqual(sent, ['0: CALL', '0: WAIT 2 600']);
+    await answers(ACCEPTED);
+    assert.equal(reply, undefined);
+    await answers(':2\r\n');
+    assert.equal((await call).text(), '00');
+    const few = assert.rejects(replicated.send(['CALL']), {
+      name: 'NotReplicated',
+      message: '1 of 2 replicas acknowledged within 600 ms',
+    });
+    await answers(ACCEPTED, ':1\r\n');
+    await few;
+  });
+
+  it('that has accepted nothing is followed by a write of its own, and that one counts', async () => {
+    const { replicated, sent, answers } = sender(1);
+    const call = assert.rejects(replicated.send(['CALL']), /^NotReplicated: 0 of 1/);
+    await answers(known(1), ':1\r\n');
+    assert.deepEqual(sent, ['0: CALL', '0: WAIT 1 600', '0: SET {s}:waited ', '0: WAIT 1 600']);
+    await answers('+OK\r\n', ':0\r\n');
+    await call;
+    const some = replicated.send(['CALL']);
+    await answers(known(0), ':1\r\n');
+    await some;
+    assert.equal(sent.length, 6, 'one of the two was accepted');
+    const refused = assert.rejects(replicated.send(['CALL']), /READONLY/);
+    await answers(known(1), ':1\r\n');
+    await answers(new RedisError('READONLY'), new RedisError('READONLY'));
+    await refused;
+  });
+
+  it('fails with what the server says, to the call or to WAIT', async () => {
+    const { replicated, answers } = sender(1);
+    const call = assert.rejects(replicated.send(['CALL']), /OOM/);
+    await answers(new RedisError('OOM'), new RedisError('later'));
+    await call;
+    const wait = assert.rejects(replicated.send(['CALL']), /WAIT/);
+    await answers(ACCEPTED, new RedisError('ERR WAIT'));
+    await wait;
+  });
+
+  it('takes the connections by turns, passes over one that is not ready, and fails where none is', async () => {
+    const { replicated, sent } = sender(1, [true, false, true], 1);
+    for (let turn = 0; turn < 4; turn += 1) void replicated.send(['CALL']);
+    assert.deepEqual(
+      sent.filter((each) => each.endsWith('CALL')).map((each) => each[0]),
+      ['2', '0', '2', '0'],
+    );
+    assert.ok(sent.includes('0: WAIT 1 1'), 'WAIT 1 0 would wait for ever');
+    await assert.rejects(sender(1, [false, false]).replicated.send(['CALL']), {
+      name: 'NoConnection',
+      message: 'there is no connection to the queue (gone)',
+    });
+  });
+
+  it('has all its connections opened, made anew and closed together', async () => {
+    const { replicated, did } = sender(1, [true, true]);
+    replicated.open();
+    replicated.restart('silent');
+    await replicated.close();
+    assert.deepEqual(did, [
+      ...['opens 0', 'opens 1', 'restarts 0: silent', 'restarts 1: silent', 'closes 0', 'closes 1'],
+    ]);
+  });
+});
+
+describe('the start of a program that accepts', () => {
+  const URI = 'redis://shop:secret@queue:6379';
+  interface Part {
+    readonly ready?: boolean;
+    readonly state?: QueueState;
+    readonly refusal?: QueueRefusal;
+  }
+
+  /** How a start with such partitions ends, after so long. */
+  async function started(parts: readonly Part[], afterMs: number, lastError = 'ECONNREFUSED') {
+    const clock = new VirtualClock();
+    const opened = parts.map(({ ready = true, state = { available: true }, refusal }) => {
+      let listener: ConnectionListener = {};
+      const connection = {
+        ready,
+        lastError,
+        tell: (more: ConnectionListener) => void (listener = more),
+        open: () => (refusal === undefined ? undefined : listener.onRefused?.(refusal)),
+      };
+      return { connection, queue: { probe: async () => state } };
+    });
+    let ending: 'started' | StartFailure | undefined;
+    void startQueue(URI, { parts: opened } as unknown as AcceptingQueue, clock, 1_000).then(
+      () => (ending = 'started'),
+      (cause: unknown) => (ending = cause instanceof StartFailure ? cause : assert.fail(String(cause))),
+    );
+    await clock.advance(afterMs);
+    return ending;
+  }
+  const full: QueueState = { available: false, reason: 'OOM full' };
+
+  it('is over once every partition takes events, or at its time once one does', async () => {
+    assert.equal(await started([{}, {}], 0), 'started');
+    assert.equal(await started([{}, { state: full }], 1_000), undefined);
+    assert.equal(await started([{ state: full }, {}], 1_050), 'started');
+  });
+
+  it('fails with the reason and the masked URI where none takes events in time', async () => {
+    const ending = await started([{ state: full }, { ready: false }], 1_050);
+    assert.ok(ending instanceof StartFailure);
+    assert.equal(ending.exitCode, EXIT.queue);
+    assert.match(ending.message, /^INGEST_QUEUE_URI=redis:.*queue:6379: the queue takes no events \(OOM full\); check/);
+    assert.doesNotMatch(ending.message, /secret/);
+    const away = await started([{ ready: false }], 1_050);
+    assert.match(String(away), /takes no events \(ECONNREFUSED\); check that the server runs/);
+    const password = await started([{ ready: false }], 1_050, 'WRONGPASS invalid');
+    assert.match(String(password), /the queue refused the password \(WRONGPASS invalid\); check user and password/);
+  });
+
+  it('fails at once where a partition must not be worked with: 4, or 2 where a setting is wrong', async () => {
+    const refused = await started([{ ready: false, refusal: new QueueRefusal('no rights') }, {}], 0);
+    assert.ok(refused instanceof StartFailure);
+    assert.equal(refused.exitCode, EXIT.queue);
+    assert.match(refused.message, /: no rights$/);
+    const differs = await started([{ ready: false, refusal: new PartitionsDiffer('8, not 4') }], 0);
+    assert.ok(differs instanceof StartFailure);
+    assert.equal(differs.exitCode, EXIT.configuration);
+  });
+});
