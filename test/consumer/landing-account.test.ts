@@ -37,10 +37,14 @@ interface UnderTest {
   readonly spans: (readonly [id: unknown, error: string | undefined])[];
 }
 
-/** Landing into a real file; a `failure` is what the warehouse says instead of landing or of removing rows. */
+/**
+ * Landing into a real file; a `failure` is what the warehouse says instead of landing or of removing rows; `isDumb`:
+ * its look-ups have no answer.
+ */
 async function start(
   t: TestContext,
   failure: (method: 'land' | 'release') => Error | undefined = () => undefined,
+  isDumb = false,
 ): Promise<UnderTest> {
   const store = sqliteStore();
   const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
@@ -49,6 +53,7 @@ async function start(
   const calls: UnderTest['calls'] = [];
   const warehouse: Warehouse = {
     ...real,
+    find: (id, producer) => (isDumb ? Promise.resolve({ kind: 'unavailable' }) : real.find(id, producer)),
     land: (batch) => {
       calls.push(['land', batch.map(({ id }) => id)]);
       const failed = failure('land');
@@ -228,6 +233,32 @@ describe('what is counted', () => {
     const { landing, metrics } = await start(t);
     await landing.landSome(classify([delivery('a', { acceptedAtMs: Date.now() + 3_600_000 })]));
     assert.deepEqual(await delays(metrics), [0, 1]);
+  });
+});
+
+describe('an event that its type refuses', () => {
+  const refusing = { problemsOf: () => ['refused'] };
+
+  it('is a duplicate where the very event has landed', async (t) => {
+    const { landing, metrics, calls } = await start(t);
+    await landing.landSome(classify([delivery('a')]));
+    calls.length = 0;
+    const { done } = await landing.landSome(classify([delivery('a', { entry: '1-again' })], refusing));
+    assert.deepEqual(calls, []);
+    assert.equal(metrics.duplicates.value, 1);
+    assert.deepEqual(
+      done.map(({ entry }) => entry),
+      ['1-again'],
+    );
+  });
+
+  it('is tried again while the warehouse does not say whether it has landed', async (t) => {
+    const { landing, calls } = await start(t, () => undefined, true);
+    await assert.rejects(
+      landing.landSome(classify([delivery('a')], refusing)),
+      /^Error: the warehouse does not answer a look-up$/,
+    );
+    assert.deepEqual(calls, []);
   });
 });
 

@@ -12,7 +12,6 @@ import { VirtualClock } from '../support/virtual-clock.ts';
 import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
 
 const DAY_MS = 86_400_000;
-const LOG = createLog('test', 'error').child({}, { level: 'silent' });
 
 const event = (at: number): LandingEvent => ({
   id: `order-${at}`,
@@ -26,6 +25,8 @@ interface Running {
   readonly clock: VirtualClock;
   readonly store: SqliteStore;
   readonly calls: readonly Pruning[];
+  /** Of its log. */
+  readonly lines: readonly string[];
   readonly pruned: () => Promise<string>;
 }
 
@@ -47,6 +48,12 @@ async function start(
     calls.push(pruning);
     return real.prune(pruning, ...rest);
   };
+  const log = createLog('test', 'error').child({}, { level: 'silent' });
+  const lines: string[] = [];
+  for (const level of ['info', 'warn'] as const)
+    t.mock.method(log, level, (fields: object, text: string) =>
+      lines.push(`${level}: ${text} ${JSON.stringify(fields)}`),
+    );
   const { pruned, registry } = consumerMetrics([], SYSTEM.clock);
   const pruner = new Pruner({
     ...SYSTEM,
@@ -55,7 +62,7 @@ async function start(
     retentionMs,
     oldestSeconds,
     pruned,
-    log: LOG,
+    log,
   });
   const stopped = new AbortController();
   const running = pruner.run(stopped.signal);
@@ -64,18 +71,32 @@ async function start(
     await running;
     await real.close();
   });
-  return { clock, store, calls, pruned: () => registry.getSingleMetricAsString('ingest_warehouse_pruned_total') };
+  return {
+    clock,
+    store,
+    calls,
+    lines,
+    pruned: () => registry.getSingleMetricAsString('ingest_warehouse_pruned_total'),
+  };
 }
 
 describe('a consumer with a retention', () => {
   it('removes old rows in batches, round by round, and counts them', async (t) => {
-    const { clock, store, calls, pruned } = await start(t, 11, { events: 10 * DAY_MS, quarantine: undefined });
+    const { clock, store, calls, lines, pruned } = await start(t, 11, { events: 10 * DAY_MS, quarantine: undefined });
     await eventually('all rows are gone', async () => {
       await clock.advance(1_000);
       return (await store.count()) === 0;
     });
     assert.ok(calls.length >= 3 && calls.every(({ table }) => table === 'events'), String(calls.length));
     assert.match(await pruned(), /ingest_warehouse_pruned_total\{table="events"\} 1200/);
+    await eventually('it is logged', async () => {
+      await clock.advance(1_000);
+      return lines.length > 0;
+    });
+    assert.match(
+      lines[0] ?? '',
+      /^info: removed old rows of the warehouse \{"table":"events","rows":1200,"before":"20/,
+    );
   });
 
   it('leaves younger rows alone, and all of them where it has none', async (t) => {
@@ -84,8 +105,23 @@ describe('a consumer with a retention', () => {
     for (let round = 0; round < 200; round += 1) await young.clock.advance(1_000);
     await eventually('a round', () => young.calls.length > 0);
     assert.equal(await young.store.count(), 1_200);
+    assert.deepEqual(young.lines, []);
     await none.clock.advance(1_000_000);
     assert.deepEqual([none.calls.length, await none.store.count()], [0, 1_200]);
+  });
+
+  it('begins a round half a minute to a minute after the one before', async (t) => {
+    for (const [fraction, firstS] of [
+      [0, 30],
+      [0.999, 60],
+    ] as const) {
+      t.mock.method(SYSTEM.random, 'fraction', () => fraction);
+      const { clock, calls } = await start(t, 1, { events: 1, quarantine: undefined });
+      await clock.advance((firstS - 1) * 1_000);
+      assert.equal(calls.length, 0);
+      await clock.advance(1_000);
+      await eventually('a round', () => calls.length === 1);
+    }
   });
 
   it('never removes what is younger than 48 hours', async (t) => {

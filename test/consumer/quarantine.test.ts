@@ -115,6 +115,61 @@ describe('a delivery that is no event', () => {
   });
 });
 
+describe('an event while its type may have a schema', () => {
+  const judgedBy = (problems: readonly string[] | undefined) => {
+    const counted: string[] = [];
+    const counts = {
+      matched: { add: () => void counted.push('matched') },
+      unmatched: { add: () => void counted.push('unmatched') },
+      unschematized: { add: () => void counted.push('unschematized') },
+    };
+    const [entered] = classify([delivery()], { problemsOf: () => problems }, counts);
+    assert.ok(entered !== undefined);
+    return { entered, counted };
+  };
+
+  it('lands where its type has none, or the event matches it, and is counted as that', () => {
+    for (const [problems, counted] of [
+      [undefined, 'unschematized'],
+      [[], 'matched'],
+    ] as const) {
+      const judged = judgedBy(problems);
+      assert.equal(isRejection(judged.entered), false);
+      assert.deepEqual(judged.counted, [counted]);
+    }
+  });
+
+  it('goes to quarantine with every problem where it does not match, and is counted as that', () => {
+    const { entered, counted } = judgedBy(['/a must be integer', '/b is missing']);
+    assert.ok(isRejection(entered));
+    assert.deepEqual([entered.code, entered.reason], ['schema', 'schema: /a must be integer; /b is missing']);
+    assert.deepEqual(counted, ['unmatched']);
+  });
+
+  it('is not counted where its body is no event, or where no folder of schemas is configured', () => {
+    const counted: string[] = [];
+    const add = { add: () => void counted.push('one') };
+    const counts = { matched: add, unmatched: add, unschematized: add };
+    classify([delivery({ body: Buffer.from('{') })], { problemsOf: () => [] }, counts);
+    classify([delivery()], undefined, counts);
+    assert.deepEqual(counted, []);
+  });
+});
+
+describe('an entry whose compressed body is longer than gateways accept', () => {
+  it('goes to quarantine as it is, unread', () => {
+    const [entered] = classify([delivery({ oversize: true })]);
+    assert.ok(entered !== undefined && isRejection(entered));
+    assert.equal(entered.reason, 'invalid_event: the compressed body is longer than gateways accept');
+    assert.equal(entered.body.toString(), BODY);
+  });
+
+  it('names the server that it was read from, as every entry does', () => {
+    const [event, rejection] = classify([delivery({ servers: 2 }), delivery({ servers: 3, oversize: true })]);
+    assert.deepEqual([event?.servers, rejection?.servers], [2, 3]);
+  });
+});
+
 describe('an event that the warehouse would not take', () => {
   it('is a rejection of the same entry, with the reason in place of its type', () => {
     const [event] = classify([delivery({ replayOf: 'q/ingest/0-1' })]);

@@ -121,6 +121,7 @@ describe('a folder of schemas', () => {
   it('is taken into use when it changes, unless a file in it is broken', async () => {
     const folder = folderOf({ 'order.paid.json': PAID });
     const { schemas, logged } = await open(folder);
+    assert.deepEqual(logged, ['events of these types are held against their schemas {"types":["order.paid"]}']);
     const isRefused = (): boolean => schemas.problemsOf('order.placed', Buffer.from('{}'))?.length === 1;
     writeFileSync(join(folder, 'order.placed.json'), '{');
     await eventually('the broken file is told', () => logged.some((line) => /refused.*order\.placed\.json/.test(line)));
@@ -128,6 +129,7 @@ describe('a folder of schemas', () => {
     assert.equal(schemas.problemsOf('order.paid', Buffer.from('{}'))?.length, 1);
     writeFileSync(join(folder, 'order.placed.json'), JSON.stringify(PAID));
     await eventually('the mended file is in use', isRefused);
+    assert.equal(logged.at(-1), 'the schemas changed and are in use {"types":["order.paid","order.placed"]}');
   });
 });
 

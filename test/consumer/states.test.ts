@@ -39,8 +39,17 @@ function start(t: TestContext) {
     warehouse: Error | undefined;
     reads: (readonly Delivery[])[];
     land: () => Promise<void>;
-  } = { queue: undefined, warehouse: undefined, reads: [], land: () => Promise.resolve() };
-  const seen = { joins: 0, landed: [] as string[], acknowledged: [] as string[], lines: [] as string[] };
+    /** Also those that bring something take 100 ms. */
+    slowReads: boolean;
+  } = { queue: undefined, warehouse: undefined, reads: [], land: () => Promise.resolve(), slowReads: false };
+  const seen = {
+    joins: 0,
+    reads: 0,
+    readsMost: 0,
+    landed: [] as string[],
+    acknowledged: [] as string[],
+    lines: [] as string[],
+  };
   const ask = <T>(fault: Error | undefined, answer: () => T): Promise<T> =>
     fault === undefined ? Promise.resolve(answer()) : Promise.reject(fault);
   const reader = {
@@ -52,7 +61,10 @@ function start(t: TestContext) {
       }),
     read: async () => {
       const read = answers.reads.shift();
-      if (read === undefined || answers.queue !== undefined) await clock.sleep(100);
+      seen.reads += 1;
+      seen.readsMost = Math.max(seen.readsMost, seen.reads);
+      if (read === undefined || answers.queue !== undefined || answers.slowReads) await clock.sleep(100);
+      seen.reads -= 1;
       return ask(answers.queue, () => read ?? []);
     },
     acknowledge: (entries: readonly EntryName[]) =>
@@ -97,6 +109,22 @@ describe('a consumer that starts', () => {
     assert.equal(consumer.prepared, true);
     assert.equal(consumer.warehouseAnswers, true);
     assert.deepEqual(seen.lines, ['info: the warehouse is ready', 'info: events are landing']);
+  });
+});
+
+describe('a consumer that reads', () => {
+  it('has one read under way where the queue holds no more, and four in a backlog', async (t) => {
+    const { clock, answers, seen } = start(t);
+    await clock.advance(1_000);
+    assert.equal(seen.readsMost, 1);
+    const full = Array.from({ length: 12 }, (_, read) =>
+      Array.from({ length: 16 }, (__, at) => delivery(read * 16 + at)),
+    );
+    answers.reads.push(...full);
+    answers.slowReads = true;
+    await clock.advance(2_000);
+    assert.equal(seen.readsMost, 4);
+    assert.equal(seen.landed.length, 12 * 16);
   });
 });
 
@@ -200,9 +228,13 @@ describe('the watch over the queue and the warehouse', () => {
   const watch = (t: TestContext) => {
     const clock = new VirtualClock();
     const lines: string[] = [];
+    const fields: unknown[] = [];
     const log = createLog('test', 'error').child({}, { level: 'silent' });
     for (const level of ['warn', 'error'] as const)
-      t.mock.method(log, level, (...said: readonly unknown[]) => lines.push(`${level}: ${String(said.at(-1))}`));
+      t.mock.method(log, level, (...said: readonly unknown[]) => {
+        lines.push(`${level}: ${String(said.at(-1))}`);
+        fields.push(said[0]);
+      });
     const queue = { lag: { events: 1, oldestSeconds: 0 }, size: { memoryBytes: 0, memoryLimitBytes: 0, events: 1 } };
     const state = { prepared: true, probe: (): Promise<void> => Promise.resolve() };
     const watching = new Watch({
@@ -211,7 +243,7 @@ describe('the watch over the queue and the warehouse', () => {
     });
     watching.start();
     t.after(() => watching.close());
-    return { clock, lines, queue, state, watching };
+    return { clock, lines, fields, queue, state, watching };
   };
 
   for (const [memoryBytes, memoryLimitBytes, warns] of [
@@ -239,6 +271,17 @@ describe('the watch over the queue and the warehouse', () => {
       await clock.advance(1_000);
       assert.equal(lines.filter((line) => /^error: .*about to leave the queue/.test(line)).length, alarms ? 1 : 0);
     });
+
+  it('says how full the queue is, and how old its oldest event', async (t) => {
+    const { clock, fields, queue } = watch(t);
+    queue.size = { memoryBytes: 900, memoryLimitBytes: 1_000, events: 7 };
+    queue.lag = { events: 3, oldestSeconds: 30_000.4 };
+    await clock.advance(1_000);
+    assert.deepEqual(fields, [
+      { events: 3, oldestS: 30_000, limitS: 36_000 },
+      { events: 7, memoryBytes: 900, memoryLimitBytes: 1_000, percent: 90 },
+    ]);
+  });
 
   it('repeats its warning once a minute', async (t) => {
     const { clock, lines, queue } = watch(t);
@@ -362,6 +405,9 @@ describe('the settings of a consumer', () => {
     assert.match(problems({}), /INGEST_WAREHOUSE_URI/);
     const through = { INGEST_QUEUE_URI: 'redis://a dispatcher://b', INGEST_WAREHOUSE_URI: 'sqlite:x' };
     assert.match(problems(through), /INGEST_QUEUE_URI.*consumers do not read through a dispatcher/);
+    for (const uri of ['dispatcher://b', 'dispatchers://b'])
+      assert.match(problems({ ...through, INGEST_QUEUE_URI: uri }), /consumers do not read through a dispatcher/);
+    assert.match(problems({ INGEST_QUEUE_URI: 'redis://a', INGEST_WAREHOUSE_PARTITIONS: 'month' }), /WAREHOUSE_URI/);
     const both = readConsumerConfig({ INGEST_QUEUE_URI: 'redis://a redis://b', INGEST_WAREHOUSE_URI: 'sqlite:x' });
     assert.deepEqual(both.report.problems, []);
     assert.ok(both.config !== undefined);
