@@ -1,12 +1,74 @@
+// A consumer whose warehouse cannot work as configured, and one that a warehouse refuses at its start.
 import assert from 'node:assert/strict';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import { Program } from '../support/program.ts';
-import { database, environment, itIsTold, postgres, uriWith } from './misconfigured.ts';
+import { eventually, temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
+import { database, environment, itIsTold, postgres, uriWith, WRONG } from './misconfigured.ts';
 
-// misconfigured.test.ts has one more.
 describe('a warehouse that cannot work as configured', { concurrency: 2 }, () => {
+  itIsTold('has no such database', async () => uriWith((uri) => (uri.pathname = '/nowhere')), /SQLSTATE 3D000/);
+  itIsTold(
+    'refuses the password',
+    async () => {
+      await postgres.query(database, `CREATE ROLE guest LOGIN PASSWORD 'right'`);
+      const [{ hba_file: file }] = (await postgres.query(database, 'SHOW hba_file')) as [{ hba_file: string }];
+      const rules = ['local all guest scram-sha-256', 'local all all trust', 'host all all all trust'];
+      await postgres.query(database, `COPY (VALUES ${rules.map((rule) => `('${rule}')`).join()}) TO '${file}'`);
+      await postgres.query(database, 'SELECT pg_reload_conf()');
+      return uriWith((uri) => Object.assign(uri, { username: 'guest', password: 'hunter2' }));
+    },
+    /guest:\*\*\*@\S+: the server refused the password: .* \(SQLSTATE 28P01\)/,
+  );
+  itIsTold(
+    'is a SQLite file with the schema of a newer program',
+    () => {
+      const path = `${temporaryFolder()}/newer.db`;
+      const file = new DatabaseSync(path);
+      file.exec('PRAGMA user_version = 99');
+      file.close();
+      return Promise.resolve(`sqlite:${path}`);
+    },
+    /the schema has version 99, and this program knows \d+/,
+  );
+
+  it('ends a consumer with exit 2 where its tables were made with other partitions', async (t) => {
+    const env = { ...environment(await postgres.freshDatabase()), INGEST_WAREHOUSE_PARTITIONS: 'month' };
+    const maker = new Program('ingest-consumer', { env });
+    t.after(() => maker.kill());
+    const url = await maker.listening();
+    await eventually('it is ready', async () => (await fetch(`${url}/health/ready`)).status === 200);
+    const other = { ...env, INGEST_WAREHOUSE_PARTITIONS: 'none' };
+    const said = /made with INGEST_WAREHOUSE_PARTITIONS=month, and this program has none/;
+    for (const args of [[], ['--check=connect']]) {
+      const program = new Program('ingest-consumer', { env: other, args });
+      t.after(() => program.kill());
+      assert.equal(await program.ended, 2, program.output);
+      assert.match(program.output, said);
+    }
+    const checked = new Program('ingest-consumer', { env, args: ['--check=connect'] });
+    assert.equal(await checked.ended, 0, checked.output);
+  });
+
+  it('is tried again without a line for each try, and works once it was put right', async (t) => {
+    const program = new Program('ingest-consumer', { env: environment(uriWith((uri) => (uri.pathname = '/later'))) });
+    t.after(() => program.kill());
+    const url = await program.listening();
+    const failures = async (): Promise<number> => {
+      const metrics = await (await fetch(`${url}/metrics`)).text();
+      return Number(/^ingest_consumer_failures_total\{dependency="warehouse"\} (\d+)$/m.exec(metrics)?.[1] ?? 0);
+    };
+    await eventually('it has tried five times', async () => (await failures()) >= 5);
+    assert.equal(program.lines.filter((line) => WRONG.test(line)).length, 1);
+    await postgres.query(database, 'CREATE DATABASE later');
+    await eventually('it is ready', async () => (await fetch(`${url}/health/ready`)).status === 200);
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    assert.match(metrics, /^ingest_consumer_replicas \d+$/m);
+    assert.match(metrics, /^ingest_queue_available 1$/m);
+  });
+
   const cases: readonly (readonly [string, () => Promise<string>, RegExp, RegExp?])[] = [
     ['has no such role', async () => uriWith((uri) => (uri.username = 'nobody')), /SQLSTATE 28000/],
     [
