@@ -4,6 +4,7 @@ import { describe, it } from 'node:test';
 import { Producers } from '../../lib/gateway/producers-file.ts';
 import { Quotas } from '../../lib/gateway/quotas.ts';
 import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 
 const rows = (producers: object): Producers => Producers.parse(JSON.stringify({ producers }));
 const answered = { answerWith: () => undefined };
@@ -26,5 +27,36 @@ describe('a changed producers file', () => {
     assert.equal(quotas.refusal('shop', answered)?.refusal, 'producerDisabled');
     assert.equal(quotas.typeRefusal('shop', 'a')?.refusal, 'typeNotAllowed');
     assert.equal(quotas.grants('shop', 'here'), false);
+  });
+});
+
+describe('a quota', () => {
+  const clock = new VirtualClock();
+
+  it('of look-ups is another one than that of events, and each answer tells of its own', async () => {
+    const told: (readonly string[])[] = [];
+    const exchange = { answerWith: (fields: readonly string[]) => void told.push(fields) };
+    const quotas = new Quotas(rows({ shop: { rate: 1, lookUpRate: 2 } }), undefined, clock);
+    assert.equal(quotas.refusal('shop', exchange), undefined);
+    assert.equal(quotas.lookUpRefusal('shop', exchange), undefined);
+    assert.equal(quotas.lookUpRefusal('shop', exchange), undefined);
+    assert.equal(quotas.lookUpRefusal('shop', exchange)?.refusal, 'producerRateLimited');
+    assert.equal(quotas.refusal('shop', exchange)?.refusal, 'producerRateLimited');
+    assert.deepEqual(
+      told.map((fields) => fields[1]),
+      [1, 2, 2, 2, 1].map((rate) => `"producer";q=${rate};w=1`),
+    );
+    await clock.advance(1_000);
+    assert.equal(quotas.refusal('shop', exchange), undefined);
+  });
+
+  it('is the common one for a producer without a rate of its own, and none where there is no common one', () => {
+    const common = new Quotas(rows({ shop: { rate: 2 } }), 1, clock);
+    const codes = (quotas: Quotas, producer: string): (string | undefined)[] =>
+      [1, 2].map(() => quotas.refusal(producer, answered)?.refusal);
+    assert.deepEqual(codes(common, 'shop'), [undefined, undefined]);
+    assert.deepEqual(codes(common, 'bank'), [undefined, 'producerRateLimited']);
+    assert.equal(common.lookUpRefusal('bank', answered), undefined);
+    assert.deepEqual(codes(new Quotas(rows({}), undefined, clock), 'bank'), [undefined, undefined]);
   });
 });
