@@ -9,10 +9,11 @@ import type { TraceContext } from '../ingest/trace-context.ts';
 import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts';
 import { CONNECTIONS_SHORT, JSON_TYPE, problem, refusalOf, type Challenge, type GatewayAnswer } from './answers.ts';
 import type { Admission } from './admission.ts';
+import type { BodyTaker } from '../http/request.ts';
 import type { Authority } from '../identity/authority.ts';
 import { codedBytesMax, contentCoding, decodeBody, type ContentCoding, type Decoded } from './content-coding.ts';
 import { eventReader, type EventId, type EventReader } from './event-reader.ts';
-import type { BodyHandler, Exchange } from './exchange.ts';
+import type { Exchange } from './exchange.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import type { Quotas } from './quotas.ts';
 import type { RequestSpans } from './request-spans.ts';
@@ -59,40 +60,41 @@ export function acceptEvent(
   options: AcceptEventOptions,
   exchange: Exchange,
 ): GatewayAnswer | undefined | Promise<GatewayAnswer | undefined> {
-  const verdict = options.authority.judge(exchange.connection, exchange.request);
+  const verdict = options.authority.judge(exchange.connection, exchange.request.head.authorization);
   if (verdict instanceof Promise) return verdict.then((known) => accept(options, exchange, known));
   return accept(options, exchange, verdict);
 }
 
 function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdict): GatewayAnswer | undefined {
   const { request } = exchange;
+  const { head } = request;
   if (exchange.ended) return undefined;
   if (request.gone) {
     exchange.aborted();
     return undefined;
   }
-  if (verdict.kind !== 'producer') return refusalOf(verdict, options.challenge, request.authorization);
+  if (verdict.kind !== 'producer') return refusalOf(verdict, options.challenge, head.authorization);
   const { connection } = exchange;
   if (connection.holder === '' && !connection.know(verdict.producer)) return NO_CONNECTION;
   const over = options.quotas?.refusal(verdict.producer, exchange);
   if (over !== undefined) return over;
-  const read = eventReader(request, options.eventId);
+  const read = eventReader(head, options.eventId);
   if (typeof read !== 'function') return read;
-  const coding = request.contentEncoding === undefined ? undefined : contentCoding(request.contentEncoding);
+  const coding = head.contentEncoding === undefined ? undefined : contentCoding(head.contentEncoding);
   if (coding === 'unsupported') return UNSUPPORTED_CODING;
   const bytesMax = coding === undefined ? options.bodyBytesMax : codedBytesMax(options.bodyBytesMax);
-  const announced = request.contentLength ?? 0;
+  const announced = head.contentLength ?? 0;
   if (announced > bytesMax) return tooLarge(options);
   if (!options.admission.admit(verdict.producer, announced)) return OVERLOADED;
-  const acceptance = new Acceptance(options, exchange, verdict.producer, announced, read, coding);
-  return exchange.readBody(bytesMax, acceptance);
+  request.body(bytesMax, new Acceptance(options, exchange, verdict.producer, announced, read, coding));
+  return undefined;
 }
 
 const tooLarge = ({ bodyBytesMax }: AcceptEventOptions): GatewayAnswer =>
   problem('eventTooLarge', `the body is over the limit of ${bodyBytesMax} bytes`);
 
 /** An event that was admitted, until its exchange is over. One object serves the exchange and the queue. */
-class Acceptance implements BodyHandler, Submission {
+class Acceptance implements BodyTaker, Submission {
   readonly producer: string;
   readonly #options: AcceptEventOptions;
   readonly #exchange: Exchange;
@@ -121,6 +123,7 @@ class Acceptance implements BodyHandler, Submission {
     this.#admittedBytes = announcedBytes;
     this.#read = read;
     this.#coding = coding;
+    exchange.holder = this;
   }
 
   get id(): string {
@@ -135,7 +138,18 @@ class Acceptance implements BodyHandler, Submission {
     return this.#notes;
   }
 
-  body(body: Buffer): GatewayAnswer | undefined {
+  bodyRead(body: Decoded): void {
+    try {
+      this.#exchange.settle(this.#submit(body));
+    } catch (cause) {
+      this.#exchange.bug(cause);
+    }
+  }
+
+  #submit(body: Decoded): GatewayAnswer | undefined {
+    if (this.#exchange.ended) return undefined;
+    if (body === 'too large') return tooLarge(this.#options);
+    if (body === 'broken') return BROKEN;
     if (this.#coding !== undefined) {
       decodeBody(this.#coding, body, this.#options.bodyBytesMax, (decoded) => this.#decoded(decoded));
       return undefined;
@@ -163,29 +177,23 @@ class Acceptance implements BodyHandler, Submission {
     this.#exchange.settle(this.#answerTo(outcome));
   }
 
-  bodyGrows(bytes: number): GatewayAnswer | undefined {
-    if (!this.#options.admission.grow(this.producer, bytes)) return OVERLOADED;
-    this.#admittedBytes += bytes;
-    return undefined;
-  }
-
-  bodyTooLarge(): GatewayAnswer {
-    return tooLarge(this.#options);
+  bodyGrows(bytes: number): void {
+    if (this.#exchange.ended) return;
+    if (this.#options.admission.grow(this.producer, bytes)) this.#admittedBytes += bytes;
+    else this.#exchange.settle(OVERLOADED);
   }
 
   over(): void {
     this.#options.admission.release(this.producer, this.#admittedBytes);
   }
 
-  /** The exchange may have ended meanwhile; then it ignores the answer. */
   #decoded(decoded: Decoded): void {
     this.#coding = undefined;
-    const exchange = this.#exchange;
-    if (decoded === 'too large') return exchange.bodyTooLarge();
-    if (decoded === 'broken') return exchange.settle(BROKEN);
-    const more = decoded.length - this.#admittedBytes;
-    if (more > 0) exchange.bodyGrows(more);
-    exchange.bodyRead(decoded);
+    if (typeof decoded !== 'string') {
+      const more = decoded.length - this.#admittedBytes;
+      if (more > 0) this.bodyGrows(more);
+    }
+    this.bodyRead(decoded);
   }
 
   #noteEnqueued(startMs: number): void {

@@ -13,7 +13,7 @@ import {
 } from '../ingest/cloud-event.ts';
 import { parseEvent, type InvalidEvent, type ValidEvent } from '../ingest/event.ts';
 import type { EventNotes } from '../ingest/queue.ts';
-import type { HttpRequest } from '../http/request.ts';
+import type { RequestHead } from '../http/request.ts';
 import { JSON_TYPE, problem, type GatewayAnswer } from './answers.ts';
 
 /** What is kept with the event in addition to its text. */
@@ -38,7 +38,7 @@ const NO_BATCH = refused(
 
 /** The reader of this request's body, or the refusal of a media type that has none. */
 export function eventReader(
-  { contentType, cloudEventFields }: HttpRequest,
+  { contentType, cloudEventFields }: RequestHead,
   eventId: EventId,
 ): EventReader | GatewayAnswer {
   const readCloudEvent = CLOUD_EVENT_READERS[eventId];

@@ -1,8 +1,8 @@
 // One request and its answer. It is settled exactly once: with an answer, or as aborted by the client.
 //
 // Invariant: settling counts it in the same step, so that at any moment requests = accepted + duplicate + refused by
-// code + aborted (+ the other answers, of look-ups and process endpoints). The reader of its body learns once that it
-// is over, whatever ended it.
+// code + aborted (+ the other answers, of look-ups and process endpoints). Who holds something for it learns once
+// that it is over, whatever ended it.
 import type { Refusal } from '../ingest/errors.ts';
 import { isSampled, traceContext, type TraceContext } from '../ingest/trace-context.ts';
 import type { Connection } from '../http/connection.ts';
@@ -39,17 +39,6 @@ export interface ExchangeContext extends ClockAndRandom {
   readonly bug: (exchange: Exchange, cause: unknown) => void;
 }
 
-/** Who gets the body of a request. An answer that it returns settles the exchange. */
-export interface BodyHandler {
-  /** All of it; undefined where the answer comes later. */
-  body(body: Buffer): GatewayAnswer | undefined;
-  /** `bytes` more of a body that announced no length have come. */
-  bodyGrows(bytes: number): GatewayAnswer | undefined;
-  bodyTooLarge(): GatewayAnswer;
-  /** The exchange is over. Called once. */
-  over(): void;
-}
-
 const FAULTS: Readonly<Record<ProtocolFault, { readonly refusal: Refusal; readonly detail: string }>> = {
   malformed: { refusal: 'invalidEvent', detail: 'the request is not well-formed HTTP' },
   headersTooLarge: { refusal: 'headersTooLarge', detail: 'the header section is over the limit' },
@@ -64,7 +53,8 @@ export class Exchange implements RequestListener {
   readonly #context: ExchangeContext;
   readonly #meter: RouteMeter;
   readonly #startMs: number;
-  #handler: BodyHandler | undefined;
+  /** Who is told once when it is over, whatever ended it. */
+  holder: { over(): void } | undefined;
   #fields: readonly string[] | undefined;
   #enqueued: Enqueued | undefined;
   #ended = false;
@@ -80,13 +70,13 @@ export class Exchange implements RequestListener {
     this.request = request;
     this.#meter = meter;
     this.#startMs = context.clock.ms();
-    this.requestId = requestIdFrom(request.givenRequestId, context.random);
-    request.listen(this);
+    this.requestId = requestIdFrom(request.head.requestId, context.random);
+    request.listener = this;
   }
 
   /** The context that came with the request. */
   get trace(): TraceContext | undefined {
-    const { traceparent, tracestate } = this.request;
+    const { traceparent, tracestate } = this.request.head;
     return traceparent === undefined ? undefined : traceContext(traceparent, tracestate);
   }
 
@@ -110,14 +100,6 @@ export class Exchange implements RequestListener {
     this.#enqueued = enqueued;
   }
 
-  /** Has the body read, up to `bytesMax`. Gives the handler's answer where the whole body has arrived. */
-  readBody(bytesMax: number, handler: BodyHandler): GatewayAnswer | undefined {
-    this.#handler = handler;
-    this.request.continue();
-    const body = this.request.readBody(bytesMax);
-    return body === undefined ? undefined : handler.body(body);
-  }
-
   /** Answers. `undefined`: the answer comes later. */
   settle(answer: GatewayAnswer | undefined): void {
     if (this.#ended || answer === undefined) return;
@@ -132,32 +114,13 @@ export class Exchange implements RequestListener {
     this.#span(undefined);
   }
 
-  bodyRead(body: Buffer): void {
-    try {
-      this.settle(this.#handler?.body(body));
-    } catch (cause) {
-      this.#context.bug(this, cause);
-    }
-  }
-
-  bodyGrows(bytes: number): void {
-    const answer = this.#handler?.bodyGrows(bytes);
-    if (answer === undefined) return;
-    this.request.abandonBody();
-    this.settle(answer);
-  }
-
-  bodyTooLarge(): void {
-    this.settle(this.#handler?.bodyTooLarge());
-  }
-
-  bodyAborted(): void {
-    this.aborted();
+  /** A bug showed while this exchange was handled. */
+  bug(cause: unknown): void {
+    this.#context.bug(this, cause);
   }
 
   fault(fault: ProtocolFault): boolean {
     if (this.#ended) return false;
-    this.request.abandonBody();
     const { refusal, detail } = FAULTS[fault];
     this.#answer(problem(refusal, detail), true);
     return true;
@@ -182,7 +145,7 @@ export class Exchange implements RequestListener {
     const { log, clock } = this.#context;
     if (log === undefined) return;
     const { requestId, producer, trace } = this;
-    const { method, target } = this.request;
+    const { method, target } = this.request.head;
     const { address } = this.connection;
     const ms = Math.round(clock.ms() - this.#startMs);
     const traceparent = trace?.traceparent;
@@ -194,7 +157,7 @@ export class Exchange implements RequestListener {
     if (spans === undefined) return;
     const { requestId, producer, trace } = this;
     const enqueued = this.#enqueued;
-    const { method, target } = this.request;
+    const { method, target } = this.request.head;
     const { address } = this.connection;
     const { route } = this.#meter;
     const startMs = this.#startMs;
@@ -203,17 +166,14 @@ export class Exchange implements RequestListener {
 
   #end(status: number): void {
     this.#ended = true;
-    const handler = this.#handler;
-    this.#handler = undefined;
-    handler?.over();
+    this.holder?.over();
     const { trace } = this;
     const traceparent = trace !== undefined && isSampled(trace) ? trace.traceparent : undefined;
-    this.#meter.ended(this.request.method, status, this.#startMs, traceparent);
+    this.#meter.ended(this.request.head.method, status, this.#startMs, traceparent);
   }
 
   #restCostsConnection(refusal: Refusal | undefined): boolean {
-    if (refusal === undefined || this.request.complete) return false;
-    return this.request.expectsContinue || refusal === 'eventTooLarge' || this.request.bodyMayExceed(REST_BYTES_MAX);
+    return refusal !== undefined && this.request.restMayExceed(refusal === 'eventTooLarge' ? 0 : REST_BYTES_MAX);
   }
 }
 

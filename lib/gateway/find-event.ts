@@ -39,8 +39,9 @@ export async function findEvent(
   exchange: Exchange,
   parameter: string,
 ): Promise<GatewayAnswer> {
-  const verdict = await options.authority.judge(exchange.connection, exchange.request);
-  if (verdict.kind !== 'producer') return refusalOf(verdict, options.challenge, exchange.request.authorization);
+  const { authorization } = exchange.request.head;
+  const verdict = await options.authority.judge(exchange.connection, authorization);
+  if (verdict.kind !== 'producer') return refusalOf(verdict, options.challenge, authorization);
   const { connection } = exchange;
   if (connection.holder === '' && !connection.know(verdict.producer)) return NO_CONNECTION;
   const over = options.quotas?.lookUpRefusal(verdict.producer, exchange);

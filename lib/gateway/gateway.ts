@@ -237,23 +237,21 @@ export class Gateway {
   }
 
   #handle(connection: Connection<ClientContext>, request: HttpRequest): void {
-    const match = this.#router.find(request.target);
+    const match = this.#router.find(request.head.target);
     const meter = match === undefined ? this.#noRoute : (this.#meters.get(match.route) ?? this.#noRoute);
     const exchange = new Exchange(this.#context, connection, request, meter);
     try {
       const answer = this.#answer(exchange, match);
       if (answer instanceof Promise) {
-        answer.then((later) => exchange.settle(later)).catch((cause: unknown) => this.#bug(exchange, cause));
-      } else {
-        exchange.settle(answer);
-      }
+        answer.then((later) => exchange.settle(later)).catch((cause: unknown) => exchange.bug(cause));
+      } else if (answer !== undefined) exchange.settle(answer);
     } catch (cause) {
-      this.#bug(exchange, cause);
+      exchange.bug(cause);
     }
   }
 
   #answer(exchange: Exchange, match: RouteMatch<Handler> | undefined): Answering {
-    const { request } = exchange;
+    const request = exchange.request.head;
     if (request.defect !== undefined) return DEFECTS[request.defect];
     if (request.fieldCount > HEADERS_MAX)
       return problem('headersTooLarge', `expected at most ${HEADERS_MAX} header fields`);
@@ -269,7 +267,7 @@ export class Gateway {
     return [
       route<Handler>('/health/live', { GET: live }),
       route<Handler>('/health/ready', { GET: () => readiness(state) }),
-      route<Handler>('/metrics', { GET: ({ request }) => scrape(state, request.accept) }),
+      route<Handler>('/metrics', { GET: ({ request }) => scrape(state, request.head.accept) }),
     ];
   }
 

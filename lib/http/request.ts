@@ -4,24 +4,23 @@ import type { Answer } from './respond.ts';
 /** Why the rest of a request cannot be read, or why a head could not. */
 export type ProtocolFault = 'malformed' | 'headersTooLarge' | 'timeout' | 'connect';
 
-/**
- * Who handles a request, as its reader sees it. Of `bodyRead`, `bodyTooLarge` and `bodyAborted` exactly one comes,
- * once, for a body that was asked for, not given by `readBody` itself, and not abandoned.
- */
+/** Who handles a request, as its reader sees it. */
 export interface RequestListener {
-  /** `bytes` more of a body that announced no length have arrived. Call `abandonBody` here to refuse the rest. */
-  bodyGrows(bytes: number): void;
-  /** All of it. */
-  bodyRead(body: Buffer): void;
-  /** The first byte over the limit has come; the rest is left unread. */
-  bodyTooLarge(): void;
-  /** The client went away. */
-  bodyAborted(): void;
+  /** The client went away before all of a body came that was asked for. */
+  aborted(): void;
   /**
    * The rest of the request cannot be read, or did not come in time: answer and close. False when it was answered
    * before.
    */
   fault(fault: ProtocolFault): boolean;
+}
+
+/** Who gets a body. It hears no more of it once the request was answered. */
+export interface BodyTaker {
+  /** `bytes` more of a body that announced no length have arrived. */
+  bodyGrows(bytes: number): void;
+  /** All of it, or that the first byte over the limit has come. Called once, unless the client goes away. */
+  bodyRead(body: Buffer | 'too large'): void;
 }
 
 /** Why a request that could be read must not be handled: it could mean another thing to another reader. */
@@ -30,7 +29,8 @@ export type RequestDefect = 'host' | 'transferCoding' | 'repeatedField' | 'versi
 /** A header field: its name in lower case, its value as it came, one character for each byte. */
 export type HeaderField = readonly [name: string, value: string];
 
-export interface HttpRequest {
+/** What matters of a request's head. Of fields that may be lists, several are joined by commas. */
+export interface RequestHead {
   readonly method: string;
   /** The request target as it stood (RFC 9112, section 3.2). */
   readonly target: string;
@@ -42,39 +42,36 @@ export interface HttpRequest {
   /** In bytes; undefined where none was announced. */
   readonly contentLength: number | undefined;
   readonly authorization: string | undefined;
-  /** Undefined for a POST, which has one form of answers; several fields are joined by commas. */
+  /** Undefined for a POST, which has one form of answers. */
   readonly accept: string | undefined;
   /**
    * The fields whose name begins with `ce-` (CloudEvents HTTP binding, section 3.1.3), in their order; undefined where
    * there are none.
    */
   readonly cloudEventFields: readonly HeaderField[] | undefined;
-  /** As it came, not judged (W3C Trace Context); several fields are joined by commas. */
+  /** As they came, not judged (W3C Trace Context). */
   readonly traceparent: string | undefined;
   readonly tracestate: string | undefined;
   /** The caller's X-Request-Id, not judged. */
-  readonly givenRequestId: string | undefined;
-  /** Its body, if it has one, comes only after `continue`. */
-  readonly expectsContinue: boolean;
+  readonly requestId: string | undefined;
+}
 
-  /** Its last byte has arrived. */
-  readonly complete: boolean;
+export interface HttpRequest {
+  readonly head: RequestHead;
+  /** To be set once, as soon as the request is handled. */
+  listener: RequestListener | undefined;
   /** It is the last one that has come by its connection, so nothing is lost behind an answer that closes. */
   readonly latest: boolean;
   /** The client is gone. */
   readonly gone: boolean;
 
-  /** Sets the listener; once, before anything else is called. */
-  listen(listener: RequestListener): void;
-  /** A body without an announced length, or one longer than `bytes`, may be under way. */
-  bodyMayExceed(bytes: number): boolean;
-  continue(): void;
-  /** Gives the whole body where it has arrived; else the listener is called. */
-  readBody(bytesMax: number): Buffer | undefined;
-  /** The listener hears no more of the body; what still arrives is thrown away. */
-  abandonBody(): void;
+  /** A rest of it is still to come that has no announced length, is longer than `bytes`, or waits for 100 (Continue). */
+  restMayExceed(bytes: number): boolean;
+  /** Has the body read, up to `bytesMax`: `taker` gets it now where it has arrived. To be called once. */
+  body(bytesMax: number, taker: BodyTaker): void;
   /**
-   * The one answer. With `close` the connection ends after it. False when the client is gone, or was answered before.
+   * The one answer; what has not been read of the body is thrown away. With `close` the connection ends after it. False
+   * when the client is gone, or was answered before.
    */
   respond(requestId: string, answer: Answer, close: boolean): boolean;
 }

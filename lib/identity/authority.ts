@@ -7,7 +7,6 @@
 // connections whose certificate lost its trust are closed.
 import type { Connection } from '../http/connection.ts';
 import type { Clock } from '../process/clock.ts';
-import type { HttpRequest } from '../http/request.ts';
 import type { ClientTrust } from './client-trust.ts';
 import { audienceMissing, audienceUri, clientIdentity, type Verdict } from './producer-identity.ts';
 import type { TokenVerifier } from './token-verifier.ts';
@@ -46,13 +45,13 @@ export class Authority {
   /** The context of a connection that was just accepted. */
   readonly context = (): ClientContext => ({ trust: this.#trust, judged: undefined });
 
-  /** The verdict: a value where the connection (and this token on it) was judged before, else perhaps a promise. */
-  judge(connection: Connection<ClientContext>, request: HttpRequest): Verdict | Promise<Verdict> {
+  /** The verdict on a request with this Authorization field: a value where the connection (and this token on it) was judged before, else perhaps a promise. */
+  judge(connection: Connection<ClientContext>, authorization: string | undefined): Verdict | Promise<Verdict> {
     const now = this.#options.clock.epochMs();
     const { judged } = connection.context;
     if (judged !== undefined && now < judged.verdict.untilMs)
-      if (!judged.byToken || judged.token === request.authorization) return judged.verdict;
-    return this.#judgeAnew(connection, request, now);
+      if (!judged.byToken || judged.token === authorization) return judged.verdict;
+    return this.#judgeAnew(connection, authorization, now);
   }
 
   /** Judges all connections by new trust material; the ones that do not hold are closed, and given. */
@@ -83,12 +82,12 @@ export class Authority {
 
   #judgeAnew(
     { context, clientCertificate }: Connection<ClientContext>,
-    request: HttpRequest,
+    authorization: string | undefined,
     now: number,
   ): Verdict | Promise<Verdict> {
     const identity = clientIdentity(clientCertificate, this.#trust, context.trust === this.#trust, now);
     const keep = (verdict: Verdict, byToken = false): Verdict => {
-      context.judged = { byToken, token: byToken ? request.authorization : undefined, verdict };
+      context.judged = { byToken, token: byToken ? authorization : undefined, verdict };
       return verdict;
     };
     if ('kind' in identity) return keep(identity);
@@ -100,7 +99,7 @@ export class Authority {
     const generation = this.#generation;
     // What was found out under trust, keys or grants that have changed since is not kept.
     return verifier
-      .verify(request.authorization, identity, now)
+      .verify(authorization, identity, now)
       .then((verdict) => (generation === this.#generation ? keep(verdict, true) : verdict));
   }
 }

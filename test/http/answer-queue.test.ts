@@ -3,14 +3,14 @@ import { describe, it } from 'node:test';
 import { AnswerQueue, type Owed } from '../../lib/http/plain/answer-queue.ts';
 
 class Request implements Owed {
-  readonly method: string;
+  readonly head: { readonly method: string };
   answer: string | undefined;
   answerBody: readonly Buffer[] | undefined = undefined;
   answerIsAscii = true;
   closes = false;
 
   constructor(method = 'POST') {
-    this.method = method;
+    this.head = { method };
   }
 }
 
@@ -82,7 +82,7 @@ describe('the answers that a connection owes', () => {
     const requests = [new Request(), new Request('GET'), new Request('GET'), new Request()];
     const queue = queueOf(...requests);
     for (const [at, request] of requests.entries()) {
-      if (request.method === 'GET') request.answerBody = [Buffer.from(`body ${at}`)];
+      if (request.head.method === 'GET') request.answerBody = [Buffer.from(`body ${at}`)];
       answer(queue, request, `head ${at} `);
     }
     let written = '';

@@ -31,25 +31,19 @@ const ignored = (): void => undefined;
  * first.
  */
 function echo(request: HttpRequest): void {
+  const { method, target, defect } = request.head;
   const answer = (status: number, text: string): void => {
-    const body = `${request.method} ${request.target} ${text}`;
+    const body = `${method} ${target} ${text}`;
     const respond = (): void => void request.respond('id', { status, contentType: 'text/plain', body }, false);
-    if (request.target.length % 3 === 0) setImmediate(respond);
+    if (target.length % 3 === 0) setImmediate(respond);
     else respond();
   };
-  request.listen({
-    bodyGrows: ignored,
-    bodyRead: (body) => answer(200, body.toString('latin1')),
-    bodyTooLarge: () => answer(413, 'too large'),
-    bodyAborted: ignored,
-    fault: () => false,
-  });
-  if (request.defect !== undefined) answer(400, request.defect);
-  else if (request.method === 'GET') answer(200, 'no body');
-  else {
-    const body = request.readBody(BODY_BYTES_MAX);
-    if (body !== undefined) answer(200, body.toString('latin1'));
-  }
+  request.listener = { aborted: ignored, fault: () => false };
+  const bodyRead = (body: Buffer | 'too large'): void =>
+    body === 'too large' ? answer(413, body) : answer(200, body.toString('latin1'));
+  if (defect !== undefined) answer(400, defect);
+  else if (method === 'GET') answer(200, 'no body');
+  else request.body(BODY_BYTES_MAX, { bodyGrows: ignored, bodyRead });
 }
 
 describe('a pipeline of requests', () => {

@@ -1,9 +1,9 @@
 // What a plain head gives, and which heads are left to a whole parser.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { HeadReader, PLAIN_HEAD_BYTES_MAX, type RequestHead } from '../../lib/http/plain/head.ts';
+import { HeadReader, PLAIN_HEAD_BYTES_MAX, type PlainHead } from '../../lib/http/plain/head.ts';
 
-const readHead = (text: string): RequestHead | 'unfinished' | 'not plain' => new HeadReader().read(text);
+const readHead = (text: string): PlainHead | 'unfinished' | 'not plain' => new HeadReader().read(text);
 
 const PLAIN = 'POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n';
 
@@ -18,6 +18,7 @@ describe('a plain head', () => {
       {
         method: 'POST',
         target: '/events?a=b',
+        defect: undefined,
         fieldCount: 8,
         hasHost: true,
         bytes: text.length,
@@ -177,6 +178,7 @@ it('fields whose names only resemble those that matter do not', () => {
     {
       method: 'GET',
       target: '/',
+      defect: undefined,
       fieldCount: names.length + 1,
       hasHost: true,
       bytes: 0,
@@ -201,7 +203,7 @@ it('a head may hold every character that names, values and targets may be made o
 });
 
 /** What comes of a text that is given to one reader as it grows byte by byte. */
-function grown(text: string, reader = new HeadReader()): RequestHead | 'unfinished' | 'not plain' {
+function grown(text: string, reader = new HeadReader()): PlainHead | 'unfinished' | 'not plain' {
   for (let length = 1; length < text.length; length += 1) {
     const outcome = reader.read(text.slice(0, length));
     if (outcome !== 'unfinished') return outcome;
@@ -209,7 +211,7 @@ function grown(text: string, reader = new HeadReader()): RequestHead | 'unfinish
   return reader.read(text);
 }
 
-function plainHead(text: string): RequestHead {
+function plainHead(text: string): PlainHead {
   const head = readHead(text);
   if (typeof head === 'string') throw new Error(`${JSON.stringify(text)} is ${head}`);
   return head;

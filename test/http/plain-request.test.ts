@@ -1,7 +1,7 @@
 // A plain request between its reader and its handler: exactly one word about its body, and one answer.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { HeadReader, type RequestHead } from '../../lib/http/plain/head.ts';
+import { HeadReader, type PlainHead } from '../../lib/http/plain/head.ts';
 import { PlainRequest, type PlainOwner } from '../../lib/http/plain/request.ts';
 import type { RequestListener } from '../../lib/http/request.ts';
 import type { Answer } from '../../lib/http/respond.ts';
@@ -9,7 +9,16 @@ import { SYSTEM } from '../support/system.ts';
 
 const OK: Answer = { status: 200, contentType: 'text/plain', body: 'ok' };
 
-function headOf(fields: string): RequestHead {
+const OWNER: PlainOwner = {
+  clock: SYSTEM.clock,
+  keepAlive: 'Keep-Alive: timeout=5\r\n',
+  gone: false,
+  isLatest: () => true,
+  bodyDecided: () => undefined,
+  answered: () => undefined,
+};
+
+function headOf(fields: string): PlainHead {
   const head = new HeadReader().read(`POST /events HTTP/1.1\r\nHost: g\r\n${fields}\r\n`);
   assert.ok(typeof head === 'object', JSON.stringify(head));
   return head;
@@ -19,10 +28,7 @@ function headOf(fields: string): RequestHead {
 function requestOf(announced: number, body?: string, more: Partial<PlainOwner> = {}) {
   const events: string[] = [];
   const owner: PlainOwner = {
-    clock: SYSTEM.clock,
-    keepAlive: 'Keep-Alive: timeout=5\r\n',
-    gone: false,
-    isLatest: () => true,
+    ...OWNER,
     bodyDecided: () => events.push('decided'),
     answered: () => events.push('answered'),
     ...more,
@@ -30,68 +36,34 @@ function requestOf(announced: number, body?: string, more: Partial<PlainOwner> =
   const head = headOf(announced === 0 ? '' : `Content-Length: ${announced}\r\n`);
   const request = new PlainRequest(owner, head, body === undefined ? undefined : Buffer.from(body), 7);
   const listener: RequestListener = {
-    bodyGrows: () => events.push('grows'),
-    bodyRead: (bytes) => events.push(`read ${bytes.toString()}`),
-    bodyTooLarge: () => events.push('too large'),
-    bodyAborted: () => events.push('aborted'),
+    aborted: () => events.push('aborted'),
     fault: (fault) => {
       events.push(fault);
       return true;
     },
   };
-  request.listen(listener);
-  return { request, events };
+  request.listener = listener;
+  const read = (bytesMax: number): void =>
+    request.body(bytesMax, {
+      bodyGrows: () => events.push('grows'),
+      bodyRead: (bytes) => events.push(bytes === 'too large' ? bytes : `read ${bytes.toString()}`),
+    });
+  return { request, events, read };
 }
 
 describe('a plain request', () => {
   it('says what its head says', () => {
-    const fields =
-      'Content-Type: a/b\r\nContent-Encoding: c\r\nContent-Length: 3\r\nAuthorization: d\r\nX-Request-Id: e\r\n' +
-      'ce-id: f\r\ntraceparent: g\r\ntracestate: h\r\n';
-    const owner = {
-      clock: SYSTEM.clock,
-      keepAlive: '',
-      gone: false,
-      isLatest: () => false,
-      bodyDecided: () => 0,
-      answered: () => 0,
-    };
-    const request = new PlainRequest(owner, headOf(fields), undefined, 7);
-    const { method, target, fieldCount, contentType, contentEncoding, contentLength, authorization } = request;
-    assert.deepEqual(
-      { method, target, fieldCount, contentType, contentEncoding, contentLength, authorization },
-      {
-        method: 'POST',
-        target: '/events',
-        fieldCount: 9,
-        contentType: 'a/b',
-        contentEncoding: 'c',
-        contentLength: 3,
-        authorization: 'd',
-      },
-    );
-    const { givenRequestId, cloudEventFields, traceparent, tracestate, expectsContinue, defect, startMs } = request;
-    assert.deepEqual(
-      { givenRequestId, cloudEventFields, traceparent, tracestate, expectsContinue, defect, startMs },
-      {
-        givenRequestId: 'e',
-        cloudEventFields: [['ce-id', 'f']],
-        traceparent: 'g',
-        tracestate: 'h',
-        expectsContinue: false,
-        defect: undefined,
-        startMs: 7,
-      },
-    );
-    assert.equal(request.latest, false);
+    const { head, listener, startMs } = new PlainRequest(OWNER, headOf(''), undefined, 7);
+    assert.deepEqual([head.target, listener, startMs], ['/events', undefined, 7]);
+    assert.equal(requestOf(0, undefined, { isLatest: () => false }).request.latest, false);
     assert.equal(requestOf(0).request.latest, true);
   });
 
   it('is complete with the last byte of its body', () => {
-    const { request } = requestOf(4);
+    const { request, read } = requestOf(4);
     assert.deepEqual([request.complete, request.bytesMissing, request.takesBody], [false, 4, false]);
-    assert.deepEqual([request.bodyMayExceed(3), request.bodyMayExceed(4)], [true, false]);
-    request.readBody(4);
+    assert.deepEqual([request.restMayExceed(3), request.restMayExceed(4)], [true, false]);
+    read(4);
     request.take(Buffer.from('abc'));
     assert.deepEqual([request.complete, request.bytesMissing, request.takesBody], [false, 1, true]);
     request.take(Buffer.from('d'));
@@ -107,24 +79,24 @@ describe('the body of a plain request', () => {
       [0, undefined],
       [3, 'abc'],
     ] as const) {
-      const { request, events } = requestOf(announced, body);
-      assert.equal(request.readBody(announced)?.toString(), body ?? '');
-      assert.deepEqual(events, []);
+      const { request, events, read } = requestOf(announced, body);
+      read(announced);
+      assert.deepEqual(events, [`read ${body ?? ''}`]);
       assert.equal(request.takesBody, true);
     }
   });
 
   it('is read once its last part has come', () => {
-    const { request, events } = requestOf(6);
-    assert.equal(request.readBody(6), undefined);
+    const { request, events, read } = requestOf(6);
+    read(6);
     assert.deepEqual(events, ['decided']);
     for (const part of ['ab', 'c', 'def']) request.take(Buffer.from(part));
     assert.deepEqual(events, ['decided', 'read abcdef']);
   });
 
   it('keeps none of its parts once the next one has come, so that many short ones take no more than they are long', () => {
-    const { request, events } = requestOf(6);
-    request.readBody(6);
+    const { request, events, read } = requestOf(6);
+    read(6);
     const parts = ['ab', 'c', 'd'].map((part) => Buffer.from(part));
     for (const part of parts) request.take(part);
     for (const part of parts) part.fill('x');
@@ -133,39 +105,44 @@ describe('the body of a plain request', () => {
   });
 
   it('is too large by its announced length, before a byte of it has come', () => {
-    const { request, events } = requestOf(6);
-    request.readBody(5);
+    const { request, events, read } = requestOf(6);
+    read(5);
     assert.deepEqual(events, ['decided', 'too large']);
     request.take(Buffer.from('abcdef'));
     assert.deepEqual(events, ['decided', 'too large']);
   });
 
-  it('that nobody wants is thrown away, and nothing more is said of it', () => {
+  it('that is answered before it has come is thrown away, and nothing more is said of it', () => {
     const { request, events } = requestOf(6);
-    request.abandonBody();
-    request.abandonBody();
-    assert.deepEqual([request.takesBody, ...events], [true, 'decided']);
+    request.respond('id', OK, false);
+    assert.deepEqual([request.takesBody, ...events], [true, 'decided', 'answered']);
     request.take(Buffer.from('abcdef'));
     request.cut();
-    assert.deepEqual(events, ['decided']);
+    assert.deepEqual(events, ['decided', 'answered']);
     const whole = requestOf(3, 'abc');
-    whole.request.abandonBody();
-    assert.deepEqual([whole.request.takesBody, ...whole.events], [true]);
+    whole.request.respond('id', OK, false);
+    assert.deepEqual([whole.request.takesBody, ...whole.events], [true, 'answered']);
   });
 
-  it('may be abandoned in its middle', () => {
-    const { request, events } = requestOf(6);
-    request.readBody(6);
+  it('is thrown away from the answer on, also where somebody has asked for it', () => {
+    const { request, events, read } = requestOf(6);
+    read(6);
     request.take(Buffer.from('abc'));
-    request.abandonBody();
+    request.respond('id', OK, false);
     request.take(Buffer.from('def'));
     request.cut();
-    assert.deepEqual(events, ['decided', 'decided']);
+    assert.deepEqual(events, ['decided', 'decided', 'answered']);
+  });
+
+  it('has one taker', () => {
+    const { read } = requestOf(6);
+    read(6);
+    assert.throws(() => read(6), /one taker/);
   });
 
   it('that does not come any more is aborted, once, where it was asked for', () => {
-    const { request, events } = requestOf(6);
-    request.readBody(6);
+    const { request, events, read } = requestOf(6);
+    read(6);
     request.take(Buffer.from('abc'));
     assert.equal(request.gone, false);
     for (let times = 0; times < 2; times += 1) request.cut();
@@ -177,17 +154,17 @@ describe('the body of a plain request', () => {
   });
 
   it('that has been read is not aborted', () => {
-    const { request, events } = requestOf(3);
-    request.readBody(3);
+    const { request, events, read } = requestOf(3);
+    read(3);
     request.take(Buffer.from('abc'));
     request.cut();
     assert.deepEqual(events, ['decided', 'read abc']);
   });
 
   it('has no part before its use is decided, and none that is longer than the rest of it', () => {
-    const { request } = requestOf(3);
+    const { request, read } = requestOf(3);
     assert.throws(() => request.take(Buffer.from('abc')), /taken once its use is decided/);
-    request.readBody(3);
+    read(3);
     assert.throws(() => request.take(Buffer.from('abcd')), /no longer than the rest/);
     request.take(Buffer.from('abc'));
   });
@@ -196,15 +173,7 @@ describe('the body of a plain request', () => {
     const { request, events } = requestOf(6);
     assert.equal(request.late(), true);
     assert.deepEqual(events, ['timeout']);
-    const owner = {
-      clock: SYSTEM.clock,
-      keepAlive: '',
-      gone: false,
-      isLatest: () => false,
-      bodyDecided: () => 0,
-      answered: () => 0,
-    };
-    assert.equal(new PlainRequest(owner, headOf(''), undefined, 0).late(), false);
+    assert.equal(new PlainRequest(OWNER, headOf(''), undefined, 0).late(), false);
   });
 });
 
@@ -256,16 +225,5 @@ describe('the answer to a plain request', () => {
     assert.equal(request.answerBody, body);
     assert.match(request.answer ?? '', /\r\nContent-Length: 3\r\n[^]*\r\n\r\n$/);
     assert.equal(request.answerIsAscii, true);
-  });
-
-  it('that comes early throws the body away, unless somebody has asked for it', () => {
-    const early = requestOf(6);
-    early.request.respond('id', OK, false);
-    assert.deepEqual(early.events, ['decided', 'answered']);
-    const asked = requestOf(6);
-    asked.request.readBody(6);
-    asked.request.respond('id', OK, false);
-    asked.request.take(Buffer.from('abcdef'));
-    assert.deepEqual(asked.events, ['decided', 'answered', 'read abcdef']);
   });
 });

@@ -96,12 +96,12 @@ describe('a body', () => {
       wire.feed(`cd${post('/b', '')}`);
       assert.deepEqual([wire.targets, wire.paused], [['/a'], true]);
       const [first] = wire.requests;
-      assert.deepEqual([first?.complete, first?.latest], [false, false]);
+      assert.deepEqual([first?.restMayExceed(3), first?.restMayExceed(4), first?.latest], [true, false, false]);
       const { wakes } = wire;
       decide(first as HttpRequest);
       assert.ok(wire.wakes > wakes);
       wire.side.flush();
-      assert.deepEqual([wire.targets, wire.paused, first?.complete], [['/a', '/b'], false, true]);
+      assert.deepEqual([wire.targets, wire.paused, first?.restMayExceed(0)], [['/a', '/b'], false, false]);
     }
   });
 

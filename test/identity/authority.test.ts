@@ -5,7 +5,6 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import type { Connection } from '../../lib/http/connection.ts';
-import type { HttpRequest } from '../../lib/http/request.ts';
 import { Authority, type ClientContext } from '../../lib/identity/authority.ts';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 import { ClientTrust } from '../../lib/identity/client-trust.ts';
@@ -52,11 +51,10 @@ async function opened(
   return { connection: connection as unknown as Connection<ClientContext>, closed: () => closed };
 }
 
-const REQUEST = { authorization: undefined } as HttpRequest;
 const trusting = (...roots: readonly X509Certificate[]): ClientTrust => new ClientTrust(roots, []);
 
 function judged(authority: Authority, { connection }: Opened): Verdict {
-  const verdict = authority.judge(connection, REQUEST);
+  const verdict = authority.judge(connection, undefined);
   assert.ok(!(verdict instanceof Promise));
   return verdict;
 }
@@ -169,7 +167,7 @@ describe('a verdict where tokens are required', () => {
     return {
       authority,
       one,
-      ask: (authorization) => authority.judge(one.connection, { authorization } as HttpRequest),
+      ask: (authorization) => authority.judge(one.connection, authorization),
       tokenOf: async (aud) => `Bearer ${await issuer.token({ sub: SPIFFE_ID, aud })}`,
     };
   }
@@ -187,8 +185,8 @@ describe('a verdict where tokens are required', () => {
 
   it('needs a certificate, whatever the token says', async () => {
     const { authority, tokenOf } = await start();
-    const request = { authorization: await tokenOf('here') } as HttpRequest;
-    const verdict = authority.judge((await opened(undefined)).connection, request);
+    const authorization = await tokenOf('here');
+    const verdict = authority.judge((await opened(undefined)).connection, authorization);
     assert.equal((await verdict).kind, 'unauthenticated');
   });
 
@@ -263,7 +261,7 @@ describe('the audience of a trusted producer', () => {
       const { connection } = await opened(root, {
         uris: [NAME, audienceUri(given.certificate === true ? 'here' : 'HERE')],
       });
-      const verdict = await authority.judge(connection, { authorization } as HttpRequest);
+      const verdict = await authority.judge(connection, authorization);
       assert.equal(verdict.kind, kind);
       if (verdict.kind === 'audienceMissing')
         for (const way of [
@@ -273,7 +271,7 @@ describe('the audience of a trusted producer', () => {
         ])
           assert.ok(verdict.detail.includes(way), verdict.detail);
       // What does not rest on a token stays for any.
-      const again = authority.judge(connection, { authorization: 'Bearer other' } as HttpRequest);
+      const again = authority.judge(connection, 'Bearer other');
       assert.equal(
         again === verdict,
         given.tokens === undefined || (given.tokens === 'asked' && Boolean(given.certificate ?? given.grant)),

@@ -20,6 +20,7 @@ import { RefusalMeter, RouteMeter } from '../../lib/gateway/request-meter.ts';
 import { Consumer } from '../../lib/consumer/consumer.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
+import type { BodyTaker } from '../../lib/http/request.ts';
 import type { Authority } from '../../lib/identity/authority.ts';
 import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import { createLog } from '../../lib/process/log.ts';
@@ -144,20 +145,11 @@ export class Gateway extends Program {
   #exchange(method: string, target: string, producer: string, body: Buffer, told: (answer: Told) => void): Exchange {
     this.open += 1;
     const request = {
-      method,
-      target,
-      contentType: 'application/json',
-      contentLength: body.length,
-      givenRequestId: 'simulated',
-      expectsContinue: false,
-      complete: true,
+      head: { method, target, contentType: 'application/json', contentLength: body.length, requestId: 'simulated' },
       latest: true,
       gone: false,
-      listen: () => undefined,
-      continue: () => undefined,
-      readBody: () => body,
-      bodyMayExceed: () => false,
-      abandonBody: () => undefined,
+      restMayExceed: () => false,
+      body: (_: number, taker: BodyTaker) => taker.bodyRead(body),
       respond: (_: string, { status, body }: GatewayAnswer) => {
         this.open -= 1;
         const bytes = Array.isArray(body) ? Buffer.concat(body as Buffer[]) : body;

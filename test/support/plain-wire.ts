@@ -86,31 +86,29 @@ export class WireRecorder implements Wire {
   }
 
   get targets(): string[] {
-    return this.requests.map(({ target }) => target);
+    return this.requests.map(({ head }) => head.target);
   }
 }
 
 export const answer = (request: HttpRequest | undefined, close = false, body = ''): void =>
-  void request?.respond('id', { status: 200, contentType: 'text/plain', body: `${request.target}${body}` }, close);
+  void request?.respond('id', { status: 200, contentType: 'text/plain', body: `${request.head.target}${body}` }, close);
 /** Reads the body of up to `bytesMax`, and says of it what comes. */
 export function reading(request: HttpRequest, bytesMax = 100): string[] {
   const said: string[] = [];
-  const read = (body: Buffer): void => {
-    said.push(`read ${body.toString()}`);
-    answer(request);
-  };
-  request.listen({
-    bodyGrows: () => undefined,
-    bodyRead: read,
-    bodyTooLarge: () => said.push('too large'),
-    bodyAborted: () => said.push('aborted'),
+  request.listener = {
+    aborted: () => said.push('aborted'),
     fault: (fault) => {
       said.push(fault);
       return request.respond('id', { status: 408, contentType: 'text/plain', body: fault }, true);
     },
+  };
+  request.body(bytesMax, {
+    bodyGrows: () => undefined,
+    bodyRead: (body) => {
+      said.push(body === 'too large' ? body : `read ${body.toString()}`);
+      if (body !== 'too large') answer(request);
+    },
   });
-  const body = request.readBody(bytesMax);
-  if (body !== undefined) read(body);
   return said;
 }
 /** What of each answer is its own: the body. */

@@ -2,9 +2,17 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { assert } from '../assert.ts';
 import { expectedAnswerBytes } from '../limits.ts';
-import type { HeaderField, HttpRequest, ProtocolFault, RequestDefect, RequestListener } from '../request.ts';
+import { withPiece } from '../body-pieces.ts';
+import type {
+  BodyTaker,
+  HeaderField,
+  HttpRequest,
+  ProtocolFault,
+  RequestDefect,
+  RequestHead,
+  RequestListener,
+} from '../request.ts';
 import { bytesOf, respond, type Answer } from '../respond.ts';
-import { abandonBody, readBody } from './body.ts';
 
 /** The connection that the request came by, as far as the request knows it. */
 export interface NodeRequestOwner {
@@ -14,8 +22,9 @@ export interface NodeRequestOwner {
 }
 
 export class NodeRequest implements HttpRequest {
+  readonly head: RequestHead;
   readonly expectsContinue: boolean;
-  readonly defect: RequestDefect | undefined;
+  listener: RequestListener | undefined;
   /** Nothing behind it is a request: the connection ends behind its answer. */
   readonly isLast: boolean;
   /** When its head had come, by `Clock.ms()`. */
@@ -23,7 +32,11 @@ export class NodeRequest implements HttpRequest {
   readonly #owner: NodeRequestOwner;
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
-  #listener: RequestListener | undefined;
+  /** Undefined: nobody wants more of the body. */
+  #taker: BodyTaker | undefined;
+  /** What has come of the body, in a buffer that may have room for more. */
+  #body: Buffer = EMPTY;
+  #bytes = 0;
   #bytesOwed = 0;
   #continued = false;
 
@@ -39,68 +52,12 @@ export class NodeRequest implements HttpRequest {
     this.#request = request;
     this.#response = response;
     this.expectsContinue = expectsContinue;
-    this.defect = defectOf(request);
+    this.head = headOf(request);
     // What follows an Upgrade may be another protocol (RFC 9110, section 7.8); HTTP/1.0 knows no Transfer-Encoding, so
     // that somebody on the way may have seen another end (RFC 9112, section 6.1).
     const { headers, httpVersionMinor } = request;
     const oddEnd = httpVersionMinor === 0 && headers['transfer-encoding'] !== undefined;
-    this.isLast = this.defect !== undefined || headers.upgrade !== undefined || oddEnd;
-  }
-
-  get method(): string {
-    return this.#request.method ?? '';
-  }
-
-  get target(): string {
-    return this.#request.url ?? '';
-  }
-
-  get fieldCount(): number {
-    return this.#request.rawHeaders.length / 2;
-  }
-
-  get contentType(): string | undefined {
-    return this.#request.headers['content-type'];
-  }
-
-  get contentEncoding(): string | undefined {
-    return this.#request.headers['content-encoding'];
-  }
-
-  get contentLength(): number | undefined {
-    const length = this.#request.headers['content-length'];
-    return length === undefined ? undefined : Number(length);
-  }
-
-  get authorization(): string | undefined {
-    return this.#request.headers.authorization;
-  }
-
-  get accept(): string | undefined {
-    return this.method === 'POST' ? undefined : this.#request.headers.accept;
-  }
-
-  get cloudEventFields(): readonly HeaderField[] | undefined {
-    const { rawHeaders } = this.#request;
-    let fields: HeaderField[] | undefined;
-    for (let at = 0; at < rawHeaders.length; at += 2) {
-      const name = rawHeaders[at]?.toLowerCase() ?? '';
-      if (name.startsWith('ce-')) (fields ??= []).push([name, rawHeaders[at + 1] ?? '']);
-    }
-    return fields;
-  }
-
-  get traceparent(): string | undefined {
-    return this.#request.headers['traceparent'] as string | undefined;
-  }
-
-  get tracestate(): string | undefined {
-    return this.#request.headers['tracestate'] as string | undefined;
-  }
-
-  get givenRequestId(): string | undefined {
-    const given = this.#request.headers['x-request-id'];
-    return typeof given === 'string' ? given : undefined;
+    this.isLast = this.head.defect !== undefined || headers.upgrade !== undefined || oddEnd;
   }
 
   get complete(): boolean {
@@ -127,37 +84,34 @@ export class NodeRequest implements HttpRequest {
   /** From now on it counts. Gives how many bytes of an answer are to be expected. */
   start(): number {
     assert(this.#bytesOwed === 0, 'a request starts once');
-    this.#bytesOwed = expectedAnswerBytes(this.method);
+    this.#bytesOwed = expectedAnswerBytes(this.head.method);
     return this.#bytesOwed;
   }
 
-  listen(listener: RequestListener): void {
-    assert(this.#listener === undefined, 'a request has one listener');
-    this.#listener = listener;
+  restMayExceed(bytes: number): boolean {
+    if (this.complete) return false;
+    const { contentLength } = this.head;
+    const { 'transfer-encoding': coding } = this.#request.headers;
+    return this.expectsContinue || (contentLength === undefined ? coding !== undefined : contentLength > bytes);
   }
 
-  bodyMayExceed(bytes: number): boolean {
-    const length = this.contentLength;
-    return length === undefined ? this.#request.headers['transfer-encoding'] !== undefined : length > bytes;
-  }
-
-  continue(): void {
-    if (!this.expectsContinue) return;
-    this.#continued = true;
-    this.#response.writeContinue();
-  }
-
-  readBody(bytesMax: number): undefined {
-    if (this.#listener !== undefined) readBody(this.#request, bytesMax, this.#listener);
-  }
-
-  abandonBody(): void {
-    abandonBody(this.#request);
+  body(bytesMax: number, taker: BodyTaker): void {
+    assert(this.#taker === undefined, 'a body has one taker');
+    if (this.expectsContinue) {
+      this.#continued = true;
+      this.#response.writeContinue();
+    }
+    this.#taker = taker;
+    this.#request.on('data', (piece: Buffer) => this.#take(piece, bytesMax));
+    this.#request.on('end', () => this.#bodyEnds()?.bodyRead(this.#body.subarray(0, this.#bytes)));
+    this.#request.on('close', () => {
+      if (this.#bodyEnds() !== undefined) this.listener?.aborted();
+    });
   }
 
   /** The rest of it cannot be read. False where it was answered before. */
   fault(fault: ProtocolFault): boolean {
-    return this.#listener?.fault(fault) ?? false;
+    return this.listener?.fault(fault) ?? false;
   }
 
   respond(requestId: string, answer: Answer, close: boolean): boolean {
@@ -165,11 +119,71 @@ export class NodeRequest implements HttpRequest {
     // open.
     const last = close || this.isLast || (this.expectsContinue && !this.#continued);
     if (!respond(this.#response, requestId, answer, last)) return false;
+    this.#bodyEnds();
+    this.#request.resume(); // What still comes of it is thrown away.
     const expected = this.#bytesOwed;
     this.#bytesOwed = bytesOf(answer.body);
     this.#owner.answered(this, expected, last);
     return true;
   }
+
+  #take(piece: Buffer, bytesMax: number): void {
+    const taker = this.#taker;
+    if (taker === undefined) return;
+    const before = this.#bytes;
+    const end = before + piece.length;
+    if (end > bytesMax) {
+      this.#bodyEnds();
+      taker.bodyRead('too large');
+      return;
+    }
+    const { contentLength } = this.head;
+    if (contentLength === undefined) taker.bodyGrows(piece.length);
+    const room = Math.min(contentLength ?? GROWTH * end, bytesMax);
+    this.#body = before === 0 ? piece : withPiece(this.#body, before, piece, room);
+    this.#bytes = end;
+  }
+
+  /** Nothing more is said of the body. Gives whom it was to be said to. */
+  #bodyEnds(): BodyTaker | undefined {
+    const taker = this.#taker;
+    this.#taker = undefined;
+    return taker;
+  }
+}
+
+/** A body that announced no length gets room for so many times what has come of it. */
+const GROWTH = 2;
+const EMPTY = Buffer.alloc(0);
+
+function headOf(request: IncomingMessage): RequestHead {
+  const { method = '', url = '', headers, rawHeaders } = request;
+  const length = headers['content-length'];
+  const requestId = headers['x-request-id'];
+  return {
+    method,
+    target: url,
+    defect: defectOf(request),
+    fieldCount: rawHeaders.length / 2,
+    contentType: headers['content-type'],
+    contentEncoding: headers['content-encoding'],
+    contentLength: length === undefined ? undefined : Number(length),
+    authorization: headers.authorization,
+    accept: method === 'POST' ? undefined : headers.accept,
+    cloudEventFields: cloudEventFieldsOf(rawHeaders),
+    traceparent: headers['traceparent'] as string | undefined,
+    tracestate: headers['tracestate'] as string | undefined,
+    requestId: typeof requestId === 'string' ? requestId : undefined,
+  };
+}
+
+function cloudEventFieldsOf(rawHeaders: readonly string[]): readonly HeaderField[] | undefined {
+  let fields: HeaderField[] | undefined;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at]?.toLowerCase() ?? '';
+    if (name.startsWith('ce-')) (fields ??= []).push([name, rawHeaders[at + 1] ?? '']);
+  }
+  return fields;
 }
 
 /** A registered name, an IPv4 address or an IPv6 address in brackets, and perhaps a port (RFC 9112, section 3.2). */

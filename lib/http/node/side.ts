@@ -217,7 +217,8 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
 
   #mayFeed(): boolean {
     if (this.#fault !== undefined || this.#wire.state !== 'node' || !this.#takesMore) return false;
-    if (this.#latest?.isLast === true && (this.#latest.complete || this.#latest.defect !== undefined)) return false;
+    if (this.#latest?.isLast === true && (this.#latest.complete || this.#latest.head.defect !== undefined))
+      return false;
     if (this.#latest?.complete === false) return true;
     return this.#waiting.length === 0 && this.#owed < REQUESTS_OWED_MAX && this.#mayStart();
   }
@@ -246,14 +247,14 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
 
   #hasHadItsTurn(): boolean {
     if (this.#latest?.complete !== false) return this.#turnFrom !== this.#requests;
-    return this.#latest.contentLength === undefined && this.#bodySlices.hadTurn;
+    return this.#latest.head.contentLength === undefined && this.#bodySlices.hadTurn;
   }
 
   /** As much as holds few requests, or no more than the body that is arriving. */
   #nextSlice(): Buffer {
     const latest = this.#latest;
     const isInBody = latest?.complete === false;
-    const bytes = isInBody ? this.#bodySlices.nextBytes(latest.contentLength) : HEAD_SLICE_BYTES;
+    const bytes = isInBody ? this.#bodySlices.nextBytes(latest.head.contentLength) : HEAD_SLICE_BYTES;
     const slice = this.#pending.subarray(0, bytes);
     this.#pending = this.#pending.subarray(bytes);
     assert(slice.length > 0, 'a slice holds bytes');

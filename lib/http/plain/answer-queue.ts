@@ -11,7 +11,7 @@ import { bytesOf } from '../respond.ts';
  * is the head, and `answerBody` follows.
  */
 export interface Owed {
-  readonly method: string;
+  readonly head: { readonly method: string };
   readonly answer: string | undefined;
   readonly answerBody: readonly Buffer[] | undefined;
   readonly answerIsAscii: boolean;
@@ -54,20 +54,20 @@ export class AnswerQueue<T extends Owed> {
 
   add(request: T): void {
     this.#requests.push(request);
-    this.#bytes += expectedAnswerBytes(request.method);
+    this.#bytes += expectedAnswerBytes(request.head.method);
   }
 
   /** `request` has its answer now. To be called once for each. */
   answered(request: T): void {
     assert(request.answer !== undefined, 'an answered request has its answer');
-    this.#bytes += answerLength(request) - expectedAnswerBytes(request.method);
+    this.#bytes += answerLength(request) - expectedAnswerBytes(request.head.method);
   }
 
   /** Nothing is owed any more for the newest, which has no answer. */
   dropNewest(): void {
     const request = this.#requests.pop();
     assert(request?.answer === undefined, 'no answer that was made is dropped');
-    if (request !== undefined) this.#bytes -= expectedAnswerBytes(request.method);
+    if (request !== undefined) this.#bytes -= expectedAnswerBytes(request.head.method);
   }
 
   clear(): void {

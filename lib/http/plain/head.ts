@@ -5,14 +5,15 @@
 // length or none, and none of the fields below in a form that means something to the connection. Everything else, wrong
 // or only unusual, is not judged here: `not plain` says that a whole HTTP parser has to look at it. So whatever is read
 // here every strict parser reads in the same way (RFC 9112, sections 2 to 6 and 11), and there is nothing to smuggle.
-import type { HeaderField } from '../request.ts';
+import type { HeaderField, RequestHead } from '../request.ts';
 
 /** The longest head that is looked at, in bytes. A bearer token of some kilobytes fits. */
 export const PLAIN_HEAD_BYTES_MAX = 8_192;
 
-export class RequestHead {
+export class PlainHead implements RequestHead {
   readonly method: 'GET' | 'POST';
   readonly target: string;
+  readonly defect = undefined;
   readonly fieldCount: number = 0;
   readonly hasHost: boolean = false;
   /** From the request line to the empty line, both included. */
@@ -36,7 +37,7 @@ export class RequestHead {
 }
 
 /** A head that is being read. */
-type UnfinishedHead = { -readonly [Field in keyof RequestHead]: RequestHead[Field] };
+type UnfinishedHead = { -readonly [Field in keyof PlainHead]: PlainHead[Field] };
 
 const TOKEN = 1;
 const VALUE = 2;
@@ -78,7 +79,7 @@ export class HeadReader {
    * The head that `text` (one character for each byte) begins with; `unfinished` where the text ends before it does and
    * all so far is plain: the next call is to give the same text with more behind it.
    */
-  read(text: string): RequestHead | 'unfinished' | 'not plain' {
+  read(text: string): PlainHead | 'unfinished' | 'not plain' {
     const outcome = this.#head === undefined ? this.#readFirstLine(text) : this.#readFields(text, this.#head);
     if (outcome !== 'unfinished') {
       this.#head = undefined;
@@ -88,7 +89,7 @@ export class HeadReader {
     return outcome;
   }
 
-  #readFirstLine(text: string): RequestHead | 'unfinished' | 'not plain' {
+  #readFirstLine(text: string): PlainHead | 'unfinished' | 'not plain' {
     const method = text.startsWith('POST /') ? 'POST' : text.startsWith('GET /') ? 'GET' : undefined;
     if (method === undefined) return 'POST /'.startsWith(text) || 'GET /'.startsWith(text) ? 'unfinished' : 'not plain';
     const from = method.length + 1;
@@ -96,14 +97,14 @@ export class HeadReader {
     while (classAt(text, at) & TARGET) at += 1;
     this.#at = at;
     if (!text.startsWith(VERSION, at)) return VERSION.startsWith(text.slice(at)) ? 'unfinished' : 'not plain';
-    const head: UnfinishedHead = new RequestHead(method, text.slice(from, at));
+    const head: UnfinishedHead = new PlainHead(method, text.slice(from, at));
     this.#head = head;
     this.#line = at + VERSION.length;
     this.#at = this.#line;
     return this.#readFields(text, head);
   }
 
-  #readFields(text: string, head: UnfinishedHead): RequestHead | 'unfinished' | 'not plain' {
+  #readFields(text: string, head: UnfinishedHead): PlainHead | 'unfinished' | 'not plain' {
     let at = this.#at;
     let line = this.#line;
     let colon = this.#colon;

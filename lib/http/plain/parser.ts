@@ -5,7 +5,7 @@
 // input changes nothing in the output. It knows no socket. Limits: PLAIN_HEAD_BYTES_MAX for a head; its owner bounds
 // what waits.
 import { assert } from '../assert.ts';
-import { HeadReader, PLAIN_HEAD_BYTES_MAX, type RequestHead } from './head.ts';
+import { HeadReader, PLAIN_HEAD_BYTES_MAX, type PlainHead } from './head.ts';
 
 /** Longer than nearly every head. Decoding more would only make garbage; a longer head is decoded again. */
 const USUAL_HEAD_BYTES = 1_024;
@@ -35,7 +35,7 @@ export class PlainParser {
   }
 
   /** The next request. Its body, if it announces one, is to be taken with `body` before the next call. */
-  next(): RequestHead | 'more' | 'not plain' {
+  next(): PlainHead | 'more' | 'not plain' {
     assert(this.#bodyBytes === 0, 'the body of the request before was taken');
     this.#skipEmptyLines();
     if (this.#at === this.#bytes.length) return 'more';
@@ -85,7 +85,7 @@ export class PlainParser {
   }
 
   /** Reads on in the head that has begun, up to so many bytes of it. */
-  #read(headBytesMax: number): RequestHead | 'unfinished' | 'not plain' {
+  #read(headBytesMax: number): PlainHead | 'unfinished' | 'not plain' {
     const more = this.#bytes.toString('latin1', this.#at, this.#at + Math.max(0, headBytesMax - this.#begun.length));
     return this.#reader.read(this.#begun === '' ? more : this.#begun + more);
   }

@@ -2,9 +2,9 @@
 import type { Clock } from '../../process/clock.ts';
 import { assert } from '../assert.ts';
 import { withPiece } from '../body-pieces.ts';
-import type { HeaderField, HttpRequest, RequestListener } from '../request.ts';
+import type { BodyTaker, HttpRequest, RequestListener } from '../request.ts';
 import { bytesOf, responseText, type Answer } from '../respond.ts';
-import type { RequestHead } from './head.ts';
+import type { PlainHead } from './head.ts';
 
 /** What a plain request came by, as far as the request knows it. */
 export interface PlainOwner {
@@ -19,17 +19,16 @@ export interface PlainOwner {
 }
 
 export class PlainRequest implements HttpRequest {
-  readonly expectsContinue = false;
-  readonly defect = undefined;
+  readonly head: PlainHead;
+  listener: RequestListener | undefined;
   /** When its first byte arrived, by `Clock.ms()`; 0 where it arrived whole. */
   readonly startMs: number;
   readonly #owner: PlainOwner;
-  readonly #head: RequestHead;
   /** How many bytes of the body are still to come. */
   #missing: number;
   /** What has come of the body, in a buffer that may have room for the rest. */
   #read: Buffer | undefined;
-  #listener: RequestListener | undefined;
+  #taker: BodyTaker | undefined;
   #body: 'undecided' | 'wanted' | 'abandoned' = 'undecided';
   #cut = false;
   #answer: string | undefined;
@@ -38,60 +37,12 @@ export class PlainRequest implements HttpRequest {
   #closes = false;
 
   /** `body` is all of it, or undefined where there is none or parts of it are still to come. */
-  constructor(owner: PlainOwner, head: RequestHead, body: Buffer | undefined, startMs: number) {
+  constructor(owner: PlainOwner, head: PlainHead, body: Buffer | undefined, startMs: number) {
     this.#owner = owner;
-    this.#head = head;
+    this.head = head;
     this.#read = body;
     this.#missing = body === undefined ? (head.contentLength ?? 0) : 0;
     this.startMs = startMs;
-  }
-
-  get method(): string {
-    return this.#head.method;
-  }
-
-  get target(): string {
-    return this.#head.target;
-  }
-
-  get fieldCount(): number {
-    return this.#head.fieldCount;
-  }
-
-  get contentType(): string | undefined {
-    return this.#head.contentType;
-  }
-
-  get contentEncoding(): string | undefined {
-    return this.#head.contentEncoding;
-  }
-
-  get contentLength(): number | undefined {
-    return this.#head.contentLength;
-  }
-
-  get authorization(): string | undefined {
-    return this.#head.authorization;
-  }
-
-  get accept(): string | undefined {
-    return this.#head.accept;
-  }
-
-  get cloudEventFields(): readonly HeaderField[] | undefined {
-    return this.#head.cloudEventFields;
-  }
-
-  get traceparent(): string | undefined {
-    return this.#head.traceparent;
-  }
-
-  get tracestate(): string | undefined {
-    return this.#head.tracestate;
-  }
-
-  get givenRequestId(): string | undefined {
-    return this.#head.requestId;
   }
 
   get complete(): boolean {
@@ -133,48 +84,32 @@ export class PlainRequest implements HttpRequest {
     return this.#closes;
   }
 
-  listen(listener: RequestListener): void {
-    assert(this.#listener === undefined, 'a request has one listener');
-    this.#listener = listener;
-  }
-
-  bodyMayExceed(bytes: number): boolean {
+  restMayExceed(bytes: number): boolean {
     return this.#missing > bytes;
   }
 
-  continue(): void {
-    // A plain request has no `Expect` field.
-  }
-
-  readBody(bytesMax: number): Buffer | undefined {
+  body(bytesMax: number, taker: BodyTaker): void {
+    assert(this.#taker === undefined, 'a body has one taker');
+    this.#taker = taker;
     if (this.#missing === 0) {
       const body = this.#read ?? NOTHING;
       this.#read = undefined;
       this.#body = 'abandoned';
-      return body;
-    }
-    if (this.#missing > bytesMax) {
-      this.abandonBody();
-      this.#listener?.bodyTooLarge();
+      taker.bodyRead(body);
+    } else if (this.#missing > bytesMax) {
+      this.#abandonBody();
+      taker.bodyRead('too large');
     } else {
       this.#body = 'wanted';
       this.#owner.bodyDecided();
     }
-    return undefined;
-  }
-
-  abandonBody(): void {
-    this.#read = undefined;
-    if (this.#body === 'abandoned') return;
-    this.#body = 'abandoned';
-    if (this.#missing > 0) this.#owner.bodyDecided();
   }
 
   /** The next part of the body has come. */
   take(part: Buffer): void {
     assert(part.length <= this.#missing, 'a part of a body is no longer than the rest of it');
     assert(this.#body !== 'undecided', 'a part of a body is taken once its use is decided');
-    const announced = this.#head.contentLength ?? 0;
+    const announced = this.head.contentLength ?? 0;
     const before = announced - this.#missing;
     this.#missing -= part.length;
     if (this.#body !== 'wanted') return;
@@ -182,7 +117,7 @@ export class PlainRequest implements HttpRequest {
     this.#read = this.#missing > 0 ? body : undefined;
     if (this.#missing > 0) return;
     this.#body = 'abandoned';
-    this.#listener?.bodyRead(body);
+    this.#taker?.bodyRead(body);
   }
 
   /** The rest of the body will not come. */
@@ -191,12 +126,12 @@ export class PlainRequest implements HttpRequest {
     this.#body = 'abandoned';
     this.#read = undefined;
     this.#cut = true;
-    if (wanted) this.#listener?.bodyAborted();
+    if (wanted) this.listener?.aborted();
   }
 
   /** The rest of the body did not come in time. False where the request was answered before. */
   late(): boolean {
-    return this.#listener?.fault('timeout') ?? false;
+    return this.listener?.fault('timeout') ?? false;
   }
 
   respond(requestId: string, answer: Answer, close: boolean): boolean {
@@ -207,10 +142,16 @@ export class PlainRequest implements HttpRequest {
     this.#closes = close;
     const { keepAlive, clock } = this.#owner;
     this.#answer = responseText(requestId, answer, bytes, close ? 'Connection: close\r\n' : keepAlive, clock);
-    // The answer comes before the body was asked for, so the body is thrown away.
-    if (this.#body === 'undecided') this.abandonBody();
+    this.#abandonBody(); // An answer that comes before the body has: nobody wants the rest.
     this.#owner.answered(this);
     return true;
+  }
+
+  #abandonBody(): void {
+    this.#read = undefined;
+    if (this.#body === 'abandoned') return;
+    this.#body = 'abandoned';
+    if (this.#missing > 0) this.#owner.bodyDecided();
   }
 }
 

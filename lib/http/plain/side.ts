@@ -11,7 +11,7 @@ import type { Clock } from '../../process/clock.ts';
 import { assert } from '../assert.ts';
 import type { Side, Wire } from '../side.ts';
 import { AnswerQueue } from './answer-queue.ts';
-import type { RequestHead } from './head.ts';
+import type { PlainHead } from './head.ts';
 import { PlainParser } from './parser.ts';
 import { PlainRequest, type PlainOwner } from './request.ts';
 
@@ -132,7 +132,7 @@ export class PlainSide implements Side, PlainOwner {
     else this.#wire.resume();
   }
 
-  #begin(head: RequestHead): PlainRequest {
+  #begin(head: PlainHead): PlainRequest {
     assert(this.#arriving === undefined, 'one body arrives at a time');
     const announced = head.contentLength ?? 0;
     const body = announced === 0 ? undefined : this.#parser.wholeBody();
