@@ -44,4 +44,22 @@ describe('lines', () => {
       ),
     );
   });
+
+  it('numbers a last line without a line feed behind those before it', async () => {
+    const numbers = async (...texts: readonly string[]): Promise<number[]> =>
+      (await cut(texts.map((text) => Buffer.from(text)))).map(({ number }) => number);
+    assert.deepEqual(await numbers('a'), [1]);
+    assert.deepEqual(await numbers('a\n', '\n', 'b', 'c'), [1, 3]);
+    assert.deepEqual(await numbers('a\n'), [1]);
+  });
+
+  it('holds no line of more than 64 MiB, however it is cut, and says which it is', async () => {
+    const half = Buffer.alloc(32 << 20, 'x');
+    const feed = Buffer.from('\n');
+    assert.equal((await cut([feed, half, half, feed, half, half])).length, 2, 'as many bytes are allowed in each');
+    await assert.rejects(
+      cut([feed, half, half, Buffer.from('x')]),
+      /^LineTooLong: line 2 is longer than 67108864 bytes$/,
+    );
+  });
 });
