@@ -2,10 +2,16 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { readGatewayConfig } from '../../lib/gateway/config.ts';
-import { readFiles } from '../../lib/gateway/files.ts';
+import { readFiles, watchFiles } from '../../lib/gateway/files.ts';
+import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
+import type { Producers } from '../../lib/gateway/producers-file.ts';
+import { HANDSHAKE_FAILURES } from '../../lib/http/node/faults.ts';
+import type { TlsMaterial } from '../../lib/identity/tls-material.ts';
+import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { Pki } from '../support/pki.ts';
 import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 
 describe('the files of a gateway that starts', () => {
   it('are used although one has expired, and a warning names its key and path; without one there is none', async (t) => {
@@ -30,5 +36,40 @@ describe('the files of a gateway that starts', () => {
     const { material } = await read({ INGEST_TLS_CERT: path, INGEST_TLS_KEY: pki.write('old-key.pem', old.key) });
     assert.equal(material.expiry.length, 2);
     assert.deepEqual(warnings, [`INGEST_TLS_CERT="${path}": it has expired, so producers will be refused`]);
+  });
+
+  it('are taken into use again at SIGHUP: material by the gateway, rows by the quotas, and both are counted', async () => {
+    const pki = await Pki.create();
+    const log = createLog('test', 'error').child({}, { level: 'silent' });
+    const path = pki.write('producers.json', '{"producers":{}}');
+    const { config } = readGatewayConfig({
+      ...{ INGEST_QUEUE_URI: 'redis://localhost', INGEST_PRODUCERS_FILE: path },
+      ...pki.environment,
+    });
+    assert.ok(config !== undefined);
+    const files = await readFiles(config, log, SYSTEM);
+    pki.write('producers.json', '{"producers":{"shop":{"disabled":"moved"}}}');
+    const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock);
+    const [material, forgotten, rows] = [
+      Promise.withResolvers<TlsMaterial>(),
+      Promise.withResolvers<void>(),
+      Promise.withResolvers<Producers>(),
+    ];
+    const seen: TlsMaterial[] = [];
+    const users = {
+      gateway: { replaceTls: material.resolve, forgetVerdicts: forgotten.resolve },
+      quotas: { replace: rows.resolve },
+      metrics,
+      onMaterial: (changed: TlsMaterial) => void seen.push(changed),
+    };
+    const watched = watchFiles(config, files, users, log, new VirtualClock());
+    watched.reload();
+    assert.equal((await rows.promise).rulesFor('shop').disabled, 'moved');
+    assert.deepEqual([await material.promise], seen);
+    await forgotten.promise;
+    watched.stop();
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.deepEqual([metrics.tlsReloads.value, metrics.producersReloads.value], [1, 1]);
+    assert.deepEqual([metrics.tlsReloadFailures.value, metrics.producersReloadFailures.value], [0, 0]);
   });
 });
