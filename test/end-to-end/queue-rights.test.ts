@@ -7,11 +7,7 @@ import { metricOf, Pipeline } from '../support/pipeline.ts';
 import { rule } from '../support/redis-rights.ts';
 import { eventually } from '../support/scope.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
-import { valueConnection } from '../../lib/redis/server/node-redis.ts';
-import { assertRights } from '../../lib/redis/stream/rights.ts';
-import { createLog } from '../../lib/process/log.ts';
 import { redis, start, uriOf } from './queue-rights.ts';
-import { SYSTEM } from '../support/system.ts';
 
 describe('under the rules of the README', () => {
   it('events are accepted, found, land, and leave the queue', async () => {
@@ -36,32 +32,6 @@ describe('under the rules of the README', () => {
     await pipeline.stop();
     assert.deepEqual(await redis.command('ACL', 'LOG'), [], 'nothing was refused');
   });
-
-  for (const program of ['gateway', 'consumer'] as const) {
-    it(`no right of the ${program} may be missing`, async () => {
-      const log = createLog('test', 'error');
-      log.level = 'silent';
-      const name = `ingest-${program}`;
-      // What is no part of the events' way: the connection's own commands, and INFO, whose absence is a durability
-      // fault.
-      const rights = rule(name).filter((word) => word.startsWith('+') && !/^\+(client|select|info)/.test(word));
-      assert.ok(rights.length > 15);
-      for (const right of rights) {
-        const user = `lacks-${right.slice(1).replace('|', '-')}`;
-        await redis.command('ACL', 'SETUSER', user, 'reset', ...rule(name).filter((word) => word !== right));
-        const connection = valueConnection({ ...SYSTEM, uri: uriOf(user), name: 'test', log });
-        connection.open();
-        await eventually(`${user} is connected`, () => connection.ready);
-        const command = right.slice(1).replace('|', ' ');
-        await assert.rejects(
-          assertRights(connection.values, 'ingest', program),
-          (cause: Error) => cause.name === 'QueueRefusal' && cause.message.includes(command),
-          right,
-        );
-        await connection.close();
-      }
-    });
-  }
 });
 
 describe('a program whose Redis user lacks a right', () => {

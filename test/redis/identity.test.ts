@@ -4,9 +4,8 @@ import { before, describe, it } from 'node:test';
 import { QueueRefusal } from '../../lib/redis/wire/errors.ts';
 import type { Server } from '../../lib/redis/server/client.ts';
 import { queueIdentity } from '../../lib/redis/stream/identity.ts';
-import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
-import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
+import { atEnd, eventually } from '../support/scope.ts';
 import { valueConnection } from '../../lib/redis/server/node-redis.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -26,17 +25,6 @@ async function connected(): Promise<Server> {
   await eventually('it is connected', () => connection.ready);
   return connection;
 }
-
-const programOn = (name: 'ingest-gateway' | 'ingest-consumer', server: TestRedis): Program =>
-  new Program(name, {
-    env: {
-      INGEST_QUEUE_URI: server.uri,
-      INGEST_STATE_DIR: temporaryFolder(),
-      INGEST_GATEWAY_ADDR: '127.0.0.1:0',
-      INGEST_CONSUMER_ADDR: '127.0.0.1:0',
-      INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/warehouse.db`,
-    },
-  });
 
 describe("a queue's identity", () => {
   it('is made once, whoever comes first, and is the same for all', async () => {
@@ -121,30 +109,4 @@ describe("a queue's identity", () => {
     await redis.command('HSET', '{wide}:queue', 'format', '3', 'partitions', '8', 'id', 'x', 'secret', 's');
     await assert.rejects(queueIdentity(server, 'wide', SYSTEM), /8 partitions.* 1 partition/);
   });
-});
-
-describe('a program on a queue with another number of partitions', () => {
-  for (const name of ['ingest-gateway', 'ingest-consumer'] as const) {
-    it(`refuses to start with exit code 2 and names both numbers: ${name}`, async () => {
-      const own = await TestRedis.start();
-      await own.command('HSET', '{ingest}:queue', 'format', '3', 'partitions', '8', 'id', 'x', 'secret', 's');
-      const program = programOn(name, own);
-      assert.equal(await program.ended, 2, program.output);
-      assert.match(program.output, /8 partitions.* 1 partition/);
-      assert.deepEqual(await own.command('KEYS', '*'), ['{ingest}:queue'], 'nothing was touched');
-    });
-  }
-});
-
-describe('a program on a queue of another format version', () => {
-  for (const name of ['ingest-gateway', 'ingest-consumer'] as const) {
-    it(`refuses to start with exit code 4 and names both versions: ${name}`, async () => {
-      const own = await TestRedis.start();
-      await own.command('HSET', '{ingest}:queue', 'format', '7', 'partitions', '1', 'id', 'x');
-      const program = programOn(name, own);
-      assert.equal(await program.ended, 4, program.output);
-      assert.match(program.output, /format version 7.*version 3/);
-      assert.deepEqual(await own.command('KEYS', '*'), ['{ingest}:queue'], 'nothing was touched');
-    });
-  }
 });

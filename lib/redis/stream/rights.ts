@@ -1,9 +1,8 @@
 // Whether the Redis user may do what a program does, asked once for each connection: a user that lacks a command in the
 // middle of accepting would append an event and not note its id.
 //
-// The scripts and the commands that are sent outside of them are listed here by hand;
-// test/end-to-end/queue-rights.test.ts runs both programs under the rules of deploy/README.md, which are the least that
-// this list lets pass.
+// The scripts and the commands that are sent outside of them are listed here by hand. Tests run both programs under the
+// rules of deploy/README.md, which are the least that this list lets pass (queue-rights, inspect-queue).
 import type { Server } from '../server/client.ts';
 import { QueueRefusal, RedisError } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';

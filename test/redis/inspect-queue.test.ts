@@ -1,0 +1,213 @@
+// What is asked of a queue before a program works with it: rights, identity, whether it takes events.
+import assert from 'node:assert/strict';
+import { before, beforeEach, describe, it } from 'node:test';
+import { createLog } from '../../lib/process/log.ts';
+import { EXIT, StartFailure } from '../../lib/process/program.ts';
+import type { Server } from '../../lib/redis/server/client.ts';
+import { valueConnection } from '../../lib/redis/server/node-redis.ts';
+import { inspectQueue } from '../../lib/redis/stream/inspect-queue.ts';
+import { queueIdentity } from '../../lib/redis/stream/identity.ts';
+import { queuePartitions } from '../../lib/redis/stream/queue-partitions.ts';
+import { assertRights } from '../../lib/redis/stream/rights.ts';
+import { rule } from '../support/redis-rights.ts';
+import { freePort, TestRedis } from '../support/redis.ts';
+import { atEnd, eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
+
+const LOG = createLog('test', 'error');
+LOG.level = 'silent';
+
+let redis: TestRedis;
+before(async () => {
+  redis = await TestRedis.start(['--appendonly', 'no']);
+});
+beforeEach(async () => {
+  await redis.command('FLUSHALL');
+});
+
+const uriOf = (user: string): string => `redis://${user}:secret@127.0.0.1:${redis.port}`;
+
+async function connected(uri: string): Promise<Server> {
+  const connection = valueConnection({ ...SYSTEM, uri, name: 'test', log: LOG });
+  atEnd(() => connection.close());
+  connection.open();
+  await eventually('it is connected', () => connection.ready);
+  return connection.values;
+}
+
+describe('the rights of a Redis user', () => {
+  for (const program of ['gateway', 'consumer'] as const)
+    it(`are enough by the README's rule for a ${program}, and each one that is missing is named`, async () => {
+      const name = `ingest-${program}`;
+      await redis.command('ACL', 'SETUSER', name, 'reset', ...rule(name));
+      await assertRights(await connected(uriOf(name)), 'ingest', program);
+      // What is no part of the events' way: the connection's own commands, and INFO, whose absence is a durability
+      // fault.
+      const rights = rule(name).filter((word) => word.startsWith('+') && !/^\+(client|select|info)/.test(word));
+      assert.ok(rights.length > 15);
+      for (const right of rights) {
+        const user = `lacks-${right.slice(1).replace('|', '-')}`;
+        await redis.command('ACL', 'SETUSER', user, 'reset', ...rule(name).filter((word) => word !== right));
+        const server = await connected(uriOf(user));
+        const command = right.slice(1).replace('|', ' ');
+        await assert.rejects(
+          assertRights(server, 'ingest', program),
+          (cause: Error) => cause.name === 'QueueRefusal' && cause.message.includes(command),
+          right,
+        );
+      }
+    });
+
+  it('are named with the key that they lack, and no command is run to find out', async () => {
+    await redis.command('ACL', 'SETUSER', 'elsewhere', 'reset', 'on', '>secret', '~ingest', '+@all');
+    const server = await connected(uriOf('elsewhere'));
+    await redis.command('ACL', 'LOG', 'RESET');
+    await assert.rejects(assertRights(server, 'ingest', 'consumer'), (cause: Error) => {
+      for (const key of ['{ingest}:ids', '{ingest}:ids:1', '{ingest}:queue', '{ingest}:looked', '{ingest}:replicas'])
+        assert.ok(cause.message.includes(` on ${key},`) || cause.message.includes(` on ${key} (`), key);
+      assert.match(cause.message, /^the Redis user lacks rights that this program needs: .* \(deploy\/README\.md/);
+      assert.doesNotMatch(cause.message, /xadd|xrange|xack/);
+      return true;
+    });
+    assert.deepEqual(await redis.command('ACL', 'LOG'), []);
+    assert.deepEqual(await redis.command('KEYS', '*'), []);
+    await assert.rejects(
+      assertRights(server, 'ingest', 'gateway', [['config get', '', 'x']]),
+      /hset on \{ingest\}:ids:1/,
+    );
+  });
+
+  it('that are asked for in addition are named too', async () => {
+    await redis.command('ACL', 'SETUSER', 'waits', 'reset', ...rule('ingest-gateway'), '-wait');
+    const server = await connected(uriOf('waits'));
+    await assert.rejects(assertRights(server, 'ingest', 'gateway', [['wait', '', '1 1']]), /needs: wait \(/);
+  });
+});
+
+describe('the look at a queue', () => {
+  const look = (more: Partial<Parameters<typeof inspectQueue>[0]> = {}): Promise<string> =>
+    inspectQueue({ uri: redis.uri, partitions: 3, program: 'gateway', ...more }, SYSTEM);
+  const failed = async (look: Promise<string>): Promise<StartFailure> => {
+    const cause: unknown = await look.then(
+      () => undefined,
+      (reason: unknown) => reason,
+    );
+    assert.ok(cause instanceof StartFailure, String(cause));
+    return cause;
+  };
+
+  it('names server and events, and makes nothing', async () => {
+    assert.match(
+      await look({ takesEvents: true }),
+      /^queue redis:\/\/127\.0\.0\.1:\d+: Redis [78]\S+, 0 events in the stream$/,
+    );
+    assert.deepEqual(await redis.command('KEYS', '*'), []);
+    for (const entry of ['1-1', '1-2']) await redis.command('XADD', 'ingest', entry, 'body', '{}');
+    assert.match(await look({ program: 'consumer' }), /, 2 events in the stream$/);
+  });
+
+  it('fails with 4 where the server takes no events, only where it is asked to, and names the key', async () => {
+    await redis.command('CONFIG', 'SET', 'maxmemory', '1');
+    try {
+      assert.match(await look(), /0 events/);
+      const { exitCode, message } = await failed(look({ takesEvents: true, key: 'INGEST_DISPATCH_QUEUE_A_URI' }));
+      assert.equal(exitCode, EXIT.queue);
+      assert.match(message, /^INGEST_DISPATCH_QUEUE_A_URI=redis:.*: the queue takes no events \(OOM /);
+    } finally {
+      await redis.command('CONFIG', 'SET', 'maxmemory', '0');
+    }
+  });
+
+  it('fails with 4 on another format and without rights, and with 2 on another number of partitions', async () => {
+    await redis.command('HSET', '{ingest}:queue', 'format', '7', 'partitions', '1', 'id', 'x', 'secret', 's');
+    const format = await failed(look());
+    assert.equal(format.exitCode, EXIT.queue);
+    assert.match(
+      format.message,
+      /^INGEST_QUEUE_URI=redis:.*: the queue ingest has format version 7, .* version 3: run a program on it that knows/,
+    );
+    await redis.command('HSET', '{ingest}:queue', 'format', '3', 'partitions', '2');
+    const partitions = await failed(look());
+    assert.equal(partitions.exitCode, EXIT.configuration);
+    assert.match(
+      partitions.message,
+      /the queue ingest has 2 partitions, and this program is set to 1 partition: the number is fixed/,
+    );
+    await redis.command('ACL', 'SETUSER', 'poor', 'reset', 'on', '>secret', '~*', '+@all', '-hset');
+    const rights = await failed(look({ uri: uriOf('poor') }));
+    assert.equal(rights.exitCode, EXIT.queue);
+    assert.match(rights.message, /lacks rights that this program needs: hset on/);
+    assert.doesNotMatch(rights.message, /secret/);
+  });
+
+  it('fails with 4 and a remedy where there is no server within five seconds', async () => {
+    const clock = new VirtualClock();
+    const uri = `redis://127.0.0.1:${await freePort()}`;
+    let message = '';
+    void failed(inspectQueue({ uri, partitions: 1, program: 'gateway' }, { ...SYSTEM, clock })).then(
+      (failure) => (message = failure.message),
+    );
+    await clock.advance(4_999);
+    assert.equal(message, '');
+    await eventually('it has failed', async () => {
+      await clock.advance(1_000);
+      return message !== '';
+    });
+    assert.match(message, /the queue does not answer \(.*\); check that the server runs and is reachable$/);
+  });
+});
+
+describe('the partitions of a cluster', () => {
+  it('have a stream each and one identity, which serves while the node that has it is away', async () => {
+    const node = await TestRedis.start([
+      ...['--cluster-enabled', 'yes', '--appendonly', 'no', '--cluster-port', String(await freePort())],
+    ]);
+    await node.command('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+    await eventually('the cluster is up', async () => /state:ok/.test(String(await node.command('CLUSTER', 'INFO'))));
+    const uri = `redis+cluster://127.0.0.1:${node.port}`;
+    const clock = new VirtualClock();
+    const server: Server = { send: () => assert.fail('the metadata may be on another node') };
+    const [first, second, third] = queuePartitions(uri, 3, { ...SYSTEM, clock });
+    assert.ok(first && second && third);
+    assert.deepEqual(
+      [first, second, third].map(({ stream }) => stream),
+      ['ingest-0', 'ingest-1', 'ingest-2'],
+    );
+    const identity = await first.identify(server);
+    assert.equal(identity.partitions, 3);
+    assert.equal(await node.command('HGET', '{ingest}:queue', 'partitions'), '3');
+    await node.command('HSET', '{ingest}:queue', 'id', 'another');
+    await clock.advance(999);
+    assert.deepEqual(await second.identify(server), identity, 'it was asked a moment ago');
+    await clock.advance(1);
+    assert.equal((await second.identify(server)).id, 'another');
+    await node.command('HSET', '{ingest}:queue', 'partitions', '4');
+    await clock.advance(1_000);
+    await assert.rejects(first.identify(server), { name: 'PartitionsDiffer' });
+    await node.signal('SIGKILL');
+    await clock.advance(1_000);
+    assert.equal((await third.identify(server)).id, 'another');
+    const [fresh] = queuePartitions(uri, 3, { ...SYSTEM, clock });
+    assert.ok(fresh);
+    await assert.rejects(fresh.identify(server), /^Error: the queue's metadata cannot be read \(.*ECONNREFUSED/);
+  });
+});
+
+describe('the identity of a queue that is only looked at', () => {
+  it('is empty where there is none, and is not made', async () => {
+    const server = await connected(redis.uri);
+    assert.deepEqual(await queueIdentity(server, 'none', { ...SYSTEM, makes: false }), {
+      ...{ id: '', secret: '', partitions: 1, bodyBytesMax: undefined },
+    });
+    assert.deepEqual(await redis.command('KEYS', '*'), []);
+  });
+
+  it('is refused where its secret is missing, and of a node of a cluster behind a plain URI', async () => {
+    const server = await connected(redis.uri);
+    await redis.command('HSET', '{half}:queue', 'format', '3', 'partitions', '1', 'id', 'x');
+    await assert.rejects(queueIdentity(server, 'half', SYSTEM), { name: 'QueueRefusal' });
+    const node: Server = { send: async () => ['mode', 'cluster'] };
+    await assert.rejects(queueIdentity(node, 'ingest', SYSTEM), /this is a Redis Cluster: use redis\+cluster:\/\//);
+  });
+});
