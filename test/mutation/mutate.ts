@@ -155,12 +155,15 @@ interface Trial {
   readonly tried: readonly Tried[];
   /** How many were to be tried. */
   readonly planned: number;
+  /** How many there were to choose from. */
+  readonly possible: number;
 }
 
 async function trial(name: string, folders: readonly string[]): Promise<Trial> {
   const all = await mutantsOf(folders);
-  const mutants = sampled(all.mutants.filter(isChosen), number('MUTATE_MAX', 400), number('MUTATE_SEED', 1));
-  if (mutants.length === 0) return { tried: [], planned: 0 };
+  const possible = all.mutants.filter(isChosen);
+  const mutants = sampled(possible, number('MUTATE_MAX', 400), number('MUTATE_SEED', 1));
+  if (mutants.length === 0) return { tried: [], planned: 0, possible: possible.length };
   const sandboxes = Array.from({ length: WORKERS }, () => new Sandbox());
   try {
     for (const file of new Set(mutants.map((mutant) => mutant.file)))
@@ -178,14 +181,14 @@ async function trial(name: string, folders: readonly string[]): Promise<Trial> {
       const noticed = tried.filter((each) => each.noticed).length;
       print(`  ${name}: ${tried.length} of ${mutants.length}, ${noticed} noticed`);
     });
-    return { tried, planned: mutants.length };
+    return { tried, planned: mutants.length, possible: possible.length };
   } finally {
     for (const sandbox of sandboxes) sandbox.remove();
   }
 }
 
 /** Prints the survivors and the score of each file; gives whether the goals are reached. */
-function judged(name: string, { tried, planned }: Trial): boolean {
+function judged(name: string, { tried, planned, possible }: Trial): boolean {
   const goal = number('MUTATE_GOAL', 85);
   for (const { mutant } of tried.filter(({ noticed }) => !noticed))
     print(`  ${mutant.file}:${mutant.line}  ${mutant.change}`);
@@ -201,11 +204,17 @@ function judged(name: string, { tried, planned }: Trial): boolean {
   const noticed = tried.filter((each) => each.noticed).length;
   const score = percent(noticed, tried.length);
   print(`${name}: ${score.toFixed(1)} % (${noticed} of ${tried.length} mutants noticed, goal ${goal} %)`);
-  if (tried.length === planned) return good && score >= goal;
-  // The time decided how many: what the goal allows by chance for so few is allowed.
-  const chance = 2 * Math.sqrt((goal * (100 - goal)) / Math.max(tried.length, 1));
-  print(`${name}: the time was over after ${tried.length} of ${planned} mutants`);
-  return tried.length < TRIED_MIN || (good && score >= goal - chance);
+  if (tried.length < planned) print(`${name}: the time was over after ${tried.length} of ${planned} mutants`);
+  else if (changed === undefined) return good && score >= goal;
+  if (tried.length < TRIED_MIN) {
+    print(`${name}: no verdict on fewer than ${TRIED_MIN} of ${possible} mutants`);
+    return true;
+  }
+  if (tried.length === possible) return good && score >= goal;
+  // A sample speaks, or what the time allowed: twice its standard deviation is allowed for chance.
+  const least = goal - 2 * Math.sqrt((goal * (100 - goal)) / tried.length);
+  print(`${name}: a sample of ${tried.length} of ${possible} mutants, which must reach ${least.toFixed(1)} %`);
+  return good && score >= least;
 }
 
 const endsAt = performance.now() + number('MUTATE_SECONDS', Infinity) * 1_000;
