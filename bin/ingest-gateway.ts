@@ -1,19 +1,15 @@
 // The gateway's process: start in order, stop in order, exit codes. The only place that names its adapters.
 import './early-signals.ts';
-import type { SecureContextOptions } from 'node:tls';
 import { Gateway } from '../lib/gateway/gateway.ts';
 import { gatewayMetrics } from '../lib/gateway/metrics.ts';
 import { Quotas } from '../lib/gateway/quotas.ts';
 import { RequestSpans } from '../lib/gateway/request-spans.ts';
 import { readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts';
-import { isDispatcher } from '../lib/process/queue-uri.ts';
 import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
-import { gatewayQueue, startQueue } from '../lib/redis/accept/open-queue.ts';
-import { inspectQueue } from '../lib/redis/stream/inspect-queue.ts';
+import { gatewayQueue, inspectGatewayQueue, startQueue } from '../lib/redis/accept/open-queue.ts';
 import { STREAM } from '../lib/redis/stream/layout.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
-import { maskedUri } from '../lib/process/masked-uri.ts';
 import { daemonHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
 import { version } from '../lib/process/program.ts';
@@ -47,21 +43,9 @@ async function check(config: GatewayConfig): Promise<void> {
 }
 
 async function connect(config: GatewayConfig, found: (line: string) => void): Promise<void> {
-  const files = config.tls.kind === 'files' ? config.tls : undefined;
-  const material =
-    files !== undefined && isDispatcher(config.queueUri) ? await tlsMaterial(files, SYSTEM.clock.epochMs()) : undefined;
-  const { queueUri: uri, queuePartitions: partitions } = config;
-  const about = isDispatcher(uri)
-    ? `dispatcher ${maskedUri(uri)}`
-    : await inspectQueue({ uri, partitions, program: 'gateway' }, SYSTEM);
-  const certificate = (): SecureContextOptions => material?.context ?? {};
-  const opened = gatewayQueue({ ...queueOptions(config, quietLog), makes: false, certificate });
-  try {
-    await startQueue(uri, opened, SYSTEM.clock, QUEUE_START_MS);
-    found(`${about}, takes events`);
-  } finally {
-    await opened.queue.close();
-  }
+  const material = config.tls.kind === 'files' ? await tlsMaterial(config.tls, SYSTEM.clock.epochMs()) : undefined;
+  const options = { ...queueOptions(config, quietLog), certificate: () => material?.context ?? {} };
+  found(await inspectGatewayQueue(options, QUEUE_START_MS));
   if (config.warehouseUri !== undefined) found(await inspectWarehouse(config.warehouseUri, 'gateway'));
 }
 
@@ -125,17 +109,9 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
 
 /** What every queue of this program is opened with. */
 function queueOptions(config: GatewayConfig, log: Log) {
-  return {
-    ...SYSTEM,
-    uri: config.queueUri,
-    partitions: config.queuePartitions,
-    replicas: config.queueReplicas,
-    name: NAME,
-    enqueueTimeoutMs: config.enqueueTimeoutMs,
-    log,
-    durability: config.queueDurability,
-    compression: config.queueCompression,
-    unlandedMs: config.unlandedMs,
-    bodyBytesMax: config.bodyBytesMax,
-  };
+  const { queueUri: uri, queuePartitions: partitions, queueReplicas: replicas } = config;
+  const { queueDurability: durability, queueCompression: compression } = config;
+  const { enqueueTimeoutMs, unlandedMs, bodyBytesMax } = config;
+  const limits = { enqueueTimeoutMs, unlandedMs, bodyBytesMax };
+  return { ...SYSTEM, name: NAME, log, uri, partitions, replicas, durability, compression, ...limits };
 }

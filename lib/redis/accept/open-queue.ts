@@ -3,6 +3,7 @@
 import type { Queue, QueueLook } from '../../ingest/queue.ts';
 import type { Clock } from '../../process/clock.ts';
 import type { Credentials } from '../../process/credentials.ts';
+import { maskedUri } from '../../process/masked-uri.ts';
 import { isDispatcher } from '../../process/queue-uri.ts';
 import { ByteClient } from '../wire/byte-client.ts';
 import { type ConnectionOptions, type RedisConnection, byteConnection } from '../server/client.ts';
@@ -10,7 +11,7 @@ import { PartitionedQueue } from './partitioned-queue.ts';
 import { isPasswordRefused, type QueueRefusal } from '../wire/errors.ts';
 import type { Reply } from '../wire/reply.ts';
 import { CONNECTIONS } from './replicated-sender.ts';
-import { queueAway, queueFailure, queueRefused } from '../stream/inspect-queue.ts';
+import { inspectQueue, queueAway, queueFailure, queueRefused } from '../stream/inspect-queue.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
 import { SharedClients, TurnEnd } from '../server/shared-clients.ts';
 import { StreamQueue, type StreamQueueOptions } from './stream-queue.ts';
@@ -141,4 +142,22 @@ export async function startQueue(uri: string, opened: AcceptingQueue, clock: Clo
     uri,
     `the queue takes no events (${why}); check that the server runs, is reachable and can be written to`,
   );
+}
+
+/** Connects, makes nothing, and gives a sentence about a gateway's queue. Rejects with a StartFailure. */
+export async function inspectGatewayQueue(
+  options: StreamsOptions & Pick<ConnectionOptions, 'certificate'>,
+  timeoutMs: number,
+): Promise<string> {
+  const { uri, partitions, clock, random } = options;
+  const about = isDispatcher(uri)
+    ? `dispatcher ${maskedUri(uri)}`
+    : await inspectQueue({ uri, partitions, program: 'gateway' }, { clock, random });
+  const opened = gatewayQueue({ ...options, makes: false });
+  try {
+    await startQueue(uri, opened, clock, timeoutMs);
+    return `${about}, takes events`;
+  } finally {
+    await opened.queue.close();
+  }
 }
