@@ -3,12 +3,10 @@
 import './early-signals.ts';
 import { readDispatcherConfig, type DispatcherConfig } from '../lib/dispatcher/config.ts';
 import { dispatcherMetrics } from '../lib/dispatcher/metrics.ts';
-import type { TLSSocket } from 'node:tls';
 import { createProcessEndpoints, type ProcessState } from '../lib/http/process-endpoints.ts';
-import { clientRefusal } from '../lib/identity/accepted-client.ts';
-import { tlsMaterial, tlsPaths, watchTlsMaterial, type TlsMaterial } from '../lib/identity/tls-material.ts';
+import { NamedClientsTls } from '../lib/identity/accepted-client.ts';
+import { tlsMaterial } from '../lib/identity/tls-material.ts';
 import { isLoopback } from '../lib/process/env.ts';
-import { lookAt } from '../lib/process/file-watch.ts';
 import type { Log } from '../lib/process/log.ts';
 import { maskedUri } from '../lib/process/masked-uri.ts';
 import { StartFailure, version } from '../lib/process/program.ts';
@@ -54,8 +52,7 @@ async function connect(config: DispatcherConfig, found: (line: string) => void):
 }
 
 async function run(config: DispatcherConfig, log: Log, onStop: OnStop): Promise<void> {
-  const before = await lookAt(config.tls === undefined ? [] : tlsPaths(config.tls));
-  let material = await (config.tls && tlsMaterial(config.tls, SYSTEM.clock.epochMs()));
+  const tls = config.tls && (await NamedClientsTls.read(config.tls, SYSTEM.clock));
   const metrics = dispatcherMetrics(SYSTEM.clock);
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const refusals: Refusals = [undefined, undefined];
@@ -63,36 +60,18 @@ async function run(config: DispatcherConfig, log: Log, onStop: OnStop): Promise<
   const server = new QueueServer({
     anonymous: sessions.anonymous,
     authenticate: (user, password) => sessions.authenticate(user, password),
-    tls:
-      material === undefined || config.tls === undefined
-        ? undefined
-        : { context: material.context, refusal: admission(config.tls.clients, () => material) },
+    tls,
     clock: SYSTEM.clock,
     log,
   });
   metrics.connections.read(() => server.connections);
-  metrics.certificateExpiry.readEach(() =>
-    (material?.expiry ?? []).map(({ file, atMs }) => ({
-      labels: { file },
-      value: Math.round((atMs - SYSTEM.clock.epochMs()) / 1000),
-    })),
-  );
-  const how = { ...SYSTEM, before, log };
-  const tlsWatch =
-    config.tls === undefined
-      ? undefined
-      : watchTlsMaterial({
-          ...how,
-          files: config.tls,
-          onChange: (changed) => {
-            material = changed;
-            const closed = server.replaceTls(changed.context);
-            if (closed > 0)
-              log.warn({ connections: closed }, 'closed connections of gateways that are not admitted any more');
-            metrics.tlsReloads.add();
-          },
-          onRefused: () => metrics.tlsReloadFailures.add(),
-        });
+  metrics.certificateExpiry.readEach(() => tls?.expiry ?? []);
+  const onChange = (): void => {
+    const closed = server.replaceTls(tls?.context ?? {});
+    if (closed > 0) log.warn({ connections: closed }, 'closed connections of gateways that are not admitted any more');
+    metrics.tlsReloads.add();
+  };
+  const tlsWatch = tls?.watch(log, onChange, () => metrics.tlsReloadFailures.add());
   let stopping = false;
   const state: ProcessState = {
     draining: () => stopping,
@@ -121,17 +100,4 @@ async function run(config: DispatcherConfig, log: Log, onStop: OnStop): Promise<
     },
   });
   log.info(`listening on dispatcher${config.tls === undefined ? '' : 's'}://${address}`);
-}
-
-/** Who is admitted, by the trust that is in use now. */
-function admission(
-  names: readonly string[],
-  material: () => TlsMaterial | undefined,
-): (socket: TLSSocket) => string | undefined {
-  return (socket) => {
-    const given = material();
-    return given === undefined
-      ? 'no client CA is loaded'
-      : clientRefusal(socket, given.trust, names, SYSTEM.clock.epochMs());
-  };
 }

@@ -4,12 +4,15 @@ import { X509Certificate } from 'node:crypto';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import type { TLSSocket } from 'node:tls';
+import { NamedClientsTls } from '../../lib/identity/accepted-client.ts';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 import { tlsPaths, watchTlsMaterial, type TlsFiles, type TlsMaterial } from '../../lib/identity/tls-material.ts';
 import { lookAt } from '../../lib/process/file-watch.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 
 const folder = temporaryFolder();
 const write = (name: string, text: string): string => {
@@ -87,5 +90,56 @@ describe('TLS files that change', () => {
     t.after(() => watch.stop());
     await watch.now(true);
     assert.equal(taken.length, 1);
+  });
+});
+
+describe('the TLS files of a server that knows its clients by name', () => {
+  /** What is asked of a connection, as TLSSocket has it. */
+  const socketOf = ({ certificate }: { readonly certificate: string }): TLSSocket =>
+    ({ getPeerX509Certificate: () => new X509Certificate(certificate), authorized: true }) as unknown as TLSSocket;
+
+  it('say who is admitted by the trust that is in use now, and when they expire', async (t) => {
+    const [gateway, stranger] = await Promise.all(
+      ['gateway', 'stranger'].map((commonName) => root.issue({ commonName })),
+    );
+    assert.ok(gateway !== undefined && stranger !== undefined);
+    const files = {
+      ...FILES,
+      clientCrl: write('named-crl.pem', await root.revocationList([])),
+      clients: ['gateway', 'revoked'],
+    };
+    const clock = new VirtualClock();
+    clock.jump(Date.now() - clock.epochMs());
+    const tls = await NamedClientsTls.read(files, clock);
+    assert.equal(tls.context.cert, server.certificate);
+    assert.equal(tls.refusal(socketOf(gateway)), undefined);
+    assert.equal(tls.refusal(socketOf(revoked)), undefined);
+    assert.match(tls.refusal(socketOf(stranger)) ?? '', /no name in the client certificate/);
+    const before = tls.expiry;
+    assert.deepEqual(
+      before.map(({ labels }) => labels.file),
+      ['cert', 'client_ca', 'crl'],
+    );
+    clock.jump(10_000);
+    assert.deepEqual(
+      tls.expiry.map(({ value }) => value),
+      before.map(({ value }) => value - 10),
+    );
+    const seen: string[] = [];
+    const log = createLog('test', 'error').child({}, { level: 'silent' });
+    const watch = tls.watch(
+      log,
+      () => seen.push(String(tls.refusal(socketOf(revoked)))),
+      () => seen.push('refused'),
+    );
+    t.after(() => watch.stop());
+    writeFileSync(files.clientCrl, await root.revocationList([revoked.serial]));
+    for (let looks = 0; looks < 2; looks += 1) await watch.now(false);
+    assert.deepEqual(seen, ['the client certificate is not accepted (revoked)']);
+    assert.equal(tls.refusal(socketOf(gateway)), undefined);
+    writeFileSync(files.clientCrl, 'no list');
+    for (let looks = 0; looks < 2; looks += 1) await watch.now(false);
+    assert.equal(seen.at(-1), 'refused');
+    assert.match(tls.refusal(socketOf(revoked)) ?? '', /revoked/);
   });
 });
