@@ -241,6 +241,14 @@ describe('what an answer allows', () => {
     });
   });
 
+  it('is another try or none as the body says, whatever the status is', async () => {
+    for (const status of [400, 401, 408, 409, 429, 500, 503])
+      for (const retryable of [true, false]) {
+        const { kind } = await tryWith(problem({ code: 'SOME_CODE', retryable }, status));
+        assert.equal(kind, retryable ? 'retry' : 'refused', `${status}, retryable: ${retryable}`);
+      }
+  });
+
   it('is told as accepted with what the gateway says of duplicates and with the request id', async () => {
     for (const [duplicate, differs] of [
       [false, false],

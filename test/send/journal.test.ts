@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { open, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { Journal, type Entry } from '../../lib/send/journal.ts';
@@ -59,6 +60,27 @@ describe('a journal', () => {
     await journal.close();
     assert.deepEqual(await leftIn(path), []);
     assert.equal(statSync(path).size, 0, 'nothing of what is settled');
+  });
+
+  it('has an event on the disk before put resolves, and does not wait for the disk at a mark', async (t) => {
+    const probe = await open(newPath(), 'w');
+    const handles = Object.getPrototypeOf(probe) as FileHandle;
+    await probe.close();
+    const journal = await Journal.open(newPath());
+    let syncs = 0;
+    let letGo = (): void => undefined;
+    t.mock.method(handles, 'datasync', () => {
+      syncs += 1;
+      return new Promise<void>((resolve) => (letGo = resolve));
+    });
+    let resolved = false;
+    const putting = journal.put(Buffer.from('a')).finally(() => (resolved = true));
+    await eventually('the file is synced', () => syncs === 1);
+    assert.equal(resolved, false);
+    letGo();
+    journal.settle(await putting);
+    await journal.close();
+    assert.equal(syncs, 1);
   });
 
   it('does without the end of a line that a crash cut off, and refuses a file that is damaged elsewhere', async () => {
