@@ -1,9 +1,8 @@
-// Which files a scan looks at: the paths and patterns of the command line, walked and sorted. The walk does not follow
-// symbolic links, so links that dangle, loop or lead outside do no harm; a link that is named is followed, and counts
-// once with the file that it leads to. What cannot be read is no reason to stop: it is a file with a fault.
+// Which files of the root a scan looks at: the paths and patterns of the command line, walked and sorted. The walk does
+// not follow symbolic links, so links that dangle, loop or lead outside do no harm; a link that is named is followed,
+// and counts once with the file that it leads to. What cannot be read is no reason to stop: it is a file with a fault.
 //
-// Folders named node_modules and .git are not entered, nor those that the configuration around them ignores. Everything
-// found lies inside the root.
+// Unless named, folders that the configuration around them ignores are not entered, and node_modules and .git never are.
 import { closeSync, constants, type Dirent, fstatSync, openSync, readFileSync, type Stats } from 'node:fs';
 import { lstat, readdir, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
@@ -147,6 +146,7 @@ async function walk(
   folder: string,
   path: string,
   add: (file: FoundFile) => void,
+  start = folder,
 ): Promise<void> {
   throwIfInterrupted(request.signal);
   let entries: Dirent[];
@@ -157,7 +157,7 @@ async function walk(
     return;
   }
   const isConfigured = entries.some(({ name }) => /^eslint\.config\.[cm]?[jt]s$/u.test(name));
-  if (folder !== request.root && isConfigured && (await request.isLeftOut(folder))) return;
+  if (folder !== start && isConfigured && (await request.isLeftOut(folder))) return;
   for (const entry of entries) {
     const absolute = join(folder, entry.name);
     const name = entry.name.normalize('NFC');
@@ -168,7 +168,7 @@ async function walk(
       !NEVER_ENTERED.has(entry.name) &&
       !matchesAny(`${inner}/x`, foldersOf(request.exclude))
     ) {
-      await walk(request, absolute, inner, add);
+      await walk(request, absolute, inner, add, start);
     }
   }
 }
