@@ -412,4 +412,13 @@ describe('the settings of a consumer', () => {
     assert.deepEqual(both.report.problems, []);
     assert.ok(both.config !== undefined);
   });
+
+  it('give hours and days in milliseconds', () => {
+    const { config } = readConsumerConfig({
+      ...{ INGEST_QUEUE_URI: 'redis://a', INGEST_WAREHOUSE_URI: 'sqlite:x', INGEST_QUEUE_UNLANDED_HOURS_MAX: '30' },
+      ...{ INGEST_WAREHOUSE_RETENTION_DAYS: '10', INGEST_QUARANTINE_RETENTION_DAYS: '20' },
+    });
+    assert.equal(config?.unlandedMs, 108_000_000);
+    assert.deepEqual(config?.retentionMs, { events: 864_000_000, quarantine: 1_728_000_000 });
+  });
 });

@@ -132,9 +132,10 @@ describe('the server of a queue', () => {
     await idle.answers('+PONG\r\n');
     busy.send(accept('last'));
     await eventually('it has come', () => held.length === 1);
-    const drained = server.drain();
+    let isDrained = false;
+    const drained = server.drain().then(() => (isDrained = true));
     await eventually('the idle one is closed', () => idle.closed);
-    assert.equal(busy.closed, false);
+    assert.deepEqual([busy.closed, isDrained], [false, false]);
     held[0]?.();
     await drained;
     await busy.answers('$1\r\n0\r\n');
