@@ -17,6 +17,7 @@ export const OUTPUT_OPTIONS = {
   output: { type: 'string', short: 'o' },
   color: { type: 'string' },
   'markdown-bytes': { type: 'string' },
+  'max-results': { type: 'string' },
 } as const;
 
 /** parseArgs' description of the options of every verb with a verdict: output, gate and exit code. */

@@ -86,7 +86,7 @@ function convertOptions(values: OutputValues, { env, stdout }: ProgramIo): Conve
   const choice = values.color ?? 'auto';
   if (!['auto', 'always', 'never'].includes(choice))
     throw usageFailure(`--color is auto, always or never, not '${choice}'`);
-  const bytes = values['markdown-bytes'];
+  const { 'markdown-bytes': bytes, 'max-results': results } = values;
   const noColor = env['NO_COLOR'] !== undefined && env['NO_COLOR'] !== '';
   return {
     color: choice === 'always' || (choice === 'auto' && stdout.isTTY === true && !noColor && env['TERM'] !== 'dumb'),
@@ -94,6 +94,7 @@ function convertOptions(values: OutputValues, { env, stdout }: ProgramIo): Conve
     width: stdout.isTTY === true ? stdout.columns || 80 : 120,
     links: linksInto(env),
     bytesMax: bytes === undefined ? undefined : countOption('--markdown-bytes', bytes),
+    resultsMax: results === undefined ? undefined : countOption('--max-results', results),
   };
 }
 
@@ -120,10 +121,12 @@ export async function writeOutput(
 }
 
 /** What GitHub would do with the file, where that is not what one expects. */
-function* sarifNotes({ summary, selection }: ReportHeader, { baselineState }: ConvertOptions): Generator<string> {
+function* sarifNotes({ summary, selection }: ReportHeader, options: ConvertOptions): Generator<string> {
   const { totalIssues } = summary;
-  if (totalIssues > SARIF_RESULTS_MAX)
-    yield `${totalIssues} results are more than the ${SARIF_RESULTS_MAX} that GitHub takes: it will refuse the file`;
+  const { baselineState, resultsMax = totalIssues } = options;
+  if (resultsMax < totalIssues) yield `${resultsMax} of ${totalIssues} results are written to SARIF (--max-results)`;
+  if (Math.min(resultsMax, totalIssues) > SARIF_RESULTS_MAX)
+    yield `more results than the ${SARIF_RESULTS_MAX} that GitHub takes: it will refuse the file; see --max-results`;
   if (selection.baseline !== undefined && baselineState === undefined)
     yield 'this SARIF lists only what is new: GitHub closes the alerts that are not in it';
 }

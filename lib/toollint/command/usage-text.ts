@@ -19,6 +19,7 @@ const OUTPUT_HELP = `output:
   -o, --output FILE       write there: a whole file or none
   --color WHEN            auto, always, never
   --markdown-bytes N      most bytes of a Markdown text (65536)
+  --max-results N         most results of a SARIF log, errors first (all; GitHub takes 25000)
 `;
 
 const INPUT_HELP = `  --max-bytes N           refuse longer documents (268435456)

@@ -11,6 +11,8 @@ export interface ConvertOptions {
   readonly width?: number;
   /** Most bytes of a Markdown text. Default: 65,536, the limit of a comment on GitHub. */
   readonly bytesMax?: number | undefined;
+  /** Most results of a SARIF log, errors first. Default: all. */
+  readonly resultsMax?: number | undefined;
   /** SARIF's baselineState of each finding. Default: 'new' for all where the report is a delta. */
   readonly baselineState?: (finding: Finding) => 'new' | 'unchanged';
   /** Findings that were fixed, for SARIF's baselineState 'absent'. */

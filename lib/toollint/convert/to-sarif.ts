@@ -9,14 +9,17 @@ import { linkOf, pathUri } from './plain-text.ts';
 import { type ConvertOptions, ownDiagnostics } from './converter.ts';
 
 const LEVELS = { error: 'error', warning: 'warning', info: 'note' } as const;
+const RANKS = { error: 0, warning: 1, info: 2 } as const;
 
 /** GitHub takes 25,000 results of a run; the command line warns above. */
 export const SARIF_RESULTS_MAX = 25_000;
 
-export function* sarifText(report: Report, { baselineState, absent = [] }: ConvertOptions): Generator<string> {
+export function* sarifText(report: Report, options: ConvertOptions): Generator<string> {
+  const { baselineState, absent = [], resultsMax = Infinity } = options;
+  const findings = worstOf(report.findings, resultsMax);
   const stateOf = baselineState ?? (report.selection.baseline === undefined ? undefined : () => 'new' as const);
   const texts = new Map(Object.entries(ruleTextsOf(report)));
-  const firsts = Map.groupBy([...report.findings, ...absent], ({ ruleId }) => ruleId);
+  const firsts = Map.groupBy([...findings, ...absent], ({ ruleId }) => ruleId);
   const indexes = new Map([...firsts.keys()].map((ruleId, index) => [ruleId, index]));
   const rules = [...firsts].map(([ruleId, [finding]]) => descriptorOf(finding as Finding, texts.get(ruleId)));
   const written = (finding: Finding, state: Result.baselineState | undefined) =>
@@ -24,11 +27,19 @@ export function* sarifText(report: Report, { baselineState, absent = [] }: Conve
   yield '{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0",';
   yield '"runs":[{"columnKind":"utf16CodeUnits","results":';
   const results = function* () {
-    for (const finding of report.findings) yield written(finding, stateOf?.(finding));
+    for (const finding of findings) yield written(finding, stateOf?.(finding));
     for (const finding of absent) yield written(finding, 'absent');
   };
   yield* listText(results());
   yield `,${JSON.stringify(runRest(report, rules)).slice(1)}]}\n`;
+}
+
+/** The worst `most`, in the order of the report. */
+function worstOf(findings: readonly Finding[], most: number): readonly Finding[] {
+  if (findings.length <= most) return findings;
+  const bySeverity = findings.toSorted((one, other) => RANKS[one.severity] - RANKS[other.severity]);
+  const worst = new Set(bySeverity.slice(0, most));
+  return findings.filter((finding) => worst.has(finding));
 }
 
 function descriptorOf(

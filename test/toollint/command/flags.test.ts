@@ -316,7 +316,7 @@ describe('limits and leniency', () => {
     }
   });
 
-  it('--markdown-bytes bounds the comment, errors first', async (t) => {
+  it('--markdown-bytes bounds the comment and --max-results the SARIF log, errors first', async (t) => {
     const cwd = await project(t, {});
     const findings = Array.from({ length: 50 }, (_, index) =>
       sampleFinding({ line: index + 1, severity: index === 49 ? 'error' : 'warning' }),
@@ -326,6 +326,17 @@ describe('limits and leniency', () => {
     assert.ok(Buffer.byteLength(stdout) <= 2000);
     assert.match(stdout, /\| --- \|\n\| error \|/u);
     assert.match((await toollint(['convert', 'r.json', '--to', 'github'], { cwd })).stdout, /^::error .*line=50/u);
+    for (const [limit, written] of [
+      [1, 1],
+      [2, 2],
+      [50, 50],
+      [51, 50],
+    ] as const) {
+      const sarif = await toollint(['convert', 'r.json', '--to', 'sarif', '--max-results', String(limit)], { cwd });
+      const { results } = (JSON.parse(sarif.stdout) as { runs: [{ results: unknown[] }] }).runs[0];
+      assert.equal(results.length, written);
+      assert.equal(sarif.stderr.includes(`${limit} of 50 results are written`), limit < 50);
+    }
   });
 
   it('warns of a SARIF log that would close other alerts', async (t) => {

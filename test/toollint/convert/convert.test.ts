@@ -258,6 +258,21 @@ describe('SARIF', () => {
     );
   });
 
+  it('has at most as many results as asked, errors first', async () => {
+    const findings = [sampleFinding(), sampleFinding({ line: 9, severity: 'error' }), sampleFinding({ line: 10 })];
+    for (const [resultsMax, levels] of [
+      [1, ['error']],
+      [2, ['warning', 'error']],
+      [3, ['warning', 'error', 'warning']],
+    ] as const) {
+      const { results } = await run(sampleReport(findings), { resultsMax });
+      assert.deepEqual(
+        results.map(({ level }) => level),
+        levels,
+      );
+    }
+  });
+
   it('links to http and https only', async () => {
     const withUrl = (docsUrl: string) => sampleReport([{ ...sampleFinding(), docsUrl }]);
     assert.equal(
