@@ -1,0 +1,54 @@
+// The commands that `make ingest-run` prints. test/end-to-end/ingest-run.long.ts runs them.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { trialText, type Trial } from '../../lib/process/trial-text.ts';
+
+const TRIAL: Trial = {
+  address: 'https://127.0.0.1:8443',
+  stateDir: '/srv/state',
+  bin: 'bin',
+  ownCertificates: false,
+  database: '/srv/state/warehouse.db',
+};
+
+/** The commands, which are indented. */
+const commands = (trial: Partial<Trial> = {}): readonly string[] =>
+  trialText({ ...TRIAL, ...trial })
+    .split('\n')
+    .filter((line) => line.startsWith('  '))
+    .map((line) => line.trim());
+
+describe('the text to try the gateway', () => {
+  it('has commands to send an event, to see its state, to look into the warehouse, and to send a sample', () => {
+    const curl =
+      "curl -w '\\n' --cacert /srv/state/tls/ca.pem --cert /srv/state/tls/producer.pem --key /srv/state/tls/producer-key.pem";
+    const query = 'SELECT id, producer, landed_at, body FROM events';
+    const database = 'new (require("node:sqlite").DatabaseSync)(process.argv[1],{readOnly:true})';
+    assert.deepEqual(commands(), [
+      `${curl} -H 'Content-Type: application/json' -d '{"id":"first","type":"example.created","data":{"n":1}}' https://127.0.0.1:8443/events`,
+      `${curl} https://127.0.0.1:8443/events/first`,
+      `sqlite3 -readonly /srv/state/warehouse.db '${query}'`,
+      `bin/node -e 'console.table(${database}.prepare("${query}").all())' /srv/state/warehouse.db`,
+      'bin/ingest-send --url https://127.0.0.1:8443 --sample 100',
+    ]);
+    assert.ok(trialText(TRIAL).includes('remove the state folder: rm -r /srv/state\n'));
+  });
+
+  it('leaves the warehouse out where another one was configured', () => {
+    assert.equal(commands({ database: undefined }).length, 3);
+    assert.ok(!trialText({ ...TRIAL, database: undefined }).includes('warehouse'));
+  });
+
+  it('names placeholders where certificates were configured', () => {
+    assert.match(
+      commands({ ownCertificates: true })[0] ?? '',
+      /--cacert CA\.pem --cert PRODUCER\.pem --key PRODUCER-KEY\.pem /,
+    );
+  });
+
+  it('quotes paths for a shell', () => {
+    const [send = '', , query = ''] = commands({ stateDir: "/srv/it's here", database: '/srv/a b.db' });
+    assert.ok(send.includes("--cacert '/srv/it'\\''s here/tls/ca.pem'"), send);
+    assert.ok(query.includes("-readonly '/srv/a b.db'"), query);
+  });
+});
