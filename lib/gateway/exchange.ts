@@ -53,7 +53,7 @@ export class Exchange implements RequestListener {
   readonly #context: ExchangeContext;
   readonly #meter: RouteMeter;
   readonly #startMs: number;
-  /** Who is told once when it is over, whatever ended it. */
+  /** Notified once when it is over, whatever ended it. */
   holder: { over(): void } | undefined;
   #fields: readonly string[] | undefined;
   #enqueued: Enqueued | undefined;

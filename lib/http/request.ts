@@ -65,7 +65,7 @@ export interface HttpRequest {
   /** The client is gone. */
   readonly gone: boolean;
 
-  /** A rest of it is still to come that has no announced length, is longer than `bytes`, or waits for 100 (Continue). */
+  /** What is still to come of it has no announced length, is longer than `bytes`, or waits for 100 (Continue). */
   restMayExceed(bytes: number): boolean;
   /** Has the body read, up to `bytesMax`: `taker` gets it now where it has arrived. To be called once. */
   body(bytesMax: number, taker: BodyTaker): void;

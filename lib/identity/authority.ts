@@ -45,7 +45,10 @@ export class Authority {
   /** The context of a connection that was just accepted. */
   readonly context = (): ClientContext => ({ trust: this.#trust, judged: undefined });
 
-  /** The verdict on a request with this Authorization field: a value where the connection (and this token on it) was judged before, else perhaps a promise. */
+  /**
+   * The verdict on a request with this Authorization field: a value where the connection (and this token on it) was
+   * judged before, else perhaps a promise.
+   */
   judge(connection: Connection<ClientContext>, authorization: string | undefined): Verdict | Promise<Verdict> {
     const now = this.#options.clock.epochMs();
     const { judged } = connection.context;

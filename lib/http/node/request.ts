@@ -32,7 +32,7 @@ export class NodeRequest implements HttpRequest {
   readonly #owner: NodeRequestOwner;
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
-  /** Undefined: nobody wants more of the body. */
+  /** Undefined: no more of the body is wanted. */
   #taker: BodyTaker | undefined;
   /** What has come of the body, in a buffer that may have room for more. */
   #body: Buffer = EMPTY;

@@ -142,7 +142,7 @@ export class PlainRequest implements HttpRequest {
     this.#closes = close;
     const { keepAlive, clock } = this.#owner;
     this.#answer = responseText(requestId, answer, bytes, close ? 'Connection: close\r\n' : keepAlive, clock);
-    this.#abandonBody(); // An answer that comes before the body has: nobody wants the rest.
+    this.#abandonBody(); // An answer that comes before the body has: the rest is not wanted.
     this.#owner.answered(this);
     return true;
   }

@@ -181,8 +181,8 @@ export class RedisConnection<Answer> {
   }
 
   /**
-   * Begins to connect; gives whether it got ready within `timeoutMs`. Rejects with what an inspection finds that waiting
-   * does not mend. For an owner that has no listeners for the two itself.
+   * Begins to connect; gives whether it got ready within `timeoutMs`. Rejects with what an inspection finds that
+   * waiting does not mend. For an owner that has no listeners for the two itself.
    */
   async opened(timeoutMs: number): Promise<boolean> {
     if (this.ready) return true;

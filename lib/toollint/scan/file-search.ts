@@ -2,7 +2,7 @@
 // not follow symbolic links, so links that dangle, loop or lead outside do no harm; a link that is named is followed,
 // and counts once with the file that it leads to. What cannot be read is no reason to stop: it is a file with a fault.
 //
-// Unless named, folders that the configuration around them ignores are not entered, and node_modules and .git never are.
+// Unless named, folders that the configuration around them ignores are not entered; node_modules and .git never are.
 import { closeSync, constants, type Dirent, fstatSync, openSync, readFileSync, type Stats } from 'node:fs';
 import { lstat, readdir, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
