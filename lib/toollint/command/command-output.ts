@@ -57,18 +57,15 @@ function targetOf(text: string, io: ProgramIo): Target {
   return name === undefined ? { format } : { format, file: fileOf(name, io) };
 }
 
-/**
- * Throws ReportFailure for `-`: a user who writes it means standard output, and a file of that name is hard to remove.
- */
+/** Throws ReportFailure for `-`: who writes it means standard output, and a file of that name is hard to remove. */
 function fileOf(name: string, io: ProgramIo): { path: string; name: string } {
-  if (name === '-') throw usageFailure("'-' is not the name of an output: standard output needs no name");
-  return { path: resolve(io.cwd, name), name };
+  if (name !== '-') return { path: resolve(io.cwd, name), name };
+  throw usageFailure("'-' is not the name of an output: standard output needs no name");
 }
 
 async function checkPlaces(targets: readonly Target[], io: ProgramIo, inputs: readonly string[]): Promise<void> {
-  const taken = new Set(
-    await Promise.all(inputs.filter((path) => path !== '-').map((path) => realPlace(resolve(io.cwd, path)))),
-  );
+  const files = inputs.filter((path) => path !== '-').map((path) => resolve(io.cwd, path));
+  const taken = new Set(await Promise.all(files.map(realPlace)));
   for (const { file } of targets) {
     if (file === undefined) continue;
     const place = await realPlace(file.path);
@@ -78,9 +75,7 @@ async function checkPlaces(targets: readonly Target[], io: ProgramIo, inputs: re
   }
 }
 
-async function realPlace(path: string): Promise<string> {
-  return realpath(path).catch(() => path);
-}
+const realPlace = (path: string): Promise<string> => realpath(path).catch(() => path);
 
 function convertOptions(values: OutputValues, { env, stdout }: ProgramIo): ConvertOptions {
   const choice = values.color ?? 'auto';
@@ -142,9 +137,7 @@ export function verdictOf(
   io: ProgramIo,
 ): number {
   const code = reportExitCode(report, errors, values);
-  const isTold = plan.targets.some(
-    ({ format, file }) => file === undefined && (format === 'pretty' || format === 'summary'),
-  );
+  const isTold = plan.targets.some(({ format, file }) => file === undefined && /^(?:pretty|summary)$/u.test(format));
   if (values.silent === true || (isTold && io.stdout.isTTY === true)) return code;
   const [first = '', ...rest] = isTold ? [] : summaryLines(report);
   if (first !== '') note(io, linter === undefined ? first : `${first}; ${linter}`);

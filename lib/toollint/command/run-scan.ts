@@ -152,13 +152,12 @@ function extensionsOf(lists: readonly string[]): string[] {
 /** The time to write down; undefined: now, or none when deterministic. */
 function timestampOf({ timestamp }: ScanValues, env: ProgramIo['env']): string | undefined {
   if (timestamp !== undefined) {
-    if (!/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/u.test(timestamp) || Number.isNaN(Date.parse(timestamp))) {
+    if (!/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/u.test(timestamp) || Number.isNaN(Date.parse(timestamp)))
       throw usageFailure(`--timestamp needs a time such as 2026-01-31T12:00:00Z, not '${timestamp}'`);
-    }
     return timestamp;
   }
-  const epoch = env['SOURCE_DATE_EPOCH'];
-  if (epoch === undefined || epoch === '') return undefined;
+  const epoch = env['SOURCE_DATE_EPOCH'] ?? '';
+  if (epoch === '') return undefined;
   const date = new Date(Number(epoch) * 1000);
   if (!/^[0-9]+$/u.test(epoch) || Number.isNaN(date.getTime()))
     throw usageFailure(`SOURCE_DATE_EPOCH needs seconds, not '${epoch}'`);

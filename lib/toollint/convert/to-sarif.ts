@@ -15,8 +15,8 @@ const RANKS = { error: 0, warning: 1, info: 2 } as const;
 export const SARIF_RESULTS_MAX = 25_000;
 
 export function* sarifText(report: Report, options: ConvertOptions): Generator<string> {
-  const { baselineState, absent = [], resultsMax = Infinity } = options;
-  const findings = worstOf(report.findings, resultsMax);
+  const { baselineState, absent = [] } = options;
+  const findings = worstOf(report.findings, options.resultsMax);
   const stateOf = baselineState ?? (report.selection.baseline === undefined ? undefined : () => 'new' as const);
   const texts = new Map(Object.entries(ruleTextsOf(report)));
   const firsts = Map.groupBy([...findings, ...absent], ({ ruleId }) => ruleId);
@@ -35,8 +35,7 @@ export function* sarifText(report: Report, options: ConvertOptions): Generator<s
 }
 
 /** The worst `most`, in the order of the report. */
-function worstOf(findings: readonly Finding[], most: number): readonly Finding[] {
-  if (findings.length <= most) return findings;
+function worstOf(findings: readonly Finding[], most = Infinity): readonly Finding[] {
   const bySeverity = findings.toSorted((one, other) => RANKS[one.severity] - RANKS[other.severity]);
   const worst = new Set(bySeverity.slice(0, most));
   return findings.filter((finding) => worst.has(finding));

@@ -44,9 +44,7 @@ export function messageOf(error: unknown): string {
 }
 
 /** Line breaks and runs of blanks become one space. */
-export function oneLine(text: string): string {
-  return text.replace(/\s+/gu, ' ').trim();
-}
+export const oneLine = (text: string): string => text.replace(/\s+/gu, ' ').trim();
 
 /** A failure for an input or output operation on a named file. */
 export function ioFailure(what: string, name: string, error: unknown): ReportFailure {

@@ -20,9 +20,8 @@ const WORD = /true|false|null/y;
 const WORDS: Readonly<Record<string, boolean | null>> = { true: true, false: false, null: null };
 
 /** Whether the value is a JSON object. */
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** The value of a JSON text that is not ours to be strict about; `refuse` throws. */
 export function looseJson(text: string, refuse: (fault: string) => never): unknown {
@@ -34,9 +33,8 @@ export function looseJson(text: string, refuse: (fault: string) => never): unkno
 }
 
 /** A JSON Pointer token (RFC 6901, section 3). */
-export function pointerToken(name: string | number): string {
-  return `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`;
-}
+export const pointerToken = (name: string | number): string =>
+  `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`;
 
 /**
  * The value of `text`, and everything wrong with it, in order. After a problem of the code 'syntax' or 'too-deep',

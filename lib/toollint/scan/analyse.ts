@@ -50,13 +50,8 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const found = await findFiles(search, starts);
   const { files, enabledRuleIds } = await lintableFiles(engine, found);
   const notes = [...engine.notes, ...(await passedOver(starts, found, files, engine, search))];
-  const cached =
-    options.cache === undefined
-      ? undefined
-      : await engine.lintCached(
-          files.map(({ absolute }) => absolute),
-          options.cache,
-        );
+  const places = files.map(({ absolute }) => absolute);
+  const cached = options.cache === undefined ? undefined : await engine.lintCached(places, options.cache);
   const roots = sortedUnique([root, options.root]).filter((folder) => folder.startsWith('/'));
   const work = new FileWork({ engine, prefix, cached, suppressions: await readSuppressions(root) }, options, roots);
   for (const [index, file] of files.entries()) {
@@ -265,8 +260,7 @@ class FileWork {
 
   #unparsed(path: string, message: string): void {
     this.diagnostics.parseError(path, message);
-    this.findings.push(
-      ...this.#findingsOf(path, '', [{ ruleId: PARSE_ERROR_RULE, severity: 'error', message, fatal: true }]),
-    );
+    const messages: LintMessage[] = [{ ruleId: PARSE_ERROR_RULE, severity: 'error', message, fatal: true }];
+    this.findings.push(...this.#findingsOf(path, '', messages));
   }
 }
