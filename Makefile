@@ -54,7 +54,7 @@ checks:
 
 RUN_TESTS = $(NODE) --disable-warning=ExperimentalWarning --test --test-concurrency=$(CONCURRENCY) --test-timeout=180000 \
   --test-reporter=./test/support/reporter.ts
-# Folders whose tests start no server and no program: their files run in one process, which starts and imports once.
+# Folders whose tests start no other process: their files run in one, which starts and imports once.
 TOGETHER := $(foreach folder,gateway http identity ingest process telemetry,$(wildcard test/$(folder)/*.test.ts))
 APART = $(filter-out $(TOGETHER),$(shell find test -name '*.test.ts'))
 # A case is tagged so where a cheaper one, in process or with another parameter, holds the same promise.

@@ -32,7 +32,7 @@ export class NodeRequest implements HttpRequest {
   readonly #owner: NodeRequestOwner;
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
-  /** Undefined: no more of the body is wanted. */
+  /** Undefined once the body is read, refused or abandoned. */
   #taker: BodyTaker | undefined;
   /** What has come of the body, in a buffer that may have room for more. */
   #body: Buffer = EMPTY;

@@ -1,6 +1,6 @@
 // Which files of the root a scan looks at: the paths and patterns of the command line, walked and sorted. The walk does
 // not follow symbolic links, so links that dangle, loop or lead outside do no harm; a link that is named is followed,
-// and counts once with the file that it leads to. What cannot be read is no reason to stop: it is a file with a fault.
+// and counts once with its target. A file or folder that cannot be read does not stop the scan: it is reported.
 //
 // Unless named, folders that the configuration around them ignores are not entered; node_modules and .git never are.
 import { closeSync, constants, type Dirent, fstatSync, openSync, readFileSync, type Stats } from 'node:fs';
