@@ -1,8 +1,11 @@
 // How a daemon's process begins and ends: flags, exit codes, and signals, without a process of its own.
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import { describe, it, type TestContext } from 'node:test';
 import { runDaemon, type Daemon, type OnStop, type Stop } from '../../lib/process/daemon.ts';
+import type { Environment } from '../../lib/process/env.ts';
 import { EXIT, StartFailure } from '../../lib/process/program.ts';
+import { onEarlySignals, onStopSignals } from '../../lib/process/shutdown.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
 const GOOD = { port: 1 };
@@ -20,6 +23,7 @@ async function run(
   how: Partial<Daemon<typeof GOOD>> = {},
   clock = new VirtualClock(),
   end: (code: number) => void = () => undefined,
+  environment: Environment = {},
 ): Promise<Ran> {
   let printed = '';
   const complaints: string[] = [];
@@ -36,7 +40,7 @@ async function run(
   const exitCode = await runDaemon(daemon, {
     clock,
     args,
-    environment: {},
+    environment,
     print: (text) => (printed += text),
     complain: (text) => complaints.push(text),
     end,
@@ -113,6 +117,36 @@ describe('a daemon that starts', () => {
     assert.equal((await failing(new Error('a bug'))).exitCode, EXIT.fatal);
   });
 
+  it('says in its log how it was set, and that it cannot start, a line for each problem', async (t) => {
+    const lines: { readonly msg: string; readonly exitCode?: number; readonly settings?: unknown }[] = [];
+    t.mock.method(fs, 'writeSync', (_fd: number, text: string) => {
+      lines.push(
+        ...text
+          .trim()
+          .split('\n')
+          .map((line) => JSON.parse(line) as (typeof lines)[number]),
+      );
+      return Buffer.byteLength(text);
+    });
+    const refuse = (): Promise<void> => Promise.reject(new StartFailure(EXIT.queue, 'the first\nthe second'));
+    const read: Daemon<typeof GOOD>['read'] = () => ({
+      config: GOOD,
+      report: { problems: [], warnings: ['one thing is odd'] },
+      log: { level: 'info', format: 'json' },
+    });
+    const { exitCode, complaints } = await run([], { read, run: refuse }, undefined, undefined, {
+      INGEST_LOG_LEVEL: 'info',
+    });
+    assert.equal(exitCode, EXIT.queue);
+    assert.deepEqual(complaints, []);
+    assert.deepEqual(
+      lines.map(({ msg }) => msg),
+      ['starting', 'one thing is odd', 'the first', 'the second'],
+    );
+    assert.deepEqual(lines[0]?.settings, { INGEST_LOG_LEVEL: 'info' });
+    assert.equal(lines[3]?.exitCode, EXIT.queue);
+  });
+
   it('has no exit code while it runs', async () => assert.equal((await run([])).exitCode, undefined));
 });
 
@@ -178,4 +212,25 @@ describe('a daemon that is stopped', () => {
       assert.deepEqual(codes, [code]);
       assert.equal(stops, 1);
     });
+});
+
+it('the listeners of a stop take the place of the early ones, which ignore SIGHUP and end with the code of a shell', (t) => {
+  const names = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
+  const before = new Map(names.map((name) => [name, new Set(process.listeners(name))]));
+  const own = (name: (typeof names)[number]) => process.listeners(name).filter((each) => !before.get(name)?.has(each));
+  t.after(() => {
+    for (const name of names) for (const each of own(name)) process.off(name, each);
+  });
+  const codes: number[] = [];
+  onEarlySignals((code) => codes.push(code));
+  own('SIGTERM')[0]?.('SIGTERM');
+  own('SIGINT')[0]?.('SIGINT');
+  assert.deepEqual(codes, [143, 130]);
+  assert.equal(own('SIGHUP').length, 1);
+  const stop = (): Promise<void> => Promise.resolve();
+  onStopSignals({ clock: new VirtualClock(), deadlineMs: 1, stop, exit: () => undefined, onFailure: () => undefined });
+  assert.equal(own('SIGTERM').length, 1);
+  assert.equal(own('SIGINT').length, 1);
+  own('SIGTERM')[0]?.('SIGTERM');
+  assert.deepEqual(codes, [143, 130]);
 });

@@ -5,7 +5,7 @@ import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { Settings, type Environment } from '../../lib/process/env.ts';
+import { addressText, Settings, type Environment } from '../../lib/process/env.ts';
 import { maskedUri, shown } from '../../lib/process/masked-uri.ts';
 import { KNOWN_KEYS, type Key } from '../../lib/process/settings.ts';
 import { shownSettings } from '../../lib/process/settings-text.ts';
@@ -147,6 +147,38 @@ describe('an environment', () => {
   });
 });
 
+describe('a flag', () => {
+  it('is on with 1 and off with 0 or without a value, and says so where it is neither', () => {
+    const read = (text: string): unknown => {
+      const settings = gateway({ INGEST_ADMIN_ONLY: text });
+      return settings.report().problems[0] ?? settings.get('INGEST_ADMIN_ONLY');
+    };
+    assert.equal(read('1'), true);
+    assert.equal(read('0'), false);
+    assert.equal(read(''), false);
+    assert.equal(read('true'), 'INGEST_ADMIN_ONLY="true": expected 1 or 0');
+  });
+});
+
+describe('the endpoint of spans', () => {
+  it('is an http or an https URL, and without one no spans are exported', () => {
+    const read = (endpoint: string): unknown => {
+      const settings = gateway({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint });
+      return [settings.exportsSpans, settings.report().problems.length];
+    };
+    assert.deepEqual(read(''), [false, 0]);
+    assert.deepEqual(read('http://collector:4318'), [true, 0]);
+    assert.deepEqual(read('https://collector:4318'), [true, 0]);
+    for (const wrong of ['grpc://collector:4317', 'collector:4318', 'xhttp://collector'])
+      assert.deepEqual(read(wrong), [true, 1], wrong);
+  });
+});
+
+it('an address is written with the host in brackets where it is IPv6', () => {
+  assert.equal(addressText({ host: '::1', port: 1 }), '[::1]:1');
+  assert.equal(addressText({ host: 'localhost', port: 8443 }), 'localhost:8443');
+});
+
 describe('an unknown key', () => {
   it('is a warning that names the nearest known one; other prefixes are none of our business', () => {
     const { warnings, problems } = gateway({
@@ -276,6 +308,18 @@ describe('a URI', () => {
         );
         assert.doesNotMatch(problem, /12|34|ab|cd/, start);
       }
+  });
+
+  it('whose password has a % that begins no escape is a problem that says how it is written', () => {
+    const expected = 'expected user, password and path to be percent-encoded: a % itself is written %25';
+    const [value, problems] = uri({ INGEST_QUEUE_URI: 'redis://user:50%er@host' });
+    assert.equal(value, undefined);
+    assert.deepEqual(problems, [`INGEST_QUEUE_URI="redis://user:***@host": ${expected}`]);
+  });
+
+  it('that no URL is has no password in it only because an @ follows', () => {
+    const [, problems] = uri({ INGEST_QUEUE_URI: 'redis://user@ho st' });
+    assert.match(problems.join(), /: expected a URI that begins with redis:/);
   });
 
   it('is shown without password and query', () => {

@@ -1,6 +1,6 @@
 // A watched file is read as a whole: what a writer leaves half done is not acted on.
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { FileWatch, lookAt, type Look } from '../../lib/process/file-watch.ts';
@@ -80,6 +80,26 @@ describe('a file watch', () => {
     const [seen, nothing] = await Promise.all([watched(changed, before), watched(same, before)]);
     await eventually('the change is seen', () => seen.length > 0);
     assert.deepEqual([seen, nothing], [['new'], []]);
+  });
+
+  it('sees a file that is empty now come, and go', async () => {
+    const path = join(temporaryFolder(), 'list');
+    const look = async (): Promise<unknown> => (await lookAt([path])).get(path);
+    const missing = await look();
+    writeFileSync(path, '');
+    assert.notEqual(await look(), missing);
+    rmSync(path);
+    assert.equal(await look(), missing);
+  });
+
+  it('can be stopped before its first look is done', async () => {
+    const clock = new VirtualClock();
+    const path = join(temporaryFolder(), 'list');
+    const watch = new FileWatch(clock, [path], await lookAt([path]), () => Promise.resolve());
+    watch.stop();
+    await watch.now(false);
+    await clock.settle();
+    assert.equal(clock.pending, 0);
   });
 
   it('sees a mounted secret change, which is a symbolic link swapped two folders up', async () => {

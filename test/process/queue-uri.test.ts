@@ -5,7 +5,7 @@ import { readAdminConfig } from '../../lib/admin/config.ts';
 import { readConsumerConfig } from '../../lib/consumer/config.ts';
 import { readDispatcherConfig } from '../../lib/dispatcher/config.ts';
 import { readGatewayConfig } from '../../lib/gateway/config.ts';
-import { queueAddress } from '../../lib/process/queue-uri.ts';
+import { queueAddress, withCredentials } from '../../lib/process/queue-uri.ts';
 import { Settings } from '../../lib/process/env.ts';
 
 const parts = (uri: string): unknown => {
@@ -37,6 +37,11 @@ describe('the URI of a queue', () => {
     });
   });
 
+  it('names a master without a user and a database', () => {
+    const given = parts('redis+sentinel://s1/main') as { readonly uri: string };
+    assert.equal(given.uri, 'redis://s1:26379');
+  });
+
   it('names nodes of a cluster, over TLS where its scheme says so', () => {
     assert.deepEqual(parts('rediss+cluster://:secret@h1:7000,h2'), {
       kind: 'cluster',
@@ -64,6 +69,21 @@ describe('the URI of a queue', () => {
     assert.match(fault('redis://host/1#a'), /no #/);
     assert.match(fault('redis+sentinel://s1/m#a'), /no #/);
     assert.match(fault('dispatcher://host?db=3'), /no db behind the \?$/);
+  });
+
+  it('gets a user and a password, percent-encoded', () => {
+    assert.equal(withCredentials('redis://host:1/2', 'us,er', 'p@ss'), 'redis://us%2Cer:p%40ss@host:1/2');
+    assert.equal(withCredentials('redis://host', undefined, 'secret'), 'redis://:secret@host');
+  });
+
+  it('goes with a number of partitions only where it is a cluster', () => {
+    const problems = (uri: string, partitions: string): readonly string[] =>
+      readGatewayConfig({ INGEST_QUEUE_URI: uri, INGEST_QUEUE_PARTITIONS: partitions }).report.problems;
+    assert.deepEqual(problems('redis+cluster://h1', '12'), []);
+    assert.deepEqual(problems('redis://h1', ''), []);
+    assert.deepEqual(problems('redis://h1', '12'), [
+      'INGEST_QUEUE_PARTITIONS="12": expected a redis+cluster URI with it: other queues have one partition',
+    ]);
   });
 
   it('is looked at in every key that names a queue', () => {
