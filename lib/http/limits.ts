@@ -1,5 +1,6 @@
-// The limits of one connection, in time and in what it may have outstanding, the same for both readers. Pure: a
-// snapshot goes in, a verdict comes out; nothing is written here, and nothing is read but the arguments.
+// The limits of one connection, in time and in what it may have outstanding, the same for both readers. The verdict is
+// pure: a snapshot goes in, and nothing is read but the arguments.
+import type { Side } from './side.ts';
 
 /** In milliseconds: from a head's first byte to its last, from there to the request's last byte, between requests. */
 export interface TimeLimits {
@@ -47,6 +48,31 @@ export function whatIsOverdue(snapshot: Snapshot, nowMs: number, limits: TimeLim
   // sends next.
   const isStranger = snapshot.requests === 0 && !snapshot.certified;
   return idle || (isStranger && nowMs - quietSinceMs >= limits.headersTimeoutMs) ? 'request' : undefined;
+}
+
+/** Since when a connection has been quiet, and what of it takes too long. */
+export class IdleWatch {
+  /** How much had come and was unread when that was last found to have changed, and when that was. */
+  #requests = 0;
+  #unreadBytes = 0;
+  #quietSinceMs: number;
+
+  constructor(nowMs: number) {
+    this.#quietSinceMs = nowMs;
+  }
+
+  /** To be called a few times a second. `unreadBytes`: of answers that the client has not taken. */
+  overdue(side: Side, unreadBytes: number, certified: boolean, nowMs: number, limits: TimeLimits): Overdue | undefined {
+    const { requests, owing, headSinceMs, bodySinceMs } = side;
+    if (requests !== this.#requests || unreadBytes !== this.#unreadBytes || owing) {
+      this.#requests = requests;
+      this.#unreadBytes = unreadBytes;
+      this.#quietSinceMs = nowMs;
+    }
+    const quietSinceMs = this.#quietSinceMs;
+    const snapshot = { headSinceMs, bodySinceMs, owing, unreadBytes, quietSinceMs, requests, certified };
+    return whatIsOverdue(snapshot, nowMs, limits);
+  }
 }
 
 /** How many requests of one connection may wait for their answers; the next one stays unread. */

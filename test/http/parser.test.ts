@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { PLAIN_HEAD_BYTES_MAX } from '../../lib/http/plain/head.ts';
-import { PlainParser } from '../../lib/http/plain/parser.ts';
+import { PLAIN_HEAD_BYTES_MAX, PlainParser } from '../../lib/http/plain/parser.ts';
 
 interface Taken {
   readonly line: string;

@@ -1,8 +1,8 @@
 // A plain request between its reader and its handler: exactly one word about its body, and one answer.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { HeadReader, type PlainHead } from '../../lib/http/plain/head.ts';
-import { PlainRequest, type PlainOwner } from '../../lib/http/plain/request.ts';
+import { HeadReader, type PlainHead } from '../../lib/http/plain/parser.ts';
+import { PlainRequest, type PlainOwner } from '../../lib/http/plain/side.ts';
 import type { RequestListener } from '../../lib/http/request.ts';
 import type { Answer } from '../../lib/http/respond.ts';
 import { SYSTEM } from '../support/system.ts';
