@@ -3,6 +3,7 @@
 import './early-signals.ts';
 import { Consumer } from '../lib/consumer/consumer.ts';
 import { readConsumerConfig, type ConsumerConfig } from '../lib/consumer/config.ts';
+import { problem } from '../lib/ingest/errors.ts';
 import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import { LandingSpans } from '../lib/consumer/landing-spans.ts';
 import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
@@ -75,7 +76,7 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   const state = replicaState(metrics, { consumer, watch, reader });
   const { oldestSeconds } = state;
   const pruner = new Pruner({ ...SYSTEM, warehouse, retentionMs, oldestSeconds, pruned: metrics.pruned, log });
-  const endpoints = createProcessEndpoints(state, SYSTEM);
+  const endpoints = createProcessEndpoints(state, problem, SYSTEM);
 
   const stopped = new AbortController();
   let running = Promise.resolve();

@@ -3,6 +3,7 @@
 import './early-signals.ts';
 import { readDispatcherConfig, type DispatcherConfig } from '../lib/dispatcher/config.ts';
 import { dispatcherMetrics } from '../lib/dispatcher/metrics.ts';
+import { problem } from '../lib/ingest/errors.ts';
 import { createProcessEndpoints, type ProcessState } from '../lib/http/process-endpoints.ts';
 import { NamedClientsTls } from '../lib/identity/accepted-client.ts';
 import { tlsMaterial } from '../lib/identity/tls-material.ts';
@@ -79,7 +80,7 @@ async function run(config: DispatcherConfig, log: Log, onStop: OnStop): Promise<
     unavailable: () => [],
     metrics: (accept) => exposition(metrics.registry, prefersOpenMetrics(accept)),
   };
-  const endpoints = createProcessEndpoints(state, SYSTEM);
+  const endpoints = createProcessEndpoints(state, problem, SYSTEM);
   await startQueues(config, refusals, sessions);
   const admin = await bound('INGEST_ADMIN_ADDR', config.adminAddress, endpoints.listen);
   log.info(`process endpoints on http://${admin}`);

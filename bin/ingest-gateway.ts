@@ -15,6 +15,7 @@ import type { Log } from '../lib/process/log.ts';
 import { version } from '../lib/process/program.ts';
 import { tlsMaterial, type TlsMaterial } from '../lib/identity/tls-material.ts';
 import { warnOfWarehouse } from '../lib/gateway/warehouse-watch.ts';
+import { problem } from '../lib/ingest/errors.ts';
 import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import { allFiles, producers, readFiles, tokenVerifier, watchFiles } from '../lib/gateway/files.ts';
 import { watchCredentials } from '../lib/process/credentials.ts';
@@ -81,7 +82,7 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   const watched = watchFiles(config, files, { gateway, quotas, metrics, onMaterial }, log, SYSTEM.clock);
   await startQueue(config.queueUri, opened, SYSTEM.clock, QUEUE_START_MS);
   if (warehouse !== undefined) void warnOfWarehouse(warehouse, gateway.state.draining, log, SYSTEM.clock);
-  const endpoints = config.adminAddress && createProcessEndpoints(gateway.state, SYSTEM);
+  const endpoints = config.adminAddress && createProcessEndpoints(gateway.state, problem, SYSTEM);
   if (config.adminAddress !== undefined && endpoints !== undefined)
     log.info(`process endpoints on http://${await bound('INGEST_ADMIN_ADDR', config.adminAddress, endpoints.listen)}`);
   const address = await bound('INGEST_GATEWAY_ADDR', config.address, ({ host, port }) =>

@@ -5,9 +5,10 @@
 // The producer is judged before a byte of the body is read.
 //
 // Invariant: what was admitted is released exactly once, whatever ends the exchange.
+import { problem } from '../ingest/errors.ts';
 import type { TraceContext } from '../ingest/trace-context.ts';
 import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts';
-import { CONNECTIONS_SHORT, JSON_TYPE, problem, refusalOf, type Challenge, type GatewayAnswer } from './answers.ts';
+import { CONNECTIONS_SHORT, JSON_TYPE, refusalOf, type Challenge, type GatewayAnswer } from './answers.ts';
 import type { Admission } from './admission.ts';
 import type { BodyTaker } from '../http/request.ts';
 import type { Authority } from '../identity/authority.ts';
@@ -39,12 +40,9 @@ export interface AcceptEventOptions {
 const NO_CONNECTION = problem('queueOverloaded', CONNECTIONS_SHORT);
 const OVERLOADED = problem('queueOverloaded', 'too many events or bytes are in flight');
 const UNAVAILABLE = problem('queueUnavailable', 'the queue did not take the event in time, or cannot take any now');
-const UNSUPPORTED_CODING = problem(
-  'unsupportedMediaType',
-  'expected no Content-Encoding, or one of gzip and zstd',
-  undefined,
-  ['Accept-Encoding', 'gzip, zstd'],
-);
+const UNSUPPORTED_CODING = problem('unsupportedMediaType', 'expected no Content-Encoding, or one of gzip and zstd', {
+  headers: ['Accept-Encoding', 'gzip, zstd'],
+});
 const BROKEN = problem(
   'invalidCompression',
   'the body is not one whole stream of the coding in Content-Encoding, or its zstd window is over 8 MiB',
@@ -155,7 +153,7 @@ class Acceptance implements BodyTaker, Submission {
       return undefined;
     }
     const event = this.#read(body);
-    if (!event.valid) return problem('invalidEvent', event.detail, event.errors);
+    if (!event.valid) return problem('invalidEvent', event.detail, event);
     const forbidden = this.#options.quotas?.typeRefusal(this.producer, event.type);
     if (forbidden !== undefined) return forbidden;
     this.#id = event.id;

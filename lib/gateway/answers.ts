@@ -1,6 +1,5 @@
 // The bodies that the gateway answers with.
-import { CATALOGUE, problemType, type Refusal } from '../ingest/errors.ts';
-import type { EventFault } from '../ingest/event.ts';
+import { problem, type Refusal } from '../ingest/errors.ts';
 import type { RequestDefect } from '../http/request.ts';
 import type { Answer } from '../http/respond.ts';
 import type { Verdict } from '../identity/producer-identity.ts';
@@ -11,38 +10,6 @@ export interface GatewayAnswer extends Answer {
 }
 
 export const JSON_TYPE = 'application/json';
-const PROBLEM_TYPE = 'application/problem+json';
-
-/**
- * A refusal as problem details (RFC 9457). `detail` is public: it never holds the text of an internal failure.
- * `headers` are name, value, name, value …. `retryAfterS` takes the place of the catalogue's.
- */
-export function problem(
-  refusal: Refusal,
-  detail: string,
-  errors?: readonly EventFault[],
-  headers?: readonly string[],
-  retryAfterS = CATALOGUE[refusal].retryAfterS,
-): GatewayAnswer {
-  const { status, code, retryable, title } = CATALOGUE[refusal];
-  const body = {
-    type: problemType(code),
-    title,
-    status,
-    detail,
-    code,
-    retryable,
-    ...(errors === undefined ? {} : { errors }),
-  };
-  const all = retryAfterS === undefined ? headers : ['Retry-After', String(retryAfterS), ...(headers ?? [])];
-  return {
-    refusal,
-    status,
-    contentType: PROBLEM_TYPE,
-    body: JSON.stringify(body),
-    ...(all === undefined ? {} : { headers: all }),
-  };
-}
 
 /** Why a connection has no room among the others of its producer. */
 export const CONNECTIONS_SHORT = 'all connections are in use, and this producer holds its share of them';
@@ -76,5 +43,5 @@ export function refusalOf(
 ): GatewayAnswer {
   if (verdict.kind === 'unknown') return problem('internal', verdict.detail);
   if (verdict.kind === 'audienceMissing') return problem(verdict.kind, verdict.detail);
-  return problem(verdict.kind, verdict.detail, undefined, ['WWW-Authenticate', challenge(authorization)]);
+  return problem(verdict.kind, verdict.detail, { headers: ['WWW-Authenticate', challenge(authorization)] });
 }

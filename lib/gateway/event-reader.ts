@@ -3,6 +3,7 @@
 // Three forms: JSON, a CloudEvent in structured mode (its media type says so) and a CloudEvent in binary mode (its
 // attributes are header fields, the body is its data). The last is made into the structured form at once, and nothing
 // behind this knows of it.
+import { problem } from '../ingest/errors.ts';
 import {
   cloudEventFaults,
   isBatchedMode,
@@ -14,7 +15,7 @@ import {
 import { parseEvent, type InvalidEvent, type ValidEvent } from '../ingest/event.ts';
 import type { EventNotes } from '../ingest/queue.ts';
 import type { RequestHead } from '../http/request.ts';
-import { JSON_TYPE, problem, type GatewayAnswer } from './answers.ts';
+import { JSON_TYPE, type GatewayAnswer } from './answers.ts';
 
 /** What is kept with the event in addition to its text. */
 export interface ReadEvent extends ValidEvent {
@@ -30,7 +31,7 @@ export type EventId = 'id' | 'source+id';
 const MEDIA_TYPE = /^application\/(cloudevents\+)?json(?:[ \t]*;[ \t]*charset="?utf-8"?)?[ \t]*$/i;
 
 const ACCEPT = ['Accept', 'application/json, application/cloudevents+json'];
-const refused = (detail: string): GatewayAnswer => problem('unsupportedMediaType', detail, undefined, ACCEPT);
+const refused = (detail: string): GatewayAnswer => problem('unsupportedMediaType', detail, { headers: ACCEPT });
 const MEDIA_TYPE_NEEDED = refused('expected application/json or application/cloudevents+json in UTF-8');
 const NO_BATCH = refused(
   'expected one event: send each CloudEvent of the batch in a request of its own, as application/cloudevents+json',

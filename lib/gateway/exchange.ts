@@ -3,12 +3,12 @@
 // Invariant: settling counts it in the same step, so that at any moment requests = accepted + duplicate + refused by
 // code + aborted (+ the other answers, of look-ups and process endpoints). Who holds something for it learns once
 // that it is over, whatever ended it.
-import type { Refusal } from '../ingest/errors.ts';
+import { problem, type Refusal } from '../ingest/errors.ts';
 import { isSampled, traceContext, type TraceContext } from '../ingest/trace-context.ts';
 import type { Connection } from '../http/connection.ts';
-import type { HttpRequest, ProtocolFault, RequestListener } from '../http/request.ts';
+import { FAULTS, type HttpRequest, type ProtocolFault, type RequestListener } from '../http/request.ts';
 import { requestIdFrom } from '../http/respond.ts';
-import { problem, type GatewayAnswer } from './answers.ts';
+import { type GatewayAnswer } from './answers.ts';
 import type { ClientContext } from '../identity/authority.ts';
 import { producerOf } from '../identity/producer-identity.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
@@ -38,13 +38,6 @@ export interface ExchangeContext extends ClockAndRandom {
   /** A bug showed while this exchange was handled: to be logged, and answered. */
   readonly bug: (exchange: Exchange, cause: unknown) => void;
 }
-
-const FAULTS: Readonly<Record<ProtocolFault, { readonly refusal: Refusal; readonly detail: string }>> = {
-  malformed: { refusal: 'invalidEvent', detail: 'the request is not well-formed HTTP' },
-  headersTooLarge: { refusal: 'headersTooLarge', detail: 'the header section is over the limit' },
-  timeout: { refusal: 'requestTimeout', detail: 'the request did not arrive in time' },
-  connect: { refusal: 'routeNotFound', detail: 'CONNECT is not supported' },
-};
 
 export class Exchange implements RequestListener {
   readonly connection: Connection<ClientContext>;

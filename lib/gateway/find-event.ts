@@ -5,13 +5,14 @@
 // unknown one. A warehouse that cannot be asked makes it 503, whatever the queue knows: an event that was once called
 // landed is not called accepted again. So does a queue that cannot be asked, unless the warehouse knows the id: never a
 // false 404.
+import { problem } from '../ingest/errors.ts';
 import { scanEnvelope } from '../ingest/envelope-scan.ts';
 import { isErased } from '../ingest/erased.ts';
 import { isEventId } from '../ingest/event.ts';
 import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import { decodeParameter } from '../http/router.ts';
-import { CONNECTIONS_SHORT, JSON_TYPE, problem, refusalOf, type Challenge, type GatewayAnswer } from './answers.ts';
+import { CONNECTIONS_SHORT, JSON_TYPE, refusalOf, type Challenge, type GatewayAnswer } from './answers.ts';
 import type { Authority } from '../identity/authority.ts';
 import type { Exchange } from './exchange.ts';
 import type { LookUpTurns } from './look-up-turns.ts';

@@ -1,6 +1,7 @@
 // The gateway as one object: the whole API on one screen, the server behind it, and how it stops.
 //
 // It knows ports, not adapters: bin hands it a queue and, perhaps, a warehouse.
+import { problem } from '../ingest/errors.ts';
 import type { AddressInfo } from 'node:net';
 import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
@@ -18,7 +19,7 @@ import type { GatewayMetrics } from './metrics.ts';
 import type { TlsMaterial } from '../identity/tls-material.ts';
 import { acceptEvent } from './accept-event.ts';
 import { Admission } from './admission.ts';
-import { challenges, DEFECTS, problem, type GatewayAnswer } from './answers.ts';
+import { challenges, DEFECTS, type GatewayAnswer } from './answers.ts';
 import { Authority, type ClientContext } from '../identity/authority.ts';
 import { HEADER_BYTES_MAX, HEADERS_MAX, type GatewayConfig } from './config.ts';
 import { Exchange, headFault, type ExchangeContext } from './exchange.ts';
@@ -258,7 +259,7 @@ export class Gateway {
     if (match === undefined) return problem('routeNotFound', 'there is nothing at this path');
     const { methods, allow } = match.route;
     const handler = methods.get(request.method);
-    if (handler === undefined) return problem('methodNotAllowed', `expected ${allow}`, undefined, ['Allow', allow]);
+    if (handler === undefined) return problem('methodNotAllowed', `expected ${allow}`, { headers: ['Allow', allow] });
     return handler(exchange, match.parameter);
   }
 

@@ -3,8 +3,9 @@
 // Every request of a limited producer counts as one event, whatever its answer. It is judged before its body is read,
 // so that a refusal is cheap. Its answers carry RateLimit and RateLimit-Policy. Look-ups count by themselves, against
 // `lookUpRate`; where a row has none they are not limited, and producers share turns (look-up-turns.ts).
+import { problem } from '../ingest/errors.ts';
 import type { Clock } from '../process/clock.ts';
-import { problem, type GatewayAnswer } from './answers.ts';
+import { type GatewayAnswer } from './answers.ts';
 import type { Exchange } from './exchange.ts';
 import type { Producers } from './producers-file.ts';
 import { RateLimit, rateLimitFields, type QuotaVerdict } from './rate-limit.ts';
@@ -64,5 +65,5 @@ function over(verdict: QuotaVerdict, verb: string, exchange: Pick<Exchange, 'ans
   exchange.answerWith(rateLimitFields(verdict));
   if (verdict.allowed) return undefined;
   const detail = `this producer may ${verb} ${verdict.rate} events a second; try again in ${verdict.retryAfterS} s`;
-  return problem('producerRateLimited', detail, undefined, undefined, verdict.retryAfterS);
+  return problem('producerRateLimited', detail, { retryAfterS: verdict.retryAfterS });
 }

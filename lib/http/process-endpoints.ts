@@ -8,7 +8,7 @@ import type { ClockAndRandom } from '../process/clock.ts';
 import { linger } from './linger.ts';
 import { faultOf } from './node/faults.ts';
 import { defectOf } from './node/request.ts';
-import type { ProtocolFault } from './request.ts';
+import { FAULTS, type ProtocolFault, type Refused } from './request.ts';
 import { lastResponse, requestIdOf, respond, type Answer } from './respond.ts';
 import { route, Router } from './router.ts';
 
@@ -48,23 +48,12 @@ const json = (status: number, value: unknown): Answer => ({
   body: JSON.stringify(value),
 });
 
-/** The problems of the events' address that there are here too, with the same members. */
-function problem(status: number, code: string, title: string, detail: string, headers: readonly string[] = []): Answer {
-  const retryable = status === 500 || status === 408;
-  const body = { type: `urn:ingest:error:${code}`, title, status, detail, code, retryable };
-  return { status, contentType: 'application/problem+json', body: JSON.stringify(body), headers };
-}
-
-const NO_ROUTE = problem(404, 'ROUTE_NOT_FOUND', 'Route not found', 'there is nothing at this path');
-const INTERNAL = problem(500, 'INTERNAL', 'Internal error', 'the process failed on this request');
-const MALFORMED = problem(400, 'INVALID_EVENT', 'Invalid event', 'the request is not well-formed HTTP');
-
-const FAULTS: Readonly<Record<ProtocolFault, Answer>> = {
-  malformed: MALFORMED,
-  headersTooLarge: problem(431, 'HEADERS_TOO_LARGE', 'Headers too large', 'the header section is over the limit'),
-  timeout: problem(408, 'REQUEST_TIMEOUT', 'Request timeout', 'the request did not arrive in time'),
-  connect: NO_ROUTE,
-};
+/** Makes the answer to what is not served: the row of the error catalogue with this name, and what happened. */
+export type ProblemOf = (
+  refusal: Refused | 'methodNotAllowed' | 'internal',
+  detail: string,
+  more?: { readonly headers: readonly string[] },
+) => Answer;
 
 /** The process runs and its event loop turns. It says nothing of the queue. */
 export const live = (): Answer => json(200, { status: 'live' });
@@ -88,7 +77,11 @@ const ROUTES = new Router<(state: ProcessState, accept: string | undefined) => A
   route('/metrics', { GET: scrape }),
 ]);
 
-export function createProcessEndpoints(state: ProcessState, system: ClockAndRandom): ProcessEndpoints {
+export function createProcessEndpoints(
+  state: ProcessState,
+  problem: ProblemOf,
+  system: ClockAndRandom,
+): ProcessEndpoints {
   const server = createServer({ requireHostHeader: false, connectionsCheckingInterval: CHECK_INTERVAL_MS });
   /** In the order of their last requests. */
   const open = new Set<Socket>();
@@ -97,14 +90,14 @@ export function createProcessEndpoints(state: ProcessState, system: ClockAndRand
   const requested = (request: IncomingMessage, response: ServerResponse): void => {
     latest.set(request.socket, response);
     if (open.delete(request.socket)) open.add(request.socket);
-    void serve(request, response, state, system);
+    void serve(request, response, state, problem, system);
   };
   /** Those whose last answer is being written: what still comes by them is no request. */
   const ended = new WeakSet<Socket>();
   const faulty = (socket: Socket, fault: ProtocolFault): void => {
     if (ended.has(socket)) return;
     ended.add(socket);
-    sayLast(socket, latest.get(socket), fault, system);
+    sayLast(socket, latest.get(socket), problem(FAULTS[fault].refusal, FAULTS[fault].detail), system);
   };
   server.on('connection', (socket: Socket) => {
     open.add(socket);
@@ -143,13 +136,13 @@ export function createProcessEndpoints(state: ProcessState, system: ClockAndRand
 function sayLast(
   socket: Socket,
   owed: ServerResponse | undefined,
-  fault: ProtocolFault,
+  answer: Answer,
   { clock, random }: ClockAndRandom,
 ): void {
   if (owed?.closed === false) {
-    owed.once('close', () => sayLast(socket, undefined, fault, { clock, random }));
+    owed.once('close', () => sayLast(socket, undefined, answer, { clock, random }));
   } else if (socket.writable) {
-    socket.write(lastResponse(random.uuid(), FAULTS[fault], clock), 'latin1');
+    socket.write(lastResponse(random.uuid(), answer, clock), 'latin1');
     linger(socket, clock);
   } else socket.destroy();
 }
@@ -158,21 +151,24 @@ async function serve(
   request: IncomingMessage,
   response: ServerResponse,
   state: ProcessState,
+  problem: ProblemOf,
   { random }: ClockAndRandom,
 ): Promise<void> {
   const isDefective = defectOf(request) !== undefined;
-  const answer = isDefective ? MALFORMED : await answerOf(request, state).catch(() => INTERNAL);
+  const answer = isDefective
+    ? problem('invalidEvent', FAULTS.malformed.detail)
+    : await answerOf(request, state, problem).catch(() => problem('internal', 'the process failed on this request'));
   request.resume();
   respond(response, requestIdOf(request, random), answer, isDefective || state.draining());
 }
 
-async function answerOf(request: IncomingMessage, state: ProcessState): Promise<Answer> {
+async function answerOf(request: IncomingMessage, state: ProcessState, problem: ProblemOf): Promise<Answer> {
   const match = ROUTES.find(request.url ?? '/');
-  if (match === undefined) return NO_ROUTE;
+  if (match === undefined) return problem('routeNotFound', 'there is nothing at this path');
   const handler = match.route.methods.get(request.method ?? '');
   if (handler === undefined) {
     const { allow } = match.route;
-    return problem(405, 'METHOD_NOT_ALLOWED', 'Method not allowed', `expected ${allow}`, ['Allow', allow]);
+    return problem('methodNotAllowed', `expected ${allow}`, { headers: ['Allow', allow] });
   }
   return await handler(state, request.headers.accept);
 }

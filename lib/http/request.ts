@@ -2,7 +2,16 @@
 import type { Answer } from './respond.ts';
 
 /** Why the rest of a request cannot be read, or why a head could not. */
-export type ProtocolFault = 'malformed' | 'headersTooLarge' | 'timeout' | 'connect';
+export type ProtocolFault = keyof typeof FAULTS;
+
+/** What is answered to each: the row of the error catalogue with this name, and its detail. */
+export const FAULTS = {
+  malformed: { refusal: 'invalidEvent', detail: 'the request is not well-formed HTTP' },
+  headersTooLarge: { refusal: 'headersTooLarge', detail: 'the header section is over the limit' },
+  timeout: { refusal: 'requestTimeout', detail: 'the request did not arrive in time' },
+  connect: { refusal: 'routeNotFound', detail: 'CONNECT is not supported' },
+} as const;
+export type Refused = (typeof FAULTS)[ProtocolFault]['refusal'];
 
 /** Who handles a request, as its reader sees it. */
 export interface RequestListener {

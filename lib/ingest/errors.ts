@@ -4,6 +4,7 @@
 // `ingest_errors_total`; a test holds the four equal. `code`, `status` and `retryable` are the contract
 // (openapi/rules.md, 5); `title` is public and stable; what happened in this one case is the caller's `detail`.
 // The text of an internal failure is never part of an answer.
+import type { EventFault } from './event.ts';
 
 /**
  * One row. `retryAfterS` is the Retry-After header in seconds (RFC 9110, section 10.2.3), where nothing longer is
@@ -145,3 +146,33 @@ export const ERROR_CODES: readonly ErrorCode[] = [...new Set(Object.values(CATAL
 
 /** The problem type of a code (RFC 9457, section 3.1.1): a name, not an address to fetch. */
 export const problemType = (code: ErrorCode): string => `urn:ingest:error:${code}`;
+
+/** What only some have. `headers` are name, value, name, value …; `retryAfterS` takes the place of the catalogue's. */
+interface ProblemExtras {
+  readonly errors?: readonly EventFault[];
+  readonly headers?: readonly string[];
+  readonly retryAfterS?: number;
+}
+
+/** A refusal as problem details (RFC 9457). `detail` is public: it never holds the text of an internal failure. */
+export function problem(refusal: Refusal, detail: string, more: ProblemExtras = {}) {
+  const { status, code, retryable, title } = CATALOGUE[refusal];
+  const { errors, headers, retryAfterS = CATALOGUE[refusal].retryAfterS } = more;
+  const body = {
+    type: problemType(code),
+    title,
+    status,
+    detail,
+    code,
+    retryable,
+    ...(errors === undefined ? {} : { errors }),
+  };
+  const all = retryAfterS === undefined ? headers : ['Retry-After', String(retryAfterS), ...(headers ?? [])];
+  return {
+    refusal,
+    status,
+    contentType: 'application/problem+json',
+    body: JSON.stringify(body),
+    ...(all === undefined ? {} : { headers: all }),
+  };
+}

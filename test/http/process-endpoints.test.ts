@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { before, describe, it } from 'node:test';
 import { createProcessEndpoints } from '../../lib/http/process-endpoints.ts';
+import { problem } from '../../lib/ingest/errors.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { repliesIn, requestText, type WireReply } from '../support/wire.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -21,6 +22,7 @@ before(async () => {
           setImmediate(resolve, { contentType: accept ?? 'text/plain', text: 'some_total 1\n' }),
         ),
     },
+    problem,
     SYSTEM,
   );
   ({ port } = await endpoints.listen({ host: '127.0.0.1', port: 0 }));
