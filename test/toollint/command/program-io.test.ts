@@ -1,0 +1,158 @@
+// What the program makes of its streams: a reader that has gone, a full disk, a terminal and its width.
+import assert from 'node:assert/strict';
+import { Readable, Writable } from 'node:stream';
+import { describe, it } from 'node:test';
+import { runToollint } from '../../../lib/toollint/command/command-line.ts';
+import { OutputClosed, type ProgramIo, ProgressLine, streamSink } from '../../../lib/toollint/command/program-io.ts';
+import { ReportFailure } from '../../../lib/toollint/document/failure.ts';
+
+/** A stream that keeps what is written, or fails each write with this code. */
+function kept(code?: string, terminal: { isTTY?: boolean; columns?: number } = {}) {
+  const texts: string[] = [];
+  const stream = new Writable({
+    write(chunk, _, done) {
+      if (code === undefined) texts.push(String(chunk));
+      done(code === undefined ? null : Object.assign(new Error('no'), { code }));
+    },
+  });
+  stream.on('error', () => undefined);
+  return Object.assign(stream, terminal, { texts });
+}
+
+function ioWith(change: Partial<ProgramIo> = {}) {
+  const [stdout, stderr] = [kept(), kept()];
+  const common = { env: {}, cwd: '/', stdin: Readable.from([]), signal: new AbortController().signal };
+  const io: ProgramIo = { args: [], stdout, stderr, revision: () => '0123456789ab', ...common, ...change };
+  return { io, told: () => stderr.texts.join(''), printed: () => stdout.texts.join('') };
+}
+
+const exitCode = async (change: Partial<ProgramIo>) => runToollint(ioWith(change).io);
+
+describe('a document on standard output', () => {
+  it('ends the program with 141 and no word when its reader has gone', async () => {
+    for (const code of ['EPIPE', 'ERR_STREAM_DESTROYED']) {
+      const { io, told } = ioWith({ args: ['schema'], stdout: kept(code) });
+      assert.equal(await runToollint(io), 141, code);
+      assert.equal(told(), '', code);
+    }
+  });
+
+  it('that cannot be written is a failure that names the stream', async () => {
+    const { io, told } = ioWith({ args: ['schema'], stdout: kept('ENOSPC') });
+    assert.equal(await runToollint(io), 2);
+    assert.equal(told(), 'toollint: cannot write standard output: ENOSPC\n');
+  });
+
+  it('has no control character that a terminal acts on', async () => {
+    const stream = kept();
+    await streamSink(stream, 'out')('a\u009bb\n');
+    assert.equal(stream.texts.join(''), 'a\\u009bb\n');
+  });
+
+  it('is not begun for an empty text, even where the stream is broken', async () => {
+    await assert.doesNotReject(streamSink(kept('EPIPE'), 'out')(''));
+    await assert.rejects(streamSink(kept('EPIPE'), 'out')('x'), OutputClosed);
+    await assert.rejects(streamSink(kept('EIO'), 'out')('x'), ReportFailure);
+  });
+});
+
+describe('the program', () => {
+  it('prints its version and its help under each of their names', async () => {
+    const printed = async (...args: string[]) => {
+      const run = ioWith({ args });
+      assert.equal(await runToollint(run.io), 0);
+      return run.printed();
+    };
+    assert.match(await printed('-V'), /^toollint \d+\.\d+\.\d+ \(0123456789ab\)\n$/u);
+    assert.equal(await printed('-V'), await printed('--version'));
+    const help = await printed('--help');
+    assert.match(help, /^usage: toollint VERB/u);
+    assert.equal(await printed('-h'), help);
+    assert.equal(await printed('help'), help);
+    assert.equal(await printed('help', 'no-verb'), help);
+    for (const verb of ['scan', 'import', 'merge', 'validate', 'compare', 'gate', 'convert', 'schema']) {
+      assert.match(await printed('help', verb), new RegExp(`^usage: toollint ${verb}`, 'u'));
+      assert.equal(await printed(verb, '-h'), await printed('help', verb));
+      assert.equal(await printed(verb, 'x', '--help'), await printed('help', verb));
+    }
+  });
+
+  it('says which verbs there are when none or an unknown one is given', async () => {
+    const told = async (...args: string[]) => {
+      const run = ioWith({ args });
+      assert.equal(await runToollint(run.io), 2);
+      return run.told();
+    };
+    const known = 'scan, validate, compare, merge, import, gate, convert, schema; see toollint --help';
+    assert.equal(await told(), `toollint: a verb is needed: ${known}\n`);
+    assert.equal(await told('lint'), `toollint: unknown verb 'lint': ${known}\n`);
+  });
+
+  it('ends with 130 and no word when it was interrupted', async () => {
+    const { io, told } = ioWith({ args: ['convert', '-', '--to', 'sarif'], signal: AbortSignal.abort() });
+    assert.equal(await runToollint(io), 130);
+    assert.equal(told(), '');
+  });
+
+  it('calls a fault of its own an internal error', async () => {
+    const revision = () => {
+      throw new Error('no revision');
+    };
+    const { io, told } = ioWith({ args: ['--version'], revision });
+    assert.equal(await runToollint(io), 2);
+    assert.equal(told(), 'toollint: internal error: no revision\n');
+    assert.equal(await exitCode({ args: ['--version'], revision, signal: AbortSignal.abort() }), 130);
+  });
+});
+
+describe('the line of progress', () => {
+  const terminalOf = (columns: number | undefined, isTTY = true) =>
+    kept(undefined, columns === undefined ? { isTTY } : { isTTY, columns });
+  const shown = (env: Record<string, string>, columns?: number, isTTY = true) => {
+    const stderr = terminalOf(columns, isTTY);
+    const line = new ProgressLine({ ...ioWith().io, env, stderr });
+    line.update(0, 1_000, 1);
+    line.update(1_000, 1_000, 2);
+    line.end();
+    return stderr.texts;
+  };
+
+  it('is written at the first file and at the last, ten times a second between them, and removed at the end', (t) => {
+    let nowMs = 5_000;
+    t.mock.method(performance, 'now', () => nowMs);
+    const stderr = terminalOf(80);
+    const line = new ProgressLine({ ...ioWith().io, stderr });
+    for (const [index, atMs] of [5_000, 5_099, 5_100, 5_199].entries()) {
+      nowMs = atMs;
+      line.update(index, 4, index);
+    }
+    line.update(4, 4, 4);
+    line.end();
+    assert.deepEqual(
+      stderr.texts.map((text) => text.replace('\r\u001b[K', '')),
+      ['0/4 files, 0 findings', '2/4 files, 2 findings', '4/4 files, 4 findings', ''],
+    );
+    assert.ok(stderr.texts.every((text) => text.startsWith('\r\u001b[K')));
+  });
+
+  it('is shorter than the terminal is wide, but has ten columns at least', () => {
+    const lines = (columns?: number) => shown({}, columns).map((text) => text.replace('\r\u001b[K', ''));
+    assert.equal(lines(16)[1], '1000/1000 files');
+    assert.equal(lines(5)[1], '1000/1000 ');
+    assert.equal(lines(0)[1], '1000/1000 files, 2 findings');
+    assert.equal(lines()[1], '1000/1000 files, 2 findings');
+  });
+
+  it('is nowhere but on a terminal that knows its codes, and not in a CI job', () => {
+    assert.equal(shown({ TERM: 'xterm', CI: '' }).length, 3);
+    assert.deepEqual(shown({ TERM: 'dumb' }), []);
+    assert.deepEqual(shown({ CI: 'true' }), []);
+    assert.deepEqual(shown({}, 80, false), []);
+  });
+
+  it('writes nothing when it ends before it began', () => {
+    const stderr = terminalOf(80);
+    new ProgressLine({ ...ioWith().io, stderr }).end();
+    assert.deepEqual(stderr.texts, []);
+  });
+});
