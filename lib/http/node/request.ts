@@ -1,7 +1,6 @@
 // A request that node:http read.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { assert } from '../assert.ts';
-import { expectedAnswerBytes } from '../limits.ts';
 import { withPiece } from '../body-pieces.ts';
 import type {
   BodyTaker,
@@ -12,13 +11,12 @@ import type {
   RequestHead,
   RequestListener,
 } from '../request.ts';
-import { bytesOf, respond, type Answer } from '../respond.ts';
+import { respond, type Answer } from '../respond.ts';
 
 /** The connection that the request came by, as far as the request knows it. */
 export interface NodeRequestOwner {
   isLatest(request: NodeRequest): boolean;
-  /** `bytesExpected` were owed until now, `request.bytesOwed` are from now on. */
-  answered(request: NodeRequest, bytesExpected: number, close: boolean): void;
+  answered(request: NodeRequest, close: boolean): void;
 }
 
 export class NodeRequest implements HttpRequest {
@@ -37,7 +35,6 @@ export class NodeRequest implements HttpRequest {
   /** What has come of the body, in a buffer that may have room for more. */
   #body: Buffer = EMPTY;
   #bytes = 0;
-  #bytesOwed = 0;
   #continued = false;
 
   constructor(
@@ -76,18 +73,6 @@ export class NodeRequest implements HttpRequest {
     return this.#request.destroyed;
   }
 
-  /** About how long its answer is; before there is one, what is expected; 0 before `start`. */
-  get bytesOwed(): number {
-    return this.#bytesOwed;
-  }
-
-  /** From now on it counts. Gives how many bytes of an answer are to be expected. */
-  start(): number {
-    assert(this.#bytesOwed === 0, 'a request starts once');
-    this.#bytesOwed = expectedAnswerBytes(this.head.method);
-    return this.#bytesOwed;
-  }
-
   restMayExceed(bytes: number): boolean {
     if (this.complete) return false;
     const { contentLength } = this.head;
@@ -121,9 +106,7 @@ export class NodeRequest implements HttpRequest {
     if (!respond(this.#response, requestId, answer, last)) return false;
     this.#bodyEnds();
     this.#request.resume(); // What still comes of it is thrown away.
-    const expected = this.#bytesOwed;
-    this.#bytesOwed = bytesOf(answer.body);
-    this.#owner.answered(this, expected, last);
+    this.#owner.answered(this, last);
     return true;
   }
 

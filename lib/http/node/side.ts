@@ -1,7 +1,7 @@
 // What node:http takes for its socket: a stream that is fed the bytes of one connection, few requests at a time.
 //
-// Invariants: requests are started in their order, each when the answers before it leave room. Nothing is fed behind a
-// request that is the last one.
+// Invariants: one request is served at a time, in their order: the next one when the answer before it was written.
+// Nothing is fed behind a request that is the last one.
 //
 // What it relies on, checked on node 26.10 and held by test/http/hand-over.test.ts: a Duplex without `setTimeout` gets
 // none of node's timers; with a high-water mark of 1 a stream passes each piece on before it takes the next; a response
@@ -9,7 +9,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Duplex } from 'node:stream';
 import { assert } from '../assert.ts';
-import { BYTES_OWED_MAX, REQUESTS_OWED_MAX } from '../limits.ts';
 import type { ProtocolFault } from '../request.ts';
 import type { Side, Wire } from '../side.ts';
 import { NodeRequest, type NodeRequestOwner } from './request.ts';
@@ -19,6 +18,12 @@ import { NodeRequest, type NodeRequestOwner } from './request.ts';
  * is closed.
  */
 type InputState = 'open' | 'ended' | 'closed';
+
+/**
+ * Whether more may be given to node:http: `open`: up to the next request; `used`: that request has come; `in line`: it
+ * waits for its next turn.
+ */
+type Turn = 'open' | 'used' | 'in line';
 
 const NEXT_STATES: Readonly<Record<InputState, readonly InputState[]>> = {
   open: ['ended', 'closed'],
@@ -73,22 +78,17 @@ class BodySlices {
 export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   readonly #wire: Wire;
   readonly #standInLine: (side: NodeSide) => void;
-  #inLine = false;
-  /** How many requests had come when its turn began; undefined: it is not its turn. */
-  #turnFrom: number | undefined;
+  #turn: Turn = 'open';
   /** What has come and was not given to node:http yet. */
   #pending: Buffer = EMPTY;
   #state: InputState = 'open';
   /** node:http takes the next piece. */
   #takesMore = false;
   #feeding = false;
-  /** Requests that were not started yet, oldest first. */
+  /** The request that is served, until its answer was written to its end; and those behind it, oldest first. */
+  #current: NodeRequest | undefined;
   readonly #waiting: NodeRequest[] = [];
   #requests: number;
-  /** How many requests were started and have no answer yet, and how many have no answer that was written to its end. */
-  #unanswered = 0;
-  #owed = 0;
-  #bytesOwed = 0;
   #latest: NodeRequest | undefined;
   /** Of the latest request. */
   readonly #bodySlices = new BodySlices();
@@ -104,7 +104,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   }
 
   get busy(): boolean {
-    return this.#owed > 0 || this.#pending.length > 0;
+    return this.#current !== undefined || this.#waiting.length > 0 || this.#pending.length > 0;
   }
 
   get requests(): number {
@@ -116,7 +116,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   }
 
   get owing(): boolean {
-    return this.#unanswered > 0;
+    return this.#current?.answered === false;
   }
 
   get headSinceMs(): number | undefined {
@@ -139,15 +139,14 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
     assert(this.#state === 'open', 'bytes come before the client ends its side');
     if (this.#fault !== undefined) return;
     this.#pending = this.#pending.length === 0 ? bytes : Buffer.concat([this.#pending, bytes]);
-    this.#turnFrom = this.#requests; // A client that sends one request at a time never queues.
+    if (this.#turn === 'used') this.#turn = 'open'; // A client that sends one request at a time never queues.
     this.#feed();
   }
 
   /** More of what waits may be fed, up to the next requests. */
   takeTurn(): void {
-    assert(this.#inLine, 'only a side in line takes a turn');
-    this.#inLine = false;
-    this.#turnFrom = this.#requests;
+    assert(this.#turn === 'in line', 'only a side in line takes a turn');
+    this.#turn = 'open';
     this.#bodySlices.takeTurn();
     this.#feed();
   }
@@ -158,7 +157,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   }
 
   flush(): void {
-    while (this.#waiting.length > 0 && this.#mayStart()) this.#start();
+    if (this.#current === undefined && this.#wire.writable) this.#start();
     if (this.#fault !== undefined && this.#waiting.length === 0 && this.#wire.state === 'node')
       this.#settleFault(this.#fault);
     this.#feed();
@@ -184,11 +183,10 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
     this.#bodySlices.begin();
     this.#headSinceMs = undefined;
     this.#requests += 1;
-    this.#owed += 1;
+    if (this.#turn === 'open') this.#turn = 'used';
     response.once('close', () => {
-      this.#owed -= 1;
-      assert(this.#owed >= 0, 'a response closes once');
-      this.#bytesOwed -= latest.bytesOwed;
+      if (this.#current === latest) this.#current = undefined;
+      else assert(this.destroyed, 'answers are written in the order of their requests');
       this.#wire.wake();
     });
     this.#waiting.push(latest);
@@ -209,10 +207,8 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
     if (this.#latest?.complete === false) this.faulty('end of input');
   }
 
-  answered(request: NodeRequest, bytesExpected: number, close: boolean): void {
-    this.#unanswered -= 1;
-    assert(this.#unanswered >= 0, 'a request that was started is answered once');
-    this.#bytesOwed += request.bytesOwed - bytesExpected;
+  answered(request: NodeRequest, close: boolean): void {
+    assert(this.#current === request, 'the request that is served is answered');
     if (close) this.#wire.stopReading(!request.complete || request.isLast || this.#pending.length > 0);
   }
 
@@ -246,24 +242,18 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
     this.#state = next;
   }
 
-  #mayStart(): boolean {
-    return this.#wire.writable && this.#bytesOwed < BYTES_OWED_MAX;
-  }
-
   #start(): void {
-    const request = this.#waiting.shift();
-    if (request === undefined) return;
-    this.#unanswered += 1;
-    this.#bytesOwed += request.start();
-    this.#wire.request(request);
+    this.#current = this.#waiting.shift();
+    if (this.#current !== undefined) this.#wire.request(this.#current);
   }
 
   #mayFeed(): boolean {
     if (this.#fault !== undefined || this.#wire.state !== 'node' || !this.#takesMore) return false;
+    if (this.#turn === 'in line') return false;
     if (this.#latest?.isLast === true && (this.#latest.complete || this.#latest.head.defect !== undefined))
       return false;
     if (this.#latest?.complete === false) return true;
-    return this.#waiting.length === 0 && this.#owed < REQUESTS_OWED_MAX && this.#mayStart();
+    return this.#waiting.length === 0 && this.#current === undefined && this.#wire.writable;
   }
 
   #feed(): void {
@@ -271,9 +261,8 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
     this.#feeding = true;
     while (this.#pending.length > 0 && this.#mayFeed()) {
       if (this.#hasHadItsTurn()) {
-        this.#turnFrom = undefined;
-        if (!this.#inLine) this.#standInLine(this);
-        this.#inLine = true;
+        this.#turn = 'in line';
+        this.#standInLine(this);
         break;
       }
       const slice = this.#nextSlice();
@@ -289,7 +278,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   }
 
   #hasHadItsTurn(): boolean {
-    if (this.#latest?.complete !== false) return this.#turnFrom !== this.#requests;
+    if (this.#latest?.complete !== false) return this.#turn === 'used';
     return this.#latest.head.contentLength === undefined && this.#bodySlices.hadTurn;
   }
 
@@ -307,10 +296,9 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   #settleFault(fault: ProtocolFault | 'end of input'): void {
     const latest = this.#latest;
     const isInBody = latest?.complete === false;
-    if (isInBody && fault === 'end of input' && !latest.answered) {
-      // Nothing is owed for that one any more, but the answers before it are.
-      if (this.#owed === 1) this.#wire.end(false);
-    } else if (this.#owed > 0) {
+    // A request whose body ends early is owed nothing.
+    if (isInBody && fault === 'end of input' && !latest.answered) this.#wire.end(false);
+    else if (this.#current !== undefined) {
       if (isInBody) latest.fault(fault === 'end of input' ? 'malformed' : fault);
     } else if (isInBody) this.#wire.end(true);
     else this.#wire.sayLast(fault === 'end of input' ? 'malformed' : fault);
