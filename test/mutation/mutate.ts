@@ -2,7 +2,8 @@
 //
 // For each folder of lib its sources are mutated (mutants.ts), and the folder's own tests that run in this process are
 // asked: those in test/<folder>/ that start no program of bin. Each mutant is tried with the test files that reach it,
-// the nearest by their imports first, until one fails. A mutant that no test reaches has survived.
+// the nearest by their imports first and of these the quickest, until one fails. A mutant that no test reaches has
+// survived.
 //
 //   FOLDERS         folders of lib, separated by blanks; all by default
 //   FILES           only mutants of these files (globs, separated by blanks)
@@ -100,6 +101,12 @@ function testsOf(folder: string): readonly TestFile[] {
 /** What a test file reaches without a mutant, where it must pass. Each is run once, when it is first asked for. */
 class Baseline {
   readonly #observed = new Map<string, Promise<Observed>>();
+  readonly #seconds = new Map<string, number>();
+
+  /** How long it took; 0 as long as it was not run. */
+  secondsOf({ path }: TestFile): number {
+    return this.#seconds.get(path) ?? 0;
+  }
 
   of({ path }: TestFile, sandbox: Sandbox): Promise<Observed> {
     const known = this.#observed.get(path);
@@ -112,6 +119,7 @@ class Baseline {
   async #observe(path: string, sandbox: Sandbox): Promise<Observed> {
     const { ending, seconds, reached, output } = await sandbox.run(path, BASELINE_TIMEOUT_MS);
     if (ending !== 'passed') throw new Error(`${path} ${ending} without a mutant: ${output}`);
+    this.#seconds.set(path, seconds);
     return { seconds, mutants: new Set(reached.mutants), scripts: new Set(reached.scripts) };
   }
 }
@@ -142,7 +150,9 @@ async function isNoticed(
   // A script in Lua is imported by nobody, but read.
   const distance = ({ imports }: TestFile): number => imports.get(mutant.file) ?? (mutant.text === undefined ? NaN : 0);
   const importing = files.filter((file) => !Number.isNaN(distance(file)));
-  for (const file of importing.sort((one, other) => distance(one) - distance(other))) {
+  const order = (one: TestFile, other: TestFile): number =>
+    distance(one) - distance(other) || baseline.secondsOf(one) - baseline.secondsOf(other);
+  for (const file of importing.sort(order)) {
     const observed = await baseline.of(file, sandbox);
     if (!reaches(observed, mutant)) continue;
     const run: Run = await sandbox.run(file.path, 5_000 + observed.seconds * 4_000, mutant);
