@@ -138,7 +138,7 @@ class Acceptance implements BodyTaker, Submission {
 
   bodyRead(body: Decoded): void {
     try {
-      this.#exchange.settle(this.#submit(body));
+      this.#exchange.answer(this.#submit(body));
     } catch (cause) {
       this.#exchange.bug(cause);
     }
@@ -172,13 +172,13 @@ class Acceptance implements BodyTaker, Submission {
   settle(outcome: Outcome): void {
     if (this.#exchange.ended) return;
     if (this.#submittedMs !== undefined) this.#noteEnqueued(this.#submittedMs);
-    this.#exchange.settle(this.#answerTo(outcome));
+    this.#exchange.answer(this.#answerTo(outcome));
   }
 
   bodyGrows(bytes: number): void {
     if (this.#exchange.ended) return;
     if (this.#options.admission.grow(this.producer, bytes)) this.#admittedBytes += bytes;
-    else this.#exchange.settle(OVERLOADED);
+    else this.#exchange.answer(OVERLOADED);
   }
 
   over(): void {

@@ -94,9 +94,9 @@ export class Exchange implements RequestListener {
   }
 
   /** Answers. `undefined`: the answer comes later. */
-  settle(answer: GatewayAnswer | undefined): void {
+  answer(answer: GatewayAnswer | undefined): void {
     if (this.#ended || answer === undefined) return;
-    this.#answer(answer, this.#restCostsConnection(answer.refusal));
+    this.#respond(answer, this.#restCostsConnection(answer.refusal));
   }
 
   /** The client is gone. */
@@ -115,11 +115,11 @@ export class Exchange implements RequestListener {
   fault(fault: ProtocolFault): boolean {
     if (this.#ended) return false;
     const { refusal, detail } = FAULTS[fault];
-    this.#answer(problem(refusal, detail), true);
+    this.#respond(problem(refusal, detail), true);
     return true;
   }
 
-  #answer(given: GatewayAnswer, close: boolean): void {
+  #respond(given: GatewayAnswer, close: boolean): void {
     const answer = this.#fields === undefined ? given : withFields(given, this.#fields);
     this.#end(answer.status);
     if (answer.refusal !== undefined) {

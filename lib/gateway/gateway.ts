@@ -244,8 +244,8 @@ export class Gateway {
     try {
       const answer = this.#answer(exchange, match);
       if (answer instanceof Promise) {
-        answer.then((later) => exchange.settle(later)).catch((cause: unknown) => exchange.bug(cause));
-      } else if (answer !== undefined) exchange.settle(answer);
+        answer.then((later) => exchange.answer(later)).catch((cause: unknown) => exchange.bug(cause));
+      } else if (answer !== undefined) exchange.answer(answer);
     } catch (cause) {
       exchange.bug(cause);
     }
@@ -279,7 +279,7 @@ export class Gateway {
   #bug(exchange: Exchange, cause: unknown): void {
     const { requestId, trace } = exchange;
     this.#log.error({ err: cause, requestId, traceparent: trace?.traceparent }, 'a handler failed');
-    exchange.settle(problem('internal', 'the gateway failed on this request'));
+    exchange.answer(problem('internal', 'the gateway failed on this request'));
   }
 }
 

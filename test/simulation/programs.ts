@@ -134,12 +134,12 @@ export class Gateway extends Program {
     const exchange = this.#exchange('POST', '/events', producer, Buffer.from(text), told);
     const answer = acceptEvent(this.#accepting, exchange);
     if (answer instanceof Promise) throw new Error('a producer that is known is judged at once');
-    exchange.settle(answer);
+    exchange.answer(answer);
   }
 
   find(producer: string, id: string, told: (answer: Told) => void): void {
     const exchange = this.#exchange('GET', `/events/${id}`, producer, Buffer.alloc(0), told);
-    void findEvent(this.#finding, exchange, encodeURIComponent(id)).then((answer) => exchange.settle(answer));
+    void findEvent(this.#finding, exchange, encodeURIComponent(id)).then((answer) => exchange.answer(answer));
   }
 
   #exchange(method: string, target: string, producer: string, body: Buffer, told: (answer: Told) => void): Exchange {
