@@ -82,6 +82,7 @@ describe("a queue's gauges", () => {
     const registry = new Registry();
     const clock = new VirtualClock();
     const gauges = new QueueGauges(registry, clock);
+    await clock.advance(1_000);
     gauges.looked('0', look({ unlanded: 2, oldestMs: 5_000 }));
     gauges.looked('1', look({ unlanded: 0, oldestMs: 900_000 }));
     gauges.looked('2', look({ unlanded: 3, oldestMs: 7_000 }));

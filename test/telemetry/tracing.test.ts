@@ -1,6 +1,7 @@
 // Spans as a receiver of OpenTelemetry gets them, and what happens where it does not take them.
 import assert from 'node:assert/strict';
 import { createServer, type ServerResponse } from 'node:http';
+import { registerHooks } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { after, describe, it } from 'node:test';
@@ -25,12 +26,21 @@ interface Started {
   readonly clock: VirtualClock;
 }
 
-async function startedFor(url: string): Promise<Started> {
+/** `warned` is called after each warning. */
+function keptLog(warned: () => void = () => undefined): { log: Log; lines: (readonly [unknown, text?: string])[] } {
   const lines: Started['lines'] = [];
   const log = {
     info: (text: string) => lines.push([text]),
-    warn: (fields: unknown, text: string) => lines.push([fields, text]),
+    warn: (fields: unknown, text: string) => {
+      lines.push([fields, text]);
+      warned();
+    },
   } as unknown as Log;
+  return { log, lines };
+}
+
+async function startedFor(url: string, warned?: () => void): Promise<Started> {
+  const { log, lines } = keptLog(warned);
   process.env['OTEL_EXPORTER_OTLP_ENDPOINT'] = url;
   process.env['OTEL_RESOURCE_ATTRIBUTES'] = 'deployment.environment.name=test';
   const clock = new VirtualClock();
@@ -42,6 +52,28 @@ async function startedFor(url: string): Promise<Started> {
 after(() => {
   delete process.env['OTEL_EXPORTER_OTLP_ENDPOINT'];
   delete process.env['OTEL_RESOURCE_ATTRIBUTES'];
+});
+
+describe('the packages of OpenTelemetry', () => {
+  // A package that was loaded once is there for good, so this comes first.
+  it('are named, and nothing is traced, where one of them is missing', async () => {
+    const hooks = registerHooks({
+      resolve(specifier, context, next) {
+        if (specifier === '@opentelemetry/resources') throw new Error(`Cannot find package '${specifier}'`);
+        return next(specifier, context);
+      },
+    });
+    const { log, lines } = keptLog();
+    assert.equal(await startTracing('ingest-gateway', '1.2.3', log, new VirtualClock()), undefined);
+    hooks.deregister();
+    const packages = '@opentelemetry/api @opentelemetry/resources @opentelemetry/sdk-trace';
+    assert.deepEqual(lines, [
+      [
+        { reason: "Cannot find package '@opentelemetry/resources'" },
+        `OTEL_EXPORTER_OTLP_ENDPOINT is set and packages are missing: npm install ${packages} @opentelemetry/exporter-trace-otlp-proto`,
+      ],
+    ]);
+  });
 });
 
 describe('a span', () => {
@@ -120,6 +152,18 @@ describe('a receiver of spans', () => {
     const { reason, heldBack } = fields as { readonly reason: string; readonly heldBack: number };
     assert.match(reason, /\S/);
     assert.equal(heldBack, 0);
+  });
+
+  it('that refuses them is in the log before the program ends', async () => {
+    const receiver = await OtlpReceiver.start();
+    receiver.status = 400;
+    const { promise: warning, resolve: warned } = Promise.withResolvers<void>();
+    const { tracing, lines } = await startedFor(receiver.url, warned);
+    // A whole batch is sent at once.
+    for (let span = 0; span < 512; span += 1) tracing.record(SPAN);
+    await warning;
+    assert.equal(lines[1]?.[1], 'spans could not be exported');
+    await tracing.close();
   });
 
   it('that does not answer is waited for no longer than two seconds at the end', async (t) => {
