@@ -153,7 +153,7 @@ report: $(INSTALLED) ## this repository under toollint, with the strict gate
 	@bin/toollint scan --gate strict --format pretty
 
 typecheck: $(INSTALLED) ## the TypeScript compiler, strict, emitting nothing
-	$(NODE) node_modules/typescript/bin/tsc --project tsconfig.json
+	$(NODE) node_modules/typescript-native/bin/tsc --project tsconfig.json
 
 # V8 counts less precisely what comes from a compile cache.
 coverage: setup postgres ## all tests, long forms too, under c8; the report is in coverage/
