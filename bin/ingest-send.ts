@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 // ingest-send: sends events from a file or standard input to the gateway, as a producer should.
+import { messageOf } from '../lib/process/message-of.ts';
 import { versionLine } from '../lib/process/program.ts';
 import { HELP, readSettings, type Settings } from '../lib/send/command-line.ts';
 import { GatewayClient } from '../lib/send/gateway-client.ts';
@@ -102,8 +103,6 @@ function exitCode(failure: unknown, interrupted: boolean, missing: number): numb
   }
   return missing === 0 ? EXIT.allAccepted : EXIT.notAll;
 }
-
-const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 
 /** Aborts at the first signal: what is in flight is waited for. The second one ends at once. */
 function stopSignal(): AbortSignal {

@@ -1,5 +1,6 @@
 // The command line of ingest-admin, read into a command. All of its text is here.
 import { parseArgs } from 'node:util';
+import { messageOf } from '../process/message-of.ts';
 import { settingsHelp } from '../process/settings-text.ts';
 import { isEventId } from '../ingest/event.ts';
 import { PRUNE_AGE_MS_MIN, type Pruning } from '../ingest/warehouse.ts';
@@ -126,7 +127,7 @@ function parsed(args: readonly string[]) {
   try {
     return parseArgs({ args: [...args], allowPositionals: true, options: OPTIONS });
   } catch (cause) {
-    throw new UsageError(cause instanceof Error ? cause.message : String(cause), { cause });
+    throw new UsageError(messageOf(cause), { cause });
   }
 }
 

@@ -19,6 +19,7 @@ import { TablesDiffer, WarehouseMisconfigured, type Warehouse } from '../ingest/
 import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { Throttled, type Log } from '../process/log.ts';
+import { messageOf } from '../process/message-of.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import { Intake, READ_ENTRIES_FIRST, READS_AT_ONCE, readEntriesMax } from './intake.ts';
 import type { LandingSpans } from './landing-spans.ts';
@@ -143,9 +144,7 @@ export class Consumer {
         log.warn({ reason }, `the migration of the warehouse waits, and events land without it: ${reason}`),
       );
       await this.#pause(tries, MIGRATION_PAUSE_FIRST_MS, MIGRATION_PAUSE_MAX_MS);
-      waits = await warehouse
-        .prepare()
-        .catch((cause: unknown) => (cause instanceof Error ? cause.message : String(cause)));
+      waits = await warehouse.prepare().catch(messageOf);
       if (waits === undefined) log.info('the warehouse has been migrated');
     }
   }
@@ -264,7 +263,7 @@ export class Consumer {
 
   #failed(needs: Dependency, cause: unknown): void {
     const { metrics, log } = this.#options;
-    const reason = cause instanceof Error && cause.message !== '' ? cause.message : 'unknown error';
+    const reason = messageOf(cause);
     metrics.failures.counter({ dependency: needs }).add();
     const trouble = `the ${needs} ${cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away'}`;
     this.#troubles.set(needs, `${trouble}: ${reason}`);

@@ -9,6 +9,7 @@ import type { PruneCursor, Pruning, Warehouse } from '../ingest/warehouse.ts';
 import { PRUNE_AGE_MS_MIN } from '../ingest/warehouse.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { Throttled, type Log } from '../process/log.ts';
+import { messageOf } from '../process/message-of.ts';
 import type { CounterFamily } from '../telemetry/instruments.ts';
 
 const ROUND_MS = 60_000;
@@ -65,7 +66,7 @@ export class Pruner {
         await clock.sleep(Math.max(PAUSE_MIN_MS, PAUSE_SHARE * (clock.ms() - startedMs)), stopped);
       }
     } catch (cause) {
-      const reason = cause instanceof Error ? cause.message : String(cause);
+      const reason = messageOf(cause);
       this.#failureLog.line(() => log.warn({ reason, table }, 'old rows of the warehouse could not be removed'));
     }
     if (rows > 0)

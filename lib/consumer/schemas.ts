@@ -15,6 +15,7 @@ import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 import { FileWatch, lookAt, type Look } from '../process/file-watch.ts';
 import type { Log } from '../process/log.ts';
+import { messageOf } from '../process/message-of.ts';
 import { printable } from '../process/printable.ts';
 import { EXIT, StartFailure } from '../process/program.ts';
 
@@ -143,8 +144,6 @@ async function compile(files: ReadonlyMap<string, object>): Promise<ReadonlyMap<
   }
   return compiled;
 }
-
-const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
 
 interface Pattern {
   test(text: string): boolean;

@@ -7,6 +7,7 @@
 import { WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
 import type { Clock, Timer } from '../process/clock.ts';
 import { Throttled, type Log } from '../process/log.ts';
+import { messageOf } from '../process/message-of.ts';
 import type { QueueGauges } from '../telemetry/queue-gauges.ts';
 
 /** How long before its loss an event that has not landed is called out: time for people to act. */
@@ -94,7 +95,7 @@ export class Watch {
       this.#warehouseTrouble = undefined;
     } catch (cause) {
       const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
-      this.#warehouseTrouble = `the warehouse ${what}: ${cause instanceof Error ? cause.message : 'unknown error'}`;
+      this.#warehouseTrouble = `the warehouse ${what}: ${messageOf(cause)}`;
     } finally {
       this.#warehouseAskedMs = undefined;
     }

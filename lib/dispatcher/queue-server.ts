@@ -23,6 +23,7 @@ import { linger } from '../http/linger.ts';
 import { socketBelow, TLS_OPTIONS } from '../http/tls-options.ts';
 import type { Timer } from '../process/clock.ts';
 import { Throttled, type Log } from '../process/log.ts';
+import { messageOf } from '../process/message-of.ts';
 import { error, QueuePeer, type Grant, type PeerHost } from './queue-peer.ts';
 
 const CONNECTIONS_MAX = 256;
@@ -229,7 +230,7 @@ export class QueueServer {
   }
 
   #fault(cause: unknown): void {
-    const reason = cause instanceof Error ? cause.message : 'unknown error';
+    const reason = messageOf(cause);
     this.#faultLog.line((heldBack) =>
       this.#options.log.warn({ reason, heldBack }, "a gateway's connection was refused or broke"),
     );

@@ -11,6 +11,7 @@ import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 import { FileWatch, type Look } from '../process/file-watch.ts';
 import type { Log } from '../process/log.ts';
+import { messageOf } from '../process/message-of.ts';
 import { EXIT, StartFailure } from '../process/program.ts';
 
 /** Paths of PEM files. */
@@ -56,7 +57,7 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
     caFile.status === 'rejected' ||
     crlFile.status === 'rejected'
   ) {
-    const wrong = read.flatMap((one) => (one.status === 'rejected' ? [reason(one.reason)] : []));
+    const wrong = read.flatMap((one) => (one.status === 'rejected' ? [messageOf(one.reason)] : []));
     throw new TlsMaterialError(wrong.join('\n'));
   }
   const { text: cert, list: own } = certFile.value;
@@ -120,7 +121,7 @@ function assertUsable({ cert, key, ca, crl }: SecureContextOptions, files: TlsFi
     try {
       createSecureContext(context);
     } catch (cause) {
-      throw new TlsMaterialError(`${name}: ${fault} (${reason(cause)})`);
+      throw new TlsMaterialError(`${name}: ${fault} (${messageOf(cause)})`);
     }
 }
 
@@ -188,7 +189,7 @@ async function revocationsOf(
     } catch (cause) {
       throw cause instanceof TlsMaterialError
         ? cause
-        : wrongList(path, `a list in it cannot be read (${reason(cause)})`);
+        : wrongList(path, `a list in it cannot be read (${messageOf(cause)})`);
     }
   }
   return lists;
@@ -213,10 +214,6 @@ async function issuerOf(
 function normalSerial(serial: string): string {
   const trimmed = serial.toUpperCase().replace(/^(00)+(?=..)/, '');
   return trimmed.length % 2 === 0 ? trimmed : `0${trimmed}`;
-}
-
-function reason(cause: unknown): string {
-  return cause instanceof Error ? cause.message : 'unknown error';
 }
 
 export interface TlsWatchOptions {
@@ -262,7 +259,7 @@ export function watchTlsMaterial(options: TlsWatchOptions): FileWatch {
       );
     } catch (cause) {
       options.onRefused();
-      log.error({ reason: reason(cause) }, 'changed TLS material refused; the last good stays');
+      log.error({ reason: messageOf(cause) }, 'changed TLS material refused; the last good stays');
     }
   });
 }

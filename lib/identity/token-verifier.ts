@@ -17,6 +17,7 @@ import {
   type JWTVerifyGetKey,
 } from 'jose';
 import { audienceMissing, unauthenticated, type ClientIdentity, type Verdict } from './producer-identity.ts';
+import { messageOf } from '../process/message-of.ts';
 
 /** Symmetric ones and `none` are left out: a public key must never serve as a secret (RFC 8725, section 3.1). */
 const ALGORITHMS = [
@@ -191,9 +192,7 @@ async function keysOf(jwks: string, fetched: JWKSCacheInput): Promise<JWTVerifyG
   try {
     return createLocalJWKSet(JSON.parse(await readFile(jwks, 'utf8')) as JSONWebKeySet);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : 'unknown error';
-    throw new Error(`INGEST_TOKEN_JWKS=${JSON.stringify(jwks)}: expected a JSON Web Key Set (RFC 7517) (${why})`, {
-      cause,
-    });
+    const expected = `INGEST_TOKEN_JWKS=${JSON.stringify(jwks)}: expected a JSON Web Key Set (RFC 7517)`;
+    throw new Error(`${expected} (${messageOf(cause)})`, { cause });
   }
 }

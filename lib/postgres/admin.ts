@@ -6,6 +6,7 @@ import { WarehouseFailed, type WarehouseAdmin } from '../ingest/warehouse-admin.
 import { adminOfTables, type SqlRow } from '../ingest/warehouse-tables.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { maskedUri } from '../process/masked-uri.ts';
+import { messageOf } from '../process/message-of.ts';
 import { insertEvents, refuses } from './landing.ts';
 import { misconfigured } from './misconfigured.ts';
 import { byMonthOf, whereId } from './months.ts';
@@ -67,10 +68,4 @@ export function createPostgresAdmin(uri: string, system: ClockAndRandom): Wareho
       ),
     close: () => pool.end(),
   };
-}
-
-/** pg has errors without a message, for a name with several addresses. */
-function messageOf(cause: unknown): string {
-  if (!(cause instanceof Error)) return 'unknown error';
-  return cause.message === '' ? cause.name : cause.message;
 }

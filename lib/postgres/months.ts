@@ -11,6 +11,7 @@
 // None is made before the oldest one: a clock that is so far behind would land events where retention removes them.
 import pg from 'pg';
 import type { Clock } from '../process/clock.ts';
+import { messageOf } from '../process/message-of.ts';
 import { LOCK_KEY } from './migrations.ts';
 
 const AHEAD = 12;
@@ -94,7 +95,7 @@ export class Months {
       this.#there = await makeMonths(this.#pool, now);
       return undefined;
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : 'unknown error';
+      const why = messageOf(cause);
       if (this.#there.has(now)) return this.#there.has(later(now, 1)) ? undefined : noNext(now, why);
       const lacksRight = cause instanceof pg.DatabaseError && cause.code === '42501';
       throw lacksRight ? new NoMonth(`events has no partition events_${now}, and cannot get it: ${why}`) : cause;

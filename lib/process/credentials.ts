@@ -7,6 +7,7 @@ import type { Clock } from './clock.ts';
 import type { Environment, ReadConfig } from './env.ts';
 import { FileWatch, lookAt } from './file-watch.ts';
 import { Throttled, type Log } from './log.ts';
+import { messageOf } from './message-of.ts';
 
 const RETRY_MS = 1_000;
 const LOG_INTERVAL_MS = 10_000;
@@ -55,7 +56,7 @@ export class Credentials {
       const failure = ended.find((one) => one.status === 'rejected');
       if (failure === undefined) break;
       left = left.filter((_, at) => ended[at]?.status === 'rejected');
-      const reason = failure.reason instanceof Error ? failure.reason.message : 'unknown error';
+      const reason = messageOf(failure.reason);
       failures.line(() =>
         log.warn(
           { reason },

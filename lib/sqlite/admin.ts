@@ -7,6 +7,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { WarehouseFailed, type WarehouseAdmin } from '../ingest/warehouse-admin.ts';
 import { adminOfTables } from '../ingest/warehouse-tables.ts';
 import type { Clock } from '../process/clock.ts';
+import { messageOf } from '../process/message-of.ts';
 import { CODE, openFile, refuses } from './file.ts';
 import { prune } from './prune.ts';
 
@@ -23,7 +24,7 @@ export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
       if (!existsSync(path)) throw new Error('there is no such file; the consumer makes it at its start');
       return Promise.resolve(work((opened ??= openFile(path, false))));
     } catch (cause) {
-      return Promise.reject(new WarehouseFailed(cause instanceof Error ? cause.message : 'unknown error', { cause }));
+      return Promise.reject(new WarehouseFailed(messageOf(cause), { cause }));
     }
   };
   const same = (text: string): string => text;

@@ -2,6 +2,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { BatchRefused, WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import { SystemClock } from '../process/clock.ts';
+import { messageOf } from '../process/message-of.ts';
 import { Database, type SqliteWarehouseOptions } from './database.ts';
 
 /** What the warehouse's thread may ask for. */
@@ -38,7 +39,7 @@ async function answer(number: number, call: WorkerCall): Promise<WorkerReply> {
     return { call: number, value: await run(call) };
   } catch (cause) {
     if (!(cause instanceof BatchRefused)) {
-      const message = cause instanceof Error ? cause.message : String(cause);
+      const message = messageOf(cause);
       return { call: number, message, misconfigured: cause instanceof WarehouseMisconfigured };
     }
     const why = cause.cause instanceof Error ? cause.cause.message : cause.message;

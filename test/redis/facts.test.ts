@@ -14,7 +14,7 @@ import {
 } from '../../lib/redis/server/facts.ts';
 import { Histories } from '../../lib/redis/server/histories.ts';
 import { MasterWatch, type MasterLookup } from '../../lib/redis/server/master-lookup.ts';
-import { isPasswordRefused, messageOf, RedisError } from '../../lib/redis/wire/errors.ts';
+import { isPasswordRefused, RedisError } from '../../lib/redis/wire/errors.ts';
 import type { RedisValue } from '../../lib/redis/wire/reply.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
@@ -40,13 +40,6 @@ describe('an error of a server', () => {
     assert.equal(isPasswordRefused('WRONGPASS invalid'), true);
     assert.equal(isPasswordRefused('NOAUTH required'), true);
     assert.equal(isPasswordRefused('a NOAUTH required'), false);
-  });
-
-  it('is described by its message, its code or its name', () => {
-    assert.equal(messageOf(new Error('lost')), 'lost');
-    assert.equal(messageOf(Object.assign(new Error(''), { code: 'ECONNREFUSED' })), 'ECONNREFUSED');
-    assert.equal(messageOf(new RedisError('')), 'RedisError');
-    assert.equal(messageOf('lost'), 'unknown error');
   });
 });
 

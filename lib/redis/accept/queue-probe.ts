@@ -5,9 +5,10 @@
 import { NOT_ASKED, type QueueState } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
+import { messageOf } from '../../process/message-of.ts';
 import type { RedisConnection } from '../server/client.ts';
 import { withTimeout } from '../wire/deadline.ts';
-import { messageOf, NoAnswer } from '../wire/errors.ts';
+import { NoAnswer } from '../wire/errors.ts';
 import type { OutstandingCalls } from './outstanding-calls.ts';
 import type { QueueDialect } from './queue-dialect.ts';
 import type { Reply } from '../wire/reply.ts';

@@ -4,6 +4,7 @@
 import { QueueFailed } from '../../ingest/queue-admin.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
+import { messageOf } from '../../process/message-of.ts';
 import { type Client, type RedisConnection, type Server, byteConnection } from '../server/client.ts';
 import type { MasterLookup } from '../server/master-lookup.ts';
 import { withTimeout } from '../wire/deadline.ts';
@@ -67,7 +68,7 @@ export class AdminConnection {
       // A script's answer to an error reaches the caller as it is; NOSCRIPT is its sender's business.
       if (cause instanceof RedisError && cause.code === 'NOSCRIPT') throw cause;
       const refusal = this.#plain ? clusterRefusal(cause) : cause;
-      const message = refusal instanceof Error ? refusal.message : 'unknown error';
+      const message = messageOf(refusal);
       throw new QueueFailed(this.#name === undefined ? message : `${this.#name}: ${message}`, { cause });
     }
   }

@@ -11,6 +11,7 @@
 // A sentinel is asked without the user and password of the URI, which are the master's, and with them only where it
 // wants some.
 import type { ClockAndRandom } from '../../process/clock.ts';
+import { messageOf } from '../../process/message-of.ts';
 import { askOnce } from './ask-once.ts';
 import type { MasterLookup } from './master-lookup.ts';
 import type { Server } from './client.ts';
@@ -81,7 +82,7 @@ function reasonFor(causes: readonly unknown[]): Error {
   const said = causes.find((cause) => cause instanceof UnknownMaster || cause instanceof RedisError);
   if (said instanceof Error) return said;
   const [first] = causes;
-  return new Error(`no sentinel answers (${first instanceof Error ? first.message : 'unknown error'})`);
+  return new Error(`no sentinel answers (${messageOf(first)})`);
 }
 
 class UnknownMaster extends Error {}

@@ -3,18 +3,12 @@ import { RETENTION_MS } from '../../ingest/queue.ts';
 import type { ClockAndRandom } from '../../process/clock.ts';
 import { createLog } from '../../process/log.ts';
 import { maskedUri } from '../../process/masked-uri.ts';
+import { messageOf } from '../../process/message-of.ts';
 import { EXIT, StartFailure } from '../../process/program.ts';
 import type { Key } from '../../process/settings.ts';
 import { type Server, byteConnection } from '../server/client.ts';
 import { serverInfo, serverName } from '../server/facts.ts';
-import {
-  isPasswordRefused,
-  messageOf,
-  PartitionsDiffer,
-  queueIsAway,
-  RedisError,
-  QueueRefusal,
-} from '../wire/errors.ts';
+import { isPasswordRefused, PartitionsDiffer, queueIsAway, RedisError, QueueRefusal } from '../wire/errors.ts';
 import type { RedisValue } from '../wire/reply.ts';
 import { Script } from '../wire/script.ts';
 import { queuePartitions, type QueuePartition } from './queue-partitions.ts';

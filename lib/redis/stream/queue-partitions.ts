@@ -2,6 +2,7 @@
 // partition, the stream `ingest`.
 import type { ClockAndRandom } from '../../process/clock.ts';
 import type { Credentials } from '../../process/credentials.ts';
+import { messageOf } from '../../process/message-of.ts';
 import { queueAddress, type QueueAddress } from '../../process/queue-uri.ts';
 import { askOnce } from '../server/ask-once.ts';
 import type { Server } from '../server/client.ts';
@@ -89,9 +90,7 @@ function clusterIdentity(
           if (cause instanceof QueueRefusal) throw cause;
           if (known !== undefined) return known;
           // Another key's MOVED or READONLY says nothing of the partition that asks.
-          throw new Error(
-            `the queue's metadata cannot be read (${cause instanceof Error ? cause.message : 'unknown error'})`,
-          );
+          throw new Error(`the queue's metadata cannot be read (${messageOf(cause)})`);
         },
       );
     return asking;

@@ -48,10 +48,3 @@ export const isPasswordRefused = (reason: string): boolean => /^(WRONGPASS|NOAUT
 /** A queue without a connection, as a clause. `reason` says why, e.g. a connection's `lastError`. */
 export const queueIsAway = (reason: string): string =>
   isPasswordRefused(reason) ? `the queue refused the password (${reason})` : `the queue does not answer (${reason})`;
-
-/** What failed, in words that hold no secret: the server's own, or the client's for a lost connection. */
-export function messageOf(cause: unknown): string {
-  if (!(cause instanceof Error)) return 'unknown error';
-  if (cause.message !== '') return cause.message;
-  return 'code' in cause && !(cause instanceof RedisError) ? String(cause.code) : cause.name;
-}
