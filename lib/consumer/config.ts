@@ -38,7 +38,8 @@ export interface ConsumerConfig {
 export function readConsumerConfig(environment: Environment): ReadConfig<ConsumerConfig> {
   const settings = new Settings(environment, 'consumer');
   const queueUri = settings.get('INGEST_QUEUE_URI');
-  if (queueUri !== undefined && /(^| )dispatchers?:/.test(queueUri)) {
+  const queueUris = (queueUri ?? '').split(' ');
+  if (queueUris.some((uri) => /^dispatchers?:/.test(uri))) {
     settings.problem(
       'INGEST_QUEUE_URI',
       'expected the queues themselves, separated by blanks: consumers do not read through a dispatcher',
@@ -49,7 +50,7 @@ export function readConsumerConfig(environment: Environment): ReadConfig<Consume
   const warehousePartitions = settings.get('INGEST_WAREHOUSE_PARTITIONS');
   if (warehousePartitions !== 'none' && warehouseUri?.startsWith('sqlite:') === true)
     settings.problem('INGEST_WAREHOUSE_PARTITIONS', 'expected none: SQLite has no partitions', warehousePartitions);
-  checkQueueUris(settings, { INGEST_QUEUE_URI: (queueUri ?? '').split(' ') });
+  checkQueueUris(settings, { INGEST_QUEUE_URI: queueUris });
   const days = (count: number | undefined): number | undefined => count && count * DAY_MS;
   const rest = {
     warehousePartitions,

@@ -208,7 +208,7 @@ export class Consumer {
     for (const entries of [this.#intake.waiting, ...this.#landingNow])
       for (const entered of entries) held.add(entryName(entered));
     const lost = dropped.filter((delivery) => !held.has(entryName(delivery)));
-    if (lost.length > 0) await this.#acknowledgeLost(lost);
+    await this.#acknowledgeLost(lost);
     return deliveries.filter((delivery) => !delivery.dropped);
   }
 

@@ -128,7 +128,7 @@ export class Intake {
   /** Everything that waits; waits for the first. Undefined once the intake has ended and is empty. */
   async take(): Promise<readonly Entered[] | undefined> {
     while (this.#waiting.length === 0 || this.#filling()) {
-      if (this.#ended && this.#waiting.length === 0) return undefined;
+      if (this.#ended) return undefined;
       await new Promise<void>((resolve) => this.#takers.push(resolve));
     }
     const taken = this.#waiting;

@@ -133,11 +133,10 @@ async function compile(files: ReadonlyMap<string, object>): Promise<ReadonlyMap<
       compiled.set(name, messageOf(cause));
     }
   }
-  for (const name of files.keys()) {
+  for (const [name, schema] of files) {
     if (compiled.has(name)) continue;
     try {
-      const validate = ajv.getSchema(name);
-      compiled.set(name, validate === undefined ? 'no schema' : checkOf(validate));
+      compiled.set(name, checkOf(ajv.compile(schema)));
     } catch (cause) {
       compiled.set(name, messageOf(cause));
     }

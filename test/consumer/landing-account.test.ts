@@ -9,6 +9,7 @@ import { QUARANTINE_REASONS, classify } from '../../lib/consumer/quarantine.ts';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 import { BatchTooSlow, type Warehouse } from '../../lib/ingest/warehouse.ts';
 import type { Log } from '../../lib/process/log.ts';
+import { exposition } from '../../lib/telemetry/exposition.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -227,6 +228,16 @@ describe('what is counted', () => {
     await landing.landSome(batch);
     assert.equal(metrics.quarantined.counter({ reason: 'id_conflict' }).value, 1);
     assert.deepEqual([logged.length, spans.length], [1, 1]);
+  });
+
+  it('has the trace of an event that is recorded as the example of its delay', async (t) => {
+    const { landing, metrics } = await start(t);
+    await landing.landSome(
+      classify([delivery('a', { notes: { traceparent: TRACEPARENT.replace(/01$/, '00') } }), delivery('b')]),
+    );
+    assert.doesNotMatch((await exposition(metrics.registry, true)).text, /trace_id/);
+    await landing.landSome(classify([delivery('c', { notes: { traceparent: TRACEPARENT } })]));
+    assert.match((await exposition(metrics.registry, true)).text, /trace_id="4bf92f3577b34da6a3ce929d0e0e4736"/);
   });
 
   it('is no delay below zero where the clock of the queue is ahead', async (t) => {

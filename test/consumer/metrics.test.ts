@@ -7,6 +7,16 @@ import { VirtualClock } from '../support/virtual-clock.ts';
 describe("the consumer's metrics", () => {
   it('have these names, and the counters are there from the start', async () => {
     const metrics = consumerMetrics(['invalid_event', 'schema'], new VirtualClock());
+    const atStart = (await metrics.registry.metrics()).split('\n');
+    for (const sample of [
+      'ingest_quarantined_total{reason="invalid_event"}',
+      'ingest_quarantined_total{reason="schema"}',
+      'ingest_warehouse_pruned_total{table="events"}',
+      'ingest_warehouse_pruned_total{table="quarantine"}',
+      'ingest_consumer_failures_total{dependency="queue"}',
+      'ingest_consumer_failures_total{dependency="warehouse"}',
+    ])
+      assert.ok(atStart.includes(`${sample} 0`), sample);
     metrics.quarantined.counter({ reason: 'schema' }).add(2);
     metrics.pruned.counter({ table: 'quarantine' }).add(3);
     metrics.failures.counter({ dependency: 'queue' }).add(4);

@@ -27,6 +27,8 @@ interface Running {
   readonly calls: readonly Pruning[];
   /** Of its log. */
   readonly lines: readonly string[];
+  /** What the warehouse says instead of removing rows. */
+  readonly answers: { failure: Error | undefined };
   readonly pruned: () => Promise<string>;
 }
 
@@ -44,8 +46,10 @@ async function start(
   const clock = new VirtualClock();
   clock.jump(Date.now() + ageDays * DAY_MS - clock.epochMs());
   const calls: Pruning[] = [];
+  const answers: Running['answers'] = { failure: undefined };
   const prune: Warehouse['prune'] = (pruning, ...rest) => {
     calls.push(pruning);
+    if (answers.failure !== undefined) return Promise.reject(answers.failure);
     return real.prune(pruning, ...rest);
   };
   const log = createLog('test', 'error').child({}, { level: 'silent' });
@@ -76,6 +80,7 @@ async function start(
     store,
     calls,
     lines,
+    answers,
     pruned: () => registry.getSingleMetricAsString('ingest_warehouse_pruned_total'),
   };
 }
@@ -122,6 +127,18 @@ describe('a consumer with a retention', () => {
       await clock.advance(1_000);
       await eventually('a round', () => calls.length === 1);
     }
+  });
+
+  it('says every ten minutes at most that it cannot remove rows, and why, and tries again', async (t) => {
+    const { clock, calls, lines, answers } = await start(t, 1, { events: undefined, quarantine: 1 });
+    answers.failure = new Error('locked');
+    for (let second = 0; second < 590; second += 1) await clock.advance(1_000);
+    assert.ok(calls.length >= 9, String(calls.length));
+    assert.deepEqual(lines, [
+      'warn: old rows of the warehouse could not be removed {"reason":"locked","table":"quarantine"}',
+    ]);
+    for (let second = 0; second < 120; second += 1) await clock.advance(1_000);
+    assert.equal(lines.length, 2);
   });
 
   it('never removes what is younger than 48 hours', async (t) => {

@@ -118,6 +118,12 @@ describe('a folder of schemas', () => {
     await assert.rejects(open(join(folder, 'nowhere')), /expected a readable folder \(ENOENT\)/);
   });
 
+  it('is told by its types in the order of their names', async () => {
+    const names = ['m', 'c', 'x', 'a', 'q', 'f', 'z', 'b'];
+    const { logged } = await open(folderOf(Object.fromEntries(names.map((name) => [`${name}.json`, {}]))));
+    assert.match(logged[0] ?? '', /\{"types":\["a","b","c","f","m","q","x","z"\]\}$/);
+  });
+
   it('is taken into use when it changes, unless a file in it is broken', async () => {
     const folder = folderOf({ 'order.paid.json': PAID });
     const { schemas, logged } = await open(folder);

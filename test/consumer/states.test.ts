@@ -32,7 +32,7 @@ const delivery = (at: number, change: Partial<Delivery> = {}): Delivery => ({
 const DROPPED = { dropped: true, body: undefined, producer: undefined };
 
 /** A consumer whose dependencies do what the test says: an error to fail with, or nothing. */
-function start(t: TestContext) {
+function start(t: TestContext, migration?: string) {
   const clock = new VirtualClock();
   const answers: {
     queue: Error | undefined;
@@ -41,25 +41,40 @@ function start(t: TestContext) {
     land: () => Promise<void>;
     /** Also those that bring something take 100 ms. */
     slowReads: boolean;
-  } = { queue: undefined, warehouse: undefined, reads: [], land: () => Promise.resolve(), slowReads: false };
+    /** Joining ends the fault of the queue. */
+    joinMends: boolean;
+  } = {
+    queue: undefined,
+    warehouse: undefined,
+    reads: [],
+    land: () => Promise.resolve(),
+    slowReads: false,
+    joinMends: false,
+  };
   const seen = {
     joins: 0,
     reads: 0,
     readsMost: 0,
+    /** How many entries each read may bring, and how long it may wait. */
+    asked: [] as { readonly max: number; readonly waitMs: number }[],
     landed: [] as string[],
     acknowledged: [] as string[],
     lines: [] as string[],
+    fields: [] as unknown[],
   };
   const ask = <T>(fault: Error | undefined, answer: () => T): Promise<T> =>
     fault === undefined ? Promise.resolve(answer()) : Promise.reject(fault);
   const reader = {
     bodyBytesMax: undefined,
-    join: () =>
-      ask(answers.queue, () => {
+    join: () => {
+      if (answers.joinMends) answers.queue = undefined;
+      return ask(answers.queue, () => {
         seen.joins += 1;
         return seen.joins > 1;
-      }),
-    read: async () => {
+      });
+    },
+    read: async (max: number, _: number, waitMs: number) => {
+      seen.asked.push({ max, waitMs });
       const read = answers.reads.shift();
       seen.reads += 1;
       seen.readsMost = Math.max(seen.readsMost, seen.reads);
@@ -74,7 +89,7 @@ function start(t: TestContext) {
       }),
   } as unknown as QueueReader;
   const warehouse = {
-    prepare: () => ask(answers.warehouse, () => undefined),
+    prepare: () => ask(answers.warehouse, () => migration),
     land: async (batch: readonly LandingEvent[]) => {
       await answers.land();
       return ask(answers.warehouse, () => {
@@ -85,7 +100,10 @@ function start(t: TestContext) {
   } as unknown as Warehouse;
   const log = createLog('test', 'error').child({}, { level: 'silent' });
   for (const level of ['info', 'warn', 'error'] as const)
-    t.mock.method(log, level, (...said: readonly unknown[]) => seen.lines.push(`${level}: ${String(said.at(-1))}`));
+    t.mock.method(log, level, (...said: readonly unknown[]) => {
+      seen.lines.push(`${level}: ${String(said.at(-1))}`);
+      seen.fields.push(said[0]);
+    });
   const metrics = consumerMetrics(QUARANTINE_REASONS, clock);
   const consumer = new Consumer({ ...SYSTEM, clock, reader, warehouse, metrics, log, batchMax: 8 });
   const done = consumer.run();
@@ -113,6 +131,37 @@ describe('a consumer that starts', () => {
 });
 
 describe('a consumer that reads', () => {
+  it('waits for no events once a read brought as many as it might, and for a second once one brought less', async (t) => {
+    const { clock, answers, seen } = start(t);
+    await clock.advance(1_000);
+    answers.reads.push([delivery(1), delivery(2)], [delivery(3)]);
+    const before = seen.asked.length;
+    await clock.advance(1_000);
+    assert.deepEqual(seen.asked.slice(before, before + 2), [
+      { max: 2, waitMs: 1_000 },
+      { max: 4, waitMs: 0 },
+    ]);
+    assert.deepEqual(seen.asked.at(-1), { max: 4, waitMs: 1_000 });
+  });
+
+  it('reads less at a time when the queue fails, and as much as before when the warehouse does', async (t) => {
+    const { clock, answers, seen } = start(t);
+    answers.reads.push(...Array.from({ length: 3 }, () => Array.from({ length: 8 }, (_, at) => delivery(at))));
+    await clock.advance(1_000);
+    assert.equal(seen.asked.at(-1)?.max, 8);
+    answers.warehouse = new Error('away');
+    answers.reads.push([delivery(20)]);
+    await clock.advance(5_000);
+    answers.warehouse = undefined;
+    await clock.advance(10_000);
+    assert.equal(seen.asked.at(-1)?.max, 8);
+    answers.queue = new Error('away');
+    await clock.advance(2_000);
+    answers.queue = undefined;
+    await clock.advance(2_000);
+    assert.equal(seen.asked.at(-1)?.max, 1);
+  });
+
   it('has one read under way where the queue holds no more, and four in a backlog', async (t) => {
     const { clock, answers, seen } = start(t);
     await clock.advance(1_000);
@@ -141,6 +190,7 @@ describe('a consumer whose warehouse goes away', () => {
     assert.equal(consumer.queueAnswers, true);
     assert.ok(metrics.failures.counter({ dependency: 'warehouse' }).value > 1, 'it tries again');
     assert.deepEqual(seen.lines, ['error: the warehouse is away; trying again until it works']);
+    assert.deepEqual(seen.fields.at(-1), { reason: 'refused', heldBack: 0 });
     assert.deepEqual(seen.acknowledged, []);
     answers.warehouse = undefined;
     await clock.advance(10_000);
@@ -157,6 +207,15 @@ describe('a consumer whose warehouse goes away', () => {
     answers.reads.push([delivery(1)]);
     await clock.advance(1_000);
     assert.equal(consumer.trouble, 'the warehouse cannot work as configured: no such database');
+  });
+});
+
+describe('a consumer whose warehouse waits for a migration', () => {
+  it('says what that waits for', async (t) => {
+    const { clock, seen } = start(t, 'session 7');
+    await clock.advance(1_000);
+    const at = seen.lines.indexOf('warn: the migration of the warehouse waits, and events land without it: session 7');
+    assert.deepEqual(seen.fields[at], { reason: 'session 7' });
   });
 });
 
@@ -177,6 +236,26 @@ describe('a consumer whose queue goes away', () => {
     assert.deepEqual(seen.acknowledged, ['1-1']);
     assert.equal(seen.joins, 1);
     assert.ok(seen.lines.includes('info: the queue is back'), seen.lines.join('\n'));
+  });
+
+  it('asks it no more once it has been told to stop', async (t) => {
+    const { clock, answers, seen, consumer } = start(t);
+    await clock.advance(1_000);
+    answers.queue = new Error('cut');
+    await clock.advance(5_000);
+    const asked = seen.asked.length;
+    consumer.stop();
+    await clock.advance(5_000);
+    assert.equal(seen.asked.length, asked);
+  });
+
+  it('does not read again before it has joined again, where the group has vanished', async (t) => {
+    const { clock, answers, seen } = start(t);
+    await clock.advance(1_000);
+    answers.joinMends = true;
+    answers.queue = new GroupVanished('gone');
+    await clock.advance(2_000);
+    assert.equal(seen.joins, 2);
   });
 
   it('joins again where the group has vanished, and counts that', async (t) => {
@@ -309,7 +388,9 @@ describe('the watch over the queue and the warehouse', () => {
     assert.equal(watching.warehouseTrouble, undefined);
     const { promise, resolve } = Promise.withResolvers<void>();
     state.probe = () => promise;
-    await clock.advance(6_000);
+    await clock.advance(5_000);
+    assert.equal(watching.warehouseTrouble, undefined);
+    await clock.advance(1);
     assert.equal(watching.warehouseTrouble, 'the warehouse is away: it does not answer');
     resolve();
     await clock.advance(1_000);
