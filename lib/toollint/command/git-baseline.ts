@@ -122,10 +122,11 @@ async function scanOf(
     const tree = join(place, 'tree');
     await git(top, ['clone', '--quiet', '--shared', '--no-checkout', '--', top, tree]);
     await git(tree, ['checkout', '--quiet', '--detach', commit]);
+    // Each ends with a NUL, so the last name is empty: it is the top.
     const folders = await git(top, ['ls-tree', '-r', '-d', '-z', '--name-only', commit]);
-    for (const one of ['.', ...folders.split('\0')]) {
+    for (const one of folders.split('\0')) {
       const modules = join(top, one, 'node_modules');
-      if (one !== '' && existsSync(modules) && !existsSync(join(tree, one, 'node_modules')))
+      if (existsSync(modules) && !existsSync(join(tree, one, 'node_modules')))
         symlinkSync(modules, join(tree, one, 'node_modules'));
     }
     const { config, extensions = [], pathPrefix = '', signal } = options;

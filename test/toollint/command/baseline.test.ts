@@ -1,7 +1,7 @@
 // The baseline that lives in git, by the verbs: its ratchet, how git merges it, commits as baselines, and --list.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { appendFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, readdir, readFile, rename, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import type { Report } from '../../../lib/toollint/document/report-schema.ts';
@@ -100,6 +100,31 @@ describe('the ratchet', () => {
     await rm(join(cwd, 'other.js'));
     await writeFile(join(cwd, 'broken.js'), 'let b;\n');
     assert.deepEqual(counts((await scanned(cwd, ['--baseline', 'b.jsonl'])).report), [0, 0, 1]);
+  });
+
+  it('takes no rule that throws as known because the same file does not parse', async (t) => {
+    // Two blocks of one file, as a processor of Markdown gives them: one does not parse, in the other a rule may throw.
+    const blocks = (second: string) =>
+      `[{ text: 'let = ;', filename: '0.js' }, { text: '${second}', filename: '1.js' }]`;
+    const config = (second: string) =>
+      `const boom = { create: () => ({ DebuggerStatement() { throw new Error('x'); } }) };
+       const two = { preprocess: () => ${blocks(second)}, postprocess: (lists) => lists.flat() };
+       const own = { rules: { boom }, processors: { two } };
+       export default [{ plugins: { own } }, { files: ['**/*.md'], processor: 'own/two' }, { files: ['**/*.js'], rules: { 'own/boom': 2 } }];\n`;
+    const cwd = await project(t, { 'eslint.config.mjs': config('x;'), 'a.md': 'x' });
+    const scan = async (...args: string[]) => await scanned(cwd, ['a.md', '--baseline', 'b.jsonl', ...args]);
+    await toollint(['scan', 'a.md', '--baseline', 'b.jsonl', '--update-baseline', '--silent', '-o', '/dev/null'], {
+      cwd,
+    });
+    await scan('--update-baseline', '--accept', 'PARSE-ERROR', '--reason', 'a fixture');
+    assert.equal((await scan()).report.execution.status, 'complete');
+    await writeFile(join(cwd, 'eslint.config.mjs'), config('debugger;'));
+    const { report, code } = await scan();
+    assert.deepEqual(
+      report.execution.diagnostics.map(({ kind, relativePath }) => [kind, relativePath]),
+      [['rule-error', 'a.md']],
+    );
+    assert.equal(code, 3);
   });
 
   it('refuses flags that do not go together, and a rule that no scan has', async (t) => {
@@ -229,11 +254,65 @@ describe('a baseline and git', () => {
     git(cwd, 'add', '.');
     git(cwd, 'commit', '-qm', 'nothing is known');
     assert.deepEqual(counts((await scanned(cwd, ['--baseline', 'git:HEAD'])).report), [3, 0, 0]);
-    for (const bad of ['git:', 'git:nowhere', 'git:--output=x', 'git:merge-base(nowhere)']) {
+    for (const [bad, message] of [
+      ['git:', 'git: needs a commit, as in git:main'],
+      ['git:nowhere', 'git:nowhere: git knows no commit nowhere'],
+      ['git:--output=x', 'git:--output=x: git knows no commit --output=x'],
+      ['git:merge-base(nowhere)', 'git:merge-base(nowhere): git knows no commit nowhere'],
+    ] as const) {
       const { code, stdout, stderr } = await toollint(['scan', '--baseline', bad], { cwd });
-      assert.deepEqual([code, stdout], [2, ''], bad);
-      assert.match(stderr, /^toollint: [^\n]+\n$/u);
+      assert.deepEqual([code, stdout, stderr], [2, '', `toollint: ${message}\n`]);
     }
+  });
+
+  it('of a commit has the packages that are installed, those of an inner folder too', async (t) => {
+    const rule = (id: string) =>
+      `{ ${id}: { create: (c) => ({ Program: (node) => c.report({ node, message: 'm' }) }) } }`;
+    const using = (name: string) =>
+      `import rules from '${name}';\nexport default [{ files: ['**/*.js'], plugins: { own: { rules } }, rules: { 'own/${name}': 2 } }];\n`;
+    const cwd = await repository(t, {
+      'eslint.config.mjs': using('outer'),
+      'part/eslint.config.mjs': using('inner'),
+      'a.js': 'a;\n',
+      'part/b.js': 'b;\n',
+      '.gitignore': 'node_modules\n',
+    });
+    for (const [path, id] of [
+      ['node_modules', 'outer'],
+      ['part/node_modules', 'inner'],
+    ] as const) {
+      await mkdir(join(cwd, path, id), { recursive: true });
+      await writeFile(join(cwd, path, id, 'index.mjs'), `export default ${rule(id)};\n`);
+      await writeFile(join(cwd, path, id, 'package.json'), '{"exports":"./index.mjs"}');
+    }
+    const { report } = await scanned(cwd, ['a.js', 'part', '--baseline', 'git:HEAD']);
+    assert.deepEqual(counts(report), [0, 2, 0]);
+  });
+
+  it('of a commit is scanned again where something besides the commit decides what is found', async (t) => {
+    const cwd = await repository(t, { 'part/a.js': 'var a;\n', 'other.config.mjs': configText(`{ 'no-var': 1 }`) });
+    const kept = async () => (await readdir(join(cwd, '.git/toollint'))).length;
+    const scan = async (...args: string[]) => {
+      await scanned(cwd, ['part', '--baseline', 'git:HEAD', ...args]);
+      return await kept();
+    };
+    assert.equal(await scan(), 1);
+    assert.equal(await scan(), 1);
+    assert.equal(await scan('--ext', 'js'), 2);
+    assert.equal(await scan('--path-prefix', 'x'), 3);
+    assert.equal(await scan('-c', 'other.config.mjs'), 4);
+    assert.equal(await scan('-c', 'other.config.mjs'), 4);
+    assert.equal(await scan('-c', 'eslint.config.mjs'), 5);
+    await mkdir(join(cwd, 'node_modules'));
+    for (const [index, name] of ['.package-lock.json', '.modules.yaml', '.yarn-state.yml'].entries()) {
+      await writeFile(join(cwd, 'node_modules', name), '');
+      assert.equal(await scan(), 6 + index, name);
+    }
+    await writeFile(join(cwd, 'other.config.mjs'), configText(`{ 'no-var': 2 }`));
+    await utimes(join(cwd, 'other.config.mjs'), 1, 1);
+    assert.equal(await scan('-c', 'other.config.mjs'), 9);
+    await scanned(join(cwd, 'part'), ['--baseline', 'git:HEAD']);
+    assert.equal(await kept(), 10);
   });
 
   it('of a commit that is not sound is used with a note, and each scan has the whole of it', async (t) => {

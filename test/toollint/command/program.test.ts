@@ -107,6 +107,12 @@ describe('the program', () => {
     assert.ok(unknownWidth.stdout.includes('Unexpected var, use let or const instead.'));
     const bare = await toollint(['scan'], { cwd, terminal: 80, env: { NO_COLOR: '1', CI: 'true' } });
     assert.deepEqual([bare.stdout.includes('\u001b'), bare.stderr], [false, '']);
+    for (const [env, coloured] of [
+      [{ NO_COLOR: '' }, true],
+      [{ TERM: 'xterm' }, true],
+      [{ TERM: 'dumb' }, false],
+    ] as const)
+      assert.equal((await toollint(['scan'], { cwd, terminal: 80, env })).stdout.includes('\u001b['), coloured);
     const piped = await toollint(['scan'], { cwd });
     assert.equal((JSON.parse(piped.stdout) as { schemaVersion: number }).schemaVersion, 1);
     assert.match(
@@ -128,6 +134,14 @@ describe('the program', () => {
       assert.deepEqual(await toollint([verb, '-', '-'], { stdin }), {
         ...{ code: 2, stdout: '', stderr: "toollint: only one input can be '-'\n" },
       });
+  });
+
+  it('takes a file of the name - for another thing than standard input', async (t) => {
+    const cwd = await project(t, {});
+    const stdin = JSON.stringify(sampleReport([]));
+    const now = await writeJson(cwd, 'now.json', sampleReport([]));
+    assert.equal((await toollint(['compare', '-', now, '-o', './-', '--silent'], { cwd, stdin })).code, 0);
+    assert.match(await readFile(join(cwd, '-'), 'utf8'), /^\{/u);
   });
 
   it("writes no file named '-'", async (t) => {
