@@ -7,7 +7,15 @@ import { describe, it } from 'node:test';
 import 'reflect-metadata';
 import * as x509 from '@peculiar/x509';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
-import { loadTlsMaterial, TlsMaterialError, type TlsFiles, type TlsMaterial } from '../../lib/identity/tls-material.ts';
+import {
+  loadTlsMaterial,
+  tlsFileName,
+  tlsMaterial,
+  TlsMaterialError,
+  type TlsFiles,
+  type TlsMaterial,
+} from '../../lib/identity/tls-material.ts';
+import { StartFailure } from '../../lib/process/program.ts';
 import { anotherCertificate } from '../support/pki.ts';
 import { temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -153,6 +161,23 @@ describe('TLS files that cannot be used are refused', () => {
     await withList('-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n');
     assert.match(await refusal(files), /^INGEST_TLS_/);
   });
+
+  it('at a start, which ends with the exit code of a wrong configuration', async () => {
+    const now = SYSTEM.clock.epochMs();
+    assert.deepEqual((await tlsMaterial(FILES, now)).expiry, (await load(FILES)).expiry);
+    const missing = { ...FILES, cert: join(folder, 'none.pem') };
+    const failure: unknown = await tlsMaterial(missing, now).catch((cause: unknown) => cause);
+    assert.ok(failure instanceof StartFailure);
+    assert.equal(failure.exitCode, 2);
+    assert.equal(failure.message, await refusal(missing));
+  });
+});
+
+it('a TLS file is named by its key and its path', () => {
+  const files = { ...FILES, clientCrl: '/etc/crl.pem' };
+  assert.equal(tlsFileName(files, 'cert'), `INGEST_TLS_CERT=${JSON.stringify(FILES.cert)}`);
+  assert.equal(tlsFileName(files, 'client_ca'), `INGEST_TLS_CLIENT_CA=${JSON.stringify(FILES.clientCa)}`);
+  assert.equal(tlsFileName(files, 'crl'), 'INGEST_TLS_CLIENT_CRL="/etc/crl.pem"');
 });
 
 describe('revocation lists', () => {
@@ -235,7 +260,7 @@ describe('revocation lists', () => {
         publicKey: keys.publicKey,
         signingKey: keys.privateKey,
       });
-    const numbers = ['05', '0f', '80', 'ff01', '0100', '7fab00'];
+    const numbers = ['05', '0f', '80', 'ff01', '0100', '7fab00', '000081'];
     const list = await x509.X509CrlGenerator.create({
       issuer: authority.subject,
       nextUpdate: soon(1),

@@ -9,7 +9,7 @@ import { NamedClientsTls } from '../../lib/identity/accepted-client.ts';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 import { tlsPaths, watchTlsMaterial, type TlsFiles, type TlsMaterial } from '../../lib/identity/tls-material.ts';
 import { lookAt } from '../../lib/process/file-watch.ts';
-import { createLog } from '../../lib/process/log.ts';
+import { createLog, type Log } from '../../lib/process/log.ts';
 import { temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
@@ -39,6 +39,8 @@ describe('TLS files that change', () => {
   it('are taken into use once they are good, and the last good ones stay while they are not', async (t) => {
     const taken: TlsMaterial[] = [];
     let refusals = 0;
+    const lines: (readonly [fields: unknown, text: string])[] = [];
+    const tell = (fields: unknown, text: string): unknown => lines.push([fields, text]);
     const files: TlsFiles = {
       ...FILES,
       cert: write('watched.pem', server.certificate),
@@ -49,7 +51,7 @@ describe('TLS files that change', () => {
       clock: SYSTEM.clock,
       files,
       before: await lookAt(tlsPaths(files)),
-      log: createLog('test', 'error').child({}, { level: 'silent' }),
+      log: { info: tell, error: tell } as unknown as Log,
       onChange: (material) => taken.push(material),
       onRefused: () => (refusals += 1),
     });
@@ -63,6 +65,20 @@ describe('TLS files that change', () => {
     writeFileSync(files.clientCrl ?? '', await root.revocationList([revoked.serial]));
     assert.deepEqual(await look(), [1, 0]);
     assert.equal(judged(taken[0] as TlsMaterial, revoked), 'revoked');
+    const ends = (pem: string): string => new X509Certificate(pem).validToDate.toISOString();
+    const { expiry } = taken[0] ?? assert.fail();
+    assert.deepEqual(lines, [
+      [
+        {
+          expiry: [
+            { file: 'cert', at: ends(server.certificate) },
+            { file: 'client_ca', at: ends(root.certificate) },
+            { file: 'crl', at: new Date(expiry[2]?.atMs ?? 0).toISOString() },
+          ],
+        },
+        'TLS material changed and is in use',
+      ],
+    ]);
     writeFileSync(files.cert, other.certificate);
     assert.deepEqual(await look(), [1, 1], 'the key is another');
     writeFileSync(files.key, other.key);
@@ -72,6 +88,10 @@ describe('TLS files that change', () => {
     writeFileSync(files.key, ended.key);
     writeFileSync(files.cert, ended.certificate);
     assert.deepEqual(await look(), [2, 2], 'it has ended');
+    assert.deepEqual(lines.at(-1), [
+      { reason: `INGEST_TLS_CERT=${JSON.stringify(files.cert)}: it has expired` },
+      'changed TLS material refused; the last good stays',
+    ]);
     rmSync(files.clientCrl ?? '');
     assert.deepEqual(await look(), [2, 3], 'a list that is gone does not admit the revoked again');
   });
