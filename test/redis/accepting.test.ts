@@ -1,6 +1,6 @@
 // The accepting side's parts, each with fakes around it, on a clock that a test moves.
 import assert from 'node:assert/strict';
-import { describe, it, mock } from 'node:test';
+import { describe, it, mock, type TestContext } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
 import { EXIT, StartFailure } from '../../lib/process/program.ts';
 import type { QueueState } from '../../lib/ingest/queue.ts';
@@ -9,6 +9,7 @@ import { OutstandingCalls, settleAll } from '../../lib/redis/accept/outstanding-
 import type { QueueDialect } from '../../lib/redis/accept/queue-dialect.ts';
 import { QueueProbe } from '../../lib/redis/accept/queue-probe.ts';
 import { ReplicatedSender } from '../../lib/redis/accept/replicated-sender.ts';
+import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import type { ConnectionListener, RedisConnection } from '../../lib/redis/server/client.ts';
 import { PartitionsDiffer, QueueRefusal, RedisError } from '../../lib/redis/wire/errors.ts';
 import { Reply } from '../../lib/redis/wire/reply.ts';
@@ -126,6 +127,217 @@ describe('the calls that have no answer yet', () => {
     outstanding.close();
     for (const { settled } of events) assert.equal(settled, 1);
     assert.equal(clock.pending, 0);
+  });
+});
+
+describe('events that are submitted', () => {
+  /** A queue behind a dispatcher, whose answers a test gives in order. */
+  function start(t: TestContext) {
+    const clock = new VirtualClock();
+    const log = createLog('test', 'error').child({}, { level: 'silent' });
+    const errors: unknown[] = [];
+    t.mock.method(log, 'error', (...said: readonly unknown[]) => errors.push(said));
+    const sent: string[][] = [];
+    const waiting: { resolve: (reply: Reply) => void; reject: (cause: Error) => void }[] = [];
+    const restarts: string[] = [];
+    const calls: (readonly [seconds: number, events: number])[] = [];
+    let listener: ConnectionListener = {};
+    const connection = {
+      ready: true,
+      lastError: 'cut',
+      values: {},
+      tell: (more: ConnectionListener) => void (listener = more),
+      restart: (reason: string) => void restarts.push(reason),
+      close: () => Promise.resolve(),
+      send: (command: readonly Argument[]): Promise<Reply> =>
+        new Promise((resolve, reject) => {
+          // A probe carries no events.
+          if (command.length === 1) return;
+          sent.push(command.map(String));
+          waiting.push({ resolve, reject });
+        }),
+    };
+    const queue = new StreamQueue({
+      ...{ clock, random: { fraction: () => 0, uuid: () => '', bytes: () => Buffer.alloc(0) }, log },
+      ...{ connection: connection as unknown as RedisConnection<Reply>, behind: 'dispatcher', enqueueTimeoutMs: 500 },
+      onCall: (seconds, events) => calls.push([seconds, events]),
+    });
+    t.after(() => queue.close());
+    const submit = async (events: readonly Recorded[]): Promise<void> => {
+      for (const event of events) queue.submit(event);
+      await new Promise((resolve) => setImmediate(resolve));
+    };
+    const answers = (text: string): void => waiting.shift()?.resolve(answer(text));
+    const refuses = (cause: Error): void => waiting.shift()?.reject(cause);
+    return {
+      clock,
+      queue,
+      submit,
+      sent,
+      answers,
+      refuses,
+      errors,
+      calls,
+      connection,
+      restarts,
+      listener: () => listener,
+    };
+  }
+  const several = (count: number, more = {}): Recorded[] =>
+    Array.from({ length: count }, (_, at) => new Recorded(`id-${at}`, 'p', more));
+  const of = (events: readonly Recorded[]): Promise<string[]> => Promise.all(events.map(({ outcome }) => outcome));
+
+  it('have the outcome of their character each, and none that is known where it is another one', async (t) => {
+    const { submit, answers, calls, clock } = start(t);
+    const events = several(6);
+    await submit(events);
+    await clock.advance(250);
+    answers('$6\r\n01234x\r\n');
+    assert.deepEqual(await of(events), ['accepted', 'duplicate', 'conflict', 'differing', 'shed', 'unavailable']);
+    assert.deepEqual(calls, [[0.25, 6]]);
+  });
+
+  it('are all unavailable where the answer is of another length or form, which is logged', async (t) => {
+    const { submit, answers, errors } = start(t);
+    for (const wrong of ['$1\r\n0\r\n', '$3\r\n000\r\n', '*1\r\n*1\r\n:0\r\n', ':2\r\n', '*0\r\n']) {
+      const events = several(2);
+      await submit(events);
+      answers(wrong);
+      assert.deepEqual(await of(events), ['unavailable', 'unavailable'], wrong);
+      const [[fields, line] = []] = errors.splice(0) as [{ err: unknown; events: number }, string][];
+      assert.equal(line, 'the queue gave a malformed answer');
+      assert.equal(fields?.events, 2);
+      assert.ok(fields.err instanceof Error);
+    }
+  });
+
+  it('travel 256 in a call at most, and as many as have a million characters', async (t) => {
+    const { submit, sent, answers, calls } = start(t);
+    const many = several(257);
+    await submit(many);
+    assert.deepEqual(
+      sent.splice(0).map((command) => (command.length - 1) / 3),
+      [256, 1],
+    );
+    answers(`$256\r\n${'0'.repeat(256)}\r\n`);
+    answers('$1\r\n1\r\n');
+    assert.deepEqual(await of(many.slice(255)), ['accepted', 'duplicate']);
+    assert.deepEqual(calls, [
+      [0, 256],
+      [0, 1],
+    ]);
+    const [bare = assert.fail()] = several(1, { text: '' });
+    const half = (more: number): Recorded =>
+      new Recorded('id-0', 'p', { text: 'x'.repeat((1 << 19) - bare.text.length + more) });
+    assert.equal(half(0).text.length, 1 << 19);
+    await submit([half(0), half(0)]);
+    assert.equal(sent.splice(0).length, 1);
+    await submit([half(0), half(1), half(0)]);
+    assert.deepEqual(
+      sent.splice(0).map((command) => (command.length - 1) / 3),
+      [1, 1, 1],
+    );
+    await submit([half(1 << 20), half(0)]);
+    assert.equal(sent.length, 2);
+  });
+
+  it('are refused at once without a connection, and while an answer is overdue', async (t) => {
+    const { clock, submit, sent, connection, queue, answers } = start(t);
+    connection.ready = false;
+    const [one = assert.fail()] = several(1);
+    await submit([one]);
+    assert.equal(await one.outcome, 'unavailable');
+    assert.equal(sent.length, 0);
+    connection.ready = true;
+    const [late = assert.fail(), next = assert.fail()] = several(2);
+    await submit([late]);
+    await clock.advance(500);
+    assert.equal(await late.outcome, 'unavailable');
+    await submit([next]);
+    assert.equal(await next.outcome, 'unavailable');
+    assert.equal(sent.length, 1);
+    assert.deepEqual(queue.state(), { available: false, reason: 'no answer within 500 ms' });
+    assert.deepEqual(await queue.find('one', 'p'), { kind: 'unavailable' });
+    answers('$1\r\n0\r\n');
+    await clock.settle();
+    const [again = assert.fail()] = several(1);
+    await submit([again]);
+    answers('$1\r\n0\r\n');
+    assert.equal(await again.outcome, 'accepted', 'a late answer is one, too');
+    assert.equal(late.settled, 1);
+  });
+
+  it('that a server refused are unavailable, and the reason is known', async (t) => {
+    const { submit, refuses, queue, connection } = start(t);
+    const [one = assert.fail(), other = assert.fail()] = several(2);
+    await submit([one]);
+    refuses(new RedisError('OOM full'));
+    assert.equal(await one.outcome, 'unavailable');
+    assert.deepEqual(queue.state(), { available: false, reason: 'OOM full' });
+    await submit([other]);
+    connection.ready = false;
+    refuses(new Error('broken'));
+    assert.equal(await other.outcome, 'unavailable');
+    assert.deepEqual(queue.state(), { available: false, reason: 'OOM full' });
+  });
+
+  it('are told of a connection that was lost, and of its server no more that it is silent', async (t) => {
+    const { clock, submit, sent, queue, listener } = start(t);
+    const [late = assert.fail(), next = assert.fail()] = several(2);
+    await submit([late]);
+    await clock.advance(500);
+    listener().onLost?.('broken');
+    assert.deepEqual(queue.state(), { available: false, reason: 'broken' });
+    await submit([next]);
+    assert.equal(sent.length, 2);
+  });
+
+  it('are given up where the queue is closed', async (t) => {
+    const { clock, submit, queue } = start(t);
+    const events = several(2);
+    await submit(events);
+    await queue.close();
+    assert.deepEqual(await of(events), ['unavailable', 'unavailable']);
+    assert.equal(clock.pending, 0);
+  });
+
+  it('have notes in a call where one of them has, and else none', async (t) => {
+    const { submit, sent } = start(t);
+    const noted = Object.assign(new Recorded('noted'), { notes: { traceparent: 't', tracestate: 's' } });
+    const [plain = assert.fail()] = several(1);
+    await submit([plain]);
+    await submit([plain, noted]);
+    const [without = [], within = []] = sent;
+    assert.deepEqual(without.slice(1), ['id-0', 'p', plain.text]);
+    assert.deepEqual(within.slice(1), [
+      ...['id-0', 'noted', 'p', plain.text, '', 'p', noted.text],
+      'traceparent\nt\ntracestate\ns\n',
+    ]);
+    assert.notEqual(without[0], within[0]);
+  });
+
+  it('are looked up behind a dispatcher by what it answers', async (t) => {
+    const { queue, answers, sent, clock } = start(t);
+    const look = async (text: string): Promise<unknown> => {
+      const found = queue.find('one', 'p');
+      answers(text);
+      return found;
+    };
+    assert.deepEqual(await look('*0\r\n'), { kind: 'unknown' });
+    assert.deepEqual(await look('*2\r\n$1\r\n7\r\n$1\r\nb\r\n'), {
+      kind: 'found',
+      event: { acceptedAtMs: 7, body: Buffer.from('b'), traceparent: undefined },
+    });
+    assert.deepEqual(await look('*3\r\n$1\r\n7\r\n$1\r\nb\r\n$1\r\nt\r\n'), {
+      kind: 'found',
+      event: { acceptedAtMs: 7, body: Buffer.from('b'), traceparent: 't' },
+    });
+    assert.deepEqual(await look(':1\r\n'), { kind: 'unavailable' });
+    assert.deepEqual(sent[0]?.slice(1), ['one', 'p']);
+    const silent = queue.find('one', 'p', 100);
+    await clock.advance(0);
+    await clock.advance(100);
+    assert.deepEqual(await silent, { kind: 'unavailable' });
   });
 });
 
