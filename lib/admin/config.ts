@@ -17,21 +17,21 @@ export function readAdminConfig(environment: Environment): {
 } {
   const settings = new Settings(environment, 'admin');
   const queueUri = settings.get('INGEST_QUEUE_URI');
-  if (queueUri !== undefined && /(^| )dispatchers?:/.test(queueUri))
+  const queueUris = (queueUri ?? '').split(' ');
+  if (queueUris.some((uri) => /^dispatchers?:/.test(uri)))
     settings.problem(
       'INGEST_QUEUE_URI',
       'expected the queues themselves, as the consumers have them, separated by blanks: ' +
         'a dispatcher is not looked through',
       queueUri,
     );
-  checkQueueUris(settings, { INGEST_QUEUE_URI: (queueUri ?? '').split(' ') });
+  checkQueueUris(settings, { INGEST_QUEUE_URI: queueUris });
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI');
   if (!settings.given('INGEST_WAREHOUSE_URI') && !settings.given('INGEST_WAREHOUSE_URI', '_FILE'))
     settings.problem('INGEST_WAREHOUSE_URI', 'is required by this command');
   const report = settings.report();
   const complete = report.problems.length === 0 && queueUri !== undefined && warehouseUri !== undefined;
   if (!complete) return { config: undefined, report };
-  const queueUris = queueUri.split(' ');
   const queuePartitions = settings.get('INGEST_QUEUE_PARTITIONS');
   return { config: Object.freeze({ queueUris, queuePartitions, warehouseUri }), report };
 }

@@ -23,9 +23,7 @@ export function showProgress(stderr: NodeJS.WriteStream, unit: string): Progress
       } else bar.start(of, done);
       started = true;
     },
-    stop: () => {
-      if (started) bar.stop();
-    },
+    stop: () => bar.stop(),
   };
 }
 

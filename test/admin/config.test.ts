@@ -15,5 +15,11 @@ it('ingest-admin takes every topology, and the queues behind a dispatcher in its
     assert.equal(config, undefined, uri);
     assert.match(report.problems.join(), /expected the queues themselves, as the consumers have them/, uri);
   }
+  const nothing = readAdminConfig({});
+  assert.deepEqual(nothing.report.problems.map((problem) => problem.split(/[ :=]/)[0]).toSorted(), [
+    'INGEST_QUEUE_URI',
+    'INGEST_WAREHOUSE_URI',
+  ]);
+  assert.equal(nothing.config, undefined);
   assert.match(read('redis+sentinel://h:1').report.problems.join(), /the name of the master/);
 });

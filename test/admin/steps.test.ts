@@ -208,6 +208,19 @@ describe('the steps of a replay', () => {
     assert.equal(await patient.run('quarantine replay a'), 0);
   });
 
+  it('ask how many events are put back, and count each row that has ended', async () => {
+    const bench = new Bench('a', 'b', 'c', 'd');
+    bench.rows.set('d', row('d', { reason: 'invalid_entry: x' }));
+    bench.fate = (name) => (name === 'a' ? 'lands' : name === 'b' ? 'done' : 'gone');
+    const questions: string[] = [];
+    const session = Object.assign(bench.session(), {
+      confirm: (question: string) => Promise.resolve(questions.push(question) > 0),
+    });
+    assert.equal(await bench.run('quarantine replay --all', session), 1);
+    assert.deepEqual(questions, ['Put 4 events back on the queue?']);
+    assert.deepEqual(bench.progress, ['4/4', 'stopped']);
+  });
+
   it('begin no other row behind a stop', async () => {
     const bench = new Bench(...many(100));
     bench.fate = () => 'unread';
@@ -231,6 +244,7 @@ describe('the steps of other changes', () => {
       0,
     );
     assert.deepEqual(bench.progress, ['500/700', '700/700', 'stopped']);
+    assert.doesNotMatch(bench.err, /interrupted/);
     assert.equal(bench.rows.size, 500);
     assert.match(bench.err, /^VACUUM FULL$/m);
     const none = new Bench();
@@ -267,12 +281,99 @@ describe('the steps of other changes', () => {
       return { bench, code: await bench.run('erase a', bench.session({ queue, warehouse })) };
     };
     const late = await erasing(Number.POSITIVE_INFINITY);
+    assert.doesNotMatch(late.bench.err, /before|interrupted/);
     assert.equal(late.code, 1);
     assert.match(late.bench.err, /not done: a consumer holds 1 entry; run again when it has landed them/);
     assert.ok(late.bench.clock.ms() > 30_000 && late.bench.clock.ms() <= 30_200, `${late.bench.clock.ms()} ms`);
     const soon = await erasing(29_000);
     assert.equal(soon.code, 0);
     assert.match(soon.bench.out, /^erased: 1 entry on the queue/);
+  });
+
+  it('erase: look once at one event, and at each of several until a stop, and say what was found', async () => {
+    const erasing = async (line: string, known: Readonly<Record<string, 'erased' | 'there'>>, stopAt?: string) => {
+      const bench = new Bench();
+      const questions: string[] = [];
+      const looked: string[] = [];
+      const erasedBody = (id: string): string => `{"id":"${id}","type":"t","erased":true}`;
+      const queue: Partial<QueueAdmin> = {
+        length: () => Promise.resolve(100_001),
+        copies: (id) => {
+          looked.push(id);
+          if (id === stopAt) bench.stop.abort();
+          return Promise.resolve([]);
+        },
+      };
+      const warehouse: Partial<WarehouseAdmin> = {
+        landed: (id) =>
+          Promise.resolve(
+            known[id] === undefined
+              ? undefined
+              : {
+                  ...{ id, type: 't', producer: 'shop', acceptedAtMs: 1, landedAtMs: 1 },
+                  body: known[id] === 'erased' ? erasedBody(id) : `{"id":"${id}","type":"t"}`,
+                },
+          ),
+        quarantineOf: () => Promise.resolve([]),
+        overwriteLanded: () => Promise.resolve(),
+      };
+      const session = Object.assign(bench.session({ queue, warehouse }), {
+        confirm: (question: string) => Promise.resolve(questions.push(question) > 0),
+      });
+      const code = await bench.run(line, session);
+      return { code, questions, looked, progress: bench.progress, err: bench.err.replace(/^audit: .*\n/m, '') };
+    };
+    const notSeen =
+      'entries that are in no index are not looked for among the 100,001 entries of the queue; --scan looks at each\n';
+    const one = await erasing('erase a', { a: 'there' });
+    assert.equal(one.code, 0);
+    assert.deepEqual(one.looked, ['a']);
+    assert.equal(one.questions.length, 1);
+    assert.equal(one.err, notSeen);
+    const before = await erasing('erase a', { a: 'erased' });
+    assert.equal(before.code, 0);
+    assert.deepEqual(before.questions, [], 'there is nothing to ask about');
+    assert.equal(before.err, `${notSeen}1 event had been erased before\n`);
+    const several = await erasing('erase a b c', { a: 'there', b: 'erased' });
+    assert.equal(several.code, 1);
+    assert.deepEqual(several.looked, ['a', 'b', 'c']);
+    assert.deepEqual(several.progress, ['1/3', '2/3', '3/3', 'stopped']);
+    assert.equal(several.err, `${notSeen}1 event had been erased before\nno event with the id c was found\n`);
+    const stopped = await erasing('erase a b c', { a: 'there', b: 'there', c: 'there' }, 'b');
+    assert.equal(stopped.code, 1);
+    assert.deepEqual(stopped.looked, ['a', 'b']);
+    assert.equal(stopped.err, `${notSeen}interrupted; run again for the rest\n`);
+  });
+
+  it('schema try: count what a schema would refuse, show ten of it, and look no further behind a stop', async () => {
+    const trying = async (pages: readonly (readonly string[])[], stopAt = Number.POSITIVE_INFINITY) => {
+      const bench = new Bench();
+      const warehouse: Partial<WarehouseAdmin> = {
+        async *landedSince() {
+          for (const [at, page] of pages.entries()) {
+            if (at === stopAt) bench.stop.abort();
+            yield await Promise.resolve(page.map((id) => ({ id, body: `{"id":"${id}"}` })));
+          }
+        },
+      };
+      const session = Object.assign(bench.session({ warehouse }), {
+        readSchema: () => Promise.resolve((body: Buffer) => (body.includes('bad') ? ['is bad', 'twice'] : [])),
+      });
+      return { code: await bench.run('schema try t.json', session), bench };
+    };
+    const good = await trying([['a', 'b'], ['c']]);
+    assert.equal(good.code, 0);
+    assert.match(good.bench.out, /^0 of 3 events of t since \S+ would be refused\n$/);
+    assert.equal(good.bench.err, '');
+    assert.deepEqual(good.bench.progress, ['2/2', '3/3', 'stopped']);
+    const bad = await trying([Array.from({ length: 11 }, (_, at) => `bad-${at}`)]);
+    assert.equal(bad.code, 1);
+    assert.match(bad.bench.out, /^11 of 11 events/);
+    assert.match(bad.bench.out, /\n {2}bad-0 {2}is bad; twice\n(?: {2}bad-\d .*\n){9}$/);
+    const stopped = await trying([['a'], ['b'], ['c']], 1);
+    assert.equal(stopped.code, 1);
+    assert.match(stopped.bench.out, /^0 of 2 events/);
+    assert.equal(stopped.bench.err, 'interrupted: newer events were not looked at\n');
   });
 
   it('land-again: the number and the time for programs, and that there is nothing to read', async () => {
@@ -285,14 +386,21 @@ describe('the steps of other changes', () => {
           return Promise.resolve({ entries, landAgain: () => Promise.resolve(void (moved += 1)) });
         },
       };
-      const code = await bench.run('land-again --since 2026-01-01', bench.session({ queue, json }));
-      return { bench, code, moved };
+      const questions: string[] = [];
+      const session = Object.assign(bench.session({ queue, json }), {
+        confirm: (question: string) => Promise.resolve(questions.push(question) > 0),
+      });
+      const code = await bench.run('land-again --since 2026-01-01', session);
+      return { bench, code, moved, questions };
     };
     const since = '2026-01-01T00:00:00.000Z';
     const done = await landing(3, true);
     assert.deepEqual([done.code, done.moved, JSON.parse(done.bench.out)], [0, 1, { entries: 3, since }]);
     assert.deepEqual(done.bench.progress, ['3/3', 'stopped']);
     assert.deepEqual(done.bench.audits, [undefined, 3]);
+    assert.deepEqual((await landing(1, true)).questions, [
+      `Land 1 entry since ${since} again? Rows that are there stay as they are.`,
+    ]);
     const none = await landing(0, true);
     assert.deepEqual([none.code, none.moved, JSON.parse(none.bench.out)], [1, 0, { entries: 0, since }]);
     assert.equal(none.bench.err, `the consumers have read no entry since ${since} that the queue still has\n`);
@@ -330,6 +438,25 @@ describe('the steps of other changes', () => {
     assert.equal(await bench.run('prune --older-than 400d', session(2)), 1);
     assert.match(bench.err, /interrupted; run again for the rest\n/);
     assert.deepEqual(bench.audits, [undefined, 6, undefined, 4]);
+  });
+
+  it('prune: ask about events, those of one type, or rows of the quarantine', async () => {
+    const asking = async (line: string): Promise<readonly string[]> => {
+      const bench = new Bench();
+      const questions: string[] = [];
+      const session = bench.session({
+        queue: { status: () => Promise.resolve({ servers: [], partitions: [], away: [] }) },
+        warehouse: { pruneBound: ({ beforeMs }) => Promise.resolve(beforeMs) },
+      });
+      Object.assign(session, { confirm: (question: string) => Promise.resolve(questions.push(question) < 0) });
+      assert.equal(await bench.run(`prune --older-than 2025-01-01${line}`, session), 1);
+      assert.equal(bench.out + bench.err, '');
+      return questions;
+    };
+    const end = 'from before 2025-01-01T00:00:00.000Z, for good?';
+    assert.deepEqual(await asking(''), [`Remove all events ${end}`]);
+    assert.deepEqual(await asking(' --type t'), [`Remove all events of type t ${end}`]);
+    assert.deepEqual(await asking(' --quarantine'), [`Remove all quarantine rows ${end}`]);
   });
 
   it('are recorded before they begin, with 400 characters of what they change on the line', async () => {
