@@ -30,6 +30,33 @@ describe('what a scan takes from ESLint', () => {
     assert.deepEqual((report.tool as { rules?: unknown }).rules, { 'own/one': 'About one.' });
   });
 
+  it('is the documentation of a plugin whose name has a slash, and links of http in any case', async (t) => {
+    const meta = (url: string) => `{ docs: { url: '${url}' } }`;
+    const rules = `{ 'a/one': { meta: ${meta('HTTP://example.org/one')}, ${REPORTING} } }`;
+    const deep = `{ two: { meta: ${meta('xhttp://example.org')}, ${REPORTING} } }`;
+    const cwd = await project(t, {
+      'a.js': 'let a;\n',
+      'eslint.config.mjs': `export default [{ files: ['**/*.js'],
+        plugins: { own: { rules: ${rules} }, '@team/own': { rules: ${deep} } },
+        rules: { 'own/a/one': 1, '@team/own/two': 1 } }];\n`,
+    });
+    const { report } = await scanned(cwd, ['a.js']);
+    const links = Object.fromEntries(report.findings.map(({ ruleId, docsUrl }) => [ruleId, docsUrl]));
+    assert.deepEqual(links, { 'own/a/one': 'HTTP://example.org/one', '@team/own/two': undefined });
+  });
+
+  it('is its first suggestion, before the fix', async (t) => {
+    const rule = `{ create: (context) => ({ Program(node) {
+      const suggest = ['Do this.', 'Or that.'].map((desc) => ({ desc, fix: (fixer) => fixer.remove(node) }));
+      context.report({ node, message: 'm', suggest, fix: (fixer) => fixer.insertTextAfter(node, ';') });
+    } }), meta: { fixable: 'code', hasSuggestions: true } }`;
+    const config = configText(`{ 'own/one': 1 }`, `{ one: ${rule} }`);
+    const cwd = await project(t, { 'a.js': 'let a;\n', 'eslint.config.mjs': config });
+    const [finding] = (await scanned(cwd, ['a.js'])).report.findings;
+    assert.equal(finding?.suggestion, 'Do this.');
+    assert.deepEqual((finding as { fix?: unknown }).fix, { offset: 7, length: 0, text: ';' });
+  });
+
   it('is the fix of a finding, and a suggestion that there is one', async (t) => {
     const rules = `{ 'no-var': 'error', 'no-debugger': 'warn' }`;
     const cwd = await project(t, { 'a.js': 'debugger;\nvar a;\n', 'eslint.config.mjs': configText(rules) });
@@ -63,6 +90,16 @@ describe('what a scan takes from ESLint', () => {
     const second = await scanned(cwd, ['--cache']);
     assert.deepEqual(first.report.findings, fresh.report.findings);
     assert.deepEqual(second.report.findings, fresh.report.findings);
+  });
+
+  it('is no configuration where only files are there that need none', async (t) => {
+    const bare = { 'eslint.config.mjs': null };
+    assert.equal((await scanned(await project(t, { ...bare, 'a.txt': '' }))).code, 4);
+    for (const name of ['a.js', 'a.mjs', 'a.cts', 'a.jsx', 'a.tsx']) {
+      const { code, stderr } = await toollint(['scan'], { cwd: await project(t, { ...bare, [name]: '' }) });
+      assert.equal(code, 2);
+      assert.match(stderr, /: no eslint\.config\.\* was found for the files: write one, or name one with --config\n$/u);
+    }
   });
 
   it('is the name of its old configuration, where only that is there', async (t) => {

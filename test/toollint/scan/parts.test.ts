@@ -1,9 +1,10 @@
 // The parts of a scan that need no linter: who is to blame, when a rule is given up, what is told, and which paths.
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { lintIsolated, RuleFailures, type RuleFilter } from '../../../lib/toollint/scan/crash-isolation.ts';
+import { readSource } from '../../../lib/toollint/scan/file-search.ts';
 import { PathPrefix } from '../../../lib/toollint/scan/path-prefix.ts';
 import { ScanDiagnostics } from '../../../lib/toollint/scan/scan-diagnostics.ts';
 import { readSuppressions, suppress } from '../../../lib/toollint/scan/suppressions.ts';
@@ -168,5 +169,20 @@ describe("ESLint's bulk suppressions", () => {
     assert.equal('toString' in (await readSuppressions(root)), false);
     await writeFile(file, '{');
     await assert.rejects(readSuppressions(root), /^ReportFailure: eslint-suppressions\.json cannot be read: /u);
+  });
+});
+
+describe('a source file', () => {
+  it('is read up to 32 MiB, and is otherwise a fault in words', async (t) => {
+    const folder = await project(t, { 'a.js': '\ufeffvar a;\n', 'long.js': '' });
+    assert.deepEqual(readSource(join(folder, 'a.js')), { text: '\ufeffvar a;\n' });
+    const long = join(folder, 'long.js');
+    await truncate(long, 2 ** 25);
+    const read = readSource(long);
+    assert.equal('text' in read ? read.text.length : read.fault, 2 ** 25);
+    await truncate(long, 2 ** 25 + 1);
+    assert.deepEqual(readSource(long), { fault: '33554433 bytes, more than the limit of 33554432' });
+    assert.deepEqual(readSource(folder), { fault: 'not a regular file' });
+    assert.deepEqual(readSource(join(folder, 'none.js')), { fault: 'ENOENT' });
   });
 });

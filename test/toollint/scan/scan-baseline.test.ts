@@ -1,6 +1,6 @@
 // A scan against a baseline: what is new, what was fixed, and what a scan cannot know.
 import assert from 'node:assert/strict';
-import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import type { Report } from '../../../lib/toollint/toollint.ts';
@@ -132,5 +132,40 @@ describe('a scan against a baseline', () => {
     }
     assert.deepEqual(await readFile(join(cwd, 'base.json')), before);
     assert.equal((await scanned(cwd, ['--quiet', '--baseline', 'quiet.json'])).code, 0);
+  });
+
+  it('calls nothing fixed where it cannot know whether the file is there', async (t) => {
+    const cwd = await project(t, { 'a/b.js': 'var b;\n', 'c.js': 'let c;\n' });
+    await toollint(['scan', '-o', 'base.json'], { cwd });
+    await rm(join(cwd, 'a'), { recursive: true });
+    await symlink('a', join(cwd, 'a'));
+    const { report } = await scanned(cwd, ['--baseline', 'base.json']);
+    assert.deepEqual(report.selection.baseline, { newIssues: 0, unchanged: 0, fixed: 0, notVerifiable: 1 });
+  });
+
+  it('calls nothing fixed for which there is no configuration any more', async (t) => {
+    const own = configText(`{ 'no-var': 1 }`);
+    const cwd = await project(t, { 'a.js': 'var a;\n', 'part/eslint.config.mjs': own, 'part/b.js': 'var b;\n' });
+    await toollint(['scan', '-o', 'base.json'], { cwd });
+    await rm(join(cwd, 'eslint.config.mjs'));
+    await rm(join(cwd, 'a.js'));
+    const { report, code } = await scanned(cwd, ['--baseline', 'base.json']);
+    assert.deepEqual(report.selection.baseline, { newIssues: 0, unchanged: 1, fixed: 0, notVerifiable: 1 });
+    assert.equal(code, 0);
+  });
+
+  it('calls fixed what was in a file that is gone only where the command line would let it in', async (t) => {
+    const cwd = await project(t, SOURCES);
+    await toollint(['scan', '-o', 'base.json'], { cwd });
+    await rm(join(cwd, 'lib/c.js'));
+    const fixedBy = async (...args: string[]) =>
+      (await scanned(cwd, ['--baseline', 'base.json', ...args])).report.selection.baseline?.fixed;
+    assert.equal(await fixedBy(), 1);
+    assert.equal(await fixedBy('.'), 1);
+    assert.equal(await fixedBy('lib/*.js', 'src'), 1);
+    assert.equal(await fixedBy('--ext', 'js'), 1);
+    assert.equal(await fixedBy('--include', 'src/**'), 0);
+    assert.equal(await fixedBy('--exclude', 'lib'), 0);
+    assert.equal(await fixedBy('src'), 0);
   });
 });

@@ -1,7 +1,7 @@
 // Scanning real folders with the real linter: what is found, what fails, and what a report then says.
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { type Report, writeWhole } from '../../../lib/toollint/toollint.ts';
@@ -195,6 +195,18 @@ describe('a scan', () => {
     assert.equal((await toollint(['scan'], { cwd, env: { SOURCE_DATE_EPOCH: '1e9' } })).code, 2);
   });
 
+  it('says when it began and how long it took, unless it is to be the same each time', async (t) => {
+    const cwd = await project(t, { 'a.js': 'x;\n' });
+    const before = [Date.now(), performance.now()] as const;
+    const { stdout } = await toollint(['scan', '--silent'], { cwd });
+    const { timestamp, durationMs } = (JSON.parse(stdout) as Report).scan;
+    assert.ok(durationMs >= 0);
+    assert.ok(durationMs <= performance.now() - before[1] + 1, String(durationMs));
+    assert.ok(Date.parse(timestamp) >= before[0]);
+    assert.ok(Date.parse(timestamp) <= Date.now());
+    assert.equal((await scanned(cwd)).report.scan.durationMs, 0);
+  });
+
   it('counts no absolute path among its words', async (t) => {
     const plugin = `{ tell: { create: (context) => ({ Program(node) { context.report({ node, message: 'in ' + context.filename + ' of ' + context.cwd }); } }) } }`;
     const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'own/tell': 1 }`, plugin), 'src/a.js': 'x;\n' });
@@ -202,6 +214,15 @@ describe('a scan', () => {
     assert.deepEqual(
       report.findings.map(({ message }) => message),
       ['in src/a.js of .'],
+    );
+    await symlink(cwd, `${cwd}-link`);
+    t.after(() => rm(`${cwd}-link`));
+    const linked = configText(`{ 'own/tell': 1 }`, plugin).replace('context.cwd', JSON.stringify(`${cwd}-link/x`));
+    await writeFile(join(cwd, 'eslint.config.mjs'), linked);
+    const again = await scanned(cwd, ['--root', `${cwd}-link`, 'src']);
+    assert.deepEqual(
+      again.report.findings.map(({ message }) => message),
+      ['in src/a.js of x'],
     );
   });
 });
