@@ -1,9 +1,77 @@
-// One producer that takes what it can get, and ten others beside it.
-import { describe, it } from 'node:test';
-import { event } from '../support/gateway.ts';
-import { eventually } from '../support/scope.ts';
+// One producer that takes all it can get does not push others out.
+//
+// The limits are small, so that few bytes fill them: bodies of 16 KiB under 4 MiB are what bodies of 256 KiB are under
+// the default of 64 MiB.
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import { event, PATIENT, TestGateway, type RawConnection, type TestClient } from '../support/gateway.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { TestRedis } from '../support/redis.ts';
+import { atEnd, eventually } from '../support/scope.ts';
+import { assertAlive } from '../support/verdicts.ts';
 import { postText } from '../support/wire.ts';
-import { assertOthersAccepted, BODY_BYTES, greedyConnections } from './fair-admission.ts';
+
+const BODY_BYTES = 16_384;
+const GREEDY_CONNECTIONS = 400;
+const OTHERS = 10;
+const EVENTS_EACH = 100;
+/** 50 events a second. */
+const GAP_MS = 20;
+
+let redis: TestRedis;
+let gateway: TestGateway;
+let greedy: ClientCertificate;
+let others: readonly TestClient[];
+
+before(async () => {
+  let pki: Pki;
+  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+  gateway = await TestGateway.start(redis, pki, {
+    ...PATIENT,
+    INGEST_IN_FLIGHT_BYTES_MAX: String(4 << 20),
+    // Silent bodies last as long as the test, and making 400 connections may take a busy machine a while.
+    INGEST_HANDSHAKE_TIMEOUT_MS: '120000',
+    INGEST_HEADERS_TIMEOUT_MS: '120000',
+    INGEST_REQUEST_TIMEOUT_MS: '120000',
+    INGEST_DRAIN_TIMEOUT_MS: '120000',
+  });
+  greedy = await pki.producer('greedy');
+  others = await Promise.all(
+    Array.from({ length: OTHERS }, async (_, at) => gateway.client(await pki.producer(`other-${at}`))),
+  );
+  atEnd(() => assertAlive(gateway));
+});
+
+/** Many connections of the greedy producer, opened some at a time: a listener's backlog has an end. */
+async function greedyConnections(): Promise<RawConnection[]> {
+  const connections: RawConnection[] = [];
+  while (connections.length < GREEDY_CONNECTIONS) {
+    connections.push(...(await Promise.all(Array.from({ length: 40 }, () => gateway.socket(greedy)))));
+  }
+  return connections;
+}
+
+/** The statuses of the others' events, with how many of each there were. Every event leaves when it is due. */
+async function statusesOfOthers(name: string): Promise<Map<number, number>> {
+  const statuses = new Map<number, number>();
+  const replies: Promise<void>[] = [];
+  const start = performance.now();
+  for (let at = 0; at < EVENTS_EACH; at += 1) {
+    await eventually('the next event is due', () => performance.now() >= start + at * GAP_MS);
+    for (const [which, client] of others.entries()) {
+      const reply = client.post(event(`${name}-${which}-${at}`));
+      replies.push(reply.then(({ status }) => void statuses.set(status, (statuses.get(status) ?? 0) + 1)));
+    }
+  }
+  await Promise.all(replies);
+  return statuses;
+}
+
+async function assertOthersAccepted(name: string): Promise<void> {
+  const statuses = await statusesOfOthers(name);
+  const accepted = statuses.get(202) ?? 0;
+  assert.ok(accepted >= 0.999 * OTHERS * EVENTS_EACH, `of ${OTHERS * EVENTS_EACH}: ${JSON.stringify([...statuses])}`);
+}
 
 describe('ten producers at 50 events a second each are accepted while another one', () => {
   it('announces bodies on 400 connections and sends nothing of them', async () => {

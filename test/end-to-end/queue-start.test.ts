@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { event, PATIENT } from '../support/gateway.ts';
 import { openLink } from '../support/link.ts';
-import { metricOf, Pipeline } from '../support/pipeline.ts';
+import { metricOf, Pipeline, readiness } from '../support/pipeline.ts';
 import { Program } from '../support/program.ts';
-import { TestRedis } from '../support/redis.ts';
+import { TestRedis, freePort } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 
@@ -25,6 +25,54 @@ describe('a consumer starts', () => {
     await eventually('it has landed', async () => (await metricOf(replica, 'ingest_landed_total')) === 1);
     await pipeline.stop();
   });
+
+  it('while Redis is a read-only replica, says so, and lands once it is a master', { tags: ['long'] }, async () => {
+    const redis = await TestRedis.start();
+    await put(redis, 'one');
+    await redis.command('REPLICAOF', '127.0.0.1', String(await freePort()));
+    const pipeline = pipelineOn(redis);
+    const replica = await pipeline.startConsumer();
+    const { status, body } = await readiness(replica);
+    assert.equal(status, 503);
+    await eventually('it says why', async () => /READONLY/.test(JSON.stringify((await readiness(replica)).body)));
+    assert.doesNotMatch(replica.program.output, /as many replicas/, JSON.stringify(body));
+    await redis.command('REPLICAOF', 'NO', 'ONE');
+    await eventually('it has landed', async () => (await metricOf(replica, 'ingest_landed_total')) === 1);
+    await eventually('it counts as a replica', async () => (await redis.command('ZCARD', '{ingest}:replicas')) === 1);
+    await pipeline.stop();
+  });
+
+  it(
+    'while Redis refuses writes for lack of replicas, says so, and lands once it takes them',
+    { tags: ['long'] },
+    async () => {
+      const redis = await TestRedis.start();
+      await put(redis, 'one');
+      await redis.command('CONFIG', 'SET', 'min-replicas-to-write', '1');
+      const pipeline = pipelineOn(redis);
+      const replica = await pipeline.startConsumer();
+      await eventually('it says why', async () => /NOREPLICAS/.test(JSON.stringify((await readiness(replica)).body)));
+      await redis.command('CONFIG', 'SET', 'min-replicas-to-write', '0');
+      await eventually('it has landed', async () => (await metricOf(replica, 'ingest_landed_total')) === 1);
+      await pipeline.stop();
+    },
+  );
+
+  it('while Redis reads its data, and lands once that is done', { tags: ['long'] }, async () => {
+    const redis = await TestRedis.start();
+    await put(redis, 'one');
+    await redis.command('EVAL', "for n = 1, 9000 do redis.call('SET', 'filler:' .. n, n) end", '0');
+    await redis.command('BGREWRITEAOF');
+    await eventually('the file is rewritten', async () =>
+      /aof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0/.test(String(await redis.command('INFO', 'persistence'))),
+    );
+    await redis.signal('SIGTERM');
+    redis.launch(['--key-load-delay', '1000', '--loading-process-events-interval-bytes', '1024']);
+    const pipeline = pipelineOn(redis);
+    const replica = await pipeline.startConsumer();
+    await eventually('it has landed', async () => (await metricOf(replica, 'ingest_landed_total')) === 1, 60_000);
+    await pipeline.stop();
+  });
 });
 
 describe('a URI with a bare % in its password', () => {
@@ -33,6 +81,21 @@ describe('a URI with a bare % in its password', () => {
     ['ingest-consumer', 'INGEST_WAREHOUSE_URI', 'postgres://u:%zz@warehouse/events'],
   ] as const) {
     it(`is a configuration problem: ${key} of ${program}, started and checked`, async () => {
+      const env = { INGEST_QUEUE_URI: 'redis://queue', INGEST_WAREHOUSE_URI: 'sqlite:x', [key]: value };
+      for (const args of [[], ['--check']]) {
+        const run = new Program(program, { env, args });
+        assert.equal(await run.ended, 2, run.output);
+        assert.match(run.output, new RegExp(`${key}=.*%25`));
+        assert.doesNotMatch(run.output, /100%@|%zz/);
+      }
+    });
+  }
+
+  for (const [program, key, value] of [
+    ['ingest-gateway', 'INGEST_WAREHOUSE_URI', 'postgres://u:100%@warehouse/events'],
+    ['ingest-consumer', 'INGEST_QUEUE_URI', 'redis://u:100%@queue'],
+  ] as const) {
+    it(`is a configuration problem: ${key} of ${program}, started and checked`, { tags: ['long'] }, async () => {
       const env = { INGEST_QUEUE_URI: 'redis://queue', INGEST_WAREHOUSE_URI: 'sqlite:x', [key]: value };
       for (const args of [[], ['--check']]) {
         const run = new Program(program, { env, args });
