@@ -64,7 +64,7 @@ export class PieceWriter {
 
 // Fact: V8 frees the memory of buffers when it collects garbage, for which 64 MB of them are no reason yet. Choice:
 // what a large body stood in is freed when it has left, where it is memory that node lets go of (a Buffer of its own
-// making is none). Effect: see test/end-to-end/connection-limits.long.ts.
+// making is none). Effect: see test/end-to-end/connection-limits.test.ts.
 function release(written: string | Buffer): void {
   if (typeof written === 'string' || !(written.buffer instanceof ArrayBuffer)) return;
   try {

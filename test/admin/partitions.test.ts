@@ -1,6 +1,185 @@
-// ingest-admin on the two queues of a dispatcher: the short form of partitions.long.ts.
+// ingest-admin on queues of several servers or partitions: the real program, servers and consumer.
+import assert from 'node:assert/strict';
+import { DatabaseSync } from 'node:sqlite';
+import { after, before, describe, it } from 'node:test';
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { promisify } from 'node:util';
+import type { Queue } from '../../lib/ingest/queue.ts';
+import { createLog } from '../../lib/process/log.ts';
+import { acceptingQueue } from '../../lib/redis/accept/open-queue.ts';
+import { PartitionedQueue } from '../../lib/redis/accept/partitioned-queue.ts';
+import { Recorded, submitAll } from '../contract/queue.ts';
+import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
-import { describeAdmin } from './partitions.ts';
+import { atEnd, eventually } from '../support/scope.ts';
+import { sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
+import { Admin } from './admin.ts';
+import { SYSTEM } from '../support/system.ts';
+import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
+import { TestCluster } from '../support/redis-cluster.ts';
+import { TestSentinels } from '../support/redis-sentinel.ts';
+
+const LOG = createLog('test', 'error').child({}, { level: 'silent' });
+const HELD_BACK = 'held.back';
+
+interface Status {
+  readonly servers: readonly { readonly partitions: readonly string[]; readonly faults: readonly string[] }[];
+  readonly partitions: readonly {
+    readonly name: string;
+    readonly events: number;
+    readonly replicas: readonly unknown[];
+  }[];
+  readonly away: readonly string[];
+}
+
+interface Topology {
+  /** As INGEST_QUEUE_URI has them. */
+  readonly uris: readonly string[];
+  readonly partitions?: number;
+  readonly servers: readonly TestRedis[];
+  /** Names of partitions in the status. */
+  readonly names: readonly string[];
+  /** Servers in the status. */
+  readonly masters: number;
+  /** A stream and its master, for each partition. */
+  streams(): Promise<readonly (readonly [stream: string, server: TestRedis])[]>;
+}
+
+/**
+ * As gateways accept: into the one queue, or as a dispatcher does into the queue that the id belongs to. `close` ends
+ * what was opened.
+ */
+async function openQueue({ uris, partitions = 1 }: Topology): Promise<{ queue: Queue; close: () => Promise<void> }> {
+  const opened = uris.map((uri) =>
+    acceptingQueue({
+      ...SYSTEM,
+      uri,
+      partitions,
+      name: 'test',
+      replicas: 0,
+      enqueueTimeoutMs: 10_000,
+      log: LOG,
+    }),
+  );
+  const parts = opened.flatMap((one) => one.parts);
+  const close = async (): Promise<void> => void (await Promise.all(parts.map(({ queue }) => queue.close())));
+  atEnd(close);
+  for (const { connection } of parts) connection.open();
+  await eventually('every partition takes events', async () => {
+    for (const { connection, queue } of parts) if (!connection.ready || !(await queue.probe()).available) return false;
+    return true;
+  });
+  return { queue: new PartitionedQueue(opened.map(({ queue }) => queue)), close };
+}
+
+function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags: string[] = []): void {
+  describe(`ingest-admin on ${topologyName}`, { tags }, () => {
+    let topology: Topology;
+    let store: WarehouseStore;
+    let admin: Admin;
+    let queue: Queue;
+    let closeQueue: () => Promise<void>;
+    let consumer: Program;
+
+    const bodies = async (): Promise<string> => {
+      const found = await Promise.all((await topology.streams()).map(([stream, server]) => server.entries(stream)));
+      return JSON.stringify(found);
+    };
+    const accept = async (prefix: string, count: number, more = {}): Promise<void> => {
+      const events = Array.from({ length: count }, (_, at) => new Recorded(`${prefix}-${at}`, 'shop', more));
+      assert.deepEqual(new Set(await submitAll(queue, events)), new Set(['accepted']));
+    };
+
+    before(async () => {
+      topology = await open();
+      store = sqliteStore();
+      const partitions =
+        topology.partitions === undefined ? {} : { INGEST_QUEUE_PARTITIONS: String(topology.partitions) };
+      admin = new Admin({ uri: topology.uris.join(' ') }, store, partitions);
+      consumer = new Program('ingest-consumer', { env: { ...admin.env, INGEST_CONSUMER_ADDR: '127.0.0.1:0' } });
+      await consumer.listening();
+      ({ queue, close: closeQueue } = await openQueue(topology));
+      await eventually('the tables are there', () => store.events());
+      await store.refuse(HELD_BACK, true);
+      await accept('e', 40, { secret: 'body-of-e' });
+      await accept('held', 12, { type: HELD_BACK });
+      await eventually('all have landed, or stand in the quarantine', async () => {
+        return (await store.count()) === 40 && (await store.quarantine()).length === 12;
+      });
+    });
+    // Behind Sentinel they look for the master all the time: not beside the next topology.
+    after(() => Promise.all([consumer.kill(), closeQueue()]));
+
+    it('tells of every partition and every server', async () => {
+      const status = await eventually('the consumer has given a sign of life in each', async () => {
+        const look = await admin.json<{ queue: Status }>(0, 'status');
+        return look.queue.partitions.every(({ replicas }) => replicas.length === 1) && look.queue;
+      });
+      assert.deepEqual(
+        status.partitions.map(({ name }) => name),
+        topology.names,
+      );
+      assert.equal(
+        status.partitions.reduce((sum, { events }) => sum + events, 0),
+        52,
+      );
+      assert.equal(status.servers.length, topology.masters);
+      assert.deepEqual(status.servers.flatMap(({ partitions }) => partitions).toSorted(), topology.names.toSorted());
+      assert.deepEqual(status.away, []);
+    });
+
+    it('finds each event where it stands', async () => {
+      for (const id of ['e-0', 'held-5']) {
+        // It stands in the warehouse, and is about to be acknowledged.
+        const found = await eventually(`${id} is done`, async () => {
+          const look = await admin.json<{ queue: { stream: string; state: string } }>(0, 'event', id);
+          return look.queue.state === 'done' && look;
+        });
+        const [, server] = (await topology.streams()).find(([stream]) => stream === found.queue.stream) ?? [];
+        assert.ok(server !== undefined, found.queue.stream);
+      }
+    });
+
+    it('replays rows of every partition until they have landed', async () => {
+      await store.refuse(HELD_BACK, false);
+      const { landed } = await admin.json<{ landed: number }>(0, 'quarantine', 'replay', '--all', '--yes');
+      assert.equal(landed, 12);
+      assert.deepEqual([await store.count(), (await store.quarantine()).length], [52, 0]);
+    });
+
+    it('erases an event in every partition that holds a copy', async () => {
+      const secret = JSON.stringify({ id: 'e-7', type: 'a', secret: 'copy-of-e-7' });
+      for (const [stream, server] of await topology.streams())
+        await server.command('XADD', stream, '*', 'producer', 'shop', 'body', secret);
+      const copies = 1 + (await topology.streams()).length;
+      const { queue: erased, warehouse } = await admin.json<{ queue: number; warehouse: number }>(
+        0,
+        'erase',
+        'e-7',
+        '--yes',
+      );
+      assert.deepEqual([erased, warehouse], [copies, 1]);
+      assert.ok(!(await bodies()).includes('copy-of-e-7'));
+      assert.equal((await bodies()).split('body-of-e').length - 1, 39, 'and no other event');
+    });
+
+    it('lands the events of every partition again in a warehouse that has lost them', async () => {
+      const lengths = await Promise.all((await topology.streams()).map(([stream, server]) => server.length(stream)));
+      const held = lengths.reduce((sum, length) => sum + length, 0);
+      await eventually('all is read', async () => {
+        const { queue: status } = await admin.json<{ queue: { partitions: { unread: number }[] } }>(0, 'status');
+        return status.partitions.every(({ unread }) => unread === 0);
+      });
+      const warehouse = new DatabaseSync(store.uri.slice('sqlite:'.length), { timeout: 5_000 });
+      warehouse.exec('DELETE FROM events');
+      warehouse.close();
+      const { entries } = await admin.json<{ entries: number }>(0, 'land-again', '--since', '1h', '--yes');
+      assert.equal(entries, held);
+      await eventually('they have landed again', async () => (await store.count()) === 52);
+    });
+  });
+}
 
 describeAdmin('the two queues of a dispatcher', async () => {
   const servers = [await TestRedis.start(), await TestRedis.start()];
@@ -11,4 +190,112 @@ describeAdmin('the two queues of a dispatcher', async () => {
     masters: 2,
     streams: () => Promise.resolve(servers.map((server) => ['ingest', server] as const)),
   };
+});
+
+const PARTITIONS = 4;
+
+describeAdmin(
+  'a master that Sentinel watches',
+  async () => {
+    const sentinels = await TestSentinels.start({ downAfterMs: 60_000 });
+    return {
+      uris: [sentinels.uri],
+      servers: sentinels.servers,
+      names: ['ingest'],
+      masters: 1,
+      streams: async () => [['ingest', await sentinels.master()]],
+    };
+  },
+  ['long'],
+);
+
+const clusterTopology = (cluster: TestCluster): Topology => {
+  const names = Array.from({ length: PARTITIONS }, (_, at) => `ingest-${at}`);
+  return {
+    uris: [cluster.uri],
+    partitions: PARTITIONS,
+    servers: cluster.nodes,
+    names,
+    masters: 3,
+    streams: () => Promise.all(names.map(async (stream) => [stream, await cluster.masterOf(stream)] as const)),
+  };
+};
+
+let cluster: TestCluster;
+describeAdmin('a Redis Cluster', async () => clusterTopology((cluster = await TestCluster.start())), ['long']);
+
+describe('ingest-admin on a Redis Cluster that lacks the master of the metadata', { tags: ['long'] }, () => {
+  it('shows the partitions that live, names the others, and exits with 4', async () => {
+    const cluster = await TestCluster.start();
+    const store = sqliteStore();
+    const warehouse = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
+    await warehouse.prepare();
+    await warehouse.close();
+    const admin = new Admin(cluster, store, { INGEST_QUEUE_PARTITIONS: '8' });
+    assert.equal((await admin.run('land-again', '--since', '1h', '--yes')).code, 1, 'the metadata is there now');
+    const away = await cluster.masterOf('ingest');
+    const names = Array.from({ length: 8 }, (_, at) => `ingest-${at}`);
+    const masters = await Promise.all(names.map((name) => cluster.masterOf(name)));
+    for (const node of [cluster.nodes[cluster.nodes.indexOf(away) + 3], away]) await node?.signal('SIGKILL');
+    const { code, out } = await admin.run('status', '--json');
+    assert.equal(code, 4);
+    const { queue } = JSON.parse(out) as { queue: Status };
+    assert.deepEqual(
+      queue.partitions.map(({ name }) => name),
+      names.filter((_, at) => masters[at] !== away),
+    );
+    assert.deepEqual(
+      queue.away.map((reason) => reason.split(':')[0]),
+      names.filter((_, at) => masters[at] === away),
+    );
+    const event = await admin.run('event', 'one');
+    assert.equal(event.code, 4);
+    assert.match(event.err, /metadata cannot be read/);
+  });
+});
+
+describe("a Redis Cluster with equal parts, after the page's command", { tags: ['long'] }, () => {
+  it('has three, three and two of the eight partitions on its masters', async () => {
+    const cluster = await TestCluster.start({ firstSlots: [0, 5_461, 10_923, 16_384] });
+    const names = Array.from({ length: 8 }, (_, at) => `ingest-${at}`);
+    const spread = async (): Promise<number[]> => {
+      const masters = await Promise.all(names.map((name) => cluster.masterOf(name)));
+      return cluster.nodes
+        .map((node) => masters.filter((master) => master === node).length)
+        .filter((count) => count > 0);
+    };
+    assert.deepEqual(await spread(), [4, 2, 2]);
+    const [first, second] = cluster.nodes;
+    assert.ok(first !== undefined && second !== undefined);
+    const ids = await Promise.all([first, second].map((node) => node.command('CLUSTER', 'MYID')));
+    const [, line = ''] = /\n *(redis-cli --cluster reshard .*)\n/.exec(readFileSync('deploy/README.md', 'utf8')) ?? [];
+    const values = { 'HOST:PORT': `127.0.0.1:${first.port}`, FIRST: String(ids[0]), SECOND: String(ids[1]) };
+    const command = line.replaceAll(/HOST:PORT|\bFIRST\b|\bSECOND\b/g, (name) => values[name as keyof typeof values]);
+    await promisify(execFile)('sh', ['-c', command]);
+    await eventually('all nodes know', async () => (await spread()).join() === '3,3,2');
+  });
+});
+
+describe('ingest-admin on a Redis Cluster that lacks a master', { tags: ['long'] }, () => {
+  it('tells which partitions are away, exits with 4, and with 2 where the number of partitions is another', async () => {
+    const store = sqliteStore();
+    const partitions = { INGEST_QUEUE_PARTITIONS: String(PARTITIONS) };
+    const admin = new Admin(cluster, { uri: store.uri }, partitions);
+    const other = await new Admin(cluster, store, { INGEST_QUEUE_PARTITIONS: '5' }).run('status');
+    assert.equal(other.code, 2);
+    assert.match(other.out, /4 partitions.* 5 partitions/);
+
+    const away = await cluster.masterOf('ingest-2');
+    const replica = cluster.nodes[cluster.nodes.indexOf(away) + 3];
+    for (const node of [replica, away]) await node?.signal('SIGKILL');
+    const { code, out } = await admin.run('status', '--json');
+    assert.equal(code, 4);
+    const { queue } = JSON.parse(out) as { queue: Status };
+    assert.match(queue.away.join(), /^ingest-2: the queue does not answer/);
+    assert.deepEqual(
+      queue.partitions.map(({ name }) => name),
+      ['ingest-0', 'ingest-1', 'ingest-3'],
+    );
+    assert.match((await admin.run('status')).out, /away: ingest-2: [^]*ingest-3 +\d+ /);
+  });
 });

@@ -40,4 +40,23 @@ describe('the size of the queue', () => {
     assert.equal(await metric('memory_limit_bytes'), limit);
     assert.equal(await metric('events'), 3);
   });
+
+  it('is not in the gauges any more when the queue has been away for a while', { tags: ['long'] }, async () => {
+    const redis = await TestRedis.start();
+    const program = new Program('ingest-consumer', {
+      env: {
+        INGEST_QUEUE_URI: redis.uri,
+        INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+        INGEST_WAREHOUSE_URI: `sqlite:${join(temporaryFolder(), 'warehouse.db')}`,
+      },
+    });
+    const replica = { program, url: await program.listening() };
+    await eventually('a reading', async () => (await metricOf(replica, 'ingest_queue_memory_bytes')) > 0);
+    await redis.signal('SIGKILL');
+    await eventually(
+      'no reading',
+      async () => Number.isNaN(await metricOf(replica, 'ingest_queue_memory_bytes')),
+      40_000,
+    );
+  });
 });

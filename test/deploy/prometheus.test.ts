@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { parse } from 'yaml';
 import { dispatcherMetrics } from '../../lib/dispatcher/metrics.ts';
-import { TestGateway } from '../support/gateway.ts';
+import { TestGateway, event } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -13,6 +13,8 @@ import { eventually, temporaryFolder } from '../support/scope.ts';
 import { Scrape } from '../support/scrape.ts';
 import { SYSTEM } from '../support/system.ts';
 import { alertRules, boardQueries, DEPLOY, deployFile, ran, tool } from './deploy-files.ts';
+import { freePort } from '../support/free-port.ts';
+import { RunningPrometheus } from './running-prometheus.ts';
 
 const promtool = tool('promtool', 'prometheus');
 
@@ -30,6 +32,25 @@ describe('the alerts', () => {
     const { status, text } = ran(promtool, ['check', 'config', 'prometheus.yml'], folder);
     assert.equal(status, 0, text);
     assert.match(text, new RegExp(`${alertRules().length} rules found`));
+  });
+
+  it('fire on their series, and are silent on healthy ones', { tags: ['long'] }, () => {
+    const { status, text } = ran(promtool, ['test', 'rules', 'alerts.test.yml', 'slo.test.yml']);
+    assert.equal(status, 0, text);
+    const tests = parse(deployFile('alerts.test.yml')) as {
+      tests: { name: string; alert_rule_test?: { alertname: string; exp_alerts?: unknown[] }[] }[];
+    };
+    const names = [...new Set(alertRules().flatMap(({ alert }) => alert ?? []))];
+    const fired = tests.tests.flatMap(({ alert_rule_test = [] }) =>
+      alert_rule_test.filter(({ exp_alerts }) => (exp_alerts ?? []).length > 0),
+    );
+    assert.deepEqual(
+      names.filter((name) => !fired.some(({ alertname }) => alertname === name)),
+      [],
+      'alerts that no test has seen firing',
+    );
+    const healthy = tests.tests.find(({ name }) => name === 'healthy')?.alert_rule_test ?? [];
+    assert.deepEqual(healthy.map(({ alertname }) => alertname).sort(), [...names].sort());
   });
 });
 
@@ -72,5 +93,76 @@ describe('the metrics of alerts and board', () => {
       const checked = ran('sh', ['-c', `'${promtool}' check metrics < '${file}'`], DEPLOY);
       assert.deepEqual(checked, { status: 0, text: '' });
     }
+  });
+});
+
+describe('the alerts of a running Prometheus', { tags: ['long'] }, () => {
+  it('fire on their real causes, and killing the consumers silences none of them', async () => {
+    const [redis, pki] = await Promise.all([TestRedis.start(['--appendonly', 'no']), Pki.create()]);
+    const producersFile = pki.write('producers.json', '{"producers":{}}');
+    const [admin, consumerPort] = [await freePort(), await freePort()];
+    const gateway = await TestGateway.start(redis, pki, {
+      INGEST_ADMIN_ADDR: `127.0.0.1:${admin}`,
+      INGEST_PRODUCERS_FILE: producersFile,
+    });
+    const consumer = new Program('ingest-consumer', {
+      env: {
+        INGEST_QUEUE_URI: redis.uri,
+        INGEST_CONSUMER_ADDR: `127.0.0.1:${consumerPort}`,
+        INGEST_WAREHOUSE_URI: 'postgres://nobody@127.0.0.1:1/nowhere',
+      },
+    });
+    await consumer.listening();
+    const prometheus = await RunningPrometheus.start({
+      'ingest-gateway': `127.0.0.1:${admin}`,
+      'ingest-consumer': `127.0.0.1:${consumerPort}`,
+    });
+    const firing = async (what: string, names: readonly string[]): Promise<void> => {
+      let missing = names;
+      await eventually(
+        what,
+        async () => {
+          const found = await prometheus.firing();
+          missing = names.filter((name) => !found.has(name));
+          return missing.length === 0;
+        },
+        60_000,
+      ).catch((cause: unknown) => assert.fail(`${missing.join(', ')} does not fire: ${String(cause)}`));
+    };
+    const client = gateway.client(await pki.producer('one'));
+    const samples = (): Promise<unknown> => Promise.all([client.post('no json'), client.post(event('same'))]);
+    await samples();
+    // Counters are known to Prometheus before they grow.
+    await firing('the warehouse was never reached', ['IngestConsumerNotReady', 'IngestWarehouseUnavailable']);
+
+    // Events of 200 and 150 hours: of the first kind the time is over, of the others it nearly is.
+    for (const hours of [200, 150])
+      await redis.command('XADD', 'ingest-old', String(Date.now() - hours * 3_600_000), 'producer', 'p', 'body', '{}');
+    await redis.command('RENAME', 'ingest-old', 'ingest');
+    writeFileSync(producersFile, 'no json');
+    pki.write('server.pem', 'no certificate');
+    const used = Number(/used_memory:(\d+)/.exec(String(await redis.command('INFO', 'memory')))?.[1]);
+    await redis.command('CONFIG', 'SET', 'maxmemory', String(Math.round(used * 1.08)));
+    for (let at = 0; at < 15; at += 1) {
+      await client.post('no json');
+      await client.post(JSON.stringify({ id: 'same', type: 't', at }));
+    }
+    const silent = ['IngestLandingBehind', 'IngestRetentionNear', 'IngestNothingLands'];
+    await firing('what stands in the way of landing', [
+      ...silent,
+      'IngestEventsLost',
+      'IngestReplicasDiffer',
+      'IngestProducersReloadFailed',
+      'IngestReloadFailed',
+      'IngestProducerErrors',
+      'IngestDuplicatesDiffer',
+      'IngestQueueMemoryFull',
+    ]);
+
+    await consumer.kill();
+    await firing('no consumer runs', ['IngestTargetDown', 'IngestNoConsumer', ...silent]);
+    await redis.signal('SIGKILL');
+    await client.post(event('refused'));
+    await firing('the queue is away', ['IngestQueueUnavailable', ...silent.slice(0, 2)]);
   });
 });

@@ -1,4 +1,5 @@
 // The contract of a queue over the dispatcher, a gateway's side, through real sockets and servers.
+import assert from 'node:assert/strict';
 import { Dispatcher, QUEUES, Traffic, type DispatchedOutcome } from '../../lib/dispatcher/dispatcher.ts';
 import { SystemClock } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
@@ -11,6 +12,10 @@ import { queueContract } from '../contract/queue.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
+import { readingQueue } from '../../lib/redis/read/open-reader.ts';
+import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
+import { describe } from 'node:test';
+import { describeQueueReader } from '../contract/queue-reader.ts';
 
 const LOG = createLog('test', 'error');
 LOG.level = 'silent';
@@ -89,4 +94,36 @@ queueContract('a dispatcher', async () => {
     bodies: () =>
       Promise.all(servers.map(async (server) => (await server.entries()).map(({ fields }) => fields['body'] ?? ''))),
   };
+});
+
+describe('the reading side behind a dispatcher', { tags: ['long'] }, () => {
+  // The contract speaks of one source; each test uses the other queue.
+  let used = 0;
+  let servers: readonly TestRedis[] = [];
+  const server = (): TestRedis => servers[used % 2] ?? assert.fail();
+  describeQueueReader('two queues', async () => {
+    const args = ['--appendonly', 'no'];
+    servers = await Promise.all([TestRedis.start(args), TestRedis.start(args)]);
+    return {
+      open: async () => {
+        const reader = readingQueue({ ...SYSTEM, uris: servers.map(({ uri }) => uri), log: LOG });
+        assert.equal(await reader.open(20_000), true, reader.lastError);
+        return reader;
+      },
+      put: async (members, acceptedAtMs) =>
+        String(
+          await server().command(
+            'XADD',
+            STREAM,
+            acceptedAtMs === undefined ? '*' : String(acceptedAtMs),
+            ...Object.entries(members).flat(),
+          ),
+        ),
+      drop: async (entry) => void (await server().command('XDEL', STREAM, entry)),
+      pending: async () => Number(((await server().command('XPENDING', STREAM, GROUP)) as unknown[])[0]),
+      next: () => (used += 1),
+      wipe: async () => void (await Promise.all(servers.map((one) => one.command('FLUSHALL')))),
+      close: async () => undefined,
+    };
+  });
 });

@@ -1,13 +1,34 @@
 // A queue on a Redis Cluster, and one of its masters that is killed.
+import { before, describe, it } from 'node:test';
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
+import { PATIENT, event } from '../support/gateway.ts';
+import { Pipeline, metricOf, readiness } from '../support/pipeline.ts';
+import { TestCluster } from '../support/redis-cluster.ts';
+import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
+import { sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
 import { partitionOf } from '../../lib/ingest/partition.ts';
-import { event, PATIENT } from '../support/gateway.ts';
-import { metricOf, readiness } from '../support/pipeline.ts';
 import { Program } from '../support/program.ts';
-import { eventually, temporaryFolder } from '../support/scope.ts';
-import { cluster, PARTITIONS, pipeline, store, stream } from './cluster.ts';
+import { ProducerLoad } from '../support/producer-load.ts';
+
+const PARTITIONS = 4;
+const stream = (partition: number): string => `ingest-${partition}`;
+
+let cluster: TestCluster;
+let store: WarehouseStore;
+let pipeline: Pipeline;
+before(async () => {
+  cluster = await TestCluster.start();
+  store = sqliteStore();
+  pipeline = await Pipeline.start({
+    queueUri: cluster.uri,
+    warehouseUri: store.uri,
+    env: { INGEST_QUEUE_PARTITIONS: String(PARTITIONS), ...PATIENT },
+  });
+  atEnd(() => pipeline.stop());
+  // Before that a look-up is 503.
+  for (const { program } of pipeline.replicas) await program.line(/the warehouse is ready/);
+});
 
 const start = (name: 'ingest-gateway' | 'ingest-consumer', env: Readonly<Record<string, string>>): Program =>
   new Program(name, {
@@ -129,6 +150,42 @@ describe('a queue on a Redis Cluster', () => {
       });
       await victim.start();
       await cluster.whole();
+    },
+  );
+
+  it(
+    'loses nothing and doubles nothing while a slot moves to another master under load',
+    { tags: ['long'] },
+    async () => {
+      const load = new ProducerLoad(pipeline, 'moved');
+      await load.more(100);
+      const from = await cluster.masterOf(stream(0));
+      const to = cluster.nodes.slice(0, 3).find((node) => node !== from) ?? assert.fail();
+      await cluster.reshard(from, to);
+      assert.equal(await cluster.masterOf(stream(0)), to);
+      const before = await to.length(stream(0));
+      await load.more(100);
+      await eventually('its partition takes events there', async () => (await to.length(stream(0))) > before);
+      await load.stop();
+      await load.assertLanded(store);
+    },
+  );
+
+  it(
+    'loses nothing and doubles nothing in a planned fail-over of a master under load',
+    { tags: ['long'] },
+    async () => {
+      const load = new ProducerLoad(pipeline, 'planned');
+      await load.more(100);
+      const from = await cluster.masterOf(stream(1));
+      const replica = cluster.nodes[cluster.nodes.indexOf(from) + 3] ?? assert.fail();
+      await replica.command('CLUSTER', 'FAILOVER');
+      await eventually('the replica is the master', async () => (await cluster.masterOf(stream(1))) === replica);
+      const before = await replica.length(stream(1));
+      await eventually('its partition takes events there', async () => (await replica.length(stream(1))) > before);
+      await load.more(100);
+      await load.stop();
+      await load.assertLanded(store);
     },
   );
 });

@@ -2,6 +2,8 @@
 // stream.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import type { JWTPayload } from 'jose';
 import { event, PATIENT, TestGateway, type Reply } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
@@ -178,6 +180,49 @@ describe('the token keys', () => {
     assert.equal(await status(newToken), 202);
     await assertAlive(rotating);
   });
+
+  it(
+    'come from an https server, asked again for a key that is new, those that it withdraws count no more, and their absence is no 401',
+    { tags: ['long'] },
+    async () => {
+      const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+      const producer = await pki.producer('one', { uris: ['spiffe://test/producer'] });
+      const [first, second] = [await TokenIssuer.create('a'), await TokenIssuer.create('b')];
+      let published: string | undefined;
+      const server = createServer({ cert: pki.server.certificate, key: pki.server.key }, (_request, response) => {
+        if (published === undefined) response.writeHead(500).end();
+        else response.writeHead(200, { 'content-type': 'application/json' }).end(published);
+      });
+      atEnd(() => void server.close());
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+      const remote = await TestGateway.start(redis, pki, {
+        ...PATIENT,
+        INGEST_TOKEN_JWKS: `https://localhost:${(server.address() as AddressInfo).port}/keys`,
+        NODE_EXTRA_CA_CERTS: pki.path('ca.pem'),
+      });
+      const client = remote.client(producer);
+      const token = await first.token(boundTo(producer));
+      await addsNothing(redis, async () =>
+        assertProblem(await client.post(event('remote'), bearer(token)), 500, 'INTERNAL'),
+      );
+
+      published = jwks(first);
+      await eventually(
+        'the key is known',
+        async () => (await client.post(event('remote'), bearer(token))).status === 202,
+      );
+      published = jwks(second);
+      const later = await second.token(boundTo(producer));
+      assert.equal((await client.post(event('remote'), bearer(token))).status, 202);
+      const another = remote.client(producer);
+      await eventually(
+        'the new key is known',
+        async () => (await another.post(event('remote'), bearer(later))).status === 202,
+      );
+      assertProblem(await client.post(event('remote'), bearer(token)), 401, 'UNAUTHORIZED_PRODUCER');
+      await assertAlive(remote);
+    },
+  );
 });
 
 describe("an operator's grant", () => {

@@ -1,14 +1,69 @@
 // The gateway as a process: how it starts, what it says when it cannot, with which code it ends.
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { writeFileSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, it } from 'node:test';
+import { before, describe, it } from 'node:test';
+import { createServer } from 'node:net';
+import { GATEWAY, TestProcess, event, PATIENT, TestGateway } from '../support/gateway.ts';
+import { Pki } from '../support/pki.ts';
+import { TestRedis, freePort } from '../support/redis.ts';
+import { temporaryFolder, atEnd } from '../support/scope.ts';
 import { versionLine } from '../../lib/process/program.ts';
-import { event, GATEWAY, PATIENT, TestGateway, TestProcess } from '../support/gateway.ts';
-import { freePort, TestRedis } from '../support/redis.ts';
-import { atEnd, temporaryFolder } from '../support/scope.ts';
-import { assertEnds, file, good, pki, redis, run } from './process.ts';
+
+type Env = Readonly<Record<string, string>>;
+
+let redis: TestRedis;
+let pki: Pki;
+let good: Env;
+
+before(async () => {
+  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+  good = {
+    INGEST_QUEUE_URI: redis.uri,
+    INGEST_GATEWAY_ADDR: '127.0.0.1:0',
+    INGEST_STATE_DIR: temporaryFolder(),
+    ...pki.environment,
+  };
+});
+
+/** What a line says: the message of a log line, any other line whole. */
+function messageOf(line: string): string {
+  try {
+    return String((JSON.parse(line) as { msg: unknown }).msg);
+  } catch {
+    return line;
+  }
+}
+
+/** Runs it to its end. */
+async function run(
+  args: readonly string[],
+  env: Env,
+): Promise<{ readonly code: number | null; readonly output: string }> {
+  const child = new TestProcess(GATEWAY, args, env);
+  const { code } = await child.exited();
+  return { code, output: child.lines.map(messageOf).join('\n') };
+}
+
+/** Ends with `code`, and says each of `words`. */
+async function assertEnds(
+  code: number,
+  env: Env,
+  words: readonly RegExp[],
+  args: readonly string[] = [],
+): Promise<string> {
+  const ended = await run(args, env);
+  assert.equal(ended.code, code, ended.output);
+  for (const word of words) assert.match(ended.output, word);
+  assert.doesNotMatch(ended.output, /listening on|\n {4}at /, 'it did not listen and shows no stack');
+  return ended.output;
+}
+
+const file = (name: string, content: string): string => {
+  const path = join(temporaryFolder(), name);
+  writeFileSync(path, content);
+  return path;
+};
 
 describe('a gateway that cannot start', { concurrency: 3 }, () => {
   it('exits 2 without a queue URI, naming the key and what is expected', { tags: ['long'] }, async () => {
@@ -75,6 +130,59 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
         assert.match(warned.lines.filter((line) => line.includes('"warn"')).join('\n'), fault);
     },
   );
+
+  it('exits 2 without TLS material on an address that is not loopback', { tags: ['long'] }, async () => {
+    await assertEnds(2, { INGEST_QUEUE_URI: redis.uri, INGEST_GATEWAY_ADDR: '0.0.0.0:0' }, [
+      /INGEST_TLS_CERT: expected a PEM file/,
+      /INGEST_TLS_KEY: /,
+      /INGEST_TLS_CLIENT_CA: /,
+    ]);
+  });
+
+  it("exits 2 when the queue's deadline is not shorter than the request's", { tags: ['long'] }, async () => {
+    await assertEnds(2, { ...good, INGEST_ENQUEUE_TIMEOUT_MS: '10000' }, [
+      /INGEST_ENQUEUE_TIMEOUT_MS="10000": expected less than INGEST_REQUEST_TIMEOUT_MS \(10000\)/,
+    ]);
+  });
+
+  it('exits 2 when a TLS file is absent, no PEM, or of another key', { tags: ['long'] }, async () => {
+    await assertEnds(2, { ...good, INGEST_TLS_CERT: '/nowhere.pem' }, [
+      /INGEST_TLS_CERT="\/nowhere.pem": expected a readable PEM file \(ENOENT\)/,
+    ]);
+    await assertEnds(2, { ...good, INGEST_TLS_CLIENT_CA: file('ca.pem', 'no PEM') }, [
+      /INGEST_TLS_CLIENT_CA=.*certificate/,
+    ]);
+    const other = await pki.authority.issue({ commonName: 'other', server: true });
+    await assertEnds(2, { ...good, INGEST_TLS_KEY: file('key.pem', other.key) }, [
+      /INGEST_TLS_KEY.*do not work together/,
+    ]);
+  });
+
+  it('exits 2 when the token keys cannot be read', { tags: ['long'] }, async () => {
+    await assertEnds(2, { ...good, INGEST_TOKEN_JWKS: '/nowhere.json' }, [
+      /INGEST_TOKEN_JWKS="\/nowhere.json": expected a JSON Web Key Set/,
+    ]);
+    await assertEnds(2, { ...good, INGEST_TOKEN_JWKS: file('keys.json', '{"keys":1}') }, [/INGEST_TOKEN_JWKS=/]);
+  });
+
+  it('exits 2 when the state folder cannot be made', { tags: ['long'] }, async () => {
+    const blocked = join(file('file', ''), 'state');
+    await assertEnds(
+      2,
+      { INGEST_QUEUE_URI: redis.uri, INGEST_GATEWAY_ADDR: '127.0.0.1:0', INGEST_STATE_DIR: blocked },
+      [/INGEST_STATE_DIR=.*expected a writable folder/],
+    );
+  });
+
+  it('exits 2 for an argument that there is not', { tags: ['long'] }, async () => {
+    await assertEnds(2, good, [/unknown argument --chek; --help/], ['--chek']);
+  });
+
+  it("exits 3 when its address is another machine's", { tags: ['long'] }, async () => {
+    await assertEnds(3, { ...good, INGEST_GATEWAY_ADDR: '192.0.2.1:0' }, [
+      /INGEST_GATEWAY_ADDR=192\.0\.2\.1:0: cannot be bound \(EADDRNOTAVAIL\)/,
+    ]);
+  });
 });
 
 describe('--check', () => {

@@ -1,12 +1,48 @@
 // What the queue drops and what it keeps, with the real programs on a real Redis: old goes, young stays, unlanded stays
 // longer, and what is lost all the same is told.
+import { before, describe, it } from 'node:test';
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
-import { event, TestGateway } from '../support/gateway.ts';
-import { metricOf, Pipeline } from '../support/pipeline.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
+import { event, TestGateway, PATIENT } from '../support/gateway.ts';
+import { metricOf, Pipeline } from '../support/pipeline.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
-import { append, GROUP, land, names, pki, producer } from './queue-trimming.ts';
+
+const HOUR_MS = 3_600_000;
+const GROUP = 'warehouse';
+
+let pki: Pki;
+let producer: ClientCertificate;
+before(async () => {
+  pki = await Pki.create();
+  producer = await pki.producer('one');
+});
+
+/** Appends `count` entries of this age, by their names, and gives the names. */
+async function append(redis: TestRedis, ageHours: number, count: number, bodyBytes = 0): Promise<string[]> {
+  const ms = Math.round(Date.now() - ageHours * HOUR_MS);
+  const script = `local names = {}
+    for n = 1, ARGV[2] do
+      local body = '{"id":"' .. ARGV[1] .. '-' .. n .. '","type":"a","pad":"' .. string.rep('x', ARGV[3]) .. '"}'
+      names[n] = redis.call('XADD', KEYS[1], ARGV[1] .. '-' .. n, 'producer', 'p', 'body', body)
+    end
+    return names`;
+  const args = [String(ms), String(count), String(bodyBytes)];
+  return (await redis.command('EVAL', script, '1', 'ingest', ...args)) as string[];
+}
+
+/**
+ * Delivers everything that is unread to a member of the group, which is made where it is missing, and acknowledges it.
+ */
+async function land(redis: TestRedis, { acknowledge = true } = {}): Promise<void> {
+  await redis.command('XGROUP', 'CREATE', 'ingest', GROUP, '0', 'MKSTREAM').catch(() => undefined);
+  const script = `local read = redis.call('XREADGROUP', 'GROUP', ARGV[1], 'hand', 'COUNT', 1000000, 'STREAMS', KEYS[1], '>')
+    if ARGV[2] == 'no' or not read then return end
+    for _, entry in ipairs(read[1][2]) do redis.call('XACK', KEYS[1], ARGV[1], entry[1]) end`;
+  await redis.command('EVAL', script, '1', 'ingest', GROUP, acknowledge ? 'yes' : 'no');
+}
+
+const names = async (redis: TestRedis): Promise<string[]> => (await redis.entries()).map(({ entry }) => entry);
 
 const becomes = (gateway: TestGateway, name: string, value: number): Promise<unknown> =>
   eventually(`${name} is ${value}`, async () => (await gateway.metric(name)) === value);
@@ -137,5 +173,70 @@ describe('the queue', () => {
     await eventually('what has landed is gone', async () => (await redis.length()) <= 10);
     assert.deepEqual(await names(redis), [...pending, ...later]);
     assert.equal(await gateway.metric('ingest_queue_lost_total'), 0);
+  });
+
+  it(
+    'counts and tells what is dropped by hand before it has landed, and not what has landed',
+    { tags: ['long'] },
+    async () => {
+      const redis = await TestRedis.start();
+      await append(redis, 2, 100);
+      await land(redis);
+      const gateway = await TestGateway.start(redis, pki);
+      const lost = (): Promise<number> => gateway.metric('ingest_queue_lost_total');
+      await eventually('the queue was looked at', async () => (await redis.command('EXISTS', '{ingest}:looked')) === 1);
+      await append(redis, 1, 60);
+      const [first = '', second = '', third = ''] = (await names(redis)).slice(100);
+      // 100 that have landed, and two that have not.
+      await redis.command('XTRIM', 'ingest', 'MINID', third);
+      await eventually('two are counted', async () => (await lost()) === 2);
+      assert.ok(!(await names(redis)).some((name) => name === first || name === second));
+      await redis.command('XDEL', 'ingest', third);
+      await eventually('the third is counted', async () => (await lost()) === 3);
+      await land(redis);
+      const unread = (count: number): Promise<unknown> =>
+        eventually(
+          `${count} are unread`,
+          async () => (await redis.command('HGET', '{ingest}:looked', 'unread')) === String(count),
+        );
+      await unread(0);
+      await redis.command('XTRIM', 'ingest', 'MAXLEN', '0');
+      await append(redis, 0.1, 10);
+      await unread(10);
+      assert.equal(await lost(), 3, 'what had landed is not lost');
+      await redis.command('DEL', 'ingest');
+      await eventually('those of the deleted stream are counted', async () => (await lost()) > 3);
+      assert.equal(await lost(), 13);
+    },
+  );
+
+  it('loses nothing while the clock of Redis is a day ahead, or ten, and comes back', { tags: ['long'] }, async () => {
+    const redis = await TestRedis.startWithClock();
+    const pipeline = await Pipeline.start({
+      queueUri: redis.uri,
+      warehouseUri: `sqlite:${temporaryFolder()}/warehouse.db`,
+      replicas: 0,
+      env: PATIENT,
+    });
+    const ids = Array.from({ length: 60 }, (_, at) => `clock-${at}`);
+    const post = async (some: readonly string[]): Promise<void> => {
+      for (const id of some) assert.equal((await pipeline.post(event(id))).status, 202);
+    };
+    await post(ids.slice(0, 20));
+    // The gateway has made the group, and no consumer reads.
+    for (const [at, hours] of [25, 240].entries()) {
+      redis.setClock(hours);
+      await post(ids.slice(20 + 20 * at, 40 + 20 * at));
+      const looked = await redis.command('HGET', '{ingest}:looked', 'added');
+      await eventually(
+        'the queue was looked at',
+        async () => (await redis.command('HGET', '{ingest}:looked', 'added')) !== looked,
+      );
+    }
+    redis.setClock(0);
+    assert.equal(await redis.length(), 60);
+    const replica = await pipeline.startConsumer();
+    await eventually('all have landed', async () => (await metricOf(replica, 'ingest_landed_total')) === 60);
+    await pipeline.stop();
   });
 });

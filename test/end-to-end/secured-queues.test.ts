@@ -111,26 +111,21 @@ describe('a Redis Cluster over TLS, whose users have the rules of the README', {
         await node.command('ACL', 'SETUSER', program, 'reset', ...clusterRule(program));
   });
 
-  it('takes events, acknowledged by a replica, and lands them', { tags: ['long'] }, () =>
+  it('takes events, acknowledged by a replica, and lands them', () =>
     assertLands({
       gateway: cluster.uriOf('ingest-gateway:secret@'),
       consumer: cluster.uriOf('ingest-consumer:secret@'),
-    }),
-  );
+    }));
 
-  it(
-    'is not there for who has the password, the nodes or their authority wrong, or lacks a right',
-    { tags: ['long'] },
-    async () => {
-      const good = cluster.uriOf('ingest-gateway:secret@');
-      const nobody = `127.0.0.1:${await freePort()}`;
-      await assertRefused([
-        { what: 'password', uri: cluster.uriOf('ingest-gateway:stale-word@'), code: 4, says: /WRONGPASS/ },
-        { what: 'right', uri: good, code: 4, says: /lacks rights.*xgroup/, name: 'ingest-consumer' },
-        { what: 'nodes', uri: `rediss+cluster://${nobody}`, code: 4, says: /ECONNREFUSED/ },
-        { what: 'authority', uri: good, code: 4, says: /certificate/, env: {} },
-        { what: 'path', uri: `${good}/1`, code: 2, says: /expected no path/ },
-      ]);
-    },
-  );
+  it('is not there for who has the password, the nodes or their authority wrong, or lacks a right', async () => {
+    const good = cluster.uriOf('ingest-gateway:secret@');
+    const nobody = `127.0.0.1:${await freePort()}`;
+    await assertRefused([
+      { what: 'password', uri: cluster.uriOf('ingest-gateway:stale-word@'), code: 4, says: /WRONGPASS/ },
+      { what: 'right', uri: good, code: 4, says: /lacks rights.*xgroup/, name: 'ingest-consumer' },
+      { what: 'nodes', uri: `rediss+cluster://${nobody}`, code: 4, says: /ECONNREFUSED/ },
+      { what: 'authority', uri: good, code: 4, says: /certificate/, env: {} },
+      { what: 'path', uri: `${good}/1`, code: 2, says: /expected no path/ },
+    ]);
+  });
 });

@@ -1,21 +1,113 @@
 // Certificates, keys, authorities and revocation lists change while producers keep sending: those who stay notice
 // nothing, those who lose their trust are out within 2 s.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { before, describe, it } from 'node:test';
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
-import { describe, it } from 'node:test';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
-import { event, type RawConnection } from '../support/gateway.ts';
-import { Load } from '../support/load.ts';
-import { anotherCertificate, AUDIENCE_URI, excludesHost, Pki, type ClientCertificate } from '../support/pki.ts';
-import { Program } from '../support/program.ts';
+import { event, PATIENT, TestGateway, type RawConnection } from '../support/gateway.ts';
+import { Pki, anotherCertificate, AUDIENCE_URI, excludesHost, type ClientCertificate } from '../support/pki.ts';
+import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
-import { addsNothing, assertProblem } from '../support/verdicts.ts';
-import { askRaw, postText } from '../support/wire.ts';
-import { change, redis, refusesFiles, servedSerial, startGateway } from './trust-change.ts';
+import { addsNothing, assertAlive, assertProblem } from '../support/verdicts.ts';
 import { SYSTEM } from '../support/system.ts';
+import { Load } from '../support/load.ts';
+import { Program } from '../support/program.ts';
+import { askRaw, postText, requestText } from '../support/wire.ts';
+
+let redis: TestRedis;
+
+before(async () => {
+  redis = await TestRedis.start();
+});
+
+async function startGateway(pki: Pki, env: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
+  const gateway = await TestGateway.start(redis, pki, { ...PATIENT, ...env });
+  atEnd(() => assertAlive(gateway));
+  return gateway;
+}
+
+/** Writes files and waits until the gateway has taken them into use. */
+async function change(gateway: TestGateway, write: () => void): Promise<void> {
+  const before = await gateway.metric('ingest_tls_reloads_total');
+  write();
+  await eventually('the change is in use', async () => (await gateway.metric('ingest_tls_reloads_total')) > before);
+}
+
+/** Writes files that are no good and waits until the gateway has refused them. */
+async function badChange(gateway: TestGateway, write: () => void): Promise<void> {
+  const before = await gateway.metric('ingest_tls_reload_failures_total');
+  write();
+  await eventually(
+    'the change is refused',
+    async () => (await gateway.metric('ingest_tls_reload_failures_total')) > before,
+  );
+}
+
+async function servedSerial(gateway: TestGateway, ca: string): Promise<string | undefined> {
+  const connection = await gateway.socket(undefined, { ca });
+  const serial = connection.socket.getPeerX509Certificate()?.serialNumber;
+  connection.socket.destroy();
+  return serial;
+}
+
+/** Files that are no good, by what is wrong with them. */
+type BadFile =
+  | 'a key of another certificate'
+  | 'no certificate'
+  | 'an empty authorities file'
+  | 'a list cut in the middle'
+  | 'an empty list'
+  | "a stranger's list"
+  | 'a list that is overdue'
+  | 'an authority without a list';
+
+/** Each of them is refused, logged and counted, and the last good one stays. */
+async function refusesFiles(names: readonly BadFile[]): Promise<void> {
+  const pki = await Pki.create();
+  const revoked = await pki.producer('revoked');
+  const list = await pki.authority.revocationList([revoked.serial]);
+  const gateway = await startGateway(pki, { INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', list) });
+  const client = gateway.client(await pki.producer('one'));
+  const served = await servedSerial(gateway, pki.authority.certificate);
+  const stranger = await CertificateAuthority.create(SYSTEM, 'stranger');
+  const expired = await pki.authority.issue({
+    commonName: 'localhost',
+    dnsNames: ['localhost'],
+    server: true,
+    notAfter: new Date(Date.now() - 1_000),
+  });
+  const bad: Readonly<Record<BadFile, readonly [file: string, content: string]>> = {
+    'a key of another certificate': ['server-key.pem', expired.key],
+    'no certificate': ['server.pem', 'nothing'],
+    'an empty authorities file': ['ca.pem', ''],
+    'a list cut in the middle': ['crl.pem', list.slice(0, list.length / 2)],
+    'an empty list': ['crl.pem', ''],
+    "a stranger's list": ['crl.pem', await stranger.revocationList([])],
+    'an authority without a list': ['ca.pem', pki.authority.certificate + stranger.certificate],
+    'a list that is overdue': [
+      'crl.pem',
+      await pki.authority.revocationList([], { nextUpdate: new Date(Date.now() - 1_000) }),
+    ],
+  };
+  for (const name of names) {
+    const [file, content] = bad[name];
+    const good = readFileSync(pki.path(file), 'utf8');
+    await badChange(gateway, () => pki.write(file, content));
+    assert.equal((await client.post(event(name))).status, 202, name);
+    assert.equal(await servedSerial(gateway, pki.authority.certificate), served, name);
+    await addsNothing(redis, async () =>
+      assertProblem(await gateway.client(revoked).post(event(name)), 401, 'UNAUTHORIZED_PRODUCER'),
+    );
+    await change(gateway, () => pki.write(file, good));
+  }
+  const refused = gateway.lines.filter((line) => line.includes('changed TLS material refused'));
+  assert.ok(refused.length >= names.length);
+  if (names.includes('an authority without a list')) assert.match(refused.join(), /missing: \\+"CN=stranger/);
+  for (const line of refused) assert.match(line, /"level":"error".*"reason":"(INGEST_TLS_|the new crl)/);
+}
 
 describe('under load', () => {
   it('server certificate, key, authorities and revocation list change without one failed request, and the revoked are out soon', async (t) => {
@@ -224,6 +316,13 @@ describe('new files that are no good', () => {
       assert.match(program.output, /INGEST_TLS_CLIENT_CRL=.*missing: "CN=stranger"/);
     },
   );
+
+  it('in any other way are refused, logged and counted too', { tags: ['long'] }, () =>
+    refusesFiles([
+      ...(['no certificate', 'an empty authorities file', 'an empty list', "a stranger's list"] as const),
+      'a list that is overdue',
+    ]),
+  );
 });
 
 describe('SIGHUP', () => {
@@ -238,5 +337,41 @@ describe('SIGHUP', () => {
     );
     assert.ok(gateway.output.includes('SIGHUP'));
     assert.equal((await gateway.client(await pki.producer('one')).post(event('after-sighup'))).status, 202);
+  });
+});
+
+describe('a revocation list that becomes overdue', { tags: ['long'] }, () => {
+  it('refuses everyone, says so beforehand in a metric, and a new list lets them in again', async () => {
+    const pki = await Pki.create();
+    const gateway = await startGateway(pki, {
+      INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', await pki.authority.revocationList([])),
+    });
+    const one = await pki.producer('one');
+    const open = await gateway.socket(one);
+    // In this time a busy machine takes the list into use, and asks twice.
+    const lastsS = 15;
+    const due = new Date((Math.ceil(Date.now() / 1000) + lastsS) * 1000);
+    const short = await pki.authority.revocationList([], { nextUpdate: due });
+    await change(gateway, () => pki.write('crl.pem', short));
+    assert.equal((await askRaw(open, postText(event('in-time')))).status, 202);
+    const left = await gateway.metric('ingest_tls_certificate_expiry_seconds', { file: 'crl' });
+    assert.ok(left <= lastsS + 1 && left >= 0, String(left));
+    for (const file of ['cert', 'client_ca']) {
+      const seconds = await gateway.metric('ingest_tls_certificate_expiry_seconds', { file });
+      assert.ok(seconds > 86_400 * 300, `${file}: ${seconds}`);
+    }
+    await eventually('the list is overdue', () => Date.now() > due.getTime());
+    await addsNothing(redis, async () => {
+      assert.equal((await askRaw(open, postText(event('overdue')))).status, 401);
+      await eventually(
+        'new connections are refused',
+        async () => (await gateway.client(one).post(event('overdue'))).status === 401,
+      );
+    });
+    assert.ok((await gateway.metric('ingest_tls_certificate_expiry_seconds', { file: 'crl' })) <= 0);
+    assert.equal((await askRaw(open, requestText('GET /health/live'))).status, 200);
+    const next = await pki.authority.revocationList([]);
+    await change(gateway, () => pki.write('crl.pem', next));
+    assert.equal((await gateway.client(one).post(event('again'))).status, 202);
   });
 });

@@ -1,4 +1,4 @@
-// The header of the PROXY protocol, in bytes of our own. A real balancer's are in test/end-to-end/proxy-protocol.long.ts.
+// The header of the PROXY protocol, in bytes of our own. A real balancer's are in test/end-to-end/proxy-protocol.test.ts.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { PROXY_HEADER_BYTES_MAX, proxyHeaderIn } from '../../lib/http/proxy-header.ts';

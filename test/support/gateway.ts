@@ -18,7 +18,7 @@ export const PATIENT = { INGEST_ENQUEUE_TIMEOUT_MS: '5000' } as const;
 
 /**
  * Test files that are to run against node:http alone set it before they load the others: see
- * end-to-end/node-reader.test.ts.
+ * end-to-end/node-reader.long.ts.
  */
 const READER =
   process.env['TEST_HTTP_READER'] === undefined ? {} : { INGEST_HTTP_READER: process.env['TEST_HTTP_READER'] };

@@ -5,11 +5,22 @@ import { gzipSync } from 'node:zlib';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import type { Finding, Report } from '../../../lib/toollint/toollint.ts';
+import { compare, memorySource, type Report, type Finding } from '../../../lib/toollint/toollint.ts';
 import { alignLines } from '../../../lib/toollint/compare/finding-match.ts';
 import { projectFinding, recounted, sampleFinding, sampleReport } from '../support/samples.ts';
 import { toollint, writeJson } from '../support/verbs.ts';
-import { compared } from './compare.ts';
+
+const source = (report: unknown) => memorySource(JSON.stringify(report), 'sample');
+
+async function compared(base: Report, current: Report) {
+  const outcome = await compare(source(base), source(current));
+  const { newIssues, unchanged, fixed } = outcome.report.selection.baseline ?? {
+    newIssues: -1,
+    unchanged: -1,
+    fixed: -1,
+  };
+  return { counts: [newIssues, unchanged, fixed], findings: outcome.report.findings, outcome };
+}
 
 const lines = (findings: readonly Finding[]) => findings.map(({ location }) => location.line);
 const a = sampleFinding({ text: 'a' });
@@ -115,6 +126,21 @@ describe('comparing reports', () => {
     });
     const { counts, findings } = await compared(broken, broken);
     assert.deepEqual([counts, findings.map(({ ruleId }) => ruleId)], [[1, 1, 0], ['PARSE-ERROR']]);
+  });
+
+  it('stays linear with 100,000 equal findings', { tags: ['long'] }, async () => {
+    const many = (count: number, shift: number) =>
+      sampleReport(Array.from({ length: count }, (_, index) => sampleFinding({ line: index + 1 + shift })));
+    const costOf = async (count: number) => {
+      const before = process.cpuUsage();
+      assert.deepEqual((await compared(many(count, 0), many(count + 1, count / 2))).counts, [1, count, 0]);
+      const { user, system } = process.cpuUsage(before);
+      return user + system;
+    };
+    await costOf(1000);
+    // Ten times the findings: about ten times the work, where pairing each with each would be a hundred times.
+    const [small, large] = [await costOf(10_000), await costOf(100_000)];
+    assert.ok(large < small * 30, `${small} ${large}`);
   });
 });
 
