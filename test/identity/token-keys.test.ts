@@ -146,6 +146,36 @@ describe('token keys', () => {
     assert.equal(await untilMs(await TokenIssuer.create('first'), sinceMs), first);
   });
 
+  it('of a server that are not to be had again are not known, and asked for again soon; others are told of', async (t) => {
+    let keys: string | undefined = jwks(issuer);
+    const server = createServer({ cert: keyServer.certificate, key: keyServer.key }, (_request, response) => {
+      if (keys === undefined) response.writeHead(503);
+      response.end(keys);
+    });
+    atEnd(() => void server.close());
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    setDefaultCACertificates([...getCACertificates('default'), authority.certificate]);
+    const by = await create(`https://localhost:${(server.address() as AddressInfo).port}/jwks.json`);
+    let changes = 0;
+    by.onChange(() => (changes += 1));
+    t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+    assert.equal(await verdictBy(by), 'producer');
+    const later = async (): Promise<string> => {
+      t.mock.timers.tick(600_001);
+      return await verdictBy(by);
+    };
+    assert.equal(await later(), 'producer');
+    assert.equal(changes, 0, 'the same keys came again');
+    keys = undefined;
+    assert.equal(await later(), 'unknown');
+    const { untilMs } = await by.verify(`Bearer ${await issuer.token(boundTo(certificate))}`, identity, Date.now());
+    assert.equal(untilMs, Date.now() + 500);
+    assert.equal(changes, 0);
+    keys = jwks(await TokenIssuer.create('next'));
+    assert.equal(await later(), 'unauthenticated');
+    assert.equal(changes, 1);
+  });
+
   it('that a server does not give may be had later: the verdict is not known, and asked for again soon', async () => {
     const by = await create('https://127.0.0.1:1/jwks.json');
     assert.equal(by.file, undefined, 'there is no file to watch');
