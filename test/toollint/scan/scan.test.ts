@@ -1,7 +1,8 @@
 // Scanning real folders with the real linter: what is found, what fails, and what a report then says.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
-import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { chmod, lstat, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { type Report, writeWhole } from '../../../lib/toollint/toollint.ts';
@@ -304,6 +305,43 @@ describe('what a scan leaves behind', () => {
     );
     assert.deepEqual(readdirSync(folder), ['out.json']);
     assert.equal(await readFile(path, 'utf8'), 'old');
+  });
+
+  it('is the file that was there, with its mode, also behind a link, and a pipe gets it directly', async (t) => {
+    const folder = await project(t, { 'eslint.config.mjs': null, 'out.json': 'old' });
+    const write = async (name: string): Promise<void> =>
+      await writeWhole(join(folder, name), name, async (sink) => {
+        await sink('one ');
+        await sink('two');
+      });
+    await chmod(join(folder, 'out.json'), 0o640);
+    await symlink('out.json', join(folder, 'link.json'));
+    await write('link.json');
+    assert.ok((await lstat(join(folder, 'link.json'))).isSymbolicLink());
+    assert.equal(await readFile(join(folder, 'out.json'), 'utf8'), 'one two');
+    assert.equal((await lstat(join(folder, 'out.json'))).mode & 0o777, 0o640);
+    await write('new.json');
+    assert.equal((await lstat(join(folder, 'new.json'))).mode & 0o111, 0);
+    assert.deepEqual(readdirSync(folder).sort(), ['link.json', 'new.json', 'out.json']);
+    execFileSync('mkfifo', [join(folder, 'pipe')]);
+    const [text] = await Promise.all([readFile(join(folder, 'pipe'), 'utf8'), write('pipe')]);
+    assert.equal(text, 'one two');
+    assert.ok((await lstat(join(folder, 'pipe'))).isFIFO());
+  });
+
+  it('names the place that cannot be written, and why', async (t) => {
+    const cwd = await project(t, { 'a.js': 'let a;\n', 'dir/x': '', 'base.json': '{}' });
+    await symlink('base.json', join(cwd, 'link.json'));
+    for (const [args, message] of [
+      [['-o', 'dir'], 'cannot write dir: it is a directory'],
+      [['-o', 'missing/out.json'], 'cannot write missing/out.json: ENOENT'],
+      [['-o', 'a.js/out.json'], 'cannot write a.js/out.json: ENOTDIR'],
+      [['--baseline', 'base.json', '-o', 'link.json'], 'link.json is read or written already; choose another output'],
+      [['--format', 'sarif=x', '--format', 'junit=./x'], './x is read or written already; choose another output'],
+    ] as const)
+      assert.deepEqual(await toollint(['scan', ...args], { cwd }), {
+        ...{ code: 2, stdout: '', stderr: `toollint: ${message}\n` },
+      });
   });
 
   it('is each document that was asked for, whole', async (t) => {
