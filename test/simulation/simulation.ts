@@ -384,7 +384,9 @@ class Simulation {
       case 'freeze consumer': {
         const frozen = kind === 'freeze gateway' ? this.#gateways[gatewayAt] : this.#replicas[replicaAt];
         marks.reach(kind === 'freeze gateway' ? 'a gateway was frozen' : 'a consumer was frozen');
-        if (frozen !== undefined) frozen.actor.thawsMs = Math.min(nowMs + forMs, HEALED_MS);
+        // A shorter freeze within a longer one ends nothing: steps that were put off would run behind later ones.
+        if (frozen !== undefined)
+          frozen.actor.thawsMs = Math.max(frozen.actor.thawsMs, Math.min(nowMs + forMs, HEALED_MS));
         return undefined;
       }
       case 'kill consumer':
