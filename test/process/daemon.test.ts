@@ -1,9 +1,10 @@
 // How a daemon's process begins and ends: flags, exit codes, and signals, without a process of its own.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
+import type { AddressInfo } from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
-import { runDaemon, type Daemon, type OnStop, type Stop } from '../../lib/process/daemon.ts';
-import type { Environment } from '../../lib/process/env.ts';
+import { bound, runDaemon, type Daemon, type OnStop, type Stop } from '../../lib/process/daemon.ts';
+import type { BindAddress, Environment } from '../../lib/process/env.ts';
 import { EXIT, StartFailure } from '../../lib/process/program.ts';
 import { onEarlySignals, onStopSignals } from '../../lib/process/shutdown.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
@@ -55,6 +56,31 @@ const wrong: Daemon<typeof GOOD>['read'] = () => ({
   report: { problems: ['A: expected a number', 'B: expected a URI'], warnings: [] },
   log: LOGGING,
 });
+
+const talkative: Daemon<typeof GOOD>['read'] = () => ({
+  config: GOOD,
+  report: { problems: [], warnings: ['one thing is odd'] },
+  log: { level: 'info', format: 'json' },
+});
+
+interface Line {
+  readonly level: string;
+  readonly msg: string;
+  readonly signal?: string;
+  readonly exitCode?: number;
+  readonly settings?: unknown;
+  readonly err?: { readonly message: string };
+}
+
+/** What is written to the log from now on, until the test ends. */
+function logged(t: TestContext): readonly Line[] {
+  const lines: Line[] = [];
+  t.mock.method(fs, 'writeSync', (_fd: number, text: string) => {
+    for (const line of text.trim().split('\n')) lines.push(JSON.parse(line) as Line);
+    return Buffer.byteLength(text);
+  });
+  return lines;
+}
 
 describe('a daemon that is asked something', () => {
   it('prints its help and ends with 0, whatever its configuration', async () => {
@@ -118,23 +144,9 @@ describe('a daemon that starts', () => {
   });
 
   it('says in its log how it was set, and that it cannot start, a line for each problem', async (t) => {
-    const lines: { readonly msg: string; readonly exitCode?: number; readonly settings?: unknown }[] = [];
-    t.mock.method(fs, 'writeSync', (_fd: number, text: string) => {
-      lines.push(
-        ...text
-          .trim()
-          .split('\n')
-          .map((line) => JSON.parse(line) as (typeof lines)[number]),
-      );
-      return Buffer.byteLength(text);
-    });
+    const lines = logged(t);
     const refuse = (): Promise<void> => Promise.reject(new StartFailure(EXIT.queue, 'the first\nthe second'));
-    const read: Daemon<typeof GOOD>['read'] = () => ({
-      config: GOOD,
-      report: { problems: [], warnings: ['one thing is odd'] },
-      log: { level: 'info', format: 'json' },
-    });
-    const { exitCode, complaints } = await run([], { read, run: refuse }, undefined, undefined, {
+    const { exitCode, complaints } = await run([], { read: talkative, run: refuse }, undefined, undefined, {
       INGEST_LOG_LEVEL: 'info',
     });
     assert.equal(exitCode, EXIT.queue);
@@ -147,16 +159,54 @@ describe('a daemon that starts', () => {
     assert.equal(lines[3]?.exitCode, EXIT.queue);
   });
 
+  it('tells of a start that is broken: in the log, or before there is one on standard error', async (t) => {
+    const lines = logged(t);
+    const bug = new Error('a bug');
+    const { complaints } = await run([], { read: talkative, run: () => Promise.reject(bug) });
+    assert.deepEqual(complaints, []);
+    const { level, msg, err } = lines.at(-1) ?? assert.fail();
+    assert.deepEqual([level, msg, err?.message], ['fatal', 'the start failed', 'a bug']);
+    const unread = (cause: unknown): Promise<Ran> =>
+      run([], {
+        read: () => {
+          throw cause;
+        },
+      });
+    assert.deepEqual(await unread(bug), { exitCode: EXIT.fatal, printed: '', complaints: [bug.stack] });
+    assert.deepEqual((await unread('a text')).complaints, ['a text']);
+    assert.deepEqual((await unread(Object.assign(new Error('bare'), { stack: undefined }))).complaints, ['bare']);
+  });
+
+  it('ends with 1 at an error that nobody caught, and the log has it', async (t) => {
+    const lines = logged(t);
+    const codes: number[] = [];
+    const before = new Set(process.listeners('uncaughtException'));
+    const start = (): Promise<void> => {
+      const own = process.listeners('uncaughtException').find((listener) => !before.has(listener));
+      own?.(new Error('nobody'), 'uncaughtException');
+      return Promise.resolve();
+    };
+    await run([], { read: talkative, run: start }, undefined, (code) => codes.push(code));
+    assert.deepEqual(codes, [EXIT.fatal]);
+    const { level, msg, err } = lines.at(-1) ?? assert.fail();
+    assert.deepEqual([level, msg, err?.message], ['fatal', 'uncaught error', 'nobody']);
+  });
+
   it('has no exit code while it runs', async () => assert.equal((await run([])).exitCode, undefined));
 });
 
 /** A daemon that runs and stops so; gives the codes that it ended with, and sends it a signal. */
-async function stopping(t: TestContext, clock: VirtualClock, stop: Stop['stop']) {
+async function stopping(
+  t: TestContext,
+  clock: VirtualClock,
+  stop: Stop['stop'],
+  how: Partial<Daemon<typeof GOOD>> = {},
+) {
   const before = new Set(process.listeners('SIGTERM'));
   const codes: number[] = [];
   const start = (_: unknown, __: unknown, onStop: OnStop): Promise<void> =>
     Promise.resolve(onStop({ deadlineMs: 5_000, cutOff: 'closing what is left', stop }));
-  await run([], { run: start }, clock, (code) => codes.push(code));
+  await run([], { ...how, run: start }, clock, (code) => codes.push(code));
   const own = process.listeners('SIGTERM').find((listener) => !before.has(listener));
   assert.ok(own !== undefined);
   t.after(() => {
@@ -196,6 +246,37 @@ describe('a daemon that is stopped', () => {
     assert.deepEqual(codes, [1]);
   });
 
+  it('says in its log how the stop went', async (t) => {
+    const lines = logged(t);
+    const told = async (stop: Stop['stop'], ...signals: ('SIGTERM' | 'SIGINT')[]): Promise<unknown[]> => {
+      const clock = new VirtualClock();
+      const { signal } = await stopping(t, clock, stop, { read: talkative });
+      const from = lines.length;
+      for (const name of signals) signal(name);
+      await clock.advance(5_000);
+      return lines
+        .slice(from)
+        .map((line) => [line.level, line.msg, ...[line.signal ?? [], line.err?.message ?? []].flat()]);
+    };
+    assert.deepEqual(await told(() => Promise.resolve(), 'SIGTERM'), [
+      ['info', 'stopping', 'SIGTERM'],
+      ['info', 'stopped'],
+    ]);
+    const never = (): Promise<void> => new Promise(() => undefined);
+    assert.deepEqual(await told(never, 'SIGINT'), [
+      ['info', 'stopping', 'SIGINT'],
+      ['warn', 'the drain time-out is over: closing what is left'],
+    ]);
+    assert.deepEqual((await told(never, 'SIGTERM', 'SIGINT'))[1], [
+      ...['warn', 'second signal: ending at once', 'SIGINT'],
+    ]);
+    // The process is not there any more when the time would be over.
+    assert.deepEqual((await told(() => Promise.reject(new Error('a bug')), 'SIGTERM')).slice(0, 2), [
+      ['info', 'stopping', 'SIGTERM'],
+      ['fatal', 'stopping failed', 'a bug'],
+    ]);
+  });
+
   for (const [name, code] of [
     ['SIGTERM', 143],
     ['SIGINT', 130],
@@ -212,6 +293,23 @@ describe('a daemon that is stopped', () => {
       assert.deepEqual(codes, [code]);
       assert.equal(stops, 1);
     });
+});
+
+describe('an address of a daemon', () => {
+  it('is that of its listener, or a failed start that names its key, the address and the remedy', async () => {
+    const wanted = { host: '::1', port: 1 };
+    const listen = (address: BindAddress): Promise<AddressInfo> =>
+      Promise.resolve({ address: address.host, port: 4321, family: 'IPv6' });
+    assert.equal(await bound('INGEST_ADMIN_ADDR', wanted, listen), '[::1]:4321');
+    const taken = (): Promise<AddressInfo> => Promise.reject(Object.assign(new Error('no'), { code: 'EADDRINUSE' }));
+    const failure: unknown = await bound('INGEST_ADMIN_ADDR', wanted, taken).catch((cause: unknown) => cause);
+    assert.ok(failure instanceof StartFailure);
+    assert.equal(failure.exitCode, EXIT.bind);
+    assert.equal(
+      failure.message,
+      'INGEST_ADMIN_ADDR=[::1]:1: cannot be bound (EADDRINUSE); see who owns the port, or choose another address',
+    );
+  });
 });
 
 it('the listeners of a stop take the place of the early ones, which ignore SIGHUP and end with the code of a shell', (t) => {
