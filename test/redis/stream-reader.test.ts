@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { before, describe, it } from 'node:test';
+import { before, beforeEach, describe, it } from 'node:test';
 import { zstdCompressSync } from 'node:zlib';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
@@ -7,6 +7,8 @@ import { byteConnection } from '../../lib/redis/server/client.ts';
 import { acceptingQueue } from '../../lib/redis/accept/open-queue.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
+import { RedisError } from '../../lib/redis/wire/errors.ts';
+import { Script, type Argument } from '../../lib/redis/wire/script.ts';
 import { describeQueueReader } from '../contract/queue-reader.ts';
 import { WITHIN_MS } from '../support/deadline.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -42,6 +44,103 @@ describeQueueReader('A Redis Stream', async () => ({
   wipe: async () => void (await server.command('FLUSHALL')),
   close: async () => undefined,
 }));
+
+describe('a claim', () => {
+  const LEASE_MS = 5_000;
+  const script = new Script('claim.lua');
+  type Claimed = readonly [next: string, taken: readonly (readonly [string, unknown])[], dropped: readonly string[]];
+
+  /** Names of the entry to go on at, of those taken over, and of those that are gone. */
+  async function claim(
+    from = '-',
+    { idleMs = 60_000, max = 100, bytes = 1_000_000 } = {},
+  ): Promise<readonly unknown[]> {
+    const args = [GROUP, 'me', idleMs, from, max, bytes, LEASE_MS].map(String);
+    const send = (command: readonly Argument[]): Promise<unknown> => {
+      const [name = '', ...rest] = command.map(String);
+      return server.command(name, ...rest).catch((cause: unknown) => {
+        throw new RedisError((cause as Error).message);
+      });
+    };
+    const [next, taken, dropped] = (await script.run({ send }, [...script.command(STREAM), ...args])) as Claimed;
+    return [next, taken.map(([name]) => name), dropped];
+  }
+
+  /** Entries that `holder` took so long ago. */
+  async function held(holder: string, idleMs: number, ...names: readonly string[]): Promise<void> {
+    for (const name of names) await server.command('XADD', STREAM, name, 'body', 'x'.repeat(100));
+    await server.command('XREADGROUP', 'GROUP', GROUP, holder, 'STREAMS', STREAM, '>');
+    await server.command('XCLAIM', STREAM, GROUP, holder, '0', ...names, 'IDLE', String(idleMs), 'JUSTID');
+  }
+  const shows = async (holder: string, agoMs: number): Promise<void> =>
+    void (await server.command('ZADD', `{${STREAM}}:replicas`, String(Date.now() - agoMs), holder));
+
+  beforeEach(async () => {
+    await server.command('FLUSHALL');
+    await server.command('XGROUP', 'CREATE', STREAM, GROUP, '0', 'MKSTREAM');
+  });
+
+  it('takes what others took long ago, and neither what is new nor its own', async () => {
+    await held('old', 60_000, '1-1', '1-2');
+    await held('new', 30_000, '2-1');
+    await held('me', 90_000, '3-1');
+    assert.deepEqual(await claim(), ['0-0', ['1-1', '1-2'], []]);
+    const pending = (await server.command('XPENDING', STREAM, GROUP, '-', '+', '10')) as readonly string[][];
+    assert.deepEqual(
+      pending.map(([name, holder]) => [name, holder]),
+      [
+        ['1-1', 'me'],
+        ['1-2', 'me'],
+        ['2-1', 'new'],
+        ['3-1', 'me'],
+      ],
+    );
+    assert.deepEqual(await claim(), ['0-0', [], []]);
+  });
+
+  it('takes as many as it is told, or as have so many bytes, and says where the next one begins', async () => {
+    await held('old', 60_000, '1-1', '1-2', '1-3');
+    assert.deepEqual(await claim('-', { max: 1 }), ['1-2', ['1-1'], []]);
+    assert.deepEqual(await claim('1-2', { bytes: 100 }), ['1-3', ['1-2'], []]);
+    assert.deepEqual(await claim('(1-3'), ['0-0', [], []]);
+    assert.deepEqual(await claim('1-3'), ['0-0', ['1-3'], []]);
+    await held('old', 60_000, '2-1', '2-2', '2-3');
+    assert.deepEqual(await claim('-', { bytes: 101 }), ['2-3', ['2-1', '2-2'], []]);
+  });
+
+  it('names what is gone where its holder is dead, and leaves that to a holder that lives', async () => {
+    for (const [holder, entry] of [
+      ['alive', '1-1'],
+      ['late', '1-2'],
+      ['ahead', '1-3'],
+      ['unknown', '1-4'],
+      ['far ahead', '1-5'],
+    ] as const) {
+      await held(holder, 60_000, entry);
+      await server.command('XDEL', STREAM, entry);
+    }
+    await shows('alive', 0);
+    await shows('late', LEASE_MS + 60_000);
+    await shows('ahead', -LEASE_MS / 2);
+    await shows('far ahead', -LEASE_MS - 60_000);
+    assert.deepEqual(await claim('-', { max: 1 }), ['1-3', [], ['1-2']]);
+    assert.deepEqual(await claim(), ['0-0', [], ['1-2', '1-4', '1-5']]);
+  });
+
+  it('looks at a thousand entries, and says where it stopped', async () => {
+    const names = Array.from({ length: 1_000 }, (_, at) => `1-${at + 1}`);
+    await held('new', 0, ...names);
+    assert.deepEqual(await claim(), ['(1-1000', [], []]);
+    assert.deepEqual(await claim('(1-1000'), ['0-0', [], []]);
+    await held('old', 60_000, '2-1');
+    assert.deepEqual(await claim('(1-1000'), ['0-0', ['2-1'], []]);
+  });
+
+  it('fails where there is no group', async () => {
+    await server.command('XGROUP', 'DESTROY', STREAM, GROUP);
+    await assert.rejects(claim(), { code: 'NOGROUP' });
+  });
+});
 
 describe('the reader of a Redis Stream', () => {
   it('acknowledges no entry of a server that came after the one it was read from, whatever its name', async (t) => {
