@@ -1,8 +1,11 @@
 // What a supervised connection does when its server is not what it was: both kinds, the same.
 import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
 import { describe, it, type TestContext } from 'node:test';
+import type { Credentials } from '../../lib/process/credentials.ts';
 import { createLog } from '../../lib/process/log.ts';
 import {
+  type Client,
   type ConnectionListener,
   type ConnectionOptions,
   type Server,
@@ -10,6 +13,8 @@ import {
 } from '../../lib/redis/server/client.ts';
 import { valueConnection } from '../../lib/redis/server/node-redis.ts';
 import { NoConnection, queueIsAway, QueueRefusal, RedisError } from '../../lib/redis/wire/errors.ts';
+import { Reply } from '../../lib/redis/wire/reply.ts';
+import type { Argument } from '../../lib/redis/wire/script.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -243,5 +248,301 @@ describe('the states of a connection', () => {
     assert.equal(asked.length, 3);
     assert.match(asked[2] ?? '', /^READONLY/);
     assert.equal(asked[1], undefined);
+  });
+});
+
+/** A client whose answers and end a test gives. */
+class FakeClient extends EventEmitter implements Client<Reply> {
+  isReady = false;
+  bytesReceived = 7;
+  readonly uri: string;
+  readonly did: string[] = [];
+  answers: (command: string) => Promise<Reply> = () => Promise.resolve(answer('*0\r\n'));
+  closes: Promise<void> = Promise.resolve();
+
+  constructor(uri: string) {
+    super();
+    this.uri = uri;
+  }
+
+  connect(): Promise<void> {
+    this.did.push('connect');
+    return Promise.resolve();
+  }
+
+  sendCommand(command: readonly Argument[]): Promise<Reply> {
+    this.did.push(command.join(' '));
+    return this.answers(command.join(' '));
+  }
+
+  close(): Promise<void> {
+    this.did.push('close');
+    return this.closes;
+  }
+
+  destroy(): void {
+    this.did.push('destroy');
+    this.isReady = false;
+  }
+
+  becomesReady(): void {
+    this.isReady = true;
+    this.emit('ready');
+  }
+}
+
+const answer = (text: string): Reply => new Reply(Buffer.from(text));
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+describe('a connection over clients that a test answers for', () => {
+  function start(t: TestContext, change: Partial<ConnectionOptions> = {}, listener: ConnectionListener = {}) {
+    const clock = new VirtualClock();
+    const own = createLog('test', 'error').child({}, { level: 'silent' });
+    const lines: unknown[] = [];
+    for (const level of ['info', 'warn'] as const)
+      t.mock.method(own, level, (fields: object, text: string) => lines.push({ ...fields, text }));
+    const clients: FakeClient[] = [];
+    const options = { clock, random: SYSTEM.random, uri: 'redis://h:1', name: 'test', log: own, ...change };
+    const connection = byteConnection(options, (uri) => {
+      const client = new FakeClient(uri);
+      clients.push(client);
+      return client;
+    });
+    const told: string[] = [];
+    connection.tell({
+      onReady: () => told.push('ready'),
+      onLost: (reason) => told.push(`lost: ${reason}`),
+      onRefused: ({ message }) => told.push(`refused: ${message}`),
+      ...listener,
+    });
+    t.after(() => connection.close());
+    const last = (): FakeClient => clients.at(-1) ?? assert.fail();
+    const ready = async (): Promise<void> => {
+      last().becomesReady();
+      await settled();
+    };
+    return { clock, connection, clients, last, ready, told, lines };
+  }
+
+  it('says why it is not ready, once for each reason, and the other way where the password is refused', async (t) => {
+    const { connection, last, told, lines, ready } = start(t);
+    assert.equal(connection.bytesReceived, 0);
+    connection.open();
+    assert.equal(connection.bytesReceived, 7);
+    for (const reason of ['one', 'one', 'WRONGPASS no']) last().emit('error', new Error(reason));
+    assert.deepEqual(told, ['lost: one', 'lost: one', 'lost: WRONGPASS no']);
+    assert.equal(connection.lastError, 'WRONGPASS no');
+    const server = 'h:1';
+    assert.deepEqual(lines.splice(0), [
+      { server, reason: 'one', text: 'no connection to the queue; trying again until there is one' },
+      { server, reason: 'WRONGPASS no', text: 'the queue refused the password; trying again' },
+    ]);
+    await ready();
+    last().emit('error', new Error('WRONGPASS no'));
+    assert.equal(lines.length, 2, 'what was ready is told of again');
+    assert.equal(connection.ready, false);
+  });
+
+  it('is not ready while its client is not, and is inspected again when that is', async (t) => {
+    const { connection, last, told, ready } = start(t);
+    connection.open();
+    await ready();
+    assert.equal(connection.ready, true);
+    last().isReady = false;
+    assert.equal(connection.ready, false);
+    await ready();
+    assert.deepEqual(told, ['ready', 'ready']);
+    assert.equal(last().did.filter((command) => command === 'HELLO').length, 2);
+  });
+
+  it('keeps its client over an error where the server has one address, and looks it up again else', async (t) => {
+    const one = start(t);
+    one.connection.open();
+    one.last().emit('error', new Error('cut'));
+    assert.equal(one.clients.length, 1);
+    assert.deepEqual(one.last().did, ['connect']);
+    const other = start(t, { uri: { find: () => Promise.resolve('redis://i:2') } });
+    other.connection.open();
+    await settled();
+    other.last().emit('error', new Error('cut'));
+    assert.equal(other.last().did.at(-1), 'destroy');
+    await other.clock.advance(1_000);
+    await settled();
+    assert.equal(other.clients.length, 2);
+    other.clients[0]?.emit('error', new Error('too late'));
+    assert.deepEqual(other.told, ['lost: cut']);
+  });
+
+  it('throws a server away that is no master, refuses for now, or is not for this program, and says which', async (t) => {
+    for (const [cause, waiting] of [
+      [new RedisError('READONLY a replica'), true],
+      [new RedisError('OOM full'), true],
+      [new RedisError('ERR else'), false],
+      [new QueueRefusal('another format'), false],
+    ] as const) {
+      const { connection, last, told, ready } = start(t, {}, { inspect: () => Promise.reject(cause) });
+      connection.open();
+      await ready();
+      assert.equal(connection.waiting, waiting, cause.message);
+      assert.equal(last().did.at(-1), 'destroy');
+      const refused = cause instanceof QueueRefusal ? [`refused: ${cause.message}`] : [];
+      assert.deepEqual(told, [`lost: ${cause.message}`, ...refused]);
+    }
+  });
+
+  it('is thrown away by a refusal of a command, where that says that the key or the master is elsewhere', async (t) => {
+    const asked: (string | undefined)[] = [];
+    const find = (cause: RedisError | undefined): Promise<string> => {
+      asked.push(cause?.message);
+      return Promise.resolve('redis://h:1');
+    };
+    const { connection, clock, last, ready, clients } = start(t, { uri: { find } });
+    connection.open();
+    await settled();
+    last().emit('refused', new RedisError('MOVED 1 i:2'));
+    assert.equal(clients.length, 1, 'it is not ready yet');
+    await ready();
+    for (const message of ['OOM full', 'ERR else']) last().emit('refused', new RedisError(message));
+    assert.equal(connection.ready, true);
+    for (const message of ['MOVED 1 i:2', 'READONLY a replica']) {
+      last().emit('refused', new RedisError(message));
+      assert.equal(connection.ready, false);
+      assert.equal(connection.waiting, true);
+      await clock.advance(1_000);
+      await settled();
+      await ready();
+    }
+    clients[0]?.emit('refused', new RedisError('READONLY too late'));
+    assert.equal(connection.ready, true);
+    assert.deepEqual(asked, [undefined, 'MOVED 1 i:2', 'READONLY a replica']);
+  });
+
+  it('follows the server that its inspection was sent to', async (t) => {
+    const asked: (string | undefined)[] = [];
+    const find = (cause: RedisError | undefined): Promise<string> => {
+      asked.push(cause?.message);
+      return Promise.resolve('redis://h:1');
+    };
+    const inspect = (): Promise<void> => Promise.reject(new RedisError('MOVED 1 i:2'));
+    const { connection, clock, ready } = start(t, { uri: { find } }, { inspect });
+    connection.open();
+    await settled();
+    await ready();
+    await clock.advance(1_000);
+    await settled();
+    assert.deepEqual(asked, [undefined, 'MOVED 1 i:2']);
+  });
+
+  it('waits half a second for its last answers when it is closed, and for none that is not connected', async (t) => {
+    const { connection, clock, last, ready } = start(t);
+    connection.open();
+    await ready();
+    last().closes = new Promise(() => undefined);
+    void connection.close();
+    await clock.advance(499);
+    assert.equal(last().did.at(-1), 'close');
+    await clock.advance(1);
+    assert.equal(last().did.at(-1), 'destroy');
+    const other = start(t);
+    other.connection.open();
+    await other.connection.close();
+    assert.deepEqual(other.last().did, ['connect', 'destroy']);
+  });
+
+  describe('whose user or password changes', () => {
+    function changing(t: TestContext, inspect: () => Promise<void> = () => Promise.resolve()) {
+      let change: () => Promise<void> = () => assert.fail();
+      let user = 'one';
+      const credentials = {
+        applied: (uri: string) => uri.replace('//', `//${user}@`),
+        onChange: (renew: () => Promise<void>) => (change = renew),
+      } as unknown as Credentials;
+      const made = start(t, { credentials }, { inspect });
+      const renew = (): Promise<string> => {
+        user = 'two';
+        return change().then(
+          () => 'renewed',
+          (cause: unknown) => String(cause),
+        );
+      };
+      return { ...made, renew };
+    }
+
+    it('is replaced by one that has passed its inspection, and the old one is closed after its last answer', async (t) => {
+      let inspected = 0;
+      const { connection, clients, clock, ready, renew, told } = changing(t, () =>
+        Promise.resolve(void (inspected += 1)),
+      );
+      connection.open();
+      await ready();
+      const renewed = renew();
+      const [old = assert.fail(), next = assert.fail()] = clients;
+      assert.deepEqual([old.uri, next.uri], ['redis://one@h:1', 'redis://two@h:1']);
+      await connection.send(['PING']);
+      assert.equal(old.did.at(-1), 'PING', 'it serves meanwhile');
+      old.closes = new Promise(() => undefined);
+      next.becomesReady();
+      assert.equal(await renewed, 'renewed');
+      assert.equal(inspected, 2);
+      assert.deepEqual(next.did, ['connect', 'HELLO']);
+      await connection.send(['PING']);
+      assert.equal(next.did.at(-1), 'PING');
+      assert.equal(connection.ready, true);
+      assert.deepEqual(told, ['ready']);
+      await clock.advance(9_999);
+      assert.equal(old.did.at(-1), 'close');
+      await clock.advance(1);
+      assert.equal(old.did.at(-1), 'destroy');
+    });
+
+    it('stays where the new one is refused, is no master, or does not answer in two seconds', async (t) => {
+      let refuses = false;
+      const inspect = (): Promise<void> => (refuses ? Promise.reject(new Error('')) : Promise.resolve());
+      const { connection, clients, clock, last, ready, renew } = changing(t, inspect);
+      connection.open();
+      await ready();
+      const failing = renew();
+      last().emit('error', new Error('WRONGPASS no'));
+      assert.equal(await failing, 'Error: WRONGPASS no');
+      assert.equal(last().did.at(-1), 'destroy');
+      const replica = renew();
+      last().answers = () => Promise.resolve(answer('*2\r\n$4\r\nrole\r\n$5\r\nslave\r\n'));
+      last().becomesReady();
+      assert.match(await replica, /READONLY the server is a slave/);
+      refuses = true;
+      const refused = renew();
+      last().becomesReady();
+      assert.equal(await refused, 'Error: Error');
+      const silent = renew();
+      await clock.advance(0);
+      await clock.advance(2_000);
+      assert.match(await silent, /no answer within 2000 ms/);
+      assert.equal(clients.length, 5);
+      await connection.send(['PING']);
+      assert.equal(clients[0]?.did.at(-1), 'PING');
+      assert.equal(connection.ready, true);
+    });
+
+    it('is made anew at once where it was not ready, and not at all where there is none', async (t) => {
+      const { connection, clients, last, renew, told } = changing(t);
+      assert.equal(await renew(), 'renewed');
+      assert.equal(clients.length, 0);
+      connection.open();
+      await renew();
+      assert.deepEqual(told, ['lost: the user or the password has changed']);
+      assert.equal(last().did.at(-1), 'destroy');
+    });
+
+    it('does not take the new one where it was thrown away meanwhile', async (t) => {
+      const { connection, clients, ready, renew } = changing(t);
+      connection.open();
+      await ready();
+      const renewed = renew();
+      connection.restart('cut');
+      clients[1]?.becomesReady();
+      await renewed;
+      assert.equal(clients[1]?.did.at(-1), 'destroy');
+      assert.equal(connection.ready, false);
+    });
   });
 });
