@@ -42,8 +42,7 @@ async function answer(number: number, call: WorkerCall): Promise<WorkerReply> {
       const message = messageOf(cause);
       return { call: number, message, misconfigured: cause instanceof WarehouseMisconfigured };
     }
-    const why = cause.cause instanceof Error ? cause.cause.message : cause.message;
-    return { call: number, message: why, refused: cause.message };
+    return { call: number, message: messageOf(cause.cause), refused: cause.message };
   }
 }
 
