@@ -104,7 +104,7 @@ export async function gitBaseline(text: string, options: ScanScope): Promise<Git
 }
 
 /** What the findings of a commit depend on, as far as it is not in the commit. */
-function keyOf(commit: string, folder: string, { root, config, extensions, pathPrefix }: ScanScope): string {
+export function keyOf(commit: string, folder: string, { root, config, extensions, pathPrefix }: ScanScope): string {
   const installed = ['node_modules/.package-lock.json', 'node_modules/.modules.yaml', 'node_modules/.yarn-state.yml'];
   const files = [...installed, ...(config === undefined ? [] : [config])].map((name) => resolve(root, name));
   const times = files.map((name) => statSync(name, { throwIfNoEntry: false })?.mtimeMs ?? 0);
