@@ -54,8 +54,10 @@ checks:
 
 RUN_TESTS = $(NODE) --disable-warning=ExperimentalWarning --test --test-concurrency=$(CONCURRENCY) --test-timeout=180000 \
   --test-reporter=./test/support/reporter.ts
-# Folders whose tests start no other process: their files run in one, which starts and imports once.
-TOGETHER := $(foreach folder,gateway http identity ingest process telemetry,$(wildcard test/$(folder)/*.test.ts))
+# Files whose tests start no other process, and have no hook for each case, run in one: it starts and imports once.
+STARTS := ^(before|after)Each\(|support/(gateway|program|dispatcher|transcript|pipeline|installation|postgres|redis[a-z-]*|warehouse-store)\.ts|child_process|process\.(env\[|chdir)
+TOGETHER := $(sort $(foreach folder,gateway http identity ingest process telemetry,$(wildcard test/$(folder)/*.test.ts)) \
+  $(shell grep -rLE --include='*.test.ts' '$(STARTS)' test))
 APART = $(filter-out $(TOGETHER),$(shell find test -name '*.test.ts'))
 # A case is tagged so where a cheaper one, in process or with another parameter, holds the same promise.
 LONG_CASES = $$(grep -rlE "tags: .*\['long'\]" --include=*.test.ts test)
