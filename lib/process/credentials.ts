@@ -109,7 +109,7 @@ export async function watchCredentials(
       return;
     }
     const uris = [...now.queueUri.split(' '), now.warehouseUri ?? ''];
-    if (uris.length !== known.length || !known.every((one, at) => one.isSamePlace(uris[at] ?? ''))) {
+    if (!known.every((one, at) => one.isSamePlace(uris[at] ?? ''))) {
       log.error('the URI of the queue or of the warehouse names another place now: that takes a restart');
       return;
     }

@@ -5,7 +5,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { Credentials, watchCredentials, type Places } from '../../lib/process/credentials.ts';
 import type { ReadConfig } from '../../lib/process/env.ts';
 import { createLog, type Log } from '../../lib/process/log.ts';
-import { temporaryFolder } from '../support/scope.ts';
+import { eventually, temporaryFolder } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
 const LOG = createLog('test', 'error').child({}, { level: 'silent' });
@@ -79,18 +79,18 @@ describe('the files of the URIs', () => {
   const KEYS = ['INGEST_QUEUE_URI', 'INGEST_WAREHOUSE_URI'] as const;
 
   /** Credentials of files that hold these URIs; `write` changes them and has them looked at. */
-  async function watched(t: TestContext, queueUri: string, warehouseUri: string) {
+  async function watched(t: TestContext, queueUri: string, warehouseUri?: string) {
     const folder = temporaryFolder();
     const files = KEYS.map((key) => join(folder, key));
     const [queueFile = '', warehouseFile = ''] = files;
     const put = (uris: readonly string[]): void => files.forEach((file, at) => writeFileSync(file, uris[at] ?? ''));
-    put([queueUri, warehouseUri]);
+    put([queueUri, warehouseUri ?? '']);
     const errors: string[] = [];
     const log = { ...LOG, info: () => undefined, error: (text: string) => errors.push(text) } as unknown as Log;
     const read = (): ReadConfig<Places> => {
       const uri = readFileSync(queueFile, 'utf8');
       const problems = uri.startsWith('redis') ? [] : ['INGEST_QUEUE_URI: expected a URI'];
-      const config = { queueUri: uri, warehouseUri: readFileSync(warehouseFile, 'utf8') };
+      const config = { queueUri: uri, warehouseUri: readFileSync(warehouseFile, 'utf8') || undefined };
       const log = { level: 'info', format: 'json' } as const;
       return { config: problems.length === 0 ? config : undefined, report: { problems, warnings: [] }, log };
     };
@@ -102,8 +102,32 @@ describe('the files of the URIs', () => {
       put(uris);
       return credentials.reload();
     };
-    return { credentials, errors, write };
+    return { credentials, errors, write, put, clock };
   }
+
+  it('are looked at without a signal, each of them, until the watch is stopped', async (t) => {
+    const { credentials, put, clock } = await watched(t, 'redis://a:1@one', 'postgres://w:1@h/db');
+    const seen = async (what: () => boolean): Promise<void> => {
+      await eventually('the change is seen', async () => {
+        await clock.advance(250);
+        return what();
+      });
+    };
+    put(['redis://a:2@one', 'postgres://w:1@h/db']);
+    await seen(() => credentials.queue[0]?.applied('redis://x') === 'redis://a:2@x');
+    put(['redis://a:2@one', 'postgres://w:2@h/db']);
+    await seen(() => credentials.warehouse.applied('postgres://h/db') === 'postgres://w:2@h/db');
+    await eventually('the next look is due', () => clock.pending === 1);
+    credentials.stop();
+    assert.equal(clock.pending, 0);
+  });
+
+  it('give a new password to the queue where there is no warehouse', async (t) => {
+    const { credentials, errors, write } = await watched(t, 'redis://a:1@one');
+    await write('redis://a:2@one', '');
+    assert.deepEqual(errors, []);
+    assert.equal(credentials.queue[0]?.applied('redis://x'), 'redis://a:2@x');
+  });
 
   it('give new users and passwords of every queue and of the warehouse', async (t) => {
     const { credentials, write } = await watched(t, 'redis://a:1@one redis://b:1@two', 'postgres://w:1@h/db');
@@ -115,10 +139,20 @@ describe('the files of the URIs', () => {
     assert.equal(credentials.warehouse.applied('postgres://h/db'), 'postgres://v:4@h/db');
   });
 
+  it('change nothing where they name one queue less, and the log says so', async (t) => {
+    const { credentials, errors, write } = await watched(t, 'redis://a:1@one redis://b:1@two', 'postgres://w:1@h/db');
+    await write('redis://a:2@one', 'postgres://w:1@h/db');
+    assert.equal(credentials.queue[0]?.applied('redis://x'), 'redis://a:1@x');
+    assert.deepEqual(errors, [
+      'the URI of the queue or of the warehouse names another place now: that takes a restart',
+    ]);
+  });
+
   for (const [what, uris, error] of [
     ['another place', ['redis://a:2@other', 'postgres://w:1@h/db'], /names another place now/],
     ['another warehouse', ['redis://a:2@one', 'postgres://w:1@h/other'], /names another place now/],
     ['one queue more', ['redis://a:2@one redis://b:2@two', 'postgres://w:1@h/db'], /names another place now/],
+    ['no warehouse any more', ['redis://a:2@one', ''], /names another place now/],
     ['what is wrong', ['one', 'postgres://w:1@h/db'], /cannot be used: INGEST_QUEUE_URI: expected a URI/],
   ] as const)
     it(`change nothing where they name ${what}, and the log says so`, async (t) => {

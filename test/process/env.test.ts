@@ -195,6 +195,11 @@ describe('an unknown key', () => {
     ]);
   });
 
+  it('is the file form of a key that is no URI', () => {
+    const { warnings } = gateway({ INGEST_AUDIENCE_FILE: '/x', INGEST_WAREHOUSE_URI_FILE: '' }).report();
+    assert.deepEqual(warnings, ['INGEST_AUDIENCE_FILE is not a known key; the nearest one is INGEST_AUDIENCE']);
+  });
+
   it('is found for every single slip in a known key, behind the prefix that says whose it is', () => {
     const prefixed = KNOWN_KEYS.filter((key) => key.startsWith('INGEST_'));
     fc.assert(
@@ -216,9 +221,10 @@ describe('an unknown key', () => {
     );
   });
 
-  it('names both where two are equally near', () => {
-    assert.deepEqual(gateway({ INGEST_TLS_CLIENT_CR: 'x' }).report().warnings, [
+  it('names both where two are equally near, and else the nearest alone', () => {
+    assert.deepEqual(gateway({ INGEST_TLS_CLIENT_CR: 'x', INGEST_TLS_CLIENT_CXRL: 'x' }).report().warnings, [
       'INGEST_TLS_CLIENT_CR is not a known key; the nearest one is INGEST_TLS_CLIENT_CA or INGEST_TLS_CLIENT_CRL',
+      'INGEST_TLS_CLIENT_CXRL is not a known key; the nearest one is INGEST_TLS_CLIENT_CRL',
     ]);
   });
 });
