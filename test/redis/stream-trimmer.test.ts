@@ -1,6 +1,6 @@
 // What one look of the trimmer drops of stream and id index, on both sides of each bound.
 import assert from 'node:assert/strict';
-import { before, describe, it } from 'node:test';
+import { before, describe, it, type TestContext } from 'node:test';
 import { RETENTION_MS, type QueueLook } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { valueConnection } from '../../lib/redis/server/node-redis.ts';
@@ -8,7 +8,9 @@ import { GROUP } from '../../lib/redis/stream/layout.ts';
 import { StreamTrimmer } from '../../lib/redis/stream/stream-trimmer.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
+import type { RedisValue } from '../../lib/redis/wire/reply.ts';
 import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 
 const LOG = createLog('test', 'error');
 LOG.level = 'silent';
@@ -257,5 +259,102 @@ describe('a look of the trimmer', () => {
     );
     await trimmers[1]?.look(0);
     assert.equal(looks[2]?.unlanded, 2);
+  });
+});
+
+describe('a trimmer, whose server a test answers for', () => {
+  const LOOK = [0, 0, 0, 3, 4_000, 5, 600, 700] as const;
+
+  function start(t: TestContext) {
+    const clock = new VirtualClock();
+    const log = createLog('test', 'error').child({}, { level: 'silent' });
+    const lines: unknown[] = [];
+    for (const level of ['debug', 'error'] as const)
+      t.mock.method(log, level, (fields: object, text: string) => lines.push([level, fields, text]));
+    const replies: (readonly number[] | Error | Promise<readonly number[]>)[] = [];
+    const sent: (readonly string[])[] = [];
+    const send = async (command: readonly (string | Buffer)[]): Promise<RedisValue> => {
+      sent.push(command.slice(3).map(String));
+      const reply = replies.shift() ?? LOOK;
+      if (reply instanceof Error) throw reply;
+      return reply;
+    };
+    const looks: QueueLook[] = [];
+    const losses: number[] = [];
+    const trimmer = new StreamTrimmer({
+      ...{ server: { send }, stream: 's', retentionMs: 10, unlandedMs: 20, clock, log },
+      ...{ onLook: (look) => looks.push(look), onLost: (events) => losses.push(events) },
+    });
+    t.after(() => trimmer.stop());
+    return { clock, trimmer, replies, sent, looks, losses, lines };
+  }
+
+  it('looks every two seconds, until it is stopped, and shares looks of the last one and a half', async (t) => {
+    const { clock, trimmer, sent } = start(t);
+    trimmer.start();
+    trimmer.start();
+    await clock.advance(1_999);
+    assert.equal(sent.length, 0);
+    await clock.advance(1);
+    assert.deepEqual(sent, [['s', '10', '20', String(clock.epochMs()), GROUP, '1000', '1500']]);
+    await clock.advance(2_000);
+    assert.equal(sent.length, 2);
+    trimmer.stop();
+    await clock.advance(10_000);
+    assert.equal(sent.length, 2);
+  });
+
+  it('tells what it saw, and of memory nothing where the server does not', async (t) => {
+    const { trimmer, replies, looks, losses, lines } = start(t);
+    await trimmer.look();
+    replies.push([0, 0, 0, 0, 0, 0, -1, -1], [0, 0, 0, 0, 0, 0, 0, 0]);
+    await trimmer.look();
+    await trimmer.look();
+    assert.deepEqual(looks, [
+      { unlanded: 3, oldestMs: 4_000, events: 5, memoryBytes: 600, memoryLimitBytes: 700 },
+      { unlanded: 0, oldestMs: 0, events: 0, memoryBytes: undefined, memoryLimitBytes: undefined },
+      { unlanded: 0, oldestMs: 0, events: 0, memoryBytes: 0, memoryLimitBytes: 0 },
+    ]);
+    assert.deepEqual(losses, []);
+    assert.deepEqual(lines, []);
+  });
+
+  it('goes on, call by call with a pause, while there is more to drop, and says what was dropped and lost', async (t) => {
+    const { clock, trimmer, replies, sent, losses, lines } = start(t);
+    replies.push([7, 2, 1, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0, 0]);
+    const look = trimmer.look();
+    assert.equal(trimmer.look(), look, 'one at a time');
+    await clock.advance(9);
+    assert.equal(sent.length, 1);
+    await clock.advance(1);
+    await look;
+    assert.equal(sent.length, 2);
+    assert.deepEqual(losses, [2]);
+    assert.deepEqual(lines, [
+      ['debug', { dropped: 7 }, 'dropped entries past retention'],
+      [
+        'error',
+        { events: 2 },
+        'the queue lost 2 accepted events before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, or deleted by hand',
+      ],
+      ['debug', { dropped: 1 }, 'dropped entries past retention'],
+    ]);
+  });
+
+  it('looks again after a look that failed, or was not answered in five seconds', async (t) => {
+    const { clock, trimmer, replies, sent, lines } = start(t);
+    const cause = new Error('cut');
+    replies.push(cause, new Promise(() => undefined));
+    await trimmer.look();
+    assert.deepEqual(lines, [['debug', { err: cause }, 'the queue could not be trimmed']]);
+    let ended = false;
+    void trimmer.look().then(() => (ended = true));
+    await clock.advance(0);
+    await clock.advance(4_999);
+    assert.equal(ended, false);
+    await clock.advance(1);
+    assert.equal(ended, true);
+    await trimmer.look();
+    assert.equal(sent.length, 3);
   });
 });
