@@ -1,6 +1,7 @@
 // The accepting side's parts, each with fakes around it, on a clock that a test moves.
 import assert from 'node:assert/strict';
 import { describe, it, mock, type TestContext } from 'node:test';
+import { zstdCompressSync } from 'node:zlib';
 import { createLog } from '../../lib/process/log.ts';
 import { EXIT, StartFailure } from '../../lib/process/program.ts';
 import type { QueueState } from '../../lib/ingest/queue.ts';
@@ -9,7 +10,9 @@ import { OutstandingCalls, settleAll } from '../../lib/redis/accept/outstanding-
 import type { QueueDialect } from '../../lib/redis/accept/queue-dialect.ts';
 import { QueueProbe } from '../../lib/redis/accept/queue-probe.ts';
 import { ReplicatedSender } from '../../lib/redis/accept/replicated-sender.ts';
-import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import { PartitionedQueue } from '../../lib/redis/accept/partitioned-queue.ts';
+import { lookUp, StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import { digestsOf } from '../../lib/redis/stream/id-index.ts';
 import type { ConnectionListener, RedisConnection } from '../../lib/redis/server/client.ts';
 import { PartitionsDiffer, QueueRefusal, RedisError } from '../../lib/redis/wire/errors.ts';
 import { Reply } from '../../lib/redis/wire/reply.ts';
@@ -338,6 +341,63 @@ describe('events that are submitted', () => {
     await clock.advance(0);
     await clock.advance(100);
     assert.deepEqual(await silent, { kind: 'unavailable' });
+  });
+});
+
+describe('a look-up of a stream', () => {
+  const part = (value: string | Buffer): string => `$${Buffer.byteLength(value)}\r\n${value.toString('latin1')}\r\n`;
+  /** What it finds of the id `one`, where the server has these six parts of each entry. */
+  async function found(entries: readonly (readonly (string | Buffer)[])[], bodyBytesMax?: number) {
+    const parts = entries.flat();
+    const bytes = Buffer.from(`*${parts.length}\r\n${parts.map(part).join('')}`, 'latin1');
+    const dialect = { find: () => Promise.resolve(new Reply(bytes)), bodyBytesMax: () => bodyBytesMax };
+    const log = createLog('test', 'error').child({}, { level: 'silent' });
+    return lookUp(dialect as unknown as QueueDialect, new VirtualClock(), 'one', 'p', 1_000, log);
+  }
+  const BODY = '{"id":"one"}';
+
+  it('is the entry whose event has the id: by its digests, else by its note, else by its body', async () => {
+    const event = { acceptedAtMs: 7, body: Buffer.from(BODY), traceparent: undefined };
+    assert.deepEqual(await found([['7', BODY, '', '', '', '']]), { kind: 'found', event });
+    assert.deepEqual(await found([['7', BODY, 't', '', '', '']]), {
+      kind: 'found',
+      event: { ...event, traceparent: 't' },
+    });
+    const other = ['6', '{"id":"two"}', '', '', '', ''];
+    assert.deepEqual(await found([other]), { kind: 'unknown' });
+    assert.deepEqual(await found([other, ['7', BODY, '', '', '', '']]), { kind: 'found', event });
+    assert.equal((await found([['6', '{"id":"two"}', '', '', 'one', '']])).kind, 'found');
+    assert.deepEqual(await found([['7', BODY, '', '', 'two', '']]), { kind: 'unknown' });
+    const digests = digestsOf({ id: 'one', producer: 'p', text: '' });
+    assert.equal((await found([['6', '{"id":"two"}', '', '', '', digests]])).kind, 'found');
+    const others = digestsOf({ id: 'two', producer: 'p', text: '' });
+    assert.deepEqual(await found([['7', BODY, '', '', 'one', others]]), { kind: 'unknown' });
+    assert.deepEqual(await found([]), { kind: 'unknown' });
+  });
+
+  it('is not to be had where the body is longer than gateways accept once it is decompressed', async () => {
+    const entry = ['7', zstdCompressSync(BODY), '', 'zstd', '', ''];
+    assert.equal((await found([entry], BODY.length)).kind, 'found');
+    assert.deepEqual(await found([entry], BODY.length - 1), { kind: 'unavailable' });
+  });
+});
+
+describe('a queue of several partitions', () => {
+  it('takes events while one partition does, and else says why the first one does not', async () => {
+    const AWAY = { available: false, reason: 'first' } as const;
+    const states: QueueState[] = [AWAY, { available: true }];
+    const closed: number[] = [];
+    const parts = states.map((_, at) => ({
+      state: () => states[at],
+      close: () => Promise.resolve(void closed.push(at)),
+    }));
+    const queue = new PartitionedQueue(parts as unknown as readonly StreamQueue[]);
+    assert.deepEqual(queue.state(), { available: true });
+    assert.deepEqual(queue.states(), states);
+    states[1] = { available: false, reason: 'second' };
+    assert.deepEqual(queue.state(), AWAY);
+    await queue.close();
+    assert.deepEqual(closed, [0, 1]);
   });
 });
 

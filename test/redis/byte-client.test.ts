@@ -37,6 +37,18 @@ describe('the client whose answers are bytes', () => {
     assert.match(list, /name=byte-client-test .*db=3 .*user=shop/);
   });
 
+  it('connects to an address of IPv6, and to the port of Redis where the URI has none', async (t) => {
+    const server = createServer((socket) => socket.on('data', () => socket.write('+OK\r\n')));
+    await new Promise<void>((resolve) => server.listen(0, '::1', resolve));
+    t.after(() => server.close());
+    const opened = open(t, `redis://[::1]:${(server.address() as AddressInfo).port}`);
+    await ready(opened);
+    opened.client.destroy();
+    const other = open(t, 'redis://127.0.0.9');
+    await eventually('it is refused', () => other.errors.length > 0);
+    assert.match(other.errors[0] ?? '', /127\.0\.0\.9:6379/);
+  });
+
   it('reports what the server says to a wrong password, and keeps trying', async (t) => {
     const redis = await TestRedis.start();
     const opened = open(t, `redis://shop:wrong@127.0.0.1:${redis.port}`);

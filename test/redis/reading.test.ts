@@ -10,6 +10,7 @@ import {
   type QueueState,
 } from '../../lib/ingest/queue.ts';
 import { TIME_MS_MAX } from '../../lib/ingest/warehouse.ts';
+import { Credentials } from '../../lib/process/credentials.ts';
 import { createLog, type Log } from '../../lib/process/log.ts';
 import { EXIT, StartFailure } from '../../lib/process/program.ts';
 import { EntryReading } from '../../lib/redis/read/entry-reading.ts';
@@ -24,6 +25,9 @@ import { GROUP } from '../../lib/redis/stream/layout.ts';
 import { NoAnswer, PartitionsDiffer, QueueRefusal, RedisError } from '../../lib/redis/wire/errors.ts';
 import { Reply } from '../../lib/redis/wire/reply.ts';
 import type { Argument } from '../../lib/redis/wire/script.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
 const NEVER = Symbol('no answer');
@@ -742,7 +746,24 @@ describe('the readers of queues', () => {
     assert.deepEqual(await names('redis://a'), ['0']);
     assert.deepEqual(await names('redis+cluster://a:1'), ['0', '1']);
     assert.deepEqual(await names('redis://a', 'redis://b'), ['0', '1']);
+    const children = t.mock.method(log, 'child', () => log);
     assert.deepEqual(await names('redis://a', 'redis+cluster://b:1'), ['0', '1-0', '1-1']);
+    const named = children.mock.calls.map(({ arguments: [bindings] }) => bindings as { partition?: string });
+    assert.deepEqual(new Set(named.flatMap(({ partition = [] }) => partition)), new Set(['0', '1-0', '1-1']));
+  });
+
+  it('look a cluster up, and show the user and the password of each queue', async (t) => {
+    const { log } = keeping(t);
+    const nowhere = readingQueue({ ...SYSTEM, log, uris: ['redis+cluster://127.0.0.1:1'], partitions: 1 });
+    t.after(() => nowhere.close());
+    assert.equal(await nowhere.open(1), false);
+    await eventually('no node is there', () => nowhere.lastError.includes('ECONNREFUSED'));
+    const redis = await TestRedis.start(['--appendonly', 'no']);
+    const credentials = [new Credentials(redis.uri.replace('//', '//shop:secret@'))];
+    const reader = readingQueue({ ...SYSTEM, log, uris: [redis.uri], credentials });
+    t.after(() => reader.close());
+    assert.equal(await reader.open(1), false);
+    await eventually('the password is refused', () => reader.lastError.startsWith('WRONGPASS'));
   });
 });
 

@@ -91,6 +91,11 @@ describe('an answer of Redis', () => {
     assert.deepEqual(bytes, large);
   });
 
+  it('is a value of its own kind, where it is taken as one', () => {
+    const [reply] = assembled(Buffer.from('*5\r\n+OK\r\n:-7\r\n$-1\r\n*-1\r\n*2\r\n$2\r\né\r\n+a b\r\n'), [9]);
+    assert.deepEqual(reply?.value(), ['OK', -7, null, null, ['é', 'a b']]);
+  });
+
   it('may be an error, in the words of the server', () => {
     const [error, after] = assembled(Buffer.from('-NOGROUP No such key\r\n+OK\r\n'), [3]);
     assert.equal(error?.error?.message, 'NOGROUP No such key');

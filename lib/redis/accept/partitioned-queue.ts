@@ -27,8 +27,7 @@ export class PartitionedQueue implements Queue {
 
   state(): QueueState {
     const states = this.states();
-    const away = states.find(({ available }) => !available);
-    return away === undefined || states.some(({ available }) => available) ? { available: true } : away;
+    return states.find(({ available }) => available) ?? (states[0] as QueueState);
   }
 
   states(): readonly QueueState[] {

@@ -105,8 +105,7 @@ export class PartitionedReader implements QueueReader {
   async acknowledge(entries: readonly EntryName[]): Promise<number> {
     const parts = [...this.#byPartition(entries)];
     const settled = await Promise.allSettled(parts.map(([{ reader }, some]) => reader.acknowledge(some)));
-    const failed = settled.find((one) => one.status === 'rejected');
-    if (failed !== undefined && settled.every(({ status }) => status === 'rejected')) this.#throwWhereAllFail();
+    if (settled.length > 0 && settled.every(({ status }) => status === 'rejected')) this.#throwWhereAllFail();
     let done = 0;
     for (const [at, [partition, some]] of parts.entries()) {
       const one = settled[at];
