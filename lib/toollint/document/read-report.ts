@@ -44,7 +44,7 @@ const MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 export function inspectReport({ bytes }: DocumentSource, options: InspectOptions = {}): Inspection {
   const { consistency = true, problemsMax = 100 } = options;
   const problems = new ProblemList(problemsMax);
-  const sawByteOrderMark = bytes.length >= MARK.length && MARK.equals(bytes.subarray(0, MARK.length));
+  const sawByteOrderMark = MARK.equals(bytes.subarray(0, MARK.length));
   const value = readDocument(sawByteOrderMark ? bytes.subarray(MARK.length) : bytes, problems);
   const report = value === undefined ? undefined : reportIn(value, problems);
   const isChecked = report !== undefined && consistency;

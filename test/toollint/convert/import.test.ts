@@ -325,6 +325,39 @@ describe('merging reports', () => {
     assert.deepEqual(merged(told({ a: 'A.' }), told({ b: 'B.' })).tool, { name: 'toollint', version: '1.0.0', rules });
   });
 
+  it('is the report itself where there is one, with its gate and its selection', () => {
+    const one = shard('a.ts', [1], (r) => {
+      r.gate = { status: 'passed', name: 'own' };
+    });
+    assert.deepEqual(mergeReports([named(one)]), one);
+    assert.throws(() => mergeReports([]), /there is nothing to merge/u);
+  });
+
+  it('began with the first of them and took the time of all, and says of its tool only what they say', () => {
+    const at = (timestamp: string, durationMs: number) =>
+      shard('a.ts', [], (r) => Object.assign(r.scan, { timestamp, durationMs }));
+    const { scan, tool } = merged(
+      at('2026-01-02T00:00:00Z', 3),
+      at('2026-01-01T00:00:00Z', 4),
+      at('2026-01-03T00:00:00Z', 5),
+    );
+    assert.equal(scan.timestamp, '2026-01-01T00:00:00Z');
+    assert.equal(scan.durationMs, 12);
+    assert.deepEqual(tool, { name: 'toollint', version: '1.0.0' });
+  });
+
+  it('has a finding that two of them tell otherwise as the first of them tells it', () => {
+    const told = (severity: 'warning' | 'error') =>
+      shard('a.ts', [1], (r) => r.findings.forEach((one) => (one.severity = severity)));
+    for (const severity of ['warning', 'error'] as const) {
+      const { findings } = merged(told(severity), told(severity === 'error' ? 'warning' : 'error'));
+      assert.deepEqual(
+        findings.map((one) => one.severity),
+        [severity],
+      );
+    }
+  });
+
   it('is incomplete if one is, and without files only if all are', () => {
     const broken = shard('a.ts', [], (r) => {
       r.execution = {
@@ -375,6 +408,16 @@ describe('merging reports', () => {
       change(other);
       assert.throws(() => mergeReports([named(sampleReport([]), 'a'), named(other, 'b')]), message);
     }
+    const delta = sampleReport([], (r) => (r.selection.baseline = { newIssues: 0, unchanged: 0, fixed: 0 }));
+    const refusal = (...names: string[]) =>
+      assert.throws(() => mergeReports(names.map((name) => named(delta, name))), {
+        message: 'a cannot be merged: it lists only what was new against a baseline',
+      });
+    refusal('a');
+    refusal('a', 'a');
+    assert.throws(() => mergeReports([named(sampleReport([]), 'b'), named(delta, 'a')]), {
+      message: 'a cannot be merged with b: it lists only what was new against a baseline',
+    });
   });
 
   it('is a verb', async (t) => {

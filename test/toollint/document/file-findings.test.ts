@@ -87,7 +87,7 @@ describe('a finding', () => {
   it('has the flagged line without indentation, and of a long line what is at the column', () => {
     assert.equal(found({}, '  one();  \n').codeSnippet, 'one();');
     assert.equal(found({ line: 3 }, '  one();  \n').codeSnippet, undefined);
-    assert.equal(found({}, `${'x'.repeat(200)}\n`).codeSnippet, 'x'.repeat(200));
+    assert.equal(found({ column: 150 }, `${'x'.repeat(200)}\n`).codeSnippet, 'x'.repeat(200));
     const long = `${'a'.repeat(100)}${'b'.repeat(300)}`;
     assert.equal(found({ column: 101 }, long).codeSnippet, 'a'.repeat(50) + 'b'.repeat(150));
     assert.equal(found({ column: undefined }, long).codeSnippet, 'a'.repeat(100) + 'b'.repeat(100));

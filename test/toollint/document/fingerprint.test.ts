@@ -69,5 +69,8 @@ describe('the fingerprint', () => {
     );
     const far = flaggedTexts([`${raw}changed far away`], { line: 1, column: 1001 });
     assert.deepEqual([far.lineText, far.flaggedText], [lineText, flaggedText]);
+    const digits = Array.from({ length: 1_025 }, (_, index) => String(index % 10)).join('');
+    assert.deepEqual(flaggedTexts([digits], { line: 1 }), { lineText: digits.slice(0, 128), flaggedText: '' });
+    assert.deepEqual(flaggedTexts([digits.slice(1)], { line: 1 }), { lineText: digits.slice(1), flaggedText: '' });
   });
 });

@@ -60,6 +60,27 @@ describe('reading a report', () => {
     );
   });
 
+  it('says what it found in place of what it expected, and cuts a long text', () => {
+    const told = (literal: string) =>
+      problemsOf(lineOf(literal)).map(({ message }) => message.replace(/^.*, found /u, ''));
+    for (const [literal, text] of [
+      ['null', 'null'],
+      ['{}', 'an object'],
+      ['[1]', 'an array'],
+      ['true', 'true'],
+      ['"5"', '"5"'],
+      ['1.5', '1.5'],
+      [`"${'x'.repeat(58)}"`, `"${'x'.repeat(58)}"`],
+      [`"${'x'.repeat(59)}"`, `"${'x'.repeat(56)}...`],
+    ] as const)
+      assert.deepEqual(told(literal), [text], literal);
+    assert.deepEqual(
+      problemsOf(good.replace('"severity":"error"', '"severity":"fatal"')).map(({ message }) => message),
+      ['expected one of "error", "warning", "info", found "fatal"'],
+    );
+    assert.equal(problemsOf(good.replace('"durationMs":12.5,', ''))[0]?.message, 'the member is missing');
+  });
+
   it('takes a duration that no double is, and a negative zero', () => {
     for (const literal of ['0.1', '-0', '0.10000000000000001', '1e-7', '123.456']) {
       assert.deepEqual(problemsOf(good.replace('"durationMs":12.5', `"durationMs":${literal}`)), [], literal);
