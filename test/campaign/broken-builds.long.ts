@@ -9,8 +9,8 @@ import { runCampaign, type CampaignOptions, type Outcome } from './campaign.ts';
 import { clockAhead } from './faults/clock.ts';
 import { failingWarehouseFsync } from './faults/disk.ts';
 import type { Fault } from './faults/fault.ts';
-import { freezeConsumers, killConsumers } from './faults/programs.ts';
-import { commandsLost } from './faults/links.ts';
+import { freezeConsumers, killConsumers, rotateCredentials } from './faults/programs.ts';
+import { commandsLost, namesUnknown } from './faults/links.ts';
 import { freezeAndKillQueue } from './faults/queue.ts';
 import { lockWarehouse } from './faults/warehouse.ts';
 import { planned } from './plan.ts';
@@ -87,6 +87,23 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
     },
     rounds: [[lasting(failingWarehouseFsync, 1_500)]],
     finds: /answered 202, and there is no row/,
+  },
+  {
+    name: 'gives up a queue whose name does not resolve',
+    change: {
+      file: 'lib/redis/server/client.ts',
+      from: '// The master may be another server now.',
+      to: "if (String(cause).includes('EAI_AGAIN')) return void this.close();",
+    },
+    rounds: [[lasting(namesUnknown, 1_500)]],
+    finds: /the rounds ended early|not everything has landed in time/,
+  },
+  {
+    name: 'takes files into use that are half written',
+    change: { file: 'lib/process/file-watch.ts', from: ' || !settled', to: '' },
+    // One rotation is seen half done by every third gateway or so.
+    rounds: Array.from({ length: 12 }, () => [lasting(rotateCredentials, 0)]),
+    finds: /a good event was refused for good/,
   },
 ];
 

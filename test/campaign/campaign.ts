@@ -123,6 +123,7 @@ async function runStretch(stretch: Stretch): Promise<StretchOutcome> {
     }
     await rounds.end();
     if (!(await world.settled(settleTimeoutMs))) wrong('not everything has landed in time');
+    for (const name of rounds.unmet()) wrong(`no call has met this: ${name}`);
     for (const crash of world.services.flatMap(({ crashes }) => crashes)) wrong(crash);
     for (const answer of world.ledger.undocumented) wrong(`an answer: ${answer}`);
     found.push(...(await compare(world.ledger, world.fresh.store)));

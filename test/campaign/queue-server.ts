@@ -1,7 +1,7 @@
 // The queue under a campaign: one Redis server at a time behind one address, with a clock that can be set.
 //
 // `appendfsync always`: what was answered is in the file, so a kill of the process loses nothing.
-import { FailingFsync } from '../support/failing-fsync.ts';
+import { FailingCalls } from '../support/failing-calls.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
@@ -13,11 +13,11 @@ const ARGS = ['--appendfsync', 'always', '--repl-diskless-sync-delay', '0', '--r
 export class QueueServer {
   readonly clock: Clock;
   readonly volume: Volume;
-  readonly fsync: FailingFsync;
+  readonly fsync: FailingCalls;
   readonly link: Link;
   redis: TestRedis;
 
-  private constructor(clock: Clock, fsync: FailingFsync, volume: Volume, redis: TestRedis, link: Link) {
+  private constructor(clock: Clock, fsync: FailingCalls, volume: Volume, redis: TestRedis, link: Link) {
     this.clock = clock;
     this.fsync = fsync;
     this.volume = volume;
@@ -29,14 +29,14 @@ export class QueueServer {
   static async start(clockS: number): Promise<QueueServer> {
     const clock = new Clock(clockS);
     const volume = new Volume();
-    const fsync = new FailingFsync(clock.environment['LD_PRELOAD']);
+    const fsync = new FailingCalls('fsync', clock.environment['LD_PRELOAD']);
     const env = { ...clock.environment, ...fsync.environment };
     const redis = await TestRedis.start(ARGS, { env, under: volume.folder });
     return new QueueServer(clock, fsync, volume, redis, await openLink({ host: '127.0.0.1', port: redis.port }));
   }
 
   get uri(): string {
-    return `redis://127.0.0.1:${this.link.port}`;
+    return `redis://localhost:${this.link.port}`;
   }
 
   /** Another server, that follows this one and has caught up. */

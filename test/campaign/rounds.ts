@@ -6,6 +6,8 @@ import type { World } from './world.ts';
 
 /** Events that must be accepted between the end of a round and the next one. */
 const EVENTS_A_ROUND = 50;
+/** A fault that came as often as this has met a call. */
+const MET_AFTER = 3;
 
 interface Broken {
   readonly name: string;
@@ -17,6 +19,7 @@ export class Rounds {
   readonly counts = new Map<string, number>();
   readonly #world: World;
   readonly #random: Random;
+  readonly #counted = new Set<Fault>();
   #lingering: Broken[] = [];
 
   constructor(world: World, random: Random) {
@@ -33,6 +36,7 @@ export class Rounds {
         if (fault.lingers === true && this.#lingering.length > 0) continue;
         history.note(`${fault.name}: begins`);
         this.counts.set(fault.name, (this.counts.get(fault.name) ?? 0) + 1);
+        if (fault.met !== undefined) this.#counted.add(fault);
         const holdMs = this.#random.between(...fault.holdMs);
         const mend = await fault.begin(this.#world, this.#random);
         const one = { name: fault.name, mend, untilMs: performance.now() + holdMs };
@@ -47,6 +51,16 @@ export class Rounds {
     await this.#mend(this.#lingering.filter(({ untilMs }) => untilMs <= now));
     this.#lingering = this.#lingering.filter(({ untilMs }) => untilMs > now);
     await this.#world.accepts(EVENTS_A_ROUND);
+  }
+
+  /** Adds to the counts how many calls the faults made fail; gives the names of those that should have, and did not. */
+  unmet(): readonly string[] {
+    return [...this.#counted].flatMap(({ name, met }) => {
+      const calls = met?.(this.#world) ?? 0;
+      const times = this.counts.get(name) ?? 0;
+      this.counts.set(`calls that failed (${name})`, calls);
+      return calls === 0 && times >= MET_AFTER ? [name] : [];
+    });
   }
 
   /** Mends what still goes on. */

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DatabaseSync } from 'node:sqlite';
 import pg from 'pg';
-import { FailingFsync } from '../support/failing-fsync.ts';
+import { FailingCalls } from '../support/failing-calls.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { startPrivatePostgres } from '../support/postgres.ts';
 import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
@@ -16,7 +16,7 @@ export interface CampaignWarehouse {
   /** A warehouse that holds nothing. The one before is gone: all of them together would fill the disk. */
   fresh(): Promise<FreshWarehouse>;
   /** Of its disk. The processes that write there are started with its environment. */
-  readonly fsync: FailingFsync;
+  readonly fsync: FailingCalls;
   /** Present where it is a server. */
   readonly server?: WarehouseServer;
   stop(): Promise<void>;
@@ -46,7 +46,7 @@ function sqlite(volume: Volume): CampaignWarehouse {
   let before: string | undefined;
   return {
     kind: 'sqlite',
-    fsync: new FailingFsync(),
+    fsync: new FailingCalls('fsync'),
     fresh: async () => {
       if (before !== undefined) rmSync(dirname(before), { recursive: true });
       const store = sqliteStore(volume.folder);
@@ -73,7 +73,7 @@ async function sqliteLock(path: string): Promise<() => Promise<void>> {
 }
 
 async function postgres(volume: Volume): Promise<CampaignWarehouse> {
-  const fsync = new FailingFsync();
+  const fsync = new FailingCalls('fsync');
   const server = await startPrivatePostgres({
     env: fsync.environment,
     durable: true,
@@ -103,7 +103,7 @@ async function postgres(volume: Volume): Promise<CampaignWarehouse> {
       const uri = new URL(store.uri);
       uri.searchParams.delete('host');
       uri.port = String(link.port);
-      uri.hostname = '127.0.0.1';
+      uri.hostname = 'localhost';
       return { uri: uri.href, store, lock: () => postgresLock(store.uri, start) };
     },
     stop: async () => {

@@ -3,9 +3,10 @@
 //
 // The programs are real processes, started by their launchers, with the configuration that an operator would give them.
 import { join } from 'node:path';
-import { Pki } from '../support/pki.ts';
+import { FailingCalls } from '../support/failing-calls.ts';
 import { freePort } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
+import { Credentials } from './credentials.ts';
 import type { History } from './history.ts';
 import { Ledger, type Producer } from './ledger.ts';
 import { Load } from './load.ts';
@@ -43,13 +44,17 @@ export class World {
   readonly fresh: FreshWarehouse;
   readonly gateways: readonly Service[];
   readonly consumers: readonly Service[];
+  readonly credentials: Credentials;
+  readonly ports: readonly number[];
+  /** The names of the queue and the warehouse, for every program. */
+  readonly names: FailingCalls;
   readonly options: WorldOptions;
 
   private constructor(
     options: WorldOptions,
     queues: readonly QueueServer[],
     fresh: FreshWarehouse,
-    { gateways, consumers, dispatchers }: Pick<World, 'gateways' | 'consumers' | 'dispatchers'>,
+    parts: Pick<World, 'gateways' | 'consumers' | 'dispatchers' | 'credentials' | 'ports' | 'names'>,
     posters: Readonly<Record<Producer, readonly Poster[]>>,
   ) {
     this.options = options;
@@ -57,10 +62,13 @@ export class World {
     if (queue === undefined) throw new Error('no queue');
     this.queue = queue;
     this.queues = queues;
-    this.dispatchers = dispatchers;
+    this.dispatchers = parts.dispatchers;
     this.fresh = fresh;
-    this.gateways = gateways;
-    this.consumers = consumers;
+    this.gateways = parts.gateways;
+    this.consumers = parts.consumers;
+    this.credentials = parts.credentials;
+    this.ports = parts.ports;
+    this.names = parts.names;
     const { history, random, first } = options;
     const { ledger } = this;
     const clockMoves = (): number => queue.clock.moves;
@@ -72,8 +80,8 @@ export class World {
     const { history, product, warehouse } = options;
     // Where this fails nothing else is open yet, and the campaign can end.
     const fresh = await warehouse.fresh();
-    const [pki, queues] = await Promise.all([
-      Pki.create(),
+    const [credentials, queues] = await Promise.all([
+      Credentials.create(),
       Promise.all(Array.from({ length: DISPATCHER ? 2 : 1 }, () => QueueServer.start(options.clockS))),
     ]);
     const ports = await Promise.all(Array.from({ length: GATEWAYS }, () => freePort()));
@@ -88,11 +96,14 @@ export class World {
       INGEST_ENQUEUE_TIMEOUT_MS: '1000',
       NODE_COMPILE_CACHE: join(product, 'node_modules/.cache/compile'),
     };
+    // SQLite is in the consumers.
+    const ownFsync = warehouse.kind === 'sqlite' ? warehouse.fsync.environment : {};
+    const names = new FailingCalls('names', ownFsync['LD_PRELOAD']);
     const service = (program: string, at: number, env: Readonly<Record<string, string>>): Service =>
       new Service({
         name: `${program} ${at + 1}`,
         command: join(product, `bin/ingest-${program}`),
-        env: { ...common, ...env },
+        env: { ...common, ...ownFsync, ...names.environment, ...env },
         history,
       });
     const dispatchers = Array.from({ length: DISPATCHER ? 1 : 0 }, (_, at) =>
@@ -105,16 +116,13 @@ export class World {
     );
     const gateways = ports.map((port, at) =>
       service('gateway', at, {
-        ...pki.environment,
+        ...credentials.environment(at),
         ...(DISPATCHER ? { INGEST_QUEUE_URI: `dispatcher://${dispatcherAddress}` } : {}),
         INGEST_GATEWAY_ADDR: `127.0.0.1:${port}`,
-        INGEST_STATE_DIR: pki.folder,
       }),
     );
-    // SQLite is in these processes.
-    const ownFsync = warehouse.kind === 'sqlite' ? warehouse.fsync.environment : {};
     const consumers = Array.from({ length: CONSUMERS }, (_, at) =>
-      service('consumer', at, { ...ownFsync, INGEST_CONSUMER_ADDR: '127.0.0.1:0' }),
+      service('consumer', at, { INGEST_CONSUMER_ADDR: '127.0.0.1:0' }),
     );
     const services = [...dispatchers, ...gateways, ...consumers];
     try {
@@ -124,11 +132,17 @@ export class World {
       await Promise.all(queues.map((queue) => queue.stop()));
       throw new Error(services.flatMap(({ lines }) => lines.slice(-20)).join('\n'), { cause });
     }
-    const [own, other] = await Promise.all([pki.producer('own'), pki.producer('other')]);
+    const [own, other] = await Promise.all([credentials.producer('own'), credentials.producer('other')]);
     const waysOf = (certificate: typeof own): Poster[] =>
-      ports.map((port, at) => new Poster(`gateway ${at + 1}`, port, pki.authority.certificate, certificate));
+      ports.map((port, at) => new Poster(`gateway ${at + 1}`, port, credentials.authority, certificate));
     const posters = { own: waysOf(own), other: waysOf(other) };
-    const world = new World(options, queues, fresh, { gateways, consumers, dispatchers }, posters);
+    const world = new World(
+      options,
+      queues,
+      fresh,
+      { gateways, consumers, dispatchers, credentials, ports, names },
+      posters,
+    );
     await world.accepts(1);
     return world;
   }

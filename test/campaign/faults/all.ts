@@ -8,6 +8,7 @@ import {
   commandsHeld,
   cutQueue,
   cutWarehouse,
+  namesUnknown,
   slowQueue,
   slowWarehouse,
   warehouseAnswersHeld,
@@ -22,6 +23,7 @@ import {
   killConsumers,
   killDispatcher,
   killGateway,
+  rotateCredentials,
 } from './programs.ts';
 import {
   flushScripts,
@@ -39,7 +41,7 @@ export const FAULTS: readonly Fault[] = [
   ...(DISPATCHER ? [killDispatcher, freezeDispatcher] : []),
   ...[killGateway, freezeGateway, killConsumer, killConsumers, freezeConsumer, freezeConsumers, freezeConsumerLong],
   ...[killQueue, freezeQueue, freezeAndKillQueue, fullQueue, fullOfOld, readOnlyQueue, flushScripts],
-  ...[commandsHeld, answersHeld, warehouseAnswersHeld],
+  ...[commandsHeld, answersHeld, warehouseAnswersHeld, namesUnknown, rotateCredentials],
   ...[cutQueue, slowQueue, cutWarehouse, slowWarehouse, failOver, clockAhead, clockBack],
   ...[killWarehouse, freezeWarehouse, lockWarehouse, lockWarehouseLong, fullWarehouseDisk, fullQueueDisk],
   ...[failingQueueFsync, failingWarehouseFsync],

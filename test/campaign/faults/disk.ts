@@ -25,6 +25,7 @@ export const failingWarehouseFsync: Fault = {
   weight: 2,
   touches: 'warehouse',
   holdMs: [200, 1_500],
+  met: ({ options: { warehouse } }) => warehouse.fsync.met,
   begin: ({ options: { warehouse } }) => {
     warehouse.fsync.begin();
     return async () => {
@@ -54,6 +55,7 @@ export const failingQueueFsync: Fault = {
   weight: 2,
   touches: 'queue',
   holdMs: [100, 800],
+  met: ({ queue }) => queue.fsync.met,
   begin: ({ queue }) => {
     queue.fsync.begin();
     return async () => {

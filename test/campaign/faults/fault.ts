@@ -19,5 +19,7 @@ export interface Fault {
   readonly lingers?: boolean;
   /** Only on a warehouse that is a server. */
   readonly needsServer?: boolean;
+  /** How many calls have failed because of it, where that is counted. */
+  readonly met?: (world: World) => number;
   readonly begin: (world: World, random: Random) => Promise<Mend> | Mend;
 }

@@ -1,4 +1,4 @@
-// Links that are cut, in both directions or in one, and links that carry 5 MB a second.
+// Links that are cut, in both directions or in one, links that carry 5 MB a second, and names that do not resolve.
 import type { Link } from '../../support/link.ts';
 import type { Fault, Mend } from './fault.ts';
 
@@ -52,6 +52,23 @@ export const cutQueue: Fault = {
   begin: ({ queue: { link } }) => {
     link.cut();
     return () => link.mend();
+  },
+};
+
+/** Of the queue and the warehouse; what is connected has to connect anew. */
+export const namesUnknown: Fault = {
+  name: 'names do not resolve',
+  weight: 3,
+  touches: 'queue',
+  holdMs: [200, 3_000],
+  met: ({ names }) => names.met,
+  begin: ({ names, queue, options: { warehouse } }) => {
+    names.begin();
+    for (const link of [queue.link, warehouse.server?.link]) {
+      link?.cut();
+      link?.mend();
+    }
+    return () => names.end();
   },
 };
 

@@ -1,5 +1,5 @@
-// Gateways, consumers and the dispatcher that are killed or frozen. A killed one is started again by whoever watches
-// it.
+// Gateways, consumers and the dispatcher that are killed or frozen, and gateways whose files change. A killed one is
+// started again by whoever watches it.
 import type { Fault } from './fault.ts';
 
 const AS_THEY_ARE = (): void => undefined;
@@ -21,6 +21,17 @@ export const freezeGateway: Fault = {
   touches: 'gateway',
   holdMs: [50, 1_000],
   begin: ({ gateways }, random) => random.pick(gateways).freeze(),
+};
+
+export const rotateCredentials: Fault = {
+  name: 'certificates, revocation lists and the producers file replaced',
+  weight: 3,
+  touches: 'gateway',
+  holdMs: [0, 300],
+  begin: async ({ credentials, ports }, random) => {
+    await credentials.rotate(ports, random);
+    return AS_THEY_ARE;
+  },
 };
 
 export const killConsumer: Fault = {
