@@ -1,0 +1,403 @@
+// What a gateway in this process answers to a request and tells of it: bodies, header fields, metrics and spans, on a
+// queue in memory and a warehouse that a test answers for.
+import assert from 'node:assert/strict';
+import { before, beforeEach, describe, it } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { readGatewayConfig } from '../../lib/gateway/config.ts';
+import { Gateway } from '../../lib/gateway/gateway.ts';
+import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
+import { RequestSpans } from '../../lib/gateway/request-spans.ts';
+import { HANDSHAKE_FAILURES } from '../../lib/http/node/faults.ts';
+import { loadTlsMaterial } from '../../lib/identity/tls-material.ts';
+import { ERROR_CODES } from '../../lib/ingest/errors.ts';
+import type { WarehouseLookup } from '../../lib/ingest/warehouse.ts';
+import { createLog } from '../../lib/process/log.ts';
+import type { Tracing } from '../../lib/telemetry/tracing.ts';
+import { event, TestClient, type Reply } from '../support/client.ts';
+import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
+import { Pki } from '../support/pki.ts';
+import { atEnd } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
+
+const BODY_BYTES_MAX = 1_000;
+const SAMPLED = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+const UNSAMPLED = SAMPLED.replace(/01$/, '00');
+const RESERVED = '00-4bf92f3577b34da6a3ce929d0e0e4736-aaaaaaaaaaaaaaaa-01';
+const MADE = '00-4bf92f3577b34da6a3ce929d0e0e4736-bbbbbbbbbbbbbbbb-01';
+
+describe("a gateway's answers", () => {
+  const store = new MemoryQueueStore();
+  const queue = new MemoryQueue(store);
+  const spans: Parameters<Tracing['record']>[0][] = [];
+  let inWarehouse: WarehouseLookup = { kind: 'unknown' };
+  let client: TestClient;
+  let bySource: TestClient;
+
+  before(async () => {
+    const pki = await Pki.create();
+    const tracing: Tracing = {
+      reserve: (parent) => ({ ...parent, traceparent: RESERVED }),
+      record: (span) => {
+        spans.push(span);
+        return { traceparent: MADE };
+      },
+      close: () => Promise.resolve(),
+    };
+    const started = async (more: Readonly<Record<string, string>>): Promise<TestClient> => {
+      const environment = { INGEST_QUEUE_URI: 'redis://localhost', ...pki.environment, ...more };
+      const { config, report } = readGatewayConfig({ ...environment, INGEST_BODY_BYTES_MAX: String(BODY_BYTES_MAX) });
+      assert.ok(config?.tls.kind === 'files', report.problems.join());
+      const gateway = new Gateway({
+        ...SYSTEM,
+        config,
+        log: createLog('gateway', 'error').child({}, { level: 'silent' }),
+        material: await loadTlsMaterial(config.tls, SYSTEM.clock.epochMs()),
+        verifier: undefined,
+        queue,
+        warehouse: { find: () => Promise.resolve(inWarehouse) },
+        quotas: undefined,
+        spans: new RequestSpans(tracing, { system: 'memory', destination: 'ingest' }, SYSTEM.clock),
+        metrics: gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock),
+      });
+      atEnd(() => gateway.drain());
+      const { port } = await gateway.listen('127.0.0.1', 0);
+      return new TestClient(port, pki.authority.certificate, await pki.producer('shop'), {});
+    };
+    [client, bySource] = await Promise.all([started({}), started({ INGEST_EVENT_ID: 'source+id' })]);
+  });
+  beforeEach(() => {
+    inWarehouse = { kind: 'unknown' };
+    spans.length = 0;
+  });
+
+  const refusal = ({ status, json }: Reply): readonly unknown[] => [status, json?.['code'], json?.['detail']];
+
+  describe('to a look-up', () => {
+    const TIMES = { acceptedAtMs: 1_000, traceparent: undefined };
+    const ACCEPTED_AT = '1970-01-01T00:00:01.000Z';
+    const ENDED_AT = '1970-01-01T00:00:02.000Z';
+
+    it('are an event that landed, byte for byte, with its times and its trace', async () => {
+      const text = ' {"id":"a", "type":"t", "n":1.0}';
+      inWarehouse = { kind: 'landed', text, type: 't', ...TIMES, landedAtMs: 2_000 };
+      const { status, headers, body } = await client.find('a');
+      assert.equal(status, 200);
+      assert.equal(headers['content-type'], 'application/json');
+      const about = { id: 'a', type: 't', status: 'landed', acceptedAt: ACCEPTED_AT, landedAt: ENDED_AT };
+      assert.equal(body, `${JSON.stringify(about).slice(0, -1)},"event":${text}}`);
+      inWarehouse = { ...inWarehouse, traceparent: SAMPLED };
+      assert.equal((await client.find('a')).json?.['traceparent'], SAMPLED);
+    });
+
+    it('are an event that was rejected with the reason, and its body as text where it is no JSON', async () => {
+      const rejected = { kind: 'rejected', ...TIMES, rejectedAtMs: 2_000, reason: 'schema: x' } as const;
+      const about = { id: 'a', status: 'rejected', acceptedAt: ACCEPTED_AT, rejectedAt: ENDED_AT, reason: 'schema: x' };
+      for (const [body, type, shown] of [
+        ['{"id":"a","type":"t"}', 't', { id: 'a', type: 't' }],
+        ['{"id":"a","type":7}', undefined, { id: 'a', type: 7 }],
+        ['null', undefined, null],
+        ['7', undefined, 7],
+        ['{"id"', undefined, '{"id"'],
+      ] as const) {
+        inWarehouse = { ...rejected, body: Buffer.from(body) };
+        const { status, json } = await client.find('a');
+        assert.equal(status, 200);
+        assert.deepEqual(json, { ...about, ...(type === undefined ? {} : { type }), event: shown }, body);
+      }
+    });
+
+    it('say of an event that was erased that it was, wherever it is', async () => {
+      const text = '{"id":"a","type":"t","erased":true}';
+      for (const found of [
+        { kind: 'landed', text, type: 't', ...TIMES, landedAtMs: 2_000 },
+        { kind: 'rejected', body: Buffer.from(text), ...TIMES, rejectedAtMs: 2_000, reason: 'schema: x' },
+      ] as const) {
+        inWarehouse = found;
+        const { json } = await client.find('a');
+        assert.equal(json?.['status'], 'erased');
+        assert.deepEqual(json['event'], { id: 'a', type: 't', erased: true });
+      }
+    });
+
+    it('are an event that waits on the queue, where the warehouse does not know it', async () => {
+      await client.post('{"id":"waiting","type":"t","n":1.0}');
+      const { status, body, json } = await client.find('waiting');
+      assert.equal(status, 200);
+      assert.equal(json?.['status'], 'accepted');
+      assert.equal(json['type'], 't');
+      assert.match(String(json['acceptedAt']), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+      assert.equal('landedAt' in json, false);
+      assert.ok(body.endsWith(',"event":{"id":"waiting","type":"t","n":1.0}}'), body);
+    });
+
+    it('are 503 while the warehouse cannot be queried, also where the queue knows the event', async () => {
+      await client.post(event('known'));
+      inWarehouse = { kind: 'unavailable' };
+      const expected = [503, 'LOOKUP_UNAVAILABLE', 'the queue or the warehouse could not be queried'];
+      assert.deepEqual(refusal(await client.find('known')), expected);
+      inWarehouse = { kind: 'unknown' };
+      queue.find = () => Promise.resolve({ kind: 'unavailable' });
+      assert.deepEqual(refusal(await client.find('known')), expected);
+      Reflect.deleteProperty(queue, 'find');
+    });
+
+    it('are 404 to an id that is unknown, or that no event can have', async () => {
+      const expected = [404, 'EVENT_NOT_FOUND', 'no event has this id'];
+      for (const path of ['unknown', '%07', '%zz', 'x'.repeat(300)])
+        assert.deepEqual(refusal(await client.ask({ path: `/events/${path}` })), expected, path);
+    });
+  });
+
+  describe('to an event', () => {
+    const status = async (body: string | Buffer, headers: Readonly<Record<string, string>>): Promise<number> =>
+      (await client.post(body, headers)).status;
+
+    it('are 202 for JSON and CloudEvents in UTF-8, however the media type is written', async () => {
+      const cloudEvent = JSON.stringify({ specversion: '1.0', source: '/s', id: 'typed-ce', type: 't' });
+      for (const type of [
+        'application/json',
+        'application/json; charset=utf-8',
+        'application/json ;charset="UTF-8"',
+        'APPLICATION/JSON',
+      ])
+        assert.equal(await status(event(`typed ${type}`), { 'content-type': type }), 202, type);
+      for (const type of ['application/cloudevents+json', 'application/cloudevents+json; charset=utf-8'])
+        assert.equal(await status(cloudEvent, { 'content-type': type }), 202, type);
+      assert.equal(await status(event('no-ce'), { 'content-type': 'application/cloudevents+json' }), 400);
+    });
+
+    it('are 415 for another media type, with those that are taken', async () => {
+      for (const type of ['text/plain', 'application/json; charset=latin1', 'application/jsonx', 'xapplication/json']) {
+        const answer = await client.post(event('other'), { 'content-type': type });
+        assert.deepEqual(
+          refusal(answer),
+          [415, 'INVALID_EVENT', 'expected application/json or application/cloudevents+json in UTF-8'],
+          type,
+        );
+        assert.equal(answer.headers['accept'], 'application/json, application/cloudevents+json');
+      }
+      const batch = await client.post('[]', { 'content-type': 'application/cloudevents-batch+json' });
+      assert.match(String(batch.json?.['detail']), /^expected one event: send each CloudEvent of the batch/);
+      const none = await client.ask({ method: 'POST', path: '/events', body: event('none') });
+      assert.equal(none.status, 415);
+    });
+
+    it('are 202 for a CloudEvent in binary mode, which is put on the queue as one object', async () => {
+      const attributes = { 'ce-specversion': '1.0', 'ce-id': 'binary', 'ce-source': '/s', 'ce-type': 't' };
+      assert.equal(await status('{"n":1}', attributes), 202);
+      const [entry] = store.entries.slice(-1);
+      assert.deepEqual(JSON.parse(entry?.body ?? ''), {
+        ...{ specversion: '1.0', id: 'binary', source: '/s', type: 't', datacontenttype: 'application/json' },
+        data: { n: 1 },
+      });
+      const { 'ce-type': _, ...incomplete } = attributes;
+      assert.equal(await status('{"n":1}', incomplete), 400);
+    });
+
+    it('are 400 where source and id together are no id', async () => {
+      const cloudEvent = { specversion: '1.0', source: `/${'s'.repeat(200)}`, id: 'i'.repeat(200), type: 't' };
+      const { json } = await bySource.post(JSON.stringify(cloudEvent), {
+        'content-type': 'application/cloudevents+json',
+      });
+      assert.equal(json?.['detail'], 'source and id do not form a valid id');
+    });
+
+    it('are 202 for a body that is coded, and say what is wrong with one that cannot be decoded', async () => {
+      const gzip = { 'content-encoding': 'gzip' };
+      assert.equal(await status(gzipSync(event('coded')), gzip), 202);
+      assert.equal(store.entries.at(-1)?.body, event('coded'));
+      assert.equal(await status(event('identity'), { 'content-encoding': 'identity' }), 202);
+      const broken = await client.post(event('broken'), gzip);
+      assert.equal(broken.json?.['code'], 'INVALID_COMPRESSION');
+      assert.match(String(broken.json['detail']), /^the body is not one whole stream of the coding/);
+      const unknown = await client.post(event('unknown'), { 'content-encoding': 'br' });
+      assert.deepEqual(refusal(unknown), [
+        415,
+        'INVALID_EVENT',
+        'expected no Content-Encoding, or one of gzip and zstd',
+      ]);
+      assert.equal(unknown.headers['accept-encoding'], 'gzip, zstd');
+    });
+
+    it('are 413 for a body over the limit, as it is or once it is decoded', async () => {
+      const of = (bytes: number): string => event('sized').padEnd(bytes, ' ');
+      const expected = [413, 'INVALID_EVENT', `the body is over the limit of ${BODY_BYTES_MAX} bytes`];
+      assert.equal(await status(of(BODY_BYTES_MAX), {}), 202);
+      assert.deepEqual(refusal(await client.post(of(BODY_BYTES_MAX + 1))), expected);
+      const gzip = { 'content-encoding': 'gzip' };
+      assert.equal(await status(gzipSync(of(BODY_BYTES_MAX)), gzip), 202);
+      assert.deepEqual(refusal(await client.post(gzipSync(of(BODY_BYTES_MAX + 1)), gzip)), expected);
+    });
+
+    it('are 400 with what is wrong where it has no id or no type', async () => {
+      const { json } = await client.post('{"id":"","type":7}');
+      assert.equal(json?.['code'], 'INVALID_EVENT');
+      assert.match(JSON.stringify(json['errors']), /"path":"\/id".*"path":"\/type"/);
+    });
+  });
+
+  it('say which methods a path takes, and that there is nothing at another one', async () => {
+    for (const [method, path, allow] of [
+      ['PUT', '/events', 'POST'],
+      ['DELETE', '/events/a', 'GET'],
+      ['POST', '/health/live', 'GET'],
+    ] as const) {
+      const answer = await client.ask({ method, path });
+      assert.equal(answer.status, 405, path);
+      assert.ok(answer.headers.allow?.includes(allow), path);
+      assert.equal(answer.json?.['detail'], `expected ${answer.headers.allow}`);
+    }
+    for (const path of ['/', '/event', '/events/a/b', '/metrics/'])
+      assert.deepEqual(refusal(await client.ask({ path })), [404, 'ROUTE_NOT_FOUND', 'there is nothing at this path']);
+  });
+
+  describe('are counted', () => {
+    const samples = async (): Promise<Readonly<Record<string, string>>> =>
+      Object.fromEntries(
+        (await client.ask({ path: '/metrics' })).body
+          .split('\n')
+          .map((line) => line.split(/ (?=\S+$)/) as [string, string]),
+      );
+    /** By how much these samples grow with `work`. */
+    async function growth(work: () => Promise<unknown>, ...names: readonly string[]): Promise<readonly number[]> {
+      const before = await samples();
+      await work();
+      const after = await samples();
+      return names.map((name) => Number(after[name] ?? 0) - Number(before[name] ?? 0));
+    }
+    const requests = (method: string, route: string, status: number): string =>
+      `ingest_http_requests_total{method="${method}",route="${route}",status="${status}"}`;
+
+    it('by method, route and status, with the time that they took', async () => {
+      const grown = await growth(
+        async () => {
+          for (const id of ['one', 'other']) await client.post(event(`counted-${id}`));
+          await client.find('counted-one');
+          await client.ask({ method: 'DELETE', path: '/events' });
+          await client.ask({ method: 'BREW', path: '/nothing' }).catch(() => undefined);
+          await client.ask({ path: '/nothing' });
+        },
+        requests('POST', '/events', 202),
+        requests('GET', '/events/{id}', 200),
+        requests('DELETE', '/events', 405),
+        requests('GET', 'none', 404),
+        'ingest_http_request_duration_seconds_count{route="/events"}',
+      );
+      assert.deepEqual(grown, [2, 1, 1, 1, 3]);
+    });
+
+    it('by what became of an event, and by the code of a refusal', async () => {
+      const grown = await growth(
+        async () => {
+          await client.post(event('fate'));
+          await client.post(event('fate'));
+          await client.post(event('fate', { n: 1 }));
+          await client.post('{}');
+          await client.find('nowhere');
+        },
+        'ingest_accepted_total',
+        'ingest_duplicates_total',
+        'ingest_duplicates_differing_total',
+        'ingest_errors_total{code="INVALID_EVENT"}',
+        'ingest_errors_total{code="EVENT_NOT_FOUND"}',
+        'ingest_refused_overload_total',
+      );
+      assert.deepEqual(grown, [1, 2, 1, 1, 1, 0]);
+    });
+
+    it('in the text that a scrape asks for, with what is open, in flight and about to expire', async () => {
+      const plain = await client.ask({ path: '/metrics' });
+      assert.match(String(plain.headers['content-type']), /^text\/plain; version=0\.0\.4/);
+      const open = await client.ask({ path: '/metrics', headers: { accept: 'application/openmetrics-text' } });
+      assert.match(String(open.headers['content-type']), /^application\/openmetrics-text/);
+      const shown = await samples();
+      assert.equal(shown['ingest_events_in_flight'], '0');
+      assert.equal(shown['ingest_queue_available'], '1');
+      assert.equal(shown['ingest_queue_up{partition="0"}'], '1');
+      assert.ok(Number(shown['ingest_connections']) >= 1);
+      const expiry = Object.entries(shown).filter(([name]) =>
+        name.startsWith('ingest_tls_certificate_expiry_seconds{'),
+      );
+      assert.ok(expiry.length > 0);
+      for (const [name, seconds] of expiry) assert.ok(Number(seconds) > 60 && Number(seconds) < 1e10, name);
+    });
+  });
+
+  describe('have spans', () => {
+    const SERVER = {
+      'http.request.method': 'POST',
+      'http.route': '/events',
+      'url.scheme': 'https',
+      'url.path': '/events',
+      'client.address': '127.0.0.1',
+      'network.protocol.version': '1.1',
+      'ingest.producer': 'urn:test:producer:shop',
+    };
+    const PRODUCER = {
+      'messaging.system': 'memory',
+      'messaging.destination.name': 'ingest',
+      'messaging.operation.name': 'send',
+      'messaging.operation.type': 'send',
+    };
+
+    it('of the request and of sending its event, where its caller records the trace', async () => {
+      const body = event('spanned');
+      const startedMs = Date.now();
+      await client.ask({
+        ...{ method: 'POST', path: '/events?a=b', body },
+        headers: { 'content-type': 'application/json', traceparent: SAMPLED, 'x-request-id': 'mine' },
+      });
+      assert.equal(store.entries.at(-1)?.notes.traceparent, RESERVED, 'its landing comes below the sending');
+      const [server, producer] = spans;
+      assert.equal(spans.length, 2);
+      assert.equal(server?.name, 'POST /events');
+      assert.equal(server.kind, 'server');
+      assert.equal(server.parent?.traceparent, SAMPLED);
+      assert.deepEqual(server.attributes, {
+        ...SERVER,
+        'ingest.request_id': 'mine',
+        'http.response.status_code': 202,
+      });
+      assert.equal(server.error, undefined);
+      assert.equal(producer?.name, 'send ingest');
+      assert.equal(producer.kind, 'producer');
+      assert.equal(producer.parent?.traceparent, MADE);
+      assert.equal(producer.context?.traceparent, RESERVED);
+      assert.deepEqual(producer.attributes, {
+        ...PRODUCER,
+        'messaging.message.id': 'spanned',
+        'messaging.message.body.size': body.length,
+      });
+      assert.equal(producer.error, undefined);
+      for (const { startMs, endMs } of [server, producer]) {
+        assert.ok(startMs >= startedMs - 1_000 && startMs <= endMs, `${startMs} to ${endMs}`);
+        assert.ok(endMs <= Date.now() + 1_000);
+      }
+    });
+
+    it('of neither where the caller does not record it, and of a refused request always', async () => {
+      await client.post(event('plain'));
+      await client.post(event('unsampled'), { traceparent: UNSAMPLED });
+      assert.equal(store.entries.at(-1)?.notes.traceparent, UNSAMPLED);
+      assert.equal(spans.length, 0);
+      await client.post('{}');
+      assert.equal(spans.length, 1);
+      assert.equal(spans[0]?.attributes['http.response.status_code'], 400);
+      assert.equal(spans[0].attributes['error.type'], 'INVALID_EVENT');
+      assert.equal(spans[0].error, undefined, 'the server did not fail');
+    });
+
+    it('with an error where the gateway or the queue failed', async () => {
+      queue.submit = (submission) => queueMicrotask(() => submission.settle('unavailable'));
+      await client.post(event('failed'), { traceparent: SAMPLED });
+      Reflect.deleteProperty(queue, 'submit');
+      assert.deepEqual(
+        spans.map(({ error, attributes }) => [error, attributes['error.type']]),
+        [
+          ['QUEUE_UNAVAILABLE', 'QUEUE_UNAVAILABLE'],
+          ['QUEUE_UNAVAILABLE', 'QUEUE_UNAVAILABLE'],
+        ],
+      );
+    });
+  });
+});
