@@ -2,14 +2,7 @@
 // the rules between keys.
 //
 // Read once; the result is frozen. It holds no credentials: a queue's URI with a user or a password is a problem.
-import {
-  addressText,
-  isLoopback,
-  Settings,
-  type BindAddress,
-  type Environment,
-  type ReadConfig,
-} from '../process/env.ts';
+import { addressText, isLoopback, Settings, type BindAddress, type Environment } from '../process/env.ts';
 import { checkQueueUris } from '../process/queue-uri.ts';
 
 const HOUR_MS = 3_600_000;
@@ -17,37 +10,10 @@ const HOUR_MS = 3_600_000;
 /** Where the process endpoints are, when INGEST_ADMIN_ADDR does not say. */
 const ADMIN_ADDRESS: BindAddress = Object.freeze({ host: '127.0.0.1', port: 9465 });
 
-/** Paths of PEM files, and the names of the gateways that are admitted. */
-interface DispatcherTls {
-  readonly cert: string;
-  readonly key: string;
-  readonly clientCa: string;
-  readonly clientCrl?: string;
-  readonly clients: readonly string[];
-}
+export type DispatcherConfig = NonNullable<ReturnType<typeof readDispatcherConfig>['config']>;
 
-export interface DispatcherConfig {
-  readonly address: BindAddress;
-  readonly adminAddress: BindAddress;
-  readonly queueUris: readonly [even: string, odd: string];
-  /** Of each queue on a Redis Cluster. */
-  readonly queuePartitions: number;
-  /** How many replicas must have an event before it counts as accepted. */
-  readonly queueReplicas: number;
-  readonly queueDurability: 'warn' | 'require';
-  /** How long a queue keeps what has not landed, in milliseconds. */
-  readonly unlandedMs: number;
-  /** Undefined: plain connections. */
-  readonly tls: DispatcherTls | undefined;
-  /** How long a queue may take, in milliseconds. */
-  readonly shedMs: number;
-  /** How long a stop may take, in milliseconds. */
-  readonly drainTimeoutMs: number;
-  readonly exportsSpans: boolean;
-}
-
-/** The configuration, or undefined when the report holds problems. */
-export function readDispatcherConfig(environment: Environment): ReadConfig<DispatcherConfig> {
+/** The configuration, or undefined when the report holds problems. Times are in milliseconds. */
+export function readDispatcherConfig(environment: Environment) {
   const settings = new Settings(environment, 'dispatcher');
   const config = {
     address: settings.get('INGEST_DISPATCH_ADDR'),
@@ -56,12 +22,18 @@ export function readDispatcherConfig(environment: Environment): ReadConfig<Dispa
       queueUri(settings, 'INGEST_DISPATCH_QUEUE_A_URI'),
       queueUri(settings, 'INGEST_DISPATCH_QUEUE_B_URI'),
     ] as const,
+    /** Of each queue on a Redis Cluster. */
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
+    /** How many replicas must have an event before it counts as accepted. */
     queueReplicas: settings.get('INGEST_QUEUE_REPLICAS'),
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
+    /** How long a queue keeps what has not landed. */
     unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
+    /** Undefined: plain connections. */
     tls: tls(settings),
+    /** How long a queue may take. */
     shedMs: settings.get('INGEST_SHED_MS'),
+    /** How long a stop may take. */
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
     exportsSpans: settings.exportsSpans,
   };
@@ -83,8 +55,7 @@ export function readDispatcherConfig(environment: Environment): ReadConfig<Dispa
       addressText(config.address),
     );
   }
-  const report = settings.report();
-  return { config: report.problems.length === 0 ? Object.freeze(config) : undefined, report, log: settings.log };
+  return settings.read(config);
 }
 
 function queueUri(settings: Settings, key: 'INGEST_DISPATCH_QUEUE_A_URI' | 'INGEST_DISPATCH_QUEUE_B_URI'): string {
@@ -99,7 +70,8 @@ function queueUri(settings: Settings, key: 'INGEST_DISPATCH_QUEUE_A_URI' | 'INGE
   return uri;
 }
 
-function tls(settings: Settings): DispatcherTls | undefined {
+/** Paths of PEM files, and the names of the gateways that are admitted. */
+function tls(settings: Settings) {
   const files = {
     cert: settings.get('INGEST_TLS_CERT'),
     key: settings.get('INGEST_TLS_KEY'),

@@ -131,6 +131,12 @@ export class Settings {
     return { problems: [...this.#problems], warnings: unknownKeys(this.#environment) };
   }
 
+  /** What the program made of them, frozen, for a program that logs. */
+  read<C extends object>(config: C): ReadConfig<Readonly<C>> {
+    const report = this.report();
+    return { config: report.problems.length === 0 ? Object.freeze(config) : undefined, report, log: this.log };
+  }
+
   /** The value as given; an empty one counts as unset. */
   #text(key: string): string | undefined {
     const value = this.#environment[key];

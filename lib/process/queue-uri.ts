@@ -46,6 +46,15 @@ export function checkQueueUris(settings: Settings, uris: QueueUris): void {
     );
 }
 
+/** The queues of INGEST_QUEUE_URI; `why`: what the program does not do with a dispatcher, which is a problem. */
+export function queueUrisOf(settings: Settings, why: string): readonly string[] {
+  const uris = (settings.get('INGEST_QUEUE_URI') ?? '').split(' ');
+  if (uris.some(isDispatcher))
+    settings.problem('INGEST_QUEUE_URI', `expected the queues themselves, ${why}`, uris.join(' '));
+  checkQueueUris(settings, { INGEST_QUEUE_URI: uris });
+  return uris;
+}
+
 /** The URI of a queue, which has no user and no password, with these. */
 export const withCredentials = (uri: string, user: string | undefined, password: string): string =>
   uri.replace('//', `//${encodeURIComponent(user ?? '')}:${encodeURIComponent(password)}@`);
