@@ -3,7 +3,7 @@
 //
 // Read once; the result is frozen. A problem in any key leaves the process unstarted, with all problems in one report.
 import { BlockList, isIP } from 'node:net';
-import { isLoopback, Settings, type BindAddress, type Environment, type ReadConfig } from '../process/env.ts';
+import { isLoopback, Settings, type Environment } from '../process/env.ts';
 import { checkQueueUris, isDispatcher } from '../process/queue-uri.ts';
 
 const HOUR_MS = 3_600_000;
@@ -22,82 +22,33 @@ export type TlsSource =
     }
   | { readonly kind: 'development' };
 
-/** Times in milliseconds, sizes in bytes. */
-export interface GatewayConfig {
-  readonly queueUri: string;
-  /** Of a queue on a Redis Cluster. */
-  readonly queuePartitions: number;
-  /** How many replicas of the queue's server must have an event before it is answered 202. */
-  readonly queueReplicas: number;
-  readonly queueDurability: 'warn' | 'require';
-  /** How bodies are stored on the queue. */
-  readonly queueCompression: 'none' | 'zstd';
-  /** How long the queue keeps what has not landed, in milliseconds. */
-  readonly unlandedMs: number;
-  readonly warehouseUri: string | undefined;
-  readonly address: BindAddress;
-  readonly reusePort: boolean;
-  /** Where the process endpoints are served over plain HTTP too; with `adminOnly` nowhere else. */
-  readonly adminAddress: BindAddress | undefined;
-  readonly adminOnly: boolean;
-  readonly stateDir: string;
-
-  readonly tls: TlsSource;
-  readonly audience: string;
-  readonly tokenJwks: string | undefined;
-  readonly tokenIssuer: string | undefined;
-  /** Every producer must bring a token, whatever its certificate says. */
-  readonly tokenRequired: boolean;
-
-  /** Events a second of a producer that the file gives no rate of its own; undefined: any number. */
-  readonly producerRateMax: number | undefined;
-  readonly producersFile: string | undefined;
-
-  readonly bodyBytesMax: number;
-  /** What the id of a CloudEvent is. */
-  readonly eventId: 'id' | 'source+id';
-  readonly inFlightMax: number;
-  readonly inFlightBytesMax: number;
-  readonly connectionsMax: number;
-  /** Of connections that have not brought a producer's request; 0: no limit. */
-  readonly connectionsPerAddressMax: number;
-  readonly httpReader: 'own' | 'node';
-  /** The balancers that send a header of the PROXY protocol; undefined: clients connect themselves. */
-  readonly proxyFrom: BlockList | undefined;
-  readonly exportsSpans: boolean;
-  /** Whether accepted events are counted by producer. */
-  readonly producerMetrics: boolean;
-
-  readonly handshakeTimeoutMs: number;
-  readonly headersTimeoutMs: number;
-  readonly requestTimeoutMs: number;
-  readonly idleTimeoutMs: number;
-  readonly enqueueTimeoutMs: number;
-  /** How long a stopping gateway still listens after readiness turned false; part of `drainTimeoutMs`. */
-  readonly drainDelayMs: number;
-  readonly drainTimeoutMs: number;
-}
+export type GatewayConfig = NonNullable<ReturnType<typeof readGatewayConfig>['config']>;
 
 /** Total size of a request's head; header fields over HEADERS_MAX are refused too. Not configurable. */
 export const HEADER_BYTES_MAX = 16_384;
 export const HEADERS_MAX = 100;
 
-/** The configuration, or undefined when the report holds problems. */
-export function readGatewayConfig(environment: Environment): ReadConfig<GatewayConfig> {
+/** The configuration, or undefined when the report holds problems. Times in milliseconds, sizes in bytes. */
+export function readGatewayConfig(environment: Environment) {
   const settings = new Settings(environment, 'gateway');
   const connectionsMax = settings.get('INGEST_CONNECTIONS_MAX');
   const queueUri = settings.get('INGEST_QUEUE_URI') ?? '';
   const enqueueTimeoutMs = enqueueTimeout(settings, queueUri);
   const config = {
     queueUri,
+    /** Of a queue on a Redis Cluster. */
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
+    /** How many replicas of the queue's server must have an event before it is answered 202. */
     queueReplicas: settings.get('INGEST_QUEUE_REPLICAS'),
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
+    /** How bodies are stored on the queue. */
     queueCompression: settings.get('INGEST_QUEUE_COMPRESSION'),
+    /** How long the queue keeps what has not landed, in milliseconds. */
     unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI'),
     address: settings.get('INGEST_GATEWAY_ADDR'),
     reusePort: settings.get('INGEST_GATEWAY_REUSE_PORT'),
+    /** Where the process endpoints are served over plain HTTP too; with `adminOnly` nowhere else. */
     adminAddress: settings.get('INGEST_ADMIN_ADDR'),
     adminOnly: settings.get('INGEST_ADMIN_ONLY'),
     stateDir: settings.get('INGEST_STATE_DIR'),
@@ -106,22 +57,28 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
     audience: audience(settings),
     tokenJwks: jwks(settings),
     tokenIssuer: settings.get('INGEST_TOKEN_ISSUER'),
+    /** Every producer must bring a token, whatever its certificate says. */
     tokenRequired: settings.get('INGEST_TOKEN_REQUIRED'),
 
+    /** Events a second of a producer that the file gives no rate of its own; undefined: any number. */
     producerRateMax: settings.get('INGEST_PRODUCER_RATE_MAX'),
     producersFile: settings.get('INGEST_PRODUCERS_FILE'),
 
     bodyBytesMax: settings.get('INGEST_BODY_BYTES_MAX'),
+    /** What the id of a CloudEvent is. */
     eventId: settings.get('INGEST_EVENT_ID'),
     inFlightMax: settings.get('INGEST_IN_FLIGHT_MAX'),
     inFlightBytesMax: settings.get('INGEST_IN_FLIGHT_BYTES_MAX'),
     connectionsMax,
+    /** Of connections that have not brought a producer's request; 0: no limit. */
     connectionsPerAddressMax: settings.given('INGEST_CONNECTIONS_PER_ADDRESS_MAX')
       ? settings.get('INGEST_CONNECTIONS_PER_ADDRESS_MAX')
       : Math.ceil(connectionsMax / 4),
     httpReader: settings.get('INGEST_HTTP_READER'),
+    /** The balancers that send a header of the PROXY protocol; undefined: clients connect themselves. */
     proxyFrom: proxyFrom(settings),
     exportsSpans: settings.exportsSpans,
+    /** Whether accepted events are counted by producer. */
     producerMetrics: settings.get('INGEST_PRODUCER_METRICS'),
 
     handshakeTimeoutMs: settings.get('INGEST_HANDSHAKE_TIMEOUT_MS'),
@@ -129,24 +86,29 @@ export function readGatewayConfig(environment: Environment): ReadConfig<GatewayC
     requestTimeoutMs: settings.get('INGEST_REQUEST_TIMEOUT_MS'),
     idleTimeoutMs: settings.get('INGEST_IDLE_TIMEOUT_MS'),
     enqueueTimeoutMs,
+    /** How long a stopping gateway still listens after readiness turned false; part of `drainTimeoutMs`. */
     drainDelayMs: drainDelayMs(settings, enqueueTimeoutMs),
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
   checkDeadlines(settings, config);
   checkQueueUris(settings, { INGEST_QUEUE_URI: [queueUri] });
-  if (config.queueCompression !== 'none' && isDispatcher(queueUri))
+  checkCompany(settings, queueUri);
+  return settings.read(config);
+}
+
+/** What is set goes with what else is set. */
+function checkCompany(settings: Settings, queueUri: string): void {
+  if (settings.get('INGEST_QUEUE_COMPRESSION') !== 'none' && isDispatcher(queueUri))
     settings.problem(
       'INGEST_QUEUE_COMPRESSION',
       'expected none with a dispatcher: it reads the events that it passes on',
     );
-  if (config.adminOnly && config.adminAddress === undefined) {
+  if (settings.get('INGEST_ADMIN_ONLY') && settings.get('INGEST_ADMIN_ADDR') === undefined) {
     settings.problem(
       'INGEST_ADMIN_ONLY',
       'expected INGEST_ADMIN_ADDR with it: else health and metrics would be nowhere',
     );
   }
-  const report = settings.report();
-  return { config: report.problems.length === 0 ? Object.freeze(config) : undefined, report, log: settings.log };
 }
 
 function tlsSource(settings: Settings): TlsSource {
@@ -264,7 +226,7 @@ function enqueueTimeout(settings: Settings, queueUri: string): number {
 /** A request must outlive the queue's time-out, and the drain a request: else answers would be cut off. */
 function checkDeadlines(
   settings: Settings,
-  config: Pick<GatewayConfig, 'enqueueTimeoutMs' | 'requestTimeoutMs' | 'headersTimeoutMs' | 'drainTimeoutMs'>,
+  config: Readonly<Record<'enqueueTimeoutMs' | 'requestTimeoutMs' | 'headersTimeoutMs' | 'drainTimeoutMs', number>>,
 ): void {
   const { enqueueTimeoutMs, requestTimeoutMs, headersTimeoutMs, drainTimeoutMs } = config;
   if (enqueueTimeoutMs >= requestTimeoutMs) {
