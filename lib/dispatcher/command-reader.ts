@@ -48,12 +48,6 @@ export class Command {
     if (from === undefined) throw new ProtocolFault('a command has a part too few');
     return this.#bytes.toString('utf8', from, this.#bounds[2 * at + 1]);
   }
-
-  /** Whether two of its parts have the same bytes. */
-  isSame(at: number, other: number): boolean {
-    const [from, to] = [this.#bounds[2 * other], this.#bounds[2 * other + 1]];
-    return this.#bytes.compare(this.#bytes, from, to, this.#bounds[2 * at], this.#bounds[2 * at + 1]) === 0;
-  }
 }
 
 /** What a peer sent is no command; nothing behind it can be read. */

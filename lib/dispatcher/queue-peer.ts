@@ -16,12 +16,12 @@ import {
   DISPATCHER_ACCEPT_NOTES,
   DISPATCHER_FIND,
   DISPATCHER_NAME,
+  OUTCOME_CHARACTERS,
 } from '../ingest/dispatcher-commands.ts';
-import type { Queue } from '../ingest/queue.ts';
+import type { EventNotes, Queue } from '../ingest/queue.ts';
 import type { Clock } from '../process/clock.ts';
 import { version } from '../process/program.ts';
 import { CommandReader, ProtocolFault, type Command } from './command-reader.ts';
-import { submitEvents } from './dispatched-events.ts';
 
 /** Answers that a peer may have outstanding: more than a gateway has calls in flight. */
 const ANSWERS_MAX = 16_384;
@@ -198,7 +198,25 @@ export class QueuePeer {
     if (command.parts === 0) {
       const state = queue.state();
       this.#say(answer, state.available ? '$0\r\n\r\n' : error(state.reason));
-    } else submitEvents(command, each === 4, queue, (text) => this.#say(answer, text));
+      return;
+    }
+    const count = command.parts / each;
+    const verdicts = Buffer.allocUnsafe(count);
+    let missing = count;
+    for (let at = 0; at < count; at += 1) {
+      const event = 1 + count + at * (each - 1);
+      queue.submit({
+        id: command.utf8(1 + at),
+        producer: command.utf8(event),
+        text: command.utf8(event + 1),
+        notes: each === 4 ? notesOf(command.utf8(event + 2)) : undefined,
+        settle: (outcome) => {
+          verdicts[at] = OUTCOME_CHARACTERS[outcome];
+          missing -= 1;
+          if (missing === 0) this.#say(answer, `$${count}\r\n${verdicts.toString('latin1')}\r\n`);
+        },
+      });
+    }
   }
 
   #find(command: Command, answer: Answer): void {
@@ -288,6 +306,15 @@ export class QueuePeer {
   #endIfDone(): void {
     if (this.#state === 'ending' && this.#answers.length === 0) linger(this.#socket, this.#host.clock);
   }
+}
+
+/** Names and values by turns, each ended by a line feed (accept.lua); undefined where there are none. */
+function notesOf(members: string): EventNotes | undefined {
+  if (members === '') return undefined;
+  const lines = members.split('\n');
+  return Object.fromEntries(
+    Array.from({ length: Math.floor(lines.length / 2) }, (_, at) => [lines[2 * at] ?? '', lines[2 * at + 1] ?? '']),
+  );
 }
 
 const array = (parts: readonly string[]): string =>

@@ -120,14 +120,13 @@ describe('the reader of commands', () => {
     assert.deepEqual(read(reader, Buffer.from(`*2\r\n$9\r\nxxxxxxxxx\r\n$${(65 << 20) - 30}\r\n`), [7]), []);
   });
 
-  it('compares two parts of a command by their bytes, and knows the parts that it has', () => {
+  it('gives the parts of a command as text, an empty one too, and refuses a part that it does not have', () => {
     const reader = new CommandReader();
     reader.push(Buffer.from(text(['name', 'é', 'e', 'é', ''])));
     const command = reader.next() ?? assert.fail();
     assert.equal(command.name, 'NAME');
-    assert.equal(command.isSame(1, 3), true);
-    assert.equal(command.isSame(1, 2), false);
-    assert.equal(command.isSame(1, 4), false);
+    assert.equal(command.utf8(3), 'é');
+    assert.equal(command.utf8(4), '');
     assert.equal(command.parts, 4);
     assert.throws(() => command.utf8(5), ProtocolFault);
   });
