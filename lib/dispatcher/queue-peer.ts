@@ -59,7 +59,11 @@ interface Answer {
 }
 
 export class QueuePeer {
-  readonly #socket: Socket;
+  /** Whose connection it is: by its certificate or, without TLS, its address. */
+  readonly client: string;
+  /** What its unfinished command takes, as it was last counted; bytes. */
+  bytesHeld = 0;
+  readonly socket: Socket;
   readonly #host: PeerHost;
   readonly #reader = new CommandReader();
   /** Oldest first. */
@@ -73,8 +77,9 @@ export class QueuePeer {
   /** When the last command was taken; at first, when the peer came. */
   #commandMs: number;
 
-  constructor(socket: Socket, host: PeerHost) {
-    this.#socket = socket;
+  constructor(socket: Socket, client: string, host: PeerHost) {
+    this.socket = socket;
+    this.client = client;
     this.#host = host;
     this.#grant = host.anonymous;
     this.#commandMs = host.clock.ms();
@@ -98,13 +103,13 @@ export class QueuePeer {
     if (this.#state !== 'open') return;
     this.#state = 'ending';
     // What is not read was not taken: its sender sees the connection end.
-    this.#socket.pause();
+    this.socket.pause();
     this.#endIfDone();
   }
 
   destroy(): void {
     this.#state = 'closed';
-    this.#socket.destroy();
+    this.socket.destroy();
   }
 
   /** Whether its next command is overdue. */
@@ -131,8 +136,8 @@ export class QueuePeer {
       return;
     }
     this.#host.holds(this, this.#reader.bytesHeld);
-    if (this.#mayTake()) this.#socket.resume();
-    else this.#socket.pause();
+    if (this.#mayTake()) this.socket.resume();
+    else this.socket.pause();
   }
 
   #mayTake(): boolean {
@@ -140,7 +145,7 @@ export class QueuePeer {
       this.#state === 'open' &&
       !this.#authenticating &&
       this.#answers.length < ANSWERS_MAX &&
-      !this.#socket.writableNeedDrain
+      !this.socket.writableNeedDrain
     );
   }
 
@@ -281,7 +286,7 @@ export class QueuePeer {
   #sayLast(answer: Answer, text: string, code: string): void {
     if (this.#state === 'closed') return;
     this.#state = 'ending';
-    this.#socket.pause();
+    this.socket.pause();
     this.#host.holds(this, 0);
     this.#say(answer, error(text, code));
   }
@@ -298,13 +303,13 @@ export class QueuePeer {
     }
     if (known === 0 || this.#state === 'closed') return;
     this.#answers = this.#answers.slice(known);
-    this.#socket.write(text);
+    this.socket.write(text);
     if (this.#state === 'open') this.#goOn();
     this.#endIfDone();
   }
 
   #endIfDone(): void {
-    if (this.#state === 'ending' && this.#answers.length === 0) linger(this.#socket, this.#host.clock);
+    if (this.#state === 'ending' && this.#answers.length === 0) linger(this.socket, this.#host.clock);
   }
 }
 

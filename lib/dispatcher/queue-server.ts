@@ -52,13 +52,6 @@ export interface QueueServerOptions extends Pick<PeerHost, 'authenticate' | 'clo
   readonly handshakeTimeoutMs?: number;
 }
 
-interface PeerState {
-  readonly socket: Socket;
-  /** Whose connection it is: by its certificate or, without TLS, its address. */
-  readonly client: string;
-  bytesHeld: number;
-}
-
 export class QueueServer {
   readonly #options: QueueServerOptions;
   readonly #server: Server | TlsServer;
@@ -66,7 +59,7 @@ export class QueueServer {
   readonly #room: ConnectionRoom<Socket>;
   /** Every TCP connection. */
   readonly #sockets = new Set<Socket>();
-  readonly #peers = new Map<QueuePeer, PeerState>();
+  readonly #peers = new Set<QueuePeer>();
   readonly #faultLog: Throttled;
   readonly #receivedBytesMax: number;
   #received = 0;
@@ -83,10 +76,8 @@ export class QueueServer {
       clock,
       holds: (peer, bytes) => this.#holds(peer, bytes),
       known: (peer) => {
-        const state = this.#peers.get(peer);
-        if (state === undefined) return;
-        const below = this.#below(state.socket);
-        const goes = this.#room.know(below, state.client);
+        const below = this.#below(peer.socket);
+        const goes = this.#room.know(below, peer.client);
         if (goes !== undefined && goes !== below) this.#makeGo(goes);
       },
       closed: (peer) => this.#peers.delete(peer),
@@ -122,8 +113,8 @@ export class QueueServer {
   replaceTls(context: SecureContextOptions): number {
     (this.#server as TlsServer).setSecureContext({ ...context, ...SECURE_OPTIONS });
     let closed = 0;
-    for (const [peer, { socket }] of this.#peers) {
-      if (this.#options.tls?.refusal(socket as TLSSocket) === undefined) continue;
+    for (const peer of this.#peers) {
+      if (this.#options.tls?.refusal(peer.socket as TLSSocket) === undefined) continue;
       peer.destroy();
       closed += 1;
     }
@@ -134,8 +125,8 @@ export class QueueServer {
   async drain(): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     const peers = [...this.#peers];
-    const answered = new Set(peers.map(([, { socket }]) => this.#below(socket)));
-    for (const [peer] of peers) peer.end();
+    const answered = new Set(peers.map(({ socket }) => this.#below(socket)));
+    for (const peer of peers) peer.end();
     for (const socket of this.#sockets) if (!answered.has(socket)) socket.destroy();
     await closed;
     this.#watch?.close();
@@ -185,7 +176,7 @@ export class QueueServer {
   }
 
   #take(socket: Socket, client: string): void {
-    this.#peers.set(new QueuePeer(socket, this.#host), { socket, client, bytesHeld: 0 });
+    this.#peers.add(new QueuePeer(socket, client, this.#host));
   }
 
   /** Tells it why, and closes; what it sends is thrown away unread. */
@@ -202,14 +193,12 @@ export class QueueServer {
   }
 
   #holds(peer: QueuePeer, bytes: number): void {
-    const state = this.#peers.get(peer);
-    if (state === undefined) return;
-    this.#received += bytes - state.bytesHeld;
-    state.bytesHeld = bytes;
+    this.#received += bytes - peer.bytesHeld;
+    peer.bytesHeld = bytes;
     while (this.#received > this.#receivedBytesMax) {
-      const [largest, holder] = largestOf(this.#peers);
-      this.#received -= holder.bytesHeld;
-      holder.bytesHeld = 0;
+      const largest = largestOf(this.#peers);
+      this.#received -= largest.bytesHeld;
+      largest.bytesHeld = 0;
       this.#fault(new Error('too many bytes of commands that are not whole'));
       largest.destroy();
     }
@@ -217,7 +206,7 @@ export class QueueServer {
 
   #check(): void {
     for (const socket of this.#room.slowOnes(this.#options.clock.ms())) this.#makeGo(socket);
-    for (const peer of this.#peers.keys()) {
+    for (const peer of this.#peers) {
       if (!peer.isOverdue) continue;
       this.#fault(new Error('no command came in time'));
       peer.destroy();
@@ -238,12 +227,12 @@ export class QueueServer {
 }
 
 /** Of the client whose connections hold most together, the connection that holds most. */
-function largestOf(peers: ReadonlyMap<QueuePeer, PeerState>): readonly [QueuePeer, PeerState] {
+function largestOf(peers: ReadonlySet<QueuePeer>): QueuePeer {
   const byClient = new Map<string, number>();
-  for (const { client, bytesHeld } of peers.values()) byClient.set(client, (byClient.get(client) ?? 0) + bytesHeld);
-  const share = ({ client }: PeerState): number => byClient.get(client) ?? 0;
+  for (const { client, bytesHeld } of peers) byClient.set(client, (byClient.get(client) ?? 0) + bytesHeld);
+  const share = ({ client }: QueuePeer): number => byClient.get(client) ?? 0;
   return [...peers].reduce((most, one) => {
-    const more = share(one[1]) - share(most[1]);
-    return more > 0 || (more === 0 && one[1].bytesHeld > most[1].bytesHeld) ? one : most;
+    const more = share(one) - share(most);
+    return more > 0 || (more === 0 && one.bytesHeld > most.bytesHeld) ? one : most;
   });
 }
