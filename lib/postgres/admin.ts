@@ -13,22 +13,13 @@ import { byMonthOf, whereId } from './months.ts';
 import { prune, pruneBound, type Query } from './prune.ts';
 import { openSessions, transacted } from './sessions.ts';
 
-const CONNECT_TIMEOUT_MS = 5_000;
-const CALL_TIMEOUT_MS = 60_000;
-
 // What the server has noted at its last look through the table; -1 before the first one.
 const ESTIMATE = `SELECT reltuples AS rows FROM pg_class
   WHERE oid = coalesce(to_regclass('events_ids'), to_regclass('events'))`;
 
 export function createPostgresAdmin(uri: string, system: ClockAndRandom): WarehouseAdmin {
   const { clock } = system;
-  const pool = openSessions({
-    uri,
-    clock,
-    connectionsMax: 1,
-    connectTimeoutMs: CONNECT_TIMEOUT_MS,
-    callTimeoutMs: CALL_TIMEOUT_MS,
-  });
+  const pool = openSessions({ uri, clock, connectionsMax: 1, connectTimeoutMs: 5_000, callTimeoutMs: 60_000 });
   /** Rejects with WarehouseFailed. */
   const ask: Query = async <R extends pg.QueryResultRow>(sql: string, values: unknown[]) => {
     try {

@@ -8,9 +8,6 @@ import { misconfigured } from './misconfigured.ts';
 import { byMonthOf } from './months.ts';
 import { openSessions } from './sessions.ts';
 
-const CONNECT_TIMEOUT_MS = 3_000;
-const CALL_TIMEOUT_MS = 5_000;
-
 /** What landing needs once the schema is complete. */
 const RIGHTS = [
   ['events', 'SELECT'],
@@ -22,13 +19,7 @@ const RIGHTS_BY_MONTH = [...RIGHTS, ['events_ids', 'SELECT'], ['events_ids', 'IN
 
 /** Rejects with a WarehouseMisconfigured, or with why the database is away. */
 export async function inspectPostgres(uri: string, partitions: Partitions, clock: Clock): Promise<void> {
-  const pool = openSessions({
-    uri,
-    clock,
-    connectionsMax: 1,
-    connectTimeoutMs: CONNECT_TIMEOUT_MS,
-    callTimeoutMs: CALL_TIMEOUT_MS,
-  });
+  const pool = openSessions({ uri, clock, connectionsMax: 1, connectTimeoutMs: 3_000, callTimeoutMs: 5_000 });
   try {
     const lacks = await lacking(pool, uri, partitions);
     if (lacks.length > 0) throw new WarehouseMisconfigured(`${maskedUri(uri)}: the role lacks ${lacks.join(', ')}`);
