@@ -11,6 +11,7 @@
 //
 // It does not bound what is in flight; the queue does.
 import { constants } from 'node:crypto';
+import { once } from 'node:events';
 import { createServer as createTcpServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import {
   createServer as createTlsServer,
@@ -98,15 +99,10 @@ export class QueueServer {
   }
 
   /** Binds. Rejects with the system's error. */
-  listen(host: string, port: number): Promise<AddressInfo> {
-    return new Promise((resolve, reject) => {
-      this.#server.once('error', reject);
-      this.#server.listen(port, host, () => {
-        this.#server.off('error', reject);
-        this.#watch = this.#options.clock.every(CHECK_INTERVAL_MS, () => this.#check());
-        resolve(this.#server.address() as AddressInfo);
-      });
-    });
+  async listen(host: string, port: number): Promise<AddressInfo> {
+    await once(this.#server.listen(port, host), 'listening');
+    this.#watch = this.#options.clock.every(CHECK_INTERVAL_MS, () => this.#check());
+    return this.#server.address() as AddressInfo;
   }
 
   /** New handshakes use `context` from now on; peers that are not admitted any more are closed. Gives how many. */
