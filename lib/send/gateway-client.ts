@@ -46,21 +46,15 @@ export type Try =
       readonly requestId: string | undefined;
     }
   | { readonly kind: 'untrusted'; readonly reason: string }
-  | {
-      readonly kind: 'refused';
-      readonly code: string;
-      readonly status: number;
-      readonly answer: unknown;
-      readonly requestId: string | undefined;
-    }
-  | {
-      readonly kind: 'retry';
-      readonly code: string;
-      readonly status: number;
-      readonly answer: unknown;
-      readonly requestId: string | undefined;
-      readonly afterMs: number;
-    };
+  | ({ readonly kind: 'refused' } & NotAccepted)
+  | ({ readonly kind: 'retry'; readonly afterMs: number } & NotAccepted);
+
+interface NotAccepted {
+  readonly code: string;
+  readonly status: number;
+  readonly answer: unknown;
+  readonly requestId: string | undefined;
+}
 
 /** More than a gateway answers. */
 const ANSWER_BYTES_MAX = 65_536;

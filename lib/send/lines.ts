@@ -13,16 +13,7 @@ const LINE_FEED = 0x0a;
 /** More than any gateway accepts as one event. */
 const LINE_BYTES_MAX = 64 * 1024 * 1024;
 
-/** A line is over LINE_BYTES_MAX: the input is no file of events, one on each line. */
-class LineTooLong extends Error {
-  override readonly name = 'LineTooLong';
-
-  constructor(number: number) {
-    super(`line ${number} is longer than ${LINE_BYTES_MAX} bytes`);
-  }
-}
-
-/** Throws LineTooLong, and what `chunks` throws. */
+/** Throws where a line is over LINE_BYTES_MAX (the input has no event on each line), and what `chunks` throws. */
 export async function* lines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line> {
   let number = 0;
   let begun: Buffer[] = [];
@@ -40,7 +31,7 @@ export async function* lines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line
     if (from === chunk.length) continue;
     begun.push(chunk.subarray(from));
     begunBytes += chunk.length - from;
-    if (begunBytes > LINE_BYTES_MAX) throw new LineTooLong(number + 1);
+    if (begunBytes > LINE_BYTES_MAX) throw new Error(`line ${number + 1} is longer than ${LINE_BYTES_MAX} bytes`);
   }
   const bytes = Buffer.concat(begun);
   if (!blank(bytes)) yield { number: number + 1, bytes };

@@ -57,9 +57,6 @@ describe('lines', () => {
     const half = Buffer.alloc(32 << 20, 'x');
     const feed = Buffer.from('\n');
     assert.equal((await cut([feed, half, half, feed, half, half])).length, 2, 'as many bytes are allowed in each');
-    await assert.rejects(
-      cut([feed, half, half, Buffer.from('x')]),
-      /^LineTooLong: line 2 is longer than 67108864 bytes$/,
-    );
+    await assert.rejects(cut([feed, half, half, Buffer.from('x')]), /^Error: line 2 is longer than 67108864 bytes$/);
   });
 });
