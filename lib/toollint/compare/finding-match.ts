@@ -71,7 +71,7 @@ function pairGroup(
   const byLine = (a: Finding, b: Finding) =>
     (a.location.line ?? 0) - (b.location.line ?? 0) || (a.location.column ?? 0) - (b.location.column ?? 0);
   const left = [...free.values()].flat().sort((a, b) => byLine(a.finding, b.finding));
-  const rest = moved.sort((a, b) => byLine(a.finding, b.finding) || a.index - b.index);
+  const rest = moved.sort((a, b) => byLine(a.finding, b.finding));
   for (const [index, one] of chooseOld(left, rest, changes).entries()) {
     const entry = left[index];
     if (entry !== undefined) pair(one, entry);

@@ -36,9 +36,7 @@ export function bySeverity({ findings }: Pick<Report, 'findings'>): Finding[] {
 export function ownDiagnostics({ execution, findings }: Pick<Report, 'execution' | 'findings'>): Diagnostic[] {
   const broken = new Set<string | undefined>();
   for (const { ruleId, location } of findings) if (ruleId === PARSE_ERROR_RULE) broken.add(location.path);
-  return execution.diagnostics.filter(
-    ({ kind, relativePath }) => kind !== 'parse-error' || relativePath === undefined || !broken.has(relativePath),
-  );
+  return execution.diagnostics.filter(({ kind, relativePath }) => kind !== 'parse-error' || !broken.has(relativePath));
 }
 
 /** The names of the file and the rule of a diagnostic, as far as it has them. */

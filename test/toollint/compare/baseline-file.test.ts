@@ -9,6 +9,7 @@ import type { BaselineEntry } from '../../../lib/toollint/compare/baseline.ts';
 import { readBaseline } from '../../../lib/toollint/compare/baseline.ts';
 import { baselineText, isDay, readBaselineFile } from '../../../lib/toollint/compare/baseline-file.ts';
 import { changesSince } from '../../../lib/toollint/compare/source-changes.ts';
+import { placeHalf } from '../../../lib/toollint/document/fingerprint.ts';
 import { memorySource } from '../../../lib/toollint/document/document-source.ts';
 import { project } from '../support/verbs.ts';
 import { projectFinding, sampleFinding } from '../support/samples.ts';
@@ -69,6 +70,21 @@ describe('the text of a baseline file', () => {
         );
       }),
     );
+  });
+
+  it('is read with the last line, whether that line is ended or not', () => {
+    const entries = [{ finding: sampleFinding({ path: 'a.ts' }) }, { finding: sampleFinding({ path: 'b.ts' }) }];
+    const text = baselineText(entries, 'ESLint 10');
+    for (const content of [text, text.trimEnd()])
+      assert.equal(readBaselineFile(memorySource(content, 'b')).entries.length, 2);
+  });
+
+  it('keeps whole a fingerprint of another form, even where it ends with our half of the place', () => {
+    const place = placeHalf('file', 'src/app.ts');
+    for (const fingerprint of [place, `x${place}`, `${'0'.repeat(33)}${place}`]) {
+      const text = baselineText([{ finding: { ...sampleFinding(), fingerprint } }], 'x 1');
+      assert.equal(readBaselineFile(memorySource(text, 'b')).entries[0]?.finding.fingerprint, fingerprint);
+    }
   });
 
   it('is refused where a line is none, with its number', () => {
@@ -142,5 +158,23 @@ describe('the changes since a commit', () => {
       [3, 3, false],
     );
     await assert.rejects(changesSince('nowhere', cwd), /git diff: /u);
+  });
+
+  it('is the same whatever git is configured to show', async (t) => {
+    const cwd = await repository(t, { '\u00e4.js': 'one\ntwo\n', '.gitattributes': '*.js diff=odd\n' });
+    for (const [key, value] of [
+      ['color.ui', 'always'],
+      ['core.quotePath', 'true'],
+      ['diff.noprefix', 'true'],
+      ['diff.renames', 'false'],
+      ['diff.external', '/bin/false'],
+      ['diff.odd.textconv', 'tail -n +2'],
+    ] as const)
+      git(cwd, 'config', key, value);
+    await writeFile(join(cwd, '\u00e4.js'), 'new\none\ntwo\n');
+    const changes = await changesSince('HEAD', cwd);
+    assert.equal(changes.lineNow('\u00e4.js', 1), 2);
+    assert.equal(changes.lineNow('\u00e4.js', 2), 3);
+    assert.equal(changes.isTouched('\u00e4.js', 1), true);
   });
 });

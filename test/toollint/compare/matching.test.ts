@@ -91,6 +91,8 @@ describe('matching', () => {
     assert.deepEqual(matched([at(10)], now).news, [1]);
     assert.deepEqual(matched([at(10)], now, changes({ 10: 20 })).news, [0]);
     assert.deepEqual(matched([at(10, 7)], [at(20, 1), at(20, 7)], changes({ 10: 20 })).news, [0]);
+    // Where the old one stood is another one now.
+    assert.deepEqual(matched([at(10)], [at(10), at(20)], changes({ 10: undefined }, [10])).news, [0]);
     // Without lines in the baseline, findings on untouched lines are the old ones.
     const bare = sampleFinding({ line: undefined, column: undefined, text: 'x' });
     assert.deepEqual(matched([bare], [at(10), at(20), at(30)], changes({}, [10, 30])).news, [0, 2]);

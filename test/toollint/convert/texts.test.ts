@@ -135,6 +135,18 @@ src/b c.ts
     );
   });
 
+  it('names a gate without a name as that, and a file that is broken but has no finding for it', async () => {
+    const report = sampleReport([sampleFinding({ path: 'a.ts' })], (one) => {
+      one.gate = { status: 'failed' };
+      one.execution = {
+        status: 'incomplete',
+        diagnostics: [{ kind: 'parse-error', message: 'it does not parse', relativePath: 'a.ts' }],
+      };
+    });
+    assert.match(await textOf('summary', {}, report), /^gate failed$/mu);
+    assert.match(await textOf('github', {}, report), /it does not parse/u);
+  });
+
   it('in Markdown cuts a long list of diagnostics, and has the marks of each verdict', async () => {
     const many = sampleReport([], (report) => {
       const diagnostics = Array.from({ length: 50 }, (_, index) => ({

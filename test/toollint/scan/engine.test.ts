@@ -123,6 +123,22 @@ describe('what is gone since a baseline', () => {
     assert.deepEqual(counts, { newIssues: 0, unchanged: 0, fixed: 1 });
   });
 
+  it('is not fixed where nothing looks for directives without use, or the file does not parse', async (t) => {
+    const unused = { 'a.js': '// eslint-disable-next-line no-var\nlet a;\n' };
+    const off = configText(`{ 'no-var': 'error' }`).replace(
+      '[{ ',
+      '[{ linterOptions: { reportUnusedDisableDirectives: false }, ',
+    );
+    const silent = await project(t, unused);
+    const counts = { newIssues: 0, unchanged: 0, fixed: 0, notVerifiable: 1 };
+    assert.deepEqual(await counted(silent, () => writeFile(join(silent, 'eslint.config.mjs'), off)), counts);
+    const broken = await project(t, unused);
+    const after = await counted(broken, () => writeFile(join(broken, 'a.js'), 'let = ;\n'));
+    assert.deepEqual(after, { ...counts, newIssues: 1 });
+    const { report } = await scanned(broken);
+    assert.deepEqual(report.scan.enabledRuleIds, ['no-console', 'no-var'], 'no rule is called PARSE-ERROR');
+  });
+
   it('is fixed where a file has taken the place of its folder', async (t) => {
     const cwd = await project(t, { 'a/b.js': 'var b;\n', 'c.js': 'var c;\n' });
     const counts = await counted(cwd, async () => {

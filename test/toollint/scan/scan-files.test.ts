@@ -195,5 +195,22 @@ describe('the files of a scan', () => {
     assert.deepEqual(paths(report), ['src/a.js']);
     assert.deepEqual(report.scan.include, ['src/a.js']);
     assert.deepEqual(report.scan.exclude, ['**/*.test.js']);
+    const { report: rest } = await scanned(cwd, ['--exclude', './src/', '--exclude', '*/x']);
+    assert.deepEqual(paths(rest), ['lib/c.js']);
+    assert.deepEqual(rest.scan.exclude, ['*/x', 'src/**']);
+  });
+
+  it('are never those of node_modules and .git, unless these are named', async (t) => {
+    const cwd = await project(t, {
+      'eslint.config.mjs': `export default [{ ignores: ['!**/node_modules/', '!**/.git/'] }, { files: ['**/*.js'], rules: { 'no-var': 2 } }];\n`,
+      'a.js': 'var a;\n',
+      'node_modules/b.js': 'var b;\n',
+      'x/.git/c.js': 'var c;\n',
+    });
+    assert.deepEqual(paths((await scanned(cwd)).report), ['a.js']);
+    assert.deepEqual(paths((await scanned(cwd, ['node_modules', 'x/.git'])).report), [
+      'node_modules/b.js',
+      'x/.git/c.js',
+    ]);
   });
 });
