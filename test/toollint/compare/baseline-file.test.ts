@@ -79,6 +79,13 @@ describe('the text of a baseline file', () => {
       assert.equal(readBaselineFile(memorySource(content, 'b')).entries.length, 2);
   });
 
+  it('has a finding of the project without a path', () => {
+    const text = baselineText([{ finding: projectFinding() }], 'x 1');
+    const [entry] = readBaselineFile(memorySource(text, 'b')).entries;
+    assert.deepEqual(entry?.finding.location, { scope: 'project' });
+    assert.equal(entry.finding.fingerprint, projectFinding().fingerprint);
+  });
+
   it('keeps whole a fingerprint of another form, even where it ends with our half of the place', () => {
     const place = placeHalf('file', 'src/app.ts');
     for (const fingerprint of [place, `x${place}`, `${'0'.repeat(33)}${place}`]) {
@@ -101,6 +108,8 @@ describe('the text of a baseline file', () => {
       [`${HEAD}\n${changed({ message: null })}\n`, /line 2: no message/u],
       [`${HEAD}\n${changed({ content: undefined })}\n`, /line 2: no fingerprint/u],
       [`${HEAD}\n${changed({ accepted: {} })}\n`, /line 2: an acceptance without a reason/u],
+      [`${HEAD}\n${changed({ accepted: { reason: '' } })}\n`, /line 2: an acceptance without a reason/u],
+      [`${HEAD}\n${changed({ accepted: null })}\n`, /line 2: an acceptance without a reason/u],
       [`${HEAD}\n${changed({ accepted: { reason: 'x', until: 'soon' } })}\n`, /line 2: an acceptance until no day/u],
       [`${HEAD}\n${changed({ accepted: { reason: 'x', owner: 1 } })}\n`, /whose owner is no text/u],
     ] as const)
@@ -158,6 +167,22 @@ describe('the changes since a commit', () => {
       [3, 3, false],
     );
     await assert.rejects(changesSince('nowhere', cwd), /git diff: /u);
+  });
+
+  it('counts lines of any number of digits, and has the name of the folder before its paths', async (t) => {
+    const lines = Array.from({ length: 1_200 }, (_, index) => `line ${index + 1}\n`);
+    const cwd = await repository(t, { 'a.js': lines.join('') });
+    lines[104] = 'changed\n';
+    lines.splice(1_110, 1);
+    lines.splice(11, 0, 'new\n');
+    await writeFile(join(cwd, 'a.js'), lines.join(''));
+    const changes = await changesSince('HEAD', cwd, 'packages/one');
+    assert.deepEqual(
+      [11, 12, 104, 105, 106, 1_110, 1_111, 1_112].map((line) => changes.lineNow('packages/one/a.js', line)),
+      [11, 13, 105, undefined, 107, 1_111, undefined, 1_112],
+    );
+    assert.equal(changes.isTouched('packages/one/a.js', 106), true);
+    assert.equal(changes.isTouched('a.js', 106), false);
   });
 
   it('is the same whatever git is configured to show', async (t) => {

@@ -117,6 +117,7 @@ describe('matching', () => {
       );
       const accepted = [{ finding: own, accepted: { reason: 'a fixture' } }];
       assert.equal(matchFindings(accepted, [own]).knownBy[0], accepted[0]);
+      assert.deepEqual(matchFindings([...accepted, { finding: own }], [own, own]).missing, []);
     });
 
   it('keeps apart 5,000 findings of which each second is new', () => {

@@ -238,6 +238,15 @@ const BROKEN: [number, string, string, Change][] = [
       r.gate = { status: 'passed', name: 'x' };
     },
   ],
+  [
+    22,
+    '/gate/status',
+    'a gate that warns of an incomplete run',
+    (r) => {
+      withDiagnostic(r, 'rule-error');
+      r.gate = { status: 'warning', name: 'x' };
+    },
+  ],
   [23, '/tool/version', 'an empty version', (r) => (r.tool.version = '')],
   [23, '/findings/3/message', 'an empty message', (r) => (at(r, 3).message = '')],
   [23, '/findings/3/fingerprint', 'an empty fingerprint', (r) => (at(r, 3).fingerprint = '')],
@@ -265,6 +274,8 @@ describe('the consistency of a report', () => {
       const report = base();
       change(report);
       assert.deepEqual(found(report), [`consistency invariant-${number} ${pointer}`]);
+      const [problem] = validate(memorySource(JSON.stringify(report), 'x')).problems;
+      assert.match(problem?.message ?? '', /\w \w/u, 'it is said in words');
     });
   }
 
@@ -314,6 +325,8 @@ describe('the consistency of a report', () => {
       'a//b',
       '',
       'file:///x',
+      'https://example.org/x',
+      's3://bucket/x',
       'a/',
       '.',
       'a/.',

@@ -11,7 +11,7 @@ import {
 } from '../../../lib/toollint/document/file-findings.ts';
 import { compareFindings } from '../../../lib/toollint/document/finding-order.ts';
 import { withoutAbsolutePaths, withoutRoots } from '../../../lib/toollint/document/report-path.ts';
-import { sampleFinding, sampleReport } from '../support/samples.ts';
+import { fingerprintOf, sampleFinding, sampleReport } from '../support/samples.ts';
 
 const message = (change: Partial<LintMessage> = {}): LintMessage => ({
   ruleId: 'r',
@@ -44,6 +44,12 @@ describe('a finding', () => {
       false,
       false,
     ]);
+  });
+
+  it('of a file that does not parse is the same wherever the parser stopped', () => {
+    const { fingerprint } = found({ ruleId: null, fatal: true, line: 2, column: 3 }, 'a\nb c\n');
+    const subject = { scope: 'file', ruleId: 'PARSE-ERROR', discriminator: 'm', path: 'a.js' } as const;
+    assert.equal(fingerprint, fingerprintOf({ ...subject, lineText: '', flaggedText: '' }));
   });
 
   it('has the positions that an editor has, and no others', () => {
