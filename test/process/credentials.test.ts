@@ -16,6 +16,7 @@ describe('credentials that change', () => {
     assert.equal(some.applied('redis://a:1/3'), 'redis://shop:p%40ss@a:1/3');
     assert.equal(some.applied('rediss://old:x@[::1]:1'), 'rediss://shop:p%40ss@[::1]:1');
     assert.equal(new Credentials('redis://a').applied('redis://old@a'), 'redis://a');
+    assert.equal(new Credentials('sqlite:/x?u=redis://a:b@h').applied('redis://h'), 'redis://h');
     assert.equal(new Credentials('sqlite:/x@y').applied('sqlite:/x@y'), 'sqlite:/x@y');
     assert.equal(
       new Credentials('postgres://u:p@h/db').applied('postgres://h/db?host=/tmp/a@b'),
@@ -86,7 +87,12 @@ describe('the files of the URIs', () => {
     const put = (uris: readonly string[]): void => files.forEach((file, at) => writeFileSync(file, uris[at] ?? ''));
     put([queueUri, warehouseUri ?? '']);
     const errors: string[] = [];
-    const log = { ...LOG, info: () => undefined, error: (text: string) => errors.push(text) } as unknown as Log;
+    const infos: string[] = [];
+    const log = {
+      ...LOG,
+      info: (text: string) => infos.push(text),
+      error: (text: string) => errors.push(text),
+    } as unknown as Log;
     const read = (): ReadConfig<Places> => {
       const uri = readFileSync(queueFile, 'utf8');
       const problems = uri.startsWith('redis') ? [] : ['INGEST_QUEUE_URI: expected a URI'];
@@ -102,7 +108,7 @@ describe('the files of the URIs', () => {
       put(uris);
       return credentials.reload();
     };
-    return { credentials, errors, write, put, clock };
+    return { credentials, errors, infos, write, put, clock };
   }
 
   it('are looked at without a signal, each of them, until the watch is stopped', async (t) => {
@@ -130,13 +136,20 @@ describe('the files of the URIs', () => {
   });
 
   it('give new users and passwords of every queue and of the warehouse', async (t) => {
-    const { credentials, write } = await watched(t, 'redis://a:1@one redis://b:1@two', 'postgres://w:1@h/db');
+    const { credentials, infos, write } = await watched(t, 'redis://a:1@one redis://b:1@two', 'postgres://w:1@h/db');
     await write('redis://a:2@one redis://b:3@two', 'postgres://v:4@h/db');
     assert.deepEqual(
       credentials.queue.map((one) => one.applied('redis://x')),
       ['redis://a:2@x', 'redis://b:3@x'],
     );
     assert.equal(credentials.warehouse.applied('postgres://h/db'), 'postgres://v:4@h/db');
+    await eventually('all have been told of', () => infos.length === 3);
+    assert.deepEqual(
+      infos,
+      ['the queue', 'the queue', 'the warehouse'].map(
+        (name) => `${name}: all connections have the new user and password`,
+      ),
+    );
   });
 
   it('change nothing where they name one queue less, and the log says so', async (t) => {

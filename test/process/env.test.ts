@@ -5,7 +5,7 @@ import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { addressText, Settings, type Environment } from '../../lib/process/env.ts';
+import { addressText, errno, isLoopback, Settings, type Environment } from '../../lib/process/env.ts';
 import { maskedUri, shown } from '../../lib/process/masked-uri.ts';
 import { KNOWN_KEYS, type Key } from '../../lib/process/settings.ts';
 import { shownSettings } from '../../lib/process/settings-text.ts';
@@ -36,6 +36,7 @@ describe('the settings as the log shows them', () => {
       INGEST_WAREHOUSE_URI_FILE: '/run/secrets/warehouse',
       INGEST_TOKEN_JWKS: 'https://user:hunter2@keys/?key=hunter2',
       INGEST_AUDIENCE: 'urn:x',
+      INGEST_AUDIENCE_FILE: '/x',
       INGEST_GATEWAY_ADDR: '',
       INGEST_BATCH_MAX: '9',
       PATH: 'hunter2',
@@ -174,6 +175,23 @@ describe('the endpoint of spans', () => {
   });
 });
 
+it('an address is of this machine alone where its host is a loopback address or localhost', () => {
+  const here = (host: string): boolean => isLoopback({ host, port: 1 });
+  for (const host of ['127.0.0.1', '127.10.20.30', '::1', 'localhost']) assert.equal(here(host), true, host);
+  for (const host of ['128.0.0.1', '0.0.0.0', '::', '::10', '127.0.0.1.example.org', 'x127.0.0.1', 'localhost.org'])
+    assert.equal(here(host), false, host);
+});
+
+it('the name of a system error is its code, and of anything else that it is unknown', () => {
+  assert.equal(errno(Object.assign(new Error('no'), { code: 'ENOENT' })), 'ENOENT');
+  for (const cause of [new Error('no'), { code: 'ENOENT' }]) assert.equal(errno(cause), 'unknown error');
+});
+
+it('the log is as the two settings of it say', () => {
+  const { log } = gateway({ INGEST_LOG_LEVEL: 'warn', INGEST_LOG_FORMAT: 'text' });
+  assert.deepEqual(log, { level: 'warn', format: 'text' });
+});
+
 it('an address is written with the host in brackets where it is IPv6', () => {
   assert.equal(addressText({ host: '::1', port: 1 }), '[::1]:1');
   assert.equal(addressText({ host: 'localhost', port: 8443 }), 'localhost:8443');
@@ -235,6 +253,25 @@ describe('a URI', () => {
     assert.deepEqual(uri({ INGEST_QUEUE_URI: wanted }), [wanted, []]);
     assert.deepEqual(uri({ INGEST_QUEUE_URI_FILE: file('uri', `${wanted}\n`) }), [wanted, []]);
     assert.deepEqual(uri({ INGEST_QUEUE_URI: '', INGEST_QUEUE_URI_FILE: file('uri', wanted) }), [wanted, []]);
+  });
+
+  it('may be several for a consumer, with any blanks between them, each of which must be right', () => {
+    const several = (value: string): unknown => {
+      const settings = consumer({ INGEST_QUEUE_URI: value });
+      return settings.report().problems[0] ?? settings.get('INGEST_QUEUE_URI');
+    };
+    assert.equal(several('redis://a  redis://b\nredis://c'), 'redis://a redis://b redis://c');
+    assert.match(String(several('redis://a http://b')), /^INGEST_QUEUE_URI="http:\/\/b\/?": expected a URI/);
+  });
+
+  it('of PostgreSQL begins with either of its two schemes', () => {
+    for (const value of ['postgres://h/db', 'postgresql://h/db'])
+      assert.deepEqual(uri({ INGEST_QUEUE_URI: 'redis://h', INGEST_WAREHOUSE_URI: value }, 'INGEST_WAREHOUSE_URI'), [
+        value,
+        [],
+      ]);
+    const tests = new Settings({ INGEST_TEST_POSTGRES_URI: 'postgresql://h/db' }, 'tests');
+    assert.equal(tests.get('INGEST_TEST_POSTGRES_URI'), 'postgresql://h/db');
   });
 
   it('is missed by name, with both ways to give it, when it is required', () => {

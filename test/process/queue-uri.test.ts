@@ -5,6 +5,7 @@ import { readAdminConfig } from '../../lib/admin/config.ts';
 import { readConsumerConfig } from '../../lib/consumer/config.ts';
 import { readDispatcherConfig } from '../../lib/dispatcher/config.ts';
 import { readGatewayConfig } from '../../lib/gateway/config.ts';
+import { listUri } from '../../lib/process/list-uri.ts';
 import { queueAddress, withCredentials } from '../../lib/process/queue-uri.ts';
 import { Settings } from '../../lib/process/env.ts';
 
@@ -40,6 +41,8 @@ describe('the URI of a queue', () => {
   it('names a master without a user and a database', () => {
     const given = parts('redis+sentinel://s1/main') as { readonly uri: string };
     assert.equal(given.uri, 'redis://s1:26379');
+    const user = parts('redis+sentinel://user@s1/main') as { readonly uri: string };
+    assert.equal(user.uri, 'redis://user@s1:26379');
   });
 
   it('names nodes of a cluster, over TLS where its scheme says so', () => {
@@ -50,6 +53,12 @@ describe('the URI of a queue', () => {
       uri: 'rediss://:secret@h1:7000',
       anonymous: 'rediss://h1:7000',
     });
+  });
+
+  it('is no list of hosts where something stands before its scheme', () => {
+    assert.deepEqual(listUri('redis+cluster://h1,h2')?.hosts, ['h1', 'h2']);
+    for (const text of [' redis+cluster://h1,h2', '1redis://h1', 'redis://h1 ?', ''])
+      assert.equal(listUri(text)?.hosts[0] === 'h1', false, text);
   });
 
   it('is told in words what it lacks', () => {

@@ -6,7 +6,7 @@ import { describe, it } from 'node:test';
 import { Settings } from '../../lib/process/env.ts';
 import type { Program, Setting } from '../../lib/process/setting.ts';
 import { KEYS, KNOWN_KEYS, SETTINGS, settingsOf } from '../../lib/process/settings.ts';
-import { environmentFile, settingsHelp, settingsTable } from '../../lib/process/settings-text.ts';
+import { daemonHelp, environmentFile, settingsHelp, settingsTable } from '../../lib/process/settings-text.ts';
 
 const README = readFileSync(new URL('../../deploy/README.md', import.meta.url), 'utf8');
 const DAEMONS: readonly Program[] = ['gateway', 'consumer', 'dispatcher'];
@@ -99,6 +99,12 @@ describe('the table of settings', () => {
     ])
       assert.ok(help.includes(row), row);
     for (const line of help.split('\n').slice(1)) assert.ok(line.length <= 110 && line === line.trimEnd(), line);
+  });
+
+  it('is help of a program, below its name and what it does', () => {
+    const help = daemonHelp('consumer', { summary: 'lands events', connected: 'both', exits: '4 no queue' });
+    assert.match(help, /^ingest-consumer: lands events\n/);
+    assert.ok(help.includes('  INGEST_WAREHOUSE_URI (required)\n'));
   });
 
   it('is an environment file with a heading, and each setting below its meaning', () => {
