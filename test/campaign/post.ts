@@ -1,5 +1,6 @@
 // One producer's requests to one gateway, over connections that are kept.
 import { Agent, request } from 'node:https';
+import { createSecureContext } from 'node:tls';
 import type { ClientCertificate } from '../support/pki.ts';
 import type { RawAnswer } from './documented-answer.ts';
 
@@ -15,7 +16,10 @@ export class Poster {
   constructor(gateway: string, port: number, ca: string, { cert, key }: ClientCertificate) {
     this.gateway = gateway;
     this.#port = port;
-    this.#agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS, ca, cert, key });
+    // One for all connections: made for each, it is most of what a try costs that nobody listens to, and while no gateway
+    // runs there are hundreds in a second, in the process that carries the links.
+    const secureContext = createSecureContext({ ca, cert, key });
+    this.#agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS, secureContext });
   }
 
   /** Undefined: no answer came. */
