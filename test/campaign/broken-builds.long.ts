@@ -9,7 +9,7 @@ import { runCampaign, type CampaignOptions, type Outcome } from './campaign.ts';
 import { clockAhead } from './faults/clock.ts';
 import { failingWarehouseFsync } from './faults/disk.ts';
 import type { Fault } from './faults/fault.ts';
-import { freezeConsumers, killConsumers, rotateCredentials } from './faults/programs.ts';
+import { freezeConsumers, killConsumers, killProducer, rotateCredentials } from './faults/programs.ts';
 import { commandsLost, namesUnknown } from './faults/links.ts';
 import { freezeAndKillQueue } from './faults/queue.ts';
 import { lockWarehouse } from './faults/warehouse.ts';
@@ -97,6 +97,16 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
     },
     rounds: [[lasting(namesUnknown, 1_500)]],
     finds: /the rounds ended early|not everything has landed in time/,
+  },
+  {
+    name: 'forgets what its journal holds',
+    change: {
+      file: 'lib/send/send-events.ts',
+      from: 'for await (const { number, body } of journal.resumed()) yield { number, event: body };',
+      to: '',
+    },
+    rounds: [[lasting(freezeAndKillQueue, 300), lasting(killProducer, 0)]],
+    finds: /answered 202, and there is no row/,
   },
   {
     name: 'takes files into use that are half written',

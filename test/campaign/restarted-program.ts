@@ -10,6 +10,7 @@ const EXPECTED_ENDS: readonly unknown[] = [4, 5, 'SIGKILL'];
 export interface ServiceOptions {
   readonly name: string;
   readonly command: string;
+  readonly args?: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly history: History;
 }
@@ -59,9 +60,9 @@ export class Service {
   }
 
   async #run(): Promise<void> {
-    const { name, command, env, history } = this.#options;
+    const { name, command, args = [], env, history } = this.#options;
     while (!this.#stopped) {
-      const process = new TestProcess(command, [], env);
+      const process = new TestProcess(command, args, env);
       this.#process = process;
       history.note(`${name} started, process ${process.child.pid}`);
       const { code, signal } = await process.exited();

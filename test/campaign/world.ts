@@ -1,4 +1,5 @@
-// All that one stretch of a campaign runs on: queue, warehouse, two gateways, three consumers, and the producers' load.
+// All that one stretch of a campaign runs on: queue, warehouse, two gateways, three consumers, the producers' load, and a
+// producer with a journal.
 // With CAMPAIGN_DISPATCHER=1 a dispatcher stands before the queue and a second one, which nothing is done to.
 //
 // The programs are real processes, started by their launchers, with the configuration that an operator would give them.
@@ -8,6 +9,7 @@ import { freePort } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { Credentials } from './credentials.ts';
 import type { History } from './history.ts';
+import { JournaledLoad } from './journaled-load.ts';
 import { Ledger, type Producer } from './ledger.ts';
 import { Load } from './load.ts';
 import { Poster } from './post.ts';
@@ -20,6 +22,8 @@ import type { Volume } from './volume.ts';
 
 const GATEWAYS = 2;
 const CONSUMERS = 3;
+/** From the first number of a stretch to that of the producer with a journal. */
+const JOURNALED_FROM = 4_000_000;
 
 export interface WorldOptions {
   readonly warehouse: CampaignWarehouse;
@@ -37,6 +41,7 @@ export interface WorldOptions {
 export class World {
   readonly ledger = new Ledger();
   readonly load: Load;
+  readonly journaled: JournaledLoad;
   /** The one that faults are aimed at. */
   readonly queue: QueueServer;
   readonly queues: readonly QueueServer[];
@@ -54,7 +59,7 @@ export class World {
     options: WorldOptions,
     queues: readonly QueueServer[],
     fresh: FreshWarehouse,
-    parts: Pick<World, 'gateways' | 'consumers' | 'dispatchers' | 'credentials' | 'ports' | 'names'>,
+    parts: Pick<World, 'gateways' | 'consumers' | 'dispatchers' | 'credentials' | 'ports' | 'names' | 'journaled'>,
     posters: Readonly<Record<Producer, readonly Poster[]>>,
   ) {
     this.options = options;
@@ -69,6 +74,7 @@ export class World {
     this.credentials = parts.credentials;
     this.ports = parts.ports;
     this.names = parts.names;
+    this.journaled = parts.journaled;
     const { history, random, first } = options;
     const { ledger } = this;
     const clockMoves = (): number => queue.clock.moves;
@@ -136,11 +142,13 @@ export class World {
     const waysOf = (certificate: typeof own): Poster[] =>
       ports.map((port, at) => new Poster(`gateway ${at + 1}`, port, credentials.authority, certificate));
     const posters = { own: waysOf(own), other: waysOf(other) };
+    const to = { url: `https://127.0.0.1:${ports[0]}`, cert: own.cert, key: own.key, ca: credentials.authority };
+    const journaled = new JournaledLoad({ product, first: options.first + JOURNALED_FROM, history, to });
     const world = new World(
       options,
       queues,
       fresh,
-      { gateways, consumers, dispatchers, credentials, ports, names },
+      { gateways, consumers, dispatchers, credentials, ports, names, journaled },
       posters,
     );
     await world.accepts(1);
@@ -148,7 +156,7 @@ export class World {
   }
 
   get services(): readonly Service[] {
-    return [...this.dispatchers, ...this.gateways, ...this.consumers];
+    return [...this.dispatchers, ...this.gateways, ...this.consumers, this.journaled.service];
   }
 
   /** Waits until so many more events are accepted. */
@@ -162,10 +170,13 @@ export class World {
     await this.load.stop();
     const landed = async (): Promise<boolean> =>
       (await Promise.all(this.queues.map((queue) => queue.landed()))).every((all) => all);
-    return eventually('the group has acknowledged all', landed, deadlineMs).then(
-      () => true,
-      () => false,
-    );
+    return this.journaled
+      .drain(this.ledger, deadlineMs)
+      .then(() => eventually('the group has acknowledged all', landed, deadlineMs))
+      .then(
+        () => true,
+        () => false,
+      );
   }
 
   async stop(): Promise<void> {

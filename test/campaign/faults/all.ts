@@ -23,6 +23,7 @@ import {
   killConsumers,
   killDispatcher,
   killGateway,
+  killProducer,
   rotateCredentials,
 } from './programs.ts';
 import {
@@ -39,7 +40,16 @@ import { freezeWarehouse, killWarehouse, lockWarehouse, lockWarehouseLong } from
 
 export const FAULTS: readonly Fault[] = [
   ...(DISPATCHER ? [killDispatcher, freezeDispatcher] : []),
-  ...[killGateway, freezeGateway, killConsumer, killConsumers, freezeConsumer, freezeConsumers, freezeConsumerLong],
+  ...[
+    killProducer,
+    killGateway,
+    freezeGateway,
+    killConsumer,
+    killConsumers,
+    freezeConsumer,
+    freezeConsumers,
+    freezeConsumerLong,
+  ],
   ...[killQueue, freezeQueue, freezeAndKillQueue, fullQueue, fullOfOld, readOnlyQueue, flushScripts],
   ...[commandsHeld, answersHeld, warehouseAnswersHeld, namesUnknown, rotateCredentials],
   ...[cutQueue, slowQueue, cutWarehouse, slowWarehouse, failOver, clockAhead, clockBack],

@@ -1,8 +1,20 @@
-// Gateways, consumers and the dispatcher that are killed or frozen, and gateways whose files change. A killed one is
-// started again by whoever watches it.
+// Producers, gateways, consumers and the dispatcher that are killed or frozen, and gateways whose files change. A killed
+// one is started again by whoever watches it.
 import type { Fault } from './fault.ts';
 
 const AS_THEY_ARE = (): void => undefined;
+
+/** What its journal holds it sends when it runs again. */
+export const killProducer: Fault = {
+  name: 'producer with a journal killed',
+  weight: 4,
+  touches: 'producer',
+  holdMs: [0, 300],
+  begin: ({ journaled }) => {
+    journaled.service.kill();
+    return AS_THEY_ARE;
+  },
+};
 
 export const killGateway: Fault = {
   name: 'gateway killed',
