@@ -93,7 +93,7 @@ rolling-restart: setup ## restart two gateways ten times each under load: behind
 	  ROLLING_HELD_RATE=$${ROLLING_HELD_RATE:-0.8} $(NODE) --import tsx --enable-source-maps --test --test-concurrency=1 --test-reporter=spec \
 	  test/rolling/rolling-restart.long.ts
 
-fail-over: setup ## kill masters under 2,000 events a second; FAIL_OVER_ROUNDS (50), FAIL_OVER_ON='sentinel cluster', FAIL_OVER_REPLICAS='2 1 0'
+fail-over: setup ## lose masters under 2,000 events a second; FAIL_OVER_ROUNDS (50), FAIL_OVER_ON='sentinel cluster', FAIL_OVER_REPLICAS='2 1 0'
 	$(NODE) --import tsx --enable-source-maps --test --test-concurrency=1 --test-reporter=spec test/fail-over/sentinel.ts test/fail-over/fail-over.ts
 
 image-test: setup postgres ## build the Containerfile with buildah on a local base image, and land events with it

@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Redis } from 'ioredis';
+import { openLink, type Link } from './link.ts';
 import { tlsArguments } from './redis-tls.ts';
 import { freePort, plainClient, SERVER, TestRedis } from './redis.ts';
 import { atEnd, eventually, start, temporaryFolder, type Child } from './scope.ts';
@@ -24,6 +25,8 @@ export interface SentinelOptions {
    * so that a server that gets no processor for a while is no fault.
    */
   readonly downAfterMs?: number;
+  /** Sentinels, replicas and clients reach each server by a link; not with `pki`. */
+  readonly linked?: boolean;
 }
 
 interface Sentinel {
@@ -37,6 +40,7 @@ export class TestSentinels {
   readonly servers: readonly TestRedis[];
   /** As the sentinels know the servers. */
   readonly #shownPorts: ReadonlyMap<TestRedis, number>;
+  readonly #links: ReadonlyMap<TestRedis, Link>;
   readonly #sentinels: readonly Sentinel[];
   readonly #options: SentinelOptions;
   /** A connection to each sentinel that was asked something. */
@@ -44,17 +48,20 @@ export class TestSentinels {
 
   private constructor(
     shownPorts: ReadonlyMap<TestRedis, number>,
+    links: ReadonlyMap<TestRedis, Link>,
     sentinels: readonly Sentinel[],
     options: SentinelOptions,
   ) {
     this.servers = [...shownPorts.keys()];
     this.#shownPorts = shownPorts;
+    this.#links = links;
     this.#sentinels = sentinels;
     this.#options = options;
   }
 
   static async start(options: SentinelOptions = {}): Promise<TestSentinels> {
-    const { replicas = 2, pki, password } = options;
+    const { replicas = 2, pki, password, linked = false } = options;
+    const links = new Map<TestRedis, Link>();
     const certificates = pki === undefined ? [] : await tlsArguments(pki);
     const overTls = (port: number): readonly string[] =>
       pki === undefined ? [] : ['--tls-port', String(port), '--tls-replication', 'yes', ...certificates];
@@ -62,8 +69,14 @@ export class TestSentinels {
       Array.from({ length: 1 + replicas }, async () => {
         const tlsPort = await freePort();
         const args = ['--repl-diskless-sync-delay', '0', ...overTls(tlsPort)];
-        const server = await TestRedis.start(args, { password });
-        return [server, pki === undefined ? server.port : tlsPort] as const;
+        const link = linked ? await openLink({ port: 0 }) : undefined;
+        const announced = link === undefined ? [] : ['--replica-announce-port', String(link.port)];
+        const server = await TestRedis.start([...args, ...announced], { password });
+        if (link === undefined) return [server, pki === undefined ? server.port : tlsPort] as const;
+        link.retarget({ host: '127.0.0.1', port: server.port });
+        links.set(server, link);
+        atEnd(() => link.close());
+        return [server, link.port] as const;
       }),
     );
     const shownPorts = new Map(made);
@@ -72,7 +85,7 @@ export class TestSentinels {
     const started = await Promise.all(
       Array.from({ length: SENTINELS }, () => startSentinel(masterPort, options, overTls)),
     );
-    const sentinels = new TestSentinels(shownPorts, started, options);
+    const sentinels = new TestSentinels(shownPorts, links, started, options);
     await sentinels.whole();
     return sentinels;
   }
@@ -90,6 +103,13 @@ export class TestSentinels {
     return (
       this.servers.find((server) => this.#shownPorts.get(server) === port) ?? Promise.reject(new Error('no master'))
     );
+  }
+
+  /** The link to a server, of those that are `linked`. */
+  linkTo(server: TestRedis): Link {
+    const link = this.#links.get(server);
+    if (link === undefined) throw new Error('the servers are not linked');
+    return link;
   }
 
   /** Hands over to a replica, as it is planned. */
