@@ -5,6 +5,13 @@ import { createLog } from '../../lib/process/log.ts';
 import { EXIT, StartFailure } from '../../lib/process/program.ts';
 import type { Server } from '../../lib/redis/server/client.ts';
 import { valueConnection } from '../../lib/redis/server/node-redis.ts';
+import {
+  gatewayQueue,
+  inspectGatewayQueue,
+  type AcceptingQueue,
+  type StreamsOptions,
+} from '../../lib/redis/accept/open-queue.ts';
+import { PartitionedQueue } from '../../lib/redis/accept/partitioned-queue.ts';
 import { inspectQueue } from '../../lib/redis/stream/inspect-queue.ts';
 import { queueIdentity } from '../../lib/redis/stream/identity.ts';
 import { queuePartitions } from '../../lib/redis/stream/queue-partitions.ts';
@@ -209,5 +216,80 @@ describe('the identity of a queue that is only looked at', () => {
     await assert.rejects(queueIdentity(server, 'half', SYSTEM), { name: 'QueueRefusal' });
     const node: Server = { send: async () => ['mode', 'cluster'] };
     await assert.rejects(queueIdentity(node, 'ingest', SYSTEM), /this is a Redis Cluster: use redis\+cluster:\/\//);
+  });
+});
+
+describe("a gateway's queue", () => {
+  const options = (uri: string, more: Partial<StreamsOptions> = {}) => ({
+    ...{ ...SYSTEM, uri, partitions: 3, replicas: 0, name: 'test', enqueueTimeoutMs: 5_000, log: LOG },
+    ...more,
+  });
+  const partsOf = (uri: string): AcceptingQueue => {
+    const opened = gatewayQueue(options(uri, { clock: new VirtualClock() }));
+    atEnd(() => opened.queue.close());
+    return opened;
+  };
+
+  it('is one stream of a server, as many as there are partitions of a cluster, and two lanes of a dispatcher', () => {
+    const single = partsOf('redis://127.0.0.1:1');
+    assert.equal(single.parts.length, 1);
+    assert.equal(single.queue, single.parts[0]?.queue);
+    const several = partsOf('redis+cluster://127.0.0.1:1');
+    assert.equal(several.parts.length, 3);
+    assert.ok(several.queue instanceof PartitionedQueue);
+    const lanes = partsOf('dispatcher://127.0.0.1:1');
+    assert.equal(lanes.parts.length, 2);
+    assert.ok(lanes.queue instanceof PartitionedQueue);
+  });
+
+  it('has its partitions apart in the log and in what is looked at, where there are several', async (t) => {
+    const clock = new VirtualClock();
+    const named: unknown[] = [];
+    const log = LOG.child({}, { level: 'silent' });
+    t.mock.method(log, 'child', (bindings: object) => {
+      named.push(bindings);
+      return log;
+    });
+    const close = (uri: string): Promise<void> => gatewayQueue(options(uri, { clock, log })).queue.close();
+    await close('redis://127.0.0.1:1');
+    assert.deepEqual(named.splice(0), []);
+    await close('redis+cluster://127.0.0.1:1');
+    assert.deepEqual(named.splice(0), [{ partition: 0 }, { partition: 1 }, { partition: 2 }]);
+    await close('dispatcher://127.0.0.1:1');
+    assert.deepEqual(named.splice(0), [{ connection: 0 }, { connection: 1 }]);
+    const looks: string[] = [];
+    const { parts, queue } = gatewayQueue(options(redis.uri, { onLook: (_, partition) => looks.push(partition) }));
+    atEnd(() => queue.close());
+    parts[0]?.connection.open();
+    await eventually('it is looked at', () => looks.length > 0);
+    assert.deepEqual(new Set(looks), new Set(['0']));
+  });
+
+  it('of a dispatcher is at port 6380 where the URI has none', async () => {
+    for (const [uri, place] of [
+      ['dispatcher://127.0.0.9', '127.0.0.9:6380'],
+      ['dispatcher://127.0.0.9:6381', '127.0.0.9:6381'],
+    ] as const) {
+      const { parts, queue } = gatewayQueue(options(uri));
+      atEnd(() => queue.close());
+      const [lane = assert.fail()] = parts;
+      lane.connection.open();
+      await eventually('it is refused', () => lane.connection.lastError.includes(place));
+    }
+  });
+
+  it('is looked at without a trace, and said to take events', async () => {
+    assert.match(
+      await inspectGatewayQueue(options(redis.uri), 5_000),
+      /^queue redis:\/\/127\.0\.0\.1:\d+: Redis [78]\S+, 0 events in the stream, takes events$/,
+    );
+    assert.deepEqual(await redis.command('KEYS', '*'), []);
+  });
+
+  it('is refused where a server that is no dispatcher is called one', async () => {
+    await assert.rejects(inspectGatewayQueue(options(redis.uri.replace('redis:', 'dispatcher:')), 5_000), {
+      exitCode: EXIT.queue,
+      message: /the server is not a dispatcher: for a Redis server write redis:\/\/ or rediss:\/\/$/,
+    });
   });
 });
