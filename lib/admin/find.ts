@@ -1,9 +1,10 @@
-// `event ID`: all that is known of one event, wherever it is, for any producer.
+// `event ID`: all that is known of one event, wherever it is, for any producer; and how bodies and quarantine rows are
+// shown: text where they are text, else hex.
+import { isUtf8 } from 'node:buffer';
 import { isErased } from '../ingest/erased.ts';
 import type { EntryState, QueuedCopy } from '../ingest/queue-admin.ts';
 import type { LandedRow, QuarantineBody } from '../ingest/warehouse-admin.ts';
-import { printable } from '../process/printable.ts';
-import { bodyJson, bodyText } from './body.ts';
+import { printable, printableLines } from '../process/printable.ts';
 import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
 import { timeText } from './text.ts';
 
@@ -97,3 +98,23 @@ export const rowJson = (row: QuarantineBody): Readonly<Record<string, unknown>> 
   quarantinedAt: timeText(row.quarantinedAtMs),
   ...bodyJson(row.body),
 });
+
+const HEX_LINE_BYTES = 32;
+
+/** Whether a terminal shows it as it is: UTF-8 without control characters other than tab and line break. */
+const isText = (body: Buffer): boolean =>
+  isUtf8(body) && printableLines(body.toString('utf8')) === body.toString('utf8');
+
+/** Indented lines. */
+function bodyText(body: Buffer): string {
+  if (body.length === 0) return '  (no body)';
+  if (isText(body)) return body.toString('utf8').replaceAll(/^/gm, '  ');
+  const lines: string[] = [];
+  for (let at = 0; at < body.length; at += HEX_LINE_BYTES)
+    lines.push(`  ${body.subarray(at, at + HEX_LINE_BYTES).toString('hex')}`);
+  return lines.join('\n');
+}
+
+/** `body`, or `bodyHex` for what is no UTF-8. */
+const bodyJson = (body: Buffer): { readonly body: string } | { readonly bodyHex: string } =>
+  isUtf8(body) ? { body: body.toString('utf8') } : { bodyHex: body.toString('hex') };
