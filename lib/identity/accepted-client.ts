@@ -30,25 +30,24 @@ export function clientRefusal(
   return `no name in the client certificate is in INGEST_DISPATCH_CLIENTS (${found.join(', ')})`;
 }
 
+interface NamedClientsFiles extends TlsFiles {
+  readonly clients: readonly string[];
+}
+
 /** TLS material of a server that knows its clients by name, and who is admitted by it. */
 export class NamedClientsTls {
-  readonly #files: TlsFiles & { readonly clients: readonly string[] };
+  readonly #files: NamedClientsFiles;
   readonly #before: Look;
   readonly #clock: Clock;
   #material: TlsMaterial;
 
   /** Throws a StartFailure that names every file that cannot be used. */
-  static async read(files: TlsFiles & { readonly clients: readonly string[] }, clock: Clock): Promise<NamedClientsTls> {
+  static async read(files: NamedClientsFiles, clock: Clock): Promise<NamedClientsTls> {
     const before = await lookAt(tlsPaths(files));
     return new NamedClientsTls(files, before, await tlsMaterial(files, clock.epochMs()), clock);
   }
 
-  private constructor(
-    files: TlsFiles & { readonly clients: readonly string[] },
-    before: Look,
-    material: TlsMaterial,
-    clock: Clock,
-  ) {
+  private constructor(files: NamedClientsFiles, before: Look, material: TlsMaterial, clock: Clock) {
     this.#files = files;
     this.#before = before;
     this.#material = material;
@@ -77,13 +76,7 @@ export class NamedClientsTls {
       this.#material = material;
       onChange();
     };
-    return watchTlsMaterial({
-      files: this.#files,
-      before: this.#before,
-      clock: this.#clock,
-      log,
-      onChange: changed,
-      onRefused,
-    });
+    const [files, before, clock] = [this.#files, this.#before, this.#clock];
+    return watchTlsMaterial({ files, before, clock, log, onChange: changed, onRefused });
   }
 }

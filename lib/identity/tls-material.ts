@@ -39,15 +39,9 @@ export class TlsMaterialError extends Error {
 /** Of the Unix time `nowMs`. Rejects with TlsMaterialError, which names all files that cannot be used, a line each. */
 export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<TlsMaterial> {
   const read = await Promise.allSettled([
-    pem('INGEST_TLS_CERT', files.cert).then((text) => ({
-      text,
-      list: certificates('INGEST_TLS_CERT', files.cert, text),
-    })),
+    certificates('INGEST_TLS_CERT', files.cert),
     pem('INGEST_TLS_KEY', files.key),
-    pem('INGEST_TLS_CLIENT_CA', files.clientCa).then((text) => ({
-      text,
-      list: certificates('INGEST_TLS_CLIENT_CA', files.clientCa, text),
-    })),
+    certificates('INGEST_TLS_CLIENT_CA', files.clientCa),
     files.clientCrl === undefined ? undefined : pem('INGEST_TLS_CLIENT_CRL', files.clientCrl),
   ]);
   const [certFile, keyFile, caFile, crlFile] = read;
@@ -141,10 +135,11 @@ function blocks(text: string, label: string): string[] {
   return text.match(new RegExp(`-----BEGIN ${label}-----[\\s\\S]*?-----END ${label}-----`, 'g')) ?? [];
 }
 
-function certificates(key: string, path: string, text: string): X509Certificate[] {
+async function certificates(key: string, path: string) {
+  const text = await pem(key, path);
   try {
-    const found = blocks(text, '(?:TRUSTED |X509 )?CERTIFICATE').map((block) => new X509Certificate(block));
-    if (found.length > 0) return found;
+    const list = blocks(text, '(?:TRUSTED |X509 )?CERTIFICATE').map((block) => new X509Certificate(block));
+    if (list.length > 0) return { text, list };
   } catch {
     // The check below reports it: the file holds something that is not a certificate.
   }
