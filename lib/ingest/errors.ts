@@ -10,8 +10,8 @@ import type { EventFault } from './event.ts';
  * One row. `retryAfterS` is the Retry-After header in seconds (RFC 9110, section 10.2.3), where nothing longer is
  * known.
  */
-export interface CatalogueEntry {
-  readonly code: ErrorCode;
+export interface CatalogueEntry<Code extends string = string> {
+  readonly code: Code;
   readonly status: number;
   readonly retryable: boolean;
   readonly title: string;
@@ -19,34 +19,17 @@ export interface CatalogueEntry {
   readonly retryAfterS?: number;
 }
 
-export type ErrorCode =
-  | 'INVALID_EVENT'
-  | 'INVALID_COMPRESSION'
-  | 'UNAUTHORIZED_PRODUCER'
-  | 'PRODUCER_DISABLED'
-  | 'TYPE_NOT_ALLOWED'
-  | 'EVENT_NOT_FOUND'
-  | 'ROUTE_NOT_FOUND'
-  | 'METHOD_NOT_ALLOWED'
-  | 'REQUEST_TIMEOUT'
-  | 'EVENT_ID_CONFLICT'
-  | 'PRODUCER_RATE_LIMITED'
-  | 'HEADERS_TOO_LARGE'
-  | 'INTERNAL'
-  | 'QUEUE_UNAVAILABLE'
-  | 'QUEUE_OVERLOADED'
-  | 'LOOKUP_UNAVAILABLE';
-
 export type Refusal = keyof typeof CATALOGUE;
+export type ErrorCode = (typeof CATALOGUE)[Refusal]['code'];
 
-const row = (
+const row = <const Code extends string>(
   status: number,
-  code: ErrorCode,
+  code: Code,
   retryable: boolean,
   title: string,
   when: string,
   retryAfterS?: number,
-): CatalogueEntry =>
+): CatalogueEntry<Code> =>
   Object.freeze({ code, status, retryable, title, when, ...(retryAfterS === undefined ? {} : { retryAfterS }) });
 
 export const CATALOGUE = Object.freeze({
