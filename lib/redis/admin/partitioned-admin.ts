@@ -86,21 +86,15 @@ export class PartitionedAdmin implements QueueAdmin {
 
   async replay(rows: readonly Replay[], again: boolean): Promise<readonly Replayed[]> {
     const sources = await this.#bySource();
-    const parts = new Map<StreamAdmin, { readonly row: Replay; readonly at: number }[]>();
-    for (const [at, row] of rows.entries()) {
-      const part = sources.get(sourceOf(row.replayOf)) ?? this.#partOfRow(row);
-      const some = parts.get(part);
-      if (some === undefined) parts.set(part, [{ row, at }]);
-      else some.push({ row, at });
-    }
+    const parts = Map.groupBy(rows.entries(), ([, row]) => sources.get(sourceOf(row.replayOf)) ?? this.#partOfRow(row));
     const replayed: Replayed[] = [];
     for (const [part, some] of parts) {
       const source = await part.source();
       const entries = await part.replay(
-        some.map(({ row }) => row),
+        some.map(([, row]) => row),
         again,
       );
-      for (const [index, entry] of entries.entries()) replayed[some[index]?.at ?? 0] = { source, ...entry };
+      for (const [index, entry] of entries.entries()) replayed[some[index]?.[0] ?? 0] = { source, ...entry };
     }
     return replayed;
   }

@@ -247,21 +247,8 @@ export class StreamAdmin {
         this.#identity?.bodyBytesMax,
       );
       if ((notes.id ?? (body && namesIn(body).id)) !== id) return [];
-      return [
-        {
-          ...{
-            stream: this.#stream,
-            source,
-            entry,
-            ...(servers === 0 ? {} : { servers }),
-            id,
-            producer,
-            acceptedAtMs,
-            replayOf,
-          },
-          body: body ?? Buffer.alloc(0),
-        },
-      ];
+      const place = { stream: this.#stream, source, entry, ...(servers === 0 ? {} : { servers }) };
+      return [{ ...place, id, producer, acceptedAtMs, replayOf, body: body ?? Buffer.alloc(0) }];
     });
     return copies.flat();
   }

@@ -101,18 +101,9 @@ export class EntryReading {
   async #readGroup(max: number, waitMs: number, from: string): Promise<readonly Delivery[]> {
     // BLOCK 0 would wait for ever.
     const block = waitMs === 0 ? [] : ['BLOCK', String(waitMs)];
-    const command = [
-      'XREADGROUP',
-      'GROUP',
-      GROUP,
-      this.#options.member,
-      'COUNT',
-      String(max),
-      ...block,
-      'STREAMS',
-      this.#options.stream,
-      from,
-    ];
+    const { stream, member } = this.#options;
+    const some = ['GROUP', GROUP, member, 'COUNT', String(max), ...block];
+    const command = ['XREADGROUP', ...some, 'STREAMS', stream, from];
     const reply = await this.#send(command, waitMs).catch((cause: unknown) => {
       if (cause instanceof RedisError && cause.code === 'UNBLOCKED' && waitMs > 0) return undefined;
       throw cause;

@@ -103,7 +103,8 @@ export class PartitionedReader implements QueueReader {
   }
 
   async acknowledge(entries: readonly EntryName[]): Promise<number> {
-    const parts = [...this.#byPartition(entries)];
+    const read = entries.filter(({ source }) => this.#partitionOf.has(source));
+    const parts = [...Map.groupBy(read, ({ source }) => this.#partitionOf.get(source) as PartitionReading)];
     const settled = await Promise.allSettled(parts.map(([{ reader }, some]) => reader.acknowledge(some)));
     if (settled.length > 0 && settled.every(({ status }) => status === 'rejected')) this.#throwWhereAllFail();
     let done = 0;
@@ -152,19 +153,6 @@ export class PartitionedReader implements QueueReader {
       if (Number.isFinite(timeoutMs)) timer = this.#clock.after(timeoutMs, resolve);
     });
     timer?.close();
-  }
-
-  /** Entries by the partition that they were read from. */
-  #byPartition<E extends EntryName>(entries: readonly E[]): ReadonlyMap<PartitionReading, E[]> {
-    const parts = new Map<PartitionReading, E[]>();
-    for (const entry of entries) {
-      const partition = this.#partitionOf.get(entry.source);
-      if (partition === undefined) continue;
-      const some = parts.get(partition);
-      if (some === undefined) parts.set(partition, [entry]);
-      else some.push(entry);
-    }
-    return parts;
   }
 
   #throwWhereAllFail(): void {

@@ -137,7 +137,7 @@ export class Reply {
       const size = this.array();
       return size === undefined ? null : Array.from({ length: size }, () => this.value());
     }
-    if (kind === STRING) return this.bytes().toString('utf8');
+    if (kind === STRING) return this.utf8();
     const end = this.#bytes.indexOf(RETURN, this.#at);
     const line = this.#bytes.toString('utf8', this.#at + 1, end);
     this.#at = end + CRLF_BYTES;
@@ -189,10 +189,7 @@ export class Reply {
 
   /** A string of UTF-8. */
   utf8(): string {
-    const size = this.#size(STRING);
-    const from = this.#at;
-    this.#at = from + size + CRLF_BYTES;
-    return this.#bytes.toString('utf8', from, from + size);
+    return this.bytes().toString('utf8');
   }
 
   /** Passes a string over, and tells which of `known` it is; -1 for none. */
