@@ -1,5 +1,5 @@
 // What each command of ingest-admin runs; the exit code is that of the program.
-import { failureOf, look, lookJson, lookText } from './status.ts';
+import { failureOf, look, lookJson, lookText, watchStatus } from './status.ts';
 import type { Command } from './command-line.ts';
 import { eraseEvents, idsOf } from './erase.ts';
 import { showEvent } from './find.ts';
@@ -9,7 +9,6 @@ import { replayRows } from './replay.ts';
 import { landAgain } from './land-again.ts';
 import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
 import { trySchema } from './schema-try.ts';
-import { watchStatus } from './watch.ts';
 
 /** `rows` of the terminal, asked for each time; undefined where there is none. Rejects with what was away. */
 export async function runCommand(session: Session, command: Command, rows: () => number | undefined): Promise<Outcome> {
