@@ -17,7 +17,11 @@ const INTERVAL_MS = 250;
 export type Look = ReadonlyMap<string, string>;
 
 export async function lookAt(paths: readonly string[]): Promise<Look> {
-  return new Map(await Promise.all(paths.map(async (path) => [path, await digestOf(path)] as const)));
+  const look = new Map<string, string>();
+  for (const path of paths) {
+    look.set(path, await digestOf(path));
+  }
+  return look;
 }
 
 /** Of a file, or of the files of a folder with their names; folders in it are not looked into. */
