@@ -7,6 +7,7 @@ import pg from 'pg';
 import { FailingCalls } from '../support/failing-calls.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { startPrivatePostgres } from '../support/postgres.ts';
+import { eventually } from '../support/scope.ts';
 import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
 import type { WarehouseKind } from './settings.ts';
 import type { Volume } from './volume.ts';
@@ -97,8 +98,13 @@ async function postgres(volume: Volume): Promise<CampaignWarehouse> {
       start,
     },
     fresh: async () => {
-      if (before !== undefined) await server.dropDatabase(before);
-      const store = await postgresStore(server);
+      // One that ran out of disk space, or met a broken disk, may end some time after all is well again.
+      const store = await eventually('PostgreSQL makes a database', async () => {
+        await start();
+        if (before !== undefined) await server.dropDatabase(before);
+        before = undefined;
+        return await postgresStore(server);
+      });
       before = store.uri;
       const uri = new URL(store.uri);
       uri.searchParams.delete('host');
