@@ -51,6 +51,7 @@ export class Rounds {
     await this.#mend(this.#lingering.filter(({ untilMs }) => untilMs <= now));
     this.#lingering = this.#lingering.filter(({ untilMs }) => untilMs > now);
     await this.#world.accepts(EVENTS_A_ROUND);
+    await this.#world.warehouseRuns();
   }
 
   /** Adds to the counts how many calls the faults made fail; gives the names of those that should have, and did not. */

@@ -165,11 +165,18 @@ export class World {
     await eventually('events are accepted', () => this.ledger.accepted >= wanted, deadlineMs);
   }
 
+  /** Starts a warehouse's server that has ended: one that met a broken disk may do so a while after it was mended. */
+  async warehouseRuns(): Promise<void> {
+    await this.options.warehouse.server?.start();
+  }
+
   /** Ends the producers, and waits until every event was read and acknowledged. False: not within `deadlineMs`. */
   async settled(deadlineMs: number): Promise<boolean> {
     await this.load.stop();
-    const landed = async (): Promise<boolean> =>
-      (await Promise.all(this.queues.map((queue) => queue.landed()))).every((all) => all);
+    const landed = async (): Promise<boolean> => {
+      await this.warehouseRuns();
+      return (await Promise.all(this.queues.map((queue) => queue.landed()))).every((all) => all);
+    };
     return this.journaled
       .drain(this.ledger, deadlineMs)
       .then(() => eventually('the group has acknowledged all', landed, deadlineMs))
