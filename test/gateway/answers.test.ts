@@ -31,6 +31,7 @@ describe("a gateway's answers", () => {
   const spans: Parameters<Tracing['record']>[0][] = [];
   let inWarehouse: WarehouseLookup = { kind: 'unknown' };
   let client: TestClient;
+  let stranger: TestClient;
   let bySource: TestClient;
 
   before(async () => {
@@ -61,6 +62,7 @@ describe("a gateway's answers", () => {
       });
       atEnd(() => gateway.drain());
       const { port } = await gateway.listen('127.0.0.1', 0);
+      stranger = new TestClient(port, pki.authority.certificate, undefined, {});
       return new TestClient(port, pki.authority.certificate, await pki.producer('shop'), {});
     };
     [client, bySource] = await Promise.all([started({}), started({ INGEST_EVENT_ID: 'source+id' })]);
@@ -229,6 +231,25 @@ describe("a gateway's answers", () => {
       assert.deepEqual(refusal(await client.post(gzipSync(of(BODY_BYTES_MAX + 1)), gzip)), expected);
     });
 
+    it('are 401 to a client without a certificate, with how it may identify itself', async () => {
+      const answer = await stranger.post(event('nobody'));
+      assert.equal(answer.status, 401);
+      assert.equal(answer.headers['www-authenticate'], 'TLS-Client-Certificate realm="ingest-gateway"');
+    });
+
+    it('are 202 with "shed" where a dispatcher keeps the event not, which is counted', async () => {
+      const shedSoFar = async (): Promise<number> =>
+        Number(/^ingest_shed_total (\d+)$/m.exec((await client.ask({ path: '/metrics' })).body)?.[1]);
+      const before = await shedSoFar();
+      queue.submit = (submission) => queueMicrotask(() => submission.settle('shed'));
+      const { status: code, headers, json } = await client.post(event('shed'));
+      Reflect.deleteProperty(queue, 'submit');
+      assert.equal(code, 202);
+      assert.equal(headers['retry-after'], '1');
+      assert.deepEqual(json, { id: 'shed', status: 'shed', code: 'INGEST_SHED', retryable: true });
+      assert.equal(await shedSoFar(), before + 1);
+    });
+
     it('are 400 with what is wrong where it has no id or no type', async () => {
       const { json } = await client.post('{"id":"","type":7}');
       assert.equal(json?.['code'], 'INVALID_EVENT');
@@ -303,6 +324,13 @@ describe("a gateway's answers", () => {
         'ingest_refused_overload_total',
       );
       assert.deepEqual(grown, [1, 2, 1, 1, 1, 0]);
+    });
+
+    it('with the trace of a request that took as long, in OpenMetrics', async () => {
+      await client.post(event('traced'), { traceparent: SAMPLED });
+      const { body } = await client.ask({ path: '/metrics', headers: { accept: 'application/openmetrics-text' } });
+      const lines = body.split('\n').filter((line) => line.startsWith('ingest_http_request_duration_seconds_bucket{'));
+      assert.ok(lines.some((line) => line.includes('route="/events"') && line.includes(SAMPLED.split('-')[1] ?? '')));
     });
 
     it('in the text that a scrape asks for, with what is open, in flight and about to expire', async () => {

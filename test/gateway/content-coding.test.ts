@@ -4,6 +4,16 @@ import { describe, it } from 'node:test';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { contentCoding, decodeBody, type ContentCoding, type Decoded } from '../../lib/gateway/content-coding.ts';
 
+it('a Content-Encoding field names one coding, in either case and with blanks around it, beside identity', () => {
+  const coding = contentCoding('gzip');
+  assert.ok(typeof coding === 'object');
+  for (const field of [' gzip ', 'GZIP', 'gzip, identity', 'identity ,gzip', ',gzip,'])
+    assert.equal(contentCoding(field), coding, field);
+  for (const field of ['', 'identity', ' , Identity']) assert.equal(contentCoding(field), undefined, field);
+  for (const field of ['br', 'gzip, zstd', 'gzip gzip', 'deflate'])
+    assert.equal(contentCoding(field), 'unsupported', field);
+});
+
 describe('decodeBody', () => {
   for (const [name, compress] of [
     ['gzip', gzipSync],

@@ -2,16 +2,27 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { readGatewayConfig } from '../../lib/gateway/config.ts';
-import { readFiles, watchFiles } from '../../lib/gateway/files.ts';
+import { allFiles, readFiles, watchFiles } from '../../lib/gateway/files.ts';
 import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
 import type { Producers } from '../../lib/gateway/producers-file.ts';
 import { HANDSHAKE_FAILURES } from '../../lib/http/node/faults.ts';
 import type { TlsMaterial } from '../../lib/identity/tls-material.ts';
 import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import { createLog } from '../../lib/process/log.ts';
+import { StartFailure } from '../../lib/process/program.ts';
 import { Pki } from '../support/pki.ts';
 import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
+
+describe('files that are read side by side', () => {
+  it('end the start with a line for each that cannot be used, and a bug is not one of them', async () => {
+    const failed = (message: string): Promise<never> => Promise.reject(new StartFailure(2, message));
+    await assert.rejects(allFiles([failed('one'), Promise.resolve(1), failed('two')]), { message: 'one\ntwo' });
+    const bug = new TypeError('a bug');
+    await assert.rejects(allFiles([failed('one'), Promise.reject(bug)]), bug);
+    assert.deepEqual(await allFiles([Promise.resolve(1), Promise.resolve('a')]), [1, 'a']);
+  });
+});
 
 describe('the files of a gateway that starts', () => {
   it('are used although one has expired, and a warning names its key and path; without one there is none', async (t) => {

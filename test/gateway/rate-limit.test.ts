@@ -25,6 +25,15 @@ describe('a rate limit', () => {
     assert.ok(limit.take('b', 1, 0).allowed);
   });
 
+  it('remembers only producers whose quota is not whole again, once there are many', () => {
+    const limit = new RateLimit();
+    for (let at = 0; at < 5_000; at += 1) limit.take(`early-${at}`, 1, 0);
+    const early = limit.size;
+    for (let at = 0; at < 20_000; at += 1) limit.take(`late-${at}`, 1, 10_000);
+    assert.ok(limit.size <= 20_000 + 1, `${early}, then ${limit.size}`);
+    for (let at = 0; at < 20_000; at += 1) assert.ok(!limit.take(`late-${at}`, 1, 10_000).allowed);
+  });
+
   it('works below one event a second', () => {
     const limit = new RateLimit();
     assert.ok(limit.take('p', 0.1, 0).allowed);
