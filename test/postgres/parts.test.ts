@@ -7,7 +7,7 @@ import { WarehouseMisconfigured, type LandingEvent } from '../../lib/ingest/ware
 import { byteaArray, textArray, timeArray } from '../../lib/postgres/binary-array.ts';
 import { copyEvents } from '../../lib/postgres/copy.ts';
 import { Landing, refuses } from '../../lib/postgres/landing.ts';
-import { NewerSchema, WrongEncoding } from '../../lib/postgres/migrations.ts';
+import { migrate, NewerSchema, WrongEncoding } from '../../lib/postgres/migrations.ts';
 import { misconfigured } from '../../lib/postgres/misconfigured.ts';
 import {
   beginningOf,
@@ -218,6 +218,98 @@ describe('a transaction that was taken back for the sake of another one', () => 
   it('is tried once only where it failed for another reason', async () => {
     assert.equal((await tries(1, '23505')).at.length, 1);
     assert.equal((await tries(1, '40P01')).at.length, 2, 'a deadlock is one');
+  });
+});
+
+describe('a migration', () => {
+  const STEPS = [1, 2].map((version) => ({ version, sql: () => `step ${version}` }));
+
+  /** One of a server that has this version, and fails at these statements, each as often as there are causes. */
+  async function migrated(version: number, failures: Readonly<Record<string, Error[]>>, holder: object[] = []) {
+    const clock = new VirtualClock();
+    const did: string[] = [];
+    let has = version;
+    const query = (asked: string | { text: string }): Promise<unknown> => {
+      const sql = typeof asked === 'string' ? asked : asked.text;
+      did.push(sql.trim());
+      const cause = Object.entries(failures)
+        .find(([part]) => sql.includes(part))?.[1]
+        .shift();
+      if (cause !== undefined) return Promise.reject(cause);
+      if (sql === 'COMMIT') has = 2;
+      const row = sql.startsWith('SHOW')
+        ? { server_encoding: 'UTF8' }
+        : sql.includes('IS NOT NULL AS found')
+          ? { found: has > 0 }
+          : { version: has, bytewise: true };
+      return Promise.resolve({ rows: sql.includes('pg_stat_activity') ? holder : [row] });
+    };
+    let ending: unknown = 'under way';
+    void migrate(
+      { query } as unknown as pg.PoolClient,
+      { clock, random: { fraction: () => 0 } as never },
+      'none',
+      STEPS,
+    ).then(
+      (waits) => (ending = waits),
+      (cause: unknown) => (ending = cause),
+    );
+    for (let turn = 0; turn < 40; turn += 1) await clock.advance(100);
+    const count = (part: string): number => did.filter((sql) => sql.includes(part)).length;
+    return { ending, count };
+  }
+
+  it('runs the steps that are missing, and waits a short time for a lock only where there are tables', async () => {
+    const first = await migrated(0, {});
+    assert.equal(first.count('step'), 2);
+    assert.equal(first.ending, undefined);
+    assert.equal(first.count('lock_timeout'), 0);
+    const second = await migrated(1, {});
+    assert.equal(second.count('step 1'), 0);
+    assert.equal(second.count('step 2'), 1);
+    assert.equal(second.count('lock_timeout'), 1);
+    const done = await migrated(2, {});
+    assert.equal(done.ending, undefined);
+    assert.equal(done.count('BEGIN'), 0);
+  });
+
+  it('that waits for a lock says for whom where there are tables, and fails where there are none', async () => {
+    const locked = (): Record<string, Error[]> => ({ 'step 2': [stateOf('55P03')] });
+    assert.equal((await migrated(1, locked())).ending, 'it waits for a lock of another session');
+    const holder = { pid: 7, name: 'report', seconds: 3 };
+    assert.equal(
+      (await migrated(1, locked(), [holder])).ending,
+      'it waits for session 7 ("report"), whose last query began 3 s ago',
+    );
+    assert.equal(
+      (await migrated(1, locked(), [{ ...holder, seconds: null }])).ending,
+      'it waits for session 7 ("report")',
+    );
+    assert.ok((await migrated(0, locked())).ending instanceof pg.DatabaseError);
+  });
+
+  it('that fails is told where there are tables, and fails where there are none or no server says why', async () => {
+    const failing = (cause: Error): Record<string, Error[]> => ({ 'step 2': [cause] });
+    assert.equal((await migrated(1, failing(stateOf('42501')))).ending, 'told by the server (SQLSTATE 42501)');
+    assert.ok((await migrated(0, failing(stateOf('42501')))).ending instanceof pg.DatabaseError);
+    assert.match(String((await migrated(1, failing(new Error('cut')))).ending), /^Error: cut$/);
+  });
+
+  it('is tried again where another replica made the same, eight times in all', async () => {
+    for (const code of ['40001', '23505', '42P07', '42710']) {
+      const { ending, count } = await migrated(1, { 'step 2': Array.from({ length: 20 }, () => stateOf(code)) });
+      assert.equal(count('step 2'), 8, code);
+      assert.equal(count('ROLLBACK'), 8, code);
+      assert.equal(ending, `told by the server (SQLSTATE ${code})`);
+    }
+  });
+
+  it('does without advisory locks where the engine has none', async () => {
+    for (const code of ['0A000', '42883']) {
+      const { count } = await migrated(1, { pg_advisory: [stateOf(code)], 'step 2': [stateOf('42501')] });
+      assert.equal(count('pg_advisory'), 1, code);
+      assert.equal(count('BEGIN'), 2, code);
+    }
   });
 });
 
