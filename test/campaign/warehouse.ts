@@ -35,7 +35,7 @@ export interface WarehouseServer {
   readonly link: Link;
   processes(): readonly number[];
   kill(): Promise<void>;
-  /** Starts it where it does not run. */
+  /** Starts it where it does not run; resolves when it answers. */
   start(): Promise<void>;
 }
 
@@ -82,12 +82,17 @@ async function postgres(volume: Volume): Promise<CampaignWarehouse> {
     settings: ['min_wal_size=32MB', 'max_wal_size=128MB'],
   });
   const link = await openLink({ path: `${server.socketFolder}/.s.PGSQL.5432` });
-  const start = async (): Promise<void> => {
-    if (server.running) return;
-    await server.kill();
-    await server.start();
-  };
   let before: string | undefined;
+  const start = async (): Promise<void> => {
+    // One that met a broken disk refuses connections while it is about to end.
+    await eventually('PostgreSQL answers', async () => {
+      if (!server.running) {
+        await server.kill();
+        await server.start();
+      }
+      return before === undefined || (await server.query(before, 'SELECT 1'));
+    });
+  };
   return {
     kind: 'postgres',
     fsync,
