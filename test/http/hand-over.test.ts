@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { HandOver } from '../../lib/http/node/hand-over.ts';
 import type { HttpRequest, ProtocolFault } from '../../lib/http/request.ts';
+import { NodeSide } from '../../lib/http/node/side.ts';
 import type { ConnectionState, Side, Wire } from '../../lib/http/side.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
@@ -74,9 +76,10 @@ class Recorder implements Wire {
 function adopted(
   onRequest?: (request: HttpRequest) => void,
   idleTimeoutMs = 60_000,
+  clock: Clock = SYSTEM.clock,
 ): Recorder & { readonly side: Side } {
   const wire = new Recorder(onRequest);
-  wire.side = new HandOver({ headerBytesMax: 16_384, idleTimeoutMs }, SYSTEM.clock).adopt(wire, 0);
+  wire.side = new HandOver({ headerBytesMax: 16_384, idleTimeoutMs }, clock).adopt(wire, 0);
   return wire as Recorder & { readonly side: Side };
 }
 
@@ -203,5 +206,115 @@ describe('node:http behind a stream of our own', () => {
       await eventually('the end', () => wire.events.includes('end'));
       assert.equal(wire.written, '', body);
     }
+  });
+});
+
+describe('the side of node:http', () => {
+  const answers = (wire: Recorder): number => wire.written.match(/HTTP\/1\.1 /g)?.length ?? 0;
+  const passed = async (): Promise<void> => {
+    for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+  };
+
+  it('is busy from the first byte until the last answer was written, whatever waits for what', async () => {
+    const wire = adopted();
+    assert.equal(wire.side.busy, false);
+    wire.writable = false;
+    wire.side.feed(Buffer.from(GET));
+    await passed();
+    assert.equal(wire.side.busy, true, 'bytes that may not be read yet');
+    assert.equal(wire.requests.length, 0);
+    wire.writable = true;
+    wire.wake();
+    await eventually('it is started', () => wire.requests.length === 1);
+    assert.equal(wire.side.busy, true, 'a request that is served');
+    assert.equal(wire.side.owing, true);
+    for (const request of wire.requests) answer(request);
+    assert.equal(wire.side.owing, false);
+    await eventually('it is over', () => !wire.side.busy);
+    assert.equal(answers(wire), 1);
+  });
+
+  it('is busy with a request that came together with the one that is served', async () => {
+    const wire = adopted();
+    wire.side.feed(Buffer.from(GET.repeat(2)));
+    for (let served = 0; served < 2; served += 1) {
+      await eventually('the next one is started', () => wire.requests.length === served + 1);
+      await passed();
+      assert.equal(wire.requests.length, served + 1);
+      assert.equal(wire.side.busy, true);
+      const request = wire.requests[served];
+      if (request !== undefined) answer(request);
+    }
+    await eventually('it is over', () => !wire.side.busy);
+  });
+
+  it('is the latest request only for the last one that has come', async () => {
+    const wire = adopted();
+    wire.side.feed(Buffer.from(GET.repeat(2)));
+    await eventually('the first is started', () => wire.requests.length === 1);
+    assert.equal(wire.requests[0]?.latest, false);
+    if (wire.requests[0] !== undefined) answer(wire.requests[0]);
+    await eventually('the second is started', () => wire.requests.length === 2);
+    assert.equal(wire.requests[1]?.latest, true);
+  });
+
+  /** How often a side stands in line while `chunks` are fed, each once as many requests have been answered. */
+  async function turnsTaken(chunks: readonly string[], requests: number): Promise<number> {
+    let turns = 0;
+    const { clock } = SYSTEM;
+    const counting: Clock = {
+      epochMs: () => clock.epochMs(),
+      ms: () => clock.ms(),
+      after: (ms, run) => clock.after(ms, run),
+      every: (ms, run) => clock.every(ms, run),
+      sleep: (ms, signal) => clock.sleep(ms, signal),
+      turnEnd: (run) => {
+        turns += 1;
+        clock.turnEnd(run);
+      },
+    };
+    const wire = adopted((request) => answer(request), 60_000, counting);
+    for (const [at, chunk] of chunks.entries()) {
+      wire.side.feed(Buffer.from(chunk));
+      if (chunks.length > 1) await eventually('it is answered', () => answers(wire) === at + 1 && !wire.side.busy);
+    }
+    await eventually('all are answered', () => answers(wire) === requests);
+    return turns;
+  }
+
+  it('never stands in line for a client that sends one request at a time', async () => {
+    assert.equal(await turnsTaken([GET, GET, GET, GET], 4), 0);
+  });
+
+  it('stands in line for what has come behind the first requests of a read', async () => {
+    assert.ok((await turnsTaken([GET.repeat(60)], 60)) > 3);
+  });
+
+  it('says since when a head and a body arrive, and knows a request that is late', async () => {
+    const late: string[] = [];
+    const wire = adopted((request) => {
+      request.listener = { aborted: ignored, fault: (fault) => late.push(fault) > 0 };
+      request.body(100, { bodyGrows: ignored, bodyRead: ignored });
+    });
+    assert.equal(wire.side.headSinceMs, undefined);
+    assert.equal(wire.side.late(), false);
+    wire.side.feed(Buffer.from('POST / HTTP/1.1\r\nHost: g\r\nContent-'));
+    await eventually('the head has begun', () => wire.side.headSinceMs !== undefined);
+    assert.equal(wire.side.bodySinceMs, undefined);
+    wire.side.feed(Buffer.from('Length: 4\r\n\r\nab'));
+    await eventually('the body has begun', () => wire.requests.length === 1 && wire.side.bodySinceMs !== undefined);
+    assert.equal(wire.side.headSinceMs, undefined);
+    assert.equal(wire.side.late(), true);
+    assert.deepEqual(late, ['timeout']);
+    wire.side.feed(Buffer.from('cd'));
+    await eventually('all of it is there', () => wire.side.bodySinceMs === undefined);
+  });
+
+  it('takes no turn that it has not asked for, and no bytes behind the end of the input', () => {
+    const side = new NodeSide(new Recorder(), 7, ignored);
+    assert.equal(side.requests, 7);
+    assert.throws(() => side.takeTurn(), /only a side in line takes a turn/);
+    side.feedEnd();
+    assert.throws(() => side.feed(Buffer.from('x')), /before the client ends its side/);
   });
 });
