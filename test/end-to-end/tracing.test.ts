@@ -205,26 +205,6 @@ describe('spans, with OTEL_EXPORTER_OTLP_ENDPOINT', () => {
     );
   });
 
-  it(
-    'that wait are sent when the programs stop, and a receiver that is away or refuses costs no event',
-    { tags: ['long'] },
-    async () => {
-      const { client, gateway, consumer } = way;
-      receiver.status = 500;
-      for (let at = 0; at < 20; at += 1)
-        assert.equal((await client.post(event(`refused-${at}`), { traceparent: SAMPLED })).status, 202);
-      receiver.status = 200;
-      const last = SAMPLED.replace(TRACE, 'c'.repeat(32));
-      await client.post(event('last'), { traceparent: last });
-      await landed(client, 'last');
-      for (const program of [gateway, consumer]) program.signal('SIGTERM');
-      assert.deepEqual(await gateway.exited(), { code: 0, signal: null });
-      assert.equal(await consumer.ended, 0);
-      const names = receiver.spans.filter(({ traceId }) => traceId === 'c'.repeat(32)).map(({ name }) => name);
-      assert.deepEqual(names.sort(), ['POST /events', 'process ingest', 'send ingest']);
-    },
-  );
-
   it('are made of refused requests, sampled or not, and of events that cannot land', { tags: ['long'] }, async () => {
     const { client, redis } = way;
     await client.post('{', { 'x-request-id': 'refused' });
@@ -292,4 +272,24 @@ describe('spans, with OTEL_EXPORTER_OTLP_ENDPOINT', () => {
       assert.match(program.output, /OTEL_EXPORTER_OTLP_ENDPOINT="collector:4318": expected an http or https URL/);
     }
   });
+
+  it(
+    'that wait are sent when the programs stop, and a receiver that is away or refuses costs no event',
+    { tags: ['long'] },
+    async () => {
+      const { client, gateway, consumer } = way;
+      receiver.status = 500;
+      for (let at = 0; at < 20; at += 1)
+        assert.equal((await client.post(event(`refused-${at}`), { traceparent: SAMPLED })).status, 202);
+      receiver.status = 200;
+      const last = SAMPLED.replace(TRACE, 'c'.repeat(32));
+      await client.post(event('last'), { traceparent: last });
+      await landed(client, 'last');
+      for (const program of [gateway, consumer]) program.signal('SIGTERM');
+      assert.deepEqual(await gateway.exited(), { code: 0, signal: null });
+      assert.equal(await consumer.ended, 0);
+      const names = receiver.spans.filter(({ traceId }) => traceId === 'c'.repeat(32)).map(({ name }) => name);
+      assert.deepEqual(names.sort(), ['POST /events', 'process ingest', 'send ingest']);
+    },
+  );
 });
