@@ -2,8 +2,9 @@
 import { connect as connectTcp, type Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
-import { RawConnection, type TestGateway } from './gateway.ts';
-import type { ClientCertificate } from './pki.ts';
+import { RawConnection } from './client.ts';
+import type { TestGateway } from './gateway.ts';
+import type { ClientCertificate, Pki } from './pki.ts';
 import { atEnd } from './scope.ts';
 
 const SIGNATURE = Buffer.from('0d0a0d0a000d0a515549540a', 'hex');
@@ -22,8 +23,14 @@ export function proxyHeader(
   return Buffer.concat([SIGNATURE, Buffer.from([command, family]), length, block, more]);
 }
 
+/** Whom connections are passed on to: a gateway, or a server in this process. */
+interface Behind {
+  readonly port: number;
+  readonly pki: Pki;
+}
+
 /** A TCP connection to the gateway; `from` is the balancer's address. */
-export function tcpTo(gateway: TestGateway, from = '127.0.0.1'): Socket {
+export function tcpTo(gateway: Pick<Behind, 'port'>, from = '127.0.0.1'): Socket {
   const socket = connectTcp({ port: gateway.port, host: '127.0.0.1', localAddress: from, noDelay: true });
   socket.on('error', () => undefined);
   atEnd(() => void socket.destroy());
@@ -35,7 +42,7 @@ export function tcpTo(gateway: TestGateway, from = '127.0.0.1'): Socket {
  * first of `cut` bytes; 0: in one.
  */
 export async function passedOn(
-  gateway: TestGateway,
+  gateway: Behind,
   header: Buffer,
   certificate?: ClientCertificate,
   cut = 0,

@@ -1,6 +1,6 @@
 // HTTP/1.1 as text, for requests that no client library sends and answers that none may hide.
 import { WITHIN_MS } from './deadline.ts';
-import type { RawConnection } from './gateway.ts';
+import type { RawConnection } from './client.ts';
 import { eventually } from './scope.ts';
 
 /** A whole request. `headers` are lines; Host and Content-Length are added to a body where they are not given. */

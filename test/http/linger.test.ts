@@ -1,0 +1,75 @@
+// How long a connection that we close is still read from, in virtual time.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { linger } from '../../lib/http/linger.ts';
+import { MemorySocket } from '../support/memory-socket.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
+
+/** A socket whose last answer has been written, and that lingers. */
+async function lingering(takes = true) {
+  const clock = new VirtualClock();
+  const socket = new MemorySocket(takes);
+  socket.write('last');
+  linger(socket.asTls, clock);
+  await clock.settle();
+  return { clock, socket };
+}
+
+describe('a connection that lingers', () => {
+  it('ends our side, throws away what comes, and lets go after a second', async () => {
+    const { clock, socket } = await lingering();
+    assert.equal(socket.taken, 'last');
+    assert.deepEqual(socket.events, ['end']);
+    socket.send('more');
+    await clock.settle();
+    assert.equal(socket.readableLength, 0);
+    await clock.advance(999);
+    assert.equal(socket.destroyed, false);
+    await clock.advance(1);
+    assert.equal(socket.destroyed, true);
+    assert.equal(clock.pending, 0);
+  });
+
+  it('lets go at once when the client ends too', async () => {
+    const { clock, socket } = await lingering();
+    socket.sendEnd();
+    await clock.settle();
+    assert.equal(socket.destroyed, true);
+    assert.equal(clock.pending, 0);
+  });
+
+  it('lets go as soon as the answer was taken where the client has ended before', async () => {
+    const { clock, socket } = await lingering(false);
+    socket.sendEnd();
+    await clock.settle();
+    assert.equal(socket.destroyed, false);
+    socket.takeAll();
+    await clock.settle();
+    assert.equal(socket.taken, 'last');
+    assert.equal(socket.destroyed, true);
+    assert.equal(clock.pending, 0);
+  });
+
+  it('gives the client ten seconds to take the last answer, and a second from then on', async () => {
+    const slow = await lingering(false);
+    await slow.clock.advance(9_999);
+    assert.equal(slow.socket.destroyed, false);
+    slow.socket.takeAll();
+    await slow.clock.advance(999);
+    assert.equal(slow.socket.destroyed, false);
+    await slow.clock.advance(1);
+    assert.equal(slow.socket.destroyed, true);
+    const never = await lingering(false);
+    await never.clock.advance(10_000);
+    assert.equal(never.socket.destroyed, true);
+    assert.equal(never.clock.pending, 0);
+  });
+
+  it('that is closed already has nothing to wait for', () => {
+    const clock = new VirtualClock();
+    const socket = new MemorySocket();
+    socket.destroy();
+    linger(socket.asTls, clock);
+    assert.equal(clock.pending, 0);
+  });
+});

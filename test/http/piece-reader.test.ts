@@ -1,0 +1,137 @@
+// How much of what a client sends is read in a turn of the event loop, on sockets in memory.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { PieceReader } from '../../lib/http/piece-reader.ts';
+import { MemorySocket } from '../support/memory-socket.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
+
+/** How many pieces are read before a connection rests. */
+const PIECES_MAX = 256;
+
+const clock = new VirtualClock();
+
+/** A clock whose turns end when the test says so. */
+class Turns extends VirtualClock {
+  readonly waiting: (() => void)[] = [];
+
+  override turnEnd(run: () => void): void {
+    this.waiting.push(run);
+  }
+
+  end(): void {
+    for (const run of this.waiting.splice(0)) run();
+  }
+}
+
+async function reading(turns = new Turns()) {
+  const socket = new MemorySocket();
+  const taken: string[] = [];
+  const reader = new PieceReader(socket.asTls, turns, (piece) => taken.push(piece.toString()));
+  await clock.settle();
+  return { socket, reader, taken, turns };
+}
+
+const SOME = 'x'.repeat(PIECES_MAX - 1);
+
+describe('a reader of pieces', () => {
+  it('gives each piece as it comes, and stops the handle of the socket while it may not read', async () => {
+    const { socket, reader, taken } = await reading();
+    socket.send('a');
+    assert.deepEqual(taken, ['a']);
+    reader.pause();
+    assert.deepEqual(socket.events, ['stopped']);
+    socket.send('b');
+    await clock.settle();
+    assert.deepEqual(taken, ['a']);
+    reader.pause();
+    assert.deepEqual(socket.events, ['stopped']);
+    reader.resume();
+    reader.resume();
+    await clock.settle();
+    assert.deepEqual(taken, ['a', 'b']);
+    assert.deepEqual(socket.events, ['stopped', 'started']);
+  });
+
+  it('rests after so many pieces, and goes on in a later turn with as many', async () => {
+    const { socket, taken, turns } = await reading();
+    socket.send(SOME, true);
+    assert.deepEqual(socket.events, []);
+    assert.equal(turns.waiting.length, 0);
+    socket.send('x');
+    assert.deepEqual(socket.events, ['stopped']);
+    socket.send('y');
+    await clock.settle();
+    assert.equal(taken.length, PIECES_MAX);
+    turns.end();
+    await clock.settle();
+    assert.equal(taken.length, PIECES_MAX + 1);
+    socket.send(SOME.slice(1), true);
+    assert.deepEqual(socket.events, ['stopped', 'started']);
+    socket.send('x');
+    assert.deepEqual(socket.events, ['stopped', 'started', 'stopped']);
+    turns.end();
+  });
+
+  it('does not rest where requests come', async () => {
+    const { socket, reader, turns } = await reading();
+    socket.send(SOME, true);
+    reader.startAnew();
+    socket.send(SOME, true);
+    assert.deepEqual(socket.events, []);
+    socket.send('x');
+    assert.deepEqual(socket.events, ['stopped']);
+    turns.end();
+  });
+
+  it('that rests is not woken by a resume, nor by its turn where it may not read then', async () => {
+    const { socket, reader, turns } = await reading();
+    socket.send(`${SOME}x`, true);
+    reader.resume();
+    assert.deepEqual(socket.events, ['stopped']);
+    reader.pause();
+    turns.end();
+    assert.deepEqual(socket.events, ['stopped']);
+    reader.resume();
+    assert.deepEqual(socket.events, ['stopped', 'started']);
+  });
+
+  it('waits in one line with all others that rest, of which four go on in a turn, the first ones first', async () => {
+    const turns = new Turns();
+    const resting = await Promise.all(Array.from({ length: 9 }, () => reading(turns)));
+    for (const { socket } of resting) socket.send(`${SOME}x`, true);
+    const gone = (): readonly number[] =>
+      [...resting.entries()].filter(([, { socket }]) => socket.events.includes('started')).map(([at]) => at);
+    assert.equal(turns.waiting.length, 1);
+    for (const expected of [
+      [0, 1, 2, 3],
+      [0, 1, 2, 3, 4, 5, 6, 7],
+      [0, 1, 2, 3, 4, 5, 6, 7, 8],
+    ]) {
+      turns.end();
+      assert.deepEqual(gone(), expected);
+    }
+    assert.equal(turns.waiting.length, 0);
+  });
+
+  it('takes no turn unless it rests', async () => {
+    const { reader } = await reading();
+    assert.throws(() => reader.takeTurn(), /only a connection that rests takes a turn/);
+  });
+
+  it('leaves an error of the socket to its end', async () => {
+    const { socket } = await reading();
+    socket.destroy(new Error('reset'));
+    await clock.settle();
+    assert.equal(socket.closed, true);
+  });
+
+  it('reads from a socket that has no handle any more', async () => {
+    const { socket, reader, taken } = await reading();
+    Object.assign(socket, { _handle: null });
+    reader.pause();
+    reader.resume();
+    socket.send('a');
+    await clock.settle();
+    assert.deepEqual(taken, ['a']);
+  });
+});

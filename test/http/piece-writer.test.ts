@@ -1,0 +1,91 @@
+// What leaves in pieces, on a socket in memory whose client takes it when the test says so.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { PIECE_CHARACTERS } from '../../lib/http/limits.ts';
+import { PieceWriter } from '../../lib/http/piece-writer.ts';
+import { MemorySocket } from '../support/memory-socket.ts';
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** A writer, and the lengths of what it has written to a socket whose client takes nothing yet. */
+function writing() {
+  const socket = new MemorySocket(false);
+  const lengths: number[] = [];
+  const write = socket.write.bind(socket) as (...given: readonly unknown[]) => boolean;
+  socket.write = (...given: readonly unknown[]): boolean => {
+    lengths.push((given[0] as string | Buffer).length);
+    return write(...given);
+  };
+  const writer = new PieceWriter(socket.asTls);
+  socket.on('drain', () => writer.goOn());
+  return { socket, writer, lengths };
+}
+
+describe('a writer of pieces', () => {
+  it('writes a long part in pieces, each once the client has taken the one before', async () => {
+    const { socket, writer, lengths } = writing();
+    const part = `${'a'.repeat(PIECE_CHARACTERS)}${'b'.repeat(PIECE_CHARACTERS)}cc`;
+    writer.write(part, 'latin1');
+    assert.deepEqual(lengths, [PIECE_CHARACTERS]);
+    assert.equal(writer.held, part.length);
+    assert.equal(writer.unwritten, PIECE_CHARACTERS + 2);
+    socket.takeOne();
+    await turn();
+    assert.deepEqual(lengths, [PIECE_CHARACTERS, PIECE_CHARACTERS]);
+    assert.equal(writer.empty, false);
+    socket.takeAll();
+    await turn();
+    assert.deepEqual(lengths, [PIECE_CHARACTERS, PIECE_CHARACTERS, 2]);
+    assert.equal(writer.empty, true);
+    assert.equal(writer.held + writer.unwritten, 0);
+    assert.ok(socket.taken === part);
+  });
+
+  it('keeps parts in their order, each whole, text in its encoding and bytes as they are', async () => {
+    const { socket, writer } = writing();
+    const long = 'x'.repeat(PIECE_CHARACTERS);
+    for (const part of [long, 'é', Buffer.from([0xff, 0x00]), 'z']) writer.write(part, 'latin1');
+    writer.write('é', 'utf8');
+    assert.equal(writer.held, 6);
+    socket.takeAll();
+    await turn();
+    assert.ok(socket.taken === `${long}\xe9\xff\x00z\xc3\xa9`);
+  });
+
+  it('writes nothing to a socket that has ended, and nothing of what was cleared', async () => {
+    const { socket, writer, lengths } = writing();
+    writer.write('x'.repeat(2 * PIECE_CHARACTERS), 'latin1');
+    writer.clear();
+    assert.equal(writer.empty, true);
+    assert.equal(writer.unwritten, 0);
+    socket.takeAll();
+    await turn();
+    socket.end();
+    writer.write('late', 'latin1');
+    assert.deepEqual(lengths, [PIECE_CHARACTERS]);
+  });
+
+  it('frees the memory of bytes when the last of them has left, and not before', async () => {
+    const { socket, writer } = writing();
+    const bytes = Buffer.alloc(PIECE_CHARACTERS + 1, 'a');
+    writer.write(bytes, 'buffer' as BufferEncoding); // As a stream says of bytes.
+    socket.takeOne();
+    await turn();
+    assert.equal(bytes.length, PIECE_CHARACTERS + 1);
+    socket.takeAll();
+    await turn();
+    assert.equal(bytes.length, 0);
+    assert.equal(socket.taken.length, PIECE_CHARACTERS + 1);
+  });
+
+  it('frees the memory of bytes that never leave, and lets shared memory be', () => {
+    const { writer } = writing();
+    writer.write('x'.repeat(PIECE_CHARACTERS), 'latin1');
+    const [own, pooled, shared] = [Buffer.alloc(10_000), Buffer.from('pooled'), Buffer.from(new SharedArrayBuffer(5))];
+    for (const part of [own, pooled, shared]) writer.write(part, 'latin1');
+    writer.clear();
+    assert.equal(own.length, 0);
+    assert.equal(pooled.toString(), 'pooled');
+    assert.equal(shared.length, 5);
+  });
+});
