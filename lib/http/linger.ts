@@ -10,26 +10,15 @@ const LAST_WRITE_MS = 10_000;
 /**
  * Ends our side, throws away what still comes, and lets go when the client has ended too or a second after our last
  * byte. Without it, closing while the client still sends resets the connection, and a reset can overtake the answer
- * (RFC 9112, section 9.6).
+ * (RFC 9112, section 9.6). A socket lets go by itself once both sides have ended.
  */
 export function linger(socket: Socket, clock: Clock): void {
   if (socket.destroyed) return;
   let timer = clock.after(LAST_WRITE_MS, () => socket.destroy());
   socket.once('close', () => timer.close());
-  let finished = false;
-  let ended = socket.readableEnded;
-  const done = (): void => {
-    if (finished && ended) socket.destroy();
-  };
-  socket.once('end', () => {
-    ended = true;
-    done();
-  });
   socket.end(() => {
-    finished = true;
     timer.close();
     timer = clock.after(LINGER_MS, () => socket.destroy());
-    done();
   });
   socket.resume();
 }
