@@ -19,7 +19,7 @@ describe('a connection that lingers', () => {
   it('ends our side, throws away what comes, and lets go after a second', async () => {
     const { clock, socket } = await lingering();
     assert.equal(socket.taken, 'last');
-    assert.deepEqual(socket.events, ['end']);
+    assert.deepEqual(socket.ends, ['end']);
     socket.send('more');
     await clock.settle();
     assert.equal(socket.readableLength, 0);

@@ -39,26 +39,26 @@ describe('a reader of pieces', () => {
     socket.send('a');
     assert.deepEqual(taken, ['a']);
     reader.pause();
-    assert.deepEqual(socket.events, ['stopped']);
+    assert.deepEqual(socket.readings, ['stopped']);
     socket.send('b');
     await clock.settle();
     assert.deepEqual(taken, ['a']);
     reader.pause();
-    assert.deepEqual(socket.events, ['stopped']);
+    assert.deepEqual(socket.readings, ['stopped']);
     reader.resume();
     reader.resume();
     await clock.settle();
     assert.deepEqual(taken, ['a', 'b']);
-    assert.deepEqual(socket.events, ['stopped', 'started']);
+    assert.deepEqual(socket.readings, ['stopped', 'started']);
   });
 
   it('rests after so many pieces, and goes on in a later turn with as many', async () => {
     const { socket, taken, turns } = await reading();
     socket.send(SOME, true);
-    assert.deepEqual(socket.events, []);
+    assert.deepEqual(socket.readings, []);
     assert.equal(turns.waiting.length, 0);
     socket.send('x');
-    assert.deepEqual(socket.events, ['stopped']);
+    assert.deepEqual(socket.readings, ['stopped']);
     socket.send('y');
     await clock.settle();
     assert.equal(taken.length, PIECES_MAX);
@@ -66,9 +66,9 @@ describe('a reader of pieces', () => {
     await clock.settle();
     assert.equal(taken.length, PIECES_MAX + 1);
     socket.send(SOME.slice(1), true);
-    assert.deepEqual(socket.events, ['stopped', 'started']);
+    assert.deepEqual(socket.readings, ['stopped', 'started']);
     socket.send('x');
-    assert.deepEqual(socket.events, ['stopped', 'started', 'stopped']);
+    assert.deepEqual(socket.readings, ['stopped', 'started', 'stopped']);
     turns.end();
   });
 
@@ -77,9 +77,9 @@ describe('a reader of pieces', () => {
     socket.send(SOME, true);
     reader.startAnew();
     socket.send(SOME, true);
-    assert.deepEqual(socket.events, []);
+    assert.deepEqual(socket.readings, []);
     socket.send('x');
-    assert.deepEqual(socket.events, ['stopped']);
+    assert.deepEqual(socket.readings, ['stopped']);
     turns.end();
   });
 
@@ -87,12 +87,12 @@ describe('a reader of pieces', () => {
     const { socket, reader, turns } = await reading();
     socket.send(`${SOME}x`, true);
     reader.resume();
-    assert.deepEqual(socket.events, ['stopped']);
+    assert.deepEqual(socket.readings, ['stopped']);
     reader.pause();
     turns.end();
-    assert.deepEqual(socket.events, ['stopped']);
+    assert.deepEqual(socket.readings, ['stopped']);
     reader.resume();
-    assert.deepEqual(socket.events, ['stopped', 'started']);
+    assert.deepEqual(socket.readings, ['stopped', 'started']);
   });
 
   it('waits in one line with all others that rest, of which four go on in a turn, the first ones first', async () => {
@@ -100,7 +100,7 @@ describe('a reader of pieces', () => {
     const resting = await Promise.all(Array.from({ length: 9 }, () => reading(turns)));
     for (const { socket } of resting) socket.send(`${SOME}x`, true);
     const gone = (): readonly number[] =>
-      [...resting.entries()].filter(([, { socket }]) => socket.events.includes('started')).map(([at]) => at);
+      [...resting.entries()].filter(([, { socket }]) => socket.readings.includes('started')).map(([at]) => at);
     assert.equal(turns.waiting.length, 1);
     for (const expected of [
       [0, 1, 2, 3],

@@ -6,8 +6,10 @@ import type { TLSSocket } from 'node:tls';
 export class MemorySocket extends Duplex {
   /** What the client has taken, one character for each byte. */
   taken = '';
-  /** `end`: our side has ended; `destroyed`; `stopped` and `started`: whether it is read from. */
-  readonly events: string[] = [];
+  /** `end`: our side has ended; `destroyed`. */
+  readonly ends: string[] = [];
+  /** What its handle was told: `stopped` and `started`. */
+  readonly readings: string[] = [];
   authorized = false;
   authorizationError: unknown = null;
   certificate: unknown = undefined;
@@ -21,8 +23,8 @@ export class MemorySocket extends Duplex {
     this.#takes = takes;
     this._handle = {
       reading: true,
-      readStop: () => void this.events.push('stopped'),
-      readStart: () => void this.events.push('started'),
+      readStop: () => void this.readings.push('stopped'),
+      readStart: () => void this.readings.push('started'),
     };
   }
 
@@ -73,12 +75,12 @@ export class MemorySocket extends Duplex {
   }
 
   override _final(done: () => void): void {
-    this.events.push('end');
+    this.ends.push('end');
     done();
   }
 
   override _destroy(cause: Error | null, done: (cause: Error | null) => void): void {
-    this.events.push('destroyed');
+    this.ends.push('destroyed');
     done(cause);
   }
 }
