@@ -214,7 +214,9 @@ export class Connection<T> implements Wire {
     const unreadBytes = this.#unreadBytes;
     const overdue = this.#quiet.overdue(this.#side, unreadBytes, this.certified, nowMs, limits);
     if (overdue === undefined) return;
-    if (this.#state === 'closing' || unreadBytes > 0) this.#socket.destroy();
+    if (unreadBytes > 0) this.#socket.destroy();
+    else if (this.#state === 'closing')
+      return; // The time to read the last answer is linger's.
     else if (overdue === 'head') this.sayLast('timeout');
     else if (overdue === 'request') this.end(false);
     else if (!this.#side.late()) this.#socket.destroy();
@@ -222,7 +224,7 @@ export class Connection<T> implements Wire {
 
   /** While the server stops: ends once nothing has gone on here for `graceMs`, and nothing more has arrived. */
   endIdle(nowMs: number, graceMs: number): void {
-    if (this.#busy) return;
+    if (this.#busy || this.#state === 'closing') return;
     this.#idleSinceMs ??= nowMs;
     if (nowMs - this.#idleSinceMs < graceMs) return;
     // A look at what has arrived comes between this timer and the check phase.
