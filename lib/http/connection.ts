@@ -214,10 +214,12 @@ export class Connection<T> implements Wire {
     const unreadBytes = this.#unreadBytes;
     const overdue = this.#quiet.overdue(this.#side, unreadBytes, this.certified, nowMs, limits);
     if (overdue === undefined) return;
-    if (unreadBytes > 0) this.#socket.destroy();
-    else if (this.#state === 'closing')
-      return; // The time to read the last answer is linger's.
-    else if (overdue === 'head') this.sayLast('timeout');
+    if (unreadBytes > 0) {
+      this.#socket.destroy();
+      return;
+    }
+    if (this.#state === 'closing') return; // linger keeps the time of what has been written.
+    if (overdue === 'head') this.sayLast('timeout');
     else if (overdue === 'request') this.end(false);
     else if (!this.#side.late()) this.#socket.destroy();
   }
