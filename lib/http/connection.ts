@@ -198,7 +198,7 @@ export class Connection<T> implements Wire {
     assert(!this.#side.busy, 'no answer is owed when the connection is handed over');
     this.#become('node');
     this.#side = this.#host.handOver.adopt(this, this.#side.requests);
-    if (rest.length > 0) this.#side.feed(rest);
+    this.#side.feed(rest);
     if (this.#clientEnded) this.#side.feedEnd();
   }
 

@@ -14,7 +14,7 @@ export interface ProxyHeader {
 /** Addresses take 36 bytes, all else are TLVs. */
 export const PROXY_HEADER_BYTES_MAX = 4_096;
 
-const SIGNATURE = Buffer.from('\r\n\r\n\0\r\nQUIT\n', 'latin1');
+const SIGNATURE = Buffer.from('\r\n\r\n\0\r\nQUIT\n');
 /** Signature, version and command, family and protocol, length of the rest. */
 const FIXED_BYTES = 16;
 const [LOCAL, PROXY] = [0x20, 0x21];
