@@ -1,7 +1,13 @@
 // The header of the PROXY protocol, in bytes of our own. A real balancer's are in test/end-to-end/proxy-protocol.test.ts.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { PROXY_HEADER_BYTES_MAX, proxyHeaderIn } from '../../lib/http/proxy-header.ts';
+import {
+  PROXY_HEADER_BYTES_MAX,
+  proxyHeaderIn,
+  takeProxyHeader,
+  type ProxyHeader,
+} from '../../lib/http/proxy-header.ts';
+import { MemorySocket } from '../support/memory-socket.ts';
 import { proxyHeader } from '../support/proxied.ts';
 
 const IPV6 = Buffer.from('20010db8000000000000000000000001'.repeat(2) + '01bb01bb', 'hex');
@@ -48,4 +54,50 @@ describe('proxyHeaderIn', () => {
       assert.equal(proxyHeaderIn(bytes), 'invalid');
     });
   }
+});
+
+describe('takeProxyHeader', () => {
+  const header = proxyHeader('203.0.113.7').toString('latin1');
+  const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+  /** What is said of the header of a connection by which `pieces` come, and what is left to be read. */
+  async function taken(...pieces: readonly string[]) {
+    const socket = new MemorySocket();
+    const said: (ProxyHeader | undefined)[] = [];
+    takeProxyHeader(socket.asTls, (given) => said.push(given));
+    for (const piece of pieces) {
+      socket.send(piece);
+      await turn();
+    }
+    return { socket, said, left: (): string => (socket.read() as Buffer | null)?.toString('latin1') ?? '' };
+  }
+
+  it('takes the header and not a byte more, however it comes', async () => {
+    const expected = [{ bytes: header.length, address: '203.0.113.7' }];
+    for (const cut of [0, 1, 15, header.length - 1, header.length]) {
+      const { said, left } = await taken(header.slice(0, cut), `${header.slice(cut)}rest`);
+      assert.deepEqual(said, expected);
+      assert.equal(left(), 'rest');
+    }
+    const exact = await taken(header);
+    assert.deepEqual(exact.said, expected);
+    assert.equal(exact.socket.readableLength, 0);
+    exact.socket.send('rest');
+    assert.equal(exact.left(), 'rest');
+    assert.equal(exact.socket.listenerCount('readable'), 0);
+  });
+
+  it('says once that there is none, and reads no further', async () => {
+    const { socket, said, left } = await taken('GET / HTTP/1.1\r\n', 'Host: g\r\n\r\n');
+    assert.deepEqual(said, [undefined]);
+    assert.equal(left(), 'Host: g\r\n\r\n');
+    assert.equal(socket.listenerCount('readable'), 0);
+  });
+
+  it('says nothing where the connection ends before', async () => {
+    const { socket, said } = await taken(header.slice(0, 20));
+    socket.sendEnd();
+    await turn();
+    assert.deepEqual(said, []);
+  });
 });

@@ -41,9 +41,10 @@ export class MemorySocket extends Duplex {
     for (const piece of inBytes ? text : [text]) this.push(Buffer.from(piece, 'latin1'));
   }
 
-  /** The client ends its side. */
+  /** The client ends its side. As by a socket of node's, that is told also to who has paused it. */
   sendEnd(): void {
     this.push(null);
+    this.read(0);
   }
 
   /** The client takes one write. */
