@@ -6,7 +6,7 @@ TESTS ?=
 CONCURRENCY ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup checks settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test lint format format-check report typecheck coverage campaign simulate soak fuzz mutate rolling-restart fail-over image-test snippets runtimes generators api-page package bench bench-gate
+.PHONY: help setup checks settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together apart lint format format-check report typecheck coverage campaign simulate soak fuzz mutate rolling-restart fail-over image-test snippets runtimes generators api-page package bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
@@ -31,26 +31,20 @@ ingest-run: setup ## start a private Redis, a consumer with a SQLite warehouse, 
 dev-cert: $(INSTALLED) ## a development certificate for another producer: make dev-cert NAME=shop AUD=ingest-gateway
 	@NAME='$(NAME)' AUD='$(or $(AUD),ingest-gateway)' $(NODE) --disable-warning=ExperimentalWarning bin/dev-cert.ts
 
-# The checks run beside the tests, which often wait: one after the other, and on what the tests leave of the processors.
-# As prerequisites two of them would run before the tests begin. report lints everything under the rules of lint, with a
-# stricter verdict, so lint is not run a second time.
-#
 # What is compiled is kept for the next process. Node strips the types itself, as in production: with tsx and its source
 # maps, a test file that imports Redis' client takes 1.1 s of CPU time until it begins, and 0.4 s without.
-ingest-test ingest-test-long test checks: export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/compile
-ingest-test: setup postgres ## the tests but for their long forms, the type check, the formatter's check, and the linter as `report` runs it
-	@rm -f $(FAILURES); $(MAKE) --no-print-directory -j2 test checks || { $(TELL_FAILURES) }
+ingest-test ingest-test-long test: export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/compile
+ingest-test: setup postgres ## the tests but for their long forms
+	@rm -f $(FAILURES); $(MAKE) --no-print-directory test || { $(TELL_FAILURES) }
 
-# Of tests and of checks: what runs last tells of itself alone.
+# What runs last tells of itself alone.
 export FAILURES_FILE := $(CURDIR)/node_modules/.cache/failures.txt
 FAILURES := '$(FAILURES_FILE)'
 TELL_FAILURES = cat $(FAILURES) >&2; exit 1;
 
-checks:
-	@mkdir -p node_modules/.cache; log=node_modules/.cache/check.txt; for check in typecheck format-check report; do \
-	  nice -n 10 $(MAKE) --no-print-directory $$check >$$log 2>&1 && { cat $$log; continue; }; \
-	  cat $$log; { echo "Failed: make $$check"; tail -n 30 $$log; } >>$(FAILURES); exit 1; \
-	done
+# report lints everything under the rules of lint, with a stricter verdict, so lint is not run a second time.
+checks: $(INSTALLED) ## the type check, the formatter's check, and the linter as `report` runs it
+	@$(MAKE) --no-print-directory -j2 --output-sync typecheck format-check report
 
 RUN_TESTS = $(NODE) --disable-warning=ExperimentalWarning --test --test-concurrency=$(CONCURRENCY) --test-timeout=180000 \
   --test-reporter=./test/support/reporter.ts
@@ -63,8 +57,11 @@ APART = $(filter-out $(TOGETHER),$(shell find test -name '*.test.ts'))
 LONG_CASES = $$(grep -rlE "tags: .*\['long'\]" --include=*.test.ts test)
 NOT_LONG := --experimental-test-tag-filter='not long'
 test: setup postgres ## the tests of ingest-test alone; TESTS='test/http/*.test.ts' narrows them
-	@failed=; $(if $(TESTS),,$(RUN_TESTS) $(NOT_LONG) --test-isolation=none $(TOGETHER) || failed=1;) \
-	$(RUN_TESTS) $(NOT_LONG) $(or $(TESTS),$(APART)) || failed=1; [ -z "$$failed" ]
+	@$(if $(TESTS),$(RUN_TESTS) $(NOT_LONG) $(TESTS),$(MAKE) --no-print-directory -j2 together apart)
+together:
+	@$(RUN_TESTS) $(NOT_LONG) --test-isolation=none $(TOGETHER)
+apart:
+	@$(RUN_TESTS) $(NOT_LONG) $(APART)
 
 ingest-test-long: setup postgres ## the tests' long forms, for a schedule and before a release: files *.long.ts, and cases with the tag
 	@rm -f $(FAILURES); failed=; $(RUN_TESTS) 'test/**/*.long.ts' || failed=1; \

@@ -3,7 +3,7 @@
 // Fact: a client chooses how fast it reads, and what it does not read is memory: look-ups of one event of 4 MiB by slow
 // connections took the gateway from 105 to 811 MB in 30 s. Choice: a budget for each holder and one for all; over it
 // the slowest reader goes, which is the connection that has been behind for longest. Effect: see
-// test/end-to-end/unread-answers.test.ts.
+// test/end-to-end/unread-answers.long.ts.
 //
 // Invariant: a holder's only connection that is behind never goes for that holder's budget, nor the only one of all.
 //

@@ -120,26 +120,30 @@ describe('a SQLite file', () => {
 });
 
 describe('a queue with another number of partitions', () => {
-  it('is refused as a wrong configuration by every check, and at the start of a dispatcher', async () => {
-    const other = await TestRedis.start();
-    await other.command('HSET', '{ingest}:queue', 'format', '3', 'partitions', '4', 'id', 'q', 'secret', 's');
-    const warehouse = { INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/warehouse.db` };
-    const dispatched = { INGEST_DISPATCH_QUEUE_A_URI: redis.uri, INGEST_DISPATCH_QUEUE_B_URI: other.uri };
-    const addresses = { INGEST_DISPATCH_ADDR: '127.0.0.1:0', INGEST_ADMIN_ADDR: '127.0.0.1:0' };
-    // One after the other, as above.
-    const gateway = await check('ingest-gateway', { INGEST_QUEUE_URI: other.uri });
-    const queues = { INGEST_QUEUE_URI: `${redis.uri} ${other.uri}` };
-    const consumer = await check('ingest-consumer', { ...queues, ...warehouse });
-    const checked = await check('ingest-dispatcher', dispatched);
-    const started = await run('ingest-dispatcher', { ...dispatched, ...addresses }, []);
-    for (const [{ code, output }, key] of [
-      [gateway, 'INGEST_QUEUE_URI'],
-      [consumer, 'INGEST_QUEUE_URI'],
-      [checked, 'INGEST_DISPATCH_QUEUE_B_URI'],
-      [started, 'INGEST_DISPATCH_QUEUE_B_URI'],
-    ] as const) {
-      assert.equal(code, 2, output);
-      assert.match(output, new RegExp(`${key}=redis://127.0.0.1:${other.port}: .*4 partitions.* 1 partition`));
-    }
-  });
+  it(
+    'is refused as a wrong configuration by every check, and at the start of a dispatcher',
+    { tags: ['long'] },
+    async () => {
+      const other = await TestRedis.start();
+      await other.command('HSET', '{ingest}:queue', 'format', '3', 'partitions', '4', 'id', 'q', 'secret', 's');
+      const warehouse = { INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/warehouse.db` };
+      const dispatched = { INGEST_DISPATCH_QUEUE_A_URI: redis.uri, INGEST_DISPATCH_QUEUE_B_URI: other.uri };
+      const addresses = { INGEST_DISPATCH_ADDR: '127.0.0.1:0', INGEST_ADMIN_ADDR: '127.0.0.1:0' };
+      // One after the other, as above.
+      const gateway = await check('ingest-gateway', { INGEST_QUEUE_URI: other.uri });
+      const queues = { INGEST_QUEUE_URI: `${redis.uri} ${other.uri}` };
+      const consumer = await check('ingest-consumer', { ...queues, ...warehouse });
+      const checked = await check('ingest-dispatcher', dispatched);
+      const started = await run('ingest-dispatcher', { ...dispatched, ...addresses }, []);
+      for (const [{ code, output }, key] of [
+        [gateway, 'INGEST_QUEUE_URI'],
+        [consumer, 'INGEST_QUEUE_URI'],
+        [checked, 'INGEST_DISPATCH_QUEUE_B_URI'],
+        [started, 'INGEST_DISPATCH_QUEUE_B_URI'],
+      ] as const) {
+        assert.equal(code, 2, output);
+        assert.match(output, new RegExp(`${key}=redis://127.0.0.1:${other.port}: .*4 partitions.* 1 partition`));
+      }
+    },
+  );
 });

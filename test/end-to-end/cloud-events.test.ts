@@ -123,7 +123,7 @@ for (const reader of ['own', 'node']) {
     }
 
     for (const contentType of ['application/json', 'application/json; charset=utf-8']) {
-      it(`passes the conformance case of binary content mode (${contentType})`, async () => {
+      it(`passes the conformance case of binary content mode (${contentType})`, { tags: ['long'] }, async () => {
         const id = fresh();
         const connection = await gateway.socket(producer);
         const reply = await askRaw(
@@ -155,7 +155,7 @@ for (const reader of ['own', 'node']) {
     }
 
     for (const contentType of ['application/cloudevents+json', 'application/cloudevents+json; charset=utf-8']) {
-      it(`passes the conformance case of structured content mode (${contentType})`, async () => {
+      it(`passes the conformance case of structured content mode (${contentType})`, { tags: ['long'] }, async () => {
         const sent = {
           specversion: '1.0',
           type: 'com.example.someevent',
@@ -171,7 +171,7 @@ for (const reader of ['own', 'node']) {
       });
     }
 
-    it('keeps data of any media type: JSON as it is, all else in base64', async () => {
+    it('keeps data of any media type: JSON as it is, all else in base64', { tags: ['long'] }, async () => {
       const bytes = Buffer.from([0x89, 0x50, 0, 0xff]);
       for (const [contentType, body, member] of [
         ['application/vnd.shop.order+json', ' {"a" : 1.50} ', { data: { a: 1.5 } }],
@@ -202,7 +202,7 @@ for (const reader of ['own', 'node']) {
       assert.deepEqual(again.json, { id, status: 'accepted', duplicate: true });
     });
 
-    it('takes field names in any case, and decodes their values as the binding says', async () => {
+    it('takes field names in any case, and decodes their values as the binding says', { tags: ['long'] }, async () => {
       const id = fresh();
       const connection = await gateway.socket(producer);
       const reply = await askRaw(
@@ -227,59 +227,67 @@ for (const reader of ['own', 'node']) {
       );
     });
 
-    it('refuses what is no CloudEvent, with the path of each attribute that is wrong, and queues nothing', async () => {
-      await addsNothing(redis, async () => {
-        const ask = (headers: Readonly<Record<string, string>>): Promise<Reply> =>
-          client.ask({ method: 'POST', path: '/events', body: '{}', headers });
-        for (const [headers, paths] of [
-          [{ 'ce-id': 'x' }, ['/specversion', '/source', '/type']],
-          [{ ...ATTRIBUTES }, ['/id']],
-          [{ ...ATTRIBUTES, 'ce-id': 'x', 'ce-specversion': '0.3' }, ['/specversion']],
-          [{ ...ATTRIBUTES, 'ce-id': 'x', 'ce-subject': '%C0%A0' }, ['/subject']],
-          [{ ...ATTRIBUTES, 'ce-id': 'x', 'ce-subject': 'caf\u00e9' }, ['/subject']],
-          [{ ...ATTRIBUTES, 'ce-id': 'x', 'ce-datacontenttype': 'text/plain' }, ['/datacontenttype']],
-          [{ ...ATTRIBUTES, 'ce-id': 'x'.repeat(257) }, ['/id']],
-          [{ ...ATTRIBUTES, 'ce-id': '%00' }, ['/id']],
-        ] as const) {
-          const reply = await ask({ 'content-type': 'application/json', ...headers });
-          assertProblem(reply, 400, 'INVALID_EVENT');
-          assert.deepEqual(faultPaths(reply), paths, reply.body);
+    it(
+      'refuses what is no CloudEvent, with the path of each attribute that is wrong, and queues nothing',
+      { tags: ['long'] },
+      async () => {
+        await addsNothing(redis, async () => {
+          const ask = (headers: Readonly<Record<string, string>>): Promise<Reply> =>
+            client.ask({ method: 'POST', path: '/events', body: '{}', headers });
+          for (const [headers, paths] of [
+            [{ 'ce-id': 'x' }, ['/specversion', '/source', '/type']],
+            [{ ...ATTRIBUTES }, ['/id']],
+            [{ ...ATTRIBUTES, 'ce-id': 'x', 'ce-specversion': '0.3' }, ['/specversion']],
+            [{ ...ATTRIBUTES, 'ce-id': 'x', 'ce-subject': '%C0%A0' }, ['/subject']],
+            [{ ...ATTRIBUTES, 'ce-id': 'x', 'ce-subject': 'caf\u00e9' }, ['/subject']],
+            [{ ...ATTRIBUTES, 'ce-id': 'x', 'ce-datacontenttype': 'text/plain' }, ['/datacontenttype']],
+            [{ ...ATTRIBUTES, 'ce-id': 'x'.repeat(257) }, ['/id']],
+            [{ ...ATTRIBUTES, 'ce-id': '%00' }, ['/id']],
+          ] as const) {
+            const reply = await ask({ 'content-type': 'application/json', ...headers });
+            assertProblem(reply, 400, 'INVALID_EVENT');
+            assert.deepEqual(faultPaths(reply), paths, reply.body);
+          }
+          const noJson = await binary('x', 'application/json', '{},"id":"other"');
+          assertProblem(noJson, 400, 'INVALID_EVENT');
+          assert.deepEqual(faultPaths(noJson), ['/data']);
+          const twice = await askRaw(
+            await gateway.socket(producer),
+            requestText('POST /events', [
+              ...Object.entries(ATTRIBUTES).map(([name, value]) => `${name}: ${value}`),
+              'ce-id: a',
+              'CE-ID: b',
+              'Content-Length: 0',
+            ]),
+          );
+          assert.match(`${twice.status} ${twice.body}`, /^400 .*"path":"\/id","message":"ce-id must be sent once"/);
+        });
+      },
+    );
+
+    it(
+      'tells the sender of a batch to send its events one by one, and refuses formats that it cannot read',
+      { tags: ['long'] },
+      async () => {
+        for (const contentType of [
+          'application/cloudevents-batch+json',
+          'Application/CloudEvents-Batch+JSON;charset=UTF-8',
+        ]) {
+          const reply = await client.post(`[${event('a')}]`, { 'content-type': contentType });
+          assertProblem(reply, 415, 'INVALID_EVENT');
+          assert.match(detailOf(reply), /send each CloudEvent of the batch in a request of its own/);
         }
-        const noJson = await binary('x', 'application/json', '{},"id":"other"');
-        assertProblem(noJson, 400, 'INVALID_EVENT');
-        assert.deepEqual(faultPaths(noJson), ['/data']);
-        const twice = await askRaw(
-          await gateway.socket(producer),
-          requestText('POST /events', [
-            ...Object.entries(ATTRIBUTES).map(([name, value]) => `${name}: ${value}`),
-            'ce-id: a',
-            'CE-ID: b',
-            'Content-Length: 0',
-          ]),
-        );
-        assert.match(`${twice.status} ${twice.body}`, /^400 .*"path":"\/id","message":"ce-id must be sent once"/);
-      });
-    });
+        const avro = await client.post('x', {
+          ...ATTRIBUTES,
+          'ce-id': 'x',
+          'content-type': 'application/cloudevents+avro',
+        });
+        assertProblem(avro, 415, 'INVALID_EVENT');
+        assertProblem(await binary('x', 'application/json', 'x', { 'content-encoding': 'br' }), 415, 'INVALID_EVENT');
+      },
+    );
 
-    it('tells the sender of a batch to send its events one by one, and refuses formats that it cannot read', async () => {
-      for (const contentType of [
-        'application/cloudevents-batch+json',
-        'Application/CloudEvents-Batch+JSON;charset=UTF-8',
-      ]) {
-        const reply = await client.post(`[${event('a')}]`, { 'content-type': contentType });
-        assertProblem(reply, 415, 'INVALID_EVENT');
-        assert.match(detailOf(reply), /send each CloudEvent of the batch in a request of its own/);
-      }
-      const avro = await client.post('x', {
-        ...ATTRIBUTES,
-        'ce-id': 'x',
-        'content-type': 'application/cloudevents+avro',
-      });
-      assertProblem(avro, 415, 'INVALID_EVENT');
-      assertProblem(await binary('x', 'application/json', 'x', { 'content-encoding': 'br' }), 415, 'INVALID_EVENT');
-    });
-
-    it('explains why a type is refused that CloudEvents allows', async () => {
+    it('explains why a type is refused that CloudEvents allows', { tags: ['long'] }, async () => {
       for (const type of ['com.example/order', 'urn:example:order']) {
         const sent = JSON.stringify({ specversion: '1.0', id: 'x', source: '/a', type });
         const structured = await client.post(sent, { 'content-type': 'application/cloudevents+json' });
@@ -339,7 +347,7 @@ describe('INGEST_EVENT_ID=source+id', () => {
     }
   });
 
-  it('refuses a source that would make two events one, or an id that is too long', async () => {
+  it('refuses a source that would make two events one, or an id that is too long', { tags: ['long'] }, async () => {
     for (const [source, id] of [
       [undefined, 'a'],
       ['', 'a'],

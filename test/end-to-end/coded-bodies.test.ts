@@ -109,20 +109,20 @@ for (const coding of CODINGS) {
       }
     });
 
-    it('may consist of several streams, one behind the other', async () => {
+    it('may consist of several streams, one behind the other', { tags: ['long'] }, async () => {
       const body = eventOf(`${coding}-members`, 200);
       const parts = [body.slice(0, 50), body.slice(50)].map((part) => compress(part));
       assert.equal((await postCoded(coding, Buffer.concat(parts))).status, 202);
       assert.equal(await storedBody(`${coding}-members`), body);
     });
 
-    it('is judged as the event that it decodes to', async () => {
+    it('is judged as the event that it decodes to', { tags: ['long'] }, async () => {
       assertProblem(await postCoded(coding, compress('{"id":1}')), 400, 'INVALID_EVENT');
       assertProblem(await postCoded(coding, compress(Buffer.from([0x7b, 0xff]))), 400, 'INVALID_EVENT');
       assertProblem(await postCoded(coding, compress('')), 400, 'INVALID_EVENT');
     });
 
-    it('may be the data of a CloudEvent in binary mode', async () => {
+    it('may be the data of a CloudEvent in binary mode', { tags: ['long'] }, async () => {
       const id = `${coding}-cloud-event`;
       const fields = { 'ce-specversion': '1.0', 'ce-id': id, 'ce-source': '/a', 'ce-type': 'test.event' };
       const reply = await client.post(compress('hello'), {
@@ -137,7 +137,7 @@ for (const coding of CODINGS) {
   });
 }
 
-describe('Content-Encoding', () => {
+describe('Content-Encoding', { tags: ['long'] }, () => {
   it('may be written in any letters, as x-gzip, among empty members, and with identity', async () => {
     const list: [string, Coding | undefined][] = [
       ['GZip', 'gzip'],
@@ -196,23 +196,31 @@ it('a coded body counts in flight with its decoded bytes', async () => {
     assert.equal((await postCoded(coding, COMPRESS[coding](eventOf(`wide-${coding}`, 60_000)), two)).status, 202);
 });
 
-it('a body that cannot be compressed may be a little longer than the limit on its way', async () => {
-  const stored = gzipSync(eventOf('stored', BODY_BYTES_MAX), { level: 0 });
-  assert.ok(stored.length > BODY_BYTES_MAX);
-  assert.equal((await postCoded('gzip', stored)).status, 202);
-  const padded = Buffer.concat([stored, Buffer.alloc(4_000)]);
-  assertProblem(await postCoded('gzip', padded), 413, 'INVALID_EVENT');
-});
+it(
+  'a body that cannot be compressed may be a little longer than the limit on its way',
+  { tags: ['long'] },
+  async () => {
+    const stored = gzipSync(eventOf('stored', BODY_BYTES_MAX), { level: 0 });
+    assert.ok(stored.length > BODY_BYTES_MAX);
+    assert.equal((await postCoded('gzip', stored)).status, 202);
+    const padded = Buffer.concat([stored, Buffer.alloc(4_000)]);
+    assertProblem(await postCoded('gzip', padded), 413, 'INVALID_EVENT');
+  },
+);
 
-it('a zstd stream whose window is 8 MiB is decoded, and one whose window is larger is refused', async () => {
-  const streamed = async (windowLog: number): Promise<Buffer> => {
-    const stream = createZstdCompress({ params: { [constants.ZSTD_c_windowLog]: windowLog } });
-    stream.end(event(`window-${windowLog}`));
-    return Buffer.concat(await stream.toArray());
-  };
-  assert.equal((await postCoded('zstd', await streamed(23))).status, 202);
-  assertProblem(await postCoded('zstd', await streamed(24)), 400, 'INVALID_COMPRESSION');
-});
+it(
+  'a zstd stream whose window is 8 MiB is decoded, and one whose window is larger is refused',
+  { tags: ['long'] },
+  async () => {
+    const streamed = async (windowLog: number): Promise<Buffer> => {
+      const stream = createZstdCompress({ params: { [constants.ZSTD_c_windowLog]: windowLog } });
+      stream.end(event(`window-${windowLog}`));
+      return Buffer.concat(await stream.toArray());
+    };
+    assert.equal((await postCoded('zstd', await streamed(23))).status, 202);
+    assertProblem(await postCoded('zstd', await streamed(24)), 400, 'INVALID_COMPRESSION');
+  },
+);
 
 it('300 bombs at once are 413, take no memory worth the name, and hold no other event', async () => {
   const peakBytes = (): number =>

@@ -208,7 +208,7 @@ describe('strangers that hold every connection, and come again as they are cut',
   itStandsStrangers('0', ['silent', 'stalled', 'nameless'], ['long']);
 });
 
-describe('where one producer holds all connections that there may be', () => {
+describe('where one producer holds all connections that there may be', { tags: ['long'] }, () => {
   it('it gives way to another, and /health/live still gets in', async () => {
     const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_CONNECTIONS_MAX: '20' });
     const greedy: RawConnection[] = [];

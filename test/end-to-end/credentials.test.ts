@@ -106,7 +106,7 @@ describe('what a gateway says at its start', () => {
     assert.ok(!gateway.output.includes('wrong-word'));
   });
 
-  it('is that the warehouse is away, and later that it is back', async () => {
+  it('is that the warehouse is away, and later that it is back', { tags: ['long'] }, async () => {
     const store = sqliteStore();
     const gateway = new Program('ingest-gateway', {
       env: env({ INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: store.uri }),

@@ -174,30 +174,34 @@ describe('a queue that is frozen', () => {
 });
 
 describe('queues that ask for a password', { tags: ['long'] }, () => {
-  it('are reached with what the gateway sends, which the dispatcher hands on and has none of itself', async () => {
-    const redis = await Promise.all([TestRedis.start(), TestRedis.start()]);
-    for (const server of redis) {
-      await server.command('ACL', 'SETUSER', 'shop', 'on', '>p@ss/w:rd', '~*', '+@all');
-      await server.command('CONFIG', 'SET', 'requirepass', 'another');
-    }
-    const dispatcher = await TestDispatcher.start({ redis, env: SLOW });
-    assert.equal((await dispatcher.ready()).status, 200, 'it waits for a gateway');
-    const uri = (password: string): string =>
-      `dispatcher://shop:${encodeURIComponent(password)}@127.0.0.1:${dispatcher.port}`;
-    const wrong = new Program('ingest-gateway', {
-      env: { INGEST_GATEWAY_ADDR: '127.0.0.1:0', INGEST_QUEUE_URI: uri('wrong'), ...pki.environment },
-    });
-    assert.equal(await wrong.ended, 4, wrong.output);
-    assert.match(wrong.output, /WRONGPASS/);
-    const gateway = await gatewayOf(dispatcher, { INGEST_QUEUE_URI: uri('p@ss/w:rd') });
-    const client = gateway.client(shop);
-    for (const id of [...idsOf(0, 'auth', 3), ...idsOf(1, 'auth', 3)]) {
-      await deliver(client, id);
-      assert.equal((await client.find(id)).status, 200);
-    }
-    assert.equal(await dispatcher.metric('ingest_queue_up{queue="ingest-a"}'), 1);
-    for (const program of [dispatcher.program, gateway]) assert.doesNotMatch(program.output, /p@ss|p%40ss/);
-  });
+  it(
+    'are reached with what the gateway sends, which the dispatcher hands on and has none of itself',
+    { tags: ['long'] },
+    async () => {
+      const redis = await Promise.all([TestRedis.start(), TestRedis.start()]);
+      for (const server of redis) {
+        await server.command('ACL', 'SETUSER', 'shop', 'on', '>p@ss/w:rd', '~*', '+@all');
+        await server.command('CONFIG', 'SET', 'requirepass', 'another');
+      }
+      const dispatcher = await TestDispatcher.start({ redis, env: SLOW });
+      assert.equal((await dispatcher.ready()).status, 200, 'it waits for a gateway');
+      const uri = (password: string): string =>
+        `dispatcher://shop:${encodeURIComponent(password)}@127.0.0.1:${dispatcher.port}`;
+      const wrong = new Program('ingest-gateway', {
+        env: { INGEST_GATEWAY_ADDR: '127.0.0.1:0', INGEST_QUEUE_URI: uri('wrong'), ...pki.environment },
+      });
+      assert.equal(await wrong.ended, 4, wrong.output);
+      assert.match(wrong.output, /WRONGPASS/);
+      const gateway = await gatewayOf(dispatcher, { INGEST_QUEUE_URI: uri('p@ss/w:rd') });
+      const client = gateway.client(shop);
+      for (const id of [...idsOf(0, 'auth', 3), ...idsOf(1, 'auth', 3)]) {
+        await deliver(client, id);
+        assert.equal((await client.find(id)).status, 200);
+      }
+      assert.equal(await dispatcher.metric('ingest_queue_up{queue="ingest-a"}'), 1);
+      for (const program of [dispatcher.program, gateway]) assert.doesNotMatch(program.output, /p@ss|p%40ss/);
+    },
+  );
 });
 
 describe('what a dispatcher has taken', { tags: ['long'] }, () => {

@@ -110,7 +110,7 @@ describe('a body that only looks dangerous is taken, and comes back as it was', 
   });
 });
 
-describe('for any input', () => {
+describe('for any input', { tags: ['long'] }, () => {
   const DOCUMENTED: Readonly<Record<number, readonly string[]>> = {
     400: ['INVALID_EVENT'],
     409: ['EVENT_ID_CONFLICT'],

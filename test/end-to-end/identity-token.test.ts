@@ -127,7 +127,7 @@ describe('a token', () => {
     assert.equal((await redis.entries()).at(-1)?.fields['producer'], SPIFFE_ID);
   });
 
-  it('counts for its own request only, on a connection that saw a good one', async () => {
+  it('counts for its own request only, on a connection that saw a good one', { tags: ['long'] }, async () => {
     const client = gateway.client(producer, {});
     const good = bearer(await issuer.token(boundTo(producer)));
     assert.equal((await client.post(event('own-request'), good)).status, 202);

@@ -208,7 +208,7 @@ describe('/metrics', () => {
     assertHistograms(scrape);
   });
 
-  it('counts the refusal when keys for tokens cannot be had', async () => {
+  it('counts the refusal when keys for tokens cannot be had', { tags: ['long'] }, async () => {
     const gateway = await TestGateway.start(redis, pki, {
       INGEST_TOKEN_JWKS: `https://127.0.0.1:${await freePort()}/keys`,
       INGEST_TOKEN_REQUIRED: '1',

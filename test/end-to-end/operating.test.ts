@@ -55,7 +55,7 @@ describe('the process endpoints on an address of their own', () => {
     assert.deepEqual([head.status, head.headers.get('allow')], [405, 'GET, HEAD']);
   });
 
-  it('are the only ones with INGEST_ADMIN_ONLY=1', async () => {
+  it('are the only ones with INGEST_ADMIN_ONLY=1', { tags: ['long'] }, async () => {
     const gateway = await TestGateway.start(redis, pki, {
       ...PATIENT,
       INGEST_ADMIN_ADDR: '127.0.0.1:0',
@@ -249,7 +249,7 @@ describe('--check=connect', () => {
 });
 
 describe('two gateways with INGEST_GATEWAY_REUSE_PORT=1', { tags: ['long'] }, () => {
-  it('share one port, and each takes events while the other is gone', async () => {
+  it('share one port, and each takes events while the other is gone', { tags: ['long'] }, async () => {
     const env = { ...PATIENT, INGEST_GATEWAY_REUSE_PORT: '1', INGEST_GATEWAY_ADDR: `127.0.0.1:${await freePort()}` };
     const [one, two] = [await TestGateway.start(redis, pki, env), await TestGateway.start(redis, pki, env)];
     assert.equal(one.port, two.port);
@@ -267,7 +267,7 @@ describe('two gateways with INGEST_GATEWAY_REUSE_PORT=1', { tags: ['long'] }, ()
 });
 
 describe('a node of a Redis Cluster behind redis://', { tags: ['long'] }, () => {
-  it('ends the start of gateway and consumer with 4, naming the right scheme', async () => {
+  it('ends the start of gateway and consumer with 4, naming the right scheme', { tags: ['long'] }, async () => {
     const cluster = await TestRedis.start(['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())]);
     const env = { INGEST_QUEUE_URI: cluster.uri, INGEST_WAREHOUSE_URI: 'sqlite:unused' };
     for (const [name, args] of [

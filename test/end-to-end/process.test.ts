@@ -186,18 +186,22 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
 });
 
 describe('--check', () => {
-  it('exits 0 for a good configuration, and starts nothing: the queue is not asked, the address not bound', async () => {
-    const env = {
-      ...good,
-      INGEST_QUEUE_URI: `redis://127.0.0.1:${await freePort()}`,
-      INGEST_GATEWAY_ADDR: `127.0.0.1:${redis.port}`,
-      INGEST_SHEDMS: '1',
-    };
-    const { code, output } = await run(['--check'], env);
-    assert.equal(code, 0, output);
-    assert.match(output, /the configuration is good/);
-    assert.match(output, /warning: INGEST_SHEDMS .* INGEST_SHED_MS/);
-  });
+  it(
+    'exits 0 for a good configuration, and starts nothing: the queue is not asked, the address not bound',
+    { tags: ['long'] },
+    async () => {
+      const env = {
+        ...good,
+        INGEST_QUEUE_URI: `redis://127.0.0.1:${await freePort()}`,
+        INGEST_GATEWAY_ADDR: `127.0.0.1:${redis.port}`,
+        INGEST_SHEDMS: '1',
+      };
+      const { code, output } = await run(['--check'], env);
+      assert.equal(code, 0, output);
+      assert.match(output, /the configuration is good/);
+      assert.match(output, /warning: INGEST_SHEDMS .* INGEST_SHED_MS/);
+    },
+  );
 
   it('exits 2 for a bad one, and for a file that cannot be used', { tags: ['long'] }, async () => {
     await assertEnds(2, {}, [/INGEST_QUEUE_URI/], ['--check']);
@@ -205,7 +209,7 @@ describe('--check', () => {
   });
 });
 
-describe('--help and --version', () => {
+describe('--help and --version', { tags: ['long'] }, () => {
   it('exit 0 and need no configuration', async () => {
     const help = await run(['--help'], {});
     assert.equal(help.code, 0);

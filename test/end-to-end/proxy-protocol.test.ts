@@ -47,7 +47,7 @@ async function loggedAddress(requestId: string): Promise<unknown> {
 }
 
 describe('a connection that a balancer passes on', () => {
-  it("is served as the client's, wherever its first bytes are cut", async () => {
+  it("is served as the client's, wherever its first bytes are cut", { tags: ['long'] }, async () => {
     const header = proxyHeader('203.0.113.9', { more: Buffer.from([0x04, 0, 2, 0, 0]) });
     const cuts = Array.from({ length: header.length + 10 }, (_, cut) => cut);
     await Promise.all(
@@ -61,7 +61,7 @@ describe('a connection that a balancer passes on', () => {
     );
   });
 
-  it('counts for the address that it has without a client: LOCAL', async () => {
+  it('counts for the address that it has without a client: LOCAL', { tags: ['long'] }, async () => {
     const header = proxyHeader(Buffer.alloc(0), { command: 0x20, family: 0 });
     const connection = await passedOn(gateway, header, producer);
     assert.equal((await askRaw(connection, postText(event('local'), ['X-Request-Id: local']))).status, 202);
@@ -76,7 +76,7 @@ describe('a connection that a balancer passes on', () => {
     ['half a header and silence', proxyHeader('203.0.113.7').subarray(0, 20)],
     ['silence', Buffer.alloc(0)],
   ] as const) {
-    it(`is closed without a byte, and counted: ${what}`, async () => {
+    it(`is closed without a byte, and counted: ${what}`, { tags: ['long'] }, async () => {
       const counted = await failures(gateway, 'proxy_header');
       const socket = tcpTo(gateway);
       let received = 0;
@@ -119,7 +119,7 @@ it('a connection from any other address is closed, counted and logged, and healt
   assert.deepEqual((most as { address: string }[])[0]?.address, '127.0.0.1');
 });
 
-it("strangers count for their own address, and not for the balancer's", async () => {
+it("strangers count for their own address, and not for the balancer's", { tags: ['long'] }, async () => {
   const own = await startBehind('127.0.0.1', { INGEST_CONNECTIONS_PER_ADDRESS_MAX: '3' });
   const strangers = await Promise.all(
     Array.from({ length: 12 }, (_, at) => passedOn(own, proxyHeader(`203.0.113.${at % 4}`))),

@@ -55,7 +55,7 @@ describe('under the rules of the README', () => {
 });
 
 describe('a program whose Redis user lacks a right', () => {
-  it('exits with 4 and names the command: a gateway without HSET appends nothing', async () => {
+  it('exits with 4 and names the command: a gateway without HSET appends nothing', { tags: ['long'] }, async () => {
     await redis.command(
       'ACL',
       'SETUSER',

@@ -16,7 +16,7 @@ const pipelineOn = (redis: TestRedis): Pipeline =>
   new Pipeline({ queueUri: redis.uri, warehouseUri: sqliteStore().uri });
 
 describe('a consumer starts', () => {
-  it('while Redis is full, and lands what is there', async () => {
+  it('while Redis is full, and lands what is there', { tags: ['long'] }, async () => {
     const redis = await TestRedis.start();
     await put(redis, 'one');
     await redis.command('CONFIG', 'SET', 'maxmemory', '1');
@@ -80,7 +80,7 @@ describe('a URI with a bare % in its password', () => {
     ['ingest-gateway', 'INGEST_QUEUE_URI', 'redis://u:100%@queue'],
     ['ingest-consumer', 'INGEST_WAREHOUSE_URI', 'postgres://u:%zz@warehouse/events'],
   ] as const) {
-    it(`is a configuration problem: ${key} of ${program}, started and checked`, async () => {
+    it(`is a configuration problem: ${key} of ${program}, started and checked`, { tags: ['long'] }, async () => {
       const env = { INGEST_QUEUE_URI: 'redis://queue', INGEST_WAREHOUSE_URI: 'sqlite:x', [key]: value };
       for (const args of [[], ['--check']]) {
         const run = new Program(program, { env, args });

@@ -68,14 +68,18 @@ describe('a rate', () => {
     assert.equal(await gateway.metric('ingest_errors_total', { code: 'PRODUCER_RATE_LIMITED' }), 1);
   });
 
-  it('counts each producer by itself, and every request to accept an event, but no look-up', async () => {
-    const gateway = await start({ INGEST_PRODUCERS_FILE: producersFile({ '*': { rate: 0.01 } }) });
-    const lookUp = 'GET /events/nothing HTTP/1.1\r\nHost: g\r\n\r\n';
-    const answers = await together(gateway, shop, [lookUp, lookUp, postText('no event'), lookUp, postText(fresh())]);
-    assert.deepEqual(statuses(answers), [404, 404, 400, 404, 429]);
-    for (const { status, headers } of answers) assert.equal(headers['ratelimit'] !== undefined, status !== 404);
-    assert.deepEqual(statuses(await together(gateway, bank, [postText(fresh()), postText(fresh())])), [202, 429]);
-  });
+  it(
+    'counts each producer by itself, and every request to accept an event, but no look-up',
+    { tags: ['long'] },
+    async () => {
+      const gateway = await start({ INGEST_PRODUCERS_FILE: producersFile({ '*': { rate: 0.01 } }) });
+      const lookUp = 'GET /events/nothing HTTP/1.1\r\nHost: g\r\n\r\n';
+      const answers = await together(gateway, shop, [lookUp, lookUp, postText('no event'), lookUp, postText(fresh())]);
+      assert.deepEqual(statuses(answers), [404, 404, 400, 404, 429]);
+      for (const { status, headers } of answers) assert.equal(headers['ratelimit'] !== undefined, status !== 404);
+      assert.deepEqual(statuses(await together(gateway, bank, [postText(fresh()), postText(fresh())])), [202, 429]);
+    },
+  );
 
   it('of look-ups is one of their own, and takes nothing from that of events', { tags: ['long'] }, async () => {
     const rules = { rate: 0.01, lookUpRate: 0.01 };
@@ -124,7 +128,7 @@ describe('a rate', () => {
     }
   });
 
-  it('of a row takes the place of INGEST_PRODUCER_RATE_MAX', async () => {
+  it('of a row takes the place of INGEST_PRODUCER_RATE_MAX', { tags: ['long'] }, async () => {
     const path = producersFile({
       'urn:test:producer:shop': { rate: 1000 },
       'urn:test:producer:bank': { types: ['*'] },
@@ -157,26 +161,30 @@ describe('a rate', () => {
 });
 
 describe('the producers file', () => {
-  it('disables a producer with a reason that it is told, and allows types by patterns', async () => {
-    const gateway = await start({
-      INGEST_PRODUCERS_FILE: producersFile({
-        'urn:test:producer:shop': { types: ['order.*', 'cart.abandoned'] },
-        'urn:test:producer:bank': { disabled: 'moved to urn:test:producer:treasury' },
-      }),
-    });
-    const [one, two] = [gateway.client(shop), gateway.client(bank)];
-    for (const type of ['order.placed', 'order.placed.eu', 'cart.abandoned'])
-      assert.equal((await one.post(fresh(type))).status, 202, type);
-    await addsNothing(redis, async () => {
-      for (const type of ['order', 'reorder.placed', 'cart.abandoned.eu', 'payment'])
-        assertProblem(await one.post(fresh(type)), 403, 'TYPE_NOT_ALLOWED');
-      const disabled = await two.post(fresh());
-      assertProblem(disabled, 403, 'PRODUCER_DISABLED');
-      assert.match(String(disabled.json?.['detail']), /moved to urn:test:producer:treasury/);
-    });
-    assert.equal(await gateway.metric('ingest_errors_total', { code: 'TYPE_NOT_ALLOWED' }), 4);
-    assert.equal(await gateway.metric('ingest_errors_total', { code: 'PRODUCER_DISABLED' }), 1);
-  });
+  it(
+    'disables a producer with a reason that it is told, and allows types by patterns',
+    { tags: ['long'] },
+    async () => {
+      const gateway = await start({
+        INGEST_PRODUCERS_FILE: producersFile({
+          'urn:test:producer:shop': { types: ['order.*', 'cart.abandoned'] },
+          'urn:test:producer:bank': { disabled: 'moved to urn:test:producer:treasury' },
+        }),
+      });
+      const [one, two] = [gateway.client(shop), gateway.client(bank)];
+      for (const type of ['order.placed', 'order.placed.eu', 'cart.abandoned'])
+        assert.equal((await one.post(fresh(type))).status, 202, type);
+      await addsNothing(redis, async () => {
+        for (const type of ['order', 'reorder.placed', 'cart.abandoned.eu', 'payment'])
+          assertProblem(await one.post(fresh(type)), 403, 'TYPE_NOT_ALLOWED');
+        const disabled = await two.post(fresh());
+        assertProblem(disabled, 403, 'PRODUCER_DISABLED');
+        assert.match(String(disabled.json?.['detail']), /moved to urn:test:producer:treasury/);
+      });
+      assert.equal(await gateway.metric('ingest_errors_total', { code: 'TYPE_NOT_ALLOWED' }), 4);
+      assert.equal(await gateway.metric('ingest_errors_total', { code: 'PRODUCER_DISABLED' }), 1);
+    },
+  );
 
   it('is taken into use when it changes, on connections that stand too, and a bad one is not', async () => {
     const path = producersFile({ '*': {} });

@@ -62,7 +62,7 @@ async function reload(gateway: TestGateway): Promise<void> {
 }
 
 describe('a client that renegotiates with another certificate', () => {
-  it('is refused by the TLS library, before and after the certificates were reloaded', async () => {
+  it('is refused by the TLS library, before and after the certificates were reloaded', { tags: ['long'] }, async () => {
     const gateway = await TestGateway.start(redis, pki, PATIENT);
     for (const id of ['fresh', 'reloaded']) {
       const { received } = await renegotiate(pki, gateway.port, producer, undefined, post(`${id}-plain`));
@@ -91,7 +91,7 @@ describe('a client that renegotiates with another certificate', () => {
     await assertAlive(gateway);
   });
 
-  it('cannot use a token that is bound to the SPIFFE id of the second certificate', async () => {
+  it('cannot use a token that is bound to the SPIFFE id of the second certificate', { tags: ['long'] }, async () => {
     const issuer = await TokenIssuer.create();
     const gateway = await TestGateway.start(redis, pki, {
       ...PATIENT,

@@ -67,7 +67,7 @@ function describeReused(name: string, database: number, openStore: () => Promise
       assert.deepEqual([found.body['status'], found.body['event']], ['landed', JSON.parse(BODIES[0])]);
     });
 
-    it('is the same when consumers read its entries again', async () => {
+    it('is the same when consumers read its entries again', { tags: ['long'] }, async () => {
       assert.equal((await pipeline.post(event('third'))).status, 202);
       await eventually('another event has landed', async () => (await store.count()) === 2);
       const rows = [await store.events(), await store.quarantine()];
@@ -77,7 +77,7 @@ function describeReused(name: string, database: number, openStore: () => Promise
       assert.deepEqual([await store.events(), await store.quarantine()], rows);
     });
 
-    it('keeps its quarantine row when it is replayed', async () => {
+    it('keeps its quarantine row when it is replayed', { tags: ['long'] }, async () => {
       const rows = [await store.events(), await store.quarantine()];
       assert.equal(await admin('quarantine', 'replay', '--reason', 'id_reused', '--yes'), 1);
       assert.equal(await reused(), 3);

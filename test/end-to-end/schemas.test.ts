@@ -13,45 +13,49 @@ import { sqliteStore } from '../support/warehouse-store.ts';
 const schemaOf = (type: string): string => JSON.stringify({ properties: { n: { type } } });
 
 describe('INGEST_SCHEMAS_DIR', () => {
-  it('puts events aside that do not match; they land by a replay once the schema is mended', async (t) => {
-    const folder = temporaryFolder();
-    const schema = join(folder, 'test.event.json');
-    writeFileSync(schema, schemaOf('integer'));
-    const [redis, store] = [await TestRedis.start(['--appendonly', 'no']), sqliteStore()];
-    const [queueUri, warehouseUri] = [redis.uri, store.uri];
-    const env = { ...PATIENT, INGEST_SCHEMAS_DIR: folder };
-    const pipeline = await Pipeline.start({ queueUri, warehouseUri, env });
-    t.after(() => pipeline.stop());
-    for (const body of [event('good', { n: 1 }), event('bad', { n: 'x' }), '{"id":"other","type":"other"}'])
-      assert.equal((await pipeline.post(body)).status, 202);
-    await eventually(
-      'each has its row',
-      async () => (await store.count()) === 2 && (await store.quarantine()).length === 1,
-    );
-    const found = await pipeline.find('bad');
-    assert.deepEqual([found.body['status'], found.body['reason']], ['rejected', 'schema: /n must be integer']);
-    const [replica = assert.fail()] = pipeline.replicas;
-    for (const result of ['matched', 'unmatched', 'unschematized'])
-      assert.equal(await metricOf(replica, `ingest_schema_events_total{result="${result}"}`), 1, result);
+  it(
+    'puts events aside that do not match; they land by a replay once the schema is mended',
+    { tags: ['long'] },
+    async (t) => {
+      const folder = temporaryFolder();
+      const schema = join(folder, 'test.event.json');
+      writeFileSync(schema, schemaOf('integer'));
+      const [redis, store] = [await TestRedis.start(['--appendonly', 'no']), sqliteStore()];
+      const [queueUri, warehouseUri] = [redis.uri, store.uri];
+      const env = { ...PATIENT, INGEST_SCHEMAS_DIR: folder };
+      const pipeline = await Pipeline.start({ queueUri, warehouseUri, env });
+      t.after(() => pipeline.stop());
+      for (const body of [event('good', { n: 1 }), event('bad', { n: 'x' }), '{"id":"other","type":"other"}'])
+        assert.equal((await pipeline.post(body)).status, 202);
+      await eventually(
+        'each has its row',
+        async () => (await store.count()) === 2 && (await store.quarantine()).length === 1,
+      );
+      const found = await pipeline.find('bad');
+      assert.deepEqual([found.body['status'], found.body['reason']], ['rejected', 'schema: /n must be integer']);
+      const [replica = assert.fail()] = pipeline.replicas;
+      for (const result of ['matched', 'unmatched', 'unschematized'])
+        assert.equal(await metricOf(replica, `ingest_schema_events_total{result="${result}"}`), 1, result);
 
-    const admin = (...args: string[]): Program['ended'] =>
-      new Program('ingest-admin', { args, env: { INGEST_QUEUE_URI: queueUri, INGEST_WAREHOUSE_URI: warehouseUri } })
-        .ended;
-    const replay = (): Program['ended'] => admin('quarantine', 'replay', '--reason', 'schema', '--yes');
-    assert.equal(await replay(), 1, 'nothing was mended');
-    writeFileSync(schema, schemaOf('string'));
-    await replica.program.line(/the schemas changed and are in use/);
-    assert.equal(await replay(), 0);
-    assert.deepEqual([(await pipeline.find('bad')).body['status'], await store.quarantine()], ['landed', []]);
+      const admin = (...args: string[]): Program['ended'] =>
+        new Program('ingest-admin', { args, env: { INGEST_QUEUE_URI: queueUri, INGEST_WAREHOUSE_URI: warehouseUri } })
+          .ended;
+      const replay = (): Program['ended'] => admin('quarantine', 'replay', '--reason', 'schema', '--yes');
+      assert.equal(await replay(), 1, 'nothing was mended');
+      writeFileSync(schema, schemaOf('string'));
+      await replica.program.line(/the schemas changed and are in use/);
+      assert.equal(await replay(), 0);
+      assert.deepEqual([(await pipeline.find('bad')).body['status'], await store.quarantine()], ['landed', []]);
 
-    // The schema now refuses an event that has landed. Three entries of events and two of replays are read again.
-    assert.equal(await admin('land-again', '--since', '1h', '--yes'), 0);
-    await eventually(
-      'it was read again',
-      async () => (await metricOf(replica, 'ingest_consumer_duplicates_total')) === 5,
-    );
-    assert.deepEqual([await store.count(), (await store.quarantine()).map(({ id }) => id)], [3, []]);
-  });
+      // The schema now refuses an event that has landed. Three entries of events and two of replays are read again.
+      assert.equal(await admin('land-again', '--since', '1h', '--yes'), 0);
+      await eventually(
+        'it was read again',
+        async () => (await metricOf(replica, 'ingest_consumer_duplicates_total')) === 5,
+      );
+      assert.deepEqual([await store.count(), (await store.quarantine()).map(({ id }) => id)], [3, []]);
+    },
+  );
 
   it('names a file that cannot be used, at the start and by --check, which end with 2', async () => {
     const folder = temporaryFolder();
@@ -64,7 +68,7 @@ describe('INGEST_SCHEMAS_DIR', () => {
     }
   });
 
-  it('is what loads the libraries: without it a consumer needs none of them', async () => {
+  it('is what loads the libraries: without it a consumer needs none of them', { tags: ['long'] }, async () => {
     const hooks = `import { registerHooks } from 'node:module';
       registerHooks({ resolve(name, context, next) {
         if (/^(ajv|re2js)($|\\/)/.test(name)) throw new Error('no ' + name);

@@ -113,7 +113,7 @@ describe('each event that was answered 202 has its row', () => {
 });
 
 describe('a sentinel that is frozen', { tags: ['long'] }, () => {
-  it('does not hold up those who ask for the master, as the others agree', async () => {
+  it('does not hold up those who ask for the master, as the others agree', { tags: ['long'] }, async () => {
     const address = queueAddress(sentinels.uri);
     assert.ok(typeof address !== 'string' && address.kind === 'sentinel');
     const master = await sentinels.master();
@@ -132,31 +132,35 @@ describe('a sentinel that is frozen', { tags: ['long'] }, () => {
 });
 
 describe('sentinels whose answers do not come', { tags: ['long'] }, () => {
-  it('stop nothing while the master is the same one, and are asked again about the next', async () => {
-    await sentinels.whole();
-    const ports = [...sentinels.uri.matchAll(/127\.0\.0\.1:(\d+)/g)].map(([, port]) => Number(port));
-    const links = await Promise.all(ports.map((port) => openLink({ host: '127.0.0.1', port })));
-    const uri = sentinels.uri.replace(/\/\/.*\//, `//${links.map(({ port }) => `127.0.0.1:${port}`).join()}/`);
-    const beside = await Pipeline.start({
-      queueUri: uri,
-      warehouseUri: store.uri,
-      env: { INGEST_QUEUE_REPLICAS: '1', INGEST_ENQUEUE_TIMEOUT_MS: '1500' },
-    });
-    atEnd(async () => {
-      await beside.stop();
-      await Promise.all(links.map((link) => link.close()));
-    });
-    const load = new ProducerLoad(beside, 'unanswered');
-    await load.more(50);
-    for (const link of links) link.hold('from the server');
-    await load.more(500);
-    const old = await sentinels.master();
-    await old.signal('SIGKILL');
-    const fresh = await sentinels.promoted(old);
-    for (const link of links) link.mend();
-    await load.more(100);
-    await load.stop();
-    await load.assertLanded(store);
-    await sentinels.rejoin(old, fresh);
-  });
+  it(
+    'stop nothing while the master is the same one, and are asked again about the next',
+    { tags: ['long'] },
+    async () => {
+      await sentinels.whole();
+      const ports = [...sentinels.uri.matchAll(/127\.0\.0\.1:(\d+)/g)].map(([, port]) => Number(port));
+      const links = await Promise.all(ports.map((port) => openLink({ host: '127.0.0.1', port })));
+      const uri = sentinels.uri.replace(/\/\/.*\//, `//${links.map(({ port }) => `127.0.0.1:${port}`).join()}/`);
+      const beside = await Pipeline.start({
+        queueUri: uri,
+        warehouseUri: store.uri,
+        env: { INGEST_QUEUE_REPLICAS: '1', INGEST_ENQUEUE_TIMEOUT_MS: '1500' },
+      });
+      atEnd(async () => {
+        await beside.stop();
+        await Promise.all(links.map((link) => link.close()));
+      });
+      const load = new ProducerLoad(beside, 'unanswered');
+      await load.more(50);
+      for (const link of links) link.hold('from the server');
+      await load.more(500);
+      const old = await sentinels.master();
+      await old.signal('SIGKILL');
+      const fresh = await sentinels.promoted(old);
+      for (const link of links) link.mend();
+      await load.more(100);
+      await load.stop();
+      await load.assertLanded(store);
+      await sentinels.rejoin(old, fresh);
+    },
+  );
 });

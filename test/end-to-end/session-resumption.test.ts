@@ -106,7 +106,7 @@ for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
       });
     });
 
-    it('of nobody stays nobody', async () => {
+    it('of nobody stays nobody', { tags: ['long'] }, async () => {
       const [first, session] = await firstConnection(undefined, options);
       assert.equal((await askRaw(first, requestText('GET /health/live'))).status, 200);
       const resumed = await gateway.socket(undefined, { ...options, session });

@@ -66,7 +66,7 @@ describe('INGEST_CONNECTIONS_MAX', () => {
   });
 });
 
-describe('INGEST_IN_FLIGHT_BYTES_MAX', () => {
+describe('INGEST_IN_FLIGHT_BYTES_MAX', { tags: ['long'] }, () => {
   it('is how many bytes may be in flight: the last one is taken, and one more is not', async () => {
     const gateway = await startBounded();
     await hold(gateway, 4_000);
@@ -121,7 +121,7 @@ describe('INGEST_IN_FLIGHT_BYTES_MAX', () => {
   });
 });
 
-describe('INGEST_AUDIENCE', () => {
+describe('INGEST_AUDIENCE', { tags: ['long'] }, () => {
   it('is the audience that a producer must carry, in its certificate, and no other', async () => {
     const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_AUDIENCE: 'billing' });
     const uris = ['urn:test:producer:billed', 'urn:ingest:aud:billing'];
@@ -130,7 +130,7 @@ describe('INGEST_AUDIENCE', () => {
   });
 });
 
-describe('INGEST_TOKEN_ISSUER', () => {
+describe('INGEST_TOKEN_ISSUER', { tags: ['long'] }, () => {
   it('is the issuer that a token must name; the audience is looked for in the token', async () => {
     const issuer = await TokenIssuer.create('first');
     const gateway = await TestGateway.start(redis, pki, {

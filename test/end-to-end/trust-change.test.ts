@@ -283,7 +283,7 @@ describe('under load', () => {
     },
   );
 
-  it('a revoked intermediate puts out the producers below it', async () => {
+  it('a revoked intermediate puts out the producers below it', { tags: ['long'] }, async () => {
     const pki = await Pki.create();
     const department = await pki.authority.intermediate('department');
     pki.write('ca.pem', pki.authority.certificate + department.certificate);
@@ -326,7 +326,7 @@ describe('new files that are no good', () => {
 });
 
 describe('SIGHUP', () => {
-  it('loads the files again at once', async () => {
+  it('loads the files again at once', { tags: ['long'] }, async () => {
     const pki = await Pki.create();
     const gateway = await startGateway(pki);
     const before = await gateway.metric('ingest_tls_reloads_total');
@@ -341,37 +341,41 @@ describe('SIGHUP', () => {
 });
 
 describe('a revocation list that becomes overdue', { tags: ['long'] }, () => {
-  it('refuses everyone, says so beforehand in a metric, and a new list lets them in again', async () => {
-    const pki = await Pki.create();
-    const gateway = await startGateway(pki, {
-      INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', await pki.authority.revocationList([])),
-    });
-    const one = await pki.producer('one');
-    const open = await gateway.socket(one);
-    // In this time a busy machine takes the list into use, and asks twice.
-    const lastsS = 15;
-    const due = new Date((Math.ceil(Date.now() / 1000) + lastsS) * 1000);
-    const short = await pki.authority.revocationList([], { nextUpdate: due });
-    await change(gateway, () => pki.write('crl.pem', short));
-    assert.equal((await askRaw(open, postText(event('in-time')))).status, 202);
-    const left = await gateway.metric('ingest_tls_certificate_expiry_seconds', { file: 'crl' });
-    assert.ok(left <= lastsS + 1 && left >= 0, String(left));
-    for (const file of ['cert', 'client_ca']) {
-      const seconds = await gateway.metric('ingest_tls_certificate_expiry_seconds', { file });
-      assert.ok(seconds > 86_400 * 300, `${file}: ${seconds}`);
-    }
-    await eventually('the list is overdue', () => Date.now() > due.getTime());
-    await addsNothing(redis, async () => {
-      assert.equal((await askRaw(open, postText(event('overdue')))).status, 401);
-      await eventually(
-        'new connections are refused',
-        async () => (await gateway.client(one).post(event('overdue'))).status === 401,
-      );
-    });
-    assert.ok((await gateway.metric('ingest_tls_certificate_expiry_seconds', { file: 'crl' })) <= 0);
-    assert.equal((await askRaw(open, requestText('GET /health/live'))).status, 200);
-    const next = await pki.authority.revocationList([]);
-    await change(gateway, () => pki.write('crl.pem', next));
-    assert.equal((await gateway.client(one).post(event('again'))).status, 202);
-  });
+  it(
+    'refuses everyone, says so beforehand in a metric, and a new list lets them in again',
+    { tags: ['long'] },
+    async () => {
+      const pki = await Pki.create();
+      const gateway = await startGateway(pki, {
+        INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', await pki.authority.revocationList([])),
+      });
+      const one = await pki.producer('one');
+      const open = await gateway.socket(one);
+      // In this time a busy machine takes the list into use, and asks twice.
+      const lastsS = 15;
+      const due = new Date((Math.ceil(Date.now() / 1000) + lastsS) * 1000);
+      const short = await pki.authority.revocationList([], { nextUpdate: due });
+      await change(gateway, () => pki.write('crl.pem', short));
+      assert.equal((await askRaw(open, postText(event('in-time')))).status, 202);
+      const left = await gateway.metric('ingest_tls_certificate_expiry_seconds', { file: 'crl' });
+      assert.ok(left <= lastsS + 1 && left >= 0, String(left));
+      for (const file of ['cert', 'client_ca']) {
+        const seconds = await gateway.metric('ingest_tls_certificate_expiry_seconds', { file });
+        assert.ok(seconds > 86_400 * 300, `${file}: ${seconds}`);
+      }
+      await eventually('the list is overdue', () => Date.now() > due.getTime());
+      await addsNothing(redis, async () => {
+        assert.equal((await askRaw(open, postText(event('overdue')))).status, 401);
+        await eventually(
+          'new connections are refused',
+          async () => (await gateway.client(one).post(event('overdue'))).status === 401,
+        );
+      });
+      assert.ok((await gateway.metric('ingest_tls_certificate_expiry_seconds', { file: 'crl' })) <= 0);
+      assert.equal((await askRaw(open, requestText('GET /health/live'))).status, 200);
+      const next = await pki.authority.revocationList([]);
+      await change(gateway, () => pki.write('crl.pem', next));
+      assert.equal((await gateway.client(one).post(event('again'))).status, 202);
+    },
+  );
 });

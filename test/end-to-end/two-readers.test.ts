@@ -379,7 +379,7 @@ describe('both readers answer alike', () => {
 });
 
 describe('a request that comes in pieces', () => {
-  it('is taken wherever it is cut', async () => {
+  it('is taken wherever it is cut', { tags: ['long'] }, async () => {
     const body = fresh();
     const text = postText(body);
     const head = text.length - body.length;
@@ -436,7 +436,7 @@ describe('requests of both kinds on one connection', () => {
     );
   });
 
-  it('are answered in order when the queue takes its time over the plain ones', async () => {
+  it('are answered in order when the queue takes its time over the plain ones', { tags: ['long'] }, async () => {
     const connection = await gateway.socket(producer);
     await redis.signal('SIGSTOP');
     try {
@@ -458,7 +458,7 @@ describe('requests of both kinds on one connection', () => {
     );
   });
 
-  it('more than fit at once are all answered, though nothing is read for a while', async () => {
+  it('more than fit at once are all answered, though nothing is read for a while', { tags: ['long'] }, async () => {
     const connection = await gateway.socket(producer);
     connection.socket.pause();
     const texts = Array.from({ length: 1_500 }, () => postText(fresh()));
@@ -478,7 +478,7 @@ describe('requests of both kinds on one connection', () => {
   });
 });
 
-describe('where node:http takes over', () => {
+describe('where node:http takes over', { tags: ['long'] }, () => {
   it('behind as many requests as may wait, it does so once: nothing is answered that was not asked', async () => {
     const own = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_HEADERS_TIMEOUT_MS: '1500' });
     const connection = await own.socket(producer);
@@ -546,7 +546,7 @@ describe('where node:http takes over', () => {
   });
 });
 
-describe('a client that takes its answers late', () => {
+describe('a client that takes its answers late', { tags: ['long'] }, () => {
   it('gets every one, also when its next head was cut short, and then the end', async () => {
     const own = await TestGateway.start(redis, pki, {
       ...PATIENT,

@@ -55,42 +55,38 @@ describe('a client that never reads its answers', () => {
 });
 
 describe('clients that do not read their answers, on many connections', () => {
-  it(
-    'are cut until what waits for the others fits into the budget of a producer, and another producer is answered',
-    { tags: ['long'] },
-    async (t) => {
-      const one = await TestGateway.start(redis, pki, {
-        ...PATIENT,
-        INGEST_BODY_BYTES_MAX: String(8 << 20),
-        INGEST_REQUEST_TIMEOUT_MS: '60000',
-      });
-      assert.equal((await one.client(producer).post(event('four', { fill: 'x'.repeat(4 << 20) }))).status, 202);
-      const other = one.client(await pki.producer('other'));
-      assert.equal((await other.post(event('small'))).status, 202);
-      const before = residentMb(one);
-      let most = 0;
-      const deaf = await Promise.all(Array.from({ length: 60 }, () => one.socket(producer)));
-      for (const { socket } of deaf) socket.pause();
-      // Of each the first answer is as long as what the sockets between them hold; the others wait in the gateway.
-      for (const connection of deaf) connection.write(requestText('GET /events/four').repeat(4));
-      const closed = (): number => deaf.filter((one) => one.closed).length;
-      await eventually(
-        'those are cut that have been behind for longest',
-        async () => {
-          most = Math.max(most, residentMb(one));
-          return (await one.metric('ingest_connections')) <= 3 + STAY_MAX;
-        },
-        60_000,
-      );
-      assert.equal((await other.find('small')).status, 200);
-      t.diagnostic(`${before.toFixed()} → ${most.toFixed()} MB`);
-      for (const { socket } of deaf) socket.resume();
-      await eventually('the clients know it', () => closed() >= deaf.length - STAY_MAX);
-      // A look-up that waits for more than five seconds, on a busy machine, is answered 503.
-      await eventually('the others get all of their answers', () =>
-        deaf.every((connection) => connection.closed || repliesIn(connection.received).length === 4),
-      );
-      assert.ok(closed() < deaf.length);
-    },
-  );
+  it('are cut until what waits for the others fits into the budget of a producer, and another producer is answered', async (t) => {
+    const one = await TestGateway.start(redis, pki, {
+      ...PATIENT,
+      INGEST_BODY_BYTES_MAX: String(8 << 20),
+      INGEST_REQUEST_TIMEOUT_MS: '60000',
+    });
+    assert.equal((await one.client(producer).post(event('four', { fill: 'x'.repeat(4 << 20) }))).status, 202);
+    const other = one.client(await pki.producer('other'));
+    assert.equal((await other.post(event('small'))).status, 202);
+    const before = residentMb(one);
+    let most = 0;
+    const deaf = await Promise.all(Array.from({ length: 60 }, () => one.socket(producer)));
+    for (const { socket } of deaf) socket.pause();
+    // Of each the first answer is as long as what the sockets between them hold; the others wait in the gateway.
+    for (const connection of deaf) connection.write(requestText('GET /events/four').repeat(4));
+    const closed = (): number => deaf.filter((one) => one.closed).length;
+    await eventually(
+      'those are cut that have been behind for longest',
+      async () => {
+        most = Math.max(most, residentMb(one));
+        return (await one.metric('ingest_connections')) <= 3 + STAY_MAX;
+      },
+      60_000,
+    );
+    assert.equal((await other.find('small')).status, 200);
+    t.diagnostic(`${before.toFixed()} → ${most.toFixed()} MB`);
+    for (const { socket } of deaf) socket.resume();
+    await eventually('the clients know it', () => closed() >= deaf.length - STAY_MAX);
+    // A look-up that waits for more than five seconds, on a busy machine, is answered 503.
+    await eventually('the others get all of their answers', () =>
+      deaf.every((connection) => connection.closed || repliesIn(connection.received).length === 4),
+    );
+    assert.ok(closed() < deaf.length);
+  });
 });
