@@ -7,7 +7,8 @@
 //
 // What it does not do: check `id` and `type` against the envelope's schema; parseEvent does that to the result.
 import { isUtf8 } from 'node:buffer';
-import { isEventId, NAME_CHARACTERS_MAX, type EventFault, type InvalidEvent, type ValidEvent } from './event.ts';
+import type { EventFault } from './errors.ts';
+import { isEventId, NAME_CHARACTERS_MAX, type InvalidEvent, type ValidEvent } from './event.ts';
 
 /** A header field: its name in lower case, its value as HTTP gives it, one character for each byte. */
 export type HeaderField = readonly [name: string, value: string];

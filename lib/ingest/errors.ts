@@ -4,8 +4,6 @@
 // `ingest_errors_total`; a test holds the four equal. `code`, `status` and `retryable` are the contract
 // (openapi/rules.md, 5); `title` is public and stable; what happened in this one case is the caller's `detail`.
 // The text of an internal failure is never part of an answer.
-import type { EventFault } from './event.ts';
-
 /**
  * One row. `retryAfterS` is the Retry-After header in seconds (RFC 9110, section 10.2.3), where nothing longer is
  * known.
@@ -129,6 +127,12 @@ export const ERROR_CODES: readonly ErrorCode[] = [...new Set(Object.values(CATAL
 
 /** The problem type of a code (RFC 9457, section 3.1.1): a name, not an address to fetch. */
 export const problemType = (code: ErrorCode): string => `urn:ingest:error:${code}`;
+
+/** Why a body is not an event: where (JSON Pointer, RFC 6901; `''` is the whole body) and what is expected there. */
+export interface EventFault {
+  readonly path: string;
+  readonly message: string;
+}
 
 /** What only some have. `headers` are name, value, name, value …; `retryAfterS` takes the place of the catalogue's. */
 interface ProblemExtras {

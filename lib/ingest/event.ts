@@ -10,6 +10,7 @@
 import { isUtf8 } from 'node:buffer';
 import { Kind, Type, TypeRegistry, type Static, type TSchema } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
+import type { EventFault } from './errors.ts';
 
 /** Longest `id` and `type`, in Unicode characters (code points). */
 export const NAME_CHARACTERS_MAX = 256;
@@ -51,12 +52,6 @@ export const EventSchema = Type.Object(
 );
 
 export type Envelope = Static<typeof EventSchema>;
-
-/** Why a body is not an event: where (JSON Pointer, RFC 6901; `''` is the whole body) and what is expected there. */
-export interface EventFault {
-  readonly path: string;
-  readonly message: string;
-}
 
 /** A body that is an event. `text` is the body as it came. */
 export interface ValidEvent {

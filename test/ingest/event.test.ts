@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { DEPTH_MAX, EventSchema, isEventId, parseEvent, type EventFault } from '../../lib/ingest/event.ts';
+import type { EventFault } from '../../lib/ingest/errors.ts';
+import { DEPTH_MAX, EventSchema, isEventId, parseEvent } from '../../lib/ingest/event.ts';
 
 const parse = (text: string): ReturnType<typeof parseEvent> => parseEvent(Buffer.from(text));
 
