@@ -70,8 +70,8 @@ export const SETTINGS = Object.freeze({
     ACCEPTING,
     ['warn', 'require'],
     'warn',
-    '`require` refuses to start (exit 4) on a Redis that evicts keys, keeps nothing on disk, ' +
-      'or has replicas that `INGEST_QUEUE_REPLICAS` does not wait for, or fewer than it waits for',
+    '`require` refuses to start (exit 4) on a Redis that evicts keys, keeps nothing on disk, rewrites its ' +
+      'append-only file, or has replicas that `INGEST_QUEUE_REPLICAS` does not wait for, or fewer than it waits for',
   ),
   INGEST_QUEUE_COMPRESSION: choice(
     GATEWAY,

@@ -11,7 +11,7 @@ import {
 } from '../../ingest/dispatcher-commands.ts';
 import type { Outcome } from '../../ingest/queue.ts';
 import type { RedisConnection, Server } from '../server/client.ts';
-import { durabilityFaults, replicationFaults } from '../server/facts.ts';
+import { durabilityFaults, replicationFaults, rewriteFaults, serverHistory } from '../server/facts.ts';
 import { QueueRefusal } from '../wire/errors.ts';
 import { ensureGroup } from '../stream/group.ts';
 import { fieldsOf, indexField } from '../stream/id-index.ts';
@@ -87,6 +87,8 @@ export function streamDialect(
   const { stream, retentionMs, durability, log, identify, makes, replicas } = options;
   let identity: QueueIdentity | undefined;
   let field = indexField('');
+  /** Of the server that was found without a rewrite: a later one replaces a file that is whole. */
+  let settled: string | undefined;
   const [plain, noted] = [String(retentionMs), `${retentionMs} notes`];
   const accept = new Script('accept.lua', 'entry-name.lua', 'retained.lua');
   const find = new Script('find.lua', 'entry-name.lua', 'retained.lua');
@@ -111,7 +113,10 @@ export function streamDialect(
       await assertRights(server, stream, 'gateway', replicas > 0 ? [['wait', '', '1 1']] : []);
       await identified(server);
       if (makes) await ensureGroup(server, stream);
-      const faults = [...(await durabilityFaults(server)), ...(await replicationFaults(server, replicas))];
+      const history = await serverHistory(server);
+      const rewrite = history !== undefined && history === settled ? [] : await rewriteFaults(server);
+      if (rewrite.length === 0) settled = history;
+      const faults = [...(await durabilityFaults(server)), ...rewrite, ...(await replicationFaults(server, replicas))];
       if (faults.length > 0 && durability === 'require')
         throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
       for (const fault of faults) log.warn({ fault }, 'the queue may lose accepted events');

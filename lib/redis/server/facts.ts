@@ -92,6 +92,22 @@ export async function durabilityFaults(server: Server): Promise<readonly string[
 }
 
 /**
+ * What is wrong while the append-only file is rewritten, in words for an operator.
+ *
+ * Fact (Redis 7.0.15): a replica behind a full synchronization, and a server after CONFIG SET appendonly yes, write to
+ * no file that a restart reads until their first rewrite has ended. INFO does not tell such a rewrite from any other. A
+ * replica that was promoted meanwhile and then killed came back empty. Choice: any rewrite is a fault of a server that
+ * is not known yet.
+ */
+export async function rewriteFaults(server: Server): Promise<readonly string[]> {
+  if ((await serverInfo(server, 'persistence')).get('aof_rewrite_in_progress') !== '1') return [];
+  return [
+    'the append-only file is being rewritten: where the server began to write it just now, ' +
+      'as a replica does behind a full synchronization, what it accepts until that has ended is lost with it',
+  ];
+}
+
+/**
  * What is wrong with a server's replicas, for a gateway that waits for so many of them: a fail-over forgets what they
  * had not received.
  */
