@@ -39,14 +39,18 @@ export class QueueServer {
     return `redis://localhost:${this.link.port}`;
   }
 
-  /** Another server, that follows this one and has caught up. */
+  /** Another server, that follows this one, has caught up, and writes a file that a restart reads. */
   async replica(): Promise<TestRedis> {
     const env = { ...this.clock.environment, ...this.fsync.environment };
     const replica = await TestRedis.start(ARGS, { env, under: this.volume.folder });
     await replica.command('REPLICAOF', '127.0.0.1', String(this.redis.port));
-    await eventually('the replica follows', async () =>
-      /master_link_status:up/.test(String(await replica.command('INFO', 'replication'))),
-    );
+    await eventually('the replica follows, and has written its file', async () => {
+      const [replication, persistence] = await Promise.all([
+        replica.command('INFO', 'replication'),
+        replica.command('INFO', 'persistence'),
+      ]);
+      return /master_link_status:up/.test(String(replication)) && /aof_rewrite_in_progress:0/.test(String(persistence));
+    });
     return replica;
   }
 

@@ -38,7 +38,8 @@ export const freezeGateway: Fault = {
 export const rotateCredentials: Fault = {
   name: 'certificates, revocation lists and the producers file replaced',
   weight: 3,
-  touches: 'gateway',
+  // It waits for every gateway, and none starts while the queue is away.
+  touches: 'queue',
   holdMs: [0, 300],
   begin: async ({ credentials, ports }, random) => {
     await credentials.rotate(ports, random);
