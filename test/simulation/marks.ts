@@ -19,6 +19,7 @@ export const MARKS = [
   'a consumer died with entries in hand',
   'a consumer was frozen',
   'a consumer stopped',
+  'a consumer of the version before started',
   'an event was accepted',
   'an event was repeated',
   'an event was repeated with another body',
@@ -51,13 +52,19 @@ export const MARKS = [
 export type Mark = (typeof MARKS)[number];
 
 export class Marks {
-  readonly counts = new Map<Mark, number>(MARKS.map((mark) => [mark, 0]));
+  readonly counts: Map<Mark, number>;
+
+  /** `mixed`: consumers of two versions run. */
+  constructor(mixed = false) {
+    const marks = MARKS.filter((mark) => mixed || mark !== 'a consumer of the version before started');
+    this.counts = new Map(marks.map((mark) => [mark, 0]));
+  }
 
   reach(mark: Mark): void {
     this.counts.set(mark, (this.counts.get(mark) ?? 0) + 1);
   }
 
   get unreached(): readonly Mark[] {
-    return MARKS.filter((mark) => this.counts.get(mark) === 0);
+    return [...this.counts].flatMap(([mark, count]) => (count === 0 ? [mark] : []));
   }
 }

@@ -43,9 +43,26 @@ const START_MS = 5_000;
 const log = createLog('simulation', 'error').child({}, { level: process.env['SIM_LOG'] ?? 'silent' });
 // Made once: nothing that they count is asked here.
 const GATEWAY_METRICS = gatewayMetrics(ERROR_CODES, [], SYSTEM.clock);
-const CONSUMER_METRICS = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
 const REFUSALS = new RefusalMeter(GATEWAY_METRICS, new RefusalLog(log, SYSTEM.clock));
 const METER = new RouteMeter(GATEWAY_METRICS, '/events', SYSTEM.clock);
+
+/** What a consumer is made of. */
+export interface ConsumerVersion {
+  readonly StreamReader: typeof StreamReader;
+  readonly Consumer: typeof Consumer;
+  readonly consumerMetrics: typeof consumerMetrics;
+  readonly QUARANTINE_REASONS: typeof QUARANTINE_REASONS;
+}
+
+export const NOW: ConsumerVersion = { StreamReader, Consumer, consumerMetrics, QUARANTINE_REASONS };
+
+const metricsMade = new Map<ConsumerVersion, ReturnType<typeof consumerMetrics>>();
+
+function metricsOf(version: ConsumerVersion): ReturnType<typeof consumerMetrics> {
+  const made = metricsMade.get(version) ?? version.consumerMetrics(version.QUARANTINE_REASONS, SYSTEM.clock);
+  metricsMade.set(version, made);
+  return made;
+}
 
 export interface World {
   readonly schedule: Schedule;
@@ -221,7 +238,7 @@ export class Replica extends Program {
   readonly #consumer: Consumer;
   #running: Promise<void> | undefined;
 
-  constructor(world: World, name: string) {
+  constructor(world: World, name: string, version: ConsumerVersion) {
     super(world, name);
     const { network, store } = world;
     const bytes = network.bytes(this.actor, this.system.random);
@@ -232,12 +249,12 @@ export class Replica extends Program {
         sendCommand: (command: Parameters<typeof send>[0]) => send(command).then((reply) => reply.value()),
       }) as never;
     };
-    this.#reader = new StreamReader({ ...this.system, uri: URI, log, clients: { bytes, values } });
-    this.#consumer = new Consumer({
+    this.#reader = new version.StreamReader({ ...this.system, uri: URI, log, clients: { bytes, values } });
+    this.#consumer = new version.Consumer({
       ...this.system,
       reader: this.#reader,
       warehouse: store.of(this.actor),
-      metrics: CONSUMER_METRICS,
+      metrics: metricsOf(version),
       log,
       batchMax: 8,
     });

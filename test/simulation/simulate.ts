@@ -4,11 +4,21 @@ import { Marks } from './marks.ts';
 import { RedisServer } from './redis-server.ts';
 import { runSeeds } from './runs.ts';
 import { Store } from './store.ts';
+import { commitBefore, consumerOf } from './version-before.ts';
 
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
 const { SIM_SEEDS = '300', SIM_FROM = '1' } = process.env;
 
-const parts = { server: await RedisServer.start(), store: await Store.open(), marks: new Marks() };
+const commit = commitBefore();
+print(
+  commit === undefined ? 'no commit before is in this clone: all consumers are of now' : `some consumers of ${commit}`,
+);
+const parts = {
+  server: await RedisServer.start(),
+  store: await Store.open(),
+  marks: new Marks(commit !== undefined),
+  ...(commit === undefined ? {} : { before: await consumerOf(commit) }),
+};
 const begunMs = performance.now();
 const { seeds, accepted, finding } = await runSeeds(parts, { from: Number(SIM_FROM), seeds: Number(SIM_SEEDS) });
 await parts.server.stop();

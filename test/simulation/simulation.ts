@@ -8,7 +8,16 @@ import { bodyOf, Invariants, Violation, type Sent } from './invariants.ts';
 import { OUTCOME } from '../../lib/admin/session.ts';
 import type { Mark, Marks } from './marks.ts';
 import { Network } from './network.ts';
-import { ENQUEUE_TIMEOUT_MS, Gateway, IN_FLIGHT_MAX, Operator, Replica, type Told } from './programs.ts';
+import {
+  ENQUEUE_TIMEOUT_MS,
+  Gateway,
+  IN_FLIGHT_MAX,
+  NOW,
+  Operator,
+  Replica,
+  type ConsumerVersion,
+  type Told,
+} from './programs.ts';
 import type { RedisServer } from './redis-server.ts';
 import { isNotMaster } from '../../lib/redis/server/facts.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
@@ -29,6 +38,7 @@ const HOURS_BACK_MS = 2 * 3_600_000;
 /** A consumer that does not stop by itself is killed. */
 const DRAIN_MS = 10_000;
 const WATCH_MS = 500;
+const OLDER_SHARE = 0.3;
 /** After these commands a promised event may be missing. */
 const MAY_LOSE = new Set(['XACK', 'trim', 'erase']);
 
@@ -48,6 +58,8 @@ export interface Parts {
   readonly server: RedisServer;
   readonly store: Store;
   readonly marks: Marks;
+  /** With it some consumers are of the version before, drawn at the start of each. */
+  readonly before?: ConsumerVersion;
 }
 
 export function planOf(seed: number, events = 200): Plan {
@@ -84,6 +96,8 @@ class Simulation {
   readonly #network: Network;
   readonly #invariants: Invariants;
   readonly #random: Random;
+  /** By itself: without a version before, a seed is the same run. */
+  readonly #versions: Random;
   readonly #gateways: Gateway[] = [];
   readonly #replicas: Replica[] = [];
   readonly #outside = actor('outside');
@@ -98,6 +112,7 @@ class Simulation {
     this.#plan = plan;
     const { server, store, marks } = parts;
     this.#random = new Random(plan.seed ^ 0x5eed);
+    this.#versions = new Random(plan.seed ^ 0x01de);
     const schedule = new Schedule(this.#random);
     this.#schedule = schedule;
     this.#invariants = new Invariants(server, store, () => schedule.nowMs);
@@ -164,7 +179,10 @@ class Simulation {
   }
 
   #startReplica(at: number): void {
-    const replica = new Replica(this.#world, `consumer-${at}`);
+    const { before, marks } = this.#parts;
+    const older = before !== undefined && this.#versions.chance(OLDER_SHARE);
+    if (older) marks.reach('a consumer of the version before started');
+    const replica = new Replica(this.#world, `consumer-${at}`, older ? before : NOW);
     this.#replicas[at] = replica;
     void replica.start().then((started) => {
       if (!started) this.#restartReplica(at, 1_000);

@@ -1,0 +1,36 @@
+// The consumer of the version before: what reads and lands there, on the wire, the ports and the seams of now.
+//
+// Fault model: any consumer may be of either version from its start to its end, beside any others. Gateways and the
+// operator are of now, and so is the warehouse: test/package/versions.long.ts runs whole programs of both versions.
+import { execFileSync, spawnSync } from 'node:child_process';
+import { readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { PRODUCT } from '../campaign/campaign.ts';
+import { temporaryFolder } from '../support/scope.ts';
+import type { ConsumerVersion } from './programs.ts';
+
+/** Of now in either version: errors and replies cross the seams, and are told by their class. */
+const SHARED = ['lib/ingest', 'lib/process', 'lib/redis/wire'];
+
+/** The commit that main was at before this change: CI_BASE, or what .ci/base names. Undefined where this clone lacks it. */
+export function commitBefore(): string | undefined {
+  const commit = process.env['CI_BASE'] ?? readFileSync(join(PRODUCT, '.ci/base'), 'utf8').trim();
+  const { status } = spawnSync('git', ['-C', PRODUCT, 'cat-file', '-e', `${commit}^{commit}`]);
+  return status === 0 ? commit : undefined;
+}
+
+export async function consumerOf(commit: string): Promise<ConsumerVersion> {
+  const folder = temporaryFolder('ingest-before-');
+  const files = execFileSync('git', ['-C', PRODUCT, 'archive', commit, 'lib', 'package.json'], { maxBuffer: 1 << 28 });
+  execFileSync('tar', ['-x', '-C', folder], { input: files });
+  for (const shared of SHARED) rmSync(join(folder, shared), { recursive: true });
+  for (const shared of [...SHARED, 'node_modules']) symlinkSync(join(PRODUCT, shared), join(folder, shared));
+  const load = (path: string): Promise<unknown> => import(pathToFileURL(join(folder, path)).href);
+  const modules = await Promise.all(
+    ['redis/read/stream-reader', 'consumer/consumer', 'consumer/metrics', 'consumer/quarantine'].map((path) =>
+      load(`lib/${path}.ts`),
+    ),
+  );
+  return Object.assign({}, ...(modules as object[])) as ConsumerVersion;
+}
