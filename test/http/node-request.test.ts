@@ -1,0 +1,224 @@
+// A request that node:http read, between its side and its handler, without a connection below it.
+import assert from 'node:assert/strict';
+import { IncomingMessage, ServerResponse } from 'node:http';
+import { describe, it } from 'node:test';
+import { NodeRequest, type NodeRequestOwner } from '../../lib/http/node/request.ts';
+import type { Answer } from '../../lib/http/respond.ts';
+import { MemorySocket } from '../support/memory-socket.ts';
+
+const OK: Answer = { status: 200, contentType: 'text/plain', body: 'ok' };
+
+interface Given {
+  /** Names and values by turns. */
+  readonly fields?: readonly string[];
+  readonly version?: readonly [major: number, minor: number];
+  readonly expectsContinue?: boolean;
+}
+
+/** A request, what is said of it, and the parser that goes on with its body. */
+function requestOf({ fields = [], version = [1, 1], expectsContinue = false }: Given = {}) {
+  const events: string[] = [];
+  const socket = new MemorySocket();
+  const message = new IncomingMessage(socket.asTls);
+  const rawHeaders = ['Host', 'g', ...fields];
+  for (let at = 0; at < rawHeaders.length; at += 2)
+    message.headers[rawHeaders[at]?.toLowerCase() ?? ''] = rawHeaders[at + 1];
+  Object.assign(message, { method: 'POST', url: '/events', rawHeaders });
+  [message.httpVersionMajor, message.httpVersionMinor] = version;
+  const response = new ServerResponse(message);
+  response.assignSocket(socket.asTls);
+  const owner: NodeRequestOwner = {
+    isLatest: () => true,
+    answered: (_, close) => events.push(close ? 'answered, and closes' : 'answered'),
+  };
+  const request = new NodeRequest(owner, message, response, expectsContinue, 7);
+  request.listener = {
+    aborted: () => events.push('aborted'),
+    fault: (fault) => events.push(fault) > 0,
+  };
+  const read = (bytesMax: number): void =>
+    request.body(bytesMax, {
+      bodyGrows: (bytes) => events.push(`grows ${bytes}`),
+      bodyRead: (body) => events.push(body === 'too large' ? body : `read ${body.toString()}`),
+    });
+  const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+  const come = async (...pieces: readonly string[]): Promise<void> => {
+    for (const piece of pieces) {
+      message.push(Buffer.from(piece));
+      await turn();
+    }
+  };
+  const end = async (): Promise<void> => {
+    message.complete = true;
+    message.push(null);
+    await turn();
+  };
+  return { request, message, socket, events, read, come, end, turn };
+}
+
+const LENGTH = (bytes: number): Given => ({ fields: ['Content-Length', String(bytes)] });
+const CHUNKED: Given = { fields: ['Transfer-Encoding', 'chunked'] };
+
+describe('the body of a request that node:http read', () => {
+  it('is read once all of its pieces have come', async () => {
+    const { events, read, come, end } = requestOf(LENGTH(6));
+    read(6);
+    await come('ab', 'c', 'def');
+    assert.deepEqual(events, []);
+    await end();
+    assert.deepEqual(events, ['read abcdef']);
+  });
+
+  it('is empty where none comes', async () => {
+    const { events, read, end } = requestOf();
+    read(6);
+    await end();
+    assert.deepEqual(events, ['read ']);
+  });
+
+  it('says how it grows where it announced no length', async () => {
+    const { events, read, come, end } = requestOf(CHUNKED);
+    read(6);
+    await come('ab', 'c', 'def');
+    await end();
+    assert.deepEqual(events, ['grows 2', 'grows 1', 'grows 3', 'read abcdef']);
+  });
+
+  it('is too large with its first byte over the limit, and nothing more is said of it', async () => {
+    for (const given of [LENGTH(6), CHUNKED]) {
+      const { events, read, come, end } = requestOf(given);
+      read(5);
+      await come('abc', 'def', 'ghi');
+      await end();
+      assert.deepEqual(
+        events.filter((one) => !one.startsWith('grows')),
+        ['too large'],
+      );
+      assert.ok(!events.includes('grows 6') && events.filter((one) => one === 'grows 3').length <= 1);
+    }
+  });
+
+  it('is copied once where its length was announced, and a few times where it was not', async (t) => {
+    const pieces = 'x'.repeat(100);
+    const copies = t.mock.method(Buffer, 'allocUnsafe');
+    for (const [given, most] of [
+      [LENGTH(100), 1],
+      [CHUNKED, 7],
+    ] as const) {
+      const { events, message, read, end, turn } = requestOf(given);
+      read(1_000);
+      const parts = [...pieces].map((piece) => Buffer.from(piece));
+      await turn();
+      copies.mock.resetCalls();
+      for (const part of parts) message.push(part);
+      await turn();
+      assert.ok(copies.mock.callCount() <= most, `${copies.mock.callCount()} copies`);
+      assert.ok(copies.mock.calls.every(({ arguments: [bytes] }) => bytes <= 200));
+      await end();
+      assert.equal(events.at(-1), `read ${pieces}`);
+    }
+  });
+
+  it('gets no more room than may be read of it', async (t) => {
+    const { read, message, turn } = requestOf(CHUNKED);
+    read(5);
+    const [one, other] = [Buffer.from('abc'), Buffer.from('d')];
+    await turn();
+    const copies = t.mock.method(Buffer, 'allocUnsafe');
+    message.push(one);
+    message.push(other);
+    await turn();
+    assert.deepEqual(
+      copies.mock.calls.map(({ arguments: [bytes] }) => bytes),
+      [5],
+    );
+  });
+
+  it('has one taker', () => {
+    const { read } = requestOf();
+    read(6);
+    assert.throws(() => read(6), /a body has one taker/);
+  });
+
+  it('that does not come any more is aborted, where it was asked for', async () => {
+    const { request, message, events, read, come, turn } = requestOf(LENGTH(6));
+    read(6);
+    await come('abc');
+    assert.equal(request.gone, false);
+    message.destroy();
+    await turn();
+    assert.deepEqual(events, ['aborted']);
+    assert.equal(request.gone, true);
+  });
+
+  it('is thrown away from the answer on', async () => {
+    const { request, message, events, read, come, end } = requestOf(LENGTH(6));
+    read(6);
+    await come('abc');
+    assert.equal(request.respond('id', OK, false), true);
+    await come('def');
+    await end();
+    assert.deepEqual(events, ['answered']);
+    assert.equal(message.readableLength, 0);
+    const unread = requestOf(LENGTH(3));
+    unread.request.respond('id', OK, false);
+    await unread.come('abc');
+    assert.equal(unread.message.readableLength, 0);
+  });
+
+  it('is awaited with 100 (Continue), which is said when it is asked for', () => {
+    const { request, socket, events, read } = requestOf({ ...LENGTH(3), expectsContinue: true });
+    assert.equal(socket.taken, '');
+    read(3);
+    assert.equal(socket.taken, 'HTTP/1.1 100 Continue\r\n\r\n');
+    request.respond('id', OK, false);
+    assert.deepEqual(events, ['answered']);
+  });
+
+  it('may exceed what it has announced, and all where it has announced nothing or waits', () => {
+    const exceeds = (given: Given, bytes: number): boolean => requestOf(given).request.restMayExceed(bytes);
+    assert.equal(exceeds(LENGTH(3), 2), true);
+    assert.equal(exceeds(LENGTH(3), 3), false);
+    assert.equal(exceeds({}, 0), false);
+    assert.equal(exceeds(CHUNKED, 1_000), true);
+    assert.equal(exceeds({ ...LENGTH(3), expectsContinue: true }, 3), true);
+    const whole = requestOf({ ...CHUNKED, expectsContinue: true });
+    whole.message.complete = true;
+    assert.equal(whole.request.restMayExceed(0), false);
+  });
+});
+
+describe('the answer to a request that node:http read', () => {
+  it('is given once', () => {
+    const { request, socket, events } = requestOf();
+    assert.equal(request.answered, false);
+    assert.equal(request.respond('id', OK, true), true);
+    assert.equal(request.answered, true);
+    assert.equal(request.respond('id', OK, true), false);
+    assert.deepEqual(events, ['answered, and closes']);
+    assert.match(socket.taken, /\r\nConnection: close\r\n[^]*\r\n\r\nok$/);
+  });
+
+  for (const [what, given, closes] of [
+    ['', {}, false],
+    [' to a client that was not told to go on', { expectsContinue: true }, true],
+    [' to what asks for another protocol', { fields: ['Upgrade', 'h2c'] }, true],
+    [' to a body in chunks of HTTP/1.0', { ...CHUNKED, version: [1, 0] }, true],
+    [' to a body in chunks of HTTP/1.1', CHUNKED, false],
+    [' to one without a body of HTTP/1.0', { version: [1, 0] }, false],
+    [' to one that must not be handled', { fields: ['Host', 'h'] }, true],
+  ] as const satisfies readonly (readonly [string, Given, boolean])[])
+    it(`${closes ? 'closes' : 'leaves'} the connection${what}`, () => {
+      const { request, events } = requestOf(given);
+      request.respond('id', OK, false);
+      assert.deepEqual(events, [closes ? 'answered, and closes' : 'answered']);
+    });
+
+  it("to one that is late is its handler's, and nobody's where there is no handler", () => {
+    const { request, events } = requestOf();
+    assert.equal(request.fault('timeout'), true);
+    assert.deepEqual(events, ['timeout']);
+    request.listener = undefined;
+    assert.equal(request.fault('timeout'), false);
+  });
+});
