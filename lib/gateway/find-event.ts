@@ -67,8 +67,7 @@ async function lookUp({ queue, warehouse }: FindEventOptions, id: string, produc
   if (queued.kind !== 'found') return (await inWarehouse()) ?? NOT_FOUND;
   const { body, acceptedAtMs, traceparent } = queued.event;
   const type = scanEnvelope(body)?.type ?? typeOf(parsed(body));
-  const status = isErased(body) ? 'erased' : 'accepted';
-  return found({ id, type, status, acceptedAt: timestamp(acceptedAtMs), traceparent }, body);
+  return found({ id, type, status: 'accepted', acceptedAt: timestamp(acceptedAtMs), traceparent }, body);
 }
 
 /** The answer from what the warehouse knows; undefined where it knows nothing. */
@@ -76,16 +75,15 @@ function shown(known: Awaited<ReturnType<Warehouse['find']>> | undefined, id: st
   if (known?.kind === 'landed') {
     const { text, type, acceptedAtMs, landedAtMs, traceparent } = known;
     const times = { acceptedAt: timestamp(acceptedAtMs), landedAt: timestamp(landedAtMs) };
-    return found({ id, type, status: isErased(text) ? 'erased' : 'landed', ...times, traceparent }, Buffer.from(text));
+    return found({ id, type, status: 'landed', ...times, traceparent }, Buffer.from(text));
   }
   if (known?.kind === 'rejected') {
     const { body, acceptedAtMs, rejectedAtMs, reason, traceparent } = known;
     const times = { acceptedAt: timestamp(acceptedAtMs), rejectedAt: timestamp(rejectedAtMs) };
     const event = parsed(body);
-    const status = isErased(body) ? 'erased' : 'rejected';
     // A rejected body may be no JSON, or no UTF-8; it is shown as a string then, or with replacement characters.
     const text = event === undefined ? JSON.stringify(body.toString()) : body.toString();
-    return found({ id, type: typeOf(event), status, ...times, reason, traceparent }, Buffer.from(text));
+    return found({ id, type: typeOf(event), status: 'rejected', ...times, reason, traceparent }, Buffer.from(text));
   }
   return known?.kind === 'unavailable' ? UNAVAILABLE : undefined;
 }
@@ -97,14 +95,11 @@ function shown(known: Awaited<ReturnType<Warehouse['find']>> | undefined, id: st
  * them.
  */
 function found(about: Readonly<Record<string, string | undefined>>, event: Buffer): GatewayAnswer {
-  const isLeft = event.length <= ERASED_BYTES_MAX && isErased(event.toString());
-  const head = `${JSON.stringify(isLeft ? { ...about, status: 'erased' } : about).slice(0, -1)},"event":`;
+  const head = `${JSON.stringify(isErased(event) ? { ...about, status: 'erased' } : about).slice(0, -1)},"event":`;
   return { status: 200, contentType: JSON_TYPE, body: [Buffer.from(head), event, END] };
 }
 
 const END = Buffer.from('}');
-/** More than an id and a type take. */
-const ERASED_BYTES_MAX = 4_096;
 
 /** RFC 3339, UTC, milliseconds. */
 const timestamp = (ms: number): string => new Date(ms).toISOString();
