@@ -224,3 +224,22 @@ describe('of one address', () => {
     assert.equal(full.enter('e', '1'), 'b');
   });
 });
+
+describe('a handshake that begins late', () => {
+  it('goes before one that began in time, however old that one is', () => {
+    const begun = new Set(['early']);
+    const limits = { connectionsMax: 3, connectionsPerAddressMax: 0 };
+    const full = new ConnectionRoom<string>(
+      limits,
+      (name) => begun.has(name),
+      () => true,
+    );
+    full.enter('early', '1', HANDSHAKE_FREE_MS / 2);
+    full.enter('silent', '1', 0);
+    full.enter('late', '1', 0);
+    assert.equal(full.enter('next', '1', HANDSHAKE_FREE_MS / 2), 'silent');
+    full.slowOnes(HANDSHAKE_FREE_MS);
+    for (const name of ['late', 'next']) begun.add(name);
+    assert.equal(full.enter('last', '1', HANDSHAKE_FREE_MS), 'late');
+  });
+});

@@ -310,6 +310,48 @@ describe('the side of node:http', () => {
     await eventually('all of it is there', () => wire.side.bodySinceMs === undefined);
   });
 
+  it('counts its requests on from those that have come before, and takes an empty line for no head', async () => {
+    const wire = adopted((request) => answer(request));
+    wire.side.feed(Buffer.from(GET));
+    await eventually('it is answered', () => answers(wire) === 1 && !wire.side.busy);
+    assert.equal(wire.side.requests, 1);
+    wire.side.feed(Buffer.from('\r\n'));
+    await passed();
+    assert.equal(wire.side.headSinceMs, undefined);
+    wire.side.feed(Buffer.from(GET.slice(0, 5)));
+    await passed();
+    assert.notEqual(wire.side.headSinceMs, undefined);
+    wire.side.feed(Buffer.from(GET.slice(5)));
+    await eventually('it is answered', () => answers(wire) === 2);
+    assert.equal(wire.side.requests, 2);
+    assert.equal(wire.side.headSinceMs, undefined);
+  });
+
+  it('gives node:http of a body of known length large slices, and few bytes behind it', async (t) => {
+    const wire = adopted(readsBody);
+    const push = t.mock.method(wire.side as NodeSide, 'push');
+    const head = 'POST / HTTP/1.1\r\nHost: g\r\nContent-Length: 200000\r\n\r\n';
+    wire.side.feed(Buffer.from(head + 'x'.repeat(200_000) + GET.repeat(1_000)));
+    await eventually('the next one has come', () => wire.side.requests > 1);
+    const lengths = push.mock.calls.map(({ arguments: [slice] }) => (slice as Buffer).length);
+    assert.ok(lengths.length < 20, `${lengths.length} slices`);
+    assert.equal(Math.max(...lengths), 65_536);
+    let given = 0;
+    for (const length of lengths) {
+      const isInBody = given >= head.length && given < head.length + 200_000;
+      given += length;
+      if (isInBody) assert.ok(given - head.length - 200_000 < 1_024);
+    }
+  });
+
+  it('drops what comes behind bytes that are no HTTP, and is not busy with it', async () => {
+    const wire = adopted();
+    wire.side.feed(Buffer.from('garbage\r\n\r\n'));
+    await eventually('it is answered', () => wire.events.includes('last: malformed'));
+    wire.side.feed(Buffer.from(GET));
+    assert.equal(wire.side.busy, false);
+  });
+
   it('takes no turn that it has not asked for, and no bytes behind the end of the input', () => {
     const side = new NodeSide(new Recorder(), 7, ignored);
     assert.equal(side.requests, 7);

@@ -84,13 +84,14 @@ describe('the address of the process endpoints', () => {
   });
 
   it('has all members of a problem where a path or method is none of theirs, and the id that the caller gave', async () => {
-    for (const [line, status, code] of [
-      ['GET /', 404, 'ROUTE_NOT_FOUND'],
-      ['POST /metrics', 405, 'METHOD_NOT_ALLOWED'],
+    for (const [line, status, code, allow] of [
+      ['GET /', 404, 'ROUTE_NOT_FOUND', undefined],
+      ['POST /metrics', 405, 'METHOD_NOT_ALLOWED', 'GET, HEAD'],
     ] as const) {
       const [reply] = await answersTo(requestText(line, ['X-Request-Id: mine', 'Connection: close']));
       assertLast(reply, status, code);
       assert.equal(reply?.headers['x-request-id'], 'mine');
+      assert.equal(reply.headers['allow'], allow);
     }
   });
 

@@ -1,6 +1,7 @@
 // The server in this process: which connections it ends, when, and what it says of them.
 import assert from 'node:assert/strict';
 import { BlockList, connect as connectTcp } from 'node:net';
+import { Duplex } from 'node:stream';
 import { connect, type ConnectionOptions } from 'node:tls';
 import { before, describe, it } from 'node:test';
 import type { Connection } from '../../lib/http/connection.ts';
@@ -260,6 +261,38 @@ describe('the server', () => {
       tcp();
       await eventually('the next one is told of', () => told.length === 4);
       assert.deepEqual(told.slice(2), ['limit', 'closed']);
+    });
+
+    it('has room again for each that was closed', async () => {
+      const { told, open } = await start({ connectionsMax: 1 });
+      for (let at = 0; at < 3; at += 1) {
+        (await open()).socket.destroy();
+        await eventually('it is closed', () => told.length === at + 1);
+      }
+      assert.deepEqual(told, ['closed', 'closed', 'closed']);
+    });
+
+    it('cuts one that has sent nothing before one whose handshake has begun', async () => {
+      const { told, tcp } = await start({ connectionsMax: 2 });
+      const hello = await new Promise<Buffer>((resolve) => {
+        const write = (chunk: Buffer, _encoding: BufferEncoding, done: () => void): void => {
+          resolve(chunk);
+          done();
+        };
+        const client = connect({ socket: new Duplex({ read: () => undefined, write }) });
+        atEnd(() => void client.destroy());
+      });
+      const begun = tcp();
+      begun.write(hello);
+      await new Promise((resolve) => begun.once('data', resolve));
+      const silent = tcp();
+      await new Promise((resolve) => silent.once('connect', resolve));
+      const closed = new Promise((resolve) => silent.once('close', resolve));
+      tcp();
+      await closed;
+      await eventually('it is told of', () => told.length > 0);
+      assert.deepEqual(told, ['limit']);
+      assert.equal(begun.closed, false);
     });
 
     it('cuts a handshake for another one, and tells of it once', async () => {
