@@ -227,7 +227,7 @@ class Acceptance implements BodyTaker, Submission {
 
 /** What is kept with an event in addition to its text; most events have nothing. */
 function notesOf(own: EventNotes | undefined, trace: TraceContext | undefined): EventNotes | undefined {
-  return own === undefined || trace === undefined ? (own ?? trace) : { ...own, ...trace };
+  return own === undefined ? trace : { ...own, ...trace };
 }
 
 /**

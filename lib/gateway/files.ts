@@ -23,6 +23,7 @@ import type { Clock, ClockAndRandom } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 import { FileWatch, lookAt, type Look } from '../process/file-watch.ts';
 import type { Log } from '../process/log.ts';
+import { messageOf } from '../process/message-of.ts';
 import { EXIT, StartFailure } from '../process/program.ts';
 
 /** The paths of the TLS files; development certificates are made where none is configured. Throws a StartFailure. */
@@ -70,7 +71,7 @@ export async function tokenVerifier(config: GatewayConfig): Promise<TokenVerifie
       audience: config.audience,
     });
   } catch (cause) {
-    throw new StartFailure(EXIT.configuration, cause instanceof Error ? cause.message : String(cause));
+    throw new StartFailure(EXIT.configuration, messageOf(cause));
   }
 }
 
@@ -193,16 +194,16 @@ function watchTokenKeys(
   log: Log,
   clock: Clock,
 ): FileWatch | undefined {
-  verifier?.onChange(() => {
+  const changed = (): void => {
     gateway.forgetVerdicts();
     log.info('token keys changed and are in use');
-  });
+  };
+  verifier?.onChange(changed);
   if (verifier?.file === undefined) return undefined;
   return new FileWatch(clock, [verifier.file], before, async () => {
     try {
       await verifier.reload();
-      gateway.forgetVerdicts();
-      log.info('token keys changed and are in use');
+      changed();
     } catch (cause) {
       log.error({ err: cause }, 'changed token keys refused; the last good ones stay');
     }

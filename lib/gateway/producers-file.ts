@@ -19,6 +19,7 @@ import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 import { FileWatch, type Look } from '../process/file-watch.ts';
 import type { Log } from '../process/log.ts';
+import { messageOf } from '../process/message-of.ts';
 
 const Rules = Type.Object(
   {
@@ -98,7 +99,7 @@ export class Producers {
     try {
       value = JSON.parse(text);
     } catch (cause) {
-      throw new ProducersFileError(`not JSON (${(cause as Error).message})`, { cause });
+      throw new ProducersFileError(`not JSON (${messageOf(cause)})`, { cause });
     }
     if (!File.Check(value)) {
       const problems = [...File.Errors(value)].map(({ path, message }) => `${path || '/'}: ${message}`);
@@ -144,8 +145,7 @@ export function watchProducers({ clock, path, before, log, onChange, onRefused }
       log.info('the producers file changed and is in use');
     } catch (cause) {
       onRefused();
-      const reason = cause instanceof Error ? cause.message : String(cause);
-      log.error({ reason }, 'a changed producers file was refused; the last good one stays');
+      log.error({ reason: messageOf(cause) }, 'a changed producers file was refused; the last good one stays');
     }
   });
 }

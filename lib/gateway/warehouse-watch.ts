@@ -2,6 +2,7 @@
 import { WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
+import { messageOf } from '../process/message-of.ts';
 
 /** Between looks at a warehouse that was away at the start. */
 const LOOK_MS = 1_000;
@@ -20,8 +21,7 @@ export async function warnOfWarehouse(
       return;
     } catch (cause) {
       const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
-      const reason = cause instanceof Error ? cause.message : 'unknown error';
-      if (!wasAway) log.warn({ reason }, `the warehouse ${what}: look-ups fail`);
+      if (!wasAway) log.warn({ reason: messageOf(cause) }, `the warehouse ${what}: look-ups fail`);
     }
     await clock.sleep(LOOK_MS);
   }
