@@ -232,6 +232,22 @@ describe('an event', () => {
     assert.deepEqual(count('accepted', true), [0, 0, 0, 0]);
   });
 
+  it('that the queue does not take says why, and whether to send it again', () => {
+    for (const [outcome, code, retryable, detail] of [
+      ['conflict', 'EVENT_ID_CONFLICT', false, /another producer's event has this id.* begin yours with your name/],
+      ['unavailable', 'QUEUE_UNAVAILABLE', true, /the queue did not take the event in time/],
+    ] as const) {
+      const { begin, request, submitted } = accepting();
+      begin();
+      request.taker?.bodyRead(EVENT);
+      submitted[0]?.settle(outcome);
+      const problem = JSON.parse(String(request.answers[0]?.answer.body)) as Record<string, unknown>;
+      assert.equal(problem['code'], code);
+      assert.equal(problem['retryable'], retryable);
+      assert.match(String(problem['detail']), detail);
+    }
+  });
+
   it('of nobody who is known is refused before anything else is looked at', () => {
     const { begin, request, code, asked, inFlight } = accepting({
       verdict: unauthenticated('who'),

@@ -196,6 +196,8 @@ describe("the gateway's configuration", () => {
     assert.deepEqual(problemKeys({ ...QUEUE, INGEST_REQUEST_TIMEOUT_MS: '4999' }), ['INGEST_HEADERS_TIMEOUT_MS']);
     assert.deepEqual(problemKeys({ ...QUEUE, INGEST_DRAIN_TIMEOUT_MS: '150' }), ['INGEST_DRAIN_TIMEOUT_MS']);
     assert.equal(config({ INGEST_ENQUEUE_TIMEOUT_MS: '9999' }).enqueueTimeoutMs, 9_999);
+    assert.equal(config({ INGEST_REQUEST_TIMEOUT_MS: '5000' }).headersTimeoutMs, 5_000);
+    assert.equal(config({ INGEST_DRAIN_TIMEOUT_MS: '151' }).drainTimeoutMs, 151);
   });
 
   it('fits the drain delay into the drain: a default gives way, a value that was set is a problem', () => {

@@ -2,7 +2,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
-import { contentCoding, decodeBody, type ContentCoding, type Decoded } from '../../lib/gateway/content-coding.ts';
+import {
+  codedBytesMax,
+  contentCoding,
+  decodeBody,
+  type ContentCoding,
+  type Decoded,
+} from '../../lib/gateway/content-coding.ts';
 
 it('a Content-Encoding field names one coding, in either case and with blanks around it, beside identity', () => {
   const coding = contentCoding('gzip');
@@ -34,6 +40,21 @@ describe('decodeBody', () => {
       assert.deepEqual(over.given, ['too large']);
     });
 
+    it(`gives a short ${name} body before it returns also where long ones are allowed, and says that one is broken`, async () => {
+      const [short, broken] = [begin(compress('short'), 100_000), begin(compress('short').subarray(1), 100_000)];
+      await Promise.resolve();
+      assert.deepEqual(short.given, [Buffer.from('short')]);
+      assert.deepEqual(broken.given, ['broken']);
+    });
+
+    it(`takes a ${name} body for broken that is cut, or that other bytes follow, short or long`, async () => {
+      for (const text of ['short', 'x'.repeat(200_000)]) {
+        const whole = compress(text);
+        for (const body of [whole.subarray(0, -1), Buffer.concat([whole, Buffer.alloc(3)]), Buffer.alloc(0)])
+          assert.equal(await begin(body, 200_000).decoded, 'broken');
+      }
+    });
+
     it(`leaves a long ${name} body to a thread, however short its compressed form, and all of many come`, async () => {
       const body = 'x'.repeat(200_000);
       const begun = Array.from({ length: 20 }, () => begin(compress(body), 200_000));
@@ -47,4 +68,8 @@ describe('decodeBody', () => {
       assert.equal(await over.decoded, 'too large');
     });
   }
+});
+
+it('a body that cannot be compressed may be a little longer in its coded form', () => {
+  assert.deepEqual([0, 64, 1_000_000].map(codedBytesMax), [1_024, 1_089, 1_016_649]);
 });

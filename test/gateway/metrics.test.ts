@@ -23,3 +23,20 @@ describe('events by producer', () => {
     assert.deepEqual(await samples(false, ['p']), []);
   });
 });
+
+describe('the metrics of a gateway', () => {
+  it('each have a name of their own and a sentence that says what they count', async () => {
+    const { registry } = gatewayMetrics(['CODE'], ['reset'], SYSTEM.clock);
+    for (const { name, help } of await registry.getMetricsAsJSON()) {
+      assert.match(name, /^(?:ingest|process|nodejs)_[a-z0-9_]+$/);
+      if (name.startsWith('ingest_')) assert.match(help, /^[A-Z\d].*\.$/, name);
+    }
+  });
+
+  it('have cells from the start for each error code and each reason', async () => {
+    const { registry } = gatewayMetrics(['CODE'], ['reset'], SYSTEM.clock);
+    const text = await registry.metrics();
+    for (const cell of ['ingest_errors_total{code="CODE"} 0', 'ingest_tls_handshake_failures_total{reason="reset"} 0'])
+      assert.ok(text.includes(cell), cell);
+  });
+});

@@ -59,4 +59,38 @@ describe('a quota', () => {
     assert.equal(common.lookUpRefusal('bank', answered), undefined);
     assert.deepEqual(codes(new Quotas(rows({}), undefined, clock), 'bank'), [undefined, undefined]);
   });
+
+  it('that is used up says when to try again, and what it allows', () => {
+    const quotas = new Quotas(rows({ shop: { rate: 1, lookUpRate: 0.5 } }), undefined, new VirtualClock());
+    for (const [verb, rate, seconds, refusal] of [
+      ['send', 1, 1, () => quotas.refusal('shop', answered)],
+      ['look up', 0.5, 2, () => quotas.lookUpRefusal('shop', answered)],
+    ] as const) {
+      refusal();
+      const { headers, body } = refusal() ?? {};
+      assert.deepEqual(headers?.slice(0, 2), ['Retry-After', String(seconds)]);
+      assert.ok(String(body).includes(`may ${verb} ${rate} events a second; try again in ${seconds} s`), String(body));
+    }
+  });
+});
+
+describe('the types of a producer', () => {
+  it('are named where it may not send one, twenty of them at most', () => {
+    const types = Array.from({ length: 22 }, (_, at) => `t${at}`);
+    const detail = (allowed: readonly string[]): string => {
+      const quotas = new Quotas(rows({ shop: { types: allowed } }), undefined, SYSTEM.clock);
+      const { body } = quotas.typeRefusal('shop', 'other') ?? {};
+      return String((JSON.parse(String(body)) as { readonly detail: unknown }).detail);
+    };
+    const refused = 'this producer may not send events of the type other; allowed:';
+    assert.equal(detail([]), `${refused} none`);
+    assert.equal(detail(types.slice(0, 20)), `${refused} ${types.slice(0, 20).join(', ')}`);
+    assert.equal(detail(types), `${refused} ${types.slice(0, 20).join(', ')} and 2 more`);
+  });
+
+  it('are all where its row names none, and its row says why it may send nothing', () => {
+    const quotas = new Quotas(rows({ shop: {}, old: { disabled: 'moved' } }), undefined, SYSTEM.clock);
+    assert.equal(quotas.typeRefusal('shop', 'other'), undefined);
+    assert.ok(String(quotas.refusal('old', answered)?.body).includes('this producer is disabled: moved'));
+  });
 });

@@ -34,6 +34,21 @@ describe('a rate limit', () => {
     for (let at = 0; at < 20_000; at += 1) assert.ok(!limit.take(`late-${at}`, 1, 10_000).allowed);
   });
 
+  it('looks for them when it remembers ten thousand, or twice as many as it found before', () => {
+    const limit = new RateLimit();
+    const fill = (name: string, count: number, nowMs: number): void => {
+      for (let at = 0; at < count; at += 1) limit.take(`${name}-${at}`, 1, nowMs);
+    };
+    fill('a', 10_000, 0);
+    assert.equal(limit.size, 10_000);
+    limit.take('b', 1, 1_000);
+    assert.equal(limit.size, 1, 'all of them had their quota back');
+    fill('c', 19_999, 1_500);
+    assert.equal(limit.size, 20_000, 'none of them has');
+    limit.take('d', 1, 3_000);
+    assert.equal(limit.size, 1);
+  });
+
   it('works below one event a second', () => {
     const limit = new RateLimit();
     assert.ok(limit.take('p', 0.1, 0).allowed);

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { HandshakeLog, RefusalLog, type RefusedRequest } from '../../lib/gateway/refusal-log.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 
 type Line = Readonly<Record<string, unknown>>;
 
@@ -30,18 +30,67 @@ const refusal = (producer: string | undefined, code = 'INVALID_EVENT'): RefusedR
 });
 
 describe('the log of refusals', () => {
-  it('logs the first refusal of a pair immediately and the others together when the interval is over', async (t) => {
+  it('logs the first refusal of a pair immediately and the others together when the interval is over', async () => {
     const { log, lines } = collecting();
-    const refusals = new RefusalLog(log, SYSTEM.clock, 300);
-    t.after(() => refusals.close());
+    const clock = new VirtualClock();
+    const refusals = new RefusalLog(log, clock, 1_200);
     for (let n = 0; n < 10; n += 1) refusals.refused(refusal('shop'));
     refusals.refused(refusal(undefined, 'UNAUTHORIZED_PRODUCER'));
     assert.deepEqual(lines, [
       { producer: 'shop', address: '127.0.0.1', code: 'INVALID_EVENT', count: 1 },
       { producer: undefined, address: '127.0.0.1', code: 'UNAUTHORIZED_PRODUCER', count: 1 },
     ]);
-    await eventually('the rest is told', () => lines.length === 3);
-    assert.deepEqual(lines[2], { producer: 'shop', address: '127.0.0.1', code: 'INVALID_EVENT', count: 9 });
+    await clock.advance(1_199);
+    assert.equal(lines.length, 2);
+    await clock.advance(1);
+    assert.deepEqual(lines.slice(2), [{ producer: 'shop', address: '127.0.0.1', code: 'INVALID_EVENT', count: 9 }]);
+    refusals.close();
+    assert.equal(clock.pending, 0);
+    assert.equal(lines.length, 3);
+  });
+
+  it('forgets a pair without a refusal for an interval, so that its next one is logged immediately', async () => {
+    const { log, lines } = collecting();
+    const clock = new VirtualClock();
+    const refusals = new RefusalLog(log, clock, 1_200);
+    refusals.refused(refusal('shop'));
+    await clock.advance(1_100);
+    refusals.refused(refusal('shop'));
+    assert.equal(lines.length, 1);
+    await clock.advance(1_200);
+    assert.equal(lines.length, 2, 'the one that was counted');
+    refusals.refused(refusal('shop'));
+    assert.equal(lines.length, 2);
+    await clock.advance(100);
+    assert.equal(lines.length, 3);
+    await clock.advance(1_200);
+    refusals.refused(refusal('shop'));
+    assert.equal(lines.length, 4);
+    refusals.close();
+  });
+
+  it('has at debug a line for each refusal, with its detail, and at warn none at all', () => {
+    const lines: Line[] = [];
+    const levels = new Set(['debug']);
+    const log = {
+      isLevelEnabled: (level: string) => levels.has(level),
+      info: () => assert.fail('nothing is told at info'),
+      debug: (fields: Line, msg: string) => lines.push({ ...fields, msg }),
+    } as unknown as Log;
+    const refusals = new RefusalLog(log, new VirtualClock());
+    const about = { ...refusal('shop'), traceparent: 't', detail: () => 'wrong' };
+    refusals.refused(about);
+    assert.deepEqual(lines, [
+      {
+        msg: 'request refused',
+        ...{ requestId: 'r', producer: 'shop', address: '127.0.0.1', route: '/events', status: 400 },
+        ...{ code: 'INVALID_EVENT', detail: 'wrong', traceparent: 't' },
+      },
+    ]);
+    levels.clear();
+    refusals.refused(refusal('shop'));
+    refusals.close();
+    assert.equal(lines.length, 1);
   });
 
   it('keeps at most 1,000 pairs and counts further ones as others, so that every refusal is logged', () => {
@@ -59,22 +108,31 @@ describe('the log of refusals', () => {
 });
 
 describe('the log of handshakes that failed', () => {
-  it('is one line an interval, with how many by reason and the addresses that had most', async (t) => {
+  it('is one line an interval, with how many by reason and the addresses that had most', async () => {
     const { log, lines } = collecting();
-    const handshakes = new HandshakeLog(log, SYSTEM.clock, 50);
-    t.after(() => handshakes.close());
+    const clock = new VirtualClock();
+    const handshakes = new HandshakeLog(log, clock, 50);
     for (let at = 0; at < 12; at += 1) handshakes.failed('reset', `10.0.0.${at}`);
     for (let at = 0; at < 3; at += 1) handshakes.failed('timeout', '10.0.0.7');
+    assert.equal(clock.pending, 1);
+    await clock.advance(49);
     assert.deepEqual(lines, []);
-    await eventually('the line is there', () => lines.length === 1);
+    await clock.advance(1);
+    assert.equal(lines.length, 1);
     assert.deepEqual(lines[0]?.['reasons'], { reset: 12, timeout: 3 });
     assert.equal(lines[0]['addresses'], 12);
     const most = lines[0]['most'] as unknown[];
     assert.deepEqual(most[0], { address: '10.0.0.7', count: 4 });
     assert.equal(most.length, 10);
+    await clock.advance(50);
+    assert.equal(lines.length, 1, 'nothing has failed since');
     handshakes.failed('cipher', '10.0.0.1');
-    await eventually('the next line is there', () => lines.length === 2);
+    await clock.advance(50);
     assert.deepEqual(lines[1]?.['reasons'], { cipher: 1 });
+    assert.equal(lines[1]['addresses'], 1);
+    assert.equal(clock.pending, 0);
+    handshakes.close();
+    assert.equal(lines.length, 2);
   });
 
   it('keeps at most 1,000 addresses and counts the failures of further ones as those of others', () => {

@@ -1,0 +1,216 @@
+// A gateway that runs: what changed TLS material and producers do, what it says of clients that speak no HTTP over TLS,
+// and how it stops.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect as connectTcp } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { before, describe, it } from 'node:test';
+import { Producers } from '../../lib/gateway/producers-file.ts';
+import { Quotas } from '../../lib/gateway/quotas.ts';
+import { loadTlsMaterial, type TlsMaterial } from '../../lib/identity/tls-material.ts';
+import type { TokenVerifier } from '../../lib/identity/token-verifier.ts';
+import { event, RawConnection, TestClient, tlsOptions } from '../support/client.ts';
+import { gatewayInProcess, type Line } from '../support/gateway-in-process.ts';
+import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { SYSTEM } from '../support/system.ts';
+import { askRaw, postText, requestText } from '../support/wire.ts';
+
+describe('a gateway that runs', () => {
+  let pki: Pki;
+  let shop: ClientCertificate;
+  before(async () => {
+    pki = await Pki.create();
+    shop = await pki.producer('shop');
+  });
+
+  const clientOf = (port: number, certificate?: ClientCertificate): TestClient =>
+    new TestClient(port, pki.authority.certificate, certificate, {});
+  const raw = (port: number, certificate?: ClientCertificate): RawConnection =>
+    new RawConnection(
+      connectTls({ port, host: '127.0.0.1', ...tlsOptions(pki.authority.certificate, certificate, {}) }),
+    );
+  const bad = (detail: string) => ({ code: 'INVALID_EVENT', detail });
+
+  describe('with other TLS material', () => {
+    it('serves it from the next handshake on, and closes nobody as long as the trust is the same', async () => {
+      const { gateway, port, lines, files, metrics } = await gatewayInProcess(pki);
+      const client = raw(port, shop);
+      assert.equal((await askRaw(client, postText(event('a')))).status, 202);
+      const issued = await pki.authority.issue({ commonName: 'localhost', addresses: ['127.0.0.1'], server: true });
+      const cert = pki.write('next.pem', issued.certificate);
+      const key = pki.write('next-key.pem', issued.key);
+      const material = await loadTlsMaterial({ ...files, cert, key }, SYSTEM.clock.epochMs());
+      gateway.replaceTls({
+        ...material,
+        expiry: [{ file: 'cert', atMs: SYSTEM.clock.epochMs() + 500_000 }],
+      } as TlsMaterial);
+      assert.equal((await askRaw(client, postText(event('b')))).status, 202);
+      const fresh = raw(port, shop);
+      assert.equal((await askRaw(fresh, postText(event('c')))).status, 202);
+      const serial = fresh.socket.getPeerX509Certificate()?.serialNumber;
+      assert.equal(BigInt(`0x${serial}`), BigInt(`0x${issued.serial}`));
+      assert.deepEqual(
+        lines.filter(({ level }) => level === 'warn'),
+        [],
+      );
+      const expiry = await metrics.registry.getSingleMetricAsString('ingest_tls_certificate_expiry_seconds');
+      assert.match(expiry, /\{file="cert"\} (?:500|499)\n?$/);
+    });
+
+    it('closes the connections of clients that it does not trust, and names their addresses', async () => {
+      const { gateway, port, lines, files } = await gatewayInProcess(pki);
+      const [known, stranger] = [raw(port, shop), raw(port)];
+      assert.equal((await askRaw(known, postText(event('a')))).status, 202);
+      assert.equal((await askRaw(stranger, requestText('GET /health/live'))).status, 200);
+      const { authority } = await Pki.create();
+      const clientCa = pki.write('other-ca.pem', authority.certificate);
+      gateway.replaceTls(await loadTlsMaterial({ ...files, clientCa }, SYSTEM.clock.epochMs()));
+      await known.untilClosed();
+      assert.deepEqual(
+        lines.filter(({ level }) => level === 'warn'),
+        [
+          {
+            level: 'warn',
+            msg: 'closed connections of clients that are not trusted any more',
+            connections: 1,
+            addresses: ['127.0.0.1'],
+          },
+        ],
+      );
+      assert.equal((await askRaw(stranger, requestText('GET /health/live'))).status, 200);
+      assert.equal((await clientOf(port, shop).post(event('b'))).status, 401);
+      const again = lines.length;
+      gateway.replaceTls(await loadTlsMaterial(files, SYSTEM.clock.epochMs()));
+      assert.equal(lines.slice(again).filter(({ level }) => level === 'warn').length, 0, 'nobody was closed');
+    });
+  });
+
+  it('judges a producer anew when what it may do has changed', async () => {
+    const without = await pki.producer('granted', { uris: ['urn:test:producer:granted'] });
+    const rows = (producers: object): Producers => Producers.parse(JSON.stringify({ producers }));
+    const grant = { 'urn:test:producer:granted': { audience: ['ingest-gateway'] } };
+    const quotas = new Quotas(rows(grant), undefined, SYSTEM.clock);
+    const { gateway, port } = await gatewayInProcess(pki, {}, { quotas });
+    const client = raw(port, without);
+    assert.equal((await askRaw(client, postText(event('a')))).status, 202);
+    quotas.replace(rows({}));
+    assert.equal((await askRaw(client, postText(event('b')))).status, 202);
+    gateway.forgetVerdicts();
+    assert.equal((await askRaw(client, postText(event('c')))).status, 403);
+  });
+
+  it('asks for a token where one may count', async () => {
+    const { port } = await gatewayInProcess(pki, {}, { verifier: {} as TokenVerifier });
+    const { status, headers } = await clientOf(port).post(event('a'));
+    assert.equal(status, 401);
+    assert.equal(headers['www-authenticate'], 'Bearer realm="ingest-gateway"');
+  });
+
+  it('answers plain HTTP with what it expects, and counts and logs the handshake', async () => {
+    const { gateway, port, lines, metrics } = await gatewayInProcess(pki);
+    const socket = connectTcp(port, '127.0.0.1');
+    let received = '';
+    socket.setEncoding('latin1').on('data', (text: string) => (received += text));
+    socket.write('GET / HTTP/1.1\r\nHost: g\r\n\r\n');
+    await once(socket, 'close');
+    assert.match(received, /^HTTP\/1\.1 400 /);
+    assert.match(received, /"detail":"this port expects TLS: send the request to its https URL"/);
+    assert.equal(metrics.handshakes.counter({ reason: 'not_tls' }).value, 1);
+    const [line] = lines;
+    assert.deepEqual(line, {
+      level: 'debug',
+      msg: 'TLS handshake failed',
+      reason: 'not_tls',
+      address: '127.0.0.1',
+    });
+    await gateway.drain();
+    assert.deepEqual(lines.find(({ msg }) => msg === 'TLS handshakes and connections came to nothing')?.['reasons'], {
+      not_tls: 1,
+    });
+  });
+
+  it('refuses requests that could mean another thing, and those with many header fields', async () => {
+    const { port } = await gatewayInProcess(pki);
+    const fields = (count: number): string[] => Array.from({ length: count }, (_, at) => `X-${at}: a`);
+    for (const [text, status, problem] of [
+      [requestText('GET /events', ['Host: a', 'Host: b']), 400, bad('expected exactly one well-formed Host field')],
+      ['GET /health/live HTTP/2.0\r\nHost: g\r\n\r\n', 400, undefined],
+      [
+        requestText('GET /health/live', fields(100)),
+        431,
+        { code: 'HEADERS_TOO_LARGE', detail: 'expected at most 100 header fields' },
+      ],
+      [requestText('GET /health/live', fields(99)), 200, undefined],
+      ['garbage\r\n\r\n', 400, bad('the request is not well-formed HTTP')],
+    ] as const) {
+      const reply = await askRaw(raw(port), text);
+      assert.equal(reply.status, status, text.slice(0, 60));
+      if (problem === undefined) continue;
+      const { code, detail } = JSON.parse(reply.body) as Record<string, unknown>;
+      assert.deepEqual({ code, detail }, problem);
+    }
+  });
+
+  it('keeps its process endpoints off the address of producers where they have another one', async () => {
+    const { port } = await gatewayInProcess(pki, { INGEST_ADMIN_ADDR: '127.0.0.1:1', INGEST_ADMIN_ONLY: '1' });
+    for (const path of ['/metrics', '/health/live', '/health/ready'])
+      assert.equal((await clientOf(port).ask({ path })).status, 404);
+  });
+
+  it('answers 500 where it fails on a request, and logs why', async () => {
+    class FailingQueue extends MemoryQueue {
+      override find(): never {
+        throw new Error('a bug');
+      }
+    }
+    const queue = new FailingQueue(new MemoryQueueStore());
+    const { port, lines } = await gatewayInProcess(pki, {}, { queue });
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+    const headers = { 'x-request-id': 'mine', traceparent };
+    const { status, json } = await clientOf(port, shop).ask({ path: '/events/a', headers });
+    assert.equal(status, 500);
+    assert.equal(json?.['detail'], 'the gateway failed on this request');
+    const { err, ...line } = lines.find(({ level }) => level === 'error') as Line;
+    assert.equal((err as Error).message, 'a bug');
+    assert.deepEqual(line, { level: 'error', msg: 'a handler failed', requestId: 'mine', traceparent });
+  });
+
+  it('is ready once it listens, names the partitions that are away, and is not ready from the beginning of its stop', async () => {
+    const queue = new MemoryQueue(new MemoryQueueStore());
+    queue.states = () => [{ available: true }, { available: false, reason: 'away' }];
+    const { gateway } = await gatewayInProcess(pki, {}, { queue, listens: false });
+    assert.equal(gateway.state.unready(), 'not listening yet');
+    assert.deepEqual(gateway.state.unavailable(), [1]);
+    const { port } = await gateway.listen('127.0.0.1', 0);
+    assert.equal(gateway.state.unready(), undefined);
+    const client = raw(port, shop);
+    assert.deepEqual(JSON.parse((await askRaw(client, requestText('GET /health/ready'))).body), {
+      status: 'ready',
+      unavailable: [1],
+    });
+    gateway.beginStop();
+    const { status, body, headers } = await askRaw(client, requestText('GET /health/ready'));
+    assert.equal(status, 503);
+    assert.deepEqual(JSON.parse(body), { status: 'draining' });
+    assert.equal(headers['connection'], 'close');
+    await queue.close();
+    assert.equal(gateway.state.unready(), 'closed');
+    await gateway.drain();
+  });
+
+  it('tells at its end of the refusals that no line has told, and ends every connection when it is destroyed', async () => {
+    const { gateway, port, lines } = await gatewayInProcess(pki);
+    const client = raw(port, shop);
+    for (let at = 0; at < 3; at += 1) assert.equal((await askRaw(client, postText('{}'))).status, 400);
+    const counts = (): readonly unknown[] =>
+      lines.filter(({ msg }) => msg === 'requests refused').map(({ count }) => count);
+    assert.deepEqual(counts(), [1]);
+    const silent = connectTcp(port, '127.0.0.1');
+    await once(silent, 'connect');
+    const drained = gateway.drain();
+    gateway.destroy();
+    await Promise.all([drained, once(silent.resume(), 'close')]);
+    assert.deepEqual(counts(), [1, 2]);
+  });
+});

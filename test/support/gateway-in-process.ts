@@ -1,0 +1,67 @@
+// A gateway in this process, on a queue in memory, whose log a test reads.
+import assert from 'node:assert/strict';
+import { readGatewayConfig } from '../../lib/gateway/config.ts';
+import { Gateway, type GatewayParts } from '../../lib/gateway/gateway.ts';
+import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
+import { HANDSHAKE_FAILURES } from '../../lib/http/node/faults.ts';
+import { loadTlsMaterial } from '../../lib/identity/tls-material.ts';
+import { ERROR_CODES } from '../../lib/ingest/errors.ts';
+import type { Environment } from '../../lib/process/env.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { MemoryQueue, MemoryQueueStore } from './memory-queue.ts';
+import type { Pki } from './pki.ts';
+import { atEnd } from './scope.ts';
+import { SYSTEM } from './system.ts';
+
+export interface Line {
+  readonly level: string;
+  readonly msg: string;
+  readonly [field: string]: unknown;
+}
+
+/** A log that keeps its lines. */
+export function keepingLog(): { readonly log: Log; readonly lines: Line[] } {
+  const lines: Line[] = [];
+  const at =
+    (level: string) =>
+    (fields: object | string, msg?: string): void =>
+      void lines.push(typeof fields === 'string' ? { level, msg: fields } : { ...fields, level, msg: msg ?? '' });
+  const levels = Object.fromEntries(['debug', 'info', 'warn', 'error'].map((level) => [level, at(level)]));
+  return { log: { ...levels, isLevelEnabled: () => true } as unknown as Log, lines };
+}
+
+/** Listens unless `listens` is false. */
+export async function gatewayInProcess(
+  pki: Pki,
+  environment: Environment = {},
+  { listens = true, ...parts }: Partial<GatewayParts> & { readonly listens?: boolean } = {},
+) {
+  const { config, report } = readGatewayConfig({
+    INGEST_QUEUE_URI: 'redis://localhost',
+    ...pki.environment,
+    ...environment,
+  });
+  assert.ok(config?.tls.kind === 'files', report.problems.join());
+  const { log, lines } = keepingLog();
+  const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock);
+  const gateway = new Gateway({
+    ...SYSTEM,
+    config,
+    log,
+    material: await loadTlsMaterial(config.tls, SYSTEM.clock.epochMs()),
+    verifier: undefined,
+    queue: new MemoryQueue(new MemoryQueueStore()),
+    warehouse: undefined,
+    quotas: undefined,
+    spans: undefined,
+    metrics,
+    ...parts,
+  });
+  const port = listens ? (await gateway.listen('127.0.0.1', 0)).port : 0;
+  if (listens)
+    atEnd(async () => {
+      gateway.destroy();
+      await gateway.drain();
+    });
+  return { gateway, port, lines, metrics, files: config.tls };
+}
