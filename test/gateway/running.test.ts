@@ -7,7 +7,7 @@ import { connect as connectTls } from 'node:tls';
 import { before, describe, it } from 'node:test';
 import { Producers } from '../../lib/gateway/producers-file.ts';
 import { Quotas } from '../../lib/gateway/quotas.ts';
-import { loadTlsMaterial, type TlsMaterial } from '../../lib/identity/tls-material.ts';
+import { loadTlsMaterial } from '../../lib/identity/tls-material.ts';
 import type { TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { event, RawConnection, TestClient, tlsOptions } from '../support/client.ts';
 import { gatewayInProcess, type Line } from '../support/gateway-in-process.ts';
@@ -44,7 +44,7 @@ describe('a gateway that runs', () => {
       gateway.replaceTls({
         ...material,
         expiry: [{ file: 'cert', atMs: SYSTEM.clock.epochMs() + 500_000 }],
-      } as TlsMaterial);
+      });
       assert.equal((await askRaw(client, postText(event('b')))).status, 202);
       const fresh = raw(port, shop);
       assert.equal((await askRaw(fresh, postText(event('c')))).status, 202);
