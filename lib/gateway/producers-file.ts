@@ -99,7 +99,7 @@ export class Producers {
     try {
       value = JSON.parse(text);
     } catch (cause) {
-      throw new ProducersFileError(`not JSON (${messageOf(cause)})`, { cause });
+      throw new ProducersFileError(`not JSON (${messageOf(cause)})`);
     }
     if (!File.Check(value)) {
       const problems = [...File.Errors(value)].map(({ path, message }) => `${path || '/'}: ${message}`);
@@ -120,7 +120,7 @@ export class Producers {
     try {
       text = await readFile(path, 'utf8');
     } catch (cause) {
-      throw new ProducersFileError(`expected a readable file (${errno(cause)})`, { cause });
+      throw new ProducersFileError(`expected a readable file (${errno(cause)})`);
     }
     return Producers.parse(text);
   }
@@ -163,7 +163,7 @@ function rulesOf({ rate, lookUpRate, types, disabled, audience = [] }: Static<ty
 
 /** Matches without backtracking over more than the text's length for each star. */
 function typeMatcher(patterns: readonly string[]): (type: string) => boolean {
-  const exact = new Set(patterns.filter((pattern) => !pattern.includes('*')));
+  const exact = new Set(patterns);
   const wild = patterns.filter((pattern) => pattern.includes('*')).map((pattern) => pattern.split(/\*+/));
   return (type) => exact.has(type) || wild.some((parts) => matches(parts, type));
 }
