@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LookUpTurns } from '../../lib/gateway/look-up-turns.ts';
 import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 
 /** Lets everybody go on whose turn it is. */
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -38,5 +39,29 @@ describe('the turns of look-ups', () => {
       );
     }
     for (let at = 0; at < 2; at += 1) assert.equal(await turns.take('again'), true);
+  });
+
+  it('are refused to those that have waited for more than five seconds, when the next one is given', async () => {
+    const clock = new VirtualClock();
+    const turns = new LookUpTurns(clock);
+    const ends: string[] = [];
+    const take = (name: string, producer = 'shop'): void =>
+      void turns.take(producer).then((granted) => ends.push(`${name} ${granted}`));
+    for (const name of ['one', 'two', 'old', 'older']) take(name);
+    take('alone', 'bank');
+    await clock.advance(1);
+    take('young');
+    await clock.advance(5_000);
+    assert.deepEqual(ends, ['one true', 'two true']);
+    turns.giveBack();
+    await settle();
+    assert.deepEqual(ends.slice(2), ['old false', 'older false', 'young true']);
+    turns.giveBack();
+    await settle();
+    assert.deepEqual(ends.slice(5), ['alone false']);
+    turns.giveBack();
+    for (const name of ['three', 'four', 'five']) take(name);
+    await settle();
+    assert.deepEqual(ends.slice(6), ['three true', 'four true']);
   });
 });
