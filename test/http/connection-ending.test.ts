@@ -1,0 +1,280 @@
+// How one connection ends, in virtual time: behind its last answer, for another one, by time, and with its server.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { PIECE_CHARACTERS } from '../../lib/http/limits.ts';
+import { CERTIFICATE, connected, LAST, LIMITS } from '../support/connected.ts';
+import { get, post, reading } from '../support/plain-wire.ts';
+
+/** Idle connections get this much beyond what they were told. */
+const SLACK_MS = 1_000;
+const GRACE_MS = 400;
+/** An answer that is longer than what leaves in one write. */
+const LONG = 'x'.repeat(3 * PIECE_CHARACTERS);
+
+describe('the end of a connection', () => {
+  it('comes behind its last answer, also where that leaves in pieces', async () => {
+    const { clock, socket, connection, send, answer } = await connected({ takes: false });
+    await send(get('/a'));
+    await answer(undefined, LONG, true);
+    assert.equal(connection.state, 'closing');
+    socket.takeOne();
+    await clock.settle();
+    assert.deepEqual(socket.ends, []);
+    socket.takeAll();
+    await clock.settle();
+    assert.ok(socket.taken.endsWith('\r\nConnection: close\r\n\r\n' + LONG));
+    assert.deepEqual(socket.ends, ['end', 'destroyed']);
+  });
+
+  it('leaves a client that may still be sending the time to read the last answer', async () => {
+    const { clock, socket, connection } = await connected();
+    connection.stopReading(true);
+    connection.stopReading(false);
+    connection.end(false);
+    await clock.settle();
+    assert.deepEqual(socket.ends, ['end']);
+    await clock.advance(1_000);
+    assert.deepEqual(socket.ends, ['end', 'destroyed']);
+    const done = await connected();
+    done.connection.end(false);
+    await done.clock.settle();
+    assert.deepEqual(done.socket.ends, ['end', 'destroyed']);
+  });
+
+  it('reads on what still comes, and throws it away', async () => {
+    const { clock, socket, connection, requests, send } = await connected();
+    connection.pause();
+    connection.end(true);
+    await send(get('/a'));
+    assert.equal(socket.readableLength, 0);
+    socket.sendEnd();
+    await clock.settle();
+    assert.equal(requests.length, 0);
+    assert.equal(socket.destroyed, true);
+  });
+
+  it('says last what it could not read', async () => {
+    const { socket, told, send } = await connected();
+    await send('no request\r\n\r\n');
+    assert.equal(socket.taken, LAST);
+    assert.deepEqual(socket.ends, ['end']);
+    assert.deepEqual(
+      told.filter((what) => what !== 'wake'),
+      ['malformed'],
+    );
+  });
+
+  it('comes when the client ends its side, once all is answered', async () => {
+    const { clock, socket, send, answer } = await connected();
+    await send(get('/a'));
+    socket.sendEnd();
+    await clock.settle();
+    assert.deepEqual(socket.ends, []);
+    await answer();
+    assert.deepEqual(socket.ends, ['end', 'destroyed']);
+  });
+
+  it('is sudden where it is aborted, unless our side has ended', async () => {
+    const { socket, connection } = await connected();
+    connection.abort();
+    assert.equal(socket.destroyed, true);
+    const ending = await connected({ takes: false });
+    ending.connection.write('last', 'latin1');
+    ending.connection.end(false);
+    ending.connection.abort();
+    assert.equal(ending.socket.destroyed, false);
+  });
+});
+
+describe('a connection that gives way', () => {
+  it('is destroyed where it is a stranger, is busy, or closes already', async () => {
+    const stranger = await connected();
+    stranger.connection.giveWay();
+    assert.deepEqual(stranger.socket.ends, ['destroyed']);
+    const busy = await connected();
+    busy.connection.know('shop');
+    await busy.send(get('/a'));
+    busy.connection.giveWay();
+    assert.deepEqual(busy.socket.ends, ['destroyed']);
+    const closing = await connected();
+    closing.connection.know('shop');
+    closing.connection.end(true);
+    await closing.clock.settle();
+    closing.connection.giveWay();
+    assert.deepEqual(closing.socket.ends, ['end', 'destroyed']);
+  });
+
+  it('is ended where it is known and nothing goes on there', async () => {
+    const { clock, socket, connection } = await connected();
+    connection.know('shop');
+    connection.giveWay();
+    assert.equal(connection.state, 'closing');
+    await clock.settle();
+    assert.deepEqual(socket.ends, ['end', 'destroyed']);
+  });
+});
+
+describe('what takes too long on a connection', () => {
+  it('is a head, which is answered, and the connection ends', async () => {
+    const { clock, socket, told, send, check } = await connected();
+    await send('GET / HTT');
+    await clock.advance(LIMITS.headersTimeoutMs - 1);
+    await check();
+    assert.equal(socket.taken, '');
+    await clock.advance(1);
+    await check();
+    assert.equal(socket.taken, LAST);
+    assert.ok(told.includes('timeout'));
+    assert.deepEqual(socket.ends, ['end']);
+  });
+
+  it("is a body, which is its handler's to answer, and the connection is closed where nobody does", async () => {
+    const said: string[][] = [];
+    const heard = await connected({ onRequest: (request) => said.push(reading(request)) });
+    await heard.send(post('/a', 'a', 2));
+    await heard.clock.advance(LIMITS.requestTimeoutMs);
+    await heard.check();
+    assert.deepEqual(said, [['timeout']]);
+    assert.match(heard.socket.taken, /\r\n\r\ntimeout$/);
+    const unheard = await connected();
+    await unheard.send(post('/a', 'a', 2));
+    await unheard.answer();
+    await unheard.clock.advance(LIMITS.requestTimeoutMs);
+    await unheard.check();
+    assert.deepEqual(unheard.socket.ends, ['destroyed']);
+  });
+
+  it('is a next request, and the connection ends without a word', async () => {
+    const { clock, socket, send, answer, check } = await connected({ certificate: CERTIFICATE, authorized: true });
+    await send(get('/a'));
+    await answer();
+    await check();
+    const { taken } = socket;
+    await clock.advance(LIMITS.idleTimeoutMs + SLACK_MS - 1);
+    await check();
+    assert.deepEqual(socket.ends, []);
+    await clock.advance(1);
+    await check();
+    assert.deepEqual(socket.ends, ['end', 'destroyed']);
+    assert.equal(socket.taken, taken);
+  });
+
+  it('is the first request of a stranger sooner than that of a client with a good certificate', async () => {
+    const stranger = await connected();
+    const certified = await connected({ certificate: CERTIFICATE, authorized: true });
+    for (const { clock, check } of [stranger, certified]) {
+      await clock.advance(LIMITS.headersTimeoutMs);
+      await check();
+    }
+    assert.deepEqual(stranger.socket.ends, ['end', 'destroyed']);
+    assert.deepEqual(certified.socket.ends, []);
+  });
+
+  it('is an answer that the client does not take, and the connection is closed', async () => {
+    const { clock, socket, send, answer, check } = await connected({ takes: false });
+    await send(get('/a'));
+    await answer(undefined, LONG);
+    await check();
+    await clock.advance(LIMITS.idleTimeoutMs + SLACK_MS - 1);
+    socket.takeOne();
+    await clock.settle();
+    await check();
+    await clock.advance(LIMITS.idleTimeoutMs + SLACK_MS - 1);
+    await check();
+    assert.deepEqual(socket.ends, [], 'it has taken some of it since');
+    await clock.advance(1);
+    await check();
+    assert.deepEqual(socket.ends, ['destroyed']);
+  });
+
+  it('leaves a client a second to read the last answer, with either reader', async () => {
+    for (const head of ['GET / HTT', 'PUT / HTT']) {
+      const { clock, socket, told, send, check } = await connected();
+      await send(head);
+      await clock.advance(LIMITS.headersTimeoutMs);
+      for (let looks = 0; looks < 4; looks += 1) {
+        await check();
+        assert.deepEqual(socket.ends, ['end'], head);
+        await clock.advance(250);
+      }
+      assert.deepEqual(socket.ends, ['end', 'destroyed'], head);
+      assert.deepEqual(
+        told.filter((one) => one !== 'wake'),
+        ['timeout', 'closed'],
+      );
+    }
+  });
+});
+
+describe('a connection of a server that stops', () => {
+  it('ends once nothing has gone on for a while', async () => {
+    const { clock, socket, connection } = await connected();
+    connection.endIdle(0, GRACE_MS);
+    await clock.advance(GRACE_MS - 1);
+    connection.endIdle(clock.ms(), GRACE_MS);
+    await clock.settle();
+    assert.deepEqual(socket.ends, []);
+    await clock.advance(1);
+    connection.endIdle(clock.ms(), GRACE_MS);
+    await clock.settle();
+    assert.deepEqual(socket.ends, ['end', 'destroyed']);
+  });
+
+  it('does not end while an answer is owed, and is given the time anew after it', async () => {
+    const { clock, socket, connection, send, answer } = await connected();
+    connection.endIdle(0, GRACE_MS);
+    await send(get('/a'));
+    await clock.advance(GRACE_MS);
+    connection.endIdle(clock.ms(), GRACE_MS);
+    await clock.settle();
+    assert.deepEqual(socket.ends, []);
+    await answer();
+    connection.endIdle(clock.ms(), GRACE_MS);
+    await clock.settle();
+    assert.deepEqual(socket.ends, []);
+    await clock.advance(GRACE_MS);
+    connection.endIdle(clock.ms(), GRACE_MS);
+    await clock.settle();
+    assert.deepEqual(socket.ends, ['end', 'destroyed']);
+  });
+
+  it('lets one that closes already have its time, and does not end it again', async () => {
+    const { clock, socket, connection } = await connected();
+    connection.end(true);
+    await clock.settle();
+    const listeners = socket.listenerCount('close');
+    for (const atMs of [0, GRACE_MS, GRACE_MS + 50]) {
+      connection.endIdle(atMs, GRACE_MS);
+      await clock.settle();
+    }
+    assert.equal(socket.listenerCount('close'), listeners);
+    assert.deepEqual(socket.ends, ['end']);
+  });
+
+  it('does not end where a request, or the beginning of one, has arrived in the same turn', async () => {
+    for (const text of [get('/a'), post('/a', 'a', 2)]) {
+      const { clock, socket, connection, requests } = await connected();
+      connection.endIdle(0, GRACE_MS);
+      await clock.advance(GRACE_MS);
+      connection.endIdle(clock.ms(), GRACE_MS);
+      socket.send(text);
+      await clock.settle();
+      assert.equal(requests.length, 1);
+      assert.deepEqual(socket.ends, []);
+    }
+  });
+
+  it('does not end where a request was answered in the same turn', async () => {
+    const { clock, socket, connection } = await connected({
+      onRequest: (request) => void request.respond('id', { status: 200, contentType: 'a/b', body: '' }, false),
+    });
+    connection.endIdle(0, GRACE_MS);
+    await clock.advance(GRACE_MS);
+    connection.wake();
+    connection.endIdle(clock.ms(), GRACE_MS);
+    socket.send(get('/a'));
+    await clock.settle();
+    assert.match(socket.taken, /^HTTP\/1\.1 200 OK/);
+    assert.deepEqual(socket.ends, []);
+  });
+});
