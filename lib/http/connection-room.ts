@@ -153,7 +153,7 @@ export class ConnectionRoom<S> {
     let most = own;
     for (const held of this.#knownOf.values()) if (held.size > (most?.size ?? 0)) most = held;
     // With the newcomer its producer would hold as many as any other: it takes from itself.
-    const takesFromItself = most === own || (most?.size ?? 0) <= (own?.size ?? 0) + 1;
+    const takesFromItself = (most?.size ?? 0) <= (own?.size ?? 0) + 1;
     if (takesFromItself) most = own;
     for (const one of most ?? []) if (this.#isIdle(one)) return one;
     if (takesFromItself) return newcomer;

@@ -129,7 +129,8 @@ export class PlainSide implements Side, PlainOwner {
     }
     if (!this.#parser.inHead) this.#headSinceMs = undefined;
     else this.#headSinceMs ??= this.#wire.clock.ms();
-    if (this.#parser.unread > 0 || this.#wire.state === 'handing over') this.#wire.pause();
+    if (this.#parser.unread > 0)
+      this.#wire.pause(); // So does a head that is not plain: it was not taken off.
     else this.#wire.resume();
   }
 
