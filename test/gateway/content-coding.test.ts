@@ -73,3 +73,20 @@ describe('decodeBody', () => {
 it('a body that cannot be compressed may be a little longer in its coded form', () => {
   assert.deepEqual([0, 64, 1_000_000].map(codedBytesMax), [1_024, 1_089, 1_016_649]);
 });
+
+it('a zstd frame may demand a window of 8 MiB, and no larger one, short or long', async () => {
+  const zstd = contentCoding('zstd') as ContentCoding;
+  const magic = Buffer.from('28b52ffd', 'hex');
+  const raw = Buffer.alloc(20_000, 'x');
+  for (const content of [raw.subarray(0, 10), raw])
+    for (const [windowLog, expected] of [
+      [23, content],
+      [24, 'broken'],
+    ] as const) {
+      // RFC 8878, section 3.1.1: no content size, the window, and one last block that is not compressed.
+      const block = Buffer.alloc(3);
+      block.writeUIntLE((content.length << 3) | 1, 0, 3);
+      const frame = Buffer.concat([magic, Buffer.from([0, (windowLog - 10) << 3]), block, content]);
+      assert.deepEqual(await new Promise((resolve) => decodeBody(zstd, frame, 100_000, resolve)), expected);
+    }
+});

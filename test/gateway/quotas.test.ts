@@ -56,7 +56,10 @@ describe('a quota', () => {
       [1, 2].map(() => quotas.refusal(producer, answered)?.refusal);
     assert.deepEqual(codes(common, 'shop'), [undefined, undefined]);
     assert.deepEqual(codes(common, 'bank'), [undefined, 'producerRateLimited']);
-    assert.equal(common.lookUpRefusal('bank', answered), undefined);
+    for (let at = 0; at < 3; at += 1) assert.equal(common.lookUpRefusal('bank', answered), undefined);
+    const untold = { answerWith: () => assert.fail('there is no limit to tell of') };
+    assert.equal(common.lookUpRefusal('bank', untold), undefined);
+    assert.equal(new Quotas(rows({}), undefined, clock).refusal('bank', untold), undefined);
     assert.deepEqual(codes(new Quotas(rows({}), undefined, clock), 'bank'), [undefined, undefined]);
   });
 

@@ -42,13 +42,14 @@ describe('the end of a connection', () => {
   });
 
   it('reads on what still comes, and throws it away', async () => {
-    const { clock, socket, connection, requests, send } = await connected();
+    const { clock, socket, connection, requests, send, wakes } = await connected();
     connection.pause();
     connection.end(true);
     await send(get('/a'));
     assert.equal(socket.readableLength, 0);
     socket.sendEnd();
     await clock.settle();
+    assert.equal(wakes(), 0);
     assert.equal(requests.length, 0);
     assert.equal(socket.destroyed, true);
   });

@@ -242,4 +242,19 @@ describe('a handshake that begins late', () => {
     for (const name of ['late', 'next']) begun.add(name);
     assert.equal(full.enter('last', '1', HANDSHAKE_FREE_MS), 'late');
   });
+
+  it('goes after one that has sent nothing', () => {
+    const begun = new Set<string>();
+    const limits = { connectionsMax: 2, connectionsPerAddressMax: 0 };
+    const full = new ConnectionRoom<string>(
+      limits,
+      (name) => begun.has(name),
+      () => true,
+    );
+    full.enter('late', '1', 0);
+    full.enter('silent', '1', HANDSHAKE_FREE_MS);
+    full.slowOnes(HANDSHAKE_FREE_MS);
+    begun.add('late');
+    assert.equal(full.enter('next', '1', HANDSHAKE_FREE_MS), 'silent');
+  });
 });

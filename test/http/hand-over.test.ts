@@ -8,8 +8,19 @@ import type { ConnectionState, Side, Wire } from '../../lib/http/side.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: g\r\n\r\n';
+
+/** How often something has asked for the end of a turn. */
+class CountingClock extends VirtualClock {
+  turns = 0;
+
+  override turnEnd(run: () => void): void {
+    this.turns += 1;
+    super.turnEnd(run);
+  }
+}
 
 /** The connection's half, in memory: it keeps what node:http does to it. */
 class Recorder implements Wire {
@@ -56,9 +67,9 @@ class Recorder implements Wire {
     this.side?.stop();
   }
 
-  end(): void {
+  end(unread: boolean): void {
     this.state = 'closing';
-    this.events.push('end');
+    this.events.push(unread ? 'end, more comes' : 'end');
   }
 
   sayLast(fault: ProtocolFault): void {
@@ -142,9 +153,13 @@ describe('node:http behind a stream of our own', () => {
     for (const behind of [LONG, GET, 'garbage\r\n\r\n']) {
       const wire = adopted((request) => (request.head.method === 'GET' ? answer(request) : readsBody(request)));
       wire.side.feed(Buffer.from(GET.replace('Host', 'Expect: 100-continue\r\nHost') + LONG + behind));
-      await eventually('the end', () => wire.events.includes('end'));
+      await eventually('the end', () => wire.events.some((one) => one.startsWith('end')));
       await turns();
       assert.deepEqual([wire.requests.length, wire.written.match(/HTTP\/1\.1 /g)?.length], [1, 1], behind.slice(0, 40));
+      assert.deepEqual(
+        wire.events.filter((one) => one.startsWith('last')),
+        [],
+      );
     }
   });
 
@@ -156,7 +171,7 @@ describe('node:http behind a stream of our own', () => {
     const [request] = wire.requests;
     assert.ok(request !== undefined);
     answer(request, true);
-    await eventually('the end', () => wire.events.includes('end'));
+    await eventually('the end', () => wire.events.includes('end, more comes'));
     await turns();
     assert.deepEqual([wire.requests.length, wire.written.match(/HTTP\/1\.1 /g)?.length], [1, 1]);
   });
@@ -260,26 +275,14 @@ describe('the side of node:http', () => {
 
   /** How often a side stands in line while `chunks` are fed, each once as many requests have been answered. */
   async function turnsTaken(chunks: readonly string[], requests: number): Promise<number> {
-    let turns = 0;
-    const { clock } = SYSTEM;
-    const counting: Clock = {
-      epochMs: () => clock.epochMs(),
-      ms: () => clock.ms(),
-      after: (ms, run) => clock.after(ms, run),
-      every: (ms, run) => clock.every(ms, run),
-      sleep: (ms, signal) => clock.sleep(ms, signal),
-      turnEnd: (run) => {
-        turns += 1;
-        clock.turnEnd(run);
-      },
-    };
-    const wire = adopted((request) => answer(request), 60_000, counting);
+    const clock = new CountingClock();
+    const wire = adopted((request) => answer(request), 60_000, clock);
     for (const [at, chunk] of chunks.entries()) {
       wire.side.feed(Buffer.from(chunk));
       if (chunks.length > 1) await eventually('it is answered', () => answers(wire) === at + 1 && !wire.side.busy);
     }
     await eventually('all are answered', () => answers(wire) === requests);
-    return turns;
+    return clock.turns;
   }
 
   it('never stands in line for a client that sends one request at a time', async () => {
@@ -288,6 +291,30 @@ describe('the side of node:http', () => {
 
   it('stands in line for what has come behind the first requests of a read', async () => {
     assert.ok((await turnsTaken([GET.repeat(60)], 60)) > 3);
+  });
+
+  it('stands in line for the rest of a body without an announced length, and takes more of it in each turn', async () => {
+    const chunks = '1\r\nx\r\n'.repeat(10_000);
+    const head = 'POST / HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\n';
+    const clock = new CountingClock();
+    const wire = adopted(
+      (request) => {
+        request.listener = { aborted: ignored, fault: () => false };
+        request.body(100_000, { bodyGrows: ignored, bodyRead: () => answer(request) });
+      },
+      60_000,
+      clock,
+    );
+    wire.side.feed(Buffer.from(`${head}${chunks}0\r\n\r\n`));
+    await eventually('it is answered', () => answers(wire) === 1);
+    assert.equal(clock.turns, Math.ceil((chunks.length - 2_048) / 16_384));
+  });
+
+  it('ends where the client ended its side before its first request', async () => {
+    const wire = adopted();
+    wire.side.feedEnd();
+    await eventually('the end', () => wire.events.includes('end'));
+    assert.equal(wire.written, '');
   });
 
   it('says since when a head and a body arrive, and knows a request that is late', async () => {

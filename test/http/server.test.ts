@@ -148,6 +148,16 @@ describe('the server', () => {
       if (begin.length > 0) assert.equal(most, 1, 'one at a time');
     });
 
+  it('leaves every request to node:http where that is the reader', async () => {
+    for (const httpReader of ['own', 'node'] as const) {
+      const { server, open } = await start({ httpReader });
+      await open();
+      const states = (): readonly string[] => [...server.connections].map(({ state }) => state);
+      await eventually('it has arrived', () => states().length === 1);
+      assert.deepEqual(states(), [httpReader === 'own' ? 'plain' : 'node']);
+    }
+  });
+
   it('says what it cannot read, behind the answers that are owed, and closes', async () => {
     const { requests, open, answer } = await start({ headerBytesMax: 1_000 });
     for (const [text, fault] of [
@@ -387,6 +397,7 @@ describe('the server', () => {
 
     it('waits five seconds for the header, and says nothing of a balancer that closes before', async () => {
       const clock = new VirtualClock();
+      await clock.advance(10_000);
       const { told, tcp } = await start(from('127.0.0.1'), { clock });
       const opened = async () => {
         const socket = tcp();
@@ -408,6 +419,7 @@ describe('the server', () => {
 
   it("counts a handshake's time from its first byte, and that before it by itself", async () => {
     const clock = new VirtualClock();
+    await clock.advance(10_000);
     const { told, tcp } = await start({ handshakeTimeoutMs: 1_000 }, { clock });
     const socket = tcp();
     await new Promise((resolve) => socket.once('connect', resolve));
