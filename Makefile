@@ -3,7 +3,7 @@ NODE := bin/node
 INSTALLED := node_modules/.package-lock.json
 TESTS ?=
 # Test files at a time: more than two cores, because most of them wait for other processes.
-CONCURRENCY ?= 3
+CONCURRENCY ?= 4
 
 .DEFAULT_GOAL := help
 .PHONY: help setup checks settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together apart lint format format-check report typecheck coverage campaign simulate soak fuzz mutate rolling-restart fail-over image-test snippets runtimes generators api-page package bench bench-gate
@@ -54,7 +54,7 @@ TOGETHER := $(sort $(foreach folder,gateway http identity ingest process telemet
   $(shell grep -rLE --include='*.test.ts' '$(STARTS)' test))
 APART = $(filter-out $(TOGETHER),$(shell find test -name '*.test.ts'))
 # A case is tagged so where a cheaper one, in process or with another parameter, holds the same promise.
-LONG_CASES = $$(grep -rlE "tags: .*\['long'\]" --include=*.test.ts test)
+LONG_CASES = $$(grep -rlF "['long']" --include=*.test.ts test)
 NOT_LONG := --experimental-test-tag-filter='not long'
 test: setup postgres ## the tests of ingest-test alone; TESTS='test/http/*.test.ts' narrows them
 	@$(if $(TESTS),$(RUN_TESTS) $(NOT_LONG) $(TESTS),$(MAKE) --no-print-directory -j2 together apart)

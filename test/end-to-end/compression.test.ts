@@ -48,7 +48,7 @@ describe('a queue whose bodies are compressed', () => {
     }
   });
 
-  it('lands every event byte for byte, and quarantines what is no compressed event', async () => {
+  it('lands every event byte for byte, and quarantines what is no compressed event', { tags: ['long'] }, async () => {
     await redis.command('XADD', 'ingest', '*', 'producer', 'p', 'body', 'no frame', 'encoding', 'zstd');
     await pipeline.startConsumer();
     await eventually('all have landed', async () => (await store.count()) === WEBHOOKS.length);

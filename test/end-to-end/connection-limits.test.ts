@@ -172,7 +172,7 @@ function itStandsStrangers(perAddress: '0' | '20', kinds: readonly StrangerKind[
 
 describeUnread('GET');
 
-describe('strangers that hold every connection, and come again as they are cut', () => {
+describe('strangers that hold every connection, and come again as they are cut', { tags: ['long'] }, () => {
   itStandsStrangers('20', ['silent', 'nameless']);
 
   it(

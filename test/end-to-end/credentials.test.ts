@@ -23,7 +23,7 @@ after(() => server.stop());
 
 const withUser = (uri: string, user: string): string => uri.replace(/\/\/([^@/]*@)?/, `//${user}@`);
 
-describe('users and passwords that change under load', () => {
+describe('users and passwords that change under load', { tags: ['long'] }, () => {
   const folder = temporaryFolder('ingest-secrets-');
   const queueFile = join(folder, 'queue');
   const warehouseFile = join(folder, 'warehouse');

@@ -51,7 +51,7 @@ describe('a daemon that waits for its queue', () => {
   });
 });
 
-describe('a daemon that listens', () => {
+describe('a daemon that listens', { tags: ['long'] }, () => {
   let redis: TestRedis;
   let other: TestRedis;
   before(async () => {

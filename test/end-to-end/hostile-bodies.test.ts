@@ -66,7 +66,7 @@ describe('a body that is no event gets 400 and adds nothing', () => {
   }
 });
 
-describe('a body that only looks dangerous is taken, and comes back as it was', () => {
+describe('a body that only looks dangerous is taken, and comes back as it was', { tags: ['long'] }, () => {
   const cases: Readonly<Record<string, string>> = {
     'members called __proto__':
       '{"id":"p1","type":"a","__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}}}',

@@ -87,7 +87,7 @@ describe('a token that does not authenticate gets 401 and adds nothing', () => {
     });
   }
 
-  it('one whose subject is a name in the certificate that is no SPIFFE id', async () => {
+  it('one whose subject is a name in the certificate that is no SPIFFE id', { tags: ['long'] }, async () => {
     const name = 'urn:test:producer:plain';
     const plain = await pki.producer('plain', { uris: [name] });
     await addsNothing(redis, async () => {

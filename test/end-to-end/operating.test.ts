@@ -85,7 +85,7 @@ describe('the process endpoints on an address of their own', () => {
 });
 
 describe('a gateway that stops', () => {
-  it('says that it is draining, and takes connections, for INGEST_DRAIN_DELAY_MS', async () => {
+  it('says that it is draining, and takes connections, for INGEST_DRAIN_DELAY_MS', { tags: ['long'] }, async () => {
     // For three requests and a handshake, on a busy machine.
     const delayMs = 8_000;
     const gateway = await TestGateway.start(redis, pki, {

@@ -88,7 +88,7 @@ describe('a connection that a balancer passes on', () => {
     });
   }
 
-  it('is no failure where the balancer only looks whether the port is open', async () => {
+  it('is no failure where the balancer only looks whether the port is open', { tags: ['long'] }, async () => {
     const socket = tcpTo(gateway);
     await eventually('it is connected', () => socket.readyState === 'open');
     const counted = await failures(gateway, 'proxy_header');

@@ -12,19 +12,19 @@ import { postgresStore, sqliteStore, type WarehouseStore } from '../support/ware
 const BODIES = [1, 2].map((n) => event('again', { n })) as [string, string];
 
 let redis: TestRedis;
-let postgres: PostgresServer;
+let postgres: PostgresServer | undefined;
 before(async () => {
-  [redis, postgres] = await Promise.all([TestRedis.start(['--appendonly', 'no']), startPostgres()]);
+  redis = await TestRedis.start(['--appendonly', 'no']);
 });
-after(() => postgres.stop());
+after(() => postgres?.stop());
 
-function describeReused(name: string, database: number, openStore: () => Promise<WarehouseStore>): void {
-  describe(`an id that comes again after its entry has left the queue, into ${name}`, () => {
+function describeReused(name: string, database: number, open: () => Promise<WarehouseStore>, tags: string[]): void {
+  describe(`an id that comes again after its entry has left the queue, into ${name}`, { tags }, () => {
     let store: WarehouseStore;
     let pipeline: Pipeline;
     let queueUri: string;
     before(async () => {
-      store = await openStore();
+      store = await open();
       queueUri = `${redis.uri}/${database}`;
       pipeline = await Pipeline.start({ queueUri, warehouseUri: store.uri, env: PATIENT });
     });
@@ -67,7 +67,7 @@ function describeReused(name: string, database: number, openStore: () => Promise
       assert.deepEqual([found.body['status'], found.body['event']], ['landed', JSON.parse(BODIES[0])]);
     });
 
-    it('is the same when consumers read its entries again', { tags: ['long'] }, async () => {
+    it('is the same when consumers read its entries again', async () => {
       assert.equal((await pipeline.post(event('third'))).status, 202);
       await eventually('another event has landed', async () => (await store.count()) === 2);
       const rows = [await store.events(), await store.quarantine()];
@@ -77,7 +77,7 @@ function describeReused(name: string, database: number, openStore: () => Promise
       assert.deepEqual([await store.events(), await store.quarantine()], rows);
     });
 
-    it('keeps its quarantine row when it is replayed', { tags: ['long'] }, async () => {
+    it('keeps its quarantine row when it is replayed', async () => {
       const rows = [await store.events(), await store.quarantine()];
       assert.equal(await admin('quarantine', 'replay', '--reason', 'id_reused', '--yes'), 1);
       assert.equal(await reused(), 3);
@@ -86,5 +86,5 @@ function describeReused(name: string, database: number, openStore: () => Promise
   });
 }
 
-describeReused('SQLite', 0, async () => sqliteStore());
-describeReused('PostgreSQL', 1, () => postgresStore(postgres));
+describeReused('SQLite', 0, async () => sqliteStore(), []);
+describeReused('PostgreSQL', 1, async () => postgresStore((postgres = await startPostgres())), ['long']);

@@ -51,7 +51,8 @@ async function shortLived(version: string, options: ConnectionOptions) {
 }
 
 for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
-  describe(`a session resumed with ${version}`, () => {
+  const tags = version === 'TLSv1.3' ? [] : ['long'];
+  describe(`a session resumed with ${version}`, { tags }, () => {
     const options: ConnectionOptions = { minVersion: version, maxVersion: version };
 
     it('keeps the identity', async () => {

@@ -1,5 +1,5 @@
 // Mutated requests against a running gateway: it does not die, every answer is documented, and no request begins or
-// ends elsewhere than node:http reads it. Among the other tests it runs 1,500, always the same. `make fuzz` runs a
+// ends elsewhere than node:http reads it. Among the other tests it runs 750, always the same. `make fuzz` runs a
 // million others; FUZZ_REQUESTS bounds it, FUZZ_SEED repeats it, and FUZZ_FROM goes on at a case that an earlier run
 // has named.
 import assert from 'node:assert/strict';
@@ -15,7 +15,7 @@ import { faultIn } from './compare.ts';
 import { NodeReader } from './node-reading.ts';
 
 const ASKED = process.env['FUZZ_REQUESTS'];
-const REQUESTS = Number(ASKED ?? 1_500);
+const REQUESTS = Number(ASKED ?? 750);
 const SEED = Number(process.env['FUZZ_SEED'] ?? (ASKED === undefined ? 1 : Math.trunc(Math.random() * 2 ** 31)));
 const FROM = Number(process.env['FUZZ_FROM'] ?? 0);
 const AT_ONCE = 32;

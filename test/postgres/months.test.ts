@@ -192,7 +192,7 @@ describe('events by month', () => {
     assert.equal(found.kind === 'landed' ? found.landedAtMs : found.kind, Date.UTC(2026, 1, 1));
   });
 
-  it('get the months after the last one before it ends, and after a stop of years', async (t) => {
+  it('get the months after the last one before it ends, and after a stop of years', { tags: ['long'] }, async (t) => {
     const scene = await Scene.begin(t);
     const consumer = scene.consumer();
     await consumer.prepare();
@@ -329,7 +329,7 @@ describe('events by month', () => {
     assert.deepEqual(Object.keys(await scene.places()), ['b', 'e', 'f']);
   });
 
-  it('wait where a reader is in the way of a removal, and the removal gives up soon', async (t) => {
+  it('wait where a reader is in the way of a removal, and the removal gives up soon', { tags: ['long'] }, async (t) => {
     const scene = await Scene.begin(t);
     const consumer = scene.consumer();
     await consumer.prepare();
@@ -415,7 +415,7 @@ describe('events by month', () => {
     await assert.rejects(inspectPostgres(plain, 'month', scene.clock), TablesDiffer);
   });
 
-  it('are found by index in one month, for a look-up, an operator and a batch', async (t) => {
+  it('are found by index in one month, for a look-up, an operator and a batch', { tags: ['long'] }, async (t) => {
     const scene = await Scene.begin(t);
     const consumer = scene.consumer();
     await consumer.prepare();

@@ -37,42 +37,46 @@ async function linkedDatabase(): Promise<{ uri: string; direct: string; link: Li
 }
 
 describe('what the PostgreSQL warehouse reads', () => {
-  it('is found by index, for a look-up, an operator and a batch: no table is read through', async () => {
-    const uri = await server.freshDatabase();
-    const [warehouse, admin] = [
-      createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 }),
-      createPostgresAdmin(uri, SYSTEM),
-    ];
-    const event = { type: 't', producer: 'p', body: Buffer.from('{}'), acceptedAtMs: 1 };
-    const batch = (from: number): LandingEvent[] =>
-      Array.from({ length: 50 }, (_, at) => ({ ...event, id: `${from + at}` }));
-    await warehouse.prepare();
-    await warehouse.land(batch(0));
-    await warehouse.quarantine([
-      { entry: 'q/s/1-0', id: 'none', producer: 'p', reason: 'r', acceptedAtMs: 1, body: Buffer.from('x') },
-    ]);
-    await warehouse.close();
-    // With so few rows the planner prefers to read the table; now it does so only where there is no index.
-    await server.query(uri, `ALTER DATABASE ${new URL(uri).pathname.slice(1)} SET enable_seqscan = off`);
-    // A session counts what it did at its end at the latest, which comes some time after its client's.
-    const others = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database()
+  it(
+    'is found by index, for a look-up, an operator and a batch: no table is read through',
+    { tags: ['long'] },
+    async () => {
+      const uri = await server.freshDatabase();
+      const [warehouse, admin] = [
+        createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 }),
+        createPostgresAdmin(uri, SYSTEM),
+      ];
+      const event = { type: 't', producer: 'p', body: Buffer.from('{}'), acceptedAtMs: 1 };
+      const batch = (from: number): LandingEvent[] =>
+        Array.from({ length: 50 }, (_, at) => ({ ...event, id: `${from + at}` }));
+      await warehouse.prepare();
+      await warehouse.land(batch(0));
+      await warehouse.quarantine([
+        { entry: 'q/s/1-0', id: 'none', producer: 'p', reason: 'r', acceptedAtMs: 1, body: Buffer.from('x') },
+      ]);
+      await warehouse.close();
+      // With so few rows the planner prefers to read the table; now it does so only where there is no index.
+      await server.query(uri, `ALTER DATABASE ${new URL(uri).pathname.slice(1)} SET enable_seqscan = off`);
+      // A session counts what it did at its end at the latest, which comes some time after its client's.
+      const others = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database()
       AND backend_type = 'client backend' AND pid <> pg_backend_pid()`;
-    const scans = async (): Promise<unknown> => {
-      await eventually('its sessions have ended', async () => (await server.query(uri, others)).length === 0);
-      return server.query(
-        uri,
-        `SELECT relname, seq_scan::int FROM pg_stat_user_tables WHERE relname LIKE 'events%' ORDER BY 1`,
-      );
-    };
-    const before = await scans();
-    const again = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
-    await again.land(batch(25));
-    for (const id of ['7', 'none', 'unknown']) await again.find(id, 'p');
-    await again.close();
-    for (const id of ['7', 'none', 'unknown']) await Promise.all([admin.landed(id), admin.quarantineOf(id)]);
-    await admin.close();
-    assert.deepEqual(await scans(), before);
-  });
+      const scans = async (): Promise<unknown> => {
+        await eventually('its sessions have ended', async () => (await server.query(uri, others)).length === 0);
+        return server.query(
+          uri,
+          `SELECT relname, seq_scan::int FROM pg_stat_user_tables WHERE relname LIKE 'events%' ORDER BY 1`,
+        );
+      };
+      const before = await scans();
+      const again = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
+      await again.land(batch(25));
+      for (const id of ['7', 'none', 'unknown']) await again.find(id, 'p');
+      await again.close();
+      for (const id of ['7', 'none', 'unknown']) await Promise.all([admin.landed(id), admin.quarantineOf(id)]);
+      await admin.close();
+      assert.deepEqual(await scans(), before);
+    },
+  );
 });
 
 describeWarehouse('PostgreSQL', async () => {

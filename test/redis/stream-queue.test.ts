@@ -358,7 +358,7 @@ describe('the id index', () => {
     assert.deepEqual(await submitAll(queue, [new Recorded('refused-1')]), ['accepted']);
   });
 
-  it('takes at most a quarter of what the stream takes, at 300 bytes an event', async () => {
+  it('takes at most a quarter of what the stream takes, at 300 bytes an event', { tags: ['long'] }, async () => {
     const own = await TestRedis.start(['--appendonly', 'no']);
     const queue = await openQueue(own);
     const used = async (): Promise<number> =>

@@ -41,7 +41,7 @@ function commandsIn(lines: readonly string[], variables: Readonly<Record<string,
 }
 
 describe('the page', () => {
-  it('has a GitHub workflow whose steps do what it says', async (t) => {
+  it('has a GitHub workflow whose steps do what it says', { tags: ['long'] }, async (t) => {
     const cwd = await branch(t);
     const page = codeUnder('In a GitHub workflow', 'yaml');
     assert.deepEqual((await createLinter())(page, '.github/workflows/lint.yml'), []);
@@ -74,7 +74,7 @@ describe('the page', () => {
     assert.match(await readFile(join(cwd, 'comment.md'), 'utf8'), /1 new, 1 unchanged, 0 fixed/u);
   });
 
-  it('has a GitLab job that leaves the reports that it names', async (t) => {
+  it('has a GitLab job that leaves the reports that it names', { tags: ['long'] }, async (t) => {
     const cwd = await branch(t);
     const { toollint: job } = parse(codeUnder('In GitLab', 'yaml')) as {
       toollint: { script: string[]; artifacts: { reports: Record<string, string> } };

@@ -66,7 +66,7 @@ describe('INGEST_CONNECTIONS_MAX', () => {
   });
 });
 
-describe('INGEST_IN_FLIGHT_BYTES_MAX', { tags: ['long'] }, () => {
+describe('INGEST_IN_FLIGHT_BYTES_MAX', () => {
   it('is how many bytes may be in flight: the last one is taken, and one more is not', async () => {
     const gateway = await startBounded();
     await hold(gateway, 4_000);
@@ -90,7 +90,7 @@ describe('INGEST_IN_FLIGHT_BYTES_MAX', { tags: ['long'] }, () => {
     return connection;
   }
 
-  it('is all free again after bodies of any kind and end', { tags: ['long'] }, async () => {
+  it('is all free again after bodies of any kind and end', async () => {
     const gateway = await startBounded();
     await hold(gateway, 1);
     const ends: Readonly<Record<string, string>> = {
@@ -121,7 +121,7 @@ describe('INGEST_IN_FLIGHT_BYTES_MAX', { tags: ['long'] }, () => {
   });
 });
 
-describe('INGEST_AUDIENCE', { tags: ['long'] }, () => {
+describe('INGEST_AUDIENCE', () => {
   it('is the audience that a producer must carry, in its certificate, and no other', async () => {
     const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_AUDIENCE: 'billing' });
     const uris = ['urn:test:producer:billed', 'urn:ingest:aud:billing'];
@@ -130,7 +130,7 @@ describe('INGEST_AUDIENCE', { tags: ['long'] }, () => {
   });
 });
 
-describe('INGEST_TOKEN_ISSUER', { tags: ['long'] }, () => {
+describe('INGEST_TOKEN_ISSUER', () => {
   it('is the issuer that a token must name; the audience is looked for in the token', async () => {
     const issuer = await TokenIssuer.create('first');
     const gateway = await TestGateway.start(redis, pki, {
@@ -151,7 +151,7 @@ describe('INGEST_TOKEN_ISSUER', { tags: ['long'] }, () => {
   });
 });
 
-describe('INGEST_QUEUE_REPLICAS', { tags: ['long'] }, () => {
+describe('INGEST_QUEUE_REPLICAS', () => {
   it('is how many replicas must have an event: with fewer of them none is accepted', async () => {
     const [queue, replica] = await Promise.all([
       TestRedis.start(['--repl-diskless-sync-delay', '0']),
@@ -176,7 +176,7 @@ describe('INGEST_QUEUE_REPLICAS', { tags: ['long'] }, () => {
   });
 });
 
-describe('INGEST_LOG_LEVEL', { tags: ['long'] }, () => {
+describe('INGEST_LOG_LEVEL', () => {
   const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 
   it('is the least level that the gateway logs: each level shows its own lines and those above', async () => {
@@ -233,7 +233,7 @@ describe('INGEST_LOG_LEVEL', { tags: ['long'] }, () => {
   });
 });
 
-describe('INGEST_CONSUMER_BATCH_MAX', { tags: ['long'] }, () => {
+describe('INGEST_CONSUMER_BATCH_MAX', () => {
   const EVENTS = 400;
 
   /** How many entries each read of a consumer asked Redis for, while it landed a backlog. */
