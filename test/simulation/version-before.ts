@@ -3,7 +3,7 @@
 // Fault model: any consumer may be of either version from its start to its end, beside any others. Gateways and the
 // operator are of now, and so is the warehouse: test/package/versions.long.ts runs whole programs of both versions.
 import { execFileSync, spawnSync } from 'node:child_process';
-import { readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { PRODUCT } from '../campaign/campaign.ts';
@@ -13,9 +13,10 @@ import type { ConsumerVersion } from './programs.ts';
 /** Of now in either version: errors and replies cross the seams, and are told by their class. */
 const SHARED = ['lib/ingest', 'lib/process', 'lib/redis/wire'];
 
-/** The commit that main was at before this change: CI_BASE, or what .ci/base names. Undefined where this clone lacks it. */
+/** The commit that main was at before this change: CI_BASE, or what .ci/base names. Undefined where it is not to be had. */
 export function commitBefore(): string | undefined {
-  const commit = process.env['CI_BASE'] ?? readFileSync(join(PRODUCT, '.ci/base'), 'utf8').trim();
+  const file = join(PRODUCT, '.ci/base');
+  const commit = process.env['CI_BASE'] ?? (existsSync(file) ? readFileSync(file, 'utf8').trim() : 'none');
   const { status } = spawnSync('git', ['-C', PRODUCT, 'cat-file', '-e', `${commit}^{commit}`]);
   return status === 0 ? commit : undefined;
 }
