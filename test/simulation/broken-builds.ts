@@ -166,10 +166,10 @@ export const BROKEN_BUILDS: readonly BrokenBuild[] = [
   },
 ];
 
-/** The seed that found it, and what was said; undefined where none did. */
+/** What was said, and the seed that found it; undefined where none did. */
 export async function foundBy({
   change,
-}: BrokenBuild): Promise<{ readonly seed: number; readonly said: string } | undefined> {
+}: BrokenBuild): Promise<{ readonly seed: string | undefined; readonly said: string }> {
   const folder = brokenBuild(change);
   for (const part of ['test/simulation', 'test/support', 'test/campaign'])
     cpSync(join(PRODUCT, part), join(folder, part), { recursive: true });
@@ -178,6 +178,5 @@ export async function foundBy({
     const env = { ...process.env, SIM_SEEDS: String(SEEDS), SIM_FROM: '1' };
     execFile(process.execPath, args, { env }, (_, out, errors) => resolve(out + errors));
   });
-  const seed = /^seed (\d+): /m.exec(said)?.[1];
-  return seed === undefined ? undefined : { seed: Number(seed), said };
+  return { seed: /^seed (\d+): /m.exec(said)?.[1], said };
 }

@@ -6,27 +6,27 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { PRODUCT } from '../campaign/campaign.ts';
 import { temporaryFolder } from '../support/scope.ts';
 import type { ConsumerVersion } from './programs.ts';
 
+const ROOT = new URL('../..', import.meta.url).pathname;
 /** Of now in either version: errors and replies cross the seams, and are told by their class. */
 const SHARED = ['lib/ingest', 'lib/process', 'lib/redis/wire'];
 
 /** The commit that main was at before this change: CI_BASE, or what .ci/base names. Undefined where it is not to be had. */
 export function commitBefore(): string | undefined {
-  const file = join(PRODUCT, '.ci/base');
+  const file = join(ROOT, '.ci/base');
   const commit = process.env['CI_BASE'] ?? (existsSync(file) ? readFileSync(file, 'utf8').trim() : 'none');
-  const { status } = spawnSync('git', ['-C', PRODUCT, 'cat-file', '-e', `${commit}^{commit}`]);
+  const { status } = spawnSync('git', ['-C', ROOT, 'cat-file', '-e', `${commit}^{commit}`]);
   return status === 0 ? commit : undefined;
 }
 
 export async function consumerOf(commit: string): Promise<ConsumerVersion> {
   const folder = temporaryFolder('ingest-before-');
-  const files = execFileSync('git', ['-C', PRODUCT, 'archive', commit, 'lib', 'package.json'], { maxBuffer: 1 << 28 });
+  const files = execFileSync('git', ['-C', ROOT, 'archive', commit, 'lib', 'package.json'], { maxBuffer: 1 << 28 });
   execFileSync('tar', ['-x', '-C', folder], { input: files });
   for (const shared of SHARED) rmSync(join(folder, shared), { recursive: true });
-  for (const shared of [...SHARED, 'node_modules']) symlinkSync(join(PRODUCT, shared), join(folder, shared));
+  for (const shared of [...SHARED, 'node_modules']) symlinkSync(join(ROOT, shared), join(folder, shared));
   const load = (path: string): Promise<unknown> => import(pathToFileURL(join(folder, path)).href);
   const modules = await Promise.all(
     ['redis/read/stream-reader', 'consumer/consumer', 'consumer/metrics', 'consumer/quarantine'].map((path) =>
