@@ -98,19 +98,27 @@ describe('the server', () => {
     return { server, port, requests, connections, told, addresses, open, tcp, answer };
   }
 
+  /** Lets time pass until the server has ended this connection. */
+  const untilEnded = (clock: VirtualClock, connection: RawConnection): Promise<boolean> =>
+    eventually('it is ended', async () => {
+      await clock.advance(50);
+      return connection.ended || connection.closed;
+    });
+
   it('that drains lets the answer that is owed leave, and then ends the connection, and idle ones at once', async () => {
-    const { server, requests, open, answer } = await start();
+    const clock = new VirtualClock();
+    const { server, requests, open, answer } = await start({}, { clock });
     const [busy, idle] = [await open(), await open()];
     busy.write(requestText('GET /slow'));
     await eventually('it is there', () => requests.length === 1);
     let isDrained = false;
     const drained = server.drain().then(() => (isDrained = true));
-    await idle.untilClosed();
+    await untilEnded(clock, idle);
     idle.socket.end();
     assert.equal(isDrained, false);
     assert.equal(busy.ended, false);
     answer(requests[0]);
-    await busy.untilClosed();
+    await untilEnded(clock, busy);
     assert.match(busy.received, /^HTTP\/1\.1 200 OK\r\n[^]*\r\n\r\nok$/);
     busy.socket.end();
     await drained;
@@ -176,12 +184,18 @@ describe('the server', () => {
   });
 
   it('ends what takes too long: a head, a body, and a connection without a request', async () => {
-    const { told, open } = await start({ headersTimeoutMs: 300, requestTimeoutMs: 300, idleTimeoutMs: 300 });
+    const clock = new VirtualClock();
+    const limits = { headersTimeoutMs: 300, requestTimeoutMs: 300, idleTimeoutMs: 300 };
+    const { told, requests, open, answer } = await start(limits, { clock });
     const [head, body, nothing] = [await open(), await open(), await open()];
-    head.write('GET / HTT');
+    head.write(`${requestText('GET /')}GET / HTT`);
+    await eventually('it is there', () => requests.length === 1);
+    answer(requests[0]);
+    await head.until(/ok$/);
     body.write(requestText('POST /', ['Content-Length: 9', 'Content-Type: text/plain']));
-    for (const connection of [head, body, nothing]) await connection.untilClosed();
-    assert.equal(head.received, last('timeout'));
+    await eventually('it is there', () => requests.length === 2);
+    for (const connection of [head, body, nothing]) await untilEnded(clock, connection);
+    assert.ok(head.received.endsWith(`ok${last('timeout')}`), head.received);
     assert.match(body.received, /^HTTP\/1\.1 408 [^]*\r\n\r\ntimeout$/);
     assert.equal(nothing.received, '');
     assert.ok(told.includes('timeout'));
@@ -201,7 +215,8 @@ describe('the server', () => {
   });
 
   it('says why a handshake failed: plain HTTP, which is answered, a reset, and one that takes too long', async () => {
-    const { told, tcp } = await start({ handshakeTimeoutMs: 300 });
+    const clock = new VirtualClock();
+    const { told, tcp } = await start({ handshakeTimeoutMs: 300 }, { clock });
     const plain = tcp();
     let received = '';
     plain.on('data', (chunk: Buffer) => (received += chunk.toString()));
@@ -209,7 +224,10 @@ describe('the server', () => {
     await eventually('it is answered', () => received === last('plain'));
     await eventually('it is told of', () => told.includes('not_tls'));
     tcp();
-    await eventually('it is told of', () => told.includes('timeout'));
+    await eventually('it is told of', async () => {
+      await clock.advance(300);
+      return told.includes('timeout');
+    });
     const reset = tcp();
     reset.on('connect', () => reset.resetAndDestroy());
     await eventually('it is told of', () => told.includes('reset'));
