@@ -4,24 +4,13 @@ import { before, describe, it } from 'node:test';
 import { connect } from 'node:tls';
 import fc from 'fast-check';
 import type { HttpRequest } from '../../lib/http/request.ts';
-import { HttpsServer, type ServerLimits } from '../../lib/http/server.ts';
+import { HttpsServer } from '../../lib/http/server.ts';
+import { LIMITS } from '../support/https-server.ts';
 import { Pki } from '../support/pki.ts';
 import { atEnd } from '../support/scope.ts';
 import { requestText } from '../support/wire.ts';
 import { SYSTEM } from '../support/system.ts';
 
-const LIMITS: ServerLimits = {
-  handshakeTimeoutMs: 20_000,
-  headersTimeoutMs: 20_000,
-  requestTimeoutMs: 20_000,
-  idleTimeoutMs: 20_000,
-  headerBytesMax: 16_384,
-  connectionsMax: 100,
-  connectionsPerAddressMax: 0,
-  unreadAnswers: { holderMax: 1 << 20, totalMax: 1 << 20 },
-  httpReader: 'own',
-  proxyFrom: undefined,
-};
 const BODY_BYTES_MAX = 64;
 
 const ignored = (): void => undefined;

@@ -1,0 +1,217 @@
+// How connections arrive at the server in this process: their handshakes, the balancer before them, and the room there is.
+import assert from 'node:assert/strict';
+import { BlockList } from 'node:net';
+import { Duplex } from 'node:stream';
+import { connect } from 'node:tls';
+import { before, describe, it } from 'node:test';
+import type { ServerLimits } from '../../lib/http/server.ts';
+import type { RawConnection } from '../support/client.ts';
+import { last, startServer, type Given } from '../support/https-server.ts';
+import { Pki } from '../support/pki.ts';
+import { passedOn, proxyHeader } from '../support/proxied.ts';
+import { atEnd, eventually } from '../support/scope.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
+import { requestText } from '../support/wire.ts';
+
+describe('the server, of a connection that arrives,', () => {
+  let pki: Pki;
+  before(async () => {
+    pki = await Pki.create();
+  });
+  const start = (more: Partial<ServerLimits> = {}, given: Given = {}) => startServer(pki, more, given);
+
+  it('says why a handshake failed: plain HTTP, which is answered, a reset, and one that takes too long', async () => {
+    const clock = new VirtualClock();
+    const { told, tcp } = await start({ handshakeTimeoutMs: 300 }, { clock });
+    const plain = tcp();
+    let received = '';
+    plain.on('data', (chunk: Buffer) => (received += chunk.toString()));
+    plain.write('GET / HTTP/1.1\r\nHost: g\r\n\r\n');
+    await eventually('it is answered', () => received === last('plain'));
+    await eventually('it is told of', () => told.includes('not_tls'));
+    tcp();
+    await eventually('it is told of', async () => {
+      await clock.advance(300);
+      return told.includes('timeout');
+    });
+    const reset = tcp();
+    reset.on('connect', () => reset.resetAndDestroy());
+    await eventually('it is told of', () => told.includes('reset'));
+  });
+
+  it("counts a handshake's time from its first byte, and that before it by itself", async () => {
+    const clock = new VirtualClock();
+    await clock.advance(10_000);
+    const { told, tcp } = await start({ handshakeTimeoutMs: 1_000 }, { clock });
+    const socket = tcp();
+    await new Promise((resolve) => socket.once('connect', resolve));
+    await clock.settle();
+    await clock.advance(900);
+    assert.deepEqual(told, []);
+    socket.write(Buffer.from([0x16, 0x03, 0x01, 0x00, 0x70]));
+    await clock.settle();
+    await clock.advance(1_000);
+    assert.deepEqual(told, []);
+    await clock.advance(500);
+    await eventually('it is told of', () => told.length > 0);
+    assert.deepEqual(told, ['timeout']);
+  });
+
+  describe('where there is no room for another connection', () => {
+    it('closes the stranger that is idle for longest, and tells of it', async () => {
+      const { told, addresses, open, tcp } = await start({ connectionsMax: 2 });
+      const [first, second] = [await open(), await open()];
+      const third = await open();
+      await first.untilClosed();
+      assert.deepEqual(told, ['limit', 'closed']);
+      assert.deepEqual(addresses, ['127.0.0.1']);
+      assert.equal(second.ended || third.ended, false);
+      tcp();
+      await eventually('the next one is told of', () => told.length === 4);
+      assert.deepEqual(told.slice(2), ['limit', 'closed']);
+    });
+
+    it('has room again for each that was closed', async () => {
+      const { told, open } = await start({ connectionsMax: 1 });
+      for (let at = 0; at < 3; at += 1) {
+        (await open()).socket.destroy();
+        await eventually('it is closed', () => told.length === at + 1);
+      }
+      assert.deepEqual(told, ['closed', 'closed', 'closed']);
+    });
+
+    it('cuts one that has sent nothing before one whose handshake has begun', async () => {
+      const { told, tcp } = await start({ connectionsMax: 2 });
+      const hello = await new Promise<Buffer>((resolve) => {
+        const write = (chunk: Buffer, _encoding: BufferEncoding, done: () => void): void => {
+          resolve(chunk);
+          done();
+        };
+        const client = connect({ socket: new Duplex({ read: () => undefined, write }) });
+        atEnd(() => void client.destroy());
+      });
+      const begun = tcp();
+      begun.write(hello);
+      await new Promise((resolve) => begun.once('data', resolve));
+      const silent = tcp();
+      await new Promise((resolve) => silent.once('connect', resolve));
+      const closed = new Promise((resolve) => silent.once('close', resolve));
+      tcp();
+      await closed;
+      await eventually('it is told of', () => told.length > 0);
+      assert.deepEqual(told, ['limit']);
+      assert.equal(begun.closed, false);
+    });
+
+    it('cuts a handshake for another one, and tells of it once', async () => {
+      const { told, tcp } = await start({ connectionsMax: 1 });
+      const cut = tcp();
+      await new Promise((resolve) => cut.once('connect', resolve));
+      const closed = new Promise((resolve) => cut.once('close', resolve));
+      tcp();
+      await closed;
+      await eventually('it is told of', () => told.length > 0);
+      assert.deepEqual(told, ['limit']);
+    });
+
+    it('knows a connection by its producer, which then takes the place of another of its own', async () => {
+      const { connections, requests, told, open, answer } = await start({ connectionsMax: 3 });
+      const clients: RawConnection[] = [];
+      for (let at = 0; at < 2; at += 1) {
+        clients.push(await open());
+        clients[at]?.write(requestText('GET /'));
+        await eventually('its request is there', () => requests.length === at + 1);
+        assert.equal(connections[at]?.know('shop'), true);
+      }
+      answer(requests[0]);
+      await clients[0]?.until(/ok$/);
+      clients.push(await open());
+      clients[2]?.write(requestText('GET /'));
+      await eventually('its request is there', () => requests.length === 3);
+      assert.equal(connections[2]?.know('shop'), true);
+      await clients[0]?.untilClosed();
+      assert.equal(told.includes('limit'), true);
+      clients.push(await open());
+      clients[3]?.write(requestText('GET /'));
+      await eventually('its request is there', () => requests.length === 4);
+      assert.equal(connections[3]?.know('shop'), false, 'the others are busy');
+    });
+  });
+
+  it('closes the connection that is behind for longest where its producer leaves too much unread', async () => {
+    const { connections, requests, told, open, answer } = await start({
+      unreadAnswers: { holderMax: 1_000_000, totalMax: 100_000_000 },
+    });
+    for (let at = 0; at < 2; at += 1) {
+      const client = await open();
+      client.socket.pause();
+      client.write(requestText('GET /'));
+      await eventually('its request is there', () => requests.length === at + 1);
+      connections[at]?.know('shop');
+      answer(requests[at], 'x'.repeat(16_000_000));
+    }
+    await eventually('one is closed', () => told.includes('closed'));
+    assert.deepEqual(
+      connections.map(({ state }) => state),
+      ['closed', 'plain'],
+    );
+  });
+
+  describe('behind a balancer', () => {
+    const from = (...addresses: readonly string[]): { readonly proxyFrom: BlockList } => {
+      const proxyFrom = new BlockList();
+      for (const address of addresses) proxyFrom.addAddress(address);
+      return { proxyFrom };
+    };
+
+    it("takes the client's address from the header, and the balancer's where that names none", async () => {
+      const { port, connections, requests } = await start(from('127.0.0.1'));
+      for (const [header, address] of [
+        [proxyHeader('203.0.113.7'), '203.0.113.7'],
+        [proxyHeader(Buffer.alloc(0), { command: 0x20, family: 0 }), '127.0.0.1'],
+      ] as const) {
+        const before = requests.length;
+        const client = await passedOn({ port, pki }, header);
+        client.write(requestText('GET /'));
+        await eventually('its request is there', () => requests.length > before);
+        assert.equal(connections[before]?.address, address);
+      }
+    });
+
+    it('takes no connection of another, and none without a header', async () => {
+      const { told, addresses, tcp } = await start(from('10.0.0.1'));
+      const closed = new Promise((resolve) => tcp().once('close', resolve));
+      await closed;
+      assert.deepEqual(told, ['proxy_source']);
+      assert.deepEqual(addresses, ['127.0.0.1']);
+      const passing = await start(from('127.0.0.1'));
+      const client = passing.tcp();
+      client.write('GET / HTTP/1.1\r\n\r\n');
+      await new Promise((resolve) => client.once('close', resolve));
+      await eventually('it is told of', () => passing.told.length > 0);
+      assert.deepEqual(passing.told, ['proxy_header']);
+      assert.deepEqual(passing.addresses, ['127.0.0.1']);
+    });
+
+    it('waits five seconds for the header, and says nothing of a balancer that closes before', async () => {
+      const clock = new VirtualClock();
+      await clock.advance(10_000);
+      const { told, tcp } = await start(from('127.0.0.1'), { clock });
+      const opened = async () => {
+        const socket = tcp();
+        await new Promise((resolve) => socket.once('connect', resolve));
+        await clock.settle();
+        return socket;
+      };
+      const looking = await opened();
+      looking.end();
+      await new Promise((resolve) => looking.resume().once('close', resolve));
+      const silent = await opened();
+      await clock.advance(4_999);
+      assert.equal(silent.closed, false);
+      await clock.advance(251);
+      await eventually('it is told of', () => told.length > 0);
+      assert.deepEqual(told, ['proxy_header']);
+    });
+  });
+});

@@ -1,0 +1,89 @@
+// An HTTPS server in this process, over real connections, whose requests a test answers.
+import { connect as connectTcp } from 'node:net';
+import { connect, type ConnectionOptions } from 'node:tls';
+import type { Connection } from '../../lib/http/connection.ts';
+import type { HttpRequest } from '../../lib/http/request.ts';
+import { HttpsServer, type ServerLimits } from '../../lib/http/server.ts';
+import { RawConnection } from './client.ts';
+import type { Pki } from './pki.ts';
+import { atEnd, eventually } from './scope.ts';
+import { SYSTEM } from './system.ts';
+import type { VirtualClock } from './virtual-clock.ts';
+
+export const LIMITS: ServerLimits = {
+  handshakeTimeoutMs: 20_000,
+  headersTimeoutMs: 20_000,
+  requestTimeoutMs: 20_000,
+  idleTimeoutMs: 20_000,
+  headerBytesMax: 16_384,
+  connectionsMax: 100,
+  connectionsPerAddressMax: 0,
+  unreadAnswers: { holderMax: 1 << 20, totalMax: 1 << 20 },
+  httpReader: 'own',
+  proxyFrom: undefined,
+};
+
+/** The whole answer to what could not be read. */
+export const last = (fault: string): string =>
+  `HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: ${fault.length}\r\n\r\n${fault}`;
+
+export interface Given {
+  readonly clock?: VirtualClock;
+  readonly at?: number;
+  readonly onRequest?: (request: HttpRequest) => void;
+}
+
+/** Keeps every request until it is answered by the test, and what ended early. */
+export async function startServer(pki: Pki, more: Partial<ServerLimits> = {}, given: Given = {}) {
+  const requests: HttpRequest[] = [];
+  const connections: Connection<undefined>[] = [];
+  const told: string[] = [];
+  const addresses: string[] = [];
+  const server = new HttpsServer<undefined>(
+    { cert: pki.server.certificate, key: pki.server.key },
+    { ...LIMITS, ...more },
+    {
+      context: () => undefined,
+      request: (connection, request) => {
+        requests.push(request);
+        connections.push(connection);
+        const fault = (what: string): boolean => {
+          told.push(what);
+          request.respond('id', { status: 408, contentType: 'text/plain', body: what }, true);
+          return true;
+        };
+        request.listener = { aborted: () => told.push('aborted'), fault };
+        if (request.head.method === 'POST')
+          request.body(100, { bodyGrows: () => undefined, bodyRead: (body) => told.push(String(body)) });
+        given.onRequest?.(request);
+      },
+      protocolFault: last,
+      plainHttp: () => last('plain'),
+      closed: () => told.push('closed'),
+      handshakeFailure: (reason, address) => {
+        told.push(reason);
+        addresses.push(address);
+      },
+    },
+    { ...SYSTEM, ...(given.clock === undefined ? {} : { clock: given.clock }) },
+  );
+  const { port } = await server.listen('127.0.0.1', given.at ?? 0);
+  atEnd(async () => {
+    server.destroy();
+    await server.drain();
+  });
+  const open = async (options: ConnectionOptions = {}): Promise<RawConnection> => {
+    const socket = connect({ port, host: '127.0.0.1', ca: pki.authority.certificate, ...options });
+    const connection = new RawConnection(socket);
+    await eventually('the handshake is done', () => socket.authorized);
+    return connection;
+  };
+  const tcp = () => {
+    const socket = connectTcp(port, '127.0.0.1');
+    atEnd(() => void socket.destroy());
+    return socket.on('error', () => undefined);
+  };
+  const answer = (request: HttpRequest | undefined, body = 'ok'): void =>
+    void request?.respond('id', { status: 200, contentType: 'text/plain', body }, false);
+  return { server, port, requests, connections, told, addresses, open, tcp, answer };
+}
