@@ -274,7 +274,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
     this.#feeding = false;
     if (this.#pending.length > 0) this.#wire.pause();
     else if (this.#state === 'open') this.#wire.resume();
-    else if (!this.readableEnded) this.push(null);
+    else this.push(null);
   }
 
   #hasHadItsTurn(): boolean {

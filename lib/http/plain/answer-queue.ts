@@ -85,7 +85,7 @@ export class AnswerQueue<T extends Owed> {
     let ready = 0;
     for (; ready < length && !closes && body.length === 0 && text.length < PIECE_CHARACTERS; ready += 1) {
       const request = this.#requests[ready];
-      if (request?.answer === undefined || (request.answerBody !== undefined && ready > 0)) break;
+      if (request?.answer === undefined) break;
       text += request.answer;
       body = request.answerBody ?? [];
       isAscii &&= request.answerIsAscii;
