@@ -225,6 +225,20 @@ describe('of one address', () => {
   });
 });
 
+describe('a handshake', () => {
+  it('is cut for another one of its address where that holds all that one may, else the oldest of all', () => {
+    for (const [mine, goes] of [
+      [2, 'mine-0+'],
+      [1, 'other+'],
+    ] as const) {
+      const full = room(mine + 1, 2);
+      full.enter('other+', '2');
+      for (let at = 0; at < mine; at += 1) full.enter(`mine-${at}+`, '1');
+      assert.equal(full.enter('new', '1'), goes);
+    }
+  });
+});
+
 describe('a handshake that begins late', () => {
   it('goes before one that began in time, however old that one is', () => {
     const begun = new Set(['early']);

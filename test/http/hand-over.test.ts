@@ -371,6 +371,15 @@ describe('the side of node:http', () => {
     }
   });
 
+  it('says nothing of bytes that are no HTTP behind an answer that closes', async () => {
+    const wire = adopted((request) => answer(request, true));
+    wire.side.feed(Buffer.from(`${GET}garbage\r\n\r\n`));
+    await eventually('the end', () => wire.events.some((one) => one.startsWith('end')));
+    await passed();
+    assert.equal(answers(wire), 1);
+    assert.ok(!wire.events.includes('last: malformed'));
+  });
+
   it('drops what comes behind bytes that are no HTTP, and is not busy with it', async () => {
     const wire = adopted();
     wire.side.feed(Buffer.from('garbage\r\n\r\n'));

@@ -110,6 +110,10 @@ describe('the body of a plain request', () => {
     assert.deepEqual(events, ['decided', 'too large']);
     request.take(Buffer.from('abcdef'));
     assert.deepEqual(events, ['decided', 'too large']);
+    const answered = requestOf(6);
+    answered.read(5);
+    answered.request.respond('id', OK, false);
+    assert.deepEqual(answered.events, ['decided', 'too large', 'answered']);
   });
 
   it('that is answered before it has come is thrown away, and nothing more is said of it', () => {
