@@ -3,24 +3,24 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { before, describe, it } from 'node:test';
-import { createProcessEndpoints } from '../../lib/http/process-endpoints.ts';
+import { createProcessEndpoints, live, readiness, type Exposition } from '../../lib/http/process-endpoints.ts';
 import { problem } from '../../lib/ingest/errors.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { repliesIn, requestText, type WireReply } from '../support/wire.ts';
 import { SYSTEM } from '../support/system.ts';
 
 let port: number;
+let isDraining = false;
+let metrics = (accept: string | undefined): Promise<Exposition> =>
+  new Promise((resolve) => setImmediate(resolve, { contentType: accept ?? 'text/plain', text: 'some_total 1\n' }));
 
 before(async () => {
   const endpoints = createProcessEndpoints(
     {
-      draining: () => false,
+      draining: () => isDraining,
       unready: () => undefined,
       unavailable: () => [],
-      metrics: (accept) =>
-        new Promise((resolve) =>
-          setImmediate(resolve, { contentType: accept ?? 'text/plain', text: 'some_total 1\n' }),
-        ),
+      metrics: (accept) => metrics(accept),
     },
     problem,
     SYSTEM,
@@ -99,6 +99,47 @@ describe('the address of the process endpoints', () => {
     const fields = ['Connection: close', 'Expect: nothing'];
     const [reply] = await answersTo(requestText('GET /health/live', fields));
     assert.deepEqual([reply?.status, reply?.headers['x-request-id'] !== undefined], [200, true]);
+  });
+});
+
+describe('a process', () => {
+  const asked = (given: Partial<Parameters<typeof readiness>[0]>): readonly unknown[] => {
+    const state = { draining: () => false, unready: () => undefined, unavailable: () => [], ...given };
+    const { status, contentType, body } = readiness(state);
+    assert.equal(contentType, 'application/json');
+    return [status, JSON.parse(String(body))];
+  };
+
+  it('is ready, names what of its queue is away, and says why it is not ready', () => {
+    assert.deepEqual(asked({}), [200, { status: 'ready' }]);
+    assert.deepEqual(asked({ unavailable: () => [1, 'b'] }), [200, { status: 'ready', unavailable: [1, 'b'] }]);
+    const away = { unready: () => 'the queue is away' };
+    assert.deepEqual(asked(away), [503, { status: 'unavailable', reason: 'the queue is away' }]);
+    assert.deepEqual(asked({ ...away, draining: () => true }), [503, { status: 'draining' }]);
+  });
+
+  it('lives, whatever its queue does', () => {
+    assert.deepEqual(live(), { status: 200, contentType: 'application/json', body: '{"status":"live"}' });
+  });
+
+  it('gives its metrics in the format that is asked for, and 500 where it fails', async (t) => {
+    const [scraped] = await answersTo(requestText('GET /metrics', ['Accept: a/b', 'Connection: close']));
+    assert.equal(scraped?.headers['content-type'], 'a/b');
+    const working = metrics;
+    t.after(() => void (metrics = working));
+    metrics = () => Promise.reject(new Error('a secret'));
+    const [failed] = await answersTo(requestText('GET /metrics', ['Connection: close']));
+    assert.equal(failed?.status, 500);
+    const { detail } = JSON.parse(failed.body) as { readonly detail: unknown };
+    assert.equal(detail, 'the process failed on this request');
+  });
+
+  it('ends each connection behind its answer while it drains', async (t) => {
+    t.after(() => void (isDraining = false));
+    isDraining = true;
+    const [reply] = await answersTo(requestText('GET /health/ready'));
+    assert.equal(reply?.headers['connection'], 'close');
+    assert.equal(reply.status, 503);
   });
 });
 
