@@ -313,6 +313,7 @@ describe('an event', () => {
     admission.admit('other', 1);
     begin();
     assert.equal(code(), 'QUEUE_OVERLOADED');
+    assert.match(String(request.answers[0]?.answer.body), /"detail":"too many events or bytes are in flight"/);
     assert.equal(request.taker, undefined);
     assert.equal(admission.events, 1);
   });

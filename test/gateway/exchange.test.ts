@@ -3,13 +3,16 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { headFault } from '../../lib/gateway/exchange.ts';
 import { NO_ROUTE, RouteMeter } from '../../lib/gateway/request-meter.ts';
+import type { RequestSpans } from '../../lib/gateway/request-spans.ts';
 import { FAULTS, type ProtocolFault } from '../../lib/http/request.ts';
 import { CATALOGUE, problem } from '../../lib/ingest/errors.ts';
+import { exposition } from '../../lib/telemetry/exposition.ts';
 import { exchanging } from '../support/exchange.ts';
 
 const OK = { status: 200, contentType: 'text/plain', body: 'ok' };
 const REFUSED = problem('invalidEvent', 'wrong');
 const TOO_LARGE = problem('eventTooLarge', 'long');
+const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 /** A longer rest costs the connection. */
 const REST_BYTES_MAX = 65_536;
 
@@ -124,6 +127,34 @@ describe('an exchange', () => {
     assert.equal(over.metrics.refusedOverload.value, 1);
   });
 
+  it('has its span when it ends: with its answer, what became of its event, or that it was given up', () => {
+    const spans: (readonly unknown[])[] = [];
+    const recorded = { ended: (...given: readonly unknown[]) => void spans.push(given) } as unknown as RequestSpans;
+    const enqueued = { id: 'a', bytes: 1, startMs: 0, endMs: 1, context: undefined };
+    const answered = exchanging({ traceparent: TRACEPARENT }, { spans: recorded });
+    answered.exchange.noteEnqueued(enqueued);
+    answered.exchange.answer(OK);
+    exchanging({}, { spans: recorded }).exchange.aborted();
+    const about = { method: 'POST', target: '/events', route: '/events', requestId: 'mine', address: '10.0.0.1' };
+    const trace = { traceparent: TRACEPARENT };
+    const request = { ...about, producer: 'shop', trace: undefined, startMs: 0, enqueued: undefined };
+    assert.deepEqual(spans, [
+      [{ ...request, trace, enqueued }, OK],
+      [request, undefined],
+    ]);
+  });
+
+  it('shows its trace beside its time only where its caller records it', async () => {
+    for (const [flags, isShown] of [
+      ['01', true],
+      ['00', false],
+    ] as const) {
+      const { exchange, metrics } = exchanging({ traceparent: TRACEPARENT.replace(/01$/, flags) });
+      exchange.answer(OK);
+      assert.equal((await exposition(metrics.registry, true)).text.includes('trace_id'), isShown);
+    }
+  });
+
   it('passes a bug on with itself, to be logged and answered', () => {
     const seen: unknown[] = [];
     const { exchange } = exchanging({}, { bug: (...given) => void seen.push(given) });
@@ -133,8 +164,7 @@ describe('an exchange', () => {
   });
 
   it('has the trace that came with it, where that is one, and the id of the caller', () => {
-    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
-    assert.equal(exchanging({ traceparent }).exchange.trace?.traceparent, traceparent);
+    assert.equal(exchanging({ traceparent: TRACEPARENT }).exchange.trace?.traceparent, TRACEPARENT);
     assert.equal(exchanging({ traceparent: 'none' }).exchange.trace, undefined);
     assert.equal(exchanging().exchange.trace, undefined);
     assert.equal(exchanging().exchange.requestId, 'mine');
