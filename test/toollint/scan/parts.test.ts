@@ -1,10 +1,17 @@
 // The parts of a scan that need no linter: who is to blame, when a rule is given up, what is told, and which paths.
 import assert from 'node:assert/strict';
-import { truncate, writeFile } from 'node:fs/promises';
+import { mkdir, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { lintIsolated, RuleFailures, type RuleFilter } from '../../../lib/toollint/scan/crash-isolation.ts';
-import { readSource } from '../../../lib/toollint/scan/file-search.ts';
+import {
+  findFiles,
+  findStarts,
+  isNamedBy,
+  isWanted,
+  readSource,
+  type SearchRequest,
+} from '../../../lib/toollint/scan/file-search.ts';
 import { PathPrefix } from '../../../lib/toollint/scan/path-prefix.ts';
 import { ScanDiagnostics } from '../../../lib/toollint/scan/scan-diagnostics.ts';
 import { readSuppressions, suppress } from '../../../lib/toollint/scan/suppressions.ts';
@@ -58,8 +65,19 @@ describe('a rule that throws', () => {
     const message = "Cannot create property 'currentNode' on string 'x'";
     const { crashes } = await linter({ a: new TypeError(message) }).lint();
     assert.deepEqual(crashes, [{ ruleId: 'a', message: 'the rule threw a value that is not an Error' }]);
-    const loading = await linter({ a: blaming('a', "Error while loading rule 'a': no options") }).lint();
-    assert.deepEqual(loading.crashes, [{ ruleId: 'a', message: 'no options' }]);
+    const told = async (text: string) => (await linter({ a: blaming('a', text) }).lint()).crashes[0]?.message;
+    for (const begin of ['Cannot create property', 'Cannot set properties of null', 'Cannot read properties of null'])
+      assert.equal(await told(`${begin} (setting 'currentNode')`), 'the rule threw a value that is not an Error');
+    for (const text of ["Cannot set property 'x' of null", "I Cannot set property 'currentNode'", 'currentNode'])
+      assert.equal(await told(text), text);
+    assert.equal(await told("Error while loading rule 'a': no options"), 'no options');
+    assert.equal(await told("an Error while loading rule 'a': x"), "an Error while loading rule 'a': x");
+  });
+
+  it('is not blamed again once it is left out', async () => {
+    const { lint, runs } = linter({}, blaming('b', 'still'));
+    assert.deepEqual(await lint(), { result: undefined, crashes: [], failure: 'still' });
+    assert.deepEqual(runs, ['abcd', 'acd', '']);
   });
 
   it('is one of all four, or none where the linter throws without any', async () => {
@@ -168,7 +186,148 @@ describe("ESLint's bulk suppressions", () => {
     assert.deepEqual({ ...(await readSuppressions(root)) }, { 'a.js': { r: { count: 1 } } });
     assert.equal('toString' in (await readSuppressions(root)), false);
     await writeFile(file, '{');
-    await assert.rejects(readSuppressions(root), /^ReportFailure: eslint-suppressions\.json cannot be read: /u);
+    await assert.rejects(readSuppressions(root), /^ReportFailure: eslint-suppressions\.json cannot be read: .*JSON/u);
+    await rm(file);
+    await mkdir(file);
+    await assert.rejects(readSuppressions(root), /^ReportFailure: eslint-suppressions\.json cannot be read: EISDIR$/u);
+  });
+});
+
+describe('the search for files', () => {
+  const request = (root: string, more: Partial<SearchRequest> = {}): SearchRequest => ({
+    root,
+    cwd: root,
+    paths: [],
+    include: [],
+    exclude: [],
+    extensions: [],
+    isLeftOut: () => Promise.resolve(false),
+    ...more,
+  });
+  const found = async (root: string, more: Partial<SearchRequest> = {}) => {
+    const search = request(root, more);
+    return (await findFiles(search, await findStarts(search))).map(({ path }) => path);
+  };
+
+  it('begins at what is named, each once and sorted', async (t) => {
+    const root = await project(t, { 'b/c.js': '', 'a.js': '' });
+    const starts = (...paths: string[]) => findStarts({ root, cwd: join(root, 'b'), paths });
+    assert.deepEqual(await starts(), [{ kind: 'folder', path: '.', absolute: root }]);
+    assert.deepEqual(await starts('c.js', '*.js', '../a.js', './c.js', '..', './*.js', '.'), [
+      { kind: 'folder', path: '.', absolute: root },
+      { kind: 'file', path: 'a.js', absolute: join(root, 'a.js') },
+      { kind: 'folder', path: 'b', absolute: join(root, 'b') },
+      { kind: 'file', path: 'b/c.js', absolute: join(root, 'b/c.js') },
+      { kind: 'glob', pattern: 'b/*.js' },
+    ]);
+    await symlink('/dev/null', join(root, 'null.js'));
+    await symlink('none', join(root, 'dangling.js'));
+    await assert.rejects(starts('../null.js'), /null\.js is outside the root/u);
+    const absolute = join(root, 'dangling.js');
+    assert.deepEqual(await starts('../dangling.js'), [
+      { kind: 'file', path: 'dangling.js', absolute, fault: 'ENOENT' },
+    ]);
+    const device = { kind: 'file', path: 'null', absolute: '/dev/null', fault: 'not a regular file' };
+    assert.deepEqual(await findStarts({ root: '/dev', cwd: '/dev', paths: ['null'] }), [device]);
+  });
+
+  it('says of a path where it begins why it cannot', async (t) => {
+    const root = await project(t, { 'in/a.js': '', 'out/b.js': '' });
+    const outside = (path: string) => `${path} is outside the root; choose the root with --root`;
+    const absolute = join(root, 'in/*.js');
+    for (const [path, message] of [
+      ['', 'a path is empty'],
+      ['../out', outside('../out')],
+      ['..', outside('..')],
+      ['../none.js', outside('../none.js')],
+      ['../*.js', outside('../*.js')],
+      ['none.js', 'there is no file or folder none.js'],
+      [absolute, `there is no file or folder ${absolute}`],
+    ] as const)
+      await assert.rejects(findStarts({ root: join(root, 'in'), cwd: join(root, 'in'), paths: [path] }), {
+        name: 'ReportFailure',
+        code: 'usage',
+        message,
+      });
+  });
+
+  it('asks of each folder with a configuration of its own whether it is left out, but not of that where it begins', async (t) => {
+    const own = ['eslint.config.js', 'eslint.config.mjs', 'eslint.config.cts', 'eslint.config.ts'];
+    const other = [
+      'eslint.config.jsx',
+      'xeslint.config.js',
+      'eslint.config.bjs',
+      'eslint.config.as',
+      'eslintxconfig.js',
+    ];
+    const files = [...own, ...other].map((name, index) => [`f${index}/${name}`, '']);
+    const root = await project(t, Object.fromEntries(files) as Record<string, string>);
+    const asked: string[] = [];
+    const isLeftOut = (folder: string) => Promise.resolve(asked.push(folder) > 1);
+    const paths = await found(root, { isLeftOut });
+    assert.deepEqual(
+      asked.sort(),
+      [0, 1, 2, 3].map((index) => join(root, `f${index}`)),
+    );
+    assert.equal(paths.length, 1 + 1 + other.length, 'the root has one, and the first that was asked of is entered');
+  });
+
+  it('tells of a folder that cannot be listed, unless it is excluded', async (t) => {
+    const root = await project(t, {});
+    const absolute = join(root, 'gone');
+    const search = (exclude: readonly string[]) =>
+      findFiles(request(root, { exclude, include: ['*.js'], extensions: ['js'] }), [
+        { kind: 'folder', path: 'gone', absolute },
+      ]);
+    const told = [{ path: 'gone', absolute, fault: 'ENOENT', isFolder: true }];
+    assert.deepEqual(await search([]), told);
+    assert.deepEqual(await search(['*.js']), told);
+    assert.deepEqual(await search(['gone/**']), []);
+  });
+
+  it('ends with the signal', async (t) => {
+    const root = await project(t, {});
+    await assert.rejects(found(root, { signal: AbortSignal.abort() }), { name: 'Interrupted' });
+    assert.deepEqual(await found(root, { signal: new AbortController().signal }), ['eslint.config.mjs']);
+  });
+
+  it('finds files, no links, in the order of their paths, and never those of node_modules', async (t) => {
+    const root = await project(t, {
+      'b.js': '',
+      'a/z.js': '',
+      'a.js': '',
+      'x/node_modules/n.js': '',
+      'x/.git/g.js': '',
+    });
+    await symlink('b.js', join(root, 'link.js'));
+    assert.deepEqual(await found(root), ['a.js', 'a/z.js', 'b.js', 'eslint.config.mjs']);
+    assert.deepEqual(await found(root, { paths: ['a', '*.js'] }), ['a.js', 'a/z.js', 'b.js']);
+    assert.deepEqual(await found(root, { exclude: ['a/**'] }), ['a.js', 'b.js', 'eslint.config.mjs']);
+  });
+
+  it('takes what is included, is not excluded, and has one of the endings', () => {
+    const wanted = (path: string, more: Partial<SearchRequest>) =>
+      isWanted({ path, absolute: `/${path}` }, request('/', more));
+    assert.equal(wanted('a.js', {}), true);
+    assert.equal(wanted('a.js', { include: ['b.js', 'a.*'] }), true);
+    assert.equal(wanted('a.js', { include: ['b.js'] }), false);
+    assert.equal(wanted('a.js', { include: ['*.js'], exclude: ['a.*'] }), false);
+    assert.equal(wanted('a.js', { extensions: ['ts', 'js'] }), true);
+    assert.equal(wanted('a.js', { extensions: ['ts', 's'] }), false);
+  });
+
+  it('knows which paths a file, a folder and a pattern name', () => {
+    const folder = { kind: 'folder', path: 'a', absolute: '/a' } as const;
+    assert.deepEqual(
+      ['a', 'a/b.js', 'ab.js'].map((path) => isNamedBy(folder, path)),
+      [true, true, false],
+    );
+    assert.equal(isNamedBy({ kind: 'folder', path: '.', absolute: '/' }, 'x/y'), true);
+    const glob = { kind: 'glob', pattern: 'a/*.js' } as const;
+    assert.deepEqual(
+      ['a/b.js', 'a/b/c.js'].map((path) => isNamedBy(glob, path)),
+      [true, false],
+    );
   });
 });
 
