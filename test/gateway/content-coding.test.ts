@@ -90,3 +90,44 @@ it('a zstd frame may demand a window of 8 MiB, and no larger one, short or long'
       assert.deepEqual(await new Promise((resolve) => decodeBody(zstd, frame, 100_000, resolve)), expected);
     }
 });
+
+describe('a coding whose threads a test answers for', () => {
+  const NOW_BYTES_MAX = 16_384;
+  const BROKEN: Error = Object.assign(new Error('broken'), { code: 'Z_DATA_ERROR' });
+  const begun: { readonly body: Buffer; readonly limits: unknown; readonly done: () => void }[] = [];
+  const now: unknown[] = [];
+  const coding: ContentCoding = {
+    now: (_, limits) => {
+      now.push(limits);
+      throw Object.assign(new Error('long'), { code: 'ERR_BUFFER_TOO_LARGE' });
+    },
+    later: (body, limits, done) => void begun.push({ body, limits, done: () => done(BROKEN, undefined) }),
+  };
+
+  it('has two of them at a time, and the next body when one is done, in the order in which they came', () => {
+    const done: number[] = [];
+    for (let at = 0; at < 5; at += 1) decodeBody(coding, Buffer.from([at]), 100_000, () => done.push(at));
+    const numbers = (): readonly unknown[] => begun.map(({ body }) => body[0]);
+    assert.deepEqual(numbers(), [0, 1]);
+    begun[1]?.done();
+    assert.deepEqual(numbers(), [0, 1, 2]);
+    assert.deepEqual(done, [1]);
+    for (const at of [0, 2, 3, 4]) begun[at]?.done();
+    assert.deepEqual(numbers(), [0, 1, 2, 3, 4]);
+    assert.deepEqual(done, [1, 0, 2, 3, 4]);
+    assert.deepEqual(begun[0]?.limits, { maxOutputLength: 100_000, chunkSize: 65_536, info: true });
+  });
+
+  it('tries at once what may be short, up to the length of its coded form', () => {
+    const tried = (bytes: number): number => {
+      [now.length, begun.length] = [0, 0];
+      decodeBody(coding, Buffer.alloc(bytes), 100_000, () => undefined);
+      for (const { done } of begun) done();
+      return now.length;
+    };
+    const bytesMax = codedBytesMax(NOW_BYTES_MAX);
+    assert.equal(tried(bytesMax), 1);
+    assert.deepEqual(now, [{ maxOutputLength: NOW_BYTES_MAX, chunkSize: NOW_BYTES_MAX, info: true }]);
+    assert.equal(tried(bytesMax + 1), 0);
+  });
+});

@@ -201,7 +201,8 @@ describe('the files of a gateway that starts', () => {
       onMaterial: () => undefined,
     };
     const watched = watchFiles(config, files, users, log, clock);
+    await eventually('both are watched', () => clock.pending === 2);
     watched.stop();
-    await eventually('nothing is set any more', () => clock.pending === 0);
+    assert.equal(clock.pending, 0);
   });
 });

@@ -120,6 +120,9 @@ describe('the producers file', () => {
       ['{"producers":{"p":{"rate":"5"}}}', /\/producers\/p\/rate: /],
       ['{"producers":{"p":{"speed":5},"q":{"types":"x"}}}', /\/producers\/p\/speed: .*\/producers\/q\/types: /],
       ['{"producers":{"p":{"types":["a b"]}}}', /\/producers\/p\/types\/0: /],
+      ['{"producers":{"p":{"disabled":"a\\u0007b"}}}', /\/producers\/p\/disabled: /],
+      ['{"producers":{"p":{"disabled":""}}}', /\/producers\/p\/disabled: /],
+      ['{"producers":{"p":{"lookUpRate":1000001}}}', /\/producers\/p\/lookUpRate: /],
       ['{"producers":{},"more":1}', /\/more: /],
     ];
     for (const [text, why] of wrong) {

@@ -101,6 +101,18 @@ describe('a gateway that runs', () => {
     assert.equal((await askRaw(client, postText(event('c')))).status, 403);
   });
 
+  it('grants no audience where there is no producers file', async () => {
+    const without = await pki.producer('ungranted', { uris: ['urn:test:producer:ungranted'] });
+    const { port } = await gatewayInProcess(pki);
+    assert.equal((await clientOf(port, without).post(event('a'))).status, 403);
+  });
+
+  it('shares its port with no other unless that is asked for', async () => {
+    const { port } = await gatewayInProcess(pki);
+    const { gateway } = await gatewayInProcess(pki, {}, { listens: false });
+    await assert.rejects(gateway.listen('127.0.0.1', port), { code: 'EADDRINUSE' });
+  });
+
   it('asks for a token where one may count', async () => {
     const { port } = await gatewayInProcess(pki, {}, { verifier: {} as TokenVerifier });
     const { status, headers } = await clientOf(port).post(event('a'));
@@ -175,6 +187,16 @@ describe('a gateway that runs', () => {
     const { err, ...line } = lines.find(({ level }) => level === 'error') as Line;
     assert.equal((err as Error).message, 'a bug');
     assert.deepEqual(line, { level: 'error', msg: 'a handler failed', requestId: 'mine', traceparent });
+  });
+
+  it('answers 500 where it fails on an event before its body has come', async () => {
+    const fail = (): never => {
+      throw new Error('a bug');
+    };
+    const quotas = { grants: () => false, refusal: fail } as unknown as Quotas;
+    const { port, lines } = await gatewayInProcess(pki, {}, { quotas });
+    assert.equal((await clientOf(port, shop).post(event('a'))).status, 500);
+    assert.equal(lines.filter(({ msg }) => msg === 'a handler failed').length, 1);
   });
 
   it('is ready once it listens, names the partitions that are away, and is not ready from the beginning of its stop', async () => {
