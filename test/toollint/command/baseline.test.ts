@@ -266,7 +266,7 @@ describe('a baseline and git', () => {
     }
   });
 
-  it('of a commit has the packages that are installed, those of an inner folder too', async (t) => {
+  it('of a commit has its own packages, or those that are installed, those of an inner folder too', async (t) => {
     const rule = (id: string) =>
       `{ ${id}: { create: (c) => ({ Program: (node) => c.report({ node, message: 'm' }) }) } }`;
     const using = (name: string) =>
@@ -276,18 +276,27 @@ describe('a baseline and git', () => {
       'part/eslint.config.mjs': using('inner'),
       'a.js': 'a;\n',
       'part/b.js': 'b;\n',
+      'other/eslint.config.mjs': using('kept'),
+      'other/c.js': 'c;\n',
       '.gitignore': 'node_modules\n',
     });
     for (const [path, id] of [
       ['node_modules', 'outer'],
       ['part/node_modules', 'inner'],
+      ['other/node_modules', 'kept'],
     ] as const) {
       await mkdir(join(cwd, path, id), { recursive: true });
       await writeFile(join(cwd, path, id, 'index.mjs'), `export default ${rule(id)};\n`);
       await writeFile(join(cwd, path, id, 'package.json'), '{"exports":"./index.mjs"}');
     }
-    const { report } = await scanned(cwd, ['a.js', 'part', '--baseline', 'git:HEAD']);
-    assert.deepEqual(counts(report), [0, 2, 0]);
+    git(cwd, 'add', '-f', 'other');
+    git(cwd, 'commit', '-qm', 'two');
+    await writeFile(
+      join(cwd, 'other/node_modules/kept/index.mjs'),
+      'export default { kept: { create: () => ({}) } };\n',
+    );
+    const { report } = await scanned(cwd, ['a.js', 'part', 'other', '--baseline', 'git:HEAD']);
+    assert.deepEqual(counts(report), [0, 2, 1], 'the rule of the commit finds what the present one does not');
   });
 
   it('of a commit is scanned again where something besides the commit decides what is found', async (t) => {

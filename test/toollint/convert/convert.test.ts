@@ -279,7 +279,8 @@ describe('SARIF', () => {
       (await run(withUrl('https://example.org/a b'))).tool.driver.rules[0]?.helpUri,
       'https://example.org/a%20b',
     );
-    for (const url of ['javascript:alert(1)', 'data:text/html,x', '//x', 'https://', 'x'])
+    assert.equal((await run(withUrl('HTTP://example.org'))).tool.driver.rules[0]?.helpUri, 'http://example.org/');
+    for (const url of ['javascript:alert(1)', 'data:text/html,x', '//x', 'https://', 'x', 'xhttp://x', 'https:/x'])
       assert.equal((await run(withUrl(url))).tool.driver.rules[0]?.helpUri, undefined, url);
   });
 });

@@ -178,7 +178,7 @@ describe('the import of SARIF', () => {
       SRC: { uri: 'x y/src', uriBaseId: 'ROOT' },
       '%SRCROOT%': {},
     };
-    const artifacts = [{ location: { uri: 'c.c', uriBaseId: 'SRC' } }];
+    const artifacts = [{ location: { uri: 'c.c', uriBaseId: 'SRC' } }, { location: {} }];
     const pathOf = (location: object) => {
       const locations = [{ physicalLocation: { artifactLocation: location } }];
       const text = sarif([result({ locations })], { originalUriBaseIds, artifacts });
@@ -188,6 +188,8 @@ describe('the import of SARIF', () => {
     assert.equal(pathOf({ uri: 'a.c', uriBaseId: '%SRCROOT%' }), 'a.c');
     assert.equal(pathOf({ uri: 'b.c', uriBaseId: 'SRC' }), 'x y/src/b.c');
     assert.equal(pathOf({ index: 0 }), 'x y/src/c.c');
+    assert.equal(pathOf({ index: 0, uri: 'b.c' }), 'b.c');
+    for (const nowhere of [{}, { index: 1 }, { index: 2 }, { index: -1 }]) assert.equal(pathOf(nowhere), undefined);
     assert.equal(pathOf({ uri: 'file:///home/d.c' }), 'd.c');
     assert.equal(pathOf({ uri: './e.c' }), 'e.c');
     for (const uri of ['../x', 'file:///etc/passwd', '/etc/passwd', 'a/../../b', 'http://x/y', 'a%00b'])

@@ -247,6 +247,7 @@ describe('reading a report', () => {
     const [problem] = problemsOf('{"é": 1,, "b": 2}');
     assert.deepEqual([problem?.code, problem?.pointer], ['syntax', '']);
     assert.equal(problem?.message, 'not JSON at byte 9: expected a string');
+    assert.match(problemsOf('{"a": "\\x"}')[0]?.message ?? '', /^not JSON at byte 6: expected a well-formed string/u);
     assert.match(
       problemsOf('{"a": [1')[0]?.message ?? '',
       /^not JSON at byte 8: expected ',' or '\]', but the document ends$/u,
