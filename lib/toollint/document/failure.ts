@@ -9,7 +9,7 @@ export class ReportFailure extends Error {
   readonly code: FailureCode;
 
   constructor(code: FailureCode, message: string, cause?: unknown) {
-    super(oneLine(message), cause === undefined ? undefined : { cause });
+    super(oneLine(message), { cause });
     this.name = 'ReportFailure';
     this.code = code;
   }

@@ -60,10 +60,10 @@ export function evaluateGate(gate: GateConfig | undefined, subject: GateSubject)
 
 /** Throws ReportFailure when the gate asks about a baseline and there is none; for use before long work. */
 export function checkGateNeeds(gate: GateConfig | undefined, hasBaseline: boolean): void {
-  for (const { metric } of gate?.conditions ?? []) {
-    if (!hasBaseline && BASELINE_METRICS.has(metric)) {
-      throw new ReportFailure('gate', `the gate '${gate?.name ?? ''}' asks for ${metric}, which needs a baseline`);
-    }
+  if (gate === undefined || hasBaseline) return;
+  for (const { metric } of gate.conditions) {
+    if (BASELINE_METRICS.has(metric))
+      throw new ReportFailure('gate', `the gate '${gate.name}' asks for ${metric}, which needs a baseline`);
   }
 }
 

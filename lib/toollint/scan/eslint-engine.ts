@@ -79,7 +79,6 @@ export class EslintEngine {
 
   /** Whether the configuration around a folder with one of its own ignores it. */
   async isFolderIgnored(path: string): Promise<boolean> {
-    if (this.#options.config !== undefined) return false;
     // ESLint looks for the configuration of a path in the folder that holds it.
     const config = await this.#eslint.findConfigFile(path);
     if (config === undefined || config === (await this.#eslint.findConfigFile(join(path, 'x')))) return false;
