@@ -194,6 +194,34 @@ describe('SARIF', () => {
     );
   });
 
+  it('names a rule by the words of its id', async () => {
+    const names = {
+      'PARSE-ERROR': 'ParseError',
+      'own/no-var': 'OwnNoVar',
+      'été--un': 'ÉtéUn',
+      'camelCase-2': 'CamelCase2',
+    };
+    const report = sampleReport(Object.keys(names).map((ruleId, line) => sampleFinding({ ruleId, line: line + 1 })));
+    const { tool } = (await run(report)) as unknown as Run;
+    assert.deepEqual(Object.fromEntries((tool.driver.rules ?? []).map(({ id, name }) => [id, name])), names);
+  });
+
+  it('has a semantic version where the version is one, and an automation of the folder that was scanned', async () => {
+    const of = async (version: string, path: string | undefined, name = 'lint') => {
+      const report = sampleReport([], ({ tool, scan }) => {
+        Object.assign(tool, { name, version });
+        scan.target = path === undefined ? null : { kind: 'project', path };
+      });
+      const { tool, automationDetails } = (await run(report)) as unknown as Run;
+      return [tool.driver.semanticVersion, automationDetails?.id];
+    };
+    for (const version of ['10.20.30', '1.2.3-rc.1', '1.2.3+4'])
+      assert.deepEqual(await of(version, 'src'), [version, 'lint/src/']);
+    for (const version of ['1.2', 'v1.2.3', '1.2.3x', '1.2.3.4'])
+      assert.deepEqual(await of(version, '.'), [undefined, 'lint/']);
+    assert.deepEqual(await of('1', undefined, ''), [undefined, 'unknown/']);
+  });
+
   it('says where a finding ends, shows its line, and how the linter would fix it', async () => {
     const finding = {
       ...sampleFinding({ column: 5 }),

@@ -155,6 +155,34 @@ describe('the import of SARIF', () => {
     assert.deepEqual(severities(text), ['error']);
   });
 
+  it('takes a rule from the component that the result names, else from the tool, by its index or id', () => {
+    const rule = (id: string, level: string) => ({ id, defaultConfiguration: { level } });
+    const guid = '11111111-1111-4111-8111-111111111111';
+    const extensions = [
+      { name: 'one', rules: [rule('a', 'note')] },
+      { name: 'two', guid, rules: [rule('a', 'error'), rule('b', 'note')] },
+    ];
+    const driver = { rules: [rule('c', 'error'), rule('a', 'warning')], extensions: undefined };
+    const of = (reference: object, change: object = {}) => {
+      const log = { version: '2.1.0', runs: [{ tool: { driver: { name: 'l', ...driver }, extensions }, results: [] }] };
+      return severities(
+        JSON.stringify({ ...log, runs: [{ ...log.runs[0], results: [result({ ...reference, ...change })] }] }),
+      )[0];
+    };
+    const named = (toolComponent: object, more: object = { index: 0 }) =>
+      of({ ruleId: 'a', rule: { toolComponent, ...more } });
+    assert.equal(named({ name: 'one' }), 'info');
+    assert.equal(named({ name: 'two' }), 'error');
+    assert.equal(named({ guid }), 'error');
+    assert.equal(named({ index: 1 }, { index: 1 }), 'info');
+    assert.equal(named({ name: 'none' }), 'error', 'the first rule of the tool itself');
+    assert.equal(named({ name: 'two' }, { id: 'a' }), 'error');
+    assert.equal(named({ name: 'two' }, { id: 'c' }), 'error', 'which only the tool itself has');
+    assert.equal(of({ ruleId: 'a' }), 'warning', 'of the tool itself, before its extensions');
+    assert.equal(of({ ruleId: 'b/x/y' }), 'info');
+    assert.equal(of({ ruleId: 'bb/x' }), 'warning');
+  });
+
   it('leaves out what is suppressed, absent or no failure', () => {
     const left = [
       result({ suppressions: [{ kind: 'inSource' }] }),
@@ -177,6 +205,8 @@ describe('the import of SARIF', () => {
       ROOT: { uri: 'file:///home/' },
       SRC: { uri: 'x y/src', uriBaseId: 'ROOT' },
       '%SRCROOT%': {},
+      TURN: { uri: 'here/', uriBaseId: 'BACK' },
+      BACK: { uri: 'there', uriBaseId: 'TURN' },
     };
     const artifacts = [{ location: { uri: 'c.c', uriBaseId: 'SRC' } }, { location: {} }];
     const pathOf = (location: object) => {
@@ -189,6 +219,9 @@ describe('the import of SARIF', () => {
     assert.equal(pathOf({ uri: 'b.c', uriBaseId: 'SRC' }), 'x y/src/b.c');
     assert.equal(pathOf({ index: 0 }), 'x y/src/c.c');
     assert.equal(pathOf({ index: 0, uri: 'b.c' }), 'b.c');
+    assert.equal(pathOf({ uri: 'f.c', uriBaseId: 'unknown' }), 'f.c');
+    assert.equal(pathOf({ uri: 'g.c', uriBaseId: 'TURN' }), 'there/here/g.c');
+    assert.throws(() => pathOf({ uri: '%zz' }), /: not a URI: %zz$/u);
     for (const nowhere of [{}, { index: 1 }, { index: 2 }, { index: -1 }]) assert.equal(pathOf(nowhere), undefined);
     assert.equal(pathOf({ uri: 'file:///home/d.c' }), 'd.c');
     assert.equal(pathOf({ uri: './e.c' }), 'e.c');
@@ -225,6 +258,12 @@ describe('the import of SARIF', () => {
       [finding?.message, finding?.standardIds, finding?.docsUrl],
       ['a before b, {2}', ['CWE-79', 'CWE-22'], undefined],
     );
+    const about = (more: object) =>
+      imported(sarif([result()], {}, { rules: [{ id: 'r', ...more }] }), 'sarif').findings[0];
+    const tags = ['xcwe-1', 'cwe', 'a/CWE/0012/b', 'cwe_3'];
+    assert.deepEqual(about({ properties: { tags } })?.standardIds, ['CWE-12']);
+    assert.equal(about({ helpUri: 'HTTP://example.org' })?.docsUrl, 'HTTP://example.org');
+    assert.equal(about({ helpUri: 'xhttps://example.org' })?.docsUrl, undefined);
   });
 
   it('is incomplete when the run was', () => {
@@ -262,6 +301,30 @@ describe('the import of SARIF', () => {
     assert.deepEqual(
       [again.findings[0]?.suggestion, again.findings[0]?.codeSnippet],
       ['Remove it.', 'console.log(x);'],
+    );
+  });
+
+  it('takes no column without its line, no line of a snippet beyond 200 units, and no results for none', () => {
+    const findingOf = (region: object) => imported(sarif([result(at('a.c', region))]), 'sarif').findings[0];
+    assert.deepEqual(findingOf({ startColumn: 3, endColumn: 5, endLine: 2 })?.location, { scope: 'file', path: 'a.c' });
+    assert.equal(findingOf({ startLine: 1, snippet: { text: 'x'.repeat(201) } })?.codeSnippet, 'x'.repeat(200));
+    assert.equal(imported(sarif([], { results: null }), 'sarif').findings.length, 0);
+  });
+
+  it('says why a document of Checkstyle is none', () => {
+    for (const [text, reason] of [
+      ['<a/>', 'the root element is a'],
+      ['<checkstyle><file/></checkstyle>', 'a file without a name'],
+      ['<checkstyle><error/></checkstyle>', 'an error outside a file'],
+    ] as const)
+      assert.throws(() => imported(text, 'checkstyle'), {
+        message: `x cannot be imported from checkstyle: ${reason}`,
+      });
+    const lines = ['-1', '1 ', ' 1', '1.5'].map((line) => `<error line="${line}" message="m"/>`).join('');
+    const { findings } = imported(`<checkstyle><file name="a.c">${lines}<x/></file></checkstyle>`, 'checkstyle');
+    assert.deepEqual(
+      findings.map(({ location }) => location.line),
+      [undefined, undefined, undefined, undefined],
     );
   });
 
