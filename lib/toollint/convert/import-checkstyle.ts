@@ -10,13 +10,12 @@ export function importCheckstyle(text: string, refuse: Refuse): ForeignReport {
   const messages: ForeignMessage[] = [];
   const paths: string[] = [];
   let version: string | undefined;
-  let depth = 0;
+  let isRoot = true;
   const parser = new SaxesParser();
   parser.on('error', ({ message }) => refuse(message));
-  parser.on('closetag', () => (depth -= 1));
   parser.on('opentag', ({ name, attributes }) => {
-    depth += 1;
-    if (depth === 1 && name !== 'checkstyle') refuse(`the root element is ${name}`);
+    if (isRoot && name !== 'checkstyle') refuse(`the root element is ${name}`);
+    isRoot = false;
     if (name === 'checkstyle') version = attributes['version'];
     if (name === 'file') paths.push(attributes['name'] ?? refuse('a file without a name'));
     if (name !== 'error' || attributes['severity'] === 'ignore') return;
