@@ -159,6 +159,66 @@ describe('the side of node:http', () => {
     }
   });
 
+  it('reads no request, and starts none that it has read, while the client does not take its answers', async () => {
+    const wire = adopted();
+    wire.writable = false;
+    wire.side.feed(Buffer.from(GET.repeat(2)));
+    await passed();
+    assert.equal(wire.side.requests, 0);
+    wire.writable = true;
+    wire.wake();
+    await eventually('the first is started', () => wire.requests.length === 1);
+    assert.equal(wire.side.requests, 2);
+    wire.writable = false;
+    for (const request of wire.requests) answer(request);
+    await passed();
+    assert.equal(wire.requests.length, 1);
+    wire.writable = true;
+    wire.wake();
+    await eventually('the second is started', () => wire.requests.length === 2);
+  });
+
+  it('has one latest request, also where the others came in several slices', async () => {
+    const latest: boolean[] = [];
+    const wire = adopted((request) => {
+      latest.push(request.latest);
+      answer(request);
+    });
+    wire.side.feed(Buffer.from(GET.repeat(20)));
+    await eventually('all are answered', () => answers(wire) === 20);
+    assert.deepEqual(latest, [...Array.from({ length: 19 }, () => false), true]);
+  });
+
+  it('ends where a body that nobody reads any more cannot be read to its end', async () => {
+    const post = (field: string): string => GET.replace('GET', 'POST').replace('Host', `${field}\r\nHost`);
+    for (const [text, goOn] of [
+      [post('Transfer-Encoding: chunked'), (wire: Recorder) => wire.side?.feed(Buffer.from('no chunk\r\n'))],
+      [`${post('Content-Length: 10')}abc`, (wire: Recorder) => wire.side?.feedEnd()],
+    ] as const) {
+      const wire = adopted((request) => answer(request));
+      wire.side.feed(Buffer.from(text));
+      await eventually('it is answered', () => answers(wire) === 1);
+      await passed();
+      goOn(wire);
+      await eventually('the end', () => wire.events.includes('end, more comes'));
+      assert.equal(answers(wire), 1);
+    }
+  });
+
+  it('says of an answer that closes whether its client may still be sending', async () => {
+    for (const [what, text, lingers] of [
+      ['a whole request', GET, false],
+      ['with others behind it', GET.repeat(20), true],
+      ['whose body has not come', GET.replace('GET', 'POST').replace('Host', 'Content-Length: 9\r\nHost'), true],
+      ['that asks for another protocol', GET.replace('Host', 'Upgrade: h2c\r\nHost'), true],
+    ] as const) {
+      const wire = adopted((request) => answer(request, true));
+      wire.side.feed(Buffer.from(text));
+      await eventually('it is answered', () => answers(wire) === 1);
+      assert.equal(wire.lingers, lingers, what);
+    }
+  });
+
   it('says nothing of bytes that are no HTTP behind an answer that closes', async () => {
     const wire = adopted((request) => answer(request, true));
     wire.side.feed(Buffer.from(`${GET}garbage\r\n\r\n`));

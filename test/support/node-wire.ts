@@ -24,6 +24,8 @@ export class Recorder implements Wire {
   readonly clock = SYSTEM.clock;
   state: ConnectionState = 'node';
   writable = true;
+  /** The client may still be sending behind the last answer. */
+  lingers = false;
   written = '';
   readonly requests: HttpRequest[] = [];
   readonly events: string[] = [];
@@ -58,7 +60,8 @@ export class Recorder implements Wire {
 
   resume(): void {}
 
-  stopReading(): void {
+  stopReading(unread: boolean): void {
+    this.lingers ||= unread;
     this.state = 'closing';
     this.side?.stop();
   }
